@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+//! Flushes, the server's statistics, its connections and tenants.
+
+use crate::error::{Error, Result};
+use crate::{sys, Client};
+use std::ffi::CString;
+use std::os::raw::c_char;
+use std::time::Duration;
+
+/// A flush that [`Client::flush_start`] has started, until the server stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Flush(u64);
+
+/// What the first try of a text has room for; enough for the statistics.
+const TEXT_BYTES: usize = 64 << 10;
+/// The last one's room: 65,536 connections.
+const TEXT_BYTES_MAX: usize = 16 << 20;
+
+type TextCall =
+    unsafe extern "C" fn(*mut sys::kvd, *mut c_char, usize, *mut usize) -> sys::kvd_status;
+
+fn string(text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::invalid("a name has a zero byte in it"))
+}
+
+impl Client {
+    /// Starts the removal of every item that will be in the store in `delay` from now (rounded up
+    /// to seconds; at most 34 years). Does not wait until it is done.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`]: the delay is too long. [`Error::Busy`]: too many flushes are waiting.
+    /// [`Error::Timeout`], [`Error::Unknown`], [`Error::Disconnected`], [`Error::Device`],
+    /// [`Error::Protocol`].
+    pub fn flush_start(&self, delay: Duration) -> Result<Flush> {
+        let seconds = delay.as_secs().saturating_add(u64::from(delay.subsec_nanos() > 0));
+        let delay_s = u32::try_from(seconds).unwrap_or(u32::MAX);
+        let mut ticket = 0;
+        // SAFETY: the handle is this thread's.
+        let status = unsafe { sys::kvd_flush_start(self.as_raw(), delay_s, &mut ticket) };
+        self.check(status).map(|()| Flush(ticket))
+    }
+
+    /// Asks whether a flush is done: then no reader sees an item any more that was stored before
+    /// its time.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::flush_start`].
+    pub fn flush_done(&self, flush: Flush) -> Result<bool> {
+        // SAFETY: as above.
+        match unsafe { sys::kvd_flush_done(self.as_raw(), flush.0) } {
+            sys::KVD_ERR_BUSY => Ok(false),
+            status => self.check(status).map(|()| true),
+        }
+    }
+
+    /// Removes every item that is in the store now, and waits until that is done.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`]: it goes on in the server. Else as [`Client::flush_start`].
+    pub fn flush_all(&self) -> Result<()> {
+        // SAFETY: as above.
+        self.check(unsafe { sys::kvd_flush_all(self.as_raw()) })
+    }
+
+    fn text(&self, call: TextCall) -> Result<String> {
+        let mut text = Vec::new();
+        let mut size = TEXT_BYTES;
+        loop {
+            text.resize(size, 0u8);
+            let mut len = 0;
+            // SAFETY: as above; the buffer has `size` bytes.
+            let status = unsafe { call(self.as_raw(), text.as_mut_ptr().cast(), size, &mut len) };
+            if status == sys::KVD_ERR_BUFFER && size < TEXT_BYTES_MAX {
+                size *= 4;
+                continue;
+            }
+            self.check(status)?;
+            text.truncate(len);
+            return Ok(String::from_utf8_lossy(&text).into_owned());
+        }
+    }
+
+    /// The server's statistics: lines of "name value". `kvd --help` explains the names.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::ping`].
+    pub fn server_stats(&self) -> Result<String> {
+        self.text(sys::kvd_server_stats)
+    }
+
+    /// The server's connections, a line of name=value pairs for each; `kvd.h`
+    /// (`kvd_client_list()`) explains the names. For those with the right admin.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::ping`], and [`Error::NotAllowed`], [`Error::Busy`].
+    pub fn client_list(&self) -> Result<String> {
+        self.text(sys::kvd_client_list)
+    }
+
+    /// Closes the connection with this id on the server; its client connects again. For those with
+    /// the right admin.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`]: there is no such connection. [`Error::Disconnected`]: it was this
+    /// client's own, or that was lost. Else as [`Client::ping`], and [`Error::NotAllowed`].
+    pub fn client_kill(&self, id: u64) -> Result<()> {
+        // SAFETY: as above.
+        self.check(unsafe { sys::kvd_client_kill(self.as_raw(), id) })
+    }
+
+    /// Closes all connections of a client on the server and returns how many there were. `who` is
+    /// one of user=NAME, identity=NAME, uid=N, addr=ADDRESS and id=N. For those with the right
+    /// admin.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`]: there is no such connection. [`Error::Invalid`]: `who` is none of
+    /// these. [`Error::Busy`]: it is not certain of all connections; the same again goes on with
+    /// it. Else as [`Client::ping`], and [`Error::NotAllowed`].
+    pub fn revoke(&self, who: &str) -> Result<u64> {
+        let (who, mut closed) = (string(who)?, 0);
+        // SAFETY: as above.
+        let status = unsafe { sys::kvd_revoke(self.as_raw(), who.as_ptr(), &mut closed) };
+        self.check(status).map(|()| closed)
+    }
+
+    /// The server's tenants, a line of name=value pairs for each. For administrators.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::ping`], and [`Error::Invalid`]: this client is no administrator.
+    pub fn tenant_list(&self) -> Result<String> {
+        self.text(sys::kvd_tenant_list)
+    }
+
+    /// Creates a tenant with so many bytes of memory. For administrators. Blocks as long as it
+    /// takes to fill that memory; so does [`Client::tenant_resize`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exists`]: there is one of that name. [`Error::NoSpace`]: so much is not left.
+    /// [`Error::Invalid`]: name or size is not allowed, or this client is no administrator. Else
+    /// as [`Client::ping`].
+    pub fn tenant_create(&self, name: &str, bytes: u64) -> Result<()> {
+        let name = string(name)?;
+        // SAFETY: as above.
+        self.check(unsafe { sys::kvd_tenant_create(self.as_raw(), name.as_ptr(), bytes) })
+    }
+
+    /// Gives a tenant another size, with the items that it has. For administrators.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`]: there is none of that name. Else as [`Client::tenant_create`].
+    pub fn tenant_resize(&self, name: &str, bytes: u64) -> Result<()> {
+        let name = string(name)?;
+        // SAFETY: as above.
+        self.check(unsafe { sys::kvd_tenant_resize(self.as_raw(), name.as_ptr(), bytes) })
+    }
+
+    /// Drops a tenant with all of its items. For administrators.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`]: there is none of that name. [`Error::Invalid`]: it is "default" or
+    /// this client's own, or this client is no administrator. Else as [`Client::ping`].
+    pub fn tenant_drop(&self, name: &str) -> Result<()> {
+        let name = string(name)?;
+        // SAFETY: as above.
+        self.check(unsafe { sys::kvd_tenant_drop(self.as_raw(), name.as_ptr()) })
+    }
+}

@@ -1,0 +1,607 @@
+// SPDX-License-Identifier: MIT
+//! The asynchronous front: futures, and a driver that polls them when a descriptor is readable.
+//!
+//! Any executor will do, and none is depended on. [`Client::into_async`] gives two things:
+//!
+//! - an [`AsyncClient`], of which there may be any number of clones, in any thread. Its methods
+//!   are futures. They own what the operation uses: a future that is dropped, or leaked, while
+//!   its operation is under way leaves that to the driver, which frees it at its end;
+//! - a [`Driver`], which one task runs. It submits what the futures of all tasks have begun, so
+//!   that operations of many tasks share messages and chains of READs, and wakes those that have
+//!   ended. It waits for [`Driver::as_raw_fd`](std::os::unix::io::AsRawFd::as_raw_fd) to be
+//!   readable, by what the executor has for that:
+//!
+//! ```ignore
+//! // tokio, with a runtime that has enable_io()
+//! let (db, mut driver) = kvd::Client::open(&url)?.into_async()?;
+//! tokio::spawn(async move {
+//!     let fd = tokio::io::unix::AsyncFd::with_interest(
+//!         driver.as_raw_fd(),
+//!         tokio::io::Interest::READABLE,
+//!     )?;
+//!     driver.run(|cx| fd.poll_read_ready(cx).map_ok(|mut ready| ready.clear_ready())).await
+//! });
+//!
+//! // async-io (smol, async-std)
+//! let fd = async_io::Async::new(driver.as_fd().try_clone_to_owned()?)?;
+//! smol::spawn(async move { driver.run(|cx| fd.poll_readable(cx)).await }).detach();
+//! ```
+//!
+//! A loop of one's own calls [`Driver::turn`], as the example `async_poll` does.
+//!
+//! kvd's rule that a handle belongs to one thread at a time is kept by a lock, which is held for
+//! the length of a call that does not block.
+
+use crate::buffer::{Buffer, BufferMut, Room};
+use crate::change::Counted;
+use crate::error::{Error, Result};
+use crate::item::{Initial, Item, PutArgs, Value};
+use crate::operation::{Header, Leftovers, Owned, Request};
+use crate::options::milliseconds;
+use crate::scope::decode;
+use crate::{sys, Client};
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::os::unix::io::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// Turns of [`Driver::run`] before other tasks have theirs.
+const TURNS_MAX: u32 = 16;
+/// Room for the first value of [`AsyncClient::get`].
+const ROOM_BYTES: usize = 1024;
+/// How often a value may have become longer than it was a moment ago.
+const GROWTHS_MAX: u32 = 16;
+
+struct State {
+    client: Option<Client>,  // None: the driver has gone
+    queue: Vec<*mut Header>, // begun by futures, and not yet submitted
+    driver: Option<Waker>,
+    users: usize, // AsyncClients
+}
+
+// SAFETY: the operations' memory may be sent, as all futures demand, and is used under the lock.
+unsafe impl Send for State {}
+
+struct Shared {
+    state: Mutex<State>,
+    room: AtomicUsize, // bytes that the last value needed
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn gone() -> Error {
+    Error::Disconnected("the driver of this client was dropped".into())
+}
+
+impl Client {
+    /// Makes an asynchronous client, and the driver that moves its operations on.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`]: there is no descriptor left (RLIMIT_NOFILE).
+    pub fn into_async(self) -> Result<(AsyncClient, Driver)> {
+        // SAFETY: the handle is this thread's.
+        let fd = unsafe { sys::kvd_fd(self.as_raw()) };
+        if fd < 0 {
+            return Err(self.fail(sys::KVD_ERR_NO_MEMORY, 0));
+        }
+        let state = State { client: Some(self), queue: Vec::new(), driver: None, users: 1 };
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), room: AtomicUsize::new(ROOM_BYTES) });
+        Ok((AsyncClient { shared: shared.clone() }, Driver { shared, fd }))
+    }
+}
+
+/// Moves the operations of [`AsyncClient`]s on. If it is dropped the connection is closed, and
+/// what is under way ends with [`Error::Disconnected`].
+#[must_use = "nothing happens unless the driver runs"]
+pub struct Driver {
+    shared: Arc<Shared>,
+    fd: RawFd,
+}
+
+/// What [`Driver::turn`] wants next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Turn {
+    /// Another turn, at once.
+    Again,
+    /// A turn when the descriptor is readable, or the waker of [`Driver::set_waker`] was called.
+    Wait,
+    /// None: there are no clients any more, and no operations.
+    Done,
+}
+
+impl Driver {
+    /// Has `waker` called when there is something to submit, instead of the one of before.
+    pub fn set_waker(&mut self, waker: &Waker) {
+        let mut state = self.shared.lock();
+        let old = match &state.driver {
+            Some(old) if old.will_wake(waker) => None,
+            _ => state.driver.replace(waker.clone()),
+        };
+        drop(state);
+        drop(old); // may call anything
+    }
+
+    /// Submits what futures have begun, wakes those that have ended, and prepares the descriptor
+    /// for a wait. Does not block.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Disconnected`]: the connection was lost, and [`crate::Options::reconnect`] is
+    /// false. All futures end.
+    pub fn turn(&mut self) -> Result<Turn> {
+        let mut state = self.shared.lock();
+        let (turn, leftovers) = state.turn();
+        drop(state);
+        leftovers.settle();
+        turn
+    }
+
+    /// Turns until no client is left. `readable` is called when there is nothing to do: it returns
+    /// `Ready` if the descriptor is readable (or might be), else it has the task woken when that
+    /// is so. The module's page has it for tokio and async-io.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Driver::turn`] and of `readable`.
+    pub fn run<F>(&mut self, readable: F) -> Run<'_, F>
+    where
+        F: FnMut(&mut Context<'_>) -> Poll<io::Result<()>> + Unpin,
+    {
+        Run { driver: self, readable }
+    }
+}
+
+/// The future of [`Driver::run`].
+#[must_use = "nothing happens unless the driver runs"]
+pub struct Run<'a, F> {
+    driver: &'a mut Driver,
+    readable: F,
+}
+
+impl<F> Future for Run<'_, F>
+where
+    F: FnMut(&mut Context<'_>) -> Poll<io::Result<()>> + Unpin,
+{
+    type Output = io::Result<()>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        for _ in 0..TURNS_MAX {
+            self.driver.set_waker(cx.waker());
+            match self.driver.turn()? {
+                Turn::Again => continue,
+                Turn::Done => return Poll::Ready(Ok(())),
+                Turn::Wait => match (self.readable)(cx) {
+                    Poll::Ready(result) => result?,
+                    Poll::Pending => return Poll::Pending,
+                },
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<F> fmt::Debug for Run<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("driver", &self.driver).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    fn turn(&mut self) -> (Result<Turn>, Leftovers) {
+        let State { client, queue, users, .. } = self;
+        let client = match client {
+            Some(client) => client,
+            None => return (Err(gone()), Leftovers::default()),
+        };
+        if !queue.is_empty() {
+            // SAFETY: they are queued, and owned by what they are.
+            unsafe {
+                client.in_flight.drop_abandoned(queue);
+                client.submit(queue);
+            }
+        }
+        client.hand_back(0);
+        let turn = if *users == 0 && client.in_flight.is_empty() {
+            Ok(Turn::Done)
+        } else {
+            // SAFETY: the handle is this thread's, as long as it has the lock.
+            match unsafe { sys::kvd_arm(client.as_raw()) } {
+                sys::KVD_OK => Ok(Turn::Wait),
+                sys::KVD_ERR_BUSY => Ok(Turn::Again),
+                status => {
+                    let error = client.fail(status, 0);
+                    client.hand_back(0);
+                    Err(error)
+                }
+            }
+        };
+        (turn, client.in_flight.leftovers())
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        let State { client, queue, .. } = &mut *state;
+        if let Some(client) = client {
+            // SAFETY: they are queued.
+            unsafe { client.in_flight.refuse(queue, &gone()) };
+            client.close();
+        }
+        let (client, waker) = (state.client.take(), state.driver.take());
+        drop(state);
+        drop(client); // calls the wakers
+        drop(waker);
+    }
+}
+
+impl AsRawFd for Driver {
+    /// For poll(2), epoll(7) and the like: it is readable when [`Driver::turn`] has something to
+    /// do. Never read from it. It is the driver's, and stays the same when the client connects
+    /// again.
+    fn as_raw_fd(&self) -> RawFd {
+        self.fd
+    }
+}
+
+impl AsFd for Driver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: it is open as long as the driver has not been dropped.
+        unsafe { BorrowedFd::borrow_raw(self.fd) }
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("fd", &self.fd).finish_non_exhaustive()
+    }
+}
+
+/// An operation that was begun by a method of [`AsyncClient`]; its output is the result and the
+/// buffer. It goes out at the driver's next turn after it was first polled.
+///
+/// If it is dropped before it has ended, it is canceled where that is possible; a change that was
+/// sent takes effect.
+#[must_use = "futures do nothing unless they are polled"]
+pub struct Submitted<'a, R, B> {
+    shared: &'a Shared,
+    owned: Option<Owned<R, B>>, // None: it has ended
+    is_begun: bool,
+}
+
+// SAFETY: its operation is used under the lock, by one task.
+unsafe impl<R, B: Send> Send for Submitted<'_, R, B> {}
+// The buffer moves with the operation, by a pointer.
+impl<R, B> Unpin for Submitted<'_, R, B> {}
+
+impl<'a, R, B: Send + 'static> Submitted<'a, R, B> {
+    fn new(shared: &'a Shared, owned: Owned<R, B>) -> Self {
+        Submitted { shared, owned: Some(owned), is_begun: false }
+    }
+
+    /// Lets it take so long, instead of the client's timeout. Has no effect once it was polled.
+    pub fn timeout(mut self, time: Duration) -> Self {
+        if let (false, Some(owned)) = (self.is_begun, &mut self.owned) {
+            owned.set_timeout_ms(milliseconds(time).max(1));
+        }
+        self
+    }
+
+    /// Queues the operation. Returns the driver's waker, if it has to be called.
+    fn begin(state: &mut State, owned: &Owned<R, B>) -> Option<Waker> {
+        owned.queued();
+        state.queue.push(owned.header());
+        // The driver that was woken for the first one finds the others, too.
+        if state.queue.len() == 1 {
+            state.driver.clone()
+        } else {
+            None
+        }
+    }
+}
+
+impl<R, B: Send + 'static> Future for Submitted<'_, R, B> {
+    type Output = (Result<R>, B);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let owned = this.owned.as_ref().expect("polled after it has ended");
+        let mut state = this.shared.lock();
+        if this.is_begun && owned.has_ended() || !this.is_begun && state.client.is_none() {
+            drop(state);
+            return Poll::Ready(match this.owned.take() {
+                Some(owned) if this.is_begun => owned.finish(),
+                Some(owned) => (Err(gone()), owned.into_buffer()),
+                None => unreachable!(),
+            });
+        }
+        let old = owned.wake(cx.waker());
+        let mut driver = None;
+        if !std::mem::replace(&mut this.is_begun, true) {
+            driver = Self::begin(&mut state, owned);
+        }
+        drop(state);
+        drop(old); // may call anything
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        Poll::Pending
+    }
+}
+
+impl<R, B> Drop for Submitted<'_, R, B> {
+    fn drop(&mut self) {
+        let owned = match self.owned.take() {
+            Some(owned) => owned,
+            None => return,
+        };
+        if !self.is_begun {
+            return; // it is freed
+        }
+        let state = self.shared.lock();
+        if owned.has_ended() {
+            drop(state); // its buffer may call anything
+            return;
+        }
+        let mut driver = None;
+        let abandoned = owned.abandon();
+        if let (Some((header, _)), Some(client)) = (&abandoned, &state.client) {
+            // SAFETY: it is this client's, which frees it when it is handed back.
+            unsafe { client.cancel(*header) };
+            driver = state.driver.clone();
+        }
+        drop(state);
+        drop(abandoned); // its waker may call anything
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+}
+
+impl<R, B> fmt::Debug for Submitted<'_, R, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Submitted").field("is_begun", &self.is_begun).finish_non_exhaustive()
+    }
+}
+
+/// A client whose methods are futures. Clones are the same connection. The module's page,
+/// [`crate::aio`], says how it is driven.
+///
+/// A buffer belongs to its operation while that is under way, so it can't only be borrowed:
+///
+/// ```compile_fail,E0597
+/// # async fn example(db: kvd::AsyncClient) {
+/// let mut bytes = vec![0; 100];
+/// let (item, _) = db.get_into("name", &mut bytes[..]).await; // error: it must be 'static
+/// # }
+/// ```
+pub struct AsyncClient {
+    shared: Arc<Shared>,
+}
+
+impl AsyncClient {
+    fn submit<R, B: Send + 'static>(&self, owned: Owned<R, B>) -> Submitted<'_, R, B> {
+        Submitted::new(&self.shared, owned)
+    }
+
+    /// As [`Client::get`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::get`].
+    pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
+        let mut bytes = self.shared.room.load(Ordering::Relaxed);
+        for _ in 0..GROWTHS_MAX {
+            let mut room = Vec::new();
+            room.try_reserve_exact(bytes)
+                .map_err(|_| Error::NoMemory(format!("no memory for a value of {bytes} bytes")))?;
+            let read = Owned::reads(Request::get(), key.as_ref(), Room(room), decode::item);
+            let (result, Room(mut data)) = self.submit(read).await;
+            match result {
+                Ok(item) => {
+                    // SAFETY: so many bytes were written.
+                    unsafe { data.set_len(item.value_len) };
+                    data.shrink_to(item.value_len);
+                    return Ok(Some(Value { data, item }));
+                }
+                Err(Error::NotFound(_)) => return Ok(None),
+                Err(Error::Buffer { needed, .. }) => {
+                    bytes = needed;
+                    self.shared.room.store(needed, Ordering::Relaxed);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Error::Buffer { needed: bytes, text: "the value keeps getting longer".into() })
+    }
+
+    /// As [`Client::get_into`], with a buffer that is given back. The result is an error,
+    /// [`Error::NotFound`], if the key does not exist.
+    pub fn get_into<B: BufferMut + Send + 'static>(
+        &self,
+        key: impl AsRef<[u8]>,
+        buffer: B,
+    ) -> Submitted<'_, Item, B> {
+        self.submit(Owned::reads(Request::get(), key.as_ref(), buffer, decode::item))
+    }
+
+    /// The same, as [`Client::get_by_request`].
+    pub fn get_by_request<B: BufferMut + Send + 'static>(
+        &self,
+        key: impl AsRef<[u8]>,
+        buffer: B,
+    ) -> Submitted<'_, Item, B> {
+        self.submit(Owned::reads(Request::get_by_request(), key.as_ref(), buffer, decode::item))
+    }
+
+    /// The same, as [`Client::get_and_touch`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`]: the time is 0 or longer than 34 years.
+    pub fn get_and_touch<B: BufferMut + Send + 'static>(
+        &self,
+        key: impl AsRef<[u8]>,
+        ttl: Option<Duration>,
+        buffer: B,
+    ) -> Result<Submitted<'_, Item, B>> {
+        let request = Request::get_and_touch(ttl)?;
+        Ok(self.submit(Owned::reads(request, key.as_ref(), buffer, decode::item)))
+    }
+
+    /// As [`Client::exists`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::exists`].
+    pub async fn exists(&self, key: impl AsRef<[u8]>) -> Result<Option<Item>> {
+        let owned = Owned::new(Request::exists(), key.as_ref(), (), decode::item);
+        match self.submit(owned).await.0 {
+            Ok(item) => Ok(Some(item)),
+            Err(Error::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`Client::put`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::put`].
+    pub async fn put(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl Buffer + Send + 'static,
+    ) -> Result<u64> {
+        self.put_from(key, value, &PutArgs::default())?.await.0
+    }
+
+    /// As [`Client::put_with`], with a buffer that is given back.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`]: a time is 0 or longer than 34 years.
+    pub fn put_from<B: Buffer + Send + 'static>(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: B,
+        args: &PutArgs,
+    ) -> Result<Submitted<'_, u64, B>> {
+        let request = Request::put(args)?;
+        Ok(self.submit(Owned::stores(request, key.as_ref(), value, decode::version)))
+    }
+
+    /// As [`Client::delete`] and, unless `version` is `None`, [`Client::delete_if`].
+    ///
+    /// # Errors
+    ///
+    /// As those.
+    pub async fn delete(&self, key: impl AsRef<[u8]>, version: Option<u64>) -> Result<bool> {
+        let request = Request::delete(version);
+        match self.submit(Owned::new(request, key.as_ref(), (), decode::nothing)).await.0 {
+            Ok(()) => Ok(true),
+            Err(Error::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`Client::incr`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::incr`].
+    pub async fn incr(
+        &self,
+        key: impl AsRef<[u8]>,
+        delta: u64,
+        initial: Option<&Initial>,
+    ) -> Result<Counted> {
+        let request = Request::arith(true, delta, initial)?;
+        self.submit(Owned::new(request, key.as_ref(), (), decode::counted)).await.0
+    }
+
+    /// As [`Client::decr`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::decr`].
+    pub async fn decr(
+        &self,
+        key: impl AsRef<[u8]>,
+        delta: u64,
+        initial: Option<&Initial>,
+    ) -> Result<Counted> {
+        let request = Request::arith(false, delta, initial)?;
+        self.submit(Owned::new(request, key.as_ref(), (), decode::counted)).await.0
+    }
+
+    /// As [`Client::touch`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::touch`].
+    pub async fn touch(&self, key: impl AsRef<[u8]>, ttl: Option<Duration>) -> Result<u64> {
+        let request = Request::touch(ttl)?;
+        self.submit(Owned::new(request, key.as_ref(), (), decode::version)).await.0
+    }
+
+    /// As [`Client::ping`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::ping`].
+    pub async fn ping(&self) -> Result<()> {
+        self.submit(Owned::new(Request::ping(), &[], (), decode::nothing)).await.0
+    }
+
+    /// Calls `work` with the client, for what has no future: it keeps all operations of this
+    /// client waiting. It must use no [`AsyncClient`] of the same connection, nor drop a future of
+    /// one: that would wait for itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Disconnected`]: the driver was dropped.
+    pub fn with_client<T>(&self, work: impl FnOnce(&Client) -> T) -> Result<T> {
+        let state = self.shared.lock();
+        let client = state.client.as_ref().ok_or_else(gone)?;
+        Ok(work(client))
+    }
+}
+
+impl Clone for AsyncClient {
+    fn clone(&self) -> Self {
+        self.shared.lock().users += 1;
+        AsyncClient { shared: self.shared.clone() }
+    }
+}
+
+impl Drop for AsyncClient {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.users -= 1;
+        let driver = if state.users == 0 { state.driver.clone() } else { None };
+        drop(state);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+    }
+}
+
+impl fmt::Debug for AsyncClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AsyncClient").finish_non_exhaustive()
+    }
+}

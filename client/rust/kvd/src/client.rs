@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT
+//! A connection to one server: its life, and what is known about it.
+
+use crate::error::{text_of, Error, Result};
+use crate::hooks::{LibraryUser, Tracer};
+use crate::item::Item;
+use crate::operation::InFlight;
+use crate::{sys, Options};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::ptr::NonNull;
+
+/// Values up to this length are read without asking for their length first.
+pub(crate) const SCRATCH_BYTES: usize = 4096;
+
+/// A connection to one server.
+///
+/// It belongs to one thread at a time: it is [`Send`] but not [`Sync`]. Open one for each thread,
+/// which is many times faster than sharing one; those of a process with the same URL share what
+/// they can.
+///
+/// Each call blocks until it is done or the timeout of the [`Options`] has passed.
+/// [`Client::scope`] has many operations under way at once, and [`Client::into_async`] makes
+/// futures of them. A lost connection is opened again by itself; `kvd.h` (Connections, at its top)
+/// says what happens to calls meanwhile.
+///
+/// ```no_run
+/// # fn main() -> kvd::Result<()> {
+/// let db = kvd::Client::open(&kvd::default_url())?;
+/// db.put("name", "Ada")?;
+/// if let Some(value) = db.get("name")? {
+///     println!("{}", String::from_utf8_lossy(&value));
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A client may move to another thread, but two threads can't share it:
+///
+/// ```compile_fail,E0277
+/// # fn main() -> kvd::Result<()> {
+/// let db = kvd::Client::open(&kvd::default_url())?;
+/// std::thread::scope(|threads| {
+///     threads.spawn(|| db.get("name")); // error: kvd::Client can't be shared between threads
+/// });
+/// # Ok(())
+/// # }
+/// ```
+pub struct Client {
+    handle: NonNull<sys::kvd>,
+    is_open: bool,
+    process: u32,
+    pub(crate) scratch: RefCell<Box<[u8]>>,
+    pub(crate) in_flight: InFlight,
+    pub(crate) tracer: Cell<Option<NonNull<Tracer>>>,
+    _user: LibraryUser,
+}
+
+// SAFETY: kvd.h, Threads: a handle belongs to one thread at a time, whichever. What is kept here
+// for the library (operations in flight, the tracer) may be sent, too.
+unsafe impl Send for Client {}
+
+impl Client {
+    /// Connects to the server at `url`, with the defaults of [`Options`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Options::open`].
+    pub fn open(url: &str) -> Result<Client> {
+        Options::new().open(url)
+    }
+
+    pub(crate) fn new(handle: NonNull<sys::kvd>, user: LibraryUser) -> Client {
+        Client {
+            handle,
+            is_open: true,
+            process: std::process::id(),
+            scratch: RefCell::new(vec![0; SCRATCH_BYTES].into_boxed_slice()),
+            in_flight: InFlight::default(),
+            tracer: Cell::new(None),
+            _user: user,
+        }
+    }
+
+    /// The handle, for calls of [`crate::sys`]. It stays the client's, which closes it.
+    ///
+    /// What is done with it must keep the rules of `kvd.h`. Operations that are submitted through
+    /// it must have their function `done`: this crate takes all others for its own.
+    pub fn as_raw(&self) -> *mut sys::kvd {
+        self.handle.as_ptr()
+    }
+
+    /// Whether this is a child of the process that opened the client: there all calls fail, and
+    /// nothing is in flight.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    /// The error of the call that returned this status just now.
+    #[cold]
+    pub(crate) fn fail(&self, status: sys::kvd_status, needed: usize) -> Error {
+        // SAFETY: the string is valid until the next call on the handle. A call that was refused
+        // left the text with the thread, and then that of the handle may be of an older call.
+        let text = unsafe { text_of(sys::kvd_error(self.as_raw())) };
+        if text.is_empty() {
+            return Error::of_status(status, needed);
+        }
+        Error::new(status, needed, text)
+    }
+
+    pub(crate) fn check(&self, status: sys::kvd_status) -> Result<()> {
+        if status == sys::KVD_OK {
+            Ok(())
+        } else {
+            Err(self.fail(status, 0))
+        }
+    }
+
+    /// The result of a call that looks a key up.
+    pub(crate) fn looked_up(
+        &self,
+        status: sys::kvd_status,
+        item: &sys::kvd_item,
+    ) -> Result<Option<Item>> {
+        match status {
+            sys::KVD_OK => Ok(Some(Item::new(item))),
+            sys::KVD_NOT_FOUND => Ok(None),
+            _ => Err(self.fail(status, item.value_len)),
+        }
+    }
+
+    /// Sends an empty request to the server's worker and waits for the response.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`], [`Error::Disconnected`], [`Error::Device`], [`Error::Protocol`].
+    pub fn ping(&self) -> Result<()> {
+        // SAFETY: the handle is open, and this thread's.
+        self.check(unsafe { sys::kvd_ping(self.as_raw()) })
+    }
+
+    /// What the client is connected to. Does not block; works on a lost connection too.
+    pub fn info(&self) -> Info {
+        let mut raw = MaybeUninit::uninit();
+        // SAFETY: all of it is filled; the strings are valid until the next call, and copied.
+        unsafe {
+            sys::kvd_info(self.as_raw(), raw.as_mut_ptr());
+            Info::new(&raw.assume_init())
+        }
+    }
+}
+
+impl Client {
+    /// Closes the handle. Operations that were in flight have ended then; what is to be done for
+    /// them is left to do.
+    pub(crate) fn close(&mut self) {
+        if !std::mem::replace(&mut self.is_open, false) {
+            return;
+        }
+        // SAFETY: the handle is open, and nobody uses it afterwards. After the call operations
+        // that were in flight belong to the caller, and the tracer is called no more.
+        unsafe {
+            sys::kvd_close(self.as_raw());
+            self.in_flight.release_all();
+            if let Some(tracer) = self.tracer.take() {
+                drop(Box::from_raw(tracer.as_ptr()));
+            }
+        }
+    }
+}
+
+impl Drop for Client {
+    /// Disconnects. Waits for the server only if access records are left to report, for at most
+    /// 50 ms.
+    fn drop(&mut self) {
+        self.close();
+        self.in_flight.leftovers().settle();
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let info = self.info();
+        f.debug_struct("Client")
+            .field("device", &info.device_name)
+            .field("connection", &info.connection)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a client is connected to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Info {
+    /// "verbs", "verbs-tcp", "verbs-tls" or "softnic".
+    pub device_kind: String,
+    /// The device's name, like "mlx5_0".
+    pub device_name: String,
+    /// One line: why this device.
+    pub device_why: String,
+    /// One line: the path of the connection's queue pair; "" on softnic.
+    pub device_link: String,
+    /// Random number of this start of the server.
+    pub incarnation: u64,
+    /// Size of the server's memory region, in bytes.
+    pub region_bytes: u64,
+    /// Longest value that the server takes, in bytes.
+    pub value_max: u64,
+    /// Requests that may be outstanding now.
+    pub window: u32,
+    /// Longest message that the server takes, in bytes; it READs longer values.
+    pub request_bytes: u32,
+    /// Size of the bucket cache in use, in bytes; 0: there is none.
+    pub cache_bytes: usize,
+    /// Buckets of the server's index, as far as this client knows.
+    pub buckets: u64,
+    /// How exactly this client knows the server's clock now, in nanoseconds.
+    pub clock_error_ns: u64,
+    /// One hit in so many is reported to the server; 0: none.
+    pub access_rate: u32,
+    /// "up", "waiting" (for its next try), "connecting" or "closed".
+    pub connection: String,
+    /// Times that the client connected again.
+    pub reconnects: u64,
+    /// The tenant that was asked for; "" if that is left to the server.
+    pub tenant: String,
+}
+
+impl Info {
+    /// # Safety
+    ///
+    /// The strings of `raw` are valid.
+    unsafe fn new(raw: &sys::kvd_info) -> Info {
+        Info {
+            device_kind: text_of(raw.device_kind),
+            device_name: text_of(raw.device_name),
+            device_why: text_of(raw.device_why),
+            device_link: text_of(raw.device_link),
+            incarnation: raw.incarnation,
+            region_bytes: raw.region_bytes,
+            value_max: raw.value_max,
+            window: raw.window,
+            request_bytes: raw.request_bytes,
+            cache_bytes: raw.cache_bytes,
+            buckets: raw.buckets,
+            clock_error_ns: raw.clock_error_ns,
+            access_rate: raw.access_rate,
+            connection: text_of(raw.connection),
+            reconnects: raw.reconnects,
+            tenant: text_of(raw.tenant),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT
+//! Functions of the program that the library calls: for log lines, and for each operation.
+
+use crate::error::{text_of, Error, Result};
+use crate::observe::{OpCode, Path};
+use crate::{sys, Client};
+use std::os::raw::{c_char, c_void};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// How severe a log line is, the most severe first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum LogLevel {
+    /// What failed in the device, with cause and remedy.
+    Error,
+    /// A connection that is lost, or could not be opened.
+    Warn,
+    /// What a user may want to know.
+    Notice,
+    /// Connections that are opened, opened again and closed.
+    Info,
+    /// Memory that is registered, and the device's steps.
+    Debug,
+}
+
+type Logger = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
+
+/// Who uses the library now, and which function its lines go to. The function may be changed only
+/// while nobody does: kvd_set_log().
+struct Users {
+    count: usize,
+    logger: *mut Logger,
+}
+
+// SAFETY: a Logger may be sent and shared.
+unsafe impl Send for Users {}
+
+static USERS: Mutex<Users> = Mutex::new(Users { count: 0, logger: ptr::null_mut() });
+
+fn users() -> MutexGuard<'static, Users> {
+    USERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// As long as it lives the library may log.
+#[derive(Debug)]
+pub(crate) struct LibraryUser(());
+
+impl LibraryUser {
+    pub(crate) fn new() -> LibraryUser {
+        users().count += 1;
+        LibraryUser(())
+    }
+}
+
+impl Drop for LibraryUser {
+    fn drop(&mut self) {
+        users().count -= 1;
+    }
+}
+
+/// # Safety
+///
+/// `user` is a Logger, and `text` a string.
+unsafe extern "C" fn log_line(user: *mut c_void, level: sys::kvd_log_level, text: *const c_char) {
+    let logger = &*user.cast::<Logger>();
+    let level = match level {
+        sys::KVD_LOG_ERROR => LogLevel::Error,
+        sys::KVD_LOG_WARN => LogLevel::Warn,
+        sys::KVD_LOG_NOTICE => LogLevel::Notice,
+        sys::KVD_LOG_INFO => LogLevel::Info,
+        _ => LogLevel::Debug,
+    };
+    let text = text_of(text);
+    // A panic must not unwind through the library; the panic's hook has printed it.
+    let _ = catch_unwind(AssertUnwindSafe(|| logger(level, &text)));
+}
+
+/// Has `log` called for each line of this level or more severe, of all clients of the process.
+/// The library writes nothing by itself.
+///
+/// `log` is called by any thread that uses the library, with its locks held: it must not block for
+/// long, and a client that it uses refuses the call or deadlocks. A panic in it is printed, and
+/// then ignored.
+///
+/// # Errors
+///
+/// [`Error::Busy`]: a [`Client`], or registered memory, exists in this process. Nothing was
+/// changed.
+pub fn set_log(
+    level: LogLevel,
+    log: impl Fn(LogLevel, &str) + Send + Sync + 'static,
+) -> Result<()> {
+    let level = match level {
+        LogLevel::Error => sys::KVD_LOG_ERROR,
+        LogLevel::Warn => sys::KVD_LOG_WARN,
+        LogLevel::Notice => sys::KVD_LOG_NOTICE,
+        LogLevel::Info => sys::KVD_LOG_INFO,
+        LogLevel::Debug => sys::KVD_LOG_DEBUG,
+    };
+    log_change(level, Some(log_line), Box::into_raw(Box::new(Box::new(log))))
+}
+
+/// Has no function called for log lines any more.
+///
+/// # Errors
+///
+/// As [`set_log`].
+pub fn unset_log() -> Result<()> {
+    log_change(sys::KVD_LOG_OFF, None, ptr::null_mut())
+}
+
+fn log_change(level: sys::kvd_log_level, call: sys::kvd_log_fn, logger: *mut Logger) -> Result<()> {
+    let mut users = users();
+    let status = if users.count > 0 {
+        sys::KVD_ERR_BUSY
+    } else {
+        // SAFETY: no thread is in a call of the library that logs, and none begins one while this
+        // one has the lock.
+        unsafe { sys::kvd_set_log(level, call, logger.cast()) }
+    };
+    let unused =
+        if status == sys::KVD_OK { std::mem::replace(&mut users.logger, logger) } else { logger };
+    if !unused.is_null() {
+        // SAFETY: it was made by set_log(), and nobody calls it any more.
+        drop(unsafe { Box::from_raw(unused) });
+    }
+    match status {
+        sys::KVD_OK => Ok(()),
+        sys::KVD_ERR_BUSY => Err(Error::Busy(
+            "a client or registered memory exists: set the log before the first is made".into(),
+        )),
+        status => Err(Error::of_status(status, 0)),
+    }
+}
+
+/// What an operation did, known at its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TraceEnd {
+    /// When its first READ or request was posted; `None`: none was.
+    pub posted_ns: Option<u64>,
+    /// When it ended.
+    pub end_ns: u64,
+    /// `Err` with [`Error::NotFound`] if the key does not exist.
+    pub result: Result<()>,
+    /// The way that it took.
+    pub path: Path,
+    /// RDMA READs of it.
+    pub reads: u32,
+    /// Requests of it.
+    pub messages: u32,
+}
+
+/// The start or the end of an operation. Times are of CLOCK_MONOTONIC, in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TraceEvent<'a> {
+    /// What the operation does.
+    pub op: OpCode,
+    /// Its key; `None`: a PING or a SCAN.
+    pub key: Option<&'a [u8]>,
+    /// Whether it was submitted, in a scope or by a future.
+    pub submitted: bool,
+    /// When it started; the same at start and end.
+    pub start_ns: u64,
+    /// `None`: it starts.
+    pub end: Option<TraceEnd>,
+}
+
+/// The function that gets the events of a client.
+pub(crate) struct Tracer(Box<dyn FnMut(&TraceEvent<'_>) + Send>);
+
+/// # Safety
+///
+/// `user` is a Tracer, which nobody else uses meanwhile, and `event` is valid.
+unsafe extern "C" fn trace_event(user: *mut c_void, event: *const sys::kvd_trace_event) {
+    let (tracer, event) = (&mut *user.cast::<Tracer>(), &*event);
+    let key = (!event.key.is_null())
+        .then(|| slice::from_raw_parts(event.key.cast::<u8>(), event.key_len));
+    let end = (event.ended != 0).then(|| TraceEnd {
+        posted_ns: Some(event.posted_ns).filter(|&at| at != 0),
+        end_ns: event.end_ns,
+        result: match event.status {
+            sys::KVD_OK => Ok(()),
+            status => Err(Error::of_status(status, 0)),
+        },
+        path: Path::of_raw(event.path),
+        reads: event.reads,
+        messages: event.messages,
+    });
+    let event = TraceEvent {
+        op: OpCode::of_raw(event.op),
+        key,
+        submitted: !event.submitted.is_null(),
+        start_ns: event.start_ns,
+        end,
+    };
+    // As above.
+    let _ = catch_unwind(AssertUnwindSafe(|| (tracer.0)(&event)));
+}
+
+impl Client {
+    /// Has `trace` called at the start and the end of each operation of this client, in the middle
+    /// of its calls: it must be short. A panic in it is printed, and then ignored.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`]: operations are outstanding. [`Error::NoMemory`]. Nothing was changed.
+    pub fn trace(&self, trace: impl FnMut(&TraceEvent<'_>) + Send + 'static) -> Result<()> {
+        self.tracer_change(Some(Box::new(Tracer(Box::new(trace)))))
+    }
+
+    /// Has no function called for operations any more.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::trace`].
+    pub fn untrace(&self) -> Result<()> {
+        self.tracer_change(None)
+    }
+
+    fn tracer_change(&self, tracer: Option<Box<Tracer>>) -> Result<()> {
+        let call: sys::kvd_trace_fn = tracer.as_ref().and(Some(trace_event));
+        let tracer = tracer.map(|tracer| NonNull::from(Box::leak(tracer)));
+        let user = tracer.map_or(ptr::null_mut(), |tracer| tracer.as_ptr().cast());
+        // SAFETY: the tracer lives until another one is set, or the handle is closed.
+        let result = self.check(unsafe { sys::kvd_trace(self.as_raw(), call, user) });
+        let unused = if result.is_ok() { self.tracer.replace(tracer) } else { tracer };
+        if let Some(unused) = unused {
+            // SAFETY: it was made above, now or before, and the library does not have it.
+            drop(unsafe { Box::from_raw(unused.as_ptr()) });
+        }
+        result
+    }
+}

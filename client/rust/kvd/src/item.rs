@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+//! Values and what is stored with them, and what a change may have beside key and value.
+
+use crate::error::{Error, Result};
+use crate::sys;
+use std::ops::Deref;
+use std::time::Duration;
+
+/// What is stored with a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Item {
+    /// Length of the value, in bytes.
+    pub value_len: usize,
+    /// Never 0. Every change gives the key a higher one, which no other item has.
+    pub version: u64,
+    /// As the PUT gave them; no meaning to kvd.
+    pub flags: u32,
+    /// The second of the server's clock, since 1970, at which the key expires; `None`: never.
+    pub expires_s: Option<u32>,
+}
+
+impl Item {
+    pub(crate) fn new(raw: &sys::kvd_item) -> Item {
+        Item {
+            value_len: raw.value_len,
+            version: raw.version,
+            flags: raw.flags,
+            expires_s: Some(raw.expires_s).filter(|&second| second != 0),
+        }
+    }
+}
+
+/// A value that was read, with what is stored beside it. It is used as the bytes that it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Value {
+    /// The bytes.
+    pub data: Vec<u8>,
+    /// What is stored with them.
+    pub item: Item,
+}
+
+impl Deref for Value {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+impl AsRef<[u8]> for Value {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+impl From<Value> for Vec<u8> {
+    fn from(value: Value) -> Self {
+        value.data
+    }
+}
+
+/// What a PUT does, depending on whether the key exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum PutMode {
+    /// Stores the value in any case.
+    #[default]
+    Set,
+    /// Only if the key does not exist; else [`Error::Exists`].
+    IfAbsent,
+    /// Only if the key exists; else [`Error::NotFound`].
+    IfPresent,
+    /// Only if the key has this version; else [`Error::Exists`] or [`Error::NotFound`].
+    IfVersion(u64),
+    /// Adds the value behind the existing one; without one [`Error::NotFound`].
+    Append,
+    /// Adds the value before the existing one; without one [`Error::NotFound`].
+    Prepend,
+}
+
+/// What a server that is full evicts first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Priority {
+    /// What was not used for longest, or least often.
+    #[default]
+    Normal,
+    /// Before anything of normal priority, and among their kind what was stored first.
+    Low,
+}
+
+/// What a PUT may have in addition to key and value.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// let once_a_minute = kvd::PutArgs {
+///     ttl: Some(Duration::from_secs(60)),
+///     mode: kvd::PutMode::IfAbsent,
+///     ..Default::default()
+/// };
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PutArgs {
+    /// Stored with the value; no meaning to kvd. 0 with APPEND and PREPEND.
+    pub flags: u32,
+    /// Time to live, rounded up to seconds; `None`: the key never expires. At most 34 years. Not
+    /// with APPEND and PREPEND, which keep that of the existing value.
+    pub ttl: Option<Duration>,
+    /// What happens if the key exists, or does not.
+    pub mode: PutMode,
+    /// The item is not evicted for so long, rounded up to seconds.
+    pub pin: Option<Duration>,
+    /// What is evicted first.
+    pub priority: Priority,
+}
+
+/// What [`crate::Client::incr`] and `decr` create if the key does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Initial {
+    /// The number, to which nothing is added.
+    pub number: u64,
+    /// Stored with it; no meaning to kvd.
+    pub flags: u32,
+    /// Time to live, rounded up to seconds; `None`: it never expires.
+    pub ttl: Option<Duration>,
+}
+
+/// Seconds for the wire, rounded up. 0 has another meaning there, so it is refused here.
+pub(crate) fn seconds(time: Option<Duration>, what: &str) -> Result<u32> {
+    let time = match time {
+        None => return Ok(0),
+        Some(time) => time,
+    };
+    let rounded = time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0));
+    match u32::try_from(rounded) {
+        Ok(seconds) if (1..=sys::KVD_TTL_MAX).contains(&seconds) => Ok(seconds),
+        _ => Err(Error::invalid(format!(
+            "a {what} of {time:?}: more than 0 and at most {} s are allowed",
+            sys::KVD_TTL_MAX
+        ))),
+    }
+}
+
+impl PutArgs {
+    pub(crate) fn raw(&self) -> Result<sys::kvd_put_args> {
+        let (mode, if_version) = match self.mode {
+            PutMode::Set => (sys::KVD_PUT_SET, 0),
+            PutMode::IfAbsent => (sys::KVD_PUT_IF_ABSENT, 0),
+            PutMode::IfPresent => (sys::KVD_PUT_IF_PRESENT, 0),
+            PutMode::IfVersion(version) => (sys::KVD_PUT_IF_VERSION, version),
+            PutMode::Append => (sys::KVD_PUT_APPEND, 0),
+            PutMode::Prepend => (sys::KVD_PUT_PREPEND, 0),
+        };
+        Ok(sys::kvd_put_args {
+            flags: self.flags,
+            ttl_s: seconds(self.ttl, "time to live")?,
+            mode,
+            if_version,
+            pin_s: seconds(self.pin, "pin")?,
+            priority: match self.priority {
+                Priority::Normal => sys::KVD_PRIORITY_NORMAL,
+                Priority::Low => sys::KVD_PRIORITY_LOW,
+            },
+        })
+    }
+}
+
+pub(crate) fn arith_raw(initial: Option<&Initial>) -> Result<sys::kvd_arith_args> {
+    Ok(match initial {
+        None => sys::kvd_arith_args { create: 0, flags: 0, ttl_s: 0, initial: 0 },
+        Some(initial) => sys::kvd_arith_args {
+            create: 1,
+            flags: initial.flags,
+            ttl_s: seconds(initial.ttl, "time to live")?,
+            initial: initial.number,
+        },
+    })
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+//! Many keys in one call, whose READs go out together.
+
+use crate::error::{Error, Result};
+use crate::item::Item;
+use crate::read::item_zeroed;
+use crate::{sys, Client};
+use std::fmt;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+/// One GET of [`Client::get_many`]: a key, a buffer and, afterwards, the result.
+#[repr(transparent)]
+pub struct GetRequest<'a> {
+    raw: sys::kvd_get_request,
+    borrowed: PhantomData<(&'a [u8], &'a mut [u8])>,
+}
+
+// SAFETY: it is a key that is shared and a buffer that is borrowed alone, which may be sent.
+unsafe impl Send for GetRequest<'_> {}
+// SAFETY: through a shared reference both are only read.
+unsafe impl Sync for GetRequest<'_> {}
+
+impl<'a> GetRequest<'a> {
+    /// A GET of `key` to `value`.
+    pub fn new<K: AsRef<[u8]> + ?Sized>(key: &'a K, value: &'a mut [u8]) -> Self {
+        let key = key.as_ref();
+        GetRequest {
+            raw: sys::kvd_get_request {
+                key: key.as_ptr().cast(),
+                key_len: key.len(),
+                value: value.as_mut_ptr().cast(),
+                value_size: value.len(),
+                status: sys::KVD_NOT_FOUND,
+                item: item_zeroed(),
+            },
+            borrowed: PhantomData,
+        }
+    }
+
+    /// What [`Client::get_into`] would have returned; `None` before the call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::get_into`].
+    pub fn item(&self) -> Result<Option<Item>> {
+        match self.raw.status {
+            sys::KVD_OK => Ok(Some(Item::new(&self.raw.item))),
+            sys::KVD_NOT_FOUND => Ok(None),
+            status => Err(Error::of_status(status, self.raw.item.value_len)),
+        }
+    }
+
+    /// The bytes that were read; `None`: the key does not exist.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::get_into`].
+    pub fn value(&self) -> Result<Option<&[u8]>> {
+        Ok(self.item()?.map(|item| {
+            // SAFETY: the buffer is borrowed as long as self, and has so many bytes.
+            unsafe { std::slice::from_raw_parts(self.raw.value.cast(), item.value_len) }
+        }))
+    }
+}
+
+impl fmt::Debug for GetRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("GetRequest").field(&self.item()).finish()
+    }
+}
+
+fn keys_raw<K: AsRef<[u8]>>(keys: &[K]) -> Vec<sys::kvd_key> {
+    keys.iter()
+        .map(|key| {
+            let key = key.as_ref();
+            sys::kvd_key { key: key.as_ptr().cast(), key_len: key.len() }
+        })
+        .collect()
+}
+
+impl Client {
+    /// Does all these GETs with their READs posted together, 32 at a time: many take little longer
+    /// than one. Each has its own result: [`GetRequest::value`]. Together they are no snapshot.
+    ///
+    /// ```no_run
+    /// # fn main() -> kvd::Result<()> {
+    /// # let db = kvd::Client::open("softnic:///run/kvd/kvd.sock")?;
+    /// let mut values = [[0; 100]; 2];
+    /// let mut requests: Vec<_> = ["name", "city"]
+    ///     .iter()
+    ///     .zip(&mut values)
+    ///     .map(|(key, value)| kvd::GetRequest::new(key, value))
+    ///     .collect();
+    /// db.get_many(&mut requests)?;
+    /// for request in &requests {
+    ///     println!("{:?}", request.value()?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Timeout`], [`Error::Disconnected`], [`Error::Device`], [`Error::Protocol`],
+    /// [`Error::Auth`]: not all were done; those that were not have the error, too.
+    pub fn get_many(&self, requests: &mut [GetRequest<'_>]) -> Result<()> {
+        // SAFETY: the requests are transparent, and what they point to is borrowed.
+        self.check(unsafe {
+            sys::kvd_get_many(self.as_raw(), requests.as_mut_ptr().cast(), requests.len())
+        })
+    }
+
+    /// Whether `key` exists, and what is stored beside its value, which is not read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::get`].
+    pub fn exists(&self, key: impl AsRef<[u8]>) -> Result<Option<Item>> {
+        match self.exists_many(&[key])?.pop() {
+            Some(found) => found,
+            None => Ok(None),
+        }
+    }
+
+    /// Looks whether each of the keys exists, without reading values, by short READs of which 32
+    /// share a round trip. Each answer is as certain as that of [`Client::get`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::get_many`]. A key that is empty or too long has [`Error::Invalid`] alone.
+    pub fn exists_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Result<Option<Item>>>> {
+        let raw = keys_raw(keys);
+        let mut results: Vec<MaybeUninit<sys::kvd_exists>> = Vec::new();
+        results.resize_with(raw.len(), || MaybeUninit::zeroed());
+        // SAFETY: keys and results are valid during the call. Zeros are a valid result.
+        let status = unsafe {
+            sys::kvd_exists_many(
+                self.as_raw(),
+                raw.as_ptr(),
+                raw.len(),
+                results.as_mut_ptr().cast(),
+                std::ptr::null_mut(),
+            )
+        };
+        self.check(status)?;
+        let result = |exists: &MaybeUninit<sys::kvd_exists>| {
+            // SAFETY: it was zeros before the call filled it.
+            let exists = unsafe { exists.assume_init_ref() };
+            match exists.status {
+                sys::KVD_OK => Ok(Some(Item::new(&exists.item))),
+                sys::KVD_NOT_FOUND => Ok(None),
+                status => Err(Error::of_status(status, 0)),
+            }
+        };
+        Ok(results.iter().map(result).collect())
+    }
+
+    /// How many of the keys exist before the first that does not: for keys each of which is of
+    /// use only if those before it exist.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::exists_many`].
+    pub fn exists_leading<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<usize> {
+        let raw = keys_raw(keys);
+        let mut leading = 0;
+        // SAFETY: as above.
+        let status = unsafe {
+            sys::kvd_exists_leading(self.as_raw(), raw.as_ptr(), raw.len(), &mut leading)
+        };
+        self.check(status).map(|()| leading)
+    }
+}

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: MIT
+//! Submitted operations: who owns them, and when.
+//!
+//! An operation is one allocation with all that the library uses: `struct kvd_op`, the key and the
+//! buffer of the value. It has up to two owners, each by a raw pointer:
+//!
+//! - from its submission until it is handed back, the client (`InFlight`);
+//! - until it is dropped, a handle: the ticket of a scope, or a future.
+//!
+//! If the handle is dropped first, the operation is *abandoned*, and freed when it is handed back.
+//! If it is leaked, the operation is, too. So memory of an operation that is under way is never
+//! freed, whatever safe code does. Memory that is only borrowed is safe because a scope does not
+//! end before its operations have (scope.rs), and futures take none.
+
+use crate::buffer::{Buffer, BufferMut};
+use crate::error::{Error, Result};
+use crate::item::{Initial, PutArgs};
+use crate::{item, sys, Client};
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::os::raw::c_void;
+use std::ptr::{self, NonNull};
+use std::task::Waker;
+use std::time::Duration;
+
+/// Operations that kvd_poll() hands back in one call.
+const HANDED_BACK_MAX: usize = 32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Its owner has it alone.
+    Idle,
+    /// It waits for its submission, in a list of pointers.
+    Queued,
+    /// It is the library's.
+    InFlight,
+    /// It was handed back.
+    Ended,
+}
+
+/// The part of an operation that does not depend on the kind of its buffer.
+#[repr(C)]
+pub(crate) struct Header {
+    raw: sys::kvd_op, // first: the library gives back a pointer to it
+    state: State,
+    abandoned: bool,
+    error: Option<Error>, // of its submission
+    waker: Option<Waker>,
+    previous: *mut Header,
+    next: *mut Header,
+    release: unsafe fn(*mut Header),
+}
+
+/// An operation with a buffer.
+#[repr(C)]
+struct Operation<B> {
+    header: Header,
+    key: Key,
+    buffer: B,
+}
+
+/// Keys up to this length need no memory of their own.
+const KEY_INLINE_BYTES: usize = 40;
+
+enum Key {
+    Inline([u8; KEY_INLINE_BYTES]),
+    Heap(Box<[u8]>),
+}
+
+impl Key {
+    fn new(key: &[u8]) -> Key {
+        if key.len() > KEY_INLINE_BYTES {
+            return Key::Heap(key.into());
+        }
+        let mut inline = [0; KEY_INLINE_BYTES];
+        inline[..key.len()].copy_from_slice(key);
+        Key::Inline(inline)
+    }
+
+    fn as_ptr(&self) -> *const c_void {
+        match self {
+            Key::Inline(bytes) => bytes.as_ptr().cast(),
+            Key::Heap(bytes) => bytes.as_ptr().cast(),
+        }
+    }
+}
+
+/// An operation that is described, but not yet made: its fields beside key and value.
+pub(crate) struct Request(sys::kvd_op);
+
+impl Request {
+    fn new(op: sys::kvd_opcode) -> Request {
+        let mut raw = sys::kvd_op_zeroed();
+        raw.op = op;
+        Request(raw)
+    }
+
+    pub(crate) fn get() -> Request {
+        Request::new(sys::KVD_OP_GET)
+    }
+
+    pub(crate) fn get_by_request() -> Request {
+        Request::new(sys::KVD_OP_GET_BY_REQUEST)
+    }
+
+    pub(crate) fn get_and_touch(ttl: Option<Duration>) -> Result<Request> {
+        let mut request = Request::new(sys::KVD_OP_GET_AND_TOUCH);
+        request.0.ttl_s = item::seconds(ttl, "time to live")?;
+        Ok(request)
+    }
+
+    pub(crate) fn exists() -> Request {
+        Request::new(sys::KVD_OP_EXISTS)
+    }
+
+    pub(crate) fn ping() -> Request {
+        Request::new(sys::KVD_OP_PING)
+    }
+
+    pub(crate) fn put(args: &PutArgs) -> Result<Request> {
+        let (mut request, args) = (Request::new(sys::KVD_OP_PUT), args.raw()?);
+        let raw = &mut request.0;
+        (raw.flags, raw.ttl_s, raw.mode) = (args.flags, args.ttl_s, args.mode);
+        (raw.pin_s, raw.priority, raw.if_version) = (args.pin_s, args.priority, args.if_version);
+        Ok(request)
+    }
+
+    pub(crate) fn delete(if_version: Option<u64>) -> Request {
+        let mut request = Request::new(sys::KVD_OP_DELETE);
+        if let Some(version) = if_version {
+            request.0.mode = sys::KVD_PUT_IF_VERSION;
+            request.0.if_version = version;
+        }
+        request
+    }
+
+    pub(crate) fn arith(up: bool, delta: u64, initial: Option<&Initial>) -> Result<Request> {
+        let mut request = Request::new(if up { sys::KVD_OP_INCR } else { sys::KVD_OP_DECR });
+        let (raw, args) = (&mut request.0, item::arith_raw(initial)?);
+        (raw.delta, raw.create, raw.initial) = (delta, args.create, args.initial);
+        (raw.flags, raw.ttl_s) = (args.flags, args.ttl_s);
+        Ok(request)
+    }
+
+    pub(crate) fn touch(ttl: Option<Duration>) -> Result<Request> {
+        let mut request = Request::new(sys::KVD_OP_TOUCH);
+        request.0.ttl_s = item::seconds(ttl, "time to live")?;
+        Ok(request)
+    }
+}
+
+/// What the result of an operation is made of, once it has ended.
+pub(crate) type Decode<R> = fn(&sys::kvd_op) -> R;
+
+/// The owner of an operation on the caller's side.
+pub(crate) struct Owned<R, B> {
+    operation: NonNull<Operation<B>>,
+    decode: Decode<R>,
+    owns: PhantomData<B>,
+}
+
+/// # Safety
+///
+/// `header` begins an Operation<B> that nobody uses any more.
+unsafe fn release<B>(header: *mut Header) {
+    drop(Box::from_raw(header.cast::<Operation<B>>()));
+}
+
+impl<R, B> Owned<R, B> {
+    /// An operation without a value.
+    pub(crate) fn new(request: Request, key: &[u8], buffer: B, decode: Decode<R>) -> Owned<R, B> {
+        let mut operation = Box::new(Operation {
+            header: Header {
+                raw: request.0,
+                state: State::Idle,
+                abandoned: false,
+                error: None,
+                waker: None,
+                previous: ptr::null_mut(),
+                next: ptr::null_mut(),
+                release: release::<B>,
+            },
+            key: Key::new(key),
+            buffer,
+        });
+        if !key.is_empty() {
+            operation.header.raw.key = operation.key.as_ptr();
+            operation.header.raw.key_len = key.len();
+        }
+        Owned { operation: NonNull::from(Box::leak(operation)), decode, owns: PhantomData }
+    }
+
+    pub(crate) fn header(&self) -> *mut Header {
+        self.operation.as_ptr().cast()
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        // SAFETY: the operation lives as long as self.
+        unsafe { (*self.header()).state == State::Ended }
+    }
+
+    /// It was put into a list of those that wait for their submission.
+    pub(crate) fn queued(&self) {
+        // SAFETY: as above.
+        unsafe { (*self.header()).state = State::Queued };
+    }
+
+    /// The time that it may take from its submission on, in milliseconds; 0: the client's timeout.
+    pub(crate) fn set_timeout_ms(&mut self, timeout_ms: u32) {
+        // SAFETY: as above.
+        unsafe { (*self.header()).raw.timeout_ms = timeout_ms };
+    }
+
+    /// Has the waker called when the operation ends. Returns the one of before, whose drop may
+    /// call anything.
+    #[must_use]
+    pub(crate) fn wake(&self, waker: &Waker) -> Option<Waker> {
+        // SAFETY: as above.
+        let slot = unsafe { &mut (*self.header()).waker };
+        match slot {
+            Some(old) if old.will_wake(waker) => None,
+            _ => slot.replace(waker.clone()),
+        }
+    }
+
+    /// The buffer of an operation that its owner has alone.
+    pub(crate) fn into_buffer(self) -> B {
+        let header = self.header();
+        // SAFETY: as in finish().
+        unsafe {
+            assert_eq!((*header).state, State::Idle, "the operation is under way");
+            std::mem::forget(self);
+            Box::from_raw(header.cast::<Operation<B>>()).buffer
+        }
+    }
+
+    /// The result and the buffer of an operation that has ended.
+    pub(crate) fn finish(self) -> (Result<R>, B) {
+        assert!(self.has_ended(), "the operation is under way");
+        let decode = self.decode;
+        let operation = self.operation;
+        std::mem::forget(self);
+        // SAFETY: it was made by Box, and nobody else has it any more: the client has handed it
+        // back.
+        let operation = *unsafe { Box::from_raw(operation.as_ptr()) };
+        let raw = &operation.header.raw;
+        let result = match operation.header.error {
+            Some(error) => Err(error),
+            None if raw.status == sys::KVD_OK => Ok(decode(raw)),
+            None => Err(Error::of_status(raw.status, raw.item.value_len)),
+        };
+        (result, operation.buffer)
+    }
+
+    /// Gives up the operation: it is freed now or, if it is returned, when the client hands it
+    /// back. Drop the waker when no lock is held.
+    pub(crate) fn abandon(self) -> Option<(*mut Header, Option<Waker>)> {
+        let header = self.header();
+        std::mem::forget(self);
+        // SAFETY: as in finish(), or the client frees it.
+        unsafe {
+            if matches!((*header).state, State::Queued | State::InFlight) {
+                (*header).abandoned = true;
+                return Some((header, (*header).waker.take()));
+            }
+            ((*header).release)(header);
+        }
+        None
+    }
+}
+
+impl<R, B: BufferMut> Owned<R, B> {
+    /// A GET to the buffer.
+    pub(crate) fn reads(request: Request, key: &[u8], buffer: B, decode: Decode<R>) -> Self {
+        let owned = Owned::new(request, key, buffer, decode);
+        // SAFETY: nobody else has it yet. The buffer does not move any more.
+        unsafe {
+            let operation = &mut *owned.operation.as_ptr();
+            let (value, bytes) = operation.buffer.bytes_mut();
+            operation.header.raw.value = value.cast();
+            operation.header.raw.value_len = bytes;
+        }
+        owned
+    }
+}
+
+impl<R, B: Buffer> Owned<R, B> {
+    /// A PUT from the buffer.
+    pub(crate) fn stores(request: Request, key: &[u8], buffer: B, decode: Decode<R>) -> Self {
+        let owned = Owned::new(request, key, buffer, decode);
+        // SAFETY: as above; it is only read.
+        unsafe {
+            let operation = &mut *owned.operation.as_ptr();
+            let (value, bytes) = operation.buffer.bytes();
+            operation.header.raw.value = value as *mut c_void;
+            operation.header.raw.value_len = bytes;
+        }
+        owned
+    }
+}
+
+impl<R, B> Drop for Owned<R, B> {
+    fn drop(&mut self) {
+        let owned = Owned { operation: self.operation, decode: self.decode, owns: PhantomData };
+        owned.abandon();
+    }
+}
+
+/// What is to be done for operations that have ended, and may call anything: when no lock is held.
+#[derive(Default)]
+pub(crate) struct Leftovers {
+    wakers: Vec<Waker>,
+    abandoned: Vec<*mut Header>,
+}
+
+impl Leftovers {
+    pub(crate) fn settle(mut self) {
+        self.free();
+        self.wakers.drain(..).for_each(Waker::wake);
+    }
+
+    fn free(&mut self) {
+        for header in self.abandoned.drain(..) {
+            // SAFETY: it was handed back, and its owner has gone.
+            unsafe { ((*header).release)(header) };
+        }
+    }
+}
+
+impl Drop for Leftovers {
+    fn drop(&mut self) {
+        self.free();
+    }
+}
+
+/// The operations of a client that the library has: a list.
+pub(crate) struct InFlight {
+    first: Cell<*mut Header>,
+    leftovers: RefCell<Leftovers>,
+}
+
+impl Default for InFlight {
+    fn default() -> Self {
+        InFlight { first: Cell::new(ptr::null_mut()), leftovers: RefCell::default() }
+    }
+}
+
+impl InFlight {
+    /// Whether the library has none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.get().is_null()
+    }
+
+    /// # Safety
+    ///
+    /// `header` is valid, and in no list.
+    unsafe fn add(&self, header: *mut Header) {
+        let next = self.first.get();
+        (*header).previous = ptr::null_mut();
+        (*header).next = next;
+        if !next.is_null() {
+            (*next).previous = header;
+        }
+        self.first.set(header);
+    }
+
+    /// Takes an operation back from the library, or from a submission that failed.
+    ///
+    /// # Safety
+    ///
+    /// `header` is in this list, and the library does not have it any more.
+    unsafe fn hand_back(&self, header: *mut Header) {
+        let (previous, next) = ((*header).previous, (*header).next);
+        if previous.is_null() {
+            self.first.set(next);
+        } else {
+            (*previous).next = next;
+        }
+        if !next.is_null() {
+            (*next).previous = previous;
+        }
+        (*header).state = State::Ended;
+        let mut leftovers = self.leftovers.borrow_mut();
+        if (*header).abandoned {
+            leftovers.abandoned.push(header);
+        } else if let Some(waker) = (*header).waker.take() {
+            leftovers.wakers.push(waker);
+        }
+    }
+
+    /// What is to be done now for those that were handed back.
+    pub(crate) fn leftovers(&self) -> Leftovers {
+        self.leftovers.take()
+    }
+
+    /// Ends operations that were not submitted.
+    ///
+    /// # Safety
+    ///
+    /// Each is queued, and valid.
+    pub(crate) unsafe fn refuse(&self, headers: &mut Vec<*mut Header>, error: &Error) {
+        for header in headers.drain(..) {
+            self.add(header);
+            (*header).error = Some(error.clone());
+            self.hand_back(header);
+        }
+    }
+
+    /// Ends those of the list that nobody wants any more, before they are submitted.
+    ///
+    /// # Safety
+    ///
+    /// As above.
+    pub(crate) unsafe fn drop_abandoned(&self, headers: &mut Vec<*mut Header>) {
+        headers.retain(|&header| {
+            if (*header).abandoned {
+                self.leftovers.borrow_mut().abandoned.push(header);
+            }
+            !(*header).abandoned
+        });
+    }
+
+    /// Hands all back, as ended by the loss of the connection.
+    ///
+    /// # Safety
+    ///
+    /// The library has none of them any more: the handle is closed, or the parent's.
+    pub(crate) unsafe fn release_all(&self) {
+        while !self.is_empty() {
+            let header = self.first.get();
+            (*header).raw.status = sys::KVD_ERR_DISCONNECTED;
+            self.hand_back(header);
+        }
+    }
+}
+
+impl Client {
+    /// Submits operations, which are the library's afterwards until they are handed back. If one
+    /// is refused, it alone is: it has ended then, with the error. Empties `headers`.
+    ///
+    /// # Safety
+    ///
+    /// Each is an operation that was not submitted. Its memory stays valid until it is handed
+    /// back.
+    pub(crate) unsafe fn submit(&self, headers: &mut Vec<*mut Header>) {
+        for &header in headers.iter() {
+            (*header).state = State::InFlight;
+            self.in_flight.add(header);
+        }
+        // A header begins with the operation that the library knows.
+        let ops: *const *mut sys::kvd_op = headers.as_ptr().cast();
+        if sys::kvd_submit(self.as_raw(), ops, headers.len()) == sys::KVD_OK {
+            headers.clear();
+            return;
+        }
+        // One of them can't be submitted, so none was: alone each has its own answer.
+        for header in headers.drain(..) {
+            let op: *mut sys::kvd_op = header.cast();
+            let status = sys::kvd_submit(self.as_raw(), &op, 1);
+            if status != sys::KVD_OK {
+                (*header).error = Some(self.fail(status, 0));
+                self.in_flight.hand_back(header);
+            }
+        }
+    }
+
+    /// Hands back what has ended; waits for at most so many milliseconds until something has.
+    pub(crate) fn hand_back(&self, wait_ms: u32) {
+        let mut done = [ptr::null_mut(); HANDED_BACK_MAX];
+        let mut n = if wait_ms == 0 {
+            // SAFETY: the handle is this thread's, and the array has so much room.
+            unsafe { sys::kvd_poll(self.as_raw(), done.as_mut_ptr(), done.len()) }
+        } else {
+            // SAFETY: as above.
+            unsafe { sys::kvd_wait(self.as_raw(), done.as_mut_ptr(), done.len(), 1, wait_ms) }
+        };
+        loop {
+            for &op in &done[..n] {
+                // SAFETY: all operations without a function `done` are this crate's.
+                unsafe { self.in_flight.hand_back(op.cast()) };
+            }
+            if n < done.len() {
+                break;
+            }
+            // SAFETY: as above.
+            n = unsafe { sys::kvd_poll(self.as_raw(), done.as_mut_ptr(), done.len()) };
+        }
+        if n == 0 && wait_ms > 0 && self.is_inherited() {
+            // SAFETY: in a child of fork(2) the library does nothing with them any more.
+            unsafe { self.in_flight.release_all() };
+        }
+    }
+
+    /// Ends an operation early, if it can be.
+    ///
+    /// # Safety
+    ///
+    /// It is valid, and this client's.
+    pub(crate) unsafe fn cancel(&self, header: *mut Header) {
+        if (*header).state == State::InFlight {
+            // It is handed back in any case, at the latest at its deadline.
+            let _ = sys::kvd_cancel(self.as_raw(), header.cast());
+        }
+    }
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+//! How a client behaves: what [`Client::open`] has defaults for.
+
+use crate::error::{text_of, Error, Result};
+use crate::{hooks, sys, Client};
+use std::ffi::{CStr, CString, OsStr};
+use std::fmt;
+use std::mem::MaybeUninit;
+use std::os::raw::c_char;
+use std::os::unix::ffi::OsStrExt;
+use std::ptr::{self, NonNull};
+use std::time::Duration;
+
+/// Options of a connection, and what opens it.
+///
+/// ```no_run
+/// # fn main() -> kvd::Result<()> {
+/// use std::time::Duration;
+///
+/// let db = kvd::Options::new()
+///     .timeout(Duration::from_millis(500))
+///     .depth(128)
+///     .open("rdma://10.0.0.1:7471")?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Options {
+    raw: sys::kvd_options,
+    names: [Option<CString>; NAMES],
+    bad: Option<&'static str>,
+}
+
+const NAMES: usize = 5;
+const NAME_OF: [&str; NAMES] = ["tls_ca", "tls_certificate", "tls_key", "tls_psk", "tenant"];
+
+// SAFETY: the pointers in `raw` are NULL until open() has set them in a copy.
+unsafe impl Send for Options {}
+// SAFETY: as above; nothing changes through a shared reference.
+unsafe impl Sync for Options {}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options::new()
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("timeout_ms", &self.raw.timeout_ms)
+            .field("connect_timeout_ms", &self.raw.connect_timeout_ms)
+            .field("cache_bytes", &self.raw.cache_bytes)
+            .field("spin_us", &self.raw.spin_us)
+            .field("get_tries", &self.raw.get_tries)
+            .field("depth", &self.raw.depth)
+            .field("reconnect", &self.raw.reconnect)
+            .field("names", &NAME_OF.iter().zip(&self.names).collect::<Vec<_>>())
+            .finish()
+    }
+}
+
+/// Milliseconds, rounded up: a short time does not become 0. What is too long is refused by
+/// libkvd.
+pub(crate) fn milliseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos().saturating_add(999_999) / 1_000_000).unwrap_or(u32::MAX)
+}
+
+impl Options {
+    /// The defaults of libkvd.
+    pub fn new() -> Options {
+        let mut raw = MaybeUninit::uninit();
+        // SAFETY: all of it is filled.
+        let raw = unsafe {
+            sys::kvd_options_init(raw.as_mut_ptr());
+            raw.assume_init()
+        };
+        Options { raw, names: Default::default(), bad: None }
+    }
+
+    /// Longest time that one call may take: 1 ms to an hour. Default 2 s.
+    pub fn timeout(&mut self, time: Duration) -> &mut Self {
+        self.raw.timeout_ms = milliseconds(time);
+        self
+    }
+
+    /// Longest time that [`Options::open`] may take: 1 ms to an hour. Default 5 s.
+    pub fn connect_timeout(&mut self, time: Duration) -> &mut Self {
+        self.raw.connect_timeout_ms = milliseconds(time);
+        self
+    }
+
+    /// Size of the bucket cache, which saves a GET one of two READs: 20 bytes for each key in the
+    /// store. 0 turns it off. All clients of a process with one server share one. Default 32 MiB.
+    pub fn cache_bytes(&mut self, bytes: usize) -> &mut Self {
+        self.raw.cache_bytes = bytes;
+        self
+    }
+
+    /// How long a call polls for its completion before it sleeps, rounded up to microseconds; at
+    /// most 1 s. Default 200 us.
+    pub fn spin(&mut self, time: Duration) -> &mut Self {
+        let micros = time.as_nanos().saturating_add(999) / 1000;
+        self.raw.spin_us = u32::try_from(micros).unwrap_or(u32::MAX);
+        self
+    }
+
+    /// How often a GET reads an item that keeps changing before it asks the server: 1 to 1,000.
+    /// Default 16.
+    pub fn get_tries(&mut self, tries: u32) -> &mut Self {
+        self.raw.get_tries = tries;
+        self
+    }
+
+    /// Submitted operations that are in flight together: 1 to 1,024; more wait. Default 64.
+    pub fn depth(&mut self, operations: u32) -> &mut Self {
+        self.raw.depth = operations;
+        self
+    }
+
+    /// Whether the client connects again by itself when its connection is lost. Default true.
+    pub fn reconnect(&mut self, reconnect: bool) -> &mut Self {
+        self.raw.reconnect = reconnect.into();
+        self
+    }
+
+    fn name(&mut self, which: usize, name: &OsStr) -> &mut Self {
+        match CString::new(name.as_bytes()) {
+            Ok(name) => self.names[which] = Some(name),
+            Err(_) => self.bad = Some(NAME_OF[which]),
+        }
+        self
+    }
+
+    /// `rdma+tls://`: the file with the certificates of those who sign the server's. Unless set,
+    /// the one that `KVD_TLS_CA` names; this holds for the others likewise.
+    pub fn tls_ca(&mut self, file: impl AsRef<OsStr>) -> &mut Self {
+        self.name(0, file.as_ref())
+    }
+
+    /// `rdma+tls://`: the files with this client's certificate, and with its private key.
+    pub fn tls_identity(
+        &mut self,
+        certificate: impl AsRef<OsStr>,
+        key: impl AsRef<OsStr>,
+    ) -> &mut Self {
+        self.name(1, certificate.as_ref()).name(2, key.as_ref())
+    }
+
+    /// `rdma+tls://`: the file with the key that the server has, too.
+    pub fn tls_psk(&mut self, file: impl AsRef<OsStr>) -> &mut Self {
+        self.name(3, file.as_ref())
+    }
+
+    /// The tenant whose store is used: 1 to 24 letters, digits, '-', '_' and '.'.
+    pub fn tenant(&mut self, name: impl AsRef<OsStr>) -> &mut Self {
+        self.name(4, name.as_ref())
+    }
+
+    /// Connects to the server at `url`. `kvd.h` (`kvd_open()`) has the forms of a URL and what
+    /// each error means. Blocks for at most the connect timeout, plus the time to resolve a name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`], [`Error::Unreachable`], [`Error::Refused`], [`Error::Limit`],
+    /// [`Error::Auth`], [`Error::Protocol`], [`Error::Device`], [`Error::NoMemory`],
+    /// [`Error::Timeout`], [`Error::Disconnected`].
+    pub fn open(&self, url: &str) -> Result<Client> {
+        if let Some(name) = self.bad {
+            return Err(Error::invalid(format!("{name} has a zero byte in it")));
+        }
+        let url = CString::new(url).map_err(|_| Error::invalid("the URL has a zero byte in it"))?;
+        let name = |which: usize| -> *const c_char {
+            self.names[which].as_ref().map_or(ptr::null(), |name| name.as_ptr())
+        };
+        let mut raw = self.raw;
+        (raw.tls_ca, raw.tls_certificate, raw.tls_key) = (name(0), name(1), name(2));
+        (raw.tls_psk, raw.tenant) = (name(3), name(4));
+        let user = hooks::LibraryUser::new();
+        let mut handle = ptr::null_mut();
+        // SAFETY: the strings live until the call returns, which copies them.
+        let status = unsafe { sys::kvd_open(&mut handle, url.as_ptr(), &raw) };
+        match NonNull::new(handle) {
+            Some(handle) if status == sys::KVD_OK => Ok(Client::new(handle, user)),
+            // SAFETY: the string is valid until this thread's next kvd_open().
+            _ => Err(Error::new(status, 0, unsafe { text_of(sys::kvd_error(ptr::null())) })),
+        }
+    }
+}
+
+/// The URL to connect to if the user names none: `$KVD_URL`, or the socket of this user's own
+/// server, or of the system's. No other thread may change the environment meanwhile.
+pub fn default_url() -> String {
+    let mut buffer = [0; sys::KVD_URL_MAX as usize];
+    // SAFETY: it writes at most KVD_URL_MAX bytes; the result is in the buffer, or static, or in
+    // the environment.
+    unsafe { text_of(sys::kvd_default_url(buffer.as_mut_ptr())) }
+}
+
+/// The version of libkvd that is linked, "MAJOR.MINOR.PATCH".
+pub fn version() -> &'static str {
+    // SAFETY: the string is static.
+    unsafe { CStr::from_ptr(sys::kvd_version()) }.to_str().unwrap_or("")
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT
+//! Scans of the store's keys.
+
+use crate::error::{Error, Result};
+use crate::item::Item;
+use crate::{sys, Client};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::iter::FusedIterator;
+use std::ops::ControlFlow;
+use std::os::raw::{c_int, c_void};
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::slice;
+
+/// What a scan delivers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ScanArgs {
+    /// Only keys that begin with this.
+    pub prefix: Vec<u8>,
+    /// At most so many keys for each request; 0: as many as fit a message.
+    pub count: u32,
+    /// Values, too, where they fit a message.
+    pub values: bool,
+}
+
+/// Where a scan goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Cursor(u64);
+
+impl Cursor {
+    /// Where a scan begins; the cursor of a scan that is complete is this again.
+    pub const START: Cursor = Cursor(0);
+
+    /// The cursor of a number that [`Cursor::number`] gave.
+    pub fn new(number: u64) -> Cursor {
+        Cursor(number)
+    }
+
+    /// A number to keep; 0 is [`Cursor::START`].
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// A key that a scan delivers, valid in the function that gets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Entry<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// Its value; `None`: not wanted, or too long for a message.
+    pub value: Option<&'a [u8]>,
+    /// What is stored with the value.
+    pub item: Item,
+}
+
+/// A key that [`Client::scan`] delivers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OwnedEntry {
+    /// The key.
+    pub key: Vec<u8>,
+    /// Its value; `None`: not wanted, or too long for a message: use [`Client::get`].
+    pub value: Option<Vec<u8>>,
+    /// What is stored with the value.
+    pub item: Item,
+}
+
+impl From<Entry<'_>> for OwnedEntry {
+    fn from(entry: Entry<'_>) -> Self {
+        OwnedEntry {
+            key: entry.key.to_vec(),
+            value: entry.value.map(<[u8]>::to_vec),
+            item: entry.item,
+        }
+    }
+}
+
+/// What the library calls for each key, and what became of it.
+struct Visit<F> {
+    each: F,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// # Safety
+///
+/// `arg` is a Visit<F>, and `entry` is valid.
+unsafe extern "C" fn visit<F>(arg: *mut c_void, entry: *const sys::kvd_entry) -> c_int
+where
+    F: FnMut(Entry<'_>) -> ControlFlow<()>,
+{
+    let (state, entry) = (&mut *arg.cast::<Visit<F>>(), &*entry);
+    let value = (!entry.value.is_null())
+        .then(|| slice::from_raw_parts(entry.value.cast(), entry.item.value_len));
+    let found = Entry {
+        key: slice::from_raw_parts(entry.key.cast(), entry.key_len),
+        value,
+        item: Item::new(&entry.item),
+    };
+    // A panic must not unwind through the library: it goes on behind it.
+    match catch_unwind(AssertUnwindSafe(|| (state.each)(found))) {
+        Ok(ControlFlow::Continue(())) => 0,
+        Ok(ControlFlow::Break(())) => 1,
+        Err(panic) => {
+            state.panic = Some(panic);
+            1
+        }
+    }
+}
+
+impl Client {
+    fn scan_raw<F>(&self, cursor: &mut Cursor, args: &ScanArgs, each: F) -> Result<()>
+    where
+        F: FnMut(Entry<'_>) -> ControlFlow<()>,
+    {
+        let raw = sys::kvd_scan_args {
+            prefix: args.prefix.as_ptr().cast(),
+            prefix_len: args.prefix.len(),
+            count: args.count,
+            values: args.values.into(),
+        };
+        let mut state = Visit { each, panic: None };
+        // SAFETY: the function gets the state of its own type, during the call only.
+        let status = unsafe {
+            let arg = (&mut state as *mut Visit<F>).cast();
+            sys::kvd_scan(self.as_raw(), &mut cursor.0, &raw, Some(visit::<F>), arg)
+        };
+        if let Some(panic) = state.panic {
+            resume_unwind(panic);
+        }
+        self.check(status)
+    }
+
+    /// Asks the server for some of its keys, by one request, and calls `each` for each of them, in
+    /// no order. A scan begins with [`Cursor::START`] and is complete when the cursor is that
+    /// again. A call may deliver nothing although the scan is not complete.
+    ///
+    /// A key that is there from the first call to the last is delivered at least once; any may be
+    /// delivered more than once. If `each` breaks (or panics), the rest of this call's keys is not
+    /// delivered, and the cursor stays: the next call delivers all of them again.
+    ///
+    /// `each` can't use the client, which is borrowed alone:
+    ///
+    /// ```compile_fail,E0502
+    /// # use std::ops::ControlFlow;
+    /// # fn main() -> kvd::Result<()> {
+    /// # let mut db = kvd::Client::open("softnic:///run/kvd/kvd.sock")?;
+    /// let mut cursor = kvd::Cursor::START;
+    /// db.scan_some(&mut cursor, &kvd::ScanArgs::default(), |entry| {
+    ///     let _ = db.delete(entry.key); // error: it is borrowed by the scan
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`]: that part of the index kept changing for a second; the cursor stays, and
+    /// nothing was delivered. [`Error::Invalid`]: the prefix is too long. [`Error::Timeout`],
+    /// [`Error::Disconnected`], [`Error::Device`], [`Error::Protocol`].
+    pub fn scan_some<F>(&mut self, cursor: &mut Cursor, args: &ScanArgs, each: F) -> Result<()>
+    where
+        F: FnMut(Entry<'_>) -> ControlFlow<()>,
+    {
+        self.scan_raw(cursor, args, each)
+    }
+
+    /// All keys that `args` describe, in no order, by as many requests as it takes; see
+    /// [`Client::scan_some`]. An error ends it.
+    ///
+    /// ```no_run
+    /// # fn main() -> kvd::Result<()> {
+    /// # let db = kvd::Client::open("softnic:///run/kvd/kvd.sock")?;
+    /// let users = kvd::ScanArgs { prefix: b"user".to_vec(), ..Default::default() };
+    /// for entry in db.scan(users) {
+    ///     println!("{}", String::from_utf8_lossy(&entry?.key));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scan(&self, args: ScanArgs) -> Scan<'_> {
+        Scan { client: self, args, cursor: Some(Cursor::START), found: VecDeque::new() }
+    }
+}
+
+/// The keys of [`Client::scan`].
+#[derive(Debug)]
+pub struct Scan<'a> {
+    client: &'a Client,
+    args: ScanArgs,
+    cursor: Option<Cursor>, // None: complete, or failed
+    found: VecDeque<OwnedEntry>,
+}
+
+impl Iterator for Scan<'_> {
+    type Item = Result<OwnedEntry, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(entry) = self.found.pop_front() {
+                return Some(Ok(entry));
+            }
+            let mut cursor = self.cursor.take()?;
+            let found = &mut self.found;
+            let result = self.client.scan_raw(&mut cursor, &self.args, |entry| {
+                found.push_back(entry.into());
+                ControlFlow::Continue(())
+            });
+            if let Err(error) = result {
+                return Some(Err(error));
+            }
+            self.cursor = Some(cursor).filter(|&cursor| cursor != Cursor::START);
+        }
+    }
+}
+
+impl FusedIterator for Scan<'_> {}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT
+//! Many operations under way at once, which may borrow their memory: as std::thread::scope().
+
+use crate::buffer::{Buffer, BufferMut};
+use crate::change::Counted;
+use crate::error::Result;
+use crate::item::{Initial, Item, PutArgs};
+use crate::operation::{Header, Owned, Request};
+use crate::options::milliseconds;
+use crate::{sys, Client};
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+/// As many are submitted together as share a message or a chain of READs.
+const TOGETHER: usize = 32;
+/// How long one call waits for the next operation to end; each has its own deadline.
+const WAIT_MS: u32 = 1000;
+
+/// What scopes and the asynchronous front make of an operation that has ended well.
+pub(crate) mod decode {
+    use super::*;
+
+    pub(crate) fn item(op: &sys::kvd_op) -> Item {
+        Item::new(&op.item)
+    }
+
+    pub(crate) fn version(op: &sys::kvd_op) -> u64 {
+        op.item.version
+    }
+
+    pub(crate) fn counted(op: &sys::kvd_op) -> Counted {
+        Counted { number: op.number, version: op.item.version }
+    }
+
+    pub(crate) fn nothing(_: &sys::kvd_op) {}
+}
+
+/// What tickets need of their scope.
+struct Inner<'env> {
+    client: &'env Client,
+    queue: RefCell<Vec<*mut Header>>,
+    timeout_ms: Cell<u32>,
+}
+
+impl Inner<'_> {
+    fn submit(&self) {
+        let mut queue = self.queue.borrow_mut();
+        if !queue.is_empty() {
+            // SAFETY: they are queued, and their memory lives longer than the scope, which waits
+            // for them.
+            unsafe { self.client.submit(&mut queue) };
+        }
+    }
+
+    fn hand_back(&self, wait_ms: u32) {
+        self.submit();
+        self.client.hand_back(wait_ms);
+        self.client.in_flight.leftovers().settle();
+    }
+}
+
+/// Waits, also if there is a panic. Nothing of the program is called before all have ended: it
+/// could panic, too.
+impl Drop for Inner<'_> {
+    fn drop(&mut self) {
+        self.submit();
+        while !self.client.in_flight.is_empty() {
+            self.client.hand_back(WAIT_MS);
+        }
+        self.client.in_flight.leftovers().settle();
+    }
+}
+
+/// Operations that are under way together: [`Client::scope`] makes it.
+pub struct Scope<'scope, 'env: 'scope> {
+    inner: Inner<'env>,
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl Client {
+    /// Calls `work` with a scope, in which any number of operations may be under way at once, and
+    /// waits until all of them have ended. So an operation may borrow memory of outside: it stays
+    /// borrowed until [`Ticket::wait`] gives it back, or the scope has ended. That holds whatever
+    /// becomes of the ticket, also if it is leaked.
+    ///
+    /// Operations go out when 32 are there, or when one is waited for: small changes share
+    /// messages then, and GETs share chains of READs. Changes take effect in the order in which
+    /// they were begun; a GET sees those before it.
+    ///
+    /// ```no_run
+    /// # fn main() -> kvd::Result<()> {
+    /// # let db = kvd::Client::open("softnic:///run/kvd/kvd.sock")?;
+    /// let (mut first, mut second) = (vec![0; 1 << 20], vec![0; 1 << 20]);
+    /// db.scope(|scope| -> kvd::Result<()> {
+    ///     let one = scope.get("first", &mut first);
+    ///     let two = scope.get("second", &mut second);
+    ///     let (item, bytes) = one.wait();
+    ///     println!("{:?}: {:?}", item?, bytes.first());
+    ///     let (item, _) = two.wait();
+    ///     println!("{:?}", item?);
+    ///     Ok(())
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The buffer of an operation that is under way can't be used:
+    ///
+    /// ```compile_fail,E0503
+    /// # let db = kvd::Client::open("softnic:///run/kvd/kvd.sock").unwrap();
+    /// let mut buffer = [0; 100];
+    /// db.scope(|scope| {
+    ///     let ticket = scope.get("name", &mut buffer[..]);
+    ///     buffer[0] = 1; // error: it is borrowed
+    ///     let _ = ticket.wait();
+    /// });
+    /// ```
+    ///
+    /// nor the value of a PUT be changed, even if the ticket is leaked:
+    ///
+    /// ```compile_fail,E0506
+    /// # let db = kvd::Client::open("softnic:///run/kvd/kvd.sock").unwrap();
+    /// let mut value = [0; 100];
+    /// db.scope(|scope| {
+    ///     std::mem::forget(scope.put("name", &value));
+    ///     value[0] = 1; // error: it is borrowed
+    /// });
+    /// ```
+    ///
+    /// nor may it live shorter than the scope:
+    ///
+    /// ```compile_fail,E0597
+    /// # let db = kvd::Client::open("softnic:///run/kvd/kvd.sock").unwrap();
+    /// db.scope(|scope| {
+    ///     let mut buffer = [0; 100];
+    ///     let ticket = scope.get("name", &mut buffer[..]); // error: it does not live long enough
+    ///     let _ = ticket.wait();
+    /// });
+    /// ```
+    ///
+    /// and no ticket gets out:
+    ///
+    /// ```compile_fail,E0521
+    /// # let db = kvd::Client::open("softnic:///run/kvd/kvd.sock").unwrap();
+    /// let mut kept = None;
+    /// db.scope(|scope| {
+    ///     kept = Some(scope.ping()); // error: it escapes
+    /// });
+    /// ```
+    pub fn scope<'env, T>(
+        &'env self,
+        work: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
+    ) -> T {
+        let inner = Inner { client: self, queue: RefCell::default(), timeout_ms: Cell::new(0) };
+        let scope = Scope { inner, scope: PhantomData, env: PhantomData };
+        work(&scope)
+    }
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    fn begin<R, B>(&'scope self, mut owned: Owned<R, B>) -> Ticket<'scope, R, B> {
+        owned.set_timeout_ms(self.inner.timeout_ms.get());
+        owned.queued();
+        let full = {
+            let mut queue = self.inner.queue.borrow_mut();
+            queue.push(owned.header());
+            queue.len() >= TOGETHER
+        };
+        if full {
+            self.inner.submit();
+        }
+        Ticket { inner: &self.inner, owned }
+    }
+
+    /// A GET of `key` to `buffer`, as [`Client::get_into`]. The result is an error,
+    /// [`crate::Error::NotFound`], if the key does not exist.
+    pub fn get<B: BufferMut + 'scope>(
+        &'scope self,
+        key: impl AsRef<[u8]>,
+        buffer: B,
+    ) -> Ticket<'scope, Item, B> {
+        self.begin(Owned::reads(Request::get(), key.as_ref(), buffer, decode::item))
+    }
+
+    /// The same, as [`Client::get_by_request`].
+    pub fn get_by_request<B: BufferMut + 'scope>(
+        &'scope self,
+        key: impl AsRef<[u8]>,
+        buffer: B,
+    ) -> Ticket<'scope, Item, B> {
+        self.begin(Owned::reads(Request::get_by_request(), key.as_ref(), buffer, decode::item))
+    }
+
+    /// The same, as [`Client::get_and_touch`].
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Invalid`]: the time is 0 or longer than 34 years.
+    pub fn get_and_touch<B: BufferMut + 'scope>(
+        &'scope self,
+        key: impl AsRef<[u8]>,
+        ttl: Option<Duration>,
+        buffer: B,
+    ) -> Result<Ticket<'scope, Item, B>> {
+        let request = Request::get_and_touch(ttl)?;
+        Ok(self.begin(Owned::reads(request, key.as_ref(), buffer, decode::item)))
+    }
+
+    /// Whether `key` exists, as [`Client::exists`]: an error if not, as of [`Scope::get`].
+    pub fn exists(&'scope self, key: impl AsRef<[u8]>) -> Ticket<'scope, Item, ()> {
+        self.begin(Owned::new(Request::exists(), key.as_ref(), (), decode::item))
+    }
+
+    /// A PUT of `value`, as [`Client::put`]. The result is the key's new version.
+    pub fn put<B: Buffer + 'scope>(
+        &'scope self,
+        key: impl AsRef<[u8]>,
+        value: B,
+    ) -> Ticket<'scope, u64, B> {
+        match self.put_with(key, value, &PutArgs::default()) {
+            Ok(ticket) => ticket,
+            Err(_) => unreachable!("the defaults are allowed"),
+        }
+    }
+
+    /// The same, as [`Client::put_with`].
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Invalid`]: a time is 0 or longer than 34 years.
+    pub fn put_with<B: Buffer + 'scope>(
+        &'scope self,
+        key: impl AsRef<[u8]>,
+        value: B,
+        args: &PutArgs,
+    ) -> Result<Ticket<'scope, u64, B>> {
+        let request = Request::put(args)?;
+        Ok(self.begin(Owned::stores(request, key.as_ref(), value, decode::version)))
+    }
+
+    /// Removes `key`, if it has `version` unless that is `None`, as [`Client::delete`] and
+    /// [`Client::delete_if`]: an error if it does not exist.
+    pub fn delete(
+        &'scope self,
+        key: impl AsRef<[u8]>,
+        version: Option<u64>,
+    ) -> Ticket<'scope, (), ()> {
+        self.begin(Owned::new(Request::delete(version), key.as_ref(), (), decode::nothing))
+    }
+
+    /// As [`Client::incr`].
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Invalid`]: the time to live is 0 or longer than 34 years.
+    pub fn incr(
+        &'scope self,
+        key: impl AsRef<[u8]>,
+        delta: u64,
+        initial: Option<&Initial>,
+    ) -> Result<Ticket<'scope, Counted, ()>> {
+        let request = Request::arith(true, delta, initial)?;
+        Ok(self.begin(Owned::new(request, key.as_ref(), (), decode::counted)))
+    }
+
+    /// As [`Client::decr`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Scope::incr`].
+    pub fn decr(
+        &'scope self,
+        key: impl AsRef<[u8]>,
+        delta: u64,
+        initial: Option<&Initial>,
+    ) -> Result<Ticket<'scope, Counted, ()>> {
+        let request = Request::arith(false, delta, initial)?;
+        Ok(self.begin(Owned::new(request, key.as_ref(), (), decode::counted)))
+    }
+
+    /// As [`Client::touch`].
+    ///
+    /// # Errors
+    ///
+    /// [`crate::Error::Invalid`]: the time is 0 or longer than 34 years.
+    pub fn touch(
+        &'scope self,
+        key: impl AsRef<[u8]>,
+        ttl: Option<Duration>,
+    ) -> Result<Ticket<'scope, u64, ()>> {
+        let request = Request::touch(ttl)?;
+        Ok(self.begin(Owned::new(request, key.as_ref(), (), decode::version)))
+    }
+
+    /// As [`Client::ping`].
+    pub fn ping(&'scope self) -> Ticket<'scope, (), ()> {
+        self.begin(Owned::new(Request::ping(), &[], (), decode::nothing))
+    }
+
+    /// The time that each operation which is begun from now on may take; `None`: as long as the
+    /// client's calls.
+    pub fn timeout(&'scope self, time: Option<Duration>) {
+        self.inner.timeout_ms.set(time.map_or(0, |time| milliseconds(time).max(1)));
+    }
+
+    /// Submits what was begun, and moves operations on. Does not block.
+    pub fn poll(&'scope self) {
+        self.inner.hand_back(0);
+    }
+}
+
+impl fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scope").finish_non_exhaustive()
+    }
+}
+
+/// An operation of a [`Scope`]. If it is dropped, the operation goes on without it.
+#[must_use = "wait() for it, or its errors are lost"]
+pub struct Ticket<'scope, R, B> {
+    inner: &'scope Inner<'scope>,
+    owned: Owned<R, B>,
+}
+
+impl<R, B> Ticket<'_, R, B> {
+    /// Waits until the operation has ended; returns its result, and its buffer.
+    pub fn wait(self) -> (Result<R>, B) {
+        while !self.owned.has_ended() {
+            self.inner.hand_back(WAIT_MS);
+        }
+        self.owned.finish()
+    }
+
+    /// Whether the operation has ended. Does not block; [`Scope::poll`] moves operations on.
+    pub fn has_ended(&self) -> bool {
+        self.owned.has_ended()
+    }
+
+    /// Ends the operation early, if that is possible: with [`crate::Error::Canceled`], and no
+    /// effect on the server. A change that was sent goes on.
+    pub fn cancel(&self) {
+        self.inner.submit();
+        // SAFETY: it is this client's.
+        unsafe { self.inner.client.cancel(self.owned.header()) };
+    }
+}
+
+impl<R, B> fmt::Debug for Ticket<'_, R, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket").field("has_ended", &self.has_ended()).finish_non_exhaustive()
+    }
+}

@@ -86,6 +86,7 @@ Q  = @
 QC = @printf '  %-7s %s\n' CC $@;
 QL = @printf '  %-7s %s\n' LINK $@;
 QA = @printf '  %-7s %s\n' AR $@;
+QR = @printf '  %-7s %s\n' RUST $@;
 endif
 endif
 
@@ -112,8 +113,9 @@ HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.
 	server/*.h server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 SCRIPTS    := $(wildcard conf/abi conf/install-deps tests/run-all tests/*.sh tests/system/*.sh \
 	tests/vm/run tests/vm/suite tests/vm/selftest tests/vm/pair tests/vm/two-hosts \
-	tests/vm/*.sh tests/coverage tests/mutants/run tests/mutants/*.sh bench/*.sh \
-	.ci/run)
+	client/rust/cargo client/rust/package client/rust/programs \
+	client/rust/kvd-sys/bindgen.sh tests/vm/*.sh tests/coverage tests/mutants/run \
+	tests/mutants/*.sh bench/*.sh .ci/run)
 
 obj    = $(patsubst %.c,$(O)/%.o,$(1))
 TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
@@ -138,7 +140,7 @@ PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libk
 all: $(PRODUCTS)  ## the programs and the library (default)
 	@:
 
-tests: $(TESTS) $(NTH) $(EXAMPLES) $(B)/kvtrace  ## the test programs, not run
+tests: $(TESTS) $(NTH) $(EXAMPLES) $(B)/kvtrace $(RUST)  ## the test programs, not run
 	@:
 examples: $(EXAMPLES)  ## the programs of client/examples, in build/examples
 	@:
@@ -246,6 +248,19 @@ $(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(LINK) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) \
 		-lm $(LDLIBS)
+
+# Tests and examples of the Rust crates, where the system has the compiler: a line for each program
+# with its name and path. One build of them is enough, whatever compiles the C.
+RUST_SRC := $(sort $(wildcard client/rust/Cargo.* client/rust/*/Cargo.toml client/rust/*/build.rs \
+	client/rust/*/src/*.rs client/rust/*/tests/*.rs client/rust/*/tests/*/*.rs \
+	client/rust/*/examples/*.rs))
+RUST := $(if $(filter build,$(B)),$(if $(wildcard /usr/bin/cargo),$(B)/rust/programs))
+$(B)/rust/programs: $(B)/libkvd.so.$(SOMAJOR) $(RUST_SRC) client/rust/cargo client/rust/programs
+	@mkdir -p $(@D)
+	$(QR)KVD_BUILD=$(B) client/rust/programs >$@
+crates: $(B)/libkvd.so.$(SOMAJOR)  ## the Rust crates as packages, in build/crates/
+	@KVD_BUILD=$(B) client/rust/package $(B)/crates
+.PHONY: crates
 
 # libFuzzer is part of clang. It has its own folder, since every object is instrumented.
 fuzz_make = $(MAKE) --no-print-directory $(SUBJOBS) CC=clang B=build/fuzz \

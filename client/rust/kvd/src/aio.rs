@@ -282,8 +282,6 @@ pub struct Submitted<'a, R, B> {
     is_begun: bool,
 }
 
-// SAFETY: its operation is used under the lock, by one task.
-unsafe impl<R, B: Send> Send for Submitted<'_, R, B> {}
 // The buffer moves with the operation, by a pointer.
 impl<R, B> Unpin for Submitted<'_, R, B> {}
 

@@ -132,7 +132,7 @@ impl Client {
     pub fn exists_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Result<Option<Item>>>> {
         let raw = keys_raw(keys);
         let mut results: Vec<MaybeUninit<sys::kvd_exists>> = Vec::new();
-        results.resize_with(raw.len(), || MaybeUninit::zeroed());
+        results.resize_with(raw.len(), MaybeUninit::zeroed);
         // SAFETY: keys and results are valid during the call. Zeros are a valid result.
         let status = unsafe {
             sys::kvd_exists_many(

@@ -88,6 +88,9 @@ impl Key {
 /// An operation that is described, but not yet made: its fields beside key and value.
 pub(crate) struct Request(sys::kvd_op);
 
+// SAFETY: its pointers are NULL.
+unsafe impl Send for Request {}
+
 impl Request {
     fn new(op: sys::kvd_opcode) -> Request {
         let mut raw = sys::kvd_op_zeroed();
@@ -158,6 +161,10 @@ pub(crate) struct Owned<R, B> {
     decode: Decode<R>,
     owns: PhantomData<B>,
 }
+
+// SAFETY: it owns the operation as a Box does. What the client has, too, a future touches under the
+// lock of the client; a ticket stays in its thread.
+unsafe impl<R, B: Send> Send for Owned<R, B> {}
 
 /// # Safety
 ///

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+//! A child of fork(2) has the parent's clients, and can't use them. One test: it forks.
+
+mod common;
+
+use common::open;
+use kvd::Error;
+use std::os::raw::c_int;
+
+extern "C" {
+    fn fork() -> c_int;
+    fn waitpid(pid: c_int, status: *mut c_int, options: c_int) -> c_int;
+    fn _exit(status: c_int) -> !;
+    fn alarm(seconds: u32) -> u32;
+}
+
+#[test]
+fn a_child_leaves_its_parents_clients_alone() {
+    let db = open();
+    let memory = db.register(vec![1u8; 1 << 16]).map_err(|(error, _)| error).unwrap();
+    let mut buffer = vec![0; 100];
+    db.put("fork/key", "value").unwrap();
+    let child = db.scope(|scope| {
+        let ticket = scope.get("fork/key", &mut buffer[..]);
+        scope.poll();
+        // SAFETY: the child ends with _exit() below.
+        let child = unsafe { fork() };
+        if child == 0 {
+            // SAFETY: it ends the child if it hangs.
+            unsafe { alarm(20) };
+        }
+        let (result, _) = ticket.wait();
+        let is_lost = matches!(result, Err(Error::Disconnected(_)));
+        assert_eq!(is_lost, child == 0 && is_lost, "{result:?}");
+        child
+    });
+    if child == 0 {
+        let lost = matches!(db.get("fork/key"), Err(Error::Disconnected(_)));
+        db.scope(|scope| drop(scope.put("fork/key", "of the child")));
+        drop(memory);
+        drop(db);
+        // SAFETY: it ends the child without the test harness.
+        unsafe { _exit(if lost { 0 } else { 1 }) };
+    }
+    let mut status = -1;
+    // SAFETY: the child is this process' own.
+    assert_eq!(unsafe { waitpid(child, &mut status, 0) }, child);
+    assert_eq!(status, 0, "the child's status");
+    assert_eq!(&*db.get("fork/key").unwrap().unwrap(), b"value");
+    assert_eq!(memory.into_inner().unwrap(), vec![1; 1 << 16]);
+}

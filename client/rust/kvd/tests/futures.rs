@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT
+//! The asynchronous front, on executors of these tests.
+#![allow(clippy::needless_collect)] // all have to begin before one is waited for
+
+mod common;
+
+use common::executor::{block_on, poll_once, run_all, wait_readable, Task};
+use common::{open, pattern};
+use kvd::{Error, Initial, PutArgs, Turn};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{mpsc, Arc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+const TASKS: usize = 1000;
+
+#[test]
+fn every_kind_of_operation() {
+    let (db, mut driver) = open().into_async().unwrap();
+    let hour = Some(Duration::from_secs(3600));
+    block_on(&mut driver, async {
+        assert_eq!(db.get("futures/nobody").await.unwrap(), None);
+        let version = db.put("futures/name", "Ada").await.unwrap();
+        let value = db.get("futures/name").await.unwrap().unwrap();
+        assert_eq!((&*value, value.item.version), (&b"Ada"[..], version));
+        assert_eq!(db.exists("futures/name").await.unwrap(), Some(value.item));
+        assert_eq!(db.exists("futures/nobody").await.unwrap(), None);
+        let args = PutArgs { flags: 5, ..Default::default() };
+        let (version, bytes) = db.put_from("futures/name", vec![1; 9], &args).unwrap().await;
+        assert_eq!(bytes, [1; 9]);
+        assert!(matches!(db.delete("futures/name", Some(1)).await, Err(Error::Exists(_))));
+        let (item, bytes) = db.get_into("futures/name", vec![0; 10]).await;
+        assert_eq!((item.unwrap().flags, &bytes[..9]), (5, &[1; 9][..]));
+        let (item, _) = db.get_by_request("futures/name", vec![0; 8]).await;
+        assert!(matches!(item, Err(Error::Buffer { needed: 9, .. })));
+        let (item, _) = db.get_and_touch("futures/name", hour, vec![0; 9]).unwrap().await;
+        assert!(item.unwrap().expires_s.is_some());
+        assert_eq!(db.touch("futures/name", None).await.unwrap(), version.unwrap());
+        assert!(db.delete("futures/name", None).await.unwrap());
+        assert!(!db.delete("futures/name", None).await.unwrap());
+        let first = Initial { number: 7, ..Default::default() };
+        assert_eq!(db.incr("futures/number", 1, Some(&first)).await.unwrap().number, 7);
+        assert_eq!(db.decr("futures/number", 2, None).await.unwrap().number, 5);
+        assert!(db.delete("futures/number", None).await.unwrap());
+        db.ping().await.unwrap();
+        assert!(matches!(db.get("").await, Err(Error::Invalid(_))));
+        let long = pattern(1, 100_000);
+        db.put("futures/long", long.clone()).await.unwrap();
+        assert_eq!(&*db.get("futures/long").await.unwrap().unwrap(), long);
+        assert_eq!(db.with_client(|db| db.info().connection).unwrap(), "up");
+    });
+    drop(db);
+    assert_eq!(driver.turn().unwrap(), Turn::Done);
+}
+
+#[test]
+fn a_thousand_are_under_way() {
+    let (db, mut driver) = open().into_async().unwrap();
+    let done = AtomicUsize::new(0);
+    let tasks = (0..TASKS)
+        .map(|i| -> Task<'_> {
+            let (db, done) = (&db, &done);
+            Box::pin(async move {
+                let key = format!("futures/task/{i}");
+                db.put(&key, pattern(i, i)).await.unwrap();
+                assert_eq!(&*db.get(&key).await.unwrap().unwrap(), pattern(i, i));
+                done.fetch_add(1, Ordering::Relaxed);
+            })
+        })
+        .collect();
+    run_all(&mut driver, tasks);
+    assert_eq!(done.into_inner(), TASKS);
+    // They shared messages.
+    let requests = db.with_client(|db| db.stats().requests).unwrap();
+    assert!(requests < TASKS as u64 / 2, "{requests} messages");
+}
+
+/// A buffer that counts when it is dropped.
+struct Counted(Vec<u8>, Arc<AtomicUsize>);
+
+// SAFETY: as of the vector.
+unsafe impl kvd::BufferMut for Counted {
+    fn bytes_mut(&mut self) -> (*mut u8, usize) {
+        self.0.bytes_mut()
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.1.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn futures_that_are_dropped_or_leaked_free_their_buffers_at_their_end() {
+    let (db, mut driver) = open().into_async().unwrap();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let buffer = |bytes| Counted(vec![0; bytes], dropped.clone());
+    block_on(&mut driver, db.put("futures/drop", pattern(2, 1 << 20))).unwrap();
+
+    drop(db.get_into("futures/drop", buffer(10))); // never polled
+    assert_eq!(dropped.load(Ordering::Relaxed), 1);
+
+    let mut queued = db.get_into("futures/drop", buffer(1 << 20));
+    assert!(poll_once(&mut queued).is_pending());
+    drop(queued); // not submitted
+    assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    driver.turn().unwrap();
+    assert_eq!(dropped.load(Ordering::Relaxed), 2);
+
+    for _ in 0..20 {
+        let mut flying = db.get_into("futures/drop", buffer(1 << 20));
+        assert!(poll_once(&mut flying).is_pending());
+        driver.turn().unwrap();
+        drop(flying);
+    }
+    let mut leaked = db.get_into("futures/drop", buffer(1 << 20));
+    assert!(poll_once(&mut leaked).is_pending());
+    driver.turn().unwrap();
+    std::mem::forget(leaked);
+
+    block_on(&mut driver, db.ping()).unwrap();
+    drop(db);
+    while driver.turn().unwrap() != Turn::Done {
+        wait_readable(&driver, 1000);
+    }
+    // That of the leaked one is leaked.
+    assert_eq!(dropped.load(Ordering::Relaxed), 22);
+}
+
+#[test]
+fn a_driver_that_is_dropped_ends_all() {
+    let (db, mut driver) = open().into_async().unwrap();
+    let mut flying = db.get_into("futures/nobody", vec![0; 1]);
+    assert!(poll_once(&mut flying).is_pending());
+    driver.turn().unwrap();
+    let mut queued = db.get_into("futures/nobody", vec![1; 1]);
+    assert!(poll_once(&mut queued).is_pending());
+    let mut fresh = db.get_into("futures/nobody", vec![2; 1]);
+    drop(driver);
+    for (future, byte) in [(&mut queued, 1), (&mut fresh, 2)] {
+        match poll_once(future) {
+            Poll::Ready((Err(Error::Disconnected(_)), bytes)) => assert_eq!(bytes, [byte]),
+            other => panic!("{other:?}"),
+        }
+    }
+    match poll_once(&mut flying) {
+        Poll::Ready((Err(Error::Disconnected(_) | Error::NotFound(_)), _)) => {}
+        other => panic!("{other:?}"),
+    }
+    assert!(matches!(db.with_client(|_| ()), Err(Error::Disconnected(_))));
+}
+
+#[test]
+fn operations_have_deadlines() {
+    let (db, mut driver) = open().into_async().unwrap();
+    let late = db.get_into("futures/late", vec![0; 1]).timeout(Duration::from_nanos(1));
+    let (result, _) = block_on(&mut driver, late);
+    assert!(matches!(result, Err(Error::NotFound(_) | Error::Timeout(_))), "{result:?}");
+}
+
+/// A task of its own thread.
+struct Unpark(thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn park_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = Box::pin(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    loop {
+        match Pin::as_mut(&mut future).poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park_timeout(Duration::from_secs(1)),
+        }
+    }
+}
+
+/// Tasks of many threads use one connection, whose driver is a task of another thread; the reactor
+/// that tells it of its descriptor is a third one.
+#[test]
+fn tasks_of_many_threads_share_a_connection() {
+    let (db, mut driver) = open().into_async().unwrap();
+    let threads: Vec<_> = (0..4)
+        .map(|t| {
+            let db = db.clone();
+            thread::spawn(move || {
+                for i in 0..50 {
+                    let key = format!("futures/thread/{t}");
+                    park_on(db.put(&key, pattern(i, 100))).unwrap();
+                    let value = park_on(db.get(&key)).unwrap().unwrap();
+                    assert_eq!(&*value, pattern(i, 100));
+                }
+            })
+        })
+        .collect();
+    drop(db);
+
+    let fd = std::os::unix::io::AsFd::as_fd(&driver).try_clone_to_owned().unwrap();
+    let (wait, waits) = mpsc::channel::<Waker>();
+    let reactor = thread::spawn(move || {
+        for waker in waits {
+            wait_readable(&fd, 100);
+            waker.wake();
+        }
+    });
+    let mut asked = false;
+    park_on(driver.run(|cx| {
+        asked = !asked;
+        if !asked {
+            return Poll::Ready(Ok(())); // woken: look again
+        }
+        wait.send(cx.waker().clone()).unwrap();
+        Poll::Pending
+    }))
+    .unwrap();
+    drop(wait);
+    reactor.join().unwrap();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+}
+
+#[test]
+fn futures_may_be_sent() {
+    fn sent<T: Send>(_: &T) {}
+    fn shared<T: Send + Sync>(_: &T) {}
+    let (db, driver) = open().into_async().unwrap();
+    shared(&db);
+    sent(&driver);
+    sent(&db.get("futures/sent"));
+    sent(&db.incr("futures/sent", 1, None));
+    sent(&db.put("futures/sent", "x"));
+    sent(&db.get_into("futures/sent", vec![0; 1]));
+    sent(&open());
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT
+//! Many operations under way at once, and who has their memory meanwhile.
+#![allow(clippy::needless_collect)] // all have to begin before one is waited for
+
+mod common;
+
+use common::{open, pattern};
+use kvd::{Error, Initial, PutArgs, PutMode};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::Duration;
+
+const MANY: usize = 500;
+
+#[test]
+fn all_that_was_begun_is_done() {
+    let db = open();
+    let values: Vec<Vec<u8>> = (0..MANY).map(|i| pattern(i, i)).collect();
+    db.scope(|scope| {
+        let puts: Vec<_> = values
+            .iter()
+            .enumerate()
+            .map(|(i, value)| scope.put(format!("scopes/all/{i}"), &value[..]))
+            .collect();
+        for put in puts {
+            assert!(put.wait().0.unwrap() > 0);
+        }
+    });
+    let mut buffers = vec![[0; MANY]; MANY];
+    db.scope(|scope| {
+        let gets: Vec<_> = buffers
+            .iter_mut()
+            .enumerate()
+            .map(|(i, buffer)| scope.get(format!("scopes/all/{i}"), buffer))
+            .collect();
+        for (i, get) in gets.into_iter().enumerate().rev() {
+            let (item, buffer) = get.wait();
+            assert_eq!(buffer[..item.unwrap().value_len], values[i]);
+        }
+    });
+}
+
+#[test]
+fn a_scope_waits_for_what_nobody_waits_for() {
+    let db = open();
+    let value = pattern(1, 1000);
+    db.put("scopes/leaked", &value).unwrap();
+    let mut buffers = vec![vec![0; 1000]; 50];
+    db.scope(|scope| {
+        for (i, buffer) in buffers.iter_mut().enumerate() {
+            let ticket = scope.get("scopes/leaked", &mut buffer[..]);
+            match i % 3 {
+                0 => std::mem::forget(ticket),
+                1 => drop(ticket),
+                _ => ticket.cancel(),
+            }
+        }
+        std::mem::forget(scope.put("scopes/forgotten", &value));
+    });
+    for (i, buffer) in buffers.iter().enumerate().filter(|(i, _)| i % 3 < 2) {
+        assert_eq!(buffer, &value, "buffer {i}");
+    }
+    assert_eq!(&*db.get("scopes/forgotten").unwrap().unwrap(), value);
+}
+
+#[test]
+fn a_scope_waits_when_there_is_a_panic() {
+    let db = open();
+    let mut buffer = vec![0; 1 << 20];
+    let value = pattern(2, 1 << 20);
+    db.put("scopes/panic", &value).unwrap();
+    let panic = catch_unwind(AssertUnwindSafe(|| {
+        db.scope(|scope| {
+            let _ticket = scope.get("scopes/panic", &mut buffer[..]);
+            scope.poll(); // submits
+            panic!("of the program");
+        })
+    }));
+    assert!(panic.is_err());
+    assert_eq!(buffer, value);
+    db.ping().unwrap();
+}
+
+#[test]
+fn changes_keep_their_order_and_gets_see_them() {
+    let db = open();
+    let _ = db.delete("scopes/order");
+    let first = Initial::default();
+    let (number, seen) = db.scope(|scope| {
+        for _ in 0..100 {
+            drop(scope.incr("scopes/order", 1, Some(&first)).unwrap());
+        }
+        let get = scope.get("scopes/order", vec![0; 20]);
+        let decr = scope.decr("scopes/order", 1000, None).unwrap();
+        let (item, mut bytes) = get.wait();
+        bytes.truncate(item.unwrap().value_len);
+        (decr.wait().0.unwrap().number, String::from_utf8(bytes).unwrap())
+    });
+    assert_eq!(number, 0);
+    assert!(seen == "99" || seen == "0", "{seen}");
+}
+
+#[test]
+fn one_that_is_refused_is_refused_alone() {
+    let db = open();
+    db.scope(|scope| {
+        let good = scope.put("scopes/good", "x");
+        let bad = scope.put("", "x");
+        let also_good = scope.touch("scopes/good", None).unwrap();
+        assert!(matches!(bad.wait().0, Err(Error::Invalid(text)) if text.contains("key")));
+        assert_eq!(good.wait().0.unwrap(), also_good.wait().0.unwrap());
+    });
+}
+
+#[test]
+fn every_kind_of_operation() {
+    let db = open();
+    let args = PutArgs { mode: PutMode::IfAbsent, flags: 3, ..Default::default() };
+    let hour = Some(Duration::from_secs(3600));
+    let _ = db.delete("scopes/kinds");
+    db.scope(|scope| {
+        let owned: Arc<[u8]> = Arc::from(&b"value"[..]);
+        let (version, value) = scope.put_with("scopes/kinds", owned.clone(), &args).unwrap().wait();
+        assert!(Arc::ptr_eq(&value, &owned));
+        let again = scope.put_with("scopes/kinds", "x", &args).unwrap();
+        assert!(matches!(again.wait().0, Err(Error::Exists(_))));
+        let item = scope.exists("scopes/kinds").wait().0.unwrap();
+        assert_eq!((item.version, item.flags, item.value_len), (version.unwrap(), 3, 5));
+        let touching = scope.get_and_touch("scopes/kinds", hour, vec![0; 5]).unwrap();
+        let (touched, bytes) = touching.wait();
+        assert!(touched.unwrap().expires_s.is_some());
+        assert_eq!(bytes, b"value");
+        let (item, bytes) = scope.get_by_request("scopes/kinds", [0; 5].to_vec()).wait();
+        assert_eq!((item.unwrap().value_len, &bytes[..]), (5, &b"value"[..]));
+        let small = scope.get("scopes/kinds", vec![0; 4]).wait().0;
+        assert!(matches!(small, Err(Error::Buffer { needed: 5, .. })));
+        let wrong = scope.delete("scopes/kinds", Some(1)).wait().0;
+        assert!(matches!(wrong, Err(Error::Exists(_))));
+        scope.delete("scopes/kinds", None).wait().0.unwrap();
+        assert!(matches!(scope.delete("scopes/kinds", None).wait().0, Err(Error::NotFound(_))));
+        assert!(matches!(scope.exists("scopes/kinds").wait().0, Err(Error::NotFound(_))));
+        scope.ping().wait().0.unwrap();
+        assert!(scope.touch("scopes/kinds", Some(Duration::ZERO)).is_err());
+    });
+}
+
+#[test]
+fn operations_are_canceled_and_time_out() {
+    let db = open();
+    db.put("scopes/cancel", "x").unwrap();
+    db.scope(|scope| {
+        let ticket = scope.get("scopes/cancel", vec![0; 1]);
+        ticket.cancel();
+        match ticket.wait() {
+            (Err(Error::Canceled(_)), bytes) => assert_eq!(bytes, [0]),
+            (Ok(_), bytes) => assert_eq!(bytes, b"x"), // it was faster
+            (other, _) => panic!("{other:?}"),
+        }
+        scope.timeout(Some(Duration::from_nanos(1)));
+        let late = scope.get("scopes/cancel", vec![0; 1]);
+        scope.timeout(None);
+        let other = scope.get("scopes/cancel", vec![0; 1]);
+        assert!(matches!(late.wait().0, Ok(_) | Err(Error::Timeout(_))));
+        other.wait().0.unwrap();
+    });
+}
+
+#[test]
+fn calls_and_scopes_may_be_nested() {
+    let db = open();
+    db.scope(|outer| {
+        let put = outer.put("scopes/nested", "x");
+        assert_eq!(&*db.get("scopes/other").unwrap().map_or(vec![], Vec::from), b"");
+        db.scope(|inner| inner.ping().wait().0.unwrap());
+        db.ping().unwrap();
+        put.wait().0.unwrap();
+        let mut ticket = Some(outer.ping());
+        while !ticket.as_ref().map_or(true, |ticket| ticket.has_ended()) {
+            outer.poll();
+        }
+        ticket.take().unwrap().wait().0.unwrap();
+    });
+}

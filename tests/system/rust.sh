@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# System test of client/rust: the crates' own tests and examples against a real kvd; on softnic also
+# what needs the compiler: that the bindings are those of kvd.h, that misuse which the types forbid
+# does not compile, documentation and lint without warnings, the ways to link, the packages.
+#
+# The programs are built by `make tests` (build/rust/programs), with the release flavour only: what
+# they add to a sanitizer's is Rust, which no sanitizer of C has seen.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+programs=$build/rust/programs
+crates=client/rust
+[ "${KVD_FLAVOUR:-release}" = release ] || { echo "Rust is tested with the release flavour" &&
+	exit 77; }
+[ -e "$programs" ] || { echo "there is no /usr/bin/cargo: make deps-test installs it" && exit 77; }
+export KVD_TEST_URL=$url LD_LIBRARY_PATH=$build KVD_BUILD=$build
+
+# name: runs the crates' test of that name, and prints its checks as checks of this test
+program_tests() {
+	local path
+	path=$(sed -n "s|^$1 ||p" "$programs")
+	"$path" --test-threads 2 >"$tmp/tests.out" 2>&1
+	local status=$?
+	sed -n 's/^test \(.*\) \.\.\. ok$/\1/p' "$tmp/tests.out" >"$tmp/tests.ok"
+	[ "$status" = 0 ] && [ -s "$tmp/tests.ok" ] && return 0
+	cat "$tmp/tests.out"
+	return 1
+}
+
+# name, line...: the example ends well, and prints the lines
+example() {
+	local path said line
+	path=$(sed -n "s|^examples/$1 ||p" "$programs")
+	shift
+	said=$("$path" "$url" 2>&1) || { echo "$said" && return 1; }
+	for line; do
+		[[ $'\n'$said$'\n' =~ $'\n'$line$'\n' ]] ||
+			{ echo "no line like '$line' in:" && echo "$said" && return 1; }
+	done
+}
+
+bindings_are_of_the_header() {
+	$crates/kvd-sys/bindgen.sh "$tmp/bindings.rs" &&
+		diff -u $crates/kvd-sys/src/bindings.rs "$tmp/bindings.rs" && return 0
+	echo "kvd.h has changed: run $crates/kvd-sys/bindgen.sh"
+	return 1
+}
+
+# Without RUSTC_BOOTSTRAP rustdoc compares no error codes: any error would do.
+documented_code() {
+	RUSTC_BOOTSTRAP=1 $crates/cargo test --doc
+}
+
+documentation() {
+	KVD_RUSTDOCFLAGS='-D warnings' $crates/cargo doc --no-deps
+}
+
+lint() {
+	$crates/cargo clippy --all-targets -- -D warnings
+}
+
+format() {
+	$crates/cargo fmt --check
+}
+
+# [VAR=value...]: kvd-sys's own tests link and run with these variables
+links() {
+	KVD_CARGO_TARGET=$tmp/linked env "$@" $crates/cargo test -p kvd-sys --test links
+}
+
+# As an installed libkvd has it.
+links_by_pkg_config() {
+	mkdir -p "$tmp/pc" && sed -e "s|@PREFIX@|$tmp|" -e "s|@LIBDIR@|$build|" \
+		-e 's|@VERSION@|0.3.0|' -e 's|@INCLUDEDIR@|client|' client/kvd.pc.in \
+		>"$tmp/pc/kvd.pc" && links KVD_LIB_DIR= PKG_CONFIG_PATH="$tmp/pc" &&
+		links KVD_LIB_DIR= PKG_CONFIG_PATH="$tmp/pc" KVD_STATIC=1 || return 1
+	sed -i 's/^Version: .*/Version: 0.4.0/' "$tmp/pc/kvd.pc"
+	! links KVD_LIB_DIR= PKG_CONFIG_PATH="$tmp/pc" >"$tmp/refused" 2>&1 &&
+		grep -q 'finds no libkvd 0.3' "$tmp/refused" && return 0
+	echo "libkvd 0.4 was accepted, or refused without a reason:" && cat "$tmp/refused"
+	return 1
+}
+
+packages() {
+	$crates/package "$tmp/crates" && [ -s "$tmp/crates/kvd-0.3.0.crate" ] &&
+		[ -s "$tmp/crates/kvd-sys-0.3.0.crate" ]
+}
+
+tree_is_clean() {
+	local new
+	new=$(find $crates -newer "$tmp/began" ! -type d) && [ -z "$new" ] && return 0
+	echo "written into the source tree:" && echo "$new"
+	return 1
+}
+
+: >"$tmp/began"
+check "the server starts" server_start -o tenants.memory=128m
+# A flush takes the keys of all others.
+for name in $(sed -n 's|^\(kvd/[a-z]*\) .*|\1|p' "$programs" | grep -v admin) kvd/admin; do
+	check "$name" program_tests "$name" && sed 's/^/      | /' "$tmp/tests.ok"
+done
+check "example sync" example sync 'name is Ada' 'visits: 3' 'nobody: None' \
+	'the second change with the old version: the condition does not hold.*'
+check "example zero_copy" example zero_copy '16 blocks stored, and read back' \
+	'8 MiB moved without a copy'
+check "example async_poll" example async_poll '100 tasks have stored and read .*'
+check "the server stops" server_stop
+[ "$device" = softnic ] || finish
+check "layouts are the C compiler's" program_tests kvd_sys/src
+check "the library's version" program_tests kvd_sys/links
+check "the bindings are those of kvd.h" bindings_are_of_the_header
+check "code in the documentation, and what must not compile" documented_code
+check "documentation without warnings" documentation
+check "clippy" lint
+check "rustfmt" format
+check "libkvd.a" links KVD_STATIC=1
+check "libkvd by pkg-config" links_by_pkg_config
+check "packages" packages
+check "nothing is written into the source tree" tree_is_clean
+finish

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""A handle of libkvd: opening, closing, and who may use it.
+
+Threads. A handle is used by one thread at a time. `with self._guard:` (or its two halves, where
+time matters) stands around every use; a second one at the same time raises ThreadError.
+Fork. In a child the library refuses the parent's handles with DisconnectedError.
+End of the process. Handles that are open then are closed, so that no operation is left that uses
+memory of Python.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+import weakref
+from ctypes import byref, c_void_p
+from types import TracebackType
+from typing import Any, Final
+
+from . import memory
+from ._abi import COptions
+from ._buffers import Writable, writable
+from ._lib import default_url, error_text, lib
+from .errors import BufferTooSmallError, InvalidError, ThreadError, error_of
+from .memory import Memory
+
+_NUMBERS: Final = ("timeout_ms", "connect_timeout_ms", "cache_bytes", "spin_us", "get_tries",
+                   "depth", "reconnect")
+_TEXTS: Final = ("tls_ca", "tls_certificate", "tls_key", "tls_psk", "tenant")
+
+_guards: weakref.WeakSet[Guard] = weakref.WeakSet()
+
+
+class Guard:
+    """Lets one use at a time pass, and refuses others."""
+
+    __slots__ = ("acquire", "release", "__weakref__")
+
+    def __init__(self) -> None:
+        self.renew()
+        _guards.add(self)
+
+    def renew(self) -> None:
+        """In a child: a thread of the parent may have been in a call."""
+        lock = threading.Lock()
+        self.acquire = lock.acquire
+        self.release = lock.release
+
+    def refuse(self) -> ThreadError:
+        """The error of a second use."""
+        return ThreadError("another call is under way on this client (in another thread, or in "
+                           "the code that a signal handler interrupted): open a client for each "
+                           "thread")
+
+    def __enter__(self) -> None:
+        if not self.acquire(False):
+            raise self.refuse()
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        self.release()
+
+
+def _after_fork() -> None:
+    for guard in list(_guards):
+        guard.renew()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def options_of(given: dict[str, Any]) -> COptions:
+    """Returns struct kvd_options with the defaults and what is @given by name.
+
+    TypeError: there is no such option, or it has the wrong type. InvalidError: out of range."""
+    options = COptions()
+    lib.kvd_options_init(byref(options))
+    for name, value in given.items():
+        if name in _NUMBERS:
+            if not isinstance(value, int):
+                raise TypeError(f"{name} is a number, not {type(value).__name__}")
+            if not 0 <= value < 1 << (64 if name == "cache_bytes" else 32):
+                raise InvalidError(f"{name} is out of its range: {value}")
+            setattr(options, name, value)
+        elif name in _TEXTS:
+            setattr(options, name, None if value is None else os.fsencode(value))
+        else:
+            raise TypeError(f"there is no option {name}; there are "
+                            f"{', '.join(_NUMBERS + _TEXTS)}")
+    return options
+
+
+def _finish(pointer: int, guard: Guard, pins: list[Any]) -> None:
+    """Closes a handle that was not closed. Not beside a thread that still is in a call."""
+    if guard.acquire(False):
+        lib.kvd_close(pointer)
+        pins.clear()
+
+
+class Handle:
+    """What Client and aio.Client share. Not for programs."""
+
+    def __init__(self, url: str | None = None, **options: Any) -> None:
+        pointer = c_void_p()
+        self._pointer: int | None = None
+        self._guard = Guard()
+        self.url: Final = default_url() if url is None else url
+        status = lib.kvd_open(byref(pointer), os.fsencode(self.url), byref(options_of(options)))
+        if status:
+            raise error_of(status, error_text(None))
+        assert pointer.value is not None
+        self._pointer = pointer.value
+        # What operations that are under way use: freed only after the handle was closed.
+        self._pins: list[Any] = []
+        self._finalizer = weakref.finalize(self, _finish, pointer.value, self._guard, self._pins)
+
+    def _error(self, status: int, text: str | None = None) -> Exception:
+        """The exception for the status of a call that has just ended."""
+        if self._pointer is None:
+            return self._closed()
+        return error_of(status, error_text(self._pointer) if text is None else text)
+
+    def _too_small(self, needed: int, size: int) -> BufferTooSmallError:
+        error = BufferTooSmallError(f"the value has {needed} bytes, the buffer {size}")
+        error.needed = needed
+        return error
+
+    @staticmethod
+    def _closed() -> InvalidError:
+        return InvalidError("the client is closed")
+
+    def _check(self, status: int) -> None:
+        if status:
+            raise self._error(status)
+
+    def _open_pointer(self) -> int:
+        if self._pointer is None:
+            raise self._closed()
+        return self._pointer
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._pointer is None
+
+    def _close(self) -> None:
+        if self._pointer is None:
+            return
+        with self._guard:
+            pointer, self._pointer = self._pointer, None
+            if pointer is not None:
+                self._finalizer.detach()
+                lib.kvd_close(pointer)
+                self._pins.clear()
+
+    def register(self, buffer: Writable) -> Memory:
+        """Registers the memory of @buffer, anything with the buffer protocol that can be written
+        and is contiguous: bytearray, memoryview, numpy array, mmap. The buffer is held until it is
+        released: a bytearray can't be resized. Takes some 0.1 to 0.4 s for each GiB on an RDMA
+        device, which pins it. At most 64 for each URL. Does not use the network.
+
+        InvalidError: it is empty, or some of it is registered already. NoMemoryError: the device
+        can't (RLIMIT_MEMLOCK). TypeError: it is read-only, or no contiguous buffer."""
+        if isinstance(buffer, tuple):
+            raise TypeError("register() takes a buffer")
+        address, size, holder = writable(buffer)
+        if address is None:
+            raise InvalidError("the buffer to register is empty")
+        with self._guard:
+            return memory.register(self._open_pointer(), buffer, address, size, holder)
+
+    def alloc(self, size: int) -> Memory:
+        """Allocates @size bytes of zeros and registers them, in the way that suits the device
+        best; on the software device this is faster than register(). Not mapped in a child process.
+
+        InvalidError: @size is not positive. NoMemoryError: there is not so much, or it can't be
+        registered."""
+        if size <= 0:
+            raise InvalidError(f"alloc() takes a positive number of bytes, not {size}")
+        with self._guard:
+            return memory.alloc(self._open_pointer(), size)
+
+    def __del__(self) -> None:
+        if getattr(self, "_pointer", None) is not None:
+            warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._pointer is None else ""
+        return f"<kvd.{type(self).__name__} of {self.url}{state}>"

@@ -282,7 +282,8 @@ def result_head(operation: Operation) -> Head | None:
 def code_of_length(operation: Operation) -> int:
     """The length of what was read, or minus the status: for batch_get_into()."""
     op = operation.op
-    return -op.status if op.status else op.item.value_len
+    code: int = -op.status if op.status else op.item.value_len
+    return code
 
 
 def code_of_status(operation: Operation) -> int:

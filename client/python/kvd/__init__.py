@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+"""kvd, a key-value store for RDMA networks: a client over libkvd.
+
+    import kvd
+
+    with kvd.Client() as store:       # $KVD_URL, or the socket of this host's kvd
+        store["name"] = "Ada"
+        print(store["name"])          # b'Ada'
+"""
+
+from . import errors
+from ._abi import KEY_MAX, TTL_MAX, VALUE_MAX, Op, Path, Priority, PutMode
+from ._lib import default_url, library_path, library_version
+from ._operations import Head, Item, Number
+from .client import Client, Entry
+from .errors import (
+    AuthError, BufferTooSmallError, BusyError, CanceledError, DeviceError, DisconnectedError, Error,
+    ExistsError, InvalidError, LimitError, NoMemoryError, NoSpaceError, NotAllowedError,
+    NotANumberError, NotFoundError, OtherStatusError, ProtocolError, RefusedError, Status,
+    ThreadError, TimedOutError, TooLargeError, UnknownOutcomeError, UnreachableError,
+)
+from .memory import Memory, MemoryInfo
+from .observe import process_stats, stats_text
+
+__version__ = "0.3.0"
+
+__all__ = [
+    "AuthError", "BufferTooSmallError", "BusyError", "CanceledError", "Client", "DeviceError",
+    "DisconnectedError", "Entry", "Error", "ExistsError", "Head", "InvalidError", "Item",
+    "KEY_MAX", "LimitError", "Memory", "MemoryInfo", "NoMemoryError", "NoSpaceError",
+    "NotAllowedError", "NotANumberError", "NotFoundError", "Number", "Op", "OtherStatusError",
+    "Path", "Priority", "ProtocolError", "PutMode", "RefusedError", "Status", "TTL_MAX",
+    "ThreadError", "TimedOutError", "TooLargeError", "UnknownOutcomeError", "UnreachableError",
+    "VALUE_MAX", "default_url", "errors", "library_path", "library_version",
+    "process_stats", "stats_text",
+]

@@ -1,0 +1,646 @@
+# SPDX-License-Identifier: MIT
+"""The synchronous client: dict-like, and a method for each operation of kvd.h."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import byref, c_size_t, c_uint64, c_void_p, string_at
+from types import TracebackType
+from typing import Any, Callable, Iterable, Iterator, NamedTuple
+
+from . import observe
+from ._abi import (
+    CArithArgs, CEntry, CExists, CInfo, CItem, CKey, CPutArgs, CScanArgs, CStats, ENTRY_FN,
+    Priority, PutMode,
+)
+from ._buffers import Key, Readable, Writable, key_bytes, new_bytes, readable, writable
+from ._handle import Handle
+from ._lib import lib, status_text
+from ._operations import (
+    Head, Item, Number, Operation, check_number, check_ttl, code_of_length, code_of_status,
+    number_of, pieces_of, result_value,
+)
+from .errors import BusyError, Error, ExistsError, NotFoundError, Status, error_of
+
+_SCRATCH = 65536  # bytes of a value that is read to memory of the client first
+_TEXT_MAX = 1 << 24  # bytes of a list of clients or tenants
+_NOT_FOUND = int(Status.NOT_FOUND)
+_BUFFER = int(Status.ERR_BUFFER)
+_TRIES = 100  # of setdefault() and pop() while others change the key
+_CHUNK = 1024  # operations or keys that are handed to libkvd together
+_FOREVER = 0xFFFFFFFF
+
+_POINTERS = c_void_p * _CHUNK  # each array type is made once: ctypes keeps them all
+_KEYS = CKey * _CHUNK
+_EXISTS = CExists * _CHUNK
+
+
+class Entry(NamedTuple):
+    """A key that a scan delivers. `value` is None if it was not asked for, or is too long."""
+
+    key: bytes
+    value: bytes | None
+    head: Head
+
+
+class Client(Handle):
+    """A connection to a kvd server. One thread uses it at a time; else ThreadError.
+
+    `url` as in kvd.h, kvd_open(); None: $KVD_URL, or the socket of this host's kvd. The options
+    are the fields of struct kvd_options: timeout_ms, connect_timeout_ms, cache_bytes, spin_us,
+    get_tries, depth, reconnect, tls_ca, tls_certificate, tls_key, tls_psk, tenant.
+
+    Keys are bytes, or str in UTF-8, of 1 to 1,024 bytes; values are bytes, str or any contiguous
+    buffer, and are returned as bytes. Times to live are in seconds; 0: for ever. Each call blocks
+    for at most timeout_ms. What looks for a key returns None or False where there is none; what
+    changes one raises NotFoundError. Other errors raise the class of their status (kvd.Error).
+    """
+
+    def __init__(self, url: str | None = None, **options: Any) -> None:
+        super().__init__(url, **options)
+        self._item = CItem()
+        self._item_ref = byref(self._item)
+        self._scratch = ctypes.create_string_buffer(_SCRATCH)
+        self._scratch_at = ctypes.addressof(self._scratch)
+        self._version = c_uint64()
+        self._version_ref = byref(self._version)
+
+    def close(self) -> None:
+        """Disconnects. May wait for the server for 50 ms. Again: does nothing."""
+        self._close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 traceback: TracebackType | None) -> None:
+        self.close()
+
+    # Reading.
+
+    def _read(self, call: Callable[..., int], *arguments: Any) -> bytes | None:
+        """Calls @call with a buffer that is large enough; the guard is held."""
+        item = self._item
+        status = call(self._pointer, *arguments, self._scratch_at, _SCRATCH, self._item_ref)
+        if status == 0:
+            return string_at(self._scratch_at, item.value_len)
+        while status == _BUFFER:
+            value = new_bytes(None, item.value_len)
+            status = call(self._pointer, *arguments, value, len(value), self._item_ref)
+            if status == 0:
+                length: int = item.value_len
+                data: bytes = value if length == len(value) else value[:length]
+                return data
+        if status != _NOT_FOUND:
+            raise self._error(status)
+        return None
+
+    def _get(self, call: Callable[..., int], key: Key, *arguments: Any) -> bytes | None:
+        data = key_bytes(key)
+        guard = self._guard
+        if not guard.acquire(False):
+            raise guard.refuse()
+        try:
+            return self._read(call, data, len(data), *arguments)
+        finally:
+            guard.release()
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """Returns the value, or @default if the key is not in the store."""
+        value = self._get(lib.kvd_get, key)
+        return default if value is None else value
+
+    def get_by_request(self, key: Key, default: Any = None) -> Any:
+        """As get(), but asks the server instead of reading its memory."""
+        value = self._get(lib.kvd_get_by_request, key)
+        return default if value is None else value
+
+    def get_item(self, key: Key) -> Item | None:
+        """Returns the value with version, flags and expiry time; None: there is no such key."""
+        data = key_bytes(key)
+        with self._guard:
+            value = self._read(lib.kvd_get, data, len(data))
+            if value is None:
+                return None
+            item = self._item
+            return Item(value, item.version, item.flags, item.expires_s)
+
+    def get_and_touch(self, key: Key, ttl_s: int, default: Any = None) -> Any:
+        """Returns the value and, at the same instant, sets its time to live.
+
+        A value longer than 64 KiB is asked for twice, and its time to live set twice."""
+        value = self._get(lib.kvd_get_and_touch, key, check_ttl(ttl_s))
+        return default if value is None else value
+
+    gat = get_and_touch
+
+    def get_into(self, key: Key, buffer: Writable | list[Writable]) -> int:
+        """Reads the value into @buffer, or into the buffers of a list one after the other, and
+        returns its length. Without a copy if the buffer is in registered memory.
+
+        The content is undefined after an error, and behind the value. NotFoundError; and
+        BufferTooSmallError, whose `needed` is the value's length."""
+        data = key_bytes(key)
+        holder: object
+        if isinstance(buffer, list):
+            iov, count, size, holder = pieces_of(buffer, writable)
+            with self._guard:
+                return self._length(lib.kvd_getv(self._pointer, data, len(data), iov, count,
+                                                 self._item_ref), size)
+        address, size, holder = writable(buffer)
+        with self._guard:
+            length = self._length(lib.kvd_get(self._pointer, data, len(data), address, size,
+                                              self._item_ref), size)
+        del holder
+        return length
+
+    def _length(self, status: int, size: int) -> int:
+        length: int = self._item.value_len
+        if status == _BUFFER:
+            raise self._too_small(length, size)
+        self._check(status)
+        return length
+
+    # Changes.
+
+    def put(self, key: Key, value: Readable | list[Readable], *, mode: int = PutMode.SET,
+            flags: int = 0, ttl_s: int = 0, if_version: int = 0, pin_s: int = 0,
+            priority: int = Priority.NORMAL) -> int:
+        """Stores @value as @mode says, and returns the new version. A list of buffers is stored
+        as one value. @flags (32 bits) are returned with it; @pin_s and @priority are for servers
+        that evict.
+
+        NotFoundError, ExistsError: the mode's condition does not hold. TooLargeError: longer than
+        info()["value_max"]. NoSpaceError: the server is full; the old value is unchanged.
+        UnknownOutcomeError, TimedOutError: it is unknown whether it was stored."""
+        data = key_bytes(key)
+        args = None
+        if mode or flags or ttl_s or if_version or pin_s or priority:
+            args = byref(CPutArgs(check_number(flags, "flags", 1 << 32), check_ttl(ttl_s),
+                                  check_number(mode, "mode", 1 << 32),
+                                  check_number(if_version, "if_version"),
+                                  check_ttl(pin_s, "pin_s"),
+                                  check_number(priority, "priority", 1 << 32)))
+        at: Any
+        holder: object
+        if isinstance(value, list):
+            at, count, _, holder = pieces_of(value, readable)
+            call = lib.kvd_putv
+        else:
+            at, count, holder = readable(value)
+            call = lib.kvd_put
+        guard = self._guard
+        if not guard.acquire(False):
+            raise guard.refuse()
+        try:
+            status = call(self._pointer, data, len(data), at, count, args, self._version_ref)
+            if status:
+                raise self._error(status)
+            return self._version.value
+        finally:
+            guard.release()
+            del holder
+
+    def put_from(self, key: Key, buffer: Readable | list[Readable], **arguments: Any) -> int:
+        """As put(): registered memory is READ by the server from where it is."""
+        return self.put(key, buffer, **arguments)
+
+    def add(self, key: Key, value: Readable, **arguments: Any) -> int:
+        """Stores it if the key does not exist; else ExistsError."""
+        return self.put(key, value, mode=PutMode.IF_ABSENT, **arguments)
+
+    def replace(self, key: Key, value: Readable, **arguments: Any) -> int:
+        """Stores it if the key exists; else NotFoundError."""
+        return self.put(key, value, mode=PutMode.IF_PRESENT, **arguments)
+
+    def cas(self, key: Key, value: Readable, version: int, **arguments: Any) -> int:
+        """Stores it if the key has @version; else ExistsError or NotFoundError."""
+        return self.put(key, value, mode=PutMode.IF_VERSION, if_version=version, **arguments)
+
+    def append(self, key: Key, value: Readable) -> int:
+        """Adds @value behind the existing one, which must exist (NotFoundError)."""
+        return self.put(key, value, mode=PutMode.APPEND)
+
+    def prepend(self, key: Key, value: Readable) -> int:
+        """Adds @value before the existing one, which must exist (NotFoundError)."""
+        return self.put(key, value, mode=PutMode.PREPEND)
+
+    def _found(self, status: int) -> bool:
+        if status > _NOT_FOUND:
+            raise self._error(status)
+        return status == 0
+
+    def delete(self, key: Key) -> bool:
+        """Removes the key. Returns whether it existed."""
+        data = key_bytes(key)
+        with self._guard:
+            return self._found(lib.kvd_delete(self._pointer, data, len(data)))
+
+    def delete_if(self, key: Key, version: int) -> bool:
+        """Removes the key if it has @version; ExistsError: another. Returns whether it existed."""
+        data = key_bytes(key)
+        check_number(version, "version")
+        with self._guard:
+            return self._found(lib.kvd_delete_if(self._pointer, data, len(data), version))
+
+    def _arith(self, call: Callable[..., int], key: Key, delta: int, initial: int | None,
+               flags: int, ttl_s: int) -> Number:
+        data = key_bytes(key)
+        args = CArithArgs(initial is not None, check_number(flags, "flags", 1 << 32),
+                          check_ttl(ttl_s), check_number(initial or 0, "initial"))
+        check_number(delta, "delta")
+        number = c_uint64()
+        with self._guard:
+            self._check(call(self._pointer, data, len(data), delta, byref(args), byref(number),
+                             self._version_ref))
+            return number_of(number.value, self._version.value)
+
+    def incr(self, key: Key, delta: int = 1, *, initial: int | None = None, flags: int = 0,
+             ttl_s: int = 0) -> Number:
+        """Adds @delta to the decimal number that is the value; wraps at 2^64. A key that does not
+        exist gets the number @initial, flags and time to live, or raises NotFoundError if that is
+        None. NotANumberError. The result is an int with an attribute `version`."""
+        return self._arith(lib.kvd_incr, key, delta, initial, flags, ttl_s)
+
+    def decr(self, key: Key, delta: int = 1, *, initial: int | None = None, flags: int = 0,
+             ttl_s: int = 0) -> Number:
+        """As incr(), but subtracts @delta, and stops at 0."""
+        return self._arith(lib.kvd_decr, key, delta, initial, flags, ttl_s)
+
+    def touch(self, key: Key, ttl_s: int) -> int:
+        """Sets the time to live, and returns the version, which stays. NotFoundError."""
+        data = key_bytes(key)
+        check_ttl(ttl_s)
+        with self._guard:
+            self._check(lib.kvd_touch(self._pointer, data, len(data), ttl_s, self._version_ref))
+            return self._version.value
+
+    # As a dict.
+
+    def __getitem__(self, key: Key) -> bytes:
+        value = self._get(lib.kvd_get, key)
+        if value is None:
+            raise NotFoundError(f"no key {key!r}")
+        return value
+
+    def __setitem__(self, key: Key, value: Readable) -> None:
+        self.put(key, value)
+
+    def __delitem__(self, key: Key) -> None:
+        if not self.delete(key):
+            raise NotFoundError(f"no key {key!r}")
+
+    def __contains__(self, key: Key) -> bool:
+        return self.exists(key)
+
+    # A scan may deliver a key twice, and takes as long as the store is large: see scan().
+    __iter__ = None
+
+    def setdefault(self, key: Key, value: Readable, **arguments: Any) -> bytes:
+        """Returns the value that the key has, or stores @value and returns that. One of several
+        clients that do this at the same time stores, and all return the same.
+
+        BusyError: others add and remove the key all the time."""
+        for _ in range(_TRIES):
+            try:
+                self.add(key, value, **arguments)
+                return value.encode() if isinstance(value, str) else bytes(value)
+            except ExistsError:
+                found = self._get(lib.kvd_get, key)
+            if found is not None:
+                return found
+        raise BusyError(f"the key {key!r} was added and removed {_TRIES} times meanwhile")
+
+    def pop(self, key: Key, default: Any = None) -> Any:
+        """Removes the key and returns the value that it had, or @default. No other client gets
+        the same value by pop(). BusyError: others change the key all the time."""
+        for _ in range(_TRIES):
+            item = self.get_item(key)
+            if item is None:
+                return default
+            try:
+                if self.delete_if(key, item.version):
+                    return item.value
+            except ExistsError:
+                continue
+        raise BusyError(f"the key {key!r} was changed {_TRIES} times meanwhile")
+
+    # Existence.
+
+    def exists(self, key: Key) -> bool:
+        """Whether the key exists, by one short READ."""
+        return self.head(key) is not None
+
+    def head(self, key: Key) -> Head | None:
+        """Length, version, flags and expiry time of the value; None: there is no such key."""
+        return self.heads([key])[0]
+
+    def heads(self, keys: Iterable[Key]) -> list[Head | None]:
+        """As head(), of many keys, 32 in a round trip; together they are no snapshot."""
+        found: list[Head | None] = []
+        for count, array in _chunks_of(keys):
+            results = _EXISTS()
+            with self._guard:
+                self._check(lib.kvd_exists_many(self._pointer, array, count, results, None))
+            for i in range(count):
+                status, item = results[i].status, results[i].item
+                if status > _NOT_FOUND:
+                    raise error_of(status, status_text(status))
+                found.append(None if status else Head(item.value_len, item.version, item.flags,
+                                                      item.expires_s))
+        return found
+
+    def batch_exists(self, keys: Iterable[Key]) -> list[bool]:
+        """Whether each of the keys exists."""
+        return [head is not None for head in self.heads(keys)]
+
+    def exists_prefix(self, keys: Iterable[Key]) -> int:
+        """How many of the keys exist before the first that does not."""
+        total = 0
+        leading = c_size_t()
+        for count, array in _chunks_of(keys):
+            with self._guard:
+                self._check(lib.kvd_exists_leading(self._pointer, array, count, byref(leading)))
+            total += leading.value
+            if leading.value < count:
+                break
+        return total
+
+    # Many operations at once.
+
+    def _run(self, operations: list[Operation]) -> None:
+        """Submits all and waits for them. Nothing that they point to is freed before they end."""
+        with self._guard:
+            for begin in range(0, len(operations), _CHUNK):
+                part = operations[begin:begin + _CHUNK]
+                done = _POINTERS()
+                self._check(lib.kvd_submit(self._pointer, _POINTERS(*[o.address for o in part]),
+                                           len(part)))
+                self._pins.append(part)
+                left = len(part)
+                try:
+                    while left:
+                        left -= lib.kvd_wait(self._pointer, done, _CHUNK, left, _FOREVER)
+                except BaseException:  # KeyboardInterrupt, between two calls
+                    for operation in part:
+                        lib.kvd_cancel(self._pointer, operation.address)
+                    while lib.kvd_wait(self._pointer, done, _CHUNK, _CHUNK, _FOREVER):
+                        pass
+                    raise
+                finally:
+                    self._pins.remove(part)
+
+    @staticmethod
+    def _results(operations: list[Operation]) -> list[Any]:
+        results: list[Any] = []
+        first: Error | None = None
+        for operation in operations:
+            try:
+                results.append(operation.result(operation))
+            except Error as error:
+                results.append(error)
+                first = first or error
+        if first is not None:
+            first.results = results
+            raise first
+        return results
+
+    def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
+        """Returns the value of each key, None where there is none; GETs share round trips, and
+        together they are no snapshot. If one fails its error is raised, with `results` of all."""
+        operations = []
+        for key in keys:
+            operation = Operation()
+            operation.prepare_get(key, 0, result_value)
+            operations.append(operation)
+        again = operations
+        while again:
+            self._run(again)
+            again = [o for o in again if o.op.status == _BUFFER]
+            for operation in again:
+                operation.room(operation.op.item.value_len)
+        return self._results(operations)
+
+    def put_many(self, items: Iterable[tuple[Key, Readable]], *, mode: int = PutMode.SET,
+                 flags: int = 0, ttl_s: int = 0, pin_s: int = 0,
+                 priority: int = Priority.NORMAL) -> list[int]:
+        """Stores (key, value) pairs, in their order, and returns the versions. If one fails its
+        error is raised when all have ended, with `results` of all."""
+        operations = []
+        for key, value in items:
+            operation = Operation()
+            operation.prepare_put(key, value, mode, flags, ttl_s, 0, pin_s, priority)
+            operations.append(operation)
+        self._run(operations)
+        return self._results(operations)
+
+    def delete_many(self, keys: Iterable[Key]) -> list[bool]:
+        """Removes the keys. Returns of each whether it existed."""
+        operations = []
+        for key in keys:
+            operation = Operation()
+            operation.prepare_delete(key, None)
+            operations.append(operation)
+        self._run(operations)
+        return self._results(operations)
+
+    def batch_get_into(self, keys: Iterable[Key], buffers: Iterable[Writable]) -> list[int]:
+        """Reads the value of each key into its buffer. Returns the length of each, or minus its
+        status: -Status.NOT_FOUND, -Status.ERR_BUFFER, ... A buffer's content is undefined where
+        that is negative. An error of one is not raised; one of the arguments is."""
+        operations = []
+        for key, buffer in zip(keys, buffers, strict=True):
+            operation = Operation()
+            operation.prepare_get_into(key, buffer, code_of_length)
+            operations.append(operation)
+        self._run(operations)
+        return [code_of_length(operation) for operation in operations]
+
+    def batch_put_from(self, keys: Iterable[Key], buffers: Iterable[Readable], *,
+                       flags: int = 0, ttl_s: int = 0, pin_s: int = 0,
+                       priority: int = Priority.NORMAL) -> list[int]:
+        """Stores each buffer under its key. Returns 0, or minus the status of each."""
+        operations = []
+        for key, buffer in zip(keys, buffers, strict=True):
+            operation = Operation()
+            operation.prepare_put(key, buffer, PutMode.SET, flags, ttl_s, 0, pin_s, priority)
+            operations.append(operation)
+        self._run(operations)
+        return [code_of_status(operation) for operation in operations]
+
+    # The store as a whole.
+
+    def scan(self, prefix: bytes | str = b"", *, values: bool = False,
+             count: int = 0) -> Iterator[Entry]:
+        """All keys that begin with @prefix, in no order; @count: at most so many by a request.
+        A key that is there from begin to end is delivered at least once, any perhaps more than
+        once. Other calls on the client are allowed between two entries."""
+        data = prefix.encode() if isinstance(prefix, str) else bytes(prefix)
+        args = CScanArgs(data, len(data), check_number(count, "count", 1 << 32), values)
+        cursor = c_uint64()
+        found: list[Entry] = []
+        failed: list[BaseException] = []
+
+        def each(_: int | None, pointer: Any) -> int:
+            try:
+                found.append(_entry(pointer.contents))
+                return 0
+            except BaseException as error:  # it can't pass through libkvd
+                failed.append(error)
+                return 1
+
+        callback = ENTRY_FN(each)
+        while True:
+            found.clear()
+            with self._guard:
+                self._check(lib.kvd_scan(self._pointer, byref(cursor), byref(args), callback,
+                                         None))
+            if failed:
+                raise failed[0]
+            yield from list(found)
+            if not cursor.value:
+                return
+
+    def flush(self) -> None:
+        """Removes all keys, and waits until no reader can see them. TimedOutError: it goes on."""
+        with self._guard:
+            self._check(lib.kvd_flush_all(self._pointer))
+
+    def flush_start(self, delay_s: int = 0) -> int:
+        """Starts a flush of what is in the store in @delay_s seconds; a ticket for flush_done()."""
+        ticket = c_uint64()
+        check_ttl(delay_s, "delay_s")
+        with self._guard:
+            self._check(lib.kvd_flush_start(self._pointer, delay_s, byref(ticket)))
+        return ticket.value
+
+    def flush_done(self, ticket: int) -> bool:
+        """Whether that flush is done."""
+        with self._guard:
+            status = lib.kvd_flush_done(self._pointer, check_number(ticket, "ticket"))
+            if status == Status.ERR_BUSY:
+                return False
+            self._check(status)
+            return True
+
+    def ping(self) -> None:
+        """Waits for a response of the server."""
+        with self._guard:
+            self._check(lib.kvd_ping(self._pointer))
+
+    def _text(self, call: Callable[..., int]) -> str:
+        size = _SCRATCH
+        while True:
+            text = ctypes.create_string_buffer(size)
+            length = c_size_t()
+            with self._guard:
+                status = call(self._pointer, text, size, byref(length))
+                if status != _BUFFER or size >= _TEXT_MAX:
+                    self._check(status)
+                    return text.raw[:length.value].decode(errors="replace")
+            size *= 4
+
+    def stats(self) -> dict[str, int | str]:
+        """The server's statistics, by name; `kvd --help` explains them."""
+        lines = (line.partition(" ") for line in self._text(lib.kvd_server_stats).splitlines())
+        return {name: int(value) if value.isdigit() else value for name, _, value in lines}
+
+    def info(self) -> dict[str, int | str]:
+        """What the client is connected to: the fields of struct kvd_info. Does not block."""
+        info = CInfo()
+        with self._guard:
+            lib.kvd_info(self._open_pointer(), byref(info))
+            values = ((field[0], getattr(info, field[0])) for field in info._fields_)
+            return {name: value.decode(errors="replace") if isinstance(value, bytes) else value
+                    for name, value in values}
+
+    # What this client has done.
+
+    def client_stats(self) -> dict[str, int]:
+        """The counters of this client: struct kvd_stats. Does not block."""
+        stats = CStats()
+        with self._guard:
+            lib.kvd_stats(self._open_pointer(), byref(stats))
+        return {field[0]: getattr(stats, field[0]) for field in stats._fields_}
+
+    def latency_ns(self, op: int, quantile: float) -> int:
+        """The latency below which that share (0 to 1) of GET, PUT, DELETE or SCAN stayed."""
+        with self._guard:
+            latency: int = lib.kvd_latency_ns(self._open_pointer(), op, quantile)
+        return latency
+
+    def observe(self, on: bool) -> None:
+        """Whether operations are counted and timed, for op_stats() and stats_text()."""
+        with self._guard:
+            self._check(lib.kvd_observe(self._pointer, bool(on)))
+
+    def op_stats(self, op: int, path: int) -> dict[str, Any]:
+        """Counts and times, in nanoseconds, of operations of one kind that took one path."""
+        with self._guard:
+            return observe.op_stats(self._open_pointer(), op, path)
+
+    def stats_text(self, prometheus: bool = False) -> str:
+        """All that was counted, as lines "name value" or in Prometheus' text format."""
+        with self._guard:
+            return observe.stats_text(self._open_pointer(), prometheus)
+
+    def _records(self, call: Callable[..., int]) -> list[dict[str, str]]:
+        return [dict(pair.split("=", 1) for pair in line.split() if "=" in pair)
+                for line in self._text(call).splitlines()]
+
+    def clients(self) -> list[dict[str, str]]:
+        """The server's connections: id, addr, state, ... as kvd_client_list() has them."""
+        return self._records(lib.kvd_client_list)
+
+    def kill(self, client_id: int) -> None:
+        """Closes the connection with this id. NotFoundError; DisconnectedError: one's own."""
+        with self._guard:
+            self._check(lib.kvd_client_kill(self._pointer, check_number(client_id, "id")))
+
+    def revoke(self, who: str) -> int:
+        """Closes all connections of a client ("user=NAME", "uid=N", "addr=ADDRESS", "id=N", ...:
+        kvd_revoke()), and returns how many there were."""
+        closed = c_uint64()
+        with self._guard:
+            self._check(lib.kvd_revoke(self._pointer, who.encode(), byref(closed)))
+        return closed.value
+
+    def tenants(self) -> list[dict[str, str]]:
+        """The server's tenants: name, bytes, state, ...; for administrators."""
+        return self._records(lib.kvd_tenant_list)
+
+    def tenant_create(self, name: str, size: int) -> None:
+        """Creates a tenant with @size bytes of memory. ExistsError, NoSpaceError."""
+        with self._guard:
+            self._check(lib.kvd_tenant_create(self._pointer, name.encode(),
+                                              check_number(size, "size")))
+
+    def tenant_resize(self, name: str, size: int) -> None:
+        """Gives a tenant another size. NotFoundError, NoSpaceError."""
+        with self._guard:
+            self._check(lib.kvd_tenant_resize(self._pointer, name.encode(),
+                                              check_number(size, "size")))
+
+    def tenant_drop(self, name: str) -> None:
+        """Drops a tenant with all of its items. NotFoundError."""
+        with self._guard:
+            self._check(lib.kvd_tenant_drop(self._pointer, name.encode()))
+
+
+def _chunks_of(keys: Iterable[Key]) -> Iterator[tuple[int, Any]]:
+    """Arrays of struct kvd_key, with the number of keys in each; they keep the keys alive."""
+    encoded = [key_bytes(key) for key in keys]
+    for begin in range(0, len(encoded), _CHUNK):
+        part = encoded[begin:begin + _CHUNK]
+        array = _KEYS()
+        for i, key in enumerate(part):
+            array[i].key = key
+            array[i].key_len = len(key)
+        yield len(part), array
+
+
+def _entry(entry: CEntry) -> Entry:
+    item = entry.item
+    value = string_at(entry.value, item.value_len) if entry.value is not None else None
+    return Entry(string_at(entry.key, entry.key_len), value,
+                 Head(item.value_len, item.version, item.flags, item.expires_s))

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+"""A server for each test that wants one, as tests/system/python.sh has set it up."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import kvd
+import pytest
+
+DEADLINE_S = 60
+TREE = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ["KVD_BUILD"])
+CONFIG = os.environ["KVD_PYTHON_CONFIG"]  # of a server: where it listens
+URL = os.environ["KVD_PYTHON_URL"]
+
+
+class Server:
+    """A kvd, started and stopped by a test."""
+
+    def __init__(self, *options):
+        self.process = subprocess.Popen(
+            [BUILD / "kvd", "-c", CONFIG, *(word for o in options for word in ("-o", o))],
+            stderr=subprocess.DEVNULL)
+        end = time.monotonic() + DEADLINE_S
+        while True:
+            try:
+                kvd.Client(URL, cache_bytes=0).close()
+                return
+            except kvd.Error:
+                assert self.process.poll() is None and time.monotonic() < end, "no server"
+                time.sleep(0.01)
+
+    def end(self, number=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        self.process.wait(DEADLINE_S)
+
+
+@pytest.fixture(scope="session")
+def shared_server():
+    server = Server()
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def url(shared_server):
+    return URL
+
+
+@pytest.fixture
+def store(url):
+    """A client of an empty store."""
+    with kvd.Client(url, timeout_ms=20000) as client:
+        client.flush()
+        yield client

@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: MIT
+"""Every operation of kvd.Client, and every way in which it refuses."""
+
+import gc
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import threading
+import warnings
+
+import kvd
+import pytest
+
+numpy = pytest.importorskip("numpy")
+
+
+def test_dict(store):
+    store["a"] = "1"
+    store[b"b"] = bytearray(b"2")
+    assert store["a"] == b"1" and store[b"b"] == b"2"
+    assert "a" in store and "c" not in store
+    del store["a"]
+    with pytest.raises(KeyError):
+        store["a"]
+    with pytest.raises(kvd.NotFoundError):
+        del store["a"]
+    with pytest.raises(TypeError):
+        iter(store)
+    assert store.get("a") is None and store.get("a", 7) == 7
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 4095, 65535, 65536, 65537, 300000, 1 << 20])
+def test_lengths(store, size):
+    value = os.urandom(size)
+    store["k"] = value
+    assert store["k"] == value
+    assert store.get_by_request("k") == value
+    assert store.gat("k", 100) == value
+    assert store.get_many(["k", "absent", "k"]) == [value, None, value]
+
+
+def test_put_modes(store):
+    with pytest.raises(kvd.NotFoundError):
+        store.replace("k", "v")
+    with pytest.raises(kvd.NotFoundError):
+        store.append("k", "v")
+    first = store.add("k", "1", flags=5)
+    with pytest.raises(kvd.ExistsError):
+        store.add("k", "2")
+    assert store.append("k", "2") > first and store.prepend("k", "0") > first
+    item = store.get_item("k")
+    assert item.value == b"012" and item.flags == 5 and item.expires_s == 0
+    with pytest.raises(kvd.ExistsError):
+        store.cas("k", "x", first)
+    version = store.cas("k", "x", item.version)
+    assert store.replace("k", "y", ttl_s=100, pin_s=1, priority=kvd.Priority.NORMAL) > version
+    assert store.head("k").expires_s > 0
+    with pytest.raises(kvd.ExistsError):
+        store.delete_if("k", version)
+    assert store.delete_if("k", store.head("k").version) is True
+    assert store.delete_if("k", version) is False and store.delete("k") is False
+
+
+def test_numbers(store):
+    with pytest.raises(kvd.NotFoundError):
+        store.incr("n")
+    assert store.incr("n", initial=7, ttl_s=50, flags=3) == 7
+    number = store.incr("n", 5)
+    assert number == 12 and number.version == store.head("n").version
+    assert store.head("n").flags == 3 and store.head("n").expires_s
+    assert store.decr("n", 100) == 0
+    store["n"] = str(2**64 - 1)
+    assert store.incr("n", 2) == 1
+    store["n"] = "x"
+    with pytest.raises(kvd.NotANumberError):
+        store.decr("n")
+
+
+def test_touch(store):
+    version = store.put("k", "v")
+    assert store.touch("k", 1000) == version and store.head("k").expires_s
+    assert store.touch("k", 0) == version and not store.head("k").expires_s
+    with pytest.raises(kvd.NotFoundError):
+        store.touch("absent", 1)
+
+
+def test_setdefault_and_pop(store):
+    assert store.setdefault("k", "a") == b"a" and store.setdefault("k", "b") == b"a"
+    assert store.pop("k") == b"a" and store.pop("k", 3) == 3
+
+
+def test_existence(store):
+    keys = [f"key-{i}" for i in range(1500)]
+    store.put_many((key, "x" * (i % 200)) for i, key in enumerate(keys[:1100]))
+    assert store.batch_exists(keys) == [i < 1100 for i in range(1500)]
+    assert store.exists_prefix(keys) == 1100 and store.exists_prefix([]) == 0
+    assert store.exists_prefix(["absent", *keys]) == 0
+    assert [h and h.value_len for h in store.heads(keys[1098:1102])] == [98, 99, None, None]
+
+
+def test_many(store):
+    pairs = [(f"key-{i}", os.urandom(i)) for i in range(2500)]
+    versions = store.put_many(pairs)
+    assert versions == sorted(versions) and len(set(versions)) == 2500
+    assert store.get_many(key for key, _ in pairs) == [value for _, value in pairs]
+    with pytest.raises(kvd.ExistsError) as caught:
+        store.put_many([("new", "1"), ("key-1", "2")], mode=kvd.PutMode.IF_ABSENT)
+    assert caught.value.results[0] > 0 and isinstance(caught.value.results[1], kvd.ExistsError)
+    assert store.delete_many(["key-1", "absent", "key-2"]) == [True, False, True]
+
+
+def test_scan(store):
+    store.put_many((f"a{i}", str(i)) for i in range(300))
+    store.put_many((f"b{i}", "other") for i in range(300))
+    assert {entry.key: entry.value for entry in store.scan("a", values=True)} == \
+        {f"a{i}".encode(): str(i).encode() for i in range(300)}
+    found = list(store.scan(count=7))
+    assert len({entry.key for entry in found}) == 600 and found[0].value is None
+    scan = store.scan("a")
+    next(scan)
+    assert store["b1"] == b"other"  # between two entries
+
+
+def test_server(store):
+    store.ping()
+    stats = store.stats()
+    assert stats["items"] == 0 and all(isinstance(name, str) for name in stats)
+    info = store.info()
+    assert info["connection"] == "up" and info["value_max"] >= 1 << 20
+    ids = [int(client["id"]) for client in store.clients()]
+    other = kvd.Client(store.url, reconnect=0)
+    (new,) = {int(client["id"]) for client in store.clients()} - set(ids)
+    store.kill(new)
+    with pytest.raises(kvd.DisconnectedError):
+        other.ping()
+    other.close()
+    with pytest.raises(kvd.NotFoundError):
+        store.kill(new)
+    with pytest.raises(kvd.NotFoundError):
+        store.revoke("id=123456789")
+    store["k"] = "v"
+    ticket = store.flush_start()
+    while not store.flush_done(ticket):
+        pass
+    assert "k" not in store
+
+
+def test_into(store):
+    store["k"] = b"0123456789"
+    buffer = bytearray(12)
+    assert store.get_into("k", buffer) == 10 and buffer[:10] == b"0123456789"
+    array = numpy.zeros(5, dtype=numpy.uint16)
+    assert store.get_into("k", array) == 10 and array.tobytes() == b"0123456789"
+    with pytest.raises(kvd.BufferTooSmallError) as caught:
+        store.get_into("k", memoryview(buffer)[:4])
+    assert caught.value.needed == 10
+    with pytest.raises(kvd.NotFoundError):
+        store.get_into("absent", buffer)
+    first, second = bytearray(4), bytearray(8)
+    assert store.get_into("k", [first, second]) == 10
+    assert first == b"0123" and second[:6] == b"456789"
+    store.put_from("k", [b"ab", bytearray(b"cd"), memoryview(b"ef")])
+    assert store["k"] == b"abcdef"
+    store.put_from("k", numpy.arange(4, dtype=numpy.uint8))
+    assert store["k"] == bytes(range(4))
+    for bad in (b"read-only", memoryview(bytearray(10))[::2], 5, "text"):
+        with pytest.raises(TypeError):
+            store.get_into("k", bad)
+    with pytest.raises(TypeError):
+        store.put("k", memoryview(bytearray(10))[::2])
+
+
+def backing(kind, size):
+    if kind == "bytearray":
+        return bytearray(size)
+    if kind == "numpy":
+        return numpy.zeros(size, dtype=numpy.uint8)
+    return mmap.mmap(-1, size)
+
+
+@pytest.mark.parametrize("kind", ["bytearray", "numpy", "mmap"])
+def test_register(store, kind):
+    buffer = backing(kind, 1 << 20)
+    with store.register(buffer) as memory:
+        value = os.urandom(300000)
+        memory.view[:300000] = value
+        direct = store.client_stats()["direct_bytes"]
+        assert store.put_from("k", memory[:300000])
+        assert store.get_into("k", memory[400000:800000]) == 300000
+        assert bytes(memory[400000:700000]) == value
+        assert store.get_into("k", (memory.address + 8, 300000)) == 300000
+        assert bytes(memory[8:300008]) == value
+        assert store.client_stats()["direct_bytes"] >= direct + 900000
+        assert memory.info().bytes == len(memory) == 1 << 20
+        with pytest.raises(kvd.InvalidError):
+            store.register(buffer)
+        with pytest.raises(kvd.InvalidError):
+            store.get_into("k", (memory.address + 8, 1 << 20))
+        if kind == "bytearray":
+            with pytest.raises(BufferError):
+                buffer.extend(b"more")
+    with pytest.raises(kvd.InvalidError):
+        memory.view
+    if kind == "bytearray":
+        buffer.extend(b"more")
+
+
+def test_alloc(store):
+    memory = store.alloc(1 << 20)
+    view = numpy.frombuffer(memory.view, dtype=numpy.uint8)
+    view[:] = 7
+    assert store.batch_put_from(["a", "b"], [memory[:100000], memory[100000:300000]]) == [0, 0]
+    view[:] = 0
+    assert store.batch_get_into(["a", "absent", "b", "b"], [
+        memory[:100000], memory[100000:200000], memory[200000:400000], memory[500000:500010],
+    ]) == [100000, -kvd.Status.NOT_FOUND, 200000, -kvd.Status.ERR_BUFFER]
+    assert (view[:100000] == 7).all() and (view[200000:400000] == 7).all()
+    with pytest.raises(kvd.BusyError):
+        memory.release()
+    del view
+    memory.release()
+    memory.release()
+    assert memory.released
+
+
+def test_arguments(store):
+    for key in ("", b"", "k" * 1025):
+        with pytest.raises(ValueError):
+            store.get(key)
+    for key in (5, None):
+        with pytest.raises(TypeError):
+            store.get(key)
+    with pytest.raises(TypeError):
+        store.put("k", 5)
+    for arguments in ({"ttl_s": -1}, {"ttl_s": 1 << 31}, {"flags": 1 << 32}, {"mode": 9}):
+        with pytest.raises(kvd.InvalidError):
+            store.put("k", "v", **arguments)
+    with pytest.raises(kvd.TooLargeError):
+        store.put("k", bytes(store.info()["value_max"] + 1))
+    with pytest.raises(TypeError, match="no option colour"):
+        kvd.Client(store.url, colour="red")
+    with pytest.raises(kvd.InvalidError):
+        kvd.Client(store.url, depth=0)
+    with pytest.raises(kvd.UnreachableError):
+        kvd.Client("softnic:///nowhere")
+
+
+def test_closed(url):
+    client = kvd.Client(url)
+    client.close()
+    client.close()
+    assert client.closed and "closed" in repr(client)
+    for call in (client.ping, lambda: client.get("k"), lambda: client.put("k", "v"), client.info,
+                 lambda: client.get_many(["k"]), lambda: client.alloc(10),
+                 lambda: list(client.scan())):
+        with pytest.raises(kvd.InvalidError, match="closed"):
+            call()
+
+
+def test_unclosed_warns(url):
+    client = kvd.Client(url)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        del client
+        gc.collect()
+    assert [w.category for w in caught] == [ResourceWarning]
+
+
+def test_threads_are_refused(store, shared_server):
+    """A second thread is refused while a call waits for a server that is stopped."""
+    errors = []
+
+    def wait():
+        try:
+            store.ping()
+        except kvd.Error as error:
+            errors.append(error)
+
+    os.kill(shared_server.process.pid, signal.SIGSTOP)
+    thread = threading.Thread(target=wait)
+    try:
+        thread.start()
+        with pytest.raises(kvd.ThreadError, match="client for each thread"):
+            while thread.is_alive():  # until it is in its call
+                store.info()
+    finally:
+        os.kill(shared_server.process.pid, signal.SIGCONT)
+        thread.join()
+    assert not errors
+
+
+def test_observe(store):
+    store.observe(True)
+    store["k"] = "v"
+    assert store["k"] == b"v"
+    assert store.op_stats(kvd.Op.PUT, kvd.Path.REQUEST)["count"] == 1
+    assert store.latency_ns(kvd.Op.PUT, 0.5) > 0
+    assert store.client_stats()["puts"] >= 1 and "hits 1" in store.stats_text()
+    assert 'kvd_client_operations_total{op="put"' in kvd.stats_text()
+    assert kvd.process_stats()["puts"] >= 1
+    store.observe(False)
+
+
+def test_fork(store):
+    store["k"] = "parent"
+    memory = store.alloc(4096)
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            try:
+                store.get("k")
+            except kvd.DisconnectedError:
+                try:
+                    memory.view
+                except kvd.InvalidError:
+                    with kvd.Client(store.url) as own:
+                        own["k"] = own["k"] + b" and child"
+                    store.close()
+                    status = 0
+        finally:
+            os._exit(status)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert store["k"] == b"parent and child"
+    memory.release()
+
+
+def test_exit_without_close(url):
+    code = ("import kvd, sys; c = kvd.Client(sys.argv[1]); m = c.register(bytearray(99999)); "
+            "a = c.alloc(99999); v = a.view; c['k'] = 'v'; print(c['k'])")
+    done = subprocess.run([sys.executable, "-X", "dev", "-W", "ignore::ResourceWarning", "-c",
+                           code, url], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"b'v'\n", b"")
+
+
+def test_library_is_checked(tmp_path):
+    def run(path):
+        done = subprocess.run([sys.executable, "-c", "import kvd"], capture_output=True, text=True,
+                              env={**os.environ, "KVD_LIBRARY": str(path)})
+        assert done.returncode == 1
+        return done.stderr.splitlines()[-1]
+
+    assert "libkvd.so.0.3" in run(tmp_path / "absent.so")
+    source = tmp_path / "old.c"
+    source.write_text('const char *kvd_version(void) { return "0.2.0"; }\n')
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "old.so", source], check=True)
+    assert "is libkvd 0.2.0, but this package needs 0.3" in run(tmp_path / "old.so")
+    source.write_text('const char *kvd_version(void) { return "0.3.0"; }\n')
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "old.so", source], check=True)
+    assert "has no function kvd_" in run(tmp_path / "old.so")
+
+
+def test_no_leak(store):
+    """Neither memory nor descriptors grow with calls, registrations and clients."""
+    def rss():
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[1]) * mmap.PAGESIZE
+
+    def use():
+        for i in range(200):
+            store.put("k", bytes(1000 + i))
+            store.get("k")
+            store.get_into("k", bytearray(5000 + i))
+            store.get_many(["k", "absent"])
+        for i in range(3):
+            with kvd.Client(store.url, cache_bytes=0) as other:
+                with other.register(bytearray(10000 + i)) as memory:
+                    other.put_from("l", memory[:9000])
+                other.alloc(100000).release()
+        gc.collect()
+
+    for _ in range(3):
+        use()
+    before, descriptors = rss(), len(os.listdir("/proc/self/fd"))
+    for _ in range(10):
+        use()
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+    assert rss() - before < 2 << 20

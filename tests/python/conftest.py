@@ -20,14 +20,13 @@ URL = os.environ["KVD_PYTHON_URL"]
 class Server:
     """A kvd, started and stopped by a test."""
 
-    def __init__(self, *options):
+    def __init__(self, config=CONFIG, url=URL):
         self.process = subprocess.Popen(
-            [BUILD / "kvd", "-c", CONFIG, *(word for o in options for word in ("-o", o))],
-            stderr=subprocess.DEVNULL)
+            [BUILD / "kvd", "-c", config], stderr=subprocess.DEVNULL)
         end = time.monotonic() + DEADLINE_S
         while True:
             try:
-                kvd.Client(URL, cache_bytes=0).close()
+                kvd.Client(url, cache_bytes=0).close()
                 return
             except kvd.Error:
                 assert self.process.poll() is None and time.monotonic() < end, "no server"

@@ -91,29 +91,39 @@ def options_of(given: dict[str, Any]) -> COptions:
     return options
 
 
-def _finish(pointer: int, guard: Guard, pins: list[Any]) -> None:
+def _finish(owner: weakref.ref[Handle], pointer: int, guard: Guard, pins: list[Any]) -> None:
     """Closes a handle that was not closed. Not beside a thread that still is in a call."""
     if guard.acquire(False):
+        handle = owner()
+        if handle is not None:  # the process ends; coroutines that are left may still use it
+            handle._pointer = None
         lib.kvd_close(pointer)
         pins.clear()
+        guard.release()
 
 
 class Handle:
     """What Client and aio.Client share. Not for programs."""
 
-    def __init__(self, url: str | None = None, **options: Any) -> None:
-        pointer = c_void_p()
+    def __init__(self, url: str | None, options: dict[str, Any]) -> None:
         self._pointer: int | None = None
         self._guard = Guard()
         self.url: Final = default_url() if url is None else url
-        status = lib.kvd_open(byref(pointer), os.fsencode(self.url), byref(options_of(options)))
+        self._options = options
+        self._c_options = options_of(options)
+        # What operations that are under way use: freed only after the handle was closed.
+        self._pins: list[Any] = []
+
+    def _open(self) -> None:
+        """Connects; blocks for at most connect_timeout_ms."""
+        pointer = c_void_p()
+        status = lib.kvd_open(byref(pointer), os.fsencode(self.url), byref(self._c_options))
         if status:
             raise error_of(status, error_text(None))
         assert pointer.value is not None
         self._pointer = pointer.value
-        # What operations that are under way use: freed only after the handle was closed.
-        self._pins: list[Any] = []
-        self._finalizer = weakref.finalize(self, _finish, pointer.value, self._guard, self._pins)
+        self._finalizer = weakref.finalize(self, _finish, weakref.ref(self), pointer.value,
+                                           self._guard, self._pins)
 
     def _error(self, status: int, text: str | None = None) -> Exception:
         """The exception for the status of a call that has just ended."""

@@ -92,7 +92,7 @@ class Operation:
     """A struct kvd_op, with what it points to."""
 
     __slots__ = ("op", "address", "scratch", "scratch_address", "holder", "into", "result",
-                 "future", "retry")
+                 "group", "retry", "text")
 
     def __init__(self) -> None:
         self.op = COp()
@@ -102,8 +102,9 @@ class Operation:
         self.holder: Any = None  # of a buffer that belongs to the caller
         self.into: bytes | None = None  # where a value goes that is longer than the scratch
         self.result: Callable[[Operation], Any] = result_none
-        self.future: Any = None
-        self.retry = False
+        self.group: Any = None  # what waits for it (asyncio)
+        self.retry = False  # a value that is longer than its buffer is asked for again
+        self.text: str | None = None  # of the error, if it could not be submitted
 
     def _begin(self, code: int, key: Key, result: Callable[[Operation], Any]) -> COp:
         data = key_bytes(key)
@@ -207,7 +208,7 @@ class Operation:
                                         f"{self.op.value_len}")
             error.needed = needed
             return error
-        return error_of(status, status_text(status))
+        return error_of(status, self.text or status_text(status))
 
     def value(self) -> bytes:
         """The value that a GET has read to the operation's memory."""

@@ -57,7 +57,8 @@ class Client(Handle):
     """
 
     def __init__(self, url: str | None = None, **options: Any) -> None:
-        super().__init__(url, **options)
+        super().__init__(url, options)
+        self._open()
         self._item = CItem()
         self._item_ref = byref(self._item)
         self._scratch = ctypes.create_string_buffer(_SCRATCH)
@@ -475,9 +476,20 @@ class Client(Handle):
         """All keys that begin with @prefix, in no order; @count: at most so many by a request.
         A key that is there from begin to end is delivered at least once, any perhaps more than
         once. Other calls on the client are allowed between two entries."""
+        cursor = 0
+        while True:
+            found, cursor = self.scan_part(cursor, prefix, values=values, count=count)
+            yield from found
+            if not cursor:
+                return
+
+    def scan_part(self, cursor: int, prefix: bytes | str = b"", *, values: bool = False,
+                  count: int = 0) -> tuple[list[Entry], int]:
+        """One request of a scan, which begins with @cursor 0. Returns keys, perhaps none, and the
+        next cursor; 0: the scan is complete."""
         data = prefix.encode() if isinstance(prefix, str) else bytes(prefix)
         args = CScanArgs(data, len(data), check_number(count, "count", 1 << 32), values)
-        cursor = c_uint64()
+        place = c_uint64(check_number(cursor, "cursor"))
         found: list[Entry] = []
         failed: list[BaseException] = []
 
@@ -489,17 +501,12 @@ class Client(Handle):
                 failed.append(error)
                 return 1
 
-        callback = ENTRY_FN(each)
-        while True:
-            found.clear()
-            with self._guard:
-                self._check(lib.kvd_scan(self._pointer, byref(cursor), byref(args), callback,
-                                         None))
-            if failed:
-                raise failed[0]
-            yield from list(found)
-            if not cursor.value:
-                return
+        with self._guard:
+            self._check(lib.kvd_scan(self._pointer, byref(place), byref(args), ENTRY_FN(each),
+                                     None))
+        if failed:
+            raise failed[0]
+        return found, place.value
 
     def flush(self) -> None:
         """Removes all keys, and waits until no reader can see them. TimedOutError: it goes on."""

@@ -134,7 +134,7 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .SECONDARY:
 .PHONY: all tests examples fuzzers fuzz check check-long coverage mutants demo demo-rdma deps \
 	deps-test deps-coverage lint headers layers format fmt columns cppcheck scripts install \
-	uninstall clean help FORCE
+	install-python uninstall uninstall-python clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
 all: $(PRODUCTS)  ## the programs and the library (default)
@@ -421,6 +421,17 @@ install: all  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 			[ ! "$$f" -ef "$$l" ] || l=; done; [ -z "$$l" ]; } || \
 		echo "The dynamic linker does not search $(LIBDIR): link programs with" \
 		"-Wl,-rpath,$(LIBDIR), set LD_LIBRARY_PATH, or add it to /etc/ld.so.conf.d."
+
+# Where Debian's python3 looks: packages of Debian stand in a folder for all versions.
+PYTHONDIR ?= $(if $(filter /usr,$(PREFIX:/=)),/usr/lib/python3/dist-packages,$(PREFIX)/lib/$(shell \
+	python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')/dist-packages)
+PYTHON_SRC := $(sort $(wildcard client/python/kvd/*.py)) client/python/kvd/py.typed
+install-python:  ## the Python package, to PYTHONDIR
+	$(Q)$(INSTALL) -d $(D)$(PYTHONDIR)/kvd
+	$(Q)$(INSTALL) -m644 $(PYTHON_SRC) $(D)$(PYTHONDIR)/kvd
+
+uninstall-python:  ## removes what install-python installed
+	$(Q)rm -rf $(D)$(PYTHONDIR)/kvd
 
 uninstall:  ## removes what install installed; keeps a changed kvd.ini
 	$(Q)rm -f $(addprefix $(D)$(BINDIR)/,kvd kvctl kvbench) $(D)$(INCLUDEDIR)/kvd.h \

@@ -410,7 +410,8 @@ FOLDERS = itertools.count(1)
 def profiles():
     common = ("--pidfile", "@/pid")
     if ON_RDMA:
-        return [Profile(f"kvd on {DEVICE}", DEVICE, *common), Profile(f"client on {DEVICE}", DEVICE),
+        return [Profile(f"kvd on {DEVICE}", DEVICE, *common),
+                Profile(f"client on {DEVICE}", DEVICE),
                 Profile(f"client that sleeps, on {DEVICE}", DEVICE, "sleep"),
                 Profile("kvd --check-config", DEVICE, "--check-config")]
     return [
@@ -551,7 +552,8 @@ def table(tallies, failures):
         print(f"{program}: {reached[program, 'sites']} places, {reached[program, 'here']} of them "
               f"in code for this device, {reached[program, 'reached']} reached")
         if share < REACHED_MIN[program] and not ONLY:
-            print(f"FAIL  {program}: less than {REACHED_MIN[program]:.0%} of the places are reached")
+            print(f"FAIL  {program}: less than {REACHED_MIN[program]:.0%} of the places are "
+                  f"reached")
             failures += 1
     print(f"{reached['runs']} runs in which a call failed, {failures} of them wrong")
     return failures != 0

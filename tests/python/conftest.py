@@ -23,6 +23,13 @@ class Server:
     def __init__(self, config=CONFIG, url=URL):
         self.process = subprocess.Popen(
             [BUILD / "kvd", "-c", config], stderr=subprocess.DEVNULL)
+        try:
+            self.await_ready(url)
+        except BaseException:
+            self.end(signal.SIGKILL)
+            raise
+
+    def await_ready(self, url):
         end = time.monotonic() + DEADLINE_S
         while True:
             try:

@@ -117,6 +117,12 @@ SCRIPTS    := $(wildcard conf/abi conf/install-deps tests/run-all tests/*.sh tes
 	client/rust/kvd-sys/bindgen.sh tests/vm/*.sh tests/coverage tests/mutants/run \
 	tests/mutants/*.sh bench/*.sh .ci/run)
 
+# The Rust crates: built once, where the system has the compiler, whatever compiles the C.
+RUST_SRC := $(sort $(wildcard client/rust/Cargo.* client/rust/*/Cargo.toml client/rust/*/build.rs \
+	client/rust/*/src/*.rs client/rust/*/tests/*.rs client/rust/*/tests/*/*.rs \
+	client/rust/*/examples/*.rs))
+RUST := $(if $(filter build,$(B)),$(if $(wildcard /usr/bin/cargo),$(B)/rust/programs))
+
 obj    = $(patsubst %.c,$(O)/%.o,$(1))
 TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(FUZZ_SRC))
@@ -250,11 +256,7 @@ $(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
 		-lm $(LDLIBS)
 
 # Tests and examples of the Rust crates, where the system has the compiler: a line for each program
-# with its name and path. One build of them is enough, whatever compiles the C.
-RUST_SRC := $(sort $(wildcard client/rust/Cargo.* client/rust/*/Cargo.toml client/rust/*/build.rs \
-	client/rust/*/src/*.rs client/rust/*/tests/*.rs client/rust/*/tests/*/*.rs \
-	client/rust/*/examples/*.rs))
-RUST := $(if $(filter build,$(B)),$(if $(wildcard /usr/bin/cargo),$(B)/rust/programs))
+# with its name and path.
 $(B)/rust/programs: $(B)/libkvd.so.$(SOMAJOR) $(RUST_SRC) client/rust/cargo client/rust/programs
 	@mkdir -p $(@D)
 	$(QR)KVD_BUILD=$(B) client/rust/programs >$@

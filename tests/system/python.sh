@@ -5,7 +5,7 @@
 # sanitizers, whose runtimes an ordinary python3 does not have.
 . "$(dirname "$0")/lib.sh"
 
-if [ "${KVD_FLAVOUR:-release}" != release ]; then
+if [[ ${KVD_FLAVOUR:-release} == [at]san ]]; then
 	echo "python3 is built without a sanitizer's runtime; the release flavour runs this"
 	exit 77
 fi

@@ -116,6 +116,7 @@ pub enum Turn {
     /// Another turn, at once.
     Again,
     /// A turn when the descriptor is readable, or the waker of [`Driver::set_waker`] was called.
+    /// This turn may have woken tasks: a loop that runs them itself does that before it waits.
     Wait,
     /// None: there are no clients any more, and no operations.
     Done,

@@ -18,6 +18,7 @@ use crate::item::{Initial, PutArgs};
 use crate::{item, sys, Client};
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::os::raw::c_void;
 use std::ptr::{self, NonNull};
 use std::task::Waker;
@@ -85,17 +86,24 @@ impl Key {
     }
 }
 
-/// An operation that is described, but not yet made: its fields beside key and value.
-pub(crate) struct Request(sys::kvd_op);
-
-// SAFETY: its pointers are NULL.
-unsafe impl Send for Request {}
+/// What an operation does, but for key and value: those fields of `struct kvd_op` that it sets.
+#[derive(Default)]
+pub(crate) struct Request {
+    op: sys::kvd_opcode,
+    flags: u32,
+    ttl_s: u32,
+    mode: sys::kvd_put_mode,
+    create: u32,
+    pin_s: u32,
+    priority: sys::kvd_priority,
+    if_version: u64,
+    delta: u64,
+    initial: u64,
+}
 
 impl Request {
     fn new(op: sys::kvd_opcode) -> Request {
-        let mut raw = sys::kvd_op_zeroed();
-        raw.op = op;
-        Request(raw)
+        Request { op, ..Request::default() }
     }
 
     pub(crate) fn get() -> Request {
@@ -107,9 +115,8 @@ impl Request {
     }
 
     pub(crate) fn get_and_touch(ttl: Option<Duration>) -> Result<Request> {
-        let mut request = Request::new(sys::KVD_OP_GET_AND_TOUCH);
-        request.0.ttl_s = item::seconds(ttl, "time to live")?;
-        Ok(request)
+        let ttl_s = item::seconds(ttl, "time to live")?;
+        Ok(Request { ttl_s, ..Request::new(sys::KVD_OP_GET_AND_TOUCH) })
     }
 
     pub(crate) fn exists() -> Request {
@@ -121,34 +128,56 @@ impl Request {
     }
 
     pub(crate) fn put(args: &PutArgs) -> Result<Request> {
-        let (mut request, args) = (Request::new(sys::KVD_OP_PUT), args.raw()?);
-        let raw = &mut request.0;
-        (raw.flags, raw.ttl_s, raw.mode) = (args.flags, args.ttl_s, args.mode);
-        (raw.pin_s, raw.priority, raw.if_version) = (args.pin_s, args.priority, args.if_version);
-        Ok(request)
+        let args = args.raw()?;
+        Ok(Request {
+            flags: args.flags,
+            ttl_s: args.ttl_s,
+            mode: args.mode,
+            pin_s: args.pin_s,
+            priority: args.priority,
+            if_version: args.if_version,
+            ..Request::new(sys::KVD_OP_PUT)
+        })
     }
 
     pub(crate) fn delete(if_version: Option<u64>) -> Request {
-        let mut request = Request::new(sys::KVD_OP_DELETE);
-        if let Some(version) = if_version {
-            request.0.mode = sys::KVD_PUT_IF_VERSION;
-            request.0.if_version = version;
-        }
-        request
+        let mode = if_version.map_or(0, |_| sys::KVD_PUT_IF_VERSION);
+        let if_version = if_version.unwrap_or(0);
+        Request { mode, if_version, ..Request::new(sys::KVD_OP_DELETE) }
     }
 
     pub(crate) fn arith(up: bool, delta: u64, initial: Option<&Initial>) -> Result<Request> {
-        let mut request = Request::new(if up { sys::KVD_OP_INCR } else { sys::KVD_OP_DECR });
-        let (raw, args) = (&mut request.0, item::arith_raw(initial)?);
-        (raw.delta, raw.create, raw.initial) = (delta, args.create, args.initial);
-        (raw.flags, raw.ttl_s) = (args.flags, args.ttl_s);
-        Ok(request)
+        let args = item::arith_raw(initial)?;
+        Ok(Request {
+            delta,
+            create: args.create,
+            flags: args.flags,
+            ttl_s: args.ttl_s,
+            initial: args.initial,
+            ..Request::new(if up { sys::KVD_OP_INCR } else { sys::KVD_OP_DECR })
+        })
     }
 
     pub(crate) fn touch(ttl: Option<Duration>) -> Result<Request> {
-        let mut request = Request::new(sys::KVD_OP_TOUCH);
-        request.0.ttl_s = item::seconds(ttl, "time to live")?;
-        Ok(request)
+        let ttl_s = item::seconds(ttl, "time to live")?;
+        Ok(Request { ttl_s, ..Request::new(sys::KVD_OP_TOUCH) })
+    }
+
+    /// # Safety
+    ///
+    /// `raw` is memory for an operation.
+    unsafe fn write(&self, raw: *mut sys::kvd_op) {
+        ptr::write_bytes(raw, 0, 1); // which is valid: see kvd_op_zeroed()
+        (*raw).op = self.op;
+        (*raw).flags = self.flags;
+        (*raw).ttl_s = self.ttl_s;
+        (*raw).mode = self.mode;
+        (*raw).create = self.create;
+        (*raw).pin_s = self.pin_s;
+        (*raw).priority = self.priority;
+        (*raw).if_version = self.if_version;
+        (*raw).delta = self.delta;
+        (*raw).initial = self.initial;
     }
 }
 
@@ -174,27 +203,46 @@ unsafe fn release<B>(header: *mut Header) {
 }
 
 impl<R, B> Owned<R, B> {
-    /// An operation without a value.
+    /// An operation without a value. It is made where it stays: half a kilobyte is not to be moved.
     pub(crate) fn new(request: Request, key: &[u8], buffer: B, decode: Decode<R>) -> Owned<R, B> {
-        let mut operation = Box::new(Operation {
-            header: Header {
-                raw: request.0,
-                state: State::Idle,
-                abandoned: false,
-                error: None,
-                waker: None,
-                previous: ptr::null_mut(),
-                next: ptr::null_mut(),
-                release: release::<B>,
-            },
-            key: Key::new(key),
-            buffer,
-        });
-        if !key.is_empty() {
-            operation.header.raw.key = operation.key.as_ptr();
-            operation.header.raw.key_len = key.len();
+        let place = Box::leak(Box::<MaybeUninit<Operation<B>>>::new(MaybeUninit::uninit()));
+        let operation = place.as_mut_ptr();
+        // SAFETY: each field is written once.
+        unsafe {
+            let header = ptr::addr_of_mut!((*operation).header);
+            request.write(ptr::addr_of_mut!((*header).raw));
+            ptr::addr_of_mut!((*header).state).write(State::Idle);
+            ptr::addr_of_mut!((*header).abandoned).write(false);
+            ptr::addr_of_mut!((*header).error).write(None);
+            ptr::addr_of_mut!((*header).waker).write(None);
+            ptr::addr_of_mut!((*header).previous).write(ptr::null_mut());
+            ptr::addr_of_mut!((*header).next).write(ptr::null_mut());
+            ptr::addr_of_mut!((*header).release).write(release::<B>);
+            ptr::addr_of_mut!((*operation).key).write(Key::new(key));
+            ptr::addr_of_mut!((*operation).buffer).write(buffer);
+            if !key.is_empty() {
+                (*header).raw.key = (*operation).key.as_ptr();
+                (*header).raw.key_len = key.len();
+            }
+            Owned { operation: NonNull::new_unchecked(operation), decode, owns: PhantomData }
         }
-        Owned { operation: NonNull::from(Box::leak(operation)), decode, owns: PhantomData }
+    }
+
+    /// Takes the operation apart.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else has it.
+    unsafe fn take(self) -> (Option<Error>, B) {
+        let operation = self.operation.as_ptr();
+        std::mem::forget(self);
+        let buffer = ptr::addr_of!((*operation).buffer).read();
+        let error = (*operation).header.error.take();
+        drop((*operation).header.waker.take());
+        ptr::drop_in_place(ptr::addr_of_mut!((*operation).key));
+        // Nothing is left in it that has to be dropped.
+        drop(Box::from_raw(operation.cast::<MaybeUninit<Operation<B>>>()));
+        (error, buffer)
     }
 
     pub(crate) fn header(&self) -> *mut Header {
@@ -232,31 +280,28 @@ impl<R, B> Owned<R, B> {
 
     /// The buffer of an operation that its owner has alone.
     pub(crate) fn into_buffer(self) -> B {
-        let header = self.header();
-        // SAFETY: as in finish().
+        // SAFETY: as it says.
         unsafe {
-            assert_eq!((*header).state, State::Idle, "the operation is under way");
-            std::mem::forget(self);
-            Box::from_raw(header.cast::<Operation<B>>()).buffer
+            assert_eq!((*self.header()).state, State::Idle, "the operation is under way");
+            self.take().1
         }
     }
 
     /// The result and the buffer of an operation that has ended.
     pub(crate) fn finish(self) -> (Result<R>, B) {
         assert!(self.has_ended(), "the operation is under way");
-        let decode = self.decode;
-        let operation = self.operation;
-        std::mem::forget(self);
-        // SAFETY: it was made by Box, and nobody else has it any more: the client has handed it
-        // back.
-        let operation = *unsafe { Box::from_raw(operation.as_ptr()) };
-        let raw = &operation.header.raw;
-        let result = match operation.header.error {
-            Some(error) => Err(error),
-            None if raw.status == sys::KVD_OK => Ok(decode(raw)),
-            None => Err(Error::of_status(raw.status, raw.item.value_len)),
-        };
-        (result, operation.buffer)
+        // SAFETY: the client has handed it back.
+        unsafe {
+            let raw = &(*self.header()).raw;
+            let result = match raw.status {
+                sys::KVD_OK => Ok((self.decode)(raw)),
+                status => Err(Error::of_status(status, raw.item.value_len)),
+            };
+            match self.take() {
+                (Some(error), buffer) => (Err(error), buffer),
+                (None, buffer) => (result, buffer),
+            }
+        }
     }
 
     /// Gives up the operation: it is freed now or, if it is returned, when the client hands it

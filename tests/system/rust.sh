@@ -46,6 +46,26 @@ bindings_are_of_the_header() {
 	return 1
 }
 
+# Each status is a variant, and each function is used, but for those that a Rust program has no use
+# for: its heap is its own, and scopes and drivers count what is under way themselves.
+all_of_the_header() {
+	local name missing=0 row='^\tX(\(\(ERR_\|NOT_\)[A-Z_]*\), [0-9]*, .*'
+	for name in $(sed -n "s/$row/KVD_\1/p" client/kvd.h); do
+		grep -Eq "= $name,|sys::$name\b" $crates/kvd/src/error.rs ||
+			{ echo "no variant of kvd::Error is $name" && missing=1; }
+	done
+	[ -n "${name:-}" ] || { echo "no statuses found in kvd.h" && return 1; }
+	for name in $(sed -n 's/^    pub fn \(kvd_[a-z_]*\)(.*/\1/p' \
+		$crates/kvd-sys/src/bindings.rs); do
+		case $name in
+		kvd_set_allocator | kvd_outstanding) ;;
+		*) grep -q "sys::$name\b" $crates/kvd/src/*.rs ||
+			{ echo "the crate kvd does not use $name()" && missing=1; } ;;
+		esac
+	done
+	return $missing
+}
+
 # Without RUSTC_BOOTSTRAP rustdoc compares no error codes: any error would do.
 documented_code() {
 	RUSTC_BOOTSTRAP=1 $crates/cargo test --doc
@@ -109,6 +129,7 @@ check "the server stops" server_stop
 check "layouts are the C compiler's" program_tests kvd_sys/src
 check "the library's version" program_tests kvd_sys/links
 check "the bindings are those of kvd.h" bindings_are_of_the_header
+check "all of kvd.h is there" all_of_the_header
 check "code in the documentation, and what must not compile" documented_code
 check "documentation without warnings" documentation
 check "clippy" lint

@@ -111,6 +111,12 @@ fn futures_that_are_dropped_or_leaked_free_their_buffers_at_their_end() {
     driver.turn().unwrap();
     assert_eq!(dropped.load(Ordering::Relaxed), 2);
 
+    // Nor does a change take effect whose future was dropped before its submission.
+    let mut never = db.put_from("futures/never", vec![0; 1], &PutArgs::default()).unwrap();
+    assert!(poll_once(&mut never).is_pending());
+    drop(never);
+    assert_eq!(block_on(&mut driver, db.get("futures/never")).unwrap(), None);
+
     for _ in 0..20 {
         let mut flying = db.get_into("futures/drop", buffer(1 << 20));
         assert!(poll_once(&mut flying).is_pending());

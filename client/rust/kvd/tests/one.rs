@@ -81,6 +81,7 @@ fn modes_of_put_have_their_conditions() {
     let put = |mode, value: &str| {
         db.put_with("one/modes", value, &PutArgs { mode, ..Default::default() })
     };
+    db.delete("one/modes").unwrap();
     assert!(matches!(put(PutMode::IfPresent, "x"), Err(Error::NotFound(_))));
     assert!(matches!(put(PutMode::Append, "x"), Err(Error::NotFound(_))));
     let version = put(PutMode::IfAbsent, "b").unwrap();
@@ -98,6 +99,7 @@ fn modes_of_put_have_their_conditions() {
 #[test]
 fn numbers_are_counted() {
     let db = open();
+    db.delete("one/number").unwrap();
     let first = Initial { number: 5, flags: 9, ..Default::default() };
     assert_eq!(db.incr("one/number", 3, Some(&first)).unwrap().number, 5);
     let counted = db.incr("one/number", 3, Some(&first)).unwrap();

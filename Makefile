@@ -459,7 +459,7 @@ help:  ## this list
 PROBE_SRC := $(sort $(wildcard bench/rcu/*.c bench/engine/*.c bench/client/*.c \
 	bench/rdma/*.c))
 PROBES    := kvtrace table-bench index-reads rcu-flavours crowd connections get-floor read-bench \
-	async calls handshakes chain-attack
+	async calls loops handshakes chain-attack
 ALL_SRC   += $(PROBE_SRC)
 RCU_LIBS   = $(call libs,RCU_LIBS,liburcu-qsbr liburcu liburcu-mb liburcu-bp liburcu-cds)
 .PHONY: benchmarks
@@ -467,7 +467,7 @@ benchmarks: all $(addprefix $(B)/,$(PROBES))  ## the programs of bench/*.sh besi
 	@:
 $(B)/kvtrace: $(O)/bench/kvtrace/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
-$(addprefix $(B)/,crowd connections get-floor async calls): $(B)/%: $(O)/bench/client/%.o \
+$(addprefix $(B)/,crowd connections get-floor async calls loops): $(B)/%: $(O)/bench/client/%.o \
 		$(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
 $(addprefix $(B)/,read-bench handshakes): $(B)/%: $(O)/bench/rdma/%.o $(O)/libcommon.a

@@ -76,6 +76,8 @@
 	X(info, SERVER, "", 0, 0, COMMAND_CONNECTED, "print the properties of the connection")     \
 	X(ping, SERVER, "", 0, 0, COMMAND_CONNECTED,                                               \
 	  "send an empty request and print how long it took")                                      \
+	X(doctor, HERE, "", 0, 0, COMMAND_LOCAL,                                                   \
+	  "say what is wrong with this host, and the command that fixes it")                       \
 	X(help, HERE, "[COMMAND]", 0, 1, COMMAND_LOCAL,                                            \
 	  "print this help, or that of a command, with its options")
 
@@ -116,6 +118,7 @@ enum option_kind {
 	X(verbose, 'v', "verbose", FLAG, 0, 0, "", "get gat scan",                                 \
 	  "get, gat: print length, version, flags and expiry time to the standard error; scan: "   \
 	  "print values, too, behind a tab")                                                       \
+	X(json, 0, "json", FLAG, 0, 0, "", "doctor", "print lines of JSON")                        \
 	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping", "so many times (default 1)")    \
 	X(url, 'a', "url", TEXT, 0, 0, "URL", FOR_CONNECTION,                                      \
 	  "the server: rdma://HOST:PORT, rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT or "           \
@@ -142,11 +145,15 @@ enum option_kind {
 #define EXIT_NOT_FOUND 1
 #define EXIT_KEY_EXISTS 2
 #define EXIT_NOT_A_NUMBER 3
+#define EXIT_WARNINGS 4
+#define EXIT_ERRORS 5
 #define KVCTL_STATUSES(X)                                                                          \
 	X(0, "done")                                                                               \
 	X(1, "the key does not exist")                                                             \
 	X(2, "the key exists or has another version")                                              \
 	X(3, "the value is not a number")                                                          \
+	X(4, "doctor: with warnings")                                                              \
+	X(5, "doctor: with errors")                                                                \
 	X(64, "bad usage")                                                                         \
 	X(69, "can't connect to the server")                                                       \
 	X(70, "the call failed")                                                                   \

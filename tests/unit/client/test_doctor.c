@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of what kvctl doctor reads of a host, and of what it says of it. */
+#include "client/kvctl/doctor_host.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char root[64];
+static struct doctor_host host;
+static struct findings findings;
+
+static void file_write(const char *path, const char *text)
+{
+	char name[256];
+	FILE *out;
+
+	snprintf(name, sizeof(name), "%s/%s", root, path);
+	for (char *at = strchr(name + strlen(root) + 1, '/'); at; at = strchr(at + 1, '/')) {
+		*at = '\0';
+		mkdir(name, 0700);
+		*at = '/';
+	}
+	out = fopen(name, "we");
+	assert_non_null(out);
+	assert_true(fputs(text, out) >= 0);
+	assert_int_equal(fclose(out), 0);
+}
+
+static void host_read(void)
+{
+	char sys[80], proc[80], modules[80];
+	struct doctor_roots roots = { sys, proc, modules };
+
+	snprintf(sys, sizeof(sys), "%s/sys", root);
+	snprintf(proc, sizeof(proc), "%s/proc", root);
+	snprintf(modules, sizeof(modules), "%s/modules", root);
+	doctor_host_read(&host, &roots);
+}
+
+static void netdev_write(const char *flags, const char *mtu)
+{
+	file_write("sys/class/net/eth0/flags", flags);
+	file_write("sys/class/net/eth0/mtu", mtu);
+	file_write("sys/class/net/eth0/type", "1\n");
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(&host, 0, sizeof(host));
+	memset(&findings, 0, sizeof(findings));
+	strcpy(root, "/tmp/doctor.XXXXXX");
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	char command[96];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	return system(command);
+}
+
+static void assert_found(enum severity severity, const char *check, const char *text,
+			 const char *fix)
+{
+	assert_int_equal(findings.count, 1);
+	assert_int_equal(findings.list[0].severity, severity);
+	assert_int_equal(findings.of[severity], 1);
+	assert_string_equal(findings.list[0].check, check);
+	assert_non_null(strstr(findings.list[0].text, text));
+	assert_string_equal(findings.list[0].fix, fix);
+	memset(&findings, 0, sizeof(findings));
+}
+
+static void an_empty_host(void **state)
+{
+	(void)state;
+	host_read();
+	assert_int_equal(host.netdevs, 0);
+	assert_false(host.rdma_present || host.rxe_available || host.ucm_loaded);
+	doctor_check_modules(&findings, &host);
+	assert_found(SEVERITY_INFO, "device", "no Soft-RoCE", "kvd -d -o server.device=softnic");
+	doctor_check_clock(&findings, &host);
+	assert_found(SEVERITY_INFO, "clock", "unknown", "");
+	doctor_check_memlock(&findings, &host);
+	assert_found(SEVERITY_OK, "memlock", "no memory is locked", "");
+}
+
+static void soft_roce_can_be_had(void **state)
+{
+	(void)state;
+	netdev_write("0x1002\n", "1500\n");
+	file_write("sys/class/net/lo/type", "772\n");
+	file_write("sys/class/net/lo/flags", "0x9\n");
+	file_write("proc/sys/kernel/osrelease", "6.1.0\n");
+	file_write("modules/6.1.0/modules.dep", "kernel/x.ko:\nkernel/rxe/rdma_rxe.ko: a.ko\n");
+	host_read();
+	assert_int_equal(host.netdevs, 2);
+	doctor_check_modules(&findings, &host);
+	assert_found(SEVERITY_INFO, "device", "no RDMA device",
+		     "sudo modprobe rdma_rxe && sudo ip link set dev eth0 up && sudo rdma link add "
+		     "rxe0 type rxe netdev eth0");
+	netdev_write("0x1003\n", "1500\n");
+	host_read();
+	doctor_check_modules(&findings, &host);
+	assert_found(SEVERITY_INFO, "device", "no RDMA device",
+		     "sudo modprobe rdma_rxe && sudo rdma link add rxe0 type rxe netdev eth0");
+}
+
+static void connection_management(void **state)
+{
+	(void)state;
+	file_write("sys/class/infiniband/rxe1/fw_ver", "\n");
+	host_read();
+	doctor_check_modules(&findings, &host);
+	assert_found(SEVERITY_ERROR, "rdma_cm", "rdma_ucm", "sudo modprobe rdma_ucm");
+	file_write("sys/module/rdma_ucm/refcnt", "0\n");
+	host_read();
+	doctor_check_modules(&findings, &host);
+	assert_found(SEVERITY_OK, "rdma_cm", "rdma_ucm", "");
+}
+
+static void locked_memory(void **state)
+{
+	(void)state;
+	host.rdma_present = true;
+	host.memlock_soft = host.memlock_hard = 64 << 10;
+	doctor_check_memlock(&findings, &host);
+	assert_found(SEVERITY_ERROR, "memlock", "64 KiB, too few for any connection",
+		     "sudo prlimit --pid $$ --memlock=unlimited");
+	host.memlock_soft = 8 << 20;
+	host.memlock_hard = UINT64_MAX;
+	doctor_check_memlock(&findings, &host);
+	assert_found(SEVERITY_WARNING, "memlock", "8192 KiB, too few for large values",
+		     "ulimit -Sl hard");
+	host.memlock_lifted = true;
+	doctor_check_memlock(&findings, &host);
+	assert_found(SEVERITY_OK, "memlock", "CAP_IPC_LOCK", "");
+	host.memlock_lifted = false;
+	host.memlock_soft = UINT64_MAX;
+	doctor_check_memlock(&findings, &host);
+	assert_found(SEVERITY_OK, "memlock", "what it needs", "");
+}
+
+static void huge_pages(void **state)
+{
+	(void)state;
+	file_write("proc/meminfo", "HugePages_Total:       4\nHugePages_Free:        3\n"
+				   "Hugepagesize:       2048 kB\n");
+	host_read();
+	doctor_check_hugepages(&findings, &host);
+	assert_found(SEVERITY_OK, "hugepages", "3 of 4 pages of 2048 KiB", "");
+	file_write("proc/meminfo", "HugePages_Total:       4\nHugePages_Free:        0\n");
+	host_read();
+	doctor_check_hugepages(&findings, &host);
+	assert_found(SEVERITY_INFO, "hugepages", "no more huge", "sudo sysctl vm.nr_hugepages=600");
+}
+
+static void slow_clocks(void **state)
+{
+	const char *current = "sys/devices/system/clocksource/clocksource0/current_clocksource";
+	const char *all = "sys/devices/system/clocksource/clocksource0/available_clocksource";
+
+	(void)state;
+	file_write(current, "hpet\n");
+	file_write(all, "tsc hpet acpi_pm\n");
+	host_read();
+	doctor_check_clock(&findings, &host);
+	assert_found(SEVERITY_WARNING, "clock", "hpet",
+		     "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/"
+		     "current_clocksource");
+	file_write(all, "hpet acpi_pm\n");
+	host_read();
+	doctor_check_clock(&findings, &host);
+	assert_found(SEVERITY_WARNING, "clock", "hpet", "sudo dmesg | grep -i clocksource");
+	file_write(current, "kvm-clock\n");
+	host_read();
+	doctor_check_clock(&findings, &host);
+	assert_found(SEVERITY_OK, "clock", "kvm-clock", "");
+}
+
+static void network_devices(void **state)
+{
+	(void)state;
+	netdev_write("0x1002\n", "4200\n");
+	host_read();
+	doctor_check_netdev(&findings, &host, "rxe1", "eth0", 4096);
+	assert_found(SEVERITY_ERROR, "netdev", "eth0 is down", "sudo ip link set dev eth0 up");
+	netdev_write("0x1003\n", "4200\n");
+	host_read();
+	doctor_check_netdev(&findings, &host, "rxe1", "eth0", 4096);
+	assert_found(SEVERITY_OK, "mtu", "active MTU 4096", "");
+	doctor_check_netdev(&findings, &host, "rxe1", "eth0", 512);
+	assert_found(SEVERITY_WARNING, "mtu", "512", "sudo ip link set dev eth0 mtu 4200");
+	doctor_check_netdev(&findings, &host, "rxe1", "eth1", 4096);
+	assert_found(SEVERITY_ERROR, "netdev", "eth1 is not there", "rdma link");
+	netdev_write("0x1003\n", "1500\n");
+	host_read();
+	doctor_check_netdev(&findings, &host, "rxe1", "eth0", 4096);
+	assert_found(SEVERITY_ERROR, "mtu", "do not fit", "sudo ip link set dev eth0 mtu 4200");
+}
+
+static const char *printed(void (*print)(const struct findings *findings, FILE *out))
+{
+	static char text[1000];
+	FILE *out = fmemopen(text, sizeof(text), "w");
+
+	assert_non_null(out);
+	print(&findings, out);
+	assert_int_equal(fclose(out), 0);
+	return text;
+}
+
+static void findings_for_people_and_programs(void **state)
+{
+	(void)state;
+	findings_group(&findings, "This %s", "host");
+	findings_add(&findings, SEVERITY_OK, "clock", NULL, "clock source tsc");
+	assert_string_equal(printed(findings_print), "This host\n"
+						     "  ok       clock       clock source tsc\n"
+						     "\n"
+						     "Nothing is wrong.\n");
+	findings_add(&findings, SEVERITY_WARNING, "memlock", "ulimit -Sl hard", "%d KiB", 8);
+	findings_group(&findings, "The server");
+	findings_add(&findings, SEVERITY_ERROR, "connect", "kvd \"-d\"", "refused");
+	findings_add(&findings, SEVERITY_ERROR, "clock", NULL, "wrong");
+	assert_string_equal(printed(findings_print), "This host\n"
+						     "  ok       clock       clock source tsc\n"
+						     "  warning  memlock     8 KiB\n"
+						     "                       fix: ulimit -Sl hard\n"
+						     "\n"
+						     "The server\n"
+						     "  error    connect     refused\n"
+						     "                       fix: kvd \"-d\"\n"
+						     "  error    clock       wrong\n"
+						     "\n"
+						     "2 errors, 1 warning\n");
+	findings.list[0] = findings.list[2];
+	findings.count = 1;
+	findings.dropped = 3;
+	assert_string_equal(printed(findings_print_json),
+			    "{\"group\": \"The server\", \"severity\": \"error\", "
+			    "\"check\": \"connect\", \"text\": \"refused\", "
+			    "\"fix\": \"kvd \\\"-d\\\"\"}\n"
+			    "{\"dropped\": 3}\n");
+}
+
+static void more_findings_than_room(void **state)
+{
+	(void)state;
+	for (int i = 0; i < FINDINGS_MAX; i++)
+		findings_add(&findings, SEVERITY_OK, "x", NULL, "%d", i);
+	findings_add(&findings, SEVERITY_ERROR, "x", "fix", "one more");
+	assert_int_equal(findings.count, FINDINGS_MAX);
+	assert_int_equal(findings.dropped, 1);
+	assert_int_equal(findings.of[SEVERITY_ERROR], 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(an_empty_host),
+		TEST(soft_roce_can_be_had),
+		TEST(connection_management),
+		TEST(locked_memory),
+		TEST(huge_pages),
+		TEST(slow_clocks),
+		TEST(network_devices),
+		TEST(findings_for_people_and_programs),
+		TEST(more_findings_than_room),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: MIT
+"""The connector that LMCache's distributed (multi-process) mode loads as `native_plugin`, which
+keeps KV caches of LLMs in kvd. It imports nothing of LMCache; LMCACHE.md says how to use it.
+
+    --l2-adapter '{"type": "native_plugin", "module_path": "kvd.lmcache",
+                   "class_name": "Connector", "adapter_params": {"url": "rdma://HOST:7471"}}'
+
+Batches are queued, and executed by worker threads that have a client each; lookups have one of
+their own, so that they do not wait behind large values. Each batch ends once, in any order.
+
+Guarantees. A chunk that is reported as loaded has the bytes that were stored under its key, all of
+one PUT, and the length of its buffer. Everything else is a miss, and the buffer's content then
+undefined: the chunk is not there, was evicted meanwhile, or has another length; or the server is
+busy, restarts, or is gone. `ok` is False where somebody has to mend something (rights, a device, a
+value that is longer than the server allows), and of a store of which a chunk was not stored.
+LMCache drops the text of an error, so that it goes to the log `kvd.lmcache`, too.
+"""
+
+from __future__ import annotations
+
+import collections
+import ctypes
+import hashlib
+import itertools
+import logging
+import os
+import queue
+import threading
+import weakref
+from typing import Any, Callable, Final, NamedTuple, Optional, Sequence
+
+from ._abi import KEY_MAX
+from ._lib import status_text
+from .client import Client
+from .errors import Error, InvalidError, Status
+from .memory import Memory, MemoryInfo
+
+# What LMCache gets of each batch: its number, whether it succeeded, the error, what became of each
+# key (of a store: None).
+Completion = tuple[int, bool, str, Optional[list[bool]]]
+
+# Statuses that say nothing about the configuration: the chunk is not there now.
+_MISSES: Final = frozenset((
+    Status.NOT_FOUND, Status.ERR_BUFFER, Status.ERR_TIMEOUT, Status.ERR_DISCONNECTED,
+    Status.ERR_UNREACHABLE, Status.ERR_REFUSED, Status.ERR_BUSY, Status.ERR_CANCELED,
+    Status.ERR_UNKNOWN, Status.ERR_LIMIT,
+))
+_DIGEST: Final = 64  # characters of SHA-256
+_log = logging.getLogger("kvd.lmcache")
+
+
+class _Batch(NamedTuple):
+    number: int
+    execute: Callable[[Client, _Batch, int], Completion]
+    keys: list[bytes]
+    views: list[memoryview]
+
+
+class _Shared:
+    """What the worker threads have of a connector. They do not keep the connector itself."""
+
+    def __init__(self, ttl_s: int) -> None:
+        self.ttl_s = ttl_s
+        self.event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.done: collections.deque[Completion] = collections.deque()
+        self.closing = False
+        self.last_error = ""
+
+    def finish(self, completion: Completion) -> None:
+        self.note(completion[2])
+        self.done.append(completion)
+        os.eventfd_write(self.event_fd, 1)
+
+    def note(self, error: str) -> None:
+        """Logs an error that is not that of the batch before, and its end."""
+        if error != self.last_error:
+            self.last_error = error
+            if error:
+                _log.warning("%s; chunks are missed until this ends", error)
+            else:
+                _log.warning("kvd serves again")
+
+
+def _work(shared: _Shared, client: Client, batches: queue.SimpleQueue[_Batch | None]) -> None:
+    """A worker thread: executes batches until None comes."""
+    while (batch := batches.get()) is not None:
+        if shared.closing:
+            continue
+        try:
+            completion = batch.execute(client, batch, shared.ttl_s)
+        except Exception as error:  # the thread must live, and the batch end
+            failed = not (isinstance(error, Error) and error.status in _MISSES)
+            completion = (batch.number, not failed, str(error) or repr(error),
+                          [False] * len(batch.keys))
+            if batch.execute is _store:
+                completion = (batch.number, False, completion[2], None)
+        batch = None  # the buffers are the caller's again
+        shared.finish(completion)
+
+
+def _first_error(keys: list[bytes], codes: list[int], but: frozenset[Any] = frozenset()) -> str:
+    """The text of the first status (here: minus the status) that is none of @but."""
+    for key, code in zip(keys, codes):
+        if code < 0 and -code not in but:
+            return f"{status_text(-code)} (key {key.decode(errors='replace')})"
+    return ""
+
+
+def _load(client: Client, batch: _Batch, ttl_s: int) -> Completion:
+    codes = client.batch_get_into(batch.keys, batch.views)
+    error = _first_error(batch.keys, codes, _MISSES)
+    away = _first_error(batch.keys, codes, frozenset((Status.NOT_FOUND, Status.ERR_BUFFER)))
+    return (batch.number, not error, error or away,
+            [code == view.nbytes for code, view in zip(codes, batch.views)])
+
+
+def _store(client: Client, batch: _Batch, ttl_s: int) -> Completion:
+    codes = client.batch_put_from(batch.keys, batch.views, ttl_s=ttl_s)
+    error = _first_error(batch.keys, codes)
+    return batch.number, not error, error, None
+
+
+def _lookup(client: Client, batch: _Batch, ttl_s: int) -> Completion:
+    return batch.number, True, "", client.batch_exists(batch.keys)
+
+
+def _delete(client: Client, batch: _Batch, ttl_s: int) -> Completion:
+    return batch.number, True, "", client.delete_many(batch.keys)
+
+
+def _stop(shared: _Shared, queues: list[queue.SimpleQueue[_Batch | None]],
+          threads: list[threading.Thread], clients: list[Client], pid: int) -> None:
+    """Ends the workers, after the batches that they execute, and what they use."""
+    if os.getpid() != pid:
+        return  # the threads are the parent's
+    if threading.current_thread() in threads:  # where garbage was collected: it can't join itself
+        threading.Thread(target=_stop, args=(shared, queues, threads, clients, pid)).start()
+        return
+    shared.closing = True
+    for batches in queues:
+        for _ in threads:
+            batches.put(None)
+    for thread in threads:
+        thread.join()
+    for client in clients:
+        client.close()
+    os.close(shared.event_fd)
+
+
+class Connector:
+    """Chunks of a KV cache in kvd. All methods but close() may be called by any thread.
+
+    `url` as of kvd.Client. `num_workers` threads load, store and delete, one batch each at a time.
+    `timeout_ms` bounds each chunk of a batch, from the batch's begin, and `lookup_timeout_ms` 32
+    keys of a lookup: so long a server that is gone holds a request up. `ttl_s`: chunks expire
+    after so many seconds; 0: they stay until they are evicted. `prefix` stands before each key,
+    for caches that must not see each other. Other options are those of kvd.Client.
+
+    Connecting fails with the errors of kvd.Client; later losses are misses, and the clients
+    connect again by themselves. Not usable in a child process after fork().
+    """
+
+    def __init__(self, url: str | None = None, *, num_workers: int = 2, timeout_ms: int = 5000,
+                 lookup_timeout_ms: int = 500, ttl_s: int = 0, prefix: str = "",
+                 **options: Any) -> None:
+        if num_workers < 1:
+            raise InvalidError(f"num_workers is at least 1, not {num_workers}")
+        self._prefix: Final = prefix
+        self._numbers = itertools.count(1)
+        self._memory: Memory | None = None
+        self._pid: Final = os.getpid()
+        clients: list[Client] = []
+        try:
+            clients.append(Client(url, timeout_ms=lookup_timeout_ms, **options))
+            for _ in range(num_workers):
+                clients.append(Client(url, timeout_ms=timeout_ms, **options))
+        except BaseException:
+            for client in clients:
+                client.close()
+            raise
+        self._url: Final = url
+        self._options: Final = options
+        self._shared: Final = _Shared(ttl_s)
+        self._lookups: Final[queue.SimpleQueue[_Batch | None]] = queue.SimpleQueue()
+        self._transfers: Final[queue.SimpleQueue[_Batch | None]] = queue.SimpleQueue()
+        threads = []
+        for i, client in enumerate(clients):
+            batches = self._transfers if i else self._lookups
+            threads.append(threading.Thread(target=_work, args=(self._shared, client, batches),
+                                            name=f"kvd-lmcache-{i}", daemon=True))
+            threads[-1].start()
+        # Also at the end of the process, before threads are stopped in the midst of a call.
+        queues = [self._lookups, self._transfers]
+        self._stop: Final = weakref.finalize(self, _stop, self._shared, queues, threads, clients,
+                                             self._pid)
+
+    def register(self, address: int, size: int) -> MemoryInfo:
+        """Registers the arena in which all buffers lie, once, so that chunks are moved without a
+        copy. Takes some 0.1 to 0.4 s for each GiB on an RDMA device. It has to stay until close().
+
+        The library registers more than the device's max_mr_size in pieces; `registrations` of the
+        result says how many. InvalidError: this was done before. NoMemoryError: the device can't
+        (RLIMIT_MEMLOCK)."""
+        self._check()
+        if self._memory is not None:
+            raise InvalidError("an arena is registered already")
+        if size <= 0:
+            raise InvalidError(f"an arena has a positive number of bytes, not {size}")
+        with Client(self._url, **self._options) as client:  # not a worker's, which may be in use
+            self._memory = client.register((ctypes.c_ubyte * size).from_address(address))
+        return self._memory.info()
+
+    def event_fd(self) -> int:
+        """The descriptor that is readable while completions are there."""
+        self._check()
+        return self._shared.event_fd
+
+    def submit_batch_get(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
+        """Begins to load each chunk into its buffer; returns the batch's number."""
+        views = [memoryview(view) for view in memoryviews]
+        if any(view.readonly for view in views):
+            raise TypeError("a chunk can't be loaded into a read-only buffer")
+        return self._submit(self._transfers, _load, keys, views)
+
+    def submit_batch_set(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
+        """Begins to store each buffer; they must stay as they are until the batch ends."""
+        views = [memoryview(view) for view in memoryviews]
+        return self._submit(self._transfers, _store, keys, views)
+
+    def submit_batch_exists(self, keys: Sequence[str]) -> int:
+        """Begins to ask which chunks are there."""
+        return self._submit(self._lookups, _lookup, keys)
+
+    def submit_batch_delete(self, keys: Sequence[str]) -> int:
+        """Begins to delete chunks. Of each, the completion says whether it was there."""
+        return self._submit(self._transfers, _delete, keys)
+
+    def drain_completions(self) -> list[Completion]:
+        """The batches that have ended since the last call; does not block. For each: its number,
+        whether it succeeded, the error or "", and a list of what became of each key (of a store:
+        None)."""
+        shared = self._shared
+        if self._stop.alive:
+            try:
+                os.eventfd_read(shared.event_fd)
+            except BlockingIOError:
+                pass
+        ended = []
+        while shared.done:
+            ended.append(shared.done.popleft())
+        return ended
+
+    def close(self) -> None:
+        """Waits for the batches that are executed, drops those that wait, and disconnects. No
+        other thread may be in a call. Again: does nothing."""
+        self._stop()
+        if self._memory is not None and os.getpid() == self._pid:
+            self._memory.release()
+            self._memory = None
+
+    def _check(self) -> None:
+        if not self._stop.alive:
+            raise InvalidError("the connector is closed")
+        if os.getpid() != self._pid:
+            raise InvalidError("this connector is the parent process's: make one after fork()")
+
+    def _submit(self, batches: queue.SimpleQueue[_Batch | None],
+                execute: Callable[[Client, _Batch, int], Completion], keys: Sequence[str],
+                views: list[memoryview] | None = None) -> int:
+        self._check()
+        if not keys:
+            raise InvalidError("a batch has at least one key")
+        if views is not None:
+            if len(keys) != len(views):
+                raise InvalidError(f"{len(keys)} keys, but {len(views)} buffers")
+            if not all(view.c_contiguous for view in views):
+                raise TypeError("the buffer of a chunk is contiguous")
+        number = next(self._numbers)
+        batches.put(_Batch(number, execute, [self._key(key) for key in keys], views or []))
+        return number
+
+    def _key(self, key: str) -> bytes:
+        """kvd's key of a chunk; one that is too long ends with the SHA-256 of all of it."""
+        data = (self._prefix + key).encode()
+        if len(data) <= KEY_MAX:
+            return data
+        return data[:KEY_MAX - _DIGEST] + hashlib.sha256(data).hexdigest().encode()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT
+"""LMCache's own adapter over kvd.lmcache.Connector, which registers LMCache's arena: the form for
+RDMA. LMCache loads it as `plugin`, since `native_plugin` is not told where the arena is.
+
+    --l2-adapter '{"type": "plugin", "module_path": "kvd.lmcache_adapter",
+                   "class_name": "Adapter", "adapter_params": {"url": "rdma://HOST:7471"}}'
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter import (
+    NativeConnectorL2Adapter,
+)
+
+from .lmcache import Connector
+
+_log = logging.getLogger("kvd.lmcache")
+
+
+class Adapter(NativeConnectorL2Adapter):  # type: ignore[misc]
+    """@params: what kvd.lmcache.Connector takes, and `max_capacity_gb`, LMCache's own limit of
+    what it keeps there (0: kvd evicts). @l1_memory_desc: where LMCache's arena is."""
+
+    def __init__(self, params: dict[str, Any], l1_memory_desc: Any = None) -> None:
+        params = dict(params)
+        capacity = params.pop("max_capacity_gb", 0)
+        connector = Connector(**params)
+        try:
+            if l1_memory_desc is not None:
+                # An arena that grows has a part that stays.
+                size = getattr(l1_memory_desc, "stable_registration_size", None) or \
+                    l1_memory_desc.size
+                info = connector.register(l1_memory_desc.ptr, size)
+                _log.info("registered %d bytes in %.1f s, registrations: %d", info.bytes,
+                          info.register_ns / 1e9, info.registrations)
+            super().__init__(connector, max_capacity_gb=capacity, type_name="kvd")
+        except BaseException:
+            connector.close()
+            raise

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT
+"""Drives a connector as LMCache's multi-process server does: tasks are submitted by its controller
+threads under one lock, and a thread of the driver waits on the connector's descriptor, takes what
+has ended without that lock, and deals it out by number. And chunks whose bytes can be judged."""
+
+import select
+import threading
+import zlib
+
+import numpy
+
+DEADLINE_S = 120
+POLL_MS = 50  # LMCache: 500, which only a stop waits for
+
+
+class Task:
+    """What is known of a batch: `ok`, `error` and `found` once done() has returned."""
+
+    def __init__(self, kind, keys, views):
+        self.kind, self.keys, self.views = kind, keys, views
+        self.ended = threading.Event()
+        self.ok = self.error = self.found = None
+
+    def done(self):
+        assert self.ended.wait(DEADLINE_S), f"no completion of a {self.kind}"
+        return self
+
+
+class Driver:
+    """Has the arguments of LMCache's class for native connectors, whose place it takes."""
+
+    def __init__(self, connector, max_capacity_gb=0, type_name=""):
+        self.connector, self.type_name = connector, type_name
+        self.max_capacity_gb = max_capacity_gb
+        self._fd = int(connector.event_fd())
+        self._lock = threading.Lock()
+        self._pending = {}
+        self._stop = threading.Event()
+        self.failure = None
+        self._thread = threading.Thread(target=self._demux, daemon=True)
+        self._thread.start()
+
+    def _demux(self):
+        poller = select.poll()
+        poller.register(self._fd, select.POLLIN)
+        while not self._stop.is_set():
+            if not poller.poll(POLL_MS):
+                continue
+            for number, ok, error, found in self.connector.drain_completions():
+                with self._lock:
+                    task = self._pending.pop(number, None)
+                if task is None:
+                    self.failure = f"completion {number} of no batch"
+                    continue
+                task.ok, task.error, task.found = ok, error, found
+                task.ended.set()
+
+    def _submit(self, task, submit, *arguments):
+        with self._lock:
+            self._pending[int(submit(task.keys, *arguments))] = task
+        return task
+
+    def store(self, keys, views):
+        return self._submit(Task("store", keys, views), self.connector.submit_batch_set, views)
+
+    def load(self, keys, views):
+        return self._submit(Task("load", keys, views), self.connector.submit_batch_get, views)
+
+    def lookup(self, keys):
+        return self._submit(Task("lookup", keys, None), self.connector.submit_batch_exists)
+
+    def delete(self, keys):
+        return self._submit(Task("delete", keys, None), self.connector.submit_batch_delete)
+
+    def close(self):
+        self._stop.set()
+        self._thread.join()
+        self.connector.close()
+        assert self.failure is None, self.failure
+        assert not self._pending, f"{len(self._pending)} batches have no completion"
+
+
+# A chunk's words count up from a number that only this key and generation have.
+
+def _first_word(key, generation):
+    return zlib.crc32(key.encode()) << 32 | generation << 24
+
+
+def fill(view, key, generation=0):
+    """Makes the chunk that is stored under @key."""
+    words = numpy.frombuffer(view, numpy.uint64)
+    words[:] = numpy.arange(len(words), dtype=numpy.uint64)
+    words += numpy.uint64(_first_word(key, generation))
+
+
+def generation_of(view, key):
+    """Which chunk of @key these bytes are, all of them. Fails if they are none."""
+    words = numpy.frombuffer(view, numpy.uint64)
+    generation = (int(words[0]) - _first_word(key, 0)) >> 24
+    assert 0 <= generation < 256, f"{key}: the bytes of another key"
+    counted = words - numpy.arange(len(words), dtype=numpy.uint64)
+    assert (counted == numpy.uint64(_first_word(key, generation))).all(), f"{key}: torn bytes"
+    return generation
+
+
+def check_loaded(task):
+    """A chunk that is said to be loaded is right. Returns how many there are."""
+    task.done()
+    assert len(task.found) == len(task.keys)
+    for key, view, found in zip(task.keys, task.views, task.found):
+        if found:
+            generation_of(view, key)
+    return sum(task.found)

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: MIT
+"""kvd.lmcache under a driver that behaves like LMCache's: batches of 32 chunks, lookups of 256
+keys, eviction under the reader's hands, a server that is killed in mid-batch. KVD_LMCACHE_CHUNK
+is the bytes of a chunk."""
+
+import gc
+import importlib
+import logging
+import mmap
+import os
+import signal
+import subprocess
+import sys
+import threading
+import types
+
+import kvd
+import kvd.lmcache
+import pytest
+from conftest import URL, Server
+from driver import DEADLINE_S, Driver, check_loaded, fill, generation_of
+
+CHUNK = int(os.environ["KVD_LMCACHE_CHUNK"])
+BATCH = 32
+LOOKUP = 256
+ROUNDS = int(os.environ.get("KVD_LMCACHE_ROUNDS", "1"))
+
+
+def keys_of(name, count=BATCH):
+    """Keys as LMCache makes them: model, rank, group, hash of the chunk."""
+    return [f"meta-llama/Llama-3.1-8B@00000001@0@{name}{i:056x}" for i in range(count)]
+
+
+def arena_of(count, chunk=CHUNK):
+    """Memory as LMCache's arena: @count views of @chunk bytes of one mapping."""
+    arena = memoryview(mmap.mmap(-1, count * chunk))
+    return [arena[i * chunk:(i + 1) * chunk] for i in range(count)]
+
+
+def make(**options):
+    options.setdefault("timeout_ms", 60000)
+    options.setdefault("lookup_timeout_ms", 60000)
+    return kvd.lmcache.Connector(URL, **options)
+
+
+@pytest.fixture
+def driver(store):
+    driver = Driver(make())
+    yield driver
+    driver.close()
+
+
+def test_batches(driver):
+    keys, views = keys_of("a"), arena_of(2 * BATCH)
+    for key, view in zip(keys, views):
+        fill(view, key)
+    stored = driver.store(keys, views[:BATCH]).done()
+    assert (stored.ok, stored.error, stored.found) == (True, "", None)
+
+    lookup = driver.lookup(keys_of("a", LOOKUP)).done()
+    assert lookup.ok and lookup.found == [i < BATCH for i in range(LOOKUP)]
+
+    # The other way round, and with keys that are not there.
+    wanted = keys[::-1][:BATCH - 2] + keys_of("absent", 2)
+    loaded = driver.load(wanted, views[BATCH:])
+    assert check_loaded(loaded) == BATCH - 2
+    assert (loaded.ok, loaded.error) == (True, "") and loaded.found[-2:] == [False, False]
+
+    deleted = driver.delete([keys[0], "absent", keys[1]]).done()
+    assert deleted.ok and deleted.found == [True, False, True]
+    assert driver.lookup(keys[:3]).done().found == [False, False, True]
+
+
+def test_many_batches_at_once(driver):
+    """Batches that are under way together: each gets its own result."""
+    names = [f"m{i}" for i in range(8)]
+    views = arena_of(8 * 4, 1 << 16)
+    for i, name in enumerate(names):
+        for j, key in enumerate(keys_of(name, 4)):
+            fill(views[4 * i + j], key)
+    tasks = [driver.store(keys_of(name, 4), views[4 * i:4 * i + 4])
+             for i, name in enumerate(names)]
+    assert all(task.done().ok for task in tasks)
+    into = arena_of(8 * 4, 1 << 16)
+    tasks = [driver.load(keys_of(name, 4), into[4 * i:4 * i + 4]) for i, name in enumerate(names)]
+    tasks += [driver.lookup(keys_of(name, 5)) for name in names]
+    assert [check_loaded(task) for task in tasks[:8]] == [4] * 8
+    assert [task.done().found for task in tasks[8:]] == [[True] * 4 + [False]] * 8
+
+
+def test_other_length_is_a_miss(driver):
+    (key,), views = keys_of("l", 1), arena_of(4, 1 << 16)
+    fill(views[0], key)
+    assert driver.store([key], [views[0]]).done().ok
+    for length in ((1 << 16) - 8, (1 << 16) + 8):
+        task = driver.load([key], [memoryview(bytearray(length))]).done()
+        assert task.ok and task.found == [False]
+    assert check_loaded(driver.load([key], [views[1]])) == 1
+
+
+def test_eviction_under_the_readers_hands(driver, store):
+    """A writer keeps the store full while a reader loads what was stored lately and long ago."""
+    batches = max(6 * ROUNDS, 3 * store.stats()["region_bytes"] // (2 * BATCH * CHUNK))
+    written, over = [], threading.Event()
+    failures = []
+
+    def write():
+        try:
+            views = arena_of(BATCH)
+            for i in range(batches):
+                keys = keys_of(f"e{i}")
+                for key, view in zip(keys, views):
+                    fill(view, key)
+                task = driver.store(keys, views).done()
+                assert task.ok, task.error
+                written.append(keys)
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            over.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    views, hits, misses, last = arena_of(BATCH), 0, 0, False
+    while not last:
+        last = over.is_set()
+        for keys in (*written[-1:], *written[:1]):
+            loaded = check_loaded(driver.load(keys, views))
+            hits, misses = hits + loaded, misses + BATCH - loaded
+    writer.join()
+    assert not failures, failures
+    assert hits and misses and store.stats()["evictions"] > 0
+
+
+def test_a_chunk_that_is_stored_again_is_one_of_the_two(driver):
+    (key,), views = keys_of("t", 1), arena_of(3)
+    for generation in range(2):
+        fill(views[generation], key, generation)
+    assert driver.store([key], [views[0]]).done().ok
+    seen = set()
+    for i in range(20 * ROUNDS):
+        store = driver.store([key], [views[i % 2]])
+        task = driver.load([key], [views[2]])
+        if check_loaded(task):
+            seen.add(generation_of(views[2], key))
+        assert store.done().ok, store.error
+    assert seen <= {0, 1} and seen
+
+
+def test_server_is_killed_in_mid_batch(shared_server, caplog):
+    """Every batch ends; what is said to be loaded is right; afterwards all goes on by itself."""
+    shared_server.end()
+    server = Server()
+    caplog.set_level(logging.WARNING, "kvd.lmcache")
+    driver = Driver(make(timeout_ms=500, lookup_timeout_ms=300))
+    try:
+        keys, views = keys_of("k"), arena_of(3 * BATCH)
+        for key, view in zip(keys, views):
+            fill(view, key)
+        while not driver.store(keys, views[:BATCH]).done().ok:
+            pass  # a slow machine
+        tasks = [driver.load(keys, views[BATCH:2 * BATCH]),
+                 driver.store(keys_of("n"), views[:BATCH]),
+                 driver.load(keys, views[2 * BATCH:])]
+        server.end(signal.SIGKILL)
+        check_loaded(tasks[0])
+        tasks[1].done()
+        check_loaded(tasks[2])
+        assert tasks[0].ok and tasks[2].ok
+
+        # While it is gone.
+        gone = driver.lookup(keys_of("k", LOOKUP)).done()
+        assert gone.ok and gone.error and gone.found == [False] * LOOKUP
+        lost = driver.load(keys[:2], views[:2]).done()
+        assert lost.ok and lost.error and lost.found == [False, False]
+        failed = driver.store(keys[:2], views[:2]).done()
+        assert not failed.ok and failed.error
+        deleted = driver.delete(keys[:2]).done()
+        assert deleted.ok and deleted.found == [False, False]
+        assert "chunks are missed" in caplog.text
+
+        server = Server()  # which has nothing
+        for key, view in zip(keys, views):
+            fill(view, key)
+        while not driver.store(keys, views[:BATCH]).done().ok:
+            pass  # the clients connect again
+        assert "serves again" in caplog.text
+        while check_loaded(driver.load(keys, views[BATCH:2 * BATCH])) < BATCH:
+            pass
+    finally:
+        driver.close()
+        server.end()
+        shared_server.__init__()
+
+
+def test_what_somebody_has_to_mend(driver, store, caplog):
+    """A chunk that the server does not take is an error of the batch, in the log once."""
+    size = store.info()["value_max"] + 8
+    keys, view = keys_of("big", 2), memoryview(bytearray(size))
+    for _ in range(2):
+        task = driver.store(keys, [view, memoryview(b"small")]).done()
+        assert not task.ok and task.found is None
+        assert "limits.max_value" in task.error
+    assert caplog.text.count("limits.max_value") == 1
+    assert driver.lookup(keys).done().found == [False, False]
+
+
+def test_keys(store):
+    """Keys of any length, with a prefix; chunks that expire."""
+    driver = Driver(make(prefix="one:", ttl_s=1000))
+    other = Driver(make(prefix="two:"))
+    try:
+        keys = ["k" * 1020, "k" * 1021, "k" * 5000, "k" * 4999 + "j", "é@1"]
+        views = arena_of(2 * len(keys), 4096)
+        for key, view in zip(keys, views):
+            fill(view, key)
+        assert driver.store(keys, views[:len(keys)]).done().ok
+        assert check_loaded(driver.load(keys, views[len(keys):])) == len(keys)
+        assert other.lookup(keys).done().found == [False] * len(keys)
+        found = list(store.scan())
+        assert all(entry.key.startswith(b"one:") and entry.head.expires_s for entry in found)
+        assert len({entry.key for entry in found}) == len(keys)
+    finally:
+        driver.close()
+        other.close()
+
+
+def test_adapter_registers_the_arena(store, monkeypatch):
+    """LMCache's class is the driver here; chunks are moved without copies by the library."""
+    path = "lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter"
+    for i in range(path.count(".") + 1):
+        name = path.rsplit(".", i)[0]
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    sys.modules[path].NativeConnectorL2Adapter = Driver
+    monkeypatch.delitem(sys.modules, "kvd.lmcache_adapter", raising=False)
+    module = importlib.import_module("kvd.lmcache_adapter")
+    chunk = 1 << 20
+    arena = mmap.mmap(-1, 8 * chunk)
+    whole = memoryview(arena)
+    address = kvd._buffers.writable(arena)[0]
+
+    class L1MemoryDesc:
+        ptr, size, align_bytes = address, len(arena), 4096
+
+    params = {"url": URL, "num_workers": 1, "max_capacity_gb": 2, "timeout_ms": 60000}
+    adapter = module.Adapter(params, l1_memory_desc=L1MemoryDesc())
+    assert adapter.type_name == "kvd" and adapter.max_capacity_gb == 2
+    with pytest.raises(kvd.InvalidError):  # all of it is registered
+        store.register(whole[7 * chunk:])
+    views = [whole[i * chunk:(i + 1) * chunk] for i in range(8)]
+    keys = keys_of("r", 4)
+    for key, view in zip(keys, views):
+        fill(view, key)
+    assert adapter.store(keys, views[:4]).done().ok
+    assert check_loaded(adapter.load(keys, views[4:])) == 4
+    adapter.close()
+    store.register(whole).release()
+
+    class Growing(L1MemoryDesc):
+        stable_registration_size = chunk
+
+    adapter = module.Adapter({"url": URL}, l1_memory_desc=Growing())
+    store.register(whole[chunk:]).release()
+    adapter.close()
+    module.Adapter({"url": URL}).close()
+    with pytest.raises(kvd.InvalidError):
+        module.Adapter({"url": URL}, l1_memory_desc=type("D", (), {"ptr": 0, "size": 0})())
+    with pytest.raises(TypeError):
+        module.Adapter({"url": URL, "hosts": 1})
+
+
+def test_misuse(url):
+    connector = make()
+    view = memoryview(bytearray(16))
+    with pytest.raises(kvd.InvalidError):
+        connector.submit_batch_exists([])
+    with pytest.raises(kvd.InvalidError):
+        connector.submit_batch_get(["a", "b"], [view])
+    with pytest.raises(TypeError):
+        connector.submit_batch_get(["a"], [memoryview(b"read-only")])
+    with pytest.raises(TypeError):
+        connector.submit_batch_set(["a"], [view[::2]])
+    with pytest.raises(kvd.InvalidError):
+        connector.register(1, 0)
+    assert connector.drain_completions() == []
+    child = os.fork()
+    if child == 0:
+        try:
+            connector.submit_batch_exists(["a"])
+        except kvd.InvalidError:
+            connector.close()
+            os._exit(0)
+        os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    connector.close()
+    connector.close()
+    assert connector.drain_completions() == []
+    with pytest.raises(kvd.InvalidError):
+        connector.submit_batch_exists(["a"])
+    with pytest.raises(kvd.InvalidError):
+        connector.event_fd()
+    with pytest.raises(kvd.InvalidError):
+        make(num_workers=0)
+    with pytest.raises(kvd.Error):
+        kvd.lmcache.Connector("softnic:///nowhere")
+
+
+def test_ends(url):
+    """A connector that is dropped, or left at the end of the process, leaves nothing."""
+    before = threading.active_count()
+    connector = make()
+    fd = connector.event_fd()
+    del connector
+    gc.collect()
+    assert threading.active_count() == before
+    with pytest.raises(OSError):
+        os.fstat(fd)
+    # Batches are under way then.
+    code = f"""
+import kvd.lmcache
+connector = kvd.lmcache.Connector({url!r})
+view = memoryview(bytearray(1 << 18))
+for i in range(50):
+    connector.submit_batch_set([f"x{{i}}{{j}}" for j in range(8)], [view] * 8)
+"""
+    ended = subprocess.run([sys.executable, "-X", "dev", "-c", code], timeout=DEADLINE_S,
+                           stderr=subprocess.PIPE, check=False)
+    assert (ended.returncode, ended.stderr) == (0, b"")

@@ -17,6 +17,10 @@ CONFIG = os.environ["KVD_PYTHON_CONFIG"]  # of a server: where it listens
 URL = os.environ["KVD_PYTHON_URL"]
 
 
+def pytest_configure(config):
+    config.addinivalue_line("markers", "device: what may depend on the device, in short")
+
+
 class Server:
     """A kvd, started and stopped by a test."""
 

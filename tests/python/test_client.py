@@ -42,6 +42,7 @@ def test_lengths(store, size):
     assert store.get_many(["k", "absent", "k"]) == [value, None, value]
 
 
+@pytest.mark.device
 def test_put_modes(store):
     with pytest.raises(kvd.NotFoundError):
         store.replace("k", "v")
@@ -92,6 +93,7 @@ def test_setdefault_and_pop(store):
     assert store.pop("k") == b"a" and store.pop("k", 3) == 3
 
 
+@pytest.mark.device
 def test_existence(store):
     keys = [f"key-{i}" for i in range(1500)]
     store.put_many((key, "x" * (i % 200)) for i, key in enumerate(keys[:1100]))
@@ -124,6 +126,7 @@ def test_scan(store):
     assert store["b1"] == b"other"  # between two entries
 
 
+@pytest.mark.device
 def test_server(store):
     store.ping()
     stats = store.stats()
@@ -151,6 +154,7 @@ def test_server(store):
     assert "k" not in store
 
 
+@pytest.mark.device
 def test_into(store):
     store["k"] = b"0123456789"
     buffer = bytearray(12)
@@ -184,6 +188,7 @@ def backing(kind, size):
     return mmap.mmap(-1, size)
 
 
+@pytest.mark.device
 @pytest.mark.parametrize("kind", ["bytearray", "numpy", "mmap"])
 def test_register(store, kind):
     buffer = backing(kind, 1 << 20)
@@ -211,6 +216,7 @@ def test_register(store, kind):
         buffer.extend(b"more")
 
 
+@pytest.mark.device
 def test_alloc(store):
     memory = store.alloc(1 << 20)
     view = numpy.frombuffer(memory.view, dtype=numpy.uint8)
@@ -272,6 +278,7 @@ def test_unclosed_warns(url):
     assert [w.category for w in caught] == [ResourceWarning]
 
 
+@pytest.mark.device
 def test_threads_are_refused(store, shared_server):
     """A second thread is refused while a call waits for a server that is stopped."""
     errors = []

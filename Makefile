@@ -106,9 +106,14 @@ HELPER_SRC := $(filter-out $(TEST_SRC) tests/fuzz/% tests/nth/% tests/sim/%, \
 NTH_SRC    := $(sort $(wildcard tests/nth/*.c))
 SIM_SRC    := $(sort $(wildcard tests/sim/*.c))
 FUZZ_SRC   := $(sort $(wildcard tests/fuzz/*.c))
+# What makes kvd for Python faster, where the system has the headers of python3.
+PYTHON_HOT_SRC := client/python/hot.c
+PYTHON_H := $(lastword $(wildcard /usr/include/python3.*/Python.h))
+HOT = $(if $(PYTHON_H),$(if $(SAN)$(DEBUG)$(SIM),,$(B)/python/_hot.abi3.so))
 EXAMPLE_SRC := $(sort $(wildcard client/examples/*.c))
 ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(KVCTL_SRC) $(SERVER_SRC) $(BENCH_SRC) $(MAIN_SRC) \
-	$(TEST_SRC) $(HELPER_SRC) $(FUZZ_SRC) $(NTH_SRC) $(SIM_SRC) $(EXAMPLE_SRC)
+	$(TEST_SRC) $(HELPER_SRC) $(FUZZ_SRC) $(NTH_SRC) $(SIM_SRC) $(EXAMPLE_SRC) \
+	$(PYTHON_HOT_SRC)
 HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.h client/*/*.h \
 	server/*.h server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 SCRIPTS    := $(wildcard conf/abi conf/install-deps tests/run-all tests/*.sh tests/system/*.sh \
@@ -143,7 +148,7 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 	install-python uninstall uninstall-python clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
-all: $(PRODUCTS)  ## the programs and the library (default)
+all: $(PRODUCTS) $(HOT)  ## the programs and the library (default)
 	@:
 
 tests: $(TESTS) $(NTH) $(EXAMPLES) $(B)/kvtrace $(RUST)  ## the test programs, not run
@@ -257,6 +262,11 @@ $(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
 
 # Tests and examples of the Rust crates, where the system has the compiler: a line for each program
 # with its name and path.
+$(B)/python/_hot.abi3.so: $(PYTHON_HOT_SRC) client/kvd.h $(O)/flags
+	@mkdir -p $(@D)
+	$(QL)$(COMPILE) -isystem $(dir $(PYTHON_H)) -fPIC -fvisibility=hidden -shared \
+		$(filter-out -pie,$(K_LDFLAGS)) $(LDFLAGS) -o $@ $<
+
 $(B)/rust/programs: $(B)/libkvd.so.$(SOMAJOR) $(RUST_SRC) client/rust/cargo client/rust/programs
 	@mkdir -p $(@D)
 	$(QR)KVD_BUILD=$(B) client/rust/programs >$@
@@ -428,9 +438,9 @@ install: all  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 PYTHONDIR ?= $(if $(filter /usr,$(PREFIX:/=)),/usr/lib/python3/dist-packages,$(PREFIX)/lib/$(shell \
 	python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')/dist-packages)
 PYTHON_SRC := $(sort $(wildcard client/python/kvd/*.py)) client/python/kvd/py.typed
-install-python:  ## the Python package, to PYTHONDIR
+install-python: $(HOT)  ## the Python package, to PYTHONDIR
 	$(Q)$(INSTALL) -d $(D)$(PYTHONDIR)/kvd
-	$(Q)$(INSTALL) -m644 $(PYTHON_SRC) $(D)$(PYTHONDIR)/kvd
+	$(Q)$(INSTALL) -m644 $(PYTHON_SRC) $(HOT) $(D)$(PYTHONDIR)/kvd
 
 uninstall-python:  ## removes what install-python installed
 	$(Q)rm -rf $(D)$(PYTHONDIR)/kvd

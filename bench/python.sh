@@ -3,24 +3,28 @@
 # Compares kvd's Python clients, synchronous and asyncio, with redis-py, pymemcache and pylibmc: the
 # same values, keys and loops (bench/python/clients.py), in one process, in turn.
 #
-#   bench/python.sh [-r ROUNDS] [-t MS]
+#   bench/python.sh [-r ROUNDS] [-t MS] [-c]
 #
 # kvd on softnic, redis-server and memcached have one thread each and Unix sockets, and only one is
 # measured at a time. Each figure is the median of ROUNDS (3) rounds of MS (200) ms, in keys per
 # second. A batch has 32 keys, asyncio 64 outstanding operations, of large values as many as make 16
 # MiB. redis-py may open a connection for each outstanding operation; kvd has one. put_from and
-# get_into move values in registered memory, which the others do not have. On a busy machine only
-# the ratios say something.
+# get_into move values in registered memory, which the others do not have. kvd has its extension
+# where `make` has built that; -c: it has ctypes alone. On a busy machine only the ratios say
+# something.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 rounds=3
 ms=200
-while getopts r:t: option; do
+export KVD_PYTHON_HOT=$build/python/_hot.abi3.so
+[ -e "$KVD_PYTHON_HOT" ] || unset KVD_PYTHON_HOT
+while getopts r:t:c option; do
 	case $option in
 	r) rounds=$OPTARG ;;
 	t) ms=$OPTARG ;;
-	*) die "usage: python.sh [-r ROUNDS] [-t MS]" ;;
+	c) export KVD_PYTHON_CTYPES=1 ;;
+	*) die "usage: python.sh [-r ROUNDS] [-t MS] [-c]" ;;
 	esac
 done
 need_hint="run conf/install-deps test" need redis-server memcached redis-cli /usr/bin/python3

@@ -42,6 +42,76 @@ def test_lengths(store, size):
     assert store.get_many(["k", "absent", "k"]) == [value, None, value]
 
 
+def test_simple_calls(store):
+    """What the extension does, or leaves to ctypes: both do the same (python.sh runs both)."""
+    assert kvd._fast.extension == bool(os.environ.get("KVD_PYTHON_HOT"))
+
+    class Bytes(bytes):
+        pass
+
+    class Text(str):
+        pass
+
+    names = ["k", b"k", bytearray(b"k"), memoryview(b"k"), Bytes(b"k"), Text("k")]
+    values = [b"v", "v", bytearray(b"v"), memoryview(b"v"), Bytes(b"v"), Text("v"), [b"", b"v"]]
+    last = 0
+    for name in names:
+        for value in values:
+            store.delete("k")
+            version = store.put(name, value)
+            assert version > last and store.get(name) == store[name] == b"v"
+            last = version
+    for key, value in (("é", "ü"), ("k" * 1024, b""), (b"\0", b"\0" * 20000)):
+        store[key] = value
+        assert store.get(key) == (value.encode() if isinstance(value, str) else value)
+        assert type(store.get(key)) is bytes
+    assert store.get("absent", 5) == 5 and store.get("absent", default=None) is None
+    for key in ("", "k" * 1025, b"k" * 1025, "é" * 513):
+        with pytest.raises(kvd.InvalidError):
+            store.get(key)
+        with pytest.raises(kvd.InvalidError):
+            store.put(key, "v")
+    for key, value in ((7, "v"), (None, "v"), ("k", 7), ("k", None)):
+        with pytest.raises(TypeError):
+            store.put(key, value)
+    for call in (lambda: store.get("\udc80"), lambda: store.put("\udc80", "v"),
+                 lambda: store.put("k", "\udc80")):
+        with pytest.raises(UnicodeEncodeError):
+            call()
+    with pytest.raises(kvd.TooLargeError, match="limits.max_value"):
+        store.put("k", bytes(store.info()["value_max"] + 1))
+
+
+def test_simple_calls_that_fail(shared_server, store):
+    """A server that is stopped: the error's class and text, and other threads run meanwhile."""
+    text = "a" * 30000
+    store.put("long", text)
+    client = kvd.Client(store.url, timeout_ms=300, cache_bytes=0)
+    os.kill(shared_server.process.pid, signal.SIGSTOP)
+    ran = []
+    stop = threading.Event()
+
+    def count():
+        while not stop.is_set():
+            ran.append(time.monotonic())
+            stop.wait(0.005)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    try:
+        begin = time.monotonic()
+        with pytest.raises(kvd.TimedOutError) as caught:
+            client.put("k", "v")
+        assert str(caught.value)
+        assert sum(at > begin for at in ran) > 1
+    finally:
+        os.kill(shared_server.process.pid, signal.SIGCONT)
+        stop.set()
+        thread.join()
+        client.close()
+    assert store["long"] == text.encode()
+
+
 @pytest.mark.device
 def test_put_modes(store):
     with pytest.raises(kvd.NotFoundError):

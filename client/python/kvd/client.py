@@ -8,7 +8,7 @@ from ctypes import byref, c_size_t, c_uint64, c_void_p, string_at
 from types import TracebackType
 from typing import Any, Callable, Iterable, Iterator, NamedTuple
 
-from . import observe
+from . import _fast, observe
 from ._abi import (
     CArithArgs, CEntry, CExists, CInfo, CItem, CKey, CPutArgs, CScanArgs, CStats, ENTRY_FN,
     Priority, PutMode,
@@ -30,6 +30,8 @@ _TRIES = 100  # of setdefault() and pop() while others change the key
 _CHUNK = 1024  # operations or keys that are handed to libkvd together
 _FOREVER = 0xFFFFFFFF
 
+fast_get = _fast.get
+fast_put = _fast.put
 _POINTERS = c_void_p * _CHUNK  # each array type is made once: ctypes keeps them all
 _KEYS = CKey * _CHUNK
 _EXISTS = CExists * _CHUNK
@@ -108,7 +110,18 @@ class Client(Handle):
 
     def get(self, key: Key, default: Any = None) -> Any:
         """Returns the value, or @default if the key is not in the store."""
-        value = self._get(lib.kvd_get, key)
+        guard = self._guard
+        if not guard.acquire(False):
+            raise guard.refuse()
+        try:
+            value = fast_get(self._pointer, key)
+            if value.__class__ is int:
+                if value:
+                    raise self._error(value)
+                data = key_bytes(key)
+                value = self._read(lib.kvd_get, data, len(data))
+        finally:
+            guard.release()
         return default if value is None else value
 
     def get_by_request(self, key: Key, default: Any = None) -> Any:
@@ -174,14 +187,26 @@ class Client(Handle):
         NotFoundError, ExistsError: the mode's condition does not hold. TooLargeError: longer than
         info()["value_max"]. NoSpaceError: the server is full; the old value is unchanged.
         UnknownOutcomeError, TimedOutError: it is unknown whether it was stored."""
-        data = key_bytes(key)
+        guard = self._guard
         args = None
-        if mode or flags or ttl_s or if_version or pin_s or priority:
+        if not (mode or flags or ttl_s or if_version or pin_s or priority):
+            if not guard.acquire(False):
+                raise guard.refuse()
+            try:
+                version = fast_put(self._pointer, key, value)
+                if version < 0:
+                    raise self._error(-version)
+            finally:
+                guard.release()
+            if version:
+                return version
+        else:
             args = byref(CPutArgs(check_number(flags, "flags", 1 << 32), check_ttl(ttl_s),
                                   check_number(mode, "mode", 1 << 32),
                                   check_number(if_version, "if_version"),
                                   check_ttl(pin_s, "pin_s"),
                                   check_number(priority, "priority", 1 << 32)))
+        data = key_bytes(key)
         at: Any
         holder: object
         if isinstance(value, list):
@@ -190,7 +215,6 @@ class Client(Handle):
         else:
             at, count, holder = readable(value)
             call = lib.kvd_put
-        guard = self._guard
         if not guard.acquire(False):
             raise guard.refuse()
         try:
@@ -279,7 +303,7 @@ class Client(Handle):
     # As a dict.
 
     def __getitem__(self, key: Key) -> bytes:
-        value = self._get(lib.kvd_get, key)
+        value: bytes | None = self.get(key)
         if value is None:
             raise NotFoundError(f"no key {key!r}")
         return value

@@ -144,8 +144,8 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .SUFFIXES:
 .SECONDARY:
 .PHONY: all tests examples fuzzers fuzz check check-long coverage mutants demo demo-rdma deps \
-	deps-test deps-coverage lint headers layers format fmt columns cppcheck scripts install \
-	install-python uninstall uninstall-python clean help FORCE
+	deps-test deps-coverage lint headers layers format fmt columns cppcheck scripts python \
+	install install-python uninstall uninstall-python clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
 all: $(PRODUCTS) $(HOT)  ## the programs and the library (default)
@@ -358,7 +358,7 @@ abi: $(B)/libkvd.so.$(SOMAJOR)  ## records the ABI of libkvd anew, after a chang
 	@conf/abi record $<
 .PHONY: abi
 
-lint: headers layers format columns scripts cppcheck  ## all static checks of the sources
+lint: headers layers format columns scripts python cppcheck  ## all static checks of the sources
 
 # Every header compiles on its own; kvd.h does so in C++ too.
 headers:
@@ -390,6 +390,14 @@ scripts:
 			{ echo "$$s: chmod +x it"; exit 1; }; \
 		bash -n $$s || exit 1; done
 	@echo '  scripts ok'
+
+# The package's type hints are what programs are checked with.
+PYTHON_FILES = $(wildcard client/python/kvd/*.py tests/*/*.py tests/python/*/*.py bench/python/*.py)
+python:
+	@/usr/bin/python3 -m pyflakes $(PYTHON_FILES)
+	@/usr/bin/python3 -m mypy --strict --no-error-summary --cache-dir=$(B)/mypy \
+		client/python/kvd
+	@echo '  python ok'
 
 # warning, performance, portability: the checks with few false positives. Not style, which is a
 # matter of taste, and not unusedFunction, since a library has functions that only its users call.

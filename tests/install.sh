@@ -124,6 +124,26 @@ make_install PREFIX="$prefix" uninstall
 [ -z "$(list_files "$prefix")" ] || die "left: $(list_files "$prefix")"
 [ ! -e "$prefix/etc/kvd" ] || die "left: etc/kvd"
 
+echo "Python: the package, and the extension if there is python3-dev"
+make_python() {
+	make_install -o "$build/python/_hot.abi3.so" DESTDIR="$root" PREFIX=/usr "$1"
+}
+make_python install-python
+packages=$root/usr/lib/python3/dist-packages
+files=$(cd client/python && printf '%s\n' kvd/*.py kvd/py.typed)
+extension=False
+if compgen -G '/usr/include/python3.*/Python.h' >/dev/null; then
+	extension=True files+=$'\nkvd/_hot.abi3.so'
+fi
+diff <(LC_ALL=C sort <<<"$files") <(list_files "$packages") || die "not the files of the package"
+said=$(KVD_LIBRARY=$(realpath "$build")/libkvd.so.0.3 PYTHONDONTWRITEBYTECODE=1 \
+	PYTHONPATH=$packages /usr/bin/python3 -c '
+import kvd, kvd.aio, kvd.lmcache
+print(kvd.__file__, kvd.library_version(), kvd._fast.extension)')
+[ "$said" = "$packages/kvd/__init__.py $version $extension" ] || die "the package said: $said"
+make_python uninstall-python
+[ -z "$(list_files "$packages")" ] || die "left: $(list_files "$packages")"
+
 echo "a library or a header that is missing"
 said=$(MAKEFLAGS='' make --no-print-directory B="$tmp/missing" CPPFLAGS=-nostdinc 2>&1) &&
 	die "it builds without headers"

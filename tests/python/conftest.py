@@ -15,6 +15,8 @@ TREE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["KVD_BUILD"])
 CONFIG = os.environ["KVD_PYTHON_CONFIG"]  # of a server: where it listens
 URL = os.environ["KVD_PYTHON_URL"]
+CONFIG_2 = os.environ["KVD_PYTHON_CONFIG_2"]  # of a second one
+URL_2 = os.environ["KVD_PYTHON_URL_2"]
 
 
 def pytest_configure(config):

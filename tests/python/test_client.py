@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Every operation of kvd.Client, and every way in which it refuses."""
 
+import asyncio
 import gc
 import mmap
 import os
@@ -12,7 +13,9 @@ import time
 import warnings
 
 import kvd
+import kvd.aio
 import pytest
+from conftest import CONFIG_2, URL_2, Server
 
 numpy = pytest.importorskip("numpy")
 
@@ -370,6 +373,84 @@ def test_threads_are_refused(store, shared_server):
         os.kill(shared_server.process.pid, signal.SIGCONT)
         thread.join()
     assert not errors
+
+
+def test_restart():
+    """A call waits for the next server, which has nothing; registered memory stays usable."""
+    server = Server(CONFIG_2, URL_2)
+    client = kvd.Client(URL_2, timeout_ms=60000)
+    once = kvd.Client(URL_2, reconnect=0)
+    memory = client.alloc(1 << 20)
+    started = []
+    try:
+        client.put_from("k", memory[:300000])
+        once["k"]
+        server.end(signal.SIGKILL)
+        thread = threading.Thread(target=lambda: started.append(Server(CONFIG_2, URL_2)))
+        thread.start()
+        assert client.get("k") is None
+        thread.join()
+        server = started[0]
+        client["k"] = "w"
+        assert client["k"] == b"w" and client.client_stats()["reconnects"] == 1
+        memory.view[:300000] = b"x" * 300000
+        client.put_from("long", memory[:300000])
+        assert client.get_into("long", memory[500000:]) == 300000
+        assert memory[500000:800000] == memory[:300000]
+        with pytest.raises(kvd.DisconnectedError):
+            once.get_by_request("k")
+        once.close()
+        client.close()
+        memory.release()
+    finally:
+        server.end(signal.SIGKILL)
+
+
+@pytest.mark.skipif(not URL_2.startswith("softnic"), reason="administrators are on this host")
+def test_tenants(tmp_path):
+    config = tmp_path / "kvd.ini"
+    with open(CONFIG_2, encoding="ascii") as file:
+        config.write_text(file.read() + "[tenants]\nmemory = 64m\n")
+    server = Server(config, URL_2)
+    try:
+        with kvd.Client(URL_2, timeout_ms=20000) as admin:
+            admin.tenant_create("alpha", 16 << 20)
+            with pytest.raises(kvd.ExistsError):
+                admin.tenant_create("alpha", 16 << 20)
+            with pytest.raises(kvd.NoSpaceError):
+                admin.tenant_create("large", 128 << 20)
+            with pytest.raises(kvd.InvalidError):
+                admin.tenant_create("a b", 16 << 20)
+            with kvd.Client(URL_2, tenant="alpha") as alpha:
+                alpha["k"], admin["k"] = "a", "d"
+                assert alpha["k"] == b"a" and admin["k"] == b"d"
+                assert alpha.info()["tenant"] == "alpha"
+            tenants = {tenant["name"]: tenant for tenant in admin.tenants()}
+            assert set(tenants) == {"default", "alpha"}
+            assert int(tenants["alpha"]["bytes"]) == 16 << 20 and tenants["alpha"]["items"] == "1"
+            admin.tenant_resize("alpha", 32 << 20)
+            tenants = {tenant["name"]: tenant for tenant in admin.tenants()}
+            assert int(tenants["alpha"]["bytes"]) == 32 << 20
+            with pytest.raises(kvd.NotFoundError):
+                admin.tenant_resize("nobody", 16 << 20)
+            admin.tenant_drop("alpha")
+            with pytest.raises(kvd.NotFoundError):
+                admin.tenant_drop("alpha")
+            with pytest.raises(kvd.RefusedError, match="alpha"):
+                kvd.Client(URL_2, tenant="alpha")
+
+        async def main():
+            async with kvd.aio.Client(URL_2, timeout_ms=20000) as admin:
+                await admin.tenant_create("beta", 16 << 20)
+                await admin.tenant_resize("beta", 32 << 20)
+                assert {t["name"]: t["bytes"] for t in await admin.tenants()}["beta"] == \
+                    str(32 << 20)
+                await admin.tenant_drop("beta")
+                assert len(await admin.tenants()) == 1
+
+        asyncio.run(main())
+    finally:
+        server.end()
 
 
 def test_observe(store):

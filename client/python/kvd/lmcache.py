@@ -47,6 +47,7 @@ _MISSES: Final = frozenset((
 ))
 _DIGEST: Final = 64  # characters of SHA-256
 _log = logging.getLogger("kvd.lmcache")
+_os: Any = os  # older type checkers do not know eventfd
 
 
 class _Batch(NamedTuple):
@@ -61,7 +62,7 @@ class _Shared:
 
     def __init__(self, ttl_s: int) -> None:
         self.ttl_s = ttl_s
-        self.event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.event_fd: int = _os.eventfd(0, _os.EFD_NONBLOCK | _os.EFD_CLOEXEC)
         self.done: collections.deque[Completion] = collections.deque()
         self.closing = False
         self.last_error = ""
@@ -69,7 +70,7 @@ class _Shared:
     def finish(self, completion: Completion) -> None:
         self.note(completion[2])
         self.done.append(completion)
-        os.eventfd_write(self.event_fd, 1)
+        _os.eventfd_write(self.event_fd, 1)
 
     def note(self, error: str) -> None:
         """Logs an error that is not that of the batch before, and its end."""
@@ -242,7 +243,7 @@ class Connector:
         shared = self._shared
         if self._stop.alive:
             try:
-                os.eventfd_read(shared.event_fd)
+                _os.eventfd_read(shared.event_fd)
             except BlockingIOError:
                 pass
         ended = []

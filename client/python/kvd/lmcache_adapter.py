@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter import (
+from lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter import (  # type: ignore
     NativeConnectorL2Adapter,
 )
 

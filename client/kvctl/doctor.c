@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* kvctl doctor: what is wrong with this host, and how to fix it. */
+/* kvctl doctor: what is wrong with this host, or with a server, and how to fix it. */
 #include <stdio.h>
 #include <sysexits.h>
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
 #include "client/kvctl/doctor_host.h"
+#include "client/kvctl/doctor_server.h"
 
 static int exit_status(const struct findings *findings)
 {
@@ -14,16 +15,30 @@ static int exit_status(const struct findings *findings)
 	return findings->of[SEVERITY_WARNING] ? EXIT_WARNINGS : EX_OK;
 }
 
+/* NULL: none was given. The default is not meant: without a server the host is all there is. */
+static const char *server_url(const struct arguments *arguments)
+{
+	if (arguments->word_count)
+		return arguments->words[0];
+	return arguments->url.given ? arguments->url.text : NULL;
+}
+
 int command_doctor(struct kvd *db, const struct arguments *arguments)
 {
 	static const struct doctor_roots roots = { "/sys", "/proc", "/lib/modules" };
 	static struct findings findings;
 	static struct doctor_host host;
+	static struct doctor_server server;
+	const char *url = server_url(arguments);
 
 	(void)db;
 	findings = (struct findings){ 0 };
 	doctor_host_read(&host, &roots);
 	doctor_check_host(&findings, &host);
+	if (url) {
+		doctor_server_read(&server, url, &arguments->options);
+		doctor_check_server(&findings, &server, kvd_version());
+	}
 	if (arguments->json.given)
 		findings_print_json(&findings, stdout);
 	else

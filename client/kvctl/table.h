@@ -76,8 +76,9 @@
 	X(info, SERVER, "", 0, 0, COMMAND_CONNECTED, "print the properties of the connection")     \
 	X(ping, SERVER, "", 0, 0, COMMAND_CONNECTED,                                               \
 	  "send an empty request and print how long it took")                                      \
-	X(doctor, HERE, "", 0, 0, COMMAND_LOCAL,                                                   \
-	  "say what is wrong with this host, and the command that fixes it")                       \
+	X(doctor, HERE, "[URL]", 0, 1, COMMAND_LOCAL,                                              \
+	  "say what is wrong with this host, and the command that fixes it; with URL, or -a: use " \
+	  "each path to that server, too, with a key that is removed")                             \
 	X(help, HERE, "[COMMAND]", 0, 1, COMMAND_LOCAL,                                            \
 	  "print this help, or that of a command, with its options")
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of what kvctl doctor reads of a host, and of what it says of it. */
+/* Tests of what kvctl doctor reads of a host, and of what it says of it and of a server. */
 #include "client/kvctl/doctor_host.h"
+#include "client/kvctl/doctor_server.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -209,6 +210,124 @@ static void network_devices(void **state)
 	assert_found(SEVERITY_ERROR, "mtu", "do not fit", "sudo ip link set dev eth0 mtu 4200");
 }
 
+#define SOFT "softnic:///run/s"
+
+static void servers_that_do_not_answer(void **state)
+{
+	static const struct {
+		const char *url, *fix;
+		enum kvd_status status;
+	} cases[] = {
+		{ SOFT, "kvd -d -o server.device=softnic -o softnic.socket=/run/s",
+		  KVD_ERR_UNREACHABLE },
+		{ "rdma://[fe80::1]:7471", "ssh fe80::1 sudo systemctl start kvd",
+		  KVD_ERR_UNREACHABLE },
+		{ "rdma+tcp://ten:7472?gid_index=3", "ip route get ten; rdma link",
+		  KVD_ERR_DEVICE },
+		{ "rdma://10.0.0.1:7471", "ping -c 3 10.0.0.1", KVD_ERR_TIMEOUT },
+		{ SOFT, "sudo systemctl restart kvd", KVD_ERR_TIMEOUT },
+		{ SOFT, "sudo usermod -aG kvd \"$USER\"", KVD_ERR_REFUSED },
+		{ "rdma://10.0.0.1:7471", "", KVD_ERR_REFUSED },
+		{ SOFT, "kvctl -V; kvd -V", KVD_ERR_PROTOCOL },
+		{ SOFT, "", KVD_ERR_AUTH },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct doctor_server server = { .url = cases[i].url,
+						.open_status = cases[i].status,
+						.open_error = "the reason" };
+
+		doctor_check_server(&findings, &server, "0.3.0");
+		assert_found(SEVERITY_ERROR, "connect", "the reason", cases[i].fix);
+	}
+}
+
+/* All is well with it. */
+static struct doctor_server good_server(void)
+{
+	struct doctor_server server = { .url = SOFT,
+					.device = "softnic softnic",
+					.message_max = 2048,
+					.value_max = 1 << 20,
+					.clock_error_ns = 5000,
+					.version = "0.3.0" };
+
+	for (unsigned int i = 0; i < DOCTOR_PATH_COUNT; i++)
+		server.loop[i] = (struct doctor_loop){
+			.count = 50, .p50_ns = 1500, .max_ns = 9000, .bytes = 100
+		};
+	server.loop[DOCTOR_PATH_PULL].bytes = 1 << 20;
+	return server;
+}
+
+/* The finding of this check, which is the only one with such a severity. */
+static void assert_server(const struct doctor_server *server, enum severity severity,
+			  const char *check, const char *text, const char *fix)
+{
+	unsigned int at = FINDINGS_MAX;
+
+	doctor_check_server(&findings, server, "0.3.0");
+	assert_int_equal(findings.of[severity], 1);
+	for (unsigned int i = 0; i < findings.count; i++)
+		if (findings.list[i].severity == severity)
+			at = i;
+	assert_string_equal(findings.list[at].check, check);
+	assert_non_null(strstr(findings.list[at].text, text));
+	assert_string_equal(findings.list[at].fix, fix);
+	memset(&findings, 0, sizeof(findings));
+}
+
+static void servers_that_answer(void **state)
+{
+	struct doctor_server server = good_server();
+
+	(void)state;
+	doctor_check_server(&findings, &server, "0.3.0");
+	assert_int_equal(findings.of[SEVERITY_OK], 3 + DOCTOR_PATH_COUNT);
+	assert_int_equal(findings.count, findings.of[SEVERITY_OK]);
+	assert_string_equal(findings.list[findings.count - 1].text,
+			    "PUT by READs of the server, 1048576 bytes: median 1.5 us, longest "
+			    "9.0 us of 50, 699.05 GB/s");
+	memset(&findings, 0, sizeof(findings));
+	strcpy(server.version, "0.2.9");
+	assert_server(&server, SEVERITY_WARNING, "version", "0.2.9, and this program 0.3.0",
+		      "make && sudo make install");
+	server = good_server();
+	server.clock_error_ns = 10000001;
+	assert_server(&server, SEVERITY_WARNING, "clock", "10000 us",
+		      "kvctl stats | grep worker.turn");
+	server = good_server();
+	strcpy(server.link, "gid=::1 mtu=512 pkey_index=0");
+	assert_server(&server, SEVERITY_WARNING, "path", "MTU is small", "ip -d link");
+	server = good_server();
+	server.stats_status = KVD_ERR_NOT_ALLOWED;
+	assert_server(&server, SEVERITY_INFO, "version", "not allowed", "");
+}
+
+static void paths_that_do_not_work(void **state)
+{
+	struct doctor_server server = good_server();
+
+	(void)state;
+	server.loop[DOCTOR_PATH_READ].count = 0;
+	assert_server(&server, SEVERITY_INFO, "READ", "GETs are requests", "");
+	server = good_server();
+	server.loop[DOCTOR_PATH_PULL] = (struct doctor_loop){ .bytes = 2048 };
+	assert_server(&server, SEVERITY_INFO, "PULL", "a message of 2048 bytes", "");
+	server = good_server();
+	server.loop[DOCTOR_PATH_PULL].status = KVD_ERR_NO_MEMORY;
+	strcpy(server.loop[DOCTOR_PATH_PULL].error, "the limit");
+	assert_server(&server, SEVERITY_ERROR, "PULL", "the limit", "ulimit -Sl hard");
+	server = good_server();
+	server.loop[DOCTOR_PATH_REQUEST].status = KVD_ERR_NOT_ALLOWED;
+	assert_server(&server, SEVERITY_INFO, "REQUEST", "GET by request", "");
+	server = good_server();
+	server.loop[DOCTOR_PATH_PING].status = KVD_ERR_TIMEOUT;
+	assert_server(&server, SEVERITY_ERROR, "PING", "an empty request",
+		      "kvctl stats | grep -E 'failures|errors'");
+}
+
 static const char *printed(void (*print)(const struct findings *findings, FILE *out))
 {
 	static char text[1000];
@@ -276,6 +395,9 @@ int main(void)
 		TEST(huge_pages),
 		TEST(slow_clocks),
 		TEST(network_devices),
+		TEST(servers_that_do_not_answer),
+		TEST(servers_that_answer),
+		TEST(paths_that_do_not_work),
 		TEST(findings_for_people_and_programs),
 		TEST(more_findings_than_room),
 	};

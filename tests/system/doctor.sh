@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# System test of kvctl doctor with a real server: each path is used and leaves no key; what is wrong
+# is a finding with its fix, and the exit status says so.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+# status, arguments...: doctor ends with it
+doctor() {
+	local want=$1 got
+	shift
+	"$build/kvctl" -t "$CALL_TIMEOUT_MS" doctor --json "$@" >"$tmp/findings" 2>"$tmp/said"
+	got=$?
+	[ "$got" = "$want" ] && [ ! -s "$tmp/said" ] && return 0
+	echo "doctor $*: status $got" && cat "$tmp/findings" "$tmp/said"
+	return 1
+}
+
+# severity, check, pattern: doctor has found it; the pattern is of the text and the fix behind it
+found() {
+	local line
+	while read -r line; do
+		[[ $line =~ "\"severity\": \"$1\", \"check\": \"$2\", \"text\": \""$3 ]] && return 0
+	done <"$tmp/findings"
+	echo "no $1 of $2 with '$3', but:" && grep "\"check\": \"$2\"" "$tmp/findings"
+	return 1
+}
+
+# What this host itself lacks is none of a server's findings.
+worst_of_host=0
+"$build/kvctl" doctor >/dev/null || worst_of_host=$?
+
+all_paths_work() {
+	doctor "$worst_of_host" "$url" && found ok connect "connected in .* by $way " &&
+		found ok version '' && found ok clock '' && found ok PING '.* of 50' &&
+		found ok REQUEST '.* of 50' && found ok READ '.* of (49|50)"' &&
+		found ok PULL '.*1048576 bytes.* of 10, .*GB/s'
+}
+
+the_server_agrees() {
+	stat_is pulls 10 && stat_is items 0
+}
+
+people_read_it() {
+	kvctl doctor >"$tmp/text"
+	grep -q "^The server $url\$" "$tmp/text" && grep -q '^  ok       PULL ' "$tmp/text" &&
+		grep -q '^This host$' "$tmp/text"
+}
+
+check "it starts" server_start
+check "each path works, and has a time" all_paths_work
+check "the server saw that, and has no key of it" the_server_agrees
+check "the text for people" people_read_it
+check "the server stops" server_stop
+
+nobody_is_there() {
+	doctor 5 "$url" && found error connect '.*", "fix": "(kvd -d|ssh) '
+}
+
+values_fit_messages() {
+	server_start -o limits.max_value=1k && doctor "$worst_of_host" "$url" &&
+		found info PULL 'all values' && server_stop
+}
+
+check "no server is an error, with its fix" nobody_is_there
+check "a server without pulls" values_fit_messages
+finish

@@ -351,3 +351,13 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info)
 		.tenant = handle->tenant,
 	};
 }
+
+uint64_t kvd_clock_ns(const struct kvd *handle)
+{
+	uint64_t now_ns = clock_raw_ns();
+
+	if (!handle || !handle->clock.known || server_clock_slept(&handle->clock, clock_slept_ns()))
+		return 0;
+	return server_clock_low(&handle->clock, now_ns) +
+	       server_clock_width(&handle->clock, now_ns) / 2;
+}

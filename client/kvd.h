@@ -1318,6 +1318,14 @@ struct kvd_info {
 void kvd_info(const struct kvd *handle, struct kvd_info *info);
 
 /*
+ * Returns the server's clock now, in nanoseconds since 1970, by which keys expire (kvd_item.expires_s
+ * is a second of it): as the handle knows it, wrong by kvd_info.clock_error_ns at most. That is small
+ * behind a kvd_ping(). 0 if the handle does not know it, as after its host was suspended, or is NULL.
+ * Does not block. Works on a lost connection too.
+ */
+uint64_t kvd_clock_ns(const struct kvd *handle);
+
+/*
  * What a handle has done: X(name, help). All count from kvd_open() on and never decrease.
  */
 #define KVD_STATS_MAP(X)                                                                           \

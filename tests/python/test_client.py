@@ -206,6 +206,12 @@ def test_server(store):
     assert stats["items"] == 0 and all(isinstance(name, str) for name in stats)
     info = store.info()
     assert info["connection"] == "up" and info["value_max"] >= 1 << 20
+    before = store.clock_ns()
+    store.put("lives", "x", ttl_s=1000)
+    store.ping()
+    assert before // 10 ** 9 + 999 <= store.get_item("lives").expires_s \
+        <= store.clock_ns() // 10 ** 9 + 1002
+    store.delete("lives")
     ids = [int(client["id"]) for client in store.clients()]
     other = kvd.Client(store.url, reconnect=0)
     (new,) = {int(client["id"]) for client in store.clients()} - set(ids)

@@ -68,6 +68,7 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "kvd_free": (_STATUS, (c_void_p,)),
     "kvd_mem_info": (None, (c_void_p, POINTER(_abi.CMemInfo))),
     "kvd_info": (None, (c_void_p, POINTER(_abi.CInfo))),
+    "kvd_clock_ns": (c_uint64, (c_void_p,)),
     "kvd_stats": (None, (c_void_p, POINTER(_abi.CStats))),
     "kvd_latency_ns": (c_uint64, (c_void_p, c_uint32, c_double)),
     "kvd_observe": (_STATUS, (c_void_p, c_uint32)),

@@ -585,6 +585,12 @@ class Client(Handle):
             return {name: value.decode(errors="replace") if isinstance(value, bytes) else value
                     for name, value in values}
 
+    def clock_ns(self) -> int | None:
+        """The server's clock now, in nanoseconds since 1970, by which keys expire; precise behind
+        a ping(). None: the client does not know it, as after its host was suspended."""
+        with self._guard:
+            return lib.kvd_clock_ns(self._open_pointer()) or None
+
     # What this client has done.
 
     def client_stats(self) -> dict[str, int]:

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "client/heal.h"
+#include "common/util/clock.h"
 #include "tests/support/fake_server.h"
 
 #define LARGE_BYTES 200000u
@@ -357,6 +358,32 @@ static void trace(void *user, const struct kvd_trace_event *event)
 	(void)user, (void)event;
 }
 
+/* It advances with this host's clock, and is unknown when that stood still. */
+static void the_clock_of_the_server(void **state)
+{
+	const uint64_t low_ns = 1700000000000000000ull, width_ns = 1000;
+	uint64_t before_ns, clock_ns, after_ns;
+
+	(void)state;
+	before_ns = clock_raw_ns();
+	kvd->clock = (struct server_clock){
+		.low_ns = low_ns,
+		.high_ns = low_ns + width_ns,
+		.at_ns = before_ns,
+		.slept_ns = clock_slept_ns(),
+		.known = true,
+	};
+	clock_ns = kvd_clock_ns(kvd) - low_ns;
+	after_ns = clock_raw_ns() - before_ns;
+	assert_in_range(clock_ns, width_ns / 2, width_ns + after_ns + after_ns / 100);
+	kvd->clock.slept_ns -= 1000000000;
+	assert_int_equal(kvd_clock_ns(kvd), 0);
+	kvd->clock.slept_ns += 1000000000;
+	kvd->clock.known = false;
+	assert_int_equal(kvd_clock_ns(kvd), 0);
+	assert_int_equal(kvd_clock_ns(NULL), 0);
+}
+
 /* What says so in kvd.h. @connection: kvd_info.connection. */
 static void assert_works(const char *connection)
 {
@@ -430,7 +457,7 @@ int main(void)
 		CASE(a_device_that_fails),	  CASE(texts_that_do_not_fit),
 		CASE(texts_that_are_refused),	  CASE(what_a_handle_is_connected_to),
 		CASE(arming_a_device_that_fails), CASE(on_a_lost_connection),
-		CASE(on_a_closed_handle),
+		CASE(on_a_closed_handle),	  CASE(the_clock_of_the_server),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

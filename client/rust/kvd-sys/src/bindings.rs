@@ -2199,6 +2199,9 @@ fn bindgen_test_layout_kvd_info() {
 extern "C" {
     pub fn kvd_info(handle: *const kvd, info: *mut kvd_info);
 }
+extern "C" {
+    pub fn kvd_clock_ns(handle: *const kvd) -> u64;
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct kvd_stats {

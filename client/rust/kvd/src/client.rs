@@ -149,6 +149,14 @@ impl Client {
             Info::new(&raw.assume_init())
         }
     }
+
+    /// The server's clock now, in nanoseconds since 1970, by which keys expire; precise behind a
+    /// [`ping`](Client::ping). `None` if the client does not know it, as after its host was
+    /// suspended. Does not block; works on a lost connection too.
+    pub fn clock_ns(&self) -> Option<u64> {
+        // SAFETY: the handle is open.
+        Some(unsafe { sys::kvd_clock_ns(self.as_raw()) }).filter(|&clock_ns| clock_ns != 0)
+    }
 }
 
 impl Client {

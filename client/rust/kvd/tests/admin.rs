@@ -4,7 +4,7 @@
 mod common;
 
 use common::{open, options, url};
-use kvd::Error;
+use kvd::{Error, PutArgs};
 use std::time::{Duration, Instant};
 
 fn id_of_other(db: &kvd::Client, own: &[u64]) -> u64 {
@@ -75,9 +75,22 @@ fn tenants(db: &kvd::Client) {
     assert!(!db.tenant_list().unwrap().contains("name=rust"));
 }
 
+/// It advances, and is that by which keys expire.
+fn clock(db: &kvd::Client) {
+    db.ping().unwrap();
+    let before_s = db.clock_ns().unwrap() / 1_000_000_000;
+    let ttl = Some(Duration::from_secs(1000));
+    db.put_with("admin/clock", "x", &PutArgs { ttl, ..Default::default() }).unwrap();
+    let expires_s = u64::from(db.get("admin/clock").unwrap().unwrap().item.expires_s.unwrap());
+    db.ping().unwrap();
+    let after_s = db.clock_ns().unwrap() / 1_000_000_000;
+    assert!((before_s + 999..=after_s + 1002).contains(&expires_s), "{expires_s}");
+}
+
 #[test]
 fn administration() {
     let db = open();
+    clock(&db);
     let stats = db.server_stats().unwrap();
     assert!(stats.lines().all(|line| line.contains(' ')), "{stats}");
     assert!(stats.contains("\nconnections "), "{stats}");

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The format of a dump, a file that holds keys, values, flags and expiry times, without any input or
+ * output. DUMP.md says the same in prose.
+ *
+ *	header | prefix | pattern | block ... | end block
+ *	block:	struct dump_block, then its body: records, or struct dump_end
+ *	record:	struct dump_record, key, value
+ *
+ * Integers are little-endian, and nothing is padded. All sums are XXH3-64 without a seed. A block's
+ * header has the sum of the header before it, so each vouches for all before it, and the end for
+ * the whole file. The sums find damage; they are no protection against somebody who forges a file.
+ */
+#ifndef KVD_CLIENT_KVCTL_DUMP_FILE_H
+#define KVD_CLIENT_KVCTL_DUMP_FILE_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/kvd.h"
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "dumps are little-endian; a big-endian port has to swap their integers"
+#endif
+
+#define DUMP_MAGIC "kvd dump"
+#define DUMP_VERSION 1u
+
+struct dump_header {
+	uint8_t magic[8]; /* DUMP_MAGIC */
+	uint32_t version;
+	uint32_t header_bytes; /* with prefix and pattern */
+	uint64_t incarnation;  /* of the server, kvd_info.incarnation */
+	uint64_t clock_ns;     /* the server's clock when the dump began, since 1970 */
+	uint64_t wall_ns;      /* the time of day of the host of kvctl at the same moment */
+	uint16_t prefix_len;   /* only keys that begin with the prefix */
+	uint16_t match_len; /* ... and match the pattern (client/kvctl/glob.h); 0: there is none */
+	uint32_t reserved;  /* 0 */
+	uint64_t sum;	    /* of all before it, and of prefix and pattern */
+};
+static_assert(sizeof(struct dump_header) == 56, "file format");
+static_assert(offsetof(struct dump_header, sum) == 48, "file format");
+
+#define DUMP_FILTER_MAX KVD_KEY_MAX /* bytes of the prefix, and of the pattern */
+#define DUMP_HEADER_MAX (sizeof(struct dump_header) + 2 * DUMP_FILTER_MAX)
+
+#define DUMP_BLOCK_MAGIC 0x6264766bu /* "kvdb" */
+
+enum dump_kind {
+	DUMP_RECORDS = 1,
+	DUMP_END = 2,
+};
+
+struct dump_block {
+	uint32_t magic;
+	uint16_t kind;
+	uint16_t reserved; /* 0 */
+	uint32_t bytes;	   /* of the body */
+	uint32_t records;  /* in it; of the end: 0 */
+	uint64_t offset;   /* of this header in the file */
+	uint64_t before;   /* sum of the block before, of the first one: of the file's header */
+	/*
+	 * Of kvd_scan(): a scan from here on delivers all keys that are not in this block nor
+	 * before it, if they were in the store from the begin of the dump on.
+	 */
+	uint64_t cursor;
+	uint64_t clock_ns; /* the server's clock, no later than the records were read */
+	uint64_t body_sum;
+	uint64_t sum; /* of all before it */
+};
+static_assert(sizeof(struct dump_block) == 64, "file format");
+static_assert(offsetof(struct dump_block, sum) == 56, "file format");
+
+struct dump_record {
+	uint64_t sum; /* of the rest, key and value included */
+	uint32_t value_len;
+	uint32_t flags;
+	uint32_t expires_s; /* second of the server's clock, 0: never */
+	uint16_t key_len;
+	uint16_t reserved; /* 0 */
+};
+static_assert(sizeof(struct dump_record) == 24, "file format");
+
+/* What the dump has, and how it went: all that has to be in the file. */
+struct dump_end {
+	uint64_t blocks; /* without the end */
+	uint64_t records;
+	uint64_t key_bytes;
+	uint64_t value_bytes;
+	uint64_t missing; /* keys that could not be read: the dump is not complete */
+};
+static_assert(sizeof(struct dump_end) == 40, "file format");
+
+/* A block of several records has no more bytes; one record has a block for itself if it is longer. */
+#define DUMP_BODY_MAX (1u << 20)
+#define DUMP_RECORD_MAX (sizeof(struct dump_record) + KVD_KEY_MAX + KVD_VALUE_MAX)
+#define DUMP_RECORD_MIN (sizeof(struct dump_record) + 1)
+static_assert(DUMP_RECORD_MAX <= UINT32_MAX, "a record fits a block");
+
+/* A record, decoded; the pointers lead into the body. */
+struct dump_entry {
+	const uint8_t *key;
+	const uint8_t *value;
+	uint32_t key_len;
+	uint32_t value_len;
+	uint32_t flags;
+	uint32_t expires_s;
+};
+
+/* Fills in the lengths and the sum. @filter: prefix and pattern, one behind the other. */
+void dump_header_seal(struct dump_header *header, const uint8_t *filter);
+void dump_block_seal(struct dump_block *block);
+/* Writes header and key of the record with this value to @to; returns how many bytes. */
+size_t dump_record_put(uint8_t *to, const struct dump_entry *entry);
+/* The sum of a body whose first @head_len bytes are at @head, and the others at @value. */
+uint64_t dump_body_sum(const void *head, size_t head_len, const void *value, size_t value_len);
+
+/*
+ * The checks. All return NULL, or what is wrong. Of the first only the fixed part of the header
+ * needs to be there, so that a reader knows how much follows.
+ */
+const char *dump_header_check_lengths(const struct dump_header *header);
+const char *dump_header_check_sum(const struct dump_header *header, const uint8_t *filter);
+/* Of the block at @offset behind one with the sum @before: all but the body. */
+const char *dump_block_check(const struct dump_block *block, uint64_t offset, uint64_t before);
+/* Of the body of a block that passed dump_block_check(): every record of it, too. On failure *@at is
+ * where in the body the damage is, or begins. Adds its records to @counts if all is well. */
+const char *dump_body_check(const struct dump_block *block, const uint8_t *body,
+			    struct dump_end *counts, size_t *at);
+/* Of the end, behind blocks with @counts. */
+const char *dump_end_check(const uint8_t *body, const struct dump_end *counts);
+
+/* Decodes the record at *@at of a body that passed dump_body_check(), and moves *@at to its end. */
+void dump_record_get(struct dump_entry *entry, const uint8_t *body, size_t *at);
+
+#endif /* KVD_CLIENT_KVCTL_DUMP_FILE_H */

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Writes a dump: to a file beside the final one, NAME.partial, which gets the final name when all
+ * of it is on the disk, or to a pipe. A NAME.partial that was left behind can be gone on with.
+ */
+#ifndef KVD_CLIENT_KVCTL_DUMP_WRITER_H
+#define KVD_CLIENT_KVCTL_DUMP_WRITER_H
+
+#include <limits.h>
+
+#include "client/kvctl/dump_file.h"
+
+#define DUMP_PARTIAL ".partial"
+#define DUMP_BODY_BYTES (256u << 10) /* a block is written when it has so many */
+
+struct dump_writer {
+	const char *name; /* of the final file, the caller's; NULL: the standard output */
+	char *partial;	  /* its name; NULL likewise */
+	int fd;
+	uint64_t offset;
+	uint64_t before;	/* the sum that the next block has to name */
+	uint64_t cursor;	/* what the next block says; the caller sets it */
+	uint64_t clock_ns;	/* likewise: the server's clock, now */
+	struct dump_end counts; /* of what was added; the caller counts `missing` */
+	struct dump_block block;
+	uint8_t *body;
+	char why[2 * PATH_MAX]; /* what failed, and with which file */
+};
+
+/*
+ * Begins a dump to @name, or to the standard output if that is NULL, and writes the header. An old
+ * partial file is overwritten. 0, or a negative errno, and `why` is set: -EBUSY if another process
+ * writes this dump. Call dump_writer_release() in any case.
+ */
+int dump_writer_begin(struct dump_writer *writer, const char *name,
+		      const struct dump_header *header, const uint8_t *filter);
+
+/*
+ * Goes on with the partial file of @name: with what is behind its last good block cut off, and the
+ * cursor of that. *@header gets its header. It must be a dump with the same filter as @header, of
+ * the same incarnation, else -EINVAL; -ENOENT: there is none.
+ */
+int dump_writer_resume(struct dump_writer *writer, const char *name, struct dump_header *header,
+		       const uint8_t *filter);
+
+/* Adds a record. 0, or a negative errno of a block that could not be written, and `why` is set. */
+int dump_writer_add(struct dump_writer *writer, const struct dump_entry *entry);
+
+/* Writes what was added, as a block. As dump_writer_add(). */
+int dump_writer_flush(struct dump_writer *writer);
+
+/* Writes what was added and the end; with a name, has it on the disk and gives it that name. */
+int dump_writer_end(struct dump_writer *writer);
+
+/* Frees all. A partial file stays. */
+void dump_writer_release(struct dump_writer *writer);
+
+#endif /* KVD_CLIENT_KVCTL_DUMP_WRITER_H */

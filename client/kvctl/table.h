@@ -38,6 +38,9 @@
 	  "the same, and set its time to live to TTL")                                             \
 	X(scan, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                         \
 	  "print all keys, or those that begin with PREFIX, in no order")                          \
+	X(dump, READ, "[FILE|- [PREFIX]]", 0, 2, COMMAND_CONNECTED,                                \
+	  "write all keys, or those that begin with PREFIX, with values, flags and expiry times "  \
+	  "to FILE or the standard output")                                                        \
 	X(put, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                     \
 	  "store VALUE; without VALUE, or with -, store the standard input")                       \
 	X(add, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                     \
@@ -60,6 +63,8 @@
 	X(flush, CHANGE, "[DELAY]", 0, 1, COMMAND_CONNECTED,                                       \
 	  "remove all keys and wait until that is done; with DELAY: after this time, without "     \
 	  "waiting")                                                                               \
+	X(restore, CHANGE, "[FILE|-]", 0, 1, COMMAND_LOCAL,                                        \
+	  "store the keys of a dump, of FILE or the standard input")                               \
 	X(stats, SERVER, "", 0, 0, COMMAND_CONNECTED,                                              \
 	  "print the server's statistics, which kvd --help explains")                              \
 	X(clients, SERVER, "", 0, 0, COMMAND_CONNECTED,                                            \
@@ -119,8 +124,22 @@ enum option_kind {
 	X(verbose, 'v', "verbose", FLAG, 0, 0, "", "get gat scan",                                 \
 	  "get, gat: print length, version, flags and expiry time to the standard error; scan: "   \
 	  "print values, too, behind a tab")                                                       \
-	X(json, 0, "json", FLAG, 0, 0, "", "doctor", "print lines of JSON")                        \
+	X(json, 0, "json", FLAG, 0, 0, "", "doctor dump restore", "print lines of JSON")           \
 	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping", "so many times (default 1)")    \
+	X(match, 0, "match", TEXT, 0, 0, "GLOB", "dump",                                           \
+	  "only keys that match GLOB: * ? [a-z] [!a-z] and \\")                                    \
+	X(resume, 0, "resume", FLAG, 0, 0, "", "dump restore", "go on where it was interrupted")   \
+	X(replace, 0, "replace", FLAG, 0, 0, "", "restore",                                        \
+	  "keys that exist get the value of the dump (default)")                                   \
+	X(skip_existing, 0, "skip-existing", FLAG, 0, 0, "", "restore", "keys that exist stay")    \
+	X(absolute, 0, "absolute", FLAG, 0, 0, "", "restore",                                      \
+	  "keys expire at the time of day at which they would have; default: they live for as "    \
+	  "long as they had to when they were dumped")                                             \
+	X(skip_damaged, 0, "skip-damaged", FLAG, 0, 0, "", "restore",                              \
+	  "leave out blocks that are damaged, and go on; default: stop before the first one")      \
+	X(verify, 0, "verify", FLAG, 0, 0, "", "restore", "only check the file, without a server") \
+	X(progress, 0, "progress", FLAG, 0, 0, "", "dump restore",                                 \
+	  "print how far it is also where the standard error is no terminal")                      \
 	X(url, 'a', "url", TEXT, 0, 0, "URL", FOR_CONNECTION,                                      \
 	  "the server: rdma://HOST:PORT, rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT or "           \
 	  "softnic:///PATH; default: $KVD_URL, else the socket of your own kvd, "                  \
@@ -156,6 +175,7 @@ enum option_kind {
 	X(4, "doctor: with warnings")                                                              \
 	X(5, "doctor: with errors")                                                                \
 	X(64, "bad usage")                                                                         \
+	X(65, "the dump is damaged, or is none")                                                   \
 	X(69, "can't connect to the server")                                                       \
 	X(70, "the call failed")                                                                   \
 	X(71, "out of memory")                                                                     \

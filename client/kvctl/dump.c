@@ -21,6 +21,9 @@
 #include "client/kvctl/report.h"
 #include "common/util/clock.h"
 
+/* Keys wait for their values for no longer: what is dumped twice if it is interrupted then. */
+#define SCANS_MAX 32u
+
 struct dump {
 	struct kvd *db;
 	struct dump_writer writer;
@@ -151,15 +154,18 @@ static int scan_some(struct dump *dump, uint64_t *cursor)
 static int dump_all(struct dump *dump)
 {
 	uint64_t cursor = dump->writer.cursor;
+	unsigned int calls = 0; /* since the cursor was noted */
 
 	do {
 		if (scan_some(dump, &cursor))
 			return dump->code;
-		if ((fetch_is_full(&dump->fetch) || !cursor) &&
+		if ((fetch_is_full(&dump->fetch) || ++calls >= SCANS_MAX || !cursor) &&
 		    fetch_run(&dump->fetch, take_fetched, dump))
 			return dump->code;
-		if (!dump->fetch.count && cursor)
+		if (!dump->fetch.count && cursor) {
 			dump->writer.cursor = cursor;
+			calls = 0;
+		}
 		progress_show(&dump->progress);
 	} while (cursor);
 	return EX_OK;

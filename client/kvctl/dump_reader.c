@@ -139,8 +139,10 @@ enum dump_result dump_reader_next(struct dump_reader *reader, struct dump_body *
 	why = dump_block_check(block, offset, reader->before);
 	if (why)
 		return fail(reader, DUMP_DAMAGED, offset, why);
-	if (reader->bytes && reader->bytes - reader->offset < block->bytes)
+	if (reader->bytes && reader->bytes - reader->offset < block->bytes) {
+		reader->offset = reader->bytes;
 		return cut(reader);
+	}
 	if (!body_room(body, block->bytes)) {
 		fail(reader, DUMP_FAILED, offset, "no memory for this block");
 		errno = ENOMEM;

@@ -67,10 +67,6 @@ static void state_note(struct restore *restore, const struct dump_block *block)
 	state->before = block->sum;
 	state->counts.blocks++;
 	state->counts.records += block->records;
-	state->stored = restore->store.stored;
-	state->existed = restore->store.existed;
-	state->expired = restore->store.expired;
-	state->failed = restore->store.failures.count;
 	if (!restore->has_state || now_ns - restore->state_ns < STATE_NS)
 		return;
 	restore->state_ns = now_ns;
@@ -87,6 +83,7 @@ static void state_note(struct restore *restore, const struct dump_block *block)
 /* Waits for a block that is under way. EX_OK, or why the restore stops. */
 static int block_end(struct restore *restore, struct store_block *block)
 {
+	struct store_counts *stored = &restore->state.stored;
 	struct dump_end *counts = &restore->state.counts;
 	struct dump_entry entry;
 	uint64_t clock_ns_now;
@@ -110,6 +107,10 @@ static int block_end(struct restore *restore, struct store_block *block)
 		counts->key_bytes += entry.key_len;
 		counts->value_bytes += entry.value_len;
 	}
+	stored->stored += block->counts.stored;
+	stored->existed += block->counts.existed;
+	stored->expired += block->counts.expired;
+	stored->failed += block->counts.failed;
 	state_note(restore, &block->body.block);
 	block->body.block.records = 0;
 	block->count = 0;
@@ -172,29 +173,29 @@ static int restore_blocks(struct restore *restore)
 
 static void print_result(struct restore *restore)
 {
-	const struct store *store = &restore->store;
+	const struct store_counts *counts = &restore->state.stored;
 	struct json json;
 
 	if (restore->arguments->json.given) {
 		json_begin(&json, stdout);
 		json_open(&json, NULL, '{');
-		json_number(&json, "stored", store->stored);
-		json_number(&json, "existed", store->existed);
-		json_number(&json, "expired", store->expired);
-		json_number(&json, "failed", store->failures.count);
+		json_number(&json, "stored", counts->stored);
+		json_number(&json, "existed", counts->existed);
+		json_number(&json, "expired", counts->expired);
+		json_number(&json, "failed", counts->failed);
 		json_number(&json, "damaged_blocks", restore->reader.skipped);
 		json_number(&json, "missing", restore->reader.counts.missing);
 		json_close(&json, '}');
 		json_end(&json);
 		return;
 	}
-	printf("%" PRIu64 " keys stored", store->stored);
-	if (store->existed)
-		printf(", %" PRIu64 " existed and were left", store->existed);
-	if (store->expired)
-		printf(", %" PRIu64 " had expired", store->expired);
-	if (store->failures.count)
-		printf(", %" PRIu64 " failed", store->failures.count);
+	printf("%" PRIu64 " keys stored", counts->stored);
+	if (counts->existed)
+		printf(", %" PRIu64 " existed and were left", counts->existed);
+	if (counts->expired)
+		printf(", %" PRIu64 " had expired", counts->expired);
+	if (counts->failed)
+		printf(", %" PRIu64 " failed", counts->failed);
 	putchar('\n');
 }
 
@@ -210,7 +211,7 @@ static int finish(struct restore *restore)
 			"kvctl: the dump itself is not complete: %" PRIu64 " keys could not "
 			"be read when it was made\n",
 			restore->reader.counts.missing);
-	if (restore->store.failures.count)
+	if (restore->state.stored.failed)
 		return EX_SOFTWARE;
 	return restore->reader.skipped ? EX_DATAERR : EX_OK;
 }
@@ -236,10 +237,6 @@ static int resume(struct restore *restore)
 	}
 	if (!dump_reader_seek(&restore->reader, state->offset, state->before, &state->counts))
 		return stop_at_file(restore, DUMP_FAILED);
-	restore->store.stored = state->stored;
-	restore->store.existed = state->existed;
-	restore->store.expired = state->expired;
-	restore->store.failures.count = state->failed;
 	restore->progress.done = state->offset;
 	restore->progress.keys = state->counts.records;
 	restore->progress.bytes = state->counts.key_bytes + state->counts.value_bytes;

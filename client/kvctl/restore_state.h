@@ -9,6 +9,7 @@
 #include <assert.h>
 
 #include "client/kvctl/dump_file.h"
+#include "client/kvctl/store.h"
 
 #define RESTORE_SUFFIX ".restore"
 #define RESTORE_MAGIC "kvd rest"
@@ -19,7 +20,7 @@ struct restore_state {
 	uint64_t incarnation;	 /* of the server that it is restored to */
 	uint64_t offset, before; /* of dump_reader_seek() */
 	struct dump_end counts;	 /* likewise */
-	uint64_t stored, existed, expired, failed;
+	struct store_counts stored;
 	uint64_t sum; /* XXH3-64 of all before it */
 };
 static_assert(sizeof(struct restore_state) == 120, "file format");

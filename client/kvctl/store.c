@@ -58,6 +58,13 @@ static void op_prepare(const struct store *store, struct kvd_op *op, const struc
 	op->timeout_ms = store->timeout_ms + entry->value_len / BYTES_PER_MS;
 }
 
+static void note_failure(struct store *store, struct store_block *block, const struct kvd_op *op,
+			 enum kvd_status status)
+{
+	block->counts.failed++;
+	failures_note(&store->failures, op->key, op->key_len, status);
+}
+
 /* What is refused at once, as a value that is too long, fails alone. */
 static void submit(struct store *store, struct store_block *block, struct kvd_op *op)
 {
@@ -69,7 +76,7 @@ static void submit(struct store *store, struct store_block *block, struct kvd_op
 	else if (failure_is_of_all(status))
 		store->broken = status;
 	else
-		failures_note(&store->failures, op->key, op->key_len, status);
+		note_failure(store, block, op, status);
 }
 
 bool store_block_begin(struct store *store, struct store_block *block)
@@ -81,10 +88,11 @@ bool store_block_begin(struct store *store, struct store_block *block)
 	if (!ops_room(block, block->body.block.records))
 		return false;
 	block->count = 0;
+	block->counts = (struct store_counts){ 0 };
 	while (at < block->body.block.bytes && !store->broken) {
 		dump_record_get(&entry, block->body.bytes, &at);
 		if (!store_ttl(store, &block->body.block, entry.expires_s, &ttl_s)) {
-			store->expired++;
+			block->counts.expired++;
 			continue;
 		}
 		op_prepare(store, &block->ops[block->count], &entry, ttl_s);
@@ -100,15 +108,15 @@ static void take(struct store *store, const struct kvd_op *op)
 
 	block->under_way--;
 	if (op->status == KVD_OK)
-		store->stored++;
+		block->counts.stored++;
 	else if (op->status == KVD_ERR_EXISTS)
-		store->existed++;
+		block->counts.existed++;
 	else if (failure_passes(op->status))
 		block->again++;
 	else if (failure_is_of_all(op->status))
 		store->broken = op->status;
 	else
-		failures_note(&store->failures, op->key, op->key_len, op->status);
+		note_failure(store, block, op, op->status);
 }
 
 static void wait_for(struct store *store, const struct store_block *block)
@@ -137,7 +145,7 @@ static void try_again(struct store *store, struct store_block *block, bool is_of
 			submit(store, block, op);
 			continue;
 		}
-		failures_note(&store->failures, op->key, op->key_len, status);
+		note_failure(store, block, op, status);
 	}
 }
 
@@ -150,10 +158,10 @@ void store_block_end(struct store *store, struct store_block *block)
 	while (block->again && !store->broken) {
 		const bool is_of_use = retry_pause(&retry);
 
-		stored = store->stored;
+		stored = block->counts.stored;
 		try_again(store, block, is_of_use);
 		wait_for(store, block);
-		if (store->stored != stored)
+		if (block->counts.stored != stored)
 			retry = (struct retry){ 0 };
 	}
 }

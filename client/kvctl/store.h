@@ -12,7 +12,12 @@
 #include "client/kvctl/dump_reader.h"
 #include "client/kvctl/failures.h"
 
-/* How records are stored, and what became of them. */
+/* What became of records. */
+struct store_counts {
+	uint64_t stored, existed, expired, failed;
+};
+
+/* How records are stored. */
 struct store {
 	struct kvd *db;
 	uint32_t timeout_ms; /* of a short value; longer ones get more */
@@ -20,7 +25,6 @@ struct store {
 	/* Since the dump began, in nanoseconds: taken off the times to live. 0: they begin anew. */
 	uint64_t age_ns;
 	uint64_t dump_ns; /* the server's clock when the dump began, of which that is the age */
-	uint64_t stored, existed, expired;
 	struct failures failures;
 	enum kvd_status broken; /* not KVD_OK: of the connection, and nothing can be stored now */
 };
@@ -32,6 +36,7 @@ struct store_block {
 	size_t room, count;
 	size_t under_way;
 	size_t again; /* operations that are to be tried again */
+	struct store_counts counts;
 };
 
 void store_block_release(struct store_block *block);

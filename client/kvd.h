@@ -1318,10 +1318,10 @@ struct kvd_info {
 void kvd_info(const struct kvd *handle, struct kvd_info *info);
 
 /*
- * Returns the server's clock now, in nanoseconds since 1970, by which keys expire (kvd_item.expires_s
- * is a second of it): as the handle knows it, wrong by kvd_info.clock_error_ns at most. That is small
- * behind a kvd_ping(). 0 if the handle does not know it, as after its host was suspended, or is NULL.
- * Does not block. Works on a lost connection too.
+ * Returns the server's clock now, in nanoseconds since 1970, by which keys expire: kvd_item's
+ * expires_s is a second of it. As the handle knows it, so wrong by kvd_info.clock_error_ns at most,
+ * which is small behind a kvd_ping(). 0 if the handle does not know it, as after its host was
+ * suspended, or is NULL. Does not block. Works on a lost connection too.
  */
 uint64_t kvd_clock_ns(const struct kvd *handle);
 

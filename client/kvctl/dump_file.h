@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The format of a dump, a file that holds keys, values, flags and expiry times, without any input or
- * output. DUMP.md says the same in prose.
+ * The format of a dump, a file that holds keys, values, flags and expiry times, without any input
+ * or output. DUMP.md says the same in prose.
  *
  *	header | prefix | pattern | block ... | end block
  *	block:	struct dump_block, then its body: records, or struct dump_end
@@ -93,7 +93,7 @@ struct dump_end {
 };
 static_assert(sizeof(struct dump_end) == 40, "file format");
 
-/* A block of several records has no more bytes; one record has a block for itself if it is longer. */
+/* A block of several records has no more bytes. A longer record has a block for itself. */
 #define DUMP_BODY_MAX (1u << 20)
 #define DUMP_RECORD_MAX (sizeof(struct dump_record) + KVD_KEY_MAX + KVD_VALUE_MAX)
 #define DUMP_RECORD_MIN (sizeof(struct dump_record) + 1)
@@ -125,8 +125,10 @@ const char *dump_header_check_lengths(const struct dump_header *header);
 const char *dump_header_check_sum(const struct dump_header *header, const uint8_t *filter);
 /* Of the block at @offset behind one with the sum @before: all but the body. */
 const char *dump_block_check(const struct dump_block *block, uint64_t offset, uint64_t before);
-/* Of the body of a block that passed dump_block_check(): every record of it, too. On failure *@at is
- * where in the body the damage is, or begins. Adds its records to @counts if all is well. */
+/*
+ * Of the body of a block that passed dump_block_check(): every record of it, too. On failure *@at
+ * is where in the body the damage is, or begins. Adds its records to @counts if all is well.
+ */
 const char *dump_body_check(const struct dump_block *block, const uint8_t *body,
 			    struct dump_end *counts, size_t *at);
 /* Of the end, behind blocks with @counts. */

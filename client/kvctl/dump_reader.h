@@ -16,7 +16,7 @@
 enum dump_result {
 	DUMP_BLOCK,   /* a block was read, and all of it is right */
 	DUMP_IS_DONE, /* the end was read, and all of the file is right */
-	DUMP_SKIPPED, /* a block's body is damaged, and was not handed out; the next one may follow */
+	DUMP_SKIPPED, /* a body is damaged, and was not handed out; the next block may follow */
 	DUMP_DAMAGED, /* the file is damaged here, and what follows can't be read */
 	DUMP_CUT,     /* the file ends here, and its end is missing */
 	DUMP_FAILED,  /* it could not be read, or there is no memory: errno */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What commands on many keys share: keys that fail are counted, and what is refused is tried again. */
+/*
+ * What commands on many keys share: keys that fail are counted, and what is refused is tried again.
+ */
 #ifndef KVD_CLIENT_KVCTL_FAILURES_H
 #define KVD_CLIENT_KVCTL_FAILURES_H
 

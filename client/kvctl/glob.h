@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Patterns of keys, as those of fnmatch(3) without flags, but of bytes: keys may have zeros in them,
- * which a string can't. Letters are bytes, whatever the locale.
+ * Patterns of keys, as those of fnmatch(3) without flags, but of bytes: keys may have zeros in
+ * them, which a string can't. Letters are bytes, whatever the locale.
  */
 #ifndef KVD_CLIENT_KVCTL_GLOB_H
 #define KVD_CLIENT_KVCTL_GLOB_H

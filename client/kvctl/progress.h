@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A line on the terminal that says how far a long command is: share, keys, bytes, rates and the time
- * that is left. Written to the standard error, some times a second, over itself; not at all where
- * that is no terminal, unless the user wants it.
+ * A line on the terminal that says how far a long command is: share, keys, bytes, rates and the
+ * time that is left. It goes to the standard error, some times a second, over itself; not at all
+ * where that is no terminal, unless the user wants it.
  */
 #ifndef KVD_CLIENT_KVCTL_PROGRESS_H
 #define KVD_CLIENT_KVCTL_PROGRESS_H

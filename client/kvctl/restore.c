@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kvctl restore: the keys of a dump to a server; and --verify, which only reads the dump. Nothing of
- * a block is stored before all of it was verified.
+ * kvctl restore: the keys of a dump to a server; and --verify, which only reads the dump. Nothing
+ * of a block is stored before all of it was verified.
  */
 #include <errno.h>
 #include <fcntl.h>

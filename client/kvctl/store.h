@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stores the records of verified blocks of a dump: all of a block under way at once, and two blocks,
- * so that one is read while the other one is stored.
+ * Stores the records of verified blocks of a dump: all of a block under way at once, and two
+ * blocks, so that one is read while the other one is stored.
  */
 #ifndef KVD_CLIENT_KVCTL_STORE_H
 #define KVD_CLIENT_KVCTL_STORE_H

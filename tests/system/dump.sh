@@ -185,7 +185,8 @@ killed_restore() {
 check "a restore is killed" killed_restore
 check "some keys are there" some_items
 check "another dump is not gone on with" eval \
-	'cp "$tmp/whole.restore" "$tmp/some.restore" && expect 65 "another dump" restore --resume "$tmp/some"'
+	'cp "$tmp/whole.restore" "$tmp/some.restore" &&
+	expect 65 "another dump" restore --resume "$tmp/some"'
 cp "$tmp/whole.restore" "$tmp/kept"
 check "it is gone on with" expect 0 "^$items keys stored" restore --resume "$tmp/whole"
 check "all keys are there" items_are "$items"

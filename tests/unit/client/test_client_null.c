@@ -347,7 +347,8 @@ static void observing(void **state)
 
 /* The functions that are called with NULL above: a new one of the header has to be added there. */
 static const char tested[] =
-	" kvd_alloc kvd_arm kvd_cancel kvd_client_kill kvd_client_list kvd_clock_ns kvd_close kvd_decr "
+	" kvd_alloc kvd_arm kvd_cancel kvd_client_kill kvd_client_list kvd_clock_ns "
+	"kvd_close kvd_decr "
 	"kvd_default_url kvd_delete kvd_delete_if kvd_deregister kvd_error kvd_exists_leading "
 	"kvd_exists_many kvd_fd kvd_flush_all kvd_flush_done kvd_flush_start kvd_free kvd_get "
 	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_getv kvd_incr kvd_info "

@@ -78,7 +78,7 @@ static void add(struct dump_writer *writer, unsigned int first, unsigned int las
 		assert_int_equal(dump_writer_add(writer, &entry), 0);
 		if ((n + 1) % each)
 			continue;
-		/* A value beside which no other fits ends the block, and one of no bytes is left. */
+		/* A value that is longer than a block. */
 		writer->cursor = n + 1;
 		entry = (struct dump_entry){
 			.key = (const uint8_t *)"L",

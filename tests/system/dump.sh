@@ -74,6 +74,16 @@ check "a terminal gets no dump, a pattern has to be one" expect 64 'pattern' dum
 check "--progress says how far it is" expect 0 '100.0 %.*keys/s' dump --progress "$tmp/some"
 check "as JSON" expect 0 "\"keys\": $items," dump --json "$tmp/some"
 
+# What is in the store, by sizes.
+check "the longest values" expect 0 \
+	"^$items keys: .* 1500000  long[^0-9]*100000  middle.* 1048576 to 2097151 +1 " \
+	bigkeys --top 2
+check "a sample of them" expect 0 '^5 keys, a sample: ' bigkeys --samples 5
+check "of a prefix and a pattern" expect 0 '"keys": 1, "all": true.*"key": "long"' \
+	bigkeys --json --match '*g' lo
+check "its key in hexadecimal" expect 0 '"key": ."hex": "6c6f6e67".,' \
+	-x bigkeys --json --match '*g' 6c6f
+
 # Interrupted at so many KiB: as by a full disk, or killed there by SIGXFSZ, as by a crash.
 interrupted() {
 	rm -f "$tmp/part"

@@ -45,14 +45,22 @@ _MISSES: Final = frozenset((
     Status.ERR_UNREACHABLE, Status.ERR_REFUSED, Status.ERR_BUSY, Status.ERR_CANCELED,
     Status.ERR_UNKNOWN, Status.ERR_LIMIT,
 ))
+_ABSENT: Final = frozenset((Status.NOT_FOUND, Status.ERR_BUFFER))
 _DIGEST: Final = 64  # characters of SHA-256
 _log = logging.getLogger("kvd.lmcache")
 _os: Any = os  # older type checkers do not know eventfd
 
 
+class _Result(NamedTuple):
+    ok: bool
+    found: list[bool] | None
+    status: int = 0  # of the error
+    error: str = ""
+
+
 class _Batch(NamedTuple):
     number: int
-    execute: Callable[[Client, _Batch, int], Completion]
+    execute: Callable[[Client, _Batch, int], _Result]
     keys: list[bytes]
     views: list[memoryview]
 
@@ -65,21 +73,21 @@ class _Shared:
         self.event_fd: int = _os.eventfd(0, _os.EFD_NONBLOCK | _os.EFD_CLOEXEC)
         self.done: collections.deque[Completion] = collections.deque()
         self.closing = False
-        self.last_error = ""
+        self.statuses: dict[str, int] = {}  # of the last batch of each kind
 
-    def finish(self, completion: Completion) -> None:
-        self.note(completion[2])
-        self.done.append(completion)
+    def finish(self, number: int, kind: str, result: _Result) -> None:
+        self.note(kind, result)
+        self.done.append((number, result.ok, result.error, result.found))
         _os.eventfd_write(self.event_fd, 1)
 
-    def note(self, error: str) -> None:
-        """Logs an error that is not that of the batch before, and its end."""
-        if error != self.last_error:
-            self.last_error = error
-            if error:
-                _log.warning("%s; chunks are missed until this ends", error)
-            else:
-                _log.warning("kvd serves again")
+    def note(self, kind: str, result: _Result) -> None:
+        """Logs that batches of this kind begin to fail, or for another reason, or no longer."""
+        before = self.statuses.get(kind, 0)
+        self.statuses[kind] = result.status
+        if result.status not in (0, before):
+            _log.warning("%s fails: %s", kind, result.error)
+        elif before and not result.status:
+            _log.warning("%s works again", kind)
 
 
 def _work(shared: _Shared, client: Client, batches: queue.SimpleQueue[_Batch | None]) -> None:
@@ -87,46 +95,49 @@ def _work(shared: _Shared, client: Client, batches: queue.SimpleQueue[_Batch | N
     while (batch := batches.get()) is not None:
         if shared.closing:
             continue
+        number, kind = batch.number, batch.execute.__name__.strip("_")
         try:
-            completion = batch.execute(client, batch, shared.ttl_s)
+            result = batch.execute(client, batch, shared.ttl_s)
         except Exception as error:  # the thread must live, and the batch end
-            failed = not (isinstance(error, Error) and error.status in _MISSES)
-            completion = (batch.number, not failed, str(error) or repr(error),
-                          [False] * len(batch.keys))
-            if batch.execute is _store:
-                completion = (batch.number, False, completion[2], None)
+            status = error.status if isinstance(error, Error) else Status.ERR_INVALID
+            if kind == "store":
+                result = _Result(False, None, status, str(error) or repr(error))
+            else:
+                result = _Result(status in _MISSES, [False] * len(batch.keys), status,
+                                 str(error) or repr(error))
         batch = None  # the buffers are the caller's again
-        shared.finish(completion)
+        shared.finish(number, kind, result)
 
 
-def _first_error(keys: list[bytes], codes: list[int], but: frozenset[Any] = frozenset()) -> str:
-    """The text of the first status (here: minus the status) that is none of @but."""
+def _first_error(keys: list[bytes], codes: list[int], but: frozenset[Status]) -> tuple[int, str]:
+    """The first status (here: minus the status) that is none of @but, and its text."""
     for key, code in zip(keys, codes):
         if code < 0 and -code not in but:
-            return f"{status_text(-code)} (key {key.decode(errors='replace')})"
-    return ""
+            return -code, f"{status_text(-code)} (key {key.decode(errors='replace')})"
+    return 0, ""
 
 
-def _load(client: Client, batch: _Batch, ttl_s: int) -> Completion:
+def _load(client: Client, batch: _Batch, ttl_s: int) -> _Result:
     codes = client.batch_get_into(batch.keys, batch.views)
-    error = _first_error(batch.keys, codes, _MISSES)
-    away = _first_error(batch.keys, codes, frozenset((Status.NOT_FOUND, Status.ERR_BUFFER)))
-    return (batch.number, not error, error or away,
-            [code == view.nbytes for code, view in zip(codes, batch.views)])
+    found = [code == view.nbytes for code, view in zip(codes, batch.views)]
+    status, error = _first_error(batch.keys, codes, _MISSES)
+    if status:
+        return _Result(False, found, status, error)
+    return _Result(True, found, *_first_error(batch.keys, codes, _ABSENT))
 
 
-def _store(client: Client, batch: _Batch, ttl_s: int) -> Completion:
+def _store(client: Client, batch: _Batch, ttl_s: int) -> _Result:
     codes = client.batch_put_from(batch.keys, batch.views, ttl_s=ttl_s)
-    error = _first_error(batch.keys, codes)
-    return batch.number, not error, error, None
+    status, error = _first_error(batch.keys, codes, frozenset())
+    return _Result(not status, None, status, error)
 
 
-def _lookup(client: Client, batch: _Batch, ttl_s: int) -> Completion:
-    return batch.number, True, "", client.batch_exists(batch.keys)
+def _lookup(client: Client, batch: _Batch, ttl_s: int) -> _Result:
+    return _Result(True, client.batch_exists(batch.keys))
 
 
-def _delete(client: Client, batch: _Batch, ttl_s: int) -> Completion:
-    return batch.number, True, "", client.delete_many(batch.keys)
+def _delete(client: Client, batch: _Batch, ttl_s: int) -> _Result:
+    return _Result(True, client.delete_many(batch.keys))
 
 
 def _stop(shared: _Shared, queues: list[queue.SimpleQueue[_Batch | None]],
@@ -266,7 +277,7 @@ class Connector:
             raise InvalidError("this connector is the parent process's: make one after fork()")
 
     def _submit(self, batches: queue.SimpleQueue[_Batch | None],
-                execute: Callable[[Client, _Batch, int], Completion], keys: Sequence[str],
+                execute: Callable[[Client, _Batch, int], _Result], keys: Sequence[str],
                 views: list[memoryview] | None = None) -> int:
         self._check()
         if not keys:

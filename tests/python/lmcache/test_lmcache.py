@@ -177,14 +177,18 @@ def test_server_is_killed_in_mid_batch(shared_server, caplog):
         assert not failed.ok and failed.error
         deleted = driver.delete(keys[:2]).done()
         assert deleted.ok and deleted.found == [False, False]
-        assert "chunks are missed" in caplog.text
+        for _ in range(3):
+            assert driver.lookup(keys).done().found == [False] * BATCH
+        # Not a line for each: the first may have another reason.
+        assert 1 <= caplog.text.count("lookup fails: ") <= 2
+        assert 1 <= caplog.text.count("store fails: ") <= 2
 
         server = Server()  # which has nothing
         for key, view in zip(keys, views):
             fill(view, key)
         while not driver.store(keys, views[:BATCH]).done().ok:
             pass  # the clients connect again
-        assert "serves again" in caplog.text
+        assert caplog.text.count("store works again") == 1
         while check_loaded(driver.load(keys, views[BATCH:2 * BATCH])) < BATCH:
             pass
     finally:
@@ -201,6 +205,7 @@ def test_what_somebody_has_to_mend(driver, store, caplog):
         task = driver.store(keys, [view, memoryview(b"small")]).done()
         assert not task.ok and task.found is None
         assert "limits.max_value" in task.error
+        assert driver.lookup(keys).done().ok
     assert caplog.text.count("limits.max_value") == 1
     assert driver.lookup(keys).done().found == [False, False]
 

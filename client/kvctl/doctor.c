@@ -6,6 +6,7 @@
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
 #include "client/kvctl/doctor_host.h"
+#include "client/kvctl/doctor_rdma.h"
 #include "client/kvctl/doctor_server.h"
 
 static int exit_status(const struct findings *findings)
@@ -25,7 +26,7 @@ static const char *server_url(const struct arguments *arguments)
 
 int command_doctor(struct kvd *db, const struct arguments *arguments)
 {
-	static const struct doctor_roots roots = { "/sys", "/proc", "/lib/modules" };
+	static const struct doctor_roots roots = { "/sys", "/proc", "/lib/modules", "/dev" };
 	static struct findings findings;
 	static struct doctor_host host;
 	static struct doctor_server server;
@@ -35,6 +36,7 @@ int command_doctor(struct kvd *db, const struct arguments *arguments)
 	findings = (struct findings){ 0 };
 	doctor_host_read(&host, &roots);
 	doctor_check_host(&findings, &host);
+	doctor_check_ports(&findings, &host, &roots);
 	if (url) {
 		doctor_server_read(&server, url, &arguments->options);
 		doctor_check_server(&findings, &server, kvd_version());

@@ -52,8 +52,15 @@ void doctor_check_modules(struct findings *findings, const struct doctor_host *h
 		no_device(findings, host);
 		return;
 	}
-	if (host->ucm_loaded)
-		findings_add(findings, SEVERITY_OK, "rdma_cm", NULL, "the kernel has rdma_ucm");
+	if (host->ucm_loaded && host->cm_usable)
+		findings_add(findings, SEVERITY_OK, "rdma_cm", NULL,
+			     "the kernel has rdma_ucm, and you may use it%s",
+			     host->rxe_loaded ? "; Soft-RoCE (rdma_rxe) is loaded" : "");
+	else if (host->ucm_loaded)
+		findings_add(
+			findings, SEVERITY_ERROR, "rdma_cm",
+			"sudo chmod a+rw /dev/infiniband/rdma_cm",
+			"you may not use /dev/infiniband/rdma_cm: nothing connects by rdma://");
 	else
 		findings_add(findings, SEVERITY_ERROR, "rdma_cm", "sudo modprobe rdma_ucm",
 			     "the module rdma_ucm is not loaded: nothing connects by rdma://");

@@ -12,8 +12,7 @@
 
 #include "common/util/memlock.h"
 
-/* The first line of a file, without its newline; "" if there is none. */
-static void line_read(const char *root, const char *path, char *line, size_t size)
+void doctor_line_read(const char *root, const char *path, char *line, size_t size)
 {
 	char name[PATH_MAX];
 	FILE *in;
@@ -35,7 +34,7 @@ static uint64_t number_read(const char *root, const char *path, const char *form
 	uint64_t number = 0;
 	unsigned int hex;
 
-	line_read(root, path, line, sizeof(line));
+	doctor_line_read(root, path, line, sizeof(line));
 	if (*format == 'x')
 		return sscanf(line, "%x", &hex) == 1 ? hex : 0;
 	return sscanf(line, "%" SCNu64, &number) == 1 ? number : 0;
@@ -114,13 +113,23 @@ static bool file_has(const char *root, const char *path, const char *word)
 	return found;
 }
 
+/* Whether this process may use the kernel's connection management. */
+static bool cm_is_usable(const char *dev)
+{
+	char name[PATH_MAX];
+
+	snprintf(name, sizeof(name), "%s/infiniband/rdma_cm", dev);
+	return !access(name, R_OK | W_OK);
+}
+
 static void modules_read(struct doctor_host *host, const struct doctor_roots *roots)
 {
 	char release[128], path[192];
 
-	line_read(roots->proc, "sys/kernel/osrelease", release, sizeof(release));
+	doctor_line_read(roots->proc, "sys/kernel/osrelease", release, sizeof(release));
 	snprintf(path, sizeof(path), "%s/modules.dep", release);
 	host->rdma_present = has_entry(roots->sys, "class/infiniband");
+	host->cm_usable = cm_is_usable(roots->dev);
 	host->rxe_loaded = is_there(roots->sys, "module/rdma_rxe");
 	host->ucm_loaded = is_there(roots->sys, "module/rdma_ucm") ||
 			   is_there(roots->sys, "class/misc/rdma_cm");
@@ -158,8 +167,10 @@ void doctor_host_read(struct doctor_host *host, const struct doctor_roots *roots
 	netdevs_read(host, roots->sys);
 	modules_read(host, roots);
 	meminfo_read(host, roots->proc);
-	line_read(roots->sys, CLOCKS "current_clocksource", host->clock, sizeof(host->clock));
-	line_read(roots->sys, CLOCKS "available_clocksource", host->clocks, sizeof(host->clocks));
+	doctor_line_read(roots->sys, CLOCKS "current_clocksource", host->clock,
+			 sizeof(host->clock));
+	doctor_line_read(roots->sys, CLOCKS "available_clocksource", host->clocks,
+			 sizeof(host->clocks));
 	host->memlock_lifted = memlock_is_lifted();
 	if (!getrlimit(RLIMIT_MEMLOCK, &limit)) {
 		host->memlock_soft = limit_bytes(limit.rlim_cur);

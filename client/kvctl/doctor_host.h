@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The facts of this host that `kvctl doctor` judges, and the checks that judge them. Facts come
- * from /sys, /proc and /lib/modules, whose folders are arguments, so that tests can give others.
+ * from /sys, /proc, /dev and /lib/modules, whose folders are arguments, so that tests can give
+ * others.
  */
 #ifndef KVD_CLIENT_KVCTL_DOCTOR_HOST_H
 #define KVD_CLIENT_KVCTL_DOCTOR_HOST_H
@@ -16,7 +17,7 @@
 
 /* Folders, without a slash at the end. */
 struct doctor_roots {
-	const char *sys, *proc, *modules;
+	const char *sys, *proc, *modules, *dev;
 };
 
 struct doctor_netdev {
@@ -31,6 +32,7 @@ struct doctor_host {
 	unsigned int netdevs;
 	bool rdma_present; /* the kernel has an RDMA device */
 	bool rxe_loaded, rxe_available, ucm_loaded;
+	bool cm_usable; /* this process may use /dev/infiniband/rdma_cm */
 	uint64_t hugepages, hugepages_free, hugepage_kib;
 	char clock[32], clocks[128];	     /* the clock source in use; all that there are */
 	uint64_t memlock_soft, memlock_hard; /* bytes; UINT64_MAX: no limit */
@@ -42,6 +44,12 @@ struct doctor_host {
  * alone.
  */
 void doctor_host_read(struct doctor_host *host, const struct doctor_roots *roots);
+
+/*
+ * The first line of the file @path in folder @root, cut to @size bytes and without its newline; ""
+ * if there is none.
+ */
+void doctor_line_read(const char *root, const char *path, char *line, size_t size);
 
 /* NULL: there is none of that name. */
 const struct doctor_netdev *doctor_netdev_find(const struct doctor_host *host, const char *name);

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests of what kvctl doctor reads of a host, and of what it says of it and of a server. */
 #include "client/kvctl/doctor_host.h"
+#include "client/kvctl/doctor_rdma.h"
 #include "client/kvctl/doctor_server.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,12 +38,13 @@ static void file_write(const char *path, const char *text)
 
 static void host_read(void)
 {
-	char sys[80], proc[80], modules[80];
-	struct doctor_roots roots = { sys, proc, modules };
+	char sys[80], proc[80], modules[80], dev[80];
+	struct doctor_roots roots = { sys, proc, modules, dev };
 
 	snprintf(sys, sizeof(sys), "%s/sys", root);
 	snprintf(proc, sizeof(proc), "%s/proc", root);
 	snprintf(modules, sizeof(modules), "%s/modules", root);
+	snprintf(dev, sizeof(dev), "%s/dev", root);
 	doctor_host_read(&host, &roots);
 }
 
@@ -127,7 +130,13 @@ static void connection_management(void **state)
 	file_write("sys/module/rdma_ucm/refcnt", "0\n");
 	host_read();
 	doctor_check_modules(&findings, &host);
-	assert_found(SEVERITY_OK, "rdma_cm", "rdma_ucm", "");
+	assert_found(SEVERITY_ERROR, "rdma_cm", "may not use",
+		     "sudo chmod a+rw /dev/infiniband/rdma_cm");
+	file_write("dev/infiniband/rdma_cm", "");
+	file_write("sys/module/rdma_rxe/refcnt", "0\n");
+	host_read();
+	doctor_check_modules(&findings, &host);
+	assert_found(SEVERITY_OK, "rdma_cm", "Soft-RoCE (rdma_rxe) is loaded", "");
 }
 
 static void locked_memory(void **state)
@@ -208,6 +217,139 @@ static void network_devices(void **state)
 	host_read();
 	doctor_check_netdev(&findings, &host, "rxe1", "eth0", 4096);
 	assert_found(SEVERITY_ERROR, "mtu", "do not fit", "sudo ip link set dev eth0 mtu 4200");
+}
+
+/* Over eth0, with all that kvd wants. */
+static struct doctor_port good_port(void)
+{
+	struct doctor_port port = {
+		.rdma = { .name = "rxe1",
+			  .number = 1,
+			  .has_gid = true,
+			  .gid = { .gid.raw = { [10] = 0xff, [11] = 0xff, [12] = 10, [15] = 1 },
+				   .gid_index = 3,
+				   .gid_type = IBV_GID_TYPE_ROCE_V2 },
+			  .inline_bytes = 220,
+			  .attr = { .max_qp = 1024,
+				    .max_srq = 8,
+				    .max_srq_wr = 4096,
+				    .max_qp_rd_atom = 16,
+				    .max_qp_init_rd_atom = 16,
+				    .max_mr_size = UINT64_C(1) << 40 },
+			  .port = { .state = IBV_PORT_ACTIVE,
+				    .active_mtu = IBV_MTU_4096,
+				    .link_layer = IBV_LINK_LAYER_ETHERNET } },
+		.netdev = "eth0",
+		.numa_node = -1,
+	};
+
+	return port;
+}
+
+static void assert_port(const struct doctor_port *port, enum severity severity, const char *check,
+			const char *text, const char *fix)
+{
+	unsigned int at = FINDINGS_MAX;
+
+	doctor_check_port(&findings, &host, port);
+	assert_int_equal(findings.of[severity], 1);
+	for (unsigned int i = 0; i < findings.count; i++)
+		if (findings.list[i].severity == severity)
+			at = i;
+	assert_string_equal(findings.list[at].group, "RDMA device rxe1, port 1");
+	assert_string_equal(findings.list[at].check, check);
+	assert_non_null(strstr(findings.list[at].text, text));
+	assert_string_equal(findings.list[at].fix, fix);
+	memset(&findings, 0, sizeof(findings));
+}
+
+static void ports_and_gids(void **state)
+{
+	struct doctor_port port = good_port();
+
+	(void)state;
+	netdev_write("0x1003\n", "4200\n");
+	host_read();
+	doctor_check_port(&findings, &host, &port);
+	assert_int_equal(findings.of[SEVERITY_OK], findings.count);
+	assert_string_equal(findings.list[1].text,
+			    "connections use GID 3, ::ffff:10.0.0.1, RoCE v2");
+	memset(&findings, 0, sizeof(findings));
+	port.rdma.port.state = IBV_PORT_DOWN;
+	assert_port(&port, SEVERITY_ERROR, "state", "not active but down",
+		    "sudo ip link set dev eth0 up");
+	port = good_port();
+	port.rdma.gid.gid_type = IBV_GID_TYPE_ROCE_V1;
+	assert_port(&port, SEVERITY_WARNING, "gid", "RoCE v1",
+		    "sudo cma_roce_mode -d rxe1 -p 1 -m 2");
+	port.rdma.gid.gid = (union ibv_gid){ .raw = { 0xfe, 0x80 } };
+	assert_port(&port, SEVERITY_WARNING, "gid", "link-local",
+		    "sudo ip address add 10.9.0.1/24 dev eth0");
+	port.rdma.has_gid = false;
+	assert_port(&port, SEVERITY_ERROR, "gid", "no GID",
+		    "sudo ip address add 10.9.0.1/24 dev eth0");
+	port = good_port();
+	port.rdma.port.link_layer = IBV_LINK_LAYER_INFINIBAND;
+	port.rdma.port.state = IBV_PORT_INIT;
+	*port.netdev = '\0';
+	assert_port(&port, SEVERITY_ERROR, "state", "no subnet manager",
+		    "sudo systemctl start opensm");
+	port = good_port();
+	port.rdma.error = -EACCES;
+	assert_port(&port, SEVERITY_ERROR, "device", "Permission denied",
+		    "sudo chmod a+rw /dev/infiniband/uverbs* /dev/infiniband/rdma_cm");
+}
+
+static void limits_of_devices(void **state)
+{
+	struct doctor_port port = good_port();
+
+	(void)state;
+	netdev_write("0x1003\n", "4200\n");
+	host_read();
+	port.rdma.attr.max_srq_wr = 512;
+	port.rdma.attr.max_qp = 100;
+	assert_port(&port, SEVERITY_WARNING, "limits", "100 queue pairs",
+		    "kvd -o request.srq_depth=512 -o server.max_connections=84");
+	port.rdma.attr.max_srq = 0;
+	assert_port(&port, SEVERITY_ERROR, "limits", "no shared receive queues",
+		    "kvd -o server.device=softnic");
+	port = good_port();
+	port.rdma.attr.max_mr_size = 256 << 20;
+	assert_port(&port, SEVERITY_WARNING, "max_mr_size", "256 MiB", "kvd -o memory.size=256m");
+	port = good_port();
+	port.rdma.attr.max_qp_rd_atom = 1;
+	assert_port(&port, SEVERITY_INFO, "reads", "1 READs to", "");
+	port = good_port();
+	port.rdma.inline_bytes = 0;
+	assert_port(&port, SEVERITY_ERROR, "inline", "less than 220",
+		    "kvd -d -o server.device=softnic");
+	port.rdma.qp_error = -ENOMEM;
+	assert_port(&port, SEVERITY_ERROR, "inline", "no queue pair", "ulimit -Sl hard");
+}
+
+static void where_ports_are(void **state)
+{
+	struct doctor_port port = good_port();
+	struct doctor_roots roots = { 0 };
+	char sys[80];
+
+	(void)state;
+	snprintf(sys, sizeof(sys), "%s/sys", root);
+	roots.sys = sys;
+	doctor_port_read(&port, &roots);
+	assert_string_equal(port.netdev, "");
+	assert_int_equal(port.numa_node, -1);
+	file_write("sys/class/infiniband/rxe1/parent", "eth7\n");
+	file_write("sys/class/infiniband/rxe1/device/numa_node", "1\n");
+	file_write("sys/devices/system/node/node1/cpulist", "8-15\n");
+	doctor_port_read(&port, &roots);
+	assert_string_equal(port.netdev, "eth7");
+	assert_int_equal(port.numa_node, 1);
+	assert_string_equal(port.node_cpus, "8-15");
+	file_write("sys/class/infiniband/rxe1/ports/1/gid_attrs/ndevs/0", "eth8\n");
+	doctor_port_read(&port, &roots);
+	assert_string_equal(port.netdev, "eth8");
 }
 
 #define SOFT "softnic:///run/s"
@@ -395,6 +537,9 @@ int main(void)
 		TEST(huge_pages),
 		TEST(slow_clocks),
 		TEST(network_devices),
+		TEST(ports_and_gids),
+		TEST(limits_of_devices),
+		TEST(where_ports_are),
 		TEST(servers_that_do_not_answer),
 		TEST(servers_that_answer),
 		TEST(paths_that_do_not_work),

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/kvctl/doctor_workers.h"
+
 #define PORTS_MAX 64
+#define SERVERS_MAX 64
 #define MTU_BYTES_LEAST 128u /* << IBV_MTU_256, 1 */
 
 /* Of the server's defaults: server.max_connections, request.srq_depth, memory.size. */
@@ -240,6 +243,18 @@ void doctor_check_port(struct findings *findings, const struct doctor_host *host
 	check_numa(findings, port);
 }
 
+static void check_servers(struct findings *findings, const struct doctor_port *port,
+			  const char *proc)
+{
+	struct doctor_workers list[SERVERS_MAX];
+	unsigned int count;
+
+	if (!*port->node_cpus)
+		return;
+	count = doctor_workers_read(list, SERVERS_MAX, proc, port->node_cpus);
+	doctor_check_workers(findings, port->rdma.name, port->node_cpus, list, count);
+}
+
 void doctor_check_ports(struct findings *findings, const struct doctor_host *host,
 			const struct doctor_roots *roots)
 {
@@ -251,6 +266,7 @@ void doctor_check_ports(struct findings *findings, const struct doctor_host *hos
 
 		doctor_port_read(&port, roots);
 		doctor_check_port(findings, host, &port);
+		check_servers(findings, &port, roots->proc);
 	}
 	if (count <= 0 && host->rdma_present)
 		findings_add(findings, SEVERITY_ERROR, "device", "sudo modprobe ib_uverbs",

@@ -3,6 +3,7 @@
 #include "client/kvctl/doctor_host.h"
 #include "client/kvctl/doctor_rdma.h"
 #include "client/kvctl/doctor_server.h"
+#include "client/kvctl/doctor_workers.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -352,6 +353,45 @@ static void where_ports_are(void **state)
 	assert_string_equal(port.netdev, "eth8");
 }
 
+static void worker_write(const char *thread, const char *name, const char *cpus)
+{
+	char path[64], text[64];
+
+	snprintf(path, sizeof(path), "proc/77/task/%s/comm", thread);
+	file_write(path, name);
+	snprintf(path, sizeof(path), "proc/77/task/%s/status", thread);
+	snprintf(text, sizeof(text), "Cpus_allowed:\tff\nCpus_allowed_list:\t%s\n", cpus);
+	file_write(path, text);
+}
+
+static void workers_of_another_node(void **state)
+{
+	struct doctor_workers list[2];
+	char proc[80], fd[96];
+
+	(void)state;
+	snprintf(proc, sizeof(proc), "%s/proc", root);
+	file_write("proc/77/comm", "kvd\n");
+	file_write("proc/77/fd/1", "");
+	file_write("proc/78/comm", "bash\n");
+	worker_write("77", "kvd\n", "0-31");
+	worker_write("78", "worker-0\n", "8");
+	worker_write("79", "worker-1\n", "8-9,12");
+	worker_write("80", "worker-2\n", "15,24");
+	worker_write("81", "worker-3\n", "7");
+	assert_int_equal(doctor_workers_read(list, 2, proc, "8-15"), 0);
+	snprintf(fd, sizeof(fd), "%s/77/fd/2", proc);
+	assert_int_equal(symlink("/dev/infiniband/uverbs0", fd), 0);
+	assert_int_equal(doctor_workers_read(list, 2, proc, "8-15"), 1);
+	assert_int_equal(list[0].count, 4);
+	doctor_check_workers(&findings, "rxe1", "8-15", list, 1);
+	assert_found(SEVERITY_WARNING, "numa", "2 of the 4 workers of kvd, process 77",
+		     "sudo taskset -acp 8-15 77");
+	assert_int_equal(doctor_workers_read(list, 2, proc, "0-15,24-31"), 1);
+	doctor_check_workers(&findings, "rxe1", "0-15,24-31", list, 1);
+	assert_int_equal(findings.count, 0);
+}
+
 #define SOFT "softnic:///run/s"
 
 static void servers_that_do_not_answer(void **state)
@@ -540,6 +580,7 @@ int main(void)
 		TEST(ports_and_gids),
 		TEST(limits_of_devices),
 		TEST(where_ports_are),
+		TEST(workers_of_another_node),
 		TEST(servers_that_do_not_answer),
 		TEST(servers_that_answer),
 		TEST(paths_that_do_not_work),

@@ -7,6 +7,9 @@
 
 #include "client/kvctl/json.h"
 
+#define COLUMNS 100
+#define TEXT_COLUMN 23
+
 void findings_group(struct findings *findings, const char *format, ...)
 {
 	va_list args;
@@ -58,6 +61,25 @@ static void summary_print(const struct findings *findings, FILE *out)
 		fputs("\nNothing is wrong.\n", out);
 }
 
+/* @text in lines of COLUMNS, of which the first one goes on at TEXT_COLUMN. */
+static void print_wrapped(const char *text, FILE *out)
+{
+	int column = TEXT_COLUMN;
+
+	while (*text) {
+		const int len = (int)strcspn(text, " ");
+
+		if (column > TEXT_COLUMN && column + 1 + len > COLUMNS) {
+			fprintf(out, "\n%*s", TEXT_COLUMN, "");
+			column = TEXT_COLUMN;
+		}
+		column += fprintf(out, "%s%.*s", column > TEXT_COLUMN ? " " : "", len, text);
+		text += len;
+		text += strspn(text, " ");
+	}
+	fputc('\n', out);
+}
+
 void findings_print(const struct findings *findings, FILE *out)
 {
 	const char *group = NULL;
@@ -68,10 +90,10 @@ void findings_print(const struct findings *findings, FILE *out)
 		if (!group || strcmp(group, finding->group) != 0)
 			fprintf(out, "%s%s\n", group ? "\n" : "", finding->group);
 		group = finding->group;
-		fprintf(out, "  %-8s %-11s %s\n", severity_name(finding->severity), finding->check,
-			finding->text);
-		if (*finding->fix)
-			fprintf(out, "%22s fix: %s\n", "", finding->fix);
+		fprintf(out, "  %-8s %-11s ", severity_name(finding->severity), finding->check);
+		print_wrapped(finding->text, out);
+		if (*finding->fix) /* in one line, to be copied */
+			fprintf(out, "%*sfix: %s\n", TEXT_COLUMN, "", finding->fix);
 	}
 	summary_print(findings, out);
 }

@@ -223,6 +223,17 @@ static void check_numa(struct findings *findings, const struct doctor_port *port
 			     *port->node_cpus ? port->node_cpus : "unknown");
 }
 
+static void check_mtu(struct findings *findings, const struct doctor_host *host,
+		      const struct doctor_port *port)
+{
+	const uint32_t bytes = MTU_BYTES_LEAST << port->rdma.port.active_mtu;
+
+	if (is_ethernet(port) && *port->netdev)
+		doctor_check_netdev(findings, host, port->rdma.name, port->netdev, bytes);
+	else
+		findings_add(findings, SEVERITY_OK, "mtu", NULL, "active MTU %u", bytes);
+}
+
 void doctor_check_port(struct findings *findings, const struct doctor_host *host,
 		       const struct doctor_port *port)
 {
@@ -233,9 +244,8 @@ void doctor_check_port(struct findings *findings, const struct doctor_host *host
 	}
 	check_state(findings, port);
 	check_gid(findings, port);
-	if (is_ethernet(port) && *port->netdev && port->rdma.port.state == IBV_PORT_ACTIVE)
-		doctor_check_netdev(findings, host, port->rdma.name, port->netdev,
-				    MTU_BYTES_LEAST << port->rdma.port.active_mtu);
+	if (port->rdma.port.state == IBV_PORT_ACTIVE)
+		check_mtu(findings, host, port);
 	check_reads(findings, port);
 	check_limits(findings, port);
 	check_region(findings, port);

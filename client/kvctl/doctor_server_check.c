@@ -160,7 +160,7 @@ static void check_loop(struct findings *findings, const struct doctor_server *se
 		       enum doctor_path path)
 {
 	const struct doctor_loop *loop = &server->loop[path];
-	char rate[48] = "";
+	char rate[48] = "", bytes[32] = "";
 
 	if (loop->status) {
 		loop_failed(findings, loop, path);
@@ -183,10 +183,12 @@ static void check_loop(struct findings *findings, const struct doctor_server *se
 	if (path == DOCTOR_PATH_PULL && loop->p50_ns)
 		snprintf(rate, sizeof(rate), ", %.2f GB/s",
 			 (double)loop->bytes / (double)loop->p50_ns);
+	if (loop->bytes)
+		snprintf(bytes, sizeof(bytes), ", %" PRIu64 " bytes", loop->bytes);
 	findings_add(findings, SEVERITY_OK, path_name(path), NULL,
-		     "%s, %" PRIu64 " bytes: median %.1f us, longest %.1f us of %" PRIu64 "%s",
-		     path_text(path), loop->bytes, (double)loop->p50_ns / 1e3,
-		     (double)loop->max_ns / 1e3, loop->count, rate);
+		     "%s%s: median %.1f us, longest %.1f us of %" PRIu64 "%s", path_text(path),
+		     bytes, (double)loop->p50_ns / 1e3, (double)loop->max_ns / 1e3, loop->count,
+		     rate);
 }
 
 void doctor_check_server(struct findings *findings, const struct doctor_server *server,

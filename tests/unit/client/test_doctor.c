@@ -533,18 +533,24 @@ static void findings_for_people_and_programs(void **state)
 	findings_add(&findings, SEVERITY_WARNING, "memlock", "ulimit -Sl hard", "%d KiB", 8);
 	findings_group(&findings, "The server");
 	findings_add(&findings, SEVERITY_ERROR, "connect", "kvd \"-d\"", "refused");
-	findings_add(&findings, SEVERITY_ERROR, "clock", NULL, "wrong");
-	assert_string_equal(printed(findings_print), "This host\n"
-						     "  ok       clock       clock source tsc\n"
-						     "  warning  memlock     8 KiB\n"
-						     "                       fix: ulimit -Sl hard\n"
-						     "\n"
-						     "The server\n"
-						     "  error    connect     refused\n"
-						     "                       fix: kvd \"-d\"\n"
-						     "  error    clock       wrong\n"
-						     "\n"
-						     "2 errors, 1 warning\n");
+	findings_add(&findings, SEVERITY_ERROR, "clock", NULL,
+		     "a text of more than seventy-seven letters is in two lines, and no line is "
+		     "longer than 100");
+	assert_string_equal(
+		printed(findings_print),
+		"This host\n"
+		"  ok       clock       clock source tsc\n"
+		"  warning  memlock     8 KiB\n"
+		"                       fix: ulimit -Sl hard\n"
+		"\n"
+		"The server\n"
+		"  error    connect     refused\n"
+		"                       fix: kvd \"-d\"\n"
+		"  error    clock       a text of more than seventy-seven letters is in two "
+		"lines, and no line is\n"
+		"                       longer than 100\n"
+		"\n"
+		"2 errors, 1 warning\n");
 	findings.list[0] = findings.list[2];
 	findings.count = 1;
 	findings.dropped = 3;

@@ -38,6 +38,14 @@ all_paths_work() {
 		found ok PULL '.*1048576 bytes.* of 10, .*GB/s'
 }
 
+# The GID that it names is the one that the connection has.
+gid_is_used() {
+	local line
+	line=$(grep '"check": "path"' "$tmp/findings") &&
+		[[ $line =~ '"gid='([^ ]*)' gid_index='([0-9]*) ]] &&
+		found ok gid "connections use GID ${BASH_REMATCH[2]}, ${BASH_REMATCH[1]},"
+}
+
 the_server_agrees() {
 	stat_is pulls 10 && stat_is items 0
 }
@@ -50,6 +58,7 @@ people_read_it() {
 
 check "it starts" server_start
 check "each path works, and has a time" all_paths_work
+[ "$device" != verbs ] || check "it names the GID that is used" gid_is_used
 check "the server saw that, and has no key of it" the_server_agrees
 check "the text for people" people_read_it
 check "the server stops" server_stop

@@ -26,6 +26,9 @@
  * region: with more slots than that has room for, items are so small that caching all is useless.
  */
 #define CACHE_SHARE 8
+
+/* What every client offers. */
+#define FEATURES (WIRE_FEATURE_WINDOW | WIRE_FEATURE_REQUESTS | WIRE_FEATURE_USES)
 /* A completion for each work request that can be posted, so that the queue can't overrun. */
 #define CQ_SIZE (SENDS_MAX + MESSAGES_MAX)
 
@@ -319,7 +322,7 @@ enum kvd_status connect_start(struct kvd *handle)
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
 		.bytes = WIRE_CONNECT_BYTES,
-		.features = WIRE_FEATURE_WINDOW | WIRE_FEATURE_REQUESTS,
+		.features = FEATURES,
 	};
 	const struct cm_param param = {
 		.private_data = &hello,
@@ -351,8 +354,7 @@ static const char *welcome_check(const struct kvd *handle, const struct wire_wel
 {
 	if (welcome->identity_known > 1 || welcome->change_last >= handle->sent.next)
 		return "a change that was never sent";
-	if (welcome->features &
-		    ~(WIRE_FEATURE_WINDOW | WIRE_FEATURE_REQUESTS | WIRE_FEATURE_TENANT) ||
+	if (welcome->features & ~(FEATURES | WIRE_FEATURE_TENANT) ||
 	    (welcome->features & WIRE_FEATURE_TENANT && !*handle->tenant))
 		return "features that were not offered";
 	if (!welcome->window || welcome->window > WIRE_WINDOW_MAX)
@@ -428,6 +430,7 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	handle->conn.window = welcome->window;
 	handle->conn.by_request = welcome->features & WIRE_FEATURE_REQUESTS;
 	handle->conn.window_moves = welcome->features & WIRE_FEATURE_WINDOW;
+	handle->conn.uses_told = welcome->features & WIRE_FEATURE_USES;
 	handle->conn.request_bytes = welcome->request_bytes;
 	access_init(&handle->access, welcome->access_rate, welcome->access_delay_ms,
 		    clock_ns() ^ (uintptr_t)handle);

@@ -814,6 +814,55 @@ typedef int (*kvd_entry_fn)(void *arg, const struct kvd_entry *entry);
 enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_scan_args *args,
 			 kvd_entry_fn each, void *arg);
 
+/* What kvd_used.number means. Later versions may have more. */
+enum kvd_use {
+	/*
+	 * memory.eviction = lru: keys that were added to the store since the key was last used, in
+	 * 1/1024 of all its keys: 0 to 32767, where it begins at 0 again. All keys that were used
+	 * since the last such step have 0: it says which keys are in use, not how much.
+	 */
+	KVD_USE_RECENCY = 1,
+	/*
+	 * memory.eviction = lfu: a counter of uses, 0 to 127. A key begins with 5, gets to n by
+	 * about (n - 5)^2 uses that the server learned of, and loses 1 whenever half as many keys
+	 * were added as there are.
+	 */
+	KVD_USE_FREQUENCY = 2,
+	KVD_USE_LOW = 3,    /* low priority: as RECENCY, but since it was stored, and up to 16383 */
+	KVD_USE_PINNED = 4, /* uses of it are not noted: 0 */
+};
+
+/* A key that kvd_scan_uses() delivers. The pointers are valid during the callback only. */
+struct kvd_used {
+	const void *key;
+	size_t key_len;
+	struct kvd_item item;
+	uint32_t use; /* enum kvd_use */
+	uint32_t number;
+};
+
+/* As kvd_entry_fn. */
+typedef int (*kvd_used_fn)(void *arg, const struct kvd_used *used);
+
+/*
+ * As kvd_scan(), but delivers how keys were used, as the server notes it to choose what it evicts;
+ * so only from a server that does (memory.eviction of kvd). args->values has to be 0. Needs the
+ * rights scan and read. To be scanned is no use of a key, and costs the server what kvd_scan()
+ * costs.
+ *
+ * Limits. The server does not see GETs by READ, but the clients' access records alone: one hit in
+ * kvd_info.access_rate, up to memory.access_delay late. So a key with few hits may have none. GETs
+ * by request and PUTs are uses, too, and each of them counts. A key that is stored anew after it
+ * was deleted, evicted or has expired begins anew.
+ *
+ * KVD_ERR_INVALID: as of kvd_scan(); or the server does not evict, or is of an older version, which
+ * kvd_error() says.
+ * KVD_ERR_NOT_ALLOWED: the user may not read, or not scan.
+ * Else as for kvd_scan().
+ */
+enum kvd_status kvd_scan_uses(struct kvd *handle, uint64_t *cursor,
+			      const struct kvd_scan_args *args, kvd_used_fn each, void *arg);
+
 /*
  * Sends an empty request to the server's worker and waits for the response, for at most timeout_ms.
  *

@@ -7,10 +7,35 @@
 #include "client/observe.h"
 #include "common/util/clock.h"
 
-static enum kvd_status scan_check(struct kvd *handle, const uint64_t *cursor,
-				  const struct kvd_scan_args *args, kvd_entry_fn each)
+/* Whom entries are delivered to: to one of the two, with @arg. */
+struct scan_taker {
+	kvd_entry_fn entry;
+	kvd_used_fn used;
+	void *arg;
+};
+
+/* A server tells uses if it evicts, and only then asks for access records. */
+static enum kvd_status uses_check(struct kvd *handle, const struct kvd_scan_args *args)
 {
-	if (!cursor || !each)
+	if (args && args->values)
+		return handle_fail(handle, KVD_ERR_INVALID, "a scan of uses has no values");
+	if (handle->conn.uses_told)
+		return KVD_OK;
+	if (handle->access.rate)
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "%s is of a version that does not tell how keys are used: "
+				   "update it",
+				   handle->dev->address);
+	return handle_fail(handle, KVD_ERR_INVALID,
+			   "%s does not note how keys are used, since it does not evict: start it "
+			   "with memory.eviction = lfu (or lru), or update it if it has that",
+			   handle->dev->address);
+}
+
+static enum kvd_status scan_check(struct kvd *handle, const uint64_t *cursor,
+				  const struct kvd_scan_args *args, const struct scan_taker *taker)
+{
+	if (!cursor || (!taker->entry && !taker->used))
 		return handle_fail(handle, KVD_ERR_INVALID, "a scan needs a cursor and a function");
 	if (args && (args->prefix_len > KVD_KEY_MAX || (args->prefix_len && !args->prefix)))
 		return handle_fail(handle, KVD_ERR_INVALID,
@@ -20,7 +45,7 @@ static enum kvd_status scan_check(struct kvd *handle, const uint64_t *cursor,
 }
 
 /* Checks the whole message before any entry is delivered. */
-static enum kvd_status entries_check(struct kvd *handle, const struct response *response)
+static enum kvd_status entries_check(struct kvd *handle, const struct response *response, bool uses)
 {
 	struct scan_entry entry;
 	const char *error = NULL;
@@ -29,6 +54,8 @@ static enum kvd_status entries_check(struct kvd *handle, const struct response *
 
 	while (!error && at < response->value_len) {
 		error = wire_entry_parse(&entry, response->value, response->value_len, &at);
+		if (!error && (entry.use != WIRE_USE_NONE) != uses)
+			error = uses ? "an entry without its use" : "a use that was not asked for";
 		n++;
 	}
 	if (!error && n != response->entries)
@@ -40,36 +67,49 @@ static enum kvd_status entries_check(struct kvd *handle, const struct response *
 	return KVD_OK;
 }
 
-/* Returns what @each returned last: not 0 if it stopped the scan. */
-static int entries_deliver(const struct response *response, bool values, kvd_entry_fn each,
-			   void *arg)
+static int entry_deliver(const struct scan_entry *from, bool values, const struct scan_taker *taker)
+{
+	const struct kvd_item item = {
+		.value_len = from->value_len,
+		.version = from->version,
+		.flags = from->item_flags,
+		.expires_s = from->expires,
+	};
+	const struct kvd_entry entry = {
+		.key = from->key,
+		.key_len = from->key_len,
+		.value = values ? from->value : NULL,
+		.item = item,
+	};
+	const struct kvd_used used = {
+		.key = from->key,
+		.key_len = from->key_len,
+		.item = item,
+		.use = from->use,
+		.number = from->use_number,
+	};
+
+	return taker->used ? taker->used(taker->arg, &used) : taker->entry(taker->arg, &entry);
+}
+
+/* Returns what the taker returned last: not 0 if it stopped the scan. */
+static int entries_deliver(const struct response *response, bool values,
+			   const struct scan_taker *taker)
 {
 	struct scan_entry from;
-	struct kvd_entry entry;
 	size_t at = 0;
 	int stop = 0;
 
 	while (!stop && at < response->value_len) {
 		if (wire_entry_parse(&from, response->value, response->value_len, &at))
 			break;
-		entry = (struct kvd_entry){
-			.key = from.key,
-			.key_len = from.key_len,
-			.value = values ? from.value : NULL,
-			.item = {
-				.value_len = from.value_len,
-				.version = from.version,
-				.flags = from.item_flags,
-				.expires_s = from.expires,
-			},
-		};
-		stop = each(arg, &entry);
+		stop = entry_deliver(&from, values, taker);
 	}
 	return stop;
 }
 
 static enum kvd_status scan(struct kvd *handle, uint64_t *cursor, const struct kvd_scan_args *args,
-			    kvd_entry_fn each, void *arg)
+			    const struct scan_taker *taker)
 {
 	bool values = args && args->values;
 	struct observed observed = { .op = KVD_OP_SCAN, .start_ns = clock_ns() };
@@ -78,13 +118,15 @@ static enum kvd_status scan(struct kvd *handle, uint64_t *cursor, const struct k
 	struct response response;
 	enum kvd_status status;
 
-	status = scan_check(handle, cursor, args, each);
+	status = scan_check(handle, cursor, args, taker);
+	if (!status && taker->used)
+		status = uses_check(handle, args);
 	if (status)
 		return status;
 	if (handle->observing)
 		observe_start(handle, &observed);
 	rpc.head.cursor = *cursor;
-	rpc.head.flags = values ? WIRE_F_VALUES : 0;
+	rpc.head.flags = (values ? WIRE_F_VALUES : 0) | (taker->used ? WIRE_F_USES : 0);
 	if (args) {
 		rpc.key = args->prefix;
 		rpc.key_len = args->prefix_len;
@@ -92,12 +134,12 @@ static enum kvd_status scan(struct kvd *handle, uint64_t *cursor, const struct k
 	}
 	status = rpc_call(handle, &rpc, &response);
 	if (!status)
-		status = entries_check(handle, &response);
+		status = entries_check(handle, &response, taker->used);
 	end = clock_ns();
 	handle_latency(handle, KVD_OP_SCAN, end - observed.start_ns);
 	if (handle->observing)
 		observe_call(handle, &observed, status, end);
-	if (!status && !entries_deliver(&response, values, each, arg))
+	if (!status && !entries_deliver(&response, values, taker))
 		*cursor = response.cursor;
 	return status;
 }
@@ -105,7 +147,17 @@ static enum kvd_status scan(struct kvd *handle, uint64_t *cursor, const struct k
 enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_scan_args *args,
 			 kvd_entry_fn each, void *arg)
 {
+	const struct scan_taker taker = { .entry = each, .arg = arg };
 	enum kvd_status status = call_begin(handle);
 
-	return status ? status : call_end(handle, scan(handle, cursor, args, each, arg));
+	return status ? status : call_end(handle, scan(handle, cursor, args, &taker));
+}
+
+enum kvd_status kvd_scan_uses(struct kvd *handle, uint64_t *cursor,
+			      const struct kvd_scan_args *args, kvd_used_fn each, void *arg)
+{
+	const struct scan_taker taker = { .used = each, .arg = arg };
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status : call_end(handle, scan(handle, cursor, args, &taker));
 }

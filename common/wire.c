@@ -43,7 +43,7 @@ static const struct {
 			 .modes = WIRE_DECR,
 			 .batched = true },
 	[WIRE_TOUCH] = { .name = "TOUCH", .key = KEY_MUST, .batched = true },
-	[WIRE_SCAN] = { .name = "SCAN", .key = KEY_MAY, .flags = WIRE_F_VALUES },
+	[WIRE_SCAN] = { .name = "SCAN", .key = KEY_MAY, .flags = WIRE_F_VALUES | WIRE_F_USES },
 	[WIRE_FLUSH] = { .name = "FLUSH" },
 	[WIRE_ACCESS] = { .name = "ACCESS" },
 	[WIRE_CLIENTS] = { .name = "CLIENTS" },
@@ -486,8 +486,8 @@ const char *wire_entry_parse(struct scan_entry *out, const void *entries, size_t
 	if (*at > len || len - *at < sizeof(e))
 		return "entry shorter than its header";
 	memcpy(&e, (const uint8_t *)entries + *at, sizeof(e));
-	if (e.reserved || e.reserved2)
-		return "entry with a reserved field that is not 0";
+	if (e.use > WIRE_USE_MAX || e.use_number > (e.use ? WIRE_USE_NUMBER_MAX : 0))
+		return "entry whose use is out of range";
 	if (e.key_len < 1 || e.key_len > KEY_MAX)
 		return "entry whose key length is out of range";
 	if (e.value_len > VALUE_MAX || (e.value_sent && e.value_sent != e.value_len))
@@ -503,6 +503,8 @@ const char *wire_entry_parse(struct scan_entry *out, const void *entries, size_t
 		.item_flags = e.item_flags,
 		.expires = e.expires,
 		.version = e.version,
+		.use = (enum wire_use)e.use,
+		.use_number = e.use_number,
 	};
 	*at += sizeof(e) + e.key_len + e.value_sent;
 	return NULL;

@@ -63,6 +63,12 @@ static_assert(offsetof(struct wire_connect, features) == WIRE_CONNECT_BYTES, "AB
 #define WIRE_FEATURE_TENANT 4ull
 
 /*
+ * The server keeps uses of items, since it evicts, and tells them: SCAN may have WIRE_F_USES. Not
+ * in the welcome of a server that does not evict.
+ */
+#define WIRE_FEATURE_USES 8ull
+
+/*
  * The length of a tenant's name, 1 to WIRE_TENANT_MAX: letters, digits, '-', '_' and '.', with
  * zeros behind it. 0: it is not one.
  */
@@ -154,6 +160,7 @@ enum wire_status {
 #define WIRE_F_LOW 0x40u	/* PUT but append and prepend: the item has low priority */
 #define WIRE_F_NO_VALUE 0x80u	/* GET: `result` has the value's length, and no value follows */
 #define WIRE_F_PART 0x100u	/* GET alone: the value from byte `offset` on, as much as fits */
+#define WIRE_F_USES 0x200u	/* SCAN, with WIRE_FEATURE_USES: how the items were used */
 
 struct wire_request {
 	uint8_t op;
@@ -303,6 +310,17 @@ static_assert(offsetof(struct wire_response, slot) == 24, "ABI");
 static_assert(offsetof(struct wire_response, arg64) == 32, "ABI");
 static_assert(offsetof(struct wire_response, clock_ns) == 40, "ABI");
 
+/* What an entry's use_number means. */
+enum wire_use {
+	WIRE_USE_NONE = 0,	/* it was not asked for: 0 */
+	WIRE_USE_RECENCY = 1,	/* keys added since the last use, in 1/1,024 of all keys */
+	WIRE_USE_FREQUENCY = 2, /* a logarithmic counter of uses */
+	WIRE_USE_LOW = 3,	/* low priority: keys added since it was stored, as RECENCY */
+	WIRE_USE_PINNED = 4,	/* 0: no uses are noted */
+	WIRE_USE_MAX = WIRE_USE_PINNED,
+};
+#define WIRE_USE_NUMBER_MAX 0x7fffu
+
 /* SCAN's response: entries one after the other without padding, each of this, key, value. */
 struct wire_entry {
 	uint64_t version;
@@ -311,10 +329,12 @@ struct wire_entry {
 	uint32_t item_flags;
 	uint32_t expires;
 	uint16_t key_len;
-	uint16_t reserved;  /* 0 */
-	uint32_t reserved2; /* 0 */
+	uint16_t use;	     /* enum wire_use; not 0 with WIRE_F_USES, else 0 */
+	uint32_t use_number; /* WIRE_USE_NUMBER_MAX at most */
 };
 static_assert(sizeof(struct wire_entry) == 32, "ABI");
+static_assert(offsetof(struct wire_entry, use) == 26, "ABI");
+static_assert(offsetof(struct wire_entry, use_number) == 28, "ABI");
 
 /*
  * BATCH's response: a result for each request, in their order, each followed by the value if it is
@@ -492,6 +512,8 @@ struct scan_entry {
 	uint32_t item_flags;
 	uint32_t expires;
 	uint64_t version;
+	enum wire_use use;
+	uint32_t use_number;
 };
 
 /*

@@ -116,6 +116,7 @@ struct conn {
 	bool admin;		/* its slot and receive are those of administrators */
 	bool window_moves;	/* the client has WIRE_FEATURE_WINDOW */
 	bool tenant_named;	/* the client has named its tenant: WIRE_FEATURE_TENANT */
+	bool uses_told;		/* WIRE_FEATURE_USES: the client has it, and its tenant evicts */
 	uint64_t connected_ns;	/* by clock_ns() */
 	uint64_t number;	/* in net->registry, for users; 0: not there */
 	_Atomic bool published; /* set last: a thread that finds it set sees all of the above */

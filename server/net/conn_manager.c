@@ -277,6 +277,8 @@ static int connect_accept(struct net *net, struct poller *poller, struct tenant 
 		return err;
 	conn->admin = admin;
 	conn->tenant_named = features & WIRE_FEATURE_TENANT;
+	conn->uses_told = features & WIRE_FEATURE_USES &&
+			  net->env.config->memory.eviction != EVICTION_NONE;
 	conn->window_moves = !admin && features & WIRE_FEATURE_WINDOW;
 	conn->connected_ns = clock_ns();
 	if (user)

@@ -220,6 +220,7 @@ void execute_scan(struct store_thread *thread, const struct request *request, ui
 		.prefix_len = request->key_len,
 		.keys_max = request->keys_max,
 		.values = request->flags & WIRE_F_VALUES,
+		.uses = request->flags & WIRE_F_USES,
 		.cursor = request->cursor,
 		.buffer = value->value,
 		.size = value->size,

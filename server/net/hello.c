@@ -26,7 +26,8 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 		.request_bytes = poller->limits.buffer_bytes,
 		.features = (conn->window_moves ? WIRE_FEATURE_WINDOW : 0) |
 			    (conn->query.by_request ? WIRE_FEATURE_REQUESTS : 0) |
-			    (conn->tenant_named ? WIRE_FEATURE_TENANT : 0),
+			    (conn->tenant_named ? WIRE_FEATURE_TENANT : 0) |
+			    (conn->uses_told ? WIRE_FEATURE_USES : 0),
 		.access_rate = evicts ? config->memory.access_rate : 0,
 		.access_delay_ms = (uint32_t)(config->memory.access_delay / 1000000),
 	};

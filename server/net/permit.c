@@ -14,7 +14,8 @@ static uint32_t rights_needed(const struct request *request)
 	case WIRE_DELETE:
 		return USER_DELETE;
 	case WIRE_SCAN:
-		return request->flags & WIRE_F_VALUES ? USER_SCAN | USER_READ : USER_SCAN;
+		return request->flags & (WIRE_F_VALUES | WIRE_F_USES) ? USER_SCAN | USER_READ :
+									USER_SCAN;
 	case WIRE_FLUSH:
 		return USER_FLUSH;
 	case WIRE_STATS:

@@ -198,6 +198,31 @@ uint32_t access_time_coldness(const struct store_thread *thread, const struct it
 	return ((tick - access) & ACCESS_TIME) + 1;
 }
 
+enum wire_use access_time_tell(const struct store_thread *thread, uint16_t access, uint32_t *number)
+{
+	const struct table *table = thread->table;
+	uint32_t tick = tick_now(table);
+
+	*number = 0;
+	if (table->eviction == EVICTION_NONE)
+		return WIRE_USE_NONE;
+	if (access_is_pin(access)) {
+		if (pin_lasts(thread, access))
+			return WIRE_USE_PINNED;
+		access = access_after_pin(table, access);
+	}
+	if (access & ACCESS_LOW) {
+		*number = (tick - access) & ACCESS_TIME_LOW;
+		return WIRE_USE_LOW;
+	}
+	if (table->eviction == EVICTION_LFU) {
+		*number = lfu_counter(tick, access);
+		return WIRE_USE_FREQUENCY;
+	}
+	*number = (tick - access) & ACCESS_TIME;
+	return WIRE_USE_RECENCY;
+}
+
 void access_time_tick(struct table *table)
 {
 	int64_t items = atomic_load_explicit(&table->items, memory_order_relaxed);

@@ -72,4 +72,8 @@ void access_time_tick(struct table *table);
 #define COLDNESS_LOW (1u << 20)
 uint32_t access_time_coldness(const struct store_thread *thread, const struct item *item);
 
+/* What item.access says of the item's use, for those who ask; *@number is what the kind means. */
+enum wire_use access_time_tell(const struct store_thread *thread, uint16_t access,
+			       uint32_t *number);
+
 #endif /* KVD_SERVER_STORE_ACCESS_TIME_H */

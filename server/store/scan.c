@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/util/clock.h"
+#include "server/store/access_time.h"
 #include "server/store/chain.h"
 
 /* A key of the chain that is being scanned. */
@@ -122,6 +123,8 @@ static enum emit entry_emit(struct store_thread *thread, struct scan *scan,
 	};
 	if (scan->values && sizeof(entry) + head.key_len + (uint64_t)head.value_len <= scan->size)
 		entry.value_sent = head.value_len;
+	if (scan->uses)
+		entry.use = (uint16_t)access_time_tell(thread, head.access, &entry.use_number);
 	if (is_expired(head.expires, thread->now_ns))
 		return EMIT_DONE;
 	if (sizeof(entry) + head.key_len + entry.value_sent > left)

@@ -14,7 +14,8 @@ STRUCTS = {
     "kvd_options": _abi.COptions, "kvd_item": _abi.CItem, "iovec": _abi.Iovec,
     "kvd_get_request": _abi.CGetRequest, "kvd_key": _abi.CKey, "kvd_exists": _abi.CExists,
     "kvd_put_args": _abi.CPutArgs, "kvd_arith_args": _abi.CArithArgs,
-    "kvd_scan_args": _abi.CScanArgs, "kvd_entry": _abi.CEntry, "kvd_op": _abi.COp,
+    "kvd_scan_args": _abi.CScanArgs, "kvd_entry": _abi.CEntry,
+    "kvd_used": _abi.CUsed, "kvd_op": _abi.COp,
     "kvd_mem_info": _abi.CMemInfo, "kvd_info": _abi.CInfo, "kvd_stats": _abi.CStats,
     "kvd_times": _abi.CTimes, "kvd_op_stats": _abi.COpStats,
 }

@@ -216,6 +216,19 @@ static enum kvd_status scan(struct kvd *kvd)
 	return kvd_scan(kvd, &results.number, NULL, each, &results.length);
 }
 
+static int each_used(void *arg, const struct kvd_used *used)
+{
+	(void)used;
+	++*(size_t *)arg;
+	return 0;
+}
+
+static enum kvd_status scan_uses(struct kvd *kvd)
+{
+	kvd->conn.uses_told = true;
+	return kvd_scan_uses(kvd, &results.number, NULL, each_used, &results.length);
+}
+
 static enum kvd_status server_stats(struct kvd *kvd)
 {
 	char text[100];
@@ -301,6 +314,7 @@ const struct call calls[] = {
 	{ "kvd_get_by_request of a large value", CALL_REQUEST, get_by_request_large },
 	{ "kvd_flush_done", CALL_REQUEST, flush_done },
 	{ "kvd_scan", CALL_REQUEST, scan },
+	{ "kvd_scan_uses", CALL_REQUEST, scan_uses },
 	{ "kvd_ping", CALL_REQUEST, kvd_ping },
 	{ "kvd_server_stats", CALL_REQUEST, server_stats },
 	{ "kvd_client_list", CALL_REQUEST, client_list },

@@ -149,6 +149,18 @@ class CEntry(Structure):
 ENTRY_FN = CFUNCTYPE(c_int, c_void_p, POINTER(CEntry))
 
 
+class CUsed(Structure):
+    """struct kvd_used"""
+
+    _fields_ = [
+        ("key", c_void_p), ("key_len", c_size_t), ("item", CItem), ("use", c_uint32),
+        ("number", c_uint32),
+    ]
+
+
+USED_FN = CFUNCTYPE(c_int, c_void_p, POINTER(CUsed))
+
+
 class _Value(Union):
     """The value of an operation: an address, or bytes that the struct then keeps alive."""
 

@@ -47,6 +47,8 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "kvd_flush_done": (_STATUS, (c_void_p, c_uint64)),
     "kvd_flush_all": (_STATUS, (c_void_p,)),
     "kvd_scan": (_STATUS, (c_void_p, _OUT_U64, POINTER(_abi.CScanArgs), _abi.ENTRY_FN, c_void_p)),
+    "kvd_scan_uses": (_STATUS, (c_void_p, _OUT_U64, POINTER(_abi.CScanArgs), _abi.USED_FN,
+                                c_void_p)),
     "kvd_ping": (_STATUS, (c_void_p,)),
     "kvd_server_stats": (_STATUS, (c_void_p, *_TEXT)),
     "kvd_client_list": (_STATUS, (c_void_p, *_TEXT)),

@@ -404,7 +404,8 @@ static void what_is_asked_of_device_and_server(void **state)
 	assert_true(first_words.magic == WIRE_MAGIC);
 	assert_int_equal(first_words.abi, WIRE_ABI);
 	assert_int_equal(first_words.bytes, WIRE_CONNECT_BYTES);
-	assert_true(first_words.features == (WIRE_FEATURE_WINDOW | WIRE_FEATURE_REQUESTS));
+	assert_true(first_words.features ==
+		    (WIRE_FEATURE_WINDOW | WIRE_FEATURE_REQUESTS | WIRE_FEATURE_USES));
 	/* A message of 100 bytes, and one of 101. */
 	for (size_t len = 40; len <= 48; len++)
 		assert_int_equal(kvd_put(kvd, &keys[1], 8, bytes, len, NULL, NULL), KVD_OK);

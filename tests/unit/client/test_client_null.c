@@ -51,6 +51,13 @@ static int teardown(void **state)
 	return 0;
 }
 
+static int each_used(void *arg, const struct kvd_used *used)
+{
+	(void)arg;
+	(void)used;
+	return 0;
+}
+
 static int each(void *arg, const struct kvd_entry *entry)
 {
 	(void)arg;
@@ -216,6 +223,12 @@ static void the_whole_store(void **state)
 	assert_refused(kvd_scan(kvd, &number, NULL, NULL, NULL));
 	assert_refused(kvd_scan(kvd, &number, &scan, each, NULL));
 	assert_int_equal(kvd_scan(kvd, &number, NULL, each, NULL), KVD_OK);
+	kvd->conn.uses_told = true;
+	assert_no_handle(kvd_scan_uses(NULL, &number, NULL, each_used, NULL));
+	assert_refused(kvd_scan_uses(kvd, NULL, NULL, each_used, NULL));
+	assert_refused(kvd_scan_uses(kvd, &number, NULL, NULL, NULL));
+	assert_refused(kvd_scan_uses(kvd, &number, &scan, each_used, NULL));
+	assert_int_equal(kvd_scan_uses(kvd, &number, NULL, each_used, NULL), KVD_OK);
 	assert_int_equal(kvd_flush_start(kvd, 0, NULL), KVD_OK);
 }
 
@@ -354,7 +367,7 @@ static const char tested[] =
 	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_getv kvd_incr kvd_info "
 	"kvd_latency_ns kvd_mem_info kvd_observe kvd_op_stats kvd_open kvd_options_init "
 	"kvd_outstanding kvd_ping kvd_poll kvd_process_stats kvd_put kvd_putv kvd_register "
-	"kvd_revoke kvd_scan kvd_server_stats "
+	"kvd_revoke kvd_scan kvd_scan_uses kvd_server_stats "
 	"kvd_set_allocator kvd_set_log kvd_stats kvd_stats_text kvd_status_text kvd_submit "
 	"kvd_tenant_create kvd_tenant_drop kvd_tenant_list kvd_tenant_resize "
 	"kvd_touch kvd_trace kvd_version kvd_wait ";

@@ -460,6 +460,101 @@ static void scans(void **state)
 	assert_true(kvd_latency_ns(kvd, KVD_OP_SCAN, 0.5) > 0);
 }
 
+static void use_set(unsigned int at, uint16_t use, uint32_t number)
+{
+	struct wire_entry entry;
+
+	memcpy(&entry, body + at, sizeof(entry));
+	entry.use = use;
+	entry.use_number = number;
+	memcpy(body + at, &entry, sizeof(entry));
+}
+
+static int collect_uses(void *arg, const struct kvd_used *used)
+{
+	char line[64];
+
+	snprintf(line, sizeof(line), "%.*s %u %u, ", (int)used->key_len, (const char *)used->key,
+		 used->use, used->number);
+	strcat(names, line);
+	assert_int_equal(used->item.flags, 6);
+	assert_int_equal(used->item.expires_s, 7);
+	assert_int_equal(used->item.value_len, 10);
+	assert_ptr_equal(arg, &stop_at);
+	return stop_at && --stop_at == 0;
+}
+
+static void scans_of_uses(void **state)
+{
+	struct kvd_scan_args args = { .prefix = "a", .prefix_len = 1, .count = 9 };
+	uint32_t second = sizeof(struct wire_entry) + 3;
+	uint64_t cursor = 0;
+
+	(void)state;
+	names[0] = '\0';
+	stop_at = 0;
+	kvd->conn.uses_told = true;
+	entry_add("abc", 10, false);
+	entry_add("abd", 10, false);
+	use_set(0, WIRE_USE_FREQUENCY, 127);
+	use_set(second, WIRE_USE_PINNED, 0);
+	next.cursor = 555;
+	assert_int_equal(kvd_scan_uses(kvd, &cursor, &args, collect_uses, &stop_at), KVD_OK);
+	assert_int_equal(sent.op, WIRE_SCAN);
+	assert_int_equal(sent.flags, WIRE_F_USES);
+	assert_int_equal(sent.key_len, 1);
+	assert_int_equal(sent.keys_max, 9);
+	assert_string_equal(names, "abc 2 127, abd 4 0, ");
+	assert_true(cursor == 555);
+	/* It is no hit that is reported. */
+	assert_int_equal(kvd->access.count, 0);
+	names[0] = '\0';
+	stop_at = 1;
+	next.cursor = 0;
+	assert_int_equal(kvd_scan_uses(kvd, &cursor, NULL, collect_uses, &stop_at), KVD_OK);
+	assert_string_equal(names, "abc 2 127, ");
+	assert_true(cursor == 555);
+	args.values = 1;
+	assert_int_equal(kvd_scan_uses(kvd, &cursor, &args, collect_uses, &stop_at),
+			 KVD_ERR_INVALID);
+	/* One of them without a use: nothing is delivered. */
+	names[0] = '\0';
+	use_set(second, WIRE_USE_NONE, 0);
+	assert_int_equal(kvd_scan_uses(kvd, &cursor, NULL, collect_uses, &stop_at),
+			 KVD_ERR_PROTOCOL);
+	assert_string_equal(names, "");
+}
+
+/* And one with a use that was not asked for. */
+static void a_scan_with_uses(void **state)
+{
+	uint64_t cursor = 0;
+
+	(void)state;
+	names[0] = '\0';
+	entry_add("abc", 10, true);
+	use_set(0, WIRE_USE_LOW, 3);
+	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_ERR_PROTOCOL);
+	assert_string_equal(names, "");
+}
+
+/* It is not asked: an older one would end the connection. */
+static void a_server_that_tells_no_uses(void **state)
+{
+	uint64_t cursor = 0;
+
+	(void)state;
+	kvd->access.rate = 0;
+	assert_int_equal(kvd_scan_uses(kvd, &cursor, NULL, collect_uses, &stop_at),
+			 KVD_ERR_INVALID);
+	assert_non_null(strstr(kvd_error(kvd), "memory.eviction = lfu"));
+	kvd->access.rate = 4;
+	assert_int_equal(kvd_scan_uses(kvd, &cursor, NULL, collect_uses, &stop_at),
+			 KVD_ERR_INVALID);
+	assert_non_null(strstr(kvd_error(kvd), "update it"));
+	assert_int_equal(server->requests, 0);
+}
+
 static void arguments_of_scan(void **state)
 {
 	struct kvd_scan_args args = { .prefix_len = 1 };
@@ -873,6 +968,9 @@ int main(void)
 		CASE(arithmetic),
 		CASE(touches),
 		CASE(scans),
+		CASE(scans_of_uses),
+		CASE(a_scan_with_uses),
+		CASE(a_server_that_tells_no_uses),
 		CASE(arguments_of_scan),
 		CASE(a_malformed_scan),
 		CASE(a_scan_with_a_wrong_count),

@@ -172,7 +172,8 @@ static void the_tables_of_requests_match_the_code(void **state)
 	     R((unsigned int)__builtin_ctz(WIRE_F_PIN), "pin"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_LOW), "low"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_NO_VALUE), "no-value"),
-	     R((unsigned int)__builtin_ctz(WIRE_F_PART), "part"));
+	     R((unsigned int)__builtin_ctz(WIRE_F_PART), "part"),
+	     R((unsigned int)__builtin_ctz(WIRE_F_USES), "uses"));
 	FIELDS("\n### Batches\n", wire_batched, F(wire_batched, op, "op"),
 	       F(wire_batched, mode, "mode"), F(wire_batched, key_len, "key length"),
 	       F(wire_batched, value_len, "value length"), F(wire_batched, flags, "flags"),
@@ -204,8 +205,11 @@ static void the_tables_of_responses_match_the_code(void **state)
 	FIELDS("**SCAN**: entries", wire_entry, F(wire_entry, version, "version"),
 	       F(wire_entry, value_len, "value length"), F(wire_entry, value_sent, "value sent"),
 	       F(wire_entry, item_flags, "item flags"), F(wire_entry, expires, "expires"),
-	       F(wire_entry, key_len, "key length"), F(wire_entry, reserved, "reserved"),
-	       F(wire_entry, reserved2, "reserved"));
+	       F(wire_entry, key_len, "key length"), F(wire_entry, use, "use"),
+	       F(wire_entry, use_number, "use number"));
+	ROWS("An entry's *use* tells that:", R(WIRE_USE_RECENCY, "recency"),
+	     R(WIRE_USE_FREQUENCY, "frequency"), R(WIRE_USE_LOW, "low"),
+	     R(WIRE_USE_PINNED, "pinned"));
 }
 
 static void the_tables_of_the_region_match_the_code(void **state)

@@ -323,7 +323,7 @@ static void flags(void **state)
 		[WIRE_PUT] = WIRE_F_PULL | WIRE_F_PIN | WIRE_F_LOW,
 		[WIRE_DELETE] = WIRE_F_IF_VERSION,
 		[WIRE_ARITH] = WIRE_F_CREATE,
-		[WIRE_SCAN] = WIRE_F_VALUES,
+		[WIRE_SCAN] = WIRE_F_VALUES | WIRE_F_USES,
 	};
 	struct wire_request head;
 	unsigned int bit;
@@ -912,11 +912,17 @@ static void entries(void **state)
 	}
 	assert_string_equal(entry_of((struct wire_entry){ .key_len = 0 }, 0, 0), key);
 	assert_string_equal(entry_of((struct wire_entry){ .key_len = KEY_MAX + 1 }, 2000, 0), key);
-	e.reserved = 1;
-	assert_string_equal(entry_of(e, 3, 0), "entry with a reserved field that is not 0");
-	e.reserved = 0;
-	e.reserved2 = 1u << 31;
-	assert_string_equal(entry_of(e, 3, 0), "entry with a reserved field that is not 0");
+	for (e.use = 1; e.use <= WIRE_USE_MAX; e.use++) {
+		e.use_number = WIRE_USE_NUMBER_MAX;
+		assert_null(entry_of(e, 3, 0));
+		e.use_number++;
+		assert_string_equal(entry_of(e, 3, 0), "entry whose use is out of range");
+		e.use_number = 0;
+	}
+	assert_string_equal(entry_of(e, 3, 0), "entry whose use is out of range");
+	e.use = 0;
+	e.use_number = 1;
+	assert_string_equal(entry_of(e, 3, 0), "entry whose use is out of range");
 }
 
 static void entries_too_short_for_a_header(void **state)

@@ -782,6 +782,35 @@ static void features(void **state)
 	conn_manager_free_all(&net);
 }
 
+/* Uses are told to those who know them, by a server that notes them. */
+static void feature_uses(void **state)
+{
+	static const struct {
+		uint64_t features;
+		uint32_t eviction;
+		bool told;
+	} cases[] = {
+		{ WIRE_FEATURE_USES, EVICTION_LRU, true },
+		{ WIRE_FEATURE_USES, EVICTION_LFU, true },
+		{ WIRE_FEATURE_USES, EVICTION_NONE, false },
+		{ WIRE_FEATURE_WINDOW, EVICTION_LFU, false },
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct wire_connect connect = good_connect;
+
+		connect.features = cases[i].features;
+		config.memory.eviction = cases[i].eviction;
+		add_connect_of(connect);
+		take_events();
+		assert_int_equal(net.conns->uses_told, cases[i].told);
+	}
+	config.memory.eviction = EVICTION_NONE;
+	workers_stopped = true;
+	conn_manager_free_all(&net);
+}
+
 /* Of each worker a connection gets the poller that is on its device. */
 static void second_device(void **state)
 {
@@ -1878,6 +1907,7 @@ int main(void)
 		CASE(tenants),
 		CASE(administrators),
 		CASE(features),
+		CASE(feature_uses),
 		CASE(second_device),
 		CASE(accept_fails),
 		CASE(reads_what_it_may_not),

@@ -191,6 +191,18 @@ static void window_of_the_welcome(void **state)
 	}
 }
 
+/* That uses are told. */
+static void uses_in_the_welcome(void **state)
+{
+	struct wire_hello hello = hello_make();
+
+	(void)state;
+	c->conn.uses_told = true;
+	receive(0, &hello);
+	answer(true, NULL, false);
+	assert_true(welcome().features & WIRE_FEATURE_USES);
+}
+
 /* Access records are wanted only where something is evicted. */
 static void access_rate_with_eviction(void **state)
 {
@@ -417,6 +429,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(window_of_the_welcome),
 		CASE(welcome_without_the_region),
+		CASE(uses_in_the_welcome),
 		CASE(access_rate_with_eviction),
 		CASE(identity_of_the_welcome),
 		CASE(identity_of_another),

@@ -65,6 +65,7 @@ static const struct {
 	{ { .op = WIRE_DELETE, .flags = WIRE_F_IF_VERSION }, USER_DELETE },
 	{ { .op = WIRE_SCAN }, USER_SCAN },
 	{ { .op = WIRE_SCAN, .flags = WIRE_F_VALUES }, USER_SCAN | USER_READ },
+	{ { .op = WIRE_SCAN, .flags = WIRE_F_USES }, USER_SCAN | USER_READ },
 	{ { .op = WIRE_FLUSH }, USER_FLUSH },
 	{ { .op = WIRE_FLUSH, .ticket = 7 }, USER_FLUSH },
 	{ { .op = WIRE_STATS }, USER_STATS },

@@ -523,6 +523,32 @@ static void scan_has_its_keys(void **state)
 	assert_int_equal(at, conn->value_len);
 }
 
+/* A scan of uses is for those to whom they are told; others lose their connection. */
+static void scan_of_uses(void **state)
+{
+	struct scan_entry entry;
+	size_t at = 0;
+
+	(void)state;
+	test_store.table.eviction = EVICTION_LFU;
+	assert_int_equal(test_store_put(&test_store, "k", 1, "v", 1, NULL), WIRE_OK);
+	conn->conn.uses_told = true;
+	do {
+		RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN, .cursor = conn->response.cursor,
+			.flags = WIRE_F_USES);
+		test_turns();
+	} while (!conn->response.entries && conn->response.cursor);
+	assert_int_equal(conn->response.entries, 1);
+	assert_null(wire_entry_parse(&entry, conn->value, conn->value_len, &at));
+	assert_int_equal(entry.use, WIRE_USE_FREQUENCY);
+	assert_int_equal(entry.use_number, 5);
+	assert_false(conn->conn.stopped);
+	conn->conn.uses_told = false;
+	RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN, .flags = WIRE_F_USES);
+	test_turns();
+	assert_true(conn->conn.stopped);
+}
+
 /* Each copy has a seed of its own: what a client knows of an older one finds no other. */
 static void seeds_of_copies(void **state)
 {
@@ -567,6 +593,7 @@ int main(void)
 		CASE(large_append_is_done_once, setup),
 		CASE(access_records, setup),
 		CASE(scan_has_its_keys, setup),
+		CASE(scan_of_uses, setup),
 		CASE(seeds_of_copies, setup),
 	};
 

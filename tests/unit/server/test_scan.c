@@ -43,6 +43,19 @@ static int setup_wide(void **state)
 	return create(12, STORE_NO_GROWTH);
 }
 
+static int setup_evicting(void **state)
+{
+	const struct store_options options = { .fill = STORE_NO_GROWTH,
+					       .eviction = EVICTION_LRU,
+					       .pin_share = 10,
+					       .pin_time_max = 60 };
+
+	(void)state;
+	test_store_create_with(&store, REGION_BYTES, 4, 1, &options);
+	set_now(ENGINE_NOW_NS);
+	return 0;
+}
+
 static int teardown(void **state)
 {
 	(void)state;
@@ -349,6 +362,90 @@ static void expiring_keys(void **state)
  */
 #define STAY 600
 
+static struct scan_entry use_of(const char *key)
+{
+	struct scan_entry entry;
+	struct scan scan;
+	size_t at = 0;
+
+	scan_init(&scan, BUFFER_MAX, false);
+	scan.prefix = (const uint8_t *)key;
+	scan.prefix_len = (uint32_t)strlen(key);
+	scan.uses = true;
+	assert_int_equal(table_scan(&test_threads[0], &scan), WIRE_OK);
+	assert_int_equal(scan.entries, 1);
+	assert_null(wire_entry_parse(&entry, buffer, scan.used, &at));
+	return entry;
+}
+
+static void assert_use(const char *key, enum wire_use use, uint32_t number)
+{
+	struct scan_entry entry = use_of(key);
+
+	if (entry.use != use || entry.use_number != number)
+		fail_msg("%s: use %d, %u", key, entry.use, entry.use_number);
+}
+
+/* The time stands still. */
+static void put_wishing(const char *key, const struct access_wish *wish)
+{
+	uint32_t tick = atomic_load(&store.table.tick);
+	struct table_change change = {
+		.key = key,
+		.key_len = (uint32_t)strlen(key),
+		.wish = *wish,
+		.value = "v",
+		.value_len = 1,
+	};
+
+	assert_int_equal(attempt_put(&test_threads[0], hash_of(key, change.key_len), &change),
+			 WIRE_OK);
+	atomic_store(&store.table.tick, tick);
+}
+
+/* What eviction goes by; and to be scanned is no use. */
+static void uses(void **state)
+{
+	struct table *table = &store.table;
+	struct scan scan;
+
+	(void)state;
+	for (unsigned int lfu = 0; lfu < 2; lfu++) {
+		table->eviction = lfu ? EVICTION_LFU : EVICTION_LRU;
+		put_wishing("used", &(struct access_wish){ 0 });
+		put_wishing("low", &(struct access_wish){ .low = true });
+		put_wishing("pinned", &(struct access_wish){ .pin = 60 });
+		assert_use("used", lfu ? WIRE_USE_FREQUENCY : WIRE_USE_RECENCY, lfu ? 5 : 0);
+		assert_use("low", WIRE_USE_LOW, 0);
+		assert_use("pinned", WIRE_USE_PINNED, 0);
+		/* LFU: a unit is 512 ticks. The counter is as much less. */
+		atomic_fetch_add(&table->tick, 3 * 512);
+		for (unsigned int i = 0; i < 3; i++)
+			assert_use("used", lfu ? WIRE_USE_FREQUENCY : WIRE_USE_RECENCY,
+				   lfu ? 2 : 3 * 512);
+		assert_use("low", WIRE_USE_LOW, 3 * 512);
+		/* A use, and for LFU certainly one more. */
+		table_access(&test_threads[0], hash_of("used", 4));
+		assert_use("used", lfu ? WIRE_USE_FREQUENCY : WIRE_USE_RECENCY, lfu ? 3 : 0);
+		table_access(&test_threads[0], hash_of("low", 3));
+		assert_use("low", WIRE_USE_LOW, 3 * 512);
+		/* A pin that is over counts as the use that it was. */
+		set_now(ENGINE_NOW_NS + 120 * 1000000000ull);
+		assert_use("pinned", lfu ? WIRE_USE_FREQUENCY : WIRE_USE_RECENCY, lfu ? 5 : 0);
+		set_now(ENGINE_NOW_NS);
+		assert_int_equal(test_store_delete(&store, "pinned", 6), WIRE_OK);
+		assert_int_equal(test_store_delete(&store, "used", 4), WIRE_OK);
+		assert_int_equal(test_store_delete(&store, "low", 3), WIRE_OK);
+	}
+	/* Who does not ask is not told. */
+	put_wishing("used", &(struct access_wish){ 0 });
+	assert_int_equal(use_of("used").use, WIRE_USE_FREQUENCY);
+	scan_init(&scan, BUFFER_MAX, false);
+	assert_int_equal(table_scan(&test_threads[0], &scan), WIRE_OK);
+	assert_int_equal(((struct wire_entry *)buffer)->use, WIRE_USE_NONE);
+	assert_int_equal(((struct wire_entry *)buffer)->use_number, 0);
+}
+
 static void growth_between_batches(uint32_t size, unsigned int add)
 {
 	uint64_t key, added = STAY, gone = STAY;
@@ -465,6 +562,7 @@ int main(void)
 		CASE(prefixes, setup),
 		CASE(prefix_longer_than_the_key, setup),
 		CASE(expiring_keys, setup),
+		CASE(uses, setup_evicting),
 		cmocka_unit_test(growing_meanwhile),
 		CASE(old_cursors, setup_growing),
 		CASE(chains_change_meanwhile, setup),

@@ -1228,6 +1228,133 @@ extern "C" {
         arg: *mut ::std::os::raw::c_void,
     ) -> kvd_status;
 }
+pub const KVD_USE_RECENCY: kvd_use = 1;
+pub const KVD_USE_FREQUENCY: kvd_use = 2;
+pub const KVD_USE_LOW: kvd_use = 3;
+pub const KVD_USE_PINNED: kvd_use = 4;
+pub type kvd_use = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct kvd_used {
+    pub key: *const ::std::os::raw::c_void,
+    pub key_len: usize,
+    pub item: kvd_item,
+    pub use_: u32,
+    pub number: u32,
+}
+#[test]
+fn bindgen_test_layout_kvd_used() {
+    assert_eq!(
+        ::std::mem::size_of::<kvd_used>(),
+        48usize,
+        concat!("Size of: ", stringify!(kvd_used))
+    );
+    assert_eq!(
+        ::std::mem::align_of::<kvd_used>(),
+        8usize,
+        concat!("Alignment of ", stringify!(kvd_used))
+    );
+    fn test_field_key() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_used>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).key) as usize - ptr as usize
+            },
+            0usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_used),
+                "::",
+                stringify!(key)
+            )
+        );
+    }
+    test_field_key();
+    fn test_field_key_len() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_used>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).key_len) as usize - ptr as usize
+            },
+            8usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_used),
+                "::",
+                stringify!(key_len)
+            )
+        );
+    }
+    test_field_key_len();
+    fn test_field_item() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_used>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).item) as usize - ptr as usize
+            },
+            16usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_used),
+                "::",
+                stringify!(item)
+            )
+        );
+    }
+    test_field_item();
+    fn test_field_use() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_used>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).use_) as usize - ptr as usize
+            },
+            40usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_used),
+                "::",
+                stringify!(use_)
+            )
+        );
+    }
+    test_field_use();
+    fn test_field_number() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_used>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).number) as usize - ptr as usize
+            },
+            44usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_used),
+                "::",
+                stringify!(number)
+            )
+        );
+    }
+    test_field_number();
+}
+pub type kvd_used_fn = ::std::option::Option<
+    unsafe extern "C" fn(
+        arg: *mut ::std::os::raw::c_void,
+        used: *const kvd_used,
+    ) -> ::std::os::raw::c_int,
+>;
+extern "C" {
+    pub fn kvd_scan_uses(
+        handle: *mut kvd,
+        cursor: *mut u64,
+        args: *const kvd_scan_args,
+        each: kvd_used_fn,
+        arg: *mut ::std::os::raw::c_void,
+    ) -> kvd_status;
+}
 extern "C" {
     pub fn kvd_ping(handle: *mut kvd) -> kvd_status;
 }

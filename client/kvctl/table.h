@@ -43,6 +43,12 @@
 	  "to FILE or the standard output")                                                        \
 	X(bigkeys, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                      \
 	  "print the keys with the longest values, and how long keys and values are")              \
+	X(hotkeys, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                      \
+	  "print the keys that are used most, as a server that evicts notes it. With "             \
+	  "memory.eviction = lfu that is a counter: a key has 5 when it is stored and N after "    \
+	  "about (N - 5)^2 uses, 127 at most, and less as keys are added. With lru it is the "     \
+	  "number of keys added since the last use, in percent of all: many keys may be equal. "   \
+	  "GETs by READ are a sample: the server learns of one hit in so many")                    \
 	X(put, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                     \
 	  "store VALUE; without VALUE, or with -, store the standard input")                       \
 	X(add, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                     \
@@ -110,7 +116,7 @@ enum option_kind {
  * X(name, letter or 0, long name, kind, least, most, argument's text, commands, help)
  */
 #define KVCTL_OPTIONS(X)                                                                           \
-	X(hex, 'x', "hex", FLAG, 0, 0, "", OF_ONE_KEY " scan bigkeys dump",                        \
+	X(hex, 'x', "hex", FLAG, 0, 0, "", OF_ONE_KEY " scan bigkeys dump hotkeys",                \
 	  "keys are given and printed in hexadecimal")                                             \
 	X(ttl, 'e', "ttl", SECONDS, 0, KVD_TTL_MAX, "TTL", STORE " incr decr",                     \
 	  "time to live: seconds, or 90s, 5m, 2h, 7d; incr and decr: with -i")                     \
@@ -126,9 +132,10 @@ enum option_kind {
 	X(verbose, 'v', "verbose", FLAG, 0, 0, "", "get gat scan",                                 \
 	  "get, gat: print length, version, flags and expiry time to the standard error; scan: "   \
 	  "print values, too, behind a tab")                                                       \
-	X(json, 0, "json", FLAG, 0, 0, "", "doctor dump restore bigkeys", "print lines of JSON")   \
+	X(json, 0, "json", FLAG, 0, 0, "", "doctor dump restore bigkeys hotkeys",                  \
+	  "print lines of JSON")                                                                   \
 	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping", "so many times (default 1)")    \
-	X(match, 0, "match", TEXT, 0, 0, "GLOB", "dump bigkeys",                                   \
+	X(match, 0, "match", TEXT, 0, 0, "GLOB", "dump bigkeys hotkeys",                           \
 	  "only keys that match GLOB: * ? [a-z] [!a-z] and \\")                                    \
 	X(resume, 0, "resume", FLAG, 0, 0, "", "dump restore", "go on where it was interrupted")   \
 	X(replace, 0, "replace", FLAG, 0, 0, "", "restore",                                        \
@@ -140,11 +147,11 @@ enum option_kind {
 	X(skip_damaged, 0, "skip-damaged", FLAG, 0, 0, "", "restore",                              \
 	  "leave out blocks that are damaged, and go on; default: stop before the first one")      \
 	X(verify, 0, "verify", FLAG, 0, 0, "", "restore", "only check the file, without a server") \
-	X(progress, 0, "progress", FLAG, 0, 0, "", "dump restore bigkeys",                         \
+	X(progress, 0, "progress", FLAG, 0, 0, "", "dump restore bigkeys hotkeys",                 \
 	  "print how far it is also where the standard error is no terminal")                      \
-	X(samples, 0, "samples", NUMBER, 1, UINT64_MAX, "N", "bigkeys",                            \
+	X(samples, 0, "samples", NUMBER, 1, UINT64_MAX, "N", "bigkeys hotkeys",                    \
 	  "look at N keys, chosen by their hashes; default: at all")                               \
-	X(top, 0, "top", NUMBER, 1, 10000, "N", "bigkeys", "print N keys (default 10)")            \
+	X(top, 0, "top", NUMBER, 1, 10000, "N", "bigkeys hotkeys", "print N keys (default 10)")    \
 	X(url, 'a', "url", TEXT, 0, 0, "URL", FOR_CONNECTION,                                      \
 	  "the server: rdma://HOST:PORT, rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT or "           \
 	  "softnic:///PATH; default: $KVD_URL, else the socket of your own kvd, "                  \

@@ -51,6 +51,8 @@ static struct {
 	const char *link;	    /* the connection's path, of which softnic has none */
 	const struct kvd_entry *entries;
 	size_t entry_count;
+	const struct kvd_used *used; /* of scans of uses */
+	size_t used_count;
 	size_t memory_max;  /* longest memory that can be allocated; 0: any */
 	const char *tenant; /* that the handle asks for */
 	bool terminal;	    /* the standard output is one */
@@ -220,6 +222,23 @@ enum kvd_status __wrap_kvd_scan(struct kvd *handle, uint64_t *cursor,
 		if (each(arg, &behaviour.entries[i]))
 			return KVD_OK;
 	*cursor = i < behaviour.entry_count ? *cursor + 1 : 0;
+	return KVD_OK;
+}
+
+enum kvd_status __wrap_kvd_scan_uses(struct kvd *handle, uint64_t *cursor,
+				     const struct kvd_scan_args *args, kvd_used_fn each, void *arg)
+{
+	const size_t from = *cursor * KEYS_A_PAGE;
+	size_t i;
+
+	note_call(handle, "uses", args->prefix, args->prefix_len);
+	program_note(" %llu%s\n", (unsigned long long)*cursor, args->values ? " values!" : "");
+	if (behaviour.call && !behaviour.calls_good--)
+		return behaviour.call;
+	for (i = from; i < from + KEYS_A_PAGE && i < behaviour.used_count; i++)
+		if (each(arg, &behaviour.used[i]))
+			return KVD_OK;
+	*cursor = i < behaviour.used_count ? *cursor + 1 : 0;
 	return KVD_OK;
 }
 

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* kvctl hotkeys: the keys that are used most, by what a server notes in order to evict. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "client/kvctl/arguments.h"
+#include "client/kvctl/command.h"
+#include "client/kvctl/failures.h"
+#include "client/kvctl/glob.h"
+#include "client/kvctl/json.h"
+#include "client/kvctl/key.h"
+#include "client/kvctl/progress.h"
+#include "client/kvctl/report.h"
+#include "client/kvctl/sizes.h"
+
+#define TOP_DEFAULT 10u
+/* Numbers of uses are from 0 to this. */
+#define NUMBER_MAX 32767u
+
+struct hotkeys {
+	const char *match; /* NULL: all */
+	uint64_t left;	   /* samples that are still wanted */
+	uint64_t keys;
+	uint64_t not_noted; /* keys of which the server notes no uses */
+	uint32_t use;	    /* enum kvd_use of the others; 0: there are none yet */
+	struct top top;	    /* by heat(), above 0 */
+	uint64_t *counts;   /* keys by heat() */
+	struct progress progress;
+};
+
+/* The more, the hotter; and back. */
+static uint32_t heat(uint32_t use, uint64_t number)
+{
+	if (number > NUMBER_MAX)
+		number = NUMBER_MAX;
+	return use == KVD_USE_RECENCY ? NUMBER_MAX - (uint32_t)number : (uint32_t)number;
+}
+
+static bool is_noted(const struct hotkeys *h, const struct kvd_used *used)
+{
+	if (used->use != KVD_USE_RECENCY && used->use != KVD_USE_FREQUENCY)
+		return false;
+	/* Not if another server took its place meanwhile. */
+	return !h->use || used->use == h->use;
+}
+
+static int take(void *arg, const struct kvd_used *used)
+{
+	struct hotkeys *h = arg;
+
+	h->progress.done++;
+	if (!h->left || (h->match && !glob_matches((const uint8_t *)h->match, strlen(h->match),
+						   used->key, used->key_len)))
+		return 0;
+	h->left--;
+	h->keys++;
+	if (is_noted(h, used)) {
+		h->use = used->use;
+		h->counts[heat(h->use, used->number)]++;
+		top_add(&h->top, used->key, used->key_len, heat(h->use, used->number));
+	} else {
+		h->not_noted++;
+	}
+	h->progress.keys++;
+	h->progress.bytes += used->key_len;
+	progress_show(&h->progress);
+	return 0;
+}
+
+/* Keys come in the order of their hashes, so the first ones are a sample. */
+static enum kvd_status scan(struct kvd *db, struct hotkeys *h, const struct kvd_scan_args *args)
+{
+	struct retry retry = { 0 };
+	enum kvd_status status;
+	uint64_t cursor = 0;
+
+	do {
+		status = kvd_scan_uses(db, &cursor, args, take, h);
+		if (!status)
+			retry = (struct retry){ 0 };
+		else if (!failure_passes(status) || !retry_pause(&retry))
+			return status;
+	} while (status || (cursor && h->left));
+	return KVD_OK;
+}
+
+/* Keys that are as hot as the last one that is printed, and are not printed. */
+static uint64_t equal_count(const struct hotkeys *h)
+{
+	uint64_t last, n;
+
+	if (!h->top.count)
+		return 0;
+	last = h->top.keys[h->top.count - 1].number;
+	n = h->counts[last];
+	for (size_t i = 0; n && i < h->top.count; i++)
+		n -= h->top.keys[i].number == last;
+	return n;
+}
+
+static void print_json(const struct hotkeys *h, const struct arguments *arguments,
+		       uint32_t access_rate)
+{
+	bool by_age = h->use == KVD_USE_RECENCY;
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_open(&json, NULL, '{');
+	json_number(&json, "keys", h->keys);
+	json_bool(&json, "all", h->left > 0);
+	json_number(&json, "access_rate", access_rate);
+	json_open(&json, "hottest", '[');
+	for (size_t i = 0; i < h->top.count; i++) {
+		json_open(&json, NULL, '{');
+		(arguments->hex.given ? json_hex : json_bytes)(&json, "key", h->top.keys[i].key,
+							       h->top.keys[i].key_len);
+		json_number(&json, by_age ? "recency" : "frequency",
+			    heat(h->use, h->top.keys[i].number));
+		json_close(&json, '}');
+	}
+	json_close(&json, ']');
+	json_number(&json, "as_the_last", equal_count(h));
+	json_number(&json, "not_noted", h->not_noted);
+	json_close(&json, '}');
+	json_end(&json);
+}
+
+static void print_text(const struct hotkeys *h, const struct arguments *arguments,
+		       uint32_t access_rate)
+{
+	bool by_age = h->use == KVD_USE_RECENCY;
+
+	printf("%" PRIu64 " keys%s; of GETs by READ the server learns of one hit in %u\n", h->keys,
+	       h->left ? "" : ", a sample", access_rate);
+	if (h->top.count)
+		printf("\n%24s  %s\n", by_age ? "keys added since its use" : "frequency", "key");
+	for (size_t i = 0; i < h->top.count; i++) {
+		uint32_t number = heat(h->use, h->top.keys[i].number);
+
+		if (by_age)
+			printf("%22.1f %%  ", 100.0 * number / 1024);
+		else
+			printf("%24" PRIu32 "  ", number);
+		key_print(stdout, arguments, h->top.keys[i].key, h->top.keys[i].key_len);
+		putchar('\n');
+	}
+	if (equal_count(h))
+		printf("\n%" PRIu64 " more keys are as hot as the last one\n", equal_count(h));
+	if (h->not_noted)
+		printf("\n%" PRIu64 " keys are pinned or of low priority: their uses are not "
+		       "noted\n",
+		       h->not_noted);
+}
+
+static int run(struct kvd *db, const struct arguments *arguments, struct hotkeys *h)
+{
+	struct kvd_scan_args args = { 0 };
+	struct key prefix = { .len = 0 };
+	enum kvd_status status;
+	struct kvd_info info;
+
+	if (arguments->word_count && key_parse(&prefix, arguments, arguments->words[0]))
+		return EX_USAGE;
+	args.prefix = prefix.len ? prefix.bytes : NULL;
+	args.prefix_len = prefix.len;
+	progress_begin(&h->progress, arguments->progress.given,
+		       prefix.len ? 0 : server_stat(db, "items"));
+	status = scan(db, h, &args);
+	progress_end(&h->progress);
+	top_sort(&h->top);
+	kvd_info(db, &info);
+	if (!status)
+		(arguments->json.given ? print_json : print_text)(h, arguments, info.access_rate);
+	return report(db, status);
+}
+
+int command_hotkeys(struct kvd *db, const struct arguments *arguments)
+{
+	struct hotkeys h = {
+		.match = arguments->match.text,
+		.left = arguments->samples.given ? arguments->samples.number : UINT64_MAX,
+		.counts = calloc(NUMBER_MAX + 1, sizeof(*h.counts)),
+	};
+	int status;
+
+	if (top_init(&h.top, arguments->top.given ? arguments->top.number : TOP_DEFAULT) &&
+	    h.counts)
+		status = run(db, arguments, &h);
+	else
+		status = report_memory();
+	top_release(&h.top);
+	free(h.counts);
+	return status;
+}

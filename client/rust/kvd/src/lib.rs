@@ -21,6 +21,7 @@
 //! | futures, on any executor | [`Client::into_async`], [`aio`] |
 //! | values that are not copied | [`Client::alloc`], [`Client::register`] |
 //! | all keys | [`Client::scan`] |
+//! | how much they are used | [`Client::scan_uses_some`] |
 //!
 //! The manual is `kvd.h`: what is guaranteed (linearizable per key, exactly once), when keys
 //! expire, what happens when a connection is lost. What this crate adds:
@@ -52,6 +53,7 @@ mod options;
 mod read;
 mod scan;
 mod scope;
+mod uses;
 
 pub use admin::Flush;
 pub use aio::{AsyncClient, Driver, Run, Submitted, Turn};
@@ -70,6 +72,7 @@ pub use observe::{
 pub use options::{default_url, version, Options};
 pub use scan::{Cursor, Entry, OwnedEntry, Scan, ScanArgs};
 pub use scope::{Scope, Ticket};
+pub use uses::{Use, Used};
 
 /// The longest key, in bytes; the shortest has 1.
 pub const KEY_MAX: usize = sys::KVD_KEY_MAX as usize;

@@ -23,6 +23,18 @@ pub struct ScanArgs {
     pub values: bool,
 }
 
+impl ScanArgs {
+    /// It points into these.
+    pub(crate) fn as_raw(&self) -> sys::kvd_scan_args {
+        sys::kvd_scan_args {
+            prefix: self.prefix.as_ptr().cast(),
+            prefix_len: self.prefix.len(),
+            count: self.count,
+            values: self.values.into(),
+        }
+    }
+}
+
 /// Where a scan goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Cursor(u64);
@@ -39,6 +51,10 @@ impl Cursor {
     /// A number to keep; 0 is [`Cursor::START`].
     pub fn number(self) -> u64 {
         self.0
+    }
+
+    pub(crate) fn as_raw(&mut self) -> *mut u64 {
+        &mut self.0
     }
 }
 
@@ -113,12 +129,7 @@ impl Client {
     where
         F: FnMut(Entry<'_>) -> ControlFlow<()>,
     {
-        let raw = sys::kvd_scan_args {
-            prefix: args.prefix.as_ptr().cast(),
-            prefix_len: args.prefix.len(),
-            count: args.count,
-            values: args.values.into(),
-        };
+        let raw = args.as_raw();
         let mut state = Visit { each, panic: None };
         // SAFETY: the function gets the state of its own type, during the call only.
         let status = unsafe {

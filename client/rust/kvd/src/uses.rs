@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT
+//! Scans of how the store's keys were used.
+
+use crate::error::Result;
+use crate::item::Item;
+use crate::scan::{Cursor, ScanArgs};
+use crate::{sys, Client};
+use std::any::Any;
+use std::ops::ControlFlow;
+use std::os::raw::{c_int, c_void};
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::slice;
+
+/// How a key was used, as the server notes it to choose what it evicts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Use {
+    /// `memory.eviction = lru`: keys that were added since it was last used, in 1/1024 of all keys;
+    /// up to 32767, where it begins at 0 again.
+    Recency(u32),
+    /// `memory.eviction = lfu`: a counter of uses, 0 to 127. A key begins with 5, gets to n by
+    /// about (n - 5)² uses that the server learned of, and loses 1 whenever half as many keys were
+    /// added as there are.
+    Frequency(u32),
+    /// Low priority: as recency, but since it was stored, and up to 16383.
+    Low(u32),
+    /// Uses of it are not noted.
+    Pinned,
+    /// What a later version of libkvd has: its kind and number.
+    Other(u32, u32),
+}
+
+impl Use {
+    fn of_raw(kind: u32, number: u32) -> Use {
+        match kind {
+            sys::KVD_USE_RECENCY => Use::Recency(number),
+            sys::KVD_USE_FREQUENCY => Use::Frequency(number),
+            sys::KVD_USE_LOW => Use::Low(number),
+            sys::KVD_USE_PINNED => Use::Pinned,
+            kind => Use::Other(kind, number),
+        }
+    }
+}
+
+/// A key that [`Client::scan_uses_some`] delivers, valid in the function that gets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Used<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// What is stored with its value.
+    pub item: Item,
+    /// How it was used.
+    pub usage: Use,
+}
+
+/// What the library calls for each key, and what became of it.
+struct Visit<F> {
+    each: F,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// # Safety
+///
+/// `arg` is a Visit<F>, and `used` is valid.
+unsafe extern "C" fn visit<F>(arg: *mut c_void, used: *const sys::kvd_used) -> c_int
+where
+    F: FnMut(Used<'_>) -> ControlFlow<()>,
+{
+    let (state, used) = (&mut *arg.cast::<Visit<F>>(), &*used);
+    let found = Used {
+        key: slice::from_raw_parts(used.key.cast(), used.key_len),
+        item: Item::new(&used.item),
+        usage: Use::of_raw(used.use_, used.number),
+    };
+    // A panic must not unwind through the library: it goes on behind it.
+    match catch_unwind(AssertUnwindSafe(|| (state.each)(found))) {
+        Ok(ControlFlow::Continue(())) => 0,
+        Ok(ControlFlow::Break(())) => 1,
+        Err(panic) => {
+            state.panic = Some(panic);
+            1
+        }
+    }
+}
+
+impl Client {
+    /// As [`Client::scan_some`], but delivers how keys were used, without values. Only a server
+    /// that evicts notes that. To be scanned is no use of a key.
+    ///
+    /// The server does not see GETs by READ, but a sample of them: one hit in
+    /// [`Info::access_rate`](crate::Info::access_rate). So a key with few hits may have none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`](crate::Error::Invalid): the server does not evict, or is of an older
+    /// version, which the text says; or `args.values` is set. Else as of [`Client::scan_some`].
+    pub fn scan_uses_some<F>(&mut self, cursor: &mut Cursor, args: &ScanArgs, each: F) -> Result<()>
+    where
+        F: FnMut(Used<'_>) -> ControlFlow<()>,
+    {
+        let raw = args.as_raw();
+        let mut state = Visit { each, panic: None };
+        // SAFETY: the function gets the state of its own type, during the call only.
+        let status = unsafe {
+            let arg = (&mut state as *mut Visit<F>).cast();
+            sys::kvd_scan_uses(self.as_raw(), cursor.as_raw(), &raw, Some(visit::<F>), arg)
+        };
+        if let Some(panic) = state.panic {
+            resume_unwind(panic);
+        }
+        self.check(status)
+    }
+}

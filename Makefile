@@ -143,9 +143,9 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
-.PHONY: all tests examples fuzzers fuzz check check-long coverage mutants demo demo-rdma deps \
-	deps-test deps-coverage lint headers layers format fmt columns cppcheck scripts python \
-	install install-python uninstall uninstall-python clean help FORCE
+.PHONY: all tests syntax examples fuzzers fuzz check check-long coverage mutants demo demo-rdma \
+	deps deps-test deps-coverage lint headers layers format fmt columns cppcheck scripts \
+	python install install-python uninstall uninstall-python clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
 all: $(PRODUCTS) $(HOT)  ## the programs and the library (default)
@@ -154,6 +154,11 @@ all: $(PRODUCTS) $(HOT)  ## the programs and the library (default)
 tests: $(TESTS) $(NTH) $(EXAMPLES) $(B)/kvtrace $(RUST)  ## the test programs, not run
 	@:
 examples: $(EXAMPLES)  ## the programs of client/examples, in build/examples
+	@:
+
+SYNTAX := $(patsubst %.c,$(O)/%.syntax,$(TEST_SRC) $(HELPER_SRC) $(NTH_SRC) $(EXAMPLE_SRC) \
+	bench/kvtrace/main.c)
+syntax: $(SYNTAX)  ## what the compiler says about the test programs, without building them
 	@:
 
 # The flags are in a file that changes only when they do: changed CFLAGS rebuild all, nothing else
@@ -183,6 +188,10 @@ $(call obj,$(TEST_SRC) $(HELPER_SRC) $(NTH_SRC) $(EXAMPLE_SRC)): | $(O)/found-te
 $(O)/%.o: %.c $(O)/flags | $(O)/found
 	@mkdir -p $(@D)
 	$(QC)$(COMPILE) -fPIC -MMD -MP -c -o $@ $<
+
+$(O)/%.syntax: %.c $(O)/flags | $(O)/found-test
+	@mkdir -p $(@D)
+	$(QC)$(COMPILE) -fsyntax-only $< && touch $@
 
 # The variants of the sum for wider registers: common/sum_variant.c chooses one at run time.
 ifneq ($(filter x86_64%,$(machine)),)
@@ -221,7 +230,7 @@ $(B)/kvctl: $(O)/client/kvctl/main.o $(O)/libkvctl.a $(O)/libclient.a $(O)/libco
 $(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
 # As a program of somebody else's: <kvd.h> and the library.
-$(call obj,$(EXAMPLE_SRC)): K_CPPFLAGS += -Iclient
+$(call obj,$(EXAMPLE_SRC)) $(EXAMPLE_SRC:%.c=$(O)/%.syntax): K_CPPFLAGS += -Iclient
 $(B)/examples/%: $(O)/client/examples/%.o $(B)/libkvd.a
 	@mkdir -p $(@D)
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(UV_LIBS) $(LDLIBS)

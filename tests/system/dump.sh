@@ -14,6 +14,11 @@ if [ "$device" != softnic ]; then
 	small=3000
 	slow=(-o limits.connection_requests=1000)
 fi
+# ThreadSanitizer sees the same in fewer keys.
+if [ "${KVD_FLAVOUR:-release}" = tsan ] && [ "$device" = softnic ]; then
+	small=30000
+	slow=(-o limits.connection_requests=10000)
+fi
 options=(-o memory.size=128m -o memory.eviction=none -o limits.max_value=4m)
 dump=$tmp/dump
 
@@ -38,6 +43,8 @@ expires_of() {
 	line=$(kvctl -v get "$2" 2>&1 >"$tmp/value") || return 1
 	[[ $line =~ expires\ ([0-9]+) ]] && printf -v "$1" %s "${BASH_REMATCH[1]}"
 }
+# A restored key lives for as long as it had to when it was dumped: it may expire later than the
+# original, by no more than the time that has passed since that was stored.
 specials_are_there() {
 	local line now
 	expect 0 '^$' get empty && kvctl get long | cmp - "$tmp/long" &&
@@ -45,7 +52,7 @@ specials_are_there() {
 		expect 0 'flags 4294967295 expires 0' -v get flags &&
 		expect 0 '^longest' get "$(printf 'k%.0s' {1..1024})" &&
 		expires_of now lives && echo "expired at $lives, expires at $now" &&
-		[ "$now" -ge "$lives" ] && [ "$now" -le $((lives + 2 * DEADLINE_S)) ]
+		[ "$now" -ge "$lives" ] && [ "$now" -le $((lives + SECONDS - lives_since + 2)) ]
 }
 items_are() {
 	stat_is items "$1"
@@ -63,6 +70,7 @@ check "keys and values of all kinds are stored" specials
 items=$(stat_of items)
 before=$(contents)
 check "what expires is known" expires_of lives lives
+lives_since=$SECONDS
 check "a dump" expect 0 "$dump: $items keys, [0-9.]+ MiB" dump "$dump"
 check "there is no partial file" [ ! -e "$dump.partial" ]
 check "the dump is right" expect 0 "$items keys.* all is right" restore --verify "$dump"

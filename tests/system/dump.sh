@@ -194,7 +194,8 @@ mv "$dump" "$tmp/whole"
 check "a server that is slow for each client" server_start "${options[@]}" \
 	"${slow[@]}" || finish
 killed_restore() {
-	kvctl restore "$tmp/whole" >"$tmp/out" 2>&1 &
+	# Not by the function, whose shell would be what is killed.
+	"$build/kvctl" -a "$url" restore "$tmp/whole" >"$tmp/out" 2>&1 &
 	local pid=$!
 	pids+=("$pid")
 	wait_until "$DEADLINE_S" [ -e "$tmp/whole.restore" ] && kill -KILL "$pid" &&

@@ -118,6 +118,12 @@ for at in "${places[@]}"; do
 	check "another one is killed there" interrupted killed "$at"
 	check "it is gone on with" gone_on
 done
+# As of a host that went down: the file has its length, but not all of its bytes.
+zeros_behind() {
+	interrupted killed "$at" && head -c 200000 /dev/zero >>"$tmp/part.partial"
+}
+check "another one is killed, with zeros behind it" zeros_behind
+check "it is gone on with" gone_on
 check "with another pattern it is not" eval 'cp "$tmp/part" "$tmp/other.partial" &&
 	expect 74 "another prefix or pattern" dump --resume --match "*x" "$tmp/other"'
 full_output() {

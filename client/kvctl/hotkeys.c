@@ -148,7 +148,8 @@ static void print_text(const struct hotkeys *h, const struct arguments *argument
 		putchar('\n');
 	}
 	if (equal_count(h))
-		printf("\n%" PRIu64 " more keys are as hot as the last one\n", equal_count(h));
+		printf("\n%" PRIu64 " more keys are as hot as the last one%s\n", equal_count(h),
+		       by_age ? "; memory.eviction = lfu would tell how often" : "");
 	if (h->not_noted)
 		printf("\n%" PRIu64 " keys are pinned or of low priority: their uses are not "
 		       "noted\n",

@@ -73,6 +73,9 @@ static void recencies(void **state)
 			    "                  50.0 %  middle\n"
 			    "                3199.9 %  old\n"
 			    "\n2 keys are pinned or of low priority: their uses are not noted\n");
+	assert_calls(STATS "uses  0\nuses  1\nuses  2\ninfo ", "hotkeys", "--top", "1");
+	assert_non_null(strstr(program_result.out, "\n1 more keys are as hot as the last one; "
+						   "memory.eviction = lfu would tell how often\n"));
 	assert_calls(STATS "uses  0\nuses  1\nuses  2\ninfo ", "hotkeys", "--json", "--top", "1");
 	assert_string_equal(program_result.out,
 			    "{\"keys\": 6, \"all\": true, \"access_rate\": 16, \"hottest\": "

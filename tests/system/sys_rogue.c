@@ -484,6 +484,8 @@ MALFORMED(number_of_set, 5, 5, .op = WIRE_PUT, .version = 7, .key_len = 5, .valu
 MALFORMED(ttl_of_delete, 5, 0, .op = WIRE_DELETE, .ttl = 1, .key_len = 5)
 MALFORMED(ttl_of_append, 5, 5, .op = WIRE_PUT, .mode = WIRE_APPEND, .ttl = 1, .key_len = 5,
 	  .value_len = 5)
+/* Of a client that did not offer the feature. */
+MALFORMED(uses_of_scan, 0, 0, .op = WIRE_SCAN, .flags = WIRE_F_USES)
 MALFORMED(prefix_1025, 1025, 0, .op = WIRE_SCAN, .key_len = 1025)
 MALFORMED(access_none, 0, 0, .op = WIRE_ACCESS)
 MALFORMED(access_many, 0, 8 * (WIRE_ACCESS_MAX + 1), .op = WIRE_ACCESS,
@@ -1760,6 +1762,7 @@ static const struct {
 	{ "number_of_set", "any", "closed: arg64 in an operation", case_number_of_set },
 	{ "ttl_of_delete", "any", "closed: ttl in an operation", case_ttl_of_delete },
 	{ "ttl_of_append", "any", "closed: ttl in an operation", case_ttl_of_append },
+	{ "uses_of_scan", "any", "closed: a scan of uses, without", case_uses_of_scan },
 	{ "prefix_1025", "any", "closed: key length", case_prefix_1025 },
 	{ "access_none", "any", "closed: no access records", case_access_none },
 	{ "access_many", "any", "closed: too many access records", case_access_many },

@@ -5,6 +5,7 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
 #include "client/kvctl/report.h"
 
@@ -19,7 +20,7 @@ static int arith(struct kvd *db, const struct arguments *arguments, arith_fn cha
 		.ttl_s = (uint32_t)arguments->ttl.number,
 		.flags = (uint32_t)arguments->flags.number,
 	};
-	uint64_t delta = 1, number;
+	uint64_t delta = 1, number, version;
 	enum kvd_status status;
 	struct key key;
 
@@ -29,8 +30,10 @@ static int arith(struct kvd *db, const struct arguments *arguments, arith_fn cha
 		return EX_USAGE;
 	if (!args.create && (arguments->ttl.given || arguments->flags.given))
 		return usage_error(arguments->command->name, "-e and -f need -i");
-	status = change(db, key.bytes, key.len, delta, &args, &number, NULL);
-	if (!status)
+	status = change(db, key.bytes, key.len, delta, &args, &number, &version);
+	if (!status && arguments->json.given)
+		change_json(arguments, &key, version, &number);
+	else if (!status)
 		printf("%llu\n", (unsigned long long)number);
 	return report(db, status);
 }
@@ -47,22 +50,54 @@ int command_decr(struct kvd *db, const struct arguments *arguments)
 
 int command_touch(struct kvd *db, const struct arguments *arguments)
 {
+	enum kvd_status status;
+	uint64_t version;
 	struct key key;
 	uint32_t ttl_s;
 
 	if (key_parse(&key, arguments, arguments->words[0]) ||
 	    parse_ttl(arguments->words[1], &ttl_s))
 		return EX_USAGE;
-	return report(db, kvd_touch(db, key.bytes, key.len, ttl_s, NULL));
+	status = kvd_touch(db, key.bytes, key.len, ttl_s, &version);
+	if (!status && arguments->json.given)
+		change_json(arguments, &key, version, NULL);
+	return report(db, status);
+}
+
+static void deleted_json(const struct arguments *arguments, const struct key *key, bool deleted)
+{
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_open(&json, NULL, '{');
+	key_json(&json, arguments, key->bytes, key->len);
+	json_bool(&json, "deleted", deleted);
+	json_close(&json, '}');
+	json_end(&json);
 }
 
 int command_del(struct kvd *db, const struct arguments *arguments)
 {
+	const bool several = arguments->word_count > 1;
+	enum kvd_status status;
+	int code = EX_OK, one;
 	struct key key;
 
-	if (key_parse(&key, arguments, arguments->words[0]))
-		return EX_USAGE;
-	return report(db, kvd_delete(db, key.bytes, key.len));
+	/* Nothing is removed if one of the words is no key. */
+	for (int i = 0; i < arguments->word_count; i++)
+		if (key_parse(&key, arguments, arguments->words[i]))
+			return EX_USAGE;
+	for (int i = 0; i < arguments->word_count; i++) {
+		key_parse(&key, arguments, arguments->words[i]);
+		status = kvd_delete(db, key.bytes, key.len);
+		one = report_of(db, several ? arguments->words[i] : "", status);
+		if (one && one != EXIT_NOT_FOUND)
+			return one;
+		if (arguments->json.given)
+			deleted_json(arguments, &key, !status);
+		code = code ? code : one;
+	}
+	return code;
 }
 
 int command_flush(struct kvd *db, const struct arguments *arguments)

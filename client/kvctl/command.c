@@ -11,11 +11,11 @@ const struct command commands[] = {
 #undef X
 };
 
-const size_t command_count = sizeof(commands) / sizeof(commands[0]);
+const size_t command_row_count = sizeof(commands) / sizeof(commands[0]);
 
 const struct command *command_find(const char *name)
 {
-	for (size_t i = 0; i < command_count; i++)
+	for (size_t i = 0; i < command_row_count; i++)
 		if (!strcmp(commands[i].name, name))
 			return &commands[i];
 	return NULL;

@@ -38,7 +38,7 @@ KVCTL_COMMANDS(X)
 
 /* In the order of the table. */
 extern const struct command commands[];
-extern const size_t command_count;
+extern const size_t command_row_count;
 
 /* NULL: there is none of that name. */
 const struct command *command_find(const char *name);

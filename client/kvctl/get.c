@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kvctl get and gat: values of keys. */
+/* kvctl get and gat: values of keys. Several keys are read one after the other. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
@@ -7,20 +7,16 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
 #include "client/kvctl/report.h"
 
 #define READ_BYTES_FIRST 65536u
 
-static void print_item(const struct kvd_item *item)
-{
-	fprintf(stderr, "length %zu version %llu flags %u expires %u\n", item->value_len,
-		(unsigned long long)item->version, item->flags, item->expires_s);
-}
-
 /* How the value of a key is read. */
 struct get {
 	const struct arguments *arguments;
+	const char *word; /* of the key, if there are others; else "" */
 	struct key key;
 	bool touch;
 	uint32_t ttl_s;
@@ -36,6 +32,49 @@ static enum kvd_status get_once(struct kvd *db, const struct get *get, uint8_t *
 	if (get->arguments->request.given)
 		return kvd_get_by_request(db, key->bytes, key->len, value, size, item);
 	return kvd_get(db, key->bytes, key->len, value, size, item);
+}
+
+static void print_item(const struct get *get, const struct kvd_item *item)
+{
+	fprintf(stderr, "%s%slength %zu version %llu flags %u expires %u\n", get->word,
+		*get->word ? ": " : "", item->value_len, (unsigned long long)item->version,
+		item->flags, item->expires_s);
+}
+
+/* @value: NULL, there is none. */
+static void print_json(const struct get *get, const uint8_t *value, const struct kvd_item *item)
+{
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_open(&json, NULL, '{');
+	key_json(&json, get->arguments, get->key.bytes, get->key.len);
+	if (value) {
+		value_json(&json, get->arguments, value, item->value_len);
+		json_number(&json, "version", item->version);
+		json_number(&json, "flags", item->flags);
+		json_number(&json, "expires", item->expires_s);
+	} else {
+		json_null(&json, "value");
+	}
+	json_close(&json, '}');
+	json_end(&json);
+}
+
+/* One value is nothing but its bytes, so that it can go to a file. */
+static void print_value(const struct get *get, const uint8_t *value, const struct kvd_item *item)
+{
+	const struct arguments *arguments = get->arguments;
+
+	if (*get->word) {
+		key_print(stdout, arguments, get->key.bytes, get->key.len);
+		putchar('\t');
+	}
+	value_print(stdout, arguments, value, item->value_len);
+	if (arguments->null.given)
+		putchar('\0');
+	else if (*get->word || (isatty(STDOUT_FILENO) && !arguments->no_newline.given))
+		putchar('\n');
 }
 
 /* If the buffer is too small for the value, the call returns its length. */
@@ -60,31 +99,43 @@ static int get_run(struct kvd *db, const struct get *get)
 			break;
 		size = item.value_len;
 	}
-	code = report(db, status);
-	if (!code) {
-		fwrite(value, 1, item.value_len, stdout);
-		if (isatty(STDOUT_FILENO))
-			putchar('\n');
+	code = report_of(db, get->word, status);
+	if (get->arguments->json.given && (!code || code == EXIT_NOT_FOUND))
+		print_json(get, code ? NULL : value, &item);
+	else if (!code)
+		print_value(get, value, &item);
+	if (!code)
 		code = output_flush();
-	}
 	if (!code && get->arguments->verbose.given)
-		print_item(&item);
+		print_item(get, &item);
 	free(value);
 	return code;
 }
 
 int command_get(struct kvd *db, const struct arguments *arguments)
 {
-	struct get get = { .arguments = arguments };
+	struct get get = { .arguments = arguments, .word = "" };
+	int code = EX_OK, one;
 
-	if (key_parse(&get.key, arguments, arguments->words[0]))
-		return EX_USAGE;
-	return get_run(db, &get);
+	/* Nothing is printed for words of which one is no key. */
+	for (int i = 0; i < arguments->word_count; i++)
+		if (key_parse(&get.key, arguments, arguments->words[i]))
+			return EX_USAGE;
+	for (int i = 0; i < arguments->word_count; i++) {
+		if (arguments->word_count > 1)
+			get.word = arguments->words[i];
+		key_parse(&get.key, arguments, arguments->words[i]);
+		one = get_run(db, &get);
+		if (one && one != EXIT_NOT_FOUND)
+			return one;
+		code = code ? code : one;
+	}
+	return code;
 }
 
 int command_gat(struct kvd *db, const struct arguments *arguments)
 {
-	struct get get = { .arguments = arguments, .touch = true };
+	struct get get = { .arguments = arguments, .word = "", .touch = true };
 
 	if (key_parse(&get.key, arguments, arguments->words[0]) ||
 	    parse_ttl(arguments->words[1], &get.ttl_s))

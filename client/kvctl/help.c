@@ -72,7 +72,7 @@ static void print_statuses(FILE *out)
 static void print_group(FILE *out, enum command_group group, const char *heading)
 {
 	fprintf(out, "\n%s:\n", heading);
-	for (size_t i = 0; i < command_count; i++)
+	for (size_t i = 0; i < command_row_count; i++)
 		if (commands[i].group == group)
 			print_command(out, &commands[i]);
 }

@@ -8,6 +8,7 @@
 #include <sysexits.h>
 
 #include "client/kvctl/arguments.h"
+#include "client/kvctl/key.h"
 
 #define READ_BYTES_FIRST 65536u
 
@@ -48,11 +49,51 @@ static int value_read(struct value *value, FILE *file, const char *name)
 	return EX_IOERR;
 }
 
-int value_take(struct value *value, const struct arguments *arguments, int at)
+static int value_read_file(struct value *value, const char *name)
+{
+	FILE *file = fopen(name, "re");
+	int code;
+
+	if (!file) {
+		fprintf(stderr, "kvctl: can't open %s: %m\n", name);
+		return EX_IOERR;
+	}
+	code = value_read(value, file, name);
+	fclose(file);
+	return code;
+}
+
+/* The bytes of its hexadecimal digits; those of a file may end with a newline. */
+static int value_unhex(struct value *value)
+{
+	const size_t digits = value->len -
+			      (value->read && value->len && value->bytes[value->len - 1] == '\n');
+	uint8_t *bytes = malloc(digits / 2 + 1);
+	bool good;
+
+	if (!bytes) {
+		value_release(value);
+		fputs("kvctl: no memory for the value\n", stderr);
+		return EX_OSERR;
+	}
+	good = digits % 2 == 0 && hex_parse(bytes, (const char *)value->bytes, digits);
+	value_release(value);
+	*value = (struct value){ .bytes = bytes, .len = digits / 2, .read = bytes };
+	if (good)
+		return EX_OK;
+	value_release(value);
+	return usage_error("--hex-values", "the value is not hexadecimal");
+}
+
+static int value_find(struct value *value, const struct arguments *arguments, int at)
 {
 	const char *word = arguments->word_count > at ? arguments->words[at] : "-";
 
 	*value = (struct value){ .bytes = (const uint8_t *)word };
+	if (arguments->file.given)
+		return arguments->word_count > at ?
+			       usage_error(word, "a value, and --file: give one of them") :
+			       value_read_file(value, arguments->file.text);
 	if (strcmp(word, "-")) {
 		value->len = strlen(word);
 		return EX_OK;
@@ -60,6 +101,13 @@ int value_take(struct value *value, const struct arguments *arguments, int at)
 	if (arguments->input_is_script)
 		return usage_error(word, "the standard input is the script: give a value");
 	return value_read(value, stdin, "the standard input");
+}
+
+int value_take(struct value *value, const struct arguments *arguments, int at)
+{
+	const int code = value_find(value, arguments, at);
+
+	return code || !arguments->hex_values.given ? code : value_unhex(value);
 }
 
 void value_release(struct value *value)

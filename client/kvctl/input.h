@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Values that kvctl reads: from a word of the command line or from the standard input. */
+/* Values that kvctl reads: from a word of the command line, a file or the standard input. */
 #ifndef KVD_CLIENT_KVCTL_INPUT_H
 #define KVD_CLIENT_KVCTL_INPUT_H
 
@@ -15,8 +15,9 @@ struct value {
 };
 
 /*
- * The value that words[@at] says; without that word, or if it is -, the standard input. EX_OK, or
- * another exit status after printing why there is none.
+ * The value that words[@at] says, or --file; without them, or if the word is -, the standard input.
+ * With --hex-values its bytes are hexadecimal digits. EX_OK, or another exit status after printing
+ * why there is none.
  */
 int value_take(struct value *value, const struct arguments *arguments, int at);
 void value_release(struct value *value);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses and prints keys: see key.h. */
+/* Parses and prints keys and values: see key.h. */
 #include "client/kvctl/key.h"
 
 #include <string.h>
 #include <sysexits.h>
 
 #include "client/kvctl/arguments.h"
+#include "client/kvctl/json.h"
 
 static int hex_digit(char c)
 {
@@ -59,4 +60,22 @@ void key_print(FILE *out, const struct arguments *arguments, const void *key, si
 		hex_print(out, key, len);
 	else
 		fwrite(key, 1, len, out);
+}
+
+void key_json(struct json *json, const struct arguments *arguments, const void *key, size_t len)
+{
+	(arguments->hex.given ? json_hex : json_bytes)(json, "key", key, len);
+}
+
+void value_print(FILE *out, const struct arguments *arguments, const void *value, size_t len)
+{
+	if (arguments->hex_values.given)
+		hex_print(out, value, len);
+	else
+		fwrite(value, 1, len, out);
+}
+
+void value_json(struct json *json, const struct arguments *arguments, const void *value, size_t len)
+{
+	(arguments->hex_values.given ? json_hex : json_bytes)(json, "value", value, len);
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys as kvctl's commands get and print them: as they are, or with -x in hexadecimal. */
+/*
+ * Keys as kvctl's commands get and print them: as they are, or with -x in hexadecimal; and values,
+ * with --hex-values.
+ */
 #ifndef KVD_CLIENT_KVCTL_KEY_H
 #define KVD_CLIENT_KVCTL_KEY_H
 
@@ -11,6 +14,7 @@
 #include "client/kvd.h"
 
 struct arguments;
+struct json;
 
 struct key {
 	uint8_t bytes[KVD_KEY_MAX];
@@ -22,6 +26,14 @@ int key_parse(struct key *key, const struct arguments *arguments, const char *wo
 
 /* Without a newline. */
 void key_print(FILE *out, const struct arguments *arguments, const void *key, size_t len);
+
+/* The member "key" of an object. */
+void key_json(struct json *json, const struct arguments *arguments, const void *key, size_t len);
+
+/* The same of values, with --hex-values. */
+void value_print(FILE *out, const struct arguments *arguments, const void *value, size_t len);
+void value_json(struct json *json, const struct arguments *arguments, const void *value,
+		size_t len);
 
 void hex_print(FILE *out, const void *bytes, size_t len);
 /* The bytes of @digits hexadecimal digits, an even number, to @bytes. False: they are none. */

@@ -11,7 +11,9 @@
 /* Stores the value of words[@at], in the way @args says so far. */
 static int put(struct kvd *db, const struct arguments *arguments, int at, struct kvd_put_args *args)
 {
+	enum kvd_status status;
 	struct value value;
+	uint64_t version;
 	struct key key;
 	int code;
 
@@ -25,9 +27,11 @@ static int put(struct kvd *db, const struct arguments *arguments, int at, struct
 	code = value_take(&value, arguments, at);
 	if (code)
 		return code;
-	code = report(db, kvd_put(db, key.bytes, key.len, value.bytes, value.len, args, NULL));
+	status = kvd_put(db, key.bytes, key.len, value.bytes, value.len, args, &version);
 	value_release(&value);
-	return code;
+	if (!status && arguments->json.given)
+		change_json(arguments, &key, version, NULL);
+	return report(db, status);
 }
 
 static int put_mode(struct kvd *db, const struct arguments *arguments, enum kvd_put_mode mode)

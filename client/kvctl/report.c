@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <sysexits.h>
 
+#include "client/kvctl/json.h"
+#include "client/kvctl/key.h"
 #include "client/kvctl/table.h"
 
 static int exit_status(enum kvd_status status)
@@ -64,4 +66,19 @@ int output_flush(void)
 	fprintf(stderr, "kvctl: standard output: %m\n");
 	clearerr(stdout);
 	return EX_IOERR;
+}
+
+void change_json(const struct arguments *arguments, const struct key *key, uint64_t version,
+		 const uint64_t *number)
+{
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_open(&json, NULL, '{');
+	key_json(&json, arguments, key->bytes, key->len);
+	if (number)
+		json_number(&json, "number", *number);
+	json_number(&json, "version", version);
+	json_close(&json, '}');
+	json_end(&json);
 }

@@ -5,6 +5,9 @@
 
 #include "client/kvd.h"
 
+struct arguments;
+struct key;
+
 /* Of the last call on @db. Prints why it failed, if it did. Returns the exit status. */
 int report(const struct kvd *db, enum kvd_status status);
 
@@ -16,6 +19,10 @@ int report_open(enum kvd_status status, int hint);
 
 /* Prints that there is no memory. Returns EX_OSERR. */
 int report_memory(void);
+
+/* For --json: what a change made of a key, its new version and, unless it is NULL, its number. */
+void change_json(const struct arguments *arguments, const struct key *key, uint64_t version,
+		 const uint64_t *number);
 
 /* What was printed so far is written. EX_IOERR after printing why it could not be. */
 int output_flush(void);

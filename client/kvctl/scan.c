@@ -1,39 +1,86 @@
 /* SPDX-License-Identifier: MIT */
-/* kvctl scan: the keys of a server. */
+/* kvctl scan and count: the keys of a server. */
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/glob.h"
+#include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
 #include "client/kvctl/report.h"
 
-/* Writes a line; returns not 0 if that failed. */
-static int print_entry(void *arg, const struct kvd_entry *entry)
-{
-	const struct arguments *arguments = arg;
+struct scan {
+	const struct arguments *arguments;
+	bool prints;
+	uint64_t keys;
+};
 
-	key_print(stdout, arguments, entry->key, entry->key_len);
-	if (arguments->verbose.given) {
-		putchar('\t');
-		if (entry->value)
-			fwrite(entry->value, 1, entry->item.value_len, stdout);
-		else
-			printf("(%zu bytes)", entry->item.value_len);
+static void print_value(const struct arguments *arguments, const struct kvd_entry *entry)
+{
+	putchar('\t');
+	if (entry->value)
+		value_print(stdout, arguments, entry->value, entry->item.value_len);
+	else
+		printf("(%zu bytes)", entry->item.value_len);
+}
+
+/* A value that is too long for a message is not in it. */
+static void print_json(const struct arguments *arguments, const struct kvd_entry *entry)
+{
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_open(&json, NULL, '{');
+	key_json(&json, arguments, entry->key, entry->key_len);
+	if (entry->value)
+		value_json(&json, arguments, entry->value, entry->item.value_len);
+	json_number(&json, "value_bytes", entry->item.value_len);
+	json_number(&json, "version", entry->item.version);
+	json_number(&json, "flags", entry->item.flags);
+	json_number(&json, "expires", entry->item.expires_s);
+	json_close(&json, '}');
+	json_end(&json);
+}
+
+/* Returns not 0 if a line could not be written. */
+static int take(void *arg, const struct kvd_entry *entry)
+{
+	struct scan *scan = arg;
+	const struct arguments *arguments = scan->arguments;
+	const char *match = arguments->match.text;
+
+	if (match &&
+	    !glob_matches((const uint8_t *)match, strlen(match), entry->key, entry->key_len))
+		return 0;
+	scan->keys++;
+	if (!scan->prints)
+		return 0;
+	if (arguments->json.given) {
+		print_json(arguments, entry);
+		return ferror(stdout);
 	}
-	putchar('\n');
+	key_print(stdout, arguments, entry->key, entry->key_len);
+	if (arguments->verbose.given)
+		print_value(arguments, entry);
+	putchar(arguments->null.given ? '\0' : '\n');
 	return ferror(stdout);
 }
 
-int command_scan(struct kvd *db, const struct arguments *arguments)
+static int scan_run(struct kvd *db, struct scan *scan)
 {
+	const struct arguments *arguments = scan->arguments;
 	struct kvd_scan_args args = { .values = arguments->verbose.given };
-	struct arguments copy = *arguments;
-	enum kvd_status status;
+	enum kvd_status status = KVD_OK;
 	struct key prefix;
 	uint64_t cursor = 0;
 	int code;
 
+	if (arguments->match.given &&
+	    (!*arguments->match.text || strlen(arguments->match.text) > KVD_KEY_MAX))
+		return usage_error("--match", "a pattern has 1 to 1024 bytes");
 	if (arguments->word_count > 0) {
 		if (key_parse(&prefix, arguments, arguments->words[0]))
 			return EX_USAGE;
@@ -41,8 +88,26 @@ int command_scan(struct kvd *db, const struct arguments *arguments)
 		args.prefix_len = prefix.len;
 	}
 	do {
-		status = kvd_scan(db, &cursor, &args, print_entry, &copy);
+		status = kvd_scan(db, &cursor, &args, take, scan);
 	} while (!status && cursor && !ferror(stdout));
 	code = output_flush();
 	return code ? code : report(db, status);
+}
+
+int command_scan(struct kvd *db, const struct arguments *arguments)
+{
+	struct scan scan = { .arguments = arguments, .prints = true };
+
+	return scan_run(db, &scan);
+}
+
+int command_count(struct kvd *db, const struct arguments *arguments)
+{
+	struct scan scan = { .arguments = arguments };
+	const int code = scan_run(db, &scan);
+
+	if (!code)
+		printf(arguments->json.given ? "{\"keys\": %" PRIu64 "}\n" : "%" PRIu64 "\n",
+		       scan.keys);
+	return code;
 }

@@ -32,10 +32,18 @@
  * behind the command's name. The functions are command_NAME().
  */
 #define KVCTL_COMMANDS(X)                                                                          \
-	X(get, READ, "KEY", 1, 1, COMMAND_CONNECTED,                                               \
-	  "write the value of KEY to the standard output")                                         \
+	X(get, READ, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                                    \
+	  "write the value of KEY to the standard output; of several keys: each with its value "   \
+	  "behind a tab, in a line")                                                               \
 	X(gat, READ, "KEY TTL", 2, 2, COMMAND_CONNECTED,                                           \
 	  "the same, and set its time to live to TTL")                                             \
+	X(exists, READ, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                                 \
+	  "print how many of the keys exist, without reading values")                              \
+	X(ttl, READ, "KEY", 1, 1, COMMAND_CONNECTED,                                               \
+	  "print how many seconds KEY has to live, or never: it does not expire")                  \
+	X(count, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                        \
+	  "print how many keys there are, or begin with PREFIX, by a scan; items of stats is all " \
+	  "of them at once, with those that have expired")                                         \
 	X(scan, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                         \
 	  "print all keys, or those that begin with PREFIX, in no order")                          \
 	X(dump, READ, "[FILE|- [PREFIX]]", 0, 2, COMMAND_CONNECTED,                                \
@@ -67,7 +75,7 @@
 	  "subtract N (default 1) from it, not below 0, and print the result")                     \
 	X(touch, CHANGE, "KEY TTL", 2, 2, COMMAND_CONNECTED,                                       \
 	  "set the time to live of KEY to TTL; 0: it never expires")                               \
-	X(del, CHANGE, "KEY", 1, 1, COMMAND_CONNECTED, "remove KEY")                               \
+	X(del, CHANGE, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED, "remove the keys")               \
 	X(flush, CHANGE, "[DELAY]", 0, 1, COMMAND_CONNECTED,                                       \
 	  "remove all keys and wait until that is done; with DELAY: after this time, without "     \
 	  "waiting")                                                                               \
@@ -110,13 +118,14 @@ enum option_kind {
 #define FOR_NONE ""	   /* it takes the place of a command */
 
 #define STORE "put add replace cas"
-#define OF_ONE_KEY "get gat " STORE " append prepend incr decr touch del"
+#define WITH_VALUE STORE " append prepend"
+#define OF_KEYS "get gat exists ttl " WITH_VALUE " incr decr touch del"
 
 /*
  * X(name, letter or 0, long name, kind, least, most, argument's text, commands, help)
  */
 #define KVCTL_OPTIONS(X)                                                                           \
-	X(hex, 'x', "hex", FLAG, 0, 0, "", OF_ONE_KEY " scan bigkeys dump hotkeys",                \
+	X(hex, 'x', "hex", FLAG, 0, 0, "", OF_KEYS " scan count bigkeys dump hotkeys",             \
 	  "keys are given and printed in hexadecimal")                                             \
 	X(ttl, 'e', "ttl", SECONDS, 0, KVD_TTL_MAX, "TTL", STORE " incr decr",                     \
 	  "time to live: seconds, or 90s, 5m, 2h, 7d; incr and decr: with -i")                     \
@@ -132,10 +141,18 @@ enum option_kind {
 	X(verbose, 'v', "verbose", FLAG, 0, 0, "", "get gat scan",                                 \
 	  "get, gat: print length, version, flags and expiry time to the standard error; scan: "   \
 	  "print values, too, behind a tab")                                                       \
-	X(json, 0, "json", FLAG, 0, 0, "", "doctor dump restore bigkeys hotkeys",                  \
-	  "print lines of JSON")                                                                   \
+	X(json, 0, "json", FLAG, 0, 0, "",                                                         \
+	  OF_KEYS " scan count info ping doctor dump restore bigkeys hotkeys",                     \
+	  "print lines of JSON; bytes that are no UTF-8 as {\"hex\": \"00ff\"}")                   \
+	X(hex_values, 0, "hex-values", FLAG, 0, 0, "", "get gat scan " WITH_VALUE,                 \
+	  "values are given and printed in hexadecimal")                                           \
+	X(file, 'F', "file", FILE, 0, 0, "FILE", WITH_VALUE, "store the content of FILE")          \
+	X(no_newline, 'n', "no-newline", FLAG, 0, 0, "", "get gat",                                \
+	  "no newline behind the value; default: one, if the output is a terminal")                \
+	X(null, '0', "null", FLAG, 0, 0, "", "scan get",                                           \
+	  "lines end with a byte 0, not with a newline: for xargs -0")                             \
 	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping", "so many times (default 1)")    \
-	X(match, 0, "match", TEXT, 0, 0, "GLOB", "dump bigkeys hotkeys",                           \
+	X(match, 0, "match", TEXT, 0, 0, "GLOB", "scan count dump bigkeys hotkeys",                \
 	  "only keys that match GLOB: * ? [a-z] [!a-z] and \\")                                    \
 	X(resume, 0, "resume", FLAG, 0, 0, "", "dump restore", "go on where it was interrupted")   \
 	X(replace, 0, "replace", FLAG, 0, 0, "", "restore",                                        \

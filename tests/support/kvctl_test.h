@@ -48,6 +48,7 @@ static struct {
 	unsigned int calls_good;    /* pings and scans that do not end so */
 	struct kvd_item item;	    /* of GETs; its value is the letters from a to z, repeated */
 	uint64_t number;	    /* of incr and decr */
+	uint64_t clock_ns;	    /* of the server */
 	const char *link;	    /* the connection's path, of which softnic has none */
 	const struct kvd_entry *entries;
 	size_t entry_count;
@@ -148,6 +149,29 @@ enum kvd_status __wrap_kvd_get_and_touch(struct kvd *handle, const void *key, si
 	return get_answer(value, size, item);
 }
 
+/* Every second key exists, from the first one on. */
+enum kvd_status __wrap_kvd_exists_many(struct kvd *handle, const struct kvd_key *keys, size_t count,
+				       struct kvd_exists *results, size_t *present)
+{
+	note_call(handle, "exists", "", 0);
+	for (size_t i = 0; i < count; i++) {
+		note_bytes(keys[i].key, keys[i].key_len);
+		results[i] = (struct kvd_exists){ .status = i % 2 ? KVD_NOT_FOUND : KVD_OK,
+						  .item = behaviour.item };
+	}
+	program_note("\n");
+	if (present)
+		*present = (count + 1) / 2;
+	return behaviour.call;
+}
+
+uint64_t __wrap_kvd_clock_ns(const struct kvd *handle)
+{
+	note_call(handle, "clock", "", 0);
+	program_note("\n");
+	return behaviour.clock_ns;
+}
+
 enum kvd_status __wrap_kvd_put(struct kvd *handle, const void *key, size_t key_len,
 			       const void *value, size_t value_len, const struct kvd_put_args *args,
 			       uint64_t *version)
@@ -155,7 +179,7 @@ enum kvd_status __wrap_kvd_put(struct kvd *handle, const void *key, size_t key_l
 	static const char *const modes[] = { "set",	"absent", "present",
 					     "version", "append", "prepend" };
 
-	(void)version;
+	*version = 42;
 	note_call(handle, modes[args->mode], key, key_len);
 	note_bytes(value, value_len);
 	program_note(" flags %u ttl %u pin %u low %d if %llu\n", args->flags, args->ttl_s,
@@ -179,7 +203,7 @@ enum kvd_status __wrap_kvd_incr(struct kvd *handle, const void *key, size_t key_
 				const struct kvd_arith_args *args, uint64_t *number,
 				uint64_t *version)
 {
-	(void)version;
+	*version = 42;
 	return arith_answer("incr", handle, key, key_len, delta, args, number);
 }
 
@@ -187,14 +211,14 @@ enum kvd_status __wrap_kvd_decr(struct kvd *handle, const void *key, size_t key_
 				const struct kvd_arith_args *args, uint64_t *number,
 				uint64_t *version)
 {
-	(void)version;
+	*version = 42;
 	return arith_answer("decr", handle, key, key_len, delta, args, number);
 }
 
 enum kvd_status __wrap_kvd_touch(struct kvd *handle, const void *key, size_t key_len,
 				 uint32_t ttl_s, uint64_t *version)
 {
-	(void)version;
+	*version = 42;
 	note_call(handle, "touch", key, key_len);
 	program_note(" ttl %u\n", ttl_s);
 	return behaviour.call;

@@ -18,7 +18,7 @@ struct program_files {
 /* Of the last run. */
 struct program_result {
 	char out[200000]; /* standard output */
-	char err[8192];	  /* standard error */
+	char err[16384];  /* standard error */
 	char notes[4096]; /* what the child noted */
 	size_t out_len;
 };

@@ -59,6 +59,46 @@ flags_are_stored() {
 		flags_are flagged 1 && expect 0 '^$' put flagged value && flags_are flagged 0
 }
 
+# Several keys at a time, and of any bytes; each result as text and as JSON.
+several_keys() {
+	kvctl put one 1 && kvctl put two 2 && kvctl -x put ff00 binary &&
+		expect 0 $'^one\t1\ntwo\t2$' get one two &&
+		expect 1 'three: not found' get one three two &&
+		expect 0 '^2$' exists one two && expect 1 '^2$' exists one three two &&
+		expect 1 '"key": "three", "exists": false' exists --json one three &&
+		expect 0 '"value": "1", "version"' get --json one &&
+		expect 0 '"hex": "ff00".*"value": "binary"' -x get --json ff00 &&
+		expect 0 '^$' del one two && expect 1 'one: not found' del one two &&
+		expect 0 '^$' -x del ff00
+}
+
+keys_are_chosen() {
+	kvctl put chosen/1 a && kvctl put chosen/2 bc && expect 0 '^2$' count chosen/ &&
+		expect 0 '^1$' count --match '*/2' &&
+		expect 0 '^chosen/2$' scan --match 'c*[2-9]' &&
+		expect 0 '"key": "chosen/2", "value": "bc"' scan --json -v chosen/2 &&
+		[ "$(kvctl scan -0 chosen/ | tr '\0\n' '\nX' | sort)" = chosen/1$'\n'chosen/2 ] &&
+		kvctl scan -0 chosen/ | xargs -0 "$build/kvctl" -a "$url" del &&
+		expect 0 '^0$' count chosen/
+}
+
+lives() {
+	expect 0 '^$' -e 1000 put lives value && expect 0 '^(9[0-9][0-9]|1000)$' ttl lives &&
+		expect 0 '^$' touch lives 0 && expect 0 '^never$' ttl lives &&
+		expect 0 '"ttl": null' ttl --json lives && expect 1 'not found' ttl missing &&
+		expect 0 '^$' del lives
+}
+
+# A file, and hexadecimal digits, both ways.
+other_values() {
+	expect 0 '^$' put --file "$tmp/binary" filed && kvctl get filed | cmp - "$tmp/binary" &&
+		kvctl get --hex-values filed >"$tmp/digits" &&
+		expect 0 '^$' put --hex-values -F "$tmp/digits" again &&
+		kvctl get again | cmp - "$tmp/binary" && expect 0 '^$' del filed again &&
+		expect 74 'No such file' put --file "$tmp/none" filed &&
+		expect 1 'not found' get filed
+}
+
 overwrite_with_1() { # key
 	expect 0 '^$' put "$1" 1 && expect 0 '^1$' get "$1" && expect 0 '^1$' -r get "$1"
 }
@@ -169,13 +209,17 @@ check "flags are stored" flags_are_stored
 check "flags out of range are refused" usage_error 'range' -f 4294967296 put flagged other
 check "negative ones, too" usage_error '^kvctl: -1: not a number' -i -1 incr count 5
 check "the flags stay" flags_are flagged 0
+check "several keys" several_keys
+check "keys of a pattern" keys_are_chosen
+check "times to live" lives
+check "values of files, and in hexadecimal" other_values
 check "ping" pings
 check "info" info_is_complete
 check "stats and --help agree" stats_are_those_of_help
 check "no command" usage_error Usage
 check "an unknown command" usage_error 'no such command' frobnicate
 check "too few words" usage_error 'number of arguments' get
-check "too many words" usage_error 'number of arguments' del a b
+check "too many words" usage_error 'number of arguments' touch a 1 2
 check "an unknown option" usage_error 'kvctl -h' -Z
 check "kvctl -h" expect 0 '^Usage: kvctl' -h
 check "kvctl -V" expect 0 '^kvctl [0-9]+\.[0-9]+\.[0-9]+$' -V

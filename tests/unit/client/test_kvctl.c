@@ -317,6 +317,213 @@ static void pings(void **state)
 						"pong from " URL ": 2.5 us\n");
 }
 
+/* Each in a line, in the order of the words; those that are missing are named. */
+static void several_keys_are_read(void **state)
+{
+	(void)state;
+	behaviour.item = (struct kvd_item){ .value_len = 3, .version = 5 };
+	assert_calls("get a 65536\nget b 65536\n", "get", "a", "b");
+	assert_string_equal(program_result.out, "a\tabc\nb\tabc\n");
+	assert_calls("get \\x00 65536\nget \\x0a 65536\n", "-x", "-0", "get", "00", "0a");
+	assert_int_equal(program_result.out_len, 14);
+	assert_memory_equal(program_result.out, "00\tabc\0000a\tabc", 14);
+	assert_fails(EX_OK,
+		     "a: length 3 version 5 flags 0 expires 0\n"
+		     "b: length 3 version 5 flags 0 expires 0\n",
+		     "get", "-v", "a", "b");
+	assert_usage("kvctl: : a key has 1 to 1024 bytes. Try kvctl -h.\n", "get", "a", "");
+	behaviour.call = KVD_NOT_FOUND;
+	assert_fails(1, "kvctl: a: not found\nkvctl: b: not found\n", "get", "a", "b");
+	assert_string_equal(program_result.out, "");
+	/* What concerns all keys is said once. */
+	behaviour.call = KVD_ERR_DISCONNECTED;
+	assert_fails(EX_SOFTWARE, "kvctl: a: connection lost\n", "get", "a", "b");
+	assert_string_equal(program_result.notes, OPENED "get a 65536\n" CLOSED);
+}
+
+static void values_without_a_new_line_or_in_hexadecimal(void **state)
+{
+	(void)state;
+	behaviour.item.value_len = 3;
+	behaviour.terminal = true;
+	assert_calls("get key 65536\n", "-n", "get", "key");
+	assert_string_equal(program_result.out, "abc");
+	assert_calls("get key 65536\n", "get", "--hex-values", "key");
+	assert_string_equal(program_result.out, "616263\n");
+	assert_calls("get key 65536\n", "get", "-0", "key");
+	assert_int_equal(program_result.out_len, 4);
+	assert_memory_equal(program_result.out, "abc", 4);
+}
+
+static void keys_are_looked_up(void **state)
+{
+	(void)state;
+	behaviour.item =
+		(struct kvd_item){ .value_len = 3, .version = 5, .flags = 6, .expires_s = 1000 };
+	assert_calls("exists  a\n", "exists", "a");
+	assert_string_equal(program_result.out, "1\n");
+	assert_fails(1, "", "exists", "a", "b", "c");
+	assert_string_equal(program_result.out, "2\n");
+	assert_string_equal(program_result.notes, OPENED "exists  a b c\n" CLOSED);
+	assert_fails(1, "", "exists", "--json", "-x", "61", "ff");
+	assert_string_equal(program_result.out,
+			    "{\"key\": {\"hex\": \"61\"}, \"exists\": true, \"value_bytes\": 3, "
+			    "\"version\": 5, \"flags\": 6, \"expires\": 1000}\n"
+			    "{\"key\": {\"hex\": \"ff\"}, \"exists\": false}\n");
+	assert_usage("kvctl: : a key has 1 to 1024 bytes. Try kvctl -h.\n", "exists", "a", "");
+	behaviour.call = KVD_ERR_TIMEOUT;
+	assert_fails(EX_SOFTWARE, "kvctl: timed out\n", "exists", "a");
+	assert_string_equal(program_result.out, "");
+}
+
+static void times_to_live(void **state)
+{
+	(void)state;
+	behaviour.item.expires_s = 0;
+	assert_calls("exists  a\n", "ttl", "a");
+	assert_string_equal(program_result.out, "never\n");
+	assert_calls("exists  a\n", "--json", "ttl", "a");
+	assert_string_equal(program_result.out,
+			    "{\"key\": \"a\", \"ttl\": null, \"expires\": 0}\n");
+	behaviour.item.expires_s = 1000;
+	behaviour.clock_ns = 990900000000;
+	assert_calls("exists  a\nclock \nclock \n", "ttl", "a");
+	assert_string_equal(program_result.out, "9\n");
+	assert_calls("exists  a\nclock \nclock \n", "ttl", "a", "--json");
+	assert_string_equal(program_result.out,
+			    "{\"key\": \"a\", \"ttl\": 9, \"expires\": 1000}\n");
+	/* It has just expired. */
+	behaviour.clock_ns = 1001000000000;
+	assert_calls("exists  a\nclock \nclock \n", "ttl", "a");
+	assert_string_equal(program_result.out, "0\n");
+	/* The handle has to ask first. */
+	behaviour.clock_ns = 0;
+	assert_calls("exists  a\nclock \nping clock \n", "ttl", "a");
+	behaviour.call = KVD_NOT_FOUND;
+	assert_fails(1, "kvctl: not found\n", "ttl", "a");
+}
+
+static void several_keys_are_removed(void **state)
+{
+	(void)state;
+	assert_calls("delete a\ndelete b\n", "del", "a", "b");
+	assert_string_equal(program_result.out, "");
+	assert_usage("kvctl: : a key has 1 to 1024 bytes. Try kvctl -h.\n", "del", "a", "");
+	behaviour.call = KVD_NOT_FOUND;
+	assert_fails(1, "kvctl: a: not found\nkvctl: b: not found\n", "del", "a", "b");
+	assert_string_equal(program_result.notes, OPENED "delete a\ndelete b\n" CLOSED);
+	assert_fails(1, "kvctl: not found\n", "del", "a", "--json");
+	assert_string_equal(program_result.out, "{\"key\": \"a\", \"deleted\": false}\n");
+	behaviour.call = KVD_ERR_TIMEOUT;
+	assert_fails(EX_SOFTWARE, "kvctl: a: timed out\n", "del", "a", "b");
+	assert_string_equal(program_result.notes, OPENED "delete a\n" CLOSED);
+}
+
+static void results_as_json(void **state)
+{
+	(void)state;
+	behaviour.item =
+		(struct kvd_item){ .value_len = 3, .version = 5, .flags = 6, .expires_s = 1000 };
+	behaviour.number = 7;
+	behaviour.terminal = true;
+	assert_calls("get \"\\xff 65536\n", "--json", "get", "\"\xff");
+	assert_string_equal(program_result.out,
+			    "{\"key\": {\"hex\": \"22ff\"}, \"value\": \"abc\", \"version\": 5, "
+			    "\"flags\": 6, \"expires\": 1000}\n");
+	assert_calls("gat \" ttl 9 65536\n", "--json", "--hex-values", "gat", "\"", "9");
+	assert_string_equal(program_result.out,
+			    "{\"key\": \"\\\"\", \"value\": {\"hex\": \"616263\"}, "
+			    "\"version\": 5, \"flags\": 6, \"expires\": 1000}\n");
+	assert_calls("set k v flags 0 ttl 0 pin 0 low 0 if 0\n", "--json", "put", "k", "v");
+	assert_string_equal(program_result.out, "{\"key\": \"k\", \"version\": 42}\n");
+	assert_calls("incr k by 1 create 0 flags 0 ttl 0 initial 0\n", "--json", "incr", "k");
+	assert_string_equal(program_result.out,
+			    "{\"key\": \"k\", \"number\": 7, \"version\": 42}\n");
+	assert_calls("touch k ttl 0\n", "--json", "touch", "k", "0");
+	assert_string_equal(program_result.out, "{\"key\": \"k\", \"version\": 42}\n");
+	assert_calls("delete k\n", "--json", "del", "k");
+	assert_string_equal(program_result.out, "{\"key\": \"k\", \"deleted\": true}\n");
+	assert_calls("ping ping ", "--json", "-c2", "ping");
+	assert_string_equal(program_result.out, "{\"us\": 1.2}\n{\"us\": 2.5}\n");
+	assert_calls("info ", "--json", "info");
+	assert_non_null(strstr(program_result.out, "\"incarnation\": \"000abcdef0123456\", "
+						   "\"region_bytes\": 1099511627776"));
+	behaviour.call = KVD_NOT_FOUND;
+	assert_fails(1, "kvctl: not found\n", "--json", "get", "k");
+	assert_string_equal(program_result.out, "{\"key\": \"k\", \"value\": null}\n");
+	assert_fails(1, "kvctl: not found\n", "--json", "incr", "k");
+	assert_string_equal(program_result.out, "");
+}
+
+/* Values in hexadecimal, of a word, the input, and a file. */
+static void values_of_files_and_digits(void **state)
+{
+	char path[] = "/tmp/kvctl-value-XXXXXX", said[200];
+	const int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "00fF\n", 5), 5);
+	assert_calls("set k \\x00\\xff flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "--hex-values",
+		     "k", "00fF");
+	assert_calls("set k  flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "--hex-values", "k", "");
+	assert_calls("set k 00fF\\x0a flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "-F", path, "k");
+	assert_calls("version k \\x00\\xff flags 0 ttl 0 pin 0 low 0 if 7\n", "cas", "--file", path,
+		     "--hex-values", "k", "7");
+	program_files.input = "6162\n";
+	program_files.input_len = 5;
+	assert_calls("append k ab flags 0 ttl 0 pin 0 low 0 if 0\n", "append", "--hex-values", "k");
+	for (const char *const *bad = (const char *const[]){ "0", "0g", "00\n", NULL }; *bad; bad++)
+		assert_usage("kvctl: --hex-values: the value is not hexadecimal. Try kvctl -h.\n",
+			     "put", "--hex-values", "k", *bad);
+	assert_usage("kvctl: v: a value, and --file: give one of them. Try kvctl -h.\n", "put",
+		     "-F", path, "k", "v");
+	close(fd);
+	unlink(path);
+	snprintf(said, sizeof(said), "kvctl: can't open %s: No such file or directory\n", path);
+	assert_fails(EX_IOERR, said, "put", "-F", path, "k");
+	assert_fails(EX_IOERR, "kvctl: can't read the value from /tmp: Is a directory\n", "put",
+		     "-F", "/tmp", "k");
+	assert_string_equal(program_result.notes, OPENED CLOSED);
+}
+
+static void keys_are_chosen_and_counted(void **state)
+{
+	static const struct kvd_entry entries[] = {
+		{ .key = "one", .key_len = 3, .value = "1", .item = { .value_len = 1 } },
+		{ .key = "t\0o", .key_len = 3, .value = "\0\n", .item = { .value_len = 2 } },
+		{ .key = "\xfe\n", .key_len = 2, .item = { .value_len = 9000000000 } },
+	};
+
+	(void)state;
+	behaviour.entries = entries;
+	behaviour.entry_count = 3;
+	assert_calls("scan  0\nscan  1\n", "scan", "--match", "*o*");
+	assert_int_equal(program_result.out_len, 8);
+	assert_memory_equal(program_result.out, "one\nt\0o\n", 8);
+	assert_calls("scan  0\nscan  1\n", "scan", "-0", "--match", "?[!n]*");
+	assert_int_equal(program_result.out_len, 7);
+	assert_memory_equal(program_result.out, "t\0o\0\xfe\n", 7);
+	assert_calls("scan  0 values\nscan  1 values\n", "scan", "--json", "-v", "--hex-values");
+	assert_string_equal(
+		program_result.out,
+		"{\"key\": \"one\", \"value\": {\"hex\": \"31\"}, \"value_bytes\": 1, "
+		"\"version\": 0, \"flags\": 0, \"expires\": 0}\n"
+		"{\"key\": \"t\\u0000o\", \"value\": {\"hex\": \"000a\"}, \"value_bytes\": 2, "
+		"\"version\": 0, \"flags\": 0, \"expires\": 0}\n"
+		"{\"key\": {\"hex\": \"fe0a\"}, \"value_bytes\": 9000000000, "
+		"\"version\": 0, \"flags\": 0, \"expires\": 0}\n");
+	assert_calls("scan  0\nscan  1\n", "count");
+	assert_string_equal(program_result.out, "3\n");
+	assert_calls("scan pre 0\nscan pre 1\n", "count", "--json", "--match", "*o*", "pre");
+	assert_string_equal(program_result.out, "{\"keys\": 2}\n");
+	assert_usage("kvctl: --match: a pattern has 1 to 1024 bytes. Try kvctl -h.\n", "count",
+		     "--match", "");
+	behaviour.call = KVD_ERR_BUSY;
+	assert_fails(EX_SOFTWARE, "kvctl: server busy\n", "count");
+	assert_string_equal(program_result.out, "");
+}
+
 /* Whatever could not be written: a script must not take the rest for all. */
 static void output_that_is_full(void **state)
 {
@@ -539,9 +746,9 @@ static void words_of_commands(void **state)
 		const char *name;
 		size_t min, max;
 	} each[] = {
-		{ "get", 2, 2 },     { "gat", 3, 3 },	 { "put", 2, 3 },    { "add", 2, 3 },
+		{ "get", 2, 5 },     { "gat", 3, 3 },	 { "put", 2, 3 },    { "add", 2, 3 },
 		{ "replace", 2, 3 }, { "cas", 3, 4 },	 { "append", 2, 3 }, { "prepend", 2, 3 },
-		{ "incr", 2, 3 },    { "decr", 2, 3 },	 { "touch", 3, 3 },  { "del", 2, 2 },
+		{ "incr", 2, 3 },    { "decr", 2, 3 },	 { "touch", 3, 3 },  { "del", 2, 5 },
 		{ "scan", 1, 2 },    { "flush", 1, 2 },	 { "stats", 1, 1 },  { "clients", 1, 1 },
 		{ "kill", 2, 2 },    { "revoke", 2, 2 }, { "info", 1, 1 },   { "ping", 1, 1 },
 	};
@@ -678,6 +885,14 @@ int main(void)
 		CASE(other_changes),
 		CASE(keys_are_listed),
 		CASE(a_scan_fails),
+		CASE(several_keys_are_read),
+		CASE(values_without_a_new_line_or_in_hexadecimal),
+		CASE(keys_are_looked_up),
+		CASE(times_to_live),
+		CASE(several_keys_are_removed),
+		CASE(results_as_json),
+		CASE(values_of_files_and_digits),
+		CASE(keys_are_chosen_and_counted),
 		CASE(texts_of_the_server),
 		CASE(properties_of_the_connection),
 		CASE(pings),

@@ -11,6 +11,7 @@
 #include <sysexits.h>
 
 #include "client/kvctl/command.h"
+#include "client/kvctl/error.h"
 #include "common/util/parse.h"
 
 /* What getopt_long() returns for a long option: this and the number of its row. */
@@ -34,7 +35,7 @@ const size_t option_row_count = ROW_COUNT;
 
 int usage_error(const char *word, const char *what)
 {
-	fprintf(stderr, "kvctl: %s: %s. Try kvctl -h.\n", word, what);
+	report_error("%s: %s. Try kvctl -h.", word, what);
 	return EX_USAGE;
 }
 
@@ -198,6 +199,8 @@ static int options_check(const struct arguments *arguments, enum arguments_of of
 			continue;
 		if (of == ARGUMENTS_OF_LINE && !strcmp(row->commands, FOR_CONNECTION))
 			return usage_error(row->long_name, "the connection is open already");
+		if (of == ARGUMENTS_OF_LINE && !strcmp(row->name, "pipe"))
+			return usage_error(row->long_name, "is not for a line of a script");
 		if (command_is_among(arguments->command, row->commands))
 			continue;
 		if (!arguments->command)

@@ -14,6 +14,7 @@
 #include "client/kvd.h"
 
 struct command;
+struct words;
 
 /* If the option was given several times, the last one counts. */
 struct option_value {
@@ -38,6 +39,7 @@ struct arguments {
 	 * runs the script.
 	 */
 	bool input_is_script;
+	const struct words *line; /* the words of a line, which may have zeros; NULL: strings */
 };
 
 /* A row of the table of options. */

@@ -9,6 +9,7 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/key.h"
+#include "client/kvctl/words.h"
 
 #define READ_BYTES_FIRST 65536u
 
@@ -95,7 +96,7 @@ static int value_find(struct value *value, const struct arguments *arguments, in
 			       usage_error(word, "a value, and --file: give one of them") :
 			       value_read_file(value, arguments->file.text);
 	if (strcmp(word, "-")) {
-		value->len = strlen(word);
+		value->len = word_len(arguments->line, word);
 		return EX_OK;
 	}
 	if (arguments->input_is_script)

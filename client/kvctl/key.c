@@ -7,6 +7,7 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/json.h"
+#include "client/kvctl/words.h"
 
 static int hex_digit(char c)
 {
@@ -30,7 +31,7 @@ bool hex_parse(uint8_t *bytes, const char *text, size_t digits)
 
 int key_parse(struct key *key, const struct arguments *arguments, const char *word)
 {
-	const size_t len = strlen(word);
+	const size_t len = word_len(arguments->line, word);
 
 	if (arguments->hex.given) {
 		if (!len || len % 2 || len / 2 > KVD_KEY_MAX)

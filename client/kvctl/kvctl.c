@@ -2,18 +2,22 @@
 /* What the program does before and instead of a command: see kvctl.h. */
 #include "client/kvctl/kvctl.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/help.h"
 #include "client/kvctl/run.h"
+#include "client/kvctl/script.h"
 #include "common/tls/tls.h"
 
 int kvctl_main(int argc, char **argv)
 {
 	struct arguments arguments;
-	int code;
+	bool is_empty = false;
+	int code = EX_OK;
 
 	if (!tls_memory_protect())
 		fputs("kvctl: OpenSSL's memory is in core dumps: a preloaded library uses it\n",
@@ -23,6 +27,12 @@ int kvctl_main(int argc, char **argv)
 	if (run_help(&arguments, &code))
 		return code;
 	if (!arguments.command) {
+		if (arguments.pipe.given)
+			return script_run(&arguments, NULL);
+		if (!isatty(STDIN_FILENO))
+			code = script_run(&arguments, &is_empty);
+		if (!isatty(STDIN_FILENO) && !is_empty)
+			return code;
 		help_print(stderr);
 		return EX_USAGE;
 	}

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sysexits.h>
 
+#include "client/kvctl/error.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
 #include "client/kvctl/table.h"
@@ -34,8 +35,8 @@ int report_of(const struct kvd *db, const char *what, enum kvd_status status)
 	const char *more = status == KVD_NOT_FOUND ? "" : kvd_error(db);
 
 	if (status)
-		fprintf(stderr, "kvctl: %s%s%s%s%s\n", what, *what ? ": " : "",
-			kvd_status_text(status), *more ? ": " : "", more);
+		report_error("%s%s%s%s%s", what, *what ? ": " : "", kvd_status_text(status),
+			     *more ? ": " : "", more);
 	return exit_status(status);
 }
 

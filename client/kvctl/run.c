@@ -49,7 +49,8 @@ bool run_help(const struct arguments *arguments, int *code)
 	return true;
 }
 
-int run_line(struct kvd *db, const struct arguments *outer, bool is_script, int argc, char **argv)
+int run_line(struct kvd *db, const struct arguments *outer, bool is_script, int argc, char **argv,
+	     const struct words *words)
 {
 	struct arguments arguments;
 	int code;
@@ -64,6 +65,7 @@ int run_line(struct kvd *db, const struct arguments *outer, bool is_script, int 
 		return usage_error(arguments.command->name, "needs a terminal, not a script");
 	arguments.server = outer->server;
 	arguments.options = outer->options;
+	arguments.line = words;
 	arguments.input_is_script = is_script;
 	return run_command(db, &arguments);
 }

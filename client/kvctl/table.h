@@ -188,6 +188,9 @@ enum option_kind {
 	X(tls_psk, 0, "tls-psk", FILE, 0, 0, "FILE", FOR_CONNECTION,                               \
 	  "rdma+tls: a key that the server has, too; default: $KVD_TLS_PSK")                       \
 	X(help, 'h', "help", FLAG, 0, 0, "", FOR_ALL, "print this help, or that of the command")   \
+	X(pipe, 0, "pipe", FLAG, 0, 0, "", FOR_NONE,                                               \
+	  "run the commands on the standard input, one a line, many changes under way at once; "   \
+	  "print how many were done and failed")                                                   \
 	X(version, 'V', "version", FLAG, 0, 0, "", FOR_NONE, "print the version")
 
 /* X(number, what it means) */

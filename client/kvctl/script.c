@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs scripts of commands: see script.h. */
+#include "client/kvctl/script.h"
+
+#include <stdio.h>
+#include <sysexits.h>
+
+#include "client/kvctl/arguments.h"
+#include "client/kvctl/command.h"
+#include "client/kvctl/error.h"
+#include "client/kvctl/pipeline.h"
+#include "client/kvctl/report.h"
+#include "client/kvctl/run.h"
+#include "client/kvctl/words.h"
+
+#define PIPE_DEPTH 256u
+
+struct script {
+	const struct arguments *outer;
+	struct kvd *db;
+	struct pipeline *pipeline; /* NULL: one line after the other */
+	struct words words;
+	uint64_t lines;
+	size_t line_max;
+	int code; /* of the first that failed */
+};
+
+static void note(struct script *script, int code)
+{
+	if (script->pipeline)
+		pipeline_note(script->pipeline, code);
+	if (!script->code)
+		script->code = code;
+}
+
+static void note_bad(struct script *script, const char *what, int code)
+{
+	report_error("%s", what);
+	note(script, code);
+}
+
+static void run_words(struct script *script, struct line *line)
+{
+	const char *wrong = words_split(&script->words, line->bytes, line->len);
+
+	if (wrong)
+		note_bad(script, wrong, EX_USAGE);
+	else if (script->words.count == 1)
+		return;
+	else if (script->pipeline && pipeline_take(script->pipeline, &script->words, line))
+		return; /* under way, or refused and noted */
+	else
+		note(script, run_line(script->db, script->outer, true, script->words.count,
+				      words_argv(&script->words), &script->words));
+}
+
+static int open_db(struct script *script)
+{
+	struct kvd_options options = script->outer->options;
+	enum kvd_status status;
+	struct kvd_info info;
+
+	if (script->outer->pipe.given)
+		options.depth = PIPE_DEPTH;
+	status = kvd_open(&script->db, script->outer->server, &options);
+	if (status)
+		return report_open(status, !script->outer->url.given);
+	kvd_info(script->db, &info);
+	/* Each byte of a value as \xHH, and a key and options as long as they can be. */
+	script->line_max = 4 * (info.value_max + KVD_KEY_MAX) + 4096;
+	if (script->outer->pipe.given) {
+		script->pipeline = pipeline_create(script->db, script->outer);
+		if (!script->pipeline)
+			return report_memory();
+	}
+	return EX_OK;
+}
+
+static void run_lines(struct script *script)
+{
+	struct line line = { 0 };
+	enum line_end end;
+
+	do {
+		end = line_read(&line, stdin, script->line_max);
+		if (end == LINE_EOF)
+			break;
+		script->lines++;
+		report_line(script->lines);
+		if (end == LINE_TOO_LONG)
+			note_bad(script, "longer than any command with the server's longest value",
+				 EX_USAGE);
+		else if (end == LINE_NO_MEMORY)
+			note_bad(script, "no memory for a line so long", EX_OSERR);
+		else if (end == LINE_ERROR)
+			note_bad(script, "can't read the standard input", EX_IOERR);
+		else
+			run_words(script, &line);
+	} while (end != LINE_ERROR && (!script->pipeline || pipeline_goes_on(script->pipeline)));
+	report_line(0);
+	line_release(&line);
+}
+
+int script_run(const struct arguments *arguments, bool *is_empty)
+{
+	struct script script = { .outer = arguments };
+	const int first = getc(stdin);
+
+	if (is_empty)
+		*is_empty = first == EOF && !ferror(stdin);
+	if (first != EOF)
+		ungetc(first, stdin);
+	else if (is_empty && *is_empty)
+		return EX_OK;
+	script.code = open_db(&script);
+	if (!script.code)
+		run_lines(&script);
+	if (script.pipeline) {
+		const int code = pipeline_end(script.pipeline, script.lines);
+
+		script.code = code ? code : script.code;
+	}
+	words_release(&script.words);
+	if (script.db)
+		kvd_close(script.db);
+	return script.code;
+}

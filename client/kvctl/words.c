@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* Splits lines of a script to words: see words.h. */
+#include "client/kvctl/words.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LINE_BYTES_FIRST 256u
+#define WORDS_FIRST 16
+
+/* What is read and what is written of one line; the second is never ahead of the first. */
+struct split {
+	const char *from, *end;
+	char *to;
+};
+
+static bool is_blank(char c)
+{
+	return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Behind a backslash between "...". */
+static void take_escape(struct split *split)
+{
+	static const char names[] = "nrtab", bytes[] = "\n\r\t\a\b";
+	const char *at = strchr(names, *split->from);
+
+	if (*split->from == 'x' && isxdigit((unsigned char)split->from[1]) &&
+	    isxdigit((unsigned char)split->from[2])) {
+		const char digits[] = { split->from[1], split->from[2], '\0' };
+
+		*split->to = (char)strtoul(digits, NULL, 16);
+		split->from += 3;
+		split->to++;
+		return;
+	}
+	*split->to++ = *split->from && at ? bytes[at - names] : *split->from;
+	split->from++;
+}
+
+static const char *take_quoted(struct split *split)
+{
+	const char quote = *split->from++;
+
+	for (; split->from < split->end && *split->from != quote;) {
+		if (quote == '"' && *split->from == '\\' && split->from + 1 < split->end) {
+			split->from++;
+			take_escape(split);
+		} else {
+			if (split->from[0] == '\\' && split->from[1] == '\'')
+				split->from++;
+			*split->to++ = *split->from++;
+		}
+	}
+	if (split->from == split->end)
+		return "a quote is not closed";
+	split->from++;
+	if (split->from < split->end && !is_blank(*split->from))
+		return "no blank behind a closing quote";
+	return NULL;
+}
+
+static const char *take_word(struct split *split)
+{
+	while (split->from < split->end && !is_blank(*split->from)) {
+		if (*split->from == '"' || *split->from == '\'')
+			return take_quoted(split);
+		*split->to++ = *split->from++;
+	}
+	return NULL;
+}
+
+static bool room_make(struct words *words)
+{
+	const int room = words->room ? 2 * words->room : WORDS_FIRST;
+	char **word;
+	size_t *len;
+
+	if (words->count + 1 < words->room)
+		return true;
+	word = realloc(words->word, (size_t)room * sizeof(*word));
+	if (!word)
+		return false;
+	words->word = word;
+	word = realloc(words->argv, (size_t)room * sizeof(*word));
+	if (!word)
+		return false;
+	words->argv = word;
+	len = realloc(words->len, (size_t)room * sizeof(*len));
+	if (!len)
+		return false;
+	words->len = len;
+	words->room = room;
+	return true;
+}
+
+const char *words_split(struct words *words, char *line, size_t len)
+{
+	static char program[] = "kvctl";
+	struct split split = { line, line + len, line };
+	const char *error = NULL;
+
+	words->count = 0;
+	if (!room_make(words))
+		return "out of memory";
+	words->word[0] = program;
+	words->len[0] = sizeof(program) - 1;
+	words->count = 1;
+	for (;;) {
+		while (split.from < split.end && is_blank(*split.from))
+			split.from++;
+		if (split.from == split.end || *split.from == '#')
+			break;
+		if (words->count == WORDS_MAX)
+			return "too many words";
+		if (!room_make(words))
+			return "out of memory";
+		words->word[words->count] = split.to;
+		error = take_word(&split);
+		if (error)
+			return error;
+		words->len[words->count] = (size_t)(split.to - words->word[words->count]);
+		words->count++;
+		/* In the place of the blank, which has been read. */
+		split.from += split.from < split.end;
+		*split.to++ = '\0';
+	}
+	words->word[words->count] = NULL;
+	return NULL;
+}
+
+char **words_argv(struct words *words)
+{
+	memcpy(words->argv, words->word, ((size_t)words->count + 1) * sizeof(*words->argv));
+	return words->argv;
+}
+
+void words_release(struct words *words)
+{
+	free(words->word);
+	free(words->argv);
+	free(words->len);
+	*words = (struct words){ 0 };
+}
+
+size_t word_len(const struct words *words, const char *word)
+{
+	for (int i = 0; words && i < words->count; i++)
+		if (words->word[i] == word)
+			return words->len[i];
+	return strlen(word);
+}
+
+static bool line_grow(struct line *line)
+{
+	const size_t size = line->size ? 2 * line->size : LINE_BYTES_FIRST;
+	char *bytes = realloc(line->bytes, size);
+
+	if (!bytes)
+		return false;
+	line->bytes = bytes;
+	line->size = size;
+	return true;
+}
+
+enum line_end line_read(struct line *line, FILE *file, size_t max)
+{
+	enum line_end end = LINE_READ;
+	int c;
+
+	line->len = 0;
+	if (!line->size && !line_grow(line))
+		return LINE_NO_MEMORY;
+	while ((c = getc_unlocked(file)) != EOF && c != '\n') {
+		if (end != LINE_READ)
+			continue;
+		if (line->len == max)
+			end = LINE_TOO_LONG;
+		else if (line->len + 1 == line->size && !line_grow(line))
+			end = LINE_NO_MEMORY;
+		else
+			line->bytes[line->len++] = (char)c;
+	}
+	line->bytes[line->len] = '\0';
+	if (ferror(file))
+		return LINE_ERROR;
+	return c == EOF && !line->len && end == LINE_READ ? LINE_EOF : end;
+}
+
+void line_release(struct line *line)
+{
+	free(line->bytes);
+	*line = (struct line){ 0 };
+}

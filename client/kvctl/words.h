@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Lines of a script of commands, split to words as redis-cli does it: blanks between words, "..."
+ * with \n \r \t \a \b \xHH and \ before any other byte, '...' with \' alone, and # before a comment
+ * where a word could begin.
+ */
+#ifndef KVD_CLIENT_KVCTL_WORDS_H
+#define KVD_CLIENT_KVCTL_WORDS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define WORDS_MAX 4096 /* of a line */
+
+/* Zero it first. */
+struct words {
+	char **word; /* word[0] is the program's name, as in argv[]; behind the last one NULL */
+	char **argv; /* of words_argv() */
+	size_t *len; /* words may have zeros in them */
+	int count;   /* 1: an empty line, or a comment */
+	int room;
+};
+
+/*
+ * Splits @line, of @len bytes and a zero behind them, in place. NULL, or what is wrong with it, or
+ * that there is no memory.
+ */
+const char *words_split(struct words *words, char *line, size_t len);
+/* The words in an array that the caller may reorder, until the next call. */
+char **words_argv(struct words *words);
+void words_release(struct words *words);
+/* Of @word, one of these; with NULL @words of a string. */
+size_t word_len(const struct words *words, const char *word);
+
+/* A line of any length up to a limit. Zero it first. */
+struct line {
+	char *bytes; /* a zero behind them, and no newline */
+	size_t len, size;
+};
+
+enum line_end { LINE_READ, LINE_TOO_LONG, LINE_NO_MEMORY, LINE_EOF, LINE_ERROR };
+
+/* Reads the next one. One that has no place in @max bytes or in memory is read and left out. */
+enum line_end line_read(struct line *line, FILE *file, size_t max);
+void line_release(struct line *line);
+
+#endif /* KVD_CLIENT_KVCTL_WORDS_H */

@@ -422,6 +422,8 @@ cppcheck:
 	@echo '  cppcheck ok'
 
 D = $(DESTDIR)
+COMPLETIONS = $(addprefix $(D)$(PREFIX)/share/,bash-completion/completions/kvctl \
+	zsh/site-functions/_kvctl)
 # The linker's cache must know a new library. Not where a package is built, in DESTDIR.
 LDCONFIG = PATH="$$PATH:/usr/sbin:/sbin" ldconfig
 ldconfig_run = $(if $(D),:,[ "$$(id -u)" != 0 ] || $(LDCONFIG))
@@ -429,6 +431,9 @@ install: all  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 	$(Q)$(INSTALL) -Dm755 $(B)/kvd $(D)$(BINDIR)/kvd
 	$(Q)$(INSTALL) -Dm755 $(B)/kvctl $(D)$(BINDIR)/kvctl
 	$(Q)$(INSTALL) -Dm755 $(B)/kvbench $(D)$(BINDIR)/kvbench
+	$(Q)$(INSTALL) -d $(dir $(COMPLETIONS))
+	$(Q)$(B)/kvctl completion bash >$(word 1,$(COMPLETIONS))
+	$(Q)$(B)/kvctl completion zsh >$(word 2,$(COMPLETIONS))
 	$(Q)$(INSTALL) -Dm644 client/kvd.h $(D)$(INCLUDEDIR)/kvd.h
 	$(Q)$(INSTALL) -d $(D)$(DOCDIR)/examples
 	$(Q)$(INSTALL) -m644 $(EXAMPLE_SRC) client/examples/Makefile $(D)$(DOCDIR)/examples
@@ -463,6 +468,7 @@ uninstall-python:  ## removes what install-python installed
 	$(Q)rm -rf $(D)$(PYTHONDIR)/kvd
 
 uninstall:  ## removes what install installed; keeps a changed kvd.ini
+	$(Q)rm -f $(COMPLETIONS)
 	$(Q)rm -f $(addprefix $(D)$(BINDIR)/,kvd kvctl kvbench) $(D)$(INCLUDEDIR)/kvd.h \
 		$(addprefix $(D)$(LIBDIR)/,libkvd.a libkvd.so libkvd.so.$(SOMAJOR) \
 		libkvd.so.$(VERSION) pkgconfig/kvd.pc) $(D)$(UNITDIR)/kvd.service \

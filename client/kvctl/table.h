@@ -100,6 +100,8 @@
 	X(doctor, HERE, "[URL]", 0, 1, COMMAND_LOCAL,                                              \
 	  "say what is wrong with this host, and the command that fixes it; with URL, or -a: use " \
 	  "each path to that server, too, with a key that is removed")                             \
+	X(completion, HERE, "bash|zsh", 1, 1, COMMAND_LOCAL,                                       \
+	  "print the script by which that shell completes commands and options")                   \
 	X(help, HERE, "[COMMAND]", 0, 1, COMMAND_LOCAL,                                            \
 	  "print this help, or that of a command, with its options")
 

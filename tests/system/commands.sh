@@ -124,6 +124,29 @@ stats_are_those_of_help() {
 	diff "$tmp/help" "$tmp/stats"
 }
 
+# words..., of which the last one is completed: what bash offers, on a line
+completed() {
+	(
+		COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+		eval "$("$build/kvctl" completion bash)"
+		_kvctl
+		echo "${COMPREPLY[*]}"
+	)
+}
+
+bash_completes() {
+	[ "$(completed kvctl in)" = "incr info" ] &&
+		[ "$(completed kvctl -a url -x --ttl 5 rep)" = replace ] &&
+		[ "$(completed kvctl incr k --in)" = --initial ] &&
+		[ "$(completed kvctl get k --in)" = "" ] &&
+		[ "$(completed kvctl --pip)" = --pipe ] &&
+		[ "$(completed kvctl put --ttl a)" = "" ] &&
+		[ "$(completed kvctl help tou)" = touch ] &&
+		[ "$(completed kvctl --tls-ca README)" = README.md ] &&
+		"$build/kvctl" completion zsh | sed 1,2d |
+			cmp - <("$build/kvctl" completion bash)
+}
+
 usage_error() { # pattern, words...
 	local pattern=$1
 	shift
@@ -249,5 +272,6 @@ check "a value of 8 MiB" round_trip "$tmp/8m" eight
 head -c 9437184 /dev/urandom >"$tmp/9m"
 check "a value of 9 MiB over it" round_trip "$tmp/9m" eight
 check "a value of 1 byte over that" overwrite_with_1 eight
+check "bash completes commands and options" bash_completes
 check "the server stops once more" server_stop
 finish

@@ -1,20 +1,230 @@
 /* SPDX-License-Identifier: MIT */
-/* kvctl stats: the statistics of a server. */
+/*
+ * kvctl stats: the statistics of a server, in groups for people, as the server sends them for
+ * scripts, or as JSON; once, or again and again.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/json.h"
+#include "client/kvctl/progress.h"
 #include "client/kvctl/report.h"
+#include "client/kvctl/stats_group.h"
+#include "common/util/clock.h"
 
 #define STATS_BYTES (64u << 10)
+#define NAME_COLUMNS 28
+#define CLEAR "\033[H\033[2J" /* ECMA-48: CUP, ED */
+
+/* What the server said, and when. */
+struct snapshot {
+	bool is_taken;
+	uint64_t at_ns;
+	char text[STATS_BYTES];
+};
+
+/* One statistic, in the text of a snapshot. */
+struct line {
+	const char *name, *value;
+	size_t name_len, value_len;
+};
+
+/* The line at *@at, which becomes the one behind it. False: there is none. */
+static bool line_next(const char **at, struct line *line)
+{
+	size_t len;
+
+	if (!**at)
+		return false;
+	len = strcspn(*at, "\n");
+	line->name = *at;
+	line->name_len = strcspn(*at, " \n");
+	line->value = *at + line->name_len + (line->name_len < len);
+	line->value_len = (size_t)(*at + len - line->value);
+	*at += len + ((*at)[len] == '\n');
+	return true;
+}
+
+/* False: it is no decimal number. */
+static bool line_number(const struct line *line, uint64_t *number)
+{
+	char *end;
+
+	if (!line->value_len || line->value_len > 20 || *line->value < '0' || *line->value > '9')
+		return false;
+	errno = 0;
+	*number = strtoull(line->value, &end, 10);
+	return !errno && end == line->value + line->value_len;
+}
+
+/* What a counter was in a snapshot; 0 if it was not there. */
+static uint64_t number_of(const struct snapshot *snapshot, const struct line *wanted)
+{
+	const char *at = snapshot->text;
+	uint64_t number = 0;
+	struct line line;
+
+	while (line_next(&at, &line))
+		if (line.name_len == wanted->name_len &&
+		    !memcmp(line.name, wanted->name, wanted->name_len))
+			return line_number(&line, &number) ? number : 0;
+	return 0;
+}
+
+static void print_line(const struct line *line, const struct snapshot *now,
+		       const struct snapshot *before)
+{
+	const bool is_bytes = stats_is_bytes(line->name, line->name_len);
+	char text[24];
+	uint64_t number, old;
+	double rate;
+
+	printf("  %-*.*s ", NAME_COLUMNS, (int)line->name_len, line->name);
+	if (!line_number(line, &number)) {
+		printf("%.*s\n", (int)line->value_len, line->value);
+	} else if (before->is_taken && stats_is_counter(line->name, line->name_len)) {
+		old = number_of(before, line);
+		/* A server that restarted in between counts from 0 on. */
+		rate = (double)(number - (old <= number ? old : 0)) /
+		       ((double)(now->at_ns - before->at_ns) / 1e9);
+		if (is_bytes)
+			printf("%s/s\n", bytes_text(text, rate));
+		else
+			printf("%.1f/s\n", rate);
+	} else if (is_bytes && number >= 1024) {
+		printf("%" PRIu64 " (%s)\n", number, bytes_text(text, (double)number));
+	} else if (line->name_len == strlen("uptime_s") &&
+		   !memcmp(line->name, "uptime_s", line->name_len)) {
+		printf("%" PRIu64 " (%s)\n", number, time_text(text, number));
+	} else {
+		printf("%" PRIu64 "\n", number);
+	}
+}
+
+/* A counter that has not grown, or anything that is 0, says little. */
+static bool is_dull(const struct line *line, const struct snapshot *before)
+{
+	uint64_t number;
+
+	if (!line_number(line, &number))
+		return false;
+	if (before->is_taken && stats_is_counter(line->name, line->name_len))
+		return number == number_of(before, line);
+	return !number;
+}
+
+static void print_groups(const struct snapshot *now, const struct snapshot *before, bool all)
+{
+	static const char *const headings[] = {
+#define X(name, heading) heading,
+		STATS_GROUPS(X)
+#undef X
+	};
+	unsigned int hidden = 0;
+	bool any = false;
+
+	for (unsigned int group = 0; group < sizeof(headings) / sizeof(headings[0]); group++) {
+		const char *at = now->text;
+		bool first = true;
+		struct line line;
+
+		while (line_next(&at, &line)) {
+			if (stats_group_of(line.name, line.name_len) != group)
+				continue;
+			if (!all && is_dull(&line, before)) {
+				hidden++;
+				continue;
+			}
+			if (first)
+				printf("%s%s\n", any ? "\n" : "", headings[group]);
+			first = false;
+			any = true;
+			print_line(&line, now, before);
+		}
+	}
+	if (hidden)
+		printf("\n%u more %s: -v prints them, kvd --help explains all\n", hidden,
+		       before->is_taken ? "are 0 or have not grown" : "are 0");
+}
+
+static void print_json(const struct snapshot *now)
+{
+	const char *at = now->text;
+	struct line line;
+	struct json json;
+	char name[64];
+
+	json_begin(&json, stdout);
+	json_open(&json, NULL, '{');
+	while (line_next(&at, &line)) {
+		snprintf(name, sizeof(name), "%.*s", (int)line.name_len, line.name);
+		json_word(&json, name, line.value, line.value_len);
+	}
+	json_close(&json, '}');
+	json_end(&json);
+}
+
+static void print(const struct arguments *arguments, const struct snapshot *now,
+		  const struct snapshot *before)
+{
+	const bool is_terminal = isatty(STDOUT_FILENO);
+
+	if (arguments->json.given) {
+		print_json(now);
+		return;
+	}
+	if (arguments->watch.given && is_terminal && !arguments->raw.given)
+		fputs(CLEAR, stdout);
+	else if (before->is_taken)
+		putchar('\n');
+	if (arguments->raw.given || (!is_terminal && !arguments->watch.given))
+		fputs(now->text, stdout);
+	else
+		print_groups(now, before, arguments->verbose.given);
+}
+
+static void pause_s(uint64_t seconds)
+{
+	struct timespec left = { .tv_sec = (time_t)seconds };
+
+	while (nanosleep(&left, &left) && errno == EINTR)
+		;
+}
 
 int command_stats(struct kvd *db, const struct arguments *arguments)
 {
-	static char text[STATS_BYTES];
-	enum kvd_status status = kvd_server_stats(db, text, sizeof(text), NULL);
+	static struct snapshot snapshots[2];
+	const uint64_t times = arguments->count.given ? arguments->count.number :
+			       arguments->watch.given ? UINT64_MAX :
+							1;
+	int code;
 
-	(void)arguments;
-	if (!status)
-		fputs(text, stdout);
-	return report(db, status);
+	if (arguments->count.given && !arguments->watch.given)
+		return usage_error("--count", "how often: with --watch");
+	snapshots[1].is_taken = false;
+	for (uint64_t i = 0; i < times; i++) {
+		struct snapshot *now = &snapshots[i % 2], *before = &snapshots[(i + 1) % 2];
+
+		if (i)
+			pause_s(arguments->watch.number);
+		code = report(db, kvd_server_stats(db, now->text, sizeof(now->text), NULL));
+		if (code)
+			return code;
+		now->at_ns = clock_ns();
+		now->is_taken = true;
+		print(arguments, now, before);
+		code = output_flush();
+		if (code)
+			return code;
+	}
+	return EX_OK;
 }

@@ -82,7 +82,8 @@
 	X(restore, CHANGE, "[FILE|-]", 0, 1, COMMAND_LOCAL,                                        \
 	  "store the keys of a dump, of FILE or the standard input")                               \
 	X(stats, SERVER, "", 0, 0, COMMAND_CONNECTED,                                              \
-	  "print the server's statistics, which kvd --help explains")                              \
+	  "print the server's statistics, which kvd --help explains: in groups on a "              \
+	  "terminal, else a name and a value in each line")                                        \
 	X(clients, SERVER, "", 0, 0, COMMAND_CONNECTED,                                            \
 	  "print the server's connections, one a line")                                            \
 	X(kill, SERVER, "ID", 1, 1, COMMAND_CONNECTED,                                             \
@@ -140,11 +141,11 @@ enum option_kind {
 	  "store N if KEY does not exist")                                                         \
 	X(request, 'r', "request", FLAG, 0, 0, "", "get",                                          \
 	  "send a request instead of reading the server's memory")                                 \
-	X(verbose, 'v', "verbose", FLAG, 0, 0, "", "get gat scan",                                 \
+	X(verbose, 'v', "verbose", FLAG, 0, 0, "", "get gat scan stats",                           \
 	  "get, gat: print length, version, flags and expiry time to the standard error; scan: "   \
-	  "print values, too, behind a tab")                                                       \
+	  "print values, too, behind a tab; stats: also what is 0")                                \
 	X(json, 0, "json", FLAG, 0, 0, "",                                                         \
-	  OF_KEYS " scan count info ping doctor dump restore bigkeys hotkeys",                     \
+	  OF_KEYS " scan count info ping stats doctor dump restore bigkeys hotkeys",               \
 	  "print lines of JSON; bytes that are no UTF-8 as {\"hex\": \"00ff\"}")                   \
 	X(hex_values, 0, "hex-values", FLAG, 0, 0, "", "get gat scan " WITH_VALUE,                 \
 	  "values are given and printed in hexadecimal")                                           \
@@ -153,7 +154,11 @@ enum option_kind {
 	  "no newline behind the value; default: one, if the output is a terminal")                \
 	X(null, '0', "null", FLAG, 0, 0, "", "scan get",                                           \
 	  "lines end with a byte 0, not with a newline: for xargs -0")                             \
-	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping", "so many times (default 1)")    \
+	X(raw, 0, "raw", FLAG, 0, 0, "", "stats", "as the server sends them, also on a terminal")  \
+	X(watch, 'w', "watch", NUMBER, 1, 86400, "SECONDS", "stats",                               \
+	  "again and again, in groups; what counts by its growth a second, but for --raw, --json") \
+	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping stats",                           \
+	  "so many times (default 1); stats: with --watch, by default until it is interrupted")    \
 	X(match, 0, "match", TEXT, 0, 0, "GLOB", "scan count dump bigkeys hotkeys",                \
 	  "only keys that match GLOB: * ? [a-z] [!a-z] and \\")                                    \
 	X(resume, 0, "resume", FLAG, 0, 0, "", "dump restore", "go on where it was interrupted")   \

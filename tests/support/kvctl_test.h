@@ -54,7 +54,9 @@ static struct {
 	size_t entry_count;
 	const struct kvd_used *used; /* of scans of uses */
 	size_t used_count;
-	size_t memory_max;  /* longest memory that can be allocated; 0: any */
+	size_t memory_max;    /* longest memory that can be allocated; 0: any */
+	const char *texts[3]; /* of the server, one after the other */
+	size_t text_count, text_at;
 	const char *tenant; /* that the handle asks for */
 	bool terminal;	    /* the standard output is one */
 	bool endless;	    /* the standard input; what is read from it is not written anywhere */
@@ -286,7 +288,10 @@ static enum kvd_status text_answer(const char *call, struct kvd *handle, char *t
 	note_call(handle, call, "", 0);
 	program_note("%zu\n", size);
 	memset(text, 'x', size); /* what a failed call leaves is nobody's text */
-	if (!behaviour.call)
+	if (!behaviour.call && behaviour.text_count)
+		snprintf(text, size, "%s",
+			 behaviour.texts[behaviour.text_count > 1 ? behaviour.text_at++ : 0]);
+	else if (!behaviour.call)
 		snprintf(text, size, "%s of a server\n", call);
 	return behaviour.call;
 }
@@ -382,6 +387,13 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *time)
 	if (id != CLOCK_MONOTONIC)
 		return __real_clock_gettime(id, time);
 	*time = (struct timespec){ .tv_nsec = (long)now_ns };
+	return 0;
+}
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *left)
+{
+	(void)left;
+	now_ns += (uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec;
 	return 0;
 }
 

@@ -147,6 +147,15 @@ bash_completes() {
 			cmp - <("$build/kvctl" completion bash)
 }
 
+# Each statistic has a heading for people, who see them on a terminal.
+stats_have_groups() {
+	script -qec "$build/kvctl -a $url stats -v" /dev/null </dev/null | tr -d '\r' >"$tmp/groups"
+	grep -qx Server "$tmp/groups" && ! grep -x Other "$tmp/groups" &&
+		kvctl stats --json | grep -q '^{"version": "[0-9.]*", "pid": [0-9]*, .*}$' &&
+		[ "$(grep -c '^  ' "$tmp/groups")" = "$(kvctl stats | wc -l)" ] &&
+		expect 0 'gets +[0-9.]+/s.*gets +[0-9.]+/s' stats -v --watch 1 --count 3
+}
+
 usage_error() { # pattern, words...
 	local pattern=$1
 	shift
@@ -239,6 +248,7 @@ check "values of files, and in hexadecimal" other_values
 check "ping" pings
 check "info" info_is_complete
 check "stats and --help agree" stats_are_those_of_help
+check "stats in groups, as JSON, and again and again" stats_have_groups
 check "no command" usage_error Usage
 check "an unknown command" usage_error 'no such command' frobnicate
 check "too few words" usage_error 'number of arguments' get

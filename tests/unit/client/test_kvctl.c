@@ -272,6 +272,93 @@ static void texts_of_the_server(void **state)
 	assert_string_equal(program_result.notes, OPENED CLOSED);
 }
 
+/* For people: under headings, without what is 0, bytes and times in large units, too. */
+static void statistics_in_groups(void **state)
+{
+	(void)state;
+	behaviour.terminal = true;
+	behaviour.texts[0] = "gets 5\npuncture 1\nuptime_s 3661\nput_no_space 0\n"
+			     "device.0.why the configuration asks for it\n"
+			     "region_bytes 67108864\nsweeps 18446744073709551615\n";
+	behaviour.text_count = 1;
+	assert_calls("stats 65536\n", "stats");
+	assert_string_equal(program_result.out,
+			    "Server\n"
+			    "  uptime_s                     3661 (1:01:01)\n"
+			    "\nDevices\n"
+			    "  device.0.why                 the configuration asks for it\n"
+			    "\nKeys\n"
+			    "  sweeps                       18446744073709551615\n"
+			    "\nMemory\n"
+			    "  region_bytes                 67108864 (64.0 MiB)\n"
+			    "\nRequests\n"
+			    "  gets                         5\n"
+			    "\nOther\n"
+			    "  puncture                     1\n"
+			    "\n1 more are 0: -v prints them, kvd --help explains all\n");
+	assert_calls("stats 65536\n", "-v", "stats");
+	assert_non_null(strstr(program_result.out, "  put_no_space                 0\n"));
+	assert_null(strstr(program_result.out, " more "));
+	assert_calls("stats 65536\n", "--raw", "stats");
+	assert_string_equal(program_result.out, behaviour.texts[0]);
+	assert_calls("stats 65536\n", "--json", "stats");
+	assert_string_equal(program_result.out,
+			    "{\"gets\": 5, \"puncture\": 1, \"uptime_s\": 3661, "
+			    "\"put_no_space\": 0, "
+			    "\"device.0.why\": \"the configuration asks for it\", "
+			    "\"region_bytes\": 67108864, "
+			    "\"sweeps\": \"18446744073709551615\"}\n");
+	behaviour.terminal = false;
+	assert_calls("stats 65536\n", "stats");
+	assert_string_equal(program_result.out, behaviour.texts[0]);
+	assert_usage("kvctl: --count: how often: with --watch. Try kvctl -h.\n", "stats", "-c2");
+	assert_usage("kvctl: 0" OUT_OF_RANGE, "stats", "-w0");
+}
+
+/* What counts by its growth a second, also behind a server that has begun anew; the rest as is. */
+static void statistics_are_watched(void **state)
+{
+	(void)state;
+	behaviour.texts[0] = "items 7\ngets 1000\nputs 5\npull_bytes 0\n";
+	behaviour.texts[1] = "items 3\ngets 1005\nputs 5\npull_bytes 4194304\n";
+	behaviour.texts[2] = "items 3\ngets 10\nputs 0\npull_bytes 0\n";
+	behaviour.text_count = 3;
+	assert_calls("stats 65536\nstats 65536\nstats 65536\n", "stats", "--watch", "2", "-c3");
+	assert_string_equal(
+		program_result.out,
+		"Keys\n  items                        7\n"
+		"\nRequests\n"
+		"  gets                         1000\n"
+		"  puts                         5\n"
+		"\n1 more are 0: -v prints them, kvd --help explains all\n"
+		"\nKeys\n  items                        3\n"
+		"\nRequests\n"
+		"  gets                         2.5/s\n"
+		"\nLarge values\n"
+		"  pull_bytes                   2.0 MiB/s\n"
+		"\n1 more are 0 or have not grown: -v prints them, kvd --help explains all\n"
+		"\nKeys\n  items                        3\n"
+		"\nRequests\n"
+		"  gets                         5.0/s\n"
+		"  puts                         0.0/s\n"
+		"\nLarge values\n"
+		"  pull_bytes                   0 B/s\n");
+	assert_calls("stats 65536\nstats 65536\n", "stats", "--watch", "2", "-c2", "--raw");
+	assert_string_equal(program_result.out, "items 7\ngets 1000\nputs 5\npull_bytes 0\n\n"
+						"items 3\ngets 1005\nputs 5\n"
+						"pull_bytes 4194304\n");
+	assert_calls("stats 65536\nstats 65536\n", "stats", "--watch", "2", "-c2", "--json");
+	assert_string_equal(program_result.out,
+			    "{\"items\": 7, \"gets\": 1000, \"puts\": 5, \"pull_bytes\": 0}\n"
+			    "{\"items\": 3, \"gets\": 1005, \"puts\": 5, "
+			    "\"pull_bytes\": 4194304}\n");
+	/* A terminal shows them in the same place. */
+	behaviour.terminal = true;
+	assert_calls("stats 65536\nstats 65536\n", "stats", "--watch", "2", "-c2");
+	assert_memory_equal(program_result.out, "\033[H\033[2JKeys\n", 12);
+	assert_non_null(strstr(program_result.out + 1, "\033[H\033[2JKeys\n"));
+}
+
 static void properties_of_the_connection(void **state)
 {
 	(void)state;
@@ -894,6 +981,8 @@ int main(void)
 		CASE(values_of_files_and_digits),
 		CASE(keys_are_chosen_and_counted),
 		CASE(texts_of_the_server),
+		CASE(statistics_in_groups),
+		CASE(statistics_are_watched),
 		CASE(properties_of_the_connection),
 		CASE(pings),
 		CASE(output_that_is_full),

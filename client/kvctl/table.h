@@ -98,6 +98,9 @@
 	X(info, SERVER, "", 0, 0, COMMAND_CONNECTED, "print the properties of the connection")     \
 	X(ping, SERVER, "", 0, 0, COMMAND_CONNECTED,                                               \
 	  "send an empty request and print how long it took")                                      \
+	X(latency, SERVER, "", 0, 0, COMMAND_CONNECTED,                                            \
+	  "measure how long a GET takes by each path, with a key of its own that is removed: "     \
+	  "on a terminal until it is interrupted, else for 5 seconds")                             \
 	X(doctor, HERE, "[URL]", 0, 1, COMMAND_LOCAL,                                              \
 	  "say what is wrong with this host, and the command that fixes it; with URL, or -a: use " \
 	  "each path to that server, too, with a key that is removed")                             \
@@ -145,7 +148,7 @@ enum option_kind {
 	  "get, gat: print length, version, flags and expiry time to the standard error; scan: "   \
 	  "print values, too, behind a tab; stats: also what is 0")                                \
 	X(json, 0, "json", FLAG, 0, 0, "",                                                         \
-	  OF_KEYS " scan count info ping stats doctor dump restore bigkeys hotkeys",               \
+	  OF_KEYS " scan count info ping stats latency doctor dump restore bigkeys hotkeys",       \
 	  "print lines of JSON; bytes that are no UTF-8 as {\"hex\": \"00ff\"}")                   \
 	X(hex_values, 0, "hex-values", FLAG, 0, 0, "", "get gat scan " WITH_VALUE,                 \
 	  "values are given and printed in hexadecimal")                                           \
@@ -157,8 +160,9 @@ enum option_kind {
 	X(raw, 0, "raw", FLAG, 0, 0, "", "stats", "as the server sends them, also on a terminal")  \
 	X(watch, 'w', "watch", NUMBER, 1, 86400, "SECONDS", "stats",                               \
 	  "again and again, in groups; what counts by its growth a second, but for --raw, --json") \
-	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping stats",                           \
-	  "so many times (default 1); stats: with --watch, by default until it is interrupted")    \
+	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping stats latency",                   \
+	  "so many times (default 1); stats: with --watch, by default until it is interrupted; "   \
+	  "latency: so many seconds")                                                              \
 	X(match, 0, "match", TEXT, 0, 0, "GLOB", "scan count dump bigkeys hotkeys",                \
 	  "only keys that match GLOB: * ? [a-z] [!a-z] and \\")                                    \
 	X(resume, 0, "resume", FLAG, 0, 0, "", "dump restore", "go on where it was interrupted")   \

@@ -156,6 +156,16 @@ stats_have_groups() {
 		expect 0 'gets +[0-9.]+/s.*gets +[0-9.]+/s' stats -v --watch 1 --count 3
 }
 
+# Of each path there is a time, also if it is interrupted, and nothing stays behind.
+latency_of_paths() {
+	local some='"count": [1-9][0-9]*, "min_us": [0-9.]+, [^}]*"max_us": [0-9.]+'
+	expect 0 "\"warm\": .$some.*\"cold\": .$some.*\"request\": .$some" latency -c1 --json &&
+		timeout -s INT 3 "$build/kvctl" -a "$url" latency -c 100 >"$tmp/latency"
+	[ $? = 124 ] && grep -q '^cold: two READs.* [1-9]' "$tmp/latency" &&
+		grep -q '^ *[0-9.]* .* [0-9.]* % #' "$tmp/latency" &&
+		expect 0 '^0$' count kvctl-latency:
+}
+
 usage_error() { # pattern, words...
 	local pattern=$1
 	shift
@@ -249,6 +259,7 @@ check "ping" pings
 check "info" info_is_complete
 check "stats and --help agree" stats_are_those_of_help
 check "stats in groups, as JSON, and again and again" stats_have_groups
+check "latency" latency_of_paths
 check "no command" usage_error Usage
 check "an unknown command" usage_error 'no such command' frobnicate
 check "too few words" usage_error 'number of arguments' get

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * kvctl latency: how long GETs of one small value take, by each path: by READ from where the bucket
+ * cache knows it, by READ without knowing, and by request. The paths take turns, so that each meets
+ * the same load; the table of percentiles and the histogram grow until the end.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "client/kvctl/arguments.h"
+#include "client/kvctl/command.h"
+#include "client/kvctl/json.h"
+#include "client/kvctl/report.h"
+#include "common/util/clock.h"
+#include "common/util/hist.h"
+
+#define VALUE_BYTES 100u
+#define KEY_TTL_S 86400u
+#define SECONDS_DEFAULT 5u /* of a script */
+#define ROUND_NS 1000000000ull
+#define BAR_COLUMNS 24
+#define POWERS 64	      /* of two nanoseconds */
+#define CLEAR "\033[H\033[2J" /* ECMA-48: CUP, ED */
+
+enum path { WARM, COLD, REQUEST, PATHS };
+
+static const char *const path_names[PATHS] = { "warm", "cold", "request" };
+static const char *const path_texts[PATHS] = {
+	"warm: one READ, from where the cache says",
+	"cold: two READs, one after the other",
+	"request: a message and its response",
+};
+
+static volatile sig_atomic_t interrupted;
+
+struct latency {
+	struct kvd *db, *cold; /* the second one has no cache */
+	char key[40];
+	size_t key_len;
+	struct hist hists[PATHS];
+};
+
+static void interrupt(int number)
+{
+	(void)number;
+	interrupted = 1;
+}
+
+/* Of nobody else: 64 random bits. */
+static void key_make(struct latency *latency)
+{
+	uint64_t random = clock_ns();
+
+	(void)!getrandom(&random, sizeof(random), 0);
+	latency->key_len = (size_t)snprintf(latency->key, sizeof(latency->key),
+					    "kvctl-latency:%016llx", (unsigned long long)random);
+}
+
+/* If nobody removes it, it expires. */
+static enum kvd_status store(struct latency *latency)
+{
+	const struct kvd_put_args args = { .ttl_s = KEY_TTL_S };
+	const char value[VALUE_BYTES] = { 0 };
+
+	return kvd_put(latency->db, latency->key, latency->key_len, value, sizeof(value), &args,
+		       NULL);
+}
+
+static enum kvd_status get(struct latency *latency, enum path path)
+{
+	struct kvd *db = path == COLD ? latency->cold : latency->db;
+	char value[VALUE_BYTES];
+	struct kvd_item item;
+
+	if (path == REQUEST)
+		return kvd_get_by_request(db, latency->key, latency->key_len, value, sizeof(value),
+					  &item);
+	return kvd_get(db, latency->key, latency->key_len, value, sizeof(value), &item);
+}
+
+/* One GET by each path. A key that was evicted or flushed is stored again. */
+static int measure_once(struct latency *latency)
+{
+	enum kvd_status status;
+	uint64_t start_ns;
+
+	for (enum path path = WARM; path < PATHS; path++) {
+		start_ns = clock_ns();
+		status = get(latency, path);
+		if (!status)
+			hist_record(&latency->hists[path], clock_ns() - start_ns);
+		else if (status == KVD_NOT_FOUND)
+			status = store(latency);
+		if (status)
+			return report(path == COLD ? latency->cold : latency->db, status);
+	}
+	return EX_OK;
+}
+
+static double us(uint64_t ns)
+{
+	return (double)ns / 1e3;
+}
+
+static void print_table(const struct latency *latency)
+{
+	printf("%-44s %9s %8s %8s %8s %8s %9s\n", "GET of 100 bytes, microseconds", "count", "min",
+	       "p50", "p99", "p99.9", "max");
+	for (enum path path = WARM; path < PATHS; path++) {
+		const struct hist *hist = &latency->hists[path];
+
+		printf("%-44s %9" PRIu64 " %8.1f %8.1f %8.1f %8.1f %9.1f\n", path_texts[path],
+		       hist_count(hist), us(hist_min(hist)), us(hist_quantile(hist, 0.5)),
+		       us(hist_quantile(hist, 0.99)), us(hist_quantile(hist, 0.999)),
+		       us(hist_max(hist)));
+	}
+}
+
+/* Of each power of two nanoseconds: how many values were below it, and not below the half. */
+static void powers_of(const struct hist *hist, uint64_t counts[POWERS])
+{
+	memset(counts, 0, POWERS * sizeof(counts[0]));
+	for (unsigned int i = 0; i < HIST_BUCKETS; i++) {
+		const unsigned int part = i / HIST_SUB_BUCKETS;
+
+		/* The first two parts have values below 128, each in a bucket of its own. */
+		if (part > 1)
+			counts[part + HIST_SUB_BITS] += hist->buckets[i];
+		else if (i)
+			counts[64 - __builtin_clzll(i)] += hist->buckets[i];
+	}
+}
+
+static void print_bar(uint64_t count, uint64_t all)
+{
+	const int columns = all ? (int)((count * BAR_COLUMNS + all - 1) / all) : 0;
+
+	printf(" %5.1f %% %.*s%*s", all ? 100.0 * (double)count / (double)all : 0.0, columns,
+	       "########################", BAR_COLUMNS - columns, "");
+}
+
+static void print_histogram(const struct latency *latency)
+{
+	uint64_t counts[PATHS][POWERS];
+	unsigned int low = POWERS, high = 0;
+
+	for (enum path path = WARM; path < PATHS; path++) {
+		powers_of(&latency->hists[path], counts[path]);
+		for (unsigned int i = 0; i < POWERS; i++) {
+			if (!counts[path][i])
+				continue;
+			low = i < low ? i : low;
+			high = i > high ? i : high;
+		}
+	}
+	printf("\n%13s", "below, us");
+	for (enum path path = WARM; path < PATHS; path++)
+		printf("  %-*s", BAR_COLUMNS + 7, path_names[path]);
+	putchar('\n');
+	for (unsigned int i = low; i <= high; i++) {
+		printf("%13.3f", us(1ull << i));
+		for (enum path path = WARM; path < PATHS; path++)
+			print_bar(counts[path][i], hist_count(&latency->hists[path]));
+		putchar('\n');
+	}
+}
+
+static void print_json(const struct latency *latency)
+{
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_open(&json, NULL, '{');
+	for (enum path path = WARM; path < PATHS; path++) {
+		const struct hist *hist = &latency->hists[path];
+
+		json_open(&json, path_names[path], '{');
+		json_number(&json, "count", hist_count(hist));
+		json_double(&json, "min_us", us(hist_min(hist)), 1);
+		json_double(&json, "p50_us", us(hist_quantile(hist, 0.5)), 1);
+		json_double(&json, "p99_us", us(hist_quantile(hist, 0.99)), 1);
+		json_double(&json, "p99_9_us", us(hist_quantile(hist, 0.999)), 1);
+		json_double(&json, "max_us", us(hist_max(hist)), 1);
+		json_close(&json, '}');
+	}
+	json_close(&json, '}');
+	json_end(&json);
+}
+
+static void print(const struct latency *latency)
+{
+	print_table(latency);
+	print_histogram(latency);
+}
+
+/* For so many seconds, or until it is interrupted. @live: shows what there is each second. */
+static int measure(struct latency *latency, uint64_t seconds, bool live)
+{
+	int code = report(latency->db, store(latency));
+
+	for (uint64_t i = 0; !code && !interrupted && i < seconds; i++) {
+		const uint64_t until_ns = clock_ns() + ROUND_NS;
+
+		do {
+			code = measure_once(latency);
+		} while (!code && !interrupted && clock_ns() < until_ns);
+		if (code || !live)
+			continue;
+		fputs(CLEAR, stdout);
+		print(latency);
+		code = output_flush();
+	}
+	return code;
+}
+
+int command_latency(struct kvd *db, const struct arguments *arguments)
+{
+	static struct latency latency;
+	const bool live = isatty(STDOUT_FILENO) && !arguments->json.given;
+	struct kvd_options options = arguments->options;
+	struct sigaction action = { .sa_handler = interrupt }, before;
+	enum kvd_status status;
+	int code;
+
+	latency.db = db;
+	for (enum path path = WARM; path < PATHS; path++)
+		hist_init(&latency.hists[path]);
+	key_make(&latency);
+	options.cache_bytes = 0;
+	status = kvd_open(&latency.cold, arguments->server, &options);
+	if (status)
+		return report_open(status, 0);
+	interrupted = 0;
+	sigaction(SIGINT, &action, &before);
+	code = measure(&latency,
+		       arguments->count.given ? arguments->count.number :
+		       live		      ? UINT64_MAX :
+						SECONDS_DEFAULT,
+		       live);
+	sigaction(SIGINT, &before, NULL);
+	(void)kvd_delete(db, latency.key, latency.key_len); /* else it expires */
+	kvd_close(latency.cold);
+	if (!code && arguments->json.given)
+		print_json(&latency);
+	else if (!code && !live)
+		print(&latency);
+	return code;
+}

@@ -24,7 +24,7 @@
 #define SECONDS_DEFAULT 5u /* of a script */
 #define ROUND_NS 1000000000ull
 #define BAR_COLUMNS 24
-#define POWERS 64	      /* of two nanoseconds */
+#define POWERS 65	      /* of two nanoseconds: 1 to 2^64 */
 #define CLEAR "\033[H\033[2J" /* ECMA-48: CUP, ED */
 
 enum path { WARM, COLD, REQUEST, PATHS };

@@ -15,16 +15,18 @@ load() {
 	"$build/kvbench" load -a "$url" -P "$tmp/workload" >/dev/null &&
 		"$build/kvbench" run -a "$url" -P "$tmp/workload" >/dev/null
 }
-# The first key has a rank up to 2, all keys one of the first 60.
+# Counters of uses grow by chance, and clients report a sample. So the first key has a rank up to 5,
+# whose uses are a fifth of the first one's, which is among the ten; all have one of the first 60.
 ranks_are_right() {
-	local key place=0 rank
+	local key place=0 rank has_first=
 	while read -r _ key; do
 		rank=$((records - ${key#user}))
 		place=$((place + 1))
 		echo "place $place: rank $rank"
-		[ "$rank" -le $((place == 1 ? 2 : 60)) ] || return 1
+		[ "$rank" -le $((place == 1 ? 5 : 60)) ] || return 1
+		[ "$rank" != 1 ] || has_first=1
 	done < <(kvctl hotkeys | sed -n 's/^ *\([0-9][0-9]*  user\)/\1/p')
-	[ "$place" = 10 ]
+	[ "$place" = 10 ] && [ -n "$has_first" ]
 }
 looking_is_no_use() {
 	kvctl hotkeys --top 100 >"$tmp/first" && kvctl scan >/dev/null &&

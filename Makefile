@@ -78,6 +78,7 @@ libs = $(eval $(1) := $$(shell $(PKGCONFIG) --libs $(2)))$($(1))
 DEVICE_LIBS   = $(call libs,DEVICE_LIBS,libibverbs librdmacm libssl libcrypto)
 STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc numa)
 CMOCKA_LIBS = $(call libs,CMOCKA_LIBS,cmocka)
+EDIT_LIBS   = $(call libs,EDIT_LIBS,libedit)
 UV_LIBS     = $(call libs,UV_LIBS,libuv)
 
 ifneq ($(findstring s,$(firstword -$(MAKEFLAGS))),s)
@@ -226,7 +227,7 @@ $(B)/libkvd.so.$(SOMAJOR): $(call obj,$(CLIENT_SRC) $(COMMON_SRC)) client/kvd.ma
 $(B)/kvd: $(O)/server/main.o $(O)/libserver.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) $(LDLIBS)
 $(B)/kvctl: $(O)/client/kvctl/main.o $(O)/libkvctl.a $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(LDLIBS)
+	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(EDIT_LIBS) $(LDLIBS)
 $(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
 # As a program of somebody else's: <kvd.h> and the library.
@@ -263,11 +264,11 @@ $(B)/tests/nth/%.sites: $(B)/tests/nth/% tests/nth/sites tests/nth/never
 $(B)/tests/%: $(O)/tests/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(LINK) $(LDFLAGS) -Wl,--wrap=_cmocka_run_group_tests -o $@ $^ \
-		$(STORE_LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS) -lm $(LDLIBS)
+		$(STORE_LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS) $(EDIT_LIBS) -lm $(LDLIBS)
 $(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(LINK) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) \
-		-lm $(LDLIBS)
+		$(EDIT_LIBS) -lm $(LDLIBS)
 
 # Tests and examples of the Rust crates, where the system has the compiler: a line for each program
 # with its name and path.

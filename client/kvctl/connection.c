@@ -5,6 +5,7 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/report.h"
 #include "common/util/clock.h"
@@ -81,7 +82,7 @@ int command_ping(struct kvd *db, const struct arguments *arguments)
 	enum kvd_status status = KVD_OK;
 	uint64_t i, start, took_ns;
 
-	for (i = 0; !status && i < count; i++) {
+	for (i = 0; !status && i < count && !interrupted(); i++) {
 		start = clock_ns();
 		status = kvd_ping(db);
 		took_ns = clock_ns() - start;

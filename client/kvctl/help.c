@@ -105,6 +105,15 @@ void help_print_command(FILE *out, const struct command *command)
 	print_statuses(out);
 }
 
+void help_print_brief(FILE *out, const struct command *command)
+{
+	print_command(out, command);
+	for (size_t i = 0; i < option_row_count; i++)
+		if (!strchr(FOR_ALL FOR_CONNECTION, *option_rows[i].commands) &&
+		    command_is_among(command, option_rows[i].commands))
+			print_option(out, &option_rows[i], false);
+}
+
 int command_help(struct kvd *db, const struct arguments *arguments)
 {
 	const struct command *command;
@@ -117,6 +126,9 @@ int command_help(struct kvd *db, const struct arguments *arguments)
 	command = command_find(arguments->words[0]);
 	if (!command)
 		return usage_error(arguments->words[0], "no such command");
-	help_print_command(stdout, command);
+	if (arguments->line)
+		help_print_brief(stdout, command);
+	else
+		help_print_command(stdout, command);
 	return EX_OK;
 }

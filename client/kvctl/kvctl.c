@@ -9,6 +9,7 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/help.h"
+#include "client/kvctl/interactive.h"
 #include "client/kvctl/run.h"
 #include "client/kvctl/script.h"
 #include "common/tls/tls.h"
@@ -33,6 +34,8 @@ int kvctl_main(int argc, char **argv)
 			code = script_run(&arguments, &is_empty);
 		if (!isatty(STDIN_FILENO) && !is_empty)
 			return code;
+		if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
+			return interactive_run(&arguments);
 		help_print(stderr);
 		return EX_USAGE;
 	}

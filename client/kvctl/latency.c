@@ -5,7 +5,6 @@
  * the same load; the table of percentiles and the histogram grow until the end.
  */
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -14,6 +13,7 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/report.h"
 #include "common/util/clock.h"
@@ -36,20 +36,12 @@ static const char *const path_texts[PATHS] = {
 	"request: a message and its response",
 };
 
-static volatile sig_atomic_t interrupted;
-
 struct latency {
 	struct kvd *db, *cold; /* the second one has no cache */
 	char key[40];
 	size_t key_len;
 	struct hist hists[PATHS];
 };
-
-static void interrupt(int number)
-{
-	(void)number;
-	interrupted = 1;
-}
 
 /* Of nobody else: 64 random bits. */
 static void key_make(struct latency *latency)
@@ -203,12 +195,12 @@ static int measure(struct latency *latency, uint64_t seconds, bool live)
 {
 	int code = report(latency->db, store(latency));
 
-	for (uint64_t i = 0; !code && !interrupted && i < seconds; i++) {
+	for (uint64_t i = 0; !code && !interrupted() && i < seconds; i++) {
 		const uint64_t until_ns = clock_ns() + ROUND_NS;
 
 		do {
 			code = measure_once(latency);
-		} while (!code && !interrupted && clock_ns() < until_ns);
+		} while (!code && !interrupted() && clock_ns() < until_ns);
 		if (code || !live)
 			continue;
 		fputs(CLEAR, stdout);
@@ -223,7 +215,7 @@ int command_latency(struct kvd *db, const struct arguments *arguments)
 	static struct latency latency;
 	const bool live = isatty(STDOUT_FILENO) && !arguments->json.given;
 	struct kvd_options options = arguments->options;
-	struct sigaction action = { .sa_handler = interrupt }, before;
+	struct sigaction before;
 	enum kvd_status status;
 	int code;
 
@@ -235,14 +227,14 @@ int command_latency(struct kvd *db, const struct arguments *arguments)
 	status = kvd_open(&latency.cold, arguments->server, &options);
 	if (status)
 		return report_open(status, 0);
-	interrupted = 0;
-	sigaction(SIGINT, &action, &before);
+	interrupt_clear();
+	interrupt_catch(&before);
 	code = measure(&latency,
 		       arguments->count.given ? arguments->count.number :
 		       live		      ? UINT64_MAX :
 						SECONDS_DEFAULT,
 		       live);
-	sigaction(SIGINT, &before, NULL);
+	interrupt_leave(&before);
 	(void)kvd_delete(db, latency.key, latency.key_len); /* else it expires */
 	kvd_close(latency.cold);
 	if (!code && arguments->json.given)

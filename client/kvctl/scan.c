@@ -8,6 +8,7 @@
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
 #include "client/kvctl/glob.h"
+#include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
 #include "client/kvctl/report.h"
@@ -89,7 +90,7 @@ static int scan_run(struct kvd *db, struct scan *scan)
 	}
 	do {
 		status = kvd_scan(db, &cursor, &args, take, scan);
-	} while (!status && cursor && !ferror(stdout));
+	} while (!status && cursor && !ferror(stdout) && !interrupted());
 	code = output_flush();
 	return code ? code : report(db, status);
 }

@@ -15,6 +15,7 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/progress.h"
 #include "client/kvctl/report.h"
@@ -196,7 +197,7 @@ static void pause_s(uint64_t seconds)
 {
 	struct timespec left = { .tv_sec = (time_t)seconds };
 
-	while (nanosleep(&left, &left) && errno == EINTR)
+	while (nanosleep(&left, &left) && errno == EINTR && !interrupted())
 		;
 }
 
@@ -211,11 +212,13 @@ int command_stats(struct kvd *db, const struct arguments *arguments)
 	if (arguments->count.given && !arguments->watch.given)
 		return usage_error("--count", "how often: with --watch");
 	snapshots[1].is_taken = false;
-	for (uint64_t i = 0; i < times; i++) {
+	for (uint64_t i = 0; i < times && !interrupted(); i++) {
 		struct snapshot *now = &snapshots[i % 2], *before = &snapshots[(i + 1) % 2];
 
 		if (i)
 			pause_s(arguments->watch.number);
+		if (interrupted())
+			break;
 		code = report(db, kvd_server_stats(db, now->text, sizeof(now->text), NULL));
 		if (code)
 			return code;

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * SIGINT as a wish to end what runs, for commands that run until they are interrupted, and for all
+ * of them where kvctl goes on behind it. Elsewhere SIGINT ends kvctl.
+ */
+#ifndef KVD_CLIENT_KVCTL_INTERRUPT_H
+#define KVD_CLIENT_KVCTL_INTERRUPT_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+/* From here on SIGINT is noted, and what it was before is written to *@before. */
+void interrupt_catch(struct sigaction *before);
+/* What interrupt_catch() wrote is right again. */
+void interrupt_leave(const struct sigaction *before);
+
+/* Whether there was one since the last interrupt_clear(). */
+bool interrupted(void);
+void interrupt_clear(void);
+
+#endif /* KVD_CLIENT_KVCTL_INTERRUPT_H */

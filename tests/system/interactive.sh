@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# System test of kvctl without a command on a terminal: typed commands, history, completion, help,
+# interruption, a server that goes away and comes back.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/system/tmux_lib.sh
+. "$(dirname "$0")/tmux_lib.sh"
+[ "$device" = softnic ] || { echo "a terminal is the same on each device" && exit 77; }
+command -v tmux >/dev/null || { echo "needs tmux: conf/install-deps test" && exit 1; }
+
+export HOME=$tmp XDG_STATE_HOME=$tmp/state
+
+# words: typed with Enter
+type_line() {
+	screen_keys -l -- "$1" && screen_keys Enter
+}
+
+commands_are_run() {
+	type_line 'put name "Ada \x41"' && type_line 'get name' && screen_shows 'get name.Ada A' &&
+		type_line 'get nobody' && screen_shows 'kvctl: not found' &&
+		type_line "put a 'b" && screen_shows 'kvctl: a quote is not closed' &&
+		type_line 'incr n -i 7' && screen_shows 'incr n -i 7.7'
+}
+
+words_are_completed() {
+	screen_keys -l 'exi' && screen_keys Tab && screen_shows 'exists $|exists *$' &&
+		screen_keys -l 'na' && screen_keys Tab Enter && screen_shows 'exists name *.1' &&
+		screen_keys -l 'incr --in' && screen_keys Tab && screen_shows 'incr --initial' &&
+		screen_keys C-u && screen_keys -l 're' && screen_keys Tab &&
+		screen_shows 'replace +restore +revoke' && screen_keys C-u &&
+		screen_keys -l 'kill ' && screen_keys Tab && screen_shows '  kill ID +close the' &&
+		screen_keys C-u
+}
+
+# The line before is there again.
+history_is_there() {
+	type_line 'put kept 1' && type_line 'del kept' && screen_keys Up Up Enter &&
+		type_line 'get kept' && screen_shows 'get kept.1'
+}
+
+interruption_cancels() {
+	screen_keys -l 'put never' && screen_keys C-c && screen_shows 'put never\^?C?.*\^C' &&
+		type_line 'get never' && screen_shows 'get never.kvctl: not found' &&
+		type_line 'stats --watch 1 -v' && screen_shows '/s' && screen_keys C-c &&
+		type_line 'get name' && screen_shows 'get name.Ada A'
+}
+
+ends() {
+	screen_keys -l 'quit' && screen_keys Enter && screen_ends 0
+}
+
+lines_are_kept() {
+	[ "$(stat -c %a "$XDG_STATE_HOME/kvd/history")" = 600 ] &&
+		grep -q 'incr.*n.*7' "$XDG_STATE_HOME/kvd/history"
+}
+
+greets() {
+	screen_start "$build/kvctl" -a "$url" && screen_shows 'kvctl [0-9.]+, softnic'
+}
+
+# As libkvd says it; the prompt is there again.
+fails_and_goes_on() {
+	type_line 'get name' && screen_shows 'connection lost|timed out' &&
+		type_line 'help get' && screen_shows '  get KEY.* +write the .*--request'
+}
+
+connection_is_back() {
+	type_line 'put again 1' && type_line 'exists again' && screen_shows 'exists again.1'
+}
+
+another_one_has_them() {
+	greets && screen_keys Up Up && screen_shows '> exists again'
+}
+
+no_server() {
+	screen_start "$build/kvctl" -a "${url}9" && screen_ends 69 && screen_shows 'no socket'
+}
+
+check "the server starts" server_start || finish
+check "kvctl greets" greets
+check "commands are run" commands_are_run
+check "words are completed" words_are_completed
+check "the history" history_is_there
+check "^C cancels a line, and ends a command" interruption_cancels
+[ -z "${KVD_TEST_CAPTURE:-}" ] || screen_text >"$KVD_TEST_CAPTURE"
+check "the server stops" server_stop
+check "what fails does not end it" fails_and_goes_on
+check "the server starts again" server_start
+check "the connection is back" connection_is_back
+check "quit ends it" ends
+check "the lines are kept, for this user alone" lines_are_kept
+screen_stop
+check "another one has them" another_one_has_them
+check "^D ends it" eval 'screen_keys C-u C-d && screen_ends 0'
+screen_stop
+check "without a server it says why" no_server
+screen_stop
+check "the server stops" server_stop
+finish

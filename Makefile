@@ -23,6 +23,7 @@ BINDIR     ?= $(PREFIX)/bin
 LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/kvd
+MANDIR     ?= $(PREFIX)/share/man
 # As the GNU coding standards have it; what is installed into /usr is configured in /etc.
 SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX:/=)),/etc,$(PREFIX)/etc)
 UNITDIR    ?= $(PREFIX)/lib/systemd/system
@@ -146,7 +147,7 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .SECONDARY:
 .PHONY: all tests syntax examples fuzzers fuzz check check-long coverage mutants demo demo-rdma \
 	deps deps-test deps-coverage lint headers layers format fmt columns cppcheck scripts \
-	python install install-python uninstall uninstall-python clean help FORCE
+	python man install install-python uninstall uninstall-python clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
 all: $(PRODUCTS) $(HOT)  ## the programs and the library (default)
@@ -428,7 +429,11 @@ COMPLETIONS = $(addprefix $(D)$(PREFIX)/share/,bash-completion/completions/kvctl
 # The linker's cache must know a new library. Not where a package is built, in DESTDIR.
 LDCONFIG = PATH="$$PATH:/usr/sbin:/sbin" ldconfig
 ldconfig_run = $(if $(D),:,[ "$$(id -u)" != 0 ] || $(LDCONFIG))
-install: all  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
+MAN := build/man
+man: $(B)/kvd $(B)/kvctl $(B)/kvbench  ## the manual pages, to build/man (needs Python)
+	$(Q)conf/man/generate $(B) $(MAN)
+
+install: all man  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 	$(Q)$(INSTALL) -Dm755 $(B)/kvd $(D)$(BINDIR)/kvd
 	$(Q)$(INSTALL) -Dm755 $(B)/kvctl $(D)$(BINDIR)/kvctl
 	$(Q)$(INSTALL) -Dm755 $(B)/kvbench $(D)$(BINDIR)/kvbench
@@ -436,6 +441,8 @@ install: all  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 	$(Q)$(B)/kvctl completion bash >$(word 1,$(COMPLETIONS))
 	$(Q)$(B)/kvctl completion zsh >$(word 2,$(COMPLETIONS))
 	$(Q)$(INSTALL) -Dm644 client/kvd.h $(D)$(INCLUDEDIR)/kvd.h
+	$(Q)for s in 1 3 5 7 8; do $(INSTALL) -d $(D)$(MANDIR)/man$$s && \
+		cp -d --no-preserve=ownership $(MAN)/*.$$s $(D)$(MANDIR)/man$$s/ || exit; done
 	$(Q)$(INSTALL) -d $(D)$(DOCDIR)/examples
 	$(Q)$(INSTALL) -m644 $(EXAMPLE_SRC) client/examples/Makefile $(D)$(DOCDIR)/examples
 	$(Q)$(INSTALL) -Dm644 $(B)/libkvd.a $(D)$(LIBDIR)/libkvd.a
@@ -469,7 +476,9 @@ uninstall-python:  ## removes what install-python installed
 	$(Q)rm -rf $(D)$(PYTHONDIR)/kvd
 
 uninstall:  ## removes what install installed; keeps a changed kvd.ini
-	$(Q)rm -f $(COMPLETIONS)
+	$(Q)rm -f $(COMPLETIONS) $(addprefix $(D)$(MANDIR)/,man1/kvctl.1 man1/kvbench.1 \
+		man3/libkvd.3 man5/kvd.ini.5 man7/kvd-protocol.7 man8/kvd.8) \
+		$(D)$(MANDIR)/man3/kvd_*.3
 	$(Q)rm -f $(addprefix $(D)$(BINDIR)/,kvd kvctl kvbench) $(D)$(INCLUDEDIR)/kvd.h \
 		$(addprefix $(D)$(LIBDIR)/,libkvd.a libkvd.so libkvd.so.$(SOMAJOR) \
 		libkvd.so.$(VERSION) pkgconfig/kvd.pc) $(D)$(UNITDIR)/kvd.service \

@@ -26,10 +26,12 @@ version=$(awk '/define KVD_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $3; s = "." } 
 	client/kvd.h)
 
 examples=$(for f in client/examples/*.c; do echo "share/doc/kvd/examples/${f##*/}"; done)
+man=$(conf/man/generate "$build" "$tmp/man" &&
+	for page in "$tmp"/man/*; do echo "share/man/man${page##*.}/${page##*/}"; done)
 expected="bin/kvbench bin/kvctl bin/kvd etc/kvd/kvd.ini include/kvd.h lib/libkvd.a lib/libkvd.so
 lib/libkvd.so.0.3 lib/libkvd.so.$version lib/pkgconfig/kvd.pc lib/systemd/system/kvd.service
 lib/sysusers.d/kvd.conf share/doc/kvd/examples/Makefile
-share/bash-completion/completions/kvctl share/zsh/site-functions/_kvctl $examples"
+$man share/bash-completion/completions/kvctl share/zsh/site-functions/_kvctl $examples"
 
 list_files() {
 	(cd "$1" && find . ! -type d | sed 's|^\./||' | LC_ALL=C sort)

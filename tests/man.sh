@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Test of the manual pages: mandoc has nothing to say about them, each can be formatted, and what
+# the programs and kvd.h have is in them: commands, options, configuration keys, statistics,
+# functions, statuses. KVD_BUILD is the build folder (default build).
+set -u
+cd "$(dirname "$0")/.." || exit 1
+build=$(realpath "${KVD_BUILD:-build}") || exit 1
+tmp=$(mktemp -d "${TMPDIR:-/tmp}/kvd-man.XXXXXX") || exit 1
+trap 'rm -rf "$tmp"' EXIT
+failed=0
+
+fail() {
+	echo "FAIL  $*"
+	failed=1
+}
+
+conf/man/generate "$build" "$tmp/man" || exit 1
+mapfile -t pages < <(find "$tmp/man" -type f)
+
+# What other pages are referred to is checked below: mandoc looks for installed ones.
+mandoc -Tlint -Wstyle "${pages[@]}" 2>&1 |
+	grep -v -e 'referenced manual not found' -e 'mandoc.db' >"$tmp/lint"
+[ ! -s "$tmp/lint" ] || fail "mandoc -Tlint says:" "$(head -n 20 "$tmp/lint")"
+
+# page: as text without overstrikes and line breaks
+text_of() {
+	mandoc -Tutf8 "$tmp/man/$1" | sed 's/.\x08//g' | tr -s ' \n' '  '
+}
+for page in "$tmp"/man/*; do
+	name=${page##*/}
+	[ -e "$page" ] || fail "$name leads nowhere"
+	[[ $(text_of "$name") =~ NAME.*DESCRIPTION.*SEE\ ALSO ]] || fail "$name is not a page"
+done
+while read -r name section; do
+	[ -e "$tmp/man/$name.$section" ] || man -w "$section" "$name" >/dev/null 2>&1 ||
+		[ "$name" = editrc ] || fail "a page refers to $name($section), which there is not"
+done < <(sed -n 's/^\.\(It \)*Xr \([^ ]*\) \([0-9]\).*/\2 \3/p' "${pages[@]}" | sort -u)
+
+# page, what, words...: all of them stand there
+has() {
+	local page=$1 what=$2 word text
+	shift 2
+	text=$(text_of "$page")
+	[ $# -gt 0 ] || fail "there is no $what to look for in $page"
+	for word in "$@"; do
+		[[ $text == *"$word"* ]] || fail "$page lacks the $what $word"
+	done
+}
+
+# Each as the program itself prints it.
+options_of() {
+	"$build/$1" --help | grep -oE '^ {2}(-.,)? *--[a-z-]+' | grep -oE -e '--[a-z-]+'
+}
+for program in kvctl.1 kvbench.1 kvd.8; do
+	mapfile -t words < <(options_of "${program%.*}")
+	has "$program" option "${words[@]}"
+done
+mapfile -t words < <("$build/kvctl" completion bash |
+	sed -n "s/.*compgen -W '\(get [a-z ]*\)'.*/\1/p" | head -n 1 | tr ' ' '\n')
+has kvctl.1 command "${words[@]}"
+mapfile -t words < <("$build/kvd" --help | sed '1,/^Statistics/d' | awk '{ print $1 }')
+has kvd.8 statistic "${words[@]}"
+mapfile -t words < <("$build/kvd" --print-config | sed -n 's/^\([a-z_]*\) *=.*/\1/p' | sort -u)
+has kvd.ini.5 key "${words[@]}"
+mapfile -t words < <("$build/kvctl" help | sed '1,/^Exit status/d' | awk '{ print $1 }')
+has kvctl.1 status "${words[@]}"
+
+mapfile -t functions < <(nm -D --defined-only "$build/libkvd.so" |
+	awk '$2 == "T" { sub(/@.*/, "", $3); print $3 }')
+[ ${#functions[@]} -gt 50 ] || fail "libkvd.so exports ${#functions[@]} functions only"
+for name in "${functions[@]}"; do
+	[ -e "$tmp/man/$name.3" ] || { fail "$name has no page" && continue; }
+	text=$(text_of "$name.3")
+	[[ $text =~ NAME.*[\ ,]$name[\ ,].*SYNOPSIS.*[\ \*]$name\( ]] ||
+		fail "$name.3 does not have its name and prototype"
+done
+mapfile -t words < <(sed -n 's/^\tX(\([A-Z_]*\), [0-9]*, ".*/KVD_\1/p' client/kvd.h)
+has kvd_status_text.3 status "${words[@]}"
+
+# What is checked can be missed.
+sed -i '/^\.It "ttl KEY"/,/^\.It/d' "$tmp/man/kvctl.1"
+seen=$(failed=0 && has kvctl.1 command "ttl KEY")
+[[ $seen == *"lacks the command ttl KEY"* ]] || fail "a command that is missing is not noticed"
+
+[ "$failed" = 0 ] && echo "${#pages[@]} pages, ${#functions[@]} functions"
+exit "$failed"

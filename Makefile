@@ -79,7 +79,7 @@ libs = $(eval $(1) := $$(shell $(PKGCONFIG) --libs $(2)))$($(1))
 DEVICE_LIBS   = $(call libs,DEVICE_LIBS,libibverbs librdmacm libssl libcrypto)
 STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc numa)
 CMOCKA_LIBS = $(call libs,CMOCKA_LIBS,cmocka)
-EDIT_LIBS   = $(call libs,EDIT_LIBS,libedit)
+EDIT_LIBS   = $(call libs,EDIT_LIBS,libedit ncursesw)
 UV_LIBS     = $(call libs,UV_LIBS,libuv)
 
 ifneq ($(findstring s,$(firstword -$(MAKEFLAGS))),s)

@@ -20,6 +20,7 @@
 #include "client/kvctl/progress.h"
 #include "client/kvctl/report.h"
 #include "client/kvctl/stats_group.h"
+#include "client/kvctl/stats_text.h"
 #include "common/util/clock.h"
 
 #define STATS_BYTES (64u << 10)
@@ -33,55 +34,19 @@ struct snapshot {
 	char text[STATS_BYTES];
 };
 
-/* One statistic, in the text of a snapshot. */
-struct line {
-	const char *name, *value;
-	size_t name_len, value_len;
-};
-
-/* The line at *@at, which becomes the one behind it. False: there is none. */
-static bool line_next(const char **at, struct line *line)
-{
-	size_t len;
-
-	if (!**at)
-		return false;
-	len = strcspn(*at, "\n");
-	line->name = *at;
-	line->name_len = strcspn(*at, " \n");
-	line->value = *at + line->name_len + (line->name_len < len);
-	line->value_len = (size_t)(*at + len - line->value);
-	*at += len + ((*at)[len] == '\n');
-	return true;
-}
-
-/* False: it is no decimal number. */
-static bool line_number(const struct line *line, uint64_t *number)
-{
-	char *end;
-
-	if (!line->value_len || line->value_len > 20 || *line->value < '0' || *line->value > '9')
-		return false;
-	errno = 0;
-	*number = strtoull(line->value, &end, 10);
-	return !errno && end == line->value + line->value_len;
-}
-
 /* What a counter was in a snapshot; 0 if it was not there. */
-static uint64_t number_of(const struct snapshot *snapshot, const struct line *wanted)
+static uint64_t number_of(const struct snapshot *snapshot, const struct stats_line *wanted)
 {
-	const char *at = snapshot->text;
-	uint64_t number = 0;
-	struct line line;
+	struct stats_line line;
+	uint64_t number;
 
-	while (line_next(&at, &line))
-		if (line.name_len == wanted->name_len &&
-		    !memcmp(line.name, wanted->name, wanted->name_len))
-			return line_number(&line, &number) ? number : 0;
-	return 0;
+	if (!stats_find(snapshot->text, wanted->name, wanted->name_len, &line) ||
+	    !stats_line_number(&line, &number))
+		return 0;
+	return number;
 }
 
-static void print_line(const struct line *line, const struct snapshot *now,
+static void print_line(const struct stats_line *line, const struct snapshot *now,
 		       const struct snapshot *before)
 {
 	const bool is_bytes = stats_is_bytes(line->name, line->name_len);
@@ -90,7 +55,7 @@ static void print_line(const struct line *line, const struct snapshot *now,
 	double rate;
 
 	printf("  %-*.*s ", NAME_COLUMNS, (int)line->name_len, line->name);
-	if (!line_number(line, &number)) {
+	if (!stats_line_number(line, &number)) {
 		printf("%.*s\n", (int)line->value_len, line->value);
 	} else if (before->is_taken && stats_is_counter(line->name, line->name_len)) {
 		old = number_of(before, line);
@@ -112,11 +77,11 @@ static void print_line(const struct line *line, const struct snapshot *now,
 }
 
 /* A counter that has not grown, or anything that is 0, says little. */
-static bool is_dull(const struct line *line, const struct snapshot *before)
+static bool is_dull(const struct stats_line *line, const struct snapshot *before)
 {
 	uint64_t number;
 
-	if (!line_number(line, &number))
+	if (!stats_line_number(line, &number))
 		return false;
 	if (before->is_taken && stats_is_counter(line->name, line->name_len))
 		return number == number_of(before, line);
@@ -136,9 +101,9 @@ static void print_groups(const struct snapshot *now, const struct snapshot *befo
 	for (unsigned int group = 0; group < sizeof(headings) / sizeof(headings[0]); group++) {
 		const char *at = now->text;
 		bool first = true;
-		struct line line;
+		struct stats_line line;
 
-		while (line_next(&at, &line)) {
+		while (stats_line_next(&at, &line)) {
 			if (stats_group_of(line.name, line.name_len) != group)
 				continue;
 			if (!all && is_dull(&line, before)) {
@@ -160,13 +125,13 @@ static void print_groups(const struct snapshot *now, const struct snapshot *befo
 static void print_json(const struct snapshot *now)
 {
 	const char *at = now->text;
-	struct line line;
+	struct stats_line line;
 	struct json json;
 	char name[64];
 
 	json_begin(&json, stdout);
 	json_open(&json, NULL, '{');
-	while (line_next(&at, &line)) {
+	while (stats_line_next(&at, &line)) {
 		snprintf(name, sizeof(name), "%.*s", (int)line.name_len, line.name);
 		json_word(&json, name, line.value, line.value_len);
 	}

@@ -101,6 +101,9 @@
 	X(latency, SERVER, "", 0, 0, COMMAND_CONNECTED,                                            \
 	  "measure how long a GET takes by each path, with a key of its own that is removed: "     \
 	  "on a terminal until it is interrupted, else for 5 seconds")                             \
+	X(top, SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_SCREEN,                               \
+	  "show what the server does now, on the whole screen: rates, latencies, memory, workers " \
+	  "and connections; without a terminal print it once, as text")                            \
 	X(doctor, HERE, "[URL]", 0, 1, COMMAND_LOCAL,                                              \
 	  "say what is wrong with this host, and the command that fixes it; with URL, or -a: use " \
 	  "each path to that server, too, with a key that is removed")                             \
@@ -158,9 +161,13 @@ enum option_kind {
 	X(null, '0', "null", FLAG, 0, 0, "", "scan get",                                           \
 	  "lines end with a byte 0, not with a newline: for xargs -0")                             \
 	X(raw, 0, "raw", FLAG, 0, 0, "", "stats", "as the server sends them, also on a terminal")  \
-	X(watch, 'w', "watch", NUMBER, 1, 86400, "SECONDS", "stats",                               \
-	  "again and again, in groups; what counts by its growth a second, but for --raw, --json") \
-	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping stats latency",                   \
+	X(watch, 'w', "watch", NUMBER, 1, 86400, "SECONDS", "stats top",                           \
+	  "again and again, in groups; what counts by its growth a second, but for --raw and "     \
+	  "--json; top: the interval (default 2)")                                                 \
+	X(sort, 0, "sort", TEXT, 0, 0, "COLUMN", "top",                                            \
+	  "the connections, by requests (default), received, sent, idle, age "                     \
+	  "or id")                                                                                 \
+	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping stats latency top",               \
 	  "so many times (default 1); stats: with --watch, by default until it is interrupted; "   \
 	  "latency: so many seconds")                                                              \
 	X(match, 0, "match", TEXT, 0, 0, "GLOB", "scan count dump bigkeys hotkeys",                \

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* What kvctl top shows: lines of text, made of two samples of a server. */
+#ifndef KVD_CLIENT_KVCTL_TOP_VIEW_H
+#define KVD_CLIENT_KVCTL_TOP_VIEW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/kvd.h"
+
+#define TOP_STATS_BYTES (64u << 10)
+#define TOP_CLIENTS_BYTES (32u << 20) /* 256 for each of the most connections of a server */
+#define TOP_PINGS 10u
+#define TOP_LINES 400u
+#define TOP_LINE_BYTES 256u
+
+/* X(name of the field of kvctl clients and of --sort, heading, whether it is shown per second) */
+#define TOP_COLUMNS(X)                                                                             \
+	X(requests, "REQUESTS/s", true)                                                            \
+	X(received, "RECEIVED/s", true)                                                            \
+	X(sent, "SENT/s", true)                                                                    \
+	X(idle, "IDLE s", false)                                                                   \
+	X(age, "AGE s", false)                                                                     \
+	X(id, "ID", false)
+
+enum top_column {
+#define X(name, heading, rate) TOP_##name,
+	TOP_COLUMNS(X)
+#undef X
+		TOP_COLUMN_COUNT
+};
+
+extern const char *const top_column_names[TOP_COLUMN_COUNT];
+
+struct top_sample {
+	bool is_taken;
+	uint64_t at_ns;
+	char stats[TOP_STATS_BYTES];
+	char *clients;		     /* TOP_CLIENTS_BYTES; empty: who asks may not see them */
+	uint64_t ping_ns[TOP_PINGS]; /* sorted */
+};
+
+struct top_view {
+	char lines[TOP_LINES][TOP_LINE_BYTES];
+	unsigned int count;
+	unsigned int heading; /* the line with the columns of the connections */
+};
+
+/* False: no memory. */
+bool top_sample_init(struct top_sample *sample);
+void top_sample_release(struct top_sample *sample);
+/* Asks the server. With another status than KVD_OK @sample is as it was before. */
+enum kvd_status top_sample_take(struct top_sample *sample, struct kvd *db);
+
+/* Between @before and @now; connections by @sort, the largest first, or the smallest. */
+void top_view_make(struct top_view *view, const char *server, const struct top_sample *before,
+		   const struct top_sample *now, enum top_column sort, bool smallest_first);
+
+#endif /* KVD_CLIENT_KVCTL_TOP_VIEW_H */

@@ -263,6 +263,10 @@ static enum kvd_status buffer_failed(struct kvd *handle, size_t bytes, int err)
 {
 	char why[MEMLOCK_WHY_BYTES];
 
+	if (err == -EIO || err == -ENODEV)
+		return handle_fail(handle, KVD_ERR_DEVICE,
+				   "device %s: can't register %zu bytes: %s", handle->dev->name,
+				   bytes, strerror(-err));
 	return handle_fail(handle, KVD_ERR_NO_MEMORY,
 			   "can't allocate and register %zu bytes for RDMA: %s%s", bytes,
 			   strerror(-err), mr_failed_why(handle->dev, err, why));

@@ -1302,6 +1302,7 @@ struct kvd_mem;
  *
  * KVD_ERR_INVALID: @mem or @addr is NULL, @bytes is 0, or some of it is registered already.
  * KVD_ERR_NO_MEMORY: the device can't register it (RLIMIT_MEMLOCK), or there are too many.
+ * KVD_ERR_DEVICE: the device failed, or is being removed.
  * KVD_ERR_DISCONNECTED: the connection was lost, and kvd_options.reconnect is 0.
  */
 enum kvd_status kvd_register(struct kvd *handle, void *addr, size_t bytes, struct kvd_mem **mem);

@@ -34,6 +34,10 @@ static enum kvd_status register_failed(struct kvd *handle, size_t bytes, int err
 				   "%u memories are registered with the device, as many as there "
 				   "can be: register fewer, larger ones",
 				   MEMORIES_MAX);
+	if (err == -EIO || err == -ENODEV)
+		return handle_fail(handle, KVD_ERR_DEVICE,
+				   "device %s: can't register %zu bytes: %s", handle->dev->name,
+				   bytes, strerror(-err));
 	return handle_fail(handle, KVD_ERR_NO_MEMORY,
 			   "can't register %zu bytes with device %s: %s%s", bytes,
 			   handle->dev->name, strerror(-err), mr_failed_why(handle->dev, err, why));

@@ -20,7 +20,7 @@ static struct fake_server *server;
 static struct kvd *kvd;
 static struct device_ops ops;
 static const struct device_ops *fake_ops;
-static bool no_memory;
+static bool no_memory, device_failed;
 static const uint64_t keys[] = { 0, 1, 2, 3, 4 };
 static uint8_t found[CALLS_LARGE_BYTES], large[CALLS_LARGE_BYTES];
 static struct kvd_item item;
@@ -53,6 +53,8 @@ static int alloc_mem(struct device *dev, size_t bytes, struct device_mem *mem)
 
 static int reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **mr)
 {
+	if (device_failed)
+		return -EIO;
 	return no_memory ? -ENOMEM : fake_ops->reg_mr(pd, mem, access, mr);
 }
 
@@ -66,7 +68,7 @@ static void tear(struct fake_server *p, uint64_t offset, uint8_t *to, uint32_t b
 static int setup(void **state)
 {
 	(void)state;
-	no_memory = false;
+	no_memory = device_failed = false;
 	server = calls_open();
 	kvd = &server->kvd;
 	fake_server_put(server, 4, 30000, 0);
@@ -81,7 +83,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
-	no_memory = false;
+	no_memory = device_failed = false;
 	kvd_close(kvd);
 	kvd_observe(NULL, 0);
 	return 0;
@@ -397,6 +399,21 @@ static void others(void **state)
 	}
 }
 
+/* A device that has failed is not out of memory: the handle is to leave it. */
+static void of_a_failed_device(void **state)
+{
+	enum kvd_status (*const run[])(void) = { put_large, register_memory };
+	size_t i;
+
+	for (i = 0; i < sizeof(run) / sizeof(run[0]); i++) {
+		if (i && teardown(state) + setup(state))
+			fail();
+		device_failed = true;
+		assert_int_equal(run[i](), KVD_ERR_DEVICE);
+		assert_non_null(strstr(kvd_error(kvd), ": can't register "));
+	}
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -411,6 +428,7 @@ int main(void)
 		CASE(each),
 		CASE(each_that_asks),
 		CASE(others),
+		CASE(of_a_failed_device),
 	};
 
 	if (kvd_set_allocator(&allocator))

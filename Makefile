@@ -6,7 +6,7 @@
 #        DEBUG=1   -O0 and KVD_DEBUG, in build/debug
 #        SAN=address,undefined | SAN=thread   sanitizers, in build/asan, build/tsan
 #        CC=clang  CFLAGS= CPPFLAGS= LDFLAGS= LDLIBS= (yours; never overwritten)
-#        PREFIX= DESTDIR= SYSCONFDIR= UNITDIR= SYSUSERSDIR= ... for install
+#        PREFIX= DESTDIR= SYSCONFDIR= UNITDIR= SYSUSERSDIR= TMPFILESDIR= ... for install
 #        JOBS=2    what check and demo build and test at once; not given, tests/run-all chooses
 #        T=pattern only the tests whose name matches, in check
 #        FUZZ_SECONDS=20 for each target, in fuzz
@@ -28,6 +28,7 @@ MANDIR     ?= $(PREFIX)/share/man
 SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX:/=)),/etc,$(PREFIX)/etc)
 UNITDIR    ?= $(PREFIX)/lib/systemd/system
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
+TMPFILESDIR ?= $(PREFIX)/lib/tmpfiles.d
 PKGCONFIG  ?= pkg-config
 INSTALL    ?= install
 OBJCOPY    ?= objcopy
@@ -424,6 +425,8 @@ cppcheck:
 	@echo '  cppcheck ok'
 
 D = $(DESTDIR)
+WORKLOADS := $(sort $(wildcard bench/workloads/*))
+WORKLOADDIR = $(PREFIX)/share/kvd/workloads
 COMPLETIONS = $(addprefix $(D)$(PREFIX)/share/,bash-completion/completions/kvctl \
 	zsh/site-functions/_kvctl)
 # The linker's cache must know a new library. Not where a package is built, in DESTDIR.
@@ -455,6 +458,9 @@ install: all man  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 	$(Q)sed -e 's|@BINDIR@|$(BINDIR)|' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|' conf/kvd.service \
 		>$(D)$(UNITDIR)/kvd.service
 	$(Q)$(INSTALL) -Dm644 conf/kvd.sysusers $(D)$(SYSUSERSDIR)/kvd.conf
+	$(Q)$(INSTALL) -Dm644 conf/kvd.tmpfiles $(D)$(TMPFILESDIR)/kvd.conf
+	$(Q)$(INSTALL) -d $(D)$(WORKLOADDIR)
+	$(Q)$(INSTALL) -m644 $(WORKLOADS) $(D)$(WORKLOADDIR)
 	$(Q)[ -e $(D)$(SYSCONFDIR)/kvd/kvd.ini ] || \
 		$(INSTALL) -Dm644 conf/kvd.ini $(D)$(SYSCONFDIR)/kvd/kvd.ini
 	$(Q)$(ldconfig_run)
@@ -482,9 +488,10 @@ uninstall:  ## removes what install installed; keeps a changed kvd.ini
 	$(Q)rm -f $(addprefix $(D)$(BINDIR)/,kvd kvctl kvbench) $(D)$(INCLUDEDIR)/kvd.h \
 		$(addprefix $(D)$(LIBDIR)/,libkvd.a libkvd.so libkvd.so.$(SOMAJOR) \
 		libkvd.so.$(VERSION) pkgconfig/kvd.pc) $(D)$(UNITDIR)/kvd.service \
-		$(D)$(SYSUSERSDIR)/kvd.conf \
+		$(D)$(SYSUSERSDIR)/kvd.conf $(D)$(TMPFILESDIR)/kvd.conf \
+		$(addprefix $(D)$(WORKLOADDIR)/,$(notdir $(WORKLOADS))) \
 		$(addprefix $(D)$(DOCDIR)/examples/,$(notdir $(EXAMPLE_SRC)) Makefile)
-	$(Q)rmdir -p $(D)$(DOCDIR)/examples 2>/dev/null || true
+	$(Q)rmdir -p $(D)$(DOCDIR)/examples $(D)$(WORKLOADDIR) 2>/dev/null || true
 	$(Q)! cmp -s conf/kvd.ini $(D)$(SYSCONFDIR)/kvd/kvd.ini || \
 		rm -f $(D)$(SYSCONFDIR)/kvd/kvd.ini
 	$(Q)rmdir $(D)$(SYSCONFDIR)/kvd 2>/dev/null || true

@@ -30,7 +30,8 @@ man=$(conf/man/generate "$build" "$tmp/man" &&
 	for page in "$tmp"/man/*; do echo "share/man/man${page##*.}/${page##*/}"; done)
 expected="bin/kvbench bin/kvctl bin/kvd etc/kvd/kvd.ini include/kvd.h lib/libkvd.a lib/libkvd.so
 lib/libkvd.so.0.3 lib/libkvd.so.$version lib/pkgconfig/kvd.pc lib/systemd/system/kvd.service
-lib/sysusers.d/kvd.conf share/doc/kvd/examples/Makefile
+lib/sysusers.d/kvd.conf lib/tmpfiles.d/kvd.conf share/doc/kvd/examples/Makefile
+$(printf 'share/kvd/%s\n' workloads/workload{a,b,c,d,f})
 $man share/bash-completion/completions/kvctl share/zsh/site-functions/_kvctl $examples"
 
 list_files() {
@@ -161,6 +162,10 @@ if command -v systemd-analyze >/dev/null && command -v systemd-sysusers >/dev/nu
 	mkdir -p "$root/etc"
 	systemd-sysusers --root="$root" 2>"$tmp/sysusers" || die "sysusers: $(cat "$tmp/sysusers")"
 	grep -q '^kvd:' "$root/etc/group" || die "sysusers.d/kvd.conf makes no group kvd"
+	systemd-tmpfiles --root="$root" --create kvd.conf 2>"$tmp/tmpfiles" ||
+		die "tmpfiles: $(cat "$tmp/tmpfiles")"
+	[ -d "$root/run/kvd" ] && [ -d "$root/var/log/kvd" ] ||
+		die "tmpfiles.d/kvd.conf makes no folders"
 	# The programs that the unit names have to exist.
 	sed "s|=/usr/bin/kvd|=$root/usr/bin/kvd|" "$unit" >"$tmp/kvd.service"
 	said=$(systemd-analyze verify "$tmp/kvd.service" 2>&1) || die "kvd.service: $said"

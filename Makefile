@@ -119,7 +119,8 @@ ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(KVCTL_SRC) $(SERVER_SRC) $(BENCH_SRC
 	$(PYTHON_HOT_SRC)
 HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.h client/*/*.h \
 	server/*.h server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
-SCRIPTS    := $(wildcard conf/abi conf/install-deps tests/run-all tests/*.sh tests/system/*.sh \
+SCRIPTS    := $(wildcard conf/abi conf/deb conf/install-deps conf/debian/tests/* \
+	conf/debian/kvd.postrm tests/run-all tests/*.sh tests/system/*.sh \
 	tests/vm/run tests/vm/suite tests/vm/selftest tests/vm/pair tests/vm/two-hosts \
 	client/rust/cargo client/rust/package client/rust/programs \
 	client/rust/kvd-sys/bindgen.sh tests/vm/*.sh tests/coverage tests/mutants/run \
@@ -330,8 +331,10 @@ endif
 deps:  ## installs what the build needs and is missing (Debian, Ubuntu)
 	@conf/install-deps build
 deps-test:  ## the same for lint, check and the Soft-RoCE VM
-	@conf/install-deps build test
+	@conf/install-deps build test deb
 
+deps-deb:
+	@conf/install-deps build deb
 deps-coverage:
 	@conf/install-deps coverage
 
@@ -365,6 +368,10 @@ demo-rdma: deps-test  ## the same over libibverbs and librdmacm, in a VM if ther
 	@+$(MAKE) --no-print-directory $(SUBJOBS) all
 	@if [ -n "$$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then bench/demo.sh --rdma; \
 	else tests/vm/run -- bench/demo.sh --rdma; fi
+
+deb: deps-deb  ## the Debian packages, and their source package, to build/deb
+	@conf/deb build/deb
+.PHONY: deb deps-deb
 
 abi: $(B)/libkvd.so.$(SOMAJOR)  ## records the ABI of libkvd anew, after a change that is announced
 	@conf/abi record $<

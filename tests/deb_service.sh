@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# A part of deb.sh, which runs it in the virtual machine of tests/vm/run: boots the systemd of a
+# root in which the packages are installed, and runs there the packages' own test of the unit.
+#
+# Usage: tests/deb_service.sh ROOT
+set -euo pipefail
+root=$1
+here=$(realpath "$(dirname "$0")/..")
+DEADLINE_S=120
+
+[ -e /run/kvd-vm-command ] || { echo "deb_service.sh: for tests/vm/run only" >&2 && exit 2; }
+
+new=/run/clean
+mkdir "$new" /run/files
+mount -t tmpfs files /run/files
+mkdir /run/files/upper /run/files/work
+mount -t overlay -o "lowerdir=$root,upperdir=/run/files/upper,workdir=/run/files/work" root "$new"
+mkdir -p "$new/tests"
+cp "$here/conf/debian/tests/service" "$new/tests/service"
+mount -t cgroup2 none /sys/fs/cgroup
+
+# Process 1 of its own processes. It takes some seconds until it answers, emulated.
+# shellcheck disable=SC2016 # expanded by the inner shell
+container=test unshare --pid --mount --fork --cgroup sh -ec '
+	mount -t proc proc "$0/proc"
+	mount --rbind /sys "$0/sys"
+	mount --rbind /dev "$0/dev"
+	mount -t tmpfs -o mode=755 run "$0/run"
+	exec chroot "$0" /lib/systemd/systemd --system --log-target=kmsg --unit=basic.target
+' "$new" &
+starter=$!
+disown # its end is no news
+
+inside() {
+	local first
+	# The line has no end.
+	read -r first <"/proc/$starter/task/$starter/children" || [ -n "$first" ] || return
+	# It has its root by chroot(2), where systemctl would look for no systemd.
+	SYSTEMD_IGNORE_CHROOT=1 nsenter -t "${first% }" -p -m -C -r -w "$@"
+}
+
+is_up() {
+	inside systemctl is-active --quiet basic.target 2>/dev/null
+}
+
+until is_up; do
+	[ "$SECONDS" -lt "$DEADLINE_S" ] ||
+		{ echo "no basic.target after $SECONDS s" && dmesg | tail -n 30 && exit 1; }
+	sleep 0.5
+done
+echo "systemd is up after $SECONDS s"
+status=0
+inside env KVD_RDMA_ADDR="$KVD_RDMA_ADDR" /bin/sh -x /tests/service || status=$?
+[ "$status" = 0 ] || dmesg | grep -i 'systemd\|kvd' | tail -n 40
+kill -KILL "$starter"
+exit "$status"

@@ -252,11 +252,46 @@ def test_into(store):
     assert store["k"] == b"abcdef"
     store.put_from("k", numpy.arange(4, dtype=numpy.uint8))
     assert store["k"] == bytes(range(4))
-    for bad in (b"read-only", memoryview(bytearray(10))[::2], 5, "text"):
+    whole = numpy.zeros((2, 4), dtype=numpy.uint16)
+    assert store.get_into("k", whole) == 4 and whole.tobytes()[:4] == bytes(range(4))
+    objects = numpy.array([None] * 4)
+    for bad in (b"read-only", memoryview(bytearray(10))[::2], 5, None, "text", whole[:, ::2],
+                whole.T, objects, memoryview(objects), numpy.zeros(4, [("a", "u1"), ("b", "O")]),
+                (1, 2, 3), ("address", 5)):
         with pytest.raises(TypeError):
             store.get_into("k", bad)
-    with pytest.raises(TypeError):
-        store.put("k", memoryview(bytearray(10))[::2])
+        with pytest.raises(TypeError):
+            store.batch_get_into(["k"], [bad])
+    assert list(objects) == [None] * 4
+    frozen = numpy.array([None])
+    frozen.flags.writeable = False
+    for bad in (memoryview(bytearray(10))[::2], whole[:, ::2], whole.T, objects, frozen, 5, None):
+        with pytest.raises(TypeError):
+            store.put("k", bad)
+        with pytest.raises(TypeError):
+            store.put_many([("k", bad)])
+
+
+def test_kinds_of_buffers(store):
+    """Every kind of elements and shape, also what has no format in the buffer protocol."""
+    for dtype in ("u1", "f8", "?", "M8[s]", "S5", "c16", [("Often", "u1"), ("b", "f4")]):
+        array = numpy.zeros((3, 2), dtype)
+        array.view("u1")[:] = numpy.arange(array.nbytes, dtype="u1").reshape(3, -1)
+        store["k"] = array
+        assert store["k"] == array.tobytes()
+        into = numpy.zeros((3, 2), dtype)
+        assert store.get_into("k", into) == array.nbytes and into.tobytes() == array.tobytes()
+        array.flags.writeable = False
+        store["k"] = array
+        assert store.get_into("k", [into]) == array.nbytes
+    store["k"] = numpy.float64(1)
+    assert store.get_into("k", memoryview(bytearray(16)).cast("I")) == 8
+    for empty in (b"", bytearray(), memoryview(b""), numpy.zeros(0), ""):
+        store["k"] = empty
+        assert store["k"] == b"" and store.get_into("k", bytearray()) == 0
+    with pytest.raises(kvd.BufferTooSmallError):
+        store["k"] = "v"
+        store.get_into("k", bytearray())
 
 
 def backing(kind, size):
@@ -280,6 +315,7 @@ def test_register(store, kind):
         assert bytes(memory[400000:700000]) == value
         assert store.get_into("k", (memory.address + 8, 300000)) == 300000
         assert bytes(memory[8:300008]) == value
+        assert store.get_into("k", memory) == 300000 and memory[:300000] == value
         assert store.client_stats()["direct_bytes"] >= direct + 900000
         assert memory.info().bytes == len(memory) == 1 << 20
         with pytest.raises(kvd.InvalidError):

@@ -9,6 +9,7 @@ buffer: each would stay in memory.
 from __future__ import annotations
 
 import ctypes
+import re
 from ctypes import POINTER, Structure, c_char, c_char_p, c_int, c_ssize_t, c_void_p, py_object
 from typing import Any, Union
 
@@ -39,8 +40,10 @@ _release_buffer = ctypes.pythonapi.PyBuffer_Release
 _release_buffer.restype = None
 _release_buffer.argtypes = (POINTER(_Buffer),)
 _PYBUF_SIMPLE = 0
+_PYBUF_WRITABLE = 1
 
-_from_buffer = c_char.from_buffer
+_from_buffer: Any = c_char.from_buffer
+_view: Any = memoryview
 _addressof = ctypes.addressof
 
 # bytes of a length, without content: for a value that the library is about to write. Nobody else
@@ -51,25 +54,42 @@ new_bytes.argtypes = (c_void_p, c_ssize_t)
 
 
 class _Export:
-    """Holds the export of a buffer that can only be read."""
+    """Holds the export of a buffer that ctypes does not take."""
 
     __slots__ = ("view",)
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, flags: int) -> None:
         self.view: _Buffer | None = None
         view = _Buffer()
-        try:
-            _get_buffer(source, view, _PYBUF_SIMPLE)
-        except BufferError as error:
-            raise TypeError(f"the buffer is not contiguous: {error}") from None
-        except TypeError:
-            raise TypeError(f"a value is bytes, str or another buffer, not "
-                            f"{type(source).__name__}") from None
+        _get_buffer(source, view, flags)
         self.view = view
 
     def __del__(self) -> None:
         if self.view is not None:
             _release_buffer(self.view)
+
+
+def _bytes_of(view: memoryview) -> int:
+    """The length of a buffer. TypeError: its elements are addresses of Python's objects."""
+    # The names of fields may have the letter of objects, too.
+    if "O" in view.format and "O" in re.sub(":[^:]*:", "", view.format):
+        raise TypeError("it has Python objects, which are addresses to others")
+    return view.nbytes
+
+
+def _export(source: Any, flags: int, what: str) -> tuple[int | None, int, object]:
+    """The address and bytes of a buffer that ctypes does not take, and what to hold."""
+    try:
+        holder = _Export(source, flags)
+        try:
+            _bytes_of(memoryview(source))
+        except ValueError:  # a type of numpy's that has no format, such as datetime64
+            if source.dtype.hasobject:
+                raise
+    except (TypeError, ValueError, BufferError) as error:
+        raise TypeError(f"{what} {type(source).__name__}: {error}") from None
+    assert holder.view is not None
+    return holder.view.buf if holder.view.len else None, holder.view.len, holder
 
 
 def key_bytes(key: Key) -> bytes:
@@ -86,11 +106,17 @@ def key_bytes(key: Key) -> bytes:
     return key
 
 
-def _raw(address: Any, size: Any) -> tuple[int, int, object]:
-    from .memory import holder_of  # memory.py uses this module, too
+def _registered(buffer: Any) -> tuple[int, int, object] | None:
+    """Address, bytes and holder of what is no buffer of Python, but lies in registered memory."""
+    from .memory import Memory, holder_of  # memory.py uses this module, too
 
-    if not isinstance(address, int) or not isinstance(size, int):
+    if isinstance(buffer, Memory):
+        return buffer.address, buffer.nbytes, holder_of(buffer.address, buffer.nbytes)
+    if not isinstance(buffer, tuple):
+        return None
+    if len(buffer) != 2 or not all(isinstance(number, int) for number in buffer):
         raise TypeError("a buffer that is a tuple is (address, bytes), two numbers")
+    address, size = buffer
     return address, size, holder_of(address, size)
 
 
@@ -103,26 +129,20 @@ def readable(value: Readable) -> tuple[int | bytes | None, int, object]:
     if isinstance(value, str):
         value = value.encode()
         return value, len(value), value
-    if isinstance(value, tuple):
-        return _raw(*value)
     try:
         holder: Any = _from_buffer(value)
-        return _addressof(holder), memoryview(value).nbytes, holder
+        return _addressof(holder), _bytes_of(_view(value)), holder
     except (TypeError, ValueError, BufferError):  # read-only, or empty, or no buffer
-        holder = _Export(value)
-        return holder.view.buf if holder.view.len else None, holder.view.len, holder
+        return _registered(value) or _export(value, _PYBUF_SIMPLE, "a value can't be read from")
 
 
 def writable(buffer: Writable) -> tuple[int | None, int, object]:
     """Returns address and bytes of a buffer that libkvd writes, and what to hold meanwhile.
 
     TypeError: it is no buffer, or is read-only or not contiguous."""
-    if isinstance(buffer, tuple):
-        return _raw(*buffer)
     try:
-        holder = _from_buffer(buffer)
-        return _addressof(holder), memoryview(buffer).nbytes, holder
-    except ValueError:
-        return None, 0, None  # it is empty
-    except TypeError as error:
-        raise TypeError(f"a value can't be read into {type(buffer).__name__}: {error}") from None
+        holder: Any = _from_buffer(buffer)
+        return _addressof(holder), _bytes_of(_view(buffer)), holder
+    except (TypeError, ValueError, BufferError):
+        return _registered(buffer) or \
+            _export(buffer, _PYBUF_WRITABLE, "a value can't be written to")

@@ -417,6 +417,93 @@ def test_threads_are_refused(store, shared_server):
     assert not errors
 
 
+class Interrupt(Exception):
+    """What a signal handler raises, as Python's own raises KeyboardInterrupt."""
+
+
+@pytest.fixture
+def interrupt():
+    """Called with @seconds: after these a signal handler raises Interrupt; 0: no more."""
+    armed = [False]
+
+    def handler(*_):
+        if armed[0]:
+            raise Interrupt
+
+    def arm(seconds):
+        armed[0] = seconds > 0
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    yield arm
+    arm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_interrupts_leave_it_usable(store, interrupt):
+    """Wherever in a call a handler raises, the next call is not refused, and batches are right."""
+    store["k"] = "v"
+    calls = [lambda: store.get("k"), lambda: store.put("k", "v"), store.info,
+             lambda: store.head("k"), lambda: store.get_many(["k"] * 3)]
+    for call in calls:
+        for _ in range(40):
+            try:
+                interrupt(0.0003)
+                while True:
+                    call()
+            except Interrupt:
+                interrupt(0)
+            assert store.get_many(["k", "absent"]) == [b"v", None]
+            assert store.get("k") == b"v" and not store._pins
+    store._guard.acquire(False)
+    assert store.get("k") == b"v" and store.info()
+    assert store._guard.acquire(False)  # it was released
+    store._guard.release()
+
+
+def test_handlers_are_refused(store):
+    """What a signal handler calls in the midst of a call is a second use."""
+    store["k"] = "v"
+    refused = []
+
+    def handler(*_):
+        try:
+            store.ping()
+        except kvd.ThreadError as error:
+            refused.append(error)
+
+    before = signal.signal(signal.SIGALRM, handler)
+    try:
+        deadline = time.monotonic() + 20
+        while not refused and time.monotonic() < deadline:
+            signal.setitimer(signal.ITIMER_REAL, 0.0003)
+            for _ in range(1000):
+                store.scan_part(0)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert refused and store["k"] == b"v"
+
+
+def test_interrupted_batch(shared_server, store, interrupt):
+    """Changes that were sent are waited for, until their deadline; the next batch has its own."""
+    client = kvd.Client(store.url, timeout_ms=500)
+    buffer = bytearray(b"x" * 100)
+    os.kill(shared_server.process.pid, signal.SIGSTOP)
+    try:
+        begin = time.monotonic()
+        interrupt(0.05)
+        with pytest.raises(Interrupt):
+            client.put_many((f"k{i}", buffer) for i in range(100))
+        assert time.monotonic() - begin < 10
+    finally:
+        interrupt(0)
+        os.kill(shared_server.process.pid, signal.SIGCONT)
+    buffer.extend(b"released")
+    assert client.put_many([("a", "1"), ("b", "2")]) and client.get_many(["a", "b"]) == [b"1", b"2"]
+    client.close()
+
+
 def test_restart():
     """A call waits for the next server, which has nothing; registered memory stays usable."""
     server = Server(CONFIG_2, URL_2)

@@ -3,6 +3,8 @@
 
 Threads. A handle is used by one thread at a time. `with self._guard:` (or its two halves, where
 time matters) stands around every use; a second one at the same time raises ThreadError.
+Signals. A handler may raise between any two bytecodes; what that leaves is put right by the next
+call (Guard.taken(), Client._settle()).
 Fork. In a child the library refuses the parent's handles with DisconnectedError.
 End of the process. Handles that are open then are closed, so that no operation is left that uses
 memory of Python.
@@ -11,11 +13,12 @@ memory of Python.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import warnings
 import weakref
 from ctypes import byref, c_void_p
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Final
 
 from . import memory
@@ -29,16 +32,22 @@ _NUMBERS: Final = ("timeout_ms", "connect_timeout_ms", "cache_bytes", "spin_us",
                    "depth", "reconnect")
 _TEXTS: Final = ("tls_ca", "tls_certificate", "tls_key", "tls_psk", "tenant")
 
+_PACKAGE: Final = os.path.dirname(__file__)
 _guards: weakref.WeakSet[Guard] = weakref.WeakSet()
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return os.path.dirname(frame.f_code.co_filename) == _PACKAGE
 
 
 class Guard:
     """Lets one use at a time pass, and refuses others."""
 
-    __slots__ = ("acquire", "release", "__weakref__")
+    __slots__ = ("acquire", "release", "forked", "__weakref__")
 
     def __init__(self) -> None:
         self.renew()
+        self.forked = False  # this is a child of the process that opened the client
         _guards.add(self)
 
     def renew(self) -> None:
@@ -47,15 +56,32 @@ class Guard:
         self.acquire = lock.acquire
         self.release = lock.release
 
-    def refuse(self) -> ThreadError:
-        """The error of a second use."""
-        return ThreadError("another call is under way on this client (in another thread, or in "
-                           "the code that a signal handler interrupted): open a client for each "
-                           "thread")
+    def taken(self) -> None:
+        """What acquire() finds taken is refused with ThreadError if a call is under way. Else it
+        is the caller's now: an exception of a signal handler (KeyboardInterrupt) ended a call
+        between taking it and the statement that would have released it."""
+        if self._in_use():
+            raise ThreadError("another call is under way on this client (in another thread, or in "
+                              "the code that a signal handler interrupted): open a client for "
+                              "each thread")
+
+    def _in_use(self) -> bool:
+        """Whether a thread is in a method of the client, that which asks excepted."""
+        here = threading.get_ident()
+        frame: FrameType | None
+        for thread, frame in sys._current_frames().items():
+            while thread == here and frame is not None and _is_ours(frame):
+                frame = frame.f_back
+            while frame is not None:
+                if _is_ours(frame) and \
+                        getattr(frame.f_locals.get("self"), "_guard", None) is self:
+                    return True
+                frame = frame.f_back
+        return False
 
     def __enter__(self) -> None:
         if not self.acquire(False):
-            raise self.refuse()
+            self.taken()
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
                  traceback: TracebackType | None) -> None:
@@ -65,6 +91,7 @@ class Guard:
 def _after_fork() -> None:
     for guard in list(_guards):
         guard.renew()
+        guard.forked = True
 
 
 os.register_at_fork(after_in_child=_after_fork)

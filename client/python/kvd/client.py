@@ -15,7 +15,7 @@ from ._abi import (
 )
 from ._buffers import Key, Readable, Writable, key_bytes, new_bytes, readable, writable
 from ._handle import Handle
-from ._lib import lib, status_text
+from ._lib import lib, quick, status_text
 from ._operations import (
     Head, Item, Number, Operation, check_number, check_ttl, code_of_length, code_of_status,
     number_of, pieces_of, result_value,
@@ -28,7 +28,7 @@ _NOT_FOUND = int(Status.NOT_FOUND)
 _BUFFER = int(Status.ERR_BUFFER)
 _TRIES = 100  # of setdefault() and pop() while others change the key
 _CHUNK = 1024  # operations or keys that are handed to libkvd together
-_FOREVER = 0xFFFFFFFF
+_WAIT_MS = 100  # so soon a batch notices a signal
 
 fast_get = _fast.get
 fast_put = _fast.put
@@ -102,7 +102,7 @@ class Client(Handle):
         data = key_bytes(key)
         guard = self._guard
         if not guard.acquire(False):
-            raise guard.refuse()
+            guard.taken()
         try:
             return self._read(call, data, len(data), *arguments)
         finally:
@@ -112,7 +112,7 @@ class Client(Handle):
         """Returns the value, or @default if the key is not in the store."""
         guard = self._guard
         if not guard.acquire(False):
-            raise guard.refuse()
+            guard.taken()
         try:
             value = fast_get(self._pointer, key)
             if value.__class__ is int:
@@ -191,7 +191,7 @@ class Client(Handle):
         args = None
         if not (mode or flags or ttl_s or if_version or pin_s or priority):
             if not guard.acquire(False):
-                raise guard.refuse()
+                guard.taken()
             try:
                 version = fast_put(self._pointer, key, value)
                 if version < 0:
@@ -216,7 +216,7 @@ class Client(Handle):
             at, count, holder = readable(value)
             call = lib.kvd_put
         if not guard.acquire(False):
-            raise guard.refuse()
+            guard.taken()
         try:
             status = call(self._pointer, data, len(data), at, count, args, self._version_ref)
             if status:
@@ -394,26 +394,32 @@ class Client(Handle):
     # Many operations at once.
 
     def _run(self, operations: list[Operation]) -> None:
-        """Submits all and waits for them. Nothing that they point to is freed before they end."""
+        """Submits all and waits for them. Nothing that they point to is freed before they end,
+        whenever a signal handler raises."""
         with self._guard:
-            for begin in range(0, len(operations), _CHUNK):
-                part = operations[begin:begin + _CHUNK]
-                done = _POINTERS()
-                self._check(lib.kvd_submit(self._pointer, _POINTERS(*[o.address for o in part]),
-                                           len(part)))
-                self._pins.append(part)
-                left = len(part)
-                try:
+            self._settle()
+            try:
+                for begin in range(0, len(operations), _CHUNK):
+                    part = operations[begin:begin + _CHUNK]
+                    self._pins.append(part)
+                    self._check(lib.kvd_submit(self._pointer,
+                                               _POINTERS(*[o.address for o in part]), len(part)))
+                    done, left = _POINTERS(), len(part)
                     while left:
-                        left -= lib.kvd_wait(self._pointer, done, _CHUNK, left, _FOREVER)
-                except BaseException:  # KeyboardInterrupt, between two calls
-                    for operation in part:
-                        lib.kvd_cancel(self._pointer, operation.address)
-                    while lib.kvd_wait(self._pointer, done, _CHUNK, _CHUNK, _FOREVER):
-                        pass
-                    raise
-                finally:
+                        left -= lib.kvd_wait(self._pointer, done, _CHUNK, left, _WAIT_MS)
                     self._pins.remove(part)
+            except BaseException:
+                self._settle()
+                raise
+
+    def _settle(self) -> None:
+        """Ends what a batch that was interrupted has left."""
+        for part in self._pins:
+            for operation in part:
+                lib.kvd_cancel(self._pointer, operation.address)
+        while self._pins and not self._guard.forked and quick.kvd_outstanding(self._pointer):
+            lib.kvd_wait(self._pointer, _POINTERS(), _CHUNK, _CHUNK, _WAIT_MS)
+        self._pins.clear()
 
     @staticmethod
     def _results(operations: list[Operation]) -> list[Any]:

@@ -73,7 +73,7 @@ class _Shared:
         self.event_fd: int = _os.eventfd(0, _os.EFD_NONBLOCK | _os.EFD_CLOEXEC)
         self.done: collections.deque[Completion] = collections.deque()
         self.closing = False
-        self.statuses: dict[str, int] = {}  # of the last batch of each kind
+        self.statuses: dict[str, int] = {}  # of the last batch of each kind, as note() has them
 
     def finish(self, number: int, kind: str, result: _Result) -> None:
         self.note(kind, result)
@@ -81,12 +81,14 @@ class _Shared:
         _os.eventfd_write(self.event_fd, 1)
 
     def note(self, kind: str, result: _Result) -> None:
-        """Logs that batches of this kind begin to fail, or for another reason, or no longer."""
+        """Logs that batches of this kind begin to fail, or for another reason, or no longer. What
+        one sees of a server that is gone (timeouts, losses, refusals) is one reason."""
+        status = Status.ERR_DISCONNECTED if result.status in _MISSES else result.status
         before = self.statuses.get(kind, 0)
-        self.statuses[kind] = result.status
-        if result.status not in (0, before):
+        self.statuses[kind] = status
+        if status not in (0, before):
             _log.warning("%s fails: %s", kind, result.error)
-        elif before and not result.status:
+        elif before and not status:
             _log.warning("%s works again", kind)
 
 

@@ -139,7 +139,16 @@ def _lookup(client: Client, batch: _Batch, ttl_s: int) -> _Result:
 
 
 def _delete(client: Client, batch: _Batch, ttl_s: int) -> _Result:
-    return _Result(True, client.delete_many(batch.keys))
+    """A chunk that was not there is deleted, too: LMCache counts what it believes to be stored, and
+    else would ask for the same chunks, which kvd has evicted, again and again."""
+    try:
+        client.delete_many(batch.keys)
+    except Error as error:
+        if error.results is None:
+            raise
+        gone = [not isinstance(result, Error) for result in error.results]
+        return _Result(error.status in _MISSES, gone, error.status, str(error))
+    return _Result(True, [True] * len(batch.keys))
 
 
 def _stop(shared: _Shared, queues: list[queue.SimpleQueue[_Batch | None]],
@@ -246,7 +255,7 @@ class Connector:
         return self._submit(self._lookups, _lookup, keys)
 
     def submit_batch_delete(self, keys: Sequence[str]) -> int:
-        """Begins to delete chunks. Of each, the completion says whether it was there."""
+        """Begins to delete chunks. Of each, the completion says whether it is not there now."""
         return self._submit(self._transfers, _delete, keys)
 
     def drain_completions(self) -> list[Completion]:

@@ -30,7 +30,7 @@ import weakref
 from typing import Any, Callable, Final, NamedTuple, Optional, Sequence
 
 from ._abi import KEY_MAX
-from ._lib import status_text
+from ._lib import default_url, status_text
 from .client import Client
 from .errors import Error, InvalidError, Status
 from .memory import Memory, MemoryInfo
@@ -170,6 +170,37 @@ def _stop(shared: _Shared, queues: list[queue.SimpleQueue[_Batch | None]],
     os.close(shared.event_fd)
 
 
+class _Arena:
+    """An arena that is registered, for all connectors of the process that named it."""
+
+    _all: dict[tuple[str, int, int], _Arena] = {}
+    _lock = threading.Lock()
+
+    def __init__(self, key: tuple[str, int, int], memory: Memory) -> None:
+        self.key = key
+        self.memory = memory
+        self.users = 0
+
+    @classmethod
+    def of(cls, url: str | None, options: dict[str, Any], address: int, size: int) -> _Arena:
+        key = (url or default_url(), address, size)
+        with cls._lock:
+            arena = cls._all.get(key)
+            if arena is None:
+                with Client(url, **options) as client:  # not a worker's, which may be in use
+                    block = (ctypes.c_ubyte * size).from_address(address)
+                    arena = cls._all[key] = cls(key, client.register(block))
+            arena.users += 1
+            return arena
+
+    def leave(self) -> None:
+        with self._lock:
+            self.users -= 1
+            if not self.users:
+                del self._all[self.key]
+                self.memory.release()
+
+
 class Connector:
     """Chunks of a KV cache in kvd. All methods but close() may be called by any thread.
 
@@ -190,7 +221,7 @@ class Connector:
             raise InvalidError(f"num_workers is at least 1, not {num_workers}")
         self._prefix: Final = prefix
         self._numbers = itertools.count(1)
-        self._memory: Memory | None = None
+        self._arena: _Arena | None = None
         self._pid: Final = os.getpid()
         clients: list[Client] = []
         try:
@@ -220,18 +251,18 @@ class Connector:
     def register(self, address: int, size: int) -> MemoryInfo:
         """Registers the arena in which all buffers lie, once, so that chunks are moved without a
         copy. Takes some 0.1 to 0.4 s for each GiB on an RDMA device. It has to stay until close().
+        Connectors of one URL that register the same arena share its registration.
 
         The library registers more than the device's max_mr_size in pieces; `registrations` of the
-        result says how many. InvalidError: this was done before. NoMemoryError: the device can't
-        (RLIMIT_MEMLOCK)."""
+        result says how many. InvalidError: this was done before, or some of it is registered in
+        another way. NoMemoryError: the device can't (RLIMIT_MEMLOCK)."""
         self._check()
-        if self._memory is not None:
+        if self._arena is not None:
             raise InvalidError("an arena is registered already")
         if size <= 0:
             raise InvalidError(f"an arena has a positive number of bytes, not {size}")
-        with Client(self._url, **self._options) as client:  # not a worker's, which may be in use
-            self._memory = client.register((ctypes.c_ubyte * size).from_address(address))
-        return self._memory.info()
+        self._arena = _Arena.of(self._url, self._options, address, size)
+        return self._arena.memory.info()
 
     def event_fd(self) -> int:
         """The descriptor that is readable while completions are there."""
@@ -277,9 +308,9 @@ class Connector:
         """Waits for the batches that are executed, drops those that wait, and disconnects. No
         other thread may be in a call. Again: does nothing."""
         self._stop()
-        if self._memory is not None and os.getpid() == self._pid:
-            self._memory.release()
-            self._memory = None
+        if self._arena is not None and os.getpid() == self._pid:
+            self._arena.leave()
+            self._arena = None
 
     def _check(self) -> None:
         if not self._stop.alive:

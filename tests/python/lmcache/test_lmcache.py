@@ -3,6 +3,7 @@
 keys, eviction under the reader's hands, a server that is killed in mid-batch. KVD_LMCACHE_CHUNK
 is the bytes of a chunk."""
 
+import ctypes
 import gc
 import importlib
 import logging
@@ -32,9 +33,10 @@ def keys_of(name, count=BATCH):
 
 
 def arena_of(count, chunk=CHUNK):
-    """Memory as LMCache's arena: @count views of @chunk bytes of one mapping."""
-    arena = memoryview(mmap.mmap(-1, count * chunk))
-    return [arena[i * chunk:(i + 1) * chunk] for i in range(count)]
+    """Memory as LMCache's arena: @count views of @chunk bytes of one mapping, by ctypes."""
+    arena = mmap.mmap(-1, count * chunk)
+    kind = ctypes.c_ubyte * chunk
+    return [memoryview(kind.from_buffer(arena, i * chunk)) for i in range(count)]
 
 
 def make(**options):
@@ -260,7 +262,15 @@ def test_adapter_registers_the_arena(store, monkeypatch):
         fill(view, key)
     assert adapter.store(keys, views[:4]).done().ok
     assert check_loaded(adapter.load(keys, views[4:])) == 4
+    # Another adapter of the same LMCache, and one in the place of the first.
+    second = module.Adapter(dict(params, prefix="second:"), l1_memory_desc=L1MemoryDesc())
     adapter.close()
+    assert check_loaded(second.load(keys, views[4:])) == 0
+    assert second.store(keys, views[:4]).done().ok
+    third = module.Adapter(params, l1_memory_desc=L1MemoryDesc())
+    second.close()
+    assert check_loaded(third.load(keys, views[4:])) == 4
+    third.close()
     store.register(whole).release()
 
     class Growing(L1MemoryDesc):

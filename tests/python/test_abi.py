@@ -20,7 +20,7 @@ STRUCTS = {
     "kvd_times": _abi.CTimes, "kvd_op_stats": _abi.COpStats,
 }
 ENUMS = {"KVD_PUT_": _abi.PutMode, "KVD_PRIORITY_": _abi.Priority, "KVD_OP_": _abi.Op,
-         "KVD_PATH_": _abi.Path, "KVD_": errors.Status}
+         "KVD_PATH_": _abi.Path, "KVD_USE_": _abi.Use, "KVD_": errors.Status}
 CONSTANTS = {"KVD_KEY_MAX": _abi.KEY_MAX, "KVD_VALUE_MAX": _abi.VALUE_MAX,
              "KVD_TTL_MAX": _abi.TTL_MAX, "KVD_IOV_MAX": _abi.IOV_MAX,
              "KVD_URL_MAX": _abi.URL_MAX, "KVD_VERSION_MAJOR": _abi.VERSION[0],

@@ -325,6 +325,23 @@ def test_wrong_loop(url):
         asyncio.run(unopened())
 
 
+def test_statistics(url):
+    async def body(c):
+        c.observe(True)
+        await c.put("k", "v")
+        assert await c.get("k") == b"v"
+        assert c.op_stats(kvd.Op.PUT, kvd.Path.REQUEST)["count"] == 1
+        assert c.client_stats()["puts"] == 1 and "hits 1" in c.stats_text()
+        assert c.latency_ns(kvd.Op.PUT, 0.5) > 0
+        await c.ping()
+        assert c.clock_ns() > 1 << 60
+        assert (await c.info())["connection"] == "up" and c._side is None
+        used = [used async for used in c.scan_uses("k")]
+        assert [u.key for u in used] == [b"k"] and used[0].head.value_len == 1
+
+    run(url, body)
+
+
 def test_unreachable():
     async def main():
         async with kvd.aio.Client("softnic:///nowhere"):

@@ -194,9 +194,23 @@ def test_scan(store):
         {f"a{i}".encode(): str(i).encode() for i in range(300)}
     found = list(store.scan(count=7))
     assert len({entry.key for entry in found}) == 600 and found[0].value is None
+    for prefix in (5, None, ["a"]):
+        with pytest.raises(TypeError):
+            store.scan_part(0, prefix)
     scan = store.scan("a")
     next(scan)
     assert store["b1"] == b"other"  # between two entries
+
+
+def test_scan_uses(store):
+    store.put_many((f"a{i}", str(i)) for i in range(300))
+    store.put("b", "other", priority=kvd.Priority.LOW)
+    store.put("c", "other", pin_s=100)
+    used = {entry.key: entry for entry in store.scan_uses(count=7)}
+    assert len(used) == 302 and used[b"a7"].use == kvd.Use.RECENCY
+    assert used[b"b"].use == kvd.Use.LOW and used[b"c"].use == kvd.Use.PINNED
+    assert used[b"c"].head == store.head("c")
+    assert [entry.key for entry in store.scan_uses("b")] == [b"b"]
 
 
 @pytest.mark.device

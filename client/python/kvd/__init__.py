@@ -9,10 +9,10 @@
 """
 
 from . import errors
-from ._abi import KEY_MAX, TTL_MAX, VALUE_MAX, Op, Path, Priority, PutMode
+from ._abi import KEY_MAX, TTL_MAX, VALUE_MAX, Op, Path, Priority, PutMode, Use
 from ._lib import default_url, library_path, library_version
 from ._operations import Head, Item, Number
-from .client import Client, Entry
+from .client import Client, Entry, Used
 from .errors import (
     AuthError, BufferTooSmallError, BusyError, CanceledError, DeviceError, DisconnectedError, Error,
     ExistsError, InvalidError, LimitError, NoMemoryError, NoSpaceError, NotAllowedError,
@@ -31,6 +31,6 @@ __all__ = [
     "NotAllowedError", "NotANumberError", "NotFoundError", "Number", "Op", "OtherStatusError",
     "Path", "Priority", "ProtocolError", "PutMode", "RefusedError", "Status", "TTL_MAX",
     "ThreadError", "TimedOutError", "TooLargeError", "UnknownOutcomeError", "UnreachableError",
-    "VALUE_MAX", "default_url", "errors", "library_path", "library_version",
+    "Use", "Used", "VALUE_MAX", "default_url", "errors", "library_path", "library_version",
     "process_stats", "stats_text",
 ]

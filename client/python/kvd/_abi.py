@@ -68,6 +68,15 @@ class Path(enum.IntEnum):
     DIRECT = 5
 
 
+class Use(enum.IntEnum):
+    """What the number of a used key means (enum kvd_use)."""
+
+    RECENCY = 1
+    FREQUENCY = 2
+    LOW = 3
+    PINNED = 4
+
+
 class COptions(Structure):
     """struct kvd_options"""
 

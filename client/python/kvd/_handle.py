@@ -21,8 +21,8 @@ from ctypes import byref, c_void_p
 from types import FrameType, TracebackType
 from typing import Any, Final
 
-from . import memory
-from ._abi import COptions
+from . import memory, observe
+from ._abi import CInfo, COptions, CStats
 from ._buffers import Writable, writable
 from ._lib import default_url, error_text, lib
 from .errors import BufferTooSmallError, InvalidError, ThreadError, error_of
@@ -217,6 +217,50 @@ class Handle:
             raise InvalidError(f"alloc() takes a positive number of bytes, not {size}")
         with self._guard:
             return memory.alloc(self._open_pointer(), size)
+
+    def _info(self) -> dict[str, int | str]:
+        info = CInfo()
+        with self._guard:
+            lib.kvd_info(self._open_pointer(), byref(info))
+            values = ((field[0], getattr(info, field[0])) for field in info._fields_)
+            return {name: value.decode(errors="replace") if isinstance(value, bytes) else value
+                    for name, value in values}
+
+    def clock_ns(self) -> int | None:
+        """The server's clock now, in nanoseconds since 1970, by which keys expire; precise behind
+        a ping(). None: the client does not know it, as after its host was suspended."""
+        with self._guard:
+            return lib.kvd_clock_ns(self._open_pointer()) or None
+
+    # What this client has done.
+
+    def client_stats(self) -> dict[str, int]:
+        """The counters of this client: struct kvd_stats. Does not block."""
+        stats = CStats()
+        with self._guard:
+            lib.kvd_stats(self._open_pointer(), byref(stats))
+        return {field[0]: getattr(stats, field[0]) for field in stats._fields_}
+
+    def latency_ns(self, op: int, quantile: float) -> int:
+        """The latency below which that share (0 to 1) of GET, PUT, DELETE or SCAN stayed."""
+        with self._guard:
+            latency: int = lib.kvd_latency_ns(self._open_pointer(), op, quantile)
+        return latency
+
+    def observe(self, on: bool) -> None:
+        """Whether operations are counted and timed, for op_stats() and stats_text()."""
+        with self._guard:
+            self._check(lib.kvd_observe(self._open_pointer(), bool(on)))
+
+    def op_stats(self, op: int, path: int) -> dict[str, Any]:
+        """Counts and times, in nanoseconds, of operations of one kind that took one path."""
+        with self._guard:
+            return observe.op_stats(self._open_pointer(), op, path)
+
+    def stats_text(self, prometheus: bool = False) -> str:
+        """All that was counted, as lines "name value" or in Prometheus' text format."""
+        with self._guard:
+            return observe.stats_text(self._open_pointer(), prometheus)
 
     def __del__(self) -> None:
         if getattr(self, "_pointer", None) is not None:

@@ -39,7 +39,7 @@ from ._operations import (
     result_head, result_item, result_length, result_value,
 )
 from .client import Client as SyncClient
-from .client import Entry
+from .client import Entry, Used
 from .errors import (
     InvalidError, NoMemoryError, Status, ThreadError,
 )
@@ -593,6 +593,18 @@ class Client(Handle):
             if not cursor:
                 return
 
+    async def scan_uses(self, prefix: bytes | str = b"", *,
+                        count: int = 0) -> AsyncIterator[Used]:
+        """As kvd.Client.scan_uses()."""
+        cursor = 0
+        while True:
+            found, cursor = await self._aside(SyncClient.scan_uses_part, cursor, prefix,
+                                              count=count)
+            for used in found:
+                yield used
+            if not cursor:
+                return
+
     async def flush(self) -> None:
         """Removes all keys, and waits until no reader can see them."""
         await self._aside(SyncClient.flush)
@@ -610,8 +622,8 @@ class Client(Handle):
         return await self._aside(SyncClient.stats)
 
     async def info(self) -> dict[str, int | str]:
-        """What the clients of this process at this URL are connected to."""
-        return await self._aside(SyncClient.info)
+        """What the client is connected to: the fields of struct kvd_info."""
+        return self._info()
 
     async def clients(self) -> list[dict[str, str]]:
         """The server's connections."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref, c_size_t, c_uint64, c_void_p, string_at
 from types import TracebackType
-from typing import Any, Callable, Iterable, Iterator, NamedTuple
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, TypeVar
 
-from . import _fast, observe
+from . import _fast
 from ._abi import (
-    CArithArgs, CEntry, CExists, CInfo, CItem, CKey, CPutArgs, CScanArgs, CStats, ENTRY_FN,
-    Priority, PutMode,
+    CArithArgs, CEntry, CExists, CItem, CKey, CPutArgs, CScanArgs, CUsed, ENTRY_FN, Priority,
+    PutMode, USED_FN, Use,
 )
 from ._buffers import Key, Readable, Writable, key_bytes, new_bytes, readable, writable
 from ._handle import Handle
@@ -30,10 +30,13 @@ _TRIES = 100  # of setdefault() and pop() while others change the key
 _CHUNK = 1024  # operations or keys that are handed to libkvd together
 _WAIT_MS = 100  # so soon a batch notices a signal
 
+T = TypeVar("T")
+
 fast_get = _fast.get
 fast_put = _fast.put
 _POINTERS = c_void_p * _CHUNK  # each array type is made once: ctypes keeps them all
 _KEYS = CKey * _CHUNK
+_USES: dict[int, int] = {use: use for use in Use}
 _EXISTS = CExists * _CHUNK
 
 
@@ -43,6 +46,15 @@ class Entry(NamedTuple):
     key: bytes
     value: bytes | None
     head: Head
+
+
+class Used(NamedTuple):
+    """A key that scan_uses() delivers; kvd_scan_uses() says what `number` is for each `use`."""
+
+    key: bytes
+    head: Head
+    use: int  # a Use; of a newer server perhaps another number
+    number: int
 
 
 class Client(Handle):
@@ -371,8 +383,7 @@ class Client(Handle):
                 status, item = results[i].status, results[i].item
                 if status > _NOT_FOUND:
                     raise error_of(status, status_text(status))
-                found.append(None if status else Head(item.value_len, item.version, item.flags,
-                                                      item.expires_s))
+                found.append(None if status else _head(item))
         return found
 
     def batch_exists(self, keys: Iterable[Key]) -> list[bool]:
@@ -517,23 +528,44 @@ class Client(Handle):
                   count: int = 0) -> tuple[list[Entry], int]:
         """One request of a scan, which begins with @cursor 0. Returns keys, perhaps none, and the
         next cursor; 0: the scan is complete."""
-        data = prefix.encode() if isinstance(prefix, str) else bytes(prefix)
-        args = CScanArgs(data, len(data), check_number(count, "count", 1 << 32), values)
+        return self._scan(lib.kvd_scan, ENTRY_FN, _entry, cursor, prefix, values, count)
+
+    def scan_uses(self, prefix: bytes | str = b"", *, count: int = 0) -> Iterator[Used]:
+        """As scan(), with how each key was used, as the server notes it to evict. InvalidError:
+        the server does not evict, or is an older one."""
+        cursor = 0
+        while True:
+            found, cursor = self.scan_uses_part(cursor, prefix, count=count)
+            yield from found
+            if not cursor:
+                return
+
+    def scan_uses_part(self, cursor: int, prefix: bytes | str = b"", *,
+                       count: int = 0) -> tuple[list[Used], int]:
+        """As scan_part(), for scan_uses()."""
+        return self._scan(lib.kvd_scan_uses, USED_FN, _used, cursor, prefix, False, count)
+
+    def _scan(self, call: Callable[..., int], function: Any, entry_of: Callable[[Any], T],
+              cursor: int, prefix: bytes | str, values: bool, count: int) -> tuple[list[T], int]:
+        if isinstance(prefix, str):
+            prefix = prefix.encode()
+        elif not isinstance(prefix, bytes):
+            raise TypeError(f"a prefix is str or bytes, not {type(prefix).__name__}")
+        args = CScanArgs(prefix, len(prefix), check_number(count, "count", 1 << 32), values)
         place = c_uint64(check_number(cursor, "cursor"))
-        found: list[Entry] = []
+        found: list[T] = []
         failed: list[BaseException] = []
 
         def each(_: int | None, pointer: Any) -> int:
             try:
-                found.append(_entry(pointer.contents))
+                found.append(entry_of(pointer.contents))
                 return 0
             except BaseException as error:  # it can't pass through libkvd
                 failed.append(error)
                 return 1
 
         with self._guard:
-            self._check(lib.kvd_scan(self._pointer, byref(place), byref(args), ENTRY_FN(each),
-                                     None))
+            self._check(call(self._pointer, byref(place), byref(args), function(each), None))
         if failed:
             raise failed[0]
         return found, place.value
@@ -584,48 +616,7 @@ class Client(Handle):
 
     def info(self) -> dict[str, int | str]:
         """What the client is connected to: the fields of struct kvd_info. Does not block."""
-        info = CInfo()
-        with self._guard:
-            lib.kvd_info(self._open_pointer(), byref(info))
-            values = ((field[0], getattr(info, field[0])) for field in info._fields_)
-            return {name: value.decode(errors="replace") if isinstance(value, bytes) else value
-                    for name, value in values}
-
-    def clock_ns(self) -> int | None:
-        """The server's clock now, in nanoseconds since 1970, by which keys expire; precise behind
-        a ping(). None: the client does not know it, as after its host was suspended."""
-        with self._guard:
-            return lib.kvd_clock_ns(self._open_pointer()) or None
-
-    # What this client has done.
-
-    def client_stats(self) -> dict[str, int]:
-        """The counters of this client: struct kvd_stats. Does not block."""
-        stats = CStats()
-        with self._guard:
-            lib.kvd_stats(self._open_pointer(), byref(stats))
-        return {field[0]: getattr(stats, field[0]) for field in stats._fields_}
-
-    def latency_ns(self, op: int, quantile: float) -> int:
-        """The latency below which that share (0 to 1) of GET, PUT, DELETE or SCAN stayed."""
-        with self._guard:
-            latency: int = lib.kvd_latency_ns(self._open_pointer(), op, quantile)
-        return latency
-
-    def observe(self, on: bool) -> None:
-        """Whether operations are counted and timed, for op_stats() and stats_text()."""
-        with self._guard:
-            self._check(lib.kvd_observe(self._pointer, bool(on)))
-
-    def op_stats(self, op: int, path: int) -> dict[str, Any]:
-        """Counts and times, in nanoseconds, of operations of one kind that took one path."""
-        with self._guard:
-            return observe.op_stats(self._open_pointer(), op, path)
-
-    def stats_text(self, prometheus: bool = False) -> str:
-        """All that was counted, as lines "name value" or in Prometheus' text format."""
-        with self._guard:
-            return observe.stats_text(self._open_pointer(), prometheus)
+        return self._info()
 
     def _records(self, call: Callable[..., int]) -> list[dict[str, str]]:
         return [dict(pair.split("=", 1) for pair in line.split() if "=" in pair)
@@ -682,8 +673,15 @@ def _chunks_of(keys: Iterable[Key]) -> Iterator[tuple[int, Any]]:
         yield len(part), array
 
 
+def _head(item: CItem) -> Head:
+    return Head(item.value_len, item.version, item.flags, item.expires_s)
+
+
 def _entry(entry: CEntry) -> Entry:
-    item = entry.item
-    value = string_at(entry.value, item.value_len) if entry.value is not None else None
-    return Entry(string_at(entry.key, entry.key_len), value,
-                 Head(item.value_len, item.version, item.flags, item.expires_s))
+    value = string_at(entry.value, entry.item.value_len) if entry.value is not None else None
+    return Entry(string_at(entry.key, entry.key_len), value, _head(entry.item))
+
+
+def _used(used: CUsed) -> Used:
+    return Used(string_at(used.key, used.key_len), _head(used.item),
+                _USES.get(used.use, used.use), used.number)

@@ -325,6 +325,108 @@ def test_wrong_loop(url):
         asyncio.run(unopened())
 
 
+def test_other_threads_are_refused(url):
+    """Also for the methods that block, and the loop's own calls go on meanwhile."""
+    async def body(c):
+        stop = threading.Event()
+        refused, allowed = set(), []
+
+        def other():
+            calls = {"register": lambda: c.register(bytearray(100)), "alloc": lambda: c.alloc(100),
+                     "stats": c.client_stats, "close": lambda: asyncio.run(c.close()),
+                     "observe": lambda: c.observe(True), "get": lambda: asyncio.run(c.get("k"))}
+            while not stop.is_set():
+                for name, call in calls.items():
+                    try:
+                        call()
+                        allowed.append(name)
+                    except kvd.ThreadError:
+                        refused.add(name)
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        try:
+            for _ in range(30):
+                await asyncio.gather(*(c.put("k", "v") for _ in range(20)))
+                await asyncio.sleep(0.001)
+        finally:
+            stop.set()
+            await asyncio.to_thread(thread.join)
+        assert not allowed and len(refused) == 6
+        assert await c.get("k") == b"v"
+
+    run(url, body)
+
+
+def test_loop_is_closed_first(url):
+    """close() from another loop then, with operations that were left there."""
+    clients, put = [], []
+
+    async def leave():
+        client = await kvd.aio.Client(url)
+        clients.append(client)
+        await client.stats()
+        put.append(client.put("k", bytearray(100000)))
+        put.append(asyncio.ensure_future(put[0]))
+        await asyncio.sleep(0)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(leave())
+    loop.close()
+    descriptors = len(os.listdir("/proc/self/fd"))
+    asyncio.run(clients[0].close())
+    assert clients[0].closed and len(os.listdir("/proc/self/fd")) < descriptors
+    put[1]._log_destroy_pending = False
+
+
+def test_fork(url):
+    """In a child every call is refused but close(), which leaves the parent's loop alone."""
+    async def body(c):
+        await c.put("k", "v")
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                for call in (lambda: c.register(bytearray(9)), lambda: c.get("k").send(None)):
+                    try:
+                        call()
+                    except kvd.DisconnectedError:
+                        status += 1
+                try:
+                    c.close().send(None)
+                except StopIteration:
+                    status += c.closed
+            finally:
+                os._exit(status)
+        _, status = await asyncio.to_thread(os.waitpid, child, 0)
+        assert os.waitstatus_to_exitcode(status) == 4
+        await asyncio.sleep(0.01)
+        assert await c.get("k") == b"v" and await c.get_by_request("k") == b"v"
+
+    run(url, body)
+
+
+def test_short_buffers_are_copied(url, shared_server):
+    """A PUT of one that is cancelled ends at once, and the buffer is the caller's."""
+    async def body(c):
+        values = [bytearray(b"x" * 4096), memoryview(bytearray(b"x" * 8))[:4]]
+        with Stopped(shared_server):
+            tasks = [asyncio.ensure_future(c.put("k", value)) for value in values]
+            tasks.append(asyncio.ensure_future(c.put_many((str(i), values[0]) for i in range(9))))
+            await asyncio.sleep(0.01)
+            values[0][:] = b"y" * 5000
+            for task in tasks:
+                task.cancel()
+            done, _ = await asyncio.wait(tasks, timeout=10)
+            assert len(done) == 3
+        await c.ping()
+        assert await c.get("8") in (None, b"x" * 4096)
+        with pytest.raises(TypeError):
+            await c.put("k", values[1][::2])
+
+    run(url, body)
+
+
 def test_statistics(url):
     async def body(c):
         c.observe(True)

@@ -13,8 +13,8 @@ messages and round trips. Changes take effect in the order in which they were be
 Cancellation. A cancelled operation is cancelled in libkvd, too. What it reads to or stores from
 stays alive, exported, and (registered memory) not releasable until libkvd has handed it back. If
 that is the caller's own buffer, the cancelled call ends only then, at the latest 200 ms after its
-deadline; so a buffer is the caller's as soon as the call has ended. A change that was sent before
-may have taken effect.
+deadline; so a buffer is the caller's as soon as the call has ended. (Values that are bytes, str, or
+a buffer of up to 4 KiB are no such case.) A change that was sent before may have taken effect.
 
 What libkvd has no submitted form of (scan, flush, stats, clients, ...) is done by a second
 connection, in a thread, and so not in order with operations that are outstanding: await these
@@ -41,7 +41,7 @@ from ._operations import (
 from .client import Client as SyncClient
 from .client import Entry, Used
 from .errors import (
-    InvalidError, NoMemoryError, Status, ThreadError,
+    DisconnectedError, InvalidError, NoMemoryError, Status, ThreadError,
 )
 
 MAX_OUTSTANDING: Final = 1024
@@ -55,7 +55,18 @@ _EXPECT_MAX = 1 << 20  # bytes that a GET's buffer has because others had so muc
 _CHANGES = frozenset((Op.PUT, Op.DELETE, Op.INCR, Op.DECR, Op.TOUCH, Op.GET_AND_TOUCH))
 _PREFIX_STEP = 64  # keys of exists_prefix() that are asked for together
 
+_COPIED_MAX = 4096  # bytes of a buffer that is copied when its PUT begins
+
 T = TypeVar("T")
+
+
+def _copied(value: Any) -> Any:
+    """A short buffer's content, so that a PUT that is cancelled has not to wait for its end."""
+    if isinstance(value, bytearray):
+        return bytes(value) if len(value) <= _COPIED_MAX else value
+    if isinstance(value, memoryview) and value.nbytes <= _COPIED_MAX and value.c_contiguous:
+        return value.tobytes() if "O" not in value.format else value
+    return value
 
 
 class _Group:
@@ -81,7 +92,9 @@ class Client(Handle):
 
     Connect by `async with kvd.aio.Client(url) as store:` or `store = await kvd.aio.Client(url)`.
     URL, options, arguments, results and errors are those of kvd.Client. @timeout_ms of a call: of
-    that operation; 0: that of the options.
+    that operation; 0: that of the options. The methods that are not `async` block, register() and
+    alloc() for some 0.1 to 0.4 s for each GiB; memory that a kvd.Client of the same URL has
+    registered, in another thread, is this client's, too.
     """
 
     def __init__(self, url: str | None = None, *, max_outstanding: int = MAX_OUTSTANDING,
@@ -140,12 +153,18 @@ class Client(Handle):
     async def close(self) -> None:
         """Disconnects. Operations that are outstanding end: with CanceledError if they had no
         effect, with UnknownOutcomeError if they are changes that were sent. Those that wait for a
-        place end with InvalidError. Again: does nothing."""
+        place end with InvalidError. Also when the client's loop was closed. Again: does nothing."""
         if self._pointer is None:
             return
-        self._check_loop()
-        assert self._loop is not None
-        self._loop.remove_reader(self._fd)
+        if self._guard.forked or self._loop is not None and self._loop.is_closed():
+            # The loop is not ours, or never runs again: nothing waits there.
+            self._queue, self._flying = [], {}
+            self._close()
+            if self._side is not None:
+                self._side.close()
+            return
+        loop = self._check_loop()
+        loop.remove_reader(self._fd)
         unknown = set()
         for address, operation in self._flying.items():
             if operation.op.op in _CHANGES and lib.kvd_cancel(self._pointer, address) == _BUSY:
@@ -168,7 +187,7 @@ class Client(Handle):
         self._waiting.clear()
         if self._side_thread is not None:
             # Behind the call that may be under way there.
-            await self._loop.run_in_executor(self._side_thread, self._close_side)
+            await loop.run_in_executor(self._side_thread, self._close_side)
             self._side_thread.shutdown(wait=False)
 
     def _close_side(self) -> None:
@@ -180,9 +199,16 @@ class Client(Handle):
         if loop is None or self._pointer is None:
             raise self._closed() if loop is not None else InvalidError(
                 "the client is not connected: use `async with`, or await it")
-        if asyncio.get_running_loop() is not loop:
+        if self._guard.forked:
+            raise DisconnectedError("this client was opened before fork(2), by the parent: the "
+                                    "child has to open its own")
+        if asyncio._get_running_loop() is not loop:
             raise ThreadError("this client belongs to another event loop: open one for each loop")
         return loop
+
+    def _open_pointer(self) -> int:
+        self._check_loop()
+        return super()._open_pointer()
 
     @property
     def outstanding(self) -> int:
@@ -194,23 +220,28 @@ class Client(Handle):
     def _drive(self) -> None:
         """Submits what is queued, and takes what has ended. The loop calls it."""
         self._scheduled = False
-        if self._pointer is None:
+        try:
+            with self._guard:
+                self._move()
+        except ThreadError:  # of another thread's call, which is about to be refused
+            if self._loop is not None:
+                self._loop.call_later(0.001, self._drive)
+
+    def _move(self) -> None:
+        while self._pointer is not None:
+            if self._queue:
+                self._submit()
+            count = lib.kvd_poll(self._pointer, self._done, _DONE_MAX)
+            for i in range(count):
+                self._ended(self._flying.pop(self._done[i] or 0))
+            if count or self._queue:
+                continue
+            status = lib.kvd_arm(self._pointer)
+            if status == _BUSY:
+                continue
+            if status and self._loop is not None:  # it does not connect again
+                self._loop.remove_reader(self._fd)
             return
-        with self._guard:
-            while True:
-                if self._queue:
-                    self._submit()
-                count = lib.kvd_poll(self._pointer, self._done, _DONE_MAX)
-                for i in range(count):
-                    self._ended(self._flying.pop(self._done[i] or 0))
-                if count or self._queue:
-                    continue
-                status = lib.kvd_arm(self._pointer)
-                if status == _BUSY:
-                    continue
-                if status and self._loop is not None:  # it does not connect again
-                    self._loop.remove_reader(self._fd)
-                return
 
     def _submit(self) -> None:
         queue, self._queue = self._queue, []
@@ -387,10 +418,10 @@ class Client(Handle):
     async def put(self, key: Key, value: Readable | list[Readable], *, mode: int = PutMode.SET,
                   flags: int = 0, ttl_s: int = 0, if_version: int = 0, pin_s: int = 0,
                   priority: int = Priority.NORMAL, timeout_ms: int = 0) -> int:
-        """Stores @value and returns the new version. Until it has ended, a value that is no bytes
-        must not be changed."""
+        """Stores @value and returns the new version. Until it has ended, a buffer of more than 4
+        KiB must not be changed."""
         operation = Operation()
-        operation.prepare_put(key, value, mode, flags, ttl_s, if_version, pin_s, priority)
+        operation.prepare_put(key, _copied(value), mode, flags, ttl_s, if_version, pin_s, priority)
         version: int = await self._one(operation, timeout_ms)
         return version
 
@@ -502,7 +533,7 @@ class Client(Handle):
         operations = []
         for key, value in items:
             operation = Operation()
-            operation.prepare_put(key, value, mode, flags, ttl_s, 0, pin_s, priority)
+            operation.prepare_put(key, _copied(value), mode, flags, ttl_s, 0, pin_s, priority)
             operations.append(operation)
         await self._run(operations, timeout_ms)
         return SyncClient._results(operations)

@@ -414,8 +414,8 @@ scripts:
 PYTHON_FILES = $(wildcard client/python/kvd/*.py tests/*/*.py tests/python/*/*.py bench/python/*.py)
 python:
 	@/usr/bin/python3 -m pyflakes $(PYTHON_FILES)
-	@/usr/bin/python3 -m mypy --strict --no-error-summary --cache-dir=$(B)/mypy \
-		client/python/kvd
+	@MYPYPATH=client/python /usr/bin/python3 -m mypy --strict --no-error-summary \
+		--cache-dir=$(B)/mypy client/python/kvd tests/python/user.py
 	@echo '  python ok'
 
 # warning, performance, portability: the checks with few false positives. Not style, which is a

@@ -378,7 +378,7 @@ def test_arguments(store):
             store.put("k", "v", **arguments)
     with pytest.raises(kvd.TooLargeError):
         store.put("k", bytes(store.info()["value_max"] + 1))
-    with pytest.raises(TypeError, match="no option colour"):
+    with pytest.raises(TypeError, match="colour"):
         kvd.Client(store.url, colour="red")
     with pytest.raises(kvd.InvalidError):
         kvd.Client(store.url, depth=0)

@@ -19,7 +19,7 @@ import warnings
 import weakref
 from ctypes import byref, c_void_p
 from types import FrameType, TracebackType
-from typing import Any, Final
+from typing import Any, Final, Union
 
 from . import memory, observe
 from ._abi import CInfo, COptions, CStats
@@ -30,7 +30,7 @@ from .memory import Memory
 
 _NUMBERS: Final = ("timeout_ms", "connect_timeout_ms", "cache_bytes", "spin_us", "get_tries",
                    "depth", "reconnect")
-_TEXTS: Final = ("tls_ca", "tls_certificate", "tls_key", "tls_psk", "tenant")
+PathName = Union[str, bytes, "os.PathLike[str]"]
 
 _PACKAGE: Final = os.path.dirname(__file__)
 _guards: weakref.WeakSet[Guard] = weakref.WeakSet()
@@ -98,23 +98,22 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def options_of(given: dict[str, Any]) -> COptions:
-    """Returns struct kvd_options with the defaults and what is @given by name.
+    """Returns struct kvd_options with what is @given by name, and the defaults where that is None.
 
-    TypeError: there is no such option, or it has the wrong type. InvalidError: out of range."""
+    TypeError: an option has the wrong type. InvalidError: it is out of range."""
     options = COptions()
     lib.kvd_options_init(byref(options))
     for name, value in given.items():
+        if value is None:
+            continue
         if name in _NUMBERS:
             if not isinstance(value, int):
                 raise TypeError(f"{name} is a number, not {type(value).__name__}")
             if not 0 <= value < 1 << (64 if name == "cache_bytes" else 32):
                 raise InvalidError(f"{name} is out of its range: {value}")
             setattr(options, name, value)
-        elif name in _TEXTS:
-            setattr(options, name, None if value is None else os.fsencode(value))
         else:
-            raise TypeError(f"there is no option {name}; there are "
-                            f"{', '.join(_NUMBERS + _TEXTS)}")
+            setattr(options, name, os.fsencode(value))
     return options
 
 

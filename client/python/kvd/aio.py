@@ -28,11 +28,11 @@ import collections
 import concurrent.futures
 from ctypes import c_void_p
 from types import TracebackType
-from typing import Any, AsyncIterator, Callable, Final, Generator, Iterable, TypeVar
+from typing import Any, AsyncIterator, Callable, Final, Generator, Iterable, TypeVar, overload
 
 from ._abi import Op, Priority, PutMode
 from ._buffers import Key, Readable, Writable
-from ._handle import Handle
+from ._handle import Handle, PathName
 from ._lib import error_text, lib
 from ._operations import (
     SCRATCH, Head, Item, Number, Operation, check_number, code_of_length, code_of_status,
@@ -58,6 +58,7 @@ _PREFIX_STEP = 64  # keys of exists_prefix() that are asked for together
 _COPIED_MAX = 4096  # bytes of a buffer that is copied when its PUT begins
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 def _copied(value: Any) -> Any:
@@ -98,8 +99,20 @@ class Client(Handle):
     """
 
     def __init__(self, url: str | None = None, *, max_outstanding: int = MAX_OUTSTANDING,
-                 **options: Any) -> None:
-        super().__init__(url, options)
+                 timeout_ms: int | None = None,
+                 connect_timeout_ms: int | None = None, cache_bytes: int | None = None,
+                 spin_us: int | None = None, get_tries: int | None = None,
+                 depth: int | None = None, reconnect: int | None = None,
+                 tls_ca: PathName | None = None, tls_certificate: PathName | None = None,
+                 tls_key: PathName | None = None, tls_psk: PathName | None = None,
+                 tenant: str | None = None) -> None:
+        super().__init__(url, {
+            "timeout_ms": timeout_ms, "connect_timeout_ms": connect_timeout_ms,
+            "cache_bytes": cache_bytes, "spin_us": spin_us, "get_tries": get_tries,
+            "depth": depth, "reconnect": reconnect, "tls_ca": tls_ca,
+            "tls_certificate": tls_certificate, "tls_key": tls_key, "tls_psk": tls_psk,
+            "tenant": tenant,
+        })
         if max_outstanding < 1:
             raise InvalidError(f"max_outstanding is at least 1, not {max_outstanding}")
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -375,12 +388,24 @@ class Client(Handle):
 
     # Operations.
 
+    @overload
+    async def get(self, key: Key, *, timeout_ms: int = 0) -> bytes | None: ...
+
+    @overload
+    async def get(self, key: Key, default: D, *, timeout_ms: int = 0) -> bytes | D: ...
+
     async def get(self, key: Key, default: Any = None, *, timeout_ms: int = 0) -> Any:
         """Returns the value, or @default."""
         operation = Operation()
         operation.prepare_get(key, self._expect, result_value)
         value = await self._one(operation, timeout_ms)
         return default if value is None else value
+
+    @overload
+    async def get_by_request(self, key: Key, *, timeout_ms: int = 0) -> bytes | None: ...
+
+    @overload
+    async def get_by_request(self, key: Key, default: D, *, timeout_ms: int = 0) -> bytes | D: ...
 
     async def get_by_request(self, key: Key, default: Any = None, *, timeout_ms: int = 0) -> Any:
         """As get(), but asks the server."""
@@ -395,6 +420,13 @@ class Client(Handle):
         operation.prepare_get(key, self._expect, result_item)
         item: Item | None = await self._one(operation, timeout_ms)
         return item
+
+    @overload
+    async def get_and_touch(self, key: Key, ttl_s: int, *, timeout_ms: int = 0) -> bytes | None: ...
+
+    @overload
+    async def get_and_touch(self, key: Key, ttl_s: int, default: D, *,
+                            timeout_ms: int = 0) -> bytes | D: ...
 
     async def get_and_touch(self, key: Key, ttl_s: int, default: Any = None, *,
                             timeout_ms: int = 0) -> Any:
@@ -509,6 +541,12 @@ class Client(Handle):
     async def setdefault(self, key: Key, value: Readable, **arguments: Any) -> bytes:
         """As kvd.Client.setdefault()."""
         return await self._aside(SyncClient.setdefault, key, value, **arguments)
+
+    @overload
+    async def pop(self, key: Key) -> bytes | None: ...
+
+    @overload
+    async def pop(self, key: Key, default: D) -> bytes | D: ...
 
     async def pop(self, key: Key, default: Any = None) -> Any:
         """As kvd.Client.pop()."""

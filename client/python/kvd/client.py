@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref, c_size_t, c_uint64, c_void_p, string_at
 from types import TracebackType
-from typing import Any, Callable, Iterable, Iterator, NamedTuple, TypeVar
+from typing import Any, Callable, Iterable, Iterator, NamedTuple, TypeVar, overload
 
 from . import _fast
 from ._abi import (
@@ -14,7 +14,7 @@ from ._abi import (
     PutMode, USED_FN, Use,
 )
 from ._buffers import Key, Readable, Writable, key_bytes, new_bytes, readable, writable
-from ._handle import Handle
+from ._handle import Handle, PathName
 from ._lib import lib, quick, status_text
 from ._operations import (
     Head, Item, Number, Operation, check_number, check_ttl, code_of_length, code_of_status,
@@ -31,6 +31,7 @@ _CHUNK = 1024  # operations or keys that are handed to libkvd together
 _WAIT_MS = 100  # so soon a batch notices a signal
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 fast_get = _fast.get
 fast_put = _fast.put
@@ -70,8 +71,20 @@ class Client(Handle):
     changes one raises NotFoundError. Other errors raise the class of their status (kvd.Error).
     """
 
-    def __init__(self, url: str | None = None, **options: Any) -> None:
-        super().__init__(url, options)
+    def __init__(self, url: str | None = None, *, timeout_ms: int | None = None,
+                 connect_timeout_ms: int | None = None, cache_bytes: int | None = None,
+                 spin_us: int | None = None, get_tries: int | None = None,
+                 depth: int | None = None, reconnect: int | None = None,
+                 tls_ca: PathName | None = None, tls_certificate: PathName | None = None,
+                 tls_key: PathName | None = None, tls_psk: PathName | None = None,
+                 tenant: str | None = None) -> None:
+        super().__init__(url, {
+            "timeout_ms": timeout_ms, "connect_timeout_ms": connect_timeout_ms,
+            "cache_bytes": cache_bytes, "spin_us": spin_us, "get_tries": get_tries,
+            "depth": depth, "reconnect": reconnect, "tls_ca": tls_ca,
+            "tls_certificate": tls_certificate, "tls_key": tls_key, "tls_psk": tls_psk,
+            "tenant": tenant,
+        })
         self._open()
         self._item = CItem()
         self._item_ref = byref(self._item)
@@ -120,6 +133,12 @@ class Client(Handle):
         finally:
             guard.release()
 
+    @overload
+    def get(self, key: Key) -> bytes | None: ...
+
+    @overload
+    def get(self, key: Key, default: D) -> bytes | D: ...
+
     def get(self, key: Key, default: Any = None) -> Any:
         """Returns the value, or @default if the key is not in the store."""
         guard = self._guard
@@ -136,6 +155,12 @@ class Client(Handle):
             guard.release()
         return default if value is None else value
 
+    @overload
+    def get_by_request(self, key: Key) -> bytes | None: ...
+
+    @overload
+    def get_by_request(self, key: Key, default: D) -> bytes | D: ...
+
     def get_by_request(self, key: Key, default: Any = None) -> Any:
         """As get(), but asks the server instead of reading its memory."""
         value = self._get(lib.kvd_get_by_request, key)
@@ -150,6 +175,12 @@ class Client(Handle):
                 return None
             item = self._item
             return Item(value, item.version, item.flags, item.expires_s)
+
+    @overload
+    def get_and_touch(self, key: Key, ttl_s: int) -> bytes | None: ...
+
+    @overload
+    def get_and_touch(self, key: Key, ttl_s: int, default: D) -> bytes | D: ...
 
     def get_and_touch(self, key: Key, ttl_s: int, default: Any = None) -> Any:
         """Returns the value and, at the same instant, sets its time to live.
@@ -347,6 +378,12 @@ class Client(Handle):
             if found is not None:
                 return found
         raise BusyError(f"the key {key!r} was added and removed {_TRIES} times meanwhile")
+
+    @overload
+    def pop(self, key: Key) -> bytes | None: ...
+
+    @overload
+    def pop(self, key: Key, default: D) -> bytes | D: ...
 
     def pop(self, key: Key, default: Any = None) -> Any:
         """Removes the key and returns the value that it had, or @default. No other client gets

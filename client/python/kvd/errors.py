@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import builtins
 import enum
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 
 class Status(enum.IntEnum):
@@ -210,13 +210,15 @@ BY_STATUS: Final[dict[int, type[Error]]] = {
 class OtherStatusError(Error):
     """A status that this package does not know: the library is newer. `number` is the status."""
 
-    number: ClassVar[int] = -1
+    number: int = -1
 
 
 def error_of(status: int, text: str) -> Error:
     """Returns the exception for @status, with the text of libkvd."""
     cls = BY_STATUS.get(status)
     if cls is None:
-        return OtherStatusError(f"status {status}, which this version of kvd for Python does not "
-                                f"know: {text}")
+        error = OtherStatusError(f"status {status}, which this version of kvd for Python does not "
+                                 f"know: {text}")
+        error.number = status
+        return error
     return cls(text)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""A program of a user, for mypy --strict in `make lint`: what the package's type hints say, and,
+by the comments that ignore an error, which mistakes they find. It is not run."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import kvd
+import kvd.aio
+import kvd.lmcache
+
+
+def synchronous() -> None:
+    with kvd.Client("rdma://HOST:7471", timeout_ms=500, tenant="a") as store:
+        assert_type(store, kvd.Client)
+        assert_type(store.get("k"), bytes | None)
+        assert_type(store.get("k", 7), bytes | int)
+        assert_type(store["k"], bytes)
+        assert_type(store.pop("k", ""), bytes | str)
+        assert_type(store.gat("k", 60), bytes | None)
+        assert_type(store.get_many(["k", b"k"]), list[bytes | None])
+        assert_type(store.put("k", [b"a", bytearray(2)], ttl_s=60), int)
+        assert_type(store.incr("k").version, int)
+        assert_type([entry.head for entry in store.scan("k")], list[kvd.Head])
+        with store.register(bytearray(4096)) as memory:
+            assert_type(store.get_into("k", memory[:100]), int)
+            assert_type(store.batch_put_from(["k"], [(memory.address, 10)]), list[int])
+        try:
+            store.get_into("k", memory)
+        except kvd.BufferTooSmallError as error:
+            assert_type(error.needed, int)
+        store.put(5, "v")  # type: ignore[arg-type]
+        store.put("k", "v", ttl=60)  # type: ignore[call-arg]
+        kvd.Client(timeout=500)  # type: ignore[call-arg]
+        for _ in store:  # type: ignore[misc]
+            pass
+
+
+async def asynchronous() -> None:
+    async with kvd.aio.Client(max_outstanding=10) as store:
+        assert_type(store, kvd.aio.Client)
+        assert_type(await store.get("k"), bytes | None)
+        assert_type(await store.get("k", 7, timeout_ms=10), bytes | int)
+        assert_type(await store.put("k", "v"), int)
+        assert_type([entry async for entry in store.scan()], list[kvd.Entry])
+    assert_type(await kvd.aio.Client(), kvd.aio.Client)
+
+
+def connector() -> None:
+    assert_type(kvd.lmcache.Connector(num_workers=4).submit_batch_exists(["k"]), int)

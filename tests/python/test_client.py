@@ -376,6 +376,16 @@ def test_arguments(store):
     for arguments in ({"ttl_s": -1}, {"ttl_s": 1 << 31}, {"flags": 1 << 32}, {"mode": 9}):
         with pytest.raises(kvd.InvalidError):
             store.put("k", "v", **arguments)
+    for arguments in ({"ttl_s": 1.5}, {"flags": "1"}, {"mode": "SET"}):
+        with pytest.raises(TypeError, match=next(iter(arguments))):
+            store.put("k", "v", **arguments)
+    assert store.put("k", "v", ttl_s=numpy.int64(50)) and store.touch("k", numpy.uint8(50))
+    for one in ("key", b"key"):
+        for call in (store.get_many, store.delete_many, store.heads, store.batch_exists,
+                     store.exists_prefix, lambda key: store.batch_get_into(key, []),
+                     lambda key: store.batch_put_from(key, [])):
+            with pytest.raises(TypeError, match="list of keys"):
+                call(one)
     with pytest.raises(kvd.TooLargeError):
         store.put("k", bytes(store.info()["value_max"] + 1))
     with pytest.raises(TypeError, match="colour"):

@@ -25,6 +25,7 @@ from . import memory, observe
 from ._abi import CInfo, COptions, CStats
 from ._buffers import Writable, writable
 from ._lib import default_url, error_text, lib
+from ._operations import check_number
 from .errors import BufferTooSmallError, InvalidError, ThreadError, error_of
 from .memory import Memory
 
@@ -212,7 +213,7 @@ class Handle:
 
         InvalidError: @size is not positive. NoMemoryError: there is not so much, or it can't be
         registered."""
-        if size <= 0:
+        if check_number(size, "size") == 0:
             raise InvalidError(f"alloc() takes a positive number of bytes, not {size}")
         with self._guard:
             return memory.alloc(self._open_pointer(), size)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import addressof, cast, c_char_p, c_void_p, string_at
-from typing import Any, Callable, Final, NamedTuple
+from operator import index
+from typing import Any, Callable, Final, Iterable, NamedTuple
 
 from ._abi import COp, IOV_MAX, Iovec, Op, PutMode, TTL_MAX
 from ._buffers import Key, Readable, Writable, key_bytes, new_bytes, readable, writable
@@ -54,16 +55,26 @@ def number_of(value: int, version: int) -> Number:
     return number
 
 
-def check_ttl(ttl_s: int, name: str = "ttl_s") -> int:
-    if not 0 <= ttl_s <= TTL_MAX:
-        raise InvalidError(f"{name} is 0 to {TTL_MAX} seconds, not {ttl_s}")
-    return ttl_s
-
-
 def check_number(value: int, name: str, limit: int = _U64) -> int:
-    if not 0 <= value < limit:
-        raise InvalidError(f"{name} is 0 to {limit - 1}, not {value}")
-    return value
+    """Returns a number that is at least 0 and less than @limit."""
+    try:
+        number = index(value)
+    except TypeError:
+        raise TypeError(f"{name} is an int, not {type(value).__name__}") from None
+    if not 0 <= number < limit:
+        raise InvalidError(f"{name} is 0 to {limit - 1}, not {number}")
+    return number
+
+
+def check_ttl(ttl_s: int, name: str = "ttl_s") -> int:
+    return check_number(ttl_s, name, TTL_MAX + 1)
+
+
+def keys_of(keys: Iterable[Key]) -> Iterable[Key]:
+    """@keys. TypeError: it is one key, whose letters would be taken for keys."""
+    if isinstance(keys, (str, bytes, bytearray, memoryview)):
+        raise TypeError("give a list of keys, not one key")
+    return keys
 
 
 def pieces_of(buffers: list[Any], address: Callable[[Any], tuple[Any, int, object]]) \

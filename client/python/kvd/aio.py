@@ -36,7 +36,7 @@ from ._handle import Handle, PathName
 from ._lib import error_text, lib
 from ._operations import (
     SCRATCH, Head, Item, Number, Operation, check_number, code_of_length, code_of_status,
-    result_head, result_item, result_length, result_value,
+    keys_of, result_head, result_item, result_length, result_value,
 )
 from .client import Client as SyncClient
 from .client import Entry, Used
@@ -334,7 +334,7 @@ class Client(Handle):
         if not operations:
             return
         loop = self._check_loop()
-        check_number(timeout_ms, "timeout_ms", 3600001)
+        timeout_ms = check_number(timeout_ms, "timeout_ms", 3600001)
         group = _Group(loop, operations)
         begun = 0
         try:
@@ -557,7 +557,7 @@ class Client(Handle):
     async def get_many(self, keys: Iterable[Key], *, timeout_ms: int = 0) -> list[bytes | None]:
         """As kvd.Client.get_many()."""
         operations = []
-        for key in keys:
+        for key in keys_of(keys):
             operation = Operation()
             operation.prepare_get(key, self._expect, result_value)
             operations.append(operation)
@@ -579,7 +579,7 @@ class Client(Handle):
     async def delete_many(self, keys: Iterable[Key], *, timeout_ms: int = 0) -> list[bool]:
         """As kvd.Client.delete_many()."""
         operations = []
-        for key in keys:
+        for key in keys_of(keys):
             operation = Operation()
             operation.prepare_delete(key, None)
             operations.append(operation)
@@ -590,7 +590,7 @@ class Client(Handle):
                              timeout_ms: int = 0) -> list[int]:
         """As kvd.Client.batch_get_into(): lengths, or minus the status of each."""
         operations = []
-        for key, buffer in zip(keys, buffers, strict=True):
+        for key, buffer in zip(keys_of(keys), buffers, strict=True):
             operation = Operation()
             operation.prepare_get_into(key, buffer, code_of_length)
             operations.append(operation)
@@ -602,7 +602,7 @@ class Client(Handle):
                              priority: int = Priority.NORMAL, timeout_ms: int = 0) -> list[int]:
         """As kvd.Client.batch_put_from(): 0, or minus the status of each."""
         operations = []
-        for key, buffer in zip(keys, buffers, strict=True):
+        for key, buffer in zip(keys_of(keys), buffers, strict=True):
             operation = Operation()
             operation.prepare_put(key, buffer, PutMode.SET, flags, ttl_s, 0, pin_s, priority)
             operations.append(operation)
@@ -612,7 +612,7 @@ class Client(Handle):
     async def heads(self, keys: Iterable[Key], *, timeout_ms: int = 0) -> list[Head | None]:
         """As kvd.Client.heads()."""
         operations = []
-        for key in keys:
+        for key in keys_of(keys):
             operation = Operation()
             operation.prepare_exists(key, result_head)
             operations.append(operation)
@@ -625,7 +625,7 @@ class Client(Handle):
 
     async def exists_prefix(self, keys: Iterable[Key], *, timeout_ms: int = 0) -> int:
         """How many of the keys exist before the first that does not."""
-        wanted = list(keys)
+        wanted = list(keys_of(keys))
         for begin in range(0, len(wanted), _PREFIX_STEP):
             part = await self.batch_exists(wanted[begin:begin + _PREFIX_STEP],
                                            timeout_ms=timeout_ms)

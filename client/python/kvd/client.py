@@ -18,7 +18,7 @@ from ._handle import Handle, PathName
 from ._lib import lib, quick, status_text
 from ._operations import (
     Head, Item, Number, Operation, check_number, check_ttl, code_of_length, code_of_status,
-    number_of, pieces_of, result_value,
+    keys_of, number_of, pieces_of, result_value,
 )
 from .errors import BusyError, Error, ExistsError, NotFoundError, Status, error_of
 
@@ -307,7 +307,7 @@ class Client(Handle):
     def delete_if(self, key: Key, version: int) -> bool:
         """Removes the key if it has @version; ExistsError: another. Returns whether it existed."""
         data = key_bytes(key)
-        check_number(version, "version")
+        version = check_number(version, "version")
         with self._guard:
             return self._found(lib.kvd_delete_if(self._pointer, data, len(data), version))
 
@@ -316,7 +316,7 @@ class Client(Handle):
         data = key_bytes(key)
         args = CArithArgs(initial is not None, check_number(flags, "flags", 1 << 32),
                           check_ttl(ttl_s), check_number(initial or 0, "initial"))
-        check_number(delta, "delta")
+        delta = check_number(delta, "delta")
         number = c_uint64()
         with self._guard:
             self._check(call(self._pointer, data, len(data), delta, byref(args), byref(number),
@@ -338,7 +338,7 @@ class Client(Handle):
     def touch(self, key: Key, ttl_s: int) -> int:
         """Sets the time to live, and returns the version, which stays. NotFoundError."""
         data = key_bytes(key)
-        check_ttl(ttl_s)
+        ttl_s = check_ttl(ttl_s)
         with self._guard:
             self._check(lib.kvd_touch(self._pointer, data, len(data), ttl_s, self._version_ref))
             return self._version.value
@@ -488,7 +488,7 @@ class Client(Handle):
         """Returns the value of each key, None where there is none; GETs share round trips, and
         together they are no snapshot. If one fails its error is raised, with `results` of all."""
         operations = []
-        for key in keys:
+        for key in keys_of(keys):
             operation = Operation()
             operation.prepare_get(key, 0, result_value)
             operations.append(operation)
@@ -516,7 +516,7 @@ class Client(Handle):
     def delete_many(self, keys: Iterable[Key]) -> list[bool]:
         """Removes the keys. Returns of each whether it existed."""
         operations = []
-        for key in keys:
+        for key in keys_of(keys):
             operation = Operation()
             operation.prepare_delete(key, None)
             operations.append(operation)
@@ -528,7 +528,7 @@ class Client(Handle):
         status: -Status.NOT_FOUND, -Status.ERR_BUFFER, ... A buffer's content is undefined where
         that is negative. An error of one is not raised; one of the arguments is."""
         operations = []
-        for key, buffer in zip(keys, buffers, strict=True):
+        for key, buffer in zip(keys_of(keys), buffers, strict=True):
             operation = Operation()
             operation.prepare_get_into(key, buffer, code_of_length)
             operations.append(operation)
@@ -540,7 +540,7 @@ class Client(Handle):
                        priority: int = Priority.NORMAL) -> list[int]:
         """Stores each buffer under its key. Returns 0, or minus the status of each."""
         operations = []
-        for key, buffer in zip(keys, buffers, strict=True):
+        for key, buffer in zip(keys_of(keys), buffers, strict=True):
             operation = Operation()
             operation.prepare_put(key, buffer, PutMode.SET, flags, ttl_s, 0, pin_s, priority)
             operations.append(operation)
@@ -615,7 +615,7 @@ class Client(Handle):
     def flush_start(self, delay_s: int = 0) -> int:
         """Starts a flush of what is in the store in @delay_s seconds; a ticket for flush_done()."""
         ticket = c_uint64()
-        check_ttl(delay_s, "delay_s")
+        delay_s = check_ttl(delay_s, "delay_s")
         with self._guard:
             self._check(lib.kvd_flush_start(self._pointer, delay_s, byref(ticket)))
         return ticket.value
@@ -700,7 +700,7 @@ class Client(Handle):
 
 def _chunks_of(keys: Iterable[Key]) -> Iterator[tuple[int, Any]]:
     """Arrays of struct kvd_key, with the number of keys in each; they keep the keys alive."""
-    encoded = [key_bytes(key) for key in keys]
+    encoded = [key_bytes(key) for key in keys_of(keys)]
     for begin in range(0, len(encoded), _CHUNK):
         part = encoded[begin:begin + _CHUNK]
         array = _KEYS()

@@ -145,6 +145,13 @@ said=$(KVD_LIBRARY=$(realpath "$build")/libkvd.so.0.3 PYTHONDONTWRITEBYTECODE=1 
 import kvd, kvd.aio, kvd.lmcache
 print(kvd.__file__, kvd.library_version(), kvd._fast.extension)')
 [ "$said" = "$packages/kvd/__init__.py $version $extension" ] || die "the package said: $said"
+# The library is beside the package, where the dynamic linker does not look.
+mkdir -p "$tmp/venv/lib/python3.11/site-packages"
+cp -r "$packages/kvd" "$tmp/venv/lib/python3.11/site-packages/"
+cp "$build/libkvd.so.0.3" "$tmp/venv/lib/"
+said=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$tmp/venv/lib/python3.11/site-packages \
+	/usr/bin/python3 -c 'import kvd; print(kvd.library_path)')
+[ "$said" = "$tmp/venv/lib/libkvd.so.0.3" ] || die "the library that was found is $said"
 make_python uninstall-python
 [ -z "$(list_files "$packages")" ] || die "left: $(list_files "$packages")"
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Finds and loads libkvd, checks its version, and declares its functions.
 
-The environment variable KVD_LIBRARY names the file, for development; else it is libkvd.so.0.3
-where the dynamic linker finds it. Every call releases the GIL, except those of `quick`, which do
-not block and take no locks of the library.
+The environment variable KVD_LIBRARY names the file, for development; else it is libkvd.so.0.3 in
+the lib/ of this lib/python3.11/site-packages/kvd/ (they are in a virtual environment, or in
+/usr/local), or where the dynamic linker finds it. Every call releases the GIL, except those of
+`quick`, which do not block and take no locks of the library.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final
 
 from . import _abi
 
+_LIB: Final = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 _STATUS = c_int
 _KEY = (c_char_p, c_size_t)
 _ITEM = c_void_p
@@ -109,6 +111,9 @@ def _load() -> tuple[ctypes.CDLL, ctypes.PyDLL, str]:
 
     ImportError: it can't be found, or has another version."""
     path = os.environ.get("KVD_LIBRARY") or _abi.SONAME
+    beside = os.path.join(_LIB, _abi.SONAME)
+    if path == _abi.SONAME and os.path.exists(beside):
+        path = beside
     try:
         library = ctypes.CDLL(path)
     except OSError as error:

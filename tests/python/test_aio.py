@@ -273,18 +273,40 @@ def test_close_with_outstanding(url, shared_server):
 
 
 def test_restart():
-    """Operations wait for the next server, and go on there."""
+    """1,000 operations are outstanding when the server is killed: each ends, with what it was to
+    have, or as a change of which nobody knows; what is begun then waits for the next server."""
     from conftest import Server
     import conftest
     config, url = os.environ["KVD_PYTHON_CONFIG_2"], os.environ["KVD_PYTHON_URL_2"]
 
+    async def work(c, i):
+        """Returns how many of its changes are unknown: at most the one that was under way."""
+        unknown = 0
+        for turn in range(5):
+            value = f"{i}:{turn}".encode()
+            before = None if turn == 0 else f"{i}:{turn - 1}".encode()
+            try:
+                await c.put(f"k{i}", value)
+                allowed = {value, None}  # the next server has nothing
+            except kvd.UnknownOutcomeError:
+                unknown += 1
+                allowed = {value, before, None}
+            assert await c.get(f"k{i}") in allowed
+        return unknown
+
     async def main(server):
         async with kvd.aio.Client(url, timeout_ms=30000) as c:
             await c.put("k", "v")
+            load = [asyncio.ensure_future(work(c, i)) for i in range(1000)]
+            while c.outstanding < 900:
+                await asyncio.sleep(0)
+            server.process.kill()
             await asyncio.to_thread(server.end, signal.SIGKILL)
             waiting = [asyncio.ensure_future(c.get("k")) for _ in range(100)]
             again = await asyncio.to_thread(Server, config=config, url=url)
             try:
+                assert sum(await asyncio.gather(*load)) < 1000
+                assert c.outstanding <= 100
                 assert await asyncio.gather(*waiting) == [None] * 100
                 await c.put("k", "w")
                 assert await c.get("k") == b"w"

@@ -51,6 +51,31 @@ class Server:
         self.process.wait(DEADLINE_S)
 
 
+class Stopped:
+    """The server is stopped: nothing that needs its threads ends."""
+
+    def __init__(self, server):
+        self.pid = server.process.pid
+
+    def __enter__(self):
+        os.kill(self.pid, signal.SIGSTOP)
+        end = time.monotonic() + 60
+        while not self.stopped():
+            assert time.monotonic() < end
+            time.sleep(0.001)
+
+    def stopped(self):
+        """All of its threads: a signal takes a moment."""
+        for task in os.listdir(f"/proc/{self.pid}/task"):
+            with open(f"/proc/{self.pid}/task/{task}/stat", encoding="ascii") as file:
+                if file.read().rsplit(")", 1)[1].split()[0] != "T":
+                    return False
+        return True
+
+    def __exit__(self, *_):
+        os.kill(self.pid, signal.SIGCONT)
+
+
 @pytest.fixture(scope="session")
 def shared_server():
     server = Server()

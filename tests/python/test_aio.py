@@ -9,11 +9,11 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import kvd
 import kvd.aio
 import pytest
+from conftest import Stopped
 
 pytestmark = pytest.mark.usefixtures("store")  # the store is empty
 
@@ -166,31 +166,6 @@ def test_backpressure(url):
         assert waiting[150].cancelled() and most <= 5 and c._free == 5
 
     run(url, body, max_outstanding=5)
-
-
-class Stopped:
-    """The server is stopped: nothing that needs its threads ends."""
-
-    def __init__(self, server):
-        self.pid = server.process.pid
-
-    def __enter__(self):
-        os.kill(self.pid, signal.SIGSTOP)
-        end = time.monotonic() + 60
-        while not self.stopped():
-            assert time.monotonic() < end
-            time.sleep(0.001)
-
-    def stopped(self):
-        """All of its threads: a signal takes a moment."""
-        for task in os.listdir(f"/proc/{self.pid}/task"):
-            with open(f"/proc/{self.pid}/task/{task}/stat", encoding="ascii") as file:
-                if file.read().rsplit(")", 1)[1].split()[0] != "T":
-                    return False
-        return True
-
-    def __exit__(self, *_):
-        os.kill(self.pid, signal.SIGCONT)
 
 
 def test_cancel_keeps_buffers(url, shared_server):

@@ -15,7 +15,7 @@ import warnings
 import kvd
 import kvd.aio
 import pytest
-from conftest import CONFIG_2, URL_2, Server
+from conftest import CONFIG_2, URL_2, Server, Stopped
 
 numpy = pytest.importorskip("numpy")
 
@@ -90,7 +90,6 @@ def test_simple_calls_that_fail(shared_server, store):
     text = "a" * 30000
     store.put("long", text)
     client = kvd.Client(store.url, timeout_ms=300, cache_bytes=0)
-    os.kill(shared_server.process.pid, signal.SIGSTOP)
     ran = []
     stop = threading.Event()
 
@@ -102,13 +101,13 @@ def test_simple_calls_that_fail(shared_server, store):
     thread = threading.Thread(target=count)
     thread.start()
     try:
-        begin = time.monotonic()
-        with pytest.raises(kvd.TimedOutError) as caught:
-            client.put("k", "v")
-        assert str(caught.value)
-        assert sum(at > begin for at in ran) > 1
+        with Stopped(shared_server):
+            begin = time.monotonic()
+            with pytest.raises(kvd.TimedOutError) as caught:
+                client.put("k", "v")
+            assert str(caught.value)
+            assert sum(at > begin for at in ran) > 1
     finally:
-        os.kill(shared_server.process.pid, signal.SIGCONT)
         stop.set()
         thread.join()
         client.close()
@@ -428,16 +427,13 @@ def test_threads_are_refused(store, shared_server):
         except kvd.Error as error:
             errors.append(error)
 
-    os.kill(shared_server.process.pid, signal.SIGSTOP)
     thread = threading.Thread(target=wait)
-    try:
+    with Stopped(shared_server):
         thread.start()
         with pytest.raises(kvd.ThreadError, match="client for each thread"):
             while thread.is_alive():  # until it is in its call
                 store.info()
-    finally:
-        os.kill(shared_server.process.pid, signal.SIGCONT)
-        thread.join()
+    thread.join()
     assert not errors
 
 
@@ -513,16 +509,13 @@ def test_interrupted_batch(shared_server, store, interrupt):
     """Changes that were sent are waited for, until their deadline; the next batch has its own."""
     client = kvd.Client(store.url, timeout_ms=500)
     buffer = bytearray(b"x" * 100)
-    os.kill(shared_server.process.pid, signal.SIGSTOP)
-    try:
+    with Stopped(shared_server):
         begin = time.monotonic()
         interrupt(0.05)
         with pytest.raises(Interrupt):
             client.put_many((f"k{i}", buffer) for i in range(100))
         assert time.monotonic() - begin < 10
-    finally:
-        interrupt(0)
-        os.kill(shared_server.process.pid, signal.SIGCONT)
+    interrupt(0)
     buffer.extend(b"released")
     assert client.put_many([("a", "1"), ("b", "2")]) and client.get_many(["a", "b"]) == [b"1", b"2"]
     client.close()

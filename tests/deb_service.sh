@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # A part of deb.sh, which runs it in the virtual machine of tests/vm/run: boots the systemd of a
-# root in which the packages are installed, and runs there the packages' own test of the unit.
+# root in which the packages are installed, and runs there the packages' own test of the unit. Then
+# it upgrades kvd while that serves, and removes it. ROOT/debs has the packages old.deb and new.deb.
 #
 # Usage: tests/deb_service.sh ROOT
 set -euo pipefail
@@ -50,8 +51,31 @@ until is_up; do
 	sleep 0.5
 done
 echo "systemd is up after $SECONDS s"
-status=0
-inside env KVD_RDMA_ADDR="$KVD_RDMA_ADDR" /bin/sh -x /tests/service || status=$?
-[ "$status" = 0 ] || dmesg | grep -i 'systemd\|kvd' | tail -n 40
+
+failed() {
+	echo "deb_service.sh: $*"
+	dmesg | grep -i 'systemd\|kvd' | tail -n 40
+	kill -KILL "$starter"
+	exit 1
+}
+
+main_pid() {
+	inside systemctl show -P MainPID kvd
+}
+
+inside env KVD_RDMA_ADDR="$KVD_RDMA_ADDR" /bin/sh -x /tests/service || failed "the test of the unit"
+
+export DEBIAN_FRONTEND=noninteractive
+inside dpkg --force-confold,downgrade -i /debs/old.deb
+! inside systemctl is-active --quiet kvd || failed "an installation has started it"
+inside systemctl enable --now kvd
+before=$(main_pid)
+inside dpkg --force-confold -i /debs/new.deb
+inside systemctl is-active --quiet kvd || failed "it does not serve after an upgrade"
+inside systemctl is-enabled --quiet kvd || failed "an upgrade has disabled it"
+[ "$(main_pid)" != "$before" ] || failed "an upgrade has not restarted it"
+inside kvctl -a softnic:///run/kvd/kvd.sock ping || failed "it does not answer after an upgrade"
+inside dpkg -r kvd
+! grep -qx kvd /proc/[0-9]*/comm 2>/dev/null || failed "it runs after its removal"
 kill -KILL "$starter"
-exit "$status"
+echo "ok"

@@ -229,7 +229,7 @@ impl State {
                 }
             }
         };
-        (turn, client.in_flight.leftovers())
+        (turn, client.in_flight.of_futures())
     }
 }
 

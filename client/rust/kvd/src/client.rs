@@ -183,7 +183,7 @@ impl Drop for Client {
     /// 50 ms.
     fn drop(&mut self) {
         self.close();
-        self.in_flight.leftovers().settle();
+        self.in_flight.of_futures().settle();
     }
 }
 

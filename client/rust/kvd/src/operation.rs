@@ -11,17 +11,23 @@
 //! If it is leaked, the operation is, too. So memory of an operation that is under way is never
 //! freed, whatever safe code does. Memory that is only borrowed is safe because a scope does not
 //! end before its operations have (scope.rs), and futures take none.
+//!
+//! What is done for operations that have ended may call anything: wakers, and what drops a buffer.
+//! It is collected (`Leftovers`), and done when no lock is held.
 
 use crate::buffer::{Buffer, BufferMut};
 use crate::error::{Error, Result};
 use crate::item::{Initial, PutArgs};
 use crate::{item, sys, Client};
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::os::raw::c_void;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
 use std::task::Waker;
+use std::thread;
 use std::time::Duration;
 
 /// Operations that kvd_poll() hands back in one call.
@@ -47,6 +53,7 @@ pub(crate) struct Header {
     abandoned: bool,
     error: Option<Error>, // of its submission
     waker: Option<Waker>,
+    scope: *const Cell<usize>, // counts its scope's that were not handed back; NULL: a future's
     previous: *mut Header,
     next: *mut Header,
     release: unsafe fn(*mut Header),
@@ -215,6 +222,7 @@ impl<R, B> Owned<R, B> {
             ptr::addr_of_mut!((*header).abandoned).write(false);
             ptr::addr_of_mut!((*header).error).write(None);
             ptr::addr_of_mut!((*header).waker).write(None);
+            ptr::addr_of_mut!((*header).scope).write(ptr::null());
             ptr::addr_of_mut!((*header).previous).write(ptr::null_mut());
             ptr::addr_of_mut!((*header).next).write(ptr::null_mut());
             ptr::addr_of_mut!((*header).release).write(release::<B>);
@@ -258,6 +266,17 @@ impl<R, B> Owned<R, B> {
     pub(crate) fn queued(&self) {
         // SAFETY: as above.
         unsafe { (*self.header()).state = State::Queued };
+    }
+
+    /// The same, of a scope: `count` is raised until the operation is handed back.
+    ///
+    /// # Safety
+    ///
+    /// `count` is valid until then.
+    pub(crate) unsafe fn queued_in(&self, count: &Cell<usize>) {
+        count.set(count.get() + 1);
+        (*self.header()).scope = count;
+        self.queued();
     }
 
     /// The time that it may take from its submission on, in milliseconds; 0: the client's timeout.
@@ -358,6 +377,30 @@ impl<R, B> Drop for Owned<R, B> {
     }
 }
 
+/// The first panic of several calls, each of which has to be made.
+#[derive(Default)]
+pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
+
+impl FirstPanic {
+    pub(crate) fn call(&mut self, call: impl FnOnce()) {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(call)) {
+            match self.0 {
+                None => self.0 = Some(panic),
+                Some(_) => std::mem::forget(panic), // its drop could panic, too
+            }
+        }
+    }
+
+    /// Lets it go on, unless the thread unwinds already.
+    pub(crate) fn resume(self) {
+        match self.0 {
+            Some(panic) if thread::panicking() => std::mem::forget(panic),
+            Some(panic) => resume_unwind(panic),
+            None => {}
+        }
+    }
+}
+
 /// What is to be done for operations that have ended, and may call anything: when no lock is held.
 #[derive(Default)]
 pub(crate) struct Leftovers {
@@ -366,34 +409,43 @@ pub(crate) struct Leftovers {
 }
 
 impl Leftovers {
-    pub(crate) fn settle(mut self) {
-        self.free();
-        self.wakers.drain(..).for_each(Waker::wake);
+    /// Does it, all of it even if some of it panics; then the panic goes on.
+    pub(crate) fn settle(self) {
+        let mut panic = FirstPanic::default();
+        self.settle_to(&mut panic);
+        panic.resume();
     }
 
-    fn free(&mut self) {
-        for header in self.abandoned.drain(..) {
+    /// Does it. Returns whether there was anything.
+    pub(crate) fn settle_to(self, panic: &mut FirstPanic) -> bool {
+        let is_empty = self.abandoned.is_empty() && self.wakers.is_empty();
+        for header in self.abandoned {
             // SAFETY: it was handed back, and its owner has gone.
-            unsafe { ((*header).release)(header) };
+            panic.call(|| unsafe { ((*header).release)(header) });
         }
+        for waker in self.wakers {
+            panic.call(|| waker.wake());
+        }
+        !is_empty
     }
 }
 
-impl Drop for Leftovers {
-    fn drop(&mut self) {
-        self.free();
-    }
-}
-
-/// The operations of a client that the library has: a list.
+/// The operations of a client that the library has: a list. What is left to do for those that have
+/// ended is apart for scopes and for futures: of a future it may need the lock under which a scope
+/// of the same client runs.
 pub(crate) struct InFlight {
     first: Cell<*mut Header>,
-    leftovers: RefCell<Leftovers>,
+    of_scopes: RefCell<Leftovers>,
+    of_futures: RefCell<Leftovers>,
 }
 
 impl Default for InFlight {
     fn default() -> Self {
-        InFlight { first: Cell::new(ptr::null_mut()), leftovers: RefCell::default() }
+        InFlight {
+            first: Cell::new(ptr::null_mut()),
+            of_scopes: RefCell::default(),
+            of_futures: RefCell::default(),
+        }
     }
 }
 
@@ -432,7 +484,12 @@ impl InFlight {
             (*next).previous = previous;
         }
         (*header).state = State::Ended;
-        let mut leftovers = self.leftovers.borrow_mut();
+        let mut leftovers = if (*header).scope.is_null() {
+            self.of_futures.borrow_mut()
+        } else {
+            (*(*header).scope).set((*(*header).scope).get() - 1);
+            self.of_scopes.borrow_mut()
+        };
         if (*header).abandoned {
             leftovers.abandoned.push(header);
         } else if let Some(waker) = (*header).waker.take() {
@@ -440,9 +497,14 @@ impl InFlight {
         }
     }
 
-    /// What is to be done now for those that were handed back.
-    pub(crate) fn leftovers(&self) -> Leftovers {
-        self.leftovers.take()
+    /// What is to be done now for those of scopes that were handed back.
+    pub(crate) fn of_scopes(&self) -> Leftovers {
+        self.of_scopes.take()
+    }
+
+    /// The same for those of futures.
+    pub(crate) fn of_futures(&self) -> Leftovers {
+        self.of_futures.take()
     }
 
     /// Ends operations that were not submitted.
@@ -458,7 +520,7 @@ impl InFlight {
         }
     }
 
-    /// Ends those of the list that nobody wants any more, before they are submitted.
+    /// Ends those of futures that nobody wants any more, before they are submitted.
     ///
     /// # Safety
     ///
@@ -466,7 +528,7 @@ impl InFlight {
     pub(crate) unsafe fn drop_abandoned(&self, headers: &mut Vec<*mut Header>) {
         headers.retain(|&header| {
             if (*header).abandoned {
-                self.leftovers.borrow_mut().abandoned.push(header);
+                self.of_futures.borrow_mut().abandoned.push(header);
             }
             !(*header).abandoned
         });
@@ -537,8 +599,15 @@ impl Client {
             // SAFETY: as above.
             n = unsafe { sys::kvd_poll(self.as_raw(), done.as_mut_ptr(), done.len()) };
         }
-        if n == 0 && wait_ms > 0 && self.is_inherited() {
-            // SAFETY: in a child of fork(2) the library does nothing with them any more.
+        if n == 0 && wait_ms > 0 {
+            self.hand_back_inherited();
+        }
+    }
+
+    /// In a child of fork(2): hands back all, with which the library does nothing any more.
+    pub(crate) fn hand_back_inherited(&self) {
+        if !self.in_flight.is_empty() && self.is_inherited() {
+            // SAFETY: as it says.
             unsafe { self.in_flight.release_all() };
         }
     }

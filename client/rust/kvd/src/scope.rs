@@ -5,7 +5,7 @@ use crate::buffer::{Buffer, BufferMut};
 use crate::change::Counted;
 use crate::error::Result;
 use crate::item::{Initial, Item, PutArgs};
-use crate::operation::{Header, Owned, Request};
+use crate::operation::{FirstPanic, Header, Owned, Request};
 use crate::options::milliseconds;
 use crate::{sys, Client};
 use std::cell::{Cell, RefCell};
@@ -41,6 +41,7 @@ pub(crate) mod decode {
 struct Inner<'env> {
     client: &'env Client,
     queue: RefCell<Vec<*mut Header>>,
+    pending: Cell<usize>, // begun, and not handed back
     timeout_ms: Cell<u32>,
 }
 
@@ -57,19 +58,27 @@ impl Inner<'_> {
     fn hand_back(&self, wait_ms: u32) {
         self.submit();
         self.client.hand_back(wait_ms);
-        self.client.in_flight.leftovers().settle();
+        self.client.in_flight.of_scopes().settle();
     }
 }
 
-/// Waits, also if there is a panic. Nothing of the program is called before all have ended: it
-/// could panic, too.
-impl Drop for Inner<'_> {
+/// Waits until all have ended, also if there is a panic. The scope is only borrowed meanwhile: what
+/// drops a buffer may use it, and begin further operations.
+struct End<'a>(&'a Inner<'a>);
+
+impl Drop for End<'_> {
     fn drop(&mut self) {
-        self.submit();
-        while !self.client.in_flight.is_empty() {
-            self.client.hand_back(WAIT_MS);
+        let (client, mut panic) = (self.0.client, FirstPanic::default());
+        loop {
+            self.0.submit();
+            while self.0.pending.get() > 0 {
+                client.hand_back(WAIT_MS);
+            }
+            if !client.in_flight.of_scopes().settle_to(&mut panic) {
+                break;
+            }
         }
-        self.client.in_flight.leftovers().settle();
+        panic.resume();
     }
 }
 
@@ -154,8 +163,14 @@ impl Client {
         &'env self,
         work: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> T,
     ) -> T {
-        let inner = Inner { client: self, queue: RefCell::default(), timeout_ms: Cell::new(0) };
+        let inner = Inner {
+            client: self,
+            queue: RefCell::default(),
+            pending: Cell::new(0),
+            timeout_ms: Cell::new(0),
+        };
         let scope = Scope { inner, scope: PhantomData, env: PhantomData };
+        let _end = End(&scope.inner);
         work(&scope)
     }
 }
@@ -163,7 +178,8 @@ impl Client {
 impl<'scope, 'env> Scope<'scope, 'env> {
     fn begin<R, B>(&'scope self, mut owned: Owned<R, B>) -> Ticket<'scope, R, B> {
         owned.set_timeout_ms(self.inner.timeout_ms.get());
-        owned.queued();
+        // SAFETY: the scope does not end before all have been handed back.
+        unsafe { owned.queued_in(&self.inner.pending) };
         let full = {
             let mut queue = self.inner.queue.borrow_mut();
             queue.push(owned.header());
@@ -308,6 +324,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     /// Submits what was begun, and moves operations on. Does not block.
     pub fn poll(&'scope self) {
+        self.inner.client.hand_back_inherited();
         self.inner.hand_back(0);
     }
 }

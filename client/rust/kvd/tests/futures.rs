@@ -8,6 +8,7 @@ use common::executor::{block_on, poll_once, run_all, wait_readable, Task};
 use common::{open, pattern};
 use kvd::{Error, Initial, PutArgs, Turn};
 use std::future::Future;
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{mpsc, Arc};
@@ -158,6 +159,46 @@ fn a_driver_that_is_dropped_ends_all() {
         other => panic!("{other:?}"),
     }
     assert!(matches!(db.with_client(|_| ()), Err(Error::Disconnected(_))));
+}
+
+/// A task that counts how often it is woken; some panic then.
+struct Woken(AtomicUsize, bool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        if self.1 {
+            resume_unwind(Box::new("in the waker")); // prints nothing
+        }
+    }
+}
+
+fn poll_with<F: Future + Unpin>(future: &mut F, task: &Arc<Woken>) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(&Waker::from(task.clone())))
+}
+
+#[test]
+fn a_waker_that_panics_keeps_no_other_task_from_being_woken() {
+    let (db, mut driver) = open().into_async().unwrap();
+    let tasks: Vec<_> = (0..20).map(|i| Arc::new(Woken(AtomicUsize::new(0), i < 10))).collect();
+    let mut futures: Vec<_> =
+        tasks.iter().map(|_| db.get_into("futures/nobody", vec![0; 1])).collect();
+    for (future, task) in futures.iter_mut().zip(&tasks) {
+        assert!(poll_with(future, task).is_pending());
+    }
+    let mut panics = 0;
+    while tasks.iter().any(|task| task.0.load(Ordering::Relaxed) == 0) {
+        match catch_unwind(AssertUnwindSafe(|| driver.turn())) {
+            Ok(Ok(Turn::Wait)) => assert!(wait_readable(&driver, 30_000), "a task was forgotten"),
+            Ok(turn) => assert_eq!(turn, Ok(Turn::Again)),
+            Err(_) => panics += 1,
+        }
+    }
+    assert!(panics > 0);
+    for (future, task) in futures.iter_mut().zip(&tasks) {
+        assert!(matches!(poll_with(future, task), Poll::Ready((Err(Error::NotFound(_)), _))));
+        assert_eq!(task.0.load(Ordering::Relaxed), 1);
+    }
 }
 
 #[test]

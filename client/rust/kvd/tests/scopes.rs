@@ -5,8 +5,9 @@
 mod common;
 
 use common::{open, pattern};
-use kvd::{Error, Initial, PutArgs, PutMode};
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use kvd::{BufferMut, Error, Initial, PutArgs, PutMode, Scope};
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,6 +79,75 @@ fn a_scope_waits_when_there_is_a_panic() {
     }));
     assert!(panic.is_err());
     assert_eq!(buffer, value);
+    db.ping().unwrap();
+}
+
+/// A buffer that begins GETs to these when it is dropped, and leaks their tickets.
+struct Begins<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    buffers: Vec<&'env mut Vec<u8>>,
+}
+
+// SAFETY: there are no bytes.
+unsafe impl BufferMut for Begins<'_, '_> {
+    fn bytes_mut(&mut self) -> (*mut u8, usize) {
+        <&mut [u8]>::default().bytes_mut()
+    }
+}
+
+impl Drop for Begins<'_, '_> {
+    fn drop(&mut self) {
+        for buffer in self.buffers.drain(..) {
+            std::mem::forget(self.scope.get("scopes/begins", buffer));
+        }
+    }
+}
+
+#[test]
+fn a_scope_waits_for_what_a_buffer_begins_when_it_is_dropped() {
+    let db = open();
+    let value = pattern(3, 1000);
+    db.put("scopes/begins", &value).unwrap();
+    for many in [1, 40] {
+        let mut buffers = vec![vec![0; 1000]; many];
+        db.scope(|scope| {
+            drop(
+                scope.get("scopes/nobody", Begins { scope, buffers: buffers.iter_mut().collect() }),
+            );
+        });
+        assert!(buffers.iter().all(|buffer| *buffer == value), "of {many}");
+    }
+}
+
+/// A buffer whose drop counts, and panics.
+struct Panics<'a>(&'a AtomicUsize);
+
+// SAFETY: there are no bytes.
+unsafe impl BufferMut for Panics<'_> {
+    fn bytes_mut(&mut self) -> (*mut u8, usize) {
+        <&mut [u8]>::default().bytes_mut()
+    }
+}
+
+impl Drop for Panics<'_> {
+    fn drop(&mut self) {
+        let before = self.0.fetch_add(1, Ordering::Relaxed);
+        resume_unwind(Box::new(before)); // prints nothing
+    }
+}
+
+#[test]
+fn buffers_whose_drop_panics_are_dropped_once_each() {
+    let (db, dropped) = (open(), AtomicUsize::new(0));
+    let panic = catch_unwind(AssertUnwindSafe(|| {
+        db.scope(|scope| {
+            for _ in 0..40 {
+                drop(scope.get("scopes/nobody", Panics(&dropped)));
+            }
+        });
+    }));
+    assert_eq!(panic.unwrap_err().downcast_ref(), Some(&0usize), "not the first panic");
+    assert_eq!(dropped.into_inner(), 40);
     db.ping().unwrap();
 }
 

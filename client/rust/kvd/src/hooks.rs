@@ -4,6 +4,7 @@
 use crate::error::{text_of, Error, Result};
 use crate::observe::{OpCode, Path};
 use crate::{sys, Client};
+use std::mem;
 use std::os::raw::{c_char, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::{self, NonNull};
@@ -61,6 +62,14 @@ impl Drop for LibraryUser {
     }
 }
 
+/// Calls a function of the program in one that the library calls. A panic must not unwind through
+/// the library; the panic's hook has printed it. What it carries is leaked: its drop could panic.
+fn call(function: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(function)) {
+        mem::forget(panic);
+    }
+}
+
 /// # Safety
 ///
 /// `user` is a Logger, and `text` a string.
@@ -74,8 +83,7 @@ unsafe extern "C" fn log_line(user: *mut c_void, level: sys::kvd_log_level, text
         _ => LogLevel::Debug,
     };
     let text = text_of(text);
-    // A panic must not unwind through the library; the panic's hook has printed it.
-    let _ = catch_unwind(AssertUnwindSafe(|| logger(level, &text)));
+    call(|| logger(level, &text));
 }
 
 /// Has `log` called for each line of this level or more severe, of all clients of the process.
@@ -122,7 +130,8 @@ fn log_change(level: sys::kvd_log_level, call: sys::kvd_log_fn, logger: *mut Log
         unsafe { sys::kvd_set_log(level, call, logger.cast()) }
     };
     let unused =
-        if status == sys::KVD_OK { std::mem::replace(&mut users.logger, logger) } else { logger };
+        if status == sys::KVD_OK { mem::replace(&mut users.logger, logger) } else { logger };
+    drop(users); // what drops a logger may open clients
     if !unused.is_null() {
         // SAFETY: it was made by set_log(), and nobody calls it any more.
         drop(unsafe { Box::from_raw(unused) });
@@ -198,13 +207,14 @@ unsafe extern "C" fn trace_event(user: *mut c_void, event: *const sys::kvd_trace
         start_ns: event.start_ns,
         end,
     };
-    // As above.
-    let _ = catch_unwind(AssertUnwindSafe(|| (tracer.0)(&event)));
+    call(|| (tracer.0)(&event));
 }
 
 impl Client {
     /// Has `trace` called at the start and the end of each operation of this client, in the middle
-    /// of its calls: it must be short. A panic in it is printed, and then ignored.
+    /// of its calls: it must be short, and calls of it on the same client are refused; an
+    /// [`AsyncClient`](crate::AsyncClient) of it would wait for itself. A panic in it is printed,
+    /// and then ignored.
     ///
     /// # Errors
     ///

@@ -5,7 +5,27 @@ mod common;
 
 use common::{open, url};
 use kvd::{Client, Error, LogLevel, OpCode, Path, StatsFormat, TraceEvent};
+use std::cell::RefCell;
+use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
+
+/// What a panic carries: its drop panics, too.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic!("in the drop of a panic");
+    }
+}
+
+/// A logger's: its drop opens a client.
+struct Opens;
+
+impl Drop for Opens {
+    fn drop(&mut self) {
+        open().ping().unwrap();
+    }
+}
 
 type Lines = Arc<Mutex<Vec<(LogLevel, String)>>>;
 
@@ -13,11 +33,12 @@ fn log() -> Lines {
     let lines = Lines::default();
     // What the next test would get panics: that must go no further.
     assert!(matches!(Client::open("softnic:///nowhere"), Err(Error::Unreachable(_))));
-    let log = lines.clone();
+    let (log, opens) = (lines.clone(), Opens);
     kvd::set_log(LogLevel::Info, move |level, text| {
+        let _ = &opens;
         log.lock().unwrap().push((level, text.to_string()));
         if level == LogLevel::Warn {
-            panic!("in the log");
+            resume_unwind(Box::new(Bomb));
         }
     })
     .unwrap();
@@ -59,11 +80,53 @@ fn traces(db: &Client) {
 }
 
 fn panics(db: &Client) {
-    db.trace(|_| panic!("in the trace")).unwrap();
+    db.trace(|_| resume_unwind(Box::new(Bomb))).unwrap();
     db.ping().unwrap();
     db.scope(|scope| scope.ping().wait().0.unwrap());
     db.untrace().unwrap();
     db.trace(|_| panic!("never called")).unwrap(); // freed with the client
+}
+
+thread_local! {
+    static CLIENT: RefCell<Option<Client>> = RefCell::default();
+}
+
+/// A tracer may reach its client: what it calls there is refused, and ends.
+fn a_client_in_its_own_trace() {
+    let refused = Arc::new(Mutex::new(0));
+    let count = refused.clone();
+    let trace = move |_: &TraceEvent<'_>| {
+        CLIENT.with(|slot| {
+            let slot = slot.borrow();
+            let db = slot.as_ref().unwrap();
+            assert!(matches!(db.put("hooks/own", "x"), Err(Error::Invalid(_))));
+            assert!(matches!(db.get_into("hooks/own", &mut [0]), Err(Error::Invalid(_))));
+            assert!(matches!(db.untrace(), Err(Error::Invalid(_))));
+            assert!(matches!(db.trace(|_| ()), Err(Error::Invalid(_))));
+            db.scope(|scope| {
+                assert!(matches!(scope.ping().wait().0, Err(Error::Invalid(_))));
+                drop(scope.get("hooks/own", vec![0; 1]));
+                scope.poll();
+            });
+            *count.lock().unwrap() += 1;
+        })
+    };
+    CLIENT.with(|slot| *slot.borrow_mut() = Some(open()));
+    CLIENT.with(|slot| {
+        let slot = slot.borrow();
+        let db = slot.as_ref().unwrap();
+        db.trace(trace).unwrap();
+        db.ping().unwrap();
+        assert_eq!(*refused.lock().unwrap(), 2);
+        db.scope(|scope| {
+            let tickets = [scope.ping(), scope.ping(), scope.ping()];
+            scope.poll();
+            tickets.map(|ticket| ticket.wait().0.unwrap());
+        });
+        assert_eq!(*refused.lock().unwrap(), 8);
+    });
+    CLIENT.with(|slot| *slot.borrow_mut() = None);
+    assert_eq!(Arc::strong_count(&refused), 1, "the tracer was not freed");
 }
 
 fn statistics(db: &Client) {
@@ -101,6 +164,7 @@ fn hooks_and_statistics() {
     traces(&db);
     panics(&db);
     statistics(&db);
+    a_client_in_its_own_trace();
     drop(db);
     kvd::process_stats_forget().unwrap();
     let seen = lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();

@@ -140,7 +140,7 @@ impl Driver {
     /// # Errors
     ///
     /// [`Error::Disconnected`]: the connection was lost, and [`crate::Options::reconnect`] is
-    /// false. All futures end.
+    /// false; or it is the parent's of this process. All futures end.
     pub fn turn(&mut self) -> Result<Turn> {
         let mut state = self.shared.lock();
         let (turn, leftovers) = state.turn();
@@ -225,6 +225,7 @@ impl State {
                 status => {
                     let error = client.fail(status, 0);
                     client.hand_back(0);
+                    client.hand_back_inherited();
                     Err(error)
                 }
             }
@@ -567,16 +568,29 @@ impl AsyncClient {
     }
 
     /// Calls `work` with the client, for what has no future: it keeps all operations of this
-    /// client waiting. It must use no [`AsyncClient`] of the same connection, nor drop a future of
-    /// one: that would wait for itself.
+    /// client waiting. It must neither use nor drop an [`AsyncClient`] of the same connection or a
+    /// future of one: that would wait for itself.
     ///
     /// # Errors
     ///
     /// [`Error::Disconnected`]: the driver was dropped.
     pub fn with_client<T>(&self, work: impl FnOnce(&Client) -> T) -> Result<T> {
-        let state = self.shared.lock();
-        let client = state.client.as_ref().ok_or_else(gone)?;
+        let lent = Lent(Some(self.shared.lock()));
+        let client = lent.0.as_ref().and_then(|state| state.client.as_ref()).ok_or_else(gone)?;
         Ok(work(client))
+    }
+}
+
+/// The client, lent by its driver. The driver has a turn afterwards, since the descriptor may not
+/// tell of what the client's calls took from the device.
+struct Lent<'a>(Option<MutexGuard<'a, State>>);
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        let driver = self.0.take().and_then(|state| state.driver.clone());
+        if let Some(driver) = driver {
+            driver.wake();
+        }
     }
 }
 

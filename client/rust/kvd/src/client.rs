@@ -4,7 +4,7 @@
 use crate::error::{text_of, Error, Result};
 use crate::hooks::{LibraryUser, Tracer};
 use crate::item::Item;
-use crate::operation::InFlight;
+use crate::operation::{FirstPanic, InFlight};
 use crate::{sys, Options};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -167,13 +167,10 @@ impl Client {
             return;
         }
         // SAFETY: the handle is open, and nobody uses it afterwards. After the call operations
-        // that were in flight belong to the caller, and the tracer is called no more.
+        // that were in flight belong to the caller.
         unsafe {
             sys::kvd_close(self.as_raw());
             self.in_flight.release_all();
-            if let Some(tracer) = self.tracer.take() {
-                drop(Box::from_raw(tracer.as_ptr()));
-            }
         }
     }
 }
@@ -183,7 +180,12 @@ impl Drop for Client {
     /// 50 ms.
     fn drop(&mut self) {
         self.close();
-        self.in_flight.of_futures().settle();
+        let mut panic = FirstPanic::default();
+        // SAFETY: it was made by Client::trace(), and is called no more.
+        let tracer = self.tracer.take().map(|tracer| unsafe { Box::from_raw(tracer.as_ptr()) });
+        panic.call(|| drop(tracer));
+        self.in_flight.of_futures().settle_to(&mut panic);
+        panic.resume();
     }
 }
 

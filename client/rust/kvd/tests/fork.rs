@@ -3,8 +3,9 @@
 
 mod common;
 
+use common::executor::poll_once;
 use common::open;
-use kvd::Error;
+use kvd::{Error, PutArgs};
 use std::os::raw::c_int;
 
 extern "C" {
@@ -20,6 +21,13 @@ fn a_child_leaves_its_parents_clients_alone() {
     let memory = db.register(vec![1u8; 1 << 16]).map_err(|(error, _)| error).unwrap();
     let mut buffer = vec![0; 100];
     db.put("fork/key", "value").unwrap();
+    let (tasks, mut driver) = open().into_async().unwrap();
+    let mut futures: Vec<_> = (0..50)
+        .map(|i| tasks.put_from(format!("fork/future/{i}"), vec![1; 1 << 16], &PutArgs::default()))
+        .map(Result::unwrap)
+        .collect();
+    assert!(futures.iter_mut().all(|future| poll_once(future).is_pending()));
+    driver.turn().unwrap();
     let child = db.scope(|scope| {
         let ticket = scope.get("fork/key", &mut buffer[..]);
         let puts: Vec<_> =
@@ -43,6 +51,9 @@ fn a_child_leaves_its_parents_clients_alone() {
     if child == 0 {
         let lost = matches!(db.get("fork/key"), Err(Error::Disconnected(_)));
         db.scope(|scope| drop(scope.put("fork/key", "of the child")));
+        let lost = lost && matches!(driver.turn(), Err(Error::Disconnected(_)));
+        let lost = lost && futures.iter_mut().all(|future| poll_once(future).is_ready());
+        drop(driver);
         drop(memory);
         drop(db);
         // SAFETY: it ends the child without the test harness.

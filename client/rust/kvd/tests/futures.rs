@@ -202,6 +202,43 @@ fn a_waker_that_panics_keeps_no_other_task_from_being_woken() {
 }
 
 #[test]
+fn calls_on_the_client_leave_the_driver_what_they_took_from_the_device() {
+    let (db, mut driver) = open().into_async().unwrap();
+    block_on(&mut driver, db.put("futures/taken", pattern(4, 100))).unwrap();
+    let (runs, task) =
+        (Arc::new(Woken(AtomicUsize::new(0), false)), Woken(AtomicUsize::new(0), false));
+    let task = Arc::new(task);
+    let mut future = db.get_into("futures/taken", vec![0; 100]);
+    assert!(poll_with(&mut future, &task).is_pending());
+    driver.set_waker(&Waker::from(runs.clone()));
+    assert!(driver.turn().is_ok());
+    let ping = db.with_client(|db| db.scope(|scope| scope.ping().wait().0)).unwrap();
+    ping.unwrap();
+    assert_eq!(runs.0.load(Ordering::Relaxed), 1, "the driver sleeps on");
+    while task.0.load(Ordering::Relaxed) == 0 {
+        if driver.turn().unwrap() == Turn::Wait && task.0.load(Ordering::Relaxed) == 0 {
+            assert!(wait_readable(&driver, 30_000));
+        }
+    }
+    let (item, bytes) = match poll_with(&mut future, &task) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it was woken too early"),
+    };
+    assert_eq!((item.unwrap().value_len, bytes), (100, pattern(4, 100)));
+}
+
+#[test]
+fn a_driver_is_dropped_whose_tracer_has_the_client() {
+    let (db, driver) = open().into_async().unwrap();
+    let (inside, waiting) = (db.clone(), db.clone());
+    db.with_client(move |db| db.trace(move |_| drop(inside.clone()))).unwrap().unwrap();
+    let mut future = waiting.get_into("futures/nobody", vec![0; 1]);
+    assert!(poll_once(&mut future).is_pending());
+    drop(driver); // and with it the tracer, and its client
+    assert!(poll_once(&mut future).is_ready());
+}
+
+#[test]
 fn operations_have_deadlines() {
     let (db, mut driver) = open().into_async().unwrap();
     let late = db.get_into("futures/late", vec![0; 1]).timeout(Duration::from_nanos(1));

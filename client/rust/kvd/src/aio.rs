@@ -54,6 +54,8 @@ use std::time::Duration;
 const TURNS_MAX: u32 = 16;
 /// Room for the first value of [`AsyncClient::get`].
 const ROOM_BYTES: usize = 1024;
+/// So many values that need less than half of the room have the next one get half of it.
+const UNUSED_MAX: usize = 64;
 /// How often a value may have become longer than it was a moment ago.
 const GROWTHS_MAX: u32 = 16;
 
@@ -67,9 +69,30 @@ struct State {
 // SAFETY: the operations' memory may be sent, as all futures demand, and is used under the lock.
 unsafe impl Send for State {}
 
+/// The room for the next value of [`AsyncClient::get`]: what the longest of the last ones needed.
+struct NextRoom {
+    bytes: AtomicUsize,
+    unused: AtomicUsize, // values, one after the other, that used less than half of it
+}
+
+impl NextRoom {
+    fn was_needed(&self, bytes: usize) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+        self.unused.store(0, Ordering::Relaxed);
+    }
+
+    fn was_enough(&self, bytes: usize, used: usize) {
+        if bytes / 2 < used.max(ROOM_BYTES) {
+            self.unused.store(0, Ordering::Relaxed);
+        } else if self.unused.fetch_add(1, Ordering::Relaxed) + 1 >= UNUSED_MAX {
+            self.was_needed(bytes / 2);
+        }
+    }
+}
+
 struct Shared {
     state: Mutex<State>,
-    room: AtomicUsize, // bytes that the last value needed
+    room: NextRoom,
 }
 
 impl Shared {
@@ -95,8 +118,8 @@ impl Client {
             return Err(self.fail(sys::KVD_ERR_NO_MEMORY, 0));
         }
         let state = State { client: Some(self), queue: Vec::new(), driver: None, users: 1 };
-        let shared =
-            Arc::new(Shared { state: Mutex::new(state), room: AtomicUsize::new(ROOM_BYTES) });
+        let room = NextRoom { bytes: AtomicUsize::new(ROOM_BYTES), unused: AtomicUsize::new(0) };
+        let shared = Arc::new(Shared { state: Mutex::new(state), room });
         Ok((AsyncClient { shared: shared.clone() }, Driver { shared, fd }))
     }
 }
@@ -403,7 +426,7 @@ impl AsyncClient {
     ///
     /// As [`Client::get`].
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        let mut bytes = self.shared.room.load(Ordering::Relaxed);
+        let mut bytes = self.shared.room.bytes.load(Ordering::Relaxed);
         for _ in 0..GROWTHS_MAX {
             let mut room = Vec::new();
             room.try_reserve_exact(bytes)
@@ -415,12 +438,13 @@ impl AsyncClient {
                     // SAFETY: so many bytes were written.
                     unsafe { data.set_len(item.value_len) };
                     data.shrink_to(item.value_len);
+                    self.shared.room.was_enough(bytes, item.value_len);
                     return Ok(Some(Value { data, item }));
                 }
                 Err(Error::NotFound(_)) => return Ok(None),
                 Err(Error::Buffer { needed, .. }) => {
                     bytes = needed;
-                    self.shared.room.store(needed, Ordering::Relaxed);
+                    self.shared.room.was_needed(needed);
                 }
                 Err(error) => return Err(error),
             }

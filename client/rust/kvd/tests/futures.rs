@@ -239,6 +239,25 @@ fn a_driver_is_dropped_whose_tracer_has_the_client() {
 }
 
 #[test]
+fn room_is_made_for_long_values_and_not_for_ever() {
+    let (db, mut driver) = open().into_async().unwrap();
+    let long = pattern(5, 100_000);
+    block_on(&mut driver, async {
+        db.put("futures/room/long", long.clone()).await.unwrap();
+        db.put("futures/room/short", "x").await.unwrap();
+        let gets = || db.with_client(|db| db.stats().gets).unwrap();
+        for (short, tries) in [(0, 2), (60, 1), (0, 1), (70, 2)] {
+            for _ in 0..short {
+                db.get("futures/room/short").await.unwrap().unwrap();
+            }
+            let before = gets();
+            assert_eq!(&*db.get("futures/room/long").await.unwrap().unwrap(), long);
+            assert_eq!(gets() - before, tries, "after {short} short ones");
+        }
+    });
+}
+
+#[test]
 fn operations_have_deadlines() {
     let (db, mut driver) = open().into_async().unwrap();
     let late = db.get_into("futures/late", vec![0; 1]).timeout(Duration::from_nanos(1));

@@ -42,7 +42,8 @@ pub struct Memory<B = Allocated> {
     mem: NonNull<sys::kvd_mem>,
     addr: NonNull<u8>,
     bytes: usize,
-    backing: ManuallyDrop<B>,
+    // By a pointer: moving a Box would say that nobody else uses what it points to.
+    backing: NonNull<B>,
     end: unsafe extern "C" fn(*mut sys::kvd_mem) -> sys::kvd_status,
     _user: LibraryUser,
 }
@@ -83,7 +84,7 @@ impl Client {
                 mem,
                 addr: addr.cast(),
                 bytes,
-                backing: ManuallyDrop::new(Allocated(())),
+                backing: NonNull::from(Box::leak(Box::new(Allocated(())))),
                 end: sys::kvd_free,
                 _user: user,
             }),
@@ -97,7 +98,7 @@ impl Client {
     ///
     /// As [`Client::alloc`], with the buffer that was not registered.
     pub fn register<B: BufferMut + 'static>(&self, buffer: B) -> Result<Memory<B>, (Error, B)> {
-        let mut backing = buffer;
+        let mut backing = Box::new(buffer);
         let (addr, bytes) = backing.bytes_mut();
         let user = LibraryUser::new();
         match self.register_raw(addr, bytes) {
@@ -105,11 +106,11 @@ impl Client {
                 mem,
                 addr,
                 bytes,
-                backing: ManuallyDrop::new(backing),
+                backing: NonNull::from(Box::leak(backing)),
                 end: sys::kvd_deregister,
                 _user: user,
             }),
-            Err(error) => Err((error, backing)),
+            Err(error) => Err((error, *backing)),
         }
     }
 
@@ -222,7 +223,7 @@ impl<B: BufferMut> Memory<B> {
         unsafe {
             ptr::drop_in_place(&mut this._user);
             if ended {
-                return Ok(ManuallyDrop::take(&mut this.backing));
+                return Ok(*Box::from_raw(this.backing.as_ptr()));
             }
         }
         Err(Error::Busy("the memory is in use, or the parent's of this process".into()))
@@ -233,7 +234,7 @@ impl<B> Drop for Memory<B> {
     fn drop(&mut self) {
         if self.end() {
             // SAFETY: the device does not use it any more, and it is not used afterwards.
-            unsafe { ManuallyDrop::drop(&mut self.backing) };
+            drop(unsafe { Box::from_raw(self.backing.as_ptr()) });
         }
     }
 }

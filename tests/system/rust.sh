@@ -11,6 +11,7 @@
 
 programs=$build/rust/programs
 crates=client/rust
+rustc=${KVD_RUST_BIN:-/usr/bin}/rustc
 [[ ${KVD_FLAVOUR:-release} != [at]san ]] || { echo "Rust is tested without sanitizers" && exit 77; }
 [ -e "$programs" ] || { echo "there is no /usr/bin/cargo: make deps-test installs it" && exit 77; }
 export KVD_TEST_URL=$url LD_LIBRARY_PATH=$build KVD_BUILD=$build
@@ -69,6 +70,48 @@ all_of_the_header() {
 # Without RUSTC_BOOTSTRAP rustdoc compares no error codes: any error would do.
 documented_code() {
 	RUSTC_BOOTSTRAP=1 $crates/cargo test --doc
+}
+
+# codes: the examples in the documentation that don't compile with one of these codes, each as a
+# module; what they do wrong is marked as in tests/misuse
+misuse_of_examples() {
+	awk -v codes="$1" '
+		{ sub(/^ *\/\/[\/!] ?/, "") }
+		/^```compile_fail/ { code = substr($0, 17); inside = code ~ codes; lines = "" }
+		inside && !/^```/ { sub(/^# /, ""); lines = lines $0 "\n" }
+		inside && /^```$/ {
+			inside = 0
+			sub(/\/\/ error:/, "// error[" code "]:", lines)
+			if (lines !~ /fn main/)
+				lines = "fn example() {\n" lines "}\n"
+			print "mod example" ++n " {\n" lines "}"
+		}' $crates/kvd/src/*.rs
+}
+
+# Each error is the one that was meant, where it was meant, and there is no other one. Errors of
+# types (E0277) keep the compiler from looking at borrows, so these have a file of their own.
+misuse() {
+	local kind codes said=$tmp/misuse.said error='error[^[]*\(\[E[0-9]*\]\).*'
+	$crates/cargo build || return 1
+	for kind in types:E0277 borrows:E0[^2]; do
+		codes=${kind#*:} kind=${kind%:*}
+		{ cat $crates/kvd/tests/misuse/$kind.rs && misuse_of_examples "$codes"; } \
+			>"$tmp/$kind.rs"
+		"$rustc" --edition 2021 --crate-type lib --emit metadata --out-dir "$tmp" \
+			-A warnings -L "dependency=$build/rust/debug/deps" --error-format short \
+			--extern "kvd=$build/rust/debug/libkvd.rlib" "$tmp/$kind.rs" 2>"$said"
+		sed -n "s/^[^:]*:\([0-9]*\):[0-9]*: $error/\1 \2/p" "$said" |
+			sort -u >"$tmp/seen"
+		sed -n "/\/\/ error\[/{=;s/.*$error/\1/p}" "$tmp/$kind.rs" | paste -d ' ' - - |
+			sort >"$tmp/meant"
+		# The compiler may have two errors of one line.
+		[ -s "$tmp/meant" ] && [ -z "$(comm -23 "$tmp/meant" "$tmp/seen")" ] &&
+			diff <(cut -d " " -f 1 "$tmp/meant") \
+				<(cut -d " " -f 1 "$tmp/seen" | uniq) &&
+			continue
+		cat "$tmp/$kind.rs" && echo "of this the compiler says:" && cat "$said"
+		return 1
+	done
 }
 
 documentation() {
@@ -130,6 +173,7 @@ check "layouts are the C compiler's" program_tests kvd_sys/src
 check "the library's version" program_tests kvd_sys/links
 check "the bindings are those of kvd.h" bindings_are_of_the_header
 check "all of kvd.h is there" all_of_the_header
+check "misuse does not compile, where and why it was meant" misuse
 check "code in the documentation, and what must not compile" documented_code
 check "documentation without warnings" documentation
 check "clippy" lint

@@ -406,9 +406,9 @@ impl<R, B> fmt::Debug for Submitted<'_, R, B> {
 /// A buffer belongs to its operation while that is under way, so it can't only be borrowed:
 ///
 /// ```compile_fail,E0597
-/// # async fn example(db: kvd::AsyncClient) {
+/// # fn example(db: &kvd::AsyncClient) {
 /// let mut bytes = vec![0; 100];
-/// let (item, _) = db.get_into("name", &mut bytes[..]).await; // error: it must be 'static
+/// let future = db.get_into("name", &mut bytes[..]); // error: it must live as long as the program
 /// # }
 /// ```
 pub struct AsyncClient {

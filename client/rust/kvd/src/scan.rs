@@ -157,8 +157,9 @@ impl Client {
     /// # fn main() -> kvd::Result<()> {
     /// # let mut db = kvd::Client::open("softnic:///run/kvd/kvd.sock")?;
     /// let mut cursor = kvd::Cursor::START;
-    /// db.scan_some(&mut cursor, &kvd::ScanArgs::default(), |entry| {
-    ///     let _ = db.delete(entry.key); // error: it is borrowed by the scan
+    /// let args = kvd::ScanArgs::default();
+    /// db.scan_some(&mut cursor, &args, |entry| { // error: what it calls has borrowed the client
+    ///     let _ = db.delete(entry.key);
     ///     ControlFlow::Continue(())
     /// })?;
     /// # Ok(())

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Test of the manual pages: mandoc has nothing to say about them, each can be formatted, and what
 # the programs and kvd.h have is in them: commands, options, configuration keys, statistics,
-# functions, statuses. KVD_BUILD is the build folder (default build).
+# functions, statuses, variables of the environment. KVD_BUILD is the build folder (default build).
 set -u
 cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${KVD_BUILD:-build}") || exit 1
@@ -23,25 +23,50 @@ mandoc -Tlint -Wstyle "${pages[@]}" 2>&1 |
 	grep -v -e 'referenced manual not found' -e 'mandoc.db' >"$tmp/lint"
 [ ! -s "$tmp/lint" ] || fail "mandoc -Tlint says:" "$(head -n 20 "$tmp/lint")"
 
-# page: as text without overstrikes and line breaks
+# page: as text without overstrikes
+formatted() {
+	mandoc -Tutf8 "$tmp/man/$1" | sed 's/.\x08//g'
+}
+
+# page: the same without line breaks, as $text; a page that is a link is that which it leads to
+declare -A texts
 text_of() {
-	mandoc -Tutf8 "$tmp/man/$1" | sed 's/.\x08//g' | tr -s ' \n' '  '
+	local page
+	page=$(readlink "$tmp/man/$1") || page=$1
+	text=${texts[$page]:=$(formatted "$page" | tr -s ' \n' '  ')}
 }
 for page in "$tmp"/man/*; do
 	name=${page##*/}
 	[ -e "$page" ] || fail "$name leads nowhere"
-	[[ $(text_of "$name") =~ NAME.*DESCRIPTION.*SEE\ ALSO ]] || fail "$name is not a page"
+	text_of "$name"
+	[[ $text =~ NAME.*DESCRIPTION.*SEE\ ALSO ]] || fail "$name is not a page"
 done
 while read -r name section; do
 	[ -e "$tmp/man/$name.$section" ] || man -w "$section" "$name" >/dev/null 2>&1 ||
-		[ "$name" = editrc ] || fail "a page refers to $name($section), which there is not"
+		[[ $name =~ ^(editrc|systemd)$ ]] ||
+		fail "a page refers to $name($section), which there is not"
 done < <(sed -n 's/^\.\(It \)*Xr \([^ ]*\) \([0-9]\).*/\2 \3/p' "${pages[@]}" | sort -u)
+
+# What apropos(1) and whatis(1) find.
+if command -v lexgrog >/dev/null; then
+	diff <(cd "$tmp/man" && printf '%s\n' -- * | sed '1d; s/\.[0-9]$//' | sort) \
+		<(lexgrog "${pages[@]}" | sed -n 's/.*"\(.*\) - .*"/\1/p' | sort) ||
+		fail "lexgrog finds other names than there are pages"
+fi
+# A status is a heading where a sentence begins with it, and nowhere else.
+text_of libkvd.3
+[[ $text == *"not answered end with KVD_ERR_UNKNOWN: they took effect"* ]] ||
+	fail "libkvd.3 has a status where there is none"
+for page in kvd-protocol.7 kvd.ini.5; do
+	marks=$(formatted "$page" | grep -nE '`|\*\*|\]\(|\|--- *\|')
+	[ -z "$marks" ] || fail "$page has marks of Markdown:" "$(head -n 5 <<<"$marks")"
+done
 
 # page, what, words...: all of them stand there
 has() {
-	local page=$1 what=$2 word text
+	local page=$1 what=$2 word
 	shift 2
-	text=$(text_of "$page")
+	text_of "$page"
 	[ $# -gt 0 ] || fail "there is no $what to look for in $page"
 	for word in "$@"; do
 		[[ $text == *"$word"* ]] || fail "$page lacks the $what $word"
@@ -66,12 +91,27 @@ has kvd.ini.5 key "${words[@]}"
 mapfile -t words < <("$build/kvctl" help | sed '1,/^Exit status/d' | awk '{ print $1 }')
 has kvctl.1 status "${words[@]}"
 
+# folder, depth: variables of the environment that its sources read
+variables_of() {
+	find "$1" -maxdepth "$2" -name '*.c' -exec cat {} + |
+		grep -oE 'getenv\("[A-Z_]+"|"KVD_[A-Z_]+"' | grep -oE '[A-Z_]{2,}' |
+		grep -vxE 'HOME|TERM' | sort -u
+}
+mapfile -t words < <(variables_of client 1 && variables_of common 3)
+for page in libkvd.3 kvd_open.3 kvctl.1 kvbench.1; do
+	has "$page" variable "${words[@]}"
+done
+mapfile -t words < <(variables_of client/kvctl 1)
+has kvctl.1 variable "${words[@]}"
+mapfile -t words < <(variables_of server 2)
+has kvd.8 variable "${words[@]}"
+
 mapfile -t functions < <(nm -D --defined-only "$build/libkvd.so" |
 	awk '$2 == "T" { sub(/@.*/, "", $3); print $3 }')
 [ ${#functions[@]} -gt 50 ] || fail "libkvd.so exports ${#functions[@]} functions only"
 for name in "${functions[@]}"; do
 	[ -e "$tmp/man/$name.3" ] || { fail "$name has no page" && continue; }
-	text=$(text_of "$name.3")
+	text_of "$name.3"
 	[[ $text =~ NAME.*[\ ,]$name[\ ,].*SYNOPSIS.*[\ \*]$name\( ]] ||
 		fail "$name.3 does not have its name and prototype"
 done
@@ -80,6 +120,7 @@ has kvd_status_text.3 status "${words[@]}"
 
 # What is checked can be missed.
 sed -i '/^\.It "ttl KEY"/,/^\.It/d' "$tmp/man/kvctl.1"
+unset 'texts[kvctl.1]'
 seen=$(failed=0 && has kvctl.1 command "ttl KEY")
 [[ $seen == *"lacks the command ttl KEY"* ]] || fail "a command that is missing is not noticed"
 

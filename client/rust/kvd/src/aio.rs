@@ -462,6 +462,15 @@ impl AsyncClient {
         self.submit(Owned::reads(Request::get(), key.as_ref(), buffer, decode::item))
     }
 
+    /// The same to several buffers, one behind the other, as [`Client::get_into_vectored`].
+    pub fn get_into_vectored<B: BufferMut + Send + 'static>(
+        &self,
+        key: impl AsRef<[u8]>,
+        buffers: Vec<B>,
+    ) -> Submitted<'_, Item, Vec<B>> {
+        self.submit(Owned::reads_pieces(key.as_ref(), buffers, decode::item))
+    }
+
     /// The same, as [`Client::get_by_request`].
     pub fn get_by_request<B: BufferMut + Send + 'static>(
         &self,
@@ -526,6 +535,21 @@ impl AsyncClient {
     ) -> Result<Submitted<'_, u64, B>> {
         let request = Request::put(args)?;
         Ok(self.submit(Owned::stores(request, key.as_ref(), value, decode::version)))
+    }
+
+    /// The same of a value in several buffers, one behind the other, as [`Client::put_vectored`].
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncClient::put_from`].
+    pub fn put_vectored<B: Buffer + Send + 'static>(
+        &self,
+        key: impl AsRef<[u8]>,
+        buffers: Vec<B>,
+        args: &PutArgs,
+    ) -> Result<Submitted<'_, u64, Vec<B>>> {
+        let request = Request::put(args)?;
+        Ok(self.submit(Owned::stores_pieces(request, key.as_ref(), buffers, decode::version)))
     }
 
     /// As [`Client::delete`] and, unless `version` is `None`, [`Client::delete_if`].

@@ -53,6 +53,7 @@ pub(crate) struct Header {
     abandoned: bool,
     error: Option<Error>, // of its submission
     waker: Option<Waker>,
+    pieces: Box<[sys::iovec]>, // of the buffer, if it is several
     scope: *const Cell<usize>, // counts its scope's that were not handed back; NULL: a future's
     previous: *mut Header,
     next: *mut Header,
@@ -222,6 +223,7 @@ impl<R, B> Owned<R, B> {
             ptr::addr_of_mut!((*header).abandoned).write(false);
             ptr::addr_of_mut!((*header).error).write(None);
             ptr::addr_of_mut!((*header).waker).write(None);
+            ptr::addr_of_mut!((*header).pieces).write(Box::default());
             ptr::addr_of_mut!((*header).scope).write(ptr::null());
             ptr::addr_of_mut!((*header).previous).write(ptr::null_mut());
             ptr::addr_of_mut!((*header).next).write(ptr::null_mut());
@@ -247,6 +249,7 @@ impl<R, B> Owned<R, B> {
         let buffer = ptr::addr_of!((*operation).buffer).read();
         let error = (*operation).header.error.take();
         drop((*operation).header.waker.take());
+        drop(std::mem::take(&mut (*operation).header.pieces));
         ptr::drop_in_place(ptr::addr_of_mut!((*operation).key));
         // Nothing is left in it that has to be dropped.
         drop(Box::from_raw(operation.cast::<MaybeUninit<Operation<B>>>()));
@@ -365,6 +368,57 @@ impl<R, B: Buffer> Owned<R, B> {
             let (value, bytes) = operation.buffer.bytes();
             operation.header.raw.value = value as *mut c_void;
             operation.header.raw.value_len = bytes;
+        }
+        owned
+    }
+}
+
+impl<R, B> Owned<R, Vec<B>> {
+    /// Sets the pieces of the buffer, of each of which `piece` says where it is.
+    fn set_pieces(&mut self, piece: impl Fn(&mut B) -> (*mut u8, usize)) {
+        // SAFETY: nobody else has it yet. The buffers do not move any more.
+        unsafe {
+            let operation = &mut *self.operation.as_ptr();
+            let found = operation.buffer.iter_mut().map(|buffer| {
+                let (base, bytes) = piece(buffer);
+                sys::iovec { iov_base: base.cast(), iov_len: bytes }
+            });
+            operation.header.pieces = found.collect();
+            operation.header.raw.iov = operation.header.pieces.as_ptr();
+            // More than libkvd takes it refuses by itself.
+            operation.header.raw.iov_count =
+                operation.header.pieces.len().try_into().unwrap_or(u32::MAX);
+        }
+    }
+}
+
+impl<R, B: BufferMut> Owned<R, Vec<B>> {
+    /// A GET to the buffers, one behind the other.
+    pub(crate) fn reads_pieces(key: &[u8], buffers: Vec<B>, decode: Decode<R>) -> Self {
+        let mut owned = Owned::new(Request::get(), key, buffers, decode);
+        owned.set_pieces(|buffer| buffer.bytes_mut());
+        owned
+    }
+}
+
+impl<R, B: Buffer> Owned<R, Vec<B>> {
+    /// A PUT from the buffers, one behind the other.
+    pub(crate) fn stores_pieces(
+        request: Request,
+        key: &[u8],
+        buffers: Vec<B>,
+        decode: Decode<R>,
+    ) -> Self {
+        let mut owned = Owned::new(request, key, buffers, decode);
+        owned.set_pieces(|buffer| {
+            let (base, bytes) = buffer.bytes();
+            (base as *mut u8, bytes) // which is only read
+        });
+        // SAFETY: nobody else has it yet.
+        unsafe {
+            let header = &mut (*owned.operation.as_ptr()).header;
+            let bytes = header.pieces.iter().map(|piece| piece.iov_len);
+            header.raw.value_len = bytes.fold(0, usize::saturating_add);
         }
         owned
     }

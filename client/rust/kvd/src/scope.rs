@@ -201,6 +201,15 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.begin(Owned::reads(Request::get(), key.as_ref(), buffer, decode::item))
     }
 
+    /// The same to several buffers, one behind the other, as [`Client::get_into_vectored`].
+    pub fn get_vectored<B: BufferMut + 'scope>(
+        &'scope self,
+        key: impl AsRef<[u8]>,
+        buffers: Vec<B>,
+    ) -> Ticket<'scope, Item, Vec<B>> {
+        self.begin(Owned::reads_pieces(key.as_ref(), buffers, decode::item))
+    }
+
     /// The same, as [`Client::get_by_request`].
     pub fn get_by_request<B: BufferMut + 'scope>(
         &'scope self,
@@ -255,6 +264,21 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ) -> Result<Ticket<'scope, u64, B>> {
         let request = Request::put(args)?;
         Ok(self.begin(Owned::stores(request, key.as_ref(), value, decode::version)))
+    }
+
+    /// The same of a value in several buffers, one behind the other, as [`Client::put_vectored`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Scope::put_with`].
+    pub fn put_vectored<B: Buffer + 'scope>(
+        &'scope self,
+        key: impl AsRef<[u8]>,
+        buffers: Vec<B>,
+        args: &PutArgs,
+    ) -> Result<Ticket<'scope, u64, Vec<B>>> {
+        let request = Request::put(args)?;
+        Ok(self.begin(Owned::stores_pieces(request, key.as_ref(), buffers, decode::version)))
     }
 
     /// Removes `key`, if it has `version` unless that is `None`, as [`Client::delete`] and

@@ -239,6 +239,30 @@ fn a_driver_is_dropped_whose_tracer_has_the_client() {
 }
 
 #[test]
+fn values_in_pieces_of_registered_memory() {
+    let db = open();
+    let blocks = db.alloc(8 << 16).unwrap().into_pieces(1 << 16);
+    let (db, mut driver) = db.into_async().unwrap();
+    let value = pattern(7, 8 << 16);
+    block_on(&mut driver, async {
+        let (one, rest) = value.split_at(1000);
+        let pieces = vec![one.to_vec(), rest.to_vec()];
+        let put = db.put_vectored("futures/pieces", pieces, &PutArgs::default()).unwrap();
+        let (version, pieces) = put.await;
+        version.unwrap();
+        assert!(pieces.concat() == value);
+        let (item, blocks) = db.get_into_vectored("futures/pieces", blocks).await;
+        assert_eq!(item.unwrap().value_len, value.len());
+        assert!(blocks.iter().zip(value.chunks(1 << 16)).all(|(block, part)| **block == *part));
+        let mut dropped = db.get_into_vectored("futures/pieces", blocks);
+        assert!(poll_once(&mut dropped).is_pending());
+        drop(dropped);
+        db.ping().await.unwrap();
+    });
+    assert!(db.with_client(|db| db.stats().direct_bytes).unwrap() >= value.len() as u64);
+}
+
+#[test]
 fn room_is_made_for_long_values_and_not_for_ever() {
     let (db, mut driver) = open().into_async().unwrap();
     let long = pattern(5, 100_000);

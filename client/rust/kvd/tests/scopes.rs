@@ -215,6 +215,29 @@ fn every_kind_of_operation() {
 }
 
 #[test]
+fn values_in_pieces() {
+    let db = open();
+    let value = pattern(6, 300_000);
+    let (mut head, mut tail) = ([0; 7], vec![0; 300_000 - 7]);
+    db.scope(|scope| {
+        let (one, rest) = value.split_at(100);
+        let pieces = vec![one, &[], rest];
+        let (version, pieces) =
+            scope.put_vectored("scopes/pieces", pieces, &PutArgs::default()).unwrap().wait();
+        version.unwrap();
+        assert!(pieces == vec![one, &[], rest]);
+        let get = scope.get_vectored("scopes/pieces", vec![&mut head[..], &mut tail[..]]);
+        assert_eq!(get.wait().0.unwrap().value_len, value.len());
+        let small = scope.get_vectored("scopes/pieces", vec![vec![0; 100]; 2]).wait();
+        assert!(matches!(small.0, Err(Error::Buffer { needed: 300_000, .. })), "{small:?}");
+        let many = scope.get_vectored("scopes/pieces", vec![vec![0; 1]; 65]).wait();
+        assert!(matches!(many.0, Err(Error::Invalid(_))), "{many:?}");
+        drop(scope.get_vectored("scopes/pieces", vec![vec![0; 100_000]; 3]));
+    });
+    assert!([&head[..], &tail].concat() == value);
+}
+
+#[test]
 fn operations_are_canceled_and_time_out() {
     let db = open();
     db.put("scopes/cancel", "x").unwrap();

@@ -120,7 +120,7 @@ ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(KVCTL_SRC) $(SERVER_SRC) $(BENCH_SRC
 HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.h client/*/*.h \
 	server/*.h server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 SCRIPTS    := $(wildcard conf/abi conf/deb conf/install-deps conf/debian/tests/* \
-	conf/debian/kvd.postrm tests/run-all tests/*.sh tests/system/*.sh \
+	conf/debian/kvd.postrm conf/debian/kvd.prerm tests/run-all tests/*.sh tests/system/*.sh \
 	tests/vm/run tests/vm/suite tests/vm/selftest tests/vm/pair tests/vm/two-hosts \
 	client/rust/cargo client/rust/package client/rust/programs \
 	client/rust/kvd-sys/bindgen.sh tests/vm/*.sh tests/coverage tests/mutants/run \

@@ -126,12 +126,28 @@ static void memory_lines(struct lines *l, const struct store *store)
 	number(l, "held.limbo", THREADS_SUM(limbo.count));
 }
 
+/* Of the size classes that have slabs. */
+static void size_class_lines(struct lines *l, const struct memory *memory)
+{
+	for (unsigned int i = 0; i < MEM_CLASSES_MAX; i++) {
+		struct size_class_stats stats;
+		uint32_t bytes = size_class_stats(memory, i, &stats);
+
+		if (!bytes)
+			continue;
+#define X(name, help) line(l, "size_class.%" PRIu32 "." #name " %" PRIu64, bytes, stats.name);
+		SIZE_CLASS_STATS(X)
+#undef X
+	}
+}
+
 static void store_lines(struct lines *l, const struct store *store)
 {
 	uint64_t buckets = index_buckets(&store->table);
 	struct pins_stats pins;
 
 	memory_lines(l, store);
+	size_class_lines(l, store->memory);
 	number(l, "items", store_items(store));
 	number(l, "index_buckets", buckets);
 	number(l, "index_bytes", buckets * BUCKET_BYTES);
@@ -261,5 +277,8 @@ void stats_help(FILE *out)
 #undef X
 #define X(name, help) fprintf(out, "  memory.%-17s %s\n", #name, help);
 	MEMORY_STATS(X)
+#undef X
+#define X(name, help) fprintf(out, "  size_class.N.%-11s %s\n", #name, help);
+	SIZE_CLASS_STATS(X)
 #undef X
 }

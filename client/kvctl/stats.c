@@ -19,12 +19,14 @@
 #include "client/kvctl/json.h"
 #include "client/kvctl/progress.h"
 #include "client/kvctl/report.h"
+#include "client/kvctl/size_classes.h"
 #include "client/kvctl/stats_group.h"
 #include "client/kvctl/stats_text.h"
 #include "common/util/clock.h"
 
 #define STATS_BYTES (64u << 10)
 #define NAME_COLUMNS 28
+#define SIZE_CLASSES_SHOWN 8u /* without -v */
 #define CLEAR "\033[H\033[2J" /* ECMA-48: CUP, ED */
 
 /* What the server said, and when. */
@@ -88,6 +90,24 @@ static bool is_dull(const struct stats_line *line, const struct snapshot *before
 	return !number;
 }
 
+/* A table, where one line for each number would be many. */
+static void print_size_classes(const char *text, const char *heading, bool all, bool any)
+{
+	static struct size_classes classes;
+	char row[SIZE_CLASS_ROW_BYTES];
+	unsigned int shown;
+
+	size_classes_read(&classes, text);
+	if (!classes.count)
+		return;
+	shown = all || classes.count < SIZE_CLASSES_SHOWN ? classes.count : SIZE_CLASSES_SHOWN;
+	printf("%s%s\n  %s\n", any ? "\n" : "", heading, SIZE_CLASSES_HEADING);
+	for (unsigned int i = 0; i < shown; i++)
+		printf("  %s\n", size_class_text(row, &classes, i));
+	if (shown < classes.count)
+		printf("  and %u smaller ones: -v prints them\n", classes.count - shown);
+}
+
 static void print_groups(const struct snapshot *now, const struct snapshot *before, bool all)
 {
 	static const char *const headings[] = {
@@ -103,6 +123,10 @@ static void print_groups(const struct snapshot *now, const struct snapshot *befo
 		bool first = true;
 		struct stats_line line;
 
+		if (group == STATS_SIZE_CLASSES) {
+			print_size_classes(now->text, headings[group], all, any);
+			continue;
+		}
 		while (stats_line_next(&at, &line)) {
 			if (stats_group_of(line.name, line.name_len) != group)
 				continue;

@@ -37,6 +37,7 @@ static const struct {
 	{ "sweep*", STATS_KEYS },
 	{ "region_*", STATS_MEMORY },
 	{ "memory.*", STATS_MEMORY },
+	{ "size_class.*", STATS_SIZE_CLASSES },
 	{ "item_memory_*", STATS_MEMORY },
 	{ "live_bytes", STATS_MEMORY },
 	{ "gathered_bytes", STATS_MEMORY },
@@ -82,10 +83,10 @@ static const char *const gauges[] = {
 	"region_*",	"memory.*",    "item_memory_bytes", "item_memory_live_bytes",
 	"live_bytes",	"index_bytes", "index_buckets",	    "overflow_buckets",
 	"connections",	"users",       "identities",	    "identities_kept",
-	"worker.*_max", "held.*",      "worker.turn_ns_*",
+	"worker.*_max", "held.*",      "worker.turn_ns_*",  "size_class.*",
 };
 
-static const char *const bytes[] = { "*_bytes", "memory.*" };
+static const char *const bytes[] = { "*_bytes", "memory.*", "size_class.*.bytes" };
 
 static bool matches(const char *pattern, const char *name, size_t len)
 {

@@ -15,6 +15,7 @@
 	X(DEVICES, "Devices")                                                                      \
 	X(KEYS, "Keys")                                                                            \
 	X(MEMORY, "Memory")                                                                        \
+	X(SIZE_CLASSES, "Memory by size class")                                                    \
 	X(INDEX, "Index")                                                                          \
 	X(CONNECTIONS, "Connections")                                                              \
 	X(REQUESTS, "Requests")                                                                    \

@@ -7,8 +7,11 @@
 
 #include "server/net/worker.h"
 
-/* More than the statistics of a server with one device need, so one attempt is enough. */
-#define SNAPSHOT_BYTES (16u << 10)
+/*
+ * More than the statistics of a server need that has slabs of all size classes and one device, so
+ * one attempt is enough.
+ */
+#define SNAPSHOT_BYTES (32u << 10)
 
 struct snapshot *snapshot_make(const struct worker_env *env, const struct tenant *tenant)
 {

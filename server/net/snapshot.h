@@ -19,7 +19,7 @@ struct snapshot {
 	char text[]; /* whole lines */
 };
 
-/* For clients of @tenant. With one reference. NULL: no memory. It takes up to 0.1 ms. */
+/* For clients of @tenant. With one reference. NULL: no memory. It takes some 0.1 ms. */
 struct snapshot *snapshot_make(const struct worker_env *env, const struct tenant *tenant);
 
 /* References: each may be dropped by any thread; NULL has none. */

@@ -467,6 +467,28 @@ void memory_stats(const struct memory *constant, struct memory_stats *stats)
 	mem_unlock(&heap->lock);
 }
 
+/* As above; blocks that are counted twice are no more than there are. */
+uint32_t size_class_stats(const struct memory *constant, unsigned int class_id,
+			  struct size_class_stats *stats)
+{
+	struct memory *memory = (struct memory *)constant; /* for its locks */
+	struct size_class *size_class = &memory->classes[class_id];
+	uint64_t cached, blocks, free;
+
+	if (class_id == CLASS_BUCKETS || !hint_load(&size_class->slabs))
+		return 0;
+	cached = magazines_count(memory, class_id);
+	mem_lock(&size_class->lock);
+	stats->slabs = size_class->slabs;
+	stats->bytes = size_class->slab_pages * PAGE_BYTES;
+	blocks = (stats->bytes - size_class->slab_ends) / size_class->bytes;
+	free = size_class->free + cached;
+	mem_unlock(&size_class->lock);
+	stats->free = free < blocks ? free : blocks;
+	stats->used = blocks - stats->free;
+	return stats->slabs ? size_class->bytes : 0;
+}
+
 uint64_t memory_free_bytes(const struct memory *memory)
 {
 	struct memory_stats stats;

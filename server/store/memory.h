@@ -57,6 +57,20 @@ struct memory_stats {
 #undef X
 };
 
+/* Of one size class of items. X(name, help): N, in the names, is the bytes of a block. */
+#define SIZE_CLASS_STATS(X)                                                                        \
+	X(slabs, "slabs of blocks of N bytes, for each N of which there are some: an item takes "  \
+		 "the smallest block that holds header, key and value")                            \
+	X(bytes, "memory of these slabs; all of them together are memory.item_slabs")              \
+	X(used, "blocks of them that items are in")                                                \
+	X(free, "blocks of them that are free, the ones in threads' magazines included")
+
+struct size_class_stats {
+#define X(name, help) uint64_t name;
+	SIZE_CLASS_STATS(X)
+#undef X
+};
+
 struct mem_cache;
 
 /*
@@ -77,6 +91,13 @@ uint64_t memory_bytes(const struct memory *memory);
  */
 uint64_t memory_free_bytes(const struct memory *memory);
 void memory_stats(const struct memory *memory, struct memory_stats *stats);
+/*
+ * Of size class @class_id. Returns the bytes of its blocks; 0: it has no slabs, or is none, or is
+ * the one of overflow buckets, and @stats is not written. Takes the class's lock, and each cache's
+ * only where there are slabs. Any thread.
+ */
+uint32_t size_class_stats(const struct memory *memory, unsigned int class_id,
+			  struct size_class_stats *stats);
 
 /* Makes an empty cache for one thread. Returns 0. */
 int mem_cache_init(struct mem_cache *cache, struct memory *memory);

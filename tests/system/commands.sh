@@ -117,9 +117,11 @@ info_is_complete() {
 	grep -qx "device.kind $way" "$tmp/info" && grep -qx "value_max 1048576" "$tmp/info"
 }
 
-# kvctl stats has exactly the names of kvd --help, apart from the numbers of devices and workers.
+# kvctl stats has exactly the names of kvd --help, apart from the numbers of devices
+# and workers, and the sizes of classes.
 stats_are_those_of_help() {
-	kvctl stats | sed -E 's/ .*//; s/^(device|worker)\.[0-9]+/\1.N/' | sort -u >"$tmp/stats"
+	kvctl stats | sed -E 's/ .*//; s/^(device|worker|size_class)\.[0-9]+/\1.N/' |
+		sort -u >"$tmp/stats"
 	"$build/kvd" --help | sed '1,/^Statistics/d' | awk '{ print $1 }' | sort >"$tmp/help"
 	diff "$tmp/help" "$tmp/stats"
 }
@@ -147,12 +149,16 @@ bash_completes() {
 			cmp - <("$build/kvctl" completion bash)
 }
 
-# Each statistic has a heading for people, who see them on a terminal.
+# Each statistic has a heading for people, who see them on a terminal; a size class is a row.
 stats_have_groups() {
 	script -qec "$build/kvctl -a $url stats -v" /dev/null </dev/null | tr -d '\r' >"$tmp/groups"
 	grep -qx Server "$tmp/groups" && ! grep -x Other "$tmp/groups" &&
 		kvctl stats --json | grep -q '^{"version": "[0-9.]*", "pid": [0-9]*, .*}$' &&
-		[ "$(grep -c '^  ' "$tmp/groups")" = "$(kvctl stats | wc -l)" ] &&
+		[ "$(grep -c '^  [a-z]' "$tmp/groups")" = \
+			"$(kvctl stats | grep -vc ^size_class)" ] &&
+		[ "$(grep -c '^  *[1-9][0-9]* .*%$' "$tmp/groups")" = \
+			"$(kvctl stats | grep -c '^size_class.*\.used')" ] &&
+		grep -q '^  *ITEM BYTES .* USED ' "$tmp/groups" &&
 		expect 0 'gets +[0-9.]+/s.*gets +[0-9.]+/s' stats -v --watch 1 --count 3
 }
 

@@ -65,12 +65,38 @@ static void check_slabs(void)
 	}
 }
 
+/* Of all size classes together: what the totals say. */
+static void check_size_classes(const struct memory_stats *s)
+{
+	uint64_t bytes = 0, free_bytes = 0, used_bytes = 0, ends = 0;
+
+	for (unsigned int class_id = 0; class_id < MEM_CLASSES_MAX; class_id++) {
+		struct size_class_stats stats;
+		uint32_t size = size_class_stats(memory, class_id, &stats);
+
+		assert_int_equal(size != 0,
+				 class_id != CLASS_BUCKETS && memory->classes[class_id].slabs);
+		if (!size)
+			continue;
+		assert_int_equal(size, size_class_bytes[class_id]);
+		assert_int_equal(stats.slabs, memory->classes[class_id].slabs);
+		bytes += stats.bytes;
+		free_bytes += stats.free * size;
+		used_bytes += stats.used * size;
+		ends += memory->classes[class_id].slab_ends;
+	}
+	assert_int_equal(bytes, s->item_slabs);
+	assert_int_equal(free_bytes, s->item_slabs_free);
+	assert_int_equal(used_bytes, bytes - free_bytes - ends);
+}
+
 static void check_stats(uint64_t used)
 {
 	struct memory_stats s;
 
 	check_slabs();
 	memory_stats(memory, &s);
+	check_size_classes(&s);
 	assert_int_equal(sizeof(struct superblock) + s.index + s.free + s.item_slabs +
 				 s.bucket_slabs + s.large + REGION_PAD,
 			 BYTES);

@@ -221,6 +221,42 @@ static void memory_and_items(void **state)
 	assert_number("pinned_items", 0);
 }
 
+/* Each class that has slabs is there, by the bytes of its blocks, and no other one. */
+static void size_classes(void **state)
+{
+	static uint8_t value[1000];
+	char name[64];
+	uint32_t small = 0, long_bytes = 0;
+
+	(void)state;
+	print();
+	assert_null(strstr(text, "size_class."));
+	for (char key = 'a'; key < 'f'; key++)
+		assert_int_equal(test_store_put(&store, &key, 1, value, 100, NULL), WIRE_OK);
+	assert_int_equal(test_store_put(&store, "l", 1, value, sizeof(value), NULL), WIRE_OK);
+	print();
+	for (const char *at = text; (at = strstr(at, "size_class.")); at++) {
+		long_bytes = (uint32_t)atoi(at + strlen("size_class."));
+		small = small ? small : long_bytes;
+	}
+	assert_in_range(small, 100, 200);
+	assert_in_range(long_bytes, 1000, 1100);
+	snprintf(name, sizeof(name), "size_class.%u.slabs", small);
+	assert_number(name, 1);
+	snprintf(name, sizeof(name), "size_class.%u.bytes", small);
+	assert_number(name, SLAB_BYTES_MIN);
+	snprintf(name, sizeof(name), "size_class.%u.used", small);
+	assert_number(name, 5);
+	snprintf(name, sizeof(name), "size_class.%u.free", small);
+	assert_number(name, SLAB_BYTES_MIN / small - 5);
+	snprintf(name, sizeof(name), "size_class.%u.used", long_bytes);
+	assert_number(name, 1);
+	assert_int_equal(number_of("memory.item_slabs"), 2 * SLAB_BYTES_MIN);
+	assert_int_equal(test_store_delete(&store, "l", 1), WIRE_OK);
+	print();
+	assert_number(name, 0);
+}
+
 /* The turns of all workers together: how many, how long, and the most that one had to do. */
 static void turns(void **state)
 {
@@ -310,7 +346,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(sums_of_workers), CASE(process_and_devices), CASE(memory_and_items),
 		CASE(turns),	       CASE(cpu_of_workers),	  CASE(small_text),
-		CASE(long_line),
+		CASE(long_line),       CASE(size_classes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -177,6 +177,20 @@ static void traffic_lines(struct lines *l, const struct stats_source *source)
 #undef X
 }
 
+/* Of one worker, whose turns are added to those of @all. */
+static void worker_turn_lines(struct lines *l, const struct turn_stats *turns, unsigned int i,
+			      struct hist *all)
+{
+	struct hist own;
+
+	hist_init(&own);
+	turn_stats_read(turns, &own);
+	hist_merge(all, &own);
+	line(l, "worker.%u.turns %" PRIu64, i, hist_count(&own));
+	line(l, "worker.%u.turn_us_max %" PRIu64, i, hist_max(&own) / 1000);
+	line(l, "worker.%u.turn_ns_p99 %" PRIu64, i, hist_quantile(&own, 0.99));
+}
+
 static uint64_t max_u64(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
@@ -192,7 +206,7 @@ static void turn_lines(struct lines *l, const struct stats_source *source)
 	hist_init(&hist);
 	for (i = 0; i < source->net->worker_count; i++) {
 		turns = &source->net->workers[i].turns;
-		turn_stats_read(turns, &hist);
+		worker_turn_lines(l, turns, i, &hist);
 		completions_max = max_u64(completions_max, stat_read(&turns->completions_max));
 		batched_max = max_u64(batched_max, stat_read(&turns->batched_max));
 	}

@@ -64,7 +64,10 @@
 	X(worker.cpu_polling_us, "the rest of their CPU time: polling in vain, going to sleep "    \
 				 "and waking up")                                                  \
 	X(worker.N.cpu_useful_us, "the same for each worker N")                                    \
-	X(worker.N.cpu_polling_us, "the rest of its CPU time")
+	X(worker.N.cpu_polling_us, "the rest of its CPU time")                                     \
+	X(worker.N.turns, "its turns in which there was something to do")                          \
+	X(worker.N.turn_us_max, "the longest of them, microseconds")                               \
+	X(worker.N.turn_ns_p99, "99 % took no longer, nanoseconds")
 
 /* Where the numbers come from. */
 struct stats_source {

@@ -83,7 +83,7 @@ static const char *const gauges[] = {
 	"region_*",	"memory.*",    "item_memory_bytes", "item_memory_live_bytes",
 	"live_bytes",	"index_bytes", "index_buckets",	    "overflow_buckets",
 	"connections",	"users",       "identities",	    "identities_kept",
-	"worker.*_max", "held.*",      "worker.turn_ns_*",  "size_class.*",
+	"worker.*_max", "held.*",      "worker.*turn_ns_*", "size_class.*",
 };
 
 static const char *const bytes[] = { "*_bytes", "memory.*", "size_class.*.bytes" };

@@ -283,6 +283,13 @@ static void turns(void **state)
 	assert_number("worker.turns_1ms", 0);
 	assert_number("worker.turns_4ms", 5);
 	assert_number("worker.turns_more", 0);
+	/* Each of its own: the first one had the turns of odd numbers, and the last one. */
+	assert_number("worker.0.turns", 11);
+	assert_number("worker.0.turn_us_max", 1900);
+	assert_in_range(number_of("worker.0.turn_ns_p99"), 1870000, 1900000);
+	assert_number("worker.1.turns", 10);
+	assert_number("worker.1.turn_us_max", 1800);
+	assert_in_range(number_of("worker.1.turn_ns_p99"), 1770000, 1800000);
 }
 
 /* What is not in turns is polling; a turn in which another thread ran is longer than its CPU. */

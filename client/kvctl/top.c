@@ -4,6 +4,7 @@
  * server that goes away is tried again until it is back.
  */
 #define NCURSES_NOMACROS
+#include <limits.h>
 #include <ncurses.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include "client/kvctl/command.h"
 #include "client/kvctl/interrupt.h"
 #include "client/kvctl/report.h"
+#include "client/kvctl/stats_text.h"
 #include "client/kvctl/top_view.h"
 #include "common/util/clock.h"
 
@@ -24,7 +26,12 @@
 #define SECONDS_MAX 3600u
 #define S_NS 1000000000ull
 #define S_MS 1000u
-#define KEYS_TEXT "q quit  s sort by the next column  r reverse  + - interval  space now"
+#define KEYS_TEXT "q quit  s r sort  m all size classes  + - interval  arrows scroll  space now"
+/* Lines beside those of size classes, workers and connections, and how many are to be left. */
+#define LINES_BESIDE 17u
+#define CONNECTIONS_LEFT 2u
+#define SIZE_CLASSES_LEAST 2u
+#define SIZE_CLASSES_MOST 10u
 
 struct top_run {
 	struct kvd *db;
@@ -33,22 +40,24 @@ struct top_run {
 	struct top_view view;
 	unsigned int newest; /* of samples */
 	uint64_t seconds;
-	enum top_column sort;
-	bool smallest_first;
+	struct top_choice choice;
+	bool all_size_classes;
+	unsigned int first; /* line of the view below the title; it is scrolled to there */
+	enum kvd_status status;
 	char said[TOP_LINE_BYTES]; /* why there is no newer sample; empty: there is */
 };
 
 static void sample(struct top_run *run)
 {
 	struct top_sample *next = &run->samples[1 - run->newest];
-	const enum kvd_status status = top_sample_take(next, run->db);
 
+	run->status = top_sample_take(next, run->db);
 	*run->said = '\0';
-	if (!status)
+	if (!run->status)
 		run->newest = 1 - run->newest;
 	else
 		snprintf(run->said, sizeof(run->said), "trying again: %s%s%s",
-			 kvd_status_text(status), *kvd_error(run->db) ? ": " : "",
+			 kvd_status_text(run->status), *kvd_error(run->db) ? ": " : "",
 			 kvd_error(run->db));
 }
 
@@ -60,8 +69,47 @@ static bool view_make(struct top_run *run)
 
 	if (!now->is_taken || !before->is_taken)
 		return false;
-	top_view_make(&run->view, run->server, before, now, run->sort, run->smallest_first);
+	top_view_make(&run->view, run->server, before, now, &run->choice);
 	return true;
+}
+
+/* So many that workers and some connections have a place, too. */
+static unsigned int size_classes_fit(const struct top_run *run, unsigned int rows)
+{
+	const uint64_t others = LINES_BESIDE + CONNECTIONS_LEFT +
+				stats_number(run->samples[run->newest].stats, "workers");
+
+	if (run->all_size_classes)
+		return UINT_MAX;
+	if (rows < others + SIZE_CLASSES_LEAST)
+		return SIZE_CLASSES_LEAST;
+	return rows - others < SIZE_CLASSES_MOST ? (unsigned int)(rows - others) :
+						   SIZE_CLASSES_MOST;
+}
+
+static unsigned int screen_rows(void)
+{
+	return LINES > 0 ? (unsigned int)LINES : 0;
+}
+
+/* How far it may be scrolled: until the last line is to be seen. */
+static unsigned int first_most(const struct top_run *run)
+{
+	const unsigned int rows = screen_rows();
+
+	return rows > 2 && run->view.count + 1 > rows ? run->view.count + 1 - rows : 0;
+}
+
+static void scroll_by(struct top_run *run, int lines)
+{
+	const unsigned int most = first_most(run);
+
+	if (lines < 0)
+		run->first -= run->first < (unsigned int)-lines ? run->first : (unsigned int)-lines;
+	else
+		run->first += (unsigned int)lines;
+	if (run->first > most)
+		run->first = most;
 }
 
 static void draw_line(int row, attr_t attributes, const char *text)
@@ -74,19 +122,25 @@ static void draw_line(int row, attr_t attributes, const char *text)
 	attrset(A_NORMAL);
 }
 
-/* What has no place is left out; the last line has the keys, or what is wrong. */
+/* The title stays, the rest is scrolled; the last line has the keys, or what is wrong. */
 static void draw(struct top_run *run)
 {
-	const unsigned int rows = LINES > 0 ? (unsigned int)LINES : 0;
+	const unsigned int rows = screen_rows();
 	char keys[TOP_LINE_BYTES];
 
 	erase();
-	for (unsigned int i = 0; i < run->view.count && i + 1 < rows; i++)
+	scroll_by(run, 0);
+	for (unsigned int i = 0; i + 1 < rows; i++) {
+		const unsigned int number = i ? i + run->first : 0;
+
+		if (number >= run->view.count)
+			break;
 		draw_line((int)i,
-			  i == run->view.heading ? A_REVERSE :
-			  i == 0		 ? A_BOLD :
-						   A_NORMAL,
-			  run->view.lines[i]);
+			  run->view.is_heading[number] ? A_REVERSE :
+			  i == 0		       ? A_BOLD :
+							 A_NORMAL,
+			  run->view.lines[number]);
+	}
 	snprintf(keys, sizeof(keys), "every %llu s  %s", (unsigned long long)run->seconds,
 		 KEYS_TEXT);
 	if (rows)
@@ -95,22 +149,56 @@ static void draw(struct top_run *run)
 	refresh();
 }
 
+/* Whether it was a key that scrolls. */
+static bool take_scroll_key(struct top_run *run, int key)
+{
+	const int page = LINES > 3 ? LINES - 3 : 1;
+
+	switch (key) {
+	case KEY_UP:
+		scroll_by(run, -1);
+		return true;
+	case KEY_DOWN:
+		scroll_by(run, 1);
+		return true;
+	case KEY_PPAGE:
+		scroll_by(run, -page);
+		return true;
+	case KEY_NPAGE:
+		scroll_by(run, page);
+		return true;
+	case KEY_HOME:
+		run->first = 0;
+		return true;
+	case KEY_END:
+		run->first = first_most(run);
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* False: it ends top. Else *@at_ns is when the next sample is due. */
 static bool take_key(struct top_run *run, int key, uint64_t *at_ns)
 {
+	if (take_scroll_key(run, key))
+		return true;
 	switch (key) {
 	case 'q':
 	case 'Q':
 		return false;
 	case 's':
 	case KEY_RIGHT:
-		run->sort = (run->sort + 1) % TOP_COLUMN_COUNT;
+		run->choice.sort = (run->choice.sort + 1) % TOP_COLUMN_COUNT;
 		break;
 	case KEY_LEFT:
-		run->sort = (run->sort + TOP_COLUMN_COUNT - 1) % TOP_COLUMN_COUNT;
+		run->choice.sort = (run->choice.sort + TOP_COLUMN_COUNT - 1) % TOP_COLUMN_COUNT;
 		break;
 	case 'r':
-		run->smallest_first = !run->smallest_first;
+		run->choice.smallest_first = !run->choice.smallest_first;
+		break;
+	case 'm':
+		run->all_size_classes = !run->all_size_classes;
 		break;
 	case '+':
 		run->seconds += run->seconds < SECONDS_MAX;
@@ -143,6 +231,7 @@ static void screen_loop(struct top_run *run, uint64_t times)
 			if (!*run->said && ++shown > times)
 				break;
 		}
+		run->choice.size_classes = size_classes_fit(run, screen_rows());
 		(void)view_make(run);
 		draw(run);
 		timeout(at_ns > clock_ns() ? (int)((at_ns - clock_ns()) / (S_NS / S_MS)) + 1 : 0);
@@ -155,22 +244,21 @@ static void screen_loop(struct top_run *run, uint64_t times)
 /* As plain text: a block for each sample, with a line between them. */
 static int plain_loop(struct top_run *run, uint64_t times)
 {
-	int code = EX_OK;
+	int code;
 
+	run->choice.size_classes = UINT_MAX;
 	sample(run);
+	code = report(run->db, run->status);
 	for (uint64_t i = 0; !code && i < times; i++) {
 		struct timespec pause = { .tv_sec = (time_t)run->seconds };
 
-		if (*run->said) {
-			fprintf(stderr, "kvctl: %s\n", run->said);
-			return EX_SOFTWARE;
-		}
 		(void)nanosleep(&pause, NULL);
 		if (interrupted())
 			break;
 		sample(run);
-		if (*run->said || !view_make(run))
-			continue;
+		code = report(run->db, run->status);
+		if (code || !view_make(run))
+			break;
 		if (i)
 			putchar('\n');
 		for (unsigned int j = 0; j < run->view.count; j++)
@@ -187,7 +275,7 @@ static bool sort_parse(struct top_run *run, const struct arguments *arguments)
 	for (unsigned int i = 0; i < TOP_COLUMN_COUNT; i++) {
 		if (strcmp(arguments->sort.text, top_column_names[i]))
 			continue;
-		run->sort = (enum top_column)i;
+		run->choice.sort = (enum top_column)i;
 		return true;
 	}
 	return false;

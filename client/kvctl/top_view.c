@@ -9,10 +9,11 @@
 #include <string.h>
 
 #include "client/kvctl/progress.h"
+#include "client/kvctl/size_classes.h"
 #include "client/kvctl/stats_text.h"
 #include "common/util/clock.h"
 
-#define BAR_COLUMNS 40u
+#define BAR_COLUMNS 36u
 
 const char *const top_column_names[TOP_COLUMN_COUNT] = {
 #define X(name, heading, rate) #name,
@@ -86,8 +87,23 @@ line(struct top_view *view, const char *format, ...)
 	if (view->count == TOP_LINES)
 		return;
 	va_start(arguments, format);
+	view->is_heading[view->count] = false;
 	vsnprintf(view->lines[view->count++], TOP_LINE_BYTES, format, arguments);
 	va_end(arguments);
+}
+
+/* The heading of a table. */
+static void __attribute__((format(printf, 2, 3)))
+heading(struct top_view *view, const char *format, ...)
+{
+	char text[TOP_LINE_BYTES];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	line(view, "%s", text);
+	view->is_heading[view->count - 1] = true;
 }
 
 /* The two samples, and the seconds between them. */
@@ -120,16 +136,23 @@ static const char *size(char text[16], const struct span *span, const char *name
 	return bytes_text(text, (double)stats_number(span->now, name));
 }
 
+static const char *plural(uint64_t count)
+{
+	return count == 1 ? "" : "s";
+}
+
 static void add_title(struct top_view *view, const char *server, const struct span *span)
 {
+	const uint64_t workers = stats_number(span->now, "workers");
+	const uint64_t connections = stats_number(span->now, "connections");
 	struct stats_line version = { .value = "", .value_len = 0 };
 	char up[24];
 
 	(void)stats_find(span->now, "version", strlen("version"), &version);
-	line(view, "kvd %.*s  %s  up %s  %" PRIu64 " workers  %" PRIu64 " connections",
+	line(view, "kvd %.*s  %s  up %s  %" PRIu64 " worker%s  %" PRIu64 " connection%s",
 	     (int)version.value_len, version.value, server,
-	     time_text(up, stats_number(span->now, "uptime_s")), stats_number(span->now, "workers"),
-	     stats_number(span->now, "connections"));
+	     time_text(up, stats_number(span->now, "uptime_s")), workers, plural(workers),
+	     connections, plural(connections));
 }
 
 static void add_requests(struct top_view *view, const struct span *span)
@@ -183,7 +206,7 @@ static void add_memory(struct top_view *view, const struct span *span)
 	line(view, "Memory     [%s] %5.1f %% of %s in use",
 	     bar(text, all > 0 ? 1 - unused / all : 0), all > 0 ? 100 * (1 - unused / all) : 0,
 	     bytes_text(a, all));
-	line(view, "           index %s, slabs %s (free in them %s), large items %s",
+	line(view, "           index %s, slabs %s (%s free), large items %s",
 	     size(a, span, "memory.index"), size(b, span, "memory.item_slabs"),
 	     size(c, span, "memory.item_slabs_free"), size(d, span, "memory.large"));
 	line(view, "           live %s, being emptied %s", size(e, span, "item_memory_live_bytes"),
@@ -208,23 +231,54 @@ static void add_trouble(struct top_view *view, const struct span *span)
 	line(view, "Trouble    %s", used ? text : "none");
 }
 
-/* Of the CPU time of each worker: with requests, looking for some in vain, and asleep. */
+static void add_size_classes(struct top_view *view, const struct span *span, unsigned int most)
+{
+	static struct size_classes classes;
+	char text[SIZE_CLASS_ROW_BYTES];
+	unsigned int shown;
+
+	size_classes_read(&classes, span->now);
+	if (!classes.count || !most)
+		return;
+	shown = classes.count < most ? classes.count : most;
+	line(view, "%s", "");
+	heading(view, "%s", SIZE_CLASSES_HEADING);
+	for (unsigned int i = 0; i < shown; i++)
+		line(view, "%s", size_class_text(text, &classes, i));
+	if (shown < classes.count)
+		line(view, "and %u size classes with less memory", classes.count - shown);
+}
+
+/* One of the numbers of worker @i. */
+static const char *of_worker(char text[64], uint64_t i, const char *name)
+{
+	snprintf(text, 64, "worker.%" PRIu64 ".%s", i, name);
+	return text;
+}
+
+/*
+ * Of the CPU time of each worker: with requests, looking for some in vain, and asleep. TURN us is
+ * the average of now; what follows is since the start.
+ */
 static void add_workers(struct top_view *view, const struct span *span)
 {
 	const uint64_t count = stats_number(span->now, "workers");
 
 	line(view, "%s", "");
-	line(view, "%-10s %8s %8s %8s", "WORKER", "USEFUL %", "POLLS %", "SLEEPS %");
+	heading(view, "%-6s %8s %8s %8s %10s %8s %9s %9s", "WORKER", "USEFUL %", "POLLS %",
+		"SLEEPS %", "TURNS/s", "TURN us", "P99 us", "MAX us");
 	for (uint64_t i = 0; i < count; i++) {
-		char name[64], text[BAR_COLUMNS + 1];
-		double useful, polls;
+		char name[64];
+		const double useful = rate(span, of_worker(name, i, "cpu_useful_us")) / 1e6;
+		const double polls = rate(span, of_worker(name, i, "cpu_polling_us")) / 1e6;
+		const double turns = rate(span, of_worker(name, i, "turns"));
+		const uint64_t p99_ns = stats_number(span->now, of_worker(name, i, "turn_ns_p99"));
+		const uint64_t max_us = stats_number(span->now, of_worker(name, i, "turn_us_max"));
 
-		snprintf(name, sizeof(name), "worker.%" PRIu64 ".cpu_useful_us", i);
-		useful = rate(span, name) / 1e6;
-		snprintf(name, sizeof(name), "worker.%" PRIu64 ".cpu_polling_us", i);
-		polls = rate(span, name) / 1e6;
-		line(view, "%-10" PRIu64 " %8.1f %8.1f %8.1f [%s]", i, 100 * useful, 100 * polls,
-		     useful + polls < 1 ? 100 * (1 - useful - polls) : 0.0, bar(text, useful));
+		line(view, "%-6" PRIu64 " %8.1f %8.1f %8.1f %10.0f %8.1f %9.1f %9" PRIu64, i,
+		     100 * useful, 100 * polls,
+		     useful + polls < 1 ? 100 * (1 - useful - polls) : 0.0, turns,
+		     turns > 0 ? 1e6 * useful / turns : 0.0, us(p99_ns), max_us);
 	}
 }
 
@@ -306,7 +360,7 @@ static void add_clients(struct top_view *view, const struct top_sample *before,
 		TOP_COLUMNS(X)
 #undef X
 	};
-	size_t count, old_count;
+	size_t count, old_count, shown = 0;
 	struct client *clients = clients_of(now->clients, &count);
 	struct client *old = clients_of(before->clients, &old_count);
 
@@ -321,22 +375,22 @@ static void add_clients(struct top_view *view, const struct top_sample *before,
 							(same ? same->values[j] : 0)) /
 						       seconds;
 	}
-	line(view, "%s", "");
 	line(view, "Connections by %s%s", top_column_names[sort_now],
 	     smallest_now ? ", smallest first" : "");
-	view->heading = view->count;
-	line(view, "%-9s %-9s %-21s %10s %13s %13s %6s %7s", "ID", "DEVICE", "ADDRESS",
-	     "REQUESTS/s", "RECEIVED/s", "SENT/s", "IDLE s", "AGE s");
+	heading(view, "%-9s %-9s %-21s %10s %13s %13s %6s %7s", "ID", "DEVICE", "ADDRESS",
+		"REQUESTS/s", "RECEIVED/s", "SENT/s", "IDLE s", "AGE s");
 	if (clients)
 		qsort(clients, count, sizeof(*clients), compare_clients);
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count && view->count + 1 < TOP_LINES; i++, shown++)
 		add_client(view, &clients[i]);
+	if (shown < count)
+		line(view, "and %zu more", count - shown);
 	free(clients);
 	free(old);
 }
 
 void top_view_make(struct top_view *view, const char *server, const struct top_sample *before,
-		   const struct top_sample *now, enum top_column sort, bool smallest_first)
+		   const struct top_sample *now, const struct top_choice *choice)
 {
 	const struct span span = {
 		.before = before->stats,
@@ -345,14 +399,14 @@ void top_view_make(struct top_view *view, const char *server, const struct top_s
 	};
 
 	view->count = 0;
-	sort_now = sort;
-	smallest_now = smallest_first;
+	sort_now = choice->sort;
+	smallest_now = choice->smallest_first;
 	add_title(view, server, &span);
-	line(view, "%s", "");
 	add_requests(view, &span);
 	add_latency(view, &span, now);
 	add_memory(view, &span);
 	add_trouble(view, &span);
+	add_size_classes(view, &span, choice->size_classes);
 	add_workers(view, &span);
 	add_clients(view, before, now, span.seconds);
 }

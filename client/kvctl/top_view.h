@@ -12,7 +12,7 @@
 #define TOP_STATS_BYTES (64u << 10)
 #define TOP_CLIENTS_BYTES (32u << 20) /* 256 for each of the most connections of a server */
 #define TOP_PINGS 10u
-#define TOP_LINES 400u
+#define TOP_LINES 1000u
 #define TOP_LINE_BYTES 256u
 
 /* X(name of the field of kvctl clients and of --sort, heading, whether it is shown per second) */
@@ -41,10 +41,18 @@ struct top_sample {
 	uint64_t ping_ns[TOP_PINGS]; /* sorted */
 };
 
+/* What is shown, and in which order. */
+struct top_choice {
+	enum top_column sort; /* of the connections: the largest first, or the smallest */
+	bool smallest_first;
+	unsigned int size_classes; /* rows of them at most */
+};
+
+/* The first line is the title; the others may be scrolled. */
 struct top_view {
 	char lines[TOP_LINES][TOP_LINE_BYTES];
+	bool is_heading[TOP_LINES]; /* of a table */
 	unsigned int count;
-	unsigned int heading; /* the line with the columns of the connections */
 };
 
 /* False: no memory. */
@@ -53,8 +61,8 @@ void top_sample_release(struct top_sample *sample);
 /* Asks the server. With another status than KVD_OK @sample is as it was before. */
 enum kvd_status top_sample_take(struct top_sample *sample, struct kvd *db);
 
-/* Between @before and @now; connections by @sort, the largest first, or the smallest. */
+/* Between @before and @now. */
 void top_view_make(struct top_view *view, const char *server, const struct top_sample *before,
-		   const struct top_sample *now, enum top_column sort, bool smallest_first);
+		   const struct top_sample *now, const struct top_choice *choice);
 
 #endif /* KVD_CLIENT_KVCTL_TOP_VIEW_H */

@@ -18,10 +18,24 @@ top_starts() {
 top_shows_rates() {
 	screen_shows 'Requests   [1-9][0-9]*/s: GET .*, PUT [1-9]' &&
 		screen_shows $'Connections by requests\nID .* REQUESTS/s' &&
-		screen_shows 'WORKER +USEFUL % +POLLS % +SLEEPS %' &&
+		screen_shows 'WORKER +USEFUL % .*SLEEPS % +TURNS/s' &&
+		screen_shows $'\n0 +[0-9.]+ .* [1-9][0-9]* +[0-9.]+ +[1-9][0-9.]* +[1-9][0-9]*\n' &&
 		screen_shows 'Memory     \[[#.]*\] +[0-9.]+ % of 32.0 MiB in use' &&
 		screen_shows 'PING from here: p50 [0-9.]+, max [0-9.]+ us' &&
 		screen_shows $'ID +DEVICE[^\n]*\n[0-9]+ +softnic +'"pid:$neighbour +[1-9]"
+}
+
+# Of 30 size classes of a slab each the ten rows that fit beside the rest; m shows all of them, and
+# what is below the screen then is scrolled to. The title stays.
+top_shows_size_classes() {
+	screen_shows $'ITEM BYTES +SLABS .* OF SLABS\n +[0-9]+ +1 +64.0 KiB +1 .* 3.[0-9] %\n' &&
+		screen_shows $'\nand 2[0-9] size classes with less memory\n' &&
+		screen_keys m && screen_shows ' 480 +1 ' && ! screen_has 'with less memory' &&
+		screen_keys End && screen_shows $'pid:'"$neighbour"' .*every 1 s' &&
+		screen_has '^kvd ' && ! screen_has 'Requests' && screen_keys Up PPage PPage &&
+		screen_shows 'Requests' && screen_keys Down &&
+		screen_shows $'^kvd [^\n]*\nBy READ' &&
+		screen_keys Home m && screen_shows 'with less memory'
 }
 
 top_takes_keys() {
@@ -56,20 +70,27 @@ latency_is_live() {
 }
 
 plain_text() {
-	kvctl top --watch 1 -c 2 --sort id >"$tmp/plain" </dev/null &&
+	kvctl --pipe <"$tmp/sizes" &&
+		kvctl top --watch 1 -c 2 --sort id >"$tmp/plain" </dev/null &&
 		[ "$(grep -c '^kvd ' "$tmp/plain")" = 2 ] &&
 		grep -q 'Connections by id$' "$tmp/plain" &&
+		[ "$(grep -c '^ *[0-9]* .* %$' "$tmp/plain")" = 60 ] &&
 		! grep -q $'\033' "$tmp/plain" && expect 64 'requests, received' top --sort x &&
 		TERM=dumb screen_start env TERM=dumb "$build/kvctl" -a "$url" top -w 1 &&
 		screen_ends 0 && screen_has 'REQUESTS/s'
 }
 
 check "the server starts" server_start || finish
+for ((bytes = 16; bytes < 496; bytes += 16)); do
+	printf 'put size%d %0*d\n' "$bytes" "$bytes" 0
+done >"$tmp/sizes"
+check "values of many sizes" kvctl --pipe <"$tmp/sizes"
 client_start neighbour "$tmp/neighbour" loop "$url" put neighbour 3000 0
 check "a neighbour" await_line "$tmp/neighbour" '^looping' "$neighbour"
 check "top starts" top_starts
 check "it shows rates" top_shows_rates
 [ -z "${KVD_TEST_CAPTURE:-}" ] || screen_text >"$KVD_TEST_CAPTURE"
+check "it shows size classes" top_shows_size_classes
 check "it takes keys" top_takes_keys
 check "it fits other sizes" top_is_resized
 check "the neighbour noticed nothing" neighbour_ends_well

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -140,6 +141,22 @@ static int partial_open(struct dump_writer *writer, int flags)
 	return -EBUSY;
 }
 
+/* The partial file takes the name's place, which a device or a pipe must not lose. */
+static int name_check(struct dump_writer *writer)
+{
+	struct stat now;
+
+	if (stat(writer->name, &now))
+		return 0;
+	if (S_ISREG(now.st_mode))
+		return 0;
+	snprintf(writer->why, sizeof(writer->why),
+		 S_ISDIR(now.st_mode) ? "%s is a folder: name a file in it" :
+					"%s is no file: write to it by kvctl dump - >%s",
+		 writer->name, writer->name);
+	return -EINVAL;
+}
+
 int dump_writer_begin(struct dump_writer *writer, const char *name,
 		      const struct dump_header *header, const uint8_t *filter)
 {
@@ -150,6 +167,8 @@ int dump_writer_begin(struct dump_writer *writer, const char *name,
 	if (!err && !name)
 		writer->fd = STDOUT_FILENO;
 	else if (!err)
+		err = name_check(writer);
+	if (!err && name)
 		err = partial_open(writer, O_CREAT);
 	if (!err && name && ftruncate(writer->fd, 0))
 		err = fail(writer, "empty", errno);
@@ -212,6 +231,8 @@ int dump_writer_resume(struct dump_writer *writer, const char *name, struct dump
 	struct dump_reader *reader;
 	int err = writer_init(writer, name);
 
+	if (!err)
+		err = name_check(writer);
 	if (!err)
 		err = partial_open(writer, 0);
 	if (err)

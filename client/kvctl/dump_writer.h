@@ -30,7 +30,8 @@ struct dump_writer {
 /*
  * Begins a dump to @name, or to the standard output if that is NULL, and writes the header. An old
  * partial file is overwritten. 0, or a negative errno, and `why` is set: -EBUSY if another process
- * writes this dump. Call dump_writer_release() in any case.
+ * writes this dump, -EINVAL if there is something of that name that is no regular file. Call
+ * dump_writer_release() in any case.
  */
 int dump_writer_begin(struct dump_writer *writer, const char *name,
 		      const struct dump_header *header, const uint8_t *filter);

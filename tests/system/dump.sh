@@ -131,6 +131,10 @@ full_output() {
 	[ $? = 74 ] && grep -q 'No space left' "$tmp/said"
 }
 check "an output that takes nothing" full_output
+mkfifo "$tmp/pipe" && ln -s pipe "$tmp/link" && mkdir "$tmp/folder"
+check "a pipe keeps its name" eval 'expect 74 "is no file: .* dump - >" dump "$tmp/pipe" &&
+	expect 74 "is no file" dump "$tmp/link" && [ -p "$tmp/pipe" ] && [ -L "$tmp/link" ] &&
+	expect 74 "is a folder" dump "$tmp/folder" && [ ! -e "$tmp/pipe.partial" ]'
 check "what is not there can't be resumed" expect 74 'No such file' dump --resume "$tmp/none"
 check "the server stops" server_stop
 

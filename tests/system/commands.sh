@@ -207,6 +207,15 @@ standard_output_full() {
 	[ $? = 74 ] && grep -q 'standard output' "$tmp/full"
 }
 
+# What the user closed is not the descriptor of the connection.
+standard_descriptors_closed() {
+	kvctl get precious >&- 2>"$tmp/closed"
+	[ $? = 74 ] && grep -q 'standard output: Bad file' "$tmp/closed" &&
+		kvctl put closed <&- 2>"$tmp/closed"
+	[ $? = 74 ] && grep -q 'standard input: Bad file' "$tmp/closed" &&
+		kvctl put closed value <&- >&- 2>&- && expect 0 '^value$' get closed
+}
+
 head -c 3000 /dev/urandom >"$tmp/binary"
 head -c 1048576 /dev/urandom >"$tmp/1m"
 head -c 1048577 /dev/urandom >"$tmp/1m+1"
@@ -282,6 +291,7 @@ if [ -z "$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then
 	check "no RDMA device" no_rdma_device
 fi
 check "a standard output that is full" standard_output_full
+check "standard descriptors that are closed" standard_descriptors_closed
 checks_of client values "$url"
 check "the server stops" server_stop
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* kvctl clients, kill, revoke and tenant: who uses a server. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/json.h"
 #include "client/kvctl/report.h"
 
 #define TENANTS_BYTES (64u << 10)
@@ -14,7 +16,31 @@
 
 typedef enum kvd_status (*list_fn)(struct kvd *, char *, size_t, size_t *);
 
-static int list_print(struct kvd *db, list_fn list, size_t size)
+/* An object for each line of pairs name=value. */
+static void list_json(const char *text)
+{
+	while (*text) {
+		struct json json;
+
+		json_begin(&json, stdout);
+		json_open(&json, NULL, '{');
+		while (*text && *text != '\n') {
+			const size_t len = strcspn(text, " \n"), name_len = strcspn(text, "= \n");
+			const size_t from = name_len + (text[name_len] == '=');
+			char name[64];
+
+			snprintf(name, sizeof(name), "%.*s", (int)name_len, text);
+			json_word(&json, name, text + from, len - from);
+			text += len;
+			text += strspn(text, " ");
+		}
+		text += *text == '\n';
+		json_close(&json, '}');
+		json_end(&json);
+	}
+}
+
+static int list_print(struct kvd *db, const struct arguments *arguments, list_fn list, size_t size)
 {
 	char *text = malloc(size);
 	enum kvd_status status;
@@ -22,7 +48,9 @@ static int list_print(struct kvd *db, list_fn list, size_t size)
 	if (!text)
 		return report_memory();
 	status = list(db, text, size, NULL);
-	if (!status)
+	if (!status && arguments->json.given)
+		list_json(text);
+	else if (!status)
 		fputs(text, stdout);
 	free(text);
 	return report(db, status);
@@ -30,8 +58,7 @@ static int list_print(struct kvd *db, list_fn list, size_t size)
 
 int command_clients(struct kvd *db, const struct arguments *arguments)
 {
-	(void)arguments;
-	return list_print(db, kvd_client_list, CLIENTS_BYTES);
+	return list_print(db, arguments, kvd_client_list, CLIENTS_BYTES);
 }
 
 int command_kill(struct kvd *db, const struct arguments *arguments)
@@ -49,7 +76,9 @@ int command_revoke(struct kvd *db, const struct arguments *arguments)
 	enum kvd_status status = kvd_revoke(db, arguments->words[0], &closed);
 
 	if (!status)
-		printf("%llu connections closed\n", (unsigned long long)closed);
+		printf(arguments->json.given ? "{\"closed\": %" PRIu64 "}\n" :
+					       "%" PRIu64 " connections closed\n",
+		       closed);
 	return report(db, status);
 }
 
@@ -70,7 +99,7 @@ int command_tenant(struct kvd *db, const struct arguments *arguments)
 	int count = arguments->word_count;
 
 	if (!strcmp(words[0], "list") && count == 1)
-		return list_print(db, kvd_tenant_list, TENANTS_BYTES);
+		return list_print(db, arguments, kvd_tenant_list, TENANTS_BYTES);
 	if (!strcmp(words[0], "create") && count == 3)
 		return tenant_size(db, arguments, kvd_tenant_create);
 	if (!strcmp(words[0], "resize") && count == 3)

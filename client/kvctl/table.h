@@ -151,7 +151,8 @@ enum option_kind {
 	  "get, gat: print length, version, flags and expiry time to the standard error; scan: "   \
 	  "print values, too, behind a tab; stats: also what is 0")                                \
 	X(json, 0, "json", FLAG, 0, 0, "",                                                         \
-	  OF_KEYS " scan count info ping stats latency doctor dump restore bigkeys hotkeys",       \
+	  OF_KEYS " scan count dump restore bigkeys hotkeys info ping stats latency doctor "       \
+		  "clients revoke tenant",                                                         \
 	  "print lines of JSON; bytes that are no UTF-8 as {\"hex\": \"00ff\"}")                   \
 	X(hex_values, 0, "hex-values", FLAG, 0, 0, "", "get gat scan " WITH_VALUE,                 \
 	  "values are given and printed in hexadecimal")                                           \

@@ -261,6 +261,13 @@ static void texts_of_the_server(void **state)
 	assert_string_equal(program_result.out, "stats of a server\n");
 	assert_calls("clients 33554432\n", "clients");
 	assert_string_equal(program_result.out, "clients of a server\n");
+	behaviour.texts[0] = "id=1 device=mlx5_0 idle=0.5\nid=2 device= odd\n";
+	behaviour.text_count = 1;
+	assert_calls("clients 33554432\n", "clients", "--json");
+	assert_string_equal(program_result.out,
+			    "{\"id\": 1, \"device\": \"mlx5_0\", \"idle\": 0.5}\n"
+			    "{\"id\": 2, \"device\": \"\", \"odd\": \"\"}\n");
+	behaviour.text_count = 0;
 	behaviour.call = KVD_ERR_TIMEOUT;
 	assert_fails(EX_SOFTWARE, "kvctl: timed out\n", "stats");
 	assert_string_equal(program_result.out, "");

@@ -138,7 +138,7 @@ static void print_text(const struct bigkeys *b, const struct arguments *argument
 	printf("\n%24s  %s\n", "bytes of value", "key");
 	for (size_t i = 0; i < b->top.count; i++) {
 		printf("%24" PRIu64 "  ", b->top.keys[i].number);
-		key_print(stdout, arguments, b->top.keys[i].key, b->top.keys[i].key_len);
+		key_show(stdout, arguments, b->top.keys[i].key, b->top.keys[i].key_len);
 		putchar('\n');
 	}
 	print_sizes("bytes of value", &b->values);

@@ -66,11 +66,13 @@ static void print_value(const struct get *get, const uint8_t *value, const struc
 {
 	const struct arguments *arguments = get->arguments;
 
+	const bool show = *get->word && !arguments->null.given && isatty(STDOUT_FILENO);
+
 	if (*get->word) {
-		key_print(stdout, arguments, get->key.bytes, get->key.len);
+		(show ? key_show : key_print)(stdout, arguments, get->key.bytes, get->key.len);
 		putchar('\t');
 	}
-	value_print(stdout, arguments, value, item->value_len);
+	(show ? value_show : value_print)(stdout, arguments, value, item->value_len);
 	if (arguments->null.given)
 		putchar('\0');
 	else if (*get->word || (isatty(STDOUT_FILENO) && !arguments->no_newline.given))

@@ -144,7 +144,7 @@ static void print_text(const struct hotkeys *h, const struct arguments *argument
 			printf("%22.1f %%  ", 100.0 * number / 1024);
 		else
 			printf("%24" PRIu32 "  ", number);
-		key_print(stdout, arguments, h->top.keys[i].key, h->top.keys[i].key_len);
+		key_show(stdout, arguments, h->top.keys[i].key, h->top.keys[i].key_len);
 		putchar('\n');
 	}
 	if (equal_count(h))

@@ -62,8 +62,8 @@ void json_close(struct json *json, char bracket)
 	json->comma = true;
 }
 
-/* The length of the character at @p, of RFC 3629: shortest form, no surrogates; 0: it is none. */
-static size_t utf8_len(const uint8_t *p, size_t len)
+/* RFC 3629: the shortest form, no surrogates. */
+size_t utf8_len(const uint8_t *p, size_t len)
 {
 	static const struct {
 		uint8_t first_min, first_max, second_min, second_max, len;

@@ -55,6 +55,65 @@ void hex_print(FILE *out, const void *bytes, size_t len)
 		fprintf(out, "%02x", p[i]);
 }
 
+/* Of a character of @n bytes that begins at @p; 0: these are none. */
+static bool is_plain(const uint8_t *p, size_t n)
+{
+	const bool c1 = n == 2 && p[0] == 0xc2 && p[1] < 0xa0; /* control characters, too */
+
+	return n && *p >= 0x20 && *p != 0x7f && !c1;
+}
+
+static void quoted_print(FILE *out, const uint8_t *bytes, size_t len)
+{
+	size_t n;
+
+	putc('"', out);
+	for (size_t i = 0; i < len; i += n ? n : 1) {
+		n = utf8_len(bytes + i, len - i);
+		if (bytes[i] == '"' || bytes[i] == '\\')
+			fprintf(out, "\\%c", bytes[i]);
+		else if (bytes[i] == '\n' || bytes[i] == '\t' || bytes[i] == '\r')
+			fprintf(out, "\\%c", bytes[i] == '\n' ? 'n' : bytes[i] == '\t' ? 't' : 'r');
+		else if (is_plain(bytes + i, n))
+			fwrite(bytes + i, 1, n, out);
+		else
+			for (size_t j = 0; j < (n ? n : 1); j++)
+				fprintf(out, "\\x%02x", bytes[i + j]);
+	}
+	putc('"', out);
+}
+
+static void bytes_show(FILE *out, const uint8_t *bytes, size_t len)
+{
+	bool plain = !len || (*bytes != '"' && *bytes != '\'');
+	size_t n;
+
+	for (size_t i = 0; plain && i < len; i += n) {
+		n = utf8_len(bytes + i, len - i);
+		plain = is_plain(bytes + i, n);
+	}
+	if (plain)
+		fwrite(bytes, 1, len, out);
+	else
+		quoted_print(out, bytes, len);
+}
+
+void key_show(FILE *out, const struct arguments *arguments, const void *key, size_t len)
+{
+	if (arguments->hex.given)
+		hex_print(out, key, len);
+	else
+		bytes_show(out, key, len);
+}
+
+void value_show(FILE *out, const struct arguments *arguments, const void *value, size_t len)
+{
+	if (arguments->hex_values.given)
+		hex_print(out, value, len);
+	else
+		bytes_show(out, value, len);
+}
+
 void key_print(FILE *out, const struct arguments *arguments, const void *key, size_t len)
 {
 	if (arguments->hex.given)

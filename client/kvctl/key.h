@@ -27,11 +27,18 @@ int key_parse(struct key *key, const struct arguments *arguments, const char *wo
 /* Without a newline. */
 void key_print(FILE *out, const struct arguments *arguments, const void *key, size_t len);
 
+/*
+ * For people, on a terminal or in a table: what would move the cursor, or is no UTF-8, is quoted as
+ * a word of a script is, so that it can be typed as it is printed.
+ */
+void key_show(FILE *out, const struct arguments *arguments, const void *key, size_t len);
+
 /* The member "key" of an object. */
 void key_json(struct json *json, const struct arguments *arguments, const void *key, size_t len);
 
 /* The same of values, with --hex-values. */
 void value_print(FILE *out, const struct arguments *arguments, const void *value, size_t len);
+void value_show(FILE *out, const struct arguments *arguments, const void *value, size_t len);
 void value_json(struct json *json, const struct arguments *arguments, const void *value,
 		size_t len);
 

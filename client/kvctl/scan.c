@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
@@ -16,14 +17,16 @@
 struct scan {
 	const struct arguments *arguments;
 	bool prints;
+	bool shows; /* for people: on a terminal */
 	uint64_t keys;
 };
 
-static void print_value(const struct arguments *arguments, const struct kvd_entry *entry)
+static void print_value(const struct scan *scan, const struct kvd_entry *entry)
 {
 	putchar('\t');
 	if (entry->value)
-		value_print(stdout, arguments, entry->value, entry->item.value_len);
+		(scan->shows ? value_show : value_print)(stdout, scan->arguments, entry->value,
+							 entry->item.value_len);
 	else
 		printf("(%zu bytes)", entry->item.value_len);
 }
@@ -63,9 +66,9 @@ static int take(void *arg, const struct kvd_entry *entry)
 		print_json(arguments, entry);
 		return ferror(stdout);
 	}
-	key_print(stdout, arguments, entry->key, entry->key_len);
+	(scan->shows ? key_show : key_print)(stdout, arguments, entry->key, entry->key_len);
 	if (arguments->verbose.given)
-		print_value(arguments, entry);
+		print_value(scan, entry);
 	putchar(arguments->null.given ? '\0' : '\n');
 	return ferror(stdout);
 }
@@ -97,7 +100,11 @@ static int scan_run(struct kvd *db, struct scan *scan)
 
 int command_scan(struct kvd *db, const struct arguments *arguments)
 {
-	struct scan scan = { .arguments = arguments, .prints = true };
+	struct scan scan = {
+		.arguments = arguments,
+		.prints = true,
+		.shows = !arguments->null.given && isatty(STDOUT_FILENO),
+	};
 
 	return scan_run(db, &scan);
 }

@@ -236,6 +236,34 @@ static void keys_are_listed(void **state)
 	assert_calls("scan \\x00\\xff 0\nscan \\x00\\xff 1\n", "-x", "scan", "00ff");
 }
 
+/* What would move the cursor, or is no UTF-8, is quoted; -0 is for programs there, too. */
+static void keys_on_a_terminal(void **state)
+{
+	static const struct kvd_entry entries[] = {
+		{ .key = "one", .key_len = 3, .value = "\x1b[2J", .item = { .value_len = 4 } },
+		{ .key = "t\0o\n\t\"", .key_len = 6, .value = "", .item = { .value_len = 0 } },
+		{ .key = "\xc3\xbc \xfe\\", .key_len = 5, .item = { .value_len = 9000000000 } },
+		{ .key = "\xe2\x82\xac $\"'#",
+		  .key_len = 8,
+		  .value = "\xc2\x9b",
+		  .item = { .value_len = 2 } },
+	};
+
+	(void)state;
+	behaviour.terminal = true;
+	behaviour.entries = entries;
+	behaviour.entry_count = 4;
+	assert_calls("scan  0\nscan  1\n", "scan");
+	assert_string_equal(program_result.out, "one\n\"t\\x00o\\n\\t\\\"\"\n"
+						"\"\xc3\xbc \\xfe\\\\\"\n"
+						"\xe2\x82\xac $\"'#\n");
+	assert_calls("scan  0 values\nscan  1 values\n", "-v", "scan");
+	assert_non_null(strstr(program_result.out, "one\t\"\\x1b[2J\"\n\"t"));
+	assert_non_null(strstr(program_result.out, "#\t\"\\xc2\\x9b\"\n"));
+	assert_calls("scan  0\nscan  1\n", "-0", "scan");
+	assert_memory_equal(program_result.out, "one\0t\0o\n\t\"\0\xc3\xbc \xfe\\", 16);
+}
+
 /* What came before it is printed. */
 static void a_scan_fails(void **state)
 {
@@ -978,6 +1006,7 @@ int main(void)
 		CASE(numbers_are_changed),
 		CASE(other_changes),
 		CASE(keys_are_listed),
+		CASE(keys_on_a_terminal),
 		CASE(a_scan_fails),
 		CASE(several_keys_are_read),
 		CASE(values_without_a_new_line_or_in_hexadecimal),

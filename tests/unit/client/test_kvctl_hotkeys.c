@@ -30,7 +30,7 @@ static void frequencies(void **state)
 	assert_string_equal(program_result.out,
 			    "7 keys" HEAD "\n               frequency  key\n"
 			    "                     127  hottest\n"
-			    "                       6  hot\n\n"
+			    "                       6  \"hot\\n\"\n"
 			    "                       5  warm\n"
 			    "\n1 more keys are as hot as the last one\n"
 			    "\n2 keys are pinned or of low priority: their uses are not noted\n");
@@ -39,7 +39,7 @@ static void frequencies(void **state)
 		     "[wch]*");
 	assert_string_equal(program_result.out, "5 keys" HEAD "\n               frequency  key\n"
 						"                     127  hottest\n"
-						"                       6  hot\n\n"
+						"                       6  \"hot\\n\"\n"
 						"                       5  warm\n"
 						"                       5  warm2\n"
 						"                       0  cool\n");

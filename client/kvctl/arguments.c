@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,15 +40,29 @@ int usage_error(const char *word, const char *what)
 	return EX_USAGE;
 }
 
+/* The option whose argument is parsed; NULL: a word is. */
+static const char *option_now;
+
+static int value_error(const char *text, const char *what)
+{
+	report_error("%s%s%s%s: %s. Try kvctl -h.", option_now ? "--" : "",
+		     option_now ? option_now : "", option_now ? " " : "", text, what);
+	return EX_USAGE;
+}
+
 int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *number)
 {
-	char *end;
+	char what[100], *end;
 
 	errno = 0;
 	*number = strtoul(text, &end, 10);
 	if (errno || *text < '0' || *text > '9' || *end || *number < min || *number > max)
-		return usage_error(text, "not a number in the allowed range");
+		goto refuse;
 	return EX_OK;
+
+refuse:
+	snprintf(what, sizeof(what), "not a number from %" PRIu64 " to %" PRIu64, min, max);
+	return value_error(text, what);
 }
 
 int parse_seconds(const char *text, uint64_t max, uint64_t *seconds)
@@ -57,7 +72,7 @@ int parse_seconds(const char *text, uint64_t max, uint64_t *seconds)
 		unsigned int seconds;
 	} units[] = { { 's', 1 }, { 'm', 60 }, { 'h', 3600 }, { 'd', 86400 } };
 	unsigned int unit = 1;
-	char *end;
+	char what[100], *end;
 
 	errno = 0;
 	*seconds = strtoul(text, &end, 10);
@@ -69,9 +84,14 @@ int parse_seconds(const char *text, uint64_t max, uint64_t *seconds)
 		}
 	}
 	if (errno || *text < '0' || *text > '9' || *end || *seconds > max / unit)
-		return usage_error(text, "not a time in the allowed range: 90, 90s, 5m, 2h, 7d");
+		goto refuse;
 	*seconds *= unit;
 	return EX_OK;
+
+refuse:
+	snprintf(what, sizeof(what), "not a time up to %" PRIu64 " seconds: 90, 90s, 5m, 2h, 7d",
+		 max);
+	return value_error(text, what);
 }
 
 int parse_ttl(const char *text, uint32_t *seconds)
@@ -98,14 +118,17 @@ static struct option_value *value_of(struct arguments *arguments, const struct o
 static int option_take(struct arguments *arguments, const struct option_row *row, const char *text)
 {
 	struct option_value *value = value_of(arguments, row);
+	int code = EX_OK;
 
 	value->given = true;
 	value->text = text;
+	option_now = row->long_name;
 	if (row->kind == OPTION_NUMBER)
-		return parse_number(text, row->min, row->max, &value->number);
+		code = parse_number(text, row->min, row->max, &value->number);
 	if (row->kind == OPTION_SECONDS)
-		return parse_seconds(text, row->max, &value->number);
-	return EX_OK;
+		code = parse_seconds(text, row->max, &value->number);
+	option_now = NULL;
+	return code;
 }
 
 /* The row of what getopt_long() returned; NULL: none. */
@@ -193,7 +216,7 @@ static int options_check(const struct arguments *arguments, enum arguments_of of
 		const struct option_row *row = &option_rows[i];
 		const struct option_value *value = (const void *)((const char *)arguments +
 								  row->offset);
-		char what[100];
+		char what[200];
 
 		if (!value->given)
 			continue;
@@ -205,7 +228,8 @@ static int options_check(const struct arguments *arguments, enum arguments_of of
 			continue;
 		if (!arguments->command)
 			return usage_error(row->long_name, "is for a command, and none is named");
-		snprintf(what, sizeof(what), "--%s is not for this command", row->long_name);
+		snprintf(what, sizeof(what), "--%s is not for this command%s%s", row->long_name,
+			 *row->commands ? ", but for " : "", row->commands);
 		return usage_error(arguments->command->name, what);
 	}
 	return EX_OK;
@@ -229,6 +253,15 @@ static void connection_set(struct arguments *arguments)
 	options->tls_key = arguments->tls_key.text;
 	options->tls_psk = arguments->tls_psk.text;
 	options->tenant = arguments->tenant.text;
+}
+
+static int words_error(const struct command *command)
+{
+	char what[200];
+
+	snprintf(what, sizeof(what), "wrong number of arguments (%s%s%s)", command->name,
+		 *command->words ? " " : "", command->words);
+	return usage_error(command->name, what);
 }
 
 /* The first word is the command. */
@@ -259,6 +292,6 @@ int arguments_parse(struct arguments *arguments, enum arguments_of of, int argc,
 		return EX_OK;
 	if (arguments->word_count < arguments->command->words_min ||
 	    arguments->word_count > arguments->command->words_max)
-		return usage_error(arguments->command->name, "wrong number of arguments");
+		return words_error(arguments->command);
 	return EX_OK;
 }

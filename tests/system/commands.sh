@@ -263,8 +263,9 @@ kvctl put precious intact
 check "one byte more: the server refuses it" rogue pull_too_large
 check "what is precious stays" holds_precious
 check "flags are stored" flags_are_stored
-check "flags out of range are refused" usage_error 'range' -f 4294967296 put flagged other
-check "negative ones, too" usage_error '^kvctl: -1: not a number' -i -1 incr count 5
+check "flags out of range are refused" usage_error 'from 0 to 4294967295' \
+	-f 4294967296 put flagged other
+check "negative ones, too" usage_error '^kvctl: --initial -1: not a number' -i -1 incr count 5
 check "the flags stay" flags_are flagged 0
 check "several keys" several_keys
 check "keys of a pattern" keys_are_chosen

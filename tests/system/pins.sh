@@ -104,7 +104,7 @@ check "a pulled value's pin for too long" \
 check "a pin with cas" not_taken --pin --pin 60 cas refused 1 value
 check "a pin with append" not_taken --pin --pin 60 append refused value
 check "a priority with prepend" not_taken --low --low prepend refused value
-check "a pin that is no number" expect 64 'range' --pin x put refused value
+check "a pin that is no number" expect 64 'pin x: not a time' --pin x put refused value
 check "the server stops" server_stop
 
 check "the server starts without pins" server_start -o memory.size=16m -o memory.pin_share=0

@@ -128,12 +128,14 @@ static void powers_of(const struct hist *hist, uint64_t counts[POWERS])
 	}
 }
 
-static void print_bar(uint64_t count, uint64_t all)
+/* @is_last: nothing follows in the line. */
+static void print_bar(uint64_t count, uint64_t all, bool is_last)
 {
 	const int columns = all ? (int)((count * BAR_COLUMNS + all - 1) / all) : 0;
 
-	printf(" %5.1f %% %.*s%*s", all ? 100.0 * (double)count / (double)all : 0.0, columns,
-	       "########################", BAR_COLUMNS - columns, "");
+	printf(" %5.1f %%%s%.*s%*s", all ? 100.0 * (double)count / (double)all : 0.0,
+	       columns || !is_last ? " " : "", columns, "########################",
+	       is_last ? 0 : BAR_COLUMNS - columns, "");
 }
 
 static void print_histogram(const struct latency *latency)
@@ -152,12 +154,13 @@ static void print_histogram(const struct latency *latency)
 	}
 	printf("\n%13s", "below, us");
 	for (enum path path = WARM; path < PATHS; path++)
-		printf("  %-*s", BAR_COLUMNS + 7, path_names[path]);
+		printf("  %-*s", path + 1 < PATHS ? BAR_COLUMNS + 7 : 0, path_names[path]);
 	putchar('\n');
 	for (unsigned int i = low; i <= high; i++) {
 		printf("%13.3f", us(1ull << i));
 		for (enum path path = WARM; path < PATHS; path++)
-			print_bar(counts[path][i], hist_count(&latency->hists[path]));
+			print_bar(counts[path][i], hist_count(&latency->hists[path]),
+				  path + 1 == PATHS);
 		putchar('\n');
 	}
 }

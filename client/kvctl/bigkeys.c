@@ -9,6 +9,7 @@
 #include "client/kvctl/command.h"
 #include "client/kvctl/failures.h"
 #include "client/kvctl/glob.h"
+#include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
 #include "client/kvctl/progress.h"
@@ -56,7 +57,9 @@ static enum kvd_status scan(struct kvd *db, struct bigkeys *b, const struct kvd_
 			retry = (struct retry){ 0 };
 		else if (!failure_passes(status) || !retry_pause(&retry))
 			return status;
-	} while (status || (cursor && b->left));
+		if (interrupted())
+			b->left = 0;
+	} while (b->left && (status || cursor));
 	return KVD_OK;
 }
 

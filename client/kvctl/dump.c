@@ -15,6 +15,7 @@
 #include "client/kvctl/failures.h"
 #include "client/kvctl/fetch.h"
 #include "client/kvctl/glob.h"
+#include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
 #include "client/kvctl/progress.h"
@@ -37,8 +38,21 @@ struct dump {
 	int code;      /* why it stops, once that was printed */
 };
 
+static int stop_at_interrupt(struct dump *dump)
+{
+	progress_end(&dump->progress);
+	fputs("kvctl: interrupted", stderr);
+	if (dump->writer.partial)
+		fprintf(stderr, ": what was written is in %s, and --resume goes on with it",
+			dump->writer.partial);
+	fputc('\n', stderr);
+	return dump->code = EXIT_INTERRUPTED;
+}
+
 static int stop_at_write(struct dump *dump)
 {
+	if (interrupted())
+		return stop_at_interrupt(dump);
 	progress_end(&dump->progress);
 	fprintf(stderr, "kvctl: %s%s\n", dump->writer.why,
 		dump->writer.partial && dump->writer.offset ?
@@ -167,6 +181,8 @@ static int dump_all(struct dump *dump)
 			calls = 0;
 		}
 		progress_show(&dump->progress);
+		if (cursor && interrupted())
+			return stop_at_interrupt(dump);
 	} while (cursor);
 	return EX_OK;
 }

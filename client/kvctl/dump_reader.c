@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/kvctl/interrupt.h"
+
 #define BODY_BYTES_FIRST 65536u
 
 static enum dump_result fail(struct dump_reader *reader, enum dump_result result, uint64_t offset,
@@ -34,7 +36,7 @@ static enum dump_result read_all(struct dump_reader *reader, void *to, size_t le
 	while (*got < len) {
 		const ssize_t n = read(reader->fd, (uint8_t *)to + *got, len - *got);
 
-		if (n < 0 && errno == EINTR)
+		if (n < 0 && errno == EINTR && !interrupted())
 			continue;
 		if (n < 0) {
 			const int err = errno;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "client/kvctl/dump_reader.h"
+#include "client/kvctl/interrupt.h"
 
 static int fail(struct dump_writer *writer, const char *what, int err)
 {
@@ -33,10 +34,15 @@ static int refuse(struct dump_writer *writer, const char *why)
 static int write_all(struct dump_writer *writer, struct iovec *iov, int count)
 {
 	while (count) {
-		const ssize_t written = writev(writer->fd, iov, count);
-		size_t n = written < 0 ? 0 : (size_t)written;
+		ssize_t written;
+		size_t n;
 
-		if (written < 0 && errno != EINTR)
+		/* A pipe that nobody reads would take no more, and SIGINT comes once. */
+		if (interrupted() && !writer->partial)
+			return fail(writer, "write", EINTR);
+		written = writev(writer->fd, iov, count);
+		n = written < 0 ? 0 : (size_t)written;
+		if (written < 0 && (errno != EINTR || interrupted()))
 			return fail(writer, "write", errno);
 		writer->offset += n;
 		for (; count && n >= iov->iov_len; iov++, count--)

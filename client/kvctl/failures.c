@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/kvctl/interrupt.h"
 #include "common/util/clock.h"
 
 #define STATS_BYTES (64u << 10)
@@ -66,7 +67,7 @@ bool retry_pause(struct retry *retry)
 
 	if (!retry->tries)
 		retry->since_ns = now_ns;
-	if (now_ns - retry->since_ns > GIVE_UP_NS)
+	if (now_ns - retry->since_ns > GIVE_UP_NS || interrupted())
 		return false;
 	retry->tries++;
 	ms = ms < PAUSE_MS_MAX ? ms : PAUSE_MS_MAX;

@@ -20,6 +20,15 @@ void interrupt_catch(struct sigaction *before)
 	sigaction(SIGINT, &action, before);
 }
 
+void interrupt_catch_once(struct sigaction *before)
+{
+	const struct sigaction action = { .sa_handler = note, .sa_flags = SA_RESETHAND };
+
+	sigaction(SIGINT, NULL, before);
+	if (before->sa_handler != note && before->sa_handler != SIG_IGN)
+		sigaction(SIGINT, &action, NULL);
+}
+
 void interrupt_leave(const struct sigaction *before)
 {
 	sigaction(SIGINT, before, NULL);

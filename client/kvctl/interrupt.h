@@ -11,6 +11,11 @@
 
 /* From here on SIGINT is noted, and what it was before is written to *@before. */
 void interrupt_catch(struct sigaction *before);
+/*
+ * The same, but a second one ends kvctl. Nothing changes where SIGINT is noted already, since the
+ * interactive mode goes on, or is ignored, as by a shell's commands in the background.
+ */
+void interrupt_catch_once(struct sigaction *before);
 /* What interrupt_catch() wrote is right again. */
 void interrupt_leave(const struct sigaction *before);
 

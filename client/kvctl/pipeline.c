@@ -14,6 +14,7 @@
 #include "client/kvctl/command.h"
 #include "client/kvctl/error.h"
 #include "client/kvctl/failures.h"
+#include "client/kvctl/interrupt.h"
 #include "client/kvctl/key.h"
 #include "client/kvctl/progress.h"
 #include "client/kvctl/report.h"
@@ -24,7 +25,7 @@
 #define LINE_KEPT 65536u      /* longer memory of a line is freed at once */
 #define BYTES_PER_MS 16384u   /* what a slow network moves in a millisecond, at least */
 #define STATUSES 64u
-#define CODES 128u
+#define CODES 256u
 
 struct slot {
 	struct kvd_op op;
@@ -293,11 +294,14 @@ int pipeline_end(struct pipeline *pipeline, uint64_t lines)
 		"kvctl: %" PRIu64 " lines read, %" PRIu64 " commands done, %" PRIu64 " failed\n",
 		lines, pipeline->done, pipeline->failed);
 	print_kinds(pipeline);
-	if (pipeline->broken)
+	if (interrupted())
+		fprintf(stderr, "kvctl: interrupted: no line behind line %" PRIu64 " was run\n",
+			lines);
+	else if (pipeline->broken)
 		fprintf(stderr,
 			"kvctl: the connection was lost: no line behind line %" PRIu64 " was run\n",
 			pipeline->line);
-	end = code ? code : pipeline->code;
+	end = interrupted() ? EXIT_INTERRUPTED : code ? code : pipeline->code;
 	for (size_t i = 0; i < SLOTS; i++)
 		line_release(&pipeline->slots[i].line);
 	free(pipeline->slots);

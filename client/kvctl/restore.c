@@ -16,6 +16,7 @@
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
 #include "client/kvctl/dump_reader.h"
+#include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/progress.h"
 #include "client/kvctl/report.h"
@@ -38,9 +39,21 @@ struct restore {
 	bool has_state; /* it can be written */
 };
 
+static int stop_at_interrupt(struct restore *restore)
+{
+	progress_end(&restore->progress);
+	fprintf(stderr, "kvctl: interrupted after %" PRIu64 " keys%s\n",
+		restore->state.stored.stored,
+		restore->has_state && restore->state.offset ? ": --resume goes on behind them" :
+							      "");
+	return EXIT_INTERRUPTED;
+}
+
 /* What the result of the reader means for the exit status, after printing it. */
 static int stop_at_file(struct restore *restore, enum dump_result result)
 {
+	if (result == DUMP_FAILED && interrupted())
+		return stop_at_interrupt(restore);
 	progress_end(&restore->progress);
 	fprintf(stderr, "kvctl: %s\n", restore->reader.why);
 	if (result == DUMP_FAILED)
@@ -51,7 +64,7 @@ static int stop_at_file(struct restore *restore, enum dump_result result)
 static int stop_at_call(struct restore *restore, enum kvd_status status)
 {
 	progress_end(&restore->progress);
-	if (restore->name && restore->state.offset)
+	if (restore->has_state && restore->state.offset)
 		fputs("kvctl: --resume goes on where this restore stops\n", stderr);
 	return report(restore->store.db, status);
 }
@@ -143,6 +156,8 @@ static int restore_blocks(struct restore *restore)
 		struct store_block *block = &restore->blocks[i];
 
 		code = block_end(restore, block);
+		if (!code && interrupted())
+			code = stop_at_interrupt(restore);
 		if (code)
 			return code;
 		do {
@@ -264,7 +279,7 @@ static int restore_begin(struct restore *restore, struct kvd *db)
 	restore->state.dump = header->sum;
 	restore->state.incarnation = restore->incarnation;
 	restore->state_ns = clock_ns();
-	restore->has_state = restore->name;
+	restore->has_state = restore->name && restore->reader.bytes; /* else it is a pipe */
 	return arguments->resume.given ? resume(restore) : EX_OK;
 }
 
@@ -339,8 +354,10 @@ static int verify(struct restore *restore)
 		restore->progress.bytes = restore->reader.counts.key_bytes +
 					  restore->reader.counts.value_bytes;
 		progress_show(&restore->progress);
-	} while (result == DUMP_BLOCK || result == DUMP_SKIPPED);
+	} while ((result == DUMP_BLOCK || result == DUMP_SKIPPED) && !interrupted());
 	dump_body_release(&body);
+	if (result == DUMP_BLOCK || result == DUMP_SKIPPED)
+		return stop_at_interrupt(restore);
 	if (result != DUMP_IS_DONE)
 		return stop_at_file(restore, result);
 	progress_end(&restore->progress);

@@ -8,13 +8,26 @@
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
 #include "client/kvctl/help.h"
+#include "client/kvctl/interrupt.h"
 #include "client/kvctl/report.h"
 
 int run_command(struct kvd *db, const struct arguments *arguments)
 {
-	const int code = arguments->command->run(db, arguments);
-	const int flushed = output_flush();
+	const bool stops = arguments->command->kind & COMMAND_STOPS;
+	struct sigaction before;
+	int code, flushed;
 
+	if (stops) {
+		interrupt_clear();
+		interrupt_catch_once(&before);
+	}
+	code = arguments->command->run(db, arguments);
+	flushed = output_flush();
+	if (stops) {
+		interrupt_leave(&before);
+		if (!code && interrupted())
+			code = EXIT_INTERRUPTED;
+	}
 	return code ? code : flushed;
 }
 

@@ -8,6 +8,7 @@
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
 #include "client/kvctl/error.h"
+#include "client/kvctl/interrupt.h"
 #include "client/kvctl/pipeline.h"
 #include "client/kvctl/report.h"
 #include "client/kvctl/run.h"
@@ -83,7 +84,7 @@ static void run_lines(struct script *script)
 
 	do {
 		end = line_read(&line, stdin, script->line_max);
-		if (end == LINE_EOF)
+		if (end == LINE_EOF || (end == LINE_ERROR && interrupted()))
 			break;
 		script->lines++;
 		report_line(script->lines);
@@ -96,7 +97,8 @@ static void run_lines(struct script *script)
 			note_bad(script, "can't read the standard input", EX_IOERR);
 		else
 			run_words(script, &line);
-	} while (end != LINE_ERROR && (!script->pipeline || pipeline_goes_on(script->pipeline)));
+	} while (end != LINE_ERROR && !interrupted() &&
+		 (!script->pipeline || pipeline_goes_on(script->pipeline)));
 	report_line(0);
 	line_release(&line);
 }
@@ -105,6 +107,7 @@ int script_run(const struct arguments *arguments, bool *is_empty)
 {
 	struct script script = { .outer = arguments };
 	const int first = getc(stdin);
+	struct sigaction before;
 
 	if (is_empty)
 		*is_empty = first == EOF && !ferror(stdin);
@@ -113,12 +116,16 @@ int script_run(const struct arguments *arguments, bool *is_empty)
 	else if (is_empty && *is_empty)
 		return EX_OK;
 	script.code = open_db(&script);
+	interrupt_clear();
+	if (script.pipeline)
+		interrupt_catch_once(&before);
 	if (!script.code)
 		run_lines(&script);
 	if (script.pipeline) {
 		const int code = pipeline_end(script.pipeline, script.lines);
 
 		script.code = code ? code : script.code;
+		interrupt_leave(&before);
 	}
 	words_release(&script.words);
 	if (script.db)

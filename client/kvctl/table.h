@@ -23,6 +23,7 @@
 #define COMMAND_LOCAL 0u     /* it needs no server: it is called with a NULL handle */
 #define COMMAND_CONNECTED 1u /* it is called with an open handle */
 #define COMMAND_SLOW 2u	     /* its calls may take minutes: a longer timeout by default */
+#define COMMAND_STOPS 8u     /* after SIGINT it says what was done, and ends */
 #define COMMAND_SCREEN 4u    /* it takes over the terminal: not for scripts of commands */
 
 #define WORDS_ANY INT_MAX
@@ -46,12 +47,12 @@
 	  "of them at once, with those that have expired")                                         \
 	X(scan, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                         \
 	  "print all keys, or those that begin with PREFIX, in no order")                          \
-	X(dump, READ, "[FILE|- [PREFIX]]", 0, 2, COMMAND_CONNECTED,                                \
+	X(dump, READ, "[FILE|- [PREFIX]]", 0, 2, COMMAND_CONNECTED | COMMAND_STOPS,                \
 	  "write all keys, or those that begin with PREFIX, with values, flags and expiry times "  \
 	  "to FILE or the standard output")                                                        \
-	X(bigkeys, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                      \
+	X(bigkeys, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED | COMMAND_STOPS,                      \
 	  "print the keys with the longest values, and how long keys and values are")              \
-	X(hotkeys, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                      \
+	X(hotkeys, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED | COMMAND_STOPS,                      \
 	  "print the keys that are used most, as a server that evicts notes it. With "             \
 	  "memory.eviction = lfu that is a counter: a key has 5 when it is stored and N after "    \
 	  "about (N - 5)^2 uses, 127 at most, and less as keys are added. With lru it is the "     \
@@ -79,7 +80,7 @@
 	X(flush, CHANGE, "[DELAY]", 0, 1, COMMAND_CONNECTED,                                       \
 	  "remove all keys and wait until that is done; with DELAY: after this time, without "     \
 	  "waiting")                                                                               \
-	X(restore, CHANGE, "[FILE|-]", 0, 1, COMMAND_LOCAL,                                        \
+	X(restore, CHANGE, "[FILE|-]", 0, 1, COMMAND_LOCAL | COMMAND_STOPS,                        \
 	  "store the keys of a dump, of FILE or the standard input")                               \
 	X(stats, SERVER, "", 0, 0, COMMAND_CONNECTED,                                              \
 	  "print the server's statistics, which kvd --help explains: in groups on a "              \
@@ -218,6 +219,7 @@ enum option_kind {
 #define EXIT_NOT_A_NUMBER 3
 #define EXIT_WARNINGS 4
 #define EXIT_ERRORS 5
+#define EXIT_INTERRUPTED 130
 #define KVCTL_STATUSES(X)                                                                          \
 	X(0, "done")                                                                               \
 	X(1, "the key does not exist")                                                             \
@@ -232,6 +234,7 @@ enum option_kind {
 	X(71, "out of memory")                                                                     \
 	X(74, "can't read the input or write the output")                                          \
 	X(75, "over a limit of your user")                                                         \
-	X(77, "not allowed, or the server is not trusted, or does not trust you")
+	X(77, "not allowed, or the server is not trusted, or does not trust you")                  \
+	X(130, "dump, restore, bigkeys, hotkeys and --pipe: interrupted by SIGINT")
 
 #endif /* KVD_CLIENT_KVCTL_TABLE_H */

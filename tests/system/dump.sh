@@ -131,6 +131,25 @@ full_output() {
 	[ $? = 74 ] && grep -q 'No space left' "$tmp/said"
 }
 check "an output that takes nothing" full_output
+# Both wait for a pipe, and say what was done.
+dump_is_interrupted() {
+	env --default-signal=INT "$build/kvctl" -a "$url" dump - >"$tmp/fifo" 2>"$tmp/said" &
+	pids+=("$!")
+	exec 9<"$tmp/fifo" && head -c 100 <&9 >"$tmp/head" && kill -INT "${pids[-1]}" &&
+		await_end "${pids[-1]}" && exec 9<&- && forget "${pids[-1]}" &&
+		[ "$status" = 130 ] && grep -qx 'kvctl: interrupted' "$tmp/said"
+}
+restore_is_interrupted() {
+	env --default-signal=INT "$build/kvctl" -a "$url" restore "$tmp/fifo" 2>"$tmp/said" &
+	pids+=("$!")
+	exec 9>"$tmp/fifo" && head -c 3000000 "$dump" >&9 && kill -INT "${pids[-1]}" &&
+		await_end "${pids[-1]}" && exec 9>&- && forget "${pids[-1]}" &&
+		[ "$status" = 130 ] && [ ! -e "$tmp/fifo.restore" ] &&
+		grep -qx 'kvctl: interrupted after [1-9][0-9]* keys' "$tmp/said"
+}
+mkfifo "$tmp/fifo"
+check "SIGINT ends a dump" dump_is_interrupted
+check "and a restore" restore_is_interrupted
 mkfifo "$tmp/pipe" && ln -s pipe "$tmp/link" && mkdir "$tmp/folder"
 check "a pipe keeps its name" eval 'expect 74 "is no file: .* dump - >" dump "$tmp/pipe" &&
 	expect 74 "is no file" dump "$tmp/link" && [ -p "$tmp/pipe" ] && [ -L "$tmp/link" ] &&

@@ -134,11 +134,28 @@ server_goes() {
 }
 
 server_start || exit 1
+# While it waits for a line: the lines before it are done, and counted.
+interrupted() {
+	local pid
+	mkfifo "$tmp/lines" || return 1
+	env --default-signal=INT "$build/kvctl" -a "$url" --pipe <"$tmp/lines" 2>"$tmp/err" &
+	pid=$!
+	pids+=("$pid")
+	exec 9>"$tmp/lines" && printf 'put early 1\nput late 2\nget late\n' >&9 || return 1
+	wait_until "$DEADLINE_S" kvctl exists late && kill -INT "$pid" && await_end "$pid"
+	exec 9>&-
+	forget "$pid"
+	grep -qx 'kvctl: 3 lines read, 3 commands done, 0 failed' "$tmp/err" &&
+		grep -qx 'kvctl: interrupted: no line behind line 3 was run' "$tmp/err" &&
+		[ "$status" = 130 ]
+}
+
 check "a script, one line after the other" plain_script
 check "lines that are wrong" bad_lines
 check "any bytes" bytes_arrive
 check "the order of the lines" order_is_kept
 check "many errors are counted" many_errors
 check "lines that are too long" long_line
+check "SIGINT" interrupted
 check "a server that goes away" server_goes
 finish

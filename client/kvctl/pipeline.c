@@ -3,6 +3,7 @@
 #include "client/kvctl/pipeline.h"
 
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,14 @@ static void wait_for_all(struct pipeline *pipeline)
 {
 	while (kvd_outstanding(pipeline->db))
 		wait_for(pipeline, SLOTS);
+}
+
+void pipeline_await_input(struct pipeline *pipeline, int fd)
+{
+	struct pollfd input = { .fd = fd, .events = POLLIN };
+
+	while (kvd_outstanding(pipeline->db) && !interrupted() && !poll(&input, 1, 0))
+		wait_for(pipeline, 1);
 }
 
 /* The options that prepare() knows; with another one the line is no plain change. */

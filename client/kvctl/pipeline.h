@@ -27,6 +27,12 @@ struct pipeline *pipeline_create(struct kvd *db, const struct arguments *argumen
 bool pipeline_take(struct pipeline *pipeline, struct words *words, struct line *line);
 /* A line that the caller ran, or could not, ended with this exit status; 0: well. */
 void pipeline_note(struct pipeline *pipeline, int code);
+/*
+ * Nothing is sent and no response is taken while kvctl waits for a line, and the changes would time
+ * out: so this goes on with them until there is something to read, or none is under way.
+ */
+void pipeline_await_input(struct pipeline *pipeline, int fd);
+
 /* False: the connection is lost, and no line behind would succeed. */
 bool pipeline_goes_on(const struct pipeline *pipeline);
 

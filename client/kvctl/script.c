@@ -3,7 +3,9 @@
 #include "client/kvctl/script.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
@@ -20,6 +22,7 @@ struct script {
 	const struct arguments *outer;
 	struct kvd *db;
 	struct pipeline *pipeline; /* NULL: one line after the other */
+	struct line_input input;
 	struct words words;
 	uint64_t lines;
 	size_t line_max;
@@ -55,6 +58,13 @@ static void run_words(struct script *script, struct line *line)
 				      words_argv(&script->words), &script->words));
 }
 
+static void before_read(void *arg)
+{
+	const struct script *script = arg;
+
+	pipeline_await_input(script->pipeline, script->input.fd);
+}
+
 static int open_db(struct script *script)
 {
 	struct kvd_options options = script->outer->options;
@@ -73,6 +83,8 @@ static int open_db(struct script *script)
 		script->pipeline = pipeline_create(script->db, script->outer);
 		if (!script->pipeline)
 			return report_memory();
+		script->input.before_read = before_read;
+		script->input.arg = script;
 	}
 	return EX_OK;
 }
@@ -83,7 +95,7 @@ static void run_lines(struct script *script)
 	enum line_end end;
 
 	do {
-		end = line_read(&line, stdin, script->line_max);
+		end = line_read(&line, &script->input, script->line_max);
 		if (end == LINE_EOF || (end == LINE_ERROR && interrupted()))
 			break;
 		script->lines++;
@@ -105,15 +117,17 @@ static void run_lines(struct script *script)
 
 int script_run(const struct arguments *arguments, bool *is_empty)
 {
-	struct script script = { .outer = arguments };
-	const int first = getc(stdin);
+	static struct script script;
 	struct sigaction before;
+	bool empty;
 
+	memset(&script, 0, sizeof(script));
+	script.outer = arguments;
+	script.input.fd = STDIN_FILENO;
+	empty = !line_input_fill(&script.input) && !script.input.err;
 	if (is_empty)
-		*is_empty = first == EOF && !ferror(stdin);
-	if (first != EOF)
-		ungetc(first, stdin);
-	else if (is_empty && *is_empty)
+		*is_empty = empty;
+	if (is_empty && empty)
 		return EX_OK;
 	script.code = open_db(&script);
 	interrupt_clear();

@@ -3,9 +3,14 @@
 #include "client/kvctl/words.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "client/kvctl/interrupt.h"
 
 #define LINE_BYTES_FIRST 256u
 #define WORDS_FIRST 16
@@ -165,7 +170,38 @@ static bool line_grow(struct line *line)
 	return true;
 }
 
-enum line_end line_read(struct line *line, FILE *file, size_t max)
+static bool is_empty(const struct line_input *input)
+{
+	return input->at == input->end;
+}
+
+bool line_input_fill(struct line_input *input)
+{
+	ssize_t n = 1;
+
+	while (is_empty(input) && n) {
+		if (input->before_read)
+			input->before_read(input->arg);
+		n = read(input->fd, input->bytes, sizeof(input->bytes));
+		if (n < 0 && (errno != EINTR || interrupted())) {
+			input->err = errno;
+			return false;
+		}
+		input->at = 0;
+		input->end = n > 0 ? (size_t)n : 0;
+	}
+	return !is_empty(input);
+}
+
+/* EOF: at the end, or it failed. */
+static int next_byte(struct line_input *input)
+{
+	if (is_empty(input) && !line_input_fill(input))
+		return EOF;
+	return (unsigned char)input->bytes[input->at++];
+}
+
+enum line_end line_read(struct line *line, struct line_input *input, size_t max)
 {
 	enum line_end end = LINE_READ;
 	int c;
@@ -173,7 +209,7 @@ enum line_end line_read(struct line *line, FILE *file, size_t max)
 	line->len = 0;
 	if (!line->size && !line_grow(line))
 		return LINE_NO_MEMORY;
-	while ((c = getc_unlocked(file)) != EOF && c != '\n') {
+	while ((c = next_byte(input)) != EOF && c != '\n') {
 		if (end != LINE_READ)
 			continue;
 		if (line->len == max)
@@ -184,7 +220,7 @@ enum line_end line_read(struct line *line, FILE *file, size_t max)
 			line->bytes[line->len++] = (char)c;
 	}
 	line->bytes[line->len] = '\0';
-	if (ferror(file))
+	if (input->err)
 		return LINE_ERROR;
 	return c == EOF && !line->len && end == LINE_READ ? LINE_EOF : end;
 }

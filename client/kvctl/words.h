@@ -7,9 +7,9 @@
 #ifndef KVD_CLIENT_KVCTL_WORDS_H
 #define KVD_CLIENT_KVCTL_WORDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 #define WORDS_MAX 4096 /* of a line */
 
@@ -41,8 +41,21 @@ struct line {
 
 enum line_end { LINE_READ, LINE_TOO_LONG, LINE_NO_MEMORY, LINE_EOF, LINE_ERROR };
 
+/* Where lines come from. Zero it first, but for fd and what is called before each read. */
+struct line_input {
+	int fd;
+	int err; /* errno of a read that failed */
+	void (*before_read)(void *arg);
+	void *arg;
+	size_t at, end;
+	char bytes[64u << 10];
+};
+
+/* Reads until there is a byte. False: at the end, or it failed, or SIGINT was noted. */
+bool line_input_fill(struct line_input *input);
+
 /* Reads the next one. One that has no place in @max bytes or in memory is read and left out. */
-enum line_end line_read(struct line *line, FILE *file, size_t max);
+enum line_end line_read(struct line *line, struct line_input *input, size_t max);
 void line_release(struct line *line);
 
 #endif /* KVD_CLIENT_KVCTL_WORDS_H */

@@ -134,6 +134,17 @@ server_goes() {
 }
 
 server_start || exit 1
+# A program that writes the lines and pauses for longer than a change may take, between lines and in
+# the middle of one.
+slow_input() {
+	{
+		seq -f 'put slow%g first' 900 && printf 'put middle o' && sleep 0.5 &&
+			printf 'f\n' && seq -f 'put slow%g second' 900 && sleep 0.5 &&
+			echo 'get middle'
+	} | script 0 -t 250 --pipe && grep -qx 'kvctl: 1802 lines read, 1802 .*' "$tmp/err" &&
+		[ "$(<"$tmp/out")" = of ] && expect 0 '^second$' get slow900
+}
+
 # While it waits for a line: the lines before it are done, and counted.
 interrupted() {
 	local pid
@@ -156,6 +167,7 @@ check "any bytes" bytes_arrive
 check "the order of the lines" order_is_kept
 check "many errors are counted" many_errors
 check "lines that are too long" long_line
+check "an input that pauses" slow_input
 check "SIGINT" interrupted
 check "a server that goes away" server_goes
 finish

@@ -23,7 +23,7 @@
 #define KEY_TTL_S 86400u
 #define SECONDS_DEFAULT 5u /* of a script */
 #define ROUND_NS 1000000000ull
-#define BAR_COLUMNS 24
+#define BAR_COLUMNS 20	      /* so that a line has 100 */
 #define POWERS 65	      /* of two nanoseconds: 1 to 2^64 */
 #define CLEAR "\033[H\033[2J" /* ECMA-48: CUP, ED */
 
@@ -134,7 +134,7 @@ static void print_bar(uint64_t count, uint64_t all, bool is_last)
 	const int columns = all ? (int)((count * BAR_COLUMNS + all - 1) / all) : 0;
 
 	printf(" %5.1f %%%s%.*s%*s", all ? 100.0 * (double)count / (double)all : 0.0,
-	       columns || !is_last ? " " : "", columns, "########################",
+	       columns || !is_last ? " " : "", columns, "####################",
 	       is_last ? 0 : BAR_COLUMNS - columns, "");
 }
 

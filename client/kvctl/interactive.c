@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <histedit.h>
+#include <langinfo.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,8 +101,8 @@ static void history_keep(struct session *session)
 	const mode_t mask = umask(077);
 	HistEvent event;
 
-	if (*session->path)
-		history(session->history, &event, H_SAVE, session->path);
+	if (*session->path && history(session->history, &event, H_SAVE, session->path) < 0)
+		fprintf(stderr, "kvctl: can't keep the history in %s: %m\n", session->path);
 	umask(mask);
 }
 
@@ -119,6 +120,9 @@ static bool editor_open(struct session *session)
 	HistEvent event;
 
 	setlocale(LC_CTYPE, "");
+	/* libedit drops what the locale has no character for; kvd takes all bytes. */
+	if (!strcmp(nl_langinfo(CODESET), "ANSI_X3.4-1968"))
+		setlocale(LC_CTYPE, "C.UTF-8");
 	session->history = history_init();
 	session->editor = el_init("kvctl", stdin, stdout, stderr);
 	if (!session->history || !session->editor)

@@ -77,6 +77,16 @@ no_server() {
 	screen_start "$build/kvctl" -a "${url}9" && screen_ends 69 && screen_shows 'no socket'
 }
 
+ascii_without_history() {
+	mkdir -p "$tmp/other/kvd/history/x" &&
+		screen_start env LC_ALL=POSIX "XDG_STATE_HOME=$tmp/other" \
+			"$build/kvctl" -a "$url" &&
+		screen_shows 'quit or .D ends' && type_line 'put kü aü' &&
+		type_line 'count k' && screen_shows 'count k.1' &&
+		screen_keys C-d && screen_ends 0 && expect 0 '^aü$' get kü &&
+		screen_has "can't keep the history in $tmp/other/kvd/history: "
+}
+
 check "the server starts" server_start || finish
 check "kvctl greets" greets
 check "commands are run" commands_are_run
@@ -93,6 +103,8 @@ check "the lines are kept, for this user alone" lines_are_kept
 screen_stop
 check "another one has them" another_one_has_them
 check "^D ends it" eval 'screen_keys C-u C-d && screen_ends 0'
+screen_stop
+check "an ASCII locale, and a history that can't be kept" ascii_without_history
 screen_stop
 check "without a server it says why" no_server
 screen_stop

@@ -214,13 +214,18 @@ suite_scripts() {
 	done
 }
 
-# Those that run over rdma+tcp:// in the short form, too; what rdma+tls:// adds, tls.sh tests.
-SUITE_BY_HAND='conformance_device connections.sh'
+# What runs over rdma+tcp:// in the short form, too; what rdma+tls:// adds, tls.sh tests.
+SUITE_BY_HAND='conformance_device'
+
+# System tests of what does not depend on the device: over RDMA they run in the long form only.
+SUITE_ANY_DEVICE='chains.sh disk_full.sh expiry.sh kvtrace.sh log.sh options.sh pins.sh'
 
 # Prints flavour and name of the cases on an RDMA device.
 suite_rdma() {
 	local name
 	for name in $(suite_programs conformance && suite_scripts); do
+		[ "${KVD_TEST_LONG:-0}" = 1 ] ||
+			[[ " $SUITE_ANY_DEVICE " != *" ${name##*/} "* ]] || continue
 		echo "verbs $name"
 		if [ "${KVD_TEST_LONG:-0}" = 1 ] ||
 			[[ " $SUITE_BY_HAND " == *" ${name##*/} "* ]]; then

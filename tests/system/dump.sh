@@ -12,7 +12,7 @@ small=100000
 slow=(-o limits.connection_requests=30000)
 if [ "$device" != softnic ]; then
 	small=3000
-	slow=(-o limits.connection_requests=1000)
+	slow=(-o limits.connection_requests=500)
 fi
 # ThreadSanitizer sees the same in fewer keys.
 if [ "${KVD_FLAVOUR:-release}" = tsan ] && [ "$device" = softnic ]; then

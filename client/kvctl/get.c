@@ -61,11 +61,14 @@ static void print_json(const struct get *get, const uint8_t *value, const struct
 	json_end(&json);
 }
 
-/* One value is nothing but its bytes, so that it can go to a file. */
+/*
+ * One value is nothing but its bytes, so that it can go to a file; in a script a newline parts it
+ * from what the next command prints.
+ */
 static void print_value(const struct get *get, const uint8_t *value, const struct kvd_item *item)
 {
 	const struct arguments *arguments = get->arguments;
-
+	const bool ends_line = isatty(STDOUT_FILENO) || arguments->input_is_script;
 	const bool show = *get->word && !arguments->null.given && isatty(STDOUT_FILENO);
 
 	if (*get->word) {
@@ -75,7 +78,7 @@ static void print_value(const struct get *get, const uint8_t *value, const struc
 	(show ? value_show : value_print)(stdout, arguments, value, item->value_len);
 	if (arguments->null.given)
 		putchar('\0');
-	else if (*get->word || (isatty(STDOUT_FILENO) && !arguments->no_newline.given))
+	else if (*get->word || (ends_line && !arguments->no_newline.given))
 		putchar('\n');
 }
 

@@ -159,7 +159,7 @@ enum option_kind {
 	  "values are given and printed in hexadecimal")                                           \
 	X(file, 'F', "file", FILE, 0, 0, "FILE", WITH_VALUE, "store the content of FILE")          \
 	X(no_newline, 'n', "no-newline", FLAG, 0, 0, "", "get gat",                                \
-	  "no newline behind the value; default: one, if the output is a terminal")                \
+	  "no newline behind the value; default: one, on a terminal and in a script")              \
 	X(null, '0', "null", FLAG, 0, 0, "", "scan get",                                           \
 	  "lines end with a byte 0, not with a newline: for xargs -0")                             \
 	X(raw, 0, "raw", FLAG, 0, 0, "", "stats", "as the server sends them, also on a terminal")  \

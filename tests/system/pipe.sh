@@ -27,9 +27,11 @@ plain_script() {
 	get one
 	get none
 	incr n -i 7
+	get n
+	get n -n
 	get --hex 6f6e65
 	TEXT
-	printf '1 A\n7\n1 A\n' | cmp - "$tmp/out" &&
+	printf '1 A\n\n7\n7\n71 A\n\n' | cmp - "$tmp/out" &&
 		grep -qx 'kvctl: line 4: no blank .*' "$tmp/err" &&
 		grep -qx 'kvctl: line 6: not found' "$tmp/err" && [ "$(wc -l <"$tmp/err")" = 2 ]
 }
@@ -79,7 +81,7 @@ order_is_kept() {
 	script 2 --pipe <"$tmp/script" || return 1
 	awk '$1 == "put" { v[$2] = $3 } $1 == "add" && !($2 in v) { v[$2] = $3 }
 		$1 == "del" { delete v[$2] } $1 == "append" && $2 in v { v[$2] = v[$2] "." }
-		$1 == "get" && $2 in v { printf "%s", v[$2] >(out) }
+		$1 == "get" && $2 in v { print v[$2] >(out) }
 		END { for (k in v) print "get " k, v[k] }' out="$tmp/gets" \
 		"$tmp/script" >"$tmp/last"
 	cmp "$tmp/gets" "$tmp/out" || return 1
@@ -117,7 +119,7 @@ lines_are() {
 server_goes() {
 	local feeder status done_lines
 	mkfifo "$tmp/fifo"
-	"$build/kvctl" -a "$url" -t 500 --pipe <"$tmp/fifo" 2>"$tmp/err" &
+	"$build/kvctl" -a "$url" -t 5000 --pipe <"$tmp/fifo" 2>"$tmp/err" &
 	feeder=$!
 	exec 7>"$tmp/fifo"
 	seq 5000 | sed 's/.*/put gone& 1/' >&7
@@ -138,10 +140,10 @@ server_start || exit 1
 # the middle of one.
 slow_input() {
 	{
-		seq -f 'put slow%g first' 900 && printf 'put middle o' && sleep 0.5 &&
-			printf 'f\n' && seq -f 'put slow%g second' 900 && sleep 0.5 &&
+		seq -f 'put slow%g first' 900 && printf 'put middle o' && sleep 2.5 &&
+			printf 'f\n' && seq -f 'put slow%g second' 900 && sleep 2.5 &&
 			echo 'get middle'
-	} | script 0 -t 250 --pipe && grep -qx 'kvctl: 1802 lines read, 1802 .*' "$tmp/err" &&
+	} | script 0 -t 2000 --pipe && grep -qx 'kvctl: 1802 lines read, 1802 .*' "$tmp/err" &&
 		[ "$(<"$tmp/out")" = of ] && expect 0 '^second$' get slow900
 }
 

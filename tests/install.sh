@@ -175,7 +175,7 @@ if command -v systemd-analyze >/dev/null && command -v systemd-sysusers >/dev/nu
 		die "tmpfiles.d/kvd.conf makes no folders"
 	# The programs that the unit names have to exist.
 	sed "s|=/usr/bin/kvd|=$root/usr/bin/kvd|" "$unit" >"$tmp/kvd.service"
-	said=$(systemd-analyze verify "$tmp/kvd.service" 2>&1) || die "kvd.service: $said"
+	said=$(systemd-analyze verify --man=no "$tmp/kvd.service" 2>&1) || die "kvd.service: $said"
 	[ -z "$said" ] || die "kvd.service: $said"
 else
 	echo "no systemd here: the unit is not verified"

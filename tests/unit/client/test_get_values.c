@@ -260,6 +260,8 @@ static void a_ring_that_can_not_grow(void **state)
 	registered_limit = SIZE_MAX;
 	assert_get("middle", value, 30000);
 	assert_true(registered_most > 0);
+	/* Keys share one of the 64 buckets at times: then "middle" brought the slot. */
+	memset(kvd->cache.lines, 0, bcache_bytes(&kvd->cache));
 	reset_stats();
 	assert_get("longer", value + 2, 60000);
 	assert_get("longer", value + 2, 60000);

@@ -3,13 +3,28 @@
 #include "client/kvctl/interrupt.h"
 
 #include <stddef.h>
+#include <unistd.h>
+
+#define WAKE_S 1
 
 static volatile sig_atomic_t noted;
 
-static void note(int number)
+static void wake(int number)
 {
 	(void)number;
+	if (noted)
+		alarm(WAKE_S);
+}
+
+/* What began to block between its look at interrupted() and the call is woken a moment later. */
+static void note(int number)
+{
+	const struct sigaction action = { .sa_handler = wake };
+
+	(void)number;
 	noted = 1;
+	sigaction(SIGALRM, &action, NULL);
+	alarm(WAKE_S);
 }
 
 /* Without SA_RESTART: what waits for a key or for time ends with EINTR. */
@@ -41,5 +56,9 @@ bool interrupted(void)
 
 void interrupt_clear(void)
 {
+	if (!noted)
+		return;
 	noted = 0;
+	alarm(0);
+	signal(SIGALRM, SIG_DFL);
 }

@@ -2,6 +2,9 @@
 /*
  * SIGINT as a wish to end what runs, for commands that run until they are interrupted, and for all
  * of them where kvctl goes on behind it. Elsewhere SIGINT ends kvctl.
+ *
+ * From a noted SIGINT to interrupt_clear() there is a SIGALRM each second, so that a call which
+ * began to block just after the SIGINT ends with EINTR as well.
  */
 #ifndef KVD_CLIENT_KVCTL_INTERRUPT_H
 #define KVD_CLIENT_KVCTL_INTERRUPT_H

@@ -155,7 +155,8 @@ cp -r conf/debian "$tmp/built/debian"
 names=(--test-name=server)
 [ "${KVD_TEST_LONG:-0}" = 0 ] || names=()
 status=0
-autopkgtest -q "${names[@]}" -B "${packages[@]}" "$tmp/built/" -- chroot "$root" \
+# The folder has to be in the clean root, too.
+env TMPDIR=/tmp autopkgtest -q "${names[@]}" -B "${packages[@]}" "$tmp/built/" -- chroot "$root" \
 	>"$tmp/autopkgtest" 2>&1 || status=$?
 grep -E '^(server|library|python|service) +(PASS|FAIL|SKIP)' "$tmp/autopkgtest" || true
 # 2 and 8: tests were skipped; that of the unit is, without a systemd.

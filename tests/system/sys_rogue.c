@@ -1294,14 +1294,18 @@ static const char *case_pull_hoard(void)
  * when the server has closed it, until this process is killed. It prints a line when all of them
  * have asked.
  */
-static void staller_begin(struct raw_peer *p)
+static void staller_serve(struct raw_peer *p)
 {
 	raw_greet(p);
-	/* The first one is served, when there is memory; this one is not waited for for long. */
-	if (raw_send(p, fill_pull(p, (uintptr_t)raw_data(p), p->mr->rkey, STALL_PROOF_BYTES)) ||
-	    !raw_wait(p, raw_is_responded) || p->closed)
-		return;
-	(void)raw_send(p, fill_pull(p, (uintptr_t)raw_data(p), p->mr->rkey, HOARD_BYTES));
+	if (!raw_send(p, fill_pull(p, (uintptr_t)raw_data(p), p->mr->rkey, STALL_PROOF_BYTES)))
+		(void)raw_wait(p, raw_is_responded);
+}
+
+/* This one is not waited for. */
+static void staller_stall(struct raw_peer *p)
+{
+	if (p->responses && !p->closed)
+		(void)raw_send(p, fill_pull(p, (uintptr_t)raw_data(p), p->mr->rkey, HOARD_BYTES));
 }
 
 static const char *case_pull_stall(void)
@@ -1309,15 +1313,19 @@ static const char *case_pull_stall(void)
 	static struct raw_peer stallers[HOARDERS];
 	int i;
 
+	/* All serve before the first stalls: then none has to wait for the memory of others. */
 	for (i = 0; i < HOARDERS; i++)
-		staller_begin(&stallers[i]);
+		staller_serve(&stallers[i]);
+	for (i = 0; i < HOARDERS; i++)
+		staller_stall(&stallers[i]);
 	printf("stalling\n");
 	fflush(stdout);
 	for (i = 0;; i = (i + 1) % HOARDERS) {
 		raw_poll_events(&stallers[i]);
 		if (stallers[i].closed) {
 			raw_close(&stallers[i]);
-			staller_begin(&stallers[i]);
+			staller_serve(&stallers[i]);
+			staller_stall(&stallers[i]);
 		}
 		usleep(RAW_PAUSE_US);
 	}

@@ -218,7 +218,7 @@ suite_scripts() {
 SUITE_BY_HAND='conformance_device'
 
 # System tests of what does not depend on the device: over RDMA they run in the long form only.
-SUITE_ANY_DEVICE='chains.sh disk_full.sh expiry.sh kvtrace.sh log.sh options.sh pins.sh'
+SUITE_ANY_DEVICE='chains.sh disk_full.sh dump.sh expiry.sh kvtrace.sh log.sh options.sh pins.sh'
 
 # Prints flavour and name of the cases on an RDMA device.
 suite_rdma() {

@@ -62,7 +62,7 @@ static void print_function(void)
 	print_with_argument(false);
 	fputs(") return ;;\n"
 	      "	esac\n"
-	      "	for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+	      "	for word in \"${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}\"; do\n"
 	      "		[ -z \"$skip\" ] || { skip=; continue; }\n"
 	      "		case $word in\n"
 	      "		",
@@ -115,6 +115,8 @@ int command_completion(struct kvd *db, const struct arguments *arguments)
 		puts("autoload -U +X bashcompinit && bashcompinit");
 		print_function();
 		puts("complete -F _kvctl kvctl");
+		/* In a folder of $fpath the first completion loads it, and wants an answer. */
+		puts("[[ ${funcstack[1]} != _kvctl ]] || _bash_complete -F _kvctl");
 		return EX_OK;
 	}
 	return usage_error(shell, "bash or zsh");

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # System test of kvctl without a command on a terminal: typed commands, history, completion, help,
-# interruption, a server that goes away and comes back.
+# interruption, a server that goes away and comes back; and of what completes kvctl in zsh.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/system/tmux_lib.sh
 . "$(dirname "$0")/tmux_lib.sh"
 [ "$device" = softnic ] || { echo "a terminal is the same on each device" && exit 77; }
-command -v tmux >/dev/null || { echo "needs tmux: conf/install-deps test" && exit 1; }
+for program in tmux zsh; do
+	command -v $program >/dev/null && continue
+	echo "needs $program: conf/install-deps test" && exit 1
+done
 
 export HOME=$tmp XDG_STATE_HOME=$tmp/state
 
@@ -87,6 +90,27 @@ ascii_without_history() {
 		screen_has "can't keep the history in $tmp/other/kvd/history: "
 }
 
+# folder, line behind compinit: the file is in the folder, which is of $fpath if its name is that
+zsh_completes() {
+	local folder=$tmp/$1
+	mkdir "$folder" && "$build/kvctl" completion zsh >"$folder/_kvctl" || return 1
+	printf '%s\n' "fpath=('$tmp/fpath' \$fpath)" 'autoload -Uz compinit' 'compinit -u' "$2" \
+		"PS1='zsh: '" >"$folder/.zshrc"
+	screen_start env ZDOTDIR="$folder" PATH="$build:$PATH" zsh && screen_shows 'zsh:' &&
+		screen_keys -l 'kvctl sta' && screen_keys Tab && screen_shows 'kvctl stats' &&
+		screen_keys -l ' --wa' && screen_keys Tab && screen_shows 'kvctl stats --watch' &&
+		screen_keys C-u && screen_keys -l 'kvctl -a x --ttl 5 re' && screen_keys Tab &&
+		screen_shows 'replace +restore +revoke' && screen_keys C-u &&
+		screen_keys -l "kvctl dump $folder/_kv" && screen_keys Tab &&
+		screen_shows "kvctl dump .*$1/_kvctl" && screen_keys C-u &&
+		screen_keys -l exit && screen_keys Enter && screen_ends 0
+}
+
+check "zsh completes, by its words in .zshrc" zsh_completes words \
+	'source <(kvctl completion zsh)'
+screen_stop
+check "zsh completes, from a folder, as make install has it" zsh_completes fpath :
+screen_stop
 check "the server starts" server_start || finish
 check "kvctl greets" greets
 check "commands are run" commands_are_run

@@ -53,9 +53,7 @@ static enum kvd_status scan(struct kvd *db, struct bigkeys *b, const struct kvd_
 
 	do {
 		status = kvd_scan(db, &cursor, args, take, b);
-		if (!status)
-			retry = (struct retry){ 0 };
-		else if (!failure_passes(status) || !retry_pause(&retry))
+		if (!retry_goes_on(&retry, status))
 			return status;
 		if (interrupted())
 			b->left = 0;

@@ -75,6 +75,14 @@ bool retry_pause(struct retry *retry)
 	return true;
 }
 
+bool retry_goes_on(struct retry *retry, enum kvd_status status)
+{
+	if (status)
+		return failure_passes(status) && retry_pause(retry);
+	*retry = (struct retry){ 0 };
+	return true;
+}
+
 enum kvd_status server_now(struct kvd *db, uint64_t *clock_ns, uint64_t *incarnation, bool *same)
 {
 	enum kvd_status status = KVD_OK;

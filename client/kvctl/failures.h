@@ -35,6 +35,8 @@ struct retry {
 
 /* Sleeps, longer each time. False: nothing has succeeded for so long that it is time to give up. */
 bool retry_pause(struct retry *retry);
+/* What follows a call that ended with @status: true if it was done, or may be tried again now. */
+bool retry_goes_on(struct retry *retry, enum kvd_status status);
 
 /*
  * Sets *@clock_ns to the server's clock, and *@incarnation, unless it is 0, is compared with the

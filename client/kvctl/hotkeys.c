@@ -80,9 +80,7 @@ static enum kvd_status scan(struct kvd *db, struct hotkeys *h, const struct kvd_
 
 	do {
 		status = kvd_scan_uses(db, &cursor, args, take, h);
-		if (!status)
-			retry = (struct retry){ 0 };
-		else if (!failure_passes(status) || !retry_pause(&retry))
+		if (!retry_goes_on(&retry, status))
 			return status;
 		if (interrupted())
 			h->left = 0;

@@ -8,6 +8,7 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/failures.h"
 #include "client/kvctl/glob.h"
 #include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
@@ -77,7 +78,8 @@ static int scan_run(struct kvd *db, struct scan *scan)
 {
 	const struct arguments *arguments = scan->arguments;
 	struct kvd_scan_args args = { .values = arguments->verbose.given };
-	enum kvd_status status = KVD_OK;
+	struct retry retry = { 0 };
+	enum kvd_status status;
 	struct key prefix;
 	uint64_t cursor = 0;
 	int code;
@@ -93,7 +95,8 @@ static int scan_run(struct kvd *db, struct scan *scan)
 	}
 	do {
 		status = kvd_scan(db, &cursor, &args, take, scan);
-	} while (!status && cursor && !ferror(stdout) && !interrupted());
+	} while (retry_goes_on(&retry, status) && (status || cursor) && !ferror(stdout) &&
+		 !interrupted());
 	code = output_flush();
 	return code ? code : report(db, status);
 }

@@ -274,12 +274,17 @@ static void a_scan_fails(void **state)
 	(void)state;
 	behaviour.entries = entries;
 	behaviour.entry_count = 3;
-	behaviour.call = KVD_ERR_BUSY;
-	behaviour.error = "the index changes";
+	behaviour.call = KVD_ERR_DISCONNECTED;
+	behaviour.error = "gone";
 	behaviour.calls_good = 1;
-	assert_fails(EX_SOFTWARE, "kvctl: server busy: the index changes\n", "scan");
+	assert_fails(EX_SOFTWARE, "kvctl: connection lost: gone\n", "scan");
 	assert_string_equal(program_result.out, "a\nb\n");
 	assert_string_equal(program_result.notes, OPENED "scan  0\nscan  1\n" CLOSED);
+	/* What passes is waited for, and nothing comes twice. */
+	behaviour.call = KVD_ERR_BUSY;
+	behaviour.calls_good = 1;
+	assert_calls("scan  0\nscan  1\nscan  1\n", "scan");
+	assert_string_equal(program_result.out, "a\nb\nc\n");
 }
 
 static void texts_of_the_server(void **state)
@@ -641,8 +646,8 @@ static void keys_are_chosen_and_counted(void **state)
 	assert_string_equal(program_result.out, "{\"keys\": 2}\n");
 	assert_usage("kvctl: --match: a pattern has 1 to 1024 bytes. Try kvctl -h.\n", "count",
 		     "--match", "");
-	behaviour.call = KVD_ERR_BUSY;
-	assert_fails(EX_SOFTWARE, "kvctl: server busy\n", "count");
+	behaviour.call = KVD_ERR_NO_MEMORY;
+	assert_fails(EX_SOFTWARE, "kvctl: out of memory in the client\n", "count");
 	assert_string_equal(program_result.out, "");
 }
 

@@ -12,7 +12,7 @@ small=100000
 slow=(-o limits.connection_requests=30000)
 if [ "$device" != softnic ]; then
 	small=3000
-	slow=(-o limits.connection_requests=500)
+	slow=(-o limits.connection_requests=300)
 fi
 # ThreadSanitizer sees the same in fewer keys.
 if [ "${KVD_FLAVOUR:-release}" = tsan ] && [ "$device" = softnic ]; then
@@ -228,7 +228,8 @@ killed_restore() {
 	local pid=$!
 	pids+=("$pid")
 	wait_until "$DEADLINE_S" [ -e "$tmp/whole.restore" ] && kill -KILL "$pid" &&
-		await_end "$pid" && forget "$pid" && [ "$status" = 137 ]
+		await_end "$pid" && forget "$pid" && [ "$status" = 137 ] && return
+	cat "$tmp/out" && return 1
 }
 check "a restore is killed" killed_restore
 check "some keys are there" some_items

@@ -25,6 +25,8 @@ CHUNK = int(os.environ["KVD_LMCACHE_CHUNK"])
 BATCH = 32
 LOOKUP = 256
 ROUNDS = int(os.environ.get("KVD_LMCACHE_ROUNDS", "1"))
+# In which a batch can be stored here, and for which those that wait for a server that is gone do.
+TIMEOUT_MS = int(os.environ.get("KVD_LMCACHE_TIMEOUT_MS", "500"))
 
 
 def keys_of(name, count=BATCH):
@@ -154,7 +156,7 @@ def test_server_is_killed_in_mid_batch(shared_server, caplog):
     shared_server.end()
     server = Server()
     caplog.set_level(logging.WARNING, "kvd.lmcache")
-    driver = Driver(make(timeout_ms=500, lookup_timeout_ms=300))
+    driver = Driver(make(timeout_ms=TIMEOUT_MS, lookup_timeout_ms=300))
     try:
         keys, views = keys_of("k"), arena_of(3 * BATCH)
         for key, view in zip(keys, views):

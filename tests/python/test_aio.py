@@ -14,6 +14,7 @@ import kvd
 import kvd.aio
 import pytest
 from conftest import Stopped
+from kvd._operations import Operation
 
 pytestmark = pytest.mark.usefixtures("store")  # the store is empty
 
@@ -113,6 +114,26 @@ def test_order(url):
         assert await c.get("k") == "".join(f"{i}," for i in range(500)).encode()
 
     run(url, body, max_outstanding=7)
+
+
+def test_values_go_with_their_last_reference(url):
+    """Nothing that a call leaves waits for the garbage collector, which runs seldom."""
+    async def body(c):
+        await c.put("k", bytes(1 << 20))
+        await c.get("k")
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(10):
+                await c.get("k")
+                await c.get_many(["k", "nobody"])
+                await c.put("small", "1")
+                await asyncio.gather(c.get("small"), c.exists("k"))
+            return [o for o in gc.get_objects() if isinstance(o, Operation)]
+        finally:
+            gc.enable()
+
+    assert run(url, body) == []
 
 
 @pytest.mark.device

@@ -71,13 +71,13 @@ def _copied(value: Any) -> Any:
 
 
 class _Group:
-    """Operations that one coroutine waits for."""
+    """Operations that one coroutine waits for. It has no list of them, each of which has it: such a
+    cycle would keep their values until the garbage collector runs."""
 
-    __slots__ = ("operations", "left", "future", "canceled")
+    __slots__ = ("left", "future", "canceled")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, operations: list[Operation]) -> None:
-        self.operations = operations
-        self.left = len(operations)
+    def __init__(self, loop: asyncio.AbstractEventLoop, count: int) -> None:
+        self.left = count
         self.future: asyncio.Future[None] = loop.create_future()
         self.canceled = False
 
@@ -335,7 +335,7 @@ class Client(Handle):
             return
         loop = self._check_loop()
         timeout_ms = check_number(timeout_ms, "timeout_ms", 3600001)
-        group = _Group(loop, operations)
+        group = _Group(loop, len(operations))
         begun = 0
         try:
             while begun < len(operations):

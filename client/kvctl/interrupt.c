@@ -56,9 +56,16 @@ bool interrupted(void)
 
 void interrupt_clear(void)
 {
+	sigset_t sigint, before;
+
 	if (!noted)
 		return;
+	/* One that came in between would have its alarm end kvctl. */
+	sigemptyset(&sigint);
+	sigaddset(&sigint, SIGINT);
+	sigprocmask(SIG_BLOCK, &sigint, &before);
 	noted = 0;
 	alarm(0);
 	signal(SIGALRM, SIG_DFL);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 }

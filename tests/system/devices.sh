@@ -49,10 +49,6 @@ url_fails() { # url, text
 	url=$1 expect 69 "$2" ping
 }
 
-stat_above() {
-	[ "$(stat_of "$1")" -gt "$2" ]
-}
-
 config_write verbs,softnic
 check "the server starts on two devices" server_start || finish
 check "log, statistics and clients name both" both_are_reported

@@ -33,7 +33,7 @@ disk_has_room() {
 	local line='notice SIGHUP: log reopened'
 	[ "$device" = verbs ] || line='warn log: [0-9]+ lines were lost: '
 	ln -sfn "$log" "$link" && kill -HUP "$server_pid" &&
-		wait_until "$DEADLINE_S" logged "$line"
+		logged "$line"
 }
 # All lines are whole, and it says how many it counted: each connection has three that it wrote, or
 # counted.
@@ -70,7 +70,7 @@ if [ "$device" = softnic ]; then
 else
 	fault "there is room again" disk_has_room
 fi
-check "all that were not are whole" lines_are_there
+check "all that were not are whole" wait_until "$DEADLINE_S" lines_are_there
 : >"$tmp/stderr"
 fault "the file reaches RLIMIT_FSIZE: the server goes on" limit_is_reached
 : >"$tmp/stderr"

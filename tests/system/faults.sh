@@ -58,7 +58,7 @@ each() {
 			ended "$server_pid" || server_kill
 			return 1
 		fi
-		logged "fault plan: $1 number $n fails" >/dev/null || break
+		in_log "fault plan: $1 number $n fails" || break
 	done
 	[ "$n" -gt 1 ] || ! echo "it makes no such call"
 }

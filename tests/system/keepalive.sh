@@ -51,7 +51,7 @@ check "the busy one ended well" ends_well busy
 check "what the server holds is noted" held_note
 check "a client that is killed" looping busy 0
 kill -KILL "$busy" && await_end "$busy" && forget "$busy"
-check "its connection is released at once" wait_until 5 stat_is connections 1
+check "its connection is released" wait_until "$DEADLINE_S" stat_is connections 1
 check "and all that it held" nothing_is_held 1
 check "the server stops" server_stop
 

@@ -18,9 +18,9 @@ device=${KVD_TEST_DEVICE:-softnic}
 way=$device # in which the server is asked to serve
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/sys.XXXXXX") || exit 1
 
-DEADLINE_S=60	       # of wait_until
+DEADLINE_S=120	       # of wait_until
 PAUSE_MAX_MS=50	       # between its looks
-CALL_TIMEOUT_MS=20000  # of a client's call, unless the test is about timeouts
+CALL_TIMEOUT_MS=60000  # of a client's call, unless the test is about timeouts
 CHECK_LINES_SHOWN=20
 
 failures=0
@@ -276,10 +276,15 @@ rogue() {
 	"$build/tests/system/sys_rogue" "$url" "$log" "$@"
 }
 
-# pattern: whether the server has logged a line with it since it started
+# pattern: whether the log has a line with it, since the server started
+in_log() {
+	tail -n "+$log_start" "$log" | grep -Eq -- "$1"
+}
+
+# pattern: the server has logged a line with it since it started. Another thread writes it than the
+# one that did what it says, and so perhaps later than a client knows.
 logged() {
-	tail -n "+$log_start" "$log" | grep -Eq -- "$1" && return 0
-	echo "not in the log: $1"
+	wait_until "$DEADLINE_S" in_log "$1" && return 0
 	tail -n "$CHECK_LINES_SHOWN" "$log"
 	return 1
 }
@@ -287,7 +292,7 @@ logged() {
 # pattern: the server reads its files again, and logs a line with that
 reloaded() {
 	log_start=$(($(log_lines) + 1))
-	kill -HUP "$server_pid" && wait_until "$DEADLINE_S" logged "$1"
+	kill -HUP "$server_pid" && logged "$1"
 }
 
 # status, pattern, arguments...: runs kvctl and compares its exit status and its whole output
@@ -320,6 +325,12 @@ stat_of() {
 stat_is() {
 	local value
 	value=$(stat_of "$1") && [ "$value" = "$2" ]
+}
+
+# name, number: more than that
+stat_above() {
+	local value
+	value=$(stat_of "$1") && [ "$value" -gt "$2" ]
 }
 
 # Notes what the server holds now, of everything that a client can make it hold: memory, buffers,

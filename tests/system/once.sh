@@ -58,16 +58,21 @@ stays() {
 	await_line "$tmp/$1" "^$1" "$held"
 }
 
-# The worker that got the last connection.
-last_worker() {
-	sed -n 's/.*: worker \([0-9]*\)$/worker-\1/p' "$log" | tail -n 1
+# Prints the worker of each connection, as the server logged it.
+workers_logged() {
+	sed -n 's/.*: worker \([0-9]*\)$/worker-\1/p' "$log"
+}
+
+# shellcheck disable=SC2317 # called by wait_until
+more_workers_than() {
+	[ "$(workers_logged | wc -l)" -gt "$1" ]
 }
 
 # The worker of the first connection does not take part, so the second one's HELLO waits. It is not
 # always the first worker: that of the client before may still have that one's connection.
 # shellcheck disable=SC2317 # called by check
 waits_and_gives_up() {
-	stays wait && wait_until "$DEADLINE_S" logged 'closed: its client connected anew' &&
+	stays wait && logged 'closed: its client connected anew' &&
 		kill -KILL "$held" && await_end "$held" && forget "$held" &&
 		wait_until "$DEADLINE_S" stat_is connections 2
 }
@@ -75,8 +80,10 @@ waits_and_gives_up() {
 # Whatever comes of it, the worker goes on.
 # shellcheck disable=SC2317 # called by check
 the_next_one_gives_up() {
-	local failed=0
-	stays hold && holder=$held && freeze "$(last_worker)" || return 1
+	local failed=0 before
+	before=$(workers_logged | wc -l)
+	stays hold && holder=$held && wait_until "$DEADLINE_S" more_workers_than "$before" &&
+		freeze "$(workers_logged | tail -n 1)" || return 1
 	waits_and_gives_up || failed=1
 	thaw && kill -KILL "$holder" && await_end "$holder" && forget "$holder" &&
 		[ $failed = 0 ]

@@ -40,7 +40,7 @@ check "a value" expect 0 '^$' put key value
 check "what it holds is noted" held_note
 checks_of "$build/tests/system/sys_keys" "$url" attack
 check "each attack was counted" wait_until "$DEADLINE_S" attacks_are_counted
-check "and logged, once" attacks_are_logged
+check "and logged, once" wait_until "$DEADLINE_S" attacks_are_logged
 check "nothing is held for them" wait_until "$DEADLINE_S" nothing_is_held 1
 checks_of "$build/tests/system/sys_keys" "$url" revoke "$who"
 check "those that were revoked are counted" stat_is connections_revoked 3

@@ -126,12 +126,8 @@ shows() { # name
 
 looper_goes_on() {
 	local before
-	before=$(stat_of puts) && wait_until "$DEADLINE_S" puts_above $((before + 20)) &&
+	before=$(stat_of puts) && wait_until "$DEADLINE_S" stat_above puts $((before + 20)) &&
 		kill -TERM "$looper" && await_end "$looper" && forget "$looper" && [ "$status" = 0 ]
-}
-
-puts_above() {
-	[ "$(stat_of puts)" -gt "$1" ]
 }
 
 # text, option...: kvd does not start, and says why; nor does --check-config pass

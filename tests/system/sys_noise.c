@@ -3,8 +3,8 @@
  * A client that gives other clients a hard time, for the measurement and the test of what these
  * notice of it (bench/noisy-neighbour.sh, tests/system/noisy.sh).
  *
- *	sys_noise URL KIND	prints `begins`, does it until SIGTERM, then prints `KIND N`: how
- *				often
+ *	sys_noise URL KIND	does it until SIGTERM; prints `begins` when it has done it once, and
+ *				at the end `KIND N`: how often
  *
  * The kinds are at the end of this file. What the server answers does not matter here: it may
  * refuse, be busy, or close the connection, and then a new one is opened.
@@ -48,6 +48,15 @@ static void on_term(int number)
 	stop = 1;
 }
 
+/* One more is done. */
+static void did(void)
+{
+	if (rounds++)
+		return;
+	printf("begins\n");
+	fflush(stdout);
+}
+
 /* A handle that works, or NULL after a pause. */
 static struct kvd *handle_open(struct kvd *db)
 {
@@ -72,7 +81,7 @@ static void repeat(enum kvd_status (*call)(struct kvd *db))
 	while (!stop) {
 		db = handle_open(db);
 		while (db && !stop && call(db) < KVD_ERR_INVALID)
-			rounds++;
+			did();
 	}
 	kvd_close(db);
 }
@@ -233,7 +242,7 @@ static void noise_churn(void)
 		if (kvd_open(&db, raw_url, &options))
 			usleep(PAUSE_AFTER_ERROR_US);
 		else
-			rounds++;
+			did();
 		kvd_close(db);
 	}
 }
@@ -279,7 +288,7 @@ static void noise_deaf(void)
 					break;
 				raw_poll_events(&p);
 				usleep(sent < p.welcome.window ? 0 : RAW_PAUSE_US);
-				rounds++;
+				did();
 			}
 		}
 		raw_close(&p);
@@ -316,7 +325,7 @@ static void noise_pulls(void)
 		head.pull_rkey = p->mr->rkey;
 		if (!p->closed)
 			(void)raw_send(p, raw_fill(p, &head, KEY_LEN, 0));
-		rounds++;
+		did();
 	}
 	for (i = 0; i < PULLERS; i++)
 		if (open[i])
@@ -354,7 +363,7 @@ static void noise_batches(void)
 		for (i = 0; i < wanted; i++)
 			(void)raw_send(&p, sizeof(head) + head.value_len);
 		(void)raw_wait(&p, is_window_responded);
-		rounds++;
+		did();
 	}
 	raw_close(&p);
 }
@@ -377,8 +386,8 @@ static void noise_flood(void)
 					fds[n++] = fd;
 			while (n && !stop && !p.closed) {
 				for (i = 0; i < n * FLOOD_AT_ONCE; i++)
-					rounds += write(fds[i % n], &one,
-							rounds % 2 ? 1 : sizeof(one)) > 0;
+					if (write(fds[i % n], &one, i % 2 ? 1 : sizeof(one)) > 0)
+						did();
 				raw_poll_events(&p);
 			}
 		}
@@ -390,7 +399,7 @@ static void noise_flood(void)
 static void noise_busy(void)
 {
 	while (!stop)
-		rounds++;
+		did();
 }
 
 static const struct {
@@ -415,8 +424,6 @@ int main(int argc, char **argv)
 		raw_url = argv[1];
 		sigaction(SIGTERM, &action, NULL);
 		signal(SIGPIPE, SIG_IGN);
-		printf("begins\n");
-		fflush(stdout);
 		kinds[i].run();
 		printf("%s %llu\n", kinds[i].name, rounds);
 		return EXIT_SUCCESS;

@@ -126,7 +126,7 @@ static bool fault_survives(enum fault_call call)
 	}
 }
 
-static void fault_stall(void)
+static void fault_stall(enum fault_call call, uint64_t count)
 {
 	uint64_t ns = PLAN(stall_ns);
 	const struct timespec time = {
@@ -134,6 +134,8 @@ static void fault_stall(void)
 		.tv_nsec = (long)(ns % 1000000000u),
 	};
 
+	log_warn("softnic: fault plan: %s number %llu takes %llu ms", fault_names[call],
+		 (unsigned long long)count, (unsigned long long)(ns / 1000000));
 	nanosleep(&time, NULL);
 	fault_did(FAULT_KIND_stall);
 }
@@ -154,7 +156,7 @@ int fault_hit(enum fault_call call, struct sn_context *ctx)
 	if (kill_at && ctx && sn_context_is_dead(ctx) && !fault_survives(call))
 		return -EIO;
 	if (PLAN(stall_at) == count && PLAN(stall_call) == call)
-		fault_stall();
+		fault_stall(call, count);
 	if (PLAN(fail_at) != count || PLAN(fail_call) != call)
 		return 0;
 	log_warn("softnic: fault plan: %s number %llu fails", fault_names[call],

@@ -8,9 +8,6 @@
 
 CLIENTS=100
 [ "$device" = softnic ] || CLIENTS=20
-# So long nobody listens: tries fail.
-OUTAGE_S=0.5
-
 outage_start() {
 	: >"$tmp/outage"
 	"$build/tests/system/sys_outage" "$url" $CLIENTS >"$tmp/outage" 2>&1 &
@@ -22,7 +19,7 @@ outage_start() {
 check "the server starts" server_start -o server.max_connections=256 || finish
 check "$CLIENTS clients start" outage_start || finish
 check "kill -9 of the server" server_kill
-sleep $OUTAGE_S
+check "tries to connect fail" await_line "$tmp/outage" "^tries fail" "$outage_pid"
 check "it starts again" server_start -o server.max_connections=256 || finish
 check "all clients are back" await_line "$tmp/outage" "^all are back" "$outage_pid"
 kill -TERM "$outage_pid" && await_end "$outage_pid" && forget "$outage_pid"

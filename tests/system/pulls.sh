@@ -14,13 +14,6 @@ if [ "$device" != softnic ]; then
 	exit 77
 fi
 
-# name, number: more than that
-# shellcheck disable=SC2317 # called by check
-stat_above() {
-	local value
-	value=$(stat_of "$1") && [ "$value" -gt "$2" ]
-}
-
 # Nothing that waits here is closed by pull_timeout before a deadline of this test.
 check "the server starts" server_start -o memory.size=64m -o memory.eviction=none \
 	-o server.max_connections=128 -o request.srq_depth=4096 -o server.pull_timeout=600s \

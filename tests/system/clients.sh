@@ -36,7 +36,7 @@ listed() { # pid
 	line=$(line_of "$1") || return 1
 	echo "$line"
 	[ "$(field state "$line")" = open ] && [ "$(field window "$line")" -ge 1 ] &&
-		[ "$(field age "$line")" -lt 600 ] && [ "$(field idle "$line")" -le 5 ] || return 1
+		[ "$(field idle "$line")" -le "$(field age "$line")" ] || return 1
 	requests=$(field requests "$line")
 	# What it PUTs is longer than the answers.
 	[ "$(field received "$line")" -ge $((100 * requests)) ] &&

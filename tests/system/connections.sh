@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# System test of many connections: a thousand opened and closed, a thousand idle ones beside one
-# that works, one above the limit, and the release of all that they held. On verbs there are fewer
-# unless KVD_TEST_LONG=1: in an emulated machine each takes at least a tenth of a second to set up.
+# System test of many connections: hundreds opened and closed, hundreds of idle ones beside one that
+# works, one above the limit, and the release of all that they held; thousands with KVD_TEST_LONG=1.
+# On verbs there are fewer: in an emulated machine each takes a tenth of a second to set up.
 # Where connections are set up over TCP, also of those who connect and say nothing.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 case $device in
-softnic) held=1000 total=1000 at_once=250 ;;
+softnic) held=300 total=300 at_once=100 ;;
 *) held=50 total=150 at_once=30 ;;
 esac
 if [ "${KVD_TEST_LONG:-}" = 1 ]; then
@@ -64,7 +64,7 @@ one_too_many() { # limit, reason
 }
 
 none_logged() {
-	! logged "$1" >/dev/null
+	! in_log "$1"
 }
 
 refused() {
@@ -82,8 +82,8 @@ checks_of client connections "$url" "$total" "$at_once"
 check "all are closed" wait_until "$DEADLINE_S" stat_is connections 1
 responses=$(stat_of responses)
 check "$held idle connections at once" hold "$tmp/held" "$held"
-check "all are open" held_connections
-check "each is listed, once" all_are_listed
+check "all are open" wait_until "$DEADLINE_S" held_connections
+check "each is listed, once" wait_until "$DEADLINE_S" all_are_listed
 check "the statistics are those of all workers" all_workers_are_counted
 check "another client works beside them" works
 check "each of them still works" release "$tmp/held" "$held"
@@ -96,7 +96,7 @@ if [ "$device" = softnic ]; then
 	check "the server starts with numbers of queue pairs used again at once" \
 		server_start -o server.workers=1
 	unset KVD_SOFTNIC_FAULTS
-	checks_of client connections "$url" 400 8
+	checks_of client connections "$url" 200 8
 	check "all are closed" wait_until "$DEADLINE_S" stat_is connections 1
 	check "the server stops" server_stop
 fi
@@ -237,13 +237,10 @@ silent_peers_connect() {
 }
 
 works_meanwhile() {
-	local times=0
 	while ! grep -q ^opened "$tmp/silent"; do
 		works || return 1
-		times=$((times + 1))
 	done
-	echo "$times times"
-	[ "$times" -ge 1 ] && grep -x "opened $SILENT" "$tmp/silent"
+	works && grep -x "opened $SILENT" "$tmp/silent"
 }
 
 fds_of_server() {
@@ -278,7 +275,8 @@ if [ "$way" = verbs-tcp ] || [ "$way" = verbs-tls ]; then
 	check "clients connect and work meanwhile" works_meanwhile
 	check "they cost little" costs_little
 	check "the log says so" logged 'too many connect and say nothing'
-	check "another one is not taken for one of them" stat_is connections 1
+	check "another one is not taken for one of them" \
+		wait_until "$DEADLINE_S" stat_is connections 1
 	check "they are closed in time" wait_until "$DEADLINE_S" none_is_left
 	check "they end" silent_peers_end
 	check "clients connect and work afterwards" works

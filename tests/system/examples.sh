@@ -56,38 +56,44 @@ thread_pool() {
 }
 
 # Its connections are closed all the time meanwhile; with pauses, since each kvctl is an identity
-# more that the server keeps, and the oldest give way. An emulated machine does 200 to 2,000
-# increments a second, a sanitizer several thousands.
-increments=30000
-if [ "${KVD_TEST_LONG:-0}" != 1 ]; then
-	[ "${KVD_FLAVOUR:-release}" = release ] || increments=8000
-	[ "$device" = softnic ] || increments=6000
-fi
-counters() {
-	local pid id killed=0
+# more that the server keeps, and the oldest give way.
+counters_beside_kills() {
+	local pid id
+	killed=0
 	"$build/examples/counters" "$url" 4 $increments >"$out" 2>&1 &
 	pid=$!
 	pids+=("$pid")
 	# One whose connection is closed before kvd_open() has returned gets that as its result.
-	wait_until "$DEADLINE_S" expect 0 '^[0-9]' get counter-3
+	counts_or_ended() { ended "$pid" || expect 0 '^[0-9]' get counter-3; }
+	kvctl del counter-3
+	wait_until "$DEADLINE_S" counts_or_ended || return 1
 	while ! ended "$pid"; do
 		for id in $(kvctl clients | sed -n 's/^id=\([0-9]*\) .*/\1/p'); do
 			! kvctl kill "$id" >"$tmp/kill" 2>&1 || killed=$((killed + 1))
 		done
 		pause $PAUSE_MAX_MS
 	done
-	await_end "$pid" && forget "$pid" && [ "$status" = 0 ] && [ $killed -gt 0 ] &&
-		each_is_counted_once
+	await_end "$pid" && forget "$pid" && [ "$status" = 0 ] && each_is_counted_once
 }
 
-# What became of each increment is known; on a busy host a few may have timed out.
+# Again with more of them, if they were done before a connection was closed.
+counters() {
+	local killed increments=2000
+	[ "${KVD_TEST_LONG:-0}" != 1 ] || increments=100000
+	until counters_beside_kills && [ "$killed" -gt 1 ]; do
+		increments=$((increments * 4))
+		[ "$killed" -le 1 ] && [ $increments -lt 10000000 ] || return 1
+	done
+}
+
+# What became of each increment is known.
 each_is_counted_once() {
 	local line counts='^([0-9]+) .*acknowledged, ([0-9]+) .* ([0-9]+) took.*say ([0-9]+)'
 	line=$(grep ' increments acknowledged, ' "$out") && echo "$line" &&
 		[[ $line =~ $counts ]] &&
 		[ $((BASH_REMATCH[1] + BASH_REMATCH[2])) = $((4 * increments)) ] &&
 		[ $((BASH_REMATCH[1] + BASH_REMATCH[3])) = "${BASH_REMATCH[4]}" ] &&
-		[ "${BASH_REMATCH[2]}" -lt $((increments / 100)) ]
+		[ "${BASH_REMATCH[1]}" -gt 0 ]
 }
 
 # A client that wins just after another one stored the value must not compute it too: one run in six

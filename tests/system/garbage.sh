@@ -6,7 +6,7 @@
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-check "the server starts" server_start -o server.handshake_timeout=2s -o server.pull_timeout=2s \
+check "the server starts" server_start -o server.handshake_timeout=5s -o server.pull_timeout=5s \
 	-o memory.size=64m || finish
 check "a value that must stay" kvctl put precious intact
 check "the rogues' value" kvctl put kkkkk "$(printf 'v%.0s' $(seq 1000))"

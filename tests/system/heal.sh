@@ -7,10 +7,10 @@
 . "$(dirname "$0")/lib.sh"
 
 THREADS=6
-ROUNDS=8
-KILLS=300
-[ "$device" = softnic ] || KILLS=30 ROUNDS=4
-[ "${KVD_TEST_LONG:-0}" != 1 ] || KILLS=$((KILLS * 20)) ROUNDS=8
+ROUNDS=4
+KILLS=100
+[ "$device" = softnic ] || KILLS=30
+[ "${KVD_TEST_LONG:-0}" != 1 ] || KILLS=$((KILLS * 60)) ROUNDS=8
 
 heal_start() { # same or restart
 	: >"$tmp/heal"

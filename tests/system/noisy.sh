@@ -8,9 +8,10 @@
 . "$(dirname "$0")/lib.sh"
 
 records=200
-seconds=1 # beside each
+operations=2000 # beside each
+[ "$device" = softnic ] || operations=200
 value_bytes=1000
-[ "${KVD_TEST_LONG:-0}" = 0 ] || seconds=20
+[ "${KVD_TEST_LONG:-0}" = 0 ] || operations=$((operations * 50))
 kinds="scan churn large deaf stats"
 # Only softnic needs a client's process for a pull, or shares descriptors with it.
 [ "$device" != softnic ] || kinds+=" pulls flood"
@@ -42,7 +43,7 @@ noise_stop() {
 noisy() { # kind
 	local result
 	noise_start "$1" || return 1
-	victim run -p operationcount=0 -p maxexecutiontime=$seconds
+	victim run -p operationcount=$operations
 	result=$?
 	ended "$noise" && cat "$tmp/noise" && result=1
 	noise_stop
@@ -55,7 +56,7 @@ noisy() { # kind
 # What a flush removes is not found; nothing else may go wrong.
 flushed() {
 	noise_start flush || return 1
-	victim run -p operationcount=0 -p maxexecutiontime=$seconds
+	victim run -p operationcount=$operations
 	noise_stop
 	grep -q '"failed": 0,' "$tmp/victim" && grep -q '"wrong": 0$' "$tmp/victim" && return 0
 	cat "$tmp/victim.err" "$tmp/noise"

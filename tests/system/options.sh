@@ -56,17 +56,14 @@ log_is_reopened() {
 # pattern: the log has such a line after a SIGHUP
 after_hangup() {
 	log_start=$(($(log_lines) + 1))
-	kill -HUP "$server_pid"
-	wait_until "$DEADLINE_S" eval 'tail -n "+$log_start" "$log" |
-		grep -q "SIGHUP: .*configuration"' || return 1
-	logged "$1"
+	kill -HUP "$server_pid" && logged 'SIGHUP: .*configuration' && logged "$1"
 }
 
 level_is_taken_over() {
 	sed -i 's/^level = .*/level = info/' "$tmp/kvd.ini"
 	after_hangup 'SIGHUP: log.level is now info, it was debug' &&
 		logged ' 1 options taken over, 0 need a restart' && expect 0 pong ping &&
-		! logged ' debug ' >/dev/null
+		! in_log ' debug '
 }
 
 changes_are_named() {
@@ -146,7 +143,7 @@ address_comes_first() {
 # the default address there is nothing to say.
 default_address_is_said() {
 	local said got hint='(-a URL or $KVD_URL name another server)'
-	said=$(env -u KVD_URL XDG_RUNTIME_DIR= "$build/kvctl" -t 1000 ping 2>&1)
+	said=$(env -u KVD_URL XDG_RUNTIME_DIR= "$build/kvctl" ping 2>&1)
 	got=$?
 	echo "status $got: $said"
 	if [ $got = 0 ]; then
@@ -154,7 +151,7 @@ default_address_is_said() {
 	else
 		[ $got = 69 ] && [[ $said == 'kvctl: '*'/kvd.sock: '*" $hint" ]] || return 1
 	fi
-	said=$("$build/kvctl" -a "softnic://$tmp/none" -t 1000 ping 2>&1)
+	said=$("$build/kvctl" -a "softnic://$tmp/none" ping 2>&1)
 	got=$?
 	echo "status $got: $said"
 	[ $got = 69 ] && [[ $said == "kvctl: no socket at $tmp/none: "* && $said != *"$hint" ]]
@@ -277,7 +274,7 @@ if [ "$device" = softnic ]; then
 fi
 
 check "the server starts" server_start
-export SYS_TIMEOUT_MS=3000
+export SYS_TIMEOUT_MS=1000 SYS_AGAIN=1
 for spec in get:100000 put:100 put:1000000; do
 	check "a client that does ${spec%:*} of ${spec#*:} bytes" \
 		looping "${spec/:/}" "${spec/:/}" "${spec%:*}" "${spec#*:}"
@@ -288,6 +285,7 @@ check "the client in a PUT reports it" reports_the_stop "$put100" "$tmp/put100"
 check "the client in a large PUT reports it" reports_the_stop "$put1000000" "$tmp/put1000000"
 check "no server is there any more" refused_or_gone
 export SYS_TIMEOUT_MS=$CALL_TIMEOUT_MS
+unset SYS_AGAIN
 
 check "the server starts" server_start
 check "SIGINT" stops_at_once INT

@@ -136,14 +136,17 @@ server_goes() {
 }
 
 server_start || exit 1
-# A program that writes the lines and pauses for longer than a change may take, between lines and in
-# the middle of one.
+# A program that writes the lines and pauses, between lines and in the middle of one; in the long
+# form for longer than a change may take.
+pause_s=0.5 change_ms=$CALL_TIMEOUT_MS
+[ "${KVD_TEST_LONG:-0}" != 1 ] || { pause_s=25 && change_ms=20000; }
 slow_input() {
 	{
-		seq -f 'put slow%g first' 900 && printf 'put middle o' && sleep 2.5 &&
-			printf 'f\n' && seq -f 'put slow%g second' 900 && sleep 2.5 &&
+		seq -f 'put slow%g first' 900 && printf 'put middle o' && sleep $pause_s &&
+			printf 'f\n' && seq -f 'put slow%g second' 900 && sleep $pause_s &&
 			echo 'get middle'
-	} | script 0 -t 2000 --pipe && grep -qx 'kvctl: 1802 lines read, 1802 .*' "$tmp/err" &&
+	} | script 0 -t "$change_ms" --pipe &&
+		grep -qx 'kvctl: 1802 lines read, 1802 .*' "$tmp/err" &&
 		[ "$(<"$tmp/out")" = of ] && expect 0 '^second$' get slow900
 }
 

@@ -10,7 +10,7 @@
 . tests/system/history_lib.sh
 
 # Seconds of each stop while the histories are recorded.
-stops="0.1 0.7"
+stops=0.5
 threads="worker-0 worker-1 maintenance log kvd"
 # The emulated machine is slow, and these are what the device has to do with.
 [ "$device" = softnic ] || { stops=0.3 && threads="worker-0 kvd"; }
@@ -101,7 +101,9 @@ ends_well() {
 
 # Where items are evicted, clients that READ send access records, and softnic completes a SEND, and
 # all that its queue pair does after it, only when the receiver polls.
-check "the server starts" server_start -o memory.eviction=none || finish
+# A value that the server waits for does not become too old.
+check "the server starts" server_start -o memory.eviction=none -o server.pull_stall=600s \
+	-o server.pull_timeout=600s || finish
 check "a client of each worker that PUTs" clients_start put || finish
 check "a client of each worker that GETs" clients_start get || finish
 

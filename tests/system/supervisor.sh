@@ -49,16 +49,23 @@ fails_with() {
 	return 1
 }
 
-# Ends the process that was started, which waits for a server that takes long to start.
-interrupted() {
+# Ends the process that was started, which waits for a server that takes so long to start.
+interrupted_within() { # time
 	local parent server
-	KVD_SOFTNIC_FAULTS=stall=listen:1:3s "$build/kvd" -c "$tmp/kvd.ini" -d \
+	KVD_SOFTNIC_FAULTS=stall=listen:1:$1 "$build/kvd" -c "$tmp/kvd.ini" -d \
 		--pidfile "$pidfile" >"$tmp/said" 2>&1 &
 	parent=$!
 	wait_until "$DEADLINE_S" [ -s "$pidfile" ] && server=$(daemon_pid) && kill "$parent" ||
 		return
 	wait "$parent"
 	[ $? = 143 ] && wait_until "$DEADLINE_S" ended "$server" && [ ! -e "$pidfile" ]
+}
+
+# A machine that is very busy needs more time until it is interrupted.
+interrupted() {
+	interrupted_within 2s && return
+	daemon_stop
+	interrupted_within 10s # the most that a fault plan takes
 }
 
 without_log_file() {
@@ -165,7 +172,7 @@ hang_up() {
 	before=$(reloads)
 	log_start=$(($(log_lines) + 1))
 	kill -HUP "$server_pid" && wait_until "$DEADLINE_S" more_reloads_than "$before" &&
-		wait_until "$DEADLINE_S" logged 'SIGHUP: configuration read' || return 1
+		logged 'SIGHUP: configuration read' || return 1
 	log_start=$(($(log_lines) + 1))
 }
 

@@ -6,9 +6,9 @@
 . "$(dirname "$0")/lib.sh"
 ATTACKS=9 # of three runs of sys_tenants
 FILLS=20  # values of 1 MB: more than a tenant of 16 MiB holds
-ROUNDS=50
-[ "$device" = softnic ] || [ "${KVD_TEST_LONG:-0}" = 1 ] || ROUNDS=10
-KEYS=30
+ROUNDS=10
+KEYS=10
+[ "${KVD_TEST_LONG:-0}" != 1 ] || { ROUNDS=50 && KEYS=30; }
 
 # Administrators come by the Unix socket.
 admin_url=softnic://$tmp/s

@@ -305,19 +305,19 @@ stat_of_user() {
 	as "$1" "$program" -a "$url" -t "$CALL_TIMEOUT_MS" stats | sed -n "s/^$2 //p"
 }
 
-# More than it has, twice: its own items go, and nobody else's.
+# More than it has: its own items go, and nobody else's.
 loader_fills() {
 	local i
 	gets reader 0 '^$' put key reader && gets ops 0 '^$' put key ops &&
 		head -c 900000 /dev/zero >"$tmp/value" || return 1
-	for i in {1..40}; do
+	for i in {1..20}; do
 		gets loader 0 '^$' put "fill-$i" <"$tmp/value" || return 1
 	done
 	[ "$(stat_of_user loader evictions)" -gt 0 ] &&
 		[ "$(stat_of_user loader region_bytes)" = 16777216 ] &&
 		[ "$(stat_of_user reader evictions)" = 0 ] && stat_is evictions 0 &&
 		gets reader 0 '^reader$' get key && gets ops 0 '^ops$' get key &&
-		gets reader 1 '' get fill-40 && gets ops 1 '' get fill-40
+		gets reader 1 '' get fill-20 && gets ops 1 '' get fill-20
 }
 
 tenants_of_users_stay() {
@@ -337,7 +337,7 @@ loader_grows() {
 		kill -KILL "$looper" && await_end "$looper" && forget "$looper" &&
 		[ "$(stat_of_user loader items)" -ge "$before" ] &&
 		[ "$(stat_of_user loader region_bytes)" = 33554432 ] &&
-		gets loader 0 '' get fill-40 && gets reader 0 '^reader$' get key
+		gets loader 0 '' get fill-20 && gets reader 0 '^reader$' get key
 }
 
 # What there is no memory for stays as it was; the rest of the file counts. A new user is
@@ -347,7 +347,7 @@ loader_has_no_room() {
 		reloaded "user loader: its tenant can't be resized: .* 67108864 bytes are" &&
 		wait_until "$DEADLINE_S" gets picker 0 '^$' put key picker &&
 		logged 'tenant picker: created' &&
-		tenant_is loader 33554432 && gets loader 0 '' get fill-40 &&
+		tenant_is loader 33554432 && gets loader 0 '' get fill-20 &&
 		gets picker 0 '^picker$' get key &&
 		gets reader 0 '^reader$' get key
 }
@@ -366,7 +366,7 @@ loader_goes() {
 	memory_write none reader && reloaded '\[users\]: 2 users' &&
 		gets loader 77 'users.file has no user for' ping && tenant_is loader 33554432 &&
 		memory_write 32m && reloaded '\[users\]: 2 users' &&
-		gets loader 0 '' get fill-40 && memory_write none &&
+		gets loader 0 '' get fill-20 && memory_write none &&
 		reloaded '\[users\]: 1 users' && expect 0 '^$' tenant drop loader
 }
 

@@ -278,7 +278,7 @@ static int check(struct arguments *arguments, const char *given)
 }
 
 /* -P files are read in their order; -p and the options that set a property come after all files. */
-int arguments_parse(struct arguments *arguments, int argc, char **argv)
+int arguments_read(struct arguments *arguments, int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "db", required_argument, NULL, 'd' },

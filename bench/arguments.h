@@ -48,7 +48,7 @@ void arguments_release(struct arguments *arguments);
  * Returns 0, or -EINVAL after it has printed what is wrong. Ends the program after --help and
  * --version.
  */
-int arguments_parse(struct arguments *arguments, int argc, char **argv);
+int arguments_read(struct arguments *arguments, int argc, char **argv);
 
 /* Prints "kvbench: ", @message and @detail, and that -h helps. Returns -EINVAL. */
 int arguments_refuse(const char *message, const char *detail);

@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 	enum exit_status status = EXIT_USAGE;
 
 	arguments_init(&arguments);
-	if (!arguments_parse(&arguments, argc, argv))
+	if (!arguments_read(&arguments, argc, argv))
 		status = command_do(&arguments);
 	arguments_release(&arguments);
 	if (!fflush(stdout) && !ferror(stdout))

@@ -44,7 +44,7 @@ static int parse(const char *line)
 	assert_true(snprintf(words, sizeof(words), "kvbench %s", line) < (int)sizeof(words));
 	while (argc < WORDS_MAX - 1 && (argv[argc] = strtok_r(argc ? NULL : words, " ", &rest)))
 		argc++;
-	return arguments_parse(&arguments, argc, argv);
+	return arguments_read(&arguments, argc, argv);
 }
 
 static void assert_taken(const char *line)

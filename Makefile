@@ -48,9 +48,14 @@ endif
 B ?= build$(FLAVOUR)
 O := $(B)/obj
 
-# The debug information of sanitized programs is for the lines in reports: with -g1 they take three
-# quarters of the time to compile and link.
-CFLAGS ?= -O2 $(if $(filter /asan /tsan,$(FLAVOUR)),-g1,-g)
+# The build with AddressSanitizer is clang's, which has warnings of its own, and compiles in half of
+# gcc's time where it need not optimize. The debug information of sanitized programs is for the
+# lines in reports.
+ifeq ($(FLAVOUR) $(origin CC),/asan default)
+CC := clang
+endif
+CFLAGS ?= $(or $(if $(filter /asan,$(FLAVOUR)),-O0 -g1),$(if $(filter \
+	/tsan,$(FLAVOUR)),-O1 -g1),-O2 -g)
 WARN   := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wold-style-definition \
 	-Wvla -Wwrite-strings -Wformat=2 -Wpointer-arith
 # libxxhash is used by its header alone, so no library of it is linked.
@@ -139,6 +144,9 @@ TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(FUZZ_SRC))
 EXAMPLES := $(patsubst client/%.c,$(B)/%,$(EXAMPLE_SRC))
 NTH := $(B)/tests/nth/kvd.sites $(B)/tests/nth/client.sites
+# The tests are more than two hundred programs, which lld links in a quarter of the time.
+LLD := $(if $(shell command -v ld.lld),-fuse-ld=lld)
+TEST_LINK = $(LINK) $(LLD)
 # In link order: each may use what stands to the right of it.
 TEST_AR := $(O)/libtests.a $(O)/libbench.a $(O)/libkvctl.a $(O)/libserver.a $(O)/libclient.a \
 	$(O)/libcommon.a
@@ -149,22 +157,21 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .DELETE_ON_ERROR:
 .SUFFIXES:
 .SECONDARY:
-.PHONY: all tests syntax examples fuzzers fuzz check check-long coverage mutants demo demo-rdma \
-	deps deps-test deps-coverage lint headers layers format fmt columns cppcheck scripts \
-	python man install install-python uninstall uninstall-python clean help FORCE
+.PHONY: all tests examples nth kvtrace rust fuzzers fuzz test check check-long record coverage \
+	mutants demo demo-rdma deps deps-test deps-coverage lint headers layers format fmt \
+	columns cppcheck scripts python man install install-python uninstall uninstall-python \
+	clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
 all: $(PRODUCTS) $(HOT)  ## the programs and the library (default)
 	@:
 
-tests: $(TESTS) $(NTH) $(EXAMPLES) $(B)/kvtrace $(RUST)  ## the test programs, not run
+tests: $(TESTS) nth examples kvtrace rust  ## the test programs, not run
 	@:
 examples: $(EXAMPLES)  ## the programs of client/examples, in build/examples
-	@:
-
-SYNTAX := $(patsubst %.c,$(O)/%.syntax,$(TEST_SRC) $(NTH_SRC) $(EXAMPLE_SRC) $(MAIN_SRC))
-syntax: $(SYNTAX)  ## what the compiler says about all programs' own files, without building them
-	@:
+nth: $(NTH)
+kvtrace: $(B)/kvtrace
+rust: $(RUST)
 
 # The flags are in a file that changes only when they do: changed CFLAGS rebuild all, nothing else
 # does.
@@ -194,9 +201,14 @@ $(O)/%.o: %.c $(O)/flags | $(O)/found
 	@mkdir -p $(@D)
 	$(QC)$(COMPILE) -fPIC -MMD -MP -c -o $@ $<
 
-$(O)/%.syntax: %.c $(O)/flags | $(O)/found-test
-	@mkdir -p $(@D)
-	$(QC)$(COMPILE) -fsyntax-only $< && touch $@
+# Where the tests spend their time, the build with AddressSanitizer optimizes, too.
+ifeq ($(FLAVOUR),/asan)
+$(call obj,$(wildcard $(addsuffix /*.c,common server/store tests/linearizability tests/stress \
+	tests/support))): private K_CFLAGS_LAST += -O1
+endif
+# Unit tests are compiled more often than they run: without optimizing, which _FORTIFY_SOURCE needs.
+$(O)/tests/unit/%.o: private K_CFLAGS_LAST += -O0 -g1
+$(O)/tests/unit/%.o: private FORTIFY :=
 
 # The variants of the sum for wider registers: common/sum_variant.c chooses one at run time.
 ifneq ($(filter x86_64%,$(machine)),)
@@ -235,7 +247,7 @@ $(B)/kvctl: $(O)/client/kvctl/main.o $(O)/libkvctl.a $(O)/libclient.a $(O)/libco
 $(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
 # As a program of somebody else's: <kvd.h> and the library.
-$(call obj,$(EXAMPLE_SRC)) $(EXAMPLE_SRC:%.c=$(O)/%.syntax): K_CPPFLAGS += -Iclient
+$(call obj,$(EXAMPLE_SRC)): K_CPPFLAGS += -Iclient
 $(B)/examples/%: $(O)/client/examples/%.o $(B)/libkvd.a
 	@mkdir -p $(@D)
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(UV_LIBS) $(LDLIBS)
@@ -267,11 +279,11 @@ $(B)/tests/nth/%.sites: $(B)/tests/nth/% tests/nth/sites tests/nth/never
 # The wrapped function runs a unit test's cases: tests/support/order.c.
 $(B)/tests/%: $(O)/tests/%.o $(TEST_AR)
 	@mkdir -p $(@D)
-	$(QL)$(LINK) $(LDFLAGS) -Wl,--wrap=_cmocka_run_group_tests -o $@ $^ \
+	$(QL)$(TEST_LINK) $(LDFLAGS) -Wl,--wrap=_cmocka_run_group_tests -o $@ $^ \
 		$(STORE_LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS) $(EDIT_LIBS) -lm $(LDLIBS)
 $(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
 	@mkdir -p $(@D)
-	$(QL)$(LINK) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) \
+	$(QL)$(TEST_LINK) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) \
 		$(EDIT_LIBS) -lm $(LDLIBS)
 
 # Tests and examples of the Rust crates, where the system has the compiler: a line for each program
@@ -339,14 +351,15 @@ deps-deb:
 deps-coverage:
 	@conf/install-deps coverage
 
-check: deps-test  ## builds release, ASan+UBSan and TSan flavours, runs every test
-	@+$(MAKE) --no-print-directory $(SUBJOBS) all tests
-	@+$(MAKE) --no-print-directory $(SUBJOBS) SAN=address,undefined all tests
-	@+$(MAKE) --no-print-directory $(SUBJOBS) SAN=thread all tests
-	@+$(if $(FUZZ_SRC),$(fuzz_make) fuzz-programs)
-	@+$(MAKE) --no-print-directory $(SUBJOBS) sim
-	@$(if $(filter file,$(origin JOBS)),,JOBS=$(JOBS)) T='$(T)' MAKEFLAGS= tests/run-all
-check-long:  ## the same, with each test in its long form: an hour or more
+# It builds what the chosen tests need.
+run_all = @+$(if $(filter file,$(origin JOBS)),,JOBS=$(JOBS)) T='$(T)' tests/run-all
+test: $(O)/found-test  ## the quick tests of a developer, in two minutes: no root, no VM, no network
+	$(run_all) test
+check: deps-test  ## release, ASan+UBSan and TSan, software device and Soft-RoCE: every test
+	$(run_all)
+record:  ## notes what each case of the last `make check` cost, for lint
+	@tests/lint/record --write
+check-long:  ## the same, each test in its long form and on each device: hours
 	@+KVD_TEST_LONG=1 $(MAKE) --no-print-directory check
 
 # Clang's coverage, with counters that stay when a process is killed. VERBS=1: in the VM, too.

@@ -9,7 +9,7 @@
 #   KVD_BUILD        folder with kvd, kvctl, kvbench and tests/ of the flavour under test
 #   KVD_FLAVOUR      release, asan or tsan
 #   KVD_TEST_DEVICE  softnic, verbs, verbs-tcp or verbs-tls
-#   KVD_RDMA_ADDR    with the last two: the IP address of the RDMA device
+#   KVD_RDMA_ADDR    with the last three: the IP address of the RDMA device
 #   TMPDIR           a folder for this case alone, removed afterwards; short enough for Unix sockets
 #   KVD_TEST_ORDER   with KVD_SHUFFLE: a number that decides the order in which a unit test runs its
 #                    functions (tests/support/order.c)
@@ -194,69 +194,101 @@ suite_wait() {
 	wait
 }
 
-# Prints the test programs with a prefix, as paths below the build's tests/. They are found by their
-# sources, so that a program that was not built fails.
-suite_programs() {
-	local source
-	for source in tests/*/"$1"_*.c tests/*/*/"$1"_*.c; do
-		[ ! -f "$source" ] || echo "${source:6:-2}"
+# The forms of a run: `test` is a developer's quick one, `short` that of `make check`, `long` that
+# of `make check-long`.
+suite_form=short
+[ "${KVD_TEST_LONG:-0}" != 1 ] || suite_form=long
+
+# tests/plan, read once: the flavours of each script in the short form, and what the long form adds.
+declare -A suite_row_short suite_row_long
+suite_rows=()
+while IFS='|' read -r suite_name suite_short suite_long _; do
+	[[ $suite_name =~ ^[a-z] ]] || continue
+	suite_name=${suite_name%% *}
+	suite_rows+=("$suite_name")
+	suite_row_short[$suite_name]=$suite_short
+	suite_row_long[$suite_name]=$suite_long
+done <tests/plan
+
+for suite_name in tests/system/*.sh tests/system/*.py; do
+	[ ! -x "$suite_name" ] || [ -n "${suite_row_short[${suite_name##*/}]+set}" ] ||
+		{ echo "$suite_name has no row in tests/plan" >&2 && exit 1; }
+done
+
+# name: prints the path of a script of the plan
+suite_script() {
+	local folder
+	for folder in tests/system tests/sim bench tests; do
+		[ ! -x "$folder/$1" ] || { echo "$folder/$1" && return; }
 	done
+	echo "tests/plan names $1, which is in none of tests/system, tests/sim, bench, tests" >&2
+	exit 1
 }
 
-# Prints the system tests: the executable files in tests/system. The other files are what they
-# share.
+# flavour: prints the names of the scripts that the form runs in it
 suite_scripts() {
-	local script
-	for script in tests/system/*.sh tests/system/*.py; do
-		if [ -f "$script" ] && [ -x "$script" ]; then
-			echo "$script"
-		fi
+	local name wanted
+	for name in "${suite_rows[@]}"; do
+		wanted=${suite_row_short[$name]}
+		[ $suite_form != long ] || wanted+=${suite_row_long[$name]}
+		[ $suite_form != test ] || [[ " $wanted " == *' test '* ]] || continue
+		[[ " $wanted " != *" $1 "* ]] || echo "$name"
 	done
 }
 
-# What runs over rdma+tcp:// in the short form, too; what rdma+tls:// adds, tls.sh tests.
-SUITE_BY_HAND='conformance_device'
+# source: whether the program has threads: it, or what it includes of tests/support, starts one
+suite_has_threads() {
+	local sources=("$1") include
+	[[ $1 == tests/unit/* ]] || return 0
+	while read -r include; do
+		sources+=("$include" "${include%.h}.c")
+	done < <(sed -n 's/^#include "\(tests\/.*\)"/\1/p' "$1")
+	grep -Eqs 'pthread_create|(maintenance|process|prefault|net)_start\(' "${sources[@]}"
+}
 
-# System tests of what does not depend on the device: over RDMA they run in the long form only.
-SUITE_ANY_DEVICE='chains.sh disk_full.sh dump.sh expiry.sh kvtrace.sh log.sh options.sh pins.sh'
-
-# Prints flavour and name of the cases on an RDMA device.
-suite_rdma() {
-	local name
-	for name in $(suite_programs conformance && suite_scripts); do
-		[ "${KVD_TEST_LONG:-0}" = 1 ] ||
-			[[ " $SUITE_ANY_DEVICE " != *" ${name##*/} "* ]] || continue
-		echo "verbs $name"
-		if [ "${KVD_TEST_LONG:-0}" = 1 ] ||
-			[[ " $SUITE_BY_HAND " == *" ${name##*/} "* ]]; then
-			echo "verbs-tcp $name"
-		fi
-		# The peers of once.sh that are no libkvd know no TLS.
-		[ "${KVD_TEST_LONG:-0}" = 0 ] || [ "${name##*/}" = once.sh ] ||
-			echo "verbs-tls $name"
+# flavour: prints the programs that the form runs in it, as paths below the build's tests/. They are
+# found by their sources, so that a program that was not built fails.
+suite_programs() {
+	local source kind kinds='conformance race test'
+	case $1 in
+	verbs*) kinds=conformance ;;
+	release | asan | tsan | coverage) ;;
+	*) return ;;
+	esac
+	for source in tests/*/*_*.c tests/*/*/*_*.c; do
+		source=${source#tests/}
+		kind=${source##*/}
+		[[ " $kinds " == *" ${kind%%_*} "* ]] || continue
+		case $suite_form,$1 in
+		test,*) [[ $source == unit/* ]] || continue ;;
+		short,tsan) suite_has_threads "tests/$source" || continue ;;
+		esac
+		echo "${source%.c}"
 	done
 }
 
 # What takes long begins first, so that nothing long is left to the end.
-SUITE_SLOW='bench.sh|connections.sh|faults.sh|garbage.sh|large_values.sh|operations.sh|test_mutants'
-SUITE_SLOW+='|torture.sh|turn.sh|conformance_device'
-suite_slow_first() {
-	awk -v slow="($SUITE_SLOW)\$" '$0 ~ slow { print; next } { others = others $0 "\n" }
-		END { printf "%s", others }'
+SUITE_SLOW='large_values.sh|operations.sh|race_.*|tenants.sh|test_evict|test_mutants|test_pull'
+SUITE_SLOW+='|test_room|torture.sh|conformance_device|readme.sh|heal.sh|python.sh'
+
+# flavour: prints the cases of the form in it, those first that take long
+suite_cases_of() {
+	(suite_scripts "$1" && suite_programs "$1") |
+		awk -v slow="^(.*/)?($SUITE_SLOW)\$" '$0 ~ slow { print; next }
+			{ others = others $0 "\n" } END { printf "%s", others }'
 }
 
-# Prints what runs on softnic, those first that take long.
-suite_softnic() {
-	(suite_scripts && suite_programs conformance && suite_programs race &&
-		suite_programs test) | suite_slow_first
-}
-
-# flavour, build folder, time limit in seconds, name that suite_softnic has printed, [command that
-# runs it...]: a case. A script has twice the time.
-suite_start_softnic() {
-	local flavour=$1 build=$2 limit=$3 name=$4 program=$2/tests/$4
+# flavour, build folder, time limit in seconds, case of suite_cases_of, [command that runs it...]:
+# starts it on the flavour's device. A script has twice the time.
+suite_start_case() {
+	local flavour=$1 build=$2 limit=$3 name=$4 program=$2/tests/$4 device=softnic arguments=()
 	shift 4
-	[ "${name#tests/}" = "$name" ] || program=$name limit=$((limit * 2))
+	[[ $flavour != verbs* ]] || device=$flavour
+	if [[ $name == *.sh || $name == *.py ]]; then
+		program=$(suite_script "$name") || exit 1
+		limit=$((limit * 2))
+	fi
+	[ "$name $device" != 'demo.sh verbs' ] || arguments=(--rdma)
 	suite_start "$flavour" "${name##*/}" "$limit" KVD_BUILD="$build" \
-		KVD_TEST_DEVICE=softnic "$@" "$program"
+		KVD_TEST_DEVICE="$device" "$@" "$program" "${arguments[@]}"
 }

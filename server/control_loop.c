@@ -139,7 +139,7 @@ static void stop(struct server *server)
 
 	server->net.stopping = true;
 	if (server->drain_until_ns) {
-		server->drain_until_ns = 1;
+		server->respond_until_ns = server->drain_until_ns = 1;
 		return;
 	}
 	notify_send("STOPPING=1\nSTATUS=executing the requests that have arrived");
@@ -240,8 +240,8 @@ static bool stopping_done(struct server *server, uint64_t now)
 	if (!server->drain_until_ns)
 		return false;
 	if (!server->force_until_ns) {
-		if (now < server->drain_until_ns &&
-		    (conn_manager_pulling(&server->net) || now < server->respond_until_ns))
+		if (now < server->respond_until_ns ||
+		    (now < server->drain_until_ns && conn_manager_pulling(&server->net)))
 			return false;
 		server->force_until_ns = now + FORCE_NS;
 		conn_manager_close_all(&server->net);

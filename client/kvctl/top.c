@@ -222,7 +222,7 @@ static void screen_loop(struct top_run *run, uint64_t times)
 
 	sample(run);
 	while (goes_on && !interrupted()) {
-		const uint64_t now_ns = clock_ns();
+		uint64_t now_ns = clock_ns();
 		int key;
 
 		if (now_ns >= at_ns) {
@@ -234,7 +234,9 @@ static void screen_loop(struct top_run *run, uint64_t times)
 		run->choice.size_classes = size_classes_fit(run, screen_rows());
 		(void)view_make(run);
 		draw(run);
-		timeout(at_ns > clock_ns() ? (int)((at_ns - clock_ns()) / (S_NS / S_MS)) + 1 : 0);
+		/* Once: it may pass in between, and what is left be less than 0, for ever. */
+		now_ns = clock_ns();
+		timeout(at_ns > now_ns ? (int)((at_ns - now_ns) / (S_NS / S_MS)) + 1 : 0);
 		key = getch();
 		if (key != ERR)
 			goes_on = take_key(run, key, &at_ns);

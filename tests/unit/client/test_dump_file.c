@@ -2,7 +2,7 @@
 /*
  * The format of dumps (client/kvctl/dump_file.h), its reader and its writer: what is written is
  * read; and a file that was cut at any byte, or has any bit flipped, never gives a record that was
- * not written, nor looks complete.
+ * not written, nor looks complete. The same of the file that says how far a restore is.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,13 +23,14 @@
 
 #include "client/kvctl/dump_reader.h"
 #include "client/kvctl/dump_writer.h"
+#include "client/kvctl/restore_state.h"
 
 #define INCARNATION 0x1122334455667788ull
 #define CLOCK_NS 1700000000123456789ull
 #define LARGE (3u << 20)
 
 static char folder[] = "/tmp/test_dump.XXXXXX";
-static char name[100], partial[120];
+static char name[100], partial[120], state_name[120], state_new[140];
 
 static struct dump_header header = {
 	.incarnation = INCARNATION,
@@ -542,6 +543,56 @@ static void a_full_disk(void **state)
 	assert_int_equal(access(name, F_OK), -1);
 }
 
+static struct restore_state state_at(uint64_t offset)
+{
+	return (struct restore_state){ .dump = 1, .incarnation = INCARNATION, .offset = offset };
+}
+
+static void assert_state_is_at(uint64_t offset)
+{
+	struct restore_state read;
+
+	assert_int_equal(restore_state_read(name, &read), 0);
+	assert_int_equal(read.offset, offset);
+	assert_int_equal(access(state_new, F_OK), -1);
+}
+
+/* However little of it is written, the one before stays, and nothing is left of it. */
+static void a_state_is_whole(void **state)
+{
+	struct restore_state one = state_at(1), two = state_at(2), none;
+	int before = dup(0), after;
+	struct rlimit old, small;
+
+	(void)state;
+	close(before);
+	assert_int_equal(restore_state_read(name, &none), -ENOENT);
+	assert_int_equal(restore_state_write(name, &one), 0);
+	assert_state_is_at(1);
+	getrlimit(RLIMIT_FSIZE, &old);
+	small = old;
+	for (size_t bytes = 0; bytes < sizeof(two); bytes++) {
+		small.rlim_cur = bytes;
+		setrlimit(RLIMIT_FSIZE, &small);
+		assert_in_range(-restore_state_write(name, &two), 1, 4095);
+		setrlimit(RLIMIT_FSIZE, &old);
+		assert_state_is_at(1);
+	}
+	assert_int_equal(restore_state_write(name, &two), 0);
+	assert_state_is_at(2);
+	for (size_t bytes = 0; bytes < sizeof(two); bytes++) {
+		assert_int_equal(restore_state_write(name, &two), 0);
+		assert_int_equal(truncate(state_name, (off_t)bytes), 0);
+		none = two; /* what is missing would fit */
+		assert_int_equal(restore_state_read(name, &none), -EINVAL);
+	}
+	restore_state_remove(name);
+	assert_int_equal(restore_state_read(name, &none), -ENOENT);
+	after = dup(0);
+	close(after);
+	assert_int_equal(after, before);
+}
+
 static int group_setup(void **state)
 {
 	(void)state;
@@ -552,6 +603,8 @@ static int group_setup(void **state)
 		return -1;
 	snprintf(name, sizeof(name), "%s/dump", folder);
 	snprintf(partial, sizeof(partial), "%s" DUMP_PARTIAL, name);
+	snprintf(state_name, sizeof(state_name), "%s" RESTORE_SUFFIX, name);
+	snprintf(state_new, sizeof(state_new), "%s.new", state_name);
 	return 0;
 }
 
@@ -576,6 +629,7 @@ int main(void)
 		cmocka_unit_test_setup(resumed_at_every_byte, fresh),
 		cmocka_unit_test_setup(what_can_not_be_resumed, fresh),
 		cmocka_unit_test_setup(a_full_disk, fresh),
+		cmocka_unit_test_setup(a_state_is_whole, fresh),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

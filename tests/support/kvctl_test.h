@@ -32,6 +32,7 @@
 #define CLOSED "close\n"
 #define HANDLE ((struct kvd *)(uintptr_t)&behaviour)
 #define KEYS_A_PAGE 2
+#define UNDER_WAY_MAX 8
 
 /* The linker looks for them; nothing declares them. */
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
@@ -45,7 +46,7 @@ int __real_clock_gettime(clockid_t id, struct timespec *time);
 static struct {
 	enum kvd_status open, call; /* these end with */
 	const char *error;	    /* of the call */
-	unsigned int calls_good;    /* pings and scans that do not end so */
+	unsigned int calls_good;    /* pings, scans and submitted PUTs that do not end so */
 	struct kvd_item item;	    /* of GETs; its value is the letters from a to z, repeated */
 	uint64_t number;	    /* of incr and decr */
 	uint64_t clock_ns;	    /* of the server */
@@ -174,20 +175,65 @@ uint64_t __wrap_kvd_clock_ns(const struct kvd *handle)
 	return behaviour.clock_ns;
 }
 
+static const char *const put_modes[] = {
+	"set", "absent", "present", "version", "append", "prepend"
+};
+
 enum kvd_status __wrap_kvd_put(struct kvd *handle, const void *key, size_t key_len,
 			       const void *value, size_t value_len, const struct kvd_put_args *args,
 			       uint64_t *version)
 {
-	static const char *const modes[] = { "set",	"absent", "present",
-					     "version", "append", "prepend" };
-
 	*version = 42;
-	note_call(handle, modes[args->mode], key, key_len);
+	note_call(handle, put_modes[args->mode], key, key_len);
 	note_bytes(value, value_len);
 	program_note(" flags %u ttl %u pin %u low %d if %llu\n", args->flags, args->ttl_s,
 		     args->pin_s, args->priority == KVD_PRIORITY_LOW,
 		     (unsigned long long)args->if_version);
 	return behaviour.call;
+}
+
+/* PUTs that are under way. */
+static struct {
+	struct kvd_op *ops[UNDER_WAY_MAX];
+	size_t count;
+} under_way;
+
+enum kvd_status __wrap_kvd_submit(struct kvd *handle, struct kvd_op *const *ops, size_t count)
+{
+	struct kvd_op *op = *ops;
+	char call[32];
+
+	assert_true(count == 1 && op->op == KVD_OP_PUT && under_way.count < UNDER_WAY_MAX);
+	under_way.ops[under_way.count++] = op;
+	snprintf(call, sizeof(call), "submit %s", put_modes[op->mode]);
+	note_call(handle, call, op->key, op->key_len);
+	note_bytes(op->value, op->value_len);
+	program_note(" flags %u ttl %u pin %u low %d if %llu\n", op->flags, op->ttl_s, op->pin_s,
+		     op->priority == KVD_PRIORITY_LOW, (unsigned long long)op->if_version);
+	return KVD_OK;
+}
+
+/* All of them end. */
+size_t __wrap_kvd_wait(struct kvd *handle, struct kvd_op **done, size_t max, size_t min,
+		       uint32_t timeout_ms)
+{
+	const size_t count = under_way.count;
+
+	(void)handle, (void)min, (void)timeout_ms;
+	assert_true(max >= count);
+	for (size_t i = 0; i < count; i++) {
+		done[i] = under_way.ops[i];
+		done[i]->status = behaviour.call && !behaviour.calls_good-- ? behaviour.call :
+									      KVD_OK;
+	}
+	under_way.count = 0;
+	return count;
+}
+
+size_t __wrap_kvd_outstanding(const struct kvd *handle)
+{
+	(void)handle;
+	return under_way.count;
 }
 
 static enum kvd_status arith_answer(const char *call, struct kvd *handle, const void *key,

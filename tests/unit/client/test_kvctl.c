@@ -3,6 +3,8 @@
  * Tests of kvctl: what each command and option asks libkvd for, what it prints, and each exit
  * status.
  */
+#include <sys/resource.h>
+
 #include "tests/support/kvctl_test.h"
 
 #define OUT_OF_RANGE(least, most) ": not a number from " least " to " most ". Try kvctl -h.\n"
@@ -99,6 +101,38 @@ static void values_are_stored(void **state)
 	assert_calls("version key value flags 1 ttl 2 pin 0 low 1 if 0\n", "-f", "1", "-e", "2",
 		     "--low", "cas", "key", "0", "value");
 	assert_calls("set key  flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "key", "");
+}
+
+/* Each option counts without the others, in a script of which many lines are under way, too. */
+static void options_alone(void **state)
+{
+	static const struct {
+		const char *option, *argument, *stored;
+	} each[] = {
+		{ "-f", "7", "flags 7 ttl 0 pin 0 low 0" },
+		{ "-e", "7", "flags 0 ttl 7 pin 0 low 0" },
+		{ "-p", "7", "flags 0 ttl 0 pin 7 low 0" },
+		{ "-l", "--", "flags 0 ttl 0 pin 0 low 1" },
+		{ "-e", "0", "flags 0 ttl 0 pin 0 low 0" },
+		{ "-p", "0", "flags 0 ttl 0 pin 0 low 0" },
+	};
+	char calls[200], line[100];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+		snprintf(calls, sizeof(calls), OPENED "set key value %s if 0\n" CLOSED,
+			 each[i].stored);
+		assert_int_equal(RUN("put", each[i].option, each[i].argument, "key", "value"),
+				 EX_OK);
+		assert_string_equal(program_result.notes, calls);
+		snprintf(line, sizeof(line), "put %s %s key value\n", each[i].option,
+			 each[i].argument);
+		program_files.input = line;
+		program_files.input_len = strlen(line);
+		snprintf(calls, sizeof(calls), "submit set key value %s if 0\n", each[i].stored);
+		assert_int_equal(RUN("--pipe"), EX_OK);
+		assert_non_null(strstr(program_result.notes, calls));
+	}
 }
 
 /* Without a value, or with -, of any length. */
@@ -614,6 +648,53 @@ static void values_of_files_and_digits(void **state)
 	assert_string_equal(program_result.notes, OPENED CLOSED);
 }
 
+/* A script with more lines, each with a file, than there may be descriptors. */
+static void assert_files_are_closed(int status, const char *line)
+{
+	char script[64 * 100];
+	struct rlimit old, few;
+	int got;
+
+	program_files.input = script;
+	program_files.input_len = 0;
+	for (unsigned int i = 0; i < 100; i++)
+		program_files.input_len += (size_t)snprintf(script + program_files.input_len, 64,
+							    "%s\n", line);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few = old;
+	few.rlim_cur = 50;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	got = RUN(NULL);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+	assert_null(strstr(program_result.err, "Too many open files"));
+	assert_int_equal(got, status);
+}
+
+/* Also if it can't be read. */
+static void files_are_closed(void **state)
+{
+	static const char empty[] = "/dev/null";
+	char dump[] = "/tmp/kvctl-dump-XXXXXX", line[60];
+	const int fd = mkstemp(dump);
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(RUN("dump", dump), EX_OK);
+	snprintf(line, sizeof(line), "put -F %s k", empty);
+	assert_files_are_closed(EX_OK, line);
+	assert_files_are_closed(EX_IOERR, "put -F /tmp k");
+	snprintf(line, sizeof(line), "dump %s", dump);
+	assert_files_are_closed(EX_OK, line);
+	snprintf(line, sizeof(line), "restore %s", dump);
+	assert_files_are_closed(EX_OK, line);
+	snprintf(line, sizeof(line), "restore --verify %s", dump);
+	assert_files_are_closed(EX_OK, line);
+	snprintf(line, sizeof(line), "restore --verify %s", empty);
+	assert_files_are_closed(EX_DATAERR, line);
+	unlink(dump);
+}
+
 static void keys_are_chosen_and_counted(void **state)
 {
 	static const struct kvd_entry entries[] = {
@@ -815,6 +896,8 @@ static void numbers_out_of_range(void **state)
 		{ "", "0", MOST_64, BEYOND_64, { "kill", NULL } },
 	};
 	static const char *const never[] = { "x", "", "-1", "+1", " 1", "1 ", "1x", "0x1" };
+	/* What is left of them in 32 or 64 bits would be a number from 1 on. */
+	static const char *const wrap[] = { "4294967297", "18446744073709551617" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
@@ -833,12 +916,22 @@ static void numbers_out_of_range(void **state)
 			assert_int_equal(WITH(never[j]), EX_USAGE);
 			assert_refused(each[i].option, never[j], each[i].least, each[i].most);
 		}
+		for (size_t j = !strcmp(each[i].most, MOST_64); j < 2; j++) {
+			assert_int_equal(WITH(wrap[j]), EX_USAGE);
+			assert_refused(each[i].option, wrap[j], each[i].least, each[i].most);
+		}
 #undef WITH
 	}
 	assert_usage("kvctl: --timeout 0" OUT_OF_RANGE("1", "3600000"), "-t", "0", "ping");
 	assert_usage("kvctl: --count 0" OUT_OF_RANGE("1", "1000000000"), "-c", "0", "ping");
 	assert_usage("kvctl: --count 1000000001" OUT_OF_RANGE("1", "1000000000"), "-c",
 		     "1000000001", "ping");
+	assert_usage("kvctl: --count 4294967297" OUT_OF_RANGE("1", "1000000000"), "-c",
+		     "4294967297", "ping");
+	assert_usage("kvctl: --watch 4294967297" OUT_OF_RANGE("1", "86400"), "-w", "4294967297",
+		     "stats");
+	assert_usage("kvctl: --top 4294967297" OUT_OF_RANGE("1", "10000"), "--top", "4294967297",
+		     "bigkeys");
 	/* The first one fails. */
 	behaviour.call = KVD_ERR_TIMEOUT;
 	assert_int_equal(RUN("-c", "1000000000", "ping"), EX_SOFTWARE);
@@ -981,7 +1074,18 @@ static void times_have_units(void **state)
 		{ "1073741824s", "1073741824" },
 	};
 	static const char *const never[] = {
-		"12428d", "17895698m", "1w", "s", "1ss", "1 m", "1.5h"
+		"12428d",
+		"17895698m",
+		"1w",
+		"s",
+		"1ss",
+		"1 m",
+		"1.5h",
+		/* A few seconds, if only 32 or 64 bits of the product counted. */
+		"71582789m",
+		"1193047h",
+		"49711d",
+		"307445734561825861m",
 	};
 	char calls[100];
 
@@ -1021,6 +1125,7 @@ int main(void)
 		CASE(items_are_described),
 		CASE(terminals_get_a_new_line),
 		CASE(values_are_stored),
+		CASE(options_alone),
 		CASE(the_input_is_stored),
 		CASE(input_that_fails_is_not_stored),
 		CASE(endless_input_ends),
@@ -1036,6 +1141,7 @@ int main(void)
 		CASE(several_keys_are_removed),
 		CASE(results_as_json),
 		CASE(values_of_files_and_digits),
+		CASE(files_are_closed),
 		CASE(keys_are_chosen_and_counted),
 		CASE(texts_of_the_server),
 		CASE(statistics_in_groups),

@@ -39,13 +39,32 @@ struct restore {
 	bool has_state; /* it can be written */
 };
 
+/* Notes how far it is. Whether --resume can go on from here. */
+static bool state_save(struct restore *restore)
+{
+	int err;
+
+	if (!restore->has_state || !restore->state.offset)
+		return false;
+	restore->state_ns = clock_ns();
+	err = restore_state_write(restore->name, &restore->state);
+	if (!err)
+		return true;
+	restore->has_state = false;
+	fprintf(stderr,
+		"kvctl: can't write %s" RESTORE_SUFFIX ": %s; --resume can't go on from here\n",
+		restore->name, strerror(-err));
+	return false;
+}
+
 static int stop_at_interrupt(struct restore *restore)
 {
+	bool resumes;
+
 	progress_end(&restore->progress);
+	resumes = state_save(restore);
 	fprintf(stderr, "kvctl: interrupted after %" PRIu64 " keys%s\n",
-		restore->state.stored.stored,
-		restore->has_state && restore->state.offset ? ": --resume goes on behind them" :
-							      "");
+		restore->state.stored.stored, resumes ? ": --resume goes on behind them" : "");
 	return EXIT_INTERRUPTED;
 }
 
@@ -64,7 +83,7 @@ static int stop_at_file(struct restore *restore, enum dump_result result)
 static int stop_at_call(struct restore *restore, enum kvd_status status)
 {
 	progress_end(&restore->progress);
-	if (restore->has_state && restore->state.offset)
+	if (state_save(restore))
 		fputs("kvctl: --resume goes on where this restore stops\n", stderr);
 	return report(restore->store.db, status);
 }
@@ -72,25 +91,14 @@ static int stop_at_call(struct restore *restore, enum kvd_status status)
 /* All blocks up to the one that @before says are stored. */
 static void state_note(struct restore *restore, const struct dump_block *block)
 {
-	const uint64_t now_ns = clock_ns();
 	struct restore_state *state = &restore->state;
-	int err;
 
 	state->offset = block->offset + sizeof(*block) + block->bytes;
 	state->before = block->sum;
 	state->counts.blocks++;
 	state->counts.records += block->records;
-	if (!restore->has_state || now_ns - restore->state_ns < STATE_NS)
-		return;
-	restore->state_ns = now_ns;
-	err = restore_state_write(restore->name, state);
-	if (!err)
-		return;
-	restore->has_state = false;
-	fprintf(stderr,
-		"kvctl: can't write %s" RESTORE_SUFFIX ": %s; if it is interrupted, this "
-		"restore can't be resumed\n",
-		restore->name, strerror(-err));
+	if (clock_ns() - restore->state_ns >= STATE_NS)
+		state_save(restore);
 }
 
 /* Waits for a block that is under way. EX_OK, or why the restore stops. */
@@ -295,8 +303,7 @@ static int restore_to(struct restore *restore, struct kvd *db)
 		/* The handle may live on, and the blocks' memory does not. */
 		store_block_end(&restore->store, &restore->blocks[0]);
 		store_block_end(&restore->store, &restore->blocks[1]);
-		if (restore->has_state && restore->state.offset)
-			restore_state_write(restore->name, &restore->state);
+		state_save(restore);
 	}
 	progress_end(&restore->progress);
 	return code;

@@ -4,6 +4,7 @@
  * status.
  */
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include "tests/support/kvctl_test.h"
 
@@ -695,6 +696,47 @@ static void files_are_closed(void **state)
 	unlink(dump);
 }
 
+/* What a restore says of --resume when the server goes away is true. */
+static void a_restore_stops(void **state)
+{
+	static char value[300000]; /* each has a block of its own */
+	struct kvd_entry entries[3];
+	char path[] = "/tmp/kvctl-stops-XXXXXX", noted[100], fresh[120];
+	const int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	snprintf(noted, sizeof(noted), "%s.restore", path);
+	snprintf(fresh, sizeof(fresh), "%s.new", noted);
+	behaviour.clock_ns = 1;
+	for (size_t i = 0; i < 3; i++)
+		entries[i] = (struct kvd_entry){ .key = &"abc"[i],
+						 .key_len = 1,
+						 .value = value,
+						 .item.value_len = sizeof(value) };
+	behaviour.entries = entries;
+	behaviour.entry_count = 3;
+	assert_int_equal(RUN("dump", path), EX_OK);
+	behaviour.call = KVD_ERR_DISCONNECTED;
+	behaviour.calls_good = 2;
+	assert_int_equal(mkdir(fresh, 0700), 0);
+	assert_int_equal(RUN("restore", path), EX_SOFTWARE);
+	program_assert_said(".restore: Is a directory; --resume can't go on from here\n");
+	assert_null(strstr(program_result.err, "--resume goes on"));
+	assert_int_equal(access(noted, F_OK), -1);
+	assert_int_equal(rmdir(fresh), 0);
+	assert_int_equal(RUN("restore", path), EX_SOFTWARE);
+	program_assert_said("kvctl: --resume goes on where this restore stops\n");
+	behaviour.call = KVD_OK;
+	assert_int_equal(RUN("restore", "--resume", path), EX_OK);
+	assert_null(strstr(program_result.notes, "submit set b"));
+	assert_non_null(strstr(program_result.notes, "submit set c"));
+	assert_string_equal(program_result.out, "3 keys stored\n");
+	assert_int_equal(access(noted, F_OK), -1);
+	unlink(path);
+}
+
 static void keys_are_chosen_and_counted(void **state)
 {
 	static const struct kvd_entry entries[] = {
@@ -1142,6 +1184,7 @@ int main(void)
 		CASE(results_as_json),
 		CASE(values_of_files_and_digits),
 		CASE(files_are_closed),
+		CASE(a_restore_stops),
 		CASE(keys_are_chosen_and_counted),
 		CASE(texts_of_the_server),
 		CASE(statistics_in_groups),

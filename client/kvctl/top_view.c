@@ -57,7 +57,7 @@ static enum kvd_status ping(struct top_sample *sample, struct kvd *db)
 	return status;
 }
 
-/* Who has no right to see the connections sees the rest. */
+/* A user without the right to see the connections sees the rest. */
 enum kvd_status top_sample_take(struct top_sample *sample, struct kvd *db)
 {
 	enum kvd_status status;
@@ -374,6 +374,12 @@ static void add_clients(struct top_view *view, const struct top_sample *before,
 				clients[i].values[j] = (clients[i].values[j] -
 							(same ? same->values[j] : 0)) /
 						       seconds;
+	}
+	/* At least the one that asks is listed. */
+	if (!*now->clients) {
+		line(view, "Connections: not allowed: to see them takes the right admin");
+		free(old);
+		return;
 	}
 	line(view, "Connections by %s%s", top_column_names[sort_now],
 	     smallest_now ? ", smallest first" : "");

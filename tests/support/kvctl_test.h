@@ -45,6 +45,7 @@ int __real_clock_gettime(clockid_t id, struct timespec *time);
 /* What libkvd and the C library do in the next runs. */
 static struct {
 	enum kvd_status open, call; /* these end with */
+	enum kvd_status clients;    /* and lists of clients */
 	const char *error;	    /* of the call */
 	unsigned int calls_good;    /* pings, scans and submitted PUTs that do not end so */
 	struct kvd_item item;	    /* of GETs; its value is the letters from a to z, repeated */
@@ -344,8 +345,10 @@ static enum kvd_status text_answer(const char *call, struct kvd *handle, char *t
 
 enum kvd_status __wrap_kvd_client_list(struct kvd *handle, char *text, size_t size, size_t *len)
 {
+	const enum kvd_status status = text_answer("clients", handle, text, size);
+
 	(void)len;
-	return text_answer("clients", handle, text, size);
+	return behaviour.clients ? behaviour.clients : status;
 }
 
 enum kvd_status __wrap_kvd_server_stats(struct kvd *handle, char *text, size_t size, size_t *len)

@@ -391,6 +391,24 @@ static void statistics_in_groups(void **state)
 }
 
 /* What counts by its growth a second, also behind a server that has begun anew; the rest as is. */
+/* Of a user without the right admin, and of one without the right stats. */
+static void top_without_rights(void **state)
+{
+	(void)state;
+	assert_int_equal(RUN("top"), EX_OK);
+	assert_null(strstr(program_result.out, "not allowed"));
+	behaviour.clients = KVD_ERR_NOT_ALLOWED;
+	assert_int_equal(RUN("top"), EX_OK);
+	assert_non_null(strstr(program_result.out, "\nConnections: not allowed: "));
+	assert_null(strstr(program_result.out, "ADDRESS"));
+	behaviour.clients = KVD_ERR_BUSY;
+	assert_fails(EX_SOFTWARE, "kvctl: server busy\n", "top");
+	assert_string_equal(program_result.out, "");
+	behaviour.call = KVD_ERR_NOT_ALLOWED;
+	assert_fails(EX_NOPERM, "kvctl: not allowed\n", "top");
+	assert_string_equal(program_result.out, "");
+}
+
 static void statistics_are_watched(void **state)
 {
 	(void)state;
@@ -1188,6 +1206,7 @@ int main(void)
 		CASE(keys_are_chosen_and_counted),
 		CASE(texts_of_the_server),
 		CASE(statistics_in_groups),
+		CASE(top_without_rights),
 		CASE(statistics_are_watched),
 		CASE(properties_of_the_connection),
 		CASE(pings),

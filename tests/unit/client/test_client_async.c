@@ -888,6 +888,40 @@ static void deadlines_of_those_that_wait(void **state)
 	assert_int_equal(ops[0].status, KVD_OK);
 }
 
+static int answered_in_sleep(struct ibv_comp_channel *channel, int fd, int timeout_ms)
+{
+	(void)channel, (void)fd, (void)timeout_ms;
+	fake_server_answer(server, 1);
+	return 1;
+}
+
+/* Nothing is over at once of times whose ns do not fit 32 bits. */
+static void long_timeouts(void **state)
+{
+	const uint32_t long_ms = 1u << 26; /* so many ns end with 32 zero bits */
+	const struct device_ops *before = kvd->dev->ops;
+	struct device_ops slow = *before;
+
+	(void)state;
+	server->hold_all = true;
+	prep_put(0);
+	prep_put(1);
+	ops[0].timeout_ms = long_ms;
+	ops[1].timeout_ms = 20;
+	submit(0, 2);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 1, long_ms), 1);
+	assert_ptr_equal(done[0], &ops[1]);
+	assert_int_equal(ops[1].status, KVD_ERR_TIMEOUT);
+	fake_server_answer(server, 2);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 1, long_ms), 1);
+	assert_int_equal(ops[0].status, KVD_OK);
+	kvd->options.timeout_ms = long_ms;
+	slow.sleep = answered_in_sleep;
+	kvd->dev->ops = &slow;
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	kvd->dev->ops = before;
+}
+
 static void the_descriptor_has_deadlines(void **state)
 {
 	struct pollfd fd = { .fd = kvd_fd(kvd), .events = POLLIN };
@@ -1285,6 +1319,7 @@ int main(void)
 		CASE(the_descriptor),
 		CASE(a_response_while_it_is_armed),
 		CASE(copies_stand_until_they_are_read),
+		CASE(long_timeouts),
 		CASE(the_descriptor_has_deadlines),
 		CASE(the_descriptor_has_pauses),
 		CASE(a_lost_connection),

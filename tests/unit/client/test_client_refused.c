@@ -16,6 +16,9 @@
 #include "tests/support/calls.h"
 
 #define LONG_TTL (KVD_TTL_MAX + 1)
+/* Of these 16 and 32 bits hold a 1. */
+#define WRAPS_16 ((1u << 16) + 1)
+#define WRAPS_32 ((1ull << 32) + 1)
 
 static struct fake_server *server;
 static struct kvd *kvd;
@@ -397,14 +400,14 @@ static enum kvd_status with_key(enum kvd_opcode op, const void *k, size_t len)
 
 static void keys(void **state)
 {
-	static const size_t lens[] = { 0, KVD_KEY_MAX + 1, SIZE_MAX };
+	static const size_t lens[] = { 0, KVD_KEY_MAX + 1, WRAPS_16, WRAPS_32, SIZE_MAX };
 	struct kvd_op op, *list[] = { &op };
 	unsigned int i, code;
 	char text[40];
 
 	(void)state;
 	for (code = KVD_OP_GET; code <= KVD_OP_EXISTS; code++)
-		for (i = 0; i < 3; i++) {
+		for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 			if (code == KVD_OP_SCAN || code == KVD_OP_PING)
 				continue;
 			snprintf(text, sizeof(text), "a key of %zu bytes: 1 to 1024", lens[i]);
@@ -419,6 +422,26 @@ static void keys(void **state)
 		}
 	assert_int_equal(server->requests, 0);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
+}
+
+/* Much too long, in one piece or several, of which nothing is looked at. */
+static void values(void **state)
+{
+	struct kvd_op op, *list[] = { &op };
+	struct iovec iov[5] = { { buffer, 1 } };
+
+	(void)state;
+	for (unsigned int i = 1; i < 5; i++)
+		iov[i] = (struct iovec){ buffer, KVD_VALUE_MAX };
+	assert_int_equal(kvd_put(kvd, &key, 8, buffer, WRAPS_32, NULL, NULL), KVD_ERR_TOO_LARGE);
+	assert_non_null(strstr(kvd_error(kvd), "a value of 4294967297 bytes"));
+	assert_int_equal(kvd_putv(kvd, &key, 8, iov, 5, NULL, NULL), KVD_ERR_TOO_LARGE);
+	assert_non_null(strstr(kvd_error(kvd), "a value of 4294967297 bytes"));
+	kvd_prep_put(&op, &key, 8, buffer, WRAPS_32, NULL);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_ERR_TOO_LARGE);
+	kvd_prep_putv(&op, &key, 8, iov, 5, NULL);
+	assert_int_equal(kvd_submit(kvd, list, 1), KVD_ERR_TOO_LARGE);
+	assert_int_equal(server->requests, 0);
 }
 
 /* The longest that are allowed. */
@@ -482,6 +505,7 @@ static void a_buffer_of_any_size(void **state)
 	(void)state;
 	assert_int_equal(kvd_get(kvd, &key, 8, buffer, SIZE_MAX, &item), KVD_OK);
 	assert_int_equal(item.value_len, 20);
+	assert_int_equal(kvd_get(kvd, &key, 8, buffer, WRAPS_32, &item), KVD_OK);
 	assert_int_equal(kvd_get(kvd, &long_key, 8, large, SIZE_MAX, &item), KVD_OK);
 	assert_int_equal(item.value_len, CALLS_LARGE_BYTES);
 	assert_int_equal(server->requests, 0);
@@ -492,11 +516,8 @@ static void a_buffer_of_any_size(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(arguments),
-		CASE(keys),
-		CASE(limits),
-		CASE(of_the_process),
-		CASE(a_buffer_of_any_size),
+		CASE(arguments), CASE(keys),	       CASE(values),
+		CASE(limits),	 CASE(of_the_process), CASE(a_buffer_of_any_size),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,11 +2,12 @@
 /*
  * What kvd_open() says of a server that can't be reached: no socket, no listener, no permission, no
  * RDMA device, nobody who answers. Each has its status, and a text that names the place and what to
- * do. And which options it takes.
+ * do. And which options it takes; and that no memory stays of what fails.
  */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,6 +34,46 @@ static char folder[] = "/tmp/test_client_open.XXXXXX";
 static char path[64], url[96];
 static int listener;
 
+static atomic_int pieces; /* of memory that the library has of the test's functions */
+
+static void *count_alloc(void *user, size_t bytes)
+{
+	void *memory = malloc(bytes);
+
+	(void)user;
+	pieces += memory != NULL;
+	return memory;
+}
+
+static void *count_realloc(void *user, void *memory, size_t bytes)
+{
+	(void)user;
+	pieces += !memory;
+	return realloc(memory, bytes);
+}
+
+static void count_free(void *user, void *memory)
+{
+	(void)user;
+	pieces -= memory != NULL;
+	free(memory);
+}
+
+static int group_setup(void **state)
+{
+	const struct kvd_allocator counting = { count_alloc, count_realloc, count_free, NULL };
+
+	(void)state;
+	return kvd_set_allocator(&counting);
+}
+
+static int nothing_stays(void **state)
+{
+	(void)state;
+	assert_int_equal(pieces, 0);
+	return 0;
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -52,7 +93,7 @@ static int teardown(void **state)
 	if (listener >= 0)
 		close(listener);
 	unlink(path);
-	return rmdir(folder);
+	return rmdir(folder) || nothing_stays(state);
 }
 
 /* A socket on which no process listens yet. */
@@ -404,7 +445,7 @@ static int rdma_teardown(void **state)
 {
 	(void)state;
 	rdma.present = false;
-	return rdma.closes != rdma.opens;
+	return rdma.closes != rdma.opens || nothing_stays(state);
 }
 
 static const char rdma_url[] = "rdma://10.9.8.7:7471";
@@ -584,6 +625,44 @@ static void no_rdma_device(void **state)
 			 0);
 }
 
+/* Those that can't be used, and then those that can, and no device of this host leads there. */
+static void credentials_by_tls(void **state)
+{
+	static const struct {
+		const char *ca, *certificate, *key, *psk, *what;
+	} each[] = {
+		{ "/nowhere/ca.pem", "", "", "", "those who sign, /nowhere/ca.pem" },
+		{ "", "/nowhere/c.pem", "", "", "its private key is missing" },
+		{ "", "", "/nowhere/c.key", "", "a certificate for it is missing" },
+		{ "", "/nowhere/c.pem", "/nowhere/c.key", "", "the certificate /nowhere/c.pem" },
+		{ "", "", "", "/nowhere/psk", "the file of keys /nowhere/psk" },
+		{ "", "", "", "/dev/null", "it is no regular file" },
+	};
+	static const char tls_url[] = "rdma+tls://127.0.0.1:1";
+	struct kvd_options options;
+	struct kvd *db;
+	int before = dup(0), after;
+
+	(void)state;
+	close(before);
+	kvd_options_init(&options);
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+		options.tls_ca = each[i].ca;
+		options.tls_certificate = each[i].certificate;
+		options.tls_key = each[i].key;
+		options.tls_psk = each[i].psk;
+		assert_int_equal(kvd_open(&db, "rdma+tls://127.0.0.1:1", &options),
+				 KVD_ERR_INVALID);
+		assert_null(db);
+		assert_non_null(strstr(kvd_error(NULL), each[i].what));
+	}
+	options.tls_psk = "";
+	assert_int_not_equal(kvd_open(&db, tls_url, &options), KVD_OK);
+	after = dup(0);
+	close(after);
+	assert_int_equal(after, before);
+}
+
 /* What a user set is taken before any socket is looked for. */
 static void the_url_of_the_environment(void **state)
 {
@@ -618,7 +697,8 @@ int main(void)
 		CASE(no_permission_for_the_socket),
 		CASE(no_permission_for_its_folder),
 		CASE(no_rdma_device),
-		cmocka_unit_test(no_way_by_rdma),
+		cmocka_unit_test_teardown(no_way_by_rdma, nothing_stays),
+		cmocka_unit_test_teardown(credentials_by_tls, nothing_stays),
 		cmocka_unit_test_setup_teardown(a_device_that_fails, rdma_setup, rdma_teardown),
 		cmocka_unit_test_setup_teardown(a_device_that_others_have, rdma_setup,
 						rdma_teardown),
@@ -627,5 +707,5 @@ int main(void)
 		cmocka_unit_test(the_url_of_the_environment),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, group_setup, nothing_stays);
 }

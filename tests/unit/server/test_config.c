@@ -7,6 +7,7 @@
 #include "server/config/config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -598,6 +599,29 @@ static void test_set(void **state)
 	assert_int_equal(config.server.workers, 3);
 }
 
+/* Of each number and time: what would be allowed, if only its last 32 bits counted. */
+static void test_wraps(void **state)
+{
+	unsigned int refused = 0;
+	char assignment[128];
+
+	(void)state;
+	for (size_t i = 0; i < OPTION_COUNT; i++) {
+		const struct config_option *option = &option_table[i];
+		const uint64_t wraps = (1ull << 32) + (option->min ? option->min : 1);
+
+		if (!option->max || option->max >= wraps)
+			continue;
+		/* A number has no unit, and a time has to have one. */
+		for (unsigned int time = 0; time < 2; time++, refused++) {
+			snprintf(assignment, sizeof(assignment), "%s.%s=%" PRIu64 "%s",
+				 option->section, option->key, wraps, time ? "ns" : "");
+			assert_int_equal(set(assignment), -EINVAL);
+		}
+	}
+	assert_true(refused > 40);
+}
+
 /* By default a sixteenth of memory.size, up to a bound; what is configured counts as it is. */
 static void test_max_value(void **state)
 {
@@ -835,6 +859,7 @@ int main(void)
 		CONFIG_TEST(test_unreadable),
 		CONFIG_TEST(test_no_file),
 		CONFIG_TEST(test_set),
+		CONFIG_TEST(test_wraps),
 		CONFIG_TEST(test_max_value),
 		CONFIG_TEST(test_check),
 		CONFIG_TEST(test_check_each),

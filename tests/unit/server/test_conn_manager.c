@@ -1549,7 +1549,7 @@ static void interval_passes(void)
 /* A silent client is probed, and closed when its device does not answer for so many intervals. */
 static void probed_and_closed(void **state)
 {
-	struct conn *conn = open_for_keepalive(DEVICE_VERBS, SECOND_NS);
+	struct conn *conn = open_for_keepalive(DEVICE_VERBS, 15 * SECOND_NS);
 
 	(void)state;
 	stat_add(&conn->requests, 1);

@@ -477,11 +477,15 @@ static int fake_renew(struct device *dev, const struct tls_files *files, char *w
 	return renew_err;
 }
 
-/* Those that have credentials read them again, and one that is away does when it is back. */
+/*
+ * Those that have credentials read them again, each of them whatever becomes of another, and one
+ * that is away does when it is back.
+ */
 static void renews_credentials(void **state)
 {
 	const struct device_ops none = { .name = "verbs" }, some = { .renew = fake_renew };
 	struct device tls = { .kind = DEVICE_VERBS_TLS, .ops = &some, .address = "10.9.0.1:7473" };
+	struct device other = { .kind = DEVICE_VERBS_TLS, .ops = &some, .address = "10.9.0.2:1" };
 	struct device verbs = { .kind = DEVICE_VERBS, .ops = &none };
 
 	(void)state;
@@ -489,16 +493,17 @@ static void renews_credentials(void **state)
 	strcpy(test_config.tls.psk, "/etc/kvd/keys");
 	test_net.endpoints[0].dev = &verbs;
 	test_net.endpoints[2].dev = &tls;
-	test_net.endpoint_count = 3;
+	test_net.endpoints[3].dev = &other;
+	test_net.endpoint_count = 4;
 	assert_int_equal(test_log_begin(), 0);
 	net_renew(&test_net);
-	assert_int_equal(renewed, 1);
+	assert_int_equal(renewed, 2);
 	assert_logged("rdma+tls://10.9.0.1:7473: the files of [tls] were read again");
 	renew_err = -EINVAL;
 	assert_int_equal(test_log_begin(), 0);
 	net_renew(&test_net);
-	assert_int_equal(renewed, 2);
-	assert_int_equal(test_log_lines(), 1);
+	assert_int_equal(renewed, 4);
+	assert_int_equal(test_log_lines(), 2);
 	assert_logged("rdma+tls://10.9.0.1:7473: [tls] stays as it was: the file says nothing");
 	memset(&test_net, 0, sizeof(test_net));
 	*test_config.tls.psk = '\0';

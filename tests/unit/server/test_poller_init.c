@@ -576,6 +576,7 @@ static void fails_once(void **state)
 #define REGION_BYTES (16u << 20)
 #define WORKERS 3u
 #define SECOND_NS 1000000000ull
+#define OVER_32 (1ull << 32) /* does not fit 32 bits */
 
 static struct store store;
 static struct config config;
@@ -620,11 +621,10 @@ static void worker_begin(void)
 	config.request.window = WINDOW;
 	config.server.max_connections = 3 * CONNS + 1;
 	config.server.admin_connections = ADMINS;
-	config.server.spin_time = 11;
-	config.server.pull_timeout = 12;
-	config.server.pull_stall = 13;
+	config.server.pull_timeout = OVER_32 + 12;
+	config.server.pull_stall = OVER_32 + 13;
 	config.limits.connection_requests = 14;
-	config.limits.connection_bytes = 15;
+	config.limits.connection_bytes = OVER_32 + 15;
 	config.memory.pull_share = 10;
 	either = ops;
 	either.reg_mr = reg_mr_of_either;
@@ -651,14 +651,15 @@ static void a_worker(void **state)
 	worker_begin();
 	for (unsigned int busy = 0; busy < 2; busy++) {
 		config.server.poll = busy ? POLL_BUSY : POLL_ADAPTIVE;
+		config.server.spin_time = busy ? 0 : OVER_32 + 11;
 		assert_int_equal(make_worker(2), 0);
 		assert_int_equal(worker.limits.busy, busy);
 		assert_int_equal(worker.number, 2);
-		assert_true(worker.limits.spin_ns == 11);
-		assert_true(worker.limits.pull_ns == 12);
-		assert_true(worker.limits.pull_stall_ns == 13);
+		assert_true(worker.limits.spin_ns == config.server.spin_time);
+		assert_true(worker.limits.pull_ns == OVER_32 + 12);
+		assert_true(worker.limits.pull_stall_ns == OVER_32 + 13);
 		assert_true(worker.limits.connection_requests == 14);
-		assert_true(worker.limits.connection_bytes == 15);
+		assert_true(worker.limits.connection_bytes == OVER_32 + 15);
 		assert_int_equal(worker.limits.workers, WORKERS);
 		share = memory_bytes(store.memory) / 100 * 10 / WORKERS;
 		assert_true(worker.part.pull_budget.bytes_max == share);

@@ -895,6 +895,20 @@ static int answered_in_sleep(struct ibv_comp_channel *channel, int fd, int timeo
 	return 1;
 }
 
+/* Only a look, which waits for nothing. */
+static void no_time_to_wait(void **state)
+{
+	(void)state;
+	server->hold_all = true;
+	prep_put(0);
+	ops[0].timeout_ms = 60000;
+	submit(0, 1);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 1, 0), 0);
+	fake_server_answer(server, 1);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 1, 0), 1);
+	assert_int_equal(ops[0].status, KVD_OK);
+}
+
 /* Nothing is over at once of times whose ns do not fit 32 bits. */
 static void long_timeouts(void **state)
 {
@@ -1319,6 +1333,7 @@ int main(void)
 		CASE(the_descriptor),
 		CASE(a_response_while_it_is_armed),
 		CASE(copies_stand_until_they_are_read),
+		CASE(no_time_to_wait),
 		CASE(long_timeouts),
 		CASE(the_descriptor_has_deadlines),
 		CASE(the_descriptor_has_pauses),

@@ -235,15 +235,32 @@ static void keys_have_errors(void **state)
 	is_refused(&files, NULL, "the file of keys", files.psk, "there is none in it");
 }
 
+static unsigned long mapped_bytes(void)
+{
+	unsigned long pages = 0;
+	FILE *in = fopen("/proc/self/statm", "re");
+
+	assert_non_null(in);
+	assert_int_equal(fscanf(in, "%lu", &pages), 1);
+	fclose(in);
+	return pages * (unsigned long)sysconf(_SC_PAGESIZE);
+}
+
+/* What was read of them does not stay. */
 static void keys_are_too_long(void **state)
 {
 	static char text[(1 << 20) + 1];
 	struct tls_files files = { 0 };
+	unsigned long before;
 
 	(void)state;
 	memset(text, '\n', sizeof(text) - 1);
 	files.psk = tls_ca_write("long", text, 0600);
 	is_refused(&files, NULL, "the file of keys", files.psk, "it is longer than 1 MiB");
+	before = mapped_bytes();
+	for (unsigned int i = 0; i < 20; i++)
+		is_refused(&files, NULL, "the file of keys", files.psk, "it is longer than 1 MiB");
+	assert_true(mapped_bytes() < before + 10 * sizeof(text));
 	text[sizeof(text) - 2] = '\0';
 	memcpy(text, KEY_LINE, strlen(KEY_LINE));
 	files.psk = tls_ca_write("fits", text, 0600);

@@ -2,7 +2,7 @@
 /*
  * No memory in the client, neither on the heap nor from the device: what needs some ends with
  * KVD_ERR_NO_MEMORY and a text, alone and among others, and does nothing; what needs none goes on;
- * and all works when there is memory again.
+ * and all works when there is memory again. When the handle is closed, all of it was given back.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -26,23 +26,30 @@ static uint8_t found[CALLS_LARGE_BYTES], large[CALLS_LARGE_BYTES];
 static struct kvd_item item;
 static unsigned int traced;
 
-static int allocator_user;
+static int allocator_user, pieces; /* of memory that are not freed */
 
 static void *heap_alloc_(void *user, size_t bytes)
 {
+	void *memory = no_memory ? NULL : malloc(bytes);
+
 	assert_ptr_equal(user, &allocator_user);
-	return no_memory ? NULL : malloc(bytes);
+	pieces += memory != NULL;
+	return memory;
 }
 
 static void *heap_realloc_(void *user, void *memory, size_t bytes)
 {
+	void *moved = no_memory ? NULL : realloc(memory, bytes);
+
 	assert_ptr_equal(user, &allocator_user);
-	return no_memory ? NULL : realloc(memory, bytes);
+	pieces += !memory && moved;
+	return moved;
 }
 
 static void heap_free_(void *user, void *memory)
 {
 	assert_ptr_equal(user, &allocator_user);
+	pieces -= memory != NULL;
 	free(memory);
 }
 
@@ -70,6 +77,7 @@ static int setup(void **state)
 	(void)state;
 	no_memory = device_failed = false;
 	server = calls_open();
+	pieces++; /* the handle itself, which the server has made */
 	kvd = &server->kvd;
 	fake_server_put(server, 4, 30000, 0);
 	fake_ops = kvd->dev->ops;
@@ -86,6 +94,7 @@ static int teardown(void **state)
 	no_memory = device_failed = false;
 	kvd_close(kvd);
 	kvd_observe(NULL, 0);
+	assert_int_equal(pieces, 0);
 	return 0;
 }
 

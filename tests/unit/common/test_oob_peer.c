@@ -113,6 +113,15 @@ static void client_goes(void **state)
 	in_state(at_server, IBV_QPS_INIT);
 	oob_destroy_id(at_server);
 	quiet();
+	/* What can't be sent to it is an error, and no signal. */
+	fd = raw_connect();
+	raw_send(fd, OOB_REQUEST);
+	at_server = asked();
+	assert_int_equal(shutdown(oob_id_of(at_server)->fd, SHUT_WR), 0);
+	assert_int_equal(oob_accept(at_server, &param_plain), -EPIPE);
+	oob_destroy_id(at_server);
+	close(fd);
+	quiet();
 	/* It was accepted, and does not say that it is ready; or half of that. */
 	for (int i = 0; i < 2; i++) {
 		fd = raw_connect();

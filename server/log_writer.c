@@ -177,7 +177,8 @@ static bool write_batch(const char *batch, size_t length)
 	pthread_mutex_lock(&writer.lock);
 	if (written > 0)
 		writer.head += (uint64_t)written;
-	go_on = !writer.stopping || (written >= 0 && clock_ns() < writer.until_ns);
+	go_on = !writer.stopping ||
+		((written >= 0 || written == -EINTR) && clock_ns() < writer.until_ns);
 	pthread_mutex_unlock(&writer.lock);
 	/* A full disk, or a reader that is gone: both may come back. */
 	if (written < 0 && written != -EINTR && go_on)

@@ -47,6 +47,16 @@ static size_t rest_length;
 static _Atomic int refuses;
 static _Atomic unsigned int refusals, told;
 
+/* The file takes nothing until the end is awaited, and then the first try is interrupted. */
+static _Atomic bool holds, is_held, interrupts;
+
+int pthread_cond_timedwait(pthread_cond_t *restrict cond, pthread_mutex_t *restrict mutex,
+			   const struct timespec *restrict time)
+{
+	holds = false;
+	return pthread_cond_clockwait(cond, mutex, CLOCK_MONOTONIC, time);
+}
+
 /* Between two tries the thread pauses; no test waits for that. */
 int nanosleep(const struct timespec *time, struct timespec *left)
 {
@@ -57,6 +67,15 @@ ssize_t write(int fd, const void *bytes, size_t length)
 {
 	size_t part = length;
 
+	while (holds && fd == log_descriptor()) {
+		is_held = true;
+		sched_yield();
+	}
+	if (interrupts && fd == log_descriptor()) {
+		interrupts = false;
+		errno = EINTR;
+		return -1;
+	}
 	if (refuses && fd == log_descriptor()) {
 		refusals++;
 		errno = refuses;
@@ -347,6 +366,26 @@ static void in_parts(void **state)
 	assert_true(log_writer_lost() == before);
 }
 
+/* Several batches that wait at the stop, in a file that is to be opened again. */
+static void a_stop_writes_all(void **state)
+{
+	(void)state;
+	holds = interrupts = true;
+	start(path);
+	for (unsigned int i = 0; i < 300; i++) {
+		log_info("line %u of thread 0", i);
+		while (!is_held)
+			sched_yield();
+	}
+	log_writer_reopen();
+	stop();
+	assert_false(holds || interrupts);
+	slurp(path);
+	assert_non_null(strstr(text, " notice SIGHUP: log reopened\n"));
+	assert_non_null(strstr(text, " info line 0 of thread 0\n"));
+	assert_non_null(strstr(text, " info line 299 of thread 0\n"));
+}
+
 static void opened_again(void **state)
 {
 	const char *first;
@@ -533,6 +572,7 @@ int main(void)
 		CASE(a_full_disk),
 		CASE(refusals_are_told),
 		CASE(in_parts),
+		CASE(a_stop_writes_all),
 		CASE(opened_again),
 		CASE(a_process_dies),
 		CASE(several_threads_die),

@@ -163,10 +163,17 @@ static void errors(void **state)
 	const struct config before = test_config;
 
 	(void)state;
-	reload_with("log.level=debug", "server.max_connections=many");
-	assert_logged("SIGHUP: the configuration has errors: nothing of it was taken over\n");
-	assert_memory_equal(&test_config, &before, sizeof(test_config));
-	assert_false(log_enabled(LOG_INFO));
+	for (unsigned int i = 0; i < 4; i++) {
+		static const char *const good[] = { "log.level=debug", "users.file=/etc/kvd/users",
+						    "tls.psk=/etc/kvd/keys",
+						    "server.drain_timeout=77s" };
+
+		reload_with(good[i], "server.max_connections=many");
+		assert_logged(
+			"SIGHUP: the configuration has errors: nothing of it was taken over\n");
+		assert_memory_equal(&test_config, &before, sizeof(test_config));
+		assert_false(log_enabled(LOG_INFO));
+	}
 }
 
 #define CASE(f) cmocka_unit_test_setup(f, setup)

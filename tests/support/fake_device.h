@@ -9,6 +9,12 @@
 
 #include "client/handle.h"
 
+/*
+ * The handle's timeouts, and of waits: a bound against hanging, which no machine is too slow for. A
+ * case that wants an operation to time out sets a shorter one.
+ */
+#define FAKE_TIMEOUT_MS 300000
+
 struct fake_device {
 	struct device device;
 	struct ibv_context context;

@@ -467,6 +467,8 @@ struct fake_server *fake_server_open(uint32_t level, uint32_t window, uint32_t a
 	server->welcome = welcome;
 	handle_init(&server->kvd, options);
 	server->kvd.options.reconnect = 0;
+	server->kvd.options.timeout_ms = FAKE_TIMEOUT_MS;
+	server->kvd.options.connect_timeout_ms = FAKE_TIMEOUT_MS;
 	must(!open_buffers(&server->kvd) && !open_welcome(&server->kvd, &welcome), "handle");
 	return server;
 }

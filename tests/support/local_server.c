@@ -18,7 +18,7 @@
 #include "common/util/log.h"
 #include "server/server.h"
 
-#define START_NS 20000000000ull
+#define HANGS_NS 300000000000ull
 /* Pieces of READs for each chance that others get to write in the middle of one. */
 #define PIECES_PER_YIELD 509
 
@@ -110,12 +110,15 @@ bool local_server_end(void)
 
 struct kvd *local_server_open(const char *at, const struct kvd_options *options)
 {
-	uint64_t deadline = clock_ns() + START_NS;
+	uint64_t deadline = clock_ns() + HANGS_NS;
 	const struct timespec pause = { 0, 1000000 };
+	struct kvd_options patient;
 	enum kvd_status status;
 	struct kvd *kvd;
 
-	while ((status = kvd_open(&kvd, at, options)) == KVD_ERR_UNREACHABLE &&
+	kvd_options_init(&patient);
+	patient.timeout_ms = patient.connect_timeout_ms = HANGS_NS / 1000000;
+	while ((status = kvd_open(&kvd, at, options ? options : &patient)) == KVD_ERR_UNREACHABLE &&
 	       clock_ns() < deadline)
 		nanosleep(&pause, NULL);
 	must(!status, kvd_error(NULL));

@@ -31,7 +31,10 @@ const char *local_server_begin(const char *const *assignments);
 /* Stops the server with SIGTERM. Returns whether it ended without an error. */
 bool local_server_end(void);
 
-/* Connects a handle to the server at @url; waits until that server listens. */
+/*
+ * Connects a handle to the server at @url; waits until that server listens. Without @options its
+ * timeouts are minutes.
+ */
 struct kvd *local_server_open(const char *url, const struct kvd_options *options);
 
 #endif /* KVD_TESTS_SUPPORT_LOCAL_SERVER_H */

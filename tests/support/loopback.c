@@ -282,6 +282,7 @@ static void loopback_init_handle(struct loopback *loopback, const struct kvd_opt
 	welcome.sum_key = loopback->store->region.sum_key;
 	handle_init(kvd, options);
 	kvd->options.reconnect = 0;
+	kvd->options.timeout_ms = kvd->options.connect_timeout_ms = FAKE_TIMEOUT_MS;
 	must(!open_buffers(kvd) && !open_welcome(kvd, &welcome), "handle");
 }
 

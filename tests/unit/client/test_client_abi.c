@@ -93,13 +93,16 @@ static void *serve(void *arg)
 /* What kvd_open() says to a server that follows the plan. */
 static void assert_refused(const char *text)
 {
+	struct kvd_options options;
 	struct kvd *db = NULL;
 	pthread_t thread;
 	enum kvd_status status;
 
 	atomic_store(&stop, false);
 	assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
-	status = kvd_open(&db, url, NULL);
+	kvd_options_init(&options);
+	options.timeout_ms = options.connect_timeout_ms = PAIR_WAIT_MS;
+	status = kvd_open(&db, url, &options);
 	atomic_store(&stop, true);
 	assert_int_equal(pthread_join(thread, NULL), 0);
 	if (status != KVD_ERR_PROTOCOL)

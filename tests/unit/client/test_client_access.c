@@ -256,7 +256,7 @@ static void a_message_that_has_to_wait(void **state)
 	assert_int_equal(server->access_messages, 0);
 	server->hold_all = false;
 	fake_server_answer(server, 1);
-	assert_int_equal(kvd_wait(kvd, done, 1, 1, 2000), 1);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, FAKE_TIMEOUT_MS), 1);
 	kvd_poll(kvd, done, 1);
 	assert_int_equal(server->access_messages, 1);
 	assert_int_equal(server->outstanding_max, 1);
@@ -275,7 +275,7 @@ static void a_message_that_has_to_wait(void **state)
 	assert_int_equal(server->access_messages, 1);
 	server->fake.hold_reads = false;
 	fake_device_release(&server->fake);
-	assert_int_equal(kvd_wait(kvd, done, 1, 1, 2000), 1);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, FAKE_TIMEOUT_MS), 1);
 	assert_int_equal(op.status, KVD_OK);
 	assert_int_equal(value[2999], 3);
 	kvd_poll(kvd, done, 1);

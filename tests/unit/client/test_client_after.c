@@ -175,7 +175,7 @@ static void buffers_after_a_timeout(void **state)
 		if (status != KVD_ERR_TIMEOUT)
 			fail_msg("%s: %s: %s", gets[n].name, kvd_status_text(status),
 				 kvd_error(kvd));
-		kvd->options.timeout_ms = 20000;
+		kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 		if (freed) {
 			free(buffer);
 			buffer = NULL;
@@ -228,7 +228,7 @@ static void values_after_a_timeout(void **state)
 	assert_int_equal(pulls, PULLS);
 	for (i = 0; i < PULLS; i++)
 		assert_pulled(i, (uint8_t)(i + 1));
-	kvd->options.timeout_ms = 20000;
+	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	release();
 	assert_int_equal(kvd_put(kvd, &keys[0], 8, buffer, CALLS_LARGE_BYTES, NULL, NULL), KVD_OK);
 	assert_int_equal(kvd->bounces, 0);

@@ -170,6 +170,7 @@ static void assert_goes_on(const char *name, const struct answer *want)
 	answer = WIRE_OK;
 	answer_flags = 0;
 	server->before_response = NULL;
+	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	status = kvd_ping(kvd);
 	if (status != (want->want == KVD_ERR_PROTOCOL ? KVD_ERR_DISCONNECTED : KVD_OK))
 		fail_msg("after %s and %s: %s", name, kvd_status_text(want->want),
@@ -194,6 +195,9 @@ static void of_calls(void **state)
 		for (want = documented[i].answers; want->status; want++) {
 			calls_anew(state, setup);
 			call = call_named(documented[i].name);
+			/* Some calls try again until then. */
+			if (want->status == WIRE_BUSY)
+				kvd->options.timeout_ms = 20;
 			begin(want);
 			judge(call->name, call->run(kvd), want);
 			assert_true(calls_untouched());

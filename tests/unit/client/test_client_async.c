@@ -167,7 +167,7 @@ static void gets_beyond_depth(void **state)
 	}
 	submit(0, OPS);
 	while (n < OPS)
-		n += (unsigned int)kvd_wait(kvd, done, 7, 5, 1000);
+		n += (unsigned int)kvd_wait(kvd, done, 7, 5, FAKE_TIMEOUT_MS);
 	for (i = 0; i < OPS; i++) {
 		assert_int_equal(ops[i].status, i % 3 ? KVD_OK : KVD_NOT_FOUND);
 		if (i % 3)
@@ -290,7 +290,7 @@ static void synchronous_calls_keep_the_order(void **state)
 	assert_int_equal(seen_count, 51);
 	assert_int_equal(seen[50], 60);
 	assert_int_equal(kvd_get(kvd, &keys[7], 8, values[0], 32, NULL), KVD_OK);
-	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, 1000), 50);
+	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, FAKE_TIMEOUT_MS), 50);
 }
 
 static void what_is_refused(void **state)
@@ -338,7 +338,7 @@ static void every_operation(void **state)
 	kvd_prep_get_and_touch(&ops[5], &keys[4], 8, 60, values[5], 32);
 	kvd_prep_ping(&ops[6]);
 	submit(0, 7);
-	assert_int_equal(kvd_wait(kvd, done, 7, 7, 1000), 7);
+	assert_int_equal(kvd_wait(kvd, done, 7, 7, FAKE_TIMEOUT_MS), 7);
 	for (i = 0; i < 7; i++)
 		assert_int_equal(ops[i].status, KVD_OK);
 	assert_int_equal(ops[2].item.version, 3);
@@ -365,7 +365,7 @@ static void requests_share_messages(void **state)
 	for (i = 0; i < OPS; i++)
 		prep_put(i);
 	submit(0, OPS);
-	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, 1000), OPS);
+	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, FAKE_TIMEOUT_MS), OPS);
 	for (i = 0; i < OPS; i++) {
 		assert_ptr_equal(done[i], &ops[i]);
 		assert_int_equal(ops[i].status, KVD_OK);
@@ -378,7 +378,7 @@ static void requests_share_messages(void **state)
 	assert_int_equal(kvd->conn.outstanding, 0);
 	/* One alone is a request of its own. */
 	submit(0, 1);
-	assert_int_equal(kvd_wait(kvd, done, 1, 1, 1000), 1);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, FAKE_TIMEOUT_MS), 1);
 	assert_int_equal(server->batches, 4);
 }
 
@@ -394,7 +394,7 @@ static void batches_end_in_time(void **state)
 		kvd_prep_put(&ops[i], &keys[i], 8, long_value,
 			     i == 5 ? FAKE_SERVER_BUFFER_BYTES : 800, NULL);
 	submit(0, 10);
-	assert_int_equal(kvd_wait(kvd, done, OPS, 10, 1000), 10);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 10, FAKE_TIMEOUT_MS), 10);
 	for (i = 0; i < 10; i++) {
 		assert_int_equal(ops[i].status, KVD_OK);
 		assert_int_equal(seen[i], i);
@@ -422,7 +422,7 @@ static void results_of_a_batch(void **state)
 	kvd_prep_ping(&ops[6]);
 	kvd_prep_touch(&ops[7], &keys[4], 8, 60);
 	submit(0, 8);
-	assert_int_equal(kvd_wait(kvd, done, 8, 8, 1000), 8);
+	assert_int_equal(kvd_wait(kvd, done, 8, 8, FAKE_TIMEOUT_MS), 8);
 	for (i = 0; i < 8; i++)
 		assert_int_equal(ops[i].status, i == 4 ? KVD_NOT_FOUND : KVD_OK);
 	assert_int_equal(ops[0].item.version, 1);
@@ -449,7 +449,7 @@ static void several_that_do_not_fit(void **state)
 		kvd_prep_get_by_request(&ops[i], &keys[i], 8, values[i], 32);
 	}
 	submit(0, 4);
-	assert_int_equal(kvd_wait(kvd, done, 4, 4, 1000), 4);
+	assert_int_equal(kvd_wait(kvd, done, 4, 4, FAKE_TIMEOUT_MS), 4);
 	for (i = 0; i < 4; i++) {
 		assert_int_equal(ops[i].status, KVD_OK);
 		assert_int_equal(ops[i].item.value_len, 30);
@@ -476,7 +476,7 @@ static void canceled_in_a_batch(void **state)
 	assert_int_equal(kvd_cancel(kvd, &ops[12]), KVD_ERR_BUSY);
 	assert_int_equal(kvd_cancel(kvd, &ops[14]), KVD_OK);
 	assert_ended(14, KVD_ERR_CANCELED);
-	assert_int_equal(kvd_wait(kvd, done, 1, 1, 1000), 1);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, FAKE_TIMEOUT_MS), 1);
 	assert_ptr_equal(done[0], &ops[11]);
 	assert_int_equal(ops[11].status, KVD_ERR_TIMEOUT);
 	fake_server_answer(server, 1);
@@ -504,7 +504,7 @@ static void a_result_that_is_missing(void **state)
 	for (i = 0; i < 4; i++)
 		prep_put(i);
 	submit(0, 4);
-	assert_int_equal(kvd_wait(kvd, done, OPS, 4, 1000), 4);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 4, FAKE_TIMEOUT_MS), 4);
 	for (i = 0; i < 4; i++)
 		assert_int_equal(ops[i].status, KVD_ERR_PROTOCOL);
 }
@@ -523,7 +523,7 @@ static void a_canceled_get(void **state)
 	assert_int_equal(kvd_cancel(kvd, &ops[0]), KVD_ERR_INVALID);
 	server->fake.hold_reads = false;
 	fake_device_release(&server->fake);
-	assert_int_equal(kvd_wait(kvd, done, 2, 1, 1000), 1);
+	assert_int_equal(kvd_wait(kvd, done, 2, 1, FAKE_TIMEOUT_MS), 1);
 	assert_int_equal(ops[1].status, KVD_OK);
 	assert_int_equal(values[0][0], 0);
 	/* While it waits for a change, whose response does not start it then. */
@@ -582,14 +582,14 @@ static void a_canceled_change(void **state)
 	assert_ended(19, KVD_ERR_CANCELED);
 	server->hold_all = false;
 	fake_server_answer(server, WINDOW);
-	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, 1000), 18);
+	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, FAKE_TIMEOUT_MS), 18);
 	assert_int_equal(seen_count, 18);
 	for (i = 0; i < 20; i++)
 		assert_int_equal(ops[i].status, i == WINDOW || i == 19 ? KVD_ERR_CANCELED : KVD_OK);
 	assert_int_equal(kvd->changes, 0);
 	/* A canceled one may be submitted again. */
 	submit(19, 1);
-	assert_int_equal(kvd_wait(kvd, done, 1, 1, 1000), 1);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, FAKE_TIMEOUT_MS), 1);
 	assert_int_equal(ops[19].status, KVD_OK);
 }
 
@@ -611,7 +611,7 @@ static void deadlines(void **state)
 	submit(20, 1);
 	submit(0, 20);
 	submit(21, 2);
-	assert_int_equal(kvd_wait(kvd, done, OPS, 22, 5000), 22);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 22, FAKE_TIMEOUT_MS), 22);
 	for (i = 0; i < 22; i++)
 		assert_int_equal(ops[i].status, KVD_ERR_TIMEOUT);
 	assert_int_equal(kvd_outstanding(kvd), 1);
@@ -619,13 +619,13 @@ static void deadlines(void **state)
 	/* Four requests are outstanding still, for nobody. */
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_TIMEOUT);
 	assert_int_equal(kvd_get(kvd, &keys[1], 8, values[1], 32, NULL), KVD_ERR_TIMEOUT);
-	kvd->options.timeout_ms = 2000;
+	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	server->hold_all = server->fake.hold_reads = false;
 	fake_server_answer(server, WINDOW);
 	fake_device_release(&server->fake);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 	assert_int_equal(kvd_get(kvd, &keys[1], 8, values[1], 32, NULL), KVD_OK);
-	assert_int_equal(kvd_wait(kvd, done, OPS, 1, 1000), 1);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 1, FAKE_TIMEOUT_MS), 1);
 	assert_int_equal(ops[22].status, KVD_NOT_FOUND);
 	assert_int_equal(seen_count, WINDOW);
 	assert_int_equal(kvd->conn.outstanding, 0);
@@ -698,7 +698,7 @@ static void callbacks(void **state)
 	assert_int_equal(kvd_trace(kvd, submit_in_trace, NULL), KVD_OK);
 	submit(0, 1);
 	traced = KVD_OK;
-	assert_int_equal(kvd_wait(kvd, NULL, 0, 1, 1000), 0);
+	assert_int_equal(kvd_wait(kvd, NULL, 0, 1, FAKE_TIMEOUT_MS), 0);
 	assert_int_equal(calls, 1002);
 	assert_int_equal(traced, KVD_ERR_INVALID);
 	assert_ended(1, KVD_ERR_CANCELED);
@@ -851,7 +851,7 @@ static void copies_stand_until_they_are_read(void **state)
 		assert_int_equal(calls_of[i](), KVD_ERR_TIMEOUT);
 		assert_int_equal(server->requests, sent);
 		assert_int_equal(seen_count, i);
-		kvd->options.timeout_ms = 2000;
+		kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 		server->fake.hold_reads = false;
 		fake_device_release(&server->fake);
 		assert_ended(0, KVD_OK);
@@ -878,13 +878,13 @@ static void deadlines_of_those_that_wait(void **state)
 	ops[1].timeout_ms = 20;
 	ops[2].timeout_ms = 60;
 	submit(0, 3);
-	assert_int_equal(kvd_wait(kvd, done, OPS, 2, 5000), 2);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 2, FAKE_TIMEOUT_MS), 2);
 	assert_ptr_equal(done[0], &ops[1]);
 	assert_ptr_equal(done[1], &ops[2]);
 	assert_int_equal(ops[1].status, KVD_ERR_TIMEOUT);
 	assert_int_equal(ops[2].status, KVD_ERR_TIMEOUT);
 	fake_server_answer(server, 1);
-	assert_int_equal(kvd_wait(kvd, done, OPS, 1, 5000), 1);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 1, FAKE_TIMEOUT_MS), 1);
 	assert_int_equal(ops[0].status, KVD_OK);
 }
 
@@ -946,7 +946,7 @@ static void the_descriptor_has_deadlines(void **state)
 	ops[0].timeout_ms = 20;
 	submit(0, 1);
 	assert_int_equal(kvd_arm(kvd), KVD_OK);
-	assert_int_equal(poll(&fd, 1, 5000), 1);
+	assert_int_equal(poll(&fd, 1, FAKE_TIMEOUT_MS), 1);
 	while (!kvd_poll(kvd, done, 1))
 		;
 	assert_int_equal(ops[0].status, KVD_ERR_TIMEOUT);
@@ -982,7 +982,7 @@ static void the_descriptor_has_pauses(void **state)
 	while (kvd_outstanding(kvd)) {
 		if (kvd_poll(kvd, done, 1) || kvd_arm(kvd))
 			continue;
-		assert_int_equal(poll(&fd, 1, 5000), 1);
+		assert_int_equal(poll(&fd, 1, FAKE_TIMEOUT_MS), 1);
 	}
 	assert_int_equal(ops[0].status, KVD_OK);
 	assert_true(reads >= 40);
@@ -1005,7 +1005,7 @@ static void a_lost_connection(void **state)
 	submit(21, 1);
 	server->queue[0].head.status = WIRE_PROTOCOL;
 	fake_server_answer(server, 1);
-	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, 1000), 22);
+	assert_int_equal(kvd_wait(kvd, done, OPS, OPS, FAKE_TIMEOUT_MS), 22);
 	for (i = 0; i < 22; i++)
 		assert_int_equal(ops[i].status, KVD_ERR_PROTOCOL);
 	assert_int_equal(kvd_submit(kvd, list, 1), KVD_ERR_DISCONNECTED);
@@ -1269,7 +1269,7 @@ static void synchronous_calls_without_a_turn(void **state)
 	assert_int_equal(server->requests, sent);
 	assert_int_equal(reads, 0);
 	/* Without a connection, and without another one to come, all end. */
-	kvd->options.timeout_ms = 2000;
+	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	fake_device_event(&server->fake, CM_DISCONNECTED, 0);
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
 	assert_int_equal(kvd_poll(kvd, done, OPS), DEPTH + 2);
@@ -1297,7 +1297,7 @@ static void synchronous_changes_wait_behind_others(void **state)
 	for (i = 0; i < 2; i++)
 		assert_int_equal(seen[i], i);
 	assert_int_equal(seen[2], 60);
-	assert_int_equal(kvd_wait(kvd, done, OPS, 2, 1000), 2);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 2, FAKE_TIMEOUT_MS), 2);
 	pool->bytes -= BOUNCE_BYTES_MAX;
 }
 

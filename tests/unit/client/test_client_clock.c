@@ -409,7 +409,7 @@ static void one_more_waits_for_the_clock(void **state)
 	assert_int_equal(server->pings, 1);
 	server->hold_all = false;
 	fake_server_answer(server, 1);
-	assert_int_equal(kvd_wait(kvd, done, 2, 2, 2000), 2);
+	assert_int_equal(kvd_wait(kvd, done, 2, 2, FAKE_TIMEOUT_MS), 2);
 	for (i = 0; i < 2; i++)
 		assert_int_equal(ops[i].status, KVD_OK);
 	assert_int_equal(kvd->stats.clock_asks, 1);

@@ -21,7 +21,7 @@
 
 #define LARGE_BYTES 200000u
 #define SUBMITTED 6
-#define WAIT_MS 30000
+#define WAIT_MS 300000
 #define CALLS_MAX 1000
 #define POLLED_STEP 9 /* of calls that poll, one in 9 fails, and of the first 120 only */
 #define POLLED_MAX 120

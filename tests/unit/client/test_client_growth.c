@@ -456,7 +456,7 @@ static void a_loss_while_it_is_read(void **state)
 	fake_device_lose(&server->fake);
 	server->fake.hold_reads = false;
 	while (left)
-		left -= (unsigned int)kvd_wait(kvd, done, KEYS, left, 2000);
+		left -= (unsigned int)kvd_wait(kvd, done, KEYS, left, FAKE_TIMEOUT_MS);
 	for (i = 0; i < KEYS; i++)
 		assert_int_equal(ops[i].status, KVD_OK);
 	fake_server_split(server, 60);

@@ -153,7 +153,7 @@ static void the_clock_is_forgotten(void **state)
 		server->greet = greet_badly_first;
 		server->fake.connect = accept_another;
 		fake_device_lose(&server->fake);
-		kvd->options.timeout_ms = 20000;
+		kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 		assert_int_equal(kvd_ping(kvd), KVD_OK);
 		assert_int_equal(server->hellos, i + 1);
 		assert_int_equal(stats().clock_jumps, 0);
@@ -234,7 +234,7 @@ static void end_in_hello(struct fake_server *p, struct wire_response *response)
 static void an_end_before_the_welcome(void **state)
 {
 	(void)state;
-	kvd->options.timeout_ms = 20000;
+	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	kvd->options.connect_timeout_ms = 3600000;
 	server->before_response = end_in_hello;
 	mute = 1;
@@ -449,7 +449,7 @@ static void the_descriptor_has_events(void **state)
 			;
 		assert_int_equal(poll(&p, 1, 0), 0);
 		assert_int_equal(eventfd_write(server->fake.cm_channel.fd, 1), 0);
-		assert_int_equal(poll(&p, 1, 10000), 1);
+		assert_int_equal(poll(&p, 1, FAKE_TIMEOUT_MS), 1);
 		of_a_child[round] = dup(server->fake.cm_channel.fd);
 		fake_device_lose(&server->fake);
 		assert_int_equal(get(1), KVD_OK);

@@ -214,7 +214,7 @@ static void cancel_of_each_operation(void **state)
 		server->hold_all = server->fake.hold_reads = false;
 		fake_server_answer(server, server->queued);
 		fake_device_release(&server->fake);
-		assert_int_equal(kvd_wait(kvd, ended, 1, 1, 20000), changes);
+		assert_int_equal(kvd_wait(kvd, ended, 1, 1, FAKE_TIMEOUT_MS), changes);
 		assert_int_equal(op.status, changes ? KVD_OK : KVD_ERR_CANCELED);
 		assert_int_equal(value[19], code == KVD_OP_GET_AND_TOUCH ? 2 : 0);
 		assert_int_equal(kvd_cancel(kvd, &op), KVD_ERR_INVALID);

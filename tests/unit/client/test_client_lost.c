@@ -118,7 +118,7 @@ static void without_a_connection(void **state)
 		assert_non_null(strstr(kvd_error(kvd), "no connection to"));
 		assert_non_null(strstr(kvd_error(kvd), "Work Request Flushed Error"));
 		assert_int_equal(server->requests, requests);
-		kvd->options.timeout_ms = 2000;
+		kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 		kvd->heal.next_ns = 0;
 		assert_healed(call);
 	}
@@ -204,7 +204,7 @@ static void after_it_was_sent_without_another(void **state)
 			judge(call, status, KVD_ERR_DISCONNECTED, "connects again by itself");
 		else
 			judge(call, status, KVD_ERR_DISCONNECTED, "nothing was done");
-		kvd->options.timeout_ms = 2000;
+		kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 		kvd->heal.next_ns = 0;
 		assert_healed(call);
 	}

@@ -574,13 +574,13 @@ static void traces_of_submitted(void **state)
 	assert_int_equal(kvd_submit(kvd, list, 3), KVD_OK);
 	assert_int_equal(kvd_observe(kvd, 0), KVD_ERR_BUSY);
 	assert_int_equal(kvd_trace(kvd, NULL, NULL), KVD_ERR_BUSY);
-	assert_int_equal(kvd_wait(kvd, done, 3, 1, 1000), 1);
+	assert_int_equal(kvd_wait(kvd, done, 3, 1, FAKE_TIMEOUT_MS), 1);
 	assert_start(0, KVD_OP_PUT, &ops[0]);
 	assert_start(1, KVD_OP_PUT, &ops[1]);
 	assert_start(2, KVD_OP_GET, &ops[2]);
 	assert_end(3, 2, KVD_OK, KVD_PATH_COLD, 2, 0);
 	fake_server_answer(server, server->queued);
-	assert_int_equal(kvd_wait(kvd, done, 3, 2, 1000), 2);
+	assert_int_equal(kvd_wait(kvd, done, 3, 2, FAKE_TIMEOUT_MS), 2);
 	assert_end(4, 0, KVD_OK, KVD_PATH_REQUEST, 0, 1);
 	assert_end(5, 1, KVD_OK, KVD_PATH_REQUEST, 0, 1);
 	assert_int_equal(event_count, 6);
@@ -612,7 +612,7 @@ static void some_that_never_began(void **state)
 	assert_counts(&narrow->kvd, KVD_OP_GET, KVD_PATH_NONE, 1, 1);
 	assert_counts(&narrow->kvd, KVD_OP_PUT, KVD_PATH_REQUEST, 0, 0);
 	fake_server_answer(narrow, 1);
-	assert_int_equal(kvd_wait(&narrow->kvd, done, 3, 3, 1000), 3);
+	assert_int_equal(kvd_wait(&narrow->kvd, done, 3, 3, FAKE_TIMEOUT_MS), 3);
 	assert_counts(&narrow->kvd, KVD_OP_PUT, KVD_PATH_REQUEST, 1, 0);
 	kvd_close(&narrow->kvd);
 }

@@ -201,7 +201,7 @@ static void one_that_waited_for_a_slot(void **state)
 	assert_int_equal(events[2].path, KVD_PATH_NONE);
 	assert_true(events[2].start_ns == events[1].start_ns && events[1].start_ns);
 	fake_server_answer(server, 1);
-	assert_int_equal(kvd_wait(kvd, done, 2, 2, 1000), 2);
+	assert_int_equal(kvd_wait(kvd, done, 2, 2, FAKE_TIMEOUT_MS), 2);
 }
 
 static uint64_t line_of(const char *name)
@@ -266,7 +266,7 @@ static void latencies_by_kind(void **state)
 	assert_int_equal(kvd_observe(kvd, KVD_OBSERVE_OPS), KVD_OK);
 	kvd_prep_exists(&op, &key, 8);
 	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
-	assert_int_equal(kvd_wait(kvd, done, 1, 1, 1000), 1);
+	assert_int_equal(kvd_wait(kvd, done, 1, 1, FAKE_TIMEOUT_MS), 1);
 	assert_int_equal(kvd_exists_many(kvd, &one, 1, NULL, NULL), KVD_OK);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 	assert_true(kvd_latency_ns(kvd, KVD_OP_PUT, 0.5) == 0);

@@ -141,7 +141,7 @@ static void a_full_send_queue(void **state)
 	assert_int_equal(server->requests, 0);
 	assert_int_equal(kvd->bounces, 0);
 	conn->sq_done = conn->sq_posted;
-	assert_int_equal(kvd_wait(kvd, done, 2, 2, 2000), 2);
+	assert_int_equal(kvd_wait(kvd, done, 2, 2, FAKE_TIMEOUT_MS), 2);
 	assert_int_equal(ops[0].status, KVD_OK);
 	assert_int_equal(ops[1].status, KVD_OK);
 	conn->sq_posted = conn->sq_done + SENDS_MAX;
@@ -266,7 +266,7 @@ static void a_response_without_an_id(void **state)
 	}
 	server->hold_all = false;
 	fake_server_answer(server, 2);
-	assert_int_equal(kvd_wait(kvd, done, 2, 2, 2000), 2);
+	assert_int_equal(kvd_wait(kvd, done, 2, 2, FAKE_TIMEOUT_MS), 2);
 	/* The first one's message is free, and was that of a PING. */
 	assert_int_equal(kvd->conn.messages[0].id, 0);
 	assert_int_equal(kvd->conn.messages[0].op, WIRE_PING);

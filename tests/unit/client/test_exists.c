@@ -316,7 +316,7 @@ static void submitted(void **state)
 	kvd_prep_exists(&here, "key", 3);
 	kvd_prep_exists(&gone, "gone", 4);
 	assert_int_equal(kvd_submit(kvd, ops, 3), KVD_OK);
-	assert_int_equal(kvd_wait(kvd, done, 3, 3, 20000), 3);
+	assert_int_equal(kvd_wait(kvd, done, 3, 3, FAKE_TIMEOUT_MS), 3);
 	assert_int_equal(put.status, KVD_OK);
 	assert_int_equal(here.status, KVD_OK);
 	assert_int_equal(here.item.value_len, 1000);
@@ -339,7 +339,7 @@ static void asked_together(void **state)
 		ops[i] = &list[i];
 	}
 	assert_int_equal(kvd_submit(kvd, ops, 12), KVD_OK);
-	assert_int_equal(kvd_wait(kvd, done, 12, 12, 20000), 12);
+	assert_int_equal(kvd_wait(kvd, done, 12, 12, FAKE_TIMEOUT_MS), 12);
 	for (unsigned int i = 0; i < 12; i++) {
 		assert_int_equal(list[i].status, KVD_OK);
 		assert_int_equal(list[i].item.value_len, 1000);

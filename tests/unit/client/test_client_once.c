@@ -4,6 +4,7 @@
  * each is executed once, or the handle says that it does not know. Their numbers and bounds.
  */
 #include "tests/support/heal_test.h"
+#include "tests/support/test_clock.h"
 
 /* From now on the server knows the handle's identity. */
 static void number_changes(void)
@@ -265,7 +266,6 @@ static void deadlines_of_what_was_sent(void **state)
 	server->before_response = answer_with_copy;
 	copies = 1;
 	server->fake.hold_reads = true;
-	kvd->options.timeout_ms = 100;
 	kvd_prep_get_and_touch(&ops[0], &keys[1], 8, 5, values[1], 32);
 	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
 	while (!server->fake.held_count)
@@ -277,9 +277,13 @@ static void deadlines_of_what_was_sent(void **state)
 	while (kvd->up)
 		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
 	assert_int_equal(kvd_cancel(kvd, &ops[0]), KVD_ERR_BUSY);
+	test_clock_stop();
+	test_clock_pass(FAKE_TIMEOUT_MS * 1000000ull);
+	test_clock_start();
 	assert_int_equal(kvd_wait(kvd, done, 1, 1, UINT32_MAX), 1);
 	assert_int_equal(ops[0].status, KVD_ERR_TIMEOUT);
 	assert_non_null(strstr(kvd_error(kvd), "may have taken effect"));
+	kvd->options.timeout_ms = 1;
 	submit_put(1, 2);
 	assert_int_equal(kvd_wait(kvd, done, 1, 1, UINT32_MAX), 1);
 	assert_int_equal(ops[1].status, KVD_ERR_DISCONNECTED);
@@ -362,7 +366,7 @@ static void a_number_that_was_given_up(void **state)
 	kvd->options.timeout_ms = 1;
 	server->hold_all = true;
 	assert_int_equal(put(1), KVD_ERR_TIMEOUT);
-	kvd->options.timeout_ms = 2000;
+	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	submit_put(0, 2);
 	assert_int_equal(kvd->sent.next - kvd->sent.first, 2);
 	lose_answers(true);
@@ -396,7 +400,7 @@ static void a_number_that_was_not_executed(void **state)
 	submit_put(0, 0);
 	kvd->options.timeout_ms = 1;
 	assert_int_equal(put(1), KVD_ERR_TIMEOUT);
-	kvd->options.timeout_ms = 2000;
+	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	submit_put(1, 2);
 	changes = recorded = 0;
 	send_before = server->fake.send;

@@ -9,6 +9,7 @@
 #include "client/transfer.h"
 #include "common/sum.h"
 #include "tests/support/fake_server.h"
+#include "tests/support/test_clock.h"
 
 #define ARENA_BYTES (8u << 20)
 #define OPS 20
@@ -303,6 +304,8 @@ static void figures_of_what_is_copied_at_once(void **state)
 	assert_in_range(kvd->stats.direct_bytes, 290000, 300001);
 }
 
+#define SHORT_MS 5u
+
 static bool completes; /* what is READ, when the deadline has passed */
 
 static void release_late(struct fake_device *fake)
@@ -310,6 +313,7 @@ static void release_late(struct fake_device *fake)
 	if (completes && kvd->call_count && kvd->calls[0].has_transfer &&
 	    kvd->calls[0].transfer->expired)
 		fake_device_release(fake);
+	test_clock_pass(SHORT_MS * 1000000);
 }
 
 /*
@@ -323,22 +327,24 @@ static void a_call_that_times_out(void **state)
 	assert_got_at(arena, 300001, value, 300001);
 	loopback->fake.idle = release_late;
 	loopback->fake.hold_reads = true;
-	kvd->options.timeout_ms = 5;
+	test_clock_stop();
+	kvd->options.timeout_ms = SHORT_MS;
 	completes = true;
 	assert_int_equal(kvd_get(kvd, "key", 3, arena, 300001, NULL), KVD_ERR_TIMEOUT);
 	assert_int_equal(kvd->directs, 0);
 	assert_false(kvd->conn.broken);
-	kvd->options.timeout_ms = 2000;
+	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	loopback->fake.hold_reads = false;
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 	assert_got_at(arena, 300001, value, 300001);
 	loopback->fake.hold_reads = true;
-	kvd->options.timeout_ms = 5;
+	kvd->options.timeout_ms = SHORT_MS;
 	completes = false;
 	assert_int_not_equal(kvd_get(kvd, "key", 3, arena, 300001, NULL), KVD_OK);
 	assert_int_equal(kvd->directs, 0);
 	assert_true(kvd->conn.broken);
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
+	test_clock_start();
 }
 
 static void accept_try(struct fake_device *fake)
@@ -373,7 +379,7 @@ static void a_loss_with_some_that_wait(void **state)
 	}
 	fake_device_lose(&server->fake);
 	server->fake.hold_reads = false;
-	assert_int_equal(kvd_wait(&server->kvd, done, OPS, OPS, 20000), OPS);
+	assert_int_equal(kvd_wait(&server->kvd, done, OPS, OPS, FAKE_TIMEOUT_MS), OPS);
 	for (i = 0; i < OPS; i++) {
 		assert_int_equal(ops[i].status, KVD_OK);
 		assert_int_equal(found[i * BYTES], 7);

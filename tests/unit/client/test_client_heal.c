@@ -374,7 +374,7 @@ static void a_try_has_a_deadline(void **state)
 	server->fake.connect = no_answer;
 	fake_device_lose(&server->fake);
 	assert_int_equal(get(1), KVD_OK);
-	assert_int_equal(server->fake.connects, 2);
+	assert_true(server->fake.connects >= 2);
 }
 
 /* Each operation has its own deadline; the handle goes on. */
@@ -382,10 +382,12 @@ static void deadlines(void **state)
 {
 	(void)state;
 	refusals = UINT32_MAX;
-	kvd->options.timeout_ms = SHORT_MS;
 	fake_device_lose(&server->fake);
+	while (!kvd->heal.tries)
+		kvd_poll(kvd, done, OPS);
+	kvd->options.timeout_ms = SHORT_MS;
 	assert_int_equal(get(1), KVD_ERR_DISCONNECTED);
-	assert_non_null(strstr(kvd_error(kvd), "no connection to fake server for 0."));
+	assert_non_null(strstr(kvd_error(kvd), "no connection to fake server for "));
 	assert_non_null(strstr(kvd_error(kvd), "nobody listens"));
 	assert_int_equal(put(1), KVD_ERR_DISCONNECTED);
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
@@ -398,7 +400,7 @@ static void deadlines(void **state)
 	assert_int_equal(changes, 0);
 	assert_int_equal(stats().reconnects, 0);
 	refusals = 0;
-	kvd->options.timeout_ms = 2000;
+	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	assert_int_equal(put(2), KVD_OK);
 	assert_int_equal(get(2), KVD_OK);
 }
@@ -432,13 +434,11 @@ static void another_version_for_a_while(void **state)
 	(void)state;
 	refusals = 1;
 	reject = (struct wire_reject){ .magic = WIRE_MAGIC, .abi = WIRE_ABI + 1, .reason = 1 };
-	kvd->options.timeout_ms = 20;
 	kvd->heal.random = 1;
 	fake_device_lose(&server->fake);
-	while (!server->fake.connects)
-		get(1);
+	while (!kvd->heal.tries)
+		kvd_poll(kvd, done, OPS);
 	assert_int_equal(kvd->heal.status, KVD_ERR_PROTOCOL);
-	kvd->options.timeout_ms = 2000;
 	assert_int_equal(get(1), KVD_OK);
 }
 
@@ -558,7 +558,7 @@ static void a_timeout_before_the_loss(void **state)
 	server->hold_all = true;
 	kvd->options.timeout_ms = 1;
 	assert_int_equal(put(1), KVD_ERR_TIMEOUT);
-	kvd->options.timeout_ms = 2000;
+	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	server->queued = 0;
 	server->hold_all = false;
 	fake_device_lose(&server->fake);
@@ -585,7 +585,7 @@ static void the_descriptor(void **state)
 
 		if (kvd_poll(kvd, done, OPS) || kvd_arm(kvd))
 			continue;
-		assert_int_equal(poll(&p, 1, 10000), 1);
+		assert_int_equal(poll(&p, 1, FAKE_TIMEOUT_MS), 1);
 	}
 	assert_int_equal(ops[0].status, KVD_OK);
 	s = stats();
@@ -598,7 +598,8 @@ static void the_descriptor(void **state)
 		kvd_poll(kvd, done, OPS);
 	server->hold_all = false;
 	fake_server_answer(server, 1);
-	assert_int_equal(poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 10000), 1);
+	assert_int_equal(poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, FAKE_TIMEOUT_MS),
+			 1);
 	await_all();
 }
 
@@ -649,7 +650,7 @@ static void tries_spread(void **state)
 static void a_connection_that_does_nothing(void **state)
 {
 	(void)state;
-	kvd->options.timeout_ms = 20000;
+	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	server->before_response = lose_in_hello;
 	refusals = 2;
 	fake_device_lose(&server->fake);
@@ -706,7 +707,7 @@ static void a_timeout_of_registered_memory(void **state)
 	kvd->options.timeout_ms = 1;
 	assert_int_equal(kvd_put(kvd, &keys[0], 8, large, sizeof(large), NULL, NULL),
 			 KVD_ERR_TIMEOUT);
-	kvd->options.timeout_ms = 2000;
+	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	server->queued = 0;
 	server->hold_all = false;
 	assert_int_equal(kvd_get(kvd, &keys[5], 8, longer, sizeof(longer), NULL), KVD_OK);
@@ -716,7 +717,7 @@ static void a_timeout_of_registered_memory(void **state)
 	kvd->options.timeout_ms = 1;
 	kvd_prep_put(&ops[0], &keys[1], 8, large, sizeof(large), NULL);
 	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
-	kvd->options.timeout_ms = 2000;
+	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	submit_get(1, 1);
 	server->queued = 0;
 	server->hold_all = false;

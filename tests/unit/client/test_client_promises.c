@@ -14,14 +14,13 @@
 
 #include <cmocka.h>
 
-#include "client/kvd.h"
-#include "common/util/clock.h"
+#include "client/handle.h"
 #include "server/net/conn_limit.h"
 #include "tests/support/local_server.h"
 
 #define OLD_BYTES 1000u
 #define LONG_BYTES 400000u
-#define DEADLINE_NS 20000000000u
+#define PATIENT_MS 300000u
 
 static const char *url;
 static uint8_t value[LONG_BYTES], found[LONG_BYTES];
@@ -32,6 +31,7 @@ static struct kvd *open_with(uint32_t timeout_ms)
 
 	kvd_options_init(&options);
 	options.timeout_ms = timeout_ms;
+	options.connect_timeout_ms = PATIENT_MS;
 	return local_server_open(url, &options);
 }
 
@@ -56,7 +56,7 @@ static void no_space_leaves_the_old_value(void **state)
 						   KVD_PUT_IF_VERSION, KVD_PUT_APPEND,
 						   KVD_PUT_PREPEND };
 	struct kvd_put_args args = { .flags = 77 };
-	struct kvd *db = open_with(20000);
+	struct kvd *db = open_with(PATIENT_MS);
 	struct kvd_item item;
 	uint64_t version, other = 5;
 	unsigned int i;
@@ -91,27 +91,36 @@ static void no_space_leaves_the_old_value(void **state)
 	kvd_close(db);
 }
 
+/* A new connection's limit but for one request: the flush has that, if no second passes before. */
+static enum kvd_status flush_with_the_last_request(struct kvd *db)
+{
+	assert_int_equal(kvd_put(db, "key", 3, "value", 5, NULL, NULL), KVD_OK);
+	for (unsigned int i = 2; i < LIMIT_REQUESTS_MIN; i++)
+		assert_int_equal(kvd_ping(db), KVD_OK);
+	assert_int_equal(kvd_get(db, "key", 3, found, sizeof(found), NULL), KVD_OK);
+	db->options.timeout_ms = 100;
+	return kvd_flush_all(db);
+}
+
 /*
  * The server's limit, which is used up when the flush begins, refuses to say that it is done; it
  * goes on all the same. GETs by READ are not limited.
  */
 static void a_flush_that_timed_out_goes_on(void **state)
 {
-	struct kvd *db = open_with(100);
-	uint64_t until_ns = clock_ns() + DEADLINE_NS;
+	struct kvd *db = open_with(PATIENT_MS);
 	enum kvd_status status;
-	unsigned int i;
 
 	(void)state;
-	assert_int_equal(kvd_put(db, "key", 3, "value", 5, NULL, NULL), KVD_OK);
-	for (i = 2; i < LIMIT_REQUESTS_MIN; i++)
-		assert_int_equal(kvd_ping(db), KVD_OK);
-	assert_int_equal(kvd_get(db, "key", 3, found, sizeof(found), NULL), KVD_OK);
-	assert_int_equal(kvd_flush_all(db), KVD_ERR_TIMEOUT);
-	assert_non_null(strstr(kvd_error(db), "it goes on"));
+	while (flush_with_the_last_request(db) != KVD_ERR_TIMEOUT ||
+	       !strstr(kvd_error(db), "it goes on")) {
+		kvd_close(db);
+		db = open_with(PATIENT_MS);
+	}
+	db->options.timeout_ms = PATIENT_MS;
 	do
 		status = kvd_get(db, "key", 3, found, sizeof(found), NULL);
-	while (status == KVD_OK && clock_ns() < until_ns);
+	while (status == KVD_OK);
 	assert_int_equal(status, KVD_NOT_FOUND);
 	kvd_close(db);
 }
@@ -137,7 +146,7 @@ static void a_new_handle(void **state)
 	(void)state;
 	lines[0] = '\0';
 	assert_int_equal(kvd_set_log(KVD_LOG_INFO, note_line, NULL), KVD_OK);
-	db = open_with(2000);
+	db = open_with(PATIENT_MS);
 	kvd_stats(db, &stats);
 	assert_memory_equal(&stats, &nothing, sizeof(stats));
 	assert_string_equal(kvd_error(db), "");
@@ -157,7 +166,7 @@ static void a_new_handle(void **state)
 static void the_descriptor(void **state)
 {
 	struct kvd_op op, *list[] = { &op }, *done[1];
-	struct kvd *db = open_with(20000);
+	struct kvd *db = open_with(PATIENT_MS);
 	struct pollfd p = { .fd = kvd_fd(db), .events = POLLIN };
 
 	(void)state;
@@ -166,7 +175,7 @@ static void the_descriptor(void **state)
 	assert_int_equal(kvd_submit(db, list, 1), KVD_OK);
 	while (!kvd_poll(db, done, 1))
 		if (!kvd_arm(db))
-			assert_int_equal(poll(&p, 1, 20000), 1);
+			assert_int_equal(poll(&p, 1, (int)PATIENT_MS), 1);
 	assert_int_equal(op.status, KVD_OK);
 	kvd_close(db);
 }

@@ -28,7 +28,7 @@
 #include "tests/conformance/conformance.h"
 
 /* The longest case takes a few seconds; emulated and with a sanitizer many times that. */
-#define CASE_SECONDS_MAX 180
+#define CASE_SECONDS_MAX 400
 #define EXIT_SKIP 77
 #define DIR_TEMPLATE "/kvd-conformance-XXXXXX"
 #define COPY_BYTES 4096

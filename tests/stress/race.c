@@ -435,7 +435,7 @@ static void racer_open(struct racer *r)
 	struct kvd_options options;
 
 	kvd_options_init(&options);
-	options.timeout_ms = 60000;
+	options.timeout_ms = options.connect_timeout_ms = 300000;
 	options.spin_us = SPIN_US;
 	if (reads && r->number % 3 == 1)
 		options.cache_bytes = 0;

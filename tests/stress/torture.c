@@ -20,7 +20,7 @@
 #define ERRORS_PRINTED_MAX 5
 /* There are more threads than cores, so that waiting threads should sleep soon. */
 #define SPIN_US 5
-#define TIMEOUT_MS 60000
+#define TIMEOUT_MS 300000
 #define ROUND_NS_MAX 1000000000ull
 /* At least one round of each kind; of the two evictions, one. So the time may be exceeded. */
 #define ROUND_KINDS 6
@@ -205,7 +205,7 @@ static void actor_begin(struct actor *a, struct torture *t, unsigned int number)
 	memset(a->filler_flags, 0, FILLERS_MAX * sizeof(*a->filler_flags));
 	lin_log_init(&a->log, (uint16_t)number);
 	kvd_options_init(&options);
-	options.timeout_ms = TIMEOUT_MS;
+	options.timeout_ms = options.connect_timeout_ms = TIMEOUT_MS;
 	options.spin_us = SPIN_US;
 	if (!a->writes && reader % 3 == 1)
 		options.cache_bytes = 0;

@@ -30,7 +30,7 @@
 #include "common/util/clock.h"
 #include "common/util/heap.h"
 
-#define DEADLINE_MS 5000 /* of what is on its way */
+#define DEADLINE_MS 300000 /* of what is on its way */
 #define QUIET_TRIES 1000
 #define TIMERS_MAX 4
 #define EVENTS_MAX 8

@@ -16,7 +16,7 @@
 #include <cmocka.h>
 
 #define WORDS_MAX 32
-#define SECONDS_MAX 10 /* of a run: a bug may make it endless */
+#define SECONDS_MAX 300 /* of a run: a bug may make it endless */
 
 struct program_files program_files;
 struct program_result program_result;

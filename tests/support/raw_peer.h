@@ -16,7 +16,7 @@
 #include "common/rdma/device.h"
 #include "common/wire.h"
 
-#define RAW_DEADLINE_NS 120000000000ull
+#define RAW_DEADLINE_NS 300000000000ull
 #define RAW_PAUSE_US 200
 
 #define RAW_SENDS 256

@@ -13,7 +13,7 @@
 
 #include "common/rdma/device.h"
 
-#define PAIR_WAIT_MS 20000
+#define PAIR_WAIT_MS 300000
 #define PAIR_RECVS 64
 #define PAIR_MEM_BYTES (256 * 1024)
 #define PAIR_SEND_WR 64

@@ -26,7 +26,7 @@
 #include "bench/server_stats.h"
 #include "common/util/clock.h"
 
-#define TIMEOUT_MS 20000
+#define TIMEOUT_MS 300000
 #define SHORT_TIMEOUT_MS 20
 #define VALUE_SIZE 16
 #define LONG_LINE 70000

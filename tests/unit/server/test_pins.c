@@ -6,10 +6,6 @@
  */
 #include "server/store/pins.h"
 
-#include <pthread.h>
-
-#include <urcu-qsbr.h>
-
 #include "server/store/access_time.h"
 #include "server/store/evict.h"
 #include "server/store/update.h"
@@ -867,61 +863,6 @@ static void account_is_exact(void **state)
 	assert_int_equal(pinned().fields, 0);
 }
 
-#define THREADS 2u
-
-/* Changes keys that other threads change, too, under pressure. */
-static void *change_keys(void *arg)
-{
-	struct store_thread *thread = arg;
-	uint64_t x = 0x9e3779b97f4a7c15u * (thread->id + 1u);
-
-	rcu_register_thread();
-	for (unsigned int i = 0; i < 20000; i++) {
-		uint64_t key = (x = x * 6364136223846793005u + 1442695040888963407u) >> 33;
-		struct table_change change = {
-			.key = &key,
-			.key_len = 8,
-			.value = value,
-			.value_len = key % 7 ? key % 2000 : key % 150000,
-			.mode = key % 5 ? WIRE_SET : WIRE_APPEND,
-		};
-		uint64_t hash;
-
-		if (change.mode == WIRE_SET)
-			change.wish = (struct access_wish){ .pin = key % 3, .low = key % 2 };
-		key %= i % 4 ? 200 : 100000;
-		hash = hash_of(&key, 8);
-		if (i % 8 == 7)
-			table_delete(thread, hash, &change);
-		else
-			table_put(thread, hash, &change);
-		table_access(thread, hash);
-		store_thread_clock(thread);
-		rcu_quiescent_state();
-	}
-	store_thread_idle(thread);
-	rcu_unregister_thread();
-	return NULL;
-}
-
-/* The account is exact also where threads change it, and the keys, at the same time. */
-static void threads(void **state)
-{
-	pthread_t ids[THREADS];
-
-	(void)state;
-	for (unsigned int i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&ids[i], NULL, change_keys, &test_threads[i]), 0);
-	for (unsigned int i = 0; i < THREADS; i++)
-		pthread_join(ids[i], NULL);
-	assert_store(NULL);
-	assert_true(pinned().bytes <= share_bytes());
-	for (uint64_t number = 0; number < index_buckets(&store.table); number++)
-		table_sweep_bucket(&test_threads[0], number, UINT64_MAX);
-	assert_pinned(0, 0);
-	assert_int_equal(pinned().fields, 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -946,7 +887,6 @@ int main(void)
 		cmocka_unit_test_setup_teardown(pinned_since_it_was_chosen, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(full_chain, setup_no_growth, teardown),
 		cmocka_unit_test_setup_teardown(units_come_around, setup_lru, teardown),
-		cmocka_unit_test_setup_teardown(threads, setup_wide, teardown),
 		cmocka_unit_test_setup_teardown(account_is_exact, setup_lru, teardown),
 		cmocka_unit_test_setup_teardown(account_is_exact, setup_lfu, teardown),
 	};

@@ -25,7 +25,7 @@
 #include "tests/support/test_clock.h"
 #include "tests/support/worker_fixture.h"
 
-#define REGION_BYTES (64u << 20)
+#define REGION_BYTES (24u << 20)
 #define LARGE (2u << 20) /* of an item that takes several pieces */
 #define GROWN (256u << 10)
 #define PUT_BYTES 3000u

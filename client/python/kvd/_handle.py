@@ -25,7 +25,7 @@ from . import memory, observe
 from ._abi import CInfo, COptions, CStats
 from ._buffers import Writable, writable
 from ._lib import default_url, error_text, lib
-from ._operations import check_number
+from ._operations import check_number, check_text
 from .errors import BufferTooSmallError, InvalidError, ThreadError, error_of
 from .memory import Memory
 
@@ -108,13 +108,10 @@ def options_of(given: dict[str, Any]) -> COptions:
         if value is None:
             continue
         if name in _NUMBERS:
-            if not isinstance(value, int):
-                raise TypeError(f"{name} is a number, not {type(value).__name__}")
-            if not 0 <= value < 1 << (64 if name == "cache_bytes" else 32):
-                raise InvalidError(f"{name} is out of its range: {value}")
-            setattr(options, name, value)
+            limit = 1 << (64 if name == "cache_bytes" else 32)
+            setattr(options, name, check_number(value, name, limit))
         else:
-            setattr(options, name, os.fsencode(value))
+            setattr(options, name, check_text(value, name))
     return options
 
 
@@ -144,7 +141,7 @@ class Handle:
     def _open(self) -> None:
         """Connects; blocks for at most connect_timeout_ms."""
         pointer = c_void_p()
-        status = lib.kvd_open(byref(pointer), os.fsencode(self.url), byref(self._c_options))
+        status = lib.kvd_open(byref(pointer), check_text(self.url, "url"), byref(self._c_options))
         if status:
             raise error_of(status, error_text(None))
         assert pointer.value is not None
@@ -243,6 +240,7 @@ class Handle:
 
     def latency_ns(self, op: int, quantile: float) -> int:
         """The latency below which that share (0 to 1) of GET, PUT, DELETE or SCAN stayed."""
+        op = check_number(op, "op", 1 << 32)
         with self._guard:
             latency: int = lib.kvd_latency_ns(self._open_pointer(), op, quantile)
         return latency

@@ -8,6 +8,7 @@ was handed back and its result taken. Used by the asyncio client, and by Client 
 from __future__ import annotations
 
 import ctypes
+import os
 from ctypes import addressof, cast, c_char_p, c_void_p, string_at
 from operator import index
 from typing import Any, Callable, Final, Iterable, NamedTuple
@@ -68,6 +69,14 @@ def check_number(value: int, name: str, limit: int = _U64) -> int:
 
 def check_ttl(ttl_s: int, name: str = "ttl_s") -> int:
     return check_number(ttl_s, name, TTL_MAX + 1)
+
+
+def check_text(text: str | bytes | os.PathLike[str], name: str) -> bytes:
+    """Returns what libkvd reads up to a zero byte. InvalidError: there is one before its end."""
+    data = os.fsencode(text)
+    if b"\0" in data:
+        raise InvalidError(f"{name} has a zero byte: {text!r}")
+    return data
 
 
 def keys_of(keys: Iterable[Key]) -> Iterable[Key]:

@@ -113,7 +113,7 @@ class Client(Handle):
             "tls_certificate": tls_certificate, "tls_key": tls_key, "tls_psk": tls_psk,
             "tenant": tenant,
         })
-        if max_outstanding < 1:
+        if check_number(max_outstanding, "max_outstanding") == 0:
             raise InvalidError(f"max_outstanding is at least 1, not {max_outstanding}")
         self._loop: asyncio.AbstractEventLoop | None = None
         self._free = max_outstanding

@@ -17,8 +17,8 @@ from ._buffers import Key, Readable, Writable, key_bytes, new_bytes, readable, w
 from ._handle import Handle, PathName
 from ._lib import lib, quick, status_text
 from ._operations import (
-    Head, Item, Number, Operation, check_number, check_ttl, code_of_length, code_of_status,
-    keys_of, number_of, pieces_of, result_value,
+    Head, Item, Number, Operation, check_number, check_text, check_ttl, code_of_length,
+    code_of_status, keys_of, number_of, pieces_of, result_value,
 )
 from .errors import BusyError, Error, ExistsError, NotFoundError, Status, error_of
 
@@ -588,7 +588,7 @@ class Client(Handle):
             prefix = prefix.encode()
         elif not isinstance(prefix, bytes):
             raise TypeError(f"a prefix is str or bytes, not {type(prefix).__name__}")
-        args = CScanArgs(prefix, len(prefix), check_number(count, "count", 1 << 32), values)
+        args = CScanArgs(prefix, len(prefix), check_number(count, "count", 1 << 32), bool(values))
         place = c_uint64(check_number(cursor, "cursor"))
         found: list[T] = []
         failed: list[BaseException] = []
@@ -672,8 +672,9 @@ class Client(Handle):
         """Closes all connections of a client ("user=NAME", "uid=N", "addr=ADDRESS", "id=N", ...:
         kvd_revoke()), and returns how many there were."""
         closed = c_uint64()
+        data = check_text(who, "who")
         with self._guard:
-            self._check(lib.kvd_revoke(self._pointer, who.encode(), byref(closed)))
+            self._check(lib.kvd_revoke(self._pointer, data, byref(closed)))
         return closed.value
 
     def tenants(self) -> list[dict[str, str]]:
@@ -683,19 +684,19 @@ class Client(Handle):
     def tenant_create(self, name: str, size: int) -> None:
         """Creates a tenant with @size bytes of memory. ExistsError, NoSpaceError."""
         with self._guard:
-            self._check(lib.kvd_tenant_create(self._pointer, name.encode(),
+            self._check(lib.kvd_tenant_create(self._pointer, check_text(name, "name"),
                                               check_number(size, "size")))
 
     def tenant_resize(self, name: str, size: int) -> None:
         """Gives a tenant another size. NotFoundError, NoSpaceError."""
         with self._guard:
-            self._check(lib.kvd_tenant_resize(self._pointer, name.encode(),
+            self._check(lib.kvd_tenant_resize(self._pointer, check_text(name, "name"),
                                               check_number(size, "size")))
 
     def tenant_drop(self, name: str) -> None:
         """Drops a tenant with all of its items. NotFoundError."""
         with self._guard:
-            self._check(lib.kvd_tenant_drop(self._pointer, name.encode()))
+            self._check(lib.kvd_tenant_drop(self._pointer, check_text(name, "name")))
 
 
 def _chunks_of(keys: Iterable[Key]) -> Iterator[tuple[int, Any]]:

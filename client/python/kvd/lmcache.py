@@ -31,6 +31,7 @@ from typing import Any, Callable, Final, NamedTuple, Optional, Sequence
 
 from ._abi import KEY_MAX
 from ._lib import default_url, status_text
+from ._operations import check_ttl
 from .client import Client
 from .errors import Error, InvalidError, Status
 from .memory import Memory, MemoryInfo
@@ -219,6 +220,7 @@ class Connector:
                  **options: Any) -> None:
         if num_workers < 1:
             raise InvalidError(f"num_workers is at least 1, not {num_workers}")
+        check_ttl(ttl_s)
         self._prefix: Final = prefix
         self._numbers = itertools.count(1)
         self._arena: _Arena | None = None

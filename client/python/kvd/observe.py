@@ -12,6 +12,7 @@ from typing import Any
 
 from ._abi import COpStats, CStats
 from ._lib import error_text, lib
+from ._operations import check_number
 from .errors import error_of
 
 _TEXT_BYTES = 256 << 10  # always enough
@@ -20,6 +21,7 @@ _TEXT_BYTES = 256 << 10  # always enough
 def op_stats(handle: int | None, op: int, path: int) -> dict[str, Any]:
     """Operations @op on @path of @handle, or with None of the process; any thread."""
     stats = COpStats()
+    op, path = check_number(op, "op", 1 << 32), check_number(path, "path", 1 << 32)
     status = lib.kvd_op_stats(handle, op, path, byref(stats), sizeof(stats))
     if status:
         raise error_of(status, error_text(None))

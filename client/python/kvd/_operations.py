@@ -112,7 +112,7 @@ class Operation:
     """A struct kvd_op, with what it points to."""
 
     __slots__ = ("op", "address", "scratch", "scratch_address", "holder", "into", "result",
-                 "group", "retry", "text")
+                 "group", "retry", "text", "pieces_bytes")
 
     def __init__(self) -> None:
         self.op = COp()
@@ -124,6 +124,7 @@ class Operation:
         self.result: Callable[[Operation], Any] = result_none
         self.group: Any = None  # what waits for it (asyncio)
         self.retry = False  # a value that is longer than its buffer is asked for again
+        self.pieces_bytes = 0  # of a buffer in pieces
         self.text: str | None = None  # of the error, if it could not be submitted
 
     def _begin(self, code: int, key: Key, result: Callable[[Operation], Any]) -> COp:
@@ -167,7 +168,7 @@ class Operation:
             -> None:
         op = self._begin(Op.GET, key, result)
         if isinstance(buffer, list):
-            iov, op.iov_count, _, self.holder = pieces_of(buffer, writable)
+            iov, op.iov_count, self.pieces_bytes, self.holder = pieces_of(buffer, writable)
             op.iov = addressof(iov)
         else:
             op.value, op.value_len, self.holder = writable(buffer)
@@ -225,7 +226,7 @@ class Operation:
         if status == _BUFFER:
             needed = self.op.item.value_len
             error = BufferTooSmallError(f"the value has {needed} bytes, the buffer "
-                                        f"{self.op.value_len}")
+                                        f"{self.op.value_len or self.pieces_bytes}")
             error.needed = needed
             return error
         return error_of(status, self.text or status_text(status))

@@ -189,6 +189,7 @@ class Client(Handle):
         self._close()
         del pins
         for operation in ended:
+            operation.holder = None
             sent = operation.address in unknown
             operation.op.status = Status.ERR_UNKNOWN if sent else Status.ERR_CANCELED
             operation.text = "the client was closed before the change was answered" if sent \

@@ -20,7 +20,8 @@ URL_2 = os.environ["KVD_PYTHON_URL_2"]
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "device: what may depend on the device, in short")
+    config.addinivalue_line("markers", "device: what may depend on the device")
+    config.addinivalue_line("markers", "extension: what the extension does in place of ctypes")
 
 
 class Server:

@@ -92,19 +92,10 @@ def test_many_batches_at_once(driver):
     assert [task.done().found for task in tasks[8:]] == [[True] * 4 + [False]] * 8
 
 
-def test_other_length_is_a_miss(driver):
-    (key,), views = keys_of("l", 1), arena_of(4, 1 << 16)
-    fill(views[0], key)
-    assert driver.store([key], [views[0]]).done().ok
-    for length in ((1 << 16) - 8, (1 << 16) + 8):
-        task = driver.load([key], [memoryview(bytearray(length))]).done()
-        assert task.ok and task.found == [False]
-    assert check_loaded(driver.load([key], [views[1]])) == 1
-
 
 def test_eviction_under_the_readers_hands(driver, store):
     """A writer keeps the store full while a reader loads what was stored lately and long ago."""
-    batches = max(6 * ROUNDS, 3 * store.stats()["region_bytes"] // (2 * BATCH * CHUNK))
+    batches = max(4 * ROUNDS, 3 * store.stats()["region_bytes"] // (2 * BATCH * CHUNK))
     written, over = [], threading.Event()
     failures = []
 
@@ -175,15 +166,15 @@ def test_server_is_killed_in_mid_batch(shared_server, caplog):
         assert tasks[0].ok and tasks[2].ok
 
         # While it is gone.
-        gone = driver.lookup(keys_of("k", LOOKUP)).done()
-        assert gone.ok and gone.error and gone.found == [False] * LOOKUP
+        gone = driver.lookup(keys).done()
+        assert gone.ok and gone.error and gone.found == [False] * BATCH
         lost = driver.load(keys[:2], views[:2]).done()
         assert lost.ok and lost.error and lost.found == [False, False]
         failed = driver.store(keys[:2], views[:2]).done()
         assert not failed.ok and failed.error
         deleted = driver.delete(keys[:2]).done()
         assert deleted.ok and deleted.error and deleted.found == [False, False]
-        for _ in range(3):
+        for _ in range(2):
             assert driver.lookup(keys).done().found == [False] * BATCH
         # Not a line for each, though timeouts and losses take turns.
         for kind in ("lookup", "load", "store", "delete"):
@@ -287,41 +278,6 @@ def test_adapter_registers_the_arena(store, monkeypatch):
     with pytest.raises(TypeError):
         module.Adapter({"url": URL, "hosts": 1})
 
-
-def test_misuse(url):
-    connector = make()
-    view = memoryview(bytearray(16))
-    with pytest.raises(kvd.InvalidError):
-        connector.submit_batch_exists([])
-    with pytest.raises(kvd.InvalidError):
-        connector.submit_batch_get(["a", "b"], [view])
-    with pytest.raises(TypeError):
-        connector.submit_batch_get(["a"], [memoryview(b"read-only")])
-    with pytest.raises(TypeError):
-        connector.submit_batch_set(["a"], [view[::2]])
-    with pytest.raises(kvd.InvalidError):
-        connector.register(1, 0)
-    assert connector.drain_completions() == []
-    child = os.fork()
-    if child == 0:
-        try:
-            connector.submit_batch_exists(["a"])
-        except kvd.InvalidError:
-            connector.close()
-            os._exit(0)
-        os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0
-    connector.close()
-    connector.close()
-    assert connector.drain_completions() == []
-    with pytest.raises(kvd.InvalidError):
-        connector.submit_batch_exists(["a"])
-    with pytest.raises(kvd.InvalidError):
-        connector.event_fd()
-    with pytest.raises(kvd.InvalidError):
-        make(num_workers=0)
-    with pytest.raises(kvd.Error):
-        kvd.lmcache.Connector("softnic:///nowhere")
 
 
 def test_ends(url):

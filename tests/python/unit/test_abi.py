@@ -88,6 +88,7 @@ def test_an_exception_for_each_status():
         error = errors.error_of(status, "why")
         assert type(error) is cls and error.status == status and str(error) == "why"
         assert _lib.status_text(status) != "unknown status"
+    assert errors.BufferTooSmallError("x").needed == 0
     other = errors.error_of(99, "why")
     assert isinstance(other, errors.OtherStatusError) and other.number == 99
     assert "99" in str(other) and "why" in str(other)

@@ -255,6 +255,19 @@ def test_deadlines_of_calls(fake, name):
         client.close()
 
 
+DEFAULTS = {**dict.fromkeys(FIELDS, 0), "timeout_ms": 0, "count": 0, "delay_s": 0, "delta": 1}
+
+
+@pytest.mark.parametrize("kind", [kvd.Client, kvd.aio.Client])
+def test_what_is_not_given(kind):
+    for name, method in vars(kind).items():
+        if inspect.isfunction(method) and not name.startswith("__"):
+            for parameter in inspect.signature(method).parameters.values():
+                if parameter.default is not inspect.Parameter.empty:
+                    assert parameter.default == DEFAULTS.get(parameter.name, parameter.default), \
+                        f"{name}({parameter})"
+
+
 def test_timed_methods_are_found():
     assert {"get", "put", "get_many", "ping", "incr", "heads", "exists_prefix"} <= set(TIMED)
 

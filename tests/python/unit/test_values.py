@@ -12,7 +12,7 @@ import weakref
 import kvd
 import kvd.memory
 import pytest
-from kvd import Status, _buffers
+from kvd import Op, Status, _buffers
 from kvd._operations import Operation
 
 LENGTHS = (0, 1, 1023, 1024, 1025, 2048, 65535, 65536, 65537)
@@ -82,6 +82,7 @@ def test_defaults_and_existence(both, fake):
     assert both.exists("k") is True and both.head("k") == (1, version, 9, 1005)
     assert both.heads(["a", "k"]) == [None, (1, version, 9, 1005)]
     assert both.batch_exists(["k", "a"]) == [True, False]
+    assert both.exists_prefix(["a", "k"]) == 0
     assert both.exists_prefix(["k", "k", "a", "k"]) == 2 and both.exists_prefix([]) == 0
     assert both.exists_prefix(["k"] * 63 + ["a"]) == 63 and both.exists_prefix(["k"] * 64) == 64
     assert both.exists_prefix(["k"] * 64 + ["a"]) == 64 and both.exists_prefix(["k"] * 65) == 65
@@ -97,6 +98,18 @@ def test_many(both, fake, count):
     assert both.exists_prefix([*keys, "a", "k0"]) == count
     assert [head.version for head in both.heads(keys)] == list(range(1, count + 1))
     assert both.delete_many(keys) == [True] * count and not fake.items
+
+
+def test_what_the_library_is_asked_for(both, fake):
+    both.put("k", "1")
+    for call, code in ((lambda: both.get("k"), Op.GET), (lambda: both.get_item("k"), Op.GET),
+                       (lambda: both.get_by_request("k"), Op.GET_BY_REQUEST),
+                       (lambda: both.gat("k", 1), Op.GET_AND_TOUCH), (lambda: both.incr("k"), 4),
+                       (lambda: both.get_into("k", bytearray(9)), Op.GET),
+                       (lambda: both.decr("k"), Op.DECR), (lambda: both.touch("k", 1), Op.TOUCH),
+                       (lambda: both.exists("k"), Op.EXISTS), (lambda: both.delete("k"), 2)):
+        call()
+        assert fake.ops[-1].op == code and fake.ops[-1].key == b"k"
 
 
 def test_one_of_many_fails(both, fake):
@@ -134,6 +147,8 @@ def test_every_status_of_every_call(both, fake):
              lambda: both.put("k", "v"), lambda: both.delete("k"), lambda: both.delete_if("k", 1),
              lambda: both.incr("k"), lambda: both.decr("k"), lambda: both.touch("k", 1),
              lambda: both.head("k"), lambda: both.heads(["k"]), lambda: both.get_many(["k"])]
+    if hasattr(both, "loop"):
+        calls.append(both.ping)  # it is submitted there
     for status in (Status.ERR_LIMIT, Status.ERR_INVALID, Status.ERR_TIMEOUT):
         def fail(op):
             op.status = status
@@ -158,7 +173,7 @@ def test_every_status_of_every_call(both, fake):
                        ("kvd_register", lambda: both.register(bytearray(9))),
                        ("kvd_alloc", lambda: both.alloc(9))):
         if name == "kvd_ping" and hasattr(both, "loop"):
-            continue  # it is submitted there
+            continue
         fake.status[name] = Status.ERR_NOT_ALLOWED
         with pytest.raises(kvd.NotAllowedError, match="the reason"):
             call()

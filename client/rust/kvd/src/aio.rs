@@ -37,7 +37,7 @@ use crate::change::Counted;
 use crate::error::{Error, Result};
 use crate::item::{Initial, Item, PutArgs, Value};
 use crate::operation::{Header, Leftovers, Owned, Request};
-use crate::options::milliseconds;
+use crate::options::operation_ms;
 use crate::scope::decode;
 use crate::{sys, Client};
 use std::fmt;
@@ -318,7 +318,7 @@ impl<'a, R, B: Send + 'static> Submitted<'a, R, B> {
     /// Lets it take so long, instead of the client's timeout. Has no effect once it was polled.
     pub fn timeout(mut self, time: Duration) -> Self {
         if let (false, Some(owned)) = (self.is_begun, &mut self.owned) {
-            owned.set_timeout_ms(milliseconds(time).max(1));
+            owned.set_timeout_ms(operation_ms(Some(time)));
         }
         self
     }
@@ -664,5 +664,169 @@ impl Drop for AsyncClient {
 impl fmt::Debug for AsyncClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AsyncClient").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Woken {
+        fn take(&self) -> usize {
+            self.0.swap(0, Ordering::Relaxed)
+        }
+    }
+
+    fn poll<F: Future + Unpin>(future: &mut F, task: &Arc<Woken>) -> Poll<F::Output> {
+        Pin::new(future).poll(&mut Context::from_waker(&Waker::from(task.clone())))
+    }
+
+    /// Without a connection: the driver must not turn.
+    fn unconnected() -> (AsyncClient, Driver) {
+        let state = State {
+            client: Some(Client::unconnected()),
+            queue: Vec::new(),
+            driver: None,
+            users: 1,
+        };
+        let room = NextRoom { bytes: AtomicUsize::new(ROOM_BYTES), unused: AtomicUsize::new(0) };
+        let shared = Arc::new(Shared { state: Mutex::new(state), room });
+        (AsyncClient { shared: shared.clone() }, Driver { shared, fd: -1 })
+    }
+
+    #[test]
+    fn the_last_waker_of_the_driver_is_woken_by_each_queue_that_begins() {
+        let (db, mut driver) = unconnected();
+        let (first, last, task) = <(Arc<Woken>, Arc<Woken>, Arc<Woken>)>::default();
+        driver.set_waker(&Waker::from(first.clone()));
+        driver.set_waker(&Waker::from(last.clone()));
+        assert_eq!(Arc::strong_count(&first), 1, "the waker of before is kept");
+        for _ in 0..2 {
+            let mut future = db.get_into("key", vec![0; 1]);
+            assert_eq!(last.take(), 0, "before it is polled");
+            assert!(poll(&mut future, &task).is_pending());
+            assert_eq!((first.take(), last.take()), (0, 1));
+            assert!(poll(&mut future, &task).is_pending());
+            assert_eq!(db.shared.lock().queue.len(), 1, "it was begun twice");
+            drop(future);
+            assert_eq!(last.take(), 1, "there is one to free");
+            let (mut queue, leftovers) = {
+                let mut state = db.shared.lock();
+                let mut queue = std::mem::take(&mut state.queue);
+                let in_flight = &state.client.as_ref().unwrap().in_flight;
+                // SAFETY: it is queued.
+                unsafe { in_flight.drop_abandoned(&mut queue) };
+                (queue, in_flight.of_futures())
+            };
+            leftovers.settle();
+            assert_eq!(queue.pop(), None);
+        }
+        let other = db.clone();
+        drop(other);
+        assert_eq!(last.take(), 0);
+        drop(db);
+        assert_eq!(last.take(), 1, "the last client has gone");
+        drop(driver);
+        assert_eq!(Arc::strong_count(&last), 1, "the waker is kept");
+    }
+
+    #[test]
+    fn a_client_that_was_lent_wakes_the_driver() {
+        let (db, mut driver) = unconnected();
+        let woken = Arc::new(Woken::default());
+        driver.set_waker(&Waker::from(woken.clone()));
+        assert_eq!(db.with_client(|_| 7).unwrap(), 7);
+        assert_eq!(woken.take(), 1);
+    }
+
+    #[test]
+    fn all_tasks_are_woken_when_the_driver_is_dropped() {
+        let (db, driver) = unconnected();
+        let (first, last) = <(Arc<Woken>, Arc<Woken>)>::default();
+        let mut futures = [db.get_into("one", vec![1; 1]), db.get_into("two", vec![2; 1])];
+        for future in &mut futures {
+            assert!(poll(future, &first).is_pending());
+            assert!(poll(future, &last).is_pending());
+        }
+        assert_eq!(Arc::strong_count(&first), 1, "the waker of before is kept");
+        drop(driver);
+        assert_eq!((first.take(), last.take()), (0, 2));
+        assert_eq!(Arc::strong_count(&last), 1, "the waker is kept");
+        for (future, byte) in futures.iter_mut().zip([1, 2]) {
+            match poll(future, &last) {
+                Poll::Ready((Err(Error::Disconnected(_)), bytes)) => assert_eq!(bytes, [byte]),
+                other => panic!("{other:?}"),
+            }
+        }
+        let mut late = db.get_into("three", vec![3; 1]);
+        assert!(poll(&mut late, &last).is_ready());
+        assert!(matches!(db.with_client(|_| ()), Err(Error::Disconnected(_))));
+    }
+
+    #[test]
+    fn operations_have_the_timeout_that_was_set_before_they_began() {
+        let (db, driver) = unconnected();
+        let timeout_ms = |future: &Submitted<'_, Item, Vec<u8>>| {
+            let header = future.owned.as_ref().unwrap().header();
+            // SAFETY: nobody else uses it; a header begins with the operation.
+            unsafe { (*header.cast::<sys::kvd_op>()).timeout_ms }
+        };
+        let get = || db.get_into("key", vec![0; 1]);
+        assert_eq!(timeout_ms(&get()), 0, "as the client's");
+        for (time, ms) in [
+            (Duration::ZERO, 1),
+            (Duration::from_nanos(1), 1),
+            (Duration::from_millis(7), 7),
+            (Duration::from_millis((1 << 32) + 1), u32::MAX),
+        ] {
+            assert_eq!(timeout_ms(&get().timeout(time)), ms, "{time:?}");
+        }
+        let mut begun = get().timeout(Duration::from_millis(7));
+        assert!(poll(&mut begun, &Arc::default()).is_pending());
+        let begun = begun.timeout(Duration::from_millis(8));
+        assert_eq!(timeout_ms(&begun), 7);
+        drop(driver);
+    }
+
+    #[test]
+    fn room_shrinks_when_it_was_not_needed_for_long() {
+        let room = NextRoom { bytes: AtomicUsize::new(ROOM_BYTES), unused: AtomicUsize::new(0) };
+        let bytes = || room.bytes.load(Ordering::Relaxed);
+        let used = |used, times| (0..times).for_each(|_| room.was_enough(bytes(), used));
+        room.was_needed(5000);
+        used(2501, UNUSED_MAX + 1);
+        assert_eq!(bytes(), 5000, "half of it is used");
+        used(0, UNUSED_MAX - 1);
+        used(2501, 1);
+        used(2500, UNUSED_MAX - 1);
+        assert_eq!(bytes(), 5000);
+        used(2500, 1);
+        assert_eq!(bytes(), 2500);
+        used(0, UNUSED_MAX - 1);
+        room.was_needed(5000);
+        used(0, UNUSED_MAX - 1);
+        assert_eq!(bytes(), 5000);
+        used(0, 10 * UNUSED_MAX);
+        assert_eq!(bytes(), 1250, "it is less than the first room");
+    }
+
+    /// No turn of the driver is made: it has no connection any more.
+    #[test]
+    fn a_driver_without_a_client_says_so() {
+        let (_db, mut driver) = unconnected();
+        driver.shared.lock().client = None;
+        assert!(matches!(driver.turn(), Err(Error::Disconnected(_))));
+        let mut run = driver.run(|_| panic!("there is nothing to wait for"));
+        assert!(matches!(poll(&mut run, &Arc::default()), Poll::Ready(Err(_))));
     }
 }

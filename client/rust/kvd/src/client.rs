@@ -83,6 +83,14 @@ impl Client {
         }
     }
 
+    /// One without a connection, for tests of what makes no call of the library.
+    #[cfg(test)]
+    pub(crate) fn unconnected() -> Client {
+        let mut client = Client::new(NonNull::dangling(), LibraryUser::new());
+        client.is_open = false;
+        client
+    }
+
     /// The handle, for calls of [`crate::sys`]. It stays the client's, which closes it.
     ///
     /// What is done with it must keep the rules of `kvd.h`. Operations that are submitted through
@@ -260,5 +268,66 @@ impl Info {
             reconnects: raw.reconnects,
             tenant: text_of(raw.tenant),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hooks::Tracer;
+    use std::os::raw::c_char;
+    use std::sync::Arc;
+
+    #[test]
+    fn info_has_all_that_the_library_says() {
+        let text = |text: &'static [u8]| text.as_ptr().cast::<c_char>();
+        let raw = sys::kvd_info {
+            device_kind: text(b"kind\0"),
+            device_name: text(b"name\0"),
+            device_why: text(b"why\0"),
+            device_link: text(b"link\0"),
+            incarnation: 1,
+            region_bytes: 2,
+            value_max: 3,
+            window: 4,
+            request_bytes: 5,
+            cache_bytes: 6,
+            buckets: 7,
+            clock_error_ns: 8,
+            access_rate: 9,
+            connection: text(b"up\0"),
+            reconnects: 10,
+            tenant: text(b"tenant\0"),
+        };
+        let info = Info {
+            device_kind: "kind".into(),
+            device_name: "name".into(),
+            device_why: "why".into(),
+            device_link: "link".into(),
+            incarnation: 1,
+            region_bytes: 2,
+            value_max: 3,
+            window: 4,
+            request_bytes: 5,
+            cache_bytes: 6,
+            buckets: 7,
+            clock_error_ns: 8,
+            access_rate: 9,
+            connection: "up".into(),
+            reconnects: 10,
+            tenant: "tenant".into(),
+        };
+        // SAFETY: the strings are static.
+        assert_eq!(unsafe { Info::new(&raw) }, info);
+    }
+
+    #[test]
+    fn a_client_takes_its_tracer_with_it() {
+        let (client, traced) = (Client::unconnected(), Arc::new(()));
+        let inside = traced.clone();
+        let tracer = Box::new(Tracer::new(move |_| drop(inside.clone())));
+        client.tracer.set(Some(NonNull::from(Box::leak(tracer))));
+        drop(client);
+        assert_eq!(Arc::strong_count(&traced), 1);
     }
 }

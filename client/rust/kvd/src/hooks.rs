@@ -27,6 +27,28 @@ pub enum LogLevel {
     Debug,
 }
 
+impl LogLevel {
+    fn of_raw(level: sys::kvd_log_level) -> LogLevel {
+        match level {
+            sys::KVD_LOG_ERROR => LogLevel::Error,
+            sys::KVD_LOG_WARN => LogLevel::Warn,
+            sys::KVD_LOG_NOTICE => LogLevel::Notice,
+            sys::KVD_LOG_INFO => LogLevel::Info,
+            _ => LogLevel::Debug,
+        }
+    }
+
+    fn raw(self) -> sys::kvd_log_level {
+        match self {
+            LogLevel::Error => sys::KVD_LOG_ERROR,
+            LogLevel::Warn => sys::KVD_LOG_WARN,
+            LogLevel::Notice => sys::KVD_LOG_NOTICE,
+            LogLevel::Info => sys::KVD_LOG_INFO,
+            LogLevel::Debug => sys::KVD_LOG_DEBUG,
+        }
+    }
+}
+
 type Logger = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
 /// Who uses the library now, and which function its lines go to. The function may be changed only
@@ -75,15 +97,8 @@ fn call(function: impl FnOnce()) {
 /// `user` is a Logger, and `text` a string.
 unsafe extern "C" fn log_line(user: *mut c_void, level: sys::kvd_log_level, text: *const c_char) {
     let logger = &*user.cast::<Logger>();
-    let level = match level {
-        sys::KVD_LOG_ERROR => LogLevel::Error,
-        sys::KVD_LOG_WARN => LogLevel::Warn,
-        sys::KVD_LOG_NOTICE => LogLevel::Notice,
-        sys::KVD_LOG_INFO => LogLevel::Info,
-        _ => LogLevel::Debug,
-    };
     let text = text_of(text);
-    call(|| logger(level, &text));
+    call(|| logger(LogLevel::of_raw(level), &text));
 }
 
 /// Has `log` called for each line of this level or more severe, of all clients of the process.
@@ -101,14 +116,7 @@ pub fn set_log(
     level: LogLevel,
     log: impl Fn(LogLevel, &str) + Send + Sync + 'static,
 ) -> Result<()> {
-    let level = match level {
-        LogLevel::Error => sys::KVD_LOG_ERROR,
-        LogLevel::Warn => sys::KVD_LOG_WARN,
-        LogLevel::Notice => sys::KVD_LOG_NOTICE,
-        LogLevel::Info => sys::KVD_LOG_INFO,
-        LogLevel::Debug => sys::KVD_LOG_DEBUG,
-    };
-    log_change(level, Some(log_line), Box::into_raw(Box::new(Box::new(log))))
+    log_change(level.raw(), Some(log_line), Box::into_raw(Box::new(Box::new(log))))
 }
 
 /// Has no function called for log lines any more.
@@ -182,6 +190,12 @@ pub struct TraceEvent<'a> {
 /// The function that gets the events of a client.
 pub(crate) struct Tracer(Box<dyn FnMut(&TraceEvent<'_>) + Send>);
 
+impl Tracer {
+    pub(crate) fn new(trace: impl FnMut(&TraceEvent<'_>) + Send + 'static) -> Tracer {
+        Tracer(Box::new(trace))
+    }
+}
+
 /// # Safety
 ///
 /// `user` is a Tracer, which nobody else uses meanwhile, and `event` is valid.
@@ -220,7 +234,7 @@ impl Client {
     ///
     /// [`Error::Busy`]: operations are outstanding. [`Error::NoMemory`]. Nothing was changed.
     pub fn trace(&self, trace: impl FnMut(&TraceEvent<'_>) + Send + 'static) -> Result<()> {
-        self.tracer_change(Some(Box::new(Tracer(Box::new(trace)))))
+        self.tracer_change(Some(Box::new(Tracer::new(trace))))
     }
 
     /// Has no function called for operations any more.
@@ -244,5 +258,98 @@ impl Client {
             drop(unsafe { Box::from_raw(unused.as_ptr()) });
         }
         result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::panic::resume_unwind;
+    use std::rc::Rc;
+
+    #[test]
+    fn levels_are_the_librarys() {
+        for (level, raw) in [
+            (LogLevel::Error, sys::KVD_LOG_ERROR),
+            (LogLevel::Warn, sys::KVD_LOG_WARN),
+            (LogLevel::Notice, sys::KVD_LOG_NOTICE),
+            (LogLevel::Info, sys::KVD_LOG_INFO),
+            (LogLevel::Debug, sys::KVD_LOG_DEBUG),
+        ] {
+            assert_eq!((LogLevel::of_raw(raw), level.raw()), (level, raw));
+        }
+        assert_eq!(LogLevel::of_raw(99), LogLevel::Debug);
+    }
+
+    #[test]
+    fn a_logger_gets_level_and_text_and_may_panic() {
+        static LINES: Mutex<Vec<(LogLevel, String)>> = Mutex::new(Vec::new());
+        let mut logger: Logger = Box::new(|level, text| {
+            LINES.lock().unwrap_or_else(PoisonError::into_inner).push((level, text.to_string()));
+            resume_unwind(Box::new("in the logger")); // prints nothing
+        });
+        let user = (&mut logger as *mut Logger).cast();
+        // SAFETY: it is a Logger, and the text a string.
+        unsafe { log_line(user, sys::KVD_LOG_NOTICE, b"text\0".as_ptr().cast()) };
+        let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+        assert_eq!(*lines, [(LogLevel::Notice, "text".to_string())]);
+    }
+
+    /// What a Tracer gets must be sent; this stays in its thread.
+    struct Kept(Rc<RefCell<Vec<Seen>>>);
+
+    /// As an event, with a key of its own.
+    type Seen = (OpCode, Option<Vec<u8>>, bool, u64, Option<TraceEnd>);
+
+    // SAFETY: the test has one thread.
+    unsafe impl Send for Kept {}
+
+    #[test]
+    fn a_tracer_gets_all_that_is_known() {
+        let events = Kept(Rc::default());
+        let kept = Kept(events.0.clone());
+        let mut tracer = Tracer::new(move |event| {
+            let kept = &kept;
+            let key = event.key.map(<[u8]>::to_vec);
+            let end = event.end.clone();
+            kept.0.borrow_mut().push((event.op, key, event.submitted, event.start_ns, end));
+        });
+        let op = sys::kvd_op_zeroed();
+        let mut raw = sys::kvd_trace_event {
+            ended: 0,
+            op: sys::KVD_OP_GET,
+            key: b"key".as_ptr().cast(),
+            key_len: 3,
+            submitted: &op,
+            start_ns: 1,
+            posted_ns: 2,
+            end_ns: 3,
+            status: sys::KVD_OK,
+            path: sys::KVD_PATH_COLD,
+            reads: 4,
+            messages: 5,
+        };
+        let mut say = |raw: &sys::kvd_trace_event| {
+            let user = (&mut tracer as *mut Tracer).cast();
+            // SAFETY: it is a Tracer, and the event is valid.
+            unsafe { trace_event(user, raw) };
+            events.0.borrow_mut().pop().unwrap()
+        };
+        assert_eq!(say(&raw), (OpCode::Get, Some(b"key".to_vec()), true, 1, None));
+        (raw.ended, raw.submitted) = (1, ptr::null());
+        let end = TraceEnd {
+            posted_ns: Some(2),
+            end_ns: 3,
+            result: Ok(()),
+            path: Path::Cold,
+            reads: 4,
+            messages: 5,
+        };
+        assert_eq!(say(&raw), (OpCode::Get, Some(b"key".to_vec()), false, 1, Some(end.clone())));
+        (raw.key, raw.posted_ns, raw.status) = (ptr::null(), 0, sys::KVD_ERR_CANCELED);
+        let result = Err(Error::of_status(sys::KVD_ERR_CANCELED, 0));
+        let end = TraceEnd { posted_ns: None, result, ..end };
+        assert_eq!(say(&raw), (OpCode::Get, None, false, 1, Some(end)));
     }
 }

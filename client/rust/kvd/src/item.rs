@@ -179,3 +179,77 @@ pub(crate) fn arith_raw(initial: Option<&Initial>) -> Result<sys::kvd_arith_args
         },
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_rounded_up_and_0_is_refused() {
+        let max = u64::from(sys::KVD_TTL_MAX);
+        for (time, wanted) in [
+            (None, Some(0)),
+            (Some(Duration::ZERO), None),
+            (Some(Duration::from_nanos(1)), Some(1)),
+            (Some(Duration::from_secs(1)), Some(1)),
+            (Some(Duration::from_nanos(1_000_000_001)), Some(2)),
+            (Some(Duration::from_secs(max)), Some(sys::KVD_TTL_MAX)),
+            (Some(Duration::from_secs(max) + Duration::from_nanos(1)), None),
+            (Some(Duration::from_secs((1 << 32) + 1)), None),
+            (Some(Duration::MAX), None),
+        ] {
+            match seconds(time, "time to live") {
+                Ok(seconds) => assert_eq!(Some(seconds), wanted, "of {time:?}"),
+                Err(Error::Invalid(text)) => {
+                    assert!(wanted.is_none() && text.contains("time to live"), "{text}");
+                }
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        let zero = Some(Duration::ZERO);
+        for args in [
+            PutArgs { ttl: zero, ..Default::default() },
+            PutArgs { pin: zero, ..Default::default() },
+        ] {
+            assert!(matches!(args.raw(), Err(Error::Invalid(_))));
+        }
+        assert!(arith_raw(Some(&Initial { ttl: zero, ..Default::default() })).is_err());
+    }
+
+    #[test]
+    fn each_argument_has_an_effect_alone() {
+        let raw = |args: PutArgs| {
+            let raw = args.raw().unwrap();
+            (raw.flags, raw.ttl_s, raw.mode, raw.if_version, raw.pin_s, raw.priority)
+        };
+        let none = PutArgs::default();
+        let three = Some(Duration::from_secs(3));
+        assert_eq!(raw(none), (0, 0, sys::KVD_PUT_SET, 0, 0, sys::KVD_PRIORITY_NORMAL));
+        assert_eq!(raw(PutArgs { flags: 3, ..none }).0, 3);
+        assert_eq!(raw(PutArgs { ttl: three, ..none }), (0, 3, 0, 0, 0, 0));
+        assert_eq!(raw(PutArgs { pin: three, ..none }), (0, 0, 0, 0, 3, 0));
+        assert_eq!(raw(PutArgs { priority: Priority::Low, ..none }).5, sys::KVD_PRIORITY_LOW);
+        for (mode, wanted) in [
+            (PutMode::IfAbsent, (sys::KVD_PUT_IF_ABSENT, 0)),
+            (PutMode::IfPresent, (sys::KVD_PUT_IF_PRESENT, 0)),
+            (PutMode::IfVersion(3), (sys::KVD_PUT_IF_VERSION, 3)),
+            (PutMode::Append, (sys::KVD_PUT_APPEND, 0)),
+            (PutMode::Prepend, (sys::KVD_PUT_PREPEND, 0)),
+        ] {
+            let raw = PutArgs { mode, ..none }.raw().unwrap();
+            assert_eq!((raw.mode, raw.if_version), wanted);
+        }
+        let initial = arith_raw(Some(&Initial { number: 1, flags: 2, ttl: three })).unwrap();
+        assert_eq!((initial.create, initial.initial, initial.flags, initial.ttl_s), (1, 1, 2, 3));
+        assert_eq!(arith_raw(None).unwrap().create, 0);
+    }
+
+    #[test]
+    fn items_have_all_that_the_library_says() {
+        let mut raw = sys::kvd_item { value_len: 1, version: 2, flags: 3, expires_s: 4 };
+        let item = Item { value_len: 1, version: 2, flags: 3, expires_s: Some(4) };
+        assert_eq!(Item::new(&raw), item);
+        raw.expires_s = 0;
+        assert_eq!(Item::new(&raw), Item { expires_s: None, ..item });
+    }
+}

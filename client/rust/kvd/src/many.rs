@@ -172,3 +172,24 @@ impl Client {
         self.check(status).map(|()| leading)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_has_a_result_of_its_own() {
+        let mut value = *b"value";
+        let mut request = GetRequest::new("key", &mut value);
+        assert_eq!((request.raw.key_len, request.raw.value_size), (3, 5));
+        assert_eq!(request.item(), Ok(None), "before the call");
+        request.raw.item = sys::kvd_item { value_len: 3, version: 2, flags: 3, expires_s: 4 };
+        request.raw.status = sys::KVD_OK;
+        assert_eq!(request.item(), Ok(Some(Item::new(&request.raw.item))));
+        assert_eq!(request.value(), Ok(Some(&b"val"[..])));
+        request.raw.status = sys::KVD_ERR_BUFFER;
+        assert!(matches!(request.value(), Err(Error::Buffer { needed: 3, .. })));
+        request.raw.status = sys::KVD_ERR_TIMEOUT;
+        assert!(matches!(request.item(), Err(Error::Timeout(_))));
+    }
+}

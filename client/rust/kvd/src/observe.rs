@@ -370,3 +370,44 @@ pub fn process_stats_forget() -> Result<()> {
         status => Err(thread_error(status)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_and_paths_keep_their_numbers() {
+        for number in 0..20 {
+            assert_eq!(OpCode::of_raw(number).raw(), number);
+            assert_eq!(Path::of_raw(number).raw(), number);
+        }
+        assert_eq!(OpCode::of_raw(99), OpCode::Other(99));
+        assert_eq!(OpCode::of_raw(sys::KVD_OP_DELETE), OpCode::Delete);
+        assert_eq!(Path::of_raw(sys::KVD_PATH_PULL), Path::Pull);
+    }
+
+    #[test]
+    fn times_have_all_that_the_library_says() {
+        let raw = sys::kvd_times {
+            count: 1,
+            sum_ns: 2,
+            min_ns: 3,
+            max_ns: 4,
+            p50_ns: 5,
+            p90_ns: 6,
+            p99_ns: 7,
+            p999_ns: 8,
+        };
+        let times = Times {
+            count: 1,
+            sum_ns: 2,
+            min_ns: 3,
+            max_ns: 4,
+            p50_ns: 5,
+            p90_ns: 6,
+            p99_ns: 7,
+            p999_ns: 8,
+        };
+        assert_eq!(Times::of_raw(&raw), times);
+    }
+}

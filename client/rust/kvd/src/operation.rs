@@ -678,3 +678,278 @@ impl Client {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::item::{Priority, PutMode};
+    use crate::scope::decode;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    /// Counts: when it is woken, or dropped.
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Count {
+        fn get(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    struct Dropped(Arc<Count>);
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            (self.0).0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn owned<B>(buffer: B) -> Owned<(), B> {
+        Owned::new(Request::ping(), b"key", buffer, decode::nothing)
+    }
+
+    fn raw_of(request: Request) -> sys::kvd_op {
+        let mut raw = MaybeUninit::<sys::kvd_op>::uninit();
+        // SAFETY: all of it is written.
+        unsafe {
+            raw.as_mut_ptr().write_bytes(0xff, 1);
+            request.write(raw.as_mut_ptr());
+            raw.assume_init()
+        }
+    }
+
+    #[test]
+    fn requests_have_all_that_they_are_made_of() {
+        let args = PutArgs {
+            flags: 1,
+            ttl: Some(Duration::from_secs(2)),
+            mode: PutMode::IfVersion(3),
+            pin: Some(Duration::from_secs(4)),
+            priority: Priority::Low,
+        };
+        let put = raw_of(Request::put(&args).unwrap());
+        assert_eq!((put.op, put.flags, put.ttl_s), (sys::KVD_OP_PUT, 1, 2));
+        assert_eq!((put.mode, put.if_version), (sys::KVD_PUT_IF_VERSION, 3));
+        assert_eq!((put.pin_s, put.priority), (4, sys::KVD_PRIORITY_LOW));
+        assert_eq!((put.create, put.delta, put.initial, put.timeout_ms), (0, 0, 0, 0));
+        assert!(put.done.is_none() && put.iov.is_null() && put.value.is_null());
+
+        let initial = Initial { number: 5, flags: 6, ttl: Some(Duration::from_secs(7)) };
+        let incr = raw_of(Request::arith(true, 8, Some(&initial)).unwrap());
+        assert_eq!((incr.op, incr.delta, incr.create), (sys::KVD_OP_INCR, 8, 1));
+        assert_eq!((incr.initial, incr.flags, incr.ttl_s), (5, 6, 7));
+        let decr = raw_of(Request::arith(false, 8, None).unwrap());
+        assert_eq!((decr.op, decr.delta, decr.create), (sys::KVD_OP_DECR, 8, 0));
+
+        let delete = raw_of(Request::delete(None));
+        assert_eq!((delete.op, delete.mode, delete.if_version), (sys::KVD_OP_DELETE, 0, 0));
+        let delete = raw_of(Request::delete(Some(9)));
+        assert_eq!((delete.mode, delete.if_version), (sys::KVD_PUT_IF_VERSION, 9));
+
+        let touch = raw_of(Request::touch(Some(Duration::from_nanos(1))).unwrap());
+        assert_eq!((touch.op, touch.ttl_s), (sys::KVD_OP_TOUCH, 1));
+        let get = raw_of(Request::get_and_touch(Some(Duration::from_secs(2))).unwrap());
+        assert_eq!((get.op, get.ttl_s), (sys::KVD_OP_GET_AND_TOUCH, 2));
+        for zero in
+            [Request::touch(Some(Duration::ZERO)), Request::get_and_touch(Some(Duration::ZERO))]
+        {
+            assert!(matches!(zero, Err(Error::Invalid(_))));
+        }
+        for (request, op) in [
+            (Request::get(), sys::KVD_OP_GET),
+            (Request::get_by_request(), sys::KVD_OP_GET_BY_REQUEST),
+            (Request::exists(), sys::KVD_OP_EXISTS),
+            (Request::ping(), sys::KVD_OP_PING),
+        ] {
+            assert_eq!(raw_of(request).op, op);
+        }
+    }
+
+    #[test]
+    fn keys_of_any_length_are_the_operations() {
+        for len in [0, 1, KEY_INLINE_BYTES, KEY_INLINE_BYTES + 1, 1024] {
+            let mut key: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            let owned = Owned::new(Request::get(), &key, (), decode::nothing);
+            let wanted = key.clone();
+            key.fill(0xff);
+            // SAFETY: nobody else has it.
+            let raw = unsafe { &(*owned.header()).raw };
+            assert_eq!((raw.key_len, raw.key.is_null()), (len, len == 0));
+            if len > 0 {
+                // SAFETY: it is the operation's key.
+                let key = unsafe { std::slice::from_raw_parts(raw.key.cast::<u8>(), len) };
+                assert_eq!(key, wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_those_of_the_buffers() {
+        let stores = Owned::stores(Request::get(), b"key", vec![1u8; 3], decode::nothing);
+        let pieces = vec![vec![1u8; 3], vec![2; 4]];
+        let pieces = Owned::stores_pieces(Request::get(), b"key", pieces, decode::nothing);
+        let room = Owned::reads(Request::get(), b"key", vec![0u8; 5], decode::nothing);
+        let rooms = Owned::reads_pieces(b"key", vec![vec![0u8; 5], vec![0; 6]], decode::nothing);
+        // SAFETY: nobody else has them, and the pieces are as long as they.
+        unsafe {
+            let raw = |header: *mut Header| &(*header).raw;
+            assert_eq!(raw(stores.header()).value_len, 3);
+            assert_eq!(*raw(stores.header()).value.cast::<u8>(), 1);
+            assert_eq!(raw(room.header()).value_len, 5);
+            assert_eq!(raw(pieces.header()).value_len, 7);
+            for (header, lens) in [(pieces.header(), [3, 4]), (rooms.header(), [5, 6])] {
+                let iov =
+                    std::slice::from_raw_parts(raw(header).iov, raw(header).iov_count as usize);
+                assert_eq!(iov.iter().map(|piece| piece.iov_len).collect::<Vec<_>>(), lens);
+            }
+        }
+        assert_eq!(stores.into_buffer(), [1; 3]);
+    }
+
+    #[test]
+    fn an_operation_wakes_the_last_waker_and_keeps_none() {
+        let (first, last) = (Arc::new(Count::default()), Arc::new(Count::default()));
+        let in_flight = InFlight::default();
+        let owned = owned(());
+        assert!(owned.wake(&Waker::from(first.clone())).is_none());
+        assert!(owned.wake(&Waker::from(first.clone())).is_none());
+        drop(owned.wake(&Waker::from(last.clone())));
+        assert_eq!(Arc::strong_count(&first), 1, "the waker of before is kept");
+        owned.queued();
+        // SAFETY: it is queued.
+        unsafe { in_flight.refuse(&mut vec![owned.header()], &Error::invalid("text")) };
+        assert!(owned.has_ended() && in_flight.is_empty());
+        in_flight.of_scopes().settle();
+        assert_eq!(last.get(), 0);
+        in_flight.of_futures().settle();
+        assert_eq!((first.get(), last.get()), (0, 1));
+        assert_eq!(Arc::strong_count(&last), 1, "the waker is kept");
+        assert_eq!(owned.finish().0, Err(Error::invalid("text")));
+    }
+
+    #[test]
+    fn what_ends_leaves_the_list_wherever_it_is() {
+        for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+            let in_flight = InFlight::default();
+            let pending = Cell::new(0);
+            let all = [owned(()), owned(()), owned(())];
+            for owned in &all {
+                // SAFETY: the count lives as long as the test, and they are in no list.
+                unsafe {
+                    owned.queued_in(&pending);
+                    in_flight.add(owned.header());
+                }
+            }
+            assert_eq!(pending.get(), 3);
+            for (n, which) in order.into_iter().enumerate() {
+                assert!(!in_flight.is_empty() && !all[which].has_ended());
+                // SAFETY: it is in the list.
+                unsafe { in_flight.hand_back(all[which].header()) };
+                assert!(all[which].has_ended());
+                assert_eq!(pending.get(), 2 - n);
+            }
+            assert!(in_flight.is_empty());
+            let all = all.map(|owned| owned.finish().0);
+            assert_eq!(all, [Ok(()), Ok(()), Ok(())]);
+        }
+    }
+
+    #[test]
+    fn operations_of_a_lost_connection_end_so() {
+        let in_flight = InFlight::default();
+        let all = [owned(()), owned(())];
+        for owned in &all {
+            owned.queued();
+            // SAFETY: it is in no list, and the library has none.
+            unsafe { in_flight.add(owned.header()) };
+        }
+        // SAFETY: as above.
+        unsafe { in_flight.release_all() };
+        assert!(in_flight.is_empty());
+        for owned in all {
+            assert!(matches!(owned.finish().0, Err(Error::Disconnected(_))));
+        }
+    }
+
+    #[test]
+    fn buffers_are_freed_once_and_not_before_the_end() {
+        let (count, waker) = (Arc::new(Count::default()), Arc::new(Count::default()));
+        let in_flight = InFlight::default();
+        drop(owned(Dropped(count.clone())));
+        assert_eq!(count.get(), 1, "one that was never queued");
+        drop(owned(Dropped(count.clone())).into_buffer());
+        assert_eq!(count.get(), 2, "one that is given back");
+
+        let (kept, gone) = (owned(Dropped(count.clone())), owned(Dropped(count.clone())));
+        let mut queue = vec![gone.header(), kept.header()];
+        kept.queued();
+        gone.queued();
+        drop(gone.wake(&Waker::from(waker.clone())));
+        drop(gone);
+        assert_eq!(Arc::strong_count(&waker), 1, "the waker is kept");
+        assert_eq!(count.get(), 2, "one that is queued");
+        // SAFETY: they are queued.
+        unsafe { in_flight.drop_abandoned(&mut queue) };
+        assert_eq!((queue.as_slice(), count.get()), (&[kept.header()][..], 2));
+        in_flight.of_futures().settle();
+        assert_eq!(count.get(), 3, "one that was abandoned in the queue");
+
+        // SAFETY: it is in no list, and then handed back as the library does it.
+        unsafe {
+            let header = kept.header();
+            in_flight.add(header);
+            (*header).state = State::InFlight;
+            drop(kept);
+            assert_eq!(count.get(), 3, "one that is in flight");
+            in_flight.hand_back(header);
+        }
+        assert_eq!(count.get(), 3, "freed too early");
+        in_flight.of_futures().settle();
+        assert_eq!((count.get(), waker.get()), (4, 0));
+
+        let ended = owned(Dropped(count.clone()));
+        ended.queued();
+        // SAFETY: it is queued.
+        unsafe { in_flight.refuse(&mut vec![ended.header()], &Error::invalid("")) };
+        drop(ended);
+        assert_eq!(count.get(), 5, "one that has ended");
+    }
+
+    #[test]
+    fn the_first_panic_goes_on_and_no_call_is_left_out() {
+        let mut calls = 0;
+        let panic = catch_unwind(AssertUnwindSafe(|| {
+            let mut first = FirstPanic::default();
+            for i in 0..3 {
+                first.call(|| {
+                    calls += 1;
+                    if i > 0 {
+                        resume_unwind(Box::new(i)); // prints nothing
+                    }
+                });
+            }
+            first.resume();
+        }));
+        assert_eq!((calls, panic.unwrap_err().downcast_ref()), (3, Some(&1)));
+        FirstPanic::default().resume();
+        let mut nothing = FirstPanic::default();
+        assert!(!Leftovers::default().settle_to(&mut nothing));
+        let waker = Waker::from(Arc::new(Count::default()));
+        let one = Leftovers { wakers: vec![waker], abandoned: Vec::new() };
+        assert!(one.settle_to(&mut nothing));
+    }
+
+    #[test]
+    #[should_panic(expected = "the operation is under way")]
+    fn what_is_under_way_has_no_result() {
+        let _ = owned(()).finish();
+    }
+}

@@ -62,8 +62,13 @@ impl fmt::Debug for Options {
 
 /// Milliseconds, rounded up: a short time does not become 0. What is too long is refused by
 /// libkvd.
-pub(crate) fn milliseconds(time: Duration) -> u32 {
+fn milliseconds(time: Duration) -> u32 {
     u32::try_from(time.as_nanos().saturating_add(999_999) / 1_000_000).unwrap_or(u32::MAX)
+}
+
+/// The time that an operation may take, in milliseconds; 0: as long as the client's calls.
+pub(crate) fn operation_ms(time: Option<Duration>) -> u32 {
+    time.map_or(0, |time| milliseconds(time).max(1))
 }
 
 impl Options {
@@ -157,6 +162,17 @@ impl Options {
         self.name(4, name.as_ref())
     }
 
+    /// It points into these.
+    fn as_raw(&self) -> sys::kvd_options {
+        let name = |which: usize| -> *const c_char {
+            self.names[which].as_ref().map_or(ptr::null(), |name| name.as_ptr())
+        };
+        let mut raw = self.raw;
+        (raw.tls_ca, raw.tls_certificate, raw.tls_key) = (name(0), name(1), name(2));
+        (raw.tls_psk, raw.tenant) = (name(3), name(4));
+        raw
+    }
+
     /// Connects to the server at `url`. `kvd.h` (`kvd_open()`) has the forms of a URL and what
     /// each error means. Blocks for at most the connect timeout, plus the time to resolve a name.
     ///
@@ -170,12 +186,7 @@ impl Options {
             return Err(Error::invalid(format!("{name} has a zero byte in it")));
         }
         let url = CString::new(url).map_err(|_| Error::invalid("the URL has a zero byte in it"))?;
-        let name = |which: usize| -> *const c_char {
-            self.names[which].as_ref().map_or(ptr::null(), |name| name.as_ptr())
-        };
-        let mut raw = self.raw;
-        (raw.tls_ca, raw.tls_certificate, raw.tls_key) = (name(0), name(1), name(2));
-        (raw.tls_psk, raw.tenant) = (name(3), name(4));
+        let raw = self.as_raw();
         let user = hooks::LibraryUser::new();
         let mut handle = ptr::null_mut();
         // SAFETY: the strings live until the call returns, which copies them.
@@ -201,4 +212,118 @@ pub fn default_url() -> String {
 pub fn version() -> &'static str {
     // SAFETY: the string is static.
     unsafe { CStr::from_ptr(sys::kvd_version()) }.to_str().unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    const BEYOND_U32: Duration = Duration::from_millis((1 << 32) + 1);
+
+    #[test]
+    fn milliseconds_are_rounded_up_and_end_at_the_largest() {
+        for (time, ms) in [
+            (Duration::ZERO, 0),
+            (Duration::from_nanos(1), 1),
+            (Duration::from_micros(1000), 1),
+            (Duration::from_nanos(1_000_001), 2),
+            (Duration::from_secs(2), 2000),
+            (Duration::from_millis(u64::from(u32::MAX)), u32::MAX),
+            (BEYOND_U32, u32::MAX),
+            (Duration::MAX, u32::MAX),
+        ] {
+            assert_eq!(milliseconds(time), ms, "of {time:?}");
+        }
+    }
+
+    /// 0 would be the client's own timeout.
+    #[test]
+    fn an_operation_of_no_time_has_a_deadline_of_its_own() {
+        assert_eq!(operation_ms(None), 0);
+        assert_eq!(operation_ms(Some(Duration::ZERO)), 1);
+        assert_eq!(operation_ms(Some(Duration::from_nanos(1))), 1);
+        assert_eq!(operation_ms(Some(Duration::from_millis(7))), 7);
+        assert_eq!(operation_ms(Some(BEYOND_U32)), u32::MAX);
+    }
+
+    /// All that is not a name.
+    fn numbers(options: &Options) -> [usize; 7] {
+        let raw = options.as_raw();
+        [
+            raw.timeout_ms as usize,
+            raw.connect_timeout_ms as usize,
+            raw.cache_bytes,
+            raw.spin_us as usize,
+            raw.get_tries as usize,
+            raw.depth as usize,
+            raw.reconnect as usize,
+        ]
+    }
+
+    fn names(options: &Options) -> [String; NAMES] {
+        let raw = options.as_raw();
+        // SAFETY: they are NULL, or strings of the options.
+        [raw.tls_ca, raw.tls_certificate, raw.tls_key, raw.tls_psk, raw.tenant]
+            .map(|name| unsafe { text_of(name) })
+    }
+
+    #[test]
+    fn each_option_has_an_effect_alone() {
+        const DEFAULTS: [usize; 7] = [2000, 5000, 32 << 20, 200, 16, 64, 1];
+        type Set = fn(&mut Options);
+        let cases: [(usize, usize, Set); 11] = [
+            (0, 3, |options| _ = options.timeout(Duration::from_millis(3))),
+            (0, 0, |options| _ = options.timeout(Duration::ZERO)),
+            (1, 3, |options| _ = options.connect_timeout(Duration::from_millis(3))),
+            (1, 0, |options| _ = options.connect_timeout(Duration::ZERO)),
+            (2, 0, |options| _ = options.cache_bytes(0)),
+            (3, 1, |options| _ = options.spin(Duration::from_nanos(1))),
+            (3, 0, |options| _ = options.spin(Duration::ZERO)),
+            (3, u32::MAX as usize, |options| _ = options.spin(BEYOND_U32)),
+            (4, 3, |options| _ = options.get_tries(3)),
+            (5, 3, |options| _ = options.depth(3)),
+            (6, 0, |options| _ = options.reconnect(false)),
+        ];
+        assert_eq!(numbers(&Options::default()), DEFAULTS);
+        for (which, number, set) in cases {
+            let mut options = Options::new();
+            set(&mut options);
+            let mut wanted = DEFAULTS;
+            wanted[which] = number;
+            assert_eq!(numbers(&options), wanted);
+            assert_eq!(names(&options), [""; NAMES]);
+        }
+    }
+
+    #[test]
+    fn each_name_has_an_effect_alone() {
+        assert_eq!(names(Options::new().tls_ca("a")), ["a", "", "", "", ""]);
+        assert_eq!(names(Options::new().tls_identity("b", "c")), ["", "b", "c", "", ""]);
+        assert_eq!(names(Options::new().tls_psk("d")), ["", "", "", "d", ""]);
+        assert_eq!(names(Options::new().tenant("e")), ["", "", "", "", "e"]);
+        for name in NAME_OF {
+            let text = format!("{:?}", Options::new().tls_identity("b", "c"));
+            assert!(text.contains(name), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_range_is_refused_before_a_server_is_looked_for() {
+        let refused = |options: &Options| matches!(options.open("softnic:///nowhere"), Err(Error::Invalid(text)) if !text.is_empty());
+        assert!(!refused(&Options::new()));
+        for time in [Duration::ZERO, Duration::from_secs(3601), BEYOND_U32, Duration::MAX] {
+            assert!(refused(Options::new().timeout(time)), "{time:?}");
+            assert!(refused(Options::new().connect_timeout(time)), "{time:?}");
+        }
+        assert!(!refused(Options::new().timeout(Duration::from_nanos(1))));
+        assert!(!refused(Options::new().spin(Duration::ZERO)));
+        assert!(refused(Options::new().spin(Duration::from_nanos(1_000_000_001))));
+        const ZERO_BYTE: &str = "a\0b";
+        assert!(refused(Options::new().tls_ca(ZERO_BYTE)));
+        assert!(refused(Options::new().tls_identity(ZERO_BYTE, "key")));
+        assert!(refused(Options::new().tls_identity("certificate", ZERO_BYTE)));
+        assert!(refused(Options::new().tls_psk(ZERO_BYTE)));
+        assert!(refused(Options::new().tenant(ZERO_BYTE)));
+    }
 }

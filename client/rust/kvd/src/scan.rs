@@ -228,3 +228,55 @@ impl Iterator for Scan<'_> {
 }
 
 impl FusedIterator for Scan<'_> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ptr;
+
+    #[test]
+    fn each_argument_has_an_effect_alone() {
+        let raw = |args: &ScanArgs| {
+            let raw = args.as_raw();
+            (raw.prefix_len, raw.count, raw.values)
+        };
+        let args = ScanArgs { prefix: b"abc".to_vec(), ..Default::default() };
+        assert_eq!(raw(&args), (3, 0, 0));
+        assert_eq!(args.as_raw().prefix, args.prefix.as_ptr().cast());
+        assert_eq!(raw(&ScanArgs { count: 7, ..Default::default() }), (0, 7, 0));
+        assert_eq!(raw(&ScanArgs { values: true, ..Default::default() }), (0, 0, 1));
+    }
+
+    #[test]
+    fn entries_are_visited_until_the_function_breaks_or_panics() {
+        fn say<F>(each: F, raw: &sys::kvd_entry) -> (c_int, bool)
+        where
+            F: FnMut(Entry<'_>) -> ControlFlow<()>,
+        {
+            let mut state = Visit { each, panic: None };
+            // SAFETY: it is the state of its own type.
+            let stop = unsafe { visit::<F>((&mut state as *mut Visit<F>).cast(), raw) };
+            (stop, state.panic.is_some())
+        }
+        let mut raw = sys::kvd_entry {
+            key: b"key".as_ptr().cast(),
+            key_len: 3,
+            value: b"value and more".as_ptr().cast(),
+            item: sys::kvd_item { value_len: 5, version: 2, flags: 3, expires_s: 4 },
+        };
+        let mut seen = Vec::new();
+        let mut keep = |entry: Entry<'_>| {
+            seen.push(OwnedEntry::from(entry));
+            ControlFlow::Continue(())
+        };
+        assert_eq!(say(&mut keep, &raw), (0, false));
+        raw.value = ptr::null();
+        assert_eq!(say(&mut keep, &raw), (0, false));
+        assert_eq!(say(|_| ControlFlow::Break(()), &raw), (1, false));
+        assert_eq!(say(|_| resume_unwind(Box::new("prints nothing")), &raw), (1, true));
+        let item = Item::new(&raw.item);
+        let value = Some(b"value".to_vec());
+        let with = OwnedEntry { key: b"key".to_vec(), value, item };
+        assert_eq!(seen, [with.clone(), OwnedEntry { value: None, ..with }]);
+    }
+}

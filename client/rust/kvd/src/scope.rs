@@ -6,7 +6,7 @@ use crate::change::Counted;
 use crate::error::Result;
 use crate::item::{Initial, Item, PutArgs};
 use crate::operation::{FirstPanic, Header, Owned, Request};
-use crate::options::milliseconds;
+use crate::options::operation_ms;
 use crate::{sys, Client};
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -343,7 +343,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     /// The time that each operation which is begun from now on may take; `None`: as long as the
     /// client's calls.
     pub fn timeout(&'scope self, time: Option<Duration>) {
-        self.inner.timeout_ms.set(time.map_or(0, |time| milliseconds(time).max(1)));
+        self.inner.timeout_ms.set(operation_ms(time));
     }
 
     /// Submits what was begun, and moves operations on. Does not block.
@@ -392,5 +392,56 @@ impl<R, B> Ticket<'_, R, B> {
 impl<R, B> fmt::Debug for Ticket<'_, R, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ticket").field("has_ended", &self.has_ended()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of operations that are begun, and never submitted.
+    #[test]
+    fn timeouts_are_those_of_the_operations_that_follow() {
+        let client = Client::unconnected();
+        let inner = Inner {
+            client: &client,
+            queue: RefCell::default(),
+            pending: Cell::new(0),
+            timeout_ms: Cell::new(0),
+        };
+        let scope = Scope { inner, scope: PhantomData, env: PhantomData };
+        let begin = |time| {
+            scope.timeout(time);
+            let ticket = scope.ping();
+            assert!(!ticket.has_ended());
+        };
+        drop(scope.ping());
+        begin(Some(Duration::ZERO));
+        begin(Some(Duration::from_millis(7)));
+        drop(scope.ping());
+        begin(None);
+        begin(Some(Duration::MAX));
+        let mut queue = scope.inner.queue.take();
+        assert_eq!((queue.len(), scope.inner.pending.get()), (6, 6));
+        let timeouts: Vec<_> = queue
+            .iter()
+            // SAFETY: they are queued, and a header begins with the operation.
+            .map(|header| unsafe { (*header.cast::<sys::kvd_op>()).timeout_ms })
+            .collect();
+        assert_eq!(timeouts, [0, 1, 7, 7, 0, u32::MAX]);
+        // SAFETY: as above.
+        unsafe { client.in_flight.refuse(&mut queue, &crate::Error::invalid("")) };
+        client.in_flight.of_scopes().settle();
+        assert_eq!(scope.inner.pending.get(), 0);
+    }
+
+    #[test]
+    fn results_are_those_of_the_operation() {
+        let mut op = sys::kvd_op_zeroed();
+        op.item = sys::kvd_item { value_len: 1, version: 2, flags: 3, expires_s: 4 };
+        op.number = 5;
+        assert_eq!(decode::item(&op), Item::new(&op.item));
+        assert_eq!(decode::version(&op), 2);
+        assert_eq!(decode::counted(&op), Counted { number: 5, version: 2 });
     }
 }

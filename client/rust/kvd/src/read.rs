@@ -135,7 +135,10 @@ impl Client {
         call: impl Fn(*mut c_void, usize, *mut sys::kvd_item) -> sys::kvd_status,
     ) -> Result<Option<Value>> {
         let mut item = item_zeroed();
-        let mut scratch = self.scratch.borrow_mut();
+        // It is in use in a call of a function that traces a GET.
+        let mut scratch = self.scratch.try_borrow_mut().map_err(|_| {
+            Error::invalid("calls of a tracer on the client that it traces are refused")
+        })?;
         let mut status = call(scratch.as_mut_ptr().cast(), SCRATCH_BYTES, &mut item);
         if status == sys::KVD_OK {
             let data = scratch[..item.value_len].to_vec();

@@ -670,7 +670,9 @@ impl fmt::Debug for AsyncClient {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::mpsc;
     use std::task::Wake;
+    use std::thread;
 
     #[derive(Default)]
     struct Woken(AtomicUsize);
@@ -818,6 +820,41 @@ mod tests {
         assert_eq!(bytes(), 5000);
         used(0, 10 * UNUSED_MAX);
         assert_eq!(bytes(), 1250, "it is less than the first room");
+    }
+
+    /// A waker that uses the client when it is woken, and when it is dropped.
+    struct Uses(AsyncClient);
+
+    impl Wake for Uses {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.clone());
+        }
+    }
+
+    #[test]
+    fn no_lock_is_held_when_wakers_are_woken_or_dropped() {
+        let (ended, end) = mpsc::channel();
+        thread::spawn(move || {
+            let (db, mut driver) = unconnected();
+            let uses = || Waker::from(Arc::new(Uses(db.clone())));
+            let poll = |future: &mut Submitted<'_, Item, Vec<u8>>| {
+                let is_pending =
+                    Pin::new(future).poll(&mut Context::from_waker(&uses())).is_pending();
+                assert!(is_pending);
+            };
+            driver.set_waker(&uses());
+            driver.set_waker(&uses());
+            let mut future = db.get_into("key", vec![0; 1]);
+            poll(&mut future);
+            poll(&mut future);
+            drop(future);
+            let mut future = db.get_into("key", vec![0; 1]);
+            poll(&mut future);
+            assert_eq!(db.with_client(|_| ()), Ok(()));
+            drop(driver);
+            ended.send(()).unwrap();
+        });
+        end.recv_timeout(Duration::from_secs(120)).expect("it waits for its own lock, or panicked");
     }
 
     /// No turn of the driver is made: it has no connection any more.

@@ -949,6 +949,14 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the operation is under way")]
+    fn what_is_under_way_has_its_buffer() {
+        let owned = owned(());
+        owned.queued();
+        owned.into_buffer();
+    }
+
+    #[test]
+    #[should_panic(expected = "the operation is under way")]
     fn what_is_under_way_has_no_result() {
         let _ = owned(()).finish();
     }

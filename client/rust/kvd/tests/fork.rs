@@ -39,7 +39,12 @@ fn a_child_leaves_its_parents_clients_alone() {
             // SAFETY: it ends the child if it hangs.
             unsafe { alarm(20) };
         }
+        let has_ended = child == 0 && {
+            scope.poll();
+            ticket.has_ended()
+        };
         let (result, _) = ticket.wait();
+        assert!(has_ended || child != 0, "it is in flight in the child");
         let is_lost = matches!(result, Err(Error::Disconnected(_)));
         assert!(!is_lost || child == 0, "{result:?}");
         for put in puts {

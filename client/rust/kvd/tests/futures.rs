@@ -4,14 +4,16 @@
 
 mod common;
 
-use common::executor::{block_on, poll_once, run_all, wait_readable, Task};
-use common::{open, pattern};
-use kvd::{Error, Initial, PutArgs, Turn};
+use common::executor::{
+    block_on, park_on, poll_as, poll_once, run_all, wait_readable, Reactor, Task, Woken,
+};
+use common::{open, options, pattern, url};
+use kvd::{Driver, Error, Initial, PutArgs, Turn};
 use std::future::Future;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{mpsc, Arc};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -74,9 +76,23 @@ fn a_thousand_are_under_way() {
         .collect();
     run_all(&mut driver, tasks);
     assert_eq!(done.into_inner(), TASKS);
-    // They shared messages.
-    let requests = db.with_client(|db| db.stats().requests).unwrap();
-    assert!(requests < TASKS as u64 / 2, "{requests} messages");
+}
+
+#[test]
+fn what_was_begun_together_shares_messages() {
+    const TOGETHER: usize = 32;
+    let (db, mut driver) = open().into_async().unwrap();
+    let requests = || db.with_client(|db| db.stats().requests).unwrap();
+    let before = requests();
+    let put = |i| db.put(format!("futures/together/{i}"), "x");
+    let mut puts: Vec<_> = (0..TOGETHER).map(|i| Box::pin(put(i))).collect();
+    assert!(puts.iter_mut().all(|put| poll_once(put).is_pending()));
+    driver.turn().unwrap();
+    let sent = requests() - before;
+    assert!((1..TOGETHER as u64).contains(&sent), "{sent} messages");
+    for put in puts {
+        block_on(&mut driver, put).unwrap();
+    }
 }
 
 /// A buffer that counts when it is dropped.
@@ -132,15 +148,39 @@ fn futures_that_are_dropped_or_leaked_free_their_buffers_at_their_end() {
     block_on(&mut driver, db.ping()).unwrap();
     drop(db);
     while driver.turn().unwrap() != Turn::Done {
-        wait_readable(&driver, 1000);
+        wait_readable(&driver);
     }
     // That of the leaked one is leaked.
     assert_eq!(dropped.load(Ordering::Relaxed), 22);
 }
 
 #[test]
+fn a_driver_that_is_dropped_ends_all_that_is_in_flight() {
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let (db, mut driver) = options().depth(1).open(&url()).unwrap().into_async().unwrap();
+    block_on(&mut driver, db.put("futures/flying", pattern(3, 1 << 20))).unwrap();
+    let get = |_| db.get_into("futures/flying", Counted(vec![0; 1 << 20], dropped.clone()));
+    let mut gets: Vec<_> = (0..20).map(get).collect();
+    assert!(gets.iter_mut().all(|get| poll_once(get).is_pending()));
+    driver.turn().unwrap();
+    let rest = gets.split_off(10);
+    drop(gets);
+    drop(driver);
+    assert_eq!(dropped.load(Ordering::Relaxed), 10);
+    for mut get in rest {
+        match poll_once(&mut get) {
+            Poll::Ready((Ok(_) | Err(Error::Disconnected(_)), _)) => {}
+            Poll::Ready((Err(error), _)) => panic!("{error:?}"),
+            Poll::Pending => panic!("it is in flight still"),
+        }
+    }
+    assert_eq!(dropped.load(Ordering::Relaxed), 20);
+}
+
+#[test]
 fn a_driver_that_is_dropped_ends_all() {
     let (db, mut driver) = open().into_async().unwrap();
+    while driver.turn().unwrap() != Turn::Wait {}
     let mut flying = db.get_into("futures/nobody", vec![0; 1]);
     assert!(poll_once(&mut flying).is_pending());
     driver.turn().unwrap();
@@ -161,66 +201,137 @@ fn a_driver_that_is_dropped_ends_all() {
     assert!(matches!(db.with_client(|_| ()), Err(Error::Disconnected(_))));
 }
 
-/// A task that counts how often it is woken; some panic then.
-struct Woken(AtomicUsize, bool);
+/// A task that counts how often it is woken, and panics then.
+#[derive(Default)]
+struct Panics(AtomicUsize);
 
-impl Wake for Woken {
+impl Wake for Panics {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
-        if self.1 {
-            resume_unwind(Box::new("in the waker")); // prints nothing
-        }
+        resume_unwind(Box::new("in the waker")); // prints nothing
     }
-}
-
-fn poll_with<F: Future + Unpin>(future: &mut F, task: &Arc<Woken>) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(&Waker::from(task.clone())))
 }
 
 #[test]
 fn a_waker_that_panics_keeps_no_other_task_from_being_woken() {
     let (db, mut driver) = open().into_async().unwrap();
-    let tasks: Vec<_> = (0..20).map(|i| Arc::new(Woken(AtomicUsize::new(0), i < 10))).collect();
-    let mut futures: Vec<_> =
-        tasks.iter().map(|_| db.get_into("futures/nobody", vec![0; 1])).collect();
-    for (future, task) in futures.iter_mut().zip(&tasks) {
-        assert!(poll_with(future, task).is_pending());
+    let (panics, tasks) = (Arc::new(Panics::default()), Arc::new(Woken::default()));
+    let mut futures: Vec<_> = (0..20).map(|_| db.get_into("futures/nobody", vec![0; 1])).collect();
+    for (i, future) in futures.iter_mut().enumerate() {
+        let waker = if i < 10 { Waker::from(panics.clone()) } else { Waker::from(tasks.clone()) };
+        assert!(Pin::new(future).poll(&mut Context::from_waker(&waker)).is_pending());
     }
-    let mut panics = 0;
-    while tasks.iter().any(|task| task.0.load(Ordering::Relaxed) == 0) {
+    let (mut panicked, mut woken) = (false, 0);
+    while panics.0.load(Ordering::Relaxed) + woken < 20 {
         match catch_unwind(AssertUnwindSafe(|| driver.turn())) {
-            Ok(Ok(Turn::Wait)) => assert!(wait_readable(&driver, 30_000), "a task was forgotten"),
-            Ok(turn) => assert_eq!(turn, Ok(Turn::Again)),
-            Err(_) => panics += 1,
+            Ok(turn) => assert!(matches!(turn, Ok(Turn::Again | Turn::Wait)), "{turn:?}"),
+            Err(_) => panicked = true,
+        }
+        woken += tasks.take();
+        if panics.0.load(Ordering::Relaxed) + woken < 20 && driver.turn() == Ok(Turn::Wait) {
+            wait_readable(&driver);
         }
     }
-    assert!(panics > 0);
-    for (future, task) in futures.iter_mut().zip(&tasks) {
-        assert!(matches!(poll_with(future, task), Poll::Ready((Err(Error::NotFound(_)), _))));
-        assert_eq!(task.0.load(Ordering::Relaxed), 1);
+    assert!(panicked);
+    assert_eq!((panics.0.load(Ordering::Relaxed), woken), (10, 10));
+    for future in &mut futures {
+        assert!(matches!(poll_once(future), Poll::Ready((Err(Error::NotFound(_)), _))));
     }
+}
+
+/// Turns until the task is woken, and waits for the descriptor meanwhile.
+fn turn_until_woken(driver: &mut Driver, task: &Arc<Woken>) {
+    loop {
+        let turn = driver.turn().unwrap();
+        match task.take() {
+            0 if turn == Turn::Wait => wait_readable(driver),
+            0 => assert_eq!(turn, Turn::Again),
+            woken => return assert_eq!(woken, 1),
+        }
+    }
+}
+
+#[test]
+fn the_last_waker_of_a_task_is_woken_when_its_operation_has_ended() {
+    let (db, mut driver) = open().into_async().unwrap();
+    let (first, last) = <(Arc<Woken>, Arc<Woken>)>::default();
+    let mut future = db.get_into("futures/nobody", vec![0; 1]);
+    assert!(poll_as(&mut future, &first).is_pending());
+    assert!(poll_as(&mut future, &last).is_pending());
+    turn_until_woken(&mut driver, &last);
+    assert_eq!(first.take(), 0);
+    assert_eq!((Arc::strong_count(&first), Arc::strong_count(&last)), (1, 1), "wakers are kept");
+    assert!(matches!(poll_as(&mut future, &last), Poll::Ready((Err(Error::NotFound(_)), _))));
+}
+
+/// What wakes the task of a driver, which looks at nothing until then.
+#[test]
+fn the_driver_is_woken_for_all_that_it_has_to_do() {
+    let (db, mut driver) = open().into_async().unwrap();
+    let (before, runs, task) = <(Arc<Woken>, Arc<Woken>, Arc<Woken>)>::default();
+    assert!(poll_as(&mut driver.run(|_| Poll::Pending), &before).is_pending());
+    let mut flying = db.get_into("futures/nobody", vec![0; 1]);
+    {
+        let mut run = driver.run(|_| Poll::Pending);
+        assert!(poll_as(&mut run, &runs).is_pending());
+        assert!(poll_as(&mut flying, &task).is_pending());
+        assert_eq!(runs.take(), 1, "an operation was begun");
+        assert!(poll_as(&mut run, &runs).is_pending());
+        drop(flying);
+        let (ended, given_up) = (task.take(), runs.take());
+        assert_eq!(ended + given_up, 1, "it has ended, or there is one to free");
+        assert!(poll_as(&mut run, &runs).is_pending());
+        db.with_client(|db| db.ping()).unwrap().unwrap();
+        assert_eq!(runs.take(), 1, "the client was lent");
+        assert!(poll_as(&mut run, &runs).is_pending());
+        drop(db.clone());
+        assert_eq!(runs.take(), 0);
+    }
+    park_on(async { assert!(poll_as(&mut db.get_into("x", vec![0; 1]), &task).is_pending()) });
+    runs.take();
+    drop(db);
+    assert_eq!(runs.take(), 1, "the last client has gone");
+    let reactor = Reactor::new(&driver);
+    park_on(driver.run(|cx| reactor.poll_readable(cx))).unwrap();
+    assert_eq!((before.take(), Arc::strong_count(&before)), (0, 1));
+    assert_eq!(Arc::strong_count(&runs), 1);
+}
+
+#[test]
+fn a_driver_that_always_has_something_to_do_lets_others_have_their_turn() {
+    let (db, mut driver) = open().into_async().unwrap();
+    let (task, mut asked) = (Arc::new(Woken::default()), 0);
+    let run = |asked: &mut u32| {
+        Poll::Ready({
+            *asked += 1;
+            Ok(())
+        })
+    };
+    assert!(poll_as(&mut driver.run(|_| run(&mut asked)), &task).is_pending());
+    assert!(asked > 1 && task.take() == 1, "{asked}");
+    let failed = driver.run(|_| Poll::Ready(Err(std::io::ErrorKind::Other.into())));
+    assert_eq!(park_on(failed).unwrap_err().kind(), std::io::ErrorKind::Other);
+    drop(db);
+    park_on(driver.run(|_| panic!("there is nothing to wait for"))).unwrap();
 }
 
 #[test]
 fn calls_on_the_client_leave_the_driver_what_they_took_from_the_device() {
     let (db, mut driver) = open().into_async().unwrap();
     block_on(&mut driver, db.put("futures/taken", pattern(4, 100))).unwrap();
-    let (runs, task) =
-        (Arc::new(Woken(AtomicUsize::new(0), false)), Woken(AtomicUsize::new(0), false));
-    let task = Arc::new(task);
+    let (runs, task) = <(Arc<Woken>, Arc<Woken>)>::default();
     let mut future = db.get_into("futures/taken", vec![0; 100]);
-    assert!(poll_with(&mut future, &task).is_pending());
+    assert!(poll_as(&mut future, &task).is_pending());
     driver.set_waker(&Waker::from(runs.clone()));
     assert!(driver.turn().is_ok());
+    let woken_before = task.take();
     let ping = db.with_client(|db| db.scope(|scope| scope.ping().wait().0)).unwrap();
     ping.unwrap();
-    assert_eq!(runs.0.load(Ordering::Relaxed), 1, "the driver sleeps on");
-    while task.0.load(Ordering::Relaxed) == 0 {
-        if driver.turn().unwrap() == Turn::Wait && task.0.load(Ordering::Relaxed) == 0 {
-            assert!(wait_readable(&driver, 30_000));
-        }
+    assert_eq!(runs.take(), 1, "the driver sleeps on");
+    if woken_before == 0 {
+        turn_until_woken(&mut driver, &task);
     }
-    let (item, bytes) = match poll_with(&mut future, &task) {
+    let (item, bytes) = match poll_as(&mut future, &task) {
         Poll::Ready(output) => output,
         Poll::Pending => panic!("it was woken too early"),
     };
@@ -272,7 +383,8 @@ fn room_is_made_for_long_values_and_not_for_ever() {
         let gets = || db.with_client(|db| db.stats().gets).unwrap();
         for (short, tries) in [(0, 2), (60, 1), (0, 1), (70, 2)] {
             for _ in 0..short {
-                db.get("futures/room/short").await.unwrap().unwrap();
+                let value = db.get("futures/room/short").await.unwrap().unwrap();
+                assert!(value.data.capacity() < 100);
             }
             let before = gets();
             assert_eq!(&*db.get("futures/room/long").await.unwrap().unwrap(), long);
@@ -287,26 +399,6 @@ fn operations_have_deadlines() {
     let late = db.get_into("futures/late", vec![0; 1]).timeout(Duration::from_nanos(1));
     let (result, _) = block_on(&mut driver, late);
     assert!(matches!(result, Err(Error::NotFound(_) | Error::Timeout(_))), "{result:?}");
-}
-
-/// A task of its own thread.
-struct Unpark(thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-fn park_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = Box::pin(future);
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    loop {
-        match Pin::as_mut(&mut future).poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park_timeout(Duration::from_secs(1)),
-        }
-    }
 }
 
 /// Tasks of many threads use one connection, whose driver is a task of another thread; the reactor
@@ -329,26 +421,8 @@ fn tasks_of_many_threads_share_a_connection() {
         .collect();
     drop(db);
 
-    let fd = std::os::unix::io::AsFd::as_fd(&driver).try_clone_to_owned().unwrap();
-    let (wait, waits) = mpsc::channel::<Waker>();
-    let reactor = thread::spawn(move || {
-        for waker in waits {
-            wait_readable(&fd, 100);
-            waker.wake();
-        }
-    });
-    let mut asked = false;
-    park_on(driver.run(|cx| {
-        asked = !asked;
-        if !asked {
-            return Poll::Ready(Ok(())); // woken: look again
-        }
-        wait.send(cx.waker().clone()).unwrap();
-        Poll::Pending
-    }))
-    .unwrap();
-    drop(wait);
-    reactor.join().unwrap();
+    let reactor = Reactor::new(&driver);
+    park_on(driver.run(|cx| reactor.poll_readable(cx))).unwrap();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
 

@@ -31,6 +31,18 @@ type Lines = Arc<Mutex<Vec<(LogLevel, String)>>>;
 
 fn log() -> Lines {
     let lines = Lines::default();
+    // Each takes the place of the one before, which is freed; a level is the last that is said.
+    let (first, second) = <(Lines, Lines)>::default();
+    for (level, lines) in [(LogLevel::Error, &first), (LogLevel::Warn, &second)] {
+        let log = lines.clone();
+        kvd::set_log(level, move |level, text| log.lock().unwrap().push((level, text.into())))
+            .unwrap();
+        assert!(matches!(Client::open("softnic:///nowhere"), Err(Error::Unreachable(_))));
+    }
+    kvd::unset_log().unwrap();
+    assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
+    assert!(first.lock().unwrap().is_empty(), "{first:?}");
+    assert!(matches!(second.lock().unwrap()[..], [(LogLevel::Warn, _)]), "{second:?}");
     // What the next test would get panics: that must go no further.
     assert!(matches!(Client::open("softnic:///nowhere"), Err(Error::Unreachable(_))));
     let (log, opens) = (lines.clone(), Opens);
@@ -87,6 +99,36 @@ fn panics(db: &Client) {
     db.trace(|_| panic!("never called")).unwrap(); // freed with the client
 }
 
+/// A tracer is freed when another one takes its place, and when it is refused.
+fn tracers_are_freed(db: &Client) {
+    let counts = [(); 3].map(|()| Arc::new(()));
+    let tracer = |which: usize| {
+        let inside = counts[which].clone();
+        move |_: &TraceEvent<'_>| assert_eq!(Arc::strong_count(&inside), 2)
+    };
+    let alive = || counts.iter().map(|count| Arc::strong_count(count) - 1).collect::<Vec<_>>();
+    db.trace(tracer(0)).unwrap();
+    db.ping().unwrap();
+    assert_eq!(alive(), [1, 0, 0]);
+    db.trace(tracer(1)).unwrap();
+    db.ping().unwrap();
+    assert_eq!(alive(), [0, 1, 0]);
+    db.put("hooks/freed", vec![0; 1 << 20]).unwrap();
+    db.scope(|scope| {
+        let gets = [(); 8].map(|()| scope.get("hooks/freed", vec![0; 1 << 20]));
+        gets[0].cancel(); // submits
+        let refused = db.trace(tracer(2));
+        if matches!(refused, Err(Error::Busy(_))) {
+            assert_eq!(alive(), [0, 1, 0]);
+        } else {
+            refused.unwrap();
+            assert_eq!(alive(), [0, 0, 1], "they were faster");
+        }
+    });
+    db.untrace().unwrap();
+    assert_eq!(alive(), [0, 0, 0]);
+}
+
 thread_local! {
     static CLIENT: RefCell<Option<Client>> = RefCell::default();
 }
@@ -100,6 +142,7 @@ fn a_client_in_its_own_trace() {
             let slot = slot.borrow();
             let db = slot.as_ref().unwrap();
             assert!(matches!(db.put("hooks/own", "x"), Err(Error::Invalid(_))));
+            assert!(matches!(db.get("hooks/own"), Err(Error::Invalid(_))));
             assert!(matches!(db.get_into("hooks/own", &mut [0]), Err(Error::Invalid(_))));
             assert!(matches!(db.untrace(), Err(Error::Invalid(_))));
             assert!(matches!(db.trace(|_| ()), Err(Error::Invalid(_))));
@@ -124,6 +167,8 @@ fn a_client_in_its_own_trace() {
             tickets.map(|ticket| ticket.wait().0.unwrap());
         });
         assert_eq!(*refused.lock().unwrap(), 8);
+        assert_eq!(db.get("hooks/nobody"), Ok(None));
+        assert_eq!(*refused.lock().unwrap(), 10, "a GET in the trace of a GET");
     });
     CLIENT.with(|slot| *slot.borrow_mut() = None);
     assert_eq!(Arc::strong_count(&refused), 1, "the tracer was not freed");
@@ -152,21 +197,39 @@ fn statistics(db: &Client) {
     assert!(kvd::process_op_stats(OpCode::Get, Path::Warm).unwrap().count >= warm.count);
     let text = kvd::process_stats_text(StatsFormat::Prometheus).unwrap();
     assert!(text.contains("kvd_client_gets_total "), "{text}");
+    assert!(!text.contains('\0') && text.ends_with('\n'));
+    assert!(db.incr("hooks/stats", 1, None).is_err());
+    assert_eq!(db.op_stats(OpCode::Incr, Path::Request).unwrap().errors, 1);
     db.observe(false).unwrap();
+    db.get("hooks/stats").unwrap().unwrap();
+    assert_eq!(db.op_stats(OpCode::Get, Path::Warm), Ok(warm), "it is observed still");
 }
 
 #[test]
 fn hooks_and_statistics() {
     let lines = log();
     let db = open();
-    assert!(matches!(kvd::set_log(LogLevel::Info, |_, _| ()), Err(Error::Busy(_))));
+    let refused = Arc::new(());
+    let inside = refused.clone();
+    let result = kvd::set_log(LogLevel::Info, move |_, _| drop(inside.clone()));
+    assert!(matches!(result, Err(Error::Busy(_))));
+    assert_eq!(Arc::strong_count(&refused), 1, "the function was not freed");
     assert!(matches!(kvd::unset_log(), Err(Error::Busy(_))));
     traces(&db);
     panics(&db);
+    tracers_are_freed(&db);
     statistics(&db);
     a_client_in_its_own_trace();
+    // Registered memory keeps the log as it is, as long as it lives.
+    let memory = db.register(vec![0u8; 4096]).map_err(|(error, _)| error).unwrap();
+    let pieces = db.alloc(4096).unwrap().into_pieces(1000);
     drop(db);
+    assert_ne!(kvd::process_stats().0.gets, 0);
     kvd::process_stats_forget().unwrap();
+    assert_eq!(kvd::process_stats().0.gets, 0);
+    memory.into_inner().unwrap();
+    assert!(matches!(kvd::unset_log(), Err(Error::Busy(_))));
+    drop(pieces);
     let seen = lines.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone();
     let place = url();
     let place = place.rsplit('/').next().unwrap();

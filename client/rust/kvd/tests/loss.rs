@@ -6,7 +6,8 @@ mod common;
 
 use common::executor::{block_on, poll_once, wait_readable};
 use common::{open, options, url};
-use kvd::{Client, Error};
+use kvd::{Client, Error, GetRequest};
+use std::time::{Duration, Instant};
 
 fn ids(db: &Client) -> Vec<u64> {
     let list = db.client_list().unwrap();
@@ -45,7 +46,7 @@ fn ended(admin: &Client) {
     let error = loop {
         match driver.turn() {
             Err(error) => break error,
-            Ok(_) => assert!(wait_readable(&driver, 20_000), "the loss was not seen"),
+            Ok(_) => wait_readable(&driver),
         }
     };
     assert!(matches!(error, Error::Disconnected(_)), "{error:?}");
@@ -57,9 +58,47 @@ fn ended(admin: &Client) {
     assert!(poll_once(&mut late).is_ready());
 }
 
+/// Waits until the server has no such connection any more.
+fn wait_until_closed(admin: &Client, id: u64) {
+    let end = Instant::now() + Duration::from_secs(120);
+    while ids(admin).contains(&id) {
+        assert!(Instant::now() < end, "the connection is open still");
+        std::thread::yield_now();
+    }
+}
+
+fn calls_fail(admin: &Client) {
+    let (db, id) = open_known(admin, false);
+    admin.client_kill(id).unwrap();
+    while db.ping().is_ok() {}
+    let mut value = [0; 1];
+    let mut requests = [GetRequest::new("loss/key", &mut value)];
+    assert!(matches!(db.get_many(&mut requests), Err(Error::Disconnected(_))));
+    assert!(matches!(requests[0].item(), Err(Error::Disconnected(_))));
+    assert!(matches!(db.exists("loss/key"), Err(Error::Disconnected(_))));
+    assert!(matches!(db.exists_many(&["loss/key"]), Err(Error::Disconnected(_))));
+    assert!(matches!(db.exists_leading(&["loss/key"]), Err(Error::Disconnected(_))));
+    assert!(matches!(db.get("loss/key"), Err(Error::Disconnected(_))));
+    assert!(matches!(db.scan(Default::default()).next(), Some(Err(Error::Disconnected(_)))));
+    assert!(matches!(db.delete("loss/key"), Err(Error::Disconnected(_))));
+}
+
+fn closed(admin: &Client) {
+    let (db, id) = open_known(admin, true);
+    drop(db);
+    wait_until_closed(admin, id);
+    let (db, id) = open_known(admin, true);
+    let (db, driver) = db.into_async().unwrap();
+    drop(driver);
+    wait_until_closed(admin, id);
+    assert!(db.with_client(|_| ()).is_err());
+}
+
 #[test]
 fn connections_are_lost() {
     let admin = open();
     opened_again(&admin);
     ended(&admin);
+    calls_fail(&admin);
+    closed(&admin);
 }

@@ -5,7 +5,10 @@
 mod common;
 
 use common::{open, pattern};
-use kvd::Error;
+use kvd::{BufferMut, Error};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::time::Duration;
 
 const BLOCK: usize = 256 << 10;
 
@@ -98,4 +101,72 @@ fn a_leak_of_memory_is_no_more_than_that() {
     std::mem::forget(db.alloc(BLOCK).unwrap());
     db.put("memory/leak", pattern(4, BLOCK)).unwrap();
     assert_eq!(&*db.get("memory/leak").unwrap().unwrap(), pattern(4, BLOCK));
+}
+
+/// Bytes that count when they are dropped.
+struct Backing(Vec<u8>, Arc<AtomicUsize>);
+
+// SAFETY: as of the vector.
+unsafe impl BufferMut for Backing {
+    fn bytes_mut(&mut self) -> (*mut u8, usize) {
+        self.0.bytes_mut()
+    }
+}
+
+impl Drop for Backing {
+    fn drop(&mut self) {
+        self.0.fill(0xff);
+        self.1.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn what_backs_memory_lives_as_long_as_a_piece_of_it() {
+    let (db, dropped) = (open(), Arc::new(AtomicUsize::new(0)));
+    let register = |seed| {
+        let backing = Backing(pattern(seed, 2 * BLOCK + 1000), dropped.clone());
+        db.register(backing).map_err(|(error, _)| error).unwrap()
+    };
+    drop(register(1));
+    assert_eq!(dropped.load(Ordering::Relaxed), 1);
+    drop(register(2).into_inner().unwrap());
+    assert_eq!(dropped.load(Ordering::Relaxed), 2);
+
+    let memory = register(3);
+    assert_eq!((memory.len(), memory.info().bytes), (2 * BLOCK + 1000, 2 * BLOCK + 1000));
+    assert_ne!(memory.info().register_time, Duration::ZERO);
+    let wanted = memory.to_vec();
+    let mut pieces = memory.into_pieces(BLOCK);
+    assert!(pieces.iter().flat_map(|piece| piece.iter()).eq(&wanted));
+    assert_eq!(pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>(), [BLOCK, BLOCK, 1000]);
+    while pieces.len() > 1 {
+        pieces.pop();
+        assert_eq!(dropped.load(Ordering::Relaxed), 2, "a piece is left");
+        assert_eq!(*pieces[0], wanted[..BLOCK]);
+    }
+    // It is registered as long, too.
+    let before = db.stats().direct_bytes;
+    db.put("memory/last", &*pieces[0]).unwrap();
+    assert_eq!(db.stats().direct_bytes - before, BLOCK as u64);
+    pieces.pop();
+    assert_eq!(dropped.load(Ordering::Relaxed), 3, "no piece is left");
+}
+
+/// A process may have 64 at a time.
+#[test]
+fn registrations_end() {
+    let db = open();
+    let mut bytes = vec![0u8; 4096];
+    for _ in 0..100 {
+        drop(db.alloc(4096).unwrap());
+        drop(db.alloc(4096).unwrap().into_pieces(1000));
+        db.with_registered(&mut bytes, |_| ()).unwrap();
+        let memory = db.register(std::mem::take(&mut bytes)).map_err(|(error, _)| error).unwrap();
+        bytes = memory.into_inner().unwrap();
+        drop(db.register(vec![0u8; 4096]).map_err(|(error, _)| error).unwrap());
+    }
+    assert!(matches!(db.alloc(0), Err(Error::Invalid(_))));
+    let memory = db.alloc(4096).unwrap();
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| memory.into_pieces(0)));
+    assert!(panic.is_err());
 }

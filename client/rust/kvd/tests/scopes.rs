@@ -4,12 +4,12 @@
 
 mod common;
 
-use common::{open, pattern};
+use common::{open, options, pattern, url};
 use kvd::{BufferMut, Error, Initial, PutArgs, PutMode, Scope};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const MANY: usize = 500;
 
@@ -151,6 +151,36 @@ fn buffers_whose_drop_panics_are_dropped_once_each() {
     db.ping().unwrap();
 }
 
+struct Counts<'a>(&'a AtomicUsize);
+
+// SAFETY: there are no bytes.
+unsafe impl BufferMut for Counts<'_> {
+    fn bytes_mut(&mut self) -> (*mut u8, usize) {
+        <&mut [u8]>::default().bytes_mut()
+    }
+}
+
+impl Drop for Counts<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_buffer_that_nobody_waits_for_is_dropped_before_the_scope_ends() {
+    let (db, dropped) = (open(), AtomicUsize::new(0));
+    db.scope(|scope| {
+        drop(scope.get("scopes/nobody", Counts(&dropped)));
+        assert_eq!(dropped.load(Ordering::Relaxed), 0, "while it is under way");
+        let end = Instant::now() + Duration::from_secs(120);
+        while dropped.load(Ordering::Relaxed) == 0 {
+            assert!(Instant::now() < end);
+            scope.ping().wait().0.unwrap();
+        }
+    });
+    assert_eq!(dropped.into_inner(), 1);
+}
+
 #[test]
 fn changes_keep_their_order_and_gets_see_them() {
     let db = open();
@@ -239,16 +269,19 @@ fn values_in_pieces() {
 
 #[test]
 fn operations_are_canceled_and_time_out() {
-    let db = open();
+    let db = options().depth(1).open(&url()).unwrap();
+    db.put("scopes/cancel", vec![0; 1 << 20]).unwrap();
+    db.scope(|scope| {
+        let before = [(); 2].map(|()| scope.get("scopes/cancel", vec![0; 1 << 20]));
+        let ticket = scope.put("scopes/canceled", "x");
+        assert!(!ticket.has_ended());
+        ticket.cancel(); // while the first of those before it is in flight
+        assert!(matches!(ticket.wait().0, Err(Error::Canceled(_))));
+        before.map(|get| get.wait().0.unwrap());
+        assert!(matches!(scope.exists("scopes/canceled").wait().0, Err(Error::NotFound(_))));
+    });
     db.put("scopes/cancel", "x").unwrap();
     db.scope(|scope| {
-        let ticket = scope.get("scopes/cancel", vec![0; 1]);
-        ticket.cancel();
-        match ticket.wait() {
-            (Err(Error::Canceled(_)), bytes) => assert_eq!(bytes, [0]),
-            (Ok(_), bytes) => assert_eq!(bytes, b"x"), // it was faster
-            (other, _) => panic!("{other:?}"),
-        }
         scope.timeout(Some(Duration::from_nanos(1)));
         let late = scope.get("scopes/cancel", vec![0; 1]);
         scope.timeout(None);

@@ -822,12 +822,18 @@ mod tests {
         assert_eq!(bytes(), 1250, "it is less than the first room");
     }
 
-    /// A waker that uses the client when it is woken, and when it is dropped.
-    struct Uses(AsyncClient);
+    /// A waker that takes the lock when it is woken, and when it is dropped.
+    struct Locks(Arc<Shared>);
 
-    impl Wake for Uses {
+    impl Wake for Locks {
         fn wake(self: Arc<Self>) {
-            drop(self.0.clone());
+            drop(self.0.lock());
+        }
+    }
+
+    impl Drop for Locks {
+        fn drop(&mut self) {
+            drop(self.0.lock());
         }
     }
 
@@ -836,21 +842,21 @@ mod tests {
         let (ended, end) = mpsc::channel();
         thread::spawn(move || {
             let (db, mut driver) = unconnected();
-            let uses = || Waker::from(Arc::new(Uses(db.clone())));
+            let shared = db.shared.clone();
+            let locks = || Waker::from(Arc::new(Locks(shared.clone())));
             let poll = |future: &mut Submitted<'_, Item, Vec<u8>>| {
                 let is_pending =
-                    Pin::new(future).poll(&mut Context::from_waker(&uses())).is_pending();
+                    Pin::new(future).poll(&mut Context::from_waker(&locks())).is_pending();
                 assert!(is_pending);
             };
-            driver.set_waker(&uses());
-            driver.set_waker(&uses());
+            driver.set_waker(&locks());
+            driver.set_waker(&locks());
             let mut future = db.get_into("key", vec![0; 1]);
             poll(&mut future);
             poll(&mut future);
             drop(future);
-            let mut future = db.get_into("key", vec![0; 1]);
-            poll(&mut future);
             assert_eq!(db.with_client(|_| ()), Ok(()));
+            drop(db);
             drop(driver);
             ended.send(()).unwrap();
         });

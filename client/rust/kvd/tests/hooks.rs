@@ -188,6 +188,7 @@ fn statistics(db: &Client) {
     assert_eq!(stats.iter().count(), size, "a counter is missing");
     let warm = db.op_stats(OpCode::Get, Path::Warm).unwrap();
     assert!(warm.count >= 19 && warm.errors == 0 && warm.service.p50_ns > 0, "{warm:?}");
+    assert_eq!((warm.queue.count, warm.service.count), (warm.count, warm.count));
     assert!(db.op_stats(OpCode::Other(99), Path::Warm).is_err());
     assert!(db.latency(OpCode::Put, 0.5).as_nanos() > 0);
     let text = db.stats_text(StatsFormat::Lines).unwrap();

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Operations one at a time: what they return, and their errors.
 
-mod common;
-
-use common::{open, options, pattern, url};
+use crate::common::{open, options, pattern, url};
 use kvd::{Client, Error, Initial, PutArgs, PutMode};
 use std::io::{IoSlice, IoSliceMut};
 use std::time::Duration;

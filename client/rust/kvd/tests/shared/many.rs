@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Many keys in one call, and scans.
 
-mod common;
-
-use common::{open, pattern};
+use crate::common::{open, pattern};
 use kvd::{Cursor, Error, GetRequest, ScanArgs};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -2,12 +2,10 @@
 //! The asynchronous front, on executors of these tests.
 #![allow(clippy::needless_collect)] // all have to begin before one is waited for
 
-mod common;
-
-use common::executor::{
+use crate::common::executor::{
     block_on, park_on, poll_as, poll_once, run_all, wait_readable, Reactor, Task, Woken,
 };
-use common::{open, options, pattern, url};
+use crate::common::{open, options, pattern, url};
 use kvd::{Driver, Error, Initial, PutArgs, Turn};
 use std::future::Future;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};

@@ -2,9 +2,7 @@
 //! Many operations under way at once, and who has their memory meanwhile.
 #![allow(clippy::needless_collect)] // all have to begin before one is waited for
 
-mod common;
-
-use common::{open, options, pattern, url};
+use crate::common::{open, options, pattern, url};
 use kvd::{BufferMut, Error, Initial, PutArgs, PutMode, Scope};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};

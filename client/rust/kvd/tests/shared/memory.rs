@@ -2,9 +2,7 @@
 //! Registered memory: values are not copied, and its lifetime is that of its owner.
 #![allow(clippy::needless_collect)] // all have to begin before one is waited for
 
-mod common;
-
-use common::{open, pattern};
+use crate::common::{open, pattern};
 use kvd::{BufferMut, Error};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;

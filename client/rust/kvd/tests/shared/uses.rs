@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! Scans of how keys were used, of a server with `memory.eviction = lru`.
 
-mod common;
-
-use common::{open, options, url};
+use crate::common::{open, options, url};
 use kvd::{Cursor, Error, Priority, PutArgs, ScanArgs, Use};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -407,6 +407,7 @@ layers:
 
 format:
 	@printf '%s\n' $(ALL_SRC) $(HDRS) | xargs -P $(JOBS) -n 16 clang-format --dry-run -Werror
+	@[ ! -x /usr/bin/rustfmt ] || client/rust/cargo fmt --check
 	@echo '  format ok'
 
 # No line of code, script or document is wider than 100 columns.
@@ -414,8 +415,9 @@ columns:
 	@tests/lint/columns
 	@echo '  columns ok'
 
-fmt:  ## formats all C sources as lint wants them
+fmt:  ## formats all C and Rust sources as lint wants them
 	@clang-format -i $(ALL_SRC) $(HDRS)
+	@[ ! -x /usr/bin/rustfmt ] || client/rust/cargo fmt
 
 scripts:
 	@for s in $(SCRIPTS); do \

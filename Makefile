@@ -372,7 +372,7 @@ coverage: deps-test deps-coverage  ## the share of each file's lines that the te
 		$(if $(VERBS),-v)
 
 MUTANTS ?=
-mutants: deps-test  ## the bugs of tests/mutants/, each of which the tests must notice: some hours
+mutants: deps-test  ## the bugs of tests/mutants/, each of which the tests must notice: half an hour
 	@WERROR= tests/mutants/run -j $(JOBS) $(MUTANTS)
 
 demo: deps  ## a server and YCSB A and C on the software device

@@ -12,6 +12,8 @@
 #        FUZZ_SECONDS=20 for each target, in fuzz
 #        VERBS=1  the tests in the Soft-RoCE VM too, in coverage
 #        MUTANTS='limbo pull' only the mutants whose name contains one of these, in mutants
+#        F=server/store/limbo.c the files to break, in survivors; T=test_limbo the tests, or one
+#                  command; N=7 shows that break
 
 VERSION = $(shell awk '/^.define KVD_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3; s = "." } \
 	END { print v }' client/kvd.h)
@@ -375,6 +377,12 @@ MUTANTS ?=
 mutants: deps-test  ## the bugs of tests/mutants/, each of which the tests must notice: half an hour
 	@WERROR= tests/mutants/run -j $(JOBS) $(MUTANTS)
 
+survivors:  ## what of F= can be broken so that no test (or of T=) notices
+	@$(if $(F),,$(error give the files: make survivors F=server/store/limbo.c))
+	@CC='$(CC)' tests/mutants/schemata -j $(JOBS) $(N:%=-n %) $(F) \
+		$(if $(filter /%,$(firstword $(T))),-t '$(T)',$(T:%=-t %))
+.PHONY: survivors
+
 demo: deps  ## a server and YCSB A and C on the software device
 	@+$(MAKE) --no-print-directory $(SUBJOBS) all
 	@bench/demo.sh
@@ -427,7 +435,8 @@ scripts:
 	@echo '  scripts ok'
 
 # The package's type hints are what programs are checked with.
-PYTHON_FILES = $(wildcard client/python/kvd/*.py tests/*/*.py tests/python/*/*.py bench/python/*.py)
+PYTHON_FILES = $(wildcard client/python/kvd/*.py tests/*/*.py tests/python/*/*.py \
+	bench/python/*.py) tests/mutants/schemata
 python:
 	@/usr/bin/python3 -m pyflakes $(PYTHON_FILES)
 	@MYPYPATH=client/python /usr/bin/python3 -m mypy --strict --no-error-summary \

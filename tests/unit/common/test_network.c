@@ -5,11 +5,21 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "common/util/network.h"
+
+static char long_text[4096];
+
+static int setup(void **state)
+{
+	(void)state;
+	memset(long_text, '1', sizeof(long_text) - 1);
+	return 0;
+}
 
 static bool holds(const char *text, const char *address)
 {
@@ -64,7 +74,13 @@ static void v6(void **state)
 /* A listener on :: sees clients of IPv4 so; ::/0 is no way around a list of IPv4. */
 static void mapped(void **state)
 {
+	struct ip_address v4, v6;
+
 	(void)state;
+	assert_true(ip_address_parse(&v4, "10.9.0.1:4711"));
+	assert_true(ip_address_parse(&v6, "[::ffff:10.9.0.1]:4711"));
+	assert_false(v6.v6);
+	assert_memory_equal(v6.bytes, v4.bytes, sizeof(v6.bytes));
 	assert_true(holds("10.9.0.0/24", "[::ffff:10.9.0.1]:4711"));
 	assert_false(holds("10.9.0.0/24", "[::ffff:10.9.1.1]:4711"));
 	assert_false(holds("::/0", "[::ffff:10.9.0.1]:4711"));
@@ -83,6 +99,7 @@ static void refuses(void **state)
 	refused("10.9.0.1/24", "bits set behind");
 	refused("fd00::1/64", "bits set behind");
 	refused("host.example/24", "is no network");
+	refused(long_text, "is no network");
 	refused("1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb/8", "is no network");
 }
 
@@ -103,18 +120,23 @@ static void no_addresses(void **state)
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (ip_address_parse(&ip, texts[i]))
 			fail_msg("'%s' is an address", texts[i]);
+	assert_false(ip_address_parse(&ip, long_text));
 }
 
 static void lists(void **state)
 {
 	static const char list[] = "10.9.0.0/24,fd00::/8,192.0.2.7";
+	char with_long[sizeof(long_text) + 16];
 
 	(void)state;
+	snprintf(with_long, sizeof(with_long), "%s,10.9.0.0/24", long_text);
+	assert_true(networks_hold(with_long, "10.9.0.1:4711"));
 	assert_true(networks_hold(list, "10.9.0.1:4711"));
 	assert_true(networks_hold(list, "[fd00::1]:4711"));
 	assert_true(networks_hold(list, "192.0.2.7:1"));
 	assert_false(networks_hold(list, "192.0.2.8:1"));
 	assert_false(networks_hold(list, "(unknown)"));
+	assert_false(networks_hold("0.0.0.0/0,::/0", "(unknown)"));
 	assert_true(networks_hold("", "192.0.2.8:1"));
 	assert_true(networks_hold("", "(unknown)"));
 	assert_false(networks_hold("x", "192.0.2.8:1"));
@@ -146,5 +168,5 @@ int main(void)
 		cmocka_unit_test(compares),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, setup, NULL);
 }

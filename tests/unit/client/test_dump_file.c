@@ -448,6 +448,137 @@ static void lengths_that_lie(void **state)
 	free(file.bytes);
 }
 
+#define REFUSED(why, expected)                                                                     \
+	do {                                                                                       \
+		const char *text = why;                                                            \
+		assert_non_null(text);                                                             \
+		if (!strstr(text, expected))                                                       \
+			fail_msg("'%s', not '%s'", text, expected);                                \
+	} while (0)
+
+/* What sums do not find, since whoever wrote it made them: each field alone. */
+static void header_fields(void **state)
+{
+	struct dump_header good = header, bad;
+	static uint8_t filters[2 * DUMP_FILTER_MAX];
+
+	(void)state;
+	good.prefix_len = good.match_len = DUMP_FILTER_MAX;
+	dump_header_seal(&good, filters);
+	assert_null(dump_header_check_lengths(&good));
+	bad = good;
+	bad.magic[7]++;
+	REFUSED(dump_header_check_lengths(&bad), "no dump");
+	bad = good;
+	bad.version++;
+	REFUSED(dump_header_check_lengths(&bad), "another version");
+	bad = good;
+	bad.prefix_len++, bad.header_bytes++;
+	REFUSED(dump_header_check_lengths(&bad), "lengths");
+	bad = good;
+	bad.match_len++, bad.header_bytes++;
+	REFUSED(dump_header_check_lengths(&bad), "lengths");
+	bad = good;
+	bad.header_bytes++;
+	REFUSED(dump_header_check_lengths(&bad), "lengths");
+	bad = good;
+	bad.reserved = 1;
+	REFUSED(dump_header_check_lengths(&bad), "reserved");
+}
+
+static const char *sealed_check(struct dump_block block)
+{
+	dump_block_seal(&block);
+	return dump_block_check(&block, 0, 0);
+}
+
+static void block_fields(void **state)
+{
+	struct dump_block block = { .kind = DUMP_END, .bytes = sizeof(struct dump_end) };
+
+	(void)state;
+	assert_null(sealed_check(block));
+	block.reserved = 1;
+	REFUSED(sealed_check(block), "reserved");
+	block.reserved = 0;
+	block.records = 1;
+	REFUSED(sealed_check(block), "end's length");
+	block.records = 0;
+	block.bytes++;
+	REFUSED(sealed_check(block), "end's length");
+	block = (struct dump_block){ .kind = DUMP_RECORDS };
+	REFUSED(sealed_check(block), "length is out of range");
+	block.bytes = 2 * DUMP_RECORD_MIN;
+	block.records = 2;
+	assert_null(sealed_check(block));
+	block.bytes--;
+	REFUSED(sealed_check(block), "length is out of range");
+	block.bytes = DUMP_BODY_MAX;
+	assert_null(sealed_check(block));
+	block.bytes++;
+	REFUSED(sealed_check(block), "length is out of range");
+	block.records = 1;
+	block.bytes = DUMP_RECORD_MAX;
+	assert_null(sealed_check(block));
+	block.bytes++;
+	REFUSED(sealed_check(block), "length is out of range");
+	dump_block_seal(&block);
+	block.magic++;
+	REFUSED(dump_block_check(&block, 0, 0), "no block");
+}
+
+/* Checks a body of @len bytes that begins with @record; its sums are right. */
+static const char *record_check(struct dump_record record, size_t len)
+{
+	static uint8_t body[sizeof(record) + KVD_KEY_MAX + 1];
+	struct dump_block block = { .kind = DUMP_RECORDS, .bytes = (uint32_t)len, .records = 1 };
+	struct dump_end counts = { 0 };
+	size_t at, sum_len = sizeof(record) + record.key_len + record.value_len;
+
+	memcpy(body, &record, sizeof(record));
+	if (sum_len <= sizeof(body))
+		record.sum = dump_body_sum(body + 8, sum_len - 8, NULL, 0);
+	memcpy(body, &record, sizeof(record));
+	block.body_sum = dump_body_sum(body, len, NULL, 0);
+	return dump_body_check(&block, body, &counts, &at);
+}
+
+static void record_fields(void **state)
+{
+	const size_t size = sizeof(struct dump_record);
+
+	(void)state;
+	assert_null(record_check((struct dump_record){ .key_len = 1 }, size + 1));
+	assert_null(
+		record_check((struct dump_record){ .key_len = KVD_KEY_MAX }, size + KVD_KEY_MAX));
+	REFUSED(record_check((struct dump_record){ .key_len = 1 }, size - 1), "is cut");
+	REFUSED(record_check((struct dump_record){ .key_len = 1 }, size), "longer than its block");
+	REFUSED(record_check((struct dump_record){ .key_len = 0 }, size), "out of range");
+	REFUSED(record_check((struct dump_record){ .key_len = KVD_KEY_MAX + 1 },
+			     size + KVD_KEY_MAX + 1),
+		"out of range");
+	REFUSED(record_check((struct dump_record){ .key_len = 1, .value_len = KVD_VALUE_MAX + 1 },
+			     size + 1),
+		"out of range");
+	REFUSED(record_check((struct dump_record){ .key_len = 1, .reserved = 1 }, size + 1),
+		"reserved");
+}
+
+static void counts_at_the_end(void **state)
+{
+	struct dump_end good = { 1, 2, 3, 4, 0 }, bad;
+	uint8_t body[sizeof(good)];
+
+	(void)state;
+	memcpy(body, &good, sizeof(good));
+	assert_null(dump_end_check(body, &good));
+	for (unsigned int i = 0; i < 4; i++) {
+		bad = good;
+		(&bad.blocks)[i]++;
+		REFUSED(dump_end_check(body, &bad), "counts");
+	}
+}
+
 /* Interrupted at any byte, with noise of a crash behind it, and gone on with. */
 static void resumed_at_every_byte(void **state)
 {
@@ -626,6 +757,10 @@ int main(void)
 		cmocka_unit_test_setup(bytes_behind_the_end, fresh),
 		cmocka_unit_test_setup(a_damaged_block_is_skipped, fresh),
 		cmocka_unit_test_setup(lengths_that_lie, fresh),
+		cmocka_unit_test(header_fields),
+		cmocka_unit_test(block_fields),
+		cmocka_unit_test(record_fields),
+		cmocka_unit_test(counts_at_the_end),
 		cmocka_unit_test_setup(resumed_at_every_byte, fresh),
 		cmocka_unit_test_setup(what_can_not_be_resumed, fresh),
 		cmocka_unit_test_setup(a_full_disk, fresh),

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "tests/stress/mutants.h"
+#include "tests/support/form.h"
 
 /* Most mutants are found within a second; it takes longer while other tests run. */
 #define SECONDS_FOUND 120
@@ -76,17 +77,6 @@ static void find_program(const char *self)
 	program = path;
 }
 
-/*
- * A reader seldom meets a chain that is being shortened: alone on a host it takes up to 42 seconds
- * until one does, and beside other tests more than anybody waits for in the short form.
- */
-static bool in_long_form(void)
-{
-	const char *value = getenv("KVD_TEST_LONG");
-
-	return value && !strcmp(value, "1");
-}
-
 int main(int argc, char **argv)
 {
 	static unsigned int numbers[MUTANTS];
@@ -99,7 +89,11 @@ int main(int argc, char **argv)
 	/* Mutants are data races, too. The checker is to find them. */
 	setenv("TSAN_OPTIONS", "report_bugs=0", 1);
 	for (unsigned int i = 1; i < MUTANTS; i++) {
-		if (i == MUTANT_EPOCH_STAYS && !in_long_form())
+		/*
+		 * A reader seldom meets a chain that is being shortened: alone on a host it takes
+		 * up to 42 seconds until one does, and beside other tests more.
+		 */
+		if (i == MUTANT_EPOCH_STAYS && !long_form())
 			continue;
 		numbers[i] = i;
 		snprintf(names[i], sizeof(names[i]), "%u, %s", i, mutant_text(i));

@@ -161,7 +161,7 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .SECONDARY:
 .PHONY: all tests examples nth kvtrace rust fuzzers fuzz test check check-long record coverage \
 	mutants demo demo-rdma deps deps-test deps-coverage lint headers layers format fmt \
-	columns cppcheck scripts python man install install-python uninstall uninstall-python \
+	columns cppcheck cost scripts python man install install-python uninstall uninstall-python \
 	clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
@@ -399,7 +399,7 @@ abi: $(B)/libkvd.so.$(SOMAJOR)  ## records the ABI of libkvd anew, after a chang
 	@conf/abi record $<
 .PHONY: abi
 
-lint: headers layers format columns scripts python cppcheck  ## all static checks of the sources
+lint: headers layers format columns scripts python cppcheck cost  ## all static checks
 
 # Every header compiles on its own; kvd.h does so in C++ too.
 headers:
@@ -408,6 +408,11 @@ headers:
 		-x c - || exit 255'
 	@echo '#include "client/kvd.h"' | $(CXX) -I. -Wall -Wextra -Werror -fsyntax-only -x c++ -
 	@echo '  headers ok'
+
+# What the tests cost is what tests/record says.
+cost:
+	@tests/lint/record
+	@echo '  cost ok'
 
 # Folders include each other in one direction only: the script says which.
 layers:

@@ -814,7 +814,6 @@ mod tests {
         assert_eq!(bytes(), 5000);
         used(2500, 1);
         assert_eq!(bytes(), 2500);
-        used(0, UNUSED_MAX - 1);
         room.was_needed(5000);
         used(0, UNUSED_MAX - 1);
         assert_eq!(bytes(), 5000);

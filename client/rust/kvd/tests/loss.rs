@@ -6,7 +6,7 @@ mod common;
 
 use common::executor::{block_on, poll_once, wait_readable};
 use common::{open, options, url};
-use kvd::{Client, Error, GetRequest};
+use kvd::{Client, Error, GetRequest, Turn};
 use std::time::{Duration, Instant};
 
 fn ids(db: &Client) -> Vec<u64> {
@@ -46,7 +46,8 @@ fn ended(admin: &Client) {
     let error = loop {
         match driver.turn() {
             Err(error) => break error,
-            Ok(_) => wait_readable(&driver),
+            Ok(Turn::Wait) => wait_readable(&driver),
+            Ok(_) => {}
         }
     };
     assert!(matches!(error, Error::Disconnected(_)), "{error:?}");

@@ -239,7 +239,7 @@ suite_scripts() {
 # source: whether the program has threads: it, or what it includes of tests/support, starts one
 suite_has_threads() {
 	local sources=("$1") include
-	[[ $1 == tests/unit/* ]] || return 0
+	[[ $1 == tests/unit/* || $1 == tests/linearizability/* ]] || return 0
 	while read -r include; do
 		sources+=("$include" "${include%.h}.c")
 	done < <(sed -n 's/^#include "\(tests\/.*\)"/\1/p' "$1")

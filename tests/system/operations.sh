@@ -110,8 +110,10 @@ touch_for_ever() {
 scan_all() {
 	local n
 	expect 0 '^$' flush || return 1
-	for n in $(seq 40); do kvctl put "s$n" "value$n"; done
-	for n in $(seq 5); do kvctl put "other$n" x; done
+	{
+		for ((n = 1; n <= 40; n++)); do echo "put s$n value$n"; done
+		for ((n = 1; n <= 5; n++)); do echo "put other$n x"; done
+	} | kvctl || return 1
 	kvctl scan | sort >"$tmp/scan" && kvctl scan s | sort >"$tmp/scan.s" &&
 		{ seq -f 's%g' 40 && seq -f 'other%g' 5; } | sort | diff - "$tmp/scan" &&
 		seq -f 's%g' 40 | sort | diff - "$tmp/scan.s" &&
@@ -122,7 +124,7 @@ scan_all() {
 scan_pages() {
 	local n
 	expect 0 '^$' flush || return 1
-	for n in $(seq 8); do kvctl put "$(printf '%01000d' "$n")" x || return 1; done
+	for ((n = 1; n <= 8; n++)); do printf 'put %01000d x\n' "$n"; done | kvctl || return 1
 	kvctl scan | sort >"$tmp/scan"
 	seq -f '%01000.0f' 8 | diff - "$tmp/scan"
 }

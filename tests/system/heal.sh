@@ -9,7 +9,7 @@
 THREADS=6
 ROUNDS=4
 KILLS=100
-[ "$device" = softnic ] || KILLS=30
+[ "$device" = softnic ] || KILLS=30 ROUNDS=1
 [ "${KVD_TEST_LONG:-0}" != 1 ] || KILLS=$((KILLS * 60)) ROUNDS=8
 
 heal_start() { # same or restart

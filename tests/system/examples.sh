@@ -60,12 +60,12 @@ thread_pool() {
 counters_beside_kills() {
 	local pid id
 	killed=0
+	kvctl del counter-3 >"$tmp/del" 2>&1 # of the round before
 	"$build/examples/counters" "$url" 4 $increments >"$out" 2>&1 &
 	pid=$!
 	pids+=("$pid")
 	# One whose connection is closed before kvd_open() has returned gets that as its result.
 	counts_or_ended() { ended "$pid" || expect 0 '^[0-9]' get counter-3; }
-	kvctl del counter-3
 	wait_until "$DEADLINE_S" counts_or_ended || return 1
 	while ! ended "$pid"; do
 		for id in $(kvctl clients | sed -n 's/^id=\([0-9]*\) .*/\1/p'); do

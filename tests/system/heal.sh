@@ -10,6 +10,7 @@ THREADS=6
 ROUNDS=4
 KILLS=100
 [ "$device" = softnic ] || KILLS=30 ROUNDS=1
+! brief || THREADS=3
 [ "${KVD_TEST_LONG:-0}" != 1 ] || KILLS=$((KILLS * 60)) ROUNDS=8
 
 heal_start() { # same or restart

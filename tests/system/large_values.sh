@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # System test of the largest values: what limits.max_value is unless configured, and values of 64
-# MiB (16 on verbs) that are stored, replaced, appended to and read, whole, while another client is
+# MiB (9 on verbs) that are stored, replaced, appended to and read, whole, while another client is
 # served. With KVD_TEST_LONG=1 they have 1 GiB, the most there can be, but for sanitizers.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 CALL_MS=120000 # for one call, on a loaded machine
 mib=64
-[ "$device" = softnic ] || mib=16 # still a chain of READs: Soft-RoCE's messages have 8 MiB
+[ "$device" = softnic ] || mib=9 # still a chain of READs: Soft-RoCE's messages have 8 MiB
 [ "${KVD_TEST_LONG:-}" != 1 ] || [ "${KVD_FLAVOUR:-release}" != release ] || mib=1024
 # The region; the file, kvctl's value and its registered buffer, twice; some for others.
 needed_mib=$((mib * 4 + mib * 5 + 512))
@@ -51,8 +51,8 @@ other_ends() {
 	return 1
 }
 
-check "1 MiB of 16 MiB" default_is 16m 1048576
-check "2 MiB of 32 MiB" default_is 32m 2097152
+check_once "1 MiB of 16 MiB" default_is 16m 1048576
+check_once "2 MiB of 32 MiB" default_is 32m 2097152
 [ "$device" != softnic ] || check "64 MiB of 2 GiB" default_is 2g 67108864
 
 # Whoever stores small values meanwhile has its turns.
@@ -63,7 +63,7 @@ await_line "$tmp/other" '^looping' "$other" || finish
 head -c $(((mib << 20) - 4)) /dev/urandom >"$tmp/a"
 check "a value of $mib MiB" put_file "$tmp/a"
 check "4 bytes behind it" append_to_it
-check "one byte more than max_value" one_byte_more
+check_once "one byte more than max_value" one_byte_more
 check "the old value stays, by request" holds_file "$tmp/a" -r
 check "it is replaced" put_file "$tmp/a"
 check "the other client was served all the time" other_ends

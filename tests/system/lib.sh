@@ -114,6 +114,17 @@ check() {
 	return 1
 }
 
+# Whether this is the short form on an RDMA device. It leaves out what no device makes different,
+# which the same script checks on softnic; the long form has all on each device.
+brief() {
+	[ "$device" = verbs ] && [ "${KVD_TEST_LONG:-0}" != 1 ]
+}
+
+# As check, for what no device makes different.
+check_once() {
+	brief || check "$@"
+}
+
 # command...: runs a program that makes many checks and prints their lines itself
 checks_of() {
 	local status good bad

@@ -152,16 +152,16 @@ check "add and replace" add_and_replace
 check "compare and swap" compare_and_swap
 check "append and prepend" append_and_prepend
 check "append and prepend of large values" append_large
-check "append beyond max_value: refused, the old value stays" append_beyond_the_limit
+check_once "append beyond max_value: refused, the old value stays" append_beyond_the_limit
 check "increment and decrement" numbers
 check "expiry" expiry
-check "each command's time to live" times_to_live
-check "touch; get and touch" touching
-check "touch with 0: no expiry" touch_for_ever
+check_once "each command's time to live" times_to_live
+check_once "touch; get and touch" touching
+check_once "touch with 0: no expiry" touch_for_ever
 check "scan" scan_all
 check "scan of several responses" scan_pages
-check "scan to a full disk" scan_to_a_full_disk
+check_once "scan to a full disk" scan_to_a_full_disk
 check "flush" flush
-check "flush at a later time" flush_later
+check_once "flush at a later time" flush_later
 check "the server stops" server_stop
 finish

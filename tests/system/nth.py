@@ -11,9 +11,9 @@ uses a server, the N-th call at one place fails (tests/nth/interpose.h). Then
   - nothing crashes or hangs, and nothing is left: descriptors, mappings, threads, files, memory
     (in the build with AddressSanitizer).
 
-In the short form one place of each call in each source file fails once, the first time that it is
-reached; with a sanitizer, fewer: of each call one place, and in each file one. With KVD_TEST_LONG=1
-all places do, for every N, by each error that the call may have, and from the first time on.
+In the short form one place of each call and one in each source file fail once, the first time that
+they are reached. With KVD_TEST_LONG=1 all places do, for every N, by each error that the call may
+have, and from the first time on.
 KVD_NTH='recvmsg:' runs only the places whose `CALL: FILE:LINE` contains it, and all of those;
 KVD_NTH_SITES=1 prints those never reached.
 
@@ -491,7 +491,7 @@ def marks_of(site):
     source = site.place.rsplit(":", 1)[0]
     if LONG or ONLY:
         return [str(site)]
-    return [(site.call, source)] if FLAVOUR == "release" else [site.call, source]
+    return [site.call, source]
 
 
 def wanted(places):

@@ -18,12 +18,13 @@
 #include "bench/keys.h"
 #include "bench/random.h"
 #include "bench/zipfian.h"
+#include "tests/support/form.h"
 
 #define RECORDS 1000
 #define DRAWS 1000000
 #define COUNTER_THREADS 4
 #define COUNTER_NUMBERS 50000
-#define COUNTER_ROUNDS 50
+#define COUNTER_ROUNDS (long_form() ? 50u : 5u)
 
 static struct keys keys;
 static struct key_chooser chooser;

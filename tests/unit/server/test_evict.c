@@ -12,7 +12,7 @@
 #include "tests/support/store_test.h"
 
 #define REGION_BYTES (16u << 20)
-#define SHIFT_BYTES (32u << 20)
+#define SHIFT_BYTES (16u << 20)
 #define VALUE_BYTES (1u << 20)
 #define FILL 65
 

@@ -252,7 +252,7 @@ static void cancel_with(size_t bytes, uint32_t full_of, unsigned int stride)
 	uint64_t key = 0;
 
 	if (!long_form())
-		stride *= 7;
+		stride *= 29;
 	for (steps = 0; !ended; steps += stride) {
 		key = fill(key, full_of);
 		cancelled_after(steps, bytes, &ended);

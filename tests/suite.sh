@@ -35,7 +35,7 @@ chmod 711 "$suite_tmp" # tests let other users pass, to a socket
 suite_results=$suite_tmp/results
 : >"$suite_results"
 suite_logs=
-suite_nice=() # words before the command of each case, like `nice -n 5`
+suite_guests=' ' # background jobs that each take two CPUs, by pid
 suite_cases=0
 suite_plan=() # with KVD_SHUFFLE: the cases that suite_wait will start, as words for the shell
 
@@ -99,7 +99,7 @@ suite_run_once() {
 	mkdir -m 711 "$dir" || exit 1
 	# A shell's background jobs ignore SIGINT, and so would what they start.
 	env --default-signal=INT,QUIT TMPDIR="$dir" KVD_FLAVOUR="$flavour" "${order[@]}" \
-		"${suite_nice[@]}" timeout -k 10 "$limit" env "$@" </dev/null >"$log" 2>&1 &
+		timeout -k 10 "$limit" env "$@" </dev/null >"$log" 2>&1 &
 	pid=$!
 	# shellcheck disable=SC2064 # this case's pid
 	trap "kill $pid 2>/dev/null; wait $pid; exit 1" TERM
@@ -151,9 +151,19 @@ suite_wants() {
 	[ -z "$suite_pattern" ] || [[ $1/$2 == *$suite_pattern* ]]
 }
 
-# Runs a case in the background, with at most suite_jobs - 1 others at the same time.
+# Prints how many CPUs the background jobs take.
+suite_load() {
+	local pid load=0
+	for pid in $(jobs -pr); do
+		load=$((load + 1))
+		[[ $suite_guests != *" $pid "* ]] || load=$((load + 1))
+	done
+	echo $load
+}
+
+# Runs a case in the background when it and what runs take at most suite_jobs CPUs.
 suite_begin() {
-	while [ "$(jobs -pr | wc -l)" -ge "$suite_jobs" ]; do
+	while [ "$(suite_load)" -ge "$suite_jobs" ]; do
 		wait -n
 	done
 	(trap - EXIT && suite_run "$@") &
@@ -246,6 +256,11 @@ suite_has_threads() {
 	grep -Eqs 'pthread_create|(maintenance|process|prefault|net)_start\(' "${sources[@]}"
 }
 
+# source: whether it is a unit test of what sanitizers change, which they can't run as a whole
+suite_needs_release() {
+	grep -q 'SANITIZE_' "$1"
+}
+
 # flavour: prints the programs that the form runs in it, as paths below the build's tests/. They are
 # found by their sources, so that a program that was not built fails.
 suite_programs() {
@@ -262,6 +277,11 @@ suite_programs() {
 		case $suite_form,$1 in
 		test,*) [[ $source == unit/* ]] || continue ;;
 		short,tsan) suite_has_threads "tests/$source" || continue ;;&
+		# ASan has the others; here they run if they are asked for, and in `make test`.
+		short,release)
+			[ -n "$suite_pattern" ] || suite_has_threads "tests/$source" ||
+				suite_needs_release "tests/$source" || continue
+			;;
 		# It finds races that it makes itself, with the reports of ThreadSanitizer off.
 		*,tsan) [ "$source" != stress/test_mutants.c ] || continue ;;
 		esac

@@ -37,8 +37,14 @@ static struct {
 	uint64_t slot;	/* of the key in the buckets; 0: none */
 	uint64_t sum;	/* of the item that the slot leads to, whether it verifies or not */
 	bool sealed;	/* all buckets of the chain verify */
+	bool linked;	/* all but the home bucket do */
 } views[VIEWS_MAX];
 static unsigned int view_count;
+
+/* The bucket that is being split, if one is, and its level before. */
+static const struct bucket *splitting;
+static uint32_t split_number, split_level;
+static unsigned int split_views;
 
 /* Whether there is an item of the watched key, valid or not. */
 static bool is_of_the_key(uint64_t place)
@@ -67,19 +73,27 @@ static void note_place(uint64_t place)
 	places[place_count++] = place;
 }
 
+static bool is_sealed(const struct bucket *bucket, const struct bucket *home)
+{
+	return bucket->sum ==
+	       bucket_sum(bucket, &store.region.sum_key, store.region.geometry.incarnation,
+			  region_offset(&store.region, bucket), region_offset(&store.region, home));
+}
+
 /* The slot of the key in its chain: of those with its tag the one that leads to its bytes. */
-static uint64_t find_slot(bool *sealed)
+static uint64_t find_slot(bool *sealed, bool *linked)
 {
 	uint16_t tag = hash_tag(table_hash(&store.table, watched, watched_len));
 	const struct bucket *bucket = test_store_home(&store, watched, watched_len);
-	uint64_t home = region_offset(&store.region, bucket), slot = 0, offset;
+	const struct bucket *home = bucket;
+	uint64_t slot = 0;
 
-	*sealed = true;
+	*sealed = *linked = true;
 	for (;;) {
-		offset = region_offset(&store.region, bucket);
-		if (bucket->sum != bucket_sum(bucket, &store.region.sum_key,
-					      store.region.geometry.incarnation, offset, home))
+		if (!is_sealed(bucket, home)) {
 			*sealed = false;
+			*linked = *linked && bucket == home;
+		}
 		for (unsigned int i = 0; i < BUCKET_SLOTS; i++)
 			if (bucket->slots[i] && slot_tag(bucket->slots[i]) == tag &&
 			    is_of_the_key(slot_offset(bucket->slots[i])))
@@ -90,16 +104,31 @@ static uint64_t find_slot(bool *sealed)
 	}
 }
 
+/* I2: a bucket that the index's size or another one's level leads to is complete and sealed. */
+static void view_split(const char *after)
+{
+	const struct bucket *added = index_bucket(&store.table, split_number + (1u << split_level));
+
+	if (splitting->level == split_level &&
+	    index_buckets(&store.table) <= split_number + (1u << split_level))
+		return;
+	split_views++;
+	if (added->level != split_level + 1 || !is_sealed(added, added))
+		fail_msg("after %s: the new bucket can be reached, but is not sealed", after);
+}
+
 void store_hook(const char *after)
 {
 	unsigned int i;
 
+	if (splitting)
+		view_split(after);
 	if (!watched)
 		return;
 	assert_true(view_count < VIEWS_MAX);
 	views[view_count].after = after;
 	views[view_count].valid = 0;
-	views[view_count].slot = find_slot(&views[view_count].sealed);
+	views[view_count].slot = find_slot(&views[view_count].sealed, &views[view_count].linked);
 	views[view_count].sum = ITEM_SUM_INVALID;
 	if (views[view_count].slot) {
 		const struct item *item = region_at(&store.region,
@@ -152,6 +181,10 @@ static void assert_order(uint64_t old, uint64_t latest)
 		if (valid && slot_offset(views[i].slot) != views[i].place)
 			fail_msg("step %u, after %s: valid, but its slot leads elsewhere", i,
 				 views[i].after);
+		/* And as long as it says. */
+		if (valid && valid == latest && views[i].slot != views[view_count - 1].slot)
+			fail_msg("step %u, after %s: valid, but its slot is of the old value", i,
+				 views[i].after);
 	}
 	assert_int_equal(stage, latest ? 2 : 1);
 	assert_true(views[view_count - 1].sealed);
@@ -195,6 +228,16 @@ static int setup_one_bucket(void **state)
 {
 	(void)state;
 	return setup_level(0);
+}
+
+static int setup_growing(void **state)
+{
+	const struct store_options options = { .fill = 65 };
+
+	(void)state;
+	watched = NULL;
+	test_store_create_with(&store, REGION_BYTES, 4, 1, &options);
+	return 0;
 }
 
 static int teardown(void **state)
@@ -331,6 +374,30 @@ static void insert_into_a_new_overflow_bucket(void **state)
 	watch("z");
 	assert_order(0, put("z", 50));
 	assert_true(view_count >= 5);
+	for (unsigned int i = 0; i < view_count; i++)
+		if (!views[i].linked)
+			fail_msg("step %u, after %s: a bucket is linked that is not sealed", i,
+				 views[i].after);
+}
+
+/* Of each split what can be reached is watched, until all buckets of the level were. */
+static void split_buckets(void **state)
+{
+	uint64_t key, size, splits = 0;
+
+	(void)state;
+	for (key = 0; splits < 16; key++) {
+		size = atomic_load(&store.table.index_size);
+		split_number = (uint32_t)index_size_split(size);
+		split_level = index_size_level(size);
+		splitting = index_bucket(&store.table, split_number);
+		assert_int_equal(test_store_put(&store, &key, 8, value, 20, NULL), WIRE_OK);
+		splitting = NULL;
+		splits += index_buckets(&store.table) > (1u << split_level) + split_number;
+	}
+	/* What unlocks its chain, at least, comes after the new bucket is reachable. */
+	assert_true(split_views >= splits);
+	assert_null(test_store_check(&store, NULL));
 }
 
 /* A failed PUT leaves the old value valid at every step. */
@@ -364,6 +431,7 @@ int main(void)
 		CASE(expiring),
 		cmocka_unit_test_setup_teardown(insert_into_a_new_overflow_bucket, setup_one_bucket,
 						teardown),
+		cmocka_unit_test_setup_teardown(split_buckets, setup_growing, teardown),
 		CASE(no_space),
 	};
 

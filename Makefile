@@ -56,7 +56,7 @@ O := $(B)/obj
 ifeq ($(FLAVOUR) $(origin CC),/asan default)
 CC := clang
 endif
-CFLAGS ?= $(or $(if $(filter /asan,$(FLAVOUR)),-O0 -g1),$(if $(filter \
+CFLAGS ?= $(or $(if $(filter /asan,$(FLAVOUR)),-O0 -g1),$(if $(SIM)$(filter \
 	/tsan,$(FLAVOUR)),-O1 -g1),-O2 -g)
 WARN   := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wold-style-definition \
 	-Wvla -Wwrite-strings -Wformat=2 -Wpointer-arith

@@ -57,15 +57,6 @@ struct totals {
 	int passed, failed;
 };
 
-static const struct suite_case *case_find(const char *name)
-{
-	for (size_t g = 0; g < array_len(groups); g++)
-		for (const struct suite_case *c = groups[g].cases; c->name; c++)
-			if (strcmp(c->name, name) == 0)
-				return c;
-	return NULL;
-}
-
 static void output_show(int fd)
 {
 	char bytes[COPY_BYTES];
@@ -90,17 +81,17 @@ static void dir_empty(const char *path)
 		closedir(dir);
 }
 
-/* exec, not only fork: a child must not inherit a verbs device, and this one has nothing open. */
-static void case_exec(const struct suite_case *c, int output)
+/* In a child, which inherits no device: this process opens none. */
+static void case_child(const struct suite_case *c, int output)
 {
-	const char *how = suite.pairs ? "--pairs" : "--case";
-
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	dup2(output, STDOUT_FILENO);
 	dup2(output, STDERR_FILENO);
 	alarm(CASE_SECONDS_MAX);
-	execl(suite.program, suite.program, suite.ops->name, how, c->name, suite.dir, NULL);
-	_exit(EXIT_FAILURE);
+	log_init(LOG_DEBUG, NULL);
+	c->run();
+	log_release();
+	exit(EXIT_SUCCESS);
 }
 
 static bool case_run(const struct suite_case *c)
@@ -114,7 +105,7 @@ static bool case_run(const struct suite_case *c)
 
 	pid = fork();
 	if (pid == 0)
-		case_exec(c, output);
+		case_child(c, output);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	passed = WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -184,19 +175,6 @@ static int suite_run(char **names)
 
 #define PSK_TEMPLATE "/tmp/kvd-psk-XXXXXX"
 
-static int case_main(const char *name, const char *dir)
-{
-	const struct suite_case *c = case_find(name);
-
-	if (!c)
-		return EXIT_FAILURE;
-	suite.dir = dir;
-	log_init(LOG_DEBUG, NULL);
-	c->run();
-	log_release();
-	return EXIT_SUCCESS;
-}
-
 static bool kind_set(const char *name)
 {
 	static const enum device_kind kinds[] = { DEVICE_VERBS, DEVICE_VERBS_TCP, DEVICE_VERBS_TLS,
@@ -234,9 +212,6 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: %s softnic|verbs|verbs-tcp|verbs-tls [CASE...]\n", argv[0]);
 		return EXIT_FAILURE;
 	}
-	suite.pairs = argc == 5 && strcmp(argv[2], "--pairs") == 0;
-	if (argc == 5 && (suite.pairs || strcmp(argv[2], "--case") == 0))
-		return case_main(argv[3], argv[4]);
 	if (argc == 5 && strcmp(argv[2], "--peer") == 0)
 		return peer_main(argv[3], argv[4]);
 	if (device_kind_is_rdma(suite.kind) && !device_verbs_present(device)) {

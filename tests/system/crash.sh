@@ -9,7 +9,7 @@ getter='' putter='' large='' # set by looping
 # How many clients are killed, and during which operations: kind and bytes.
 case $device in
 softnic) kills=4 specs="put:1000000 put:100 mix:300000 get:100" ;;
-*) kills=1 specs="put:1000000 put:100 get:100" ;;
+*) kills=1 specs="put:1000000 get:100" ;;
 esac
 kills=${KVD_TEST_KILLS:-$kills} killed=0
 

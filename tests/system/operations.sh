@@ -147,18 +147,56 @@ flush_later() {
 		second_passes && holds x new
 }
 
+# [-r]: each operation once, by one process: an emulated machine takes long to start one.
+each_operation() {
+	local version
+	kvctl put v 1 && version=$(version_of v) && kvctl >"$tmp/said" 2>"$tmp/errors" <<-END
+		replace a one
+		add a one
+		add a two
+		replace a three
+		get a ${1:-}
+		cas v $version 2
+		cas v $version 3
+		get v ${1:-}
+		put c first
+		append c -- -end
+		prepend c begin-
+		get c ${1:-}
+		-i 7 incr n 1
+		incr n 5
+		decr n 10
+		get n ${1:-}
+		touch c 1000
+		gat c 2000
+		-v get c
+		del a
+		get a ${1:-}
+		scan c
+		del c
+		del n
+	END
+	cat "$tmp/said" "$tmp/errors"
+	printf '%s\n' three 2 begin-first-end 7 12 2 2 begin-first-end begin-first-end c |
+		diff - "$tmp/said" &&
+		sed -n 's/^kvctl: line \([0-9]*\): .*/\1/p' "$tmp/errors" |
+		diff - <(printf '%s\n' 1 3 7 21)
+}
+
 check "the server starts" server_start || finish
-check "add and replace" add_and_replace
-check "compare and swap" compare_and_swap
-check "append and prepend" append_and_prepend
+check "each operation" each_operation
+check "each operation, GETs by request" each_operation -r
+check_once "add and replace" add_and_replace
+check_once "compare and swap" compare_and_swap
+check_once "append and prepend" append_and_prepend
 check "append and prepend of large values" append_large
 check_once "append beyond max_value: refused, the old value stays" append_beyond_the_limit
-check "increment and decrement" numbers
+check_once "increment and decrement" numbers
 check "expiry" expiry
 check_once "each command's time to live" times_to_live
 check_once "touch; get and touch" touching
 check_once "touch with 0: no expiry" touch_for_ever
-check "scan" scan_all
+check_once "scan" scan_all
 check "scan of several responses" scan_pages
 check_once "scan to a full disk" scan_to_a_full_disk
 check "flush" flush

@@ -283,7 +283,7 @@ suite_programs() {
 				suite_needs_release "tests/$source" || continue
 			;;
 		# It finds races that it makes itself, with the reports of ThreadSanitizer off.
-		*,tsan) [ "$source" != stress/test_mutants.c ] || continue ;;
+		*,tsan | short,asan) [ "$source" != stress/test_mutants.c ] || continue ;;
 		esac
 		echo "${source%.c}"
 	done

@@ -5,7 +5,7 @@
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 sim=${KVD_BUILD:-$PWD/build/sim}/sim
-seeds=40 seconds=100
+seeds=100 seconds=100
 [ "${KVD_TEST_LONG:-0}" != 1 ] || seeds=20000 seconds=1500
 
 setarch "$(uname -m)" -R true 2>/dev/null ||

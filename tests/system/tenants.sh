@@ -8,7 +8,7 @@ ATTACKS=9 # of three runs of sys_tenants
 FILLS=20  # values of 1 MB: more than a tenant of 16 MiB holds
 ROUNDS=10
 KEYS=10
-! brief || ROUNDS=2
+! brief || ROUNDS=1
 [ "${KVD_TEST_LONG:-0}" != 1 ] || { ROUNDS=50 && KEYS=30; }
 
 # Administrators come by the Unix socket.

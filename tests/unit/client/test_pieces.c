@@ -3,6 +3,7 @@
  * Values in pieces: each byte goes where its piece is and nowhere else, whichever way the value
  * takes; wrong bytes are not delivered; and what is refused.
  */
+#include "tests/support/form.h"
 #include "tests/support/get_test.h"
 
 #include "client/memory.h"
@@ -123,7 +124,7 @@ static void get_lengths(bool registered)
 		other_put("key", value + i, lens[i]);
 		for (extra = 0; extra <= 50000; extra += 50000) {
 			for (part = (lens[i] + extra) / 60 + 1; part < 3 * (lens[i] + extra);
-			     part = part * 4 + 13) {
+			     part = part * (long_form() ? 4 : 9) + 13) {
 				cut(lens[i] + extra, part);
 				reset_stats();
 				get_in_each_way(value + i, lens[i]);

@@ -6,6 +6,7 @@
  * had meanwhile, or a miss only if the key was missing. Keys that are not changed must always be
  * found.
  */
+#include "tests/support/form.h"
 #include "tests/support/store_test.h"
 
 #include "tests/support/store_hooks.h"
@@ -719,7 +720,7 @@ static unsigned int interrupted_each(const struct scenario *s, void (*lookup)(vo
 
 static unsigned int interrupted(const struct scenario *s, void (*lookup)(void))
 {
-	return interrupted_each(s, lookup, 24);
+	return interrupted_each(s, lookup, long_form() ? 24 : 8);
 }
 
 static void gets_met_by_changes(void **state)

@@ -30,7 +30,7 @@
 #include "tests/support/store_fixture.h"
 #include "tests/support/worker_fixture.h"
 
-#define REGION_BYTES (256u << 20)
+#define REGION_BYTES (512u << 20)
 #define VALUE_BYTES (64u << 20)
 #define SMALL_REGION_BYTES (64u << 20)		   /* quickly filled */
 #define ROOM_BYTES (8u << 20)			   /* room for it in that takes steps */

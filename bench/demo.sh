@@ -11,6 +11,7 @@
 
 device=softnic
 records=20000
+memory=256m
 # A PUT keeps a client thread and a worker of the server busy: half of the cores for each kind.
 threads=$(($(nproc) / 2))
 [ $threads -ge 1 ] || threads=1
@@ -21,8 +22,9 @@ case ${1:-} in
 '') ;;
 --rdma)
 	device=verbs
-	# Soft-RoCE in an emulated machine is slow.
+	# Soft-RoCE in an emulated machine is slow, also when it pins memory.
 	records=500
+	memory=32m
 	;;
 *) die "usage: demo.sh [--rdma]" ;;
 esac
@@ -69,7 +71,7 @@ sum() {
 	echo $(($(figure "$tmp/run-a" "$1") + $(figure "$tmp/run-c" "$1")))
 }
 
-kvd_start "$device" -o memory.size=256m -o memory.eviction=none
+kvd_start "$device" -o memory.size=$memory -o memory.eviction=none
 say "kvd $(kvd_stat version) at $kvd_url"
 say "  device   $(kvd_stat device.0.kind) $(kvd_stat device.0.name): $(kvd_stat device.0.why)"
 say "  server   $(kvd_stat workers) workers, $(commas "$(kvd_stat region_bytes)") bytes of memory"

@@ -9,7 +9,7 @@
 
 # In the machine with Soft-RoCE a process takes long to start, and so does a message.
 small=30000
-slow=(-o limits.connection_requests=2000)
+slow=(-o limits.connection_requests=4000)
 if [ "$device" != softnic ]; then
 	small=3000
 	slow=(-o limits.connection_requests=300)

@@ -9,10 +9,11 @@
 #include "server/store/access_time.h"
 #include "server/store/chain.h"
 #include "server/store/lookup.h"
+#include "tests/support/form.h"
 #include "tests/support/store_test.h"
 
 #define REGION_BYTES (16u << 20)
-#define SHIFT_BYTES (16u << 20)
+#define SHIFT_BYTES (long_form() ? 32u << 20 : 8u << 20)
 #define VALUE_BYTES (1u << 20)
 #define FILL 65
 

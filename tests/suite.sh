@@ -276,16 +276,18 @@ suite_programs() {
 		[[ " $kinds " == *" ${kind%%_*} "* ]] || continue
 		case $suite_form,$1 in
 		test,*) [[ $source == unit/* ]] || continue ;;
-		short,tsan) suite_has_threads "tests/$source" || continue ;;&
 		# ASan has the others; here they run if they are asked for, and in `make test`.
 		short,release)
 			[ -n "$suite_pattern" ] || suite_has_threads "tests/$source" ||
 				suite_needs_release "tests/$source" || continue
 			;;
-		# It finds races that it makes itself, with the reports of ThreadSanitizer off.
-		*,tsan) [ "$source" != stress/test_mutants.c ] || continue ;;
+		# test_mutants finds races that it makes itself, with the reports off.
+		*,tsan)
+			suite_has_threads "tests/$source" &&
+				[ "$source" != stress/test_mutants.c ] || continue
+			;;
 		# AddressSanitizer knows nothing of the blocks in a region, for which they race.
-		short,asan) [[ $source != stress/* ]] || continue ;;
+		*,asan) [[ $source != stress/* ]] || continue ;;
 		esac
 		echo "${source%.c}"
 	done

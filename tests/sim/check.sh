@@ -6,7 +6,7 @@ set -u
 cd "$(dirname "$0")/../.." || exit 1
 sim=${KVD_BUILD:-$PWD/build/sim}/sim
 seeds=100 seconds=100
-[ "${KVD_TEST_LONG:-0}" != 1 ] || seeds=20000 seconds=1500
+[ "${KVD_TEST_LONG:-0}" != 1 ] || seeds=20000 seconds=600
 
 setarch "$(uname -m)" -R true 2>/dev/null ||
 	{ echo "addresses can't be fixed here (personality(2)): runs would not replay"; exit 77; }

@@ -8,7 +8,7 @@
 . "$(dirname "$0")/lib.sh"
 
 seconds=${KVD_TEST_SECONDS:-1}
-[ "${KVD_TEST_LONG:-0}" != 1 ] || seconds=60
+[ "${KVD_TEST_LONG:-0}" != 1 ] || seconds=20
 seed=${KVD_SEED:-$RANDOM}
 
 # seconds, arguments

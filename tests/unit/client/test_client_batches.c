@@ -247,6 +247,24 @@ static void results_that_do_not_fit(void **state)
 	}
 }
 
+/* Observed, each is a request, with a time of service. */
+static void each_is_observed(void **state)
+{
+	struct kvd_op_stats stats;
+	unsigned int i;
+
+	(void)state;
+	for (i = 0; i < 6; i++)
+		add_put(NULL);
+	assert_int_equal(kvd_observe(kvd, KVD_OBSERVE_OPS), KVD_OK);
+	submit_and_wait(0, count);
+	assert_int_equal(server->batches, 1);
+	assert_int_equal(kvd_op_stats(kvd, KVD_OP_PUT, KVD_PATH_REQUEST, &stats, sizeof(stats)),
+			 KVD_OK);
+	assert_int_equal(stats.count, count);
+	assert_int_equal(stats.service.count, count);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -256,6 +274,7 @@ int main(void)
 		CASE(records_go_with_them),
 		CASE(as_large_as_the_server_receives),
 		CASE(results_that_do_not_fit),
+		CASE(each_is_observed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,9 +25,7 @@ replays() {
 }
 
 all=tear+grow+large+evict+batch+expire+close+reset+restart
-for seed in 1 2 3; do
-	replays -s "$seed" -o "features=$all"
-done
+replays -s 1 -o "features=$all"
 replays -s 4 -o features=,clients=4
 [ "$("$sim" -s 5 -o schedule=1 | grep '^trace')" != "$("$sim" -s 5 -o schedule=2 |
 	grep '^trace')" ] || fail "two schedules are the same"

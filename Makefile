@@ -323,7 +323,7 @@ SIM_CPPFLAGS := -include tests/sim/points.h -U__SANITIZE_THREAD__ -DKVD_DEBUG=1
 SIM_UNSEEN := $(SIM_SRC) $(filter-out %exhaustive.c,$(wildcard tests/linearizability/lin*.c)) \
 	tests/support/local_server.c
 SIM_WRAPPED := accept4 clock_gettime close connect epoll_ctl epoll_wait getpid getrandom \
-	kill memcpy memmove mkdtemp mmap nanosleep poll ppoll pthread_cond_signal \
+	host_memory_read kill memcpy memmove mkdtemp mmap nanosleep poll ppoll pthread_cond_signal \
 	pthread_cond_timedwait pthread_cond_wait pthread_create pthread_detach \
 	pthread_getcpuclockid pthread_join pthread_mutex_lock pthread_mutex_trylock \
 	pthread_mutex_unlock pthread_once pthread_setaffinity_np read recvmmsg recvmsg \

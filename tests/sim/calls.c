@@ -2,8 +2,8 @@
 /*
  * Points at calls of other libraries, by the linker's --wrap (SIM_WRAPPED in the Makefile): a call
  * that would block is tried without blocking, and the thread waits until something changed; time,
- * random numbers and the machine's CPUs are the simulation's. Sockets, eventfds, epoll and memory
- * are the kernel's own, which does at once what one thread at a time asks for.
+ * random numbers, and what there is of CPUs and memory, are the simulation's. Sockets, eventfds,
+ * epoll and mappings are the kernel's own, which does at once what one thread at a time asks for.
  */
 #include "tests/sim/calls.h"
 
@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "server/store/host_memory.h"
 #include "tests/sim/sched.h"
 
 #define CALL_WEIGHT 16
@@ -332,6 +333,15 @@ WRAP(int, pthread_setaffinity_np, pthread_t thread, size_t bytes, const cpu_set_
 	(void)bytes;
 	(void)set;
 	return 0;
+}
+
+/* Its text has more or fewer bytes from one moment to another, and each that is read is a point. */
+WRAP(void, host_memory_read, struct host_memory *memory, const char *root)
+{
+	(void)root;
+	*memory = (struct host_memory){ .now.bytes = UINT64_MAX,
+					.ever.bytes = UINT64_MAX,
+					.file_max = UINT64_MAX };
 }
 
 WRAP(ssize_t, getrandom, void *to, size_t bytes, unsigned int flags)

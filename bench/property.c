@@ -89,7 +89,7 @@ const struct property properties[] = {
 	{ "label", PROPERTY_TEXT, AT(label), "", 0, 0, NULL,
 	  "text at the beginning of each line of -s" },
 
-	UINT("kvd.timeout_ms", timeout_ms, "2000", 1, 3600000, "timeout of an operation"),
+	UINT("kvd.timeout_ms", timeout_ms, "10000", 1, 3600000, "timeout of an operation"),
 	UINT("kvd.connect_timeout_ms", connect_timeout_ms, "5000", 1, 3600000,
 	     "timeout of the connection"),
 	{ "kvd.cache_bytes", PROPERTY_SIZE, AT(cache_bytes), "16m", 0, 0x1p40, NULL,

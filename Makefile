@@ -62,8 +62,8 @@ WARN   := -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wold-
 	-Wvla -Wwrite-strings -Wformat=2 -Wpointer-arith
 # libxxhash is used by its header alone, so no library of it is linked.
 K_CPPFLAGS := -I. -D_GNU_SOURCE $(if $(DEBUG),-DKVD_DEBUG=1)
-K_CFLAGS   := -std=gnu11 -pipe -fno-common -fno-strict-aliasing -fno-omit-frame-pointer -pthread \
-	$(WARN) $(if $(WERROR),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
+K_CFLAGS   := -std=gnu11 -fno-common -fno-strict-aliasing -fno-omit-frame-pointer -pthread $(WARN) \
+	$(if $(WERROR),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
 K_CFLAGS_LAST := $(if $(DEBUG),-O0)
 # Against what a bug in here could be used for; tests/hardening.sh looks whether it has come to the
 # programs. The checks of _FORTIFY_SOURCE need an optimizer, and would hide calls from sanitizers

@@ -210,34 +210,32 @@ static uint64_t put(const char *key, uint32_t len)
 	return out.version;
 }
 
-static int setup_level(uint32_t level)
+static int create(uint32_t level, uint32_t fill)
 {
+	const struct store_options options = { .fill = fill };
+
 	watched = NULL;
 	place_count = 0;
-	test_store_create(&store, REGION_BYTES, level, 1);
+	test_store_create_with(&store, REGION_BYTES, level, 1, &options);
 	return 0;
 }
 
 static int setup(void **state)
 {
 	(void)state;
-	return setup_level(4);
+	return create(4, STORE_NO_GROWTH);
 }
 
 static int setup_one_bucket(void **state)
 {
 	(void)state;
-	return setup_level(0);
+	return create(0, STORE_NO_GROWTH);
 }
 
 static int setup_growing(void **state)
 {
-	const struct store_options options = { .fill = 65 };
-
 	(void)state;
-	watched = NULL;
-	test_store_create_with(&store, REGION_BYTES, 4, 1, &options);
-	return 0;
+	return create(4, 65);
 }
 
 static int teardown(void **state)

@@ -269,11 +269,14 @@ $(B)/tests/unit/server/test_mailbox: K_LDFLAGS += -Wl,--wrap=pthread_mutex_unloc
 $(B)/tests/unit/server/test_region: K_LDFLAGS += -Wl,--wrap=pthread_create -Wl,--wrap=madvise
 # A server and a client of which any call can be made to fail, and lists of their calls.
 NTH_WRAP = $(shell sed -n 's/^\tX.\([A-Za-z0-9_]*\), NTH_.*/-Wl,--wrap=\1/p' tests/nth/calls.h)
+# The sanitizers' calls are not the program's: clang would link them into it, and wrap them.
+SHARED_SAN = $(if $(SAN),$(if $(findstring clang,$(CC)),-shared-libsan \
+	-Wl$(comma)-rpath$(comma)$(shell $(CC) -print-runtime-dir)))
 $(B)/tests/nth/kvd: $(O)/server/main.o $(O)/tests/nth/interpose.o $(O)/libserver.a
 $(B)/tests/nth/client: $(O)/tests/nth/client.o $(O)/tests/nth/interpose.o $(O)/libclient.a
 $(B)/tests/nth/kvd $(B)/tests/nth/client: $(O)/libcommon.a tests/nth/calls.h
 	@mkdir -p $(@D)
-	$(QL)$(LINK) $(NTH_WRAP) $(LDFLAGS) -o $@ $(filter %.o,$^) \
+	$(QL)$(LINK) $(SHARED_SAN) $(NTH_WRAP) $(LDFLAGS) -o $@ $(filter %.o,$^) \
 		$(filter-out %/libcommon.a,$(filter %.a,$^)) $(O)/libcommon.a $(STORE_LIBS) \
 		$(DEVICE_LIBS) $(LDLIBS)
 $(B)/tests/nth/%.sites: $(B)/tests/nth/% tests/nth/sites tests/nth/never

@@ -153,6 +153,7 @@ enum nth_how {
 	X(ibv_alloc_pd, NTH_NULL, ENOMEM, 0)				\
 	X(ibv_dealloc_pd, NTH_LATE_CODE, EBUSY, 0)			\
 	X(ibv_reg_mr_iova2, NTH_NULL, ENOMEM, EINVAL)			\
+	X(ibv_reg_mr, NTH_NULL, ENOMEM, EINVAL)				\
 	X(ibv_dereg_mr, NTH_LATE_CODE, EIO, 0)				\
 	X(ibv_create_comp_channel, NTH_NULL, EMFILE, 0)			\
 	X(ibv_destroy_comp_channel, NTH_LATE_CODE, EBUSY, 0)		\

@@ -8,10 +8,10 @@
 
 THREADS=6
 ROUNDS=4
-KILLS=100
-[ "$device" = softnic ] || KILLS=30
+KILLS=100 more=60
+[ "$device" = softnic ] || KILLS=30 more=4
 ! brief || THREADS=3
-[ "${KVD_TEST_LONG:-0}" != 1 ] || KILLS=$((KILLS * 60)) ROUNDS=8
+[ "${KVD_TEST_LONG:-0}" != 1 ] || KILLS=$((KILLS * more)) ROUNDS=8
 
 heal_start() { # same or restart
 	: >"$tmp/heal"

@@ -31,7 +31,7 @@
 /* Such an addition needs a kill between its execution and its answer. */
 #define REPEATED_MIN 20
 #define KILL_PAUSE_NS 2000000
-#define KILL_GIVE_UP_S 120
+#define KILL_GIVE_UP_S 600
 
 struct worker {
 	pthread_t thread;

@@ -16,16 +16,12 @@
 #include "client/completion.h"
 #include "client/connect.h"
 #include "client/engine.h"
-#include "client/events.h"
 #include "client/landing.h"
 #include "client/observe.h"
 #include "client/op.h"
 #include "client/transfer.h"
 #include "common/util/clock.h"
 #include "common/util/heap.h"
-
-/* How often kvd_poll() looks whether the connection was closed: that is a system call. */
-#define EVENTS_NS 10000000u
 
 enum op_state { OP_IDLE = 0, OP_WAITING, OP_FLYING, OP_ENDED };
 
@@ -386,25 +382,7 @@ static void disarm(struct kvd *handle)
 		return;
 	while (!handle->dev->ops->get_cq_event(handle->conn.comp_channel, &cq))
 		;
-	if (handle->up)
-		events_poll(handle);
-}
-
-static void progress(struct kvd *handle)
-{
-	uint64_t now_ns;
-
-	disarm(handle);
-	if (engine_progress(handle) || !handle->outstanding)
-		return;
-	now_ns = clock_ns();
-	if (handle->next_deadline_ns && now_ns >= handle->next_deadline_ns)
-		ops_expire(handle, now_ns);
-	if (handle->up && now_ns - handle->events_ns >= EVENTS_NS) {
-		handle->events_ns = now_ns;
-		events_poll(handle);
-		engine_post(handle);
-	}
+	handle->events_ns = 0;
 }
 
 size_t kvd_poll(struct kvd *handle, struct kvd_op **done, size_t max)
@@ -413,7 +391,8 @@ size_t kvd_poll(struct kvd *handle, struct kvd_op **done, size_t max)
 
 	if (call_enter(handle, NULL))
 		return 0;
-	progress(handle);
+	disarm(handle);
+	engine_progress(handle);
 	n = hand_back(handle, done, done ? max : 0);
 	call_end(handle, KVD_OK);
 	return n;
@@ -434,7 +413,8 @@ size_t kvd_wait(struct kvd *handle, struct kvd_op **done, size_t max, size_t min
 		return 0;
 	if (timeout_ms != UINT32_MAX)
 		deadline_ns = clock_ns() + timeout_ms * 1000000ull;
-	progress(handle);
+	disarm(handle);
+	engine_progress(handle);
 	engine_wait(handle, enough_ended, &min, &deadline_ns);
 	n = hand_back(handle, done, done ? max : 0);
 	call_end(handle, KVD_OK);

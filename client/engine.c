@@ -18,8 +18,10 @@
 #include "client/rpc.h"
 #include "common/util/clock.h"
 
-/* Polls that find something, before a wait looks at the clock all the same. */
-#define TURNS_MAX 64
+/* Completions after which the clock is read, while each poll finds some. */
+#define TICK_COMPLETIONS 64
+/* How often the connection's events are looked at: that is a system call. */
+#define EVENTS_NS 10000000u
 /* Longest sleep at once: a lost peer may cause no event, so completions are polled again. */
 #define SLEEP_MS_MAX 100
 
@@ -118,6 +120,24 @@ void engine_post(struct kvd *handle)
 	engine_push(handle);
 }
 
+/*
+ * What time brings: deadlines of submitted operations, and events of the connection. By every poll
+ * that finds nothing, and after TICK_COMPLETIONS else: completions alone keep neither waiting.
+ */
+static void engine_tick(struct kvd *handle)
+{
+	uint64_t now = clock_ns();
+
+	handle->tick_ns = now;
+	handle->tick_left = TICK_COMPLETIONS; /* engine_wait(): the clock has just been read */
+	if (handle->next_deadline_ns && now >= handle->next_deadline_ns)
+		handle->submitted->expire(handle, now);
+	if (handle->up && now >= handle->events_ns) {
+		handle->events_ns = now + EVENTS_NS;
+		events_poll(handle);
+	}
+}
+
 /* If posting fails, the connection is lost at once. */
 inline unsigned int engine_progress(struct kvd *handle)
 {
@@ -127,16 +147,14 @@ inline unsigned int engine_progress(struct kvd *handle)
 		n = completions_poll(handle);
 	else
 		n = heal_progress(handle);
+	if (n && n < handle->tick_left)
+		handle->tick_left -= n;
+	else
+		engine_tick(handle);
 	engine_push(handle);
 	if (handle->conn.broken && handle->up)
 		heal_lost(handle);
 	return n;
-}
-
-void engine_events(struct kvd *handle)
-{
-	if (handle->up)
-		events_poll(handle);
 }
 
 uint64_t engine_next_ns(const struct kvd *handle)
@@ -177,8 +195,7 @@ static int sleep_once(struct kvd *handle, uint64_t left_ns)
 static void engine_sleep(struct kvd *handle, uint64_t until_ns)
 {
 	bool up = handle->up;
-	int has_event = 0;
-	uint64_t now;
+	int has_event;
 
 	for (;;) {
 		if (handle->conn.cq && ibv_req_notify_cq(handle->conn.cq, 0))
@@ -186,12 +203,11 @@ static void engine_sleep(struct kvd *handle, uint64_t until_ns)
 				    handle->dev->name);
 		if (engine_progress(handle) || handle->up != up)
 			return;
-		if (has_event > 0)
-			engine_events(handle);
-		now = clock_ns();
-		if ((up && handle->conn.broken) || now >= until_ns)
+		if ((up && handle->conn.broken) || handle->tick_ns >= until_ns)
 			return;
-		has_event = sleep_once(handle, until_ns - now);
+		has_event = sleep_once(handle, until_ns - handle->tick_ns);
+		if (has_event > 0)
+			handle->events_ns = 0;
 		if (has_event < 0)
 			handle_fail(handle, KVD_ERR_DEVICE, "device %s: can't sleep: %s",
 				    handle->dev->name, strerror(-has_event));
@@ -222,22 +238,16 @@ bool engine_wait(struct kvd *handle, bool (*stop)(struct kvd *handle, const void
 	struct spin *spin = &handle->spin;
 	bool waited = false, any = false;
 	uint64_t now, next;
-	unsigned int turns;
 
 	for (;;) {
-		/* What has moved on may complete at once. */
-		for (turns = 0; turns < TURNS_MAX && engine_progress(handle) && !stop(handle, arg);
-		     turns++)
-			any = true;
+		any |= engine_progress(handle);
 		if (stop(handle, arg))
 			break;
-		now = clock_ns();
+		if (handle->tick_left != TICK_COMPLETIONS)
+			continue;
+		now = handle->tick_ns;
 		if (!*deadline_ns)
 			*deadline_ns = now + handle->options.timeout_ms * 1000000ull;
-		if (handle->next_deadline_ns && now >= handle->next_deadline_ns)
-			handle->submitted->expire(handle, now);
-		if (stop(handle, arg))
-			break;
 		if (now >= *deadline_ns) {
 			if (waited)
 				spin_end(spin, false);

@@ -45,7 +45,4 @@ bool engine_wait(struct kvd *handle, bool (*stop)(struct kvd *handle, const void
 /* When engine_progress() has something to do although nothing completes. UINT64_MAX: never. */
 uint64_t engine_next_ns(const struct kvd *handle);
 
-/* Looks whether the connection was closed. */
-void engine_events(struct kvd *handle);
-
 #endif /* KVD_CLIENT_ENGINE_H */

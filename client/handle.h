@@ -149,7 +149,9 @@ struct kvd {
 	size_t outstanding;	       /* submitted, and not handed back */
 	size_t ended;		       /* of these, in `done` or `called_back` */
 	uint64_t next_deadline_ns;     /* no operation's deadline is earlier; 0: none is set */
-	uint64_t events_ns;	       /* when kvd_poll() last looked at the connection's events */
+	uint64_t tick_ns;	       /* clock_ns() of the engine's last tick */
+	uint64_t events_ns;	       /* the connection's events are looked at by a tick from then on */
+	unsigned int tick_left;	       /* completions before the next tick */
 	int epoll_fd, timer_fd;	       /* kvd_fd(); -1: not made */
 	bool armed;
 

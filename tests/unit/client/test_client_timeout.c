@@ -491,6 +491,33 @@ static void a_flush_that_never_ends(void **state)
 	assert_as_new();
 }
 
+/* Each call finds completions, and its deadline passes for an operation without one. */
+static void a_deadline_beside_completions(void **state)
+{
+	struct kvd_op put_op, get_op, *op = &put_op, *done[2];
+	unsigned int i;
+	size_t n = 0;
+
+	(void)state;
+	server->hold_all = true;
+	kvd_prep_put(&put_op, &keys[3], 8, "x", 1, NULL);
+	put_op.timeout_ms = 500;
+	assert_int_equal(kvd_submit(kvd, &op, 1), KVD_OK);
+	op = &get_op;
+	for (i = 0; i < 2000 && n < 2; i++) {
+		kvd_prep_get(&get_op, &keys[2], 8, found, 100);
+		assert_int_equal(kvd_submit(kvd, &op, 1), KVD_OK);
+		now_ns += MS;
+		while (!(n = kvd_poll(kvd, done, 2)))
+			;
+		assert_int_equal(get_op.status, KVD_OK);
+	}
+	assert_in_range(i, 500, 600);
+	assert_int_equal(put_op.status, KVD_ERR_TIMEOUT);
+	release();
+	assert_as_new();
+}
+
 /* Submitted ones have the handle's timeout or their own; kvd_wait() has another. */
 static void submitted(void **state)
 {
@@ -689,6 +716,7 @@ int main(void)
 		CASE(one_after_the_other),
 		CASE(a_flush_that_is_done_at_once),
 		CASE(a_flush_that_never_ends),
+		CASE(a_deadline_beside_completions),
 		CASE(submitted),
 		CASE(tries_to_connect),
 		CASE(closing_reports),

@@ -284,9 +284,7 @@ enum kvd_status kvd_submit(struct kvd *handle, struct kvd_op *const ops[], size_
 /* Whether the server may have changed something, so that only its response says what. */
 static bool op_is_sent(const struct flight *f)
 {
-	if (f->op->op == KVD_OP_GET_AND_TOUCH)
-		return f->sent || f->rpc.version;
-	return f->sent && f->kind == FLIGHT_CHANGE && f->op->op != KVD_OP_PING;
+	return f->touching || (f->sent && f->kind == FLIGHT_CHANGE && f->op->op != KVD_OP_PING);
 }
 
 static enum kvd_status cancel(struct kvd *handle, struct kvd_op *op)

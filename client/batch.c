@@ -28,16 +28,12 @@ static struct request request_of(const struct rpc *rpc)
 	};
 }
 
-/*
- * A GET that touches is answered with a copy if its value does not fit, and one without a value in
- * another way: they go alone. So does a PUT of a value in pieces.
- */
-static bool may_share(const struct flight *f)
+bool request_may_share(const struct flight *f)
 {
 	if (f->kind == FLIGHT_CHANGE)
 		return !f->rpc.pieces;
-	return (f->kind == FLIGHT_LOOKUP || f->kind == FLIGHT_GET) && !f->alone &&
-	       !f->rpc.head.flags;
+	return (f->kind == FLIGHT_LOOKUP || f->kind == FLIGHT_GET) && !f->rpc.head.flags &&
+	       !f->rpc.alone;
 }
 
 unsigned int batch_count(const struct kvd *handle)
@@ -51,7 +47,7 @@ unsigned int batch_count(const struct kvd *handle)
 	     link = link->next) {
 		const struct flight *f = list_entry(link, struct flight, link);
 
-		if (!may_share(f))
+		if (!request_may_share(f) || request_waits(handle, f))
 			break;
 		if (change_is_numbered(&handle->sent, f) && ++numbers > changes_room(&handle->sent))
 			break;

@@ -15,6 +15,12 @@ struct batch {
 };
 
 /*
+ * Whether the flight's request may be in a batch. A GET and touch, a GET without a value or of the
+ * rest of one, and a PUT of a value in pieces go alone.
+ */
+bool request_may_share(const struct flight *flight);
+
+/*
  * How many of the requests that wait, from the first one on, may go in one message of at most
  * conn.request_bytes. Less than 2: the first one goes alone.
  */

@@ -42,6 +42,19 @@ static inline bool change_is_numbered(const struct changes *changes, const struc
 	return changes->limit && f->rpc.on_loss == LOSS_UNKNOWN;
 }
 
+/*
+ * Whether it is a change of a key whose GET and touch has not ended: if another client replaces the
+ * value before all of it has come, the key is touched again, which must not be after a later change
+ * of this handle. Those behind it wait, too: changes take effect in the order of submission. One
+ * that has a number was sent before the touch.
+ */
+static inline bool request_waits(const struct kvd *handle, const struct flight *flight)
+{
+	return handle->touches && !flight->touching && !flight->rpc.change &&
+	       flight->rpc.on_loss == LOSS_UNKNOWN &&
+	       handle->touch_filter[flight->lookup.hash % (1 << TOUCH_FILTER_BITS)];
+}
+
 /* Gives the flight's request a number, unless it has one. There is room. */
 void change_number(struct changes *changes, struct flight *f);
 

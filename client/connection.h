@@ -104,8 +104,6 @@ struct connection {
 	uint64_t response_ns;	 /* clock_raw_ns() when it was taken from the device */
 	bool held; /* the receive buffer `held_index` has the response that rpc_call() returned */
 	uint32_t held_index;
-	bool copy_stands;     /* no request was sent behind the one whose response has just come */
-	struct flight *fence; /* no request is sent until this one has ended; NULL: none */
 	uint8_t free[MESSAGES_MAX];
 	uint8_t recv_free[MESSAGES_MAX];
 	struct reg_buf recvs[MESSAGES_MAX / MESSAGES_CHUNK];

@@ -60,8 +60,10 @@ enum loss {
 
 struct rpc {
 	enum loss on_loss;
+	bool alone;	 /* GET: its value does not fit the response to a batch */
 	uint64_t change; /* its number: client/changes.h; 0: none yet */
-	/* GET that repeats one with touch: only the item of this version counts; 0: any does. */
+	/* FLIGHT_GET: only the item of this version counts, of which a part has come, or which was
+	 * touched; 0: any does. */
 	uint64_t version;
 	struct wire_request head; /* request_post() sets id, key_len and access_count */
 	const void *key;
@@ -72,7 +74,7 @@ struct rpc {
 
 enum flight_kind {
 	FLIGHT_LOOKUP, /* a GET by READs; by a request where they lead to no result */
-	FLIGHT_GET,    /* a GET by request, perhaps with touch */
+	FLIGHT_GET,    /* a GET by request, or a GET and touch */
 	FLIGHT_CHANGE, /* a request with a result of fixed size; PING too */
 	FLIGHT_RAW,    /* a request whose response the caller reads himself: rpc_call() */
 	FLIGHT_OWN,    /* the handle's */
@@ -109,8 +111,6 @@ enum flight_place {
 enum flight_phase {
 	PHASE_PLAIN, /* a bucket or an item that fits the ring */
 	PHASE_LARGE, /* an item, in pieces: client/transfer.h */
-	PHASE_COPY,  /* the copy that the server made of a value, to the ring */
-	PHASE_COPY_LARGE,
 };
 
 struct flight {
@@ -126,7 +126,7 @@ struct flight {
 	uint8_t phase; /* enum flight_phase */
 	bool counted;  /* in the handle's filter of changes */
 	bool sent;     /* the server may have executed its request */
-	bool alone;    /* GET by request: no other request is sent until it has ended */
+	bool touching; /* GET and touch: it was sent, and later changes of the key wait for it */
 	bool direct;   /* it uses `mem`, which has all of its value, until it ends */
 	bool has_transfer;
 	uint32_t reads;	      /* READs, posted or in the chain, */
@@ -144,7 +144,6 @@ struct flight {
 	struct transfer *transfer; /* if `has_transfer` */
 	uint32_t message;	   /* PLACE_SENT: its index */
 	enum kvd_status status;	   /* RAW, and of a change: how it ended */
-	uint64_t copy_seed;	   /* PHASE_COPY: as in struct wire_response */
 	struct rpc rpc;
 	struct response response; /* RAW: the response, in the buffer that rpc_call() keeps */
 };
@@ -166,7 +165,7 @@ static inline void flight_init_lookup(struct flight *f, unsigned int *left,
 	f->phase = PHASE_PLAIN;
 	f->counted = false;
 	f->sent = false;
-	f->alone = false;
+	f->touching = false;
 	f->direct = false;
 	f->has_transfer = false;
 	f->reads = 0;

@@ -50,7 +50,7 @@ static void lookup_pause(struct kvd *handle, struct flight *f)
 static void lookup_by_rpc(struct kvd *handle, struct flight *f)
 {
 	handle->stats.fallbacks++;
-	get_request(handle, f, f->lookup.exists ? WIRE_F_NO_VALUE : 0, 0);
+	get_request(handle, f);
 }
 
 /* The server's clock is known: the READs that it judges have to begin now. */

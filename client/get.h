@@ -41,8 +41,9 @@ enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *request
 /* What FLIGHT_LOOKUP and FLIGHT_GET of a synchronous call do. */
 extern const struct flight_ops get_ops;
 
-/* Lets the server do the GET, with @flags and @ttl_s as in struct wire_request. */
-void get_request(struct kvd *handle, struct flight *f, uint16_t flags, uint32_t ttl_s);
+/* Lets the server do the GET; the GET and touch. */
+void get_request(struct kvd *handle, struct flight *f);
+void touch_request(struct kvd *handle, struct flight *f);
 void get_response(struct kvd *handle, struct flight *f, const struct response *response);
 /* Whether the value is READ to memory that the caller registered. */
 bool value_is_direct(struct kvd *handle, struct flight *f);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * GETs that need more than READs to the ring: of items that are longer than it, and by request. For
- * the latter the server looks the key up without a lock (server/store/lookup.h) and sends the
- * value, or the offset of a copy that this client READs.
+ * the latter the server looks the key up without a lock (server/store/lookup.h) and sends what fits
+ * a response; the rest is asked for in parts, of which all have to be of one version of the item,
+ * or the GET begins again.
  *
- * A copy stands until the connection's next request. So while one is READ no request is sent; and
- * if one was sent already, behind that of the GET, the GET is done again, and alone: no request is
- * sent between its own and its end. With touch it touches twice then, which nobody can tell from
- * once.
+ * A GET and touch is a TOUCH that has the value in its response, or its first part. The parts that
+ * follow, and the value of one that was answered before, are GETs, which have no effect. If another
+ * client has replaced the item meanwhile, the key is touched again, by a new change: what the first
+ * one did is gone. This handle's own changes of the key wait until then (request_waits()).
  */
 #include "client/get.h"
+#include "client/batch.h"
 #include "client/landing.h"
 #include "client/lookup.h"
 #include "client/memory.h"
@@ -25,24 +27,37 @@ static void get_end(struct kvd *handle, struct flight *f, enum kvd_status status
 	flight_end(handle, f);
 }
 
-void get_request(struct kvd *handle, struct flight *f, uint16_t flags, uint32_t ttl_s)
+void get_request(struct kvd *handle, struct flight *f)
 {
 	const struct kvd_get_request *request = f->lookup.request;
 
 	f->rpc = (struct rpc){
-		.on_loss = flags & WIRE_F_TOUCH ? LOSS_UNKNOWN : LOSS_REPEATS,
-		.head = { .op = WIRE_GET, .flags = flags, .ttl = ttl_s },
+		.on_loss = LOSS_REPEATS,
+		.head = { .op = WIRE_GET, .flags = f->lookup.exists ? WIRE_F_NO_VALUE : 0 },
 		.key = request->key,
 		.key_len = request->key_len,
 	};
+	f->lookup.tries = 0;
 	request_add(handle, f);
 }
 
-/* A READ of f->large_bytes to the ring. */
-static void small_read(struct kvd *handle, struct flight *f)
+static void touch_set(struct flight *f)
 {
-	if (!read_add(handle, f, f->large_offset, (uint32_t)f->large_bytes))
-		read_wait(handle, f, (uint32_t)f->large_bytes);
+	const struct kvd_get_request *request = f->lookup.request;
+
+	f->rpc = (struct rpc){
+		.on_loss = LOSS_UNKNOWN,
+		.head = { .op = WIRE_TOUCH, .flags = WIRE_F_VALUE, .ttl = f->op->ttl_s },
+		.key = request->key,
+		.key_len = request->key_len,
+	};
+}
+
+void touch_request(struct kvd *handle, struct flight *f)
+{
+	touch_set(f);
+	f->lookup.tries = 0;
+	request_add(handle, f);
 }
 
 /*
@@ -87,8 +102,7 @@ static void transfer_start(struct kvd *handle, struct flight *f)
 	enum kvd_status status;
 
 	value_is_direct(handle, f);
-	status = transfer_begin(
-		handle, f, f->phase == PHASE_LARGE ? handle->geometry.incarnation : f->copy_seed);
+	status = transfer_begin(handle, f);
 	if (status)
 		get_end(handle, f, status);
 }
@@ -106,211 +120,153 @@ void item_transfer(struct kvd *handle, struct flight *f, uint64_t offset, uint64
 	transfer_start(handle, f);
 }
 
-/* Sends the request again, before those that wait, and nothing until its end. */
-static void get_alone(struct kvd *handle, struct flight *f)
-{
-	f->alone = true;
-	f->rpc.change = 0; /* it takes the next number */
-	f->rpc.head.change = 0;
-	f->place = PLACE_QUEUED;
-	list_add_first(&handle->requests, &f->link);
-	handle->attention = true;
-}
-
 /*
- * The server has touched the item, and only its value is still to come: if the connection is lost
- * it is asked for without touch.
+ * Whether a GET may be answered so: too large says that it did not fit the response to a batch.
  */
-static void touch_done(struct flight *f, uint64_t version)
-{
-	f->rpc.on_loss = LOSS_REPEATS;
-	f->rpc.change = 0;
-	f->rpc.version = version;
-	f->rpc.head.change = 0;
-	f->rpc.head.flags = 0;
-	f->rpc.head.ttl = 0;
-}
-
-static void copy_begin(struct kvd *handle, struct flight *f)
-{
-	if (ring_is_short(&handle->conn, f->large_bytes)) {
-		f->phase = PHASE_COPY_LARGE;
-		transfer_start(handle, f);
-	} else {
-		f->phase = PHASE_COPY;
-		small_read(handle, f);
-	}
-}
-
-/* READs the copy that the server made of a large value; its sum has a seed of its own. */
-static void copy_read(struct kvd *handle, struct flight *f, const struct response *response)
-{
-	uint64_t bytes = item_bytes(f->lookup.request->key_len, response->value_len);
-	uint64_t offset = slot_offset(response->slot);
-
-	if (!region_holds(handle, offset, bytes)) {
-		get_end(handle, f,
-			handle_fail(handle, KVD_ERR_PROTOCOL,
-				    "the copy of the value is out of the server's region"));
-		return;
-	}
-	if (!handle->conn.copy_stands) {
-		get_alone(handle, f);
-		return;
-	}
-	if (f->rpc.head.flags & WIRE_F_TOUCH)
-		touch_done(f, response->version);
-	handle->conn.fence = f;
-	f->copy_seed = response->copy_seed;
-	f->large_offset = offset;
-	f->large_bytes = bytes;
-	copy_begin(handle, f);
-}
-
-/* @value: NULL if it is in the caller's buffer; @item: NULL if the copy did not verify. */
-static void copy_done(struct kvd *handle, struct flight *f, const struct item *item,
-		      const void *value)
-{
-	enum kvd_status status;
-	struct kvd_item about;
-
-	if (!item) {
-		status = handle_fail(handle, KVD_ERR_BUSY,
-				     "the server freed its copy of the value before it was read; "
-				     "try again");
-	} else {
-		about = item_info(item);
-		status = lookup_deliver(handle, &f->lookup, value, &about);
-	}
-	get_end(handle, f, status);
-}
-
-static void small_copy_done(struct kvd *handle, struct flight *f)
-{
-	const struct item *item = (const struct item *)(const void *)f->lookup.buffer;
-
-	if (item_verifies(item, f->large_bytes, &handle->sum_key, f->copy_seed, f->large_offset) &&
-	    item_is_for(item, f->lookup.request))
-		copy_done(handle, f, item, item_value(item));
-	else
-		copy_done(handle, f, NULL, NULL);
-}
-
-/*
- * The value of a GET with touch that was executed before: asks for it, without touch, before later
- * changes of the handle are sent.
- */
-static void get_again(struct kvd *handle, struct flight *f, uint64_t version)
-{
-	touch_done(f, version);
-	f->place = PLACE_QUEUED;
-	list_add_first(&handle->requests, &f->link);
-	handle->attention = true;
-}
-
-/* Whether the item is not the one any more that was touched then. */
-static bool item_has_changed(const struct flight *f, const struct response *response)
-{
-	return f->rpc.version && (response->status == WIRE_NOT_FOUND ||
-				  (!response->status && response->version != f->rpc.version));
-}
-
-static enum kvd_status change_is_unknown(struct kvd *handle)
-{
-	handle->stats.unknown++;
-	return handle_error_set(handle, KVD_ERR_UNKNOWN,
-				"the connection to %s was lost before the response to a GET with "
-				"touch came, and the item that it touched has changed since",
-				handle->dev->address);
-}
-
-/*
- * Whether a GET may be answered so: too large says that it did not fit the response to a batch; or,
- * where the client may not READ, its own response.
- */
-static bool status_fits(const struct flight *f, enum wire_status status, bool by_request)
+static bool status_fits(const struct flight *f, enum wire_status status)
 {
 	return status == WIRE_OK || status == WIRE_NOT_FOUND || status == WIRE_BUSY ||
 	       status == WIRE_UNKNOWN || status == WIRE_PROTOCOL || status == WIRE_NOT_ALLOWED ||
-	       status == WIRE_LIMIT || (status == WIRE_TOO_LARGE && (!f->alone || by_request));
+	       status == WIRE_LIMIT || (status == WIRE_TOO_LARGE && request_may_share(f));
 }
 
-/*
- * NULL, or what is wrong. Only what has a number can have been executed before, and where no value
- * was asked for there is no copy.
- */
-static const char *answer_check(const struct flight *f, const struct response *response,
-				bool by_request)
+/* NULL, or what is wrong with the value, or a part of one. */
+static const char *part_check(const struct flight *f, const struct response *response)
 {
-	if (!status_fits(f, response->status, by_request))
-		return "a status that no GET has";
-	if (response->status)
-		return NULL;
-	if (response->flags & WIRE_R_REPEATED && !f->rpc.change)
-		return "a GET without a number was executed before";
-	if (response->flags & WIRE_R_COPY && f->lookup.exists)
-		return "a copy where no value was asked for";
-	if (response->flags & WIRE_R_COPY && by_request)
-		return "a copy for a client that may not READ";
+	uint64_t offset = f->rpc.head.offset;
+
+	if (response->result > VALUE_MAX || offset > response->result ||
+	    response->value_len > response->result - offset)
+		return "more than the value";
+	if (f->lookup.exists ? response->value_len :
+			       !response->value_len && offset < response->result)
+		return f->lookup.exists ? "a value that was not asked for" : "no part of the value";
 	return NULL;
 }
 
-/* Asks for what follows of a value that fits no response, before other requests are sent. */
-static void part_request(struct kvd *handle, struct flight *f, uint64_t offset)
+/* Whether the item is not the one any more that was touched, or of which a part has come. */
+static bool item_has_changed(const struct flight *f, const struct response *response)
 {
-	touch_done(f, offset ? f->rpc.version : 0);
-	f->rpc.head.flags = WIRE_F_PART;
-	f->rpc.head.offset = offset;
+	if (!f->rpc.version)
+		return false;
+	return response->status == WIRE_NOT_FOUND ||
+	       (!response->status && response->version != f->rpc.version);
+}
+
+/*
+ * NULL, or what is wrong. Only what has a number can have been executed before, and is answered
+ * without the value then. Of another item, which may be shorter, there is nothing to check.
+ */
+static const char *answer_check(const struct flight *f, const struct response *response)
+{
+	if (!status_fits(f, response->status))
+		return "a status that no GET has";
+	if (response->status || item_has_changed(f, response))
+		return NULL;
+	if (!(response->flags & WIRE_R_REPEATED))
+		return part_check(f, response);
+	return f->rpc.change ? NULL : "a GET without a number was executed before";
+}
+
+/* Sends the next request of the GET, before those that wait. */
+static void request_next(struct kvd *handle, struct flight *f)
+{
 	f->place = PLACE_QUEUED;
 	list_add_first(&handle->requests, &f->link);
 	handle->attention = true;
 }
 
-/* Another value has taken the place of the one of which there are parts. */
-static void parts_begin_again(struct kvd *handle, struct flight *f)
+/* Asks for the value from @offset on, of the item that has @version; 0: of any. */
+static void part_request(struct kvd *handle, struct flight *f, uint64_t version, uint64_t offset)
 {
-	if (++f->lookup.tries < handle->options.get_tries)
-		part_request(handle, f, 0);
-	else
+	f->rpc.on_loss = LOSS_REPEATS;
+	f->rpc.alone = true;
+	f->rpc.change = 0;
+	f->rpc.version = version;
+	f->rpc.head.op = WIRE_GET;
+	f->rpc.head.flags = 0;
+	f->rpc.head.ttl = 0;
+	f->rpc.head.change = 0;
+	f->rpc.head.offset = offset;
+	request_next(handle, f);
+}
+
+/* Another client has replaced the item of which there are parts, or which was touched. */
+static void value_begin_again(struct kvd *handle, struct flight *f)
+{
+	if (++f->lookup.tries >= handle->options.get_tries) {
 		get_end(handle, f,
 			handle_fail(handle, KVD_ERR_BUSY,
 				    "the value kept changing while it was read in parts; try "
 				    "again"));
+	} else if (f->touching) {
+		touch_set(f);
+		request_next(handle, f);
+	} else {
+		part_request(handle, f, 0, 0);
+	}
 }
 
-static void part_deliver(const struct flight *f, const uint8_t *from, uint64_t offset, size_t bytes)
+/* Where byte @at of the value goes, and how many of @bytes in a row from there: *@count. */
+static uint8_t *value_at(const struct flight *f, uint64_t at, uint64_t bytes, size_t *count)
 {
-	size_t left;
 	uint8_t *to;
 
-	if (!f->lookup.pieces) {
-		memcpy((uint8_t *)f->lookup.request->value + offset, from, bytes);
-		return;
-	}
-	for (; bytes; from += left, offset += left, bytes -= left) {
-		to = pieces_at(f->op, offset, &left);
-		left = left < bytes ? left : bytes;
-		memcpy(to, from, left);
+	*count = bytes;
+	if (!f->lookup.pieces)
+		return (uint8_t *)f->lookup.request->value + at;
+	to = pieces_at(f->op, at, count);
+	if (*count > bytes)
+		*count = bytes;
+	return to;
+}
+
+static void part_deliver(const struct flight *f, const uint8_t *from, uint64_t at, uint64_t bytes)
+{
+	size_t count;
+	uint8_t *to;
+
+	for (; bytes; from += count, at += count, bytes -= count) {
+		to = value_at(f, at, bytes, &count);
+		memcpy(to, from, count);
 	}
 }
 
-/* NULL, or what is wrong with the next part of a value. */
-static const char *part_check(const struct response *response, uint64_t offset)
+/* Whether the parts, of which this is the last one, are the value that was stored. */
+static bool value_verifies(const struct kvd *handle, const struct flight *f,
+			   const struct response *response)
 {
-	if (response->flags)
-		return "a part of a value with flags";
-	if (response->result > VALUE_MAX || offset > response->result ||
-	    response->value_len > response->result - offset ||
-	    (!response->value_len && offset < response->result))
-		return "a part of a value that is not the next one";
-	return NULL;
+	uint64_t at, bytes = response->result;
+	struct value_sum sum;
+	const uint8_t *from;
+	size_t count;
+
+	if (handle->conn.by_request ||
+	    !item_has_value_sum(f->lookup.request->key_len, response->result))
+		return true;
+	value_sum_begin(&sum, &handle->sum_key);
+	for (at = 0; at < bytes; at += count) {
+		from = value_at(f, at, bytes - at, &count);
+		value_sum_add(&sum, from, count);
+	}
+	return value_sum_end(&sum) == response->value_sum;
+}
+
+static enum kvd_status value_end(struct kvd *handle, const struct flight *f,
+				 const struct response *response)
+{
+	if (f->lookup.exists || value_verifies(handle, f, response))
+		return KVD_OK;
+	return handle_fail(handle, KVD_ERR_BUSY,
+			   "the value does not verify: the server's memory, or this process's, is "
+			   "damaged");
 }
 
 static enum kvd_status part_take(struct kvd *handle, struct flight *f,
 				 const struct response *response)
 {
 	struct kvd_get_request *request = f->lookup.request;
-	uint64_t size = f->lookup.pieces ? pieces_bytes(f->op) : request->value_size;
+	enum kvd_status status;
 
 	request->item = (struct kvd_item){
 		.value_len = response->result,
@@ -318,42 +274,17 @@ static enum kvd_status part_take(struct kvd *handle, struct flight *f,
 		.flags = response->item_flags,
 		.expires_s = response->expires,
 	};
-	if (response->result > size)
-		return value_deliver(handle, &f->lookup, NULL);
-	if (response->value_len)
+	status = f->lookup.exists ? KVD_OK : value_deliver(handle, &f->lookup, NULL);
+	if (!status && response->value_len)
 		part_deliver(f, response->value, f->rpc.head.offset, response->value_len);
-	return KVD_OK;
-}
-
-static void part_response(struct kvd *handle, struct flight *f, const struct response *response)
-{
-	uint64_t offset = f->rpc.head.offset;
-	enum kvd_status status = response_status(handle, response);
-	const char *error;
-
-	if (!status && offset && response->version != f->rpc.version) {
-		parts_begin_again(handle, f);
-		return;
-	}
-	error = status ? NULL : part_check(response, offset);
-	if (error)
-		status = handle_fail(handle, KVD_ERR_PROTOCOL,
-				     "malformed response from the server at %s: %s",
-				     handle->dev->address, error);
-	if (!status)
-		status = part_take(handle, f, response);
-	f->rpc.version = response->version;
-	if (!status && offset + response->value_len < response->result)
-		part_request(handle, f, offset + response->value_len);
-	else
-		get_end(handle, f, status);
+	return status;
 }
 
 void get_response(struct kvd *handle, struct flight *f, const struct response *response)
 {
-	const char *error = answer_check(f, response, handle->conn.by_request);
+	const char *error = answer_check(f, response);
 	enum kvd_status status;
-	struct kvd_item about;
+	uint64_t end;
 
 	if (error) {
 		get_end(handle, f,
@@ -362,43 +293,28 @@ void get_response(struct kvd *handle, struct flight *f, const struct response *r
 				    handle->dev->address, error));
 		return;
 	}
-	if (f->rpc.head.flags & WIRE_F_PART) {
-		part_response(handle, f, response);
-		return;
-	}
-	if (response->status == WIRE_TOO_LARGE && handle->conn.by_request) {
-		f->lookup.tries = 0;
-		part_request(handle, f, 0);
+	if (item_has_changed(f, response)) {
+		value_begin_again(handle, f);
 		return;
 	}
 	if (response->status == WIRE_TOO_LARGE) {
-		get_alone(handle, f);
+		part_request(handle, f, 0, 0);
 		return;
 	}
-	status = item_has_changed(f, response) ? change_is_unknown(handle) :
-						 response_status(handle, response);
+	status = response_status(handle, response);
 	if (!status && response->flags & WIRE_R_REPEATED) {
-		get_again(handle, f, response->version);
+		part_request(handle, f, response->version, 0);
 		return;
 	}
-	if (!status && response->flags & WIRE_R_COPY) {
-		copy_read(handle, f, response);
+	if (!status)
+		status = part_take(handle, f, response);
+	end = f->rpc.head.offset + response->value_len;
+	if (!status && !f->lookup.exists && end < response->result) {
+		part_request(handle, f, response->version, end);
 		return;
 	}
-	if (!status) {
-		about = (struct kvd_item){
-			.value_len = response->value_len,
-			.version = response->version,
-			.flags = response->item_flags,
-			.expires_s = response->expires,
-		};
-		if (f->lookup.exists) {
-			about.value_len = response->result;
-			f->lookup.request->item = about;
-		} else {
-			status = lookup_deliver(handle, &f->lookup, response->value, &about);
-		}
-	}
+	if (!status)
+		status = value_end(handle, f, response);
 	get_end(handle, f, status);
 }
 
@@ -418,10 +334,6 @@ static void transfer_done(struct kvd *handle, struct flight *f)
 		get_end(handle, f, stopped);
 		return;
 	}
-	if (f->phase == PHASE_COPY_LARGE) {
-		copy_done(handle, f, outcome == TRANSFER_FOUND ? &item : NULL, NULL);
-		return;
-	}
 	if (outcome == TRANSFER_FOUND)
 		lookup_found(handle, l, &item);
 	else if (outcome == TRANSFER_OTHER)
@@ -433,20 +345,14 @@ static void transfer_done(struct kvd *handle, struct flight *f)
 
 void long_done(struct kvd *handle, struct flight *f)
 {
-	if (f->phase == PHASE_COPY) {
-		f->place = PLACE_NONE;
-		small_copy_done(handle, f);
-	} else if (transfer_piece(handle, f)) {
+	if (transfer_piece(handle, f))
 		transfer_done(handle, f);
-	}
 }
 
 void long_ready(struct kvd *handle, struct flight *f)
 {
 	f->place = PLACE_NONE;
-	if (f->phase == PHASE_COPY)
-		copy_begin(handle, f);
-	else if (f->has_transfer)
+	if (f->has_transfer)
 		transfer_post(handle, f);
 	else
 		transfer_start(handle, f);

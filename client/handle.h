@@ -34,8 +34,10 @@
 #define LATENCIES (KVD_OP_SCAN + 1)
 /* One GET in so many is timed, beginning with the first. */
 #define TIMED_EVERY 16
-/* Bits of the hash by which a GET finds that a change of its key may be outstanding. */
+/* Bits of the hash by which a GET finds that a change of its key may be outstanding, */
 #define CHANGE_FILTER_BITS 8
+/* and a change that a GET and touch of its key may. */
+#define TOUCH_FILTER_BITS 4
 /* The end of messages about what only a second user of the handle can cause. */
 #define HANDLE_SHARED_HINT                                                                         \
 	"a handle belongs to one process, and one after fork(2) may be using this one"
@@ -139,6 +141,8 @@ struct kvd {
 	uint32_t bounce_calls;	 /* since one was, so many; then it is no user of it any more */
 	bool bounce_user;
 	uint16_t change_filter[1 << CHANGE_FILTER_BITS];
+	uint16_t touch_filter[1 << TOUCH_FILTER_BITS]; /* of flights that are `touching`, */
+	uint32_t touches;			       /* so many */
 
 	/* Submitted operations. */
 	const struct submitted_ops *submitted; /* NULL until the first */
@@ -150,9 +154,9 @@ struct kvd {
 	size_t ended;		       /* of these, in `done` or `called_back` */
 	uint64_t next_deadline_ns;     /* no operation's deadline is earlier; 0: none is set */
 	uint64_t tick_ns;	       /* clock_ns() of the engine's last tick */
-	uint64_t events_ns;	       /* the connection's events are looked at by a tick from then on */
-	unsigned int tick_left;	       /* completions before the next tick */
-	int epoll_fd, timer_fd;	       /* kvd_fd(); -1: not made */
+	uint64_t events_ns;	/* the connection's events are looked at by a tick from then on */
+	unsigned int tick_left; /* completions before the next tick */
+	int epoll_fd, timer_fd; /* kvd_fd(); -1: not made */
 	bool armed;
 
 	/* To detect a use in another process, in handle_fail(). */

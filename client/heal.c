@@ -167,7 +167,7 @@ static void request_repeat(struct kvd *handle, struct flight *f)
 {
 	flight_detach(handle, f);
 	f->phase = PHASE_PLAIN;
-	f->sent = f->alone = false;
+	f->sent = false;
 	f->place = PLACE_QUEUED;
 	list_add_first(&handle->requests, &f->link);
 	handle->stats.resent++;
@@ -191,7 +191,6 @@ static void change_keep(struct kvd *handle, struct flight *f)
 {
 	flight_detach(handle, f);
 	f->phase = PHASE_PLAIN;
-	f->alone = false;
 	f->place = PLACE_QUEUED;
 	list_add(&handle->resends, &f->link);
 	/* Whether the server READs the value depends on the next connection. */
@@ -222,7 +221,7 @@ static void flight_lost(struct kvd *handle, struct flight *f)
 		lookup_lost(handle, f);
 		return;
 	}
-	/* It waits for its turn as before; so does one that is to be sent again alone. */
+	/* It waits for its turn as before; so does the next part of a value, and a touch anew. */
 	if ((!f->sent && f->rpc.on_loss != LOSS_FAILS) ||
 	    (f->sent && f->place == PLACE_QUEUED && f->phase == PHASE_PLAIN && !f->rpc.change))
 		return;
@@ -289,10 +288,13 @@ static void hash_anew(struct kvd *handle, struct lookup *l)
 
 static void change_count_anew(struct kvd *handle, struct flight *f)
 {
-	if (!f->counted)
+	if (!f->counted && !f->touching)
 		return;
 	hash_anew(handle, &f->lookup);
-	handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]++;
+	if (f->counted)
+		handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]++;
+	if (f->touching)
+		handle->touch_filter[f->lookup.hash % (1 << TOUCH_FILTER_BITS)]++;
 }
 
 /* Before they begin. */
@@ -334,6 +336,7 @@ static void heal_done(struct kvd *handle)
 	handle->attention = true;
 	handle->changes--;
 	memset(handle->change_filter, 0, sizeof(handle->change_filter));
+	memset(handle->touch_filter, 0, sizeof(handle->touch_filter));
 	each_flight(handle, change_count_anew);
 	blocked_hash_anew(handle);
 	blocked_begin(handle);

@@ -109,10 +109,9 @@
  * after its connection ended (60 s), and of limits.identities handles at most. If it has forgotten
  * them, has no room, or has restarted, changes that were sent and not answered end with
  * KVD_ERR_UNKNOWN: they took effect, did not, or, if the server has no room, still may; nothing is
- * guessed, and nothing done twice. Read the key to learn which. A GET that touches is answered so,
- * too, if its item was changed in between. A server that has restarted has lost all keys; cursors
- * of kvd_scan() may be used on, tickets of flushes and ids of clients mean nothing to it
- * (kvd_info.incarnation tells), and what the handle had cached is dropped. With
+ * guessed, and nothing done twice. Read the key to learn which. A server that has restarted has
+ * lost all keys; cursors of kvd_scan() may be used on, tickets of flushes and ids of clients mean
+ * nothing to it (kvd_info.incarnation tells), and what the handle had cached is dropped. With
  * kvd_options.reconnect 0 a handle does not connect again: after the first loss every call returns
  * KVD_ERR_DISCONNECTED, and what was submitted has ended; a change that ended so may have taken
  * effect. kvd_info.connection says how things are, kvd_stats counts, and kvd_set_log() has a line
@@ -456,8 +455,8 @@ struct kvd_item {
  * KVD_ERR_INVALID: the key is empty or longer than KVD_KEY_MAX, or @value is NULL but @value_size
  * is not 0.
  * KVD_ERR_NO_MEMORY: memory for a large value could not be allocated or registered.
- * KVD_ERR_BUSY: the value kept changing for get_tries reads, it is too large for a message, and the
- * server has no memory for a copy of it.
+ * KVD_ERR_BUSY: the value kept changing, for get_tries reads, and then, if it is too large for a
+ * message, while it was sent in parts; or it does not verify, since memory is damaged.
  * KVD_ERR_TIMEOUT, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the top.
  *
  * Cost: one READ if the bucket cache knows where the key is, else two, one after the other; of an
@@ -490,10 +489,10 @@ enum kvd_status kvd_getv(struct kvd *handle, const void *key, size_t key_len,
  * does the same when its READs lead to no result. It costs the server CPU. Errors as for kvd_get(),
  * except
  *
- * KVD_ERR_BUSY: the value is too large for a message, and the server has no memory for a copy of
- * it, or freed the copy before it was read.
+ * KVD_ERR_BUSY: the value is too large for a response, and kept changing while it was sent in
+ * parts; or, of more than 128 bytes, it does not verify, since memory is damaged.
  *
- * Cost: one message and one response; a value that does not fit it is then READ, from a copy.
+ * Cost: one message and one response for each part of the value that fits one.
  */
 enum kvd_status kvd_get_by_request(struct kvd *handle, const void *key, size_t key_len, void *value,
 				   size_t value_size, struct kvd_item *item);
@@ -504,9 +503,13 @@ enum kvd_status kvd_get_by_request(struct kvd *handle, const void *key, size_t k
  * kvd_get_by_request(), and
  *
  * KVD_ERR_INVALID: also if @ttl_s is too long.
- * KVD_ERR_BUFFER, KVD_ERR_NO_MEMORY: the time to live was set nevertheless. KVD_ERR_BUSY: it was,
- * unless the request was refused: see Limits at the top.
+ * KVD_ERR_BUFFER: the time to live was set nevertheless. KVD_ERR_BUSY, KVD_ERR_LIMIT: it may have
+ * been, if the value is too large for a response.
  * KVD_ERR_UNKNOWN: see the top.
+ *
+ * Where the value is too large for a response, and another client replaces it before all of it has
+ * come, the new value is touched and read instead. Changes of the same key that are submitted to
+ * the handle meanwhile wait, and take effect after it.
  *
  * Cost: as kvd_get_by_request().
  */
@@ -993,10 +996,10 @@ enum kvd_status kvd_tenant_drop(struct kvd *handle, const char *name);
  *			if (done[n]->status)
  *				warnx("%s", kvd_status_text(done[n]->status));
  *
- * Order. The changes of a handle (PUT, DELETE, INCR, DECR, TOUCH) take effect in the order in which
- * they were submitted, synchronous calls included, whether they succeed or not. A GET sees the
- * changes that were submitted to its handle before it; it may see one that was submitted after it.
- * GETs end in any order, and so do a GET and a change.
+ * Order. The changes of a handle (PUT, DELETE, INCR, DECR, TOUCH, GET_AND_TOUCH) take effect in the
+ * order in which they were submitted, synchronous calls included, whether they succeed or not. A
+ * GET sees the changes that were submitted to its handle before it; it may see one that was
+ * submitted after it. GETs end in any order, and so do a GET and a change.
  *
  * Ownership. From kvd_submit() until it is handed back, an operation and the memory it points to
  * (key, value) belong to the library, and must not be changed or freed. Then they are the caller's:

@@ -33,6 +33,15 @@ static void change_end(struct kvd *handle, struct flight *f)
 		blocked_begin(handle);
 }
 
+/* Changes of the key may be sent. */
+static void touch_end(struct kvd *handle, struct flight *f)
+{
+	f->touching = false;
+	handle->touches--;
+	handle->touch_filter[f->lookup.hash % (1 << TOUCH_FILTER_BITS)]--;
+	handle->attention = true;
+}
+
 bool flight_get_memory(struct kvd *handle, struct flight *f, const void *value, size_t bytes)
 {
 	if (!f->direct && bytes) {
@@ -69,8 +78,7 @@ void connection_let_go(struct kvd *handle)
 
 bool flight_may_have_acted(const struct flight *f)
 {
-	return (f->sent && (f->rpc.change || f->rpc.on_loss == LOSS_UNKNOWN)) ||
-	       (f->kind == FLIGHT_GET && f->rpc.version);
+	return f->touching || (f->sent && f->rpc.on_loss == LOSS_UNKNOWN);
 }
 
 static enum kvd_status no_connection(struct kvd *handle, const struct flight *f)
@@ -133,15 +141,13 @@ bool flight_expire(struct kvd *handle, struct flight *f)
 void flight_end(struct kvd *handle, struct flight *f)
 {
 	f->place = PLACE_ENDED;
-	if (handle->conn.fence == f) {
-		handle->conn.fence = NULL;
-		handle->attention = true;
-	}
 	/* Statistics want to know that it was. */
 	if (f->direct)
 		flight_leave_memory(handle, f);
 	if (f->counted)
 		change_end(handle, f);
+	if (f->touching)
+		touch_end(handle, f);
 	if (f->left)
 		--*f->left;
 	else if (f->ended)

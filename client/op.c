@@ -302,10 +302,12 @@ void op_begin(struct kvd *handle, struct flight *f)
 	if (f->kind == FLIGHT_LOOKUP) {
 		lookup_begin(handle, f);
 	} else if (f->kind == FLIGHT_GET) {
-		if (f->op->op == KVD_OP_GET_AND_TOUCH)
-			get_request(handle, f, WIRE_F_TOUCH, f->op->ttl_s);
-		else
-			get_request(handle, f, 0, 0);
+		if (f->op->op == KVD_OP_GET_AND_TOUCH) {
+			change_begin(handle, f, f->op->op);
+			touch_request(handle, f);
+		} else {
+			get_request(handle, f);
+		}
 	} else {
 		change_begin(handle, f, f->op->op);
 		request_add(handle, f);

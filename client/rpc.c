@@ -436,6 +436,16 @@ enum posted {
 	POST_FAILED, /* the flight has ended */
 };
 
+/* Later changes of the key wait until the value has come: see request_waits(). */
+static void touch_begin(struct kvd *handle, struct flight *f)
+{
+	if (f->touching)
+		return;
+	f->touching = true;
+	handle->touches++;
+	handle->touch_filter[f->lookup.hash % (1 << TOUCH_FILTER_BITS)]++;
+}
+
 /* The flight has a message: it waits no longer, if it had to. */
 static inline void request_leave(struct kvd *handle, struct flight *f)
 {
@@ -443,8 +453,8 @@ static inline void request_leave(struct kvd *handle, struct flight *f)
 		list_remove(&f->link);
 	if (handle->observing)
 		observe_request(f);
-	if (f->alone)
-		handle->conn.fence = f;
+	if (f->kind == FLIGHT_GET && f->rpc.head.op == WIRE_TOUCH)
+		touch_begin(handle, f);
 }
 
 /* Posts the request of a PUT whose value the server READs. */
@@ -488,7 +498,8 @@ static enum posted request_post(struct kvd *handle, struct flight *f, uint64_t n
 {
 	struct message *message;
 
-	if (change_is_numbered(&handle->sent, f) && !f->rpc.change && !changes_room(&handle->sent))
+	if (request_waits(handle, f) || (change_is_numbered(&handle->sent, f) && !f->rpc.change &&
+					 !changes_room(&handle->sent)))
 		return POST_WAITS;
 	if (f->kind == FLIGHT_CHANGE && rpc_pulls(&handle->conn, &f->rpc))
 		return pull_post(handle, f, now_ns);
@@ -528,7 +539,7 @@ static bool batch_post(struct kvd *handle, unsigned int count)
 void request_begin(struct kvd *handle, struct flight *f, uint64_t now_ns)
 {
 	if (!handle->up || handle->attention || !list_empty(&handle->requests) ||
-	    handle->conn.fence || request_post(handle, f, now_ns) == POST_WAITS)
+	    request_post(handle, f, now_ns) == POST_WAITS)
 		request_add(handle, f);
 }
 
@@ -583,8 +594,6 @@ static bool changes_resend(struct kvd *handle)
 			sent->resend++;
 			continue;
 		}
-		if (handle->conn.fence)
-			return false;
 		f = resend_find(handle, sent->resend);
 		if (f)
 			posted = request_post(handle, f, clock_raw_ns());
@@ -609,7 +618,7 @@ static void access_post(struct kvd *handle)
 	struct message *message;
 	uint32_t i;
 
-	if (conn->accesses || conn->fence)
+	if (conn->accesses)
 		return;
 	message = message_take(handle, clock_raw_ns());
 	if (!message)
@@ -631,7 +640,7 @@ void requests_post(struct kvd *handle)
 	bool posted;
 
 	posted = changes_resend(handle);
-	while (posted && !list_empty(&handle->requests) && !conn->fence && !conn->broken) {
+	while (posted && !list_empty(&handle->requests) && !conn->broken) {
 		count = conn->batches ? batch_count(handle) : 1;
 		if (count > 1)
 			posted = batch_post(handle, count);
@@ -746,8 +755,6 @@ void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 	if (message->op == WIRE_ACCESS)
 		conn->accesses--;
 	f = message->flight;
-	/* No later request has been sent: the copy of a value stands. */
-	conn->copy_stands = message->id / MESSAGES_MAX == conn->number;
 	message_release(conn, message);
 	conn->response_index = receive;
 	if (message->batch)

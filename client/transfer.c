@@ -113,14 +113,13 @@ static bool now_possible(struct kvd *handle)
 	return !handle->conn.broken && !read_now(handle, 0, NULL, 0, NULL);
 }
 
-static void transfer_init(struct kvd *handle, struct flight *f, uint64_t seed)
+static void transfer_init(struct kvd *handle, struct flight *f)
 {
 	const struct kvd_get_request *request = f->lookup.request;
 	struct transfer *t = f->transfer;
 	uint64_t rest = handle->geometry.region_bytes - f->large_offset;
 
 	t->offset = f->large_offset;
-	t->seed = seed;
 	t->value = request->value;
 	t->pieces = f->lookup.pieces ? f->op : NULL;
 	t->size = t->pieces ? pieces_bytes(t->pieces) : request->value_size;
@@ -155,7 +154,7 @@ static void first_post(struct kvd *handle, struct flight *f)
 		transfer_post(handle, f);
 }
 
-enum kvd_status transfer_begin(struct kvd *handle, struct flight *f, uint64_t seed)
+enum kvd_status transfer_begin(struct kvd *handle, struct flight *f)
 {
 	f->transfer = transfer_take(handle);
 	if (!f->transfer && !handle->transfer_count)
@@ -166,7 +165,7 @@ enum kvd_status transfer_begin(struct kvd *handle, struct flight *f, uint64_t se
 		return KVD_OK;
 	}
 	f->has_transfer = true;
-	transfer_init(handle, f, seed);
+	transfer_init(handle, f);
 	first_post(handle, f);
 	return KVD_OK;
 }
@@ -254,7 +253,7 @@ static enum transfer_outcome head_check(const struct kvd *handle, const struct f
 	/* Not all of its key is here. */
 	if (item_key_at(item->key_len, item->value_len) + item->key_len > bytes)
 		return TRANSFER_OTHER;
-	if (item_sum(item, &handle->sum_key, t->seed, t->offset) != item->sum)
+	if (item_sum(item, &handle->sum_key, handle->geometry.incarnation, t->offset) != item->sum)
 		return TRANSFER_STALE;
 	if (!item_is_for(item, f->lookup.request))
 		return TRANSFER_OTHER;

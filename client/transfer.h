@@ -37,7 +37,6 @@ enum transfer_outcome {
 struct transfer {
 	struct list link;	     /* of those that are free */
 	uint64_t offset;	     /* of the item, in the region */
-	uint64_t seed;		     /* of its sum */
 	uint8_t *value;		     /* the caller's buffer, */
 	const struct kvd_op *pieces; /* or, if this is not NULL, its pieces */
 	uint64_t size;		     /* bytes of them */
@@ -61,11 +60,11 @@ struct transfer {
 };
 
 /*
- * READs the item at flight->large_offset, whose sum has @seed: large_bytes of it at most, or, if
- * that is 0, as many as its header says. The flight is in PHASE_LARGE or PHASE_COPY_LARGE. It may
- * have to wait, and then is ready. KVD_ERR_NO_MEMORY.
+ * READs the item at flight->large_offset: large_bytes of it at most, or, if that is 0, as many as
+ * its header says. The flight is in PHASE_LARGE. It may have to wait, and then is ready.
+ * KVD_ERR_NO_MEMORY.
  */
-enum kvd_status transfer_begin(struct kvd *handle, struct flight *flight, uint64_t seed);
+enum kvd_status transfer_begin(struct kvd *handle, struct flight *flight);
 /* READs on, as far as there is room. */
 void transfer_post(struct kvd *handle, struct flight *flight);
 /* A piece has arrived. True: the transfer has its outcome, and no READ is in flight. */

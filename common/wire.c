@@ -22,10 +22,7 @@ static const struct {
 } ops[WIRE_OP_MAX + 1] = {
 	[WIRE_HELLO] = { .name = "HELLO", .value = true },
 	[WIRE_PING] = { .name = "PING", .batched = true },
-	[WIRE_GET] = { .name = "GET",
-		       .key = KEY_MUST,
-		       .flags = WIRE_F_TOUCH | WIRE_F_NO_VALUE | WIRE_F_PART,
-		       .batched = true },
+	[WIRE_GET] = { .name = "GET", .key = KEY_MUST, .flags = WIRE_F_NO_VALUE, .batched = true },
 	[WIRE_PUT] = { .name = "PUT",
 		       .key = KEY_MUST,
 		       .value = true,
@@ -42,7 +39,7 @@ static const struct {
 			 .flags = WIRE_F_CREATE,
 			 .modes = WIRE_DECR,
 			 .batched = true },
-	[WIRE_TOUCH] = { .name = "TOUCH", .key = KEY_MUST, .batched = true },
+	[WIRE_TOUCH] = { .name = "TOUCH", .key = KEY_MUST, .flags = WIRE_F_VALUE, .batched = true },
 	[WIRE_SCAN] = { .name = "SCAN", .key = KEY_MAY, .flags = WIRE_F_VALUES | WIRE_F_USES },
 	[WIRE_FLUSH] = { .name = "FLUSH" },
 	[WIRE_ACCESS] = { .name = "ACCESS" },
@@ -92,7 +89,7 @@ static bool has_arg64(const struct wire_request *r)
 {
 	switch ((enum wire_op)r->op) {
 	case WIRE_GET:
-		return r->flags & WIRE_F_PART;
+		return !(r->flags & WIRE_F_NO_VALUE);
 	case WIRE_PUT:
 		return r->mode == WIRE_CAS || r->flags & WIRE_F_PIN;
 	case WIRE_DELETE:
@@ -112,9 +109,7 @@ static bool has_arg64(const struct wire_request *r)
 
 static bool has_ttl(const struct wire_request *r)
 {
-	return makes_item(r) || r->op == WIRE_TOUCH ||
-	       (r->op == WIRE_GET && r->flags & WIRE_F_TOUCH) ||
-	       (r->op == WIRE_FLUSH && !r->ticket);
+	return makes_item(r) || r->op == WIRE_TOUCH || (r->op == WIRE_FLUSH && !r->ticket);
 }
 
 /* What changes the store; and PING, in place of a change that its client gave up. */
@@ -128,8 +123,6 @@ static bool may_be_numbered(const struct wire_request *r)
 	case WIRE_PING:
 	case WIRE_BATCH:
 		return true;
-	case WIRE_GET:
-		return r->flags & WIRE_F_TOUCH;
 	case WIRE_FLUSH:
 		return !r->ticket;
 	default:
@@ -175,8 +168,6 @@ static const char *check_fields(const struct wire_request *r)
 		return "time to live out of range";
 	if (r->change && !may_be_numbered(r))
 		return "a number in an operation that changes nothing";
-	if (r->flags & WIRE_F_PART && r->flags != WIRE_F_PART)
-		return "a part of a value with another flag";
 	if (r->arg32 && !makes_item(r) && r->op != WIRE_STATS && r->op != WIRE_SCAN &&
 	    r->op != WIRE_BATCH)
 		return "arg32 in an operation that does not use it";
@@ -236,6 +227,12 @@ static void request_set(struct request *out, const struct wire_request *r, const
 	};
 }
 
+/* A GET in a batch begins with the value's first byte. */
+static bool batched_has_arg64(const struct wire_request *r)
+{
+	return r->op != WIRE_GET && has_arg64(r);
+}
+
 static bool has_arg_addr(const struct wire_request *r)
 {
 	return r->flags & WIRE_F_CREATE && r->op == WIRE_ARITH;
@@ -282,10 +279,11 @@ const char *wire_batched_parse(struct request *out, const void *requests, size_t
 		.ttl = b.ttl,
 		.flags = b.flags,
 	};
-	if (b.op > WIRE_OP_MAX || !ops[b.op].batched || (b.op == WIRE_GET && b.flags) ||
+	if (b.op > WIRE_OP_MAX || !ops[b.op].batched ||
+	    ((b.op == WIRE_GET || b.op == WIRE_TOUCH) && b.flags) ||
 	    (b.op == WIRE_PUT && b.flags & WIRE_F_PULL))
 		return "operation that may not be in a batch";
-	if ((has_arg64(&r) && !word_read(&r.arg64, bytes, len, at)) ||
+	if ((batched_has_arg64(&r) && !word_read(&r.arg64, bytes, len, at)) ||
 	    (has_arg_addr(&r) && !word_read(&r.arg_addr, bytes, len, at)))
 		return "batched request longer than the message";
 	error = check_request(&r);
@@ -311,7 +309,7 @@ size_t wire_batched_bytes(const struct request *request)
 {
 	const struct wire_request r = batched_head(request);
 
-	return sizeof(struct wire_batched) + (has_arg64(&r) ? sizeof(request->arg64) : 0) +
+	return sizeof(struct wire_batched) + (batched_has_arg64(&r) ? sizeof(request->arg64) : 0) +
 	       (has_arg_addr(&r) ? sizeof(request->arg_addr) : 0) + request->key_len +
 	       request->value_len;
 }
@@ -337,7 +335,7 @@ void wire_batched_write(const struct request *request, void *to)
 	};
 	uint8_t *end = bytes_add(to, &head, sizeof(head));
 
-	if (has_arg64(&r))
+	if (batched_has_arg64(&r))
 		end = bytes_add(end, &request->arg64, sizeof(request->arg64));
 	if (has_arg_addr(&r))
 		end = bytes_add(end, &request->arg_addr, sizeof(request->arg_addr));
@@ -408,23 +406,18 @@ static bool status_known(uint8_t status)
 const char *wire_response_parse(struct response *out, const void *msg, size_t len)
 {
 	struct wire_response r;
-	bool copy;
 
 	if (len < sizeof(r))
 		return "response shorter than its header";
 	memcpy(&r, msg, sizeof(r));
 	if (r.op < 1 || r.op > WIRE_OP_MAX || !status_known(r.status))
 		return "response with an unknown operation or status";
-	copy = r.flags & WIRE_R_COPY;
-	if (r.flags & ~(WIRE_R_COPY | WIRE_R_REPEATED | WIRE_R_PINS) ||
-	    (copy && r.op != WIRE_GET) || (r.flags & WIRE_R_PINS && r.status != WIRE_BUSY) ||
-	    r.reserved)
+	if (r.flags & ~(WIRE_R_REPEATED | WIRE_R_PINS) ||
+	    (r.flags & WIRE_R_PINS && r.status != WIRE_BUSY) || r.reserved)
 		return "response with unknown flags";
-	if (copy && r.flags & WIRE_R_REPEATED)
-		return "response of an answer that was recorded, with a copy";
 	if (r.window > WIRE_WINDOW_MAX)
 		return "response with a window out of range";
-	if (r.value_len > VALUE_MAX || len - sizeof(r) != (copy ? 0 : r.value_len))
+	if (len - sizeof(r) != r.value_len)
 		return "response length does not match its value";
 	*out = (struct response){
 		.op = r.op,
@@ -472,8 +465,7 @@ const char *wire_result_parse(struct response *out, const void *results, size_t 
 	};
 	if (r.op == WIRE_GET)
 		out->item_flags = r.item_flags;
-	else
-		out->result = r.result;
+	out->result = r.op == WIRE_GET ? value_len : r.result;
 	*at += value_len;
 	return NULL;
 }

@@ -17,7 +17,7 @@
 
 #include "common/layout.h"
 
-#define WIRE_ABI 4
+#define WIRE_ABI 5
 #define WIRE_MAGIC 0x31306b7376646b00ull
 
 /*
@@ -153,14 +153,13 @@ enum wire_status {
 
 #define WIRE_F_PULL 0x01u	/* PUT: the server READs the value from pull_addr with pull_rkey */
 #define WIRE_F_IF_VERSION 0x02u /* DELETE: only if the item has this version */
-#define WIRE_F_TOUCH 0x04u	/* GET: also sets the expiry time */
+#define WIRE_F_VALUE 0x04u	/* TOUCH alone: and the value, as a GET from `offset` 0 */
 #define WIRE_F_CREATE 0x08u	/* ARITH: an absent key is created with the number `initial` */
 #define WIRE_F_VALUES 0x10u	/* SCAN: values as well as keys */
 #define WIRE_F_PIN 0x20u	/* PUT set, add, replace: the item is pinned for `pin` seconds */
 #define WIRE_F_LOW 0x40u	/* PUT but append and prepend: the item has low priority */
 #define WIRE_F_NO_VALUE 0x80u	/* GET: `result` has the value's length, and no value follows */
-#define WIRE_F_PART 0x100u	/* GET alone: the value from byte `offset` on, as much as fits */
-#define WIRE_F_USES 0x200u	/* SCAN, with WIRE_FEATURE_USES: how the items were used */
+#define WIRE_F_USES 0x100u	/* SCAN, with WIRE_FEATURE_USES: how the items were used */
 
 struct wire_request {
 	uint8_t op;
@@ -187,7 +186,7 @@ struct wire_request {
 		uint64_t cursor;  /* SCAN, CLIENTS: 0 to begin */
 		uint64_t ticket;  /* FLUSH: 0 to start one */
 		uint64_t client;  /* KILL: the id of a connection, as CLIENTS has it */
-		uint64_t offset;  /* GET with PART */
+		uint64_t offset;  /* GET alone: from which byte of the value on */
 		uint64_t bytes;	  /* TENANT create and resize: its memory */
 		uint64_t arg64;
 	};
@@ -197,8 +196,8 @@ struct wire_request {
 		uint64_t arg_addr;
 	};
 	uint32_t pull_rkey;
-	uint32_t ttl; /* seconds to live, 0: for ever (PUT but append and prepend, TOUCH,
-			 GET with TOUCH, ARITH with CREATE); FLUSH: its delay in seconds */
+	uint32_t ttl; /* seconds to live, 0: for ever (PUT but append and prepend, TOUCH, ARITH
+			 with CREATE); FLUSH: its delay in seconds */
 	uint16_t flags;
 	uint16_t access_count; /* access records after the value, of 8 bytes: hashes of keys */
 	uint32_t change;       /* low 32 bits of its number, or 0: see wire_change_next() */
@@ -241,7 +240,7 @@ static inline uint32_t wire_change_of(uint32_t change, uint32_t n)
 /*
  * A request of a BATCH. It is followed by arg64 and arg_addr, 8 bytes each, where the operation
  * uses them, its key and its value, without padding; the next request begins behind that. Allowed
- * are PING, GET without TOUCH, PUT without PULL, DELETE, ARITH and TOUCH.
+ * are PING, GET without flags, PUT without PULL, DELETE, ARITH and TOUCH without VALUE.
  */
 struct wire_batched {
 	uint8_t op;
@@ -263,25 +262,22 @@ static_assert(offsetof(struct wire_batched, arg32) == 8, "ABI");
 #define WIRE_TTL_MAX (1u << 30)
 
 /*
- * GET whose value does not fit in a response: the server copied the item to `slot`, where the
- * client READs it; the copy's sum uses `copy_seed` in place of the incarnation, and the same key.
- * The copy stays until the client's next request.
+ * A change was executed before, when it was sent for the first time: this is its answer of then,
+ * without the value of a TOUCH with VALUE.
  */
-#define WIRE_R_COPY 0x01u
-/* A change was executed before, when it was sent for the first time: this is its answer of then. */
-#define WIRE_R_REPEATED 0x02u
+#define WIRE_R_REPEATED 0x01u
 /* BUSY, since no more may be pinned now: PUT with PIN, or a change of a pinned item. */
-#define WIRE_R_PINS 0x04u
+#define WIRE_R_PINS 0x02u
 
 struct wire_response {
 	uint8_t op; /* the request's */
 	uint8_t status;
 	uint16_t flags;
 	uint32_t id;	    /* the request's */
-	uint32_t value_len; /* GET: the value's, even if none follows; else what follows */
+	uint32_t value_len; /* bytes that follow */
 	/* As in the request, the operation decides which member is meant. */
 	union {
-		uint32_t item_flags; /* GET: the item's */
+		uint32_t item_flags; /* GET, TOUCH with VALUE: the item's */
 		uint32_t next_line;  /* STATS: the next line's number, 0: that was all */
 		uint32_t entries;    /* SCAN: entries that follow; BATCH: results */
 		uint32_t arg32;
@@ -290,10 +286,12 @@ struct wire_response {
 		uint64_t version; /* GET, PUT, ARITH, TOUCH: the item's */
 		uint64_t ticket;  /* FLUSH */
 	};
-	uint64_t slot; /* PUT, ARITH: the item's slot now; GET with COPY: a slot for the copy */
 	union {
-		uint64_t copy_seed; /* GET with COPY: the seed of the copy's sum */
-		/* ARITH; GET with NO_VALUE or PART: the value's length; REVOKE: connections */
+		uint64_t slot;	    /* PUT, ARITH: the item's slot now */
+		uint64_t value_sum; /* GET, TOUCH with VALUE: the item's, if the client may READ */
+	};
+	union {
+		/* ARITH; GET, TOUCH with VALUE: the whole value's length; REVOKE: connections */
 		uint64_t result;
 		uint64_t cursor; /* SCAN, CLIENTS: of the next part, 0: that was all */
 		uint64_t arg64;
@@ -346,7 +344,10 @@ struct wire_result {
 	uint16_t flags;	  /* WIRE_R_REPEATED, WIRE_R_PINS */
 	uint32_t expires; /* GET, PUT, ARITH, TOUCH: the item's */
 	uint64_t version; /* likewise */
-	uint64_t slot;	  /* PUT, ARITH: the item's slot now */
+	union {
+		uint64_t slot;	    /* PUT, ARITH: the item's slot now */
+		uint64_t value_sum; /* GET: as in struct wire_response */
+	};
 	union {
 		uint64_t result; /* ARITH */
 		struct {
@@ -484,15 +485,17 @@ struct response {
 	union {
 		uint64_t version, ticket;
 	};
-	uint64_t slot;
 	union {
-		uint64_t copy_seed, result, cursor, arg64;
+		uint64_t slot, value_sum;
+	};
+	union {
+		uint64_t result, cursor, arg64;
 	};
 	uint64_t clock_ns;
 	uint32_t expires;
 	uint32_t window; /* WIRE_WINDOW_MAX at most */
 	const uint8_t *value;
-	uint32_t value_len; /* bytes at value; with WIRE_R_COPY, of the copy's value */
+	uint32_t value_len; /* bytes at value */
 };
 
 const char *wire_response_parse(struct response *out, const void *msg, size_t len);

@@ -59,7 +59,6 @@ static const struct {
 	{ "protocol_errors", STATS_CONNECTIONS },
 	{ "pull*", STATS_LARGE },
 	{ "large_*", STATS_LARGE },
-	{ "get_copies", STATS_LARGE },
 	{ "request*", STATS_REQUESTS },
 	{ "batche*", STATS_REQUESTS },
 	{ "get*", STATS_REQUESTS },

@@ -193,7 +193,7 @@ enum windows_mode {
 	  "when memory is full: none fails PUTs, lru and lfu evict items")                         \
 	X(memory, pull_share, UINT, "12", 1, 100,                                                  \
 	  "percentage of the item memory for large values being pulled, and again for appends "    \
-	  "and copies")                                                                  \
+	  "to them")                                                                               \
 	X(memory, pin_share, UINT, "25", 0, 75,                                                    \
 	  "with eviction: percentage of the item memory that clients may pin; 0: no pins")         \
 	X(memory, pin_time_max, TIME, "1h", OPTION_S(1), OPTION_S(PIN_TIME_MAX),                   \

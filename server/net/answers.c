@@ -30,12 +30,6 @@ enum change_kind answers_admit(const struct answers *answers, uint64_t *admitted
 	return number <= answers->last || find(answers, number) ? CHANGE_OLD : CHANGE_WRONG;
 }
 
-/* A copy that a GET was answered with, and its seed, were of that connection. */
-static bool has_slot(const struct wire_response *head)
-{
-	return head->op != WIRE_GET;
-}
-
 void answers_record(struct answers *answers, uint32_t change, const struct wire_response *head)
 {
 	uint64_t number = wire_change_near(answers->last, change);
@@ -48,8 +42,9 @@ void answers_record(struct answers *answers, uint32_t change, const struct wire_
 	*answer = (struct answer){
 		.number = number,
 		.version = head->version,
-		.slot = has_slot(head) ? head->slot : 0,
-		.arg64 = has_slot(head) ? head->arg64 : 0,
+		/* Of a TOUCH with VALUE it is the value's sum, which is for that connection. */
+		.slot = head->op == WIRE_TOUCH ? 0 : head->slot,
+		.arg64 = head->arg64,
 		.expires = head->expires,
 		.status = head->status,
 	};

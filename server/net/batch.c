@@ -7,7 +7,6 @@
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/net/conn_thread.h"
-#include "server/net/copy.h"
 #include "server/net/execute.h"
 #include "server/net/operation.h"
 #include "server/net/permit.h"
@@ -151,6 +150,8 @@ static bool batch_one(struct batch_turn *b, const struct batched *next, struct r
 		.value = b->results + b->state->used + sizeof(struct wire_result),
 		.size = b->size - b->state->used -
 			b->state->left * (uint32_t)sizeof(struct wire_result),
+		.whole = true,
+		.sum = !b->conn->query.by_request,
 	};
 	struct wire_response head = { 0 };
 
@@ -164,7 +165,7 @@ static bool batch_one(struct batch_turn *b, const struct batched *next, struct r
 		return false;
 	} else {
 		/* The client asks for that value alone. */
-		if (next->request.op == WIRE_GET && !head.status && head.value_len > value.size)
+		if (next->request.op == WIRE_GET && !head.status && head.result > value.size)
 			head.status = WIRE_TOO_LARGE;
 		operation_done(b->conn, &next->request, &head);
 	}
@@ -204,7 +205,7 @@ static enum deferred_next batch_run_large(struct batch_turn *b, uint64_t until_n
 	batch_decode(b, &first, 1);
 	if (!large->begun)
 		operation_large_begin(large, b->conn, &first.request, first.hash);
-	next = operation_large_run(large, b->conn, &first.request, first.hash, &head, until_ns);
+	next = operation_large_run(large, b->conn, &head, until_ns);
 	if (next != DEFERRED_DONE)
 		return next;
 	operation_done(b->conn, &first.request, &head);
@@ -279,7 +280,6 @@ static bool batch_start(struct response_list *responses, struct conn *conn,
 	batch_state_init(&state, request, repeated);
 	batch_begin(&b, responses);
 	b.worker->turn.batched += request->count;
-	copy_drop(b.worker, conn);
 	b.results = response_buffer(responses, b.response, &b.size);
 	if (!b.results)
 		return true;
@@ -358,8 +358,6 @@ static enum deferred_next batch_step(struct deferred *deferred, struct response_
 		b.results = response_buffer(responses, b.response, &b.size);
 	if (!b.results)
 		return DEFERRED_DONE;
-	if (!deferred->reserved)
-		copy_drop(b.worker, b.conn);
 	next = batch_continue(&b, until_ns);
 	if (next == DEFERRED_DONE)
 		batch_finish(&b);

@@ -2,8 +2,8 @@
 /*
  * Budgets: how much item memory large values that are not finished may take, and who waits for
  * some, holding none. A worker has two: of values that are being read from clients
- * (server/net/pull.h), and of those that are being made from large items, by an append or as a copy
- * for a reader (server/net/build.h). A holder of the second one waits for nobody, so those of the
+ * (server/net/pull.h), and of those that an append or prepend makes from large items
+ * (server/net/build.h). A holder of the second one waits for nobody, so those of the
  * first one may wait for it.
  *
  *   B1. What is held of one budget is at most memory.pull_share percent of the item memory, of

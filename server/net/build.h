@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Builds: values that are being made from large items in steps (server/store/large.h), by an append
- * or prepend, or as a copy for a reader. Each takes the memory for the new item from the worker's
- * budget before a step allocates it, and waits without memory until it gets some.
+ * Builds: values that an append or prepend makes from large items in steps (server/store/large.h).
+ * Each takes the memory for the new item from the worker's budget before a step allocates it, and
+ * waits without memory until it gets some.
  */
 #ifndef KVD_SERVER_NET_BUILD_H
 #define KVD_SERVER_NET_BUILD_H

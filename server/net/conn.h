@@ -161,16 +161,15 @@ struct conn {
 	TAILQ_ENTRY(conn) progress_entry; /* in worker->pulls_by_progress, likewise */
 	uint64_t progress_ns;		  /* when the last of its READs completed */
 	struct budget_hold pull_hold;
-	struct item *copy;		   /* for the last GET whose value did not fit a response */
-	TAILQ_ENTRY(conn) copy_entry;	   /* in worker->copies, if there is a copy */
-	TAILQ_ENTRY(conn) part_copy_entry; /* and in part->copies */
-	uint64_t copy_ns;		   /* when it was made, by the server's clock */
 	TAILQ_HEAD(deferred_list, deferred) deferred; /* requests, in the order of arrival */
 	uint32_t deferred_count;
 	bool deferred_runs; /* it is in worker->deferred_conns: its work or first request runs */
 	TAILQ_ENTRY(conn) deferred_entry; /* in worker->deferred_conns */
 	struct answers *answers;	  /* to its numbered changes; NULL: it has no identity */
 	uint64_t change_admitted;	  /* the last number that arrived; server/net/answers.h */
+
+	/* The next part of the value of which it has got parts; 0: none. It is paid for (N1). */
+	uint64_t part_offset, part_hash;
 
 	bool marked;		       /* its marker is posted; else: */
 	uint64_t drained_at;	       /* of poller->taken */

@@ -76,7 +76,7 @@ struct deferred_kind {
 /* A request on a large item: server/net/operation.h. All zero before it is begun. */
 struct deferred_large {
 	bool begun;
-	struct large_request request;
+	struct large steps;
 	struct budget_hold hold; /* server/net/build.h */
 };
 

@@ -5,7 +5,7 @@
 #include "common/util/stat.h"
 #include "server/store/store.h"
 
-/* Tries of a GET with touch, each of which fails when the value is replaced in between. */
+/* Tries of a TOUCH with VALUE, each of which fails when the value is replaced in between. */
 #define TOUCH_TRIES_MAX 64
 
 void put_change_init(const struct request *request, struct table_change *change)
@@ -38,14 +38,6 @@ void response_set_change(const struct table_change *change, enum wire_status sta
 	head->expires = change->expires;
 }
 
-static void response_set_item(const struct item *item, struct wire_response *head)
-{
-	head->version = item->version;
-	head->item_flags = item->flags;
-	head->expires = item->expires;
-	head->value_len = item->value_len;
-}
-
 static enum wire_status touch(struct store_thread *thread, const struct request *request,
 			      uint64_t hash, struct table_change *change)
 {
@@ -57,104 +49,78 @@ static enum wire_status touch(struct store_thread *thread, const struct request 
 	return table_touch(thread, hash, change);
 }
 
-/*
- * A GET with touch has two steps. A touch keeps the version, so if the value that is read next has
- * the same one, both steps were on one value.
- */
+/* What fits of the value from the request's offset on; in a batch all of it or nothing. */
+static enum wire_status value_get(struct store_thread *thread, const struct request *request,
+				  uint64_t hash, struct response_value *value, struct item_ref *ref)
+{
+	enum wire_status status;
+
+	value->len = 0;
+	if (request->flags & WIRE_F_NO_VALUE)
+		return lookup_get(thread, hash, request->key, request->key_len, NULL, 0, ref);
+	if (!value->whole)
+		return lookup_get_part(thread, hash, request->key, request->key_len,
+				       request->offset, value->value, value->size, ref,
+				       &value->len);
+	status = lookup_get(thread, hash, request->key, request->key_len, value->value, value->size,
+			    ref);
+	if (!status && ref->head.value_len <= value->size)
+		value->len = ref->head.value_len;
+	return status;
+}
+
+static void response_set_item(const struct item_ref *ref, const struct response_value *value,
+			      struct wire_response *head)
+{
+	head->version = ref->head.version;
+	head->item_flags = ref->head.flags;
+	head->expires = ref->head.expires;
+	head->result = ref->head.value_len;
+	head->value_sum = value->sum ? ref->value_sum : 0;
+}
+
 static void execute_get(struct store_thread *thread, const struct request *request, uint64_t hash,
 			struct wire_response *head, struct response_value *value)
 {
-	bool touches = request->flags & WIRE_F_TOUCH, whole = !(request->flags & WIRE_F_NO_VALUE);
-	enum wire_status status = WIRE_OK;
-	struct table_change change = { 0 };
-	unsigned int tries = 0;
 	struct item_ref ref;
 
-	do {
-		if (touches)
-			status = touch(thread, request, hash, &change);
-		if (!status)
-			status = lookup_get(thread, hash, request->key, request->key_len,
-					    value->value, whole ? value->size : 0, &ref);
-		if (!status && touches && ref.head.version != change.version)
-			status = ++tries < TOUCH_TRIES_MAX ? WIRE_EXISTS : WIRE_BUSY;
-	} while (status == WIRE_EXISTS);
-	head->status = (uint8_t)status;
-	if (status)
-		return;
-	response_set_item(&ref.head, head);
-	if (!whole) {
-		head->result = head->value_len;
-		head->value_len = 0;
-	} else if (head->value_len <= value->size) {
-		value->len = head->value_len;
-	}
-	/* To ask whether a key exists is no use of its value. */
-	if (whole && !touches && thread->table->eviction != EVICTION_NONE)
-		table_access(thread, hash);
-}
-
-/* Of a value that is longer than a response, for a client that may not READ. */
-static void execute_get_part(struct store_thread *thread, const struct request *request,
-			     uint64_t hash, struct wire_response *head,
-			     struct response_value *value)
-{
-	struct item_ref ref;
-
-	head->status = (uint8_t)lookup_get_part(thread, hash, request->key, request->key_len,
-						request->offset, value->value, value->size, &ref,
-						&value->len);
+	head->status = (uint8_t)value_get(thread, request, hash, value, &ref);
 	if (head->status) {
 		value->len = 0;
 		return;
 	}
-	response_set_item(&ref.head, head);
-	head->result = head->value_len;
-	head->value_len = value->len;
-	if (!request->offset && thread->table->eviction != EVICTION_NONE)
+	response_set_item(&ref, value, head);
+	/* To ask whether a key exists is no use of its value, and its parts are one use. */
+	if (!(request->flags & WIRE_F_NO_VALUE) && !request->offset &&
+	    thread->table->eviction != EVICTION_NONE)
 		table_access(thread, hash);
 }
 
-/* Nothing that was filled in for a value stays. */
-static void response_set_failed(enum wire_status status, struct wire_response *head)
-{
-	*head = (struct wire_response){
-		.op = head->op,
-		.id = head->id,
-		.status = (uint8_t)status,
-		.clock_ns = head->clock_ns,
-	};
-}
-
-static void response_set_copy(const struct store_thread *thread, const struct item *copy,
-			      uint64_t hash, uint64_t seed, struct wire_response *head)
-{
-	head->status = WIRE_OK;
-	response_set_item(copy, head);
-	head->flags = WIRE_R_COPY;
-	head->copy_seed = seed;
-	head->slot = slot_make(hash_tag(hash), region_offset(thread->table->region, copy),
-			       item_bytes(copy->key_len, copy->value_len));
-}
-
-struct item *execute_copy(struct store_thread *thread, const struct request *request, uint64_t hash,
-			  uint64_t seed, struct wire_response *head)
+/*
+ * A TOUCH with VALUE has two steps. A touch keeps the version, so if the value that is read next
+ * has the same one, both steps were on one value; else another client has replaced it.
+ */
+static void execute_touch_value(struct store_thread *thread, const struct request *request,
+				uint64_t hash, struct wire_response *head,
+				struct response_value *value)
 {
 	enum wire_status status;
-	struct item *copy;
+	struct table_change change;
+	unsigned int tries = 0;
+	struct item_ref ref;
 
-	status = lookup_copy(thread, hash, request->key, request->key_len, seed, &copy);
-	/* The touch was on another value. */
-	if (!status && request->flags & WIRE_F_TOUCH && copy->version != head->version) {
-		table_abandon(thread, copy);
-		status = WIRE_BUSY;
-	}
-	if (status) {
-		response_set_failed(status, head);
-		return NULL;
-	}
-	response_set_copy(thread, copy, hash, seed, head);
-	return copy;
+	do {
+		status = touch(thread, request, hash, &change);
+		if (!status)
+			status = value_get(thread, request, hash, value, &ref);
+		if (!status && ref.head.version != change.version)
+			status = ++tries < TOUCH_TRIES_MAX ? WIRE_EXISTS : WIRE_BUSY;
+	} while (status == WIRE_EXISTS);
+	head->status = (uint8_t)status;
+	if (status)
+		value->len = 0;
+	else
+		response_set_item(&ref, value, head);
 }
 
 static bool execute_put(struct store_thread *thread, const struct request *request, uint64_t hash,
@@ -232,7 +198,7 @@ void execute_scan(struct store_thread *thread, const struct request *request, ui
 		return;
 	head->cursor = scan.cursor;
 	head->entries = scan.entries;
-	head->value_len = value->len = scan.used;
+	value->len = scan.used;
 }
 
 bool execute(struct store_thread *thread, const struct request *request, uint64_t hash,
@@ -240,10 +206,7 @@ bool execute(struct store_thread *thread, const struct request *request, uint64_
 {
 	switch (request->op) {
 	case WIRE_GET:
-		if (request->flags & WIRE_F_PART)
-			execute_get_part(thread, request, hash, head, value);
-		else
-			execute_get(thread, request, hash, head, value);
+		execute_get(thread, request, hash, head, value);
 		break;
 	case WIRE_PUT:
 		return execute_put(thread, request, hash, head, room);
@@ -253,7 +216,10 @@ bool execute(struct store_thread *thread, const struct request *request, uint64_
 	case WIRE_ARITH:
 		return execute_arith(thread, request, hash, head, room);
 	case WIRE_TOUCH:
-		execute_touch(thread, request, hash, head);
+		if (request->flags & WIRE_F_VALUE)
+			execute_touch_value(thread, request, hash, head, value);
+		else
+			execute_touch(thread, request, hash, head);
 		break;
 	case WIRE_PING:
 	case WIRE_ACCESS:
@@ -273,79 +239,13 @@ bool execute(struct store_thread *thread, const struct request *request, uint64_
 	return true;
 }
 
-void execute_large_begin(struct large_request *large, struct store_thread *thread,
-			 const struct request *request, uint64_t hash, uint64_t seed)
+void execute_large_begin(struct large *large, struct store_thread *thread,
+			 const struct request *request, uint64_t hash)
 {
 	struct table_change change;
 
-	large->seed = seed;
-	large->tries = 0;
-	large->touched = 0;
-	if (request->op == WIRE_PUT) {
-		put_change_init(request, &change);
-		large_append(&large->steps, thread, hash, &change);
-	} else {
-		large_copy(&large->steps, thread, hash, request->key, request->key_len, seed);
-	}
-}
-
-/* The value was copied; as execute_get(), the touch and the copy have one version. */
-static enum large_next large_get_next(struct large_request *large, const struct request *request,
-				      uint64_t hash, struct wire_response *head)
-{
-	struct store_thread *thread = large->steps.thread;
-	enum wire_status status = large->steps.status;
-	struct item *copy = large->steps.copy;
-
-	if (!status && large->touched && copy->version != large->touched) {
-		table_abandon(thread, copy);
-		large->steps.copy = NULL;
-		status = WIRE_BUSY;
-		if (++large->tries < TOUCH_TRIES_MAX) {
-			large->touched = 0;
-			large_copy(&large->steps, thread, hash, request->key, request->key_len,
-				   large->seed);
-			return LARGE_AGAIN;
-		}
-	}
-	if (status)
-		response_set_failed(status, head);
-	else
-		response_set_copy(thread, copy, hash, large->seed, head);
-	return LARGE_DONE;
-}
-
-/* Touches what is to be copied next. */
-static enum wire_status large_get_touch(struct large_request *large, const struct request *request,
-					uint64_t hash)
-{
-	struct table_change change;
-	enum wire_status status = touch(large->steps.thread, request, hash, &change);
-
-	large->touched = change.version;
-	return status;
-}
-
-enum large_next execute_large_step(struct large_request *large, const struct request *request,
-				   uint64_t hash, uint32_t bytes_max, struct wire_response *head)
-{
-	enum wire_status status = WIRE_OK;
-	enum large_next next;
-
-	if (request->flags & WIRE_F_TOUCH && !large->touched)
-		status = large_get_touch(large, request, hash);
-	if (status) {
-		large_cancel(&large->steps);
-		response_set_failed(status, head);
-		return LARGE_DONE;
-	}
-	next = large_step(&large->steps, bytes_max);
-	if (next != LARGE_DONE)
-		return next;
-	if (request->op == WIRE_GET)
-		return large_get_next(large, request, hash, head);
-	response_set_change(&large->steps.change, large->steps.status, head);
-	return LARGE_DONE;
+	put_change_init(request, &change);
+	large_append(large, thread, hash, &change);
 }
 
 void execute_access(struct store_thread *thread, const struct request *request)

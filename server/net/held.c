@@ -25,7 +25,6 @@ static void budget_add(const struct budget *budget, uint64_t *bytes, uint64_t *w
 
 static void part_add(struct held_stats *held, const struct tenant_part *part)
 {
-	held->copy_bytes += part->copies_bytes;
 	budget_add(&part->pull_budget, &held->pull_bytes, &held->pull_waits);
 	budget_add(&part->build_budget, &held->build_bytes, &held->build_waits);
 }

@@ -7,12 +7,20 @@
 #include "server/net/build.h"
 #include "server/net/conn_thread.h"
 
-static void operation_count(struct worker_stats *stats, enum wire_op op, enum wire_status status)
+/* Of a value in parts the first one counts. */
+static void get_count(struct worker_stats *stats, const struct request *request,
+		      enum wire_status status)
 {
-	switch (op) {
+	stat_add(&stats->gets, !request->offset);
+	stat_add(&stats->get_misses, !request->offset && status == WIRE_NOT_FOUND);
+}
+
+static void operation_count(struct worker_stats *stats, const struct request *request,
+			    enum wire_status status)
+{
+	switch (request->op) {
 	case WIRE_GET:
-		stat_add(&stats->gets, 1);
-		stat_add(&stats->get_misses, status == WIRE_NOT_FOUND);
+		get_count(stats, request, status);
 		break;
 	case WIRE_PUT:
 	case WIRE_ARITH:
@@ -26,6 +34,8 @@ static void operation_count(struct worker_stats *stats, enum wire_op op, enum wi
 		break;
 	case WIRE_TOUCH:
 		stat_add(&stats->touches, 1);
+		if (request->flags & WIRE_F_VALUE)
+			get_count(stats, request, status);
 		break;
 	default:
 		break;
@@ -35,7 +45,7 @@ static void operation_count(struct worker_stats *stats, enum wire_op op, enum wi
 void operation_done(struct conn *conn, const struct request *request,
 		    const struct wire_response *head)
 {
-	operation_count(&conn->poller->worker->stats, request->op, head->status);
+	operation_count(&conn->poller->worker->stats, request, head->status);
 	conn_record(conn, request->change, head);
 }
 
@@ -54,25 +64,23 @@ enum deferred_next operation_room_run(struct room *room, uint64_t until_ns)
 void operation_large_begin(struct deferred_large *large, struct conn *conn,
 			   const struct request *request, uint64_t hash)
 {
-	execute_large_begin(&large->request, conn_thread(conn), request, hash,
-			    conn->poller->worker->copy_seed++);
+	execute_large_begin(&large->steps, conn_thread(conn), request, hash);
 	large->begun = true;
 }
 
 enum deferred_next operation_large_run(struct deferred_large *large, struct conn *conn,
-				       const struct request *request, uint64_t hash,
 				       struct wire_response *head, uint64_t until_ns)
 {
 	enum large_next next;
 
 	do {
-		if (!build_admit(conn, &large->hold, &large->request.steps))
+		if (!build_admit(conn, &large->hold, &large->steps))
 			return DEFERRED_WAIT;
-		next = execute_large_step(&large->request, request, hash, DEFERRED_STEP_BYTES,
-					  head);
+		next = large_step(&large->steps, DEFERRED_STEP_BYTES);
 	} while (next == LARGE_AGAIN && clock_ns() < until_ns);
 	if (next != LARGE_DONE)
 		return next == LARGE_RETRY ? DEFERRED_IDLE : DEFERRED_AGAIN;
+	response_set_change(&large->steps.change, large->steps.status, head);
 	build_end(conn, &large->hold);
 	return DEFERRED_DONE;
 }
@@ -81,6 +89,6 @@ void operation_large_cancel(struct deferred_large *large, struct conn *conn)
 {
 	if (!large->begun)
 		return;
-	large_cancel(&large->request.steps);
+	large_cancel(&large->steps);
 	build_end(conn, &large->hold);
 }

@@ -17,14 +17,13 @@ void operation_done(struct conn *conn, const struct request *request,
 enum deferred_next operation_room_run(struct room *room, uint64_t until_ns);
 
 /*
- * An operation on a large item. The caller has reserved a place for the response: others may wait
- * for the memory that it takes.
+ * An append or prepend to a large item. The caller has reserved a place for the response: others
+ * may wait for the memory that it takes.
  */
 void operation_large_begin(struct deferred_large *large, struct conn *conn,
 			   const struct request *request, uint64_t hash);
 /* Steps of it, until the time is up. DEFERRED_DONE: it has ended, and @head is filled in. */
 enum deferred_next operation_large_run(struct deferred_large *large, struct conn *conn,
-				       const struct request *request, uint64_t hash,
 				       struct wire_response *head, uint64_t until_ns);
 /* Ends it early, if it was begun. */
 void operation_large_cancel(struct deferred_large *large, struct conn *conn);

@@ -6,10 +6,11 @@ static uint32_t rights_needed(const struct request *request)
 {
 	switch (request->op) {
 	case WIRE_GET:
-		return request->flags & WIRE_F_TOUCH ? USER_READ | USER_WRITE : USER_READ;
+		return USER_READ;
+	case WIRE_TOUCH:
+		return request->flags & WIRE_F_VALUE ? USER_READ | USER_WRITE : USER_WRITE;
 	case WIRE_PUT:
 	case WIRE_ARITH:
-	case WIRE_TOUCH:
 		return USER_WRITE;
 	case WIRE_DELETE:
 		return USER_DELETE;
@@ -37,10 +38,10 @@ static uint32_t rights_needed(const struct request *request)
 /* The key of a SCAN is a prefix: all keys that begin with it begin with the user's, too. */
 static bool key_is_allowed(const struct user *user, const struct request *request)
 {
-	bool reads = request->op == WIRE_GET || request->op == WIRE_SCAN;
+	bool reads = request->op == WIRE_GET || request->op == WIRE_SCAN ||
+		     (request->op == WIRE_TOUCH && request->flags & WIRE_F_VALUE);
 	bool changes = request->op == WIRE_PUT || request->op == WIRE_ARITH ||
-		       request->op == WIRE_TOUCH || request->op == WIRE_DELETE ||
-		       (request->op == WIRE_GET && request->flags & WIRE_F_TOUCH);
+		       request->op == WIRE_TOUCH || request->op == WIRE_DELETE;
 
 	return (!reads || user_prefixes_hold(&user->read, request->key, request->key_len)) &&
 	       (!changes || user_prefixes_hold(&user->write, request->key, request->key_len));
@@ -53,7 +54,7 @@ enum wire_status permit_request(const struct user *user, const struct request *r
 
 	if (request->op == WIRE_BATCH || request->op == WIRE_HELLO)
 		return WIRE_OK;
-	if (user_is_limited(user) &&
+	if (bytes && user_is_limited(user) &&
 	    !account_admit(user->account, user->requests, user->bytes, bytes, now_ns))
 		return WIRE_LIMIT;
 	if ((user->rights & rights) != rights || !key_is_allowed(user, request))

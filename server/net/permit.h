@@ -26,9 +26,9 @@ static inline const struct user *conn_user(const struct conn *conn)
 }
 
 /*
- * For a request of a client whose user is @user, with a message of @bytes, of which the clock at
- * its arrival is @now_ns: WIRE_OK, WIRE_LIMIT or WIRE_NOT_ALLOWED. HELLO is WIRE_OK, and so is
- * a BATCH: each of its requests is asked for.
+ * For a request of a client whose user is @user, with a message of @bytes (0: it is paid for), of
+ * which the clock at its arrival is @now_ns: WIRE_OK, WIRE_LIMIT or WIRE_NOT_ALLOWED. HELLO is
+ * WIRE_OK, and so is a BATCH: each of its requests is asked for.
  */
 enum wire_status permit_request(const struct user *user, const struct request *request,
 				uint64_t bytes, uint64_t now_ns);

@@ -10,7 +10,6 @@
 #include "server/net/budget.h"
 #include "server/net/build.h"
 #include "server/net/conn_thread.h"
-#include "server/net/copy.h"
 #include "server/net/execute.h"
 #include "server/net/keepalive.h"
 #include "server/net/operation.h"
@@ -101,7 +100,6 @@ static void pull_begin(struct deferred *deferred, struct item *item,
 	struct worker *worker = conn->poller->worker;
 	struct pull *pull = &deferred->pull;
 
-	copy_drop(worker, conn);
 	stat_add(&worker->stats.puts, 1);
 	stat_add(&worker->stats.pulls, 1);
 	stat_add(&worker->stats.pull_bytes, request->value_len);
@@ -255,7 +253,6 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 		return PULL_BEGUN;
 	}
 	stat_add(&worker->stats.puts, 1);
-	copy_drop(worker, conn);
 	execute_access(conn_thread(conn), request);
 	budget_give(&conn->part->pull_budget, &conn->pull_hold,
 		    conn->pull_hold.class == BUDGET_PROVEN);

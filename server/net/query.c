@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "server/net/conn_thread.h"
-#include "server/net/copy.h"
 #include "server/net/execute.h"
 #include "server/net/held.h"
 #include "server/net/snapshot.h"
@@ -80,7 +79,6 @@ static enum deferred_next query_step(struct deferred *deferred, struct response_
 
 	(void)until_ns;
 	if (!deferred->query.asked) {
-		copy_drop(responses->poller->worker, conn);
 		deferred->query.asked = query_ask(conn, &deferred->request);
 		if (deferred->query.asked)
 			return DEFERRED_WAIT;
@@ -146,7 +144,6 @@ static enum deferred_next stats_step(struct deferred *deferred, struct response_
 		return DEFERRED_WAIT;
 	if (deferred->query.asked && !conn->query.answered)
 		return DEFERRED_WAIT;
-	copy_drop(responses->poller->worker, conn);
 	stats_respond(deferred, responses);
 	execute_access(conn_thread(deferred->conn), &deferred->request);
 	return DEFERRED_DONE;

@@ -8,7 +8,6 @@
 #include "server/net/answers.h"
 #include "server/net/batch.h"
 #include "server/net/conn_thread.h"
-#include "server/net/copy.h"
 #include "server/net/deferred.h"
 #include "server/net/execute.h"
 #include "server/net/hello.h"
@@ -19,46 +18,20 @@
 #include "server/net/worker.h"
 #include "server/store/store.h"
 
-static void response_keep_copy(struct worker *worker, struct conn *conn, struct item *copy)
+/* Whether it asks for what follows of a value, right after a part that the connection got. */
+static bool is_next_part(const struct conn *conn, const struct request *request, uint64_t hash)
 {
-	permit_charge(conn, copy->value_len, worker->part.thread.now_ns);
-	copy_keep(worker, conn, copy);
-	stat_add(&worker->stats.get_copies, 1);
+	return request->op == WIRE_GET && request->offset && request->offset == conn->part_offset &&
+	       hash == conn->part_hash;
 }
 
-/* The value does not fit a response: the client READs a copy. False: it is to be made in steps. */
-static bool response_with_copy(struct response_list *responses, struct response_wr *response,
-			       const struct request *request, uint64_t hash)
+static void note_next_part(struct conn *conn, const struct request *request, uint64_t hash,
+			   const struct response_wr *response)
 {
-	struct worker *worker = responses->poller->worker;
-	struct item *copy;
+	uint64_t end = request->offset + response->value_len;
 
-	response_drop_buffer(responses, response);
-	copy = execute_copy(conn_thread(response->conn), request, hash, worker->copy_seed++,
-			    &response->head);
-	if (copy)
-		response_keep_copy(worker, response->conn, copy);
-	return copy || response->head.status != WIRE_TOO_LARGE;
-}
-
-/* A GET was executed, but its value did not fit. */
-static bool response_wants_copy(const struct response_wr *response, const struct request *request,
-				const struct response_value *value)
-{
-	return request->op == WIRE_GET && !response->head.status &&
-	       response->head.value_len > value->size;
-}
-
-/* The client may not READ a copy of the value (V4). */
-static void response_too_large(struct response_list *responses, struct response_wr *response)
-{
-	response_drop_buffer(responses, response);
-	response->head = (struct wire_response){
-		.op = response->head.op,
-		.id = response->head.id,
-		.status = WIRE_TOO_LARGE,
-		.clock_ns = response->head.clock_ns,
-	};
+	conn->part_hash = hash;
+	conn->part_offset = response->value_len && end < response->head.result ? end : 0;
 }
 
 /* False: nothing was done yet; if room_pending(@room), room comes first, else the item is large. */
@@ -66,23 +39,18 @@ static bool request_operation(struct response_list *responses, struct conn *conn
 			      const struct request *request, uint64_t hash, struct room *room)
 {
 	struct response_wr *response = response_start(responses, conn, request->op, request->id);
-	struct response_value value = { 0 };
+	struct response_value value = { .sum = !conn->query.by_request };
 	bool done;
 
-	if (response_has_value(request->op)) {
+	if (response_has_value(request)) {
 		value.value = response_buffer(responses, response, &value.size);
 		if (!value.value)
 			return true;
 	}
 	done = execute(conn_thread(conn), request, hash, &response->head, &value, room);
 	response->value_len = value.len;
-	if (done && conn->query.by_request && response_wants_copy(response, request, &value)) {
-		response_too_large(responses, response);
-		operation_done(conn, request, &response->head);
-		return true;
-	}
-	if (done && response_wants_copy(response, request, &value))
-		done = response_with_copy(responses, response, request, hash);
+	if (response_has_value(request))
+		note_next_part(conn, request, hash, response);
 	if (!done) {
 		response_cancel(responses);
 		return false;
@@ -124,7 +92,6 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 		return DEFERRED_DONE;
 	}
 	response = response_start(responses, deferred->conn, WIRE_SCAN, request->id);
-	copy_drop(responses->poller->worker, deferred->conn);
 	value.value = response_buffer(responses, response, &value.size);
 	if (!value.value)
 		return DEFERRED_DONE;
@@ -157,7 +124,6 @@ static enum deferred_next large_step_until(struct deferred *deferred,
 					   struct response_list *responses, uint64_t until_ns)
 {
 	const struct request *request = &deferred->request;
-	struct worker *worker = responses->poller->worker;
 	struct conn *conn = deferred->conn;
 	struct response_wr *response;
 	enum deferred_next next;
@@ -166,15 +132,12 @@ static enum deferred_next large_step_until(struct deferred *deferred,
 		large_begin(deferred);
 	response_unreserve(conn);
 	response = response_start(responses, conn, request->op, request->id);
-	next = operation_large_run(&deferred->large, conn, request, deferred->hash, &response->head,
-				   until_ns);
+	next = operation_large_run(&deferred->large, conn, &response->head, until_ns);
 	if (next != DEFERRED_DONE) {
 		response_cancel(responses);
 		response_reserve(conn);
 		return next;
 	}
-	if (deferred->large.request.steps.copy)
-		response_keep_copy(worker, conn, deferred->large.request.steps.copy);
 	operation_done(conn, request, &response->head);
 	execute_access(conn_thread(conn), request);
 	return DEFERRED_DONE;
@@ -265,7 +228,6 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 	bool done = true;
 
 	room_init(room);
-	copy_drop(responses->poller->worker, conn);
 	switch (request->op) {
 	case WIRE_FLUSH:
 		request_flush(responses, conn, request);
@@ -435,11 +397,11 @@ static const struct deferred_kind repeat_kind = { .step = repeat_step };
 
 /* The kind by which it is refused, or NULL. */
 static const struct deferred_kind *request_forbid(struct conn *conn, const struct user *user,
-						  const struct request *request)
+						  const struct request *request, uint64_t bytes)
 {
 	struct worker *worker = conn->poller->worker;
 
-	switch (permit_request(user, request, message_bytes(request), worker->part.thread.now_ns)) {
+	switch (permit_request(user, request, bytes, worker->part.thread.now_ns)) {
 	case WIRE_LIMIT:
 		stat_add(&worker->stats.requests_over_limit, 1);
 		return &limit_kind;
@@ -455,11 +417,13 @@ static const struct deferred_kind *request_forbid(struct conn *conn, const struc
  * The kind of a request that has arrived, behind HELLO; NULL: its connection has failed. What was
  * sent before is no matter of limits: BUSY would not say whether it was executed.
  */
-static const struct deferred_kind *request_admit(struct conn *conn, const struct request *request)
+static const struct deferred_kind *request_admit(struct conn *conn, const struct request *request,
+						 uint64_t hash)
 {
 	const struct user *user = conn_user(conn);
 	const struct deferred_kind *refused = NULL;
 	enum change_kind change = CHANGE_NEXT;
+	bool paid = is_next_part(conn, request, hash);
 
 	if (request->op == WIRE_BATCH)
 		return &batch_kind; /* each of its requests for itself */
@@ -471,10 +435,10 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 	}
 	if (change == CHANGE_OLD)
 		return &repeat_kind;
-	if (conn->limit.on && request_is_limited(conn, request))
+	if (conn->limit.on && !paid && request_is_limited(conn, request))
 		return &busy_kind;
 	if (user)
-		refused = request_forbid(conn, user, request);
+		refused = request_forbid(conn, user, request, paid ? 0 : message_bytes(request));
 	return refused ? refused : deferred_kind(request);
 }
 
@@ -488,7 +452,7 @@ static enum deferred_next early_step(struct deferred *deferred, struct response_
 		conn_fail(deferred->conn, "a request before HELLO");
 		return DEFERRED_DONE;
 	}
-	deferred->kind = request_admit(deferred->conn, &deferred->request);
+	deferred->kind = request_admit(deferred->conn, &deferred->request, deferred->hash);
 	return deferred->kind ? DEFERRED_AGAIN : DEFERRED_DONE;
 }
 
@@ -509,7 +473,7 @@ bool request_execute(struct response_list *responses, struct conn *conn,
 		conn_fail(conn, "a request before HELLO");
 		return true;
 	}
-	kind = request_admit(conn, request);
+	kind = request_admit(conn, request, hash);
 	if (!kind)
 		return true;
 	if (kind == &batch_kind)

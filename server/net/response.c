@@ -147,9 +147,7 @@ static void response_fill(struct poller *poller, struct response_wr *response)
 	void *message = buffered ? (void *)poller_buffer(poller, response->buffer) :
 				   (void *)&response->head;
 
-	/* Else head.value_len stays as it is: of a GET whose value is in a copy, its length. */
-	if (response->value_len)
-		response->head.value_len = response->value_len;
+	response->head.value_len = response->value_len;
 	if (buffered)
 		memcpy(message, &response->head, sizeof(response->head));
 	response->sge = (struct ibv_sge){

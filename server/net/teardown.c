@@ -2,7 +2,6 @@
 /* Drains connections that end and releases what they hold. */
 #include "server/net/teardown.h"
 
-#include "server/net/copy.h"
 #include "server/net/deferred.h"
 #include "server/net/pull.h"
 #include "server/net/response.h"
@@ -71,7 +70,6 @@ void teardown_release(struct conn *conn)
 	conn->qp_destroyed = true;
 	deferred_cancel(conn);
 	pull_release(conn);
-	copy_drop(poller->worker, conn);
 	response_release_all(poller, conn);
 	window_release(conn);
 	mailbox_send(poller->worker->env->control, &conn->notes[NOTE_RELEASED]);

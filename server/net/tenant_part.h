@@ -32,11 +32,8 @@ struct tenant_part {
 	struct tenant *tenant;
 	struct store *store;
 	struct store_thread thread;
-	struct budget pull_budget;  /* of values that are being read from clients */
-	struct budget build_budget; /* of those being made from large items */
-	/* Connections that have a copy of an item of this store, oldest first: server/net/copy.h */
-	TAILQ_HEAD(part_copy_list, conn) copies;
-	uint64_t copies_bytes;
+	struct budget pull_budget;     /* of values that are being read from clients */
+	struct budget build_budget;    /* of those being made from large items */
 	bool attached;		       /* the worker has it in its list, from the first HELLO on */
 	LIST_ENTRY(tenant_part) entry; /* in worker->parts, if it is attached */
 	struct note note;	       /* NOTE_TENANT_DETACH, then NOTE_TENANT_DETACHED */

@@ -57,7 +57,6 @@ struct worker_limits {
 	X(requests_over_limit, "of those, beyond a limit of their user (users.file)")              \
 	X(gets, "GETs by request")                                                                 \
 	X(get_misses, "of those, not found")                                                       \
-	X(get_copies, "of those, with a copy that the client READs")                               \
 	X(puts, "PUTs, increments and decrements")                                                 \
 	X(put_no_space,                                                                            \
 	  "of those, failed because the memory, or the chain of the bucket, is full")              \
@@ -75,8 +74,7 @@ struct worker_limits {
 	X(pulls_late, "large values of clients of which another one did not arrive: served last")  \
 	X(pulls_stalled, "connections closed because their large value, or the answer to the "     \
 			 "READ of no bytes before the first one, did not arrive in time")          \
-	X(large_waited, "appends to large values and copies of them that had to wait for memory "  \
-			"(memory.pull_share)")                                                     \
+	X(large_waited, "appends to large values that had to wait for memory (memory.pull_share)") \
 	X(large_refused, "the same, refused, since too many waited already")                       \
 	X(deferred, "requests that took several turns: in pieces, or answered by the control "     \
 		    "thread, or behind one of those")                                              \
@@ -111,9 +109,8 @@ struct worker_stats {
 	X(pulls, "large values that are being READ from clients, or have arrived and are summed")  \
 	X(pull_bytes, "memory that they hold of memory.pull_share")                                \
 	X(pull_waits, "large values that wait for such memory")                                    \
-	X(build_bytes, "the same of appends to large values, and of copies of them")               \
-	X(build_waits, "appends to large values, and copies of them, that wait for memory")        \
-	X(copy_bytes, "copies of large values that clients READ")
+	X(build_bytes, "the same of appends to large values")                                      \
+	X(build_waits, "appends to large values that wait for memory")
 
 struct held_stats {
 #define X(name, help) uint64_t name;
@@ -157,8 +154,6 @@ struct worker {
 	struct turn_stats turns;
 	struct held_stats held;	 /* as of the last held_show() */
 	unsigned int held_turns; /* all, modulo HELD_TURNS */
-	TAILQ_HEAD(copy_list, conn)
-	copies; /* connections that have a copy, oldest first; server/net/copy.h */
 	TAILQ_HEAD(pull_list, conn)
 	pulls; /* connections from which a value is pulled, oldest pull first; server/net/pull.h */
 	/* The same, the one whose last READ completed earliest first. */
@@ -166,7 +161,6 @@ struct worker {
 	struct pull_peers pull_peers; /* of which a value did not arrive */
 	bool pulls_late;	      /* values of such peers may wait for memory */
 	uint64_t pulls_count;	      /* begun and not ended; other threads may read it */
-	uint64_t copy_seed;	      /* of the next copy; random at first */
 	/* Connections whose first deferred request runs, in the order of their turns. */
 	TAILQ_HEAD(deferred_conns, conn) deferred_conns;
 	unsigned int number;

@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include "common/util/clock.h"
@@ -15,7 +14,6 @@
 #include "common/util/stat.h"
 #include "server/net/advice.h"
 #include "server/net/conn.h"
-#include "server/net/copy.h"
 #include "server/net/deferred.h"
 #include "server/net/held.h"
 #include "server/net/keepalive.h"
@@ -30,8 +28,8 @@
 #include "server/net/window.h"
 
 /*
- * How often a sleeping worker that has copies, pulls or active connections wakes up for those that
- * are too old, or idle.
+ * How often a sleeping worker that has pulls or active connections wakes up for those that are too
+ * old, or idle.
  */
 #define EXPIRE_MS 1000
 
@@ -394,8 +392,7 @@ static int pollers_sleep(struct worker *worker, int timeout_ms)
 /* With one device, going to sleep takes one system call, and waking up another. */
 static void worker_wait(struct worker *worker)
 {
-	bool expires = !TAILQ_EMPTY(&worker->copies) || pull_expires(worker) ||
-		       windows_any_active(worker);
+	bool expires = pull_expires(worker) || windows_any_active(worker);
 	int timeout_ms = expires ? EXPIRE_MS : -1;
 	int ret;
 
@@ -443,7 +440,6 @@ static enum activity worker_rest(struct worker *worker)
 
 	/* For windows_expire() after the next poll, too. */
 	store_thread_clock(&worker->part.thread);
-	copy_expire(worker);
 	while ((part = worker_part_next(worker, part)))
 		store_thread_idle(&part->thread);
 	held_show(worker);
@@ -521,8 +517,6 @@ static void *worker_run(void *arg)
 		if (worker_read_mail(worker))
 			activity = ACTIVITY_AWAITED;
 		pull_expire(worker);
-		/* Also in a worker that never rests. */
-		copy_expire(worker);
 		if (deferred_run(worker))
 			activity = ACTIVITY_AWAITED;
 		rcu_quiescent_state();
@@ -589,8 +583,6 @@ int part_init(struct tenant_part *part, struct store *store, const struct worker
 				env->workers;
 
 	part->store = store;
-	TAILQ_INIT(&part->copies);
-	part->copies_bytes = 0;
 	budget_init(&part->pull_budget, budget_bytes);
 	budget_init(&part->build_budget, budget_bytes);
 	return store_thread_init(&part->thread, &store->table, (uint8_t)number);
@@ -600,7 +592,6 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 {
 	int err;
 
-	TAILQ_INIT(&worker->copies);
 	TAILQ_INIT(&worker->pulls);
 	TAILQ_INIT(&worker->pulls_by_progress);
 	TAILQ_INIT(&worker->deferred_conns);
@@ -615,12 +606,6 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 		.busy = env->config->server.poll == POLL_BUSY,
 		.workers = env->workers,
 	};
-	if (getrandom(&worker->copy_seed, sizeof(worker->copy_seed), 0) !=
-	    sizeof(worker->copy_seed)) {
-		log_error("worker %u: no random numbers for the seeds of copies (getrandom): %m",
-			  number);
-		return -EIO;
-	}
 	err = mailbox_init(&worker->mailbox);
 	if (err)
 		return err;

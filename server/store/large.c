@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Large items: copies and sums them in steps, and changes the table when all is prepared. */
+/* Large items: makes and sums them in steps, and changes the table when all is prepared. */
 #include "server/store/large.h"
 
 #include <string.h>
@@ -14,7 +14,6 @@ static void large_begin(struct large *large, struct store_thread *thread, uint64
 {
 	large->status = WIRE_BUSY;
 	large->change = *change;
-	large->copy = NULL;
 	large->arrived = 0;
 	large->thread = thread;
 	large->hash = hash;
@@ -30,16 +29,6 @@ void large_append(struct large *large, struct store_thread *thread, uint64_t has
 {
 	large_begin(large, thread, hash, change);
 	large->kind = LARGE_APPEND;
-}
-
-void large_copy(struct large *large, struct store_thread *thread, uint64_t hash, const void *key,
-		uint32_t key_len, uint64_t seed)
-{
-	const struct table_change change = { .key = key, .key_len = key_len };
-
-	large_begin(large, thread, hash, &change);
-	large->kind = LARGE_COPY;
-	large->seed = seed;
 }
 
 /* The next steps fill in the value. */
@@ -125,27 +114,6 @@ static enum large_next allocate_next(struct large *large)
 	return LARGE_AGAIN;
 }
 
-/* The item to be copied. */
-static enum large_next copy_begin(struct large *large)
-{
-	const struct table_change *change = &large->change;
-	struct item_ref ref;
-	enum lookup_result result = lookup_find(large->thread, large->hash, change->key,
-						change->key_len, &ref);
-
-	if (result == LOOKUP_RETRY)
-		return large_retry(large);
-	if (result == LOOKUP_MISSING || is_expired(ref.head.expires, large->thread->now_ns))
-		return large_end(large, WIRE_NOT_FOUND);
-	large->retry_since_ns = 0;
-	large->from = (struct change_from){
-		.version = ref.head.version,
-		.value_len = ref.head.value_len,
-		.flags = ref.head.flags,
-	};
-	return allocate_next(large);
-}
-
 /* The next steps make the room that was begun. */
 static enum large_next room_next(struct large *large, enum large_state after)
 {
@@ -177,19 +145,19 @@ static enum large_next item_begin(struct large *large, struct item *item)
 	const struct table_change *change = &large->change;
 
 	if (!item)
-		return large_end(large, large->kind == LARGE_COPY ? WIRE_BUSY : WIRE_NO_SPACE);
+		return large_end(large, WIRE_NO_SPACE);
 	item_fill_head(item, change, large->from.value_len + change->value_len, large->from.flags);
 	item->version = large->from.version;
 	value_begin(large, item);
 	return LARGE_AGAIN;
 }
 
-/* Allocates the item that is to be made. A copy, which is a help to one reader, evicts only. */
+/* Allocates the item that is to be made. */
 static enum large_next item_allocate(struct large *large)
 {
 	struct item *item = mem_alloc(&large->thread->cache, large->item_bytes);
 
-	if (item || (large->kind == LARGE_COPY && large->thread->table->eviction == EVICTION_NONE))
+	if (item)
 		return item_begin(large, item);
 	room_begin(&large->room, large->thread, large->item_bytes);
 	room_try(&large->room);
@@ -236,7 +204,7 @@ static bool part_copy(struct large *large, const struct part *part, const struct
 static bool value_copy(struct large *large, const struct item_ref *ref, uint64_t bytes)
 {
 	const struct table_change *change = &large->change;
-	bool prepends = large->kind == LARGE_APPEND && change->mode == WIRE_PREPEND;
+	bool prepends = change->mode == WIRE_PREPEND;
 	const struct part old = {
 		.at = prepends ? change->value_len : 0,
 		.bytes = large->from.value_len,
@@ -258,11 +226,9 @@ void large_summed(struct large *large, uint64_t bytes)
 		large->state = LARGE_END;
 }
 
-/* The sum of a copy is there already. */
 static void value_advance(struct large *large, uint64_t bytes)
 {
-	if (large->kind != LARGE_COPY)
-		value_sum_add(&large->sum, item_value(large->item) + large->value_done, bytes);
+	value_sum_add(&large->sum, item_value(large->item) + large->value_done, bytes);
 	large_summed(large, bytes);
 }
 
@@ -282,8 +248,6 @@ static enum large_next value_step(struct large *large, uint64_t bytes)
 		return large_retry(large);
 	large->retry_since_ns = 0;
 	large->item->expires = ref.head.expires;
-	if (large->kind == LARGE_COPY)
-		item_value_sum_store(large->item, ref.value_sum);
 	value_advance(large, bytes);
 	return LARGE_AGAIN;
 }
@@ -305,21 +269,6 @@ static enum large_next large_value(struct large *large, uint32_t bytes_max)
 	uint64_t bytes = left < bytes_max ? left : bytes_max;
 
 	return large->kind == LARGE_COMMIT ? arrived_step(large, bytes) : value_step(large, bytes);
-}
-
-/*
- * Not the incarnation in the copy's sum: a reader with a stale place must not take it for the item.
- */
-static enum large_next copy_end(struct large *large)
-{
-	const struct region *region = large->thread->table->region;
-	struct item *copy = large->item;
-
-	item_publish(copy,
-		     item_sum(copy, &region->sum_key, large->seed, region_offset(region, copy)));
-	large->item = NULL;
-	large->copy = copy;
-	return large_end(large, WIRE_OK);
 }
 
 /* The pulled value is what is appended: the item that it is in is not the one to be stored. */
@@ -361,14 +310,12 @@ enum large_next large_step(struct large *large, uint32_t bytes_max)
 {
 	switch (large->state) {
 	case LARGE_BEGIN:
-		return large->kind == LARGE_COPY ? copy_begin(large) : change_begin(large);
+		return change_begin(large);
 	case LARGE_ALLOCATE:
 		return item_allocate(large);
 	case LARGE_VALUE:
 		return large_value(large, bytes_max);
 	case LARGE_END:
-		if (large->kind == LARGE_COPY)
-			return copy_end(large);
 		if (large->kind == LARGE_COMMIT &&
 		    (large->change.mode == WIRE_APPEND || large->change.mode == WIRE_PREPEND))
 			return pulled_append(large);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Large items: changes and copies that take time in proportion to an item's size, in steps of
+ * Large items: changes that take time in proportion to an item's size, in steps of
  * bounded work. The caller decides when the next step is due, and serves others in between.
  *
  *   S1. A step copies and sums at most as many bytes as it was allowed, without a bucket's lock.
@@ -14,11 +14,11 @@
  *	 it fails with WIRE_BUSY, and nothing was changed (T4).
  *   S4. Where memory is short, steps make room for it (R1 in server/store/room.h).
  *
- *	large_append(&large, ...); or large_copy(), large_commit()
+ *	large_append(&large, ...); or large_commit()
  *	do
  *		next = large_step(&large, bytes);
  *	while (next != LARGE_DONE);
- *	... large.status, large.change, large.copy ...
+ *	... large.status, large.change ...
  */
 #ifndef KVD_SERVER_STORE_LARGE_H
 #define KVD_SERVER_STORE_LARGE_H
@@ -42,8 +42,7 @@ enum large_next {
 struct large {
 	/* The results, after LARGE_DONE. */
 	enum wire_status status;
-	struct table_change change; /* of large_append(), large_commit() */
-	struct item *copy;	    /* of large_copy(): the caller's, with WIRE_OK */
+	struct table_change change;
 
 	/* Set by the caller at any time after large_commit(): bytes of the value that are there. */
 	uint32_t arrived;
@@ -51,7 +50,7 @@ struct large {
 	/* The steps' own. */
 	struct store_thread *thread;
 	uint64_t hash;
-	enum { LARGE_APPEND, LARGE_COPY, LARGE_COMMIT } kind;
+	enum { LARGE_APPEND, LARGE_COMMIT } kind;
 	enum large_state {
 		LARGE_BEGIN,
 		LARGE_ALLOCATE,
@@ -62,13 +61,12 @@ struct large {
 	} state;
 	enum large_state after;
 	struct room room;
-	struct change_from from; /* the item that the change or copy begins with (S2) */
+	struct change_from from; /* the item that the change begins with (S2) */
 	struct item *item;	 /* that is being made; NULL: there is none yet */
 	size_t item_bytes;
 	struct item *value_item; /* holds what is appended, if it was pulled */
-	uint64_t value_done;	 /* bytes of its value that are there and, but for a copy, summed */
+	uint64_t value_done;	 /* bytes of its value that are there and summed */
 	struct value_sum sum;
-	uint64_t seed;		 /* large_copy() */
 	uint64_t retry_since_ns; /* the item has been changing since then; 0: it is not */
 	unsigned int restarts;
 };
@@ -79,14 +77,10 @@ struct large {
  * large_append(): a PUT that appends or prepends (server/store/update.h); meant for one for which
  * attempt_put() has set change->large, but right for any.
  *
- * large_copy(): lookup_copy() of server/store/lookup.h, without its limit.
- *
  * large_commit(): table_commit() of @item, of which the value has not arrived yet.
  */
 void large_append(struct large *large, struct store_thread *thread, uint64_t hash,
 		  const struct table_change *change);
-void large_copy(struct large *large, struct store_thread *thread, uint64_t hash, const void *key,
-		uint32_t key_len, uint64_t seed);
 void large_commit(struct large *large, struct store_thread *thread, uint64_t hash,
 		  struct item *item, const struct table_change *change);
 

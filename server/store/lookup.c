@@ -211,42 +211,6 @@ enum wire_status lookup_get_part(struct store_thread *thread, uint64_t hash, con
 	return status;
 }
 
-/* LOOKUP_FOUND with *@arg NULL: there is no memory for the copy, or the item is large. */
-static enum lookup_result use_copy(struct store_thread *thread, struct item_ref *ref, void *arg)
-{
-	size_t bytes = item_bytes(ref->head.key_len, ref->head.value_len);
-	struct item **copy = arg;
-
-	*copy = bytes < LARGE_BYTES ? mem_alloc(&thread->cache, bytes) : NULL;
-	if (!*copy)
-		return LOOKUP_FOUND;
-	memcpy((uint8_t *)*copy + sizeof(uint64_t), (uint8_t *)&ref->head + sizeof(uint64_t),
-	       sizeof(**copy) - sizeof(uint64_t));
-	if (lookup_ref_copy(ref, (*copy)->tail, ref->item->tail, bytes - sizeof(**copy)))
-		return LOOKUP_FOUND;
-	mem_free(&thread->cache, *copy, bytes);
-	*copy = NULL;
-	return LOOKUP_RETRY;
-}
-
-enum wire_status lookup_copy(struct store_thread *thread, uint64_t hash, const void *key,
-			     uint32_t key_len, uint64_t seed, struct item **copy)
-{
-	const struct region *region = thread->table->region;
-	enum wire_status status;
-	struct item_ref ref;
-
-	*copy = NULL;
-	status = lookup_until(thread, hash, key, key_len, &ref, use_copy, copy);
-	if (status)
-		return status;
-	if (!*copy)
-		return WIRE_TOO_LARGE;
-	/* Not the incarnation: a reader with a stale place must not take the copy for the item. */
-	item_publish(*copy, item_sum(*copy, &region->sum_key, seed, region_offset(region, *copy)));
-	return WIRE_OK;
-}
-
 bool lookup_block_hash(const struct table *table, const void *block, uint64_t *hash)
 {
 	struct item_snapshot snapshot;

@@ -68,15 +68,6 @@ enum wire_status lookup_get_part(struct store_thread *thread, uint64_t hash, con
 				 struct item_ref *ref, uint32_t *len);
 
 /*
- * Allocates a copy of the item for one client: its sum is made with @seed instead of the
- * incarnation, and no bucket leads to it. The caller frees it with table_abandon(). As
- * lookup_get(); WIRE_TOO_LARGE: it is large (LARGE_BYTES), or there is no memory for the copy, and
- * large_copy() of server/store/large.h makes it in steps.
- */
-enum wire_status lookup_copy(struct store_thread *thread, uint64_t hash, const void *key,
-			     uint32_t key_len, uint64_t seed, struct item **copy);
-
-/*
  * Hashes the key of the item at @block, which may be anything. False: no valid item is there now.
  */
 bool lookup_block_hash(const struct table *table, const void *block, uint64_t *hash);

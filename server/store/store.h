@@ -19,8 +19,8 @@
  *	table_hash, table_prefetch_bucket, table_prefetch_item	table.h, index.h: first of all
  *	table_put, table_arith, table_touch, table_delete	update.h: change a key
  *	table_reserve, table_commit, table_abandon		update.h: a value that arrives later
- *	lookup_get, lookup_copy					lookup.h: read a key
- *	large_append, large_copy, large_commit	large.h: the same, in steps
+ *	lookup_get, lookup_get_part				lookup.h: read a key
+ *	large_append, large_commit		large.h: the same, in steps
  *	table_scan						scan.h: read all keys
  *	table_access						table_maintain.h: a reported GET
  *	maintenance_flush, maintenance_flushed			maintenance.h: remove all items

@@ -94,7 +94,7 @@ struct table {
 	X(evictions, "of those, evicted to make room")                                             \
 	X(evictions_low, "of these, items of low priority")                                        \
 	X(flushed, "of those, removed by a flush")                                                 \
-	X(large_changes, "changes and copies of large items that were made in steps")              \
+	X(large_changes, "changes of large items that were made in steps")                         \
 	X(large_restarts, "of those, begun again because the key was changed meanwhile")           \
 	X(gathered_bytes, "free blocks taken back from idle threads instead of evicting items")    \
 	X(pins_refused, "PUTs with a pin, and changes of pinned items, that memory.pin_share "     \

@@ -89,8 +89,7 @@ static void before_response(struct fake_server *p, struct wire_response *respons
 	(void)p;
 	change_bytes(0, (uint8_t *)response, sizeof(*response), false);
 	/* The message has no more bytes to send. */
-	if (response->value_len > FAKE_SERVER_BUFFER_BYTES - sizeof(*response) &&
-	    !(response->flags & WIRE_R_COPY))
+	if (response->value_len > FAKE_SERVER_BUFFER_BYTES - sizeof(*response))
 		response->value_len = 0;
 }
 

@@ -17,7 +17,9 @@ static void read_batch(const struct request *batch)
 		must(!wire_batched_parse(&request, batch->value, batch->value_len, &at));
 		must(at - before == wire_batched_bytes(&request) && at <= batch->value_len);
 		must(request.op >= WIRE_PING && request.op <= WIRE_TOUCH);
-		must(!(request.flags & (WIRE_F_PULL | WIRE_F_TOUCH)) && !request.access_count);
+		must(!(request.flags & WIRE_F_PULL) && !request.access_count);
+		must((request.op != WIRE_GET && request.op != WIRE_TOUCH) || !request.flags);
+		must(request.op != WIRE_GET || !request.offset);
 		must(!request.key == !request.key_len && request.key_len <= KEY_MAX);
 		if (request.key)
 			touch(request.key, request.key_len);
@@ -53,8 +55,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		     (request.op == WIRE_PUT && request.value_len));
 		must(request.op != WIRE_HELLO || request.value_len == sizeof(struct wire_hello));
 		must(request.op != WIRE_ACCESS || request.access_count);
+		must(request.op != WIRE_GET || !request.flags || !request.offset);
 		must(!request.change || (request.op != WIRE_HELLO && request.op != WIRE_STATS &&
-					 request.op != WIRE_SCAN && request.op != WIRE_ACCESS));
+					 request.op != WIRE_SCAN && request.op != WIRE_ACCESS &&
+					 request.op != WIRE_GET));
 	}
 	free(msg);
 	return 0;

@@ -75,7 +75,7 @@ void fake_device_respond(struct fake_device *fake, const struct wire_response *r
 {
 	const struct ibv_recv_wr *recv = &fake->recvs[fake->recv_first % MESSAGES_MAX];
 	uint8_t *to = (uint8_t *)(uintptr_t)recv->sg_list->addr;
-	uint32_t len = response->flags & WIRE_R_COPY ? 0 : response->value_len;
+	uint32_t len = response->value_len;
 
 	must(fake->recv_count, "no receive is posted");
 	memcpy(to, response, sizeof(*response));

@@ -64,10 +64,7 @@ struct fake_device {
  */
 void fake_device_init(struct fake_device *fake, struct kvd *kvd, const char *name);
 
-/*
- * Writes the response into the oldest receive buffer and completes it. The value follows the header
- * unless the response says that it is in a copy, which the client READs.
- */
+/* Writes the response and its value into the oldest receive buffer and completes it. */
 void fake_device_respond(struct fake_device *fake, const struct wire_response *response,
 			 const uint8_t *value);
 

@@ -196,15 +196,6 @@ static enum ibv_wc_status fake_server_read(struct fake_device *fake, const struc
 	return IBV_WC_SUCCESS;
 }
 
-/* The item is its own copy. */
-static void respond_copy(const struct fake_server *server, uint64_t key,
-			 struct wire_response *response)
-{
-	response->flags |= WIRE_R_COPY;
-	response->slot = slot_make(0, key_lookup(server, key)->offset, SLOT_UNIT);
-	response->copy_seed = server->geometry.incarnation;
-}
-
 /* As on a real server, an expired item is not found. */
 static void respond_get(struct fake_server *server, const struct request *request,
 			struct wire_response *response, uint8_t *value)
@@ -223,29 +214,16 @@ static void respond_get(struct fake_server *server, const struct request *reques
 	response->status = WIRE_OK;
 	response->version = item->version;
 	response->expires = item->expires;
-	if (request->flags & WIRE_F_NO_VALUE) {
-		response->result = item->value_len;
+	response->result = item->value_len;
+	if (item_has_value_sum(item->key_len, item->value_len))
+		response->value_sum = item_value_sum(item);
+	if (request->flags & WIRE_F_NO_VALUE)
 		return;
-	}
-	if (request->flags & WIRE_F_PART) {
-		must(request->offset <= item->value_len, "part");
-		response->result = item->value_len;
-		response->value_len = item->value_len - (uint32_t)request->offset;
-		if (response->value_len > FAKE_SERVER_BUFFER_BYTES - sizeof(*response))
-			response->value_len = FAKE_SERVER_BUFFER_BYTES - sizeof(*response);
-		memcpy(value, item_value(item) + request->offset, response->value_len);
-		return;
-	}
-	response->value_len = item->value_len;
-	if (item->value_len <= FAKE_SERVER_BUFFER_BYTES - sizeof(*response))
-		memcpy(value, item_value(item), item->value_len);
-	else if (server->kvd.conn.by_request)
-		*response = (struct wire_response){ .op = response->op,
-						    .id = response->id,
-						    .status = WIRE_TOO_LARGE,
-						    .clock_ns = response->clock_ns };
-	else
-		respond_copy(server, key, response);
+	must(request->offset <= item->value_len, "part");
+	response->value_len = item->value_len - (uint32_t)request->offset;
+	if (response->value_len > FAKE_SERVER_BUFFER_BYTES - sizeof(*response))
+		response->value_len = FAKE_SERVER_BUFFER_BYTES - sizeof(*response);
+	memcpy(value, item_value(item) + request->offset, response->value_len);
 }
 
 static void respond_hello(struct fake_server *server, struct wire_response *response,
@@ -281,7 +259,7 @@ static void execute_batch(struct fake_server *server, const struct request *batc
 		if (change && request.op != WIRE_GET)
 			request.change = change++;
 		execute(server, &request, &r, one);
-		if (r.value_len > server->batch_value_max)
+		if (r.op == WIRE_GET && r.result > server->batch_value_max)
 			r = (struct wire_response){ .op = r.op, .status = WIRE_TOO_LARGE };
 		result = (struct wire_result){
 			.op = r.op,
@@ -315,7 +293,8 @@ static void execute(struct fake_server *server, const struct request *request,
 		server->pings++;
 	else if (request->op == WIRE_HELLO)
 		respond_hello(server, response, value);
-	else if (request->op == WIRE_GET)
+	else if (request->op == WIRE_GET ||
+		 (request->op == WIRE_TOUCH && request->flags & WIRE_F_VALUE))
 		respond_get(server, request, response, value);
 	else if (request->op == WIRE_ACCESS)
 		server->access_messages++;
@@ -351,8 +330,7 @@ static enum ibv_wc_status fake_server_send(struct fake_device *fake, const struc
 	if (server->hold_all) {
 		must(server->queued < FAKE_SERVER_QUEUE_MAX, "too many requests are outstanding");
 		server->queue[server->queued].head = response;
-		if (!(response.flags & WIRE_R_COPY))
-			memcpy(server->queue[server->queued].value, value, response.value_len);
+		memcpy(server->queue[server->queued].value, value, response.value_len);
 		server->queued++;
 	} else if (request.op == WIRE_ACCESS && server->hold_access) {
 		must(!server->holding, "two ACCESS messages are outstanding");

@@ -140,18 +140,17 @@ static void loopback_put(struct loopback *loopback, const struct request *reques
 static void loopback_large(struct loopback *loopback, const struct request *request, uint64_t hash,
 			   struct wire_response *response)
 {
-	static _Thread_local struct large_request large;
+	static _Thread_local struct large large;
 
-	execute_large_begin(&large, loopback->thread, request, hash, loopback->copy_seed++);
-	while (execute_large_step(&large, request, hash,
-				  1 + (uint32_t)(random_next(loopback) % LARGE_STEP_BYTES_MAX),
-				  response) != LARGE_DONE) {
+	execute_large_begin(&large, loopback->thread, request, hash);
+	while (large_step(&large, 1 + (uint32_t)(random_next(loopback) % LARGE_STEP_BYTES_MAX)) !=
+	       LARGE_DONE) {
 		rcu_quiescent_state();
 		store_thread_clock(loopback->thread);
 		if (random_next(loopback) % LARGE_STEPS_PER_YIELD == 0)
 			sched_yield();
 	}
-	loopback->copy = large.steps.copy;
+	response_set_change(&large.change, large.status, response);
 }
 
 /* A request on the table; where it needs room, in steps as above. */
@@ -180,15 +179,14 @@ static void loopback_execute(struct loopback *loopback, const struct request *re
 			     struct wire_response *response, uint8_t *value)
 {
 	struct response_value response_value = {
-		value, LOOPBACK_BUFFER_BYTES - (uint32_t)sizeof(*response), 0
+		.value = value,
+		.size = LOOPBACK_BUFFER_BYTES - (uint32_t)sizeof(*response),
+		.sum = true,
 	};
 	uint64_t hash = 0;
 
 	if (request->key)
 		hash = table_hash(&loopback->store->table, request->key, request->key_len);
-	if (loopback->copy)
-		table_abandon(loopback->thread, loopback->copy);
-	loopback->copy = NULL;
 	/* Any thread may call this; one that changes the table has to be an RCU reader. */
 	rcu_register_thread();
 	store_thread_clock(loopback->thread);
@@ -203,13 +201,7 @@ static void loopback_execute(struct loopback *loopback, const struct request *re
 		execute_scan(loopback->thread, request, UINT64_MAX, response, &response_value);
 	else
 		loopback_operation(loopback, request, hash, response, &response_value);
-	if (request->op == WIRE_GET && !response->status && !response->flags &&
-	    response->value_len > response_value.size) {
-		loopback->copy = execute_copy(loopback->thread, request, hash,
-					      loopback->copy_seed++, response);
-		if (response->status == WIRE_TOO_LARGE)
-			loopback_large(loopback, request, hash, response);
-	}
+	response->value_len = response_value.len;
 	execute_access(loopback->thread, request);
 	rcu_unregister_thread();
 }
@@ -239,8 +231,6 @@ static void loopback_close(struct fake_device *fake)
 {
 	struct loopback *loopback = loopback_of(fake);
 
-	if (loopback->copy)
-		table_abandon(loopback->thread, loopback->copy);
 	munmap((void *)(uintptr_t)loopback->region, loopback->store->region.bytes);
 }
 
@@ -294,7 +284,6 @@ struct loopback *loopback_open(struct store *store, unsigned int thread,
 	must(loopback && thread < test_thread_count, "calloc");
 	loopback->store = store;
 	loopback->thread = &test_threads[thread];
-	loopback->copy_seed = 0x5eed + ((uint64_t)thread << 32);
 	loopback->random = 0x9e3779b97f4a7c15 + thread;
 	loopback_init_device(loopback);
 	loopback_init_handle(loopback, options);

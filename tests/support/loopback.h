@@ -26,8 +26,6 @@ struct loopback {
 	struct store *store;
 	struct store_thread *thread;
 	const uint8_t *region; /* PROT_READ */
-	struct item *copy;     /* of a large value, for the last GET by request; or NULL */
-	uint64_t copy_seed;
 	uint64_t random;
 	bool scatter;
 	/* Bytes that the handle can still READ by the call itself; 0: none. */

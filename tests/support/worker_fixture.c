@@ -17,7 +17,6 @@
 #include "common/sum.h"
 #include "common/util/stat.h"
 #include "server/net/budget.h"
-#include "server/net/copy.h"
 #include "server/net/deferred.h"
 #include "server/net/pull.h"
 #include "server/net/request.h"
@@ -207,8 +206,6 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 		.pull_stall_ns = LONG_NS,
 		.workers = 1,
 	};
-	TAILQ_INIT(&test_worker.copies);
-	TAILQ_INIT(&test_worker.part.copies);
 	test_worker.part.store = &test_store;
 	TAILQ_INIT(&test_worker.deferred_conns);
 	TAILQ_INIT(&test_worker.pulls);
@@ -239,10 +236,7 @@ void test_worker_destroy(void)
 		assert_int_equal(test_conns[i].conn.deferred_count, 0);
 		test_conn_complete(&test_conns[i]);
 		assert_int_equal(test_conns[i].conn.buffers, 0);
-		copy_drop(&test_worker, &test_conns[i].conn);
 	}
-	assert_true(TAILQ_EMPTY(&test_worker.copies));
-	assert_int_equal(test_worker.part.copies_bytes, 0);
 	assert_int_equal(test_poller->posted + test_poller->unposted_count, TEST_RECVS);
 	assert_int_equal(test_poller->spare_buffers, test_poller->spare_buffers_max);
 	assert_int_equal(test_poller->spare_sends, test_poller->spare_sends_max);

@@ -52,7 +52,7 @@ extern unsigned int test_recvs_left;	      /* that the device takes until it ref
 int test_worker_create(uint64_t region_bytes, uint64_t value_max);
 /*
  * Nothing is left of any connection, or the test fails: requests, receives, buffers, places of
- * work requests, windows, budgets, copies, memory.
+ * work requests, windows, budgets, memory.
  */
 void test_worker_destroy(void);
 

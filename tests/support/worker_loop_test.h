@@ -38,11 +38,9 @@ static int test_name(pthread_t thread, const char *name);
 
 #define REGION_BYTES (8u << 20)
 #define VALUE_MAX_BYTES (1u << 20)
-#define LONG_VALUE 8000u /* does not fit a response */
 #define SECOND_NS 1000000000ull
 
 static struct ibv_cq cq;
-static uint8_t value[LONG_VALUE];
 
 /* What the next poll finds. */
 static struct ibv_wc completions[BATCH_MAX];
@@ -134,8 +132,6 @@ static inline int setup(void **state)
 static inline int teardown(void **state)
 {
 	(void)state;
-	assert_true(TAILQ_EMPTY(&test_worker.copies));
-	assert_int_equal(test_worker.part.copies_bytes, 0);
 	rcu_read_lock();
 	for (unsigned int i = 0; i < TEST_CONNS; i++)
 		conn_table_remove(&test_conns[i].conn);
@@ -179,17 +175,6 @@ static inline void assert_posted(unsigned int count)
 	for (unsigned int i = 0; i < TEST_RECVS; i++)
 		if (test_recvs[i] != (i < count))
 			fail_msg("receive %u was posted %u times", i, test_recvs[i]);
-}
-
-/* A copy for the first connection, of its GET. */
-static inline void copy_make(void)
-{
-	assert_int_equal(test_store_put(&test_store, "k", 1, value, sizeof(value), NULL), WIRE_OK);
-	ADD(&test_conns[0], 0, "k", .op = WIRE_GET, .id = 1);
-	poller_poll(test_poller);
-	assert_int_equal(test_conns[0].response.flags, WIRE_R_COPY);
-	assert_non_null(test_conns[0].conn.copy);
-	test_conn_complete(&test_conns[0]);
 }
 
 /* A message with nothing but an access record. */

@@ -170,7 +170,7 @@ static int command_bytes(const char *url, uint64_t rate)
 	debt_is_paid(db, "a large PUT", LARGE_BYTES, begin, rate);
 	kvd_close(db);
 
-	/* A copy for the client to READ counts, too. */
+	/* One in parts counts as a whole, too. */
 	db = must_open(url);
 	check(!put(other, LARGE_BYTES), "a value for the other direction");
 	begin = clock_ns();

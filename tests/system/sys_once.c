@@ -79,7 +79,7 @@ static uint32_t value_length(struct raw_peer *p, const char *key)
 	send_change(p, get, 0, key, NULL);
 	if (!raw_wait(p, raw_is_responded) || p->closed || p->response.status)
 		raw_die("GET", EPROTO);
-	return p->response.value_len;
+	return (uint32_t)p->response.result;
 }
 
 /*

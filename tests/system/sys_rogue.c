@@ -130,12 +130,12 @@ static const char *connect_abi(uint32_t abi, const char *text)
 
 static const char *case_connect_abi(void)
 {
-	static_assert(WIRE_ABI == 4, "the texts below");
-	const char *error = connect_abi(3, "the client has protocol version 3 and the server 4: "
+	static_assert(WIRE_ABI == 5, "the texts below");
+	const char *error = connect_abi(4, "the client has protocol version 4 and the server 5: "
 					   "update the client");
 
 	return error ? error :
-		       connect_abi(5, "the client has protocol version 5 and the server 4: "
+		       connect_abi(6, "the client has protocol version 6 and the server 5: "
 				      "update the server");
 }
 
@@ -1089,23 +1089,6 @@ static const char *case_stop_in_pull(void)
 	return why;
 }
 
-/* Leaves with a copy that the server keeps for it to READ. */
-static const char *case_copy_left(void)
-{
-	const struct wire_request head = { .op = WIRE_GET, .key_len = 5, .id = 8 };
-	struct raw_peer p;
-
-	raw_greet(&p);
-	if (raw_send(&p, fill_pull(&p, (uintptr_t)raw_data(&p), p.mr->rkey, 1u << 20)) ||
-	    !raw_wait(&p, raw_is_responded) || p.closed || p.response.status)
-		return "the value is not stored";
-	if (raw_send(&p, raw_fill(&p, &head, 5, 0)) || !raw_wait(&p, raw_is_responded) ||
-	    p.closed || p.response.status || !(p.response.flags & WIRE_R_COPY))
-		return "there is no copy";
-	raw_close(&p);
-	return NULL;
-}
-
 /* Leaves a value that waits in limbo when it is replaced: large, but not too large for that. */
 static const char *case_limbo_left(void)
 {
@@ -1709,7 +1692,7 @@ static const char *case_socket_garbage_held(void)
  */
 
 #define REFUSED "connection refused: the client does not speak kvd's protocol"
-#define REFUSED_ABI "connection refused: the client has protocol version 5 and the server 4"
+#define REFUSED_ABI "connection refused: the client has protocol version 6 and the server 5"
 #define EARLY "closed: a request before HELLO"
 #define CHANGE "closed: a number of a change that is not the next one"
 #define HELLO "closed: HELLO with values that the protocol does not allow"
@@ -1808,7 +1791,6 @@ static const struct {
 	{ "pull_half", "any", "closed: ", case_pull_half },
 	{ "pull_too_large", "any", ANY, case_pull_too_large },
 	{ "pull_twice", "any", ANY, case_pull_twice },
-	{ "copy_left", "any", ANY, case_copy_left },
 	{ "limbo_left", "any", ANY, case_limbo_left },
 	{ "pin_left", "any", ANY, case_pin_left },
 	{ "pull_never", "softnic", "closed: a large value was not read", case_pull_never },

@@ -236,12 +236,10 @@ static void the_delay_is_kept(void **state)
 	kvd_close(kvd);
 }
 
-/* With the window full the message waits for its turn; so does it while a copy is READ. */
+/* With the window full the message waits for its turn. */
 static void a_message_that_has_to_wait(void **state)
 {
 	struct kvd_op op, *list[] = { &op }, *done[1];
-	static uint8_t value[4000];
-	uint64_t key = 3;
 	unsigned int i;
 
 	(void)state;
@@ -260,26 +258,6 @@ static void a_message_that_has_to_wait(void **state)
 	kvd_poll(kvd, done, 1);
 	assert_int_equal(server->access_messages, 1);
 	assert_int_equal(server->outstanding_max, 1);
-
-	fake_server_put(server, key, 3000, 0);
-	kvd->conn.window = 4;
-	server->fake.hold_reads = true;
-	kvd_prep_get_by_request(&op, &key, 8, value, sizeof(value));
-	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
-	while (!server->fake.held_count)
-		assert_int_equal(kvd_poll(kvd, done, 1), 0);
-	access_add(&kvd->access, 1, 1);
-	kvd->attention = true;
-	for (i = 0; i < 10; i++)
-		assert_int_equal(kvd_poll(kvd, done, 1), 0);
-	assert_int_equal(server->access_messages, 1);
-	server->fake.hold_reads = false;
-	fake_device_release(&server->fake);
-	assert_int_equal(kvd_wait(kvd, done, 1, 1, FAKE_TIMEOUT_MS), 1);
-	assert_int_equal(op.status, KVD_OK);
-	assert_int_equal(value[2999], 3);
-	kvd_poll(kvd, done, 1);
-	assert_int_equal(server->access_messages, 2);
 	kvd_close(kvd);
 }
 

@@ -34,7 +34,7 @@ static void respond(struct fake_server *p, const struct request *request,
 static void refuse_get(struct fake_server *p, struct wire_response *response)
 {
 	(void)p;
-	if (response->op != WIRE_GET && response->op != WIRE_PING)
+	if (response->op != WIRE_GET && response->op != WIRE_TOUCH && response->op != WIRE_PING)
 		return;
 	*response = (struct wire_response){
 		.op = response->op,

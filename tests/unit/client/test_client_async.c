@@ -420,7 +420,7 @@ static void results_of_a_batch(void **state)
 	kvd_prep_get_by_request(&ops[4], &keys[6], 8, values[4], 32);
 	kvd_prep_get_and_touch(&ops[5], &keys[4], 8, 60, values[5], 32);
 	kvd_prep_ping(&ops[6]);
-	kvd_prep_touch(&ops[7], &keys[4], 8, 60);
+	kvd_prep_touch(&ops[7], &keys[7], 8, 60);
 	submit(0, 8);
 	assert_int_equal(kvd_wait(kvd, done, 8, 8, FAKE_TIMEOUT_MS), 8);
 	for (i = 0; i < 8; i++)
@@ -433,7 +433,6 @@ static void results_of_a_batch(void **state)
 	assert_int_equal(server->gets, 5);
 	assert_int_equal(server->batches, 2);
 	assert_int_equal(kvd->conn.outstanding, 0);
-	assert_null(kvd->conn.fence);
 }
 
 /* Nor do they share a message then. */
@@ -793,75 +792,93 @@ static void a_response_while_it_is_armed(void **state)
 	assert_false(readable());
 }
 
-static unsigned int copied; /* GETs that are answered with a copy */
+#define LONG_BYTES 3000 /* more than a response has room for */
+static uint8_t long_value[LONG_BYTES];
+static unsigned int touches; /* that came with a GET */
 
-static void answer_with_copy(struct fake_server *p, struct wire_response *response)
+static void count_touch(struct fake_server *p, struct wire_response *response)
 {
-	if (response->op != WIRE_GET)
-		return;
-	copied++;
-	response->flags |= WIRE_R_COPY;
-	response->slot = slot_make(0, p->keys[0].offset, 128);
-	response->copy_seed = p->geometry.incarnation;
+	(void)p;
+	touches += response->op == WIRE_TOUCH;
 }
 
-/* Calls that send a request, none of which may be sent while a copy is READ. */
-static enum kvd_status call_put(void)
+static void replace_key(void)
 {
-	return kvd_put(kvd, &keys[60], 8, "x", 1, NULL, NULL);
+	fake_server_put(server, 1, LONG_BYTES, 0);
 }
 
-static enum kvd_status call_delete(void)
+static void nothing(void)
 {
-	return kvd_delete(kvd, &keys[60], 8);
 }
 
-static enum kvd_status call_ping(void)
+/* A GET and touch of a value in two parts, of which the first has come, and changes after it. */
+static void touch_and_change(uint64_t *changed, void (*between)(void))
 {
-	return kvd_ping(kvd);
+	touches = 0;
+	fake_server_put(server, 1, LONG_BYTES, 0);
+	server->before_response = count_touch;
+	server->hold_all = true;
+	kvd_prep_get_and_touch(&ops[0], &keys[1], 8, 5, long_value, LONG_BYTES);
+	kvd_prep_put(&ops[1], changed, 8, "x", 1, NULL);
+	kvd_prep_put(&ops[2], &keys[60], 8, "x", 1, NULL);
+	submit(0, 3);
+	between();
+	fake_server_answer(server, 1);
+	assert_none_ended();
 }
 
-static enum kvd_status call_flush(void)
+/* A change of the key, what is sent after it, and a GET wait until all of the value has come. */
+static void changes_of_a_touched_key_wait(void **state)
 {
-	return kvd_flush_start(kvd, 0, NULL);
+	(void)state;
+	touch_and_change(&keys[1], nothing);
+	kvd_prep_get(&ops[3], &keys[1], 8, values[3], 32);
+	submit(3, 1);
+	assert_none_ended();
+	assert_int_equal(server->gets, 2);
+	assert_int_equal(seen_count + reads, 0);
+	fake_server_answer(server, 1);
+	assert_ended(0, KVD_OK);
+	assert_int_equal(long_value[LONG_BYTES - 1], 1);
+	assert_int_equal(seen_count, 2);
+	assert_int_equal(touches, 1);
+	fake_server_answer(server, server->queued);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 3, FAKE_TIMEOUT_MS), 3);
+	assert_int_equal(ops[3].status, KVD_OK);
+	assert_int_equal(values[3][19], 1);
 }
 
-static void copies_stand_until_they_are_read(void **state)
+static void changes_of_other_keys_do_not_wait(void **state)
 {
-	static enum kvd_status (*const calls_of[])(void) = {
-		call_put,
-		call_delete,
-		call_ping,
-		call_flush,
-	};
-	unsigned int i, sent;
+	(void)state;
+	touch_and_change(&keys[2], nothing);
+	assert_int_equal(seen_count, 2);
+	fake_server_answer(server, server->queued);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 3, FAKE_TIMEOUT_MS), 3);
+	assert_int_equal(touches, 1);
+}
+
+/* Another client's value is touched, too, and this handle's change comes after that. */
+static void a_touched_value_is_replaced(void **state)
+{
+	uint64_t replaced;
 
 	(void)state;
-	fake_server_put(server, 1, 20, 0);
-	server->before_response = answer_with_copy;
-	copied = 0;
-	for (i = 0; i < sizeof(calls_of) / sizeof(calls_of[0]); i++) {
-		server->fake.hold_reads = true;
-		kvd_prep_get_by_request(&ops[0], &keys[1], 8, values[0], 32);
-		submit(0, 1);
-		while (!server->fake.held_count)
-			assert_none_ended();
-		sent = server->requests;
-		kvd->options.timeout_ms = 2;
-		assert_int_equal(calls_of[i](), KVD_ERR_TIMEOUT);
-		assert_int_equal(server->requests, sent);
-		assert_int_equal(seen_count, i);
-		kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
-		server->fake.hold_reads = false;
-		fake_device_release(&server->fake);
-		assert_ended(0, KVD_OK);
-		assert_int_equal(values[0][19], 1);
-		assert_int_equal(copied, i + 1);
-		assert_int_equal(server->requests, sent);
-		/* Then all goes on. */
-		assert_int_equal(call_put(), KVD_OK);
-		assert_int_equal(server->requests, sent + 1);
+	touch_and_change(&keys[1], replace_key);
+	replaced = fake_server_item(server, 1)->version;
+	for (unsigned int i = 0; i < 2; i++) {
+		fake_server_answer(server, 1);
+		assert_none_ended();
+		assert_int_equal(touches, 2);
 	}
+	assert_int_equal(kvd_cancel(kvd, &ops[0]), KVD_ERR_BUSY);
+	assert_int_equal(seen_count, 0);
+	fake_server_answer(server, 1);
+	assert_ended(0, KVD_OK);
+	assert_int_equal(ops[0].item.version, replaced);
+	assert_int_equal(seen_count, 2);
+	fake_server_answer(server, server->queued);
+	assert_int_equal(kvd_wait(kvd, done, OPS, 2, FAKE_TIMEOUT_MS), 2);
 }
 
 /* Of operations that wait for a place, each keeps its own. */
@@ -1332,7 +1349,9 @@ int main(void)
 		CASE(an_end_that_only_polls_see),
 		CASE(the_descriptor),
 		CASE(a_response_while_it_is_armed),
-		CASE(copies_stand_until_they_are_read),
+		CASE(changes_of_a_touched_key_wait),
+		CASE(changes_of_other_keys_do_not_wait),
+		CASE(a_touched_value_is_replaced),
 		CASE(no_time_to_wait),
 		CASE(long_timeouts),
 		CASE(the_descriptor_has_deadlines),

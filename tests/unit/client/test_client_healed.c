@@ -246,22 +246,17 @@ static void an_end_before_the_welcome(void **state)
 /* The places of large values that were READ are free again. */
 static void a_loss_while_a_large_value_is_read(void **state)
 {
-	enum kvd_opcode code = KVD_OP_GET;
 	unsigned int i;
 
 	fake_server_put(server, 5, LARGE_BYTES, 0);
-	for (i = 0; i < 4; i++) {
-		code = i % 2 ? KVD_OP_GET_BY_REQUEST : KVD_OP_GET;
+	for (i = 0; i < 2; i++) {
 		server->fake.hold_reads = true;
 		memset(large, 0, sizeof(large));
 		kvd_prep_get(&ops[0], &keys[5], 8, large, sizeof(large));
-		ops[0].op = code;
 		assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
-		if (code == KVD_OP_GET) {
-			while (!server->fake.held_count)
-				kvd_poll(kvd, done, OPS);
-			fake_device_release(&server->fake);
-		}
+		while (!server->fake.held_count)
+			kvd_poll(kvd, done, OPS);
+		fake_device_release(&server->fake);
 		while (!server->fake.held_count)
 			assert_int_equal(kvd_poll(kvd, done, OPS), 0);
 		server->fake.hold_reads = false;
@@ -556,30 +551,6 @@ static void events_that_fail(void **state)
 	assert_int_equal(get(1), KVD_OK);
 }
 
-/* Another key's copy, whole, is not taken for the key's. */
-static void answer_with_another(struct fake_server *p, struct wire_response *response)
-{
-	if (response->op != WIRE_GET)
-		return;
-	response->flags |= WIRE_R_COPY;
-	response->slot = slot_make(0, (uint64_t)((uint8_t *)fake_server_item(p, 3) - p->region),
-				   SLOT_UNIT);
-	response->copy_seed = p->geometry.incarnation;
-}
-
-static void a_copy_of_another_key(void **state)
-{
-	(void)state;
-	fake_server_put(server, 3, 20, 0);
-	assert_int_equal(kvd_get_by_request(kvd, &keys[1], 8, values[1], 32, NULL), KVD_OK);
-	server->before_response = answer_with_another;
-	memset(values[1], 0, sizeof(values[1]));
-	assert_int_equal(kvd_get_by_request(kvd, &keys[1], 8, values[1], 32, NULL), KVD_ERR_BUSY);
-	assert_int_equal(values[1][0], 0);
-	assert_int_equal(kvd_get_by_request(kvd, &keys[3], 8, values[3], 32, NULL), KVD_OK);
-	assert_int_equal(values[3][19], 3);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -602,7 +573,6 @@ int main(void)
 		CASE(a_hello_that_is_refused),
 		CASE(a_reason_without_an_end),
 		CASE(events_that_fail),
-		CASE(a_copy_of_another_key),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -166,13 +166,12 @@ static void the_tables_of_requests_match_the_code(void **state)
 	assert_rows("| 44 | 4 | change |", ops, WIRE_OP_MAX);
 	ROWS("| 16 | TENANT |", R((unsigned int)__builtin_ctz(WIRE_F_PULL), "pull"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_IF_VERSION), "if-version"),
-	     R((unsigned int)__builtin_ctz(WIRE_F_TOUCH), "touch"),
+	     R((unsigned int)__builtin_ctz(WIRE_F_VALUE), "value"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_CREATE), "create"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_VALUES), "values"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_PIN), "pin"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_LOW), "low"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_NO_VALUE), "no-value"),
-	     R((unsigned int)__builtin_ctz(WIRE_F_PART), "part"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_USES), "uses"));
 	FIELDS("\n### Batches\n", wire_batched, F(wire_batched, op, "op"),
 	       F(wire_batched, mode, "mode"), F(wire_batched, key_len, "key length"),
@@ -187,10 +186,11 @@ static void the_tables_of_responses_match_the_code(void **state)
 	       F(wire_response, status, "status"), F(wire_response, flags, "flags"),
 	       F(wire_response, id, "id"), F(wire_response, value_len, "value length"),
 	       F(wire_response, arg32, "item flags / next line / entries"),
-	       F(wire_response, version, "version / ticket"), F(wire_response, slot, "slot"),
-	       F(wire_response, arg64, "copy seed / result / cursor"),
-	       F(wire_response, clock_ns, "clock"), F(wire_response, expires, "expires"),
-	       F(wire_response, window, "window"), F(wire_response, reserved, "reserved"));
+	       F(wire_response, version, "version / ticket"),
+	       F(wire_response, slot, "slot / value sum"),
+	       F(wire_response, arg64, "result / cursor"), F(wire_response, clock_ns, "clock"),
+	       F(wire_response, expires, "expires"), F(wire_response, window, "window"),
+	       F(wire_response, reserved, "reserved"));
 	ROWS("| 54 | 2 | reserved |", R(WIRE_OK, "ok"), R(WIRE_NOT_FOUND, "not found"),
 	     R(WIRE_INVALID, "invalid"), R(WIRE_TOO_LARGE, "too large"),
 	     R(WIRE_NO_SPACE, "no space"), R(WIRE_PROTOCOL, "protocol"), R(WIRE_BUSY, "busy"),
@@ -200,7 +200,7 @@ static void the_tables_of_responses_match_the_code(void **state)
 	FIELDS("its value is a *result* for each", wire_result, F(wire_result, op, "op"),
 	       F(wire_result, status, "status"), F(wire_result, flags, "flags"),
 	       F(wire_result, expires, "expires"), F(wire_result, version, "version"),
-	       F(wire_result, slot, "slot"),
+	       F(wire_result, slot, "slot / value sum"),
 	       F(wire_result, result, "result / item flags, value length"));
 	FIELDS("**SCAN**: entries", wire_entry, F(wire_entry, version, "version"),
 	       F(wire_entry, value_len, "value length"), F(wire_entry, value_sent, "value sent"),
@@ -308,7 +308,6 @@ static void the_tables_of_softnic_match_the_code(void **state)
 #define REGION_ADDR 0x7f0000000000ull
 #define PULL_ADDR 0x7fffa0001000ull
 #define PULL_RKEY 0x2002u
-#define COPY_SEED 0x5555aaaa5555aaaaull
 
 static struct vector vector;
 static struct sum_key sum_key;
@@ -350,6 +349,7 @@ static uint64_t name_slot(void)
 #define PHOTO_LEN 5
 #define PHOTO_BYTES 100
 #define PHOTO_OFFSET 0x3b00000ull
+#define PART_OFFSET 60
 
 static uint64_t photo_slot(void)
 {
@@ -652,26 +652,37 @@ static void gets_match_the_code(void **state)
 		.value_len = VALUE_LEN,
 		.item_flags = FLAGS,
 		.version = VERSION,
+		.result = VALUE_LEN,
 		.clock_ns = CLOCK_NS + 3,
 		.window = WINDOW,
 		.expires = EXPIRES,
 	};
-	const struct wire_response copied = {
+	const struct wire_request get_part = {
+		.op = WIRE_GET, .id = 5, .key_len = PHOTO_LEN, .offset = PART_OFFSET
+	};
+	struct wire_response part = {
 		.op = WIRE_GET,
 		.id = 5,
-		.flags = WIRE_R_COPY,
-		.value_len = 1u << 20,
-		.version = 0x2b01,
-		.slot = long_slot(),
-		.copy_seed = COPY_SEED,
+		.value_len = PHOTO_BYTES - PART_OFFSET,
+		.item_flags = FLAGS,
+		.version = VERSION,
+		.result = PHOTO_BYTES,
 		.clock_ns = CLOCK_NS + 4,
 		.window = WINDOW,
+		.expires = EXPIRES,
 	};
+	uint8_t photo[PHOTO_BYTES];
+	struct value_sum sum;
 
 	(void)state;
+	memset(photo, 0x5a, sizeof(photo));
+	value_sum_begin(&sum, &sum_key);
+	value_sum_add(&sum, photo, sizeof(photo));
+	part.value_sum = value_sum_end(&sum);
 	assert_request("get", &get, NAME, NAME_LEN);
 	assert_response("get response", &found, VALUE, VALUE_LEN);
-	assert_response("get response with copy", &copied, NULL, 0);
+	assert_request("get of a part", &get_part, PHOTO, PHOTO_LEN);
+	assert_response("get response with a part", &part, photo + PART_OFFSET, part.value_len);
 }
 
 static void the_other_requests_match_the_code(void **state)

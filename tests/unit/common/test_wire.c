@@ -87,9 +87,8 @@ static const struct {
 	  sizeof(struct wire_hello) },
 	{ { .op = WIRE_PING, .id = 7 }, 0 },
 	{ { .op = WIRE_GET, .key_len = KEY_MAX }, KEY_MAX },
-	{ { .op = WIRE_GET, .key_len = 1, .flags = WIRE_F_TOUCH, .ttl = WIRE_TTL_MAX }, 1 },
 	{ { .op = WIRE_GET, .key_len = 1, .flags = WIRE_F_NO_VALUE }, 1 },
-	{ { .op = WIRE_GET, .key_len = 1, .flags = WIRE_F_PART, .offset = UINT64_MAX }, 1 },
+	{ { .op = WIRE_GET, .key_len = 1, .offset = UINT64_MAX }, 1 },
 	{ { .op = WIRE_PUT, .key_len = 3, .value_len = 9, .item_flags = ~0u, .ttl = WIRE_TTL_MAX },
 	  12 },
 	{ { .op = WIRE_PUT, .mode = WIRE_ADD, .key_len = 3, .item_flags = 1, .ttl = 1 }, 3 },
@@ -142,6 +141,7 @@ static const struct {
 	    .ttl = WIRE_TTL_MAX },
 	  2 },
 	{ { .op = WIRE_TOUCH, .key_len = 2, .ttl = WIRE_TTL_MAX }, 2 },
+	{ { .op = WIRE_TOUCH, .key_len = 2, .flags = WIRE_F_VALUE, .ttl = WIRE_TTL_MAX }, 2 },
 	{ { .op = WIRE_SCAN }, 0 },
 	{ { .op = WIRE_SCAN,
 	    .key_len = KEY_MAX,
@@ -256,9 +256,10 @@ static void fields_where_none_belong(void **state)
 		for (size_t f = 0; f < 6; f++) {
 			head = kinds[i].head;
 			/* A PUT may have an empty value, a scan a cursor and a count, a flush a
-			 * ticket. */
+			 * ticket, a GET of a value an offset. */
 			if (has_field(&head, fields[f].offset) || (f == 5 && head.op == WIRE_PUT) ||
-			    (f < 2 && head.op == WIRE_SCAN) || (f == 1 && head.op == WIRE_FLUSH))
+			    (f < 2 && head.op == WIRE_SCAN) || (f == 1 && head.op == WIRE_FLUSH) ||
+			    (f == 1 && head.op == WIRE_GET && !head.flags))
 				continue;
 			memset((uint8_t *)&head + fields[f].offset, 1, 1);
 			assert_bad(head, kinds[i].body + (f == 5), fields[f].why);
@@ -319,10 +320,11 @@ static void unknown_operations(void **state)
 static void flags(void **state)
 {
 	static const uint16_t known[WIRE_OP_MAX + 1] = {
-		[WIRE_GET] = WIRE_F_TOUCH | WIRE_F_NO_VALUE | WIRE_F_PART,
+		[WIRE_GET] = WIRE_F_NO_VALUE,
 		[WIRE_PUT] = WIRE_F_PULL | WIRE_F_PIN | WIRE_F_LOW,
 		[WIRE_DELETE] = WIRE_F_IF_VERSION,
 		[WIRE_ARITH] = WIRE_F_CREATE,
+		[WIRE_TOUCH] = WIRE_F_VALUE,
 		[WIRE_SCAN] = WIRE_F_VALUES | WIRE_F_USES,
 	};
 	struct wire_request head;
@@ -337,12 +339,6 @@ static void flags(void **state)
 			head.flags |= (uint16_t)(1u << bit);
 			assert_bad(head, kinds[i].body, "unknown flag");
 		}
-	for (bit = 0; bit < 2; bit++)
-		assert_bad((struct wire_request){ .op = WIRE_GET,
-						  .key_len = 1,
-						  .flags = WIRE_F_PART |
-							   (bit ? WIRE_F_TOUCH : WIRE_F_NO_VALUE) },
-			   1, "a part of a value with another flag");
 	assert_bad((struct wire_request){ .op = WIRE_PUT, .key_len = 1, .flags = WIRE_F_PULL }, 1,
 		   "pull of an empty value");
 }
@@ -355,9 +351,7 @@ static void numbers_of_changes(void **state)
 		struct wire_request head = kinds[i].head;
 		bool numbered = head.op == WIRE_PUT || head.op == WIRE_DELETE ||
 				head.op == WIRE_ARITH || head.op == WIRE_TOUCH ||
-				head.op == WIRE_PING ||
-				(head.op == WIRE_GET && head.flags & WIRE_F_TOUCH) ||
-				(head.op == WIRE_FLUSH && !head.ticket);
+				head.op == WIRE_PING || (head.op == WIRE_FLUSH && !head.ticket);
 
 		for (unsigned int bit = 0; bit < 32; bit++) {
 			head.change = 1u << bit;
@@ -598,7 +592,7 @@ static void batches_that_are_refused(void **state)
 		if (op < WIRE_PING || op == WIRE_STATS || op > WIRE_TOUCH)
 			assert_string_equal(parse_batch(1, requests, sizeof(*first)), why);
 	}
-	*first = (struct wire_batched){ .op = WIRE_GET, .flags = WIRE_F_TOUCH, .key_len = 1 };
+	*first = (struct wire_batched){ .op = WIRE_TOUCH, .flags = WIRE_F_VALUE, .key_len = 1 };
 	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);
 	*first = (struct wire_batched){ .op = WIRE_GET, .flags = WIRE_F_NO_VALUE, .key_len = 1 };
 	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);
@@ -680,7 +674,12 @@ static void numbers_of_batches(void **state)
 static void results(void **state)
 {
 	struct wire_result r[2] = {
-		{ .op = WIRE_GET, .version = 5, .expires = 6, .item_flags = 7, .value_len = 3 },
+		{ .op = WIRE_GET,
+		  .version = 5,
+		  .expires = 6,
+		  .item_flags = 7,
+		  .value_sum = 8,
+		  .value_len = 3 },
 	};
 	size_t len = sizeof(r[0]) + 3, at = 0;
 
@@ -688,6 +687,8 @@ static void results(void **state)
 	assert_null(wire_result_parse(&response, r, len, &at));
 	assert_int_equal(at, len);
 	assert_int_equal(response.value_len, 3);
+	assert_true(response.result == 3);
+	assert_true(response.value_sum == 8);
 	assert_int_equal(response.item_flags, 7);
 	assert_int_equal(response.expires, 6);
 	assert_true(response.version == 5);
@@ -819,9 +820,6 @@ static void responses_that_are_refused(void **state)
 	r.flags = WIRE_R_REPEATED;
 	assert_null(parse_response(r, 0));
 	assert_int_equal(response.flags, WIRE_R_REPEATED);
-	r.flags = WIRE_R_REPEATED | WIRE_R_COPY;
-	assert_string_equal(parse_response(r, 0),
-			    "response of an answer that was recorded, with a copy");
 	r.flags = WIRE_R_PINS;
 	r.status = WIRE_BUSY;
 	assert_null(parse_response(r, 0));
@@ -833,23 +831,9 @@ static void responses_that_are_refused(void **state)
 							       .reserved = (uint16_t)(1u << bit) },
 				       0),
 			"response with unknown flags");
-	r.flags = WIRE_R_COPY;
-	r.op = WIRE_PUT;
+	/* Of another status than BUSY. */
+	r.flags = WIRE_R_PINS;
 	assert_string_equal(parse_response(r, 0), "response with unknown flags");
-}
-
-/* The value is not in the message: value_len is not part of the message's length. */
-static void a_response_with_a_copy(void **state)
-{
-	struct wire_response r = { .op = WIRE_GET, .flags = WIRE_R_COPY, .value_len = VALUE_MAX };
-
-	(void)state;
-	assert_null(parse_response(r, 0));
-	assert_int_equal(response.flags, WIRE_R_COPY);
-	assert_int_equal(response.value_len, VALUE_MAX);
-	assert_string_equal(parse_response(r, 1), "response length does not match its value");
-	r.value_len++;
-	assert_string_equal(parse_response(r, 0), "response length does not match its value");
 }
 
 /* Parses one entry of a header and @body bytes, in a block of exactly its size. */
@@ -1095,7 +1079,6 @@ int main(void)
 		cmocka_unit_test(results),
 		cmocka_unit_test(responses),
 		cmocka_unit_test(responses_that_are_refused),
-		cmocka_unit_test(a_response_with_a_copy),
 		cmocka_unit_test(entries),
 		cmocka_unit_test(entries_too_short_for_a_header),
 		cmocka_unit_test(geometries),

@@ -239,6 +239,34 @@ static void values_that_do_not_fit(void **state)
 	assert_true(batch_send(conn));
 	assert_answered(conn, 2, 1, 1);
 	assert_result(conn, WIRE_GET, WIRE_OK);
+	test_conn_complete(conn);
+	/* Nor is there a part of one that fits no response. */
+	test_store_put(&test_store, "large", 5, large, LARGE, NULL);
+	message_begin(2);
+	ADD("large", .op = WIRE_GET);
+	assert_true(batch_send(conn));
+	assert_answered(conn, 3, 2, 1);
+	assert_result(conn, WIRE_GET, WIRE_TOO_LARGE);
+	assert_no_more(conn);
+}
+
+/* A client that may not READ is not told the sum of a value. */
+static void sums_of_values(void **state)
+{
+	(void)state;
+	test_store_put(&test_store, "k", 1, large, 500, NULL);
+	for (unsigned int by_request = 0; by_request < 2; by_request++) {
+		conn->conn.query.by_request = by_request;
+		message_begin(by_request);
+		ADD("k", .op = WIRE_GET);
+		assert_true(batch_send(conn));
+		assert_answered(conn, 1 + by_request, by_request, 1);
+		assert_result(conn, WIRE_GET, WIRE_OK);
+		assert_int_equal(result.value_len, 500);
+		assert_int_equal(!result.value_sum, by_request);
+		assert_no_more(conn);
+		test_conn_complete(conn);
+	}
 }
 
 static void add_full(void)
@@ -716,6 +744,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(all_kinds_in_order),
 		CASE(values_that_do_not_fit),
+		CASE(sums_of_values),
 		CASE(as_many_as_there_may_be),
 		CASE(a_turn_is_bounded),
 		CASE(large_items_in_between),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of changes and copies of large items in steps: a step's work is bounded, no bucket is
+ * Tests of changes of large items in steps: a step's work is bounded, no bucket is
  * locked between steps, nothing is summed under the lock, and whatever happens to the key between
  * two steps, the result is one of a whole operation.
  */
@@ -220,28 +220,6 @@ static void touch_sums_no_value(void **state)
 	assert_value(value, VALUE_BYTES);
 }
 
-static void copy_in_steps(void **state)
-{
-	struct table_change touch = { .key = &key, .key_len = 8, .ttl = TTL };
-	const uint64_t seed = 77;
-	struct item *copy;
-
-	(void)state;
-	put_value(VALUE_BYTES);
-	assert_int_equal(table_touch(&test_threads[0], hash(), &touch), WIRE_OK);
-	large_copy(&large, &test_threads[0], hash(), &key, 8, seed);
-	assert_true(steps_to_end() >= VALUE_BYTES / STEP_BYTES);
-	assert_int_equal(large.status, WIRE_OK);
-	copy = large.copy;
-	assert_int_equal(copy->version, item_of_key()->version);
-	assert_int_equal(copy->expires, touch.expires);
-	assert_int_equal(copy->sum, item_sum(copy, &store.region.sum_key, seed,
-					     region_offset(&store.region, copy)));
-	assert_true(item_value_verifies(copy, &store.region.sum_key));
-	assert_memory_equal(item_value(copy), value, VALUE_BYTES);
-	table_abandon(&test_threads[0], copy);
-}
-
 /* A value is summed as it arrives. */
 static void commit_as_it_arrives(void **state)
 {
@@ -323,21 +301,18 @@ static void move(void)
 	assert_int_equal(table_move_block(&test_threads[1], hash(), item_of_key()), WIRE_OK);
 }
 
-static void begin(unsigned int kind)
+static void begin(void)
 {
 	const struct table_change change = change_of(WIRE_APPEND);
 
-	if (kind == LARGE_APPEND)
-		large_append(&large, &test_threads[0], hash(), &change);
-	else
-		large_copy(&large, &test_threads[0], hash(), &key, 8, 5);
+	large_append(&large, &test_threads[0], hash(), &change);
 }
 
-/* Begins an operation, runs @between in its middle, and ends it. Returns the restarts. */
-static unsigned int interrupted(unsigned int kind, void (*between)(void))
+/* Begins an append, runs @between in its middle, and ends it. Returns the restarts. */
+static unsigned int interrupted(void (*between)(void))
 {
 	put_value(SMALL_BYTES);
-	begin(kind);
+	begin();
 	step_into_value();
 	between();
 	steps_to_end();
@@ -347,51 +322,27 @@ static unsigned int interrupted(unsigned int kind, void (*between)(void))
 static void append_interrupted(void **state)
 {
 	(void)state;
-	assert_int_equal(interrupted(LARGE_APPEND, replace), 1);
+	assert_int_equal(interrupted(replace), 1);
 	assert_int_equal(large.status, WIRE_OK);
 	expect(WIRE_APPEND, value + 8, SMALL_BYTES - 8);
 	assert_value(expected, SMALL_BYTES - 8 + MORE_BYTES);
 
-	assert_int_equal(interrupted(LARGE_APPEND, replace_by_small), 1);
+	assert_int_equal(interrupted(replace_by_small), 1);
 	assert_int_equal(large.status, WIRE_OK);
 	expect(WIRE_APPEND, value, 10);
 	assert_value(expected, 10 + MORE_BYTES);
 
-	assert_int_equal(interrupted(LARGE_APPEND, delete), 1);
+	assert_int_equal(interrupted(delete), 1);
 	assert_int_equal(large.status, WIRE_NOT_FOUND);
 
 	/* The expiry time is that of the touch; and a move does not matter. */
-	assert_int_equal(interrupted(LARGE_APPEND, touch), 0);
+	assert_int_equal(interrupted(touch), 0);
 	assert_int_equal(large.status, WIRE_OK);
 	assert_int_equal(large.change.expires, ENGINE_NOW_NS / SECOND_NS + 1 + 2 * TTL);
-	assert_int_equal(interrupted(LARGE_APPEND, move), 0);
+	assert_int_equal(interrupted(move), 0);
 	assert_int_equal(large.status, WIRE_OK);
 	expect(WIRE_APPEND, value, SMALL_BYTES);
 	assert_value(expected, SMALL_BYTES + MORE_BYTES);
-}
-
-static void copy_interrupted(void **state)
-{
-	static void (*const between[])(void) = { replace, replace_by_small, touch, move };
-	const uint8_t *of[] = { value + 8, value, value, value };
-	const uint32_t lengths[] = { SMALL_BYTES - 8, 10, SMALL_BYTES, SMALL_BYTES };
-
-	(void)state;
-	for (unsigned int i = 0; i < 4; i++) {
-		assert_int_equal(interrupted(LARGE_COPY, between[i]), i < 2);
-		assert_int_equal(large.status, WIRE_OK);
-		assert_int_equal(large.copy->value_len, lengths[i]);
-		assert_memory_equal(item_value(large.copy), of[i], lengths[i]);
-		assert_int_equal(large.copy->version, item_of_key()->version);
-		assert_int_equal(large.copy->sum,
-				 item_sum(large.copy, &store.region.sum_key, 5,
-					  region_offset(&store.region, large.copy)));
-		assert_true(item_value_verifies(large.copy, &store.region.sum_key));
-		table_abandon(&test_threads[0], large.copy);
-	}
-	assert_int_equal(interrupted(LARGE_COPY, delete), 1);
-	assert_int_equal(large.status, WIRE_NOT_FOUND);
-	assert_null(large.copy);
 }
 
 /* Between the last byte and the end. */
@@ -420,20 +371,21 @@ static void interrupted_at_the_end(void **state)
  * Another thread is changing the item: the step is tried again, and the time for that begins anew
  * each time.
  */
-static void tried_again(unsigned int kind)
+static void being_changed(void **state)
 {
 	struct item *item;
 	uint64_t sum;
 
+	(void)state;
 	put_value(SMALL_BYTES);
 	item = item_of_key();
 	sum = item->sum;
-	begin(kind);
+	begin();
 	for (unsigned int i = 0; i < 2; i++) {
 		if (i)
 			step_into_value();
 		item_invalidate(item);
-		if (i || kind == LARGE_COPY) {
+		if (i) {
 			assert_int_equal(large_step(&large, STEP_BYTES), LARGE_RETRY);
 			assert_int_equal(large_step(&large, STEP_BYTES), LARGE_RETRY);
 			assert_int_not_equal(large.retry_since_ns, 0);
@@ -449,42 +401,29 @@ static void tried_again(unsigned int kind)
 	assert_int_equal(large.status, WIRE_BUSY);
 	item_publish(item, sum);
 	assert_value(value, SMALL_BYTES);
-}
-
-static void being_changed(void **state)
-{
-	(void)state;
-	tried_again(LARGE_APPEND);
 	assert_int_equal(STAT(lookup_retries), 4);
-	tried_again(LARGE_COPY);
-	assert_int_equal(STAT(lookup_retries), 10);
 }
 
 /* A key that is replaced all the time: the change gives up, after a bounded number of tries. */
 static void replaced_all_the_time(void **state)
 {
-	static const unsigned int kinds[] = { LARGE_APPEND, LARGE_COPY };
+	unsigned int n = 0;
 
 	(void)state;
-	for (unsigned int i = 0; i < 2; i++) {
-		unsigned int n = 0;
-
-		put_value(SMALL_BYTES);
-		begin(kinds[i]);
-		do {
-			replace();
-			assert_true(++n < 10 * LARGE_RESTARTS_MAX);
-		} while (step() != LARGE_DONE);
-		assert_int_equal(large.status, WIRE_BUSY);
-		assert_value(value + 8, SMALL_BYTES - 8);
-		assert_int_equal(item_of_key()->expires, 0);
-	}
+	put_value(SMALL_BYTES);
+	begin();
+	do {
+		replace();
+		assert_true(++n < 10 * LARGE_RESTARTS_MAX);
+	} while (step() != LARGE_DONE);
+	assert_int_equal(large.status, WIRE_BUSY);
+	assert_value(value + 8, SMALL_BYTES - 8);
+	assert_int_equal(item_of_key()->expires, 0);
 }
 
 /* Cancelled after any number of steps, it has changed nothing and keeps no memory. */
 static void cancelled(void **state)
 {
-	static const unsigned int kinds[] = { LARGE_APPEND, LARGE_COPY };
 	uint64_t free_bytes;
 
 	(void)state;
@@ -492,19 +431,18 @@ static void cancelled(void **state)
 	put_neighbour();
 	limbo_empty(&test_threads[0].limbo, &test_threads[0].cache);
 	free_bytes = memory_free_bytes(store.memory);
-	for (unsigned int i = 0; i < 2; i++)
-		for (unsigned int n = 0; n < 8; n++) {
-			begin(kinds[i]);
-			for (unsigned int j = 0; j < n && large.state != LARGE_END; j++)
-				step();
-			large_cancel(&large);
-			assert_int_equal(memory_free_bytes(store.memory), free_bytes);
-		}
+	for (unsigned int n = 0; n < 8; n++) {
+		begin();
+		for (unsigned int j = 0; j < n && large.state != LARGE_END; j++)
+			step();
+		large_cancel(&large);
+		assert_int_equal(memory_free_bytes(store.memory), free_bytes);
+	}
 	assert_value(value, SMALL_BYTES);
 	assert_int_equal(item_of_key()->expires, 0);
 }
 
-/* Without memory a copy is given up at once, and a change after room could not be made. */
+/* Without memory a change is given up after room could not be made. */
 static void no_memory(void **state)
 {
 	struct mem_cache *cache = &test_threads[0].cache;
@@ -517,19 +455,14 @@ static void no_memory(void **state)
 	for (size_t next = VALUE_BYTES; next > SMALL_BYTES / 2; next /= 2)
 		while ((blocks[n] = mem_alloc(cache, next)))
 			sizes[n++] = next;
-	begin(LARGE_COPY);
-	large_run(&large);
-	assert_int_equal(large.status, WIRE_BUSY);
-	assert_null(large.copy);
-	assert_int_equal(STAT(rooms) + STAT(rooms_failed) + STAT(evacuations), 0);
-	begin(LARGE_APPEND);
+	begin();
 	large_run(&large);
 	assert_int_equal(large.status, WIRE_NO_SPACE);
 	assert_int_equal(STAT(rooms_failed), 1);
 	assert_value(value, SMALL_BYTES);
 	while (n--)
 		mem_free(cache, blocks[n], sizes[n]);
-	begin(LARGE_APPEND);
+	begin();
 	large_run(&large);
 	assert_int_equal(large.status, WIRE_OK);
 }
@@ -537,21 +470,16 @@ static void no_memory(void **state)
 /* Refused at any step: the next one ends it, and nothing was changed. */
 static void refused(void **state)
 {
-	static const unsigned int kinds[] = { LARGE_APPEND, LARGE_COPY };
-
 	(void)state;
 	put_value(SMALL_BYTES);
-	for (unsigned int i = 0; i < 2; i++) {
-		begin(kinds[i]);
-		step_into_value();
-		large.status = WIRE_OK;
-		large_refuse(&large);
-		assert_int_equal(large_step(&large, STEP_BYTES), LARGE_DONE);
-		assert_int_equal(large.status, WIRE_BUSY);
-		assert_null(large.copy);
-		assert_value(value, SMALL_BYTES);
-		assert_store(NULL);
-	}
+	begin();
+	step_into_value();
+	large.status = WIRE_OK;
+	large_refuse(&large);
+	assert_int_equal(large_step(&large, STEP_BYTES), LARGE_DONE);
+	assert_int_equal(large.status, WIRE_BUSY);
+	assert_value(value, SMALL_BYTES);
+	assert_store(NULL);
 }
 
 /* Expired between two steps, or before the first: as if it was not there. */
@@ -564,12 +492,11 @@ static void expires_meanwhile(void **state)
 	(void)state;
 	assert_int_equal(table_put(&test_threads[0], hash(), &put), WIRE_OK);
 	set_now(put.expires * SECOND_NS);
-	begin(LARGE_COPY);
+	begin();
 	assert_int_equal(steps_to_end(), 1);
 	assert_int_equal(large.status, WIRE_NOT_FOUND);
-	assert_null(large.copy);
 	assert_int_equal(table_put(&test_threads[0], hash(), &put), WIRE_OK);
-	begin(LARGE_APPEND);
+	begin();
 	step_into_value();
 	set_now(test_threads[0].now_ns + 3 * SECOND_NS);
 	steps_to_end();
@@ -608,11 +535,9 @@ int main(void)
 		CASE(append_in_steps),
 		CASE(prepend_in_steps),
 		CASE(touch_sums_no_value),
-		CASE(copy_in_steps),
 		CASE(commit_as_it_arrives),
 		CASE(pulled_append_in_steps),
 		CASE(append_interrupted),
-		CASE(copy_interrupted),
 		CASE(interrupted_at_the_end),
 		CASE(being_changed),
 		CASE(replaced_all_the_time),

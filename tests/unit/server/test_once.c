@@ -127,8 +127,6 @@ static void side_setup(struct side *side, uint8_t number)
 	TAILQ_INIT(&worker->deferred_conns);
 	TAILQ_INIT(&worker->pulls);
 	TAILQ_INIT(&worker->pulls_by_progress);
-	TAILQ_INIT(&worker->copies);
-	TAILQ_INIT(&worker->part.copies);
 	worker->part.store = &store;
 	budget_init(&worker->part.pull_budget, REGION_BYTES);
 	budget_init(&worker->part.build_budget, REGION_BYTES);
@@ -227,7 +225,8 @@ static const struct {
 	{ { .op = WIRE_PUT, KEY("s"), VALUE("ab"), .mode = WIRE_ADD }, WIRE_EXISTS },
 	{ { .op = WIRE_PUT, KEY("s"), VALUE("cd"), .mode = WIRE_APPEND }, WIRE_OK },
 	{ { .op = WIRE_TOUCH, KEY("s"), .ttl = 1000 }, WIRE_OK },
-	{ { .op = WIRE_GET, KEY("s"), .flags = WIRE_F_TOUCH, .ttl = 2000 }, WIRE_OK },
+	{ { .op = WIRE_TOUCH, KEY("s"), .flags = WIRE_F_VALUE, .ttl = 2000 }, WIRE_OK },
+	{ { .op = WIRE_TOUCH, KEY("none"), .flags = WIRE_F_VALUE, .ttl = 2000 }, WIRE_NOT_FOUND },
 	{ { .op = WIRE_PING }, WIRE_OK },
 	{ { .op = WIRE_PUT, KEY("d"), VALUE("x") }, WIRE_OK },
 	{ { .op = WIRE_DELETE, KEY("d") }, WIRE_OK },
@@ -237,6 +236,7 @@ static const struct {
 	{ { .op = WIRE_PUT, KEY("d"), VALUE("y") }, WIRE_OK },
 };
 #define CHANGES (sizeof(changes) / sizeof(changes[0]))
+#define TOUCHED 6 /* of these, with its value */
 
 static void send_change(struct side *side, unsigned int i)
 {
@@ -272,6 +272,7 @@ static void assert_all_done_once(void)
 static void each_is_done_once(void **state)
 {
 	struct wire_response first[CHANGES];
+	uint32_t values = 0;
 
 	(void)state;
 	for (unsigned int i = 0; i < CHANGES; i++) {
@@ -290,8 +291,13 @@ static void each_is_done_once(void **state)
 		send_change(side, i);
 		assert_int_equal(side->response.flags, 0);
 		first[i] = side->response;
+		values += side->response.value_len;
 	}
 	assert_int_equal(first[1].result, 42);
+	/* The value came once; later answers have its length and version. */
+	assert_int_equal(values, 4);
+	assert_int_equal(first[TOUCHED].result, 4);
+	assert_true(first[TOUCHED].version == first[TOUCHED - 1].version);
 	assert_all_done_once();
 	assert_int_equal(sides[0].worker.stats.answers_repeated +
 				 sides[1].worker.stats.answers_repeated,

@@ -56,11 +56,12 @@ static const struct {
 	{ { .op = WIRE_BATCH }, 0 },
 	{ { .op = WIRE_GET }, USER_READ },
 	{ { .op = WIRE_GET, .flags = WIRE_F_NO_VALUE }, USER_READ },
-	{ { .op = WIRE_GET, .flags = WIRE_F_TOUCH }, USER_READ | USER_WRITE },
+	{ { .op = WIRE_GET, .offset = 5 }, USER_READ },
 	{ { .op = WIRE_PUT }, USER_WRITE },
 	{ { .op = WIRE_PUT, .flags = WIRE_F_PULL }, USER_WRITE },
 	{ { .op = WIRE_ARITH }, USER_WRITE },
 	{ { .op = WIRE_TOUCH }, USER_WRITE },
+	{ { .op = WIRE_TOUCH, .flags = WIRE_F_VALUE }, USER_READ | USER_WRITE },
 	{ { .op = WIRE_DELETE }, USER_DELETE },
 	{ { .op = WIRE_DELETE, .flags = WIRE_F_IF_VERSION }, USER_DELETE },
 	{ { .op = WIRE_SCAN }, USER_SCAN },
@@ -124,7 +125,8 @@ static void prefixes(void **state)
 	user.read.list[1] = prefix("mine:");
 	user.read.count = 2;
 	user.write.list[0] = prefix("mine:");
-	user.write.count = 1;
+	user.write.list[1] = prefix("drop:");
+	user.write.count = 2;
 	for (unsigned int i = 0; i < 4; i++) {
 		assert_int_equal(of_key(changes[i], 0, "mine:x"), WIRE_OK);
 		assert_int_equal(of_key(changes[i], 0, "mine:"), WIRE_OK);
@@ -135,9 +137,11 @@ static void prefixes(void **state)
 	assert_int_equal(of_key(WIRE_GET, 0, "mine:x"), WIRE_OK);
 	assert_int_equal(of_key(WIRE_GET, 0, "priv"), WIRE_NOT_ALLOWED);
 	assert_int_equal(of_key(WIRE_GET, WIRE_F_NO_VALUE, "priv"), WIRE_NOT_ALLOWED);
-	/* It changes, too. */
-	assert_int_equal(of_key(WIRE_GET, WIRE_F_TOUCH, "pub:x"), WIRE_NOT_ALLOWED);
-	assert_int_equal(of_key(WIRE_GET, WIRE_F_TOUCH, "mine:x"), WIRE_OK);
+	/* With the value a touch has to be in both. */
+	assert_int_equal(of_key(WIRE_TOUCH, 0, "drop:x"), WIRE_OK);
+	assert_int_equal(of_key(WIRE_TOUCH, WIRE_F_VALUE, "drop:x"), WIRE_NOT_ALLOWED);
+	assert_int_equal(of_key(WIRE_TOUCH, WIRE_F_VALUE, "pub:x"), WIRE_NOT_ALLOWED);
+	assert_int_equal(of_key(WIRE_TOUCH, WIRE_F_VALUE, "mine:x"), WIRE_OK);
 	/* A scan is of a prefix: a shorter one has other keys. */
 	assert_int_equal(of_key(WIRE_SCAN, 0, "pub:x"), WIRE_OK);
 	assert_int_equal(of_key(WIRE_SCAN, 0, "pub"), WIRE_NOT_ALLOWED);
@@ -405,26 +409,70 @@ static void bytes(void **state)
 	assert_true(account.bytes_full == UINT64_MAX / 2);
 }
 
-/* V4: who has no remote read gets no copy of a value that does not fit. */
-static void no_copies(void **state)
+/* What follows of a value in parts is paid for by its first request, but not its responses. */
+static void parts(void **state)
 {
-	static uint8_t value[9000];
+	static const uint8_t value[9000];
+	uint32_t part;
 
 	(void)state;
 	assert_int_equal(test_store_put(&test_store, "k", 1, value, sizeof(value), NULL), WIRE_OK);
-	conn->conn.query.by_request = true;
-	assert_true(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET));
-	assert_int_equal(conn->response.status, WIRE_TOO_LARGE);
-	assert_int_equal(conn->response.flags, 0);
-	assert_int_equal(conn->value_len, 0);
-	assert_null(conn->conn.copy);
-	assert_true(RECEIVE(conn, 1, "k", 0, .op = WIRE_GET, .flags = WIRE_F_NO_VALUE));
+	atomic_store(&conn->conn.user, &user);
+	user.bytes = 1u << 30;
+	account.base_ns = test_worker.part.thread.now_ns + LONG_NS;
+	assert_true(RECEIVE(conn, 0, "k", 0, .op = WIRE_TOUCH, .flags = WIRE_F_VALUE));
 	assert_int_equal(conn->response.status, WIRE_OK);
-	assert_int_equal(conn->response.result, sizeof(value));
-	conn->conn.query.by_request = false;
-	assert_true(RECEIVE(conn, 2, "k", 0, .op = WIRE_GET));
+	part = conn->value_len;
+	test_conn_complete(conn);
+	account.bytes_full = UINT64_MAX / 2;
+	assert_true(RECEIVE(conn, 1, "k", 0, .op = WIRE_GET, .offset = 2 * part));
+	assert_int_equal(conn->response.status, WIRE_LIMIT);
+	assert_true(RECEIVE(conn, 2, "k", 0, .op = WIRE_GET, .offset = part));
 	assert_int_equal(conn->response.status, WIRE_OK);
-	assert_int_equal(conn->response.flags, WIRE_R_COPY);
+	assert_int_equal(conn->value_len, part);
+	assert_true(account.bytes_full > UINT64_MAX / 2);
+	test_conn_complete(conn);
+	/* What the user may not do is refused all the same. */
+	user.rights = USER_WRITE;
+	assert_true(RECEIVE(conn, 3, "k", 0, .op = WIRE_GET, .offset = 2 * part));
+	assert_int_equal(conn->response.status, WIRE_NOT_ALLOWED);
+}
+
+/* V4: who may not READ gets values as others do, in parts, but not their sums. */
+static void values_by_request(void **state)
+{
+	static uint8_t value[9000];
+	uint32_t at, part = TEST_BUFFER_BYTES - (uint32_t)sizeof(struct wire_response);
+
+	(void)state;
+	for (uint32_t i = 0; i < sizeof(value); i++)
+		value[i] = (uint8_t)(i * 7 + i / 251);
+	assert_int_equal(test_store_put(&test_store, "k", 1, value, sizeof(value), NULL), WIRE_OK);
+	for (unsigned int by_request = 0; by_request < 2; by_request++) {
+		conn->conn.query.by_request = by_request;
+		for (at = 0; at < sizeof(value); at += part) {
+			assert_true(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET, .offset = at));
+			assert_int_equal(conn->response.status, WIRE_OK);
+			assert_int_equal(conn->response.flags, 0);
+			assert_int_equal(conn->response.result, sizeof(value));
+			assert_int_equal(conn->response.value_len, conn->value_len);
+			assert_int_equal(!conn->response.value_sum, by_request);
+			assert_int_equal(conn->value_len,
+					 at + part < sizeof(value) ? part : sizeof(value) - at);
+			assert_memory_equal(conn->value, value + at, conn->value_len);
+			test_conn_complete(conn);
+		}
+		assert_true(RECEIVE(conn, 1, "k", 0, .op = WIRE_TOUCH, .flags = WIRE_F_VALUE));
+		assert_int_equal(conn->value_len, part);
+		assert_int_equal(!conn->response.value_sum, by_request);
+		test_conn_complete(conn);
+		assert_true(RECEIVE(conn, 2, "k", 0, .op = WIRE_GET, .flags = WIRE_F_NO_VALUE));
+		assert_int_equal(conn->response.status, WIRE_OK);
+		assert_int_equal(conn->response.result, sizeof(value));
+		assert_int_equal(conn->value_len, 0);
+		assert_int_equal(!conn->response.value_sum, by_request);
+		test_conn_complete(conn);
+	}
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -432,9 +480,10 @@ static void no_copies(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(rights),	CASE(prefixes), CASE(limits),	 CASE(access_records),
-		CASE(requests), CASE(pull),	CASE(in_order),	 CASE(repeated),
-		CASE(batches),	CASE(bytes),	CASE(no_copies),
+		CASE(rights),	      CASE(prefixes),	       CASE(limits),
+		CASE(access_records), CASE(requests),	       CASE(pull),
+		CASE(in_order),	      CASE(repeated),	       CASE(batches),
+		CASE(bytes),	      CASE(values_by_request), CASE(parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1829,21 +1829,9 @@ static void late_behind_another(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.pulls_late), 1);
 }
 
-/* Of a value that fits no response, and a turn. */
-#define COPY_BYTES 10000
-
-/* The connection's last GET was answered with a copy. */
-static void get_copy(struct test_conn *c)
-{
-	assert_true(send_small(c, 0, WIRE_GET, NULL));
-	assert_non_null(c->conn.copy);
-	test_conn_complete(c);
-	c->responses = 0;
-}
-
 /*
  * What can't be stored is refused at once, of a client that has served no READ, too: nothing is
- * READ or probed. As with any request, its copy ends and its access records count.
+ * READ or probed. As with any request, its access records count.
  */
 static void refused_at_once(void **state)
 {
@@ -1854,19 +1842,15 @@ static void refused_at_once(void **state)
 	(void)state;
 	test_store.table.eviction = EVICTION_LRU;
 	test_store.table.pin_time_max = 1;
-	assert_int_equal(test_store_put(&test_store, key, sizeof(key), more, COPY_BYTES, NULL),
-			 WIRE_OK);
 	test_store.region.geometry.value_max = SMALL_BYTES;
-	get_copy(c);
 	c->conn.probes_answered = 0;
 	assert_false(send_pull_as(c, 0, "a", plain, more, SMALL_BYTES + 1));
 	test_turns();
 	assert_responded(c, WIRE_TOO_LARGE);
-	assert_null(c->conn.copy);
 	assert_int_equal(stat_read(&test_worker.stats.put_too_large), 1);
 	assert_int_equal(stat_read(&test_worker.stats.puts), 1);
 	assert_int_equal(stat_read(&test_worker.stats.pulls), 0);
-	assert_int_equal(stat_read(&test_worker.part.thread.stats.accesses), 3);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.accesses), 2);
 	assert_int_equal(c->probe, 0);
 	test_conn_complete(c);
 	c->responses = 0;
@@ -1879,7 +1863,7 @@ static void refused_at_once(void **state)
 	test_store.table.eviction = EVICTION_NONE;
 }
 
-/* The longest value is READ; the copy ends when that begins, and access records count. */
+/* The longest value is READ, and access records count. */
 static void longest_value(void **state)
 {
 	const struct wire_request put = { .access_count = 2 };
@@ -1887,14 +1871,10 @@ static void longest_value(void **state)
 
 	(void)state;
 	test_store.table.eviction = EVICTION_LRU;
-	assert_int_equal(test_store_put(&test_store, key, sizeof(key), more, COPY_BYTES, NULL),
-			 WIRE_OK);
 	test_store.region.geometry.value_max = SMALL_BYTES;
-	get_copy(c);
 	send_pull_as(c, 0, key, put, more + 1, SMALL_BYTES);
 	test_turns();
 	assert_int_equal(c->conn.pulls, 1);
-	assert_null(c->conn.copy);
 	pull_through(c);
 	assert_responded(c, WIRE_OK);
 	assert_value(more + 1, SMALL_BYTES);
@@ -1902,7 +1882,7 @@ static void longest_value(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.pulls), 1);
 	assert_int_equal(stat_read(&test_worker.stats.pull_bytes), SMALL_BYTES);
 	assert_int_equal(stat_read(&test_worker.stats.put_too_large), 0);
-	assert_int_equal(stat_read(&test_worker.part.thread.stats.accesses), 3);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.accesses), 2);
 	test_store.table.eviction = EVICTION_NONE;
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of the dispatch of requests (server/net/request.h) where it seldom gets: behind what takes
- * several turns, with a limit, sent again, before HELLO; a scan of a bucket that changes; a GET
- * that touches a large item; a PUT for which room is made, and what happens to its key or its
- * connection meanwhile.
+ * several turns, with a limit, sent again, before HELLO; a scan of a bucket that changes; values in
+ * parts; a PUT for which room is made, and what happens to its key or its connection meanwhile.
  */
 #include "server/net/request.h"
 
@@ -26,8 +25,10 @@
 #include "tests/support/worker_fixture.h"
 
 #define REGION_BYTES (24u << 20)
-#define LARGE (2u << 20) /* of an item that takes several pieces */
+#define LARGE (2u << 20)
 #define GROWN (256u << 10)
+#define PARTED 10000u /* of a value in three parts of, at most: */
+#define PART_BYTES (TEST_BUFFER_BYTES - (uint32_t)sizeof(struct wire_response))
 #define PUT_BYTES 3000u
 #define TTL_S 1000u
 #define LONG_NS 3600000000000ull
@@ -92,13 +93,6 @@ static struct store_value found(const char *key)
 					&value),
 			 WIRE_OK);
 	return value;
-}
-
-static void put_large(const char *key)
-{
-	assert_int_equal(test_store_put(&test_store, key, (uint32_t)strlen(key), large, LARGE,
-					NULL),
-			 WIRE_OK);
 }
 
 /* Its answer comes behind that of the scan before it, and it was not executed. */
@@ -197,87 +191,122 @@ static void scan_of_a_changing_bucket(void **state)
 	test_clock_start();
 }
 
-/* The last response has a copy of the large item, which was touched. */
-static void assert_touched_copy(const char *key)
+/* The response has these bytes of the value that put_parted() has stored. */
+static void assert_part(uint32_t offset, uint32_t len)
 {
-	struct store_value value = found(key);
-
 	assert_int_equal(conn->response.status, WIRE_OK);
-	assert_int_equal(conn->response.flags, WIRE_R_COPY);
-	assert_int_equal(conn->response.value_len, LARGE);
-	assert_true(conn->response.version == value.version);
-	assert_int_not_equal(value.expires, 0);
-	assert_int_equal(conn->response.expires, value.expires);
+	assert_int_equal(conn->response.flags, 0);
+	assert_int_equal(conn->response.result, PARTED);
+	assert_int_equal(conn->response.value_len, len);
+	assert_int_equal(conn->value_len, len);
+	for (uint32_t i = 0; i < len; i++)
+		assert_int_equal(conn->value[i], (uint8_t)((offset + i) * 7 + (offset + i) / 251));
 }
 
-static void get_and_touch_begin(void)
+static uint64_t put_parted(const char *key)
 {
-	assert_false(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET, .flags = WIRE_F_TOUCH, .ttl = TTL_S));
-	assert_true(test_turn());
-	assert_int_equal(conn->responses, 0);
+	for (uint32_t i = 0; i < PARTED; i++)
+		large[i] = (uint8_t)(i * 7 + i / 251);
+	assert_int_equal(test_store_put(&test_store, key, (uint32_t)strlen(key), large, PARTED,
+					NULL),
+			 WIRE_OK);
+	return found(key).version;
 }
 
-static void get_and_touch_large(void **state)
+/* A value that fits no response comes in parts, each at once, and is one GET. */
+static void get_in_parts(void **state)
 {
-	(void)state;
-	put_large("k");
-	get_and_touch_begin();
-	test_turns();
-	assert_touched_copy("k");
-	assert_int_equal(stat_read(&test_worker.stats.get_copies), 1);
-}
-
-/* If the value is replaced while it is copied, the new one is touched, too. */
-static void get_and_touch_replaced(void **state)
-{
-	(void)state;
-	put_large("k");
-	get_and_touch_begin();
-	put_large("k");
-	assert_int_equal(found("k").expires, 0);
-	test_turns();
-	assert_touched_copy("k");
-	assert_int_equal(conn->responses, 1);
-}
-
-/* And one that is replaced after each touch can't be had. */
-static void get_and_touch_busy(void **state)
-{
-	const struct large_request *request = &test_poller->deferred[0].large.request;
-	static const uint32_t ids[] = { 0 };
-	unsigned int replaced = 0;
+	static const uint64_t ends[] = { PARTED, PARTED + 1, UINT64_MAX };
+	uint64_t version;
+	uint32_t at, len;
 
 	(void)state;
-	put_large("k");
-	get_and_touch_begin();
-	while (!conn->responses) {
-		if (request->touched == found("k").version) {
-			put_large("k");
-			replaced++;
-		}
-		assert_true(test_turn());
+	version = put_parted("k");
+	for (at = 0; at < PARTED; at += len) {
+		len = PARTED - at < PART_BYTES ? PARTED - at : PART_BYTES;
+		assert_true(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET, .offset = at));
+		assert_part(at, len);
+		assert_true(conn->response.version == version);
+		assert_true(conn->response.value_sum != 0);
+		test_conn_complete(conn);
 	}
-	assert_responses(conn, ids, 1, WIRE_BUSY);
-	assert_true(replaced > 1);
-	assert_null(conn->conn.copy);
+	assert_int_equal(stat_read(&test_worker.stats.gets), 1);
+	/* At its end, and after it, there is nothing more. */
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_true(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET, .offset = ends[i]));
+		assert_part(0, 0);
+		test_conn_complete(conn);
+	}
+	assert_int_equal(stat_read(&test_worker.stats.gets), 1);
+	/* Nor is there anything of an empty value. */
+	assert_int_equal(test_store_put(&test_store, "e", 1, NULL, 0, NULL), WIRE_OK);
+	assert_true(RECEIVE(conn, 0, "e", 0, .op = WIRE_GET));
+	assert_int_equal(conn->response.status, WIRE_OK);
+	assert_int_equal(conn->response.result, 0);
+	assert_int_equal(conn->value_len, 0);
+	assert_int_equal(stat_read(&test_worker.stats.gets), 2);
+	assert_int_equal(stat_read(&test_worker.stats.get_misses), 0);
 }
 
-/* Before it is touched, or while it is copied. */
-static void get_and_touch_deleted(void **state)
+/* A large item, too, is touched and answered at once; it counts as a touch and a GET. */
+static void touch_with_value(void **state)
 {
-	static const uint32_t ids[] = { 0, 0 };
+	uint64_t version;
 
 	(void)state;
-	for (unsigned int turns = 0; turns < 2; turns++) {
-		put_large("k");
-		assert_false(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET, .flags = WIRE_F_TOUCH,
-				     .ttl = TTL_S));
-		assert_true(!turns || test_turn());
-		test_store_delete(&test_store, "k", 1);
-		test_turns();
-		assert_responses(conn, ids, turns + 1, WIRE_NOT_FOUND);
-		assert_null(conn->conn.copy);
+	version = put_parted("k");
+	assert_true(
+		RECEIVE(conn, 0, "k", 0, .op = WIRE_TOUCH, .flags = WIRE_F_VALUE, .ttl = TTL_S));
+	assert_part(0, PART_BYTES);
+	assert_true(conn->response.version == version);
+	assert_int_not_equal(conn->response.expires, 0);
+	assert_int_equal(conn->response.expires, found("k").expires);
+	assert_true(found("k").version == version);
+	test_conn_complete(conn);
+	assert_true(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET, .offset = PART_BYTES));
+	assert_part(PART_BYTES, PART_BYTES);
+	test_conn_complete(conn);
+	assert_int_equal(stat_read(&test_worker.stats.touches), 1);
+	assert_int_equal(stat_read(&test_worker.stats.gets), 1);
+	assert_int_equal(stat_read(&test_worker.stats.get_misses), 0);
+	test_store_delete(&test_store, "k", 1);
+	assert_true(
+		RECEIVE(conn, 0, "k", 0, .op = WIRE_TOUCH, .flags = WIRE_F_VALUE, .ttl = TTL_S));
+	assert_int_equal(conn->response.status, WIRE_NOT_FOUND);
+	assert_int_equal(conn->value_len, 0);
+	assert_int_equal(stat_read(&test_worker.stats.touches), 2);
+	assert_int_equal(stat_read(&test_worker.stats.gets), 2);
+	assert_int_equal(stat_read(&test_worker.stats.get_misses), 1);
+}
+
+/* Sent again it does not touch again, and is answered with the length, but without the value. */
+static void touch_with_value_is_done_once(void **state)
+{
+	static struct answers answers;
+	uint32_t expires = 0;
+	uint64_t version;
+
+	(void)state;
+	answers_init(&answers, 1);
+	conn->conn.answers = &answers;
+	version = put_parted("k");
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_true(RECEIVE(conn, 0, "k", 0, .op = WIRE_TOUCH, .flags = WIRE_F_VALUE,
+				    .ttl = i ? 2 * TTL_S : TTL_S, .change = 1));
+		assert_int_equal(conn->response.status, WIRE_OK);
+		assert_int_equal(conn->response.flags, i ? WIRE_R_REPEATED : 0);
+		assert_true(conn->response.version == version);
+		assert_int_equal(conn->response.result, PARTED);
+		assert_int_equal(conn->response.value_len, i ? 0 : PART_BYTES);
+		assert_int_equal(conn->value_len, i ? 0 : PART_BYTES);
+		if (!i)
+			expires = conn->response.expires;
+		assert_int_equal(conn->response.expires, expires);
+		assert_int_equal(found("k").expires, expires);
+		test_conn_complete(conn);
 	}
+	assert_int_equal(stat_read(&test_worker.stats.touches), 1);
+	assert_int_equal(stat_read(&test_worker.stats.gets), 1);
 }
 
 /* All memory is in items of other sizes than the next one, so that room for it takes steps. */
@@ -553,26 +582,6 @@ static void scan_of_uses(void **state)
 	assert_true(conn->conn.stopped);
 }
 
-/* Each copy has a seed of its own: what a client knows of an older one finds no other. */
-static void seeds_of_copies(void **state)
-{
-	uint64_t seeds[4];
-
-	(void)state;
-	assert_int_equal(test_store_put(&test_store, "k", 1, large, 10000, NULL), WIRE_OK);
-	put_large("l");
-	for (unsigned int i = 0; i < 4; i++) {
-		RECEIVE(conn, 0, i % 2 ? "k" : "l", 0, .op = WIRE_GET);
-		test_turns();
-		assert_int_equal(conn->response.flags, WIRE_R_COPY);
-		seeds[i] = conn->response.copy_seed;
-		for (unsigned int j = 0; j < i; j++)
-			assert_int_not_equal(seeds[i], seeds[j]);
-	}
-	assert_int_equal(stat_read(&test_worker.stats.gets), 4);
-	assert_int_equal(stat_read(&test_worker.stats.get_copies), 4);
-}
-
 #define CASE(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -582,10 +591,9 @@ int main(void)
 		CASE(repeated_in_order, setup),
 		CASE(behind_hello, setup),
 		CASE(scan_of_a_changing_bucket, setup),
-		CASE(get_and_touch_large, setup),
-		CASE(get_and_touch_replaced, setup),
-		CASE(get_and_touch_busy, setup),
-		CASE(get_and_touch_deleted, setup),
+		CASE(get_in_parts, setup),
+		CASE(touch_with_value, setup),
+		CASE(touch_with_value_is_done_once, setup),
 		CASE(ends_while_room_is_made, setup),
 		CASE(append_is_large_by_now, setup),
 		CASE(room_has_a_place, setup),
@@ -598,7 +606,6 @@ int main(void)
 		CASE(access_records, setup),
 		CASE(scan_has_its_keys, setup),
 		CASE(scan_of_uses, setup),
-		CASE(seeds_of_copies, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -508,13 +508,12 @@ static uint64_t fill_memory(uint32_t len)
 	return key;
 }
 
-/* T4: without memory for the new item, the copy or the reserved item the old value stays. */
+/* T4: without memory for the new item or the reserved item the old value stays. */
 static void out_of_memory(void **state)
 {
 	struct table_change reserve = { .key = "r", .key_len = 1, .value_len = 5000 };
 	uint64_t keys = fill_memory(5000), key;
 	struct store_census before, after;
-	struct item *copy;
 
 	(void)state;
 	assert_true(keys * 5000 > REGION_BYTES * 8ull / 10);
@@ -522,10 +521,6 @@ static void out_of_memory(void **state)
 	key = 3;
 	assert_int_equal(test_store_put(&store, &key, 8, value + 1, 9000, NULL), WIRE_NO_SPACE);
 	assert_null(table_reserve(&test_threads[0], &reserve));
-	assert_int_equal(lookup_copy(&test_threads[0], table_hash(&store.table, &key, 8), &key, 8,
-				     1, &copy),
-			 WIRE_TOO_LARGE);
-	assert_null(copy);
 	assert_store(&after);
 	assert_true(before.digest == after.digest);
 	assert_value(&key, 8, value, 5000);
@@ -767,43 +762,6 @@ static void reserve_commit_abandon(void **state)
 	assert_store(NULL);
 }
 
-static void copy_of(uint32_t len)
-{
-	uint64_t hash = table_hash(&store.table, "c", 1), seed = 0x1234, offset;
-	struct store_thread *w = &test_threads[1];
-	struct item *copy;
-
-	put("c", value, len, NULL);
-	assert_int_equal(lookup_copy(w, hash, "c", 1, seed, &copy), WIRE_OK);
-	offset = region_offset(&store.region, copy);
-	assert_true(copy->sum == item_sum(copy, &store.region.sum_key, seed, offset));
-	assert_true(copy->sum != item_sum(copy, &store.region.sum_key,
-					  store.region.geometry.incarnation, offset));
-	assert_int_equal(copy->value_len, len);
-	assert_memory_equal(item_value(copy), value, len);
-	/* The copy belongs to its reader. */
-	put("c", value + 1, len, NULL);
-	assert_int_equal(test_store_delete(&store, "c", 1), WIRE_OK);
-	assert_true(copy->sum == item_sum(copy, &store.region.sum_key, seed, offset));
-	table_abandon(w, copy);
-	assert_int_equal(copy->sum, ITEM_SUM_INVALID);
-	assert_store(NULL);
-}
-
-static void copies(void **state)
-{
-	struct item *copy = (struct item *)&store;
-
-	(void)state;
-	assert_int_equal(lookup_copy(&test_threads[0], table_hash(&store.table, "c", 1), "c", 1, 1,
-				     &copy),
-			 WIRE_NOT_FOUND);
-	assert_null(copy);
-	copy_of(60000);
-	copy_of(100);
-	copy_of(0);
-}
-
 /* lookup_get() copies a value that fits, and returns the length of one that does not. */
 static void get_into_a_small_buffer(void **state)
 {
@@ -920,7 +878,6 @@ int main(void)
 		CASE(no_room_was_made),
 		CASE(flushed_item_is_freed_once),
 		CASE(reserve_commit_abandon),
-		CASE(copies),
 		CASE(get_into_a_small_buffer),
 		CASE(versions),
 		CASE(prefetching_finds_nothing_amiss),

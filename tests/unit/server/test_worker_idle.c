@@ -5,8 +5,6 @@
  */
 #include "tests/support/worker_loop_test.h"
 
-#define TURNS 200
-
 /* Runs the loop until a poll stops it. */
 static void run(void (*each_poll)(void))
 {
@@ -19,39 +17,6 @@ static void run(void (*each_poll)(void))
 }
 
 static unsigned int turns;
-static uint64_t copy_at_ns, kept_until_ns; /* the copy was seen at that time, at last */
-
-/* Each turn has a request of another connection, and takes half a second. */
-static void busy_turn(void)
-{
-	struct test_conn *b = &test_conns[1];
-
-	if (test_conns[0].conn.copy)
-		kept_until_ns = store_clock_ns(&test_store);
-	test_conn_complete(b);
-	/* The last turn, too, finds work. */
-	if (++turns == TURNS)
-		atomic_store(&test_worker.stop, true);
-	test_store.table.clock_base += SECOND_NS / 2;
-	ADD(b, 1 + turns % 8, NULL, .op = WIRE_PING, .id = turns);
-}
-
-/*
- * A copy stands for COPY_NS_MAX, also in a worker that never rests: a client that is gone must not
- * keep the memory because others are busy.
- */
-static void copies_end_beside_others(void **state)
-{
-	(void)state;
-	copy_make();
-	copy_at_ns = kept_until_ns = store_clock_ns(&test_store);
-	turns = 0;
-	run(busy_turn);
-	assert_int_equal(test_conns[1].responses, TURNS);
-	assert_null(test_conns[0].conn.copy);
-	assert_true(kept_until_ns >= copy_at_ns + COPY_NS_MAX - 2 * SECOND_NS);
-	assert_true(kept_until_ns <= copy_at_ns + COPY_NS_MAX + 2 * SECOND_NS);
-}
 
 static int slept_ms;
 
@@ -83,10 +48,6 @@ static void looks_after_what_expires(void **state)
 	struct conn *conn = &test_conns[1].conn;
 
 	(void)state;
-	assert_int_equal(sleeps_ms(), -1);
-	copy_make();
-	assert_int_equal(sleeps_ms(), EXPIRE_MS);
-	copy_drop(&test_worker, &test_conns[0].conn);
 	assert_int_equal(sleeps_ms(), -1);
 	/* The window of an idle client, which is not to be looked at yet. */
 	conn->window_look_ns = test_worker.part.thread.now_ns + 3600 * SECOND_NS;
@@ -235,18 +196,15 @@ static void can_not_sleep(void **state)
 	idle_end(before);
 }
 
-/* At rest what others may need is given back, and shown. */
+/* At rest what is held is shown. */
 static void rests(void **state)
 {
 	const struct device_ops *before = idle_begin();
 	struct conn *conn = &test_conns[1].conn;
 
 	(void)state;
-	copy_make();
 	test_worker.pulls_count = 3;
-	test_store.table.clock_base += COPY_NS_MAX + SECOND_NS;
 	worker_rest(&test_worker);
-	assert_null(test_conns[0].conn.copy);
 	assert_int_equal(stat_read(&test_worker.held.pulls), 3);
 	test_worker.pulls_count = 0;
 	assert_int_equal(sleeps, 1);
@@ -604,7 +562,6 @@ static void starts(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(copies_end_beside_others),
 		CASE(looks_after_what_expires),
 		CASE(activities),
 		CASE(refused_receives),

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of what the worker's loop does with its work: what becomes of each receive in a batch of
- * completions, whatever happens to its connection meanwhile; copies, flushes, windows and notes.
+ * completions, whatever happens to its connection meanwhile; flushes, windows and notes.
  */
 #include "tests/support/worker_loop_test.h"
+
+#define LONG_VALUE 8000u /* does not fit a response */
+
+static uint8_t value[LONG_VALUE];
 
 static uint64_t failed(void)
 {
@@ -132,78 +136,6 @@ static void older_completions(void **state)
 	assert_int_equal(failed(), 1);
 }
 
-static uint64_t memory_in_use(void)
-{
-	return memory_bytes(test_store.memory) - memory_free_bytes(test_store.memory);
-}
-
-/* Whatever the client asks for next, its copy is invalid and its memory free; others' stay. */
-static void copies_end_with_the_next_request(void **state)
-{
-	static const struct wire_request requests[] = {
-		{ .op = WIRE_PING },
-		{ .op = WIRE_GET },
-		{ .op = WIRE_DELETE },
-		{ .op = WIRE_TOUCH, .ttl = 5 },
-		{ .op = WIRE_PUT, .mode = WIRE_SET },
-		{ .op = WIRE_ARITH, .mode = WIRE_INCR, .arg64 = 1 },
-		{ .op = WIRE_SCAN, .arg32 = 1 },
-	};
-	struct test_conn *a = &test_conns[0], *b = &test_conns[1];
-	const struct item *copy;
-	uint64_t before;
-
-	(void)state;
-	for (unsigned int i = 0; i < sizeof(requests) / sizeof(requests[0]); i++) {
-		unsigned int responses = a->responses;
-		bool keyless = requests[i].op == WIRE_PING || requests[i].op == WIRE_SCAN;
-
-		/* So that no request finds the key "x" that it changes: the memory says it all. */
-		assert_int_equal(test_store_put(&test_store, "k", 1, value, sizeof(value), NULL),
-				 WIRE_OK);
-		if (requests[i].op == WIRE_PUT || requests[i].op == WIRE_ARITH)
-			test_store_put(&test_store, "x", 1, "1", requests[i].op == WIRE_ARITH,
-				       NULL);
-		else
-			test_store_delete(&test_store, "x", 1);
-		before = memory_in_use();
-		copy_make();
-		copy = a->conn.copy;
-		assert_int_equal(test_worker.part.copies_bytes,
-				 mem_class_bytes(item_bytes(1, LONG_VALUE)));
-		assert_int_equal(memory_in_use(), before + test_worker.part.copies_bytes);
-		/* Another's request does nothing to it. */
-		ADD(b, 5, NULL, .op = WIRE_PING);
-		poller_poll(test_poller);
-		test_conn_complete(b);
-		assert_ptr_equal(a->conn.copy, copy);
-		add_request(a, 6, requests[i], keyless ? NULL : "x");
-		poller_poll(test_poller);
-		test_turns();
-		assert_int_equal(a->responses, responses + 2);
-		assert_null(a->conn.copy);
-		assert_int_equal(copy->sum, ITEM_SUM_INVALID);
-		assert_int_equal(test_worker.part.copies_bytes, 0);
-		assert_true(TAILQ_EMPTY(&test_worker.copies));
-		assert_int_equal(memory_in_use(), before);
-		test_conn_complete(a);
-	}
-}
-
-/* A copy takes the bytes of its value out of its connection's limit, as a value in a response. */
-static void copies_cost(void **state)
-{
-	struct conn_limit *limit = &test_conns[0].conn.limit;
-
-	(void)state;
-	conn_limit_init(limit, 0, 1);
-	copy_make();
-	assert_int_equal(limit->bytes.missing / TOKEN_UNITS, sizeof(struct wire_request) + 1 +
-								     sizeof(struct wire_response) +
-								     LONG_VALUE);
-	copy_drop(&test_worker, &test_conns[0].conn);
-}
-
 /* Each operation is counted by its kind, and by what became of it. */
 static void operations_are_counted(void **state)
 {
@@ -218,7 +150,13 @@ static void operations_are_counted(void **state)
 		{ { .op = WIRE_GET }, "a" },
 		{ { .op = WIRE_GET }, "none" },
 		{ { .op = WIRE_GET }, "none" },
+		/* Further parts are of a GET that was counted. */
+		{ { .op = WIRE_GET, .offset = 1 }, "a" },
+		{ { .op = WIRE_GET, .offset = 1 }, "none" },
 		{ { .op = WIRE_TOUCH }, "a" },
+		{ { .op = WIRE_TOUCH }, "none" },
+		{ { .op = WIRE_TOUCH, .flags = WIRE_F_VALUE }, "a" },
+		{ { .op = WIRE_TOUCH, .flags = WIRE_F_VALUE }, "none" },
 		{ { .op = WIRE_DELETE }, "none" },
 		{ { .op = WIRE_DELETE }, "a" },
 		{ { .op = WIRE_PING }, NULL },
@@ -238,9 +176,9 @@ static void operations_are_counted(void **state)
 	assert_int_equal(stats->puts, 4);
 	assert_int_equal(stats->put_too_large, 1);
 	assert_int_equal(stats->put_no_space, 0);
-	assert_int_equal(stats->gets, 3);
-	assert_int_equal(stats->get_misses, 2);
-	assert_int_equal(stats->touches, 1);
+	assert_int_equal(stats->gets, 5);
+	assert_int_equal(stats->get_misses, 3);
+	assert_int_equal(stats->touches, 4);
 	assert_int_equal(stats->deletes, 2);
 	assert_int_equal(stats->delete_misses, 1);
 	assert_int_equal(stats->protocol_errors, 0);
@@ -265,6 +203,51 @@ static void requests_cost(void **state)
 	poller_poll(test_poller);
 	bytes += sizeof(struct wire_request) + sizeof(struct wire_response) + WIRE_ACCESS_BYTES;
 	assert_int_equal((limit->bytes.missing + TOKEN_UNITS - 1) / TOKEN_UNITS, bytes);
+}
+
+static enum wire_status get_part(uint32_t recv, const char *key, uint64_t offset)
+{
+	ADD(&test_conns[0], recv, key, .op = WIRE_GET, .offset = offset);
+	poller_poll(test_poller);
+	test_conn_complete(&test_conns[0]);
+	return test_conns[0].response.status;
+}
+
+/*
+ * Of a value in parts the first request costs, and each response; together they are one GET. What
+ * follows is not beyond a limit, but only if it is asked for in a row.
+ */
+static void parts_cost(void **state)
+{
+	struct conn_limit *limit = &test_conns[0].conn.limit;
+	uint64_t message = sizeof(struct wire_request) + 1;
+	uint32_t at, part = 0;
+
+	(void)state;
+	assert_int_equal(test_store_put(&test_store, "k", 1, value, sizeof(value), NULL), WIRE_OK);
+	assert_int_equal(test_store_put(&test_store, "l", 1, value, sizeof(value), NULL), WIRE_OK);
+	for (at = 0; at < LONG_VALUE; at += part, message = 0) {
+		conn_limit_init(limit, 0, 1);
+		assert_int_equal(get_part(0, "k", at), WIRE_OK);
+		part = test_conns[0].value_len;
+		assert_true(part > 0);
+		assert_int_equal(limit->bytes.missing / TOKEN_UNITS,
+				 message + sizeof(struct wire_response) + part);
+	}
+	assert_int_equal(at, LONG_VALUE);
+	assert_int_equal(stat_read(&test_worker.stats.gets), 1);
+	assert_int_equal(get_part(0, "k", 0), WIRE_OK);
+	part = test_conns[0].value_len;
+	/* More than is paid in years. */
+	conn_limit_charge(limit, 1u << 30);
+	assert_int_equal(get_part(1, "k", 0), WIRE_BUSY);
+	assert_int_equal(get_part(2, "l", part), WIRE_BUSY);
+	assert_int_equal(get_part(3, "k", part - 1), WIRE_BUSY);
+	assert_int_equal(get_part(4, "k", part), WIRE_OK);
+	assert_int_equal(part + test_conns[0].value_len, LONG_VALUE);
+	assert_int_equal(get_part(5, "k", part), WIRE_BUSY);
+	assert_int_equal(get_part(6, "k", LONG_VALUE), WIRE_BUSY);
+	assert_int_equal(stat_read(&test_worker.stats.requests_limited), 5);
 }
 
 /* What administrators ask is never beyond a limit; of others it may be. */
@@ -515,7 +498,9 @@ static void releases_all(void **state)
 	conn->window_active = false;
 	conn->window_moves = true;
 	test_poller->limits.window = TEST_WINDOW;
-	copy_make();
+	ADD(a, 0, NULL, .op = WIRE_PING);
+	poller_poll(test_poller);
+	test_conn_complete(a);
 	assert_true(conn->window_active);
 	conn->window = TEST_WINDOW;
 	assert_int_equal(test_store_put(&test_store, "s", 1, value, 1000, NULL), WIRE_OK);
@@ -528,8 +513,6 @@ static void releases_all(void **state)
 	conn->stopped = true;
 	mailbox_send(&test_worker.mailbox, &conn->notes[NOTE_RELEASE]);
 	assert_true(worker_read_mail(&test_worker));
-	assert_null(conn->copy);
-	assert_int_equal(test_worker.part.copies_bytes, 0);
 	assert_int_equal(conn->deferred_count, 0);
 	assert_int_equal(conn->sq_used, 0);
 	assert_int_equal(conn->buffers, 0);
@@ -606,7 +589,6 @@ static void what_is_held(void **state)
 		w.part.build_budget.waiting_count[i] = 10 << i;
 	}
 	w.pulls_count = 5;
-	w.part.copies_bytes = 77;
 	/* It is what is held now, not what was held so far. */
 	for (unsigned int i = 0; i < 2; i++) {
 		held_show(&w);
@@ -620,7 +602,6 @@ static void what_is_held(void **state)
 		assert_int_equal(w.held.pull_waits, 7);
 		assert_int_equal(w.held.build_bytes, 700);
 		assert_int_equal(w.held.build_waits, 70);
-		assert_int_equal(w.held.copy_bytes, 77);
 	}
 }
 
@@ -696,14 +677,13 @@ int main(void)
 		CASE(drops),
 		CASE(window_in_a_batch),
 		CASE(older_completions),
-		CASE(copies_end_with_the_next_request),
 		CASE(requests_are_counted),
 		CASE(window_over_batches),
 		CASE(more_may_have_arrived),
 		CASE(goes_on_with_room),
 		CASE(notes_in_turns),
 		CASE(notes_of_a_connection),
-		CASE(copies_cost),
+		CASE(parts_cost),
 		CASE(flushes),
 		CASE(operations_are_counted),
 		CASE(requests_cost),

@@ -21,6 +21,7 @@ def synchronous() -> None:
         assert_type(store.gat("k", 60), bytes | None)
         assert_type(store.get_many(["k", b"k"]), list[bytes | None])
         assert_type(store.put("k", [b"a", bytearray(2)], ttl_s=60), int)
+        assert_type(store.put_many({"k": "v"}), list[int])
         assert_type(store.incr("k").version, int)
         assert_type([entry.head for entry in store.scan("k")], list[kvd.Head])
         with store.register(bytearray(4096)) as memory:

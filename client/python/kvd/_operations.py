@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import reprlib
+from collections.abc import Mapping
 from ctypes import addressof, cast, c_char_p, c_void_p, string_at
 from operator import index
-from typing import Any, Callable, Final, Iterable, NamedTuple
+from typing import Any, Callable, Final, Iterable, Iterator, NamedTuple, TypeVar, Union
 
 from ._abi import COp, IOV_MAX, Iovec, Op, PutMode, TTL_MAX
 from ._buffers import Key, Readable, Writable, key_bytes, new_bytes, readable, writable
@@ -56,6 +58,11 @@ def number_of(value: int, version: int) -> Number:
     return number
 
 
+Pairs = Union[Mapping[Any, Readable], Iterable[tuple[Key, Readable]]]
+T = TypeVar("T")
+shown: Final = reprlib.repr  # of what was given, in an error: cut where it is long
+
+
 def check_number(value: int, name: str, limit: int = _U64) -> int:
     """Returns a number that is at least 0 and less than @limit."""
     try:
@@ -79,11 +86,27 @@ def check_text(text: str | bytes | os.PathLike[str], name: str) -> bytes:
     return data
 
 
-def keys_of(keys: Iterable[Key]) -> Iterable[Key]:
+def keys_of(keys: Iterable[T]) -> Iterable[T]:
     """@keys. TypeError: it is one key, whose letters would be taken for keys."""
     if isinstance(keys, (str, bytes, bytearray, memoryview)):
-        raise TypeError("give a list of keys, not one key")
+        raise TypeError(f"give a list of keys, not one key: {shown(keys)}")
     return keys
+
+
+def buffers_of(keys: Iterable[Key], buffers: Iterable[T]) -> Iterator[tuple[Key, T]]:
+    """Each key with its buffer. TypeError: @keys is one key, or @buffers one buffer."""
+    if isinstance(buffers, (str, bytes, bytearray, memoryview)):
+        raise TypeError(f"give a list of buffers, not one buffer: {shown(buffers)}")
+    return zip(keys_of(keys), buffers, strict=True)
+
+
+def pairs_of(items: Pairs) -> Iterator[tuple[Key, Readable]]:
+    """The (key, value) pairs of a mapping, or of an iterable of pairs. TypeError: one is not a pair
+    ("ab" would be taken for key a with value b)."""
+    for item in items.items() if isinstance(items, Mapping) else items:
+        if not isinstance(item, (tuple, list)) or len(item) != 2:
+            raise TypeError(f"give (key, value) pairs, or a mapping: {shown(item)} is not a pair")
+        yield item[0], item[1]
 
 
 def pieces_of(buffers: list[Any], address: Callable[[Any], tuple[Any, int, object]]) \

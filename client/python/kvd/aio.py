@@ -35,8 +35,8 @@ from ._buffers import Key, Readable, Writable
 from ._handle import Handle, PathName
 from ._lib import error_text, lib
 from ._operations import (
-    SCRATCH, Head, Item, Number, Operation, check_number, code_of_length, code_of_status,
-    keys_of, result_head, result_item, result_length, result_value,
+    SCRATCH, Head, Item, Number, Operation, Pairs, buffers_of, check_number, code_of_length,
+    code_of_status, keys_of, pairs_of, result_head, result_item, result_length, result_value,
 )
 from .client import Client as SyncClient
 from .client import Entry, Used
@@ -565,12 +565,12 @@ class Client(Handle):
         await self._run(operations, timeout_ms)
         return SyncClient._results(operations)
 
-    async def put_many(self, items: Iterable[tuple[Key, Readable]], *, mode: int = PutMode.SET,
-                       flags: int = 0, ttl_s: int = 0, pin_s: int = 0,
-                       priority: int = Priority.NORMAL, timeout_ms: int = 0) -> list[int]:
+    async def put_many(self, items: Pairs, *, mode: int = PutMode.SET, flags: int = 0,
+                       ttl_s: int = 0, pin_s: int = 0, priority: int = Priority.NORMAL,
+                       timeout_ms: int = 0) -> list[int]:
         """As kvd.Client.put_many()."""
         operations = []
-        for key, value in items:
+        for key, value in pairs_of(items):
             operation = Operation()
             operation.prepare_put(key, _copied(value), mode, flags, ttl_s, 0, pin_s, priority)
             operations.append(operation)
@@ -591,7 +591,7 @@ class Client(Handle):
                              timeout_ms: int = 0) -> list[int]:
         """As kvd.Client.batch_get_into(): lengths, or minus the status of each."""
         operations = []
-        for key, buffer in zip(keys_of(keys), buffers, strict=True):
+        for key, buffer in buffers_of(keys, buffers):
             operation = Operation()
             operation.prepare_get_into(key, buffer, code_of_length)
             operations.append(operation)
@@ -603,7 +603,7 @@ class Client(Handle):
                              priority: int = Priority.NORMAL, timeout_ms: int = 0) -> list[int]:
         """As kvd.Client.batch_put_from(): 0, or minus the status of each."""
         operations = []
-        for key, buffer in zip(keys_of(keys), buffers, strict=True):
+        for key, buffer in buffers_of(keys, buffers):
             operation = Operation()
             operation.prepare_put(key, buffer, PutMode.SET, flags, ttl_s, 0, pin_s, priority)
             operations.append(operation)

@@ -17,8 +17,8 @@ from ._buffers import Key, Readable, Writable, key_bytes, new_bytes, readable, w
 from ._handle import Handle, PathName
 from ._lib import lib, quick, status_text
 from ._operations import (
-    Head, Item, Number, Operation, check_number, check_text, check_ttl, code_of_length,
-    code_of_status, keys_of, number_of, pieces_of, result_value,
+    Head, Item, Number, Operation, Pairs, buffers_of, check_number, check_text, check_ttl,
+    code_of_length, code_of_status, keys_of, number_of, pairs_of, pieces_of, result_value,
 )
 from .errors import BusyError, Error, ExistsError, NotFoundError, Status, error_of
 
@@ -500,13 +500,13 @@ class Client(Handle):
                 operation.room(operation.op.item.value_len)
         return self._results(operations)
 
-    def put_many(self, items: Iterable[tuple[Key, Readable]], *, mode: int = PutMode.SET,
-                 flags: int = 0, ttl_s: int = 0, pin_s: int = 0,
-                 priority: int = Priority.NORMAL) -> list[int]:
-        """Stores (key, value) pairs, in their order, and returns the versions. If one fails its
-        error is raised when all have ended, with `results` of all."""
+    def put_many(self, items: Pairs, *, mode: int = PutMode.SET, flags: int = 0, ttl_s: int = 0,
+                 pin_s: int = 0, priority: int = Priority.NORMAL) -> list[int]:
+        """Stores the (key, value) pairs of an iterable or a mapping, in their order, and returns
+        the versions. If one fails its error is raised when all have ended, with `results` of all.
+        TypeError: one is not a pair; nothing was stored."""
         operations = []
-        for key, value in items:
+        for key, value in pairs_of(items):
             operation = Operation()
             operation.prepare_put(key, value, mode, flags, ttl_s, 0, pin_s, priority)
             operations.append(operation)
@@ -528,7 +528,7 @@ class Client(Handle):
         status: -Status.NOT_FOUND, -Status.ERR_BUFFER, ... A buffer's content is undefined where
         that is negative. An error of one is not raised; one of the arguments is."""
         operations = []
-        for key, buffer in zip(keys_of(keys), buffers, strict=True):
+        for key, buffer in buffers_of(keys, buffers):
             operation = Operation()
             operation.prepare_get_into(key, buffer, code_of_length)
             operations.append(operation)
@@ -540,7 +540,7 @@ class Client(Handle):
                        priority: int = Priority.NORMAL) -> list[int]:
         """Stores each buffer under its key. Returns 0, or minus the status of each."""
         operations = []
-        for key, buffer in zip(keys_of(keys), buffers, strict=True):
+        for key, buffer in buffers_of(keys, buffers):
             operation = Operation()
             operation.prepare_put(key, buffer, PutMode.SET, flags, ttl_s, 0, pin_s, priority)
             operations.append(operation)

@@ -31,7 +31,7 @@ from typing import Any, Callable, Final, NamedTuple, Optional, Sequence
 
 from ._abi import KEY_MAX
 from ._lib import default_url, status_text
-from ._operations import check_ttl
+from ._operations import check_ttl, keys_of
 from .client import Client
 from .errors import Error, InvalidError, Status
 from .memory import Memory, MemoryInfo
@@ -332,7 +332,8 @@ class Connector:
             if not all(view.c_contiguous for view in views):
                 raise TypeError("the buffer of a chunk is contiguous")
         number = next(self._numbers)
-        batches.put(_Batch(number, execute, [self._key(key) for key in keys], views or []))
+        batches.put(_Batch(number, execute, [self._key(key) for key in keys_of(keys)],
+                           views or []))
         return number
 
     def _key(self, key: str) -> bytes:

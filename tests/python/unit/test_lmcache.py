@@ -152,6 +152,7 @@ def test_misuse(connector, fake):
             (lambda: connector.submit_batch_exists([]), kvd.InvalidError, "at least one key"),
             (lambda: connector.submit_batch_get(["a", "b"], [view]), kvd.InvalidError, "2 keys"),
             (lambda: connector.submit_batch_set(["a"], []), kvd.InvalidError, "0 buffers"),
+            (lambda: connector.submit_batch_exists("ab"), TypeError, "list of keys"),
             (lambda: connector.submit_batch_get(["a"], [b"x"]), TypeError, "read-only"),
             (lambda: connector.submit_batch_set(["a"], [view[::2]]), TypeError, "contiguous"),
             (lambda: connector.register(1, 0), kvd.InvalidError, "not 0"),

@@ -6,6 +6,7 @@ import ctypes
 import gc
 import mmap
 import os
+import re
 import sys
 import weakref
 
@@ -136,6 +137,30 @@ def test_one_of_many_fails(both, fake):
         for one in ("key", b"key", bytearray(b"k"), memoryview(b"k")):
             with pytest.raises(TypeError, match="list of keys"):
                 call(one)
+
+
+def test_pairs(both, fake):
+    """A mapping is its items; what is no pair is not taken apart, and nothing is stored."""
+    for items in ({"a": "1", b"b": b"2"}, iter([("a", "1"), ["b", "2"]])):
+        fake.items.clear()
+        assert len(both.put_many(items)) == 2
+        assert both.get_many(["a", "b"]) == [b"1", b"2"]
+    fake.items.clear()
+    for item in ("ab", b"ab", bytearray(b"ab"), ("a",), ("a", "b", "c"), {"a", "b"}, {"ab": 1}, 7):
+        with pytest.raises(TypeError, match=re.escape(f"{item!r} is not a pair")):
+            both.put_many([("k", "v"), item])
+    for items in ("ab", b"ab"):
+        with pytest.raises(TypeError, match="is not a pair"):
+            both.put_many(items)
+    with pytest.raises(TypeError, match=r"xxx\.\.\.xxx") as caught:  # it may be a long value
+        both.put_many(["x" * 1000])
+    assert len(str(caught.value)) < 200
+    for one in ("vw", b"vw", bytearray(2), memoryview(b"vw")):
+        with pytest.raises(TypeError, match="list of buffers, not one"):
+            both.batch_put_from(["k", "l"], one)
+        with pytest.raises(TypeError, match="list of buffers, not one"):
+            both.batch_get_into(["k", "l"], one)
+    assert not fake.items
 
 
 def test_every_status_of_every_call(both, fake):

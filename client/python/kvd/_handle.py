@@ -26,6 +26,7 @@ from ._abi import CInfo, COptions, CStats
 from ._buffers import Writable, writable
 from ._lib import default_url, error_text, lib
 from ._operations import check_number, check_text
+from ._owner import Owner
 from .errors import BufferTooSmallError, InvalidError, ThreadError, error_of
 from .memory import Memory
 
@@ -126,8 +127,10 @@ def _finish(owner: weakref.ref[Handle], pointer: int, guard: Guard, pins: list[A
         guard.release()
 
 
-class Handle:
+class Handle(Owner):
     """What Client and aio.Client share. Not for programs."""
+
+    _instead = "open another one, with the same URL and options"
 
     def __init__(self, url: str | None, options: dict[str, Any]) -> None:
         self._pointer: int | None = None

@@ -32,6 +32,7 @@ from typing import Any, Callable, Final, NamedTuple, Optional, Sequence
 from ._abi import KEY_MAX
 from ._lib import default_url, status_text
 from ._operations import check_ttl, keys_of
+from ._owner import Owner
 from .client import Client
 from .errors import Error, InvalidError, Status
 from .memory import Memory, MemoryInfo
@@ -202,7 +203,7 @@ class _Arena:
                 self.memory.release()
 
 
-class Connector:
+class Connector(Owner):
     """Chunks of a KV cache in kvd. All methods but close() may be called by any thread.
 
     `url` as of kvd.Client. `num_workers` threads load, store and delete, one batch each at a time.
@@ -214,6 +215,8 @@ class Connector:
     Connecting fails with the errors of kvd.Client; later losses are misses, and the clients
     connect again by themselves. Not usable in a child process after fork().
     """
+
+    _instead = "make another one, with the same arguments"
 
     def __init__(self, url: str | None = None, *, num_workers: int = 2, timeout_ms: int = 5000,
                  lookup_timeout_ms: int = 500, ttl_s: int = 0, prefix: str = "",

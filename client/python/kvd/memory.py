@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from ._abi import CMemInfo
 from ._lib import error_text, lib
+from ._owner import Owner
 from .errors import BusyError, InvalidError, Status, error_of
 
 # All that are registered, for holder_of(). At most 64 for each URL.
@@ -59,13 +60,14 @@ def _drop(pointer: int, allocated: bool, holder: Any, pid: int) -> None:
         _abandoned.append((pointer, allocated, holder))
 
 
-class Memory:
+class Memory(Owner):
     """Memory that is registered with the device of a client. It outlives the client.
 
     `memory[a:b]` is a memoryview of a part, `memory.view` of all of it, and numpy.frombuffer(
     memory.view) an array on it. Ends by release(), `with`, or when nothing refers to it.
     """
 
+    _instead = "register() or alloc() other memory, or copy its bytes: bytes(memory.view)"
     __slots__ = ("_pointer", "_address", "_bytes", "_holder", "_allocated", "_block", "_pid",
                  "_finalizer", "__weakref__")
 

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: MIT
 """The handle: who may use it, and when it is closed; batches that a signal handler interrupts."""
 
+import copy
 import gc
 import os
+import pickle
 import threading
 import warnings
 
 import kvd
 import kvd._handle
 import kvd.aio
+import kvd.lmcache
 import pytest
 
 URL = "softnic:///fake"
@@ -28,6 +31,40 @@ def test_closed(fake):
     for call in calls:
         with pytest.raises(kvd.InvalidError, match="the client is closed"):
             call()
+
+
+def copies_of(thing):
+    yield lambda: copy.copy(thing)
+    yield lambda: copy.deepcopy([thing])
+    yield from (lambda protocol=protocol: pickle.dumps(thing, protocol)
+                for protocol in range(pickle.HIGHEST_PROTOCOL + 1))
+    yield lambda: pickle._dumps(thing)  # the pickler in Python
+    yield thing.__reduce__
+    yield lambda: thing.__reduce_ex__(4)
+
+
+def test_no_copies(store, fake):
+    """What ends something of the library exists once; the error says what to do."""
+
+    class Mine(kvd.Client):
+        pass
+
+    memory = store.alloc(16)
+    view = memory.view
+    with Mine(URL) as mine:
+        connector = kvd.lmcache.Connector(URL, num_workers=1)
+        for thing, name, instead in (
+                (store, "kvd.client.Client", "open another one"), (mine, "Mine", "open another"),
+                (kvd.aio.Client(URL), "kvd.aio.Client", "open another one"),
+                (memory, "kvd.memory.Memory", "register"),
+                (connector, "kvd.lmcache.Connector", "make another one")):
+            for copied in copies_of(thing):
+                with pytest.raises(TypeError, match=f"{name} can't be copied or .*: {instead}"):
+                    copied()
+        connector.close()
+    assert bytes(view) == bytes(16)
+    del view
+    memory.release()
 
 
 def test_default_url(fake, monkeypatch):

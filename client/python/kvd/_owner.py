@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: MIT
+"""Objects that own something of libkvd, which ends once: there is no copy of one."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+
+class Owner:
+    """A base of such objects: copy.copy(), copy.deepcopy() and pickle refuse them."""
+
+    __slots__ = ()
+    _instead = ""  # what to do in place of copying it
+
+    def __reduce__(self) -> NoReturn:
+        """By this all three of them begin."""
+        kind = type(self)
+        raise TypeError(f"a {kind.__module__}.{kind.__qualname__} can't be copied or pickled: "
+                        f"{self._instead}")

@@ -25,9 +25,9 @@ from . import memory, observe
 from ._abi import CInfo, COptions, CStats
 from ._buffers import Writable, writable
 from ._lib import default_url, error_text, lib
-from ._operations import check_number, check_text
+from ._operations import check_number, check_text, not_found
 from ._owner import Owner
-from .errors import BufferTooSmallError, InvalidError, ThreadError, error_of
+from .errors import BufferTooSmallError, InvalidError, Status, ThreadError, error_of
 from .memory import Memory
 
 _NUMBERS: Final = ("timeout_ms", "connect_timeout_ms", "cache_bytes", "spin_us", "get_tries",
@@ -152,11 +152,15 @@ class Handle(Owner):
         self._finalizer = weakref.finalize(self, _finish, weakref.ref(self), pointer.value,
                                            self._guard, self._pins)
 
-    def _error(self, status: int, text: str | None = None) -> Exception:
-        """The exception for the status of a call that has just ended."""
+    def _error(self, status: int, call: str = "", name: object = b"", kind: str = "key") \
+            -> Exception:
+        """The exception for the status of a call that has just ended, named @call here, on a @kind
+        of thing called @name."""
         if self._pointer is None:
             return self._closed()
-        return error_of(status, error_text(self._pointer) if text is None else text)
+        if status == Status.NOT_FOUND and call:
+            return not_found(call, name, kind)
+        return error_of(status, error_text(self._pointer))
 
     def _too_small(self, needed: int, size: int) -> BufferTooSmallError:
         error = BufferTooSmallError(f"the value has {needed} bytes, the buffer {size}")
@@ -167,9 +171,9 @@ class Handle(Owner):
     def _closed() -> InvalidError:
         return InvalidError("the client is closed")
 
-    def _check(self, status: int) -> None:
+    def _check(self, status: int, call: str = "", name: object = b"", kind: str = "key") -> None:
         if status:
-            raise self._error(status)
+            raise self._error(status, call, name, kind)
 
     def _open_pointer(self) -> int:
         if self._pointer is None:

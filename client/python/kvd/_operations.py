@@ -18,7 +18,7 @@ from typing import Any, Callable, Final, Iterable, Iterator, NamedTuple, TypeVar
 from ._abi import COp, IOV_MAX, Iovec, Op, PutMode, TTL_MAX
 from ._buffers import Key, Readable, Writable, key_bytes, new_bytes, readable, writable
 from ._lib import status_text
-from .errors import BufferTooSmallError, Error, InvalidError, Status, error_of
+from .errors import BufferTooSmallError, Error, InvalidError, NotFoundError, Status, error_of
 
 SCRATCH: Final = 1024  # bytes of value that an operation has a place for by itself
 _OK: Final = 0
@@ -84,6 +84,16 @@ def check_text(text: str | bytes | os.PathLike[str], name: str) -> bytes:
     if b"\0" in data:
         raise InvalidError(f"{name} has a zero byte: {text!r}")
     return data
+
+
+def not_found(call: str, name: object, kind: str = "key") -> NotFoundError:
+    """The exception for a status of which libkvd has no text, as it is no failure there."""
+    return NotFoundError(f"{call}: no {kind} {name!r}")
+
+
+def put_name(mode: int) -> str:
+    """What a PUT of that mode is called in errors."""
+    return PutMode(mode).name.lower()
 
 
 def keys_of(keys: Iterable[T]) -> Iterable[T]:
@@ -252,6 +262,10 @@ class Operation:
                                         f"{self.op.value_len or self.pieces_bytes}")
             error.needed = needed
             return error
+        if status == _NOT_FOUND:
+            code = self.op.op
+            return not_found(put_name(self.op.mode) if code == Op.PUT else Op(code).name.lower(),
+                             string_at(c_void_p.from_buffer(self.op), self.op.key_len))
         return error_of(status, self.text or status_text(status))
 
     def value(self) -> bytes:

@@ -18,7 +18,7 @@ from ._handle import Handle, PathName
 from ._lib import lib, quick, status_text
 from ._operations import (
     Head, Item, Number, Operation, Pairs, buffers_of, check_number, check_text, check_ttl,
-    code_of_length, code_of_status, keys_of, number_of, pairs_of, pieces_of, result_value,
+    code_of_length, code_of_status, keys_of, number_of, pairs_of, pieces_of, put_name, result_value,
 )
 from .errors import BusyError, Error, ExistsError, NotFoundError, Status, error_of
 
@@ -203,19 +203,19 @@ class Client(Handle):
             iov, count, size, holder = pieces_of(buffer, writable)
             with self._guard:
                 return self._length(lib.kvd_getv(self._pointer, data, len(data), iov, count,
-                                                 self._item_ref), size)
+                                                 self._item_ref), data, size)
         address, size, holder = writable(buffer)
         with self._guard:
             length = self._length(lib.kvd_get(self._pointer, data, len(data), address, size,
-                                              self._item_ref), size)
+                                              self._item_ref), data, size)
         del holder
         return length
 
-    def _length(self, status: int, size: int) -> int:
+    def _length(self, status: int, key: bytes, size: int) -> int:
         length: int = self._item.value_len
         if status == _BUFFER:
             raise self._too_small(length, size)
-        self._check(status)
+        self._check(status, "get", key)
         return length
 
     # Changes.
@@ -263,7 +263,7 @@ class Client(Handle):
         try:
             status = call(self._pointer, data, len(data), at, count, args, self._version_ref)
             if status:
-                raise self._error(status)
+                raise self._error(status, put_name(mode), data)
             return self._version.value
         finally:
             guard.release()
@@ -311,8 +311,8 @@ class Client(Handle):
         with self._guard:
             return self._found(lib.kvd_delete_if(self._pointer, data, len(data), version))
 
-    def _arith(self, call: Callable[..., int], key: Key, delta: int, initial: int | None,
-               flags: int, ttl_s: int) -> Number:
+    def _arith(self, name: str, call: Callable[..., int], key: Key, delta: int,
+               initial: int | None, flags: int, ttl_s: int) -> Number:
         data = key_bytes(key)
         args = CArithArgs(initial is not None, check_number(flags, "flags", 1 << 32),
                           check_ttl(ttl_s), check_number(initial or 0, "initial"))
@@ -320,7 +320,7 @@ class Client(Handle):
         number = c_uint64()
         with self._guard:
             self._check(call(self._pointer, data, len(data), delta, byref(args), byref(number),
-                             self._version_ref))
+                             self._version_ref), name, data)
             return number_of(number.value, self._version.value)
 
     def incr(self, key: Key, delta: int = 1, *, initial: int | None = None, flags: int = 0,
@@ -328,19 +328,20 @@ class Client(Handle):
         """Adds @delta to the decimal number that is the value; wraps at 2^64. A key that does not
         exist gets the number @initial, flags and time to live, or raises NotFoundError if that is
         None. NotANumberError. The result is an int with an attribute `version`."""
-        return self._arith(lib.kvd_incr, key, delta, initial, flags, ttl_s)
+        return self._arith("incr", lib.kvd_incr, key, delta, initial, flags, ttl_s)
 
     def decr(self, key: Key, delta: int = 1, *, initial: int | None = None, flags: int = 0,
              ttl_s: int = 0) -> Number:
         """As incr(), but subtracts @delta, and stops at 0."""
-        return self._arith(lib.kvd_decr, key, delta, initial, flags, ttl_s)
+        return self._arith("decr", lib.kvd_decr, key, delta, initial, flags, ttl_s)
 
     def touch(self, key: Key, ttl_s: int) -> int:
         """Sets the time to live, and returns the version, which stays. NotFoundError."""
         data = key_bytes(key)
         ttl_s = check_ttl(ttl_s)
         with self._guard:
-            self._check(lib.kvd_touch(self._pointer, data, len(data), ttl_s, self._version_ref))
+            self._check(lib.kvd_touch(self._pointer, data, len(data), ttl_s, self._version_ref),
+                        "touch", data)
             return self._version.value
 
     # As a dict.
@@ -666,7 +667,8 @@ class Client(Handle):
     def kill(self, client_id: int) -> None:
         """Closes the connection with this id. NotFoundError; DisconnectedError: one's own."""
         with self._guard:
-            self._check(lib.kvd_client_kill(self._pointer, check_number(client_id, "id")))
+            self._check(lib.kvd_client_kill(self._pointer, check_number(client_id, "id")),
+                        "kill", client_id, "connection")
 
     def revoke(self, who: str) -> int:
         """Closes all connections of a client ("user=NAME", "uid=N", "addr=ADDRESS", "id=N", ...:
@@ -674,7 +676,8 @@ class Client(Handle):
         closed = c_uint64()
         data = check_text(who, "who")
         with self._guard:
-            self._check(lib.kvd_revoke(self._pointer, data, byref(closed)))
+            self._check(lib.kvd_revoke(self._pointer, data, byref(closed)), "revoke", who,
+                        "connection")
         return closed.value
 
     def tenants(self) -> list[dict[str, str]]:
@@ -691,12 +694,14 @@ class Client(Handle):
         """Gives a tenant another size. NotFoundError, NoSpaceError."""
         with self._guard:
             self._check(lib.kvd_tenant_resize(self._pointer, check_text(name, "name"),
-                                              check_number(size, "size")))
+                                              check_number(size, "size")),
+                        "tenant_resize", name, "tenant")
 
     def tenant_drop(self, name: str) -> None:
         """Drops a tenant with all of its items. NotFoundError."""
         with self._guard:
-            self._check(lib.kvd_tenant_drop(self._pointer, check_text(name, "name")))
+            self._check(lib.kvd_tenant_drop(self._pointer, check_text(name, "name")),
+                        "tenant_drop", name, "tenant")
 
 
 def _chunks_of(keys: Iterable[Key]) -> Iterator[tuple[int, Any]]:

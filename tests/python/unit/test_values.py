@@ -146,7 +146,7 @@ def test_pairs(both, fake):
         assert len(both.put_many(items)) == 2
         assert both.get_many(["a", "b"]) == [b"1", b"2"]
     fake.items.clear()
-    for item in ("ab", b"ab", bytearray(b"ab"), ("a",), ("a", "b", "c"), {"a", "b"}, {"ab": 1}, 7):
+    for item in ("ab", b"ab", bytearray(b"ab"), ("a",), ("a", "b", "c"), {1, 2}, {"ab": 1}, 7):
         with pytest.raises(TypeError, match=re.escape(f"{item!r} is not a pair")):
             both.put_many([("k", "v"), item])
     for items in ("ab", b"ab"):
@@ -207,6 +207,33 @@ def test_every_status_of_every_call(both, fake):
     assert both.flush_done(1) is False
     fake.status.clear()
     assert both.flush_done(1) is True and both.ping() is None
+
+
+def test_what_is_not_there(both, fake):
+    """The text of NotFoundError names the call and the key: libkvd has none."""
+    key = b"k\0\xff"
+    shown = re.escape(repr(key))
+    for name, call in (("append", lambda: both.append(key, "v")),
+                       ("prepend", lambda: both.prepend(key, "v")),
+                       ("if_present", lambda: both.replace(key, "v")),
+                       ("if_version", lambda: both.cas(key, "v", 1)),
+                       ("incr", lambda: both.incr(key)), ("decr", lambda: both.decr(key)),
+                       ("touch", lambda: both.touch(key, 1)),
+                       ("get", lambda: both.get_into(key, bytearray(9))),
+                       ("get", lambda: both.get_into(key, [bytearray(9)])),
+                       ("if_present", lambda: both.put_many([(key, "v")], mode=2))):
+        with pytest.raises(kvd.NotFoundError, match=f"^{name}: no key {shown}$"):
+            call()
+    for name, call, thing in (("client_kill", lambda: both.kill(7), "kill: no connection 7"),
+                              ("revoke", lambda: both.revoke("id=1"),
+                               "revoke: no connection 'id=1'"),
+                              ("tenant_drop", lambda: both.tenant_drop("a"),
+                               "tenant_drop: no tenant 'a'"),
+                              ("tenant_resize", lambda: both.tenant_resize("a", 1),
+                               "tenant_resize: no tenant 'a'")):
+        fake.status[f"kvd_{name}"] = Status.NOT_FOUND
+        with pytest.raises(kvd.NotFoundError, match=f"^{thing}$"):
+            call()
 
 
 def test_dict(store, fake):

@@ -25,7 +25,7 @@ from . import memory, observe
 from ._abi import CInfo, COptions, CStats
 from ._buffers import Writable, writable
 from ._lib import default_url, error_text, lib
-from ._operations import check_number, check_text, not_found
+from ._operations import Operation, check_number, check_text, not_found
 from ._owner import Owner
 from .errors import BufferTooSmallError, InvalidError, Status, ThreadError, error_of
 from .memory import Memory
@@ -33,6 +33,9 @@ from .memory import Memory
 _NUMBERS: Final = ("timeout_ms", "connect_timeout_ms", "cache_bytes", "spin_us", "get_tries",
                    "depth", "reconnect")
 PathName = Union[str, bytes, "os.PathLike[str]"]
+
+CHUNK: Final = 1024  # operations or keys that are handed to libkvd together
+POINTERS: Final = c_void_p * CHUNK  # each array type is made once: ctypes keeps them all
 
 _PACKAGE: Final = os.path.dirname(__file__)
 _guards: weakref.WeakSet[Guard] = weakref.WeakSet()
@@ -174,6 +177,23 @@ class Handle(Owner):
     def _check(self, status: int, call: str = "", name: object = b"", kind: str = "key") -> None:
         if status:
             raise self._error(status, call, name, kind)
+
+    def _submit_part(self, part: list[Operation]) -> list[Operation]:
+        """Submits at most CHUNK operations. Returns those that can't be, with their status: the
+        library takes all or none, and then takes the others one by one."""
+        array = POINTERS(*[operation.address for operation in part])
+        if lib.kvd_submit(self._pointer, array, len(part)) == 0:
+            return []
+        refused = []
+        for operation in part:
+            array[0] = operation.address
+            status = lib.kvd_submit(self._pointer, array, 1)
+            if status:
+                operation.op.status = status
+                operation.text = error_text(self._pointer)
+                operation.retry = False
+                refused.append(operation)
+        return refused
 
     def _open_pointer(self) -> int:
         if self._pointer is None:

@@ -32,7 +32,7 @@ from typing import Any, AsyncIterator, Callable, Final, Generator, Iterable, Typ
 
 from ._abi import Op, Priority, PutMode
 from ._buffers import Key, Readable, Writable
-from ._handle import Handle, PathName
+from ._handle import CHUNK, Handle, PathName
 from ._lib import error_text, lib
 from ._operations import (
     SCRATCH, Head, Item, Number, Operation, Pairs, buffers_of, check_number, code_of_length,
@@ -46,9 +46,7 @@ from .errors import (
 
 MAX_OUTSTANDING: Final = 1024
 _DONE_MAX = 256
-_SUBMIT_MAX = 1024
 _DONE = c_void_p * _DONE_MAX
-_SUBMIT = c_void_p * _SUBMIT_MAX
 _BUFFER = int(Status.ERR_BUFFER)
 _BUSY = int(Status.ERR_BUSY)
 _EXPECT_MAX = 1 << 20  # bytes that a GET's buffer has because others had so much
@@ -259,22 +257,13 @@ class Client(Handle):
 
     def _submit(self) -> None:
         queue, self._queue = self._queue, []
-        for begin in range(0, len(queue), _SUBMIT_MAX):
-            part = queue[begin:begin + _SUBMIT_MAX]
+        for begin in range(0, len(queue), CHUNK):
+            part = queue[begin:begin + CHUNK]
             for operation in part:
                 self._flying[operation.address] = operation
-            array = _SUBMIT(*[operation.address for operation in part])
-            if lib.kvd_submit(self._pointer, array, len(part)) == 0:
-                continue
-            for operation in part:  # all or none: find those that are at fault
-                array[0] = operation.address
-                status = lib.kvd_submit(self._pointer, array, 1)
-                if status:
-                    del self._flying[operation.address]
-                    operation.op.status = status
-                    operation.text = error_text(self._pointer)
-                    operation.retry = False
-                    self._ended(operation)
+            for operation in self._submit_part(part):
+                del self._flying[operation.address]
+                self._ended(operation)
 
     def _ended(self, operation: Operation) -> None:
         op = operation.op

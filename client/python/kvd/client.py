@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import byref, c_size_t, c_uint64, c_void_p, string_at
+from ctypes import byref, c_size_t, c_uint64, string_at
 from types import TracebackType
 from typing import Any, Callable, Iterable, Iterator, NamedTuple, TypeVar, overload
 
@@ -14,7 +14,7 @@ from ._abi import (
     PutMode, USED_FN, Use,
 )
 from ._buffers import Key, Readable, Writable, key_bytes, new_bytes, readable, writable
-from ._handle import Handle, PathName
+from ._handle import CHUNK, POINTERS, Handle, PathName
 from ._lib import lib, quick, status_text
 from ._operations import (
     Head, Item, Number, Operation, Pairs, buffers_of, check_number, check_text, check_ttl,
@@ -27,7 +27,6 @@ _TEXT_MAX = 1 << 24  # bytes of a list of clients or tenants
 _NOT_FOUND = int(Status.NOT_FOUND)
 _BUFFER = int(Status.ERR_BUFFER)
 _TRIES = 100  # of setdefault() and pop() while others change the key
-_CHUNK = 1024  # operations or keys that are handed to libkvd together
 _WAIT_MS = 100  # so soon a batch notices a signal
 
 T = TypeVar("T")
@@ -35,10 +34,9 @@ D = TypeVar("D")
 
 fast_get = _fast.get
 fast_put = _fast.put
-_POINTERS = c_void_p * _CHUNK  # each array type is made once: ctypes keeps them all
-_KEYS = CKey * _CHUNK
+_KEYS = CKey * CHUNK
 _USES: dict[int, int] = {use: use for use in Use}
-_EXISTS = CExists * _CHUNK
+_EXISTS = CExists * CHUNK
 
 
 class Entry(NamedTuple):
@@ -411,18 +409,18 @@ class Client(Handle):
         return self.heads([key])[0]
 
     def heads(self, keys: Iterable[Key]) -> list[Head | None]:
-        """As head(), of many keys, 32 in a round trip; together they are no snapshot."""
-        found: list[Head | None] = []
+        """As head(), of many keys, 32 in a round trip; together they are no snapshot. If one fails
+        its error is raised, with `results` of all."""
+        found: list[Any] = []
         for count, array in _chunks_of(keys):
             results = _EXISTS()
             with self._guard:
                 self._check(lib.kvd_exists_many(self._pointer, array, count, results, None))
             for i in range(count):
                 status, item = results[i].status, results[i].item
-                if status > _NOT_FOUND:
-                    raise error_of(status, status_text(status))
-                found.append(None if status else _head(item))
-        return found
+                found.append(error_of(status, status_text(status)) if status > _NOT_FOUND else
+                             None if status else _head(item))
+        return _raised(found)
 
     def batch_exists(self, keys: Iterable[Key]) -> list[bool]:
         """Whether each of the keys exists."""
@@ -448,14 +446,14 @@ class Client(Handle):
         with self._guard:
             self._settle()
             try:
-                for begin in range(0, len(operations), _CHUNK):
-                    part = operations[begin:begin + _CHUNK]
+                for begin in range(0, len(operations), CHUNK):
+                    pointer = self._open_pointer()
+                    part = operations[begin:begin + CHUNK]
                     self._pins.append(part)
-                    self._check(lib.kvd_submit(self._pointer,
-                                               _POINTERS(*[o.address for o in part]), len(part)))
-                    done, left = _POINTERS(), len(part)
+                    left = len(part) - len(self._submit_part(part))
+                    done = POINTERS()
                     while left:
-                        left -= lib.kvd_wait(self._pointer, done, _CHUNK, left, _WAIT_MS)
+                        left -= lib.kvd_wait(pointer, done, CHUNK, left, _WAIT_MS)
                     self._pins.remove(part)
             except BaseException:
                 self._settle()
@@ -467,23 +465,18 @@ class Client(Handle):
             for operation in part:
                 lib.kvd_cancel(self._pointer, operation.address)
         while self._pins and not self._guard.forked and quick.kvd_outstanding(self._pointer):
-            lib.kvd_wait(self._pointer, _POINTERS(), _CHUNK, _CHUNK, _WAIT_MS)
+            lib.kvd_wait(self._pointer, POINTERS(), CHUNK, CHUNK, _WAIT_MS)
         self._pins.clear()
 
     @staticmethod
     def _results(operations: list[Operation]) -> list[Any]:
         results: list[Any] = []
-        first: Error | None = None
         for operation in operations:
             try:
                 results.append(operation.result(operation))
             except Error as error:
                 results.append(error)
-                first = first or error
-        if first is not None:
-            first.results = results
-            raise first
-        return results
+        return _raised(results)
 
     def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
         """Returns the value of each key, None where there is none; GETs share round trips, and
@@ -704,11 +697,20 @@ class Client(Handle):
                         "tenant_drop", name, "tenant")
 
 
+def _raised(results: list[Any]) -> list[Any]:
+    """@results. If there are errors in it the first is raised, with all of them."""
+    for result in results:
+        if isinstance(result, Error):
+            result.results = results
+            raise result
+    return results
+
+
 def _chunks_of(keys: Iterable[Key]) -> Iterator[tuple[int, Any]]:
     """Arrays of struct kvd_key, with the number of keys in each; they keep the keys alive."""
     encoded = [key_bytes(key) for key in keys_of(keys)]
-    for begin in range(0, len(encoded), _CHUNK):
-        part = encoded[begin:begin + _CHUNK]
+    for begin in range(0, len(encoded), CHUNK):
+        part = encoded[begin:begin + CHUNK]
         array = _KEYS()
         for i, key in enumerate(part):
             array[i].key = key

@@ -117,7 +117,10 @@ def _first_error(keys: list[bytes], codes: list[int], but: frozenset[Status]) ->
     """The first status (here: minus the status) that is none of @but, and its text."""
     for key, code in zip(keys, codes):
         if code < 0 and -code not in but:
-            return -code, f"{status_text(-code)} (key {key.decode(errors='replace')})"
+            text = status_text(-code)
+            if -code == Status.ERR_TOO_LARGE:
+                text += ": raise limits.max_value of the server"
+            return -code, f"{text} (key {key.decode(errors='replace')})"
     return 0, ""
 
 

@@ -204,7 +204,7 @@ def test_what_somebody_has_to_mend(driver, store, caplog):
         assert "limits.max_value" in task.error
         assert driver.lookup(keys).done().ok
     assert caplog.text.count("limits.max_value") == 1
-    assert driver.lookup(keys).done().found == [False, False]
+    assert driver.lookup(keys).done().found == [False, True]
 
 
 def test_keys(store):

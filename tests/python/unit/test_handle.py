@@ -248,7 +248,7 @@ def test_what_an_interrupted_batch_left(store, fake):
     operation = kvd._operations.Operation()
     operation.prepare_get("k", 0, lambda o: None)
     store._pins.append([operation])
-    store._check(fake.kvd_submit(store._pointer, kvd.client._POINTERS(operation.address), 1))
+    store._check(fake.kvd_submit(store._pointer, kvd._handle.POINTERS(operation.address), 1))
     fake.hold = False
     assert store.get_many(["k"]) == [None]
     assert not store._pins and fake.named("kvd_cancel") == [(operation.address,)]

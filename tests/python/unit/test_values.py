@@ -139,6 +139,33 @@ def test_one_of_many_fails(both, fake):
                 call(one)
 
 
+def test_one_of_many_is_refused(both, fake):
+    """The library submits all or none: what it refuses fails alone, and the rest is done."""
+    long = b"v" * ((1 << 20) + 1)
+    keys = [f"k{i}" for i in range(1030)]
+    buffers = [long if i in (1, 1025) else b"v" for i in range(1030)]
+    codes = both.batch_put_from(keys, buffers)
+    assert [i for i, code in enumerate(codes) if code] == [1, 1025]
+    assert codes[1] == codes[1025] == -Status.ERR_TOO_LARGE and len(fake.items) == 1028
+    fake.items.clear()
+    with pytest.raises(kvd.TooLargeError, match="the reason") as caught:
+        both.put_many(zip(keys[:3], buffers))
+    assert caught.value.results[1] is caught.value and len(fake.items) == 2
+    fake.status["kvd_submit"] = Status.ERR_INVALID
+    assert both.batch_get_into(["k0"], [bytearray(9)]) == [-Status.ERR_INVALID]
+    with pytest.raises(kvd.InvalidError, match="the reason"):
+        both.delete_many(["k0", "k1"])
+    fake.status.clear()
+    execute = fake._execute
+    fake._execute = lambda op: execute(op) if op.key != b"k1" else setattr(
+        op, "status", Status.ERR_NOT_ALLOWED)
+    with pytest.raises(kvd.NotAllowedError) as caught:
+        both.heads(["k0", "k1", "k2", "l"])
+    results = caught.value.results
+    assert results[0].value_len == 1 and results[1] is caught.value and results[2:][1] is None
+    fake._execute = execute
+
+
 def test_pairs(both, fake):
     """A mapping is its items; what is no pair is not taken apart, and nothing is stored."""
     for items in ({"a": "1", b"b": b"2"}, iter([("a", "1"), ["b", "2"]])):

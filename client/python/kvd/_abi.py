@@ -14,7 +14,8 @@ from ctypes import (
 from typing import Final
 
 VERSION: Final = (0, 3)  # of the ABI: KVD_VERSION_MAJOR and _MINOR
-SONAME: Final = "libkvd.so.0.3"
+SONAME: Final = "libkvd.so.{}.{}".format(*VERSION)
+PACKAGE: Final = SONAME.replace(".so.", "")  # of Debian, which is named after the soname
 
 KEY_MAX: Final = 1024
 VALUE_MAX: Final = 1 << 30

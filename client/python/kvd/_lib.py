@@ -19,6 +19,7 @@ from typing import Any, Final
 from . import _abi
 
 _LIB: Final = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+_GET: Final = f"Debian: the package {_abi.PACKAGE}; from source: `make install`"
 _STATUS = c_int
 _KEY = (c_char_p, c_size_t)
 _ITEM = c_void_p
@@ -97,7 +98,7 @@ def _declare(library: ctypes.CDLL, functions: dict[str, tuple[Any, tuple[Any, ..
         except AttributeError:
             raise ImportError(f"{path} has no function {name}: it is not the libkvd "
                               f"{_version_text()} that this package needs; install that "
-                              f"({_abi.SONAME}) or set KVD_LIBRARY to it") from None
+                              f"({_GET}) or set KVD_LIBRARY to it") from None
         function.restype = result
         function.argtypes = arguments
 
@@ -117,15 +118,14 @@ def _load() -> tuple[ctypes.CDLL, ctypes.PyDLL, str]:
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        raise ImportError(f"kvd needs the library {_abi.SONAME}: {error}. Install libkvd (Debian: "
-                          f"the package libkvd0; from source: `make install`), or set KVD_LIBRARY "
-                          f"to its file") from error
+        raise ImportError(f"kvd needs the library {_abi.SONAME}: {error}. Install it ({_GET}), or "
+                          f"set KVD_LIBRARY to its file") from error
     quick_library = ctypes.PyDLL(path)
     _declare(quick_library, {"kvd_version": _QUICK["kvd_version"]}, path)
     version = quick_library.kvd_version().decode()
     if tuple(version.split(".")[:2]) != tuple(map(str, _abi.VERSION)):
         raise ImportError(f"{path} is libkvd {version}, but this package needs {_version_text()}: "
-                          f"install {_abi.SONAME}, or the package of the library's version")
+                          f"install that ({_GET}), or the package of the library's version")
     _declare(quick_library, _QUICK, path)
     _declare(library, _FUNCTIONS, path)
     return library, quick_library, path

@@ -2,8 +2,10 @@
 """What the package says of kvd.h is what the C compiler says: numbers, sizes and offsets."""
 
 import ctypes
+import os
 import re
 import subprocess
+import sys
 
 from conftest import TREE
 from kvd import _abi, _lib, errors
@@ -55,6 +57,17 @@ def expected():
             yield f"{prefix}{member.name} == {member.value}"
     for name, value in CONSTANTS.items():
         yield f"{name} == {value}"
+
+
+def test_names_of_the_library(tmp_path):
+    """The soname is the Makefile's, and the package that an ImportError names is Debian's."""
+    assert f"SOMAJOR := {_abi.SONAME.removeprefix('libkvd.so.')}\n" in \
+        (TREE / "Makefile").read_text()
+    done = subprocess.run([sys.executable, "-c", "import kvd"], capture_output=True, text=True,
+                          cwd=TREE / "client/python",
+                          env={**os.environ, "KVD_LIBRARY": str(tmp_path / "absent.so")})
+    package = re.search(r"Debian: the package ([^;]*);", done.stderr)[1]
+    assert f"\nPackage: {package}\n" in (TREE / "conf/debian/control").read_text()
 
 
 def test_layouts_and_numbers(tmp_path):

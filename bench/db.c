@@ -9,18 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/rdma/device.h"
+
 static const struct db_backend *const backends[] = { &db_kvd, &db_memcached, &db_redis };
 
 #define BACKENDS (sizeof(backends) / sizeof(backends[0]))
 
-static bool url_fits(const struct db_backend *backend, const char *url)
+/* @why (DB_ERROR_MAX bytes) says what is wrong with one of kvd, else "". */
+static bool url_fits(const struct db_backend *backend, const char *url, char *why)
 {
-	const char *const *prefix;
+	struct device_addr addr;
 
-	for (prefix = backend->prefixes; *prefix; prefix++)
-		if (!strncmp(url, *prefix, strlen(*prefix)))
-			return true;
-	return false;
+	*why = '\0';
+	if (!backend->prefix)
+		return !device_addr_parse(&addr, url, why, DB_ERROR_MAX);
+	return !strncmp(url, backend->prefix, strlen(backend->prefix));
 }
 
 static const struct db_backend *backend_find(const char *name)
@@ -33,17 +36,22 @@ static const struct db_backend *backend_find(const char *name)
 	return NULL;
 }
 
+/* @error has what url_fits() wrote. */
 static int url_refuse(const struct db_target *target, char *error)
 {
 	const char *hint = NULL;
+	char why[DB_ERROR_MAX];
 	size_t i;
 
 	for (i = 0; i < BACKENDS; i++)
-		if (url_fits(backends[i], target->url))
+		if (url_fits(backends[i], target->url, why))
 			hint = backends[i]->name;
-	snprintf(error, DB_ERROR_MAX, "-d %s takes %s, not %.200s%s%s", target->backend->name,
-		 target->backend->urls, target->url, hint ? ": that is for -d " : "",
-		 hint ? hint : "");
+	if (hint || !*error)
+		snprintf(error, DB_ERROR_MAX, "-d %s takes %s, not %.200s%s%s",
+			 target->backend->name, target->backend->urls, target->url,
+			 hint ? ": that is for -d " : "", hint ? hint : "");
+	else if (error[strlen(error) - 1] == '.')
+		error[strlen(error) - 1] = '\0'; /* the caller goes on with the sentence */
 	return -EINVAL;
 }
 
@@ -64,7 +72,7 @@ int db_target_parse(struct db_target *target, const char *name, const char *url,
 		snprintf(error, DB_ERROR_MAX, "no server: give -a URL or set KVD_URL");
 		return -EINVAL;
 	}
-	return url_fits(target->backend, target->url) ? 0 : url_refuse(target, error);
+	return url_fits(target->backend, target->url, error) ? 0 : url_refuse(target, error);
 }
 
 void db_help(FILE *out)

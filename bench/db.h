@@ -38,11 +38,11 @@ struct db_change {
 };
 
 struct db_backend {
-	const char *name;	     /* the argument of -d */
-	const char *urls;	     /* the URLs it takes, for people */
-	const char *const *prefixes; /* what such a URL begins with; ends with NULL */
-	size_t key_max;		     /* bytes of the longest key */
-	const char *memory_option;   /* the option that gives its server more memory */
+	const char *name;	   /* the argument of -d */
+	const char *urls;	   /* the URLs it takes, for people */
+	const char *prefix;	   /* what such a URL begins with; NULL: libkvd parses them */
+	size_t key_max;		   /* bytes of the longest key */
+	const char *memory_option; /* the option that gives its server more memory */
 
 	/* On failure *@db is NULL and @error (DB_ERROR_MAX bytes) says why. */
 	enum kvd_status (*open)(struct db **db, const char *url, const struct kvd_options *options,

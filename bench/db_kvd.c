@@ -161,8 +161,7 @@ static enum kvd_status kvd_db_alloc(struct db *db, size_t bytes, void **addr, st
 
 const struct db_backend db_kvd = {
 	.name = "kvd",
-	.urls = "rdma://HOST:PORT, rdma+tcp://HOST:PORT or softnic:///PATH",
-	.prefixes = (const char *const[]){ "rdma://", "rdma+tcp://", "softnic://", NULL },
+	.urls = "rdma://HOST:PORT, rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT or softnic:///PATH",
 	.key_max = KVD_KEY_MAX,
 	.memory_option = "memory.size",
 	.open = kvd_db_open,

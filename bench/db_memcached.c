@@ -359,7 +359,7 @@ static const char *memcached_error(const struct db *db)
 const struct db_backend db_memcached = {
 	.name = "memcached",
 	.urls = "memcached://HOST:PORT or memcached:///PATH",
-	.prefixes = (const char *const[]){ prefix, NULL },
+	.prefix = prefix,
 	.key_max = MEMCACHED_KEY_MAX,
 	.memory_option = "-m",
 	.open = memcached_open,

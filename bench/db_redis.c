@@ -319,7 +319,7 @@ static const char *redis_error(const struct db *db)
 const struct db_backend db_redis = {
 	.name = "redis",
 	.urls = "redis://HOST:PORT or redis:///PATH",
-	.prefixes = (const char *const[]){ prefix, NULL },
+	.prefix = prefix,
 	.key_max = KVD_KEY_MAX,
 	.memory_option = "maxmemory",
 	.open = redis_open,

@@ -4,57 +4,40 @@
 #include <string.h>
 
 #include "client/kvctl/doctor_server.h"
+#include "common/rdma/device.h"
 
-#define SOFTNIC "softnic://"
 /* The least MTU of a connection at which values go at a good rate. */
 #define MTU_GOOD 1024u
 
-/* The host of rdma://, rdma+tcp:// and rdma+tls://, without brackets. */
-static void host_of(const char *url, char host[128])
+static void fix_start(char *fix, size_t size, const struct device_addr *addr)
 {
-	const char *begin = strstr(url, "://");
-	size_t len;
-
-	begin = begin ? begin + 3 : url;
-	if (*begin == '[') {
-		begin++;
-		len = strcspn(begin, "]");
-	} else {
-		len = strcspn(begin, ":?/");
-	}
-	snprintf(host, 128, "%.*s", (int)len, begin);
-}
-
-static void fix_start(char *fix, size_t size, const char *url)
-{
-	char host[128];
-
-	if (!strncmp(url, SOFTNIC, strlen(SOFTNIC))) {
+	if (addr->kind == DEVICE_SOFTNIC)
 		snprintf(fix, size, "kvd -d -o server.device=softnic -o softnic.socket=%s",
-			 url + strlen(SOFTNIC));
-		return;
-	}
-	host_of(url, host);
-	snprintf(fix, size, "ssh %s sudo systemctl start kvd", host);
+			 addr->path);
+	else
+		snprintf(fix, size, "ssh %s sudo systemctl start kvd", addr->host);
 }
 
 static void check_open(struct findings *findings, const struct doctor_server *server)
 {
-	char fix[256] = "", host[128];
-	bool is_softnic = !strncmp(server->url, SOFTNIC, strlen(SOFTNIC));
+	char fix[DEVICE_HOST_MAX + 64] = "", why[256];
+	struct device_addr addr = { 0 };
+	bool is_softnic;
 
-	host_of(server->url, host);
+	/* A URL that is none has KVD_ERR_INVALID, for which there is no command. */
+	device_addr_parse(&addr, server->url, why, sizeof(why));
+	is_softnic = addr.kind == DEVICE_SOFTNIC;
 	switch (server->open_status) {
 	case KVD_ERR_UNREACHABLE:
-		fix_start(fix, sizeof(fix), server->url);
+		fix_start(fix, sizeof(fix), &addr);
 		break;
 	case KVD_ERR_DEVICE:
-		snprintf(fix, sizeof(fix), "ip route get %s; rdma link", host);
+		snprintf(fix, sizeof(fix), "ip route get %s; rdma link", addr.host);
 		break;
 	case KVD_ERR_TIMEOUT:
 	case KVD_ERR_DISCONNECTED:
 		snprintf(fix, sizeof(fix),
-			 is_softnic ? "sudo systemctl restart kvd" : "ping -c 3 %s", host);
+			 is_softnic ? "sudo systemctl restart kvd" : "ping -c 3 %s", addr.host);
 		break;
 	case KVD_ERR_REFUSED:
 		if (is_softnic)

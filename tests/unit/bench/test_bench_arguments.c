@@ -128,7 +128,7 @@ static void the_store_and_its_address(void **state)
 	assert_ptr_equal(arguments.target.backend, &db_redis);
 	assert_refused("count -d mysql", "-d mysql: no such store");
 	assert_refused("count -d redis -a " URL, "that is for -d kvd");
-	assert_refused("count -d kvd -a http://x", "not http://x");
+	assert_refused("count -d kvd -a http://x", "'http://x' is not a kvd URL: write one like");
 }
 
 static void options_of_a_workload(void **state)

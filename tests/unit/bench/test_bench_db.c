@@ -153,6 +153,8 @@ static void urls_fit_their_store(void **state)
 	assert_int_equal(target_is(NULL, "softnic:///s"), 0);
 	assert_ptr_equal(target.backend, &db_kvd);
 	assert_int_equal(target_is("kvd", "rdma://h:1"), 0);
+	assert_int_equal(target_is("kvd", "rdma+tcp://h:1?retry_count=7"), 0);
+	assert_int_equal(target_is("kvd", "rdma+tls://h:1"), 0);
 	assert_int_equal(target_is("memcached", "memcached://h:1"), 0);
 	assert_ptr_equal(target.backend, &db_memcached);
 	assert_int_equal(target_is("redis", "redis:///s"), 0);
@@ -171,6 +173,11 @@ static void urls_of_other_stores_are_refused(void **state)
 	assert_int_equal(target_is(NULL, "redis:///s"), -EINVAL);
 	assert_non_null(strstr(error, "-d redis"));
 	assert_int_equal(target_is("redis", "127.0.0.1:1"), -EINVAL);
+	assert_non_null(strstr(error, "-d redis takes redis://HOST:PORT"));
+	assert_int_equal(target_is("redis", "rdma+tls://h:1"), -EINVAL);
+	assert_non_null(strstr(error, "-d kvd"));
+	assert_int_equal(target_is("kvd", "rdma://h:0"), -EINVAL);
+	assert_non_null(strstr(error, "port"));
 	assert_int_equal(target_is("redis", NULL), -EINVAL);
 	assert_non_null(strstr(error, "KVD_URL"));
 }

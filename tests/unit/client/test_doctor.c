@@ -406,7 +406,7 @@ static void servers_that_do_not_answer(void **state)
 		  KVD_ERR_UNREACHABLE },
 		{ "rdma+tcp://ten:7472?gid_index=3", "ip route get ten; rdma link",
 		  KVD_ERR_DEVICE },
-		{ "rdma://10.0.0.1:7471", "ping -c 3 10.0.0.1", KVD_ERR_TIMEOUT },
+		{ "rdma+tls://10.0.0.1:7473", "ping -c 3 10.0.0.1", KVD_ERR_TIMEOUT },
 		{ SOFT, "sudo systemctl restart kvd", KVD_ERR_TIMEOUT },
 		{ SOFT, "sudo usermod -aG kvd \"$USER\"", KVD_ERR_REFUSED },
 		{ "rdma://10.0.0.1:7471", "", KVD_ERR_REFUSED },

@@ -109,9 +109,10 @@ impl Client {
     #[cold]
     pub(crate) fn fail(&self, status: sys::kvd_status, needed: usize) -> Error {
         // SAFETY: the string is valid until the next call on the handle. A call that was refused
-        // left the text with the thread, and then that of the handle may be of an older call.
+        // left the text with the thread, and then that of the handle may be of an older call. So is
+        // it after KVD_NOT_FOUND, which has no text: it is no failure there.
         let text = unsafe { text_of(sys::kvd_error(self.as_raw())) };
-        if text.is_empty() {
+        if text.is_empty() || status == sys::KVD_NOT_FOUND {
             return Error::of_status(status, needed);
         }
         Error::new(status, needed, text)

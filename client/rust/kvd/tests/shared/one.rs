@@ -29,6 +29,10 @@ fn what_is_not_there_is_none() {
     assert!(!db.delete("one/nobody").unwrap());
     assert!(matches!(db.touch("one/nobody", None), Err(Error::NotFound(_))));
     assert!(matches!(db.incr("one/nobody", 1, None), Err(Error::NotFound(_))));
+    // The text is not that of an earlier failure.
+    let refused = db.get("").unwrap_err();
+    let absent = db.touch("one/nobody", None).unwrap_err();
+    assert!(refused.to_string().contains("key") && absent.to_string() == "not found", "{absent}");
 }
 
 #[test]

@@ -24,8 +24,8 @@
  * kvd_default_url() may be called by any thread at any time, and so may those that take NULL for
  * the process instead of a handle; every other function follows the rule for handles. A call that
  * another thread's call on the handle is under way at is refused: it returns KVD_ERR_INVALID
- * (kvd_poll() and kvd_wait() 0) and does nothing, and kvd_error(NULL) says so. kvd_close(),
- * kvd_info() and those that read statistics are not protected in this way.
+ * (kvd_poll() and kvd_wait() 0) and does nothing, and kvd_error(NULL) says so. kvd_info() and those
+ * that read statistics are not protected in this way.
  *
  * Consistency. Operations are linearizable per key across all clients: after a PUT, a DELETE or
  * another change has returned KVD_OK, no GET that starts later, on any handle, returns an older
@@ -419,7 +419,9 @@ enum kvd_status kvd_open(struct kvd **handle, const char *url, const struct kvd_
 /*
  * Disconnects @handle and frees it with everything that belongs to it. NULL is allowed. If access
  * records are left to report (see the top), waits for the server, but at most 50 ms; otherwise does
- * not wait for it.
+ * not wait for it. While a call on @handle is under way, in a callback of that call (done() of an
+ * operation, that of a scan or trace) or by another thread, it does nothing, and kvd_error(NULL)
+ * and a line of the log (warn) say so: close @handle when that call has returned.
  */
 void kvd_close(struct kvd *handle);
 
@@ -1580,7 +1582,7 @@ enum kvd_status kvd_trace(struct kvd *handle, kvd_trace_fn trace, void *user);
  *
  *	error	what failed in the device, with cause and remedy
  *	warn	a connection that is lost, or could not be opened: the text of kvd_error(); tries to
- *		connect again that fail
+ *		connect again that fail; a kvd_close() that does nothing
  *	notice	(rare) what a user may want to know
  *	info	connections that are opened, opened again and closed: server, time it took
  *	debug	memory that is registered: bytes and time; the device's steps

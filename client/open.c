@@ -184,6 +184,10 @@ void kvd_close(struct kvd *handle)
 		return;
 	/* Without the page that says so (client/handle.c), too. */
 	inherited = handle_is_inherited(handle) || handle->process != getpid();
+	if (!inherited && call_enter(handle, NULL)) {
+		log_warn("kvd_close() does nothing: %s", kvd_error(NULL));
+		return;
+	}
 	if (!inherited)
 		access_report_all(handle, CLOSE_WAIT_MS);
 	observe_close(handle, inherited);

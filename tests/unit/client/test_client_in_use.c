@@ -54,6 +54,9 @@ static void all_refused(bool submits)
 	refused += kvd_fd(kvd) == -1;
 	refused += !kvd_poll(kvd, done, 1);
 	refused += !kvd_wait(kvd, done, 1, 1, UINT32_MAX);
+	kvd_open(NULL, NULL, NULL); /* another text */
+	kvd_close(kvd);
+	refused += strstr(kvd_error(NULL), in_use_text) != NULL;
 }
 
 static void *other_thread(void *arg)
@@ -125,16 +128,16 @@ static void while_in_use(void **state)
 	assert_int_equal(kvd_trace(kvd, traced, NULL), KVD_OK);
 	refused = 0;
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
-	assert_int_equal(refused, call_count + 3);
+	assert_int_equal(refused, call_count + 4);
 	assert_int_equal(kvd_trace(kvd, traced, &thread), KVD_OK);
 	refused = 0;
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
-	assert_int_equal(refused, call_count + 3);
+	assert_int_equal(refused, call_count + 4);
 	assert_int_equal(kvd_trace(kvd, NULL, NULL), KVD_OK);
 
 	refused = 0;
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, scanned, NULL), KVD_OK);
-	assert_int_equal(refused, call_count + 3);
+	assert_int_equal(refused, call_count + 4);
 
 	kvd_prep_ping(&ping);
 	ping.done = done;
@@ -143,7 +146,7 @@ static void while_in_use(void **state)
 	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
 	while (kvd_outstanding(kvd))
 		kvd_wait(kvd, list, 1, 1, UINT32_MAX);
-	assert_int_equal(refused, call_count + 1);
+	assert_int_equal(refused, call_count + 2);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 }
 

@@ -77,8 +77,9 @@ struct device {
  * Memory to register. If @fd is not -1, the memory is a shared mapping of that file (at
  * @fd_offset), a memfd with MFD_ALLOW_SEALING, and softnic passes it to the peers that may read,
  * which copy from it by themselves: those that connected to us map it read-only, those that we
- * connected to read it. For that it seals the file's length for ever. Else the owner serves READs
- * while it polls. Verbs ignores @fd.
+ * connected to read it. For that it seals the file's length for ever. Else, and where a client has
+ * no /proc, by which the file is opened again for reading alone, the owner serves READs while it
+ * polls. Verbs ignores @fd.
  */
 struct device_mem {
 	void *addr;

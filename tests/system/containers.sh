@@ -45,6 +45,15 @@ paths_work() {
 	done
 }
 
+# The server then asks the client for what it would copy from its memory.
+without_proc() {
+	seq 100000 >"$tmp/value"
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	contained sh -ec 'mount -t tmpfs proc /proc
+		KVD_URL=softnic:///mnt/run/s exec /mnt/bin/kvctl "$@"' sh put large - <"$tmp/value" &&
+		kvctl get large | cmp - "$tmp/value"
+}
+
 # Whatever processes the client sees, it is known to the server by its user.
 is_known() {
 	contained sh -c 'KVD_URL=softnic:///mnt/run/s /mnt/bin/kvctl clients' | grep -q ' uid=0 '
@@ -57,5 +66,6 @@ check "a server starts" server_start -o "softnic.socket=$tmp/run/s" || finish
 check "values pass between a container and the host" values_pass
 check "all paths work from a container" paths_work
 check "and its user is known" is_known
+check "a long value passes without /proc" without_proc
 check "the server stops" server_stop
 finish

@@ -109,6 +109,9 @@ static int mr_take_file(const struct sn_context *ctx, struct sn_mr *mr,
 	if (ret)
 		return ret;
 	mr->fd = mr_open(ctx, mem->fd);
+	/* Without /proc peers have no file to copy from: their READs are served, as without one. */
+	if (mr->fd < 0 && errno == ENOENT)
+		return 0;
 	if (mr->fd < 0) {
 		ret = -errno;
 		log_error(

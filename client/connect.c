@@ -316,6 +316,19 @@ enum kvd_status connect_progress(struct kvd *handle, bool *done)
 	return status;
 }
 
+/* What the files say now: other handles may have opened the device when they said other things. */
+static enum kvd_status credentials_renew(struct kvd *handle)
+{
+	char why[TLS_WHY_MAX] = "";
+	int err = 0;
+
+	if (handle->dev->ops->renew)
+		err = handle->dev->ops->renew(handle->dev, &handle->credentials, why);
+	if (err == -ENOMEM)
+		return handle_fail(handle, KVD_ERR_NO_MEMORY, "out of memory");
+	return err ? handle_fail(handle, KVD_ERR_INVALID, "credentials: %s", why) : KVD_OK;
+}
+
 enum kvd_status connect_start(struct kvd *handle)
 {
 	struct wire_connect hello = {
@@ -339,7 +352,9 @@ enum kvd_status connect_start(struct kvd *handle)
 		memcpy(hello.tenant, handle->tenant, sizeof(hello.tenant));
 	}
 	handle->conn.broken = false;
-	status = open_resources(handle);
+	status = credentials_renew(handle);
+	if (!status)
+		status = open_resources(handle);
 	if (status)
 		return status;
 	err = handle->dev->ops->connect(handle->conn.id, &param);

@@ -307,7 +307,7 @@ struct kvd_options {
 	/*
 	 * With rdma+tls://, names of files that say who this client is and whom it trusts. NULL:
 	 * the name is in the environment variable in brackets, and if that is not set or empty
-	 * there is none. They are read when a handle opens a device (see kvd_open()). The library
+	 * there is none. They are read whenever a handle connects (see kvd_open()). The library
 	 * copies the names. A private key, and keys that both ends have, are secrets: their files
 	 * belong to the user of this process or to root, and others but their group have no right
 	 * to them; else kvd_open() fails.
@@ -396,6 +396,12 @@ struct kvd;
  * they learn of the server, whatever their threads: a further one takes little memory. HOST is
  * resolved for the first of them, and anew after an attempt that could not reach the server, or
  * when none is left.
+ *
+ * The files of credentials are read by each attempt to connect, also of a handle that connects
+ * again by itself, and what they say then is what it uses: new ones need no handle to be closed,
+ * and connections that there are stay. If the files can't be used (a certificate is replaced, and
+ * its key is not yet), kvd_open() fails, and a handle that lost its connection tries again. Whom
+ * the system trusts, where tls_ca is not given, is read when the first of these handles is opened.
  *
  * KVD_ERR_INVALID: @url can't be parsed, an option is out of its range, or a file of credentials
  * can't be used.

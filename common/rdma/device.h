@@ -174,8 +174,9 @@ struct device_ops {
 		    int timeout_ms);
 	void (*close)(struct device *dev);
 	/*
-	 * Reads the files of credentials again, for connections from now on: LISTEN. 0, or a
-	 * negative errno with @why (TLS_WHY_MAX bytes), and all stays as it was. NULL: it has none.
+	 * Reads the files of credentials again, for connections from now on. 0, or a negative errno
+	 * with @why (TLS_WHY_MAX bytes; not of -ENOMEM), and all stays as it was. Any thread. NULL:
+	 * it has none.
 	 */
 	int (*renew)(struct device *dev, const struct tls_files *files, char *why);
 	int (*query)(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port);

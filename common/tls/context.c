@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <openssl/err.h>
+#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
@@ -34,9 +35,13 @@ struct secret_file {
 	size_t length;
 };
 
+/* SHA-256 */
+#define DIGEST_BYTES 32
+
 struct tls_context {
 	SSL_CTX *ssl;
-	_Atomic unsigned int users; /* this context's owner, and its streams */
+	unsigned char digest[DIGEST_BYTES]; /* of what it was made of */
+	_Atomic unsigned int users;	    /* this context's owner, and its streams */
 	bool server;
 	char *host; /* a client: the server's name or address */
 	struct tls_psks psks;
@@ -365,6 +370,46 @@ static int context_load(struct tls_context *context, const struct tls_files *fil
 	return err ? err : sides_set(context, files, why);
 }
 
+/* Its content, and who may read it: what can't be used is no credential that could. */
+static void file_digest(EVP_MD_CTX *digest, const char *file)
+{
+	int fd = given(file) ? open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+	uint64_t facts[4] = { given(file), 0 }; /* and mode, owner, length */
+	unsigned char part[4096];
+	struct stat st;
+	ssize_t got;
+
+	if (fd >= 0 && !fstat(fd, &st)) {
+		facts[1] = st.st_mode;
+		facts[2] = st.st_uid;
+	}
+	while (fd >= 0 && (got = read(fd, part, sizeof(part))) > 0) {
+		EVP_DigestUpdate(digest, part, (size_t)got);
+		facts[3] += (uint64_t)got;
+	}
+	if (fd >= 0)
+		close(fd);
+	explicit_bzero(part, sizeof(part));
+	EVP_DigestUpdate(digest, facts, sizeof(facts));
+}
+
+static int files_digest(const struct tls_files *files, unsigned char bytes[DIGEST_BYTES])
+{
+	EVP_MD_CTX *digest = EVP_MD_CTX_new();
+	bool made = digest && EVP_DigestInit_ex(digest, EVP_sha256(), NULL);
+
+	if (made) {
+		file_digest(digest, files->ca);
+		file_digest(digest, files->certificate);
+		file_digest(digest, files->key);
+		file_digest(digest, files->psk);
+		EVP_DigestUpdate(digest, &files->peer_certificate, sizeof(bool));
+		made = EVP_DigestFinal_ex(digest, bytes, NULL);
+	}
+	EVP_MD_CTX_free(digest);
+	return made ? 0 : -ENOMEM;
+}
+
 int tls_context_make(struct tls_context **out, const struct tls_files *files, const char *host,
 		     char *why)
 {
@@ -384,6 +429,9 @@ int tls_context_make(struct tls_context **out, const struct tls_files *files, co
 			err = -ENOMEM;
 	}
 	ERR_clear_error();
+	/* First, so that a change meanwhile is one. */
+	if (!err)
+		err = files_digest(files, context->digest);
 	if (!err)
 		err = context_load(context, files, why);
 	ERR_clear_error();
@@ -393,6 +441,18 @@ int tls_context_make(struct tls_context **out, const struct tls_files *files, co
 	}
 	*out = context;
 	return 0;
+}
+
+int tls_context_renew(struct tls_context **context, const struct tls_context *old,
+		      const struct tls_files *files, char *why)
+{
+	unsigned char digest[DIGEST_BYTES];
+	int err = files_digest(files, digest);
+
+	*context = NULL;
+	if (err || !memcmp(digest, old->digest, sizeof(digest)))
+		return err;
+	return tls_context_make(context, files, old->host, why);
 }
 
 void tls_context_hold(struct tls_context *context)

@@ -43,6 +43,12 @@ struct tls_files {
 struct tls_context;
 int tls_context_make(struct tls_context **context, const struct tls_files *files, const char *host,
 		     char *why);
+/*
+ * As tls_context_make(), for the end and the host of @old, unless the files have what it was made
+ * of: then *@context is NULL. Whom the system trusts is not looked at.
+ */
+int tls_context_renew(struct tls_context **context, const struct tls_context *old,
+		      const struct tls_files *files, char *why);
 /* Streams that exist keep what they need. May be NULL. */
 void tls_context_put(struct tls_context *context);
 

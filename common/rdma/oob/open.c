@@ -183,10 +183,11 @@ struct tls_context *oob_tls_get(struct oob_device *od)
 int oob_renew(struct device *dev, const struct tls_files *files, char *why)
 {
 	struct oob_device *od = oob_device_of(dev);
-	struct tls_context *fresh, *old;
-	int err = tls_context_make(&fresh, files, NULL, why);
+	struct tls_context *fresh, *old = oob_tls_get(od);
+	int err = tls_context_renew(&fresh, old, files, why);
 
-	if (err)
+	tls_context_put(old);
+	if (err || !fresh)
 		return err;
 	pthread_mutex_lock(&od->tls_lock);
 	old = od->tls;

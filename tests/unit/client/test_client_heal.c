@@ -330,6 +330,34 @@ static void a_certificate_that_is_refused(void **state)
 	assert_int_equal(get(1), KVD_OK);
 }
 
+static unsigned int renewals;
+
+/* The third try finds files that can be used again. */
+static int renew_third(struct device *dev, const struct tls_files *files, char *why)
+{
+	assert_ptr_equal(dev, kvd->dev);
+	assert_ptr_equal(files, &kvd->credentials);
+	strcpy(why, "the key k: it is not the certificate's");
+	return ++renewals < 3 ? -EINVAL : 0;
+}
+
+/* Each try uses what the files say then; without those that can be used it is not made. */
+static void credentials_of_each_try(void **state)
+{
+	(void)state;
+	renewals = 0;
+	note_destroy_qp();
+	noting_ops.renew = renew_third;
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(renewals, 3);
+	assert_int_equal(server->fake.connects, 1);
+	assert_non_null(strstr(kvd->heal.why, "credentials: the key k: it is not"));
+	fake_device_lose(&server->fake);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(renewals, 4);
+}
+
 /* A call whose deadline comes before the next try has the reason of the last one. */
 static void a_pause_behind_a_refusal(void **state)
 {
@@ -858,6 +886,7 @@ int main(void)
 		CASE(submitted_by_a_user_that_is_gone),
 		CASE(a_batch_of_a_user_that_is_gone),
 		CASE(a_certificate_that_is_refused),
+		CASE(credentials_of_each_try),
 		CASE(a_pause_behind_a_refusal),
 		CASE(a_loss_in_hello),
 		CASE(a_try_has_a_deadline),

@@ -6,6 +6,8 @@
  */
 #include "common/tls/stream.c"
 
+#include <sys/stat.h>
+
 #include "tests/support/log_fixture.h"
 #include "tests/support/oob_test.h"
 #include "tests/support/tls_ca.h"
@@ -376,6 +378,59 @@ static void renews(void **state)
 	end_both(id, at_server);
 }
 
+static void copy(const char *from, const char *to)
+{
+	FILE *in = fopen(tls_ca_path(from), "r");
+	char text[4096];
+
+	assert_non_null(in);
+	text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
+	fclose(in);
+	tls_ca_write(to, text, 0600);
+}
+
+/* The files that a client shows say another thing when it connects again. */
+static void client_renews(void **state)
+{
+	const struct names asks = { .ca = "ca", .certificate = "server", .required = true };
+	const struct names shows = { .ca = "ca", .certificate = "mine" };
+	char ca_file[TLS_CA_PATH_MAX], certificate[TLS_CA_PATH_MAX], key[TLS_CA_PATH_MAX];
+	struct tls_files files = { .ca = strcpy(ca_file, tls_ca_path("ca.pem")),
+				   .certificate = strcpy(certificate, tls_ca_path("mine.pem")),
+				   .key = strcpy(key, tls_ca_path("mine.key")) };
+	struct device *dev = &client.od.port.dev;
+	char why[TLS_WHY_MAX] = "";
+	struct cm_id *id, *at_server;
+
+	(void)state;
+	copy("stranger.pem", "mine.pem");
+	copy("stranger.key", "mine.key");
+	use(&asks, &shows);
+	is_refused("it does not know who signed our certificate");
+	copy("client.pem", "mine.pem");
+	assert_int_equal(oob_renew(dev, &files, why), -EINVAL);
+	assert_non_null(strstr(why, "it is not the certificate's"));
+	copy("client.key", "mine.key");
+	assert_int_equal(oob_renew(dev, &files, why), 0);
+	connects_as("cert:dns:client.example");
+	/* The same files: what there is stays, and so does the session. */
+	assert_int_equal(oob_renew(dev, &files, why), 0);
+	id = connected(&at_server);
+	assert_true(resumed(id));
+	end_both(id, at_server);
+	/* A secret that others may read by now. */
+	assert_int_equal(chmod(files.key, 0644), 0);
+	assert_int_equal(oob_renew(dev, &files, why), -EINVAL);
+	assert_non_null(strstr(why, "other users may read"));
+	/* Files that are gone. */
+	files.ca = "/nowhere";
+	assert_int_equal(chmod(files.key, 0600), 0);
+	assert_int_equal(oob_renew(dev, &files, why), -EINVAL);
+	files.ca = NULL;
+	assert_int_equal(oob_renew(dev, &files, why), 0);
+	is_refused("its certificate is not accepted: self-signed certificate in certificate chain");
+}
+
 static void tcp_against_tls(void **state)
 {
 	struct cm_event event;
@@ -593,6 +648,7 @@ int main(void)
 		CASE(resumes),
 		CASE(resumes_once),
 		CASE(renews),
+		CASE(client_renews),
 		CASE(tcp_against_tls),
 		CASE(silent_peer),
 		CASE(refused_and_silent),

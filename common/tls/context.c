@@ -287,6 +287,47 @@ static int psk_use(SSL *ssl, const EVP_MD *md, const unsigned char **name, size_
 	return *session != NULL;
 }
 
+/*
+ * Whether the peer of a session would be accepted now, as in a handshake: by its certificate's time
+ * and by those whom this end trusts. @chain: what it sent with it; a server's tickets have none, so
+ * a client whose certificate needs one to be traced to those has full handshakes.
+ */
+static bool peer_holds(SSL *ssl, X509 *peer, STACK_OF(X509) * chain)
+{
+	X509_STORE *trusted = SSL_CTX_get_cert_store(SSL_get_SSL_CTX(ssl));
+	X509_STORE_CTX *check = X509_STORE_CTX_new();
+	bool holds;
+
+	ERR_set_mark();
+	holds = check && X509_STORE_CTX_init(check, trusted, peer, chain) &&
+		X509_STORE_CTX_set_default(check,
+					   SSL_is_server(ssl) ? "ssl_client" : "ssl_server") &&
+		X509_VERIFY_PARAM_set1(X509_STORE_CTX_get0_param(check), SSL_get0_param(ssl)) &&
+		X509_verify_cert(check) == 1;
+	X509_STORE_CTX_free(check);
+	ERR_pop_to_mark();
+	return holds;
+}
+
+/*
+ * A server got a ticket, which is worth no more than the certificate for which it was given: each
+ * resumption gives another one, so by tickets alone a session would have no end. Without it there
+ * is a full handshake, which has the reason.
+ */
+static SSL_TICKET_RETURN ticket_taken(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
+				      size_t length, SSL_TICKET_STATUS status, void *arg)
+{
+	X509 *peer;
+
+	(void)name, (void)length, (void)arg;
+	if (status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW)
+		return SSL_TICKET_RETURN_IGNORE_RENEW;
+	peer = SSL_SESSION_get0_peer(session);
+	if (peer && !peer_holds(ssl, peer, NULL))
+		return SSL_TICKET_RETURN_IGNORE_RENEW;
+	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
+}
+
 /* A client got a ticket: its next stream resumes the session. We keep it: 1. */
 static int session_new(SSL *ssl, SSL_SESSION *session)
 {
@@ -337,6 +378,8 @@ static int sides_set(struct tls_context *context, const struct tls_files *files,
 	SSL_CTX_set_session_id_context(context->ssl, session_context, sizeof(session_context) - 1);
 	SSL_CTX_set_session_cache_mode(context->ssl,
 				       SSL_SESS_CACHE_SERVER | SSL_SESS_CACHE_NO_INTERNAL);
+	if (!SSL_CTX_set_session_ticket_cb(context->ssl, NULL, ticket_taken, NULL))
+		return -ENOMEM;
 	if (asks || files->peer_certificate)
 		SSL_CTX_set_verify(context->ssl,
 				   SSL_VERIFY_PEER | (files->peer_certificate ?
@@ -499,17 +542,25 @@ static bool host_expect(SSL *ssl, const char *host)
 	return SSL_set1_host(ssl, name) && SSL_set_tlsext_host_name(ssl, name);
 }
 
-/* Each session is resumed once, as RFC 8446 (C.4) asks for, so that nobody can link the two. */
+/*
+ * Each session is resumed once, as RFC 8446 (C.4) asks for, so that nobody can link the two; and
+ * only while the server's certificate is accepted.
+ */
 static void session_resume(struct tls_context *context, SSL *ssl)
 {
 	SSL_SESSION *session;
+	X509 *peer;
 
 	pthread_mutex_lock(&context->lock);
 	session = context->session;
 	context->session = NULL;
 	pthread_mutex_unlock(&context->lock);
-	if (session)
-		SSL_set_session(ssl, session);
+	if (!session)
+		return;
+	peer = SSL_SESSION_get0_peer(session);
+	if (SSL_set_session(ssl, session) &&
+	    !(peer && peer_holds(ssl, peer, SSL_get_peer_cert_chain(ssl))))
+		SSL_set_session(ssl, NULL);
 	SSL_SESSION_free(session);
 }
 

@@ -59,6 +59,8 @@ enum nth_how {
 	X(BIO_new, NTH_NULL, ENOMEM, 0)					\
 	X(BIO_meth_new, NTH_NULL, ENOMEM, 0)				\
 	X(SSL_SESSION_new, NTH_NULL, ENOMEM, 0)				\
+	X(EVP_MD_CTX_new, NTH_NULL, ENOMEM, 0)				\
+	X(X509_STORE_CTX_new, NTH_NULL, ENOMEM, 0)			\
 	/* files */							\
 	X(open, NTH_MINUS, EMFILE, EACCES)				\
 	X(fopen, NTH_NULL, EMFILE, EACCES)				\

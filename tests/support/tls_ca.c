@@ -105,7 +105,7 @@ static void add_raw_name(X509 *certificate, const void *bytes, int length)
 	GENERAL_NAMES_free(names);
 }
 
-static X509 *certificate_new(EVP_PKEY *key, const char *common_name, bool expired)
+static X509 *certificate_new(EVP_PKEY *key, const char *common_name, long valid_s)
 {
 	static long serial = 1;
 	X509 *certificate = X509_new();
@@ -114,7 +114,7 @@ static X509 *certificate_new(EVP_PKEY *key, const char *common_name, bool expire
 	X509_set_version(certificate, 2);
 	ASN1_INTEGER_set(X509_get_serialNumber(certificate), serial++);
 	X509_gmtime_adj(X509_getm_notBefore(certificate), -2 * VALID_S);
-	X509_gmtime_adj(X509_getm_notAfter(certificate), expired ? -VALID_S : VALID_S);
+	X509_gmtime_adj(X509_getm_notAfter(certificate), valid_s ? valid_s : VALID_S);
 	X509_set_pubkey(certificate, key);
 	if (common_name)
 		X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8,
@@ -136,7 +136,7 @@ struct tls_ca *tls_ca_make(const char *name)
 
 	ca->key = EVP_EC_gen("P-256");
 	assert_non_null(ca->key);
-	ca->certificate = certificate_new(ca->key, name, false);
+	ca->certificate = certificate_new(ca->key, name, 0);
 	X509_set_issuer_name(ca->certificate, X509_get_subject_name(ca->certificate));
 	add_extension(ca->certificate, ca->certificate, NID_basic_constraints, "critical,CA:TRUE");
 	assert_true(X509_sign(ca->certificate, ca->key, EVP_sha256()) > 0);
@@ -154,7 +154,7 @@ void tls_ca_free(struct tls_ca *ca)
 void tls_ca_sign(struct tls_ca *ca, const char *name, const struct tls_ca_subject *subject)
 {
 	EVP_PKEY *key = EVP_EC_gen("P-256");
-	X509 *certificate = certificate_new(key, subject->common_name, subject->expired);
+	X509 *certificate = certificate_new(key, subject->common_name, subject->valid_s);
 	FILE *out = create(name, ".key", 0600);
 
 	X509_set_issuer_name(certificate, X509_get_subject_name(ca->certificate));

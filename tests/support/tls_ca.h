@@ -29,7 +29,7 @@ struct tls_ca_subject {
 	const char *names; /* as in openssl.cnf: "IP:127.0.0.1,DNS:localhost"; NULL: none */
 	const void *raw;   /* a DNS name of @raw_len bytes, which may be any; NULL: none */
 	int raw_len;
-	bool expired;
+	long valid_s; /* from now on; 0: a day; < 0: it has expired */
 };
 
 /* NAME.pem and NAME.key: a certificate that the authority signed, and its key. */

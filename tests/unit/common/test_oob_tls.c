@@ -7,12 +7,28 @@
 #include "common/tls/stream.c"
 
 #include <sys/stat.h>
+#include <time.h>
 
 #include "tests/support/log_fixture.h"
 #include "tests/support/oob_test.h"
 #include "tests/support/tls_ca.h"
 
+#define HOUR_S 3600
+
 static struct tls_ca *ca, *other_ca;
+static time_t ahead_s;
+
+/* For OpenSSL, by which certificates expire. */
+time_t time(time_t *seconds)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	now.tv_sec += ahead_s;
+	if (seconds)
+		*seconds = now.tv_sec;
+	return now.tv_sec;
+}
 
 static void sign(struct tls_ca *by, const char *name, const char *names)
 {
@@ -25,7 +41,10 @@ static int files_make(void **state)
 {
 	const struct tls_ca_subject old = { .common_name = "old",
 					    .names = "IP:127.0.0.1",
-					    .expired = true };
+					    .valid_s = -HOUR_S };
+	const struct tls_ca_subject hour = { .common_name = "hour",
+					     .names = "IP:127.0.0.1",
+					     .valid_s = HOUR_S };
 
 	test_log_group_setup(state);
 	tls_ca_folder_make();
@@ -36,6 +55,7 @@ static int files_make(void **state)
 	sign(ca, "client", "DNS:client.example");
 	sign(other_ca, "stranger", "DNS:client.example,IP:127.0.0.1");
 	tls_ca_sign(ca, "old", &old);
+	tls_ca_sign(ca, "hour", &hour);
 	tls_ca_write("keys",
 		     "alice:000102030405060708090a0b0c0d0e0f\n"
 		     "bob:ff0102030405060708090a0b0c0d0e0f\n",
@@ -98,6 +118,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
+	ahead_s = 0;
 	use(NULL, NULL);
 	return oob_test_teardown(state);
 }
@@ -330,6 +351,44 @@ static void resumes(void **state)
 	assert_true(resumed(id));
 	assert_string_equal(identity_of(at_server), "cert:dns:client.example");
 	end_both(id, at_server);
+}
+
+/* Two connections, of which the second resumes the session of the first; and it leaves another. */
+static void connects_and_resumes(const struct names *at_server, const struct names *at_client)
+{
+	struct cm_id *id, *at_server_id;
+
+	ahead_s = 0;
+	use(at_server, at_client);
+	for (unsigned int i = 0; i < 3; i++) {
+		id = connected(&at_server_id);
+		assert_int_equal(resumed(id), i > 0);
+		end_both(id, at_server_id);
+	}
+}
+
+/* A session is worth no more than the certificates of its ends, and not when others are trusted. */
+static void resumes_what_is_accepted(void **state)
+{
+	const struct names asks = { .ca = "ca", .certificate = "server", .required = true };
+	const struct names hour = { .ca = "ca", .certificate = "hour" };
+	const struct names shows = { .ca = "ca", .certificate = "client" };
+	struct tls_files files = { .peer_certificate = true };
+	char paths[3][TLS_CA_PATH_MAX], why[TLS_WHY_MAX];
+
+	(void)state;
+	connects_and_resumes(&asks, &hour);
+	ahead_s = HOUR_S + 1;
+	is_refused("our certificate has expired");
+	connects_and_resumes(&hour, &shows);
+	ahead_s = HOUR_S + 1;
+	is_refused("its certificate is not accepted: certificate has expired");
+	connects_and_resumes(&asks, &shows);
+	files.ca = strcpy(paths[0], tls_ca_path("other-ca.pem"));
+	files.certificate = strcpy(paths[1], tls_ca_path("server.pem"));
+	files.key = strcpy(paths[2], tls_ca_path("server.key"));
+	assert_int_equal(oob_renew(&server.od.port.dev, &files, why), 0);
+	is_refused("it does not know who signed our certificate");
 }
 
 /* Of two that connect at once one resumes the only session that there is. */
@@ -647,6 +706,7 @@ int main(void)
 		CASE(key_against_a_certificate),
 		CASE(resumes),
 		CASE(resumes_once),
+		CASE(resumes_what_is_accepted),
 		CASE(renews),
 		CASE(client_renews),
 		CASE(tcp_against_tls),

@@ -48,9 +48,8 @@ paths_work() {
 # The server then asks the client for what it would copy from its memory.
 without_proc() {
 	seq 100000 >"$tmp/value"
-	# shellcheck disable=SC2016 # expanded by the inner shell
 	contained sh -ec 'mount -t tmpfs proc /proc
-		KVD_URL=softnic:///mnt/run/s exec /mnt/bin/kvctl "$@"' sh put large - <"$tmp/value" &&
+		KVD_URL=softnic:///mnt/run/s exec /mnt/bin/kvctl put large -' <"$tmp/value" &&
 		kvctl get large | cmp - "$tmp/value"
 }
 

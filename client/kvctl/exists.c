@@ -104,7 +104,10 @@ static enum kvd_status clock_of(struct kvd *db, uint64_t *now_ns)
 	return status;
 }
 
-/* By the server's clock, which the time at which a key expires is of. */
+/*
+ * By the server's clock, which the time at which a key expires is of. A started second counts, so
+ * that 0 is not printed for a key that lives: as an argument it says that the key never expires.
+ */
 int command_ttl(struct kvd *db, const struct arguments *arguments)
 {
 	struct kvd_exists result;
@@ -125,7 +128,7 @@ int command_ttl(struct kvd *db, const struct arguments *arguments)
 	if (status)
 		return report(db, status);
 	if (result.item.expires_s * S_NS > now_ns)
-		left_s = (result.item.expires_s * S_NS - now_ns) / S_NS;
+		left_s = (result.item.expires_s * S_NS - now_ns + S_NS - 1) / S_NS;
 	if (!arguments->json.given) {
 		if (result.item.expires_s)
 			printf("%" PRIu64 "\n", left_s);

@@ -13,6 +13,7 @@
 
 #include "client/kvctl/command.h"
 #include "client/kvctl/error.h"
+#include "client/kvctl/words.h"
 #include "common/util/parse.h"
 
 /* What getopt_long() returns for a long option: this and the number of its row. */
@@ -183,8 +184,14 @@ static const struct option *long_options(void)
 	return options;
 }
 
+/* A whole element of argv[] as a word or an option's argument. */
+static char *text_of(char *element, enum arguments_of of)
+{
+	return of == ARGUMENTS_OF_LINE ? word_text(element) : element;
+}
+
 /* Words move to the begin of argv[], which getopt_long() has left behind. */
-static int options_parse(struct arguments *arguments, int argc, char **argv)
+static int options_parse(struct arguments *arguments, enum arguments_of of, int argc, char **argv)
 {
 	const struct option *longs = long_options();
 	const char *shorts = letters();
@@ -193,6 +200,8 @@ static int options_parse(struct arguments *arguments, int argc, char **argv)
 	arguments->words = argv + 1;
 	optind = 0; /* another command line */
 	while (!code && (option = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+		if (optarg && optarg == argv[optind - 1])
+			optarg = text_of(optarg, of);
 		if (option == WORD)
 			arguments->words[arguments->word_count++] = optarg;
 		else if (option == ':')
@@ -202,10 +211,12 @@ static int options_parse(struct arguments *arguments, int argc, char **argv)
 		else if (optopt >= LONG_BASE)
 			code = usage_error(argv[optind - 1], "takes no argument");
 		else
-			code = option_error(optopt, argv[optind - 1], "no such option");
+			code = option_error(optopt, argv[optind - 1],
+					    "no such option; put -- before a word that begins "
+					    "with -");
 	}
 	while (!code && optind < argc)
-		arguments->words[arguments->word_count++] = argv[optind++];
+		arguments->words[arguments->word_count++] = text_of(argv[optind++], of);
 	return code;
 }
 
@@ -278,7 +289,7 @@ static int command_take(struct arguments *arguments)
 int arguments_parse(struct arguments *arguments, enum arguments_of of, int argc, char **argv)
 {
 	*arguments = (struct arguments){ 0 };
-	if (options_parse(arguments, argc, argv))
+	if (options_parse(arguments, of, argc, argv))
 		return EX_USAGE;
 	if (arguments->word_count && command_take(arguments))
 		return EX_USAGE;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a command line of kvctl says: its command, options and words. Options may stand anywhere;
- * behind `--` there are words only. An option that the command does not take is an error.
+ * after `--` there are words only, and what a line of a script has in quotes is a word. An option
+ * that the command does not take is an error.
  */
 #ifndef KVD_CLIENT_KVCTL_ARGUMENTS_H
 #define KVD_CLIENT_KVCTL_ARGUMENTS_H
@@ -63,7 +64,8 @@ extern const size_t option_row_count;
 enum arguments_of { ARGUMENTS_OF_PROGRAM, ARGUMENTS_OF_LINE };
 
 /*
- * Parses argv[1] and what follows, to @arguments. argv[] is reordered, and belongs to @arguments.
+ * Parses argv[1] and what follows, to @arguments. argv[] is reordered, and belongs to @arguments;
+ * that of a line is what words_argv() returned (client/kvctl/words.h).
  * Returns EX_OK, also if no command is named; or EX_USAGE after printing what is wrong. With
  * --help or --version nothing but the options' form is checked. Not for several threads.
  */

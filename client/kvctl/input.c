@@ -95,7 +95,7 @@ static int value_find(struct value *value, const struct arguments *arguments, in
 		return arguments->word_count > at ?
 			       usage_error(word, "a value, and --file: give one of them") :
 			       value_read_file(value, arguments->file.text);
-	if (strcmp(word, "-")) {
+	if (strcmp(word, "-") || word_is_quoted(arguments->line, word)) {
 		value->len = word_len(arguments->line, word);
 		return EX_OK;
 	}

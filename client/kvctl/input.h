@@ -15,7 +15,8 @@ struct value {
 };
 
 /*
- * The value that words[@at] says, or --file; without them, or if the word is -, the standard input.
+ * The value that words[@at] says, or --file; without them, or if the word is - without quotes, the
+ * standard input.
  * With --hex-values its bytes are hexadecimal digits. EX_OK, or another exit status after printing
  * why there is none.
  */

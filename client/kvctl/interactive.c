@@ -152,8 +152,9 @@ static void editor_close(struct session *session)
 
 static bool is_quit(const struct words *words)
 {
-	return words->count == 2 &&
-	       (!strcmp(words->word[1], "quit") || !strcmp(words->word[1], "exit"));
+	const char *word = words->count == 2 ? word_text(words->word[1]) : "";
+
+	return !strcmp(word, "quit") || !strcmp(word, "exit");
 }
 
 /* False: it says to end. */

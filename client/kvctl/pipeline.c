@@ -182,11 +182,14 @@ static const struct row *row_of(const struct arguments *arguments)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		const struct row *row = &rows[i];
+		const char *word;
 
 		if (strcmp(row->name, arguments->command->name))
 			continue;
-		if (arguments->word_count != row->words || !options_are_known(arguments) ||
-		    (row->value_at && !strcmp(arguments->words[row->value_at], "-")))
+		if (arguments->word_count != row->words || !options_are_known(arguments))
+			return NULL;
+		word = arguments->words[row->value_at];
+		if (row->value_at && !strcmp(word, "-") && !word_is_quoted(arguments->line, word))
 			return NULL;
 		return row;
 	}
@@ -250,6 +253,7 @@ bool pipeline_take(struct pipeline *pipeline, struct words *words, struct line *
 		pipeline_note(pipeline, EX_USAGE);
 		return true;
 	}
+	arguments.line = words;
 	row = arguments.command && !arguments.help.given ? row_of(&arguments) : NULL;
 	if (!row) {
 		wait_for_all(pipeline);
@@ -257,7 +261,6 @@ bool pipeline_take(struct pipeline *pipeline, struct words *words, struct line *
 			return true;
 		return false;
 	}
-	arguments.line = words;
 	if (!pipeline->free)
 		wait_for(pipeline, SLOTS / 4);
 	while (kvd_outstanding(pipeline->db) && pipeline->under_way_bytes + line->len > BYTES_MAX)

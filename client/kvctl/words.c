@@ -45,10 +45,13 @@ static void take_escape(struct split *split)
 	split->from++;
 }
 
-static const char *take_quoted(struct split *split)
+/* The mark of a word takes the place of the quote. */
+static const char *take_quoted(struct split *split, bool is_word)
 {
 	const char quote = *split->from++;
 
+	if (is_word)
+		*split->to++ = WORD_MARK;
 	for (; split->from < split->end && *split->from != quote;) {
 		if (quote == '"' && *split->from == '\\' && split->from + 1 < split->end) {
 			split->from++;
@@ -69,9 +72,11 @@ static const char *take_quoted(struct split *split)
 
 static const char *take_word(struct split *split)
 {
+	const char *const start = split->from;
+
 	while (split->from < split->end && !is_blank(*split->from)) {
 		if (*split->from == '"' || *split->from == '\'')
-			return take_quoted(split);
+			return take_quoted(split, split->from == start);
 		*split->to++ = *split->from++;
 	}
 	return NULL;
@@ -126,7 +131,8 @@ const char *words_split(struct words *words, char *line, size_t len)
 		error = take_word(&split);
 		if (error)
 			return error;
-		words->len[words->count] = (size_t)(split.to - words->word[words->count]);
+		words->len[words->count] = (size_t)(split.to -
+						    word_text(words->word[words->count]));
 		words->count++;
 		/* In the place of the blank, which has been read. */
 		split.from += split.from < split.end;
@@ -150,12 +156,26 @@ void words_release(struct words *words)
 	*words = (struct words){ 0 };
 }
 
-size_t word_len(const struct words *words, const char *word)
+static int word_find(const struct words *words, const char *text)
 {
 	for (int i = 0; words && i < words->count; i++)
-		if (words->word[i] == word)
-			return words->len[i];
-	return strlen(word);
+		if (word_text(words->word[i]) == text)
+			return i;
+	return -1;
+}
+
+size_t word_len(const struct words *words, const char *text)
+{
+	const int i = word_find(words, text);
+
+	return i < 0 ? strlen(text) : words->len[i];
+}
+
+bool word_is_quoted(const struct words *words, const char *text)
+{
+	const int i = word_find(words, text);
+
+	return i >= 0 && words->word[i] != text;
 }
 
 static bool line_grow(struct line *line)

@@ -2,7 +2,7 @@
 /*
  * Lines of a script of commands, split to words as redis-cli does it: blanks between words, "..."
  * with \n \r \t \a \b \xHH and \ before any other byte, '...' with \' alone, and # before a comment
- * where a word could begin.
+ * where a word could begin. A quoted word is never an option.
  */
 #ifndef KVD_CLIENT_KVCTL_WORDS_H
 #define KVD_CLIENT_KVCTL_WORDS_H
@@ -12,10 +12,12 @@
 #include <stdint.h>
 
 #define WORDS_MAX 4096 /* of a line */
+/* Stands before each quoted word, so that getopt_long() takes it for none of its options. */
+#define WORD_MARK '"'
 
 /* Zero it first. */
 struct words {
-	char **word; /* word[0] is the program's name, as in argv[]; behind the last one NULL */
+	char **word; /* with marks; word[0] is the program's name; after the last one NULL */
 	char **argv; /* of words_argv() */
 	size_t *len; /* words may have zeros in them */
 	int count;   /* 1: an empty line, or a comment */
@@ -27,11 +29,19 @@ struct words {
  * that there is no memory.
  */
 const char *words_split(struct words *words, char *line, size_t len);
-/* The words in an array that the caller may reorder, until the next call. */
+/* The words, with marks, in an array that the caller may reorder, until the next call. */
 char **words_argv(struct words *words);
 void words_release(struct words *words);
-/* Of @word, one of these; with NULL @words of a string. */
-size_t word_len(const struct words *words, const char *word);
+
+/* The word without the mark. */
+static inline char *word_text(char *word)
+{
+	return word + (*word == WORD_MARK);
+}
+
+/* Of @text, which is word_text() of one of these; with NULL @words of a string. */
+size_t word_len(const struct words *words, const char *text);
+bool word_is_quoted(const struct words *words, const char *text);
 
 /* A line of any length up to a limit. Zero it first. */
 struct line {

@@ -9,6 +9,7 @@
 #include "tests/support/kvctl_test.h"
 
 #define OUT_OF_RANGE(least, most) ": not a number from " least " to " most ". Try kvctl -h.\n"
+#define NO_OPTION "no such option; put -- before a word that begins with -. Try kvctl -h.\n"
 #define NO_TIME ": not a time up to 1073741824 seconds: 90, 90s, 5m, 2h, 7d. Try kvctl -h.\n"
 
 static void values_are_read(void **state)
@@ -1107,6 +1108,37 @@ static void options_stand_anywhere(void **state)
 	assert_calls("set k -- flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "--", "k", "--");
 }
 
+/* Of a script of this one line. */
+static void assert_line(const char *line, const char *calls, int status)
+{
+	program_files.input = line;
+	program_files.input_len = strlen(line);
+	if (RUN(NULL) != status || !strstr(program_result.notes, calls))
+		fail_msg("%s: %s%s", line, program_result.notes, program_result.err);
+}
+
+/* A word in quotes of a script is never an option, nor - the standard input. */
+static void quoted_words_are_words(void **state)
+{
+	static const char script[] = "put t1 \"-5\"\nput t2 '-'\n";
+
+	(void)state;
+	assert_line("put t1 \"-5\"", "set t1 -5 flags", EX_OK);
+	assert_line("put t2 '-'", "set t2 - flags", EX_OK);
+	assert_line("put \"-k\" \"--\" -e \"9\"", "set -k -- flags 0 ttl 9 ", EX_OK);
+	assert_line("put -- \"--\" '\"'", "set -- \" flags", EX_OK);
+	assert_line("del \"-x\" ab", "delete -x\ndelete ab\n", EX_OK);
+	assert_line("-x put -F'/dev/null' '6b'", "set k  flags", EX_OK);
+	assert_line("\"get\" -\"r\" k", "request k ", EX_OK);
+	assert_line("put t2 -", "", EX_USAGE);
+	program_assert_said("the standard input is the script");
+	program_files.input = script;
+	program_files.input_len = strlen(script);
+	assert_int_equal(RUN("--pipe"), EX_OK);
+	assert_non_null(strstr(program_result.notes, "submit set t1 -5 flags"));
+	assert_non_null(strstr(program_result.notes, "submit set t2 - flags"));
+}
+
 static void options_that_are_wrong(void **state)
 {
 	(void)state;
@@ -1117,8 +1149,9 @@ static void options_that_are_wrong(void **state)
 		     "incr decr. Try kvctl -h.\n",
 		     "append", "-f0", "k", "v");
 	assert_usage("kvctl: get: wrong number of arguments (get KEY...). Try kvctl -h.\n", "get");
-	assert_usage("kvctl: -Z: no such option. Try kvctl -h.\n", "get", "-Z", "k");
-	assert_usage("kvctl: --zeta: no such option. Try kvctl -h.\n", "get", "--zeta", "k");
+	assert_usage("kvctl: -Z: " NO_OPTION, "get", "-Z", "k");
+	assert_usage("kvctl: --zeta: " NO_OPTION, "get", "--zeta", "k");
+	assert_usage("kvctl: -5: " NO_OPTION, "put", "k", "-5");
 	assert_usage("kvctl: --hex=1: takes no argument. Try kvctl -h.\n", "get", "--hex=1", "k");
 	assert_usage("kvctl: -t: needs an argument. Try kvctl -h.\n", "ping", "-t");
 	assert_usage("kvctl: --timeout: needs an argument. Try kvctl -h.\n", "ping", "--timeout");
@@ -1227,6 +1260,7 @@ int main(void)
 		CASE(words_of_commands),
 		CASE(usage_of_kvctl),
 		CASE(options_stand_anywhere),
+		CASE(quoted_words_are_words),
 		CASE(options_that_are_wrong),
 		CASE(times_have_units),
 		CASE(help_of_a_command),

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/util/parse.h"
+
 #define PROPS_FILES_MAX 64
 
 /* The text being read. */
@@ -307,7 +309,7 @@ static const char *file_name_keep(struct props *props, const char *name)
 
 int props_parse(struct props *props, const char *text, size_t len, const char *name)
 {
-	struct reader reader = { .at = text, .end = text + len, .line = 1 };
+	struct reader reader = { .at = text + bom_length(text, len), .end = text + len, .line = 1 };
 	unsigned int line;
 	char *buffer;
 	int error = 0;

@@ -9,6 +9,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include "common/util/parse.h"
+
 /* A field of a line, not terminated. */
 struct field {
 	const char *text;
@@ -130,11 +132,14 @@ static int parse_access(struct trace *trace, struct trace_access *access)
 
 int trace_next(struct trace *trace, struct trace_access *access)
 {
-	size_t len;
+	size_t len, bom;
 
 	while (fgets(trace->text, sizeof(trace->text), trace->file)) {
 		trace->line++;
 		len = strlen(trace->text);
+		bom = trace->line == 1 ? bom_length(trace->text, len) : 0;
+		len -= bom;
+		memmove(trace->text, trace->text + bom, len + 1);
 		if (len == sizeof(trace->text) - 1 && trace->text[len - 1] != '\n')
 			return bad_line(trace, "longer than %u bytes", TRACE_LINE_MAX - 2);
 		while (len && (trace->text[len - 1] == '\n' || trace->text[len - 1] == '\r' ||

@@ -15,6 +15,7 @@
 #include "client/kvctl/report.h"
 #include "client/kvctl/run.h"
 #include "client/kvctl/words.h"
+#include "common/util/parse.h"
 
 #define PIPE_DEPTH 256u
 
@@ -45,7 +46,8 @@ static void note_bad(struct script *script, const char *what, int code)
 
 static void run_words(struct script *script, struct line *line)
 {
-	const char *wrong = words_split(&script->words, line->bytes, line->len);
+	const size_t bom = script->lines == 1 ? bom_length(line->bytes, line->len) : 0;
+	const char *wrong = words_split(&script->words, line->bytes + bom, line->len - bom);
 
 	if (wrong)
 		note_bad(script, wrong, EX_USAGE);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/util/parse.h"
 #include "common/util/secret.h"
 
 /* They are looked through one by one: a server with more users has certificates for them. */
@@ -89,7 +90,7 @@ int tls_psks_parse(struct tls_psks *psks, const char *text, size_t length, char 
 				   .room = lines };
 	if (!psks->list)
 		return -ENOMEM;
-	for (; line < end && !error; line += line_len + 1) {
+	for (line += bom_length(line, length); line < end && !error; line += line_len + 1) {
 		const char *newline = memchr(line, '\n', (size_t)(end - line));
 
 		number++;

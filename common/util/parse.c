@@ -172,6 +172,13 @@ int parse_mode(const char *text, uint32_t *mode, struct parse_why *why)
 	return 0;
 }
 
+size_t bom_length(const char *text, size_t length)
+{
+	static const char bom[3] = { '\xef', '\xbb', '\xbf' };
+
+	return length >= sizeof(bom) && !memcmp(text, bom, sizeof(bom)) ? sizeof(bom) : 0;
+}
+
 int parse_bool(const char *text, bool *value, struct parse_why *why)
 {
 	static const char *const words[] = { "no", "yes", "false", "true", "off", "on", "0", "1" };

@@ -37,6 +37,9 @@ int parse_mode(const char *text, uint32_t *mode, struct parse_why *why);
 /* `yes` `true` `on` `1`, `no` `false` `off` `0`, in either case. */
 int parse_bool(const char *text, bool *value, struct parse_why *why);
 
+/* 3, if the text begins with a byte order mark of UTF-8, which some editors write; else 0. */
+size_t bom_length(const char *text, size_t length);
+
 /*
  * The shortest exact form of a value, which the parser above reads back to the same value. The
  * result is in buffer, which must have room for PARSE_FORMAT_MAX bytes.

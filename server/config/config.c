@@ -39,9 +39,6 @@
 /* inih cuts longer section names. */
 #define CONFIG_SECTION_MAX 49
 
-#define UTF8_BOM "\xef\xbb\xbf"
-#define UTF8_BOM_BYTES 3
-
 /* clang-format off */
 static const char *const section_names[] = {
 #define S(section) #section,
@@ -206,7 +203,7 @@ static bool check_line(struct config_file *file, const char *line)
  */
 static int fetch_line(struct config_file *file, char *line, int size)
 {
-	int length = 0, c = getc(file->in);
+	int length = 0, bom, c = getc(file->in);
 	bool zero = false;
 
 	if (c == EOF)
@@ -227,11 +224,9 @@ static int fetch_line(struct config_file *file, char *line, int size)
 		file_error(file, file->line, "a zero byte is in the line: remove it");
 		return -2;
 	}
-	if (file->line == 1 && length >= UTF8_BOM_BYTES &&
-	    memcmp(line, UTF8_BOM, UTF8_BOM_BYTES) == 0) {
-		length -= UTF8_BOM_BYTES;
-		memmove(line, line + UTF8_BOM_BYTES, (size_t)length + 1);
-	}
+	bom = file->line == 1 ? (int)bom_length(line, (size_t)length) : 0;
+	length -= bom;
+	memmove(line, line + bom, (size_t)length + 1);
 	while (length && isspace((unsigned char)line[length - 1]))
 		line[--length] = '\0';
 	return length;

@@ -540,7 +540,7 @@ static bool lines_take(struct parser *p, size_t length)
 {
 	char *line = p->users->text, *end = line + length, *newline;
 
-	for (; line < end; line = newline + 1) {
+	for (line += bom_length(line, length); line < end; line = newline + 1) {
 		newline = memchr(line, '\n', (size_t)(end - line));
 		if (!newline)
 			newline = end; /* where a zero is */

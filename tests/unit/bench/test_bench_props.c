@@ -71,6 +71,15 @@ static void separators(void **state)
 	expect_one("=b", "", "b");
 }
 
+static void byte_order_mark(void **state)
+{
+	(void)state;
+	expect_one("\xef\xbb\xbf"
+		   "a=b",
+		   "a", "b");
+	expect_one("\xef\xbb\xbf# c\na=b", "a", "b");
+}
+
 static void trailing_blanks_stay(void **state)
 {
 	(void)state;
@@ -212,6 +221,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(separators),
+		TEST(byte_order_mark),
 		TEST(trailing_blanks_stay),
 		TEST(comments_and_blank_lines),
 		TEST(line_ends),

@@ -70,7 +70,8 @@ static void expect_bad(const char *text, const char *why)
 static void lines_are_parsed(void **state)
 {
 	(void)state;
-	trace_text("1 5\n# note\n\n  2,7\r\n3\n18446744073709551615 ,\t0 9 x",
+	trace_text("\xef\xbb\xbf"
+		   "1 5\n# note\n\n  2,7\r\n3\n18446744073709551615 ,\t0 9 x",
 		   &TRACE_FORMAT_DEFAULT);
 	expect_access(1, 5);
 	expect_access(2, 7);

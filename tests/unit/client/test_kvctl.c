@@ -1139,6 +1139,16 @@ static void quoted_words_are_words(void **state)
 	assert_non_null(strstr(program_result.notes, "submit set t2 - flags"));
 }
 
+/* Some editors write one at the start of a text. */
+static void byte_order_marks_are_skipped(void **state)
+{
+	(void)state;
+	assert_line("\xef\xbb\xbf# no command\nget k\n", "get k ", EX_OK);
+	assert_line("\xef\xbb\xbfput k v", "set k v ", EX_OK);
+	assert_line("put k v\n\xef\xbb\xbfput k v", "", EX_USAGE);
+	assert_int_equal(RUN("--pipe"), EX_USAGE);
+}
+
 static void options_that_are_wrong(void **state)
 {
 	(void)state;
@@ -1261,6 +1271,7 @@ int main(void)
 		CASE(usage_of_kvctl),
 		CASE(options_stand_anywhere),
 		CASE(quoted_words_are_words),
+		CASE(byte_order_marks_are_skipped),
 		CASE(options_that_are_wrong),
 		CASE(times_have_units),
 		CASE(help_of_a_command),

@@ -79,6 +79,8 @@ static void takes_nothing(void **state)
 	tls_psks_release(&psks);
 	taken(&psks, "\n\n# nobody", 0);
 	tls_psks_release(&psks);
+	taken(&psks, "\xef\xbb\xbf# nobody", 0);
+	tls_psks_release(&psks);
 }
 
 static void bad_lines(void **state)

@@ -418,6 +418,16 @@ static void loads(void **state)
 	assert_non_null(strstr(why, "no regular file"));
 }
 
+/* Which editors of Windows write at the start of a text; elsewhere it is a part of the line. */
+static void skips_a_byte_order_mark(void **state)
+{
+	(void)state;
+	users_put(taken("\xef\xbb\xbf[user *]\nrights = all\n"));
+	users_put(taken("\xef\xbb\xbf# nobody\n\n[user *]\nrights = all"));
+	users_put(taken("\xef\xbb\xbf"));
+	refused("\n\xef\xbb\xbf[user *]\nrights = all\n", "line 2: write key = value");
+}
+
 static void loads_names(void **state)
 {
 	char path[] = "/tmp/kvd-test-users-XXXXXX", why[USERS_WHY_MAX];
@@ -453,13 +463,21 @@ static void says_who(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(takes),	   cmocka_unit_test(matches),
-		cmocka_unit_test(others),	   cmocka_unit_test(refuses),
-		cmocka_unit_test(belongs_to_one),  cmocka_unit_test(most_prefixes),
-		cmocka_unit_test(most_users),	   cmocka_unit_test(keeps_accounts),
-		cmocka_unit_test(limits_requests), cmocka_unit_test(limits_bytes),
-		cmocka_unit_test(loads),	   cmocka_unit_test(loads_names),
-		cmocka_unit_test(says_who),	   cmocka_unit_test(own_tenants),
+		cmocka_unit_test(takes),
+		cmocka_unit_test(matches),
+		cmocka_unit_test(others),
+		cmocka_unit_test(refuses),
+		cmocka_unit_test(belongs_to_one),
+		cmocka_unit_test(most_prefixes),
+		cmocka_unit_test(most_users),
+		cmocka_unit_test(keeps_accounts),
+		cmocka_unit_test(limits_requests),
+		cmocka_unit_test(limits_bytes),
+		cmocka_unit_test(loads),
+		cmocka_unit_test(loads_names),
+		cmocka_unit_test(says_who),
+		cmocka_unit_test(own_tenants),
+		cmocka_unit_test(skips_a_byte_order_mark),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include "bench/runner.h"
 #include "bench/shift.h"
 #include "bench/small.h"
+#include "common/util/streams.h"
 
 static enum exit_status ycsb(struct arguments *arguments)
 {
@@ -69,6 +70,8 @@ int main(int argc, char **argv)
 	struct arguments arguments;
 	enum exit_status status = EXIT_USAGE;
 
+	if (streams_init("kvbench"))
+		return EXIT_WRONG;
 	arguments_init(&arguments);
 	if (!arguments_read(&arguments, argc, argv))
 		status = command_do(&arguments);

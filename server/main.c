@@ -19,6 +19,7 @@
 
 #include "common/tls/tls.h"
 #include "common/util/log.h"
+#include "common/util/streams.h"
 #include "server/config/config.h"
 #include "server/detach.h"
 #include "server/log_writer.h"
@@ -241,10 +242,13 @@ static bool is_temporary(int err)
 int main(int argc, char **argv)
 {
 	struct arguments arguments = { 0 };
-	const char **assignments = calloc((size_t)argc, sizeof(*assignments));
 	struct config config;
+	const char **assignments;
 	int status = EX_OK, err;
 
+	if (streams_init("kvd"))
+		return EXIT_FAILURE;
+	assignments = calloc((size_t)argc, sizeof(*assignments));
 	if (!tls_memory_protect())
 		fputs("kvd: OpenSSL's memory is in core dumps: a preloaded library uses it\n",
 		      stderr);

@@ -13,6 +13,7 @@
 #include "bench/kvtrace/lru.h"
 #include "bench/kvtrace/synth.h"
 #include "common/util/parse.h"
+#include "common/util/streams.h"
 
 enum exit_status { EXIT_FINE = 0, EXIT_WRONG = 1, EXIT_USAGE = 2 };
 
@@ -328,6 +329,8 @@ int main(int argc, char **argv)
 		.shape = { .scan_run = 1000, .size_min = 100, .size_max = 100, .seed = 1 },
 	};
 
+	if (streams_init("kvtrace"))
+		return EXIT_WRONG;
 	if (arguments_parse(&arguments, argc, argv))
 		return EXIT_USAGE;
 	if (!strcmp(arguments.command, "make"))

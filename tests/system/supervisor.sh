@@ -77,6 +77,18 @@ without_log_file() {
 		grep -q 'notice detached: .* is lost; set log.file' "$tmp/said" && daemon_stop
 }
 
+# What kvd opens does not get the number of a standard descriptor that its caller closed.
+closed_descriptors() {
+	local closed
+	for closed in '<&-' '>&-' '2>&-' '<&- >&- 2>&-'; do
+		echo "$closed"
+		eval "timeout $DEADLINE_S '$build/kvd' -c '$tmp/nolog.ini' -d \
+			--pidfile '$pidfile' >'$tmp/said' 2>&1 $closed" && daemon_pid &&
+			grep -Eqx '[0-9]+' "$pidfile" && [ "$(wc -l <"$pidfile")" = 1 ] &&
+			expect 0 pong ping && daemon_stop || return 1
+	done
+}
+
 pidfile_is_locked() {
 	daemon && daemon_pid && fails_with \
 		"error --pidfile $pidfile: process $(cat "$pidfile") runs and has it" 1 \
@@ -207,6 +219,7 @@ bad_notify_socket() {
 
 check "kvd -d returns when the server is ready" ready_at_once
 check "kvd -d without log.file says so" without_log_file
+check "descriptors that the caller closed" closed_descriptors
 check "kvd -d fails as the server: its start" \
 	fails_with 'error softnic.socket = /none/none/s: the folder' 1 -o server.device=softnic \
 	-o softnic.socket=/none/none/s

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of the log (common/util/log.h): form of a line, levels, bounds, masking, reopening,
- * threads, rate limits.
+ * threads, rate limits. And of a program's standard streams (common/util/streams.h).
  */
 #include "common/util/log.h"
 
@@ -15,9 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+
+#include "common/util/streams.h"
 
 #define TEXT_MAX (4 << 20)
 
@@ -340,16 +343,50 @@ static void test_limit_threads(void **state)
 	assert_int_equal(suppressed, THREADS * LINES - 100);
 }
 
+/* In a child process: what is missing is there, and no file gets its number. */
+static bool streams_are_filled(void)
+{
+	char byte = 'x';
+
+	close(STDIN_FILENO);
+	close(STDOUT_FILENO);
+	close(STDERR_FILENO);
+	return !streams_init("test") && open("/dev/null", O_RDONLY) > STDERR_FILENO &&
+	       read(STDIN_FILENO, &byte, 1) < 0 && errno == EBADF &&
+	       write(STDOUT_FILENO, &byte, 1) < 0 && errno == EBADF &&
+	       write(STDERR_FILENO, &byte, 1) == 1;
+}
+
+static void in_child(bool (*check)(void))
+{
+	const pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (!pid)
+		_exit(!check());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void test_streams_closed(void **state)
+{
+	(void)state;
+	in_child(streams_are_filled);
+}
+
 #define LOG_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		LOG_TEST(test_line),	      LOG_TEST(test_errno),	LOG_TEST(test_levels),
-		LOG_TEST(test_silent),	      LOG_TEST(test_long_line), LOG_TEST(test_full_line),
-		LOG_TEST(test_controls),      LOG_TEST(test_reopen),	LOG_TEST(test_open_fails),
-		LOG_TEST(test_threads),	      LOG_TEST(test_limit),	LOG_TEST(test_ratelimited),
-		LOG_TEST(test_limit_threads),
+		LOG_TEST(test_line),	      LOG_TEST(test_errno),
+		LOG_TEST(test_levels),	      LOG_TEST(test_silent),
+		LOG_TEST(test_long_line),     LOG_TEST(test_full_line),
+		LOG_TEST(test_controls),      LOG_TEST(test_reopen),
+		LOG_TEST(test_open_fails),    LOG_TEST(test_threads),
+		LOG_TEST(test_limit),	      LOG_TEST(test_ratelimited),
+		LOG_TEST(test_limit_threads), LOG_TEST(test_streams_closed),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

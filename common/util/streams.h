@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* The standard streams of a program: that each of them exists. */
+#ifndef KVD_COMMON_UTIL_STREAMS_H
+#define KVD_COMMON_UTIL_STREAMS_H
+
+/*
+ * The first thing that a program does. A standard descriptor that the caller has closed would be
+ * given to the next file or socket, and what is printed would go there: /dev/null takes its place.
+ * Who reads or prints there gets EBADF; messages to stderr are lost.
+ *
+ * Returns 0, or a negative errno after printing that there is no /dev/null.
+ */
+int streams_init(const char *program);
+
+#endif /* KVD_COMMON_UTIL_STREAMS_H */

@@ -105,8 +105,9 @@ static enum kvd_status clock_of(struct kvd *db, uint64_t *now_ns)
 }
 
 /*
- * By the server's clock, which the time at which a key expires is of. A started second counts, so
- * that 0 is not printed for a key that lives: as an argument it says that the key never expires.
+ * By the server's clock, which the time at which a key expires is of: that is a whole second, so
+ * more than the TTL given is left at first, and whole seconds are printed. In its last one a key
+ * has 1, since 0 as an argument says that it never expires.
  */
 int command_ttl(struct kvd *db, const struct arguments *arguments)
 {
@@ -128,7 +129,9 @@ int command_ttl(struct kvd *db, const struct arguments *arguments)
 	if (status)
 		return report(db, status);
 	if (result.item.expires_s * S_NS > now_ns)
-		left_s = (result.item.expires_s * S_NS - now_ns + S_NS - 1) / S_NS;
+		left_s = (result.item.expires_s * S_NS - now_ns) / S_NS;
+	if (!left_s && result.item.expires_s * S_NS > now_ns)
+		left_s = 1;
 	if (!arguments->json.given) {
 		if (result.item.expires_s)
 			printf("%" PRIu64 "\n", left_s);

@@ -41,7 +41,7 @@
 	X(exists, READ, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                                 \
 	  "print how many of the keys exist, without reading values")                              \
 	X(ttl, READ, "KEY", 1, 1, COMMAND_CONNECTED,                                               \
-	  "print how many seconds KEY has to live, rounded up, or never: it does not expire")      \
+	  "print how many seconds KEY has to live, at least 1, or never: it does not expire")      \
 	X(count, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                        \
 	  "print how many keys there are, or begin with PREFIX, by a scan; items of stats is all " \
 	  "of them at once, with those that have expired")                                         \

@@ -10,10 +10,12 @@
 #include <string.h>
 
 #include "bench/client.h"
+#include "bench/exit_status.h"
 #include "bench/shift.h"
 #include "bench/small.h"
 #include "bench/workload_parse.h"
 #include "common/util/parse.h"
+#include "common/util/streams.h"
 
 /* Long options without a letter. */
 enum { OPTION_JSON = 'j', OPTION_TIMES = 'i', OPTION_REGISTERED = 'r' };
@@ -71,12 +73,18 @@ static void help(FILE *out)
 		"  -h, --help             print this text\n"
 		"  -V, --version          print the version\n"
 		"\n"
-		"Exit status: 0 success; 1 wrong values, records not found or failed operations;\n"
+		"Exit status: 0 success; 1 wrong values, records not found, failed operations, or\n"
+		"the output can't be written;\n"
 		"2 wrong usage; 69 the server can't be reached, or the connection was lost.\n"
 		"\n"
 		"Properties of load and run, with their defaults:\n",
 		CLIENT_BATCH_MAX, CLIENT_DEPTH_MAX, SMALL_BATCH, SHIFT_TIMES);
 	workload_help(out);
+}
+
+static enum exit_status output_status(void)
+{
+	return streams_flush("kvbench") ? EXIT_WRONG : EXIT_FINE;
 }
 
 int arguments_refuse(const char *message, const char *detail)
@@ -171,10 +179,10 @@ static int take_option(struct arguments *arguments, int option)
 		return 0;
 	case 'h':
 		help(stdout);
-		exit(EXIT_SUCCESS);
+		exit(output_status());
 	case 'V':
 		printf("kvbench %s\n", kvd_version());
-		exit(EXIT_SUCCESS);
+		exit(output_status());
 	default: /* getopt has printed what is wrong */
 		return -EINVAL;
 	}

@@ -9,7 +9,7 @@
 
 enum exit_status {
 	EXIT_FINE = 0,
-	EXIT_WRONG = 1, /* wrong values, records not found, failed operations */
+	EXIT_WRONG = 1, /* wrong values, records not found, failed operations, no output */
 	EXIT_USAGE = 2,
 	EXIT_UNAVAILABLE = 69, /* EX_UNAVAILABLE: no connection, or it was lost */
 };

@@ -2,9 +2,7 @@
 /*
  * kvbench: loads kvd, memcached or Redis and measures it, with YCSB's workloads or small records.
  */
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "bench/arguments.h"
 #include "bench/exit_status.h"
@@ -76,8 +74,5 @@ int main(int argc, char **argv)
 	if (!arguments_read(&arguments, argc, argv))
 		status = command_do(&arguments);
 	arguments_release(&arguments);
-	if (!fflush(stdout) && !ferror(stdout))
-		return status;
-	fprintf(stderr, "kvbench: can't write the results: %s\n", strerror(errno));
-	return EXIT_WRONG;
+	return streams_flush("kvbench") ? EXIT_WRONG : status;
 }

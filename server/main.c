@@ -71,7 +71,8 @@ static void usage(FILE *out)
 	      "softnic.socket = auto is /run/kvd/kvd.sock for root and for the owner of /run/kvd,\n"
 	      "for others $XDG_RUNTIME_DIR/kvd/kvd.sock, or /tmp/kvd-UID/kvd.sock where that is\n"
 	      "not set; the socket's folder is made if it is missing, and removed at the end.\n"
-	      "Exit status: 0 stopped by a signal, 1 failed, 64 bad usage, 78 bad configuration.\n"
+	      "Exit status: 0 stopped by a signal, 1 failed, 64 bad usage, 74 can't write the\n"
+	      "output, 78 bad configuration.\n"
 	      "\n"
 	      "Options, as section.key=default; a file has key = value lines under [section]:\n",
 	      out);
@@ -86,6 +87,12 @@ struct arguments {
 	const char *pidfile;
 	struct config_source source;
 };
+
+/* Of what printed to stdout. */
+static int output_status(void)
+{
+	return streams_flush("kvd") ? EX_IOERR : EX_OK;
+}
 
 static void arguments_parse(struct arguments *arguments, int argc, char **argv)
 {
@@ -113,10 +120,10 @@ static void arguments_parse(struct arguments *arguments, int argc, char **argv)
 			break;
 		case 'V':
 			printf("kvd %s\n", KVD_SERVER_VERSION);
-			exit(EX_OK);
+			exit(output_status());
 		case 'h':
 			usage(stdout);
-			exit(EX_OK);
+			exit(output_status());
 		default:
 			fputs("Try kvd --help.\n", stderr);
 			exit(EX_USAGE);
@@ -261,9 +268,10 @@ int main(int argc, char **argv)
 	err = config_read(&config, &arguments.source);
 	if (err)
 		status = is_temporary(err) ? EXIT_FAILURE : EX_CONFIG;
-	else if (arguments.mode == MODE_PRINT)
+	else if (arguments.mode == MODE_PRINT) {
 		config_print(&config, stdout);
-	else if (arguments.mode == MODE_CHECK)
+		status = output_status();
+	} else if (arguments.mode == MODE_CHECK)
 		status = check(&config);
 	else
 		status = serve(&config, &arguments);

@@ -76,10 +76,7 @@ static void help(FILE *out)
 /* What was printed is written. EXIT_WRONG after printing why it could not be. */
 static enum exit_status output_flush(void)
 {
-	if (!fflush(stdout) && !ferror(stdout))
-		return EXIT_FINE;
-	fprintf(stderr, "kvtrace: standard output: %m\n");
-	return EXIT_WRONG;
+	return streams_flush("kvtrace") ? EXIT_WRONG : EXIT_FINE;
 }
 
 static int usage_error(const char *what, const char *why)

@@ -9,6 +9,7 @@
 #include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
 #include "client/kvctl/table.h"
+#include "common/util/streams.h"
 
 static int exit_status(enum kvd_status status)
 {
@@ -60,13 +61,19 @@ int report_memory(void)
 	return EX_OSERR;
 }
 
+static bool output_lost;
+
 int output_flush(void)
 {
-	if (!fflush(stdout) && !ferror(stdout))
+	if (!streams_flush("kvctl"))
 		return EX_OK;
-	fprintf(stderr, "kvctl: standard output: %m\n");
-	clearerr(stdout);
+	output_lost = true;
 	return EX_IOERR;
+}
+
+bool output_is_lost(void)
+{
+	return output_lost;
 }
 
 void change_json(const struct arguments *arguments, const struct key *key, uint64_t version,

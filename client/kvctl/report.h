@@ -3,6 +3,8 @@
 #ifndef KVD_CLIENT_KVCTL_REPORT_H
 #define KVD_CLIENT_KVCTL_REPORT_H
 
+#include <stdbool.h>
+
 #include "client/kvd.h"
 
 struct arguments;
@@ -26,5 +28,7 @@ void change_json(const struct arguments *arguments, const struct key *key, uint6
 
 /* What was printed so far is written. EX_IOERR after printing why it could not be. */
 int output_flush(void);
+/* Whether it has failed: a script ends there, since its later lines would print, too. */
+bool output_is_lost(void);
 
 #endif /* KVD_CLIENT_KVCTL_REPORT_H */

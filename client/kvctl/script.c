@@ -2,6 +2,7 @@
 /* Runs scripts of commands: see script.h. */
 #include "client/kvctl/script.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
@@ -111,9 +112,11 @@ static void run_lines(struct script *script)
 			note_bad(script, "can't read the standard input", EX_IOERR);
 		else
 			run_words(script, &line);
-	} while (end != LINE_ERROR && !interrupted() &&
+	} while (end != LINE_ERROR && !interrupted() && !output_is_lost() &&
 		 (!script->pipeline || pipeline_goes_on(script->pipeline)));
 	report_line(0);
+	if (output_is_lost())
+		fprintf(stderr, "kvctl: no line after line %" PRIu64 " was run\n", script->lines);
 	line_release(&line);
 }
 

@@ -8,13 +8,16 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The lowest descriptor. Standard input and output can't be used: so that is noticed. */
+static int null_open(int fd)
+{
+	return fd == STDOUT_FILENO ? open("/dev/null", O_RDONLY) : open("/dev/null", O_WRONLY);
+}
+
 int streams_init(const char *program)
 {
-	/* Standard input and output are opened for the direction that they are not used in. */
-	static const int modes[] = { O_WRONLY, O_RDONLY, O_WRONLY };
-
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
-		if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF || open("/dev/null", modes[fd]) >= 0)
+		if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF || null_open(fd) >= 0)
 			continue;
 		const int err = errno;
 
@@ -23,4 +26,16 @@ int streams_init(const char *program)
 		return -err;
 	}
 	return 0;
+}
+
+int streams_flush(const char *program)
+{
+	int err;
+
+	if (!fflush(stdout) && !ferror(stdout))
+		return 0;
+	err = errno ? errno : EIO; /* of what failed last, which may be an earlier write */
+	fprintf(stderr, "%s: standard output: %s\n", program, strerror(err));
+	clearerr(stdout);
+	return -err;
 }

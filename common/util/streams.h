@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The standard streams of a program: that each of them exists. */
+/* The standard streams of a program: that they exist, and that what was printed has arrived. */
 #ifndef KVD_COMMON_UTIL_STREAMS_H
 #define KVD_COMMON_UTIL_STREAMS_H
 
@@ -11,5 +11,11 @@
  * Returns 0, or a negative errno after printing that there is no /dev/null.
  */
 int streams_init(const char *program);
+
+/*
+ * Writes what was printed to stdout. Returns 0, or a negative errno if this or anything printed
+ * before could not be written, after printing so; the next call begins anew.
+ */
+int streams_flush(const char *program);
 
 #endif /* KVD_COMMON_UTIL_STREAMS_H */

@@ -210,8 +210,15 @@ bad_url() {
 }
 
 standard_output_full() {
+	local words
 	kvctl get big >/dev/full 2>"$tmp/full"
-	[ $? = 74 ] && grep -q 'standard output' "$tmp/full"
+	[ $? = 74 ] && grep -q 'standard output' "$tmp/full" || return 1
+	for words in 'kvd -h' 'kvd -V' 'kvd --print-config' 'kvctl -h' 'kvbench -h' 'kvbench -V'; do
+		# shellcheck disable=SC2086
+		! "$build"/$words >/dev/full 2>"$tmp/full" &&
+			grep -qx "${words% *}: standard output: No space left on device" \
+				"$tmp/full" || { echo "$words" && return 1; }
+	done
 }
 
 # What the user closed is not the descriptor of the connection.

@@ -831,6 +831,28 @@ static void output_that_is_full(void **state)
 	assert_fails(EX_SOFTWARE, "kvctl: timed out\n", "stats");
 }
 
+/* And ends there: its other lines would print, too, and nobody would see what they do. */
+static void a_script_with_a_full_output(void **state)
+{
+	static const char script[] = "put a 1\nget a\nget b\ndel a\n";
+
+	(void)state;
+	behaviour.item.value_len = 3;
+	program_files.output_path = "/dev/full";
+	program_files.input = script;
+	program_files.input_len = strlen(script);
+	assert_fails(EX_IOERR,
+		     "kvctl: standard output: No space left on device\n"
+		     "kvctl: no line after line 2 was run\n",
+		     NULL);
+	assert_non_null(strstr(program_result.notes, "get a "));
+	assert_null(strstr(program_result.notes, "get b "));
+	assert_int_equal(RUN("--pipe"), EX_IOERR);
+	assert_non_null(strstr(program_result.notes, "get a "));
+	assert_null(strstr(program_result.notes, "get b "));
+	program_assert_said("2 lines read, 1 commands done, 1 failed\n");
+}
+
 /* A scan ends there, though the server has more. */
 static void a_scan_to_a_full_disk(void **state)
 {
@@ -1258,6 +1280,7 @@ int main(void)
 		CASE(properties_of_the_connection),
 		CASE(pings),
 		CASE(output_that_is_full),
+		CASE(a_script_with_a_full_output),
 		CASE(a_scan_to_a_full_disk),
 		CASE(exit_statuses),
 		CASE(no_connection),

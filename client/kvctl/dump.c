@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -274,13 +275,25 @@ static int file_begin(struct dump *dump, const struct arguments *arguments, cons
 	return EX_OK;
 }
 
+/* Such as /dev/stdout, which is a link to what the descriptor is, and no name of its own. */
+static bool is_output(const char *name)
+{
+	struct stat named, output;
+
+	return !stat(name, &named) && !fstat(STDOUT_FILENO, &output) &&
+	       named.st_dev == output.st_dev && named.st_ino == output.st_ino;
+}
+
 int command_dump(struct kvd *db, const struct arguments *arguments)
 {
 	const char *name = arguments->word_count ? arguments->words[0] : "-";
 	struct dump dump = { .db = db };
 	int code;
 
-	if (!strcmp(name, "-"))
+	if (!*name)
+		return usage_error("dump", "the file has no name: give one, or - for the standard "
+					   "output");
+	if (!strcmp(name, "-") || is_output(name))
 		name = NULL;
 	if (!name && isatty(STDOUT_FILENO))
 		return usage_error("dump", "a dump is not for a terminal: name a file");

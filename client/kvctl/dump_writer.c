@@ -16,9 +16,13 @@
 #include "client/kvctl/dump_reader.h"
 #include "client/kvctl/interrupt.h"
 
+#define LINKS_MAX 40 /* as the kernel */
+
 static int fail(struct dump_writer *writer, const char *what, int err)
 {
-	const char *name = writer->partial ? writer->partial : "the standard output";
+	const char *name = writer->partial ? writer->partial :
+			   writer->name	   ? writer->name :
+					     "the standard output";
 
 	snprintf(writer->why, sizeof(writer->why), "can't %s %s: %s", what, name, strerror(err));
 	return -err;
@@ -125,12 +129,7 @@ static int writer_init(struct dump_writer *writer, const char *name)
 {
 	*writer = (struct dump_writer){ .name = name, .fd = -1 };
 	writer->body = malloc(DUMP_BODY_BYTES);
-	if (!writer->body || (name && asprintf(&writer->partial, "%s" DUMP_PARTIAL, name) < 0)) {
-		writer->partial = NULL;
-		snprintf(writer->why, sizeof(writer->why), "out of memory");
-		return -ENOMEM;
-	}
-	return 0;
+	return writer->body ? 0 : fail(writer, "begin", ENOMEM);
 }
 
 /* One process at a time writes it. */
@@ -147,19 +146,78 @@ static int partial_open(struct dump_writer *writer, int flags)
 	return -EBUSY;
 }
 
-/* The partial file takes the name's place, which a device or a pipe must not lose. */
-static int name_check(struct dump_writer *writer)
+/* What the symbolic links of @name lead to, which need not be there. NULL: errno says why. */
+static char *links_follow(const char *name)
+{
+	char *path = strdup(name), to[PATH_MAX];
+
+	for (int links = 0; path; links++) {
+		const ssize_t length = readlink(path, to, sizeof(to) - 1);
+		char *next = NULL;
+
+		if (length < 0)
+			return path;
+		to[length] = '\0';
+		if (links == LINKS_MAX)
+			errno = ELOOP;
+		else if (*to == '/')
+			next = strdup(to);
+		else if (asprintf(&next, "%s/%s", dirname(path), to) < 0)
+			next = NULL;
+		free(path);
+		path = next;
+	}
+	return NULL;
+}
+
+static int direct_open(struct dump_writer *writer)
+{
+	writer->fd = open(writer->name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+	if (writer->fd < 0)
+		return fail(writer, "open", errno);
+	if (!isatty(writer->fd))
+		return 0;
+	snprintf(writer->why, sizeof(writer->why), "%s is a terminal: name a file", writer->name);
+	return -EINVAL;
+}
+
+/* A regular file, which the partial one is going to replace. @now: what is there, or NULL. */
+static int file_open(struct dump_writer *writer, const struct stat *now, int flags)
+{
+	struct stat end;
+
+	writer->final = links_follow(writer->name);
+	if (!writer->final)
+		return fail(writer, "find", errno);
+	/* Links of /proc lead to files that may have no name. */
+	if (now &&
+	    (stat(writer->final, &end) || end.st_dev != now->st_dev || end.st_ino != now->st_ino)) {
+		snprintf(writer->why, sizeof(writer->why),
+			 "%s is a file without a name: write to it by kvctl dump - >%s",
+			 writer->name, writer->name);
+		return -EINVAL;
+	}
+	if (asprintf(&writer->partial, "%s" DUMP_PARTIAL, writer->final) < 0) {
+		writer->partial = NULL;
+		return fail(writer, "open", ENOMEM);
+	}
+	return partial_open(writer, flags);
+}
+
+/* What is no regular file is not replaced: it is written directly, by a new dump. */
+static int target_open(struct dump_writer *writer, bool is_new)
 {
 	struct stat now;
+	const bool there = !stat(writer->name, &now);
 
-	if (stat(writer->name, &now))
-		return 0;
-	if (S_ISREG(now.st_mode))
-		return 0;
+	if (!there || S_ISREG(now.st_mode))
+		return file_open(writer, there ? &now : NULL, is_new ? O_CREAT : 0);
+	if (is_new && !S_ISDIR(now.st_mode))
+		return direct_open(writer);
 	snprintf(writer->why, sizeof(writer->why),
-		 S_ISDIR(now.st_mode) ? "%s is a folder: name a file in it" :
-					"%s is no file: write to it by kvctl dump - >%s",
-		 writer->name, writer->name);
+		 is_new ? "%s is a folder: name a file in it" :
+			  "%s is no file: a dump to it can't be resumed",
+		 writer->name);
 	return -EINVAL;
 }
 
@@ -173,10 +231,8 @@ int dump_writer_begin(struct dump_writer *writer, const char *name,
 	if (!err && !name)
 		writer->fd = STDOUT_FILENO;
 	else if (!err)
-		err = name_check(writer);
-	if (!err && name)
-		err = partial_open(writer, O_CREAT);
-	if (!err && name && ftruncate(writer->fd, 0))
+		err = target_open(writer, true);
+	if (!err && writer->partial && ftruncate(writer->fd, 0))
 		err = fail(writer, "empty", errno);
 	if (err)
 		return err;
@@ -238,9 +294,7 @@ int dump_writer_resume(struct dump_writer *writer, const char *name, struct dump
 	int err = writer_init(writer, name);
 
 	if (!err)
-		err = name_check(writer);
-	if (!err)
-		err = partial_open(writer, 0);
+		err = target_open(writer, false);
 	if (err)
 		return err;
 	reader = malloc(sizeof(*reader));
@@ -254,7 +308,7 @@ int dump_writer_resume(struct dump_writer *writer, const char *name, struct dump
 /* The name itself has to be on the disk, too. */
 static int folder_sync(struct dump_writer *writer)
 {
-	char *copy = strdup(writer->name);
+	char *copy = strdup(writer->final);
 	int fd, err = 0;
 
 	if (!copy)
@@ -278,11 +332,11 @@ int dump_writer_end(struct dump_writer *writer)
 	memcpy(writer->body, &writer->counts, sizeof(writer->counts));
 	writer->block.bytes = sizeof(writer->counts);
 	err = block_write(writer, DUMP_END, NULL, 0);
-	if (err || !writer->name)
+	if (err || !writer->final)
 		return err;
 	if (fsync(writer->fd))
 		return fail(writer, "sync", errno);
-	if (rename(writer->partial, writer->name))
+	if (rename(writer->partial, writer->final))
 		return fail(writer, "rename", errno);
 	return folder_sync(writer);
 }
@@ -291,6 +345,7 @@ void dump_writer_release(struct dump_writer *writer)
 {
 	if (writer->name && writer->fd >= 0)
 		close(writer->fd);
+	free(writer->final);
 	free(writer->partial);
 	free(writer->body);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Writes a dump: to a file beside the final one, NAME.partial, which gets the final name when all
- * of it is on the disk, or to a pipe. A NAME.partial that was left behind can be gone on with.
+ * of it is on the disk, or directly to a pipe or a device. If NAME is a symbolic link, the final
+ * file is what it leads to. A NAME.partial that is there can be gone on with.
  */
 #ifndef KVD_CLIENT_KVCTL_DUMP_WRITER_H
 #define KVD_CLIENT_KVCTL_DUMP_WRITER_H
@@ -14,8 +15,9 @@
 #define DUMP_BODY_BYTES (256u << 10) /* a block is written when it has so many */
 
 struct dump_writer {
-	const char *name; /* of the final file, the caller's; NULL: the standard output */
-	char *partial;	  /* its name; NULL likewise */
+	const char *name; /* as the caller gave it; NULL: the standard output */
+	char *final;	  /* the file that it leads to; NULL: it is written directly */
+	char *partial;	  /* its name until it is whole; NULL likewise */
 	int fd;
 	uint64_t offset;
 	uint64_t before;	/* the sum that the next block has to name */
@@ -30,8 +32,8 @@ struct dump_writer {
 /*
  * Begins a dump to @name, or to the standard output if that is NULL, and writes the header. An old
  * partial file is overwritten. 0, or a negative errno, and `why` is set: -EBUSY if another process
- * writes this dump, -EINVAL if there is something of that name that is no regular file. Call
- * dump_writer_release() in any case.
+ * writes this dump, -EINVAL if @name is a folder or a terminal. Call dump_writer_release() in any
+ * case.
  */
 int dump_writer_begin(struct dump_writer *writer, const char *name,
 		      const struct dump_header *header, const uint8_t *filter);
@@ -39,7 +41,7 @@ int dump_writer_begin(struct dump_writer *writer, const char *name,
 /*
  * Goes on with the partial file of @name: with what is behind its last good block cut off, and the
  * cursor of that. *@header gets its header. It must be a dump with the same filter as @header, of
- * the same incarnation, else -EINVAL; -ENOENT: there is none.
+ * the same incarnation, and in a regular file, else -EINVAL; -ENOENT: there is none.
  */
 int dump_writer_resume(struct dump_writer *writer, const char *name, struct dump_header *header,
 		       const uint8_t *filter);

@@ -49,7 +49,7 @@
 	  "print all keys, or those that begin with PREFIX, in no order")                          \
 	X(dump, READ, "[FILE|- [PREFIX]]", 0, 2, COMMAND_CONNECTED | COMMAND_STOPS,                \
 	  "write all keys, or those that begin with PREFIX, with values, flags and expiry times "  \
-	  "to FILE or the standard output")                                                        \
+	  "to FILE or the standard output; a FILE that is there is replaced when all is written")  \
 	X(bigkeys, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED | COMMAND_STOPS,                      \
 	  "print the keys with the longest values, and how long keys and values are")              \
 	X(hotkeys, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED | COMMAND_STOPS,                      \

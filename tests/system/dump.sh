@@ -149,9 +149,32 @@ mkfifo "$tmp/fifo"
 check "SIGINT ends a dump" dump_is_interrupted
 check "and a restore" restore_is_interrupted
 mkfifo "$tmp/pipe" && ln -s pipe "$tmp/link" && mkdir "$tmp/folder"
-check "a pipe keeps its name" eval 'expect 74 "is no file: .* dump - >" dump "$tmp/pipe" &&
-	expect 74 "is no file" dump "$tmp/link" && [ -p "$tmp/pipe" ] && [ -L "$tmp/link" ] &&
-	expect 74 "is a folder" dump "$tmp/folder" && [ ! -e "$tmp/pipe.partial" ]'
+# name: a dump arrives in the pipe
+by_pipe() {
+	local reader
+	"$build/kvctl" restore --verify - <"$tmp/pipe" >"$tmp/got" 2>&1 &
+	reader=$!
+	pids+=("$reader")
+	expect 0 ': [0-9]* keys' dump "$1" && await_end "$reader" && forget "$reader" &&
+		grep -q ' keys.* all is right' "$tmp/got" && [ -p "$tmp/pipe" ] &&
+		[ ! -e "$tmp/pipe.partial" ]
+}
+check "a pipe is written, and keeps its name" eval 'by_pipe "$tmp/pipe" && by_pipe "$tmp/link" &&
+	[ -L "$tmp/link" ] && expect 74 "is no file: a dump to it" dump --resume "$tmp/pipe" &&
+	expect 74 "is a folder" dump "$tmp/folder" && expect 64 "has no name" dump "" &&
+	[ ! -e .partial ]'
+# Links of our own: a kvctl that replaces them would otherwise replace /dev/stdout.
+links_stay() {
+	ln -s /proc/self/fd/1 "$tmp/stdout" && ln -s folder/new "$tmp/relative" &&
+		ln -s /dev/null "$tmp/null" && kvctl dump "$tmp/stdout" >"$tmp/out" &&
+		kvctl restore --verify "$tmp/out" && kvctl dump "$tmp/stdout" | cat >"$tmp/out" &&
+		kvctl restore --verify "$tmp/out" && expect 0 keys dump "$tmp/null" &&
+		expect 0 "^$tmp/relative: .* keys" dump "$tmp/relative" &&
+		expect 0 keys dump "$tmp/relative" && [ ! -L "$tmp/folder/new" ] &&
+		kvctl restore --verify "$tmp/folder/new" && [ -L "$tmp/stdout" ] &&
+		[ -L "$tmp/relative" ] && [ -L "$tmp/null" ]
+}
+check "links stay, and what they lead to is written" links_stay
 check "what is not there can't be resumed" expect 74 'No such file' dump --resume "$tmp/none"
 check "the server stops" server_stop
 

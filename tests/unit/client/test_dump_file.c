@@ -647,6 +647,54 @@ static void what_can_not_be_resumed(void **state)
 	dump_writer_release(&writer);
 }
 
+/* The file that it leads to is replaced, whether it is there or not yet; the link stays. */
+static void a_link_stays(void **state)
+{
+	char link[120], far[140];
+	struct dump_writer writer;
+	struct stat now;
+
+	(void)state;
+	snprintf(link, sizeof(link), "%s.link", name);
+	snprintf(far, sizeof(far), "%s.far", name);
+	assert_int_equal(symlink("dump", link), 0);
+	assert_int_equal(symlink(link, far), 0);
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(dump_writer_begin(&writer, far, &header, filter), 0);
+		assert_string_equal(writer.partial, partial);
+		end(&writer);
+		assert_int_equal(lstat(far, &now), 0);
+		assert_true(S_ISLNK(now.st_mode));
+		assert_int_equal(lstat(link, &now), 0);
+		assert_true(S_ISLNK(now.st_mode));
+		assert_int_equal(lstat(name, &now), 0);
+		assert_true(S_ISREG(now.st_mode));
+	}
+	unlink(far);
+	unlink(link);
+	assert_int_equal(symlink("dump.link", link), 0);
+	assert_int_equal(dump_writer_begin(&writer, link, &header, filter), -ELOOP);
+	dump_writer_release(&writer);
+	unlink(link);
+}
+
+/* A file that was removed has no name, at which another one could take its place. */
+static void a_file_without_a_name(void **state)
+{
+	const int fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+	struct dump_writer writer;
+	char path[64];
+
+	(void)state;
+	assert_true(fd >= 0);
+	unlink(name);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	assert_int_equal(dump_writer_begin(&writer, path, &header, filter), -EINVAL);
+	assert_non_null(strstr(writer.why, "a file without a name"));
+	dump_writer_release(&writer);
+	close(fd);
+}
+
 /* No file with the final name, and the error says which file could not be written. */
 static void a_full_disk(void **state)
 {
@@ -763,6 +811,8 @@ int main(void)
 		cmocka_unit_test(counts_at_the_end),
 		cmocka_unit_test_setup(resumed_at_every_byte, fresh),
 		cmocka_unit_test_setup(what_can_not_be_resumed, fresh),
+		cmocka_unit_test_setup(a_link_stays, fresh),
+		cmocka_unit_test_setup(a_file_without_a_name, fresh),
 		cmocka_unit_test_setup(a_full_disk, fresh),
 		cmocka_unit_test_setup(a_state_is_whole, fresh),
 	};

@@ -2,10 +2,11 @@
 /*
  * Reads the configuration: the file, by inih behind a reader of its own, and -o assignments.
  *
- * inih (version 55, as Debian builds it) silently cuts long lines and values, appends a line that
- * begins with a space to the value before it, passes no line number to its handler, accepts
- * repeated keys and sections, and skips lines that it does not understand. So it reads through
- * read_line(), which counts the lines and passes on only those that have one meaning.
+ * inih (version 55, as Debian builds it) silently cuts long lines and values, takes a line that
+ * begins with a space for more of the value before it, whatever that is, passes no line number to
+ * its handler, accepts repeated keys and sections, and skips lines that it does not understand. So
+ * it reads through read_line(), which counts the lines and passes on only those that have one
+ * meaning. A value is parsed when the line after it is known.
  *
  * A file is read into a copy of the configuration, so that one with errors changes nothing.
  */
@@ -36,6 +37,8 @@
 #define AUTO_VALUE_MAX OPTION_MIB(64)
 #define AUTO_VALUE_SHARE 16u
 
+#define PRINT_COLUMNS 100
+
 /* inih cuts longer section names. */
 #define CONFIG_SECTION_MAX 49
 
@@ -64,6 +67,8 @@ struct config_file {
 	unsigned int unread_line; /* passed to inih, and handle_option() not yet called; 0 none */
 	enum section_state section;
 	bool ended;				  /* inih gets no more lines */
+	const struct config_option *option;	  /* whose value was read last; NULL: none */
+	char value[OPTION_TEXT_MAX];		  /* as far as it was read */
 	unsigned int option_line[OPTION_COUNT];	  /* where it was set; 0 not yet */
 	unsigned int section_line[SECTION_COUNT]; /* where it began; 0 not yet */
 };
@@ -172,9 +177,38 @@ static bool begin_section(struct config_file *file, const char *text)
 	return false;
 }
 
+/* All lines of the value are read. */
+static void value_finish(struct config_file *file)
+{
+	const struct config_option *option = file->option;
+	struct parse_why why;
+
+	file->option = NULL;
+	if (option && option_parse(option, file->value, option_field(&file->config, option), &why))
+		file_error(file, file->option_line[option - option_table], "%s.%s: %s",
+			   option->section, option->key, why.text);
+}
+
+/* More words of a list, up to a comment. A comma may stand at the end of a line. */
+static void value_append(struct config_file *file, const char *more)
+{
+	const size_t length = strlen(file->value), first = strcspn(more, " \t");
+	const bool has_comment = more[first + strspn(more + first, " \t")] == ';';
+	const size_t more_length = has_comment ? first : strlen(more);
+	const bool parted = !length || file->value[length - 1] == ',' || *more == ',';
+
+	if (length + !parted + more_length < sizeof(file->value)) {
+		strncat(strcat(file->value, parted ? "" : ","), more, more_length);
+		return;
+	}
+	file_error(file, file->line, "%s.%s: longer than %zu bytes: give a shorter list",
+		   file->option->section, file->option->key, sizeof(file->value) - 1);
+	*file->value = '\0'; /* said once */
+}
+
 /*
  * Checks a line whose newline and trailing space were removed. Returns whether to pass it on to
- * inih; a line that is not is a comment, or its error was reported.
+ * inih; a line that is not is a comment or more of a value, or its error was reported.
  */
 static bool check_line(struct config_file *file, const char *line)
 {
@@ -182,6 +216,11 @@ static bool check_line(struct config_file *file, const char *line)
 
 	if (!*start || strchr(";#", *start))
 		return false;
+	if (start > line && file->option && option_is_list(file->option)) {
+		value_append(file, start);
+		return false;
+	}
+	value_finish(file);
 	if (start > line) {
 		file_error(file, file->line,
 			   "the line begins with a space: start it in the first column");
@@ -215,8 +254,11 @@ static int fetch_line(struct config_file *file, char *line, int size)
 			line[length++] = (char)c;
 	}
 	if (length == size) {
-		file_error(file, file->line, "the line is longer than %d bytes: shorten it",
-			   size - 1);
+		file_error(
+			file, file->line,
+			"the line is longer than %d bytes: shorten it; a list may go on in lines "
+			"that begin with a space",
+			size - 1);
 		return -2;
 	}
 	line[length] = '\0';
@@ -272,7 +314,6 @@ static int handle_option(void *user, const char *section, const char *key, const
 {
 	struct config_file *file = user;
 	const struct config_option *option;
-	struct parse_why why;
 	unsigned int *set_line;
 
 	file->unread_line = 0;
@@ -294,8 +335,8 @@ static int handle_option(void *user, const char *section, const char *key, const
 		return 1;
 	}
 	*set_line = file->line;
-	if (option_parse(option, value, option_field(&file->config, option), &why))
-		file_error(file, file->line, "%s.%s: %s", section, key, why.text);
+	file->option = option;
+	snprintf(file->value, sizeof(file->value), "%s", value);
 	return 1;
 }
 
@@ -305,6 +346,7 @@ static int parse_file(struct config_file *file)
 	int ret = ini_parse_stream(read_line, file, handle_option, file);
 
 	check_unread(file);
+	value_finish(file);
 	if (ferror(file->in)) {
 		ret = -errno;
 		report(file->path, 0, "cannot read: %s", strerror(-ret));
@@ -509,6 +551,21 @@ void config_compare(const struct config *old, const struct config *new,
 	}
 }
 
+/* A list goes on in the next line where it would be wider than a page. */
+static void value_print(FILE *out, const struct config_option *option, const char *text)
+{
+	size_t column = (size_t)fprintf(out, "%s =%s", option->key, *text ? " " : ""), length;
+
+	for (; *text; text += length, column += length) {
+		length = option_is_list(option) ? strcspn(text, ",") : strlen(text);
+		length += text[length] == ',';
+		if (column + length > PRINT_COLUMNS && option_is_list(option))
+			column = (size_t)fprintf(out, "\n  ") - 1;
+		fprintf(out, "%.*s", (int)length, text);
+	}
+	fputc('\n', out);
+}
+
 void config_print(const struct config *config, FILE *out)
 {
 	char text[OPTION_TEXT_MAX];
@@ -525,7 +582,7 @@ void config_print(const struct config *config, FILE *out)
 		}
 		fprintf(out, "; %s\n; (%s)\n", option->help, option_domain(option, text));
 		option_format(option, option_field_const(config, option), text);
-		fprintf(out, "%s =%s%s\n", option->key, *text ? " " : "", text);
+		value_print(out, option, text);
 	}
 	region_describe(config->memory.size, index_level(config->index.keys), text, sizeof(text));
 	fprintf(out, "\n# How memory is divided with these options:\n# %s\n", text);

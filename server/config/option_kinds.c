@@ -588,6 +588,12 @@ const struct config_option option_table[OPTION_COUNT] = {
 };
 /* clang-format on */
 
+bool option_is_list(const struct config_option *option)
+{
+	return option->kind == &kind_DEVICES || option->kind == &kind_ADDRESSES ||
+	       option->kind == &kind_NETWORKS || option->kind == &kind_TENANTS;
+}
+
 int option_parse(const struct config_option *option, const char *text, void *field,
 		 struct parse_why *why)
 {

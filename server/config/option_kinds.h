@@ -7,6 +7,7 @@
 #ifndef KVD_SERVER_CONFIG_OPTION_KINDS_H
 #define KVD_SERVER_CONFIG_OPTION_KINDS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,7 +15,7 @@
 #include "server/config/option_table.h"
 
 /* Bytes of any option's value or domain as text, the zero included. */
-#define OPTION_TEXT_MAX 320
+#define OPTION_TEXT_MAX OPTION_LIST_MAX
 
 struct option_kind;
 
@@ -36,6 +37,9 @@ enum { OPTION_COUNT = 0 OPTIONS(X) };
 
 /* In the order of the table. */
 extern const struct config_option option_table[OPTION_COUNT];
+
+/* Whether the value is words with commas between them, which may stand on several lines. */
+bool option_is_list(const struct config_option *option);
 
 /* Parses @text into @field. Returns 0, or -EINVAL or -ERANGE and fills in @why. */
 int option_parse(const struct config_option *option, const char *text, void *field,

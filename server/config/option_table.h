@@ -22,12 +22,12 @@
  *	HUGEPAGES uint32_t, enum hugepages_mode
  *	EVICTION  uint32_t, enum eviction_policy
  *	LEVEL	  uint32_t, enum log_level
- *	ADDRESSES char[OPTION_ADDRESSES_MAX], IP addresses with commas between them, or "auto"
- *	NETWORKS  char[OPTION_NETWORKS_MAX], networks with commas between them, or ""
+ *	ADDRESSES char[OPTION_LIST_MAX], IP addresses with commas between them, or "auto"
+ *	NETWORKS  char[OPTION_LIST_MAX], networks with commas between them, or ""
  *	NUMA	  char[OPTION_NUMA_MAX], default, local, interleave, or nodes
  *	SOCKET	  char[DEVICE_PATH_MAX], a path that begins with '/', or "auto"
  *	FILE	  char[OPTION_FILE_MAX], a path or ""
- *	TENANTS	  char[OPTION_TENANTS_MAX], names with sizes, or "": server/config/tenant_list.h
+ *	TENANTS	  char[OPTION_LIST_MAX], names with sizes, or "": server/config/tenant_list.h
  */
 #ifndef KVD_SERVER_CONFIG_OPTION_TABLE_H
 #define KVD_SERVER_CONFIG_OPTION_TABLE_H
@@ -53,18 +53,15 @@ enum windows_mode {
 /* Bytes of a path, its zero included: it has to fit a line of the file (server/config/config.c). */
 #define OPTION_FILE_MAX 160
 
-/* Bytes of a list of addresses, likewise, and how many they may be: 8 of IPv4, or 3 of IPv6. */
-#define OPTION_ADDRESSES_MAX 160
-#define OPTION_ADDRESSES_COUNT_MAX 8
+/* Bytes of a list, its zero included: 240 networks of IPv4, 100 tenants. */
+#define OPTION_LIST_MAX 4096
 
-/* Bytes of a list of networks, its zero included: 8 of IPv4, or 3 of IPv6. */
-#define OPTION_NETWORKS_MAX 160
+/* How many addresses a list may have. */
+#define OPTION_ADDRESSES_COUNT_MAX 8
 
 /* Bytes of a list of NUMA nodes, its zero included. */
 #define OPTION_NUMA_MAX 64
 
-/* Bytes of a list of tenants, likewise. */
-#define OPTION_TENANTS_MAX 160
 /* A tenant has this many bytes at least, as memory.size does. */
 #define OPTION_TENANT_MIN OPTION_MIB(16)
 
@@ -276,12 +273,12 @@ enum windows_mode {
 #define OPTION_FIELD_HUGEPAGES(name) uint32_t name
 #define OPTION_FIELD_EVICTION(name) uint32_t name
 #define OPTION_FIELD_LEVEL(name) uint32_t name
-#define OPTION_FIELD_ADDRESSES(name) char name[OPTION_ADDRESSES_MAX]
-#define OPTION_FIELD_NETWORKS(name) char name[OPTION_NETWORKS_MAX]
+#define OPTION_FIELD_ADDRESSES(name) char name[OPTION_LIST_MAX]
+#define OPTION_FIELD_NETWORKS(name) char name[OPTION_LIST_MAX]
 #define OPTION_FIELD_NUMA(name) char name[OPTION_NUMA_MAX]
 #define OPTION_FIELD_SOCKET(name) char name[DEVICE_PATH_MAX]
 #define OPTION_FIELD_FILE(name) char name[OPTION_FILE_MAX]
-#define OPTION_FIELD_TENANTS(name) char name[OPTION_TENANTS_MAX]
+#define OPTION_FIELD_TENANTS(name) char name[OPTION_LIST_MAX]
 
 /* config.server.workers, config.softnic.socket, ...: named by section and key. */
 struct config {

@@ -21,7 +21,7 @@ bool tenant_name_valid(const char *name)
 
 int tenant_list_next(const char **at, struct tenant_entry *entry, struct parse_why *why)
 {
-	char word[OPTION_TENANTS_MAX], *colon;
+	char word[OPTION_LIST_MAX], *colon;
 	size_t length;
 
 	*at += strspn(*at, " ");

@@ -11,7 +11,7 @@
 #include "server/config/config.h"
 #include "tests/fuzz/fuzz.h"
 
-#define FILE_MAX 16384
+#define FILE_MAX 65536
 
 static int file;
 static char path[64];

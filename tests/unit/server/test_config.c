@@ -447,7 +447,9 @@ static void test_long_line(void **state)
 	}
 	assert_in_range(longest, OPTION_FILE_MAX, 390);
 	snprintf(text, sizeof(text), "[log]\n; %0*d\nlevel = info\n", longest + 1, 0);
-	refuse(text, 2, "the line is longer than ");
+	refuse(text, 2,
+	       "the line is longer than 198 bytes: shorten it; a list may go on in lines "
+	       "that begin with a space");
 
 	memset(value, 'x', sizeof(value));
 	value[0] = '/';
@@ -466,6 +468,61 @@ static void test_long_line(void **state)
 	strcat(value, "y");
 	snprintf(text, sizeof(text), "[softnic]\nsocket = %s", value);
 	refuse(text, 2, "softnic.socket: longer than 107 bytes: ");
+}
+
+/* What is printed of it is read back. */
+static void printed_is_read(void)
+{
+	const struct config before = config;
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+
+	config_print(&config, out);
+	fclose(out);
+	assert_int_equal(load(text), 0);
+	assert_memory_equal(&config, &before, sizeof(config));
+	free(text);
+}
+
+/* A list may have more lines, and more words than one line has room for. */
+static void test_list_lines(void **state)
+{
+	char text[2 * OPTION_LIST_MAX] = "[rdma]\nnetworks =", list[OPTION_LIST_MAX] = "", word[40];
+
+	(void)state;
+	assert_int_equal(load("[rdma]\nnetworks = 10.0.0.0/24,\n  10.1.0.0/24 ; office\n"
+			      "; between\n\n\t,10.2.0.0/24\n  fd00::/8\n"
+			      "tcp_address = 10.0.0.1\n 10.0.0.2\n"
+			      "[tenants]\ncreate =\n a:16m,\n b:16m\n[server]\ndevice =\n verbs\n"
+			      " softnic"),
+			 0);
+	assert_string_equal(config.rdma.networks, "10.0.0.0/24,10.1.0.0/24,10.2.0.0/24,fd00::/8");
+	assert_string_equal(config.rdma.tcp_address, "10.0.0.1,10.0.0.2");
+	assert_string_equal(config.tenants.create, "a:16m,b:16m");
+	assert_int_equal(config.server.device, DEVICE_VERBS | DEVICE_SOFTNIC);
+	printed_is_read();
+	for (unsigned int i = 0; i < 240; i++) {
+		snprintf(word, sizeof(word), "%s10.100.%u.0/24", i ? "," : "", i);
+		strcat(list, word);
+		snprintf(word, sizeof(word), "\n  10.100.%u.0/24", i);
+		strcat(text, word);
+	}
+	assert_int_equal(load(text), 0);
+	assert_string_equal(config.rdma.networks, list);
+	printed_is_read();
+	for (unsigned int i = 0; i < 60; i++)
+		strcat(text, "\n  10.101.0.0/24");
+	refuse(text, 269, "rdma.networks: longer than 4095 bytes: give a shorter list");
+	/* The line with the key is named, and each error once. */
+	refuse("[rdma]\nnetworks = 10.0.0.0/24,\n  10.0.0.1/24\nport = 1\n", 2,
+	       "rdma.networks: '10.0.0.1/24' has bits set ");
+	refuse("[rdma]\nnetworks = 10.0.0.0/24,\n  \n[log]\n", 2,
+	       "rdma.networks: a comma ends the list");
+	refuse("[rdma]\n  10.0.0.0/24\n", 2, "the line begins with a space: ");
+	refuse("[rdma]\nport = 1\n  10.0.0.0/24\n", 3, "the line begins with a space: ");
+	refuse("[rdma]\nnetworks = 10.0.0.0/24\n[log]\n  10.0.0.0/24\n", 4,
+	       "the line begins with a space: ");
 }
 
 static void test_bytes(void **state)
@@ -844,31 +901,19 @@ static void test_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CONFIG_TEST(test_defaults),
-		CONFIG_TEST(test_load),
-		CONFIG_TEST(test_names),
-		CONFIG_TEST(test_repeated),
-		CONFIG_TEST(test_form),
-		CONFIG_TEST(test_values),
-		CONFIG_TEST(test_lists),
-		CONFIG_TEST(test_numa),
-		CONFIG_TEST(test_long_line),
-		CONFIG_TEST(test_bytes),
-		CONFIG_TEST(test_all_errors),
-		CONFIG_TEST(test_bounds),
-		CONFIG_TEST(test_unreadable),
-		CONFIG_TEST(test_no_file),
-		CONFIG_TEST(test_set),
-		CONFIG_TEST(test_wraps),
-		CONFIG_TEST(test_max_value),
-		CONFIG_TEST(test_check),
-		CONFIG_TEST(test_check_each),
-		CONFIG_TEST(test_check_identity),
-		CONFIG_TEST(test_print),
-		CONFIG_TEST(test_print_division),
-		CONFIG_TEST(test_example),
-		CONFIG_TEST(test_table),
-		CONFIG_TEST(test_check_assignments),
+		CONFIG_TEST(test_defaults),	  CONFIG_TEST(test_load),
+		CONFIG_TEST(test_names),	  CONFIG_TEST(test_repeated),
+		CONFIG_TEST(test_form),		  CONFIG_TEST(test_values),
+		CONFIG_TEST(test_lists),	  CONFIG_TEST(test_numa),
+		CONFIG_TEST(test_long_line),	  CONFIG_TEST(test_list_lines),
+		CONFIG_TEST(test_bytes),	  CONFIG_TEST(test_all_errors),
+		CONFIG_TEST(test_bounds),	  CONFIG_TEST(test_unreadable),
+		CONFIG_TEST(test_no_file),	  CONFIG_TEST(test_set),
+		CONFIG_TEST(test_wraps),	  CONFIG_TEST(test_max_value),
+		CONFIG_TEST(test_check),	  CONFIG_TEST(test_check_each),
+		CONFIG_TEST(test_check_identity), CONFIG_TEST(test_print),
+		CONFIG_TEST(test_print_division), CONFIG_TEST(test_example),
+		CONFIG_TEST(test_table),	  CONFIG_TEST(test_check_assignments),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -198,7 +198,8 @@ static void value_append(struct config_file *file, const char *more)
 	const bool parted = !length || file->value[length - 1] == ',' || *more == ',';
 
 	if (length + !parted + more_length < sizeof(file->value)) {
-		strncat(strcat(file->value, parted ? "" : ","), more, more_length);
+		snprintf(file->value + length, sizeof(file->value) - length, "%s%.*s",
+			 parted ? "" : ",", (int)more_length, more);
 		return;
 	}
 	file_error(file, file->line, "%s.%s: longer than %zu bytes: give a shorter list",

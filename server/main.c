@@ -149,8 +149,6 @@ static void signals_block(void)
 	sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	/* A log file beyond RLIMIT_FSIZE is an error of write(2), as a full disk is. */
-	signal(SIGXFSZ, SIG_IGN);
 }
 
 /* All that has to be undone at the end is done from here on, in the process that serves. */

@@ -4,9 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+/* Room for the longest line: a message with a key of which each byte is escaped. */
+#define LINE_BYTES 8192
 
 /* The lowest descriptor. Standard input and output can't be used: so that is noticed. */
 static int null_open(int fd)
@@ -16,6 +20,10 @@ static int null_open(int fd)
 
 int streams_init(const char *program)
 {
+	static char line[LINE_BYTES];
+
+	setvbuf(stderr, line, _IOLBF, sizeof(line));
+	signal(SIGXFSZ, SIG_IGN);
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
 		if (fcntl(fd, F_GETFD) >= 0 || errno != EBADF || null_open(fd) >= 0)
 			continue;

@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -369,6 +371,41 @@ static void in_child(bool (*check)(void))
 	assert_int_equal(status, 0);
 }
 
+/* Pieces of a line are written together, and so is what ends without a new line. */
+static bool lines_are_whole(void)
+{
+	char got[64] = "";
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0, ends) ||
+	    dup2(ends[0], STDERR_FILENO) < 0 || streams_init("test"))
+		return false;
+	fputs("a key ", stderr);
+	fprintf(stderr, "%c%c", 'i', 's');
+	fputs(": here\nmore", stderr);
+	if (read(ends[1], got, sizeof(got)) != 15 || strcmp(got, "a key is: here\n") != 0)
+		return false;
+	fflush(stderr);
+	return read(ends[1], got, sizeof(got)) == 4;
+}
+
+/* An error of write(2) and no signal. */
+static bool large_files_are_errors(void)
+{
+	const struct rlimit none = { 0, 0 };
+	const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	return !streams_init("test") && !setrlimit(RLIMIT_FSIZE, &none) && fd >= 0 &&
+	       write(fd, "x", 1) < 0 && errno == EFBIG;
+}
+
+static void test_streams(void **state)
+{
+	(void)state;
+	in_child(lines_are_whole);
+	in_child(large_files_are_errors);
+}
+
 static void test_streams_closed(void **state)
 {
 	(void)state;
@@ -387,6 +424,7 @@ int main(void)
 		LOG_TEST(test_open_fails),    LOG_TEST(test_threads),
 		LOG_TEST(test_limit),	      LOG_TEST(test_ratelimited),
 		LOG_TEST(test_limit_threads), LOG_TEST(test_streams_closed),
+		LOG_TEST(test_streams),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -2,66 +2,84 @@
 /* Takes values: see input.h. */
 #include "client/kvctl/input.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "client/kvctl/arguments.h"
+#include "client/kvctl/interrupt.h"
 #include "client/kvctl/key.h"
 #include "client/kvctl/words.h"
 
 #define READ_BYTES_FIRST 65536u
 
-/* Reads @file to its end, or until it is longer than any value. NULL: no memory. */
-static uint8_t *read_all(FILE *file, size_t *len)
+/*
+ * Reads to the end, or @max bytes. A read of 0 bytes is the end, on a terminal as well, where
+ * stdio would read again. 0, or an errno.
+ */
+static int read_all(struct value *value, int fd, size_t max)
 {
-	size_t size = READ_BYTES_FIRST, n;
-	uint8_t *bytes = malloc(size), *grown;
+	size_t size = 0;
+	uint8_t *grown;
+	ssize_t n = 1;
 
-	*len = 0;
-	while (bytes && (n = fread(bytes + *len, 1, size - *len, file)) > 0) {
-		*len += n;
-		if (*len < size)
-			continue;
-		size *= 2;
-		if (size > 2ull * KVD_VALUE_MAX)
-			break;
-		grown = realloc(bytes, size);
-		if (!grown)
-			free(bytes);
-		bytes = grown;
+	while (n && value->len < max) {
+		if (value->len == size) {
+			size = size ? 2 * size : READ_BYTES_FIRST;
+			grown = realloc(value->read, size);
+			if (!grown)
+				return ENOMEM;
+			value->bytes = value->read = grown;
+		}
+		n = read(fd, value->read + value->len,
+			 max < size ? max - value->len : size - value->len);
+		if (n < 0 && (errno != EINTR || interrupted()))
+			return errno;
+		value->len += n > 0 ? (size_t)n : 0;
 	}
-	return bytes;
+	return 0;
 }
 
-static int value_read(struct value *value, FILE *file, const char *name)
+static int value_read(struct value *value, int fd, const char *name, size_t max)
 {
-	value->bytes = value->read = read_all(file, &value->len);
-	if (!value->read) {
+	const int err = read_all(value, fd, max);
+
+	if (!err)
+		return EX_OK;
+	value_release(value);
+	if (err == ENOMEM) {
 		fputs("kvctl: no memory for the value\n", stderr);
 		return EX_OSERR;
 	}
-	if (!ferror(file))
-		return EX_OK;
-	fprintf(stderr, "kvctl: can't read the value from %s: %m\n", name);
-	clearerr(file);
-	value_release(value);
+	fprintf(stderr, "kvctl: can't read the value from %s: %s\n", name, strerror(err));
 	return EX_IOERR;
 }
 
-static int value_read_file(struct value *value, const char *name)
+static int value_read_file(struct value *value, const char *name, size_t max)
 {
-	FILE *file = fopen(name, "re");
+	const int fd = open(name, O_RDONLY | O_CLOEXEC);
 	int code;
 
-	if (!file) {
+	if (fd < 0) {
 		fprintf(stderr, "kvctl: can't open %s: %m\n", name);
 		return EX_IOERR;
 	}
-	code = value_read(value, file, name);
-	fclose(file);
+	code = value_read(value, fd, name, max);
+	close(fd);
 	return code;
+}
+
+/* One byte more than the server's longest value: so libkvd refuses it. */
+static size_t read_max(const struct kvd *db, const struct arguments *arguments)
+{
+	struct kvd_info info;
+
+	kvd_info(db, &info);
+	return (info.value_max + 1) * (arguments->hex_values.given ? 2 : 1);
 }
 
 /* The bytes of its hexadecimal digits; those of a file may end with a newline. */
@@ -86,7 +104,8 @@ static int value_unhex(struct value *value)
 	return usage_error("--hex-values", "the value is not hexadecimal");
 }
 
-static int value_find(struct value *value, const struct arguments *arguments, int at)
+static int value_find(struct value *value, const struct kvd *db, const struct arguments *arguments,
+		      int at)
 {
 	const char *word = arguments->word_count > at ? arguments->words[at] : "-";
 
@@ -94,19 +113,20 @@ static int value_find(struct value *value, const struct arguments *arguments, in
 	if (arguments->file.given)
 		return arguments->word_count > at ?
 			       usage_error(word, "a value, and --file: give one of them") :
-			       value_read_file(value, arguments->file.text);
+			       value_read_file(value, arguments->file.text,
+					       read_max(db, arguments));
 	if (strcmp(word, "-") || word_is_quoted(arguments->line, word)) {
 		value->len = word_len(arguments->line, word);
 		return EX_OK;
 	}
 	if (arguments->input_is_script)
 		return usage_error(word, "the standard input is the script: give a value");
-	return value_read(value, stdin, "the standard input");
+	return value_read(value, STDIN_FILENO, "the standard input", read_max(db, arguments));
 }
 
-int value_take(struct value *value, const struct arguments *arguments, int at)
+int value_take(struct value *value, const struct kvd *db, const struct arguments *arguments, int at)
 {
-	const int code = value_find(value, arguments, at);
+	const int code = value_find(value, db, arguments, at);
 
 	return code || !arguments->hex_values.given ? code : value_unhex(value);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct arguments;
+struct kvd;
 
 struct value {
 	const uint8_t *bytes;
@@ -17,10 +18,12 @@ struct value {
 /*
  * The value that words[@at] says, or --file; without them, or if the word is - without quotes, the
  * standard input.
- * With --hex-values its bytes are hexadecimal digits. EX_OK, or another exit status after printing
- * why there is none.
+ * With --hex-values its bytes are hexadecimal digits. Of an input that is longer than the server's
+ * longest value one byte more than that is read. EX_OK, or another exit status after printing why
+ * there is none.
  */
-int value_take(struct value *value, const struct arguments *arguments, int at);
+int value_take(struct value *value, const struct kvd *db, const struct arguments *arguments,
+	       int at);
 void value_release(struct value *value);
 
 #endif /* KVD_CLIENT_KVCTL_INPUT_H */

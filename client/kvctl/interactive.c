@@ -175,7 +175,6 @@ static bool run_typed(struct session *session, char *line, size_t len)
 	if (clock_ns() - start_ns > SLOW_NS)
 		printf("(%.2f s)\n", (double)(clock_ns() - start_ns) / 1e9);
 	fflush(stdout);
-	clearerr(stdin); /* at whose end a value may have been */
 	return true;
 }
 

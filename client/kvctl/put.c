@@ -24,7 +24,7 @@ static int put(struct kvd *db, const struct arguments *arguments, int at, struct
 	code = key_parse(&key, arguments, arguments->words[0]);
 	if (code)
 		return code;
-	code = value_take(&value, arguments, at);
+	code = value_take(&value, db, arguments, at);
 	if (code)
 		return code;
 	status = kvd_put(db, key.bytes, key.len, value.bytes, value.len, args, &version);

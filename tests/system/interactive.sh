@@ -36,6 +36,13 @@ words_are_completed() {
 		screen_keys C-u
 }
 
+# One ^D ends it: what is typed after it is a command.
+values_are_typed() {
+	type_line 'put typed' && type_line 'of two' && type_line 'lines' && screen_keys C-d &&
+		type_line 'get typed' && screen_shows 'get typed.of two.lines' &&
+		[ "$("$build/kvctl" -a "$url" get typed)" = $'of two\nlines' ]
+}
+
 # The line before is there again.
 history_is_there() {
 	type_line 'put kept 1' && type_line 'del kept' && screen_keys Up Up Enter &&
@@ -114,6 +121,7 @@ screen_stop
 check "the server starts" server_start || finish
 check "kvctl greets" greets
 check "commands are run" commands_are_run
+check "values are typed" values_are_typed
 check "words are completed" words_are_completed
 check "the history" history_is_there
 check "^C cancels a line, and ends a command" interruption_cancels

@@ -13,6 +13,7 @@
 #include "client/changes.h"
 #include "client/rpc.h"
 #include "common/util/clock.h"
+#include "common/util/text.h"
 #include "common/sum.h"
 
 /* Bytes of inline data to ask for: a request header with a short key and value. */
@@ -220,6 +221,7 @@ static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_even
 	if (reject.reason == WIRE_REJECT_VERSION && reject.abi != WIRE_ABI)
 		return abi_differs(handle, reject.abi);
 	reject.text[sizeof(reject.text) - 1] = '\0';
+	text_mask(reject.text, strlen(reject.text));
 	return handle_fail(handle, reject_status(reject.reason), "%s refuses the connection: %s",
 			   handle->dev->address, reject.text);
 }

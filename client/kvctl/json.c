@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/util/text.h"
+
 #define EXACT_DIGITS_MAX 15 /* 10^15 is below 2^53 */
 
 void json_begin(struct json *json, FILE *out)
@@ -22,17 +24,20 @@ void json_end(struct json *json)
 static void string_print(struct json *json, const uint8_t *bytes, size_t len)
 {
 	putc('"', json->out);
-	for (size_t i = 0; i < len; i++) {
+	for (size_t i = 0, n; i < len; i += n ? n : 1) {
+		n = plain_len(bytes + i, len - i);
 		if (bytes[i] == '"' || bytes[i] == '\\')
 			fprintf(json->out, "\\%c", bytes[i]);
 		else if (bytes[i] == '\n')
 			fputs("\\n", json->out);
 		else if (bytes[i] == '\t')
 			fputs("\\t", json->out);
-		else if (bytes[i] < 0x20 || bytes[i] == 0x7f)
-			fprintf(json->out, "\\u%04x", bytes[i]);
+		else if (n)
+			fwrite(bytes + i, 1, n, json->out);
+		else if (utf8_len(bytes + i, len - i) == 2)
+			fprintf(json->out, "\\u%04x", bytes[++i]); /* as its second byte */
 		else
-			putc(bytes[i], json->out);
+			fprintf(json->out, "\\u%04x", bytes[i] < 0x80 ? bytes[i] : 0xfffdu);
 	}
 	putc('"', json->out);
 }
@@ -60,33 +65,6 @@ void json_close(struct json *json, char bracket)
 {
 	putc(bracket, json->out);
 	json->comma = true;
-}
-
-/* RFC 3629: the shortest form, no surrogates. */
-size_t utf8_len(const uint8_t *p, size_t len)
-{
-	static const struct {
-		uint8_t first_min, first_max, second_min, second_max, len;
-	} forms[] = {
-		{ 0xc2, 0xdf, 0x80, 0xbf, 2 }, { 0xe0, 0xe0, 0xa0, 0xbf, 3 },
-		{ 0xe1, 0xec, 0x80, 0xbf, 3 }, { 0xed, 0xed, 0x80, 0x9f, 3 },
-		{ 0xee, 0xef, 0x80, 0xbf, 3 }, { 0xf0, 0xf0, 0x90, 0xbf, 4 },
-		{ 0xf1, 0xf3, 0x80, 0xbf, 4 }, { 0xf4, 0xf4, 0x80, 0x8f, 4 },
-	};
-
-	if (p[0] < 0x80)
-		return 1;
-	for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-		if (p[0] < forms[i].first_min || p[0] > forms[i].first_max)
-			continue;
-		if (len < forms[i].len || p[1] < forms[i].second_min || p[1] > forms[i].second_max)
-			return 0;
-		for (size_t j = 2; j < forms[i].len; j++)
-			if (p[j] < 0x80 || p[j] > 0xbf)
-				return 0;
-		return forms[i].len;
-	}
-	return 0;
 }
 
 static bool is_utf8(const uint8_t *bytes, size_t len)

@@ -30,9 +30,6 @@ struct json {
 	bool comma; /* one is due before the next value */
 };
 
-/* The length of the UTF-8 character at @p, of @len bytes at most; 0: there is none. */
-size_t utf8_len(const uint8_t *p, size_t len);
-
 void json_begin(struct json *json, FILE *out);
 /* Ends the line. */
 void json_end(struct json *json);

@@ -8,6 +8,7 @@
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/words.h"
+#include "common/util/text.h"
 
 static int hex_digit(char c)
 {
@@ -55,30 +56,21 @@ void hex_print(FILE *out, const void *bytes, size_t len)
 		fprintf(out, "%02x", p[i]);
 }
 
-/* Of a character of @n bytes that begins at @p; 0: these are none. */
-static bool is_plain(const uint8_t *p, size_t n)
-{
-	const bool c1 = n == 2 && p[0] == 0xc2 && p[1] < 0xa0; /* control characters, too */
-
-	return n && *p >= 0x20 && *p != 0x7f && !c1;
-}
-
 static void quoted_print(FILE *out, const uint8_t *bytes, size_t len)
 {
 	size_t n;
 
 	putc('"', out);
 	for (size_t i = 0; i < len; i += n ? n : 1) {
-		n = utf8_len(bytes + i, len - i);
+		n = plain_len(bytes + i, len - i);
 		if (bytes[i] == '"' || bytes[i] == '\\')
 			fprintf(out, "\\%c", bytes[i]);
 		else if (bytes[i] == '\n' || bytes[i] == '\t' || bytes[i] == '\r')
 			fprintf(out, "\\%c", bytes[i] == '\n' ? 'n' : bytes[i] == '\t' ? 't' : 'r');
-		else if (is_plain(bytes + i, n))
+		else if (n)
 			fwrite(bytes + i, 1, n, out);
 		else
-			for (size_t j = 0; j < (n ? n : 1); j++)
-				fprintf(out, "\\x%02x", bytes[i + j]);
+			fprintf(out, "\\x%02x", bytes[i]);
 	}
 	putc('"', out);
 }
@@ -89,8 +81,8 @@ static void bytes_show(FILE *out, const uint8_t *bytes, size_t len)
 	size_t n;
 
 	for (size_t i = 0; plain && i < len; i += n) {
-		n = utf8_len(bytes + i, len - i);
-		plain = is_plain(bytes + i, n);
+		n = plain_len(bytes + i, len - i);
+		plain = n;
 	}
 	if (plain)
 		fwrite(bytes, 1, len, out);

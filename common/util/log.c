@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/util/text.h"
+
 /* A write that signals interrupted this often is given up. */
 #define LOG_WRITE_TRIES_MAX 8
 
@@ -148,14 +150,6 @@ static size_t format_head(char *line, enum log_level level)
 				log_level_name(level));
 }
 
-/* A peer's bytes in a message must not forge a log line or control a terminal. */
-static void mask_controls(char *text, size_t length)
-{
-	for (size_t i = 0; i < length; i++)
-		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-			text[i] = '?';
-}
-
 /* Returns the length, which is less than @room; a zero follows. */
 static size_t __attribute__((format(printf, 3, 0)))
 format_text(char *text, size_t room, const char *format, va_list args)
@@ -167,7 +161,7 @@ format_text(char *text, size_t room, const char *format, va_list args)
 		length = room - 1;
 		memcpy(text + length - 3, "...", 3);
 	}
-	mask_controls(text, length);
+	text_mask(text, length); /* a peer must not forge a line or control a terminal */
 	text[length] = '\0';
 	return length;
 }

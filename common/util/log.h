@@ -84,7 +84,10 @@ static inline bool log_enabled(enum log_level level)
 	       (int)level <= atomic_load_explicit(&log_threshold, memory_order_relaxed);
 }
 
-/* Writes one line. Control characters become '?', errno is kept, and %m may be used. */
+/*
+ * Writes one line. Control characters, and bytes that are no UTF-8, become '?', errno is kept, and
+ * %m may be used.
+ */
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /*

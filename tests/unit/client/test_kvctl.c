@@ -621,6 +621,10 @@ static void results_as_json(void **state)
 	assert_string_equal(program_result.out,
 			    "{\"key\": \"\\\"\", \"value\": {\"hex\": \"616263\"}, "
 			    "\"version\": 5, \"flags\": 6, \"expires\": 1000}\n");
+	assert_calls("delete \\xc2\\x9bA\\x7f\n", "--json", "del",
+		     "\xc2\x9b"
+		     "A\x7f");
+	assert_non_null(strstr(program_result.out, "{\"key\": \"\\u009bA\\u007f\""));
 	assert_calls("set k v flags 0 ttl 0 pin 0 low 0 if 0\n", "--json", "put", "k", "v");
 	assert_string_equal(program_result.out, "{\"key\": \"k\", \"version\": 42}\n");
 	assert_calls("incr k by 1 create 0 flags 0 ttl 0 initial 0\n", "--json", "incr", "k");

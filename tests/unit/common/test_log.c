@@ -199,6 +199,12 @@ static void test_controls(void **state)
 	log_warn("a\nb\033[31m\x7f\xc3\xa4");
 	assert_int_equal(slurp(path), 1);
 	assert_non_null(strstr(text, "warn a?b?[31m?\xc3\xa4\n"));
+	/* CSI as a byte, and as a character. */
+	log_warn("a\x9b"
+		 "31m\xc2\x9b"
+		 "31m\xe2\x82\xac\xe2\x82");
+	slurp(path);
+	assert_non_null(strstr(text, "warn a?31m??31m\xe2\x82\xac??\n"));
 }
 
 /* The next descriptor that is opened: it changes if one was left open. */

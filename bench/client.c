@@ -258,14 +258,17 @@ static void load_next(struct client *client)
 	write_one(client, OPERATION_INSERT, atomic_fetch_add(&client->load->next_record, 1));
 }
 
-uint64_t client_turn(const struct client *client, uint64_t start_ns, uint64_t done)
+uint64_t client_turn(const struct client *client, uint64_t start_ns, uint64_t done,
+		     uint64_t deadline_ns)
 {
 	const struct workload *workload = client->load->workload;
+	uint64_t turn_ns;
 
 	if (!workload->target)
 		return start_ns;
-	return start_ns + (uint64_t)((double)done * 1e9 * (double)workload->threads /
-				     (double)workload->target);
+	turn_ns = start_ns + (uint64_t)((double)done * 1e9 * (double)workload->threads /
+					(double)workload->target);
+	return deadline_ns && deadline_ns < turn_ns ? deadline_ns : turn_ns;
 }
 
 void client_nap(struct client *client, uint64_t until_ns)
@@ -283,9 +286,9 @@ void client_nap(struct client *client, uint64_t until_ns)
 }
 
 /* Waits for this thread's turn if the property target limits the rate. */
-static void throttle(struct client *client, uint64_t start_ns, uint64_t done)
+static void throttle(struct client *client, uint64_t start_ns, uint64_t done, uint64_t deadline_ns)
 {
-	const uint64_t turn = client_turn(client, start_ns, done);
+	const uint64_t turn = client_turn(client, start_ns, done, deadline_ns);
 
 	while (client->now_ns < turn && !atomic_load(&client->load->stop))
 		client_nap(client, turn);
@@ -313,7 +316,7 @@ void client_run(struct client *client, uint64_t quota, uint64_t deadline_ns)
 			transaction(client);
 		client_count_done(client, 1);
 		done++;
-		throttle(client, start, done);
+		throttle(client, start, done, deadline_ns);
 	}
 	if (!client->status)
 		reads_flush(client);

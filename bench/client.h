@@ -126,8 +126,9 @@ void client_reset(struct client *client);
 /* Whether to start another operation after @done of client_run(). */
 bool client_goes_on(const struct client *client, uint64_t done, uint64_t quota,
 		    uint64_t deadline_ns);
-/* When the operation after @done others may start, by the property target. */
-uint64_t client_turn(const struct client *client, uint64_t start_ns, uint64_t done);
+/* When the operation after @done others may start, by the property target, or the run ends. */
+uint64_t client_turn(const struct client *client, uint64_t start_ns, uint64_t done,
+		     uint64_t deadline_ns);
 /* Sleeps until then, but CLIENT_NAP_NS at most. */
 void client_nap(struct client *client, uint64_t until_ns);
 enum operation client_choose(struct client *client);

@@ -203,7 +203,7 @@ void under_way_run(struct client *client, uint64_t quota, uint64_t deadline_ns)
 		turn = start;
 		goes_on = client_goes_on(client, started, quota, deadline_ns);
 		while (goes_on && all->free_count && (!quota || started < quota)) {
-			turn = client_turn(client, start, started);
+			turn = client_turn(client, start, started, deadline_ns);
 			if (client->now_ns < turn || !start_next(client))
 				break;
 			started++;

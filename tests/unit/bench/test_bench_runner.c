@@ -696,6 +696,23 @@ static void the_target_limits_the_rate(void **state)
 	assert_true(result.elapsed_ns >= 57 * UINT64_C(1000000000) / 3000);
 }
 
+/* A thread that would wait for its turn beyond the end of the run waits until that. */
+static void no_turn_is_after_the_deadline(void **state)
+{
+	struct load load = { .workload = &workload };
+	static struct client client;
+
+	(void)state;
+	client.load = &load;
+	workload.target = 2;
+	workload.threads = 32;
+	assert_int_equal(client_turn(&client, 100, 1, 0), 16000000100);
+	assert_int_equal(client_turn(&client, 100, 1, 16000000100), 16000000100);
+	assert_int_equal(client_turn(&client, 100, 1, 2000000000), 2000000000);
+	workload.target = 0;
+	assert_int_equal(client_turn(&client, 100, 1, 2000000000), 100);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -722,6 +739,7 @@ int main(void)
 		TEST(reads_that_were_not_sent_are_not_counted),
 		TEST(fields_have_their_lengths),
 		TEST(the_target_limits_the_rate),
+		TEST(no_turn_is_after_the_deadline),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

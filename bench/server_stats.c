@@ -57,13 +57,15 @@ struct server_cpu server_cpu_between(const struct server_stats *before,
 				     const struct server_stats *after)
 {
 	const struct server_cpu *b = &before->cpu, *a = &after->cpu;
-	struct server_cpu cpu = { .known = b->known && a->known };
+	/* A server that was started anew counts from 0: that is no difference. */
+	struct server_cpu cpu = { .known = b->known && a->known && a->us >= b->us };
 	uint64_t workers_us;
 
 	if (!cpu.known)
 		return cpu;
 	cpu.us = a->us - b->us;
-	cpu.parts_known = b->parts_known && a->parts_known;
+	cpu.parts_known = b->parts_known && a->parts_known && a->useful_us >= b->useful_us &&
+			  a->useful_us + a->polling_us >= b->useful_us + b->polling_us;
 	if (!cpu.parts_known)
 		return cpu;
 	/* The useful part counts time of other threads, too, so it may grow more than the whole. */

@@ -16,7 +16,7 @@
 
 /* CPU time of the server's process, user and system. */
 struct server_cpu {
-	bool known; /* the server reported it */
+	bool known; /* the server reported it, and was not started anew meanwhile */
 	uint64_t us;
 	bool parts_known;		/* and these parts of it, of its workers: */
 	uint64_t useful_us, polling_us; /* in turns that found work; the rest */

@@ -656,6 +656,14 @@ static void cpu_time_between_samples(void **state)
 	cpu = server_cpu_between(&before, &after);
 	assert_int_equal(cpu.useful_us, 570);
 	assert_int_equal(cpu.polling_us, 0);
+	/* A server that was started anew. */
+	after = cpu_sample(99, 10, 20);
+	assert_false(server_cpu_between(&before, &after).known);
+	after = cpu_sample(1100, 19, 100);
+	cpu = server_cpu_between(&before, &after);
+	assert_true(cpu.known && !cpu.parts_known);
+	after = cpu_sample(1100, 21, 48);
+	assert_false(server_cpu_between(&before, &after).parts_known);
 	before.cpu.parts_known = false;
 	cpu = server_cpu_between(&before, &after);
 	assert_true(cpu.known && !cpu.parts_known);

@@ -202,7 +202,13 @@ no_permission() {
 }
 
 no_rdma_device() {
-	url=rdma://127.0.0.1:7471 expect 69 'no RDMA device; .* use softnic:///PATH' ping
+	local way
+	for way in rdma rdma+tcp rdma+tls; do
+		url=$way://127.0.0.1:7471 \
+			expect 69 'no RDMA device; .* use softnic:///PATH' ping || return 1
+	done
+	"$build/kvd" -o server.device=verbs-tcp 2>"$tmp/no-device" && return 1
+	grep -q 'error server.device = verbs-tcp: no RDMA device of this host' "$tmp/no-device"
 }
 
 bad_url() {

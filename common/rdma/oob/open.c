@@ -71,8 +71,9 @@ static int port_open(struct oob_device *od, const struct sockaddr_storage *addr)
 	struct choice choice;
 	int err = -ENODEV;
 
+	/* A kernel without RDMA has no verbs. */
 	if (!list)
-		return verbs_errno();
+		return errno == ENOSYS ? -ENODEV : verbs_errno();
 	if (choose(list, addr, &choice) || choose(list, NULL, &choice))
 		err = verbs_port_open(&od->port, choice.device, choice.number);
 	ibv_free_device_list(list);

@@ -152,12 +152,28 @@ static const char *alert_text(int reason)
 	}
 }
 
+/* What OpenSSL says where the key of a client does not fit; NULL: it is something else. */
+static const char *psk_text(int reason)
+{
+	switch (reason) {
+	case SSL_R_BINDER_DOES_NOT_VERIFY:
+		return "its pre-shared key is not the one of its identity in tls.psk";
+	/* There is no certificate to go on with. */
+	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
+		return "it has no pre-shared key, or of an identity that is not in tls.psk, and "
+		       "tls.certificate is not set";
+	default:
+		return NULL;
+	}
+}
+
 /* What the peer's certificate lacks, or what OpenSSL or the peer's alert says. */
 static int refused(struct tls *tls)
 {
 	unsigned long code = ERR_peek_error();
 	const char *reason = ERR_reason_error_string(code);
 	const char *alert = alert_text(ERR_GET_REASON(code));
+	const char *psk = SSL_is_server(tls->ssl) ? psk_text(ERR_GET_REASON(code)) : NULL;
 	long verified = SSL_get_verify_result(tls->ssl);
 
 	if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK)
@@ -165,6 +181,8 @@ static int refused(struct tls *tls)
 			 X509_verify_cert_error_string(verified));
 	else if (ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET)
 		snprintf(tls->why, sizeof(tls->why), "%s", alert ? alert : reason);
+	else if (psk)
+		snprintf(tls->why, sizeof(tls->why), "%s", psk);
 	else
 		snprintf(tls->why, sizeof(tls->why), "TLS: %s", reason ? reason : "unknown error");
 	return -EKEYREJECTED;

@@ -277,6 +277,31 @@ static void who_connects(void **state)
 	}
 }
 
+/* The server logs one in a second. */
+static void is_refused_and_logged(const char *key, const char *why, const char *logged)
+{
+	const struct names server_has = { .psk = "keys", .required = true }, has = { .psk = key };
+	const time_t until = time(NULL) + 120;
+
+	while (!strstr(test_log_text(), logged)) {
+		assert_true(time(NULL) < until);
+		use(&server_has, &has);
+		is_refused(why);
+	}
+}
+
+/* Of keys that do not fit the server's log says so, and nothing of signatures. */
+static void the_log_names_the_key(void **state)
+{
+	(void)state;
+	test_log_begin();
+	is_refused_and_logged("mallory", "it has another key of our identity",
+			      "its pre-shared key is not the one of its identity in tls.psk");
+	is_refused_and_logged("nobody", "it knows no key of our identity, and has no certificate",
+			      "it has no pre-shared key, or of an identity that is not in tls.psk");
+	log_release();
+}
+
 /* The name counts that the client was given. */
 static void server_of_several_names(void **state)
 {
@@ -710,6 +735,7 @@ int main(void)
 		CASE(renews),
 		CASE(client_renews),
 		CASE(tcp_against_tls),
+		CASE(the_log_names_the_key),
 		CASE(silent_peer),
 		CASE(refused_and_silent),
 		CASE(messages_of_tls_itself),

@@ -17,6 +17,17 @@ die() {
 
 [ -x "$build/kvd" ] || die "$build/kvd is not built: run make"
 
+# What dpkg-buildpackage asks for on a machine without a package, `make deps-deb` installs.
+if command -v dpkg-checkbuilddeps >/dev/null; then
+	mkdir "$tmp/dpkg" && : >"$tmp/dpkg/status"
+	for package in $(dpkg-checkbuilddeps --admindir="$tmp/dpkg" conf/debian/control 2>&1 |
+		sed 's/.*dependencies: //; s/([^)]*)//g'); do
+		[[ $package =~ ^(dh-sequence-.*|debhelper-compat)$ ]] ||
+			grep -Eq "(^|[[:space:](])${package%:*}([[:space:])]|\$)" conf/install-deps ||
+			die "conf/install-deps has no ${package%:*}, which debian/control wants"
+	done
+fi
+
 # `-o all`: installs the build as it is, whatever flags it was built with.
 make_install() {
 	MAKEFLAGS='' make --no-print-directory -s -o all B="$build" "$@"

@@ -474,7 +474,7 @@ LDCONFIG = PATH="$$PATH:/usr/sbin:/sbin" ldconfig
 ldconfig_run = $(if $(D),:,[ "$$(id -u)" != 0 ] || $(LDCONFIG))
 MAN := build/man
 man: $(B)/kvd $(B)/kvctl $(B)/kvbench  ## the manual pages, to build/man (needs Python)
-	$(Q)conf/man/generate $(B) $(MAN)
+	$(Q)DOCDIR='$(DOCDIR)' conf/man/generate $(B) $(MAN)
 
 install: all man  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 	$(Q)$(INSTALL) -Dm755 $(B)/kvd $(D)$(BINDIR)/kvd

@@ -15,7 +15,7 @@ fail() {
 	failed=1
 }
 
-conf/man/generate "$build" "$tmp/man" || exit 1
+DOCDIR=/usr/share/doc/libkvd-dev conf/man/generate "$build" "$tmp/man" || exit 1
 mapfile -t pages < <(find "$tmp/man" -type f)
 
 # What other pages are referred to is checked below: mandoc looks for installed ones.
@@ -53,6 +53,9 @@ if command -v lexgrog >/dev/null; then
 		<(lexgrog "${pages[@]}" | sed -n 's/.*"\(.*\) - .*"/\1/p' | sort) ||
 		fail "lexgrog finds other names than there are pages"
 fi
+text_of libkvd.3
+[[ $text == *" /usr/share/doc/libkvd-dev/examples "* ]] ||
+	fail "libkvd.3 names another folder of examples than the installation has"
 # A status is a heading where a sentence begins with it, and nowhere else.
 text_of libkvd.3
 [[ $text == *"not answered end with KVD_ERR_UNKNOWN: they took effect"* ]] ||

@@ -23,7 +23,7 @@ if command -v dpkg-checkbuilddeps >/dev/null; then
 	for package in $(dpkg-checkbuilddeps --admindir="$tmp/dpkg" conf/debian/control 2>&1 |
 		sed 's/.*dependencies: //; s/([^)]*)//g'); do
 		[[ $package =~ ^(dh-sequence-.*|debhelper-compat)$ ]] ||
-			grep -Eq "(^|[[:space:](])${package%:*}([[:space:])]|\$)" conf/install-deps ||
+			tr ' \t()' '\n' <conf/install-deps | grep -qx "${package%:*}" ||
 			die "conf/install-deps has no ${package%:*}, which debian/control wants"
 	done
 fi

@@ -80,7 +80,8 @@ static bool bucket_is_due(const struct store_thread *thread, uint64_t number)
 /*
  * Ends a pass over the index. Buckets that a split has added since are swept with table.growing
  * held: then no split is under way that has moved items and is not in the index size yet. If it
- * can't be had, the pass does not count for pins (P3 in server/store/pins.h).
+ * can't be had, the pass does not count for pins (P3 in server/store/pins.h), nor does one that
+ * went by hints.
  */
 static void sweep_end(struct maintenance *maintenance)
 {
@@ -94,7 +95,8 @@ static void sweep_end(struct maintenance *maintenance)
 	for (; number < index_buckets(table); number++)
 		table_sweep_bucket(&maintenance->store_thread, number, 0);
 	atomic_store(&table->growing, 0);
-	pins_swept(table->pins, maintenance->sweep_began_ns / PIN_UNIT_NS);
+	if (maintenance->sweep_locks)
+		pins_swept(table->pins, maintenance->sweep_began_ns / PIN_UNIT_NS);
 }
 
 /* Sweeps a slice, and sets when the next may begin to keep to sweep_share (K1). */
@@ -104,11 +106,14 @@ static void sweep_slice(struct maintenance *maintenance)
 	uint64_t start = cpu_ns(), buckets = index_buckets(table), spent;
 	unsigned int n;
 
-	if (!maintenance->sweep_next)
+	if (!maintenance->sweep_next) {
 		maintenance->sweep_began_ns = maintenance->store_thread.now_ns;
+		maintenance->sweep_locks = pins_want_sweep(table->pins);
+	}
 	for (n = 0; n < SLICE_BUCKETS && maintenance->sweep_next < buckets;
 	     n++, maintenance->sweep_next++)
-		if (bucket_is_due(&maintenance->store_thread, maintenance->sweep_next))
+		if (maintenance->sweep_locks ||
+		    bucket_is_due(&maintenance->store_thread, maintenance->sweep_next))
 			table_sweep_bucket(&maintenance->store_thread, maintenance->sweep_next, 0);
 	spent = cpu_ns() - start;
 	stat_add(&maintenance->stats.sweep_cpu_us, (spent + 999) / 1000);

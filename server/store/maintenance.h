@@ -58,6 +58,7 @@ struct maintenance {
 	uint64_t flush_next_ns;	    /* when the next flush may begin: FLUSH_NS_MIN */
 	uint64_t sweep_began_ns;    /* the server's clock when the sweep began with bucket 0 */
 	uint64_t sweep_next;	    /* number of the next bucket to sweep */
+	bool sweep_locks;	    /* each bucket: it is to find all pins that have ended */
 	uint64_t sweep_next_ns;	    /* when the next slice may begin */
 	uint64_t room_retry_ns;	    /* pause before the index's room is tried again; 0: none */
 	uint64_t room_next_ns;	    /* when it is tried again */

@@ -250,12 +250,12 @@ void execute_large_begin(struct large *large, struct store_thread *thread,
 
 void execute_access(struct store_thread *thread, const struct request *request)
 {
-	uint32_t i;
+	uint32_t i, buckets = 0;
 
 	if (thread->table->eviction == EVICTION_NONE)
 		return;
 	for (i = 0; i < request->access_count; i++)
 		table_prefetch_bucket(thread->table, request_access(request, i));
-	for (i = 0; i < request->access_count; i++)
-		table_access(thread, request_access(request, i));
+	for (i = 0; i < request->access_count && buckets < ACCESS_BUCKETS_MAX; i++)
+		buckets += table_access(thread, request_access(request, i));
 }

@@ -48,7 +48,13 @@ void put_change_init(const struct request *request, struct table_change *change)
 void response_set_change(const struct table_change *change, enum wire_status status,
 			 struct wire_response *head);
 
-/* Records the GETs that the client reports with the request. */
+/*
+ * Buckets looked at for the access records of a message: two for each of them at most, so that
+ * chains that a client has made long do not make its messages long.
+ */
+#define ACCESS_BUCKETS_MAX (2 * WIRE_ACCESS_MAX)
+
+/* Records the GETs that the client reports with the request, within ACCESS_BUCKETS_MAX. */
 void execute_access(struct store_thread *thread, const struct request *request);
 
 /* Whether the response needs a buffer for a value. */

@@ -238,30 +238,27 @@ void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t v
 	} while (found);
 }
 
-/*
- * The record has a hash and no key, so all items of the chain with the tag count as used: one that
- * has the tag by chance is kept a little longer.
- */
-void table_access(struct store_thread *thread, uint64_t hash)
+/* The record has a hash and no key: one of several items with the tag is taken for the key's. */
+unsigned int table_access(struct store_thread *thread, uint64_t hash)
 {
 	const struct table *table = thread->table;
 	struct bucket *home = index_home(table, hash), *bucket;
-	uint16_t tag = hash_tag(hash);
-	unsigned int i;
+	unsigned int i, buckets = 0;
 
 	/* An access is not worth waiting for; a change under way notes an access itself. */
 	if (!bucket_trylock(home))
-		return;
+		return 1;
 	chain_for_each(table, bucket, home) {
-		for (i = 0; i < BUCKET_SLOTS; i++) {
-			struct item *item;
-
-			if (!bucket->slots[i] || slot_tag(bucket->slots[i]) != tag)
-				continue;
-			item = slot_item(table, bucket->slots[i]);
-			do_access_time_use(thread, item);
-		}
+		buckets++;
+		for (i = 0; i < BUCKET_SLOTS; i++)
+			if (bucket->slots[i] && slot_tag(bucket->slots[i]) == hash_tag(hash))
+				break;
+		if (i == BUCKET_SLOTS)
+			continue;
+		do_access_time_use(thread, slot_item(table, bucket->slots[i]));
+		break;
 	}
 	bucket_unlock(home);
 	stat_add(&thread->stats.accesses, 1);
+	return buckets;
 }

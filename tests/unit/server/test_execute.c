@@ -557,6 +557,16 @@ static void values_in_responses(void **state)
 	}
 }
 
+/* Another key above *@from that has the home bucket of @key. */
+static uint64_t collide_with(const char *key, uint64_t *from)
+{
+	const struct bucket *home = test_store_home(&store, key, (uint32_t)strlen(key));
+
+	while (test_store_home(&store, from, 8) != home)
+		++*from;
+	return (*from)++;
+}
+
 static void report_accesses(const char *keys, uint16_t count)
 {
 	const struct wire_request wire = { .op = WIRE_ACCESS, .access_count = count };
@@ -567,6 +577,28 @@ static void report_accesses(const char *keys, uint16_t count)
 		hashes[i] = hash_of(&keys[i], 1);
 	parse(&request, &wire, "", hashes, count * sizeof(*hashes));
 	execute_access(&test_threads[0], &request);
+}
+
+/* Of a chain that was made long only so many buckets are looked at for a message. */
+static void access_records_of_a_long_chain(void **state)
+{
+	char absent[WIRE_ACCESS_MAX];
+	uint64_t from = 1u << 20, key;
+	uint32_t buckets;
+
+	(void)state;
+	memset(absent, 'x', sizeof(absent));
+	report_accesses(absent, WIRE_ACCESS_MAX);
+	assert_int_equal(STAT(accesses), WIRE_ACCESS_MAX);
+	for (unsigned int i = 0; i < 10 * BUCKET_SLOTS; i++) {
+		key = collide_with("x", &from);
+		assert_int_equal(test_store_put(&store, &key, 8, value, 10, NULL), WIRE_OK);
+	}
+	buckets = table_access(&test_threads[0], hash_of("x", 1));
+	assert_in_range(buckets, 10, 11);
+	report_accesses(absent, WIRE_ACCESS_MAX);
+	assert_int_equal(STAT(accesses),
+			 WIRE_ACCESS_MAX + 1 + (ACCESS_BUCKETS_MAX + buckets - 1) / buckets);
 }
 
 static void access_records(void **state)
@@ -668,6 +700,7 @@ int main(void)
 		CASE(other_requests, setup),
 		CASE(values_in_responses, setup),
 		CASE(access_records, setup_lru),
+		CASE(access_records_of_a_long_chain, setup_lru),
 		CASE(access_records_mean_nothing_without_eviction, setup),
 		CASE(pins_and_priorities, setup_lru),
 		CASE(no_space, setup),

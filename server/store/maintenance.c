@@ -261,16 +261,10 @@ bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket)
 	return done;
 }
 
-static uint64_t clock_max(const struct table *table)
+void maintenance_inherit(struct maintenance *maintenance, const struct maintenance *from)
 {
-	uint64_t clock = 0, other;
-	unsigned int i;
-
-	for (i = 0; i < table->thread_count; i++) {
-		other = __atomic_load_n(&table->threads[i]->clock, __ATOMIC_RELAXED);
-		clock = other > clock ? other : clock;
-	}
-	return clock;
+	memcpy(maintenance->waiting, from->waiting, sizeof(from->waiting));
+	maintenance->ticket = from->ticket;
 }
 
 /*
@@ -290,7 +284,7 @@ static uint64_t flush_version(struct table *table)
 
 	do {
 		start = clock_ns();
-		clock = clock_max(table) + FLOOR_MARGIN;
+		clock = table_clock_max(table) + FLOOR_MARGIN;
 		atomic_store(&table->version_floor, clock);
 	} while (clock_ns() - start > FLOOR_NS_MAX && ++tries < FLOOR_TRIES_MAX);
 	synchronize_rcu();

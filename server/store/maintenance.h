@@ -87,4 +87,10 @@ uint64_t maintenance_flush(struct maintenance *maintenance, uint64_t now_ns, uin
  */
 bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket);
 
+/*
+ * Takes over the flushes that wait, and their tickets: of a store that @maintenance's replaces.
+ * Neither thread runs.
+ */
+void maintenance_inherit(struct maintenance *maintenance, const struct maintenance *from);
+
 #endif /* KVD_SERVER_STORE_MAINTENANCE_H */

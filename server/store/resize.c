@@ -12,8 +12,7 @@
 struct resize {
 	struct store_thread *to;
 	const struct table *from;
-	uint8_t id;	  /* of the thread */
-	uint64_t highest; /* counter of the versions */
+	uint8_t id; /* of the thread */
 };
 
 /* The seconds to live that lead to the same expiry time; 0 and true: it has none. */
@@ -46,8 +45,6 @@ static void version_prepare(struct resize *resize, uint64_t version)
 {
 	resize->to->clock = (version >> THREAD_ID_BITS) - 1;
 	resize->to->id = (uint8_t)version;
-	if (resize->highest < version >> THREAD_ID_BITS)
-		resize->highest = version >> THREAD_ID_BITS;
 }
 
 /* The value is copied outside the table, since it may be a large one. */
@@ -114,7 +111,7 @@ int resize_fill(struct store_thread *const *threads, unsigned int count, const s
 		const _Atomic bool *stop)
 {
 	struct resize resize = { .to = threads[0], .from = from, .id = threads[0]->id };
-	uint64_t buckets = index_buckets(from);
+	uint64_t buckets = index_buckets(from), clock = table_clock_max(from);
 	struct table *to = resize.to->table;
 	int err = 0;
 
@@ -125,10 +122,10 @@ int resize_fill(struct store_thread *const *threads, unsigned int count, const s
 									 bucket_put(&resize, i);
 	}
 	resize.to->id = resize.id;
-	/* Above all that are there, whoever changes them. */
+	/* Above all that were made, of items that are gone, too: clients may hold those. */
 	for (unsigned int i = 0; i < count; i++)
-		if (threads[i]->clock < resize.highest)
-			threads[i]->clock = resize.highest;
+		if (threads[i]->clock < clock)
+			threads[i]->clock = clock;
 	store_thread_idle(resize.to);
 	return err;
 }

@@ -4,8 +4,10 @@
  * index and item memory are made for a size; so a store does not change its own.
  *
  * Keys, values, flags, versions, expiry times, access times, pins and priorities stay as they are.
- * What has expired is left out, and so is what expires within the second. With eviction, a store
- * that is too small for all items keeps those that eviction keeps; without, resizing fails.
+ * Versions go on above all that the old store has made, and flushes that wait go on waiting
+ * (maintenance_inherit()). What has expired is left out, and so is what expires within the second.
+ * With eviction, a store that is too small for all items keeps those that eviction keeps; without,
+ * resizing fails.
  */
 #ifndef KVD_SERVER_STORE_RESIZE_H
 #define KVD_SERVER_STORE_RESIZE_H

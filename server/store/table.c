@@ -63,6 +63,18 @@ void store_thread_clock(struct store_thread *thread)
 		thread->now_ns = now_ns;
 }
 
+uint64_t table_clock_max(const struct table *table)
+{
+	uint64_t clock = 0, other;
+	unsigned int i;
+
+	for (i = 0; i < table->thread_count; i++) {
+		other = __atomic_load_n(&table->threads[i]->clock, __ATOMIC_RELAXED);
+		clock = other > clock ? other : clock;
+	}
+	return clock;
+}
+
 uint64_t table_sum(const struct table *table, size_t offset)
 {
 	uint64_t sum = 0;

@@ -151,6 +151,9 @@ static inline uint64_t store_thread_random(struct store_thread *thread)
 void table_init(struct table *table, struct region *region, struct memory *memory,
 		struct pins *pins, const struct store_options *options);
 
+/* The highest counter of the versions that its threads have made. Any thread. */
+uint64_t table_clock_max(const struct table *table);
+
 /*
  * @id: unique, less than STORE_THREADS_MAX. Before threads start. Returns 0, or -ENOMEM after
  * logging, if there are STORE_THREADS_MAX already.

@@ -274,6 +274,60 @@ static void too_long(void **state)
 	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), -E2BIG);
 }
 
+/* A version of an item that is gone, which a client may hold, is never made again. */
+static void versions_go_on(void **state)
+{
+	struct table_change change = { .key = "k", .key_len = 1, .value = value };
+	uint64_t version;
+
+	(void)state;
+	side_create(&from, 32 * MIB, EVICTION_LRU);
+	from.threads[1].clock += 1ull << 40; /* the time of day was set back since */
+	assert_int_equal(table_put(&from.threads[1], table_hash(&from.store.table, "k", 1),
+				   &change),
+			 WIRE_OK);
+	version = change.version;
+	change = (struct table_change){ .key = "k", .key_len = 1 };
+	assert_int_equal(table_delete(&from.threads[1], table_hash(&from.store.table, "k", 1),
+				      &change),
+			 WIRE_OK);
+	side_create(&to, 64 * MIB, EVICTION_LRU);
+	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		change = (struct table_change){ .key = "k", .key_len = 1, .value = value };
+		assert_int_equal(table_put(&to.threads[i], table_hash(&to.store.table, "k", 1),
+					   &change),
+				 WIRE_OK);
+		assert_true(change.version > version);
+	}
+}
+
+/* Flushes that were acknowledged, and are not due. */
+static void flushes_go_on(void **state)
+{
+	struct maintenance *old, *new;
+	uint64_t tickets[2];
+
+	(void)state;
+	side_create(&from, 32 * MIB, EVICTION_LRU);
+	side_create(&to, 64 * MIB, EVICTION_LRU);
+	old = &from.store.maintenance;
+	new = &to.store.maintenance;
+	assert_int_equal(maintenance_init(old, &from.store.table, 2, 1), 0);
+	assert_int_equal(maintenance_init(new, &to.store.table, 2, 1), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		tickets[i] = maintenance_flush(old, from.threads[0].now_ns, 100 + i);
+	maintenance_inherit(new, old);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_false(maintenance_flushed(new, tickets[i]));
+		assert_int_equal(new->waiting[i].at_ns,
+				 from.threads[0].now_ns + (100 + i) * NS_PER_S);
+	}
+	assert_int_equal(maintenance_flush(new, to.threads[0].now_ns, 0), tickets[1] + 1);
+	maintenance_release(old);
+	maintenance_release(new);
+}
+
 static void is_stopped(void **state)
 {
 	(void)state;
@@ -287,8 +341,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		CASE(all_of_it), CASE(what_expires), CASE(too_many),
-		CASE(too_long),	 CASE(is_stopped),
+		CASE(all_of_it),  CASE(what_expires),	CASE(too_many),	     CASE(too_long),
+		CASE(is_stopped), CASE(versions_go_on), CASE(flushes_go_on),
 #undef CASE
 	};
 

@@ -89,12 +89,20 @@ static void fake_maintenance_stop(struct maintenance *maintenance)
 	step("stop old; ");
 }
 
+static void fake_maintenance_inherit(struct maintenance *to, const struct maintenance *from)
+{
+	assert_ptr_equal(to, &new_store.maintenance);
+	assert_ptr_equal(from, &old_store.maintenance);
+	step("inherit; ");
+}
+
 #define tenant_store_create fake_create
 #define tenant_store_destroy fake_destroy
 #define resize_fill fake_fill
 #define store_start fake_store_start
 #define maintenance_start fake_maintenance_start
 #define maintenance_stop fake_maintenance_stop
+#define maintenance_inherit fake_maintenance_inherit
 #include "server/net/tenant_job.c"
 
 static int setup(void **state)
@@ -149,7 +157,7 @@ static void creates_and_destroys(void **state)
 static void resizes(void **state)
 {
 	(void)state;
-	assert_job(TENANT_JOB_RESIZE, 0, "create; stop old; fill; start; destroy old; ");
+	assert_job(TENANT_JOB_RESIZE, 0, "create; stop old; fill; inherit; start; destroy old; ");
 	assert_ptr_equal(test_tenant.now.store, &new_store);
 	assert_ptr_equal(test_tenant.now.parts_memory, parts);
 }
@@ -160,7 +168,8 @@ static void a_resize_fails(void **state)
 	static const char *const each[][2] = {
 		{ "create; ", "create; " },
 		{ "fill; ", "create; stop old; fill; destroy new; maintain old; " },
-		{ "start; ", "create; stop old; fill; start; destroy new; maintain old; " },
+		{ "start; ",
+		  "create; stop old; fill; inherit; start; destroy new; maintain old; " },
 	};
 
 	(void)state;

@@ -345,6 +345,22 @@ static void append_interrupted(void **state)
 	assert_value(expected, SMALL_BYTES + MORE_BYTES);
 }
 
+/* No byte is copied of another version, which may be shorter. */
+static void begins_again_at_once(void **state)
+{
+	(void)state;
+	put_value(SMALL_BYTES);
+	begin();
+	step_into_value();
+	replace_by_small();
+	step();
+	assert_int_equal(large.restarts, 1);
+	steps_to_end();
+	assert_int_equal(large.restarts, 1);
+	expect(WIRE_APPEND, value, 10);
+	assert_value(expected, 10 + MORE_BYTES);
+}
+
 /* Between the last byte and the end. */
 static void interrupted_at_the_end(void **state)
 {
@@ -538,6 +554,7 @@ int main(void)
 		CASE(commit_as_it_arrives),
 		CASE(pulled_append_in_steps),
 		CASE(append_interrupted),
+		CASE(begins_again_at_once),
 		CASE(interrupted_at_the_end),
 		CASE(being_changed),
 		CASE(replaced_all_the_time),

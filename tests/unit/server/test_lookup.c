@@ -66,6 +66,7 @@ static void hooked_racy_copy(void *to, const void *from, size_t bytes)
 #define WATCHED 4711u
 static uint32_t lens[4];
 static uint64_t salts[4];
+static uint64_t versions[4]; /* with which each was seen; 0: not yet */
 static unsigned int len_count;
 static bool may_miss;
 /* Keys that are not changed. */
@@ -96,14 +97,24 @@ static void delete_key(uint64_t key)
 	assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
 }
 
+/* What was seen of the value until now had the version that it has. */
 static void put_watched(unsigned int n)
 {
+	const uint64_t key = WATCHED;
+	struct item_ref ref;
+
 	put_key(WATCHED, lens[n], salts[n]);
+	assert_int_equal(lookup_find(changer, hash_of(&key, 8), &key, 8, &ref), LOOKUP_FOUND);
+	if (versions[n] && versions[n] != ref.head.version)
+		fail_msg("%s: value %u was seen with the version of another one", scenario->name,
+			 n);
+	versions[n] = ref.head.version;
 }
 
 static void values_are(unsigned int count, const uint32_t *of)
 {
 	memcpy(lens, of, count * sizeof(*of));
+	memset(versions, 0, sizeof(versions));
 	for (unsigned int n = 0; n < count; n++)
 		salts[n] = n;
 	len_count = count;
@@ -121,7 +132,7 @@ static bool is_value(const uint8_t *v, uint32_t len, uint64_t key, uint64_t salt
 }
 
 /* The value must be one that the key may have, and not older than one that was seen before. */
-static void watched_seen(const uint8_t *v, uint32_t len)
+static void watched_seen(const uint8_t *v, uint32_t len, uint64_t version)
 {
 	unsigned int n;
 
@@ -132,6 +143,9 @@ static void watched_seen(const uint8_t *v, uint32_t len)
 		fail_msg("%s: a wrong value of %u bytes", scenario->name, len);
 	if (n < last_seen)
 		fail_msg("%s: value %u after value %u", scenario->name, n, last_seen);
+	if (versions[n] && versions[n] != version)
+		fail_msg("%s: value %u with the version of another one", scenario->name, n);
+	versions[n] = version;
 	last_seen = n;
 	found_times++;
 }
@@ -145,7 +159,7 @@ static void get_watched(void)
 
 	busy += status == WIRE_BUSY;
 	if (status == WIRE_OK)
-		watched_seen(buffer, ref.head.value_len);
+		watched_seen(buffer, ref.head.value_len, ref.head.version);
 	else if (status == WIRE_NOT_FOUND && !may_miss)
 		fail_msg("%s: a false miss", scenario->name);
 }
@@ -188,7 +202,7 @@ static void get_watched_in_parts(void)
 					  &value_len);
 	} while (status == WIRE_EXISTS);
 	if (!status)
-		watched_seen(buffer, value_len);
+		watched_seen(buffer, value_len, version);
 }
 
 static void get_others(void)
@@ -223,7 +237,7 @@ static unsigned int entries_seen(const struct scan *scan)
 		assert_int_equal(entry.key_len, 8);
 		memcpy(&key, entry.key, 8);
 		if (key == WATCHED && entry.value)
-			watched_seen(entry.value, entry.value_len);
+			watched_seen(entry.value, entry.value_len, entry.version);
 		else if (key == WATCHED)
 			found_times++;
 		for (i = 0; i < other_count && others[i] != key; i++)
@@ -745,7 +759,7 @@ static unsigned int interrupted_each(const struct scenario *s, void (*lookup)(vo
 
 static unsigned int interrupted(const struct scenario *s, void (*lookup)(void))
 {
-	return interrupted_each(s, lookup, long_form() ? 24 : 8);
+	return interrupted_each(s, lookup, long_form() ? 24 : 16);
 }
 
 static void gets_met_by_changes(void **state)

@@ -62,8 +62,10 @@ struct rpc {
 	enum loss on_loss;
 	bool alone;	 /* GET: its value does not fit the response to a batch */
 	uint64_t change; /* its number: client/changes.h; 0: none yet */
-	/* FLIGHT_GET: only the item of this version counts, of which a part has come, or which was
-	 * touched; 0: any does. */
+	/*
+	 * FLIGHT_GET: only the item of this version counts, of which a part has come, or which was
+	 * touched; 0: any does.
+	 */
 	uint64_t version;
 	struct wire_request head; /* request_post() sets id, key_len and access_count */
 	const void *key;

@@ -27,30 +27,32 @@ static void get_end(struct kvd *handle, struct flight *f, enum kvd_status status
 	flight_end(handle, f);
 }
 
-void get_request(struct kvd *handle, struct flight *f)
+static void request_set(struct flight *f, enum loss on_loss, const struct wire_request *head)
 {
 	const struct kvd_get_request *request = f->lookup.request;
 
 	f->rpc = (struct rpc){
-		.on_loss = LOSS_REPEATS,
-		.head = { .op = WIRE_GET, .flags = f->lookup.exists ? WIRE_F_NO_VALUE : 0 },
+		.on_loss = on_loss,
+		.head = *head,
 		.key = request->key,
 		.key_len = request->key_len,
 	};
-	f->lookup.tries = 0;
-	request_add(handle, f);
 }
 
 static void touch_set(struct flight *f)
 {
-	const struct kvd_get_request *request = f->lookup.request;
+	request_set(f, LOSS_UNKNOWN,
+		    &(struct wire_request){
+			    .op = WIRE_TOUCH, .flags = WIRE_F_VALUE, .ttl = f->op->ttl_s });
+}
 
-	f->rpc = (struct rpc){
-		.on_loss = LOSS_UNKNOWN,
-		.head = { .op = WIRE_TOUCH, .flags = WIRE_F_VALUE, .ttl = f->op->ttl_s },
-		.key = request->key,
-		.key_len = request->key_len,
-	};
+void get_request(struct kvd *handle, struct flight *f)
+{
+	request_set(f, LOSS_REPEATS,
+		    &(struct wire_request){ .op = WIRE_GET,
+					    .flags = f->lookup.exists ? WIRE_F_NO_VALUE : 0 });
+	f->lookup.tries = 0;
+	request_add(handle, f);
 }
 
 void touch_request(struct kvd *handle, struct flight *f)
@@ -179,15 +181,9 @@ static void request_next(struct kvd *handle, struct flight *f)
 /* Asks for the value from @offset on, of the item that has @version; 0: of any. */
 static void part_request(struct kvd *handle, struct flight *f, uint64_t version, uint64_t offset)
 {
-	f->rpc.on_loss = LOSS_REPEATS;
+	request_set(f, LOSS_REPEATS, &(struct wire_request){ .op = WIRE_GET, .offset = offset });
 	f->rpc.alone = true;
-	f->rpc.change = 0;
 	f->rpc.version = version;
-	f->rpc.head.op = WIRE_GET;
-	f->rpc.head.flags = 0;
-	f->rpc.head.ttl = 0;
-	f->rpc.head.change = 0;
-	f->rpc.head.offset = offset;
 	request_next(handle, f);
 }
 

@@ -53,15 +53,13 @@ static enum wire_status touch(struct store_thread *thread, const struct request 
 static enum wire_status value_get(struct store_thread *thread, const struct request *request,
 				  uint64_t hash, struct response_value *value, struct item_ref *ref)
 {
+	uint32_t size = request->flags & WIRE_F_NO_VALUE ? 0 : value->size;
 	enum wire_status status;
 
 	value->len = 0;
-	if (request->flags & WIRE_F_NO_VALUE)
-		return lookup_get(thread, hash, request->key, request->key_len, NULL, 0, ref);
 	if (!value->whole)
 		return lookup_get_part(thread, hash, request->key, request->key_len,
-				       request->offset, value->value, value->size, ref,
-				       &value->len);
+				       request->offset, value->value, size, ref, &value->len);
 	status = lookup_get(thread, hash, request->key, request->key_len, value->value, value->size,
 			    ref);
 	if (!status && ref->head.value_len <= value->size)

@@ -412,7 +412,6 @@ size_t kvd_wait(struct kvd *handle, struct kvd_op **done, size_t max, size_t min
 	if (timeout_ms != UINT32_MAX)
 		deadline_ns = clock_ns() + timeout_ms * 1000000ull;
 	disarm(handle);
-	engine_progress(handle);
 	engine_wait(handle, enough_ended, &min, &deadline_ns);
 	n = hand_back(handle, done, done ? max : 0);
 	call_end(handle, KVD_OK);

@@ -114,7 +114,7 @@ static void mem_open(struct side *side, bool with_fd, const struct pair_options 
 		side->mem_fd = memfd_create("conformance", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		CHECK(side->mem_fd >= 0);
 		CHECK_OK(ftruncate(side->mem_fd, (off_t)side->mem_bytes));
-		flags = MAP_SHARED;
+		flags = MAP_SHARED | MAP_POPULATE; /* a client maps no file with holes */
 	}
 	side->mem = mmap(NULL, side->mem_bytes, PROT_READ | PROT_WRITE, flags, side->mem_fd, 0);
 	CHECK(side->mem != MAP_FAILED);

@@ -47,9 +47,10 @@ uint64_t pair_now_ms(void)
 	return sn_now_ns(CLOCK_MONOTONIC) / 1000000u;
 }
 
+/* Without holes: a client does not map a file with some. */
 static int end_map(struct end *end, bool share)
 {
-	int flags = share ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+	int flags = share ? MAP_SHARED | MAP_POPULATE : MAP_PRIVATE | MAP_ANONYMOUS;
 
 	end->fd = -1;
 	if (share) {

@@ -67,7 +67,7 @@ static int address_clear(const struct device_addr *addr)
 		return -ENOTSOCK;
 	ret = sn_address_connect(addr, &sock);
 	if (!ret)
-		close(sock);
+		link_drop_socket(sock, false);
 	/* Another user's socket may refuse us: somebody may listen there. */
 	if (ret != -ECONNREFUSED && ret != -ENOENT)
 		return -EADDRINUSE;
@@ -126,6 +126,7 @@ int sn_address_bind(struct sn_context *ctx)
 		ret = -errno;
 		goto unlock;
 	}
+	link_let_files(sock, false);
 	ret = address_listen(ctx, sock);
 	if (ret)
 		close(sock);

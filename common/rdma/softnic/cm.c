@@ -211,7 +211,7 @@ void do_sn_id_free(struct sn_id *id)
 	if (channel->pair)
 		sn_pair_forget(channel->pair);
 	if (id->sock >= 0 && id->state != SN_ID_LISTENING)
-		close(id->sock);
+		link_drop_socket(id->sock, id->ctx->role == DEVICE_LISTEN);
 	if (id->pending)
 		TAILQ_REMOVE(&channel->ready, id, in_ready);
 	TAILQ_REMOVE(&channel->ids, id, in_channel);
@@ -543,7 +543,7 @@ static void do_listener_drain(struct sn_id *listener)
 		sock = accept4(listener->sock, NULL, NULL, SOCK_CLOEXEC);
 		if (sock < 0)
 			break;
-		close(sock);
+		link_drop_socket(sock, true);
 	}
 }
 

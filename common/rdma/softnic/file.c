@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Files of clients: the memory that a client registered and passed to us, from which we READ with
- * preadv(2), in one copy and without the client's help.
+ * Files from which we READ with preadv(2), in one copy and without the peer's help: the memory that
+ * a client registered and passed to us, and a server's that has holes (map.c).
  *
- * Why not a mapping, as clients have one of our region. preadv() needs no page tables and no place
- * in our address space, and can't end in a SIGBUS; a hole reads as zeros and stays one, where a
- * mapping would allocate a page for it, on our account, or fail to. It costs little: 1 MiB that is
- * in no cache takes 1.1 x as long as with memcpy() if the file has large pages, as alloc_mem() has
- * them, and 1.9 x with small ones, which the kernel copies one by one (bench/rdma/read-bench.c).
+ * Why not a mapping, as clients have one of a full region. preadv() needs no page tables and no
+ * place in our address space, and can't end in a SIGBUS; a hole reads as zeros and stays one, where
+ * a mapping would allocate a page for it, on our account, or fail to. It costs little: 1 MiB that
+ * is in no cache takes 1.1 x as long as with memcpy() if the file has large pages, as alloc_mem()
+ * has them, and 1.9 x with small ones, which the kernel copies one by one
+ * (bench/rdma/read-bench.c).
  *
  * Only memfds get here. A file of a FUSE file system could make a read wait for its owner for ever,
  * one on a disk for the disk; F_GET_SEALS fails for these, and for pipes and devices. Files of a
  * tmpfs or hugetlbfs that is mounted can't be sealed. So what a client can do to a read is what it
  * can do to its own memory: have it swapped out.
  *
- * Descriptors are bounded, and shared: all connections that pass the same file use one of ours. A
- * connection that can't have one is served as if the memory had no file.
+ * Descriptors are bounded, and shared: all connections that pass the same open file use one of
+ * ours. A connection that can't have one is served as if the memory had no file.
  */
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -32,66 +33,82 @@
 #include "common/util/log.h"
 
 #define FILE_SHARE 4 /* of the descriptors that this process may have, one of so many */
-#define FREE_BYTES_MAX (8u << 20) /* whose pages the closing thread may free itself: 0.3 ms */
-#define STAT_BLOCK_BYTES 512u	  /* stat(2) */
-#define CLOSER_STACK_BYTES (64u << 10)
 
 struct sn_file {
 	LIST_ENTRY(sn_file) in_context;
-	dev_t dev;
-	ino_t ino;
+	ino_t ino;	/* as a hint: another number is another file */
 	uint64_t bytes; /* sealed: never changes */
 	uint32_t users; /* grants; under file_lock */
 	int fd;
 };
 
-static void *closer_run(void *arg)
+static bool sock_uid(int sock, uid_t *uid)
 {
-	close((int)(intptr_t)arg);
-	return NULL;
-}
+	struct ucred cred;
+	socklen_t length = sizeof(cred);
 
-/* Closes @fd in a thread of its own, on whatever CPU is free; false if there can't be one. */
-static bool close_elsewhere(int fd)
-{
-	pthread_attr_t attr;
-	pthread_t thread;
-	cpu_set_t all;
-	int err;
-
-	if (pthread_attr_init(&attr))
+	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &length))
 		return false;
-	memset(&all, 0xff, sizeof(all));
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, CLOSER_STACK_BYTES);
-	pthread_attr_setaffinity_np(&attr, sizeof(all), &all);
-	err = pthread_create(&thread, &attr, closer_run, (void *)(intptr_t)fd);
-	pthread_attr_destroy(&attr);
-	return !err;
+	*uid = cred.uid;
+	return true;
 }
 
-/*
- * Whoever closes a memfd last frees its pages, a second's work for 16 GiB. A client that exits
- * leaves that to us: no worker may do it.
- */
-void sn_file_close(int fd)
+static bool do_uid_barred(const struct sn_context *ctx, uid_t uid)
 {
-	struct stat st;
+	uint32_t i;
 
-	if (!fstat(fd, &st) && (uint64_t)st.st_blocks * STAT_BLOCK_BYTES > FREE_BYTES_MAX &&
-	    close_elsewhere(fd))
+	for (i = 0; i < ctx->barred_count; i++)
+		if (ctx->barred[i] == uid)
+			return true;
+	/* There is no place for more names, so nobody is above suspicion. */
+	return ctx->barred_count == SN_BARRED_MAX;
+}
+
+bool sn_file_allowed(struct sn_context *ctx, int sock)
+{
+	bool barred;
+	uid_t uid;
+
+	if (!sock_uid(sock, &uid))
+		return false;
+	pthread_mutex_lock(&ctx->file_lock);
+	barred = do_uid_barred(ctx, uid);
+	pthread_mutex_unlock(&ctx->file_lock);
+	return !barred;
+}
+
+void sn_file_bar(struct sn_context *ctx, int sock)
+{
+	bool is_new;
+	uid_t uid;
+
+	if (!sock_uid(sock, &uid))
 		return;
-	close(fd);
+	pthread_mutex_lock(&ctx->file_lock);
+	is_new = !do_uid_barred(ctx, uid);
+	if (is_new)
+		ctx->barred[ctx->barred_count++] = uid;
+	pthread_mutex_unlock(&ctx->file_lock);
+	if (is_new)
+		log_warn("softnic: a process of user %u passed a file that is no memory, as no "
+			 "kvd client does; no file of this user is taken until the server is "
+			 "started again",
+			 (unsigned int)uid);
 }
 
-/* Whether @fd is a memfd whose length can't change, which we may read. */
-static bool file_is_safe(int fd, struct stat *st)
+/* Whether @fd is memory whose length can't change, and which we may read: 0, or why not. */
+static int file_check(int fd, struct stat *st)
 {
-	int flags = fcntl(fd, F_GETFL);
+	int flags;
 
+	if (!link_file_is_memory(fd))
+		return -EBADF;
+	flags = fcntl(fd, F_GETFL);
 	return link_file_fixed(fcntl(fd, F_GET_SEALS)) && flags >= 0 &&
-	       (flags & O_ACCMODE) != O_WRONLY && !fstat(fd, st) && S_ISREG(st->st_mode) &&
-	       st->st_size > 0;
+			       (flags & O_ACCMODE) != O_WRONLY && !fstat(fd, st) &&
+			       S_ISREG(st->st_mode) && st->st_size > 0 ?
+		       0 :
+		       -EPERM;
 }
 
 /* Half of the places are for those who have none: one client can't take them all. */
@@ -105,12 +122,12 @@ static bool do_files_room(const struct sn_context *ctx, bool is_first)
 	return ctx->file_count < (is_first ? max : max / 2);
 }
 
-static struct sn_file *do_file_find(struct sn_context *ctx, const struct stat *st)
+static struct sn_file *do_file_find(struct sn_context *ctx, int fd, const struct stat *st)
 {
 	struct sn_file *file;
 
 	LIST_FOREACH(file, &ctx->files, in_context)
-		if (file->ino == st->st_ino && file->dev == st->st_dev)
+		if (file->ino == st->st_ino && link_file_same(file->fd, fd))
 			return file;
 	return NULL;
 }
@@ -122,7 +139,6 @@ static int do_file_add(struct sn_context *ctx, int fd, const struct stat *st, st
 	if (!file)
 		return -ENOMEM;
 	*file = (struct sn_file){
-		.dev = st->st_dev,
 		.ino = st->st_ino,
 		.bytes = (uint64_t)st->st_size,
 		.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0),
@@ -144,12 +160,12 @@ int sn_file_get(struct sn_context *ctx, int fd, bool is_first, struct sn_file **
 	struct stat st;
 	int ret = fault_check(FAULT_take_file, ctx);
 
+	if (!ret)
+		ret = file_check(fd, &st);
 	if (ret)
 		return ret;
-	if (!file_is_safe(fd, &st))
-		return -EPERM;
 	pthread_mutex_lock(&ctx->file_lock);
-	*out = do_file_find(ctx, &st);
+	*out = do_file_find(ctx, fd, &st);
 	if (!*out)
 		ret = do_files_room(ctx, is_first) ? do_file_add(ctx, fd, &st, out) : -EMFILE;
 	if (!ret)
@@ -171,7 +187,7 @@ void sn_file_put(struct sn_context *ctx, struct sn_file *file)
 	pthread_mutex_unlock(&ctx->file_lock);
 	if (!last)
 		return;
-	sn_file_close(file->fd);
+	link_drop_file(file->fd, ctx->role == DEVICE_LISTEN);
 	heap_free(file);
 }
 

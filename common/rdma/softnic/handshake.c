@@ -107,7 +107,7 @@ static bool do_accept_one(struct sn_id *listener)
 	}
 	id = do_sn_id_create(channel, SN_ID_HALF_OPEN);
 	if (!id) {
-		close(sock);
+		link_drop_socket(sock, true);
 		return do_accept_pause(listener);
 	}
 	id->sock = sock;
@@ -271,7 +271,7 @@ static void do_take_response(struct sn_id *id)
 		do_sn_id_end(id, CM_UNREACHABLE, ret);
 	}
 	if (fd >= 0)
-		close(fd);
+		link_drop_file(fd, false);
 }
 
 void do_sn_handshake(struct sn_id *id, uint32_t events)
@@ -412,6 +412,8 @@ static int do_accept_join(struct sn_id *id, const struct cm_param *param)
 	message.responder_resources = responder;
 	message.initiator_depth = initiator;
 	message.line = (uint8_t)attach.line;
+	if (sn_file_allowed(id->ctx, id->sock))
+		link_let_files(id->sock, true);
 	/* Both ends watch the socket, and see that it ends. */
 	if (link_send(id->sock, &message, fd))
 		shutdown(id->sock, SHUT_RDWR);

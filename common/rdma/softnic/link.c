@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/kcmp.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <string.h>
@@ -12,9 +13,19 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/util/log.h"
+
+#ifndef F_DUPFD_QUERY /* Linux 6.10 */
+#define F_DUPFD_QUERY 1027
+#endif
+#ifndef SO_PASSRIGHTS /* Linux 6.16 */
+#define SO_PASSRIGHTS 83
+#endif
+
+#define STAT_BLOCK_BYTES 512u /* stat(2) */
 
 static int link_map_fd(struct link_shared **shared, int fd)
 {
@@ -83,15 +94,33 @@ void link_unmap(struct link_shared *shared)
 		munmap(shared, LINK_BYTES);
 }
 
-bool link_file_safe(int seals)
+bool link_file_is_memory(int fd)
 {
-	return seals >= 0 && (seals & F_SEAL_SHRINK) &&
-	       (seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE));
+	return fcntl(fd, F_GET_SEALS) >= 0;
+}
+
+bool link_file_same(int a, int b)
+{
+	int same = fcntl(a, F_DUPFD_QUERY, b);
+
+	if (same < 0)
+		same = !syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, a, b);
+	return same;
 }
 
 bool link_file_fixed(int seals)
 {
-	return seals >= 0 && (seals & LINK_SEALS_FIXED) == LINK_SEALS_FIXED;
+	return seals >= 0 && (seals & F_SEAL_SHRINK) && (seals & F_SEAL_GROW);
+}
+
+bool link_file_safe(int seals)
+{
+	return link_file_fixed(seals) && (seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE));
+}
+
+bool link_file_full(const struct stat *st)
+{
+	return (uint64_t)st->st_blocks * STAT_BLOCK_BYTES >= (uint64_t)st->st_size;
 }
 
 int link_send(int sock, const struct link_message *message, int fd)
@@ -116,12 +145,25 @@ int link_send(int sock, const struct link_message *message, int fd)
 	return 0;
 }
 
-/* Keeps the one file that may come with a message, and closes all others that the kernel passed. */
-static int link_take_fd(struct msghdr *msg)
+/*
+ * Room for all descriptors that a packet can carry: the kernel would drop the others itself. In
+ * front of them is who sent it, if the socket wants to know (drop.c).
+ */
+union link_control {
+	struct cmsghdr header;
+	char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(LINK_FDS_MAX * sizeof(int))];
+};
+
+/*
+ * The one file that comes with a message, if @wants one; all others are dropped, and *@stray says
+ * that there were some.
+ */
+static int link_take_fd(struct msghdr *msg, bool wants, bool *stray)
 {
 	struct cmsghdr *c;
 	int kept = -1;
 
+	*stray = msg->msg_flags & MSG_CTRUNC;
 	for (c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		size_t count, i;
 
@@ -132,53 +174,62 @@ static int link_take_fd(struct msghdr *msg)
 			int fd;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (kept < 0)
+			if (wants && kept < 0) {
 				kept = fd;
-			else
-				close(fd);
+				continue;
+			}
+			*stray = true;
+			link_drop_file(fd, true);
 		}
 	}
 	return kept;
 }
 
+void link_let_files(int sock, bool let)
+{
+	int value = let;
+
+	setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &value, sizeof(value));
+}
+
 int link_receive(int sock, struct link_message *message, int *fd)
 {
 	struct iovec iov = { .iov_base = message, .iov_len = sizeof(*message) };
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	union link_control control;
+	struct msghdr msg = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.bytes,
+		.msg_controllen = sizeof(control.bytes),
+	};
+	bool stray;
 	ssize_t got;
+	int kept;
 
-	if (fd) {
+	if (fd)
 		*fd = -1;
-		msg.msg_control = control.bytes;
-		msg.msg_controllen = sizeof(control.bytes);
-	}
 	memset(message, 0, sizeof(*message));
 	got = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (got < 0)
 		return errno == EINTR ? -EAGAIN : -errno;
+	kept = link_take_fd(&msg, fd, &stray);
 	if (fd)
-		*fd = link_take_fd(&msg);
-	return (int)got;
+		*fd = kept;
+	return !stray ? (int)got : -EPROTO;
 }
 
 int link_take(int sock, struct link_packet packets[LINK_PACKETS_TAKEN])
 {
 	struct mmsghdr messages[LINK_PACKETS_TAKEN] = { 0 };
 	struct iovec iovs[LINK_PACKETS_TAKEN];
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control[LINK_PACKETS_TAKEN] = { { .bytes = { 0 } } };
+	union link_control control[LINK_PACKETS_TAKEN];
 	int got, i;
 
 	for (i = 0; i < LINK_PACKETS_TAKEN; i++) {
 		iovs[i] = (struct iovec){ &packets[i].message, sizeof(packets[i].message) };
 		messages[i].msg_hdr.msg_iov = &iovs[i];
 		messages[i].msg_hdr.msg_iovlen = 1;
+		control[i].header = (struct cmsghdr){ 0 };
 		messages[i].msg_hdr.msg_control = control[i].bytes;
 		messages[i].msg_hdr.msg_controllen = sizeof(control[i].bytes);
 	}
@@ -187,10 +238,11 @@ int link_take(int sock, struct link_packet packets[LINK_PACKETS_TAKEN])
 		       MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC, NULL);
 	for (i = 0; i < got; i++) {
 		packets[i].length = (int)messages[i].msg_len;
-		packets[i].fd = link_take_fd(&messages[i].msg_hdr);
+		packets[i].fd = link_take_fd(&messages[i].msg_hdr, true, &packets[i].stray);
 	}
 	/* Nothing is an empty packet, or the end, which the caller's epoll shows. */
-	while (got > 0 && !packets[got - 1].length && packets[got - 1].fd < 0 && link_hung_up(sock))
+	while (got > 0 && !packets[got - 1].length && packets[got - 1].fd < 0 &&
+	       !packets[got - 1].stray && link_hung_up(sock))
 		got--;
 	return got < 0 ? 0 : got;
 }

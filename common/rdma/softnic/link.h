@@ -24,6 +24,8 @@
 
 #include "common/rdma/softnic/ring.h"
 
+struct stat;
+
 #define LINK_MAGIC 0x6b76646eu /* "kvdn" */
 #define LINK_VERSION 3
 
@@ -157,6 +159,7 @@ enum link_message_type {
 #define LINK_FEATURE_LIFE 1u /* I take LIFE */
 
 #define LINK_PRIVATE_MAX 196
+#define LINK_FDS_MAX 253     /* SCM_MAX_FD of Linux: what one packet can carry */
 #define LINK_PACKETS_TAKEN 4 /* by one call; a peer may have two wake-ups on their way */
 
 struct link_message {
@@ -199,25 +202,50 @@ void link_unmap(struct link_shared *shared);
 
 #define LINK_SEALS_FIXED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
-/* Whether a peer may map a file with these seals: nobody can write or shorten it. */
-bool link_file_safe(int seals);
-
 /* Whether a peer may read a file with these seals (F_GET_SEALS, or -1): its length stays. */
 bool link_file_fixed(int seals);
+
+/* Whether it may map it, if it is full: nobody else writes to it from now on, nor makes a hole. */
+bool link_file_safe(int seals);
+
+/* Whether it is a file of memory only: a memfd, or one of a tmpfs. Asks nobody else. */
+bool link_file_is_memory(int fd);
+
+/*
+ * Whether two descriptors are of one open file. A file's number proves nothing to who does not
+ * trust the peer: those of large pages' files have 32 bits, which wrap. False, too, if this kernel
+ * can't tell: before Linux 6.10, where kcmp(2) is not built in or not allowed, as in a container.
+ */
+bool link_file_same(int a, int b);
+
+/* Whether the file has no holes: an access to one would allocate memory, or fail with SIGBUS. */
+bool link_file_full(const struct stat *st);
+
+/* Whether files may come over this socket (Linux 6.16); what a listener accepts inherits it. */
+void link_let_files(int sock, bool let);
+
+/*
+ * drop.c: closes a descriptor that a peer passed, and a socket whose queue may have some, and does
+ * not wait for what the peer chose. @serves: this thread serves other peers, too, so that it does
+ * not free the pages of much memory either.
+ */
+void link_drop_file(int fd, bool serves);
+void link_drop_socket(int sock, bool serves);
 
 /* Sends one message, with the file @fd if that is not -1. Never blocks. */
 int link_send(int sock, const struct link_message *message, int fd);
 
 /*
  * Takes the next message. Returns its length, 0 at the end of the connection, or a negative errno
- * (-EAGAIN: no message). *@fd is the file that came with it, or -1; with @fd NULL files are
- * refused.
+ * (-EAGAIN: no message; -EPROTO: it came with more files than it may). *@fd is the file that came
+ * with it, or -1; with @fd NULL none may.
  */
 int link_receive(int sock, struct link_message *message, int *fd);
 
 struct link_packet {
 	int length; /* of the whole packet; one that is longer than a message was cut off */
 	int fd;	    /* the file that came with it, or -1 */
+	bool stray; /* other files came, too */
 	struct link_message message;
 };
 

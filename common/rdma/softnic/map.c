@@ -4,30 +4,60 @@
  * same one to each. A mapping costs page tables, 2 MiB for each GiB where pages are small, and
  * address space.
  *
- * Which file it is, the device and the number of its inode say. An inode that is mapped keeps its
- * number, so no other file has it. (Those of memfds have 32 bits, which wrap: two that exist at a
- * time could have the same number if billions were created in between. Both would be of a process
- * that listens at this device's path: whom its clients trust, whichever file they read.)
+ * A file with holes is not mapped: an access to one would allocate a page, on this process's
+ * account, or of large pages end it by SIGBUS. Its READs go by way of preadv(2): file.c. Its blocks
+ * say whether it is full, and the seal against writing that nobody makes a hole later. (A server
+ * can give a file blocks behind its end, before it seals its length, to hide holes: it pays for as
+ * many pages as the client then may. Of large pages all are looked up at once.)
  */
 #include "common/rdma/softnic/softnic.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/util/heap.h"
 #include "common/util/large_page.h"
 
-static struct sn_map *do_map_find(struct sn_context *ctx, const struct stat *st, uint64_t start,
-				  size_t length)
+#ifndef MADV_POPULATE_READ /* Linux 5.14 */
+#define MADV_POPULATE_READ 22
+#endif
+
+static struct sn_map *do_map_find(struct sn_context *ctx, int fd, const struct stat *st,
+				  uint64_t start, size_t length)
 {
 	struct sn_map *map;
 
 	TAILQ_FOREACH(map, &ctx->maps, in_context)
-		if (map->dev == st->st_dev && map->ino == st->st_ino && map->start == start &&
-		    map->length == length)
+		if (map->ino == st->st_ino && map->start == start && map->length == length &&
+		    link_file_same(map->fd, fd))
 			return map;
 	return NULL;
+}
+
+static int map_memory(struct sn_map *map, int fd, const struct stat *st)
+{
+	bool large = (size_t)st->st_blksize >= LARGE_PAGE_BYTES;
+	int err;
+
+	/* With large pages a READ costs less, and each GiB 2 MiB of page tables less. */
+	if (map->length >= LARGE_PAGE_BYTES && !large)
+		map->base = large_page_map(map->length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd,
+					   map->start);
+	else
+		map->base = mmap(NULL, map->length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd,
+				 (off_t)map->start);
+	if (map->base == MAP_FAILED)
+		return -errno;
+	/* It is the peer's: what others have stored, say. */
+	if (!madvise(map->base, map->length, MADV_DONTDUMP) &&
+	    (!large || !madvise(map->base, map->length, MADV_POPULATE_READ)))
+		return 0;
+	err = errno;
+	munmap(map->base, map->length);
+	return -err;
 }
 
 static int do_map_make(struct sn_context *ctx, int fd, const struct stat *st, uint64_t start,
@@ -38,26 +68,14 @@ static int do_map_make(struct sn_context *ctx, int fd, const struct stat *st, ui
 
 	if (!map)
 		return -ENOMEM;
-	map->dev = st->st_dev;
 	map->ino = st->st_ino;
 	map->start = start;
 	map->length = length;
-	/* With large pages a READ costs less, and each GiB 2 MiB of page tables less. */
-	if (length >= LARGE_PAGE_BYTES && (size_t)st->st_blksize < LARGE_PAGE_BYTES)
-		map->base = large_page_map(length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd,
-					   start);
-	else
-		map->base = mmap(NULL, length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd,
-				 (off_t)start);
-	if (map->base == MAP_FAILED) {
-		ret = -errno;
-		heap_free(map);
-		return ret;
-	}
-	/* It is the peer's: what others have stored, say. */
-	if (madvise(map->base, length, MADV_DONTDUMP)) {
-		ret = -errno;
-		munmap(map->base, length);
+	map->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	ret = map->fd >= 0 ? map_memory(map, fd, st) : -errno;
+	if (ret) {
+		if (map->fd >= 0)
+			close(map->fd);
 		heap_free(map);
 		return ret;
 	}
@@ -72,7 +90,7 @@ int sn_map_get(struct sn_context *ctx, int fd, const struct stat *st, uint64_t s
 	int ret = 0;
 
 	pthread_mutex_lock(&ctx->map_lock);
-	*out = do_map_find(ctx, st, start, length);
+	*out = do_map_find(ctx, fd, st, start, length);
 	if (!*out)
 		ret = do_map_make(ctx, fd, st, start, length, out);
 	if (!ret)
@@ -93,5 +111,6 @@ void sn_map_put(struct sn_context *ctx, struct sn_map *map)
 	if (!last)
 		return;
 	munmap(map->base, map->length);
+	close(map->fd);
 	heap_free(map);
 }

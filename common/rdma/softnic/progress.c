@@ -262,7 +262,7 @@ static void do_qp_drain_active(struct sn_qp *qp, bool all)
 		if (got == sizeof(message) && fd >= 0)
 			do_qp_take_file(qp, &message, fd);
 		if (fd >= 0)
-			close(fd);
+			link_drop_file(fd, false);
 		if (got == 1 && qp->wakes)
 			qp->wakes--;
 		if (got <= 0 || (got == 1 && !all))
@@ -274,12 +274,12 @@ static void do_qp_drain_active(struct sn_qp *qp, bool all)
 static bool do_qp_take_packet(struct sn_qp *qp, const struct link_packet *packet)
 {
 	if (packet->length == 1) {
-		if (!qp->wakes)
+		if (!qp->wakes || packet->fd >= 0 || packet->stray)
 			return false;
 		qp->wakes--;
 		return true;
 	}
-	return packet->length == sizeof(packet->message) &&
+	return packet->length == sizeof(packet->message) && !packet->stray &&
 	       !do_sn_grant_open(qp, &packet->message, packet->fd);
 }
 
@@ -300,8 +300,10 @@ static void do_qp_drain_passive(struct sn_qp *qp)
 		for (i = 0; i < got; i++) {
 			good = good && (qp->verbs.state != IBV_QPS_RTS ||
 					do_qp_take_packet(qp, &packets[i]));
+			if (packets[i].stray)
+				sn_file_bar(qp->ctx, qp->sock);
 			if (packets[i].fd >= 0)
-				sn_file_close(packets[i].fd);
+				link_drop_file(packets[i].fd, true);
 		}
 		if (qp->verbs.state == IBV_QPS_RTS && !good)
 			do_sn_qp_broken(qp, "sent more wake-ups or files than it may, or a packet "

@@ -5,9 +5,9 @@
  * coarse clock (a peer that was killed leaves its memory behind, and without the check READs would
  * return its stale bytes).
  *
- * Only the side that connects maps files: a client could make a server fault on a file that the
- * server mapped. The side that accepts reads them: file.c. The peer revokes a grant by clearing its
- * word in granted[], which every READ checks.
+ * Only the side that connects maps files, those without holes: a client could make a server fault
+ * on a file that the server mapped. The side that accepts reads them: file.c. The peer revokes a
+ * grant by clearing its word in granted[], which every READ checks.
  */
 #include "common/rdma/softnic/softnic.h"
 
@@ -100,13 +100,39 @@ static int grant_check(const struct link_message *message, int fd, struct stat *
 	return 0;
 }
 
+/* The mapping that has all of what a GRANT says. */
+static int do_grant_map(struct sn_qp *qp, const struct link_message *message, int fd,
+			const struct stat *st, struct sn_grant *grant)
+{
+	uint64_t unit = (uint64_t)st->st_blksize;
+	uint64_t start = message->grant_offset & ~(unit - 1);
+	uint64_t into = message->grant_offset - start;
+	size_t length = (size_t)((into + message->grant_length + unit - 1) & ~(unit - 1));
+	int ret;
+
+	if (!link_file_full(st))
+		return -ENXIO;
+	ret = sn_map_get(qp->ctx, fd, st, start, length, &grant->map);
+	if (ret) {
+		log_ratelimited(LOG_WARN, 1,
+				"softnic: can't map %zu bytes of the server's memory: %s; READs of "
+				"it are slower; raise the limit of address space (ulimit -v)",
+				length, strerrordesc_np(-ret));
+		return ret;
+	}
+	grant->memory = (const uint8_t *)grant->map->base + into;
+	return 0;
+}
+
 int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int fd)
 {
-	struct sn_grant *grant;
-	struct sn_map *map;
-	uint64_t unit, start;
+	struct sn_grant grant = {
+		.rkey = message->grant_rkey,
+		.addr = message->grant_addr,
+		.length = message->grant_length,
+		.file_offset = message->grant_offset,
+	};
 	struct stat st;
-	size_t length;
 	int ret;
 
 	if (message->magic != LINK_MAGIC || message->type != LINK_MESSAGE_GRANT ||
@@ -118,27 +144,17 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 			qp->verbs.qp_num);
 		return -EPROTO;
 	}
-	unit = (uint64_t)st.st_blksize;
-	start = message->grant_offset & ~(unit - 1);
-	length = (size_t)((message->grant_offset - start + message->grant_length + unit - 1) &
-			  ~(unit - 1));
-	ret = sn_map_get(qp->ctx, fd, &st, start, length, &map);
+	ret = do_grant_map(qp, message, fd, &st, &grant);
+	if (ret)
+		ret = sn_file_get(qp->ctx, fd, !qp->grants_open, &grant.file);
 	if (ret) {
-		log_error(
-			"softnic: can't map %zu bytes of the server's memory: %s; READs of it will "
-			"fail; raise the limit of address space (ulimit -v)",
-			length, strerrordesc_np(-ret));
+		log_error("softnic: can't READ the server's memory: %s%s", strerrordesc_np(-ret),
+			  ret == -EMFILE ? "; raise the limit of open files (ulimit -n)" : "");
 		return ret;
 	}
-	grant = &qp->grants[message->grant_slot];
-	do_grant_release(qp, grant);
-	*grant = (struct sn_grant){
-		.rkey = message->grant_rkey,
-		.addr = message->grant_addr,
-		.length = message->grant_length,
-		.memory = (const uint8_t *)map->base + (message->grant_offset - start),
-		.map = map,
-	};
+	do_grant_release(qp, &qp->grants[message->grant_slot]);
+	qp->grants_open += grant.file ? 1 : 0;
+	qp->grants[message->grant_slot] = grant;
 	return 0;
 }
 
@@ -149,8 +165,10 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 static int do_grant_open_file(struct sn_qp *qp, const struct link_message *message, int fd,
 			      struct sn_file **file)
 {
-	int ret = fd < 0 ? -EBADF : sn_file_get(qp->ctx, fd, !qp->grants_open, file);
+	int ret = fd < 0 ? -ENOENT : sn_file_get(qp->ctx, fd, !qp->grants_open, file);
 
+	if (ret == -EBADF)
+		sn_file_bar(qp->ctx, qp->sock);
 	if (!ret && !grant_fits(message, sn_file_bytes(*file))) {
 		sn_file_put(qp->ctx, *file);
 		ret = -ERANGE;

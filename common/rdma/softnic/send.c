@@ -213,7 +213,8 @@ static bool do_push_read_file(struct sn_qp *qp, uint32_t index, const struct sn_
 	unsigned int count;
 	int64_t got;
 
-	if (part > qp->copy_left)
+	/* The side that connects serves nobody else meanwhile. */
+	if (!qp->is_active && part > qp->copy_left)
 		part = qp->copy_left;
 	if (fault_on())
 		part = fault_part(part);
@@ -231,7 +232,8 @@ static bool do_push_read_file(struct sn_qp *qp, uint32_t index, const struct sn_
 		return false;
 	}
 	send->moved += (uint32_t)got;
-	qp->copy_left = got < part ? 0 : qp->copy_left - part;
+	if (!qp->is_active)
+		qp->copy_left = got < part ? 0 : qp->copy_left - part;
 	if (send->moved < send->length)
 		return false;
 	/* Else the path is chosen anew: the peer serves it, or is gone. */

@@ -73,7 +73,8 @@
 #define SN_WAKE_MAX 64			   /* sockets served by one ibv_get_cq_event() */
 #define SN_WAKES_LATE 1		   /* wake-ups that can be on their way while none is asked for */
 #define SN_RNR_SLEEP_NS 1000000ull /* least pause between checks for a receive while asleep */
-#define SN_FILES_MAX 1024	   /* of clients, open at once; file.c says when fewer */
+#define SN_FILES_MAX 1024	   /* of peers, open at once; file.c says when fewer */
+#define SN_BARRED_MAX 16	   /* users whose files are refused */
 #define SN_GRANTS_QUEUED 16384	   /* bytes on the way to the peer; no GRANT beyond */
 #define SN_COPY_STEP 65536u	   /* bytes that one queue pair READs of files in a scan */
 #define SN_COPY_SCAN (2 * SN_COPY_STEP) /* bytes that all of them READ in a scan: 20 us */
@@ -158,8 +159,8 @@ struct sn_qp_numbers {
 struct sn_map {
 	TAILQ_ENTRY(sn_map) in_context; /* under the context's map_lock, like users */
 	unsigned int users;
-	dev_t dev;
-	ino_t ino;
+	int fd;
+	ino_t ino; /* as a hint: another number is another file */
 	uint64_t start;
 	size_t length;
 	void *base;
@@ -202,8 +203,10 @@ struct sn_context {
 	_Atomic uint32_t mr_changes; /* of memory with a file; under lock, and read without */
 
 	pthread_mutex_t file_lock;
-	struct sn_file_list files; /* of the clients */
+	struct sn_file_list files; /* of the peers, that are read with preadv() */
 	uint32_t file_count;
+	uid_t barred[SN_BARRED_MAX]; /* users whose files are refused: sn_file_bar() */
+	uint32_t barred_count;
 
 	pthread_mutex_t map_lock;
 	struct sn_map_list maps;
@@ -771,8 +774,14 @@ void do_sn_recv_flush(struct sn_qp *qp);
 
 /* file.c */
 /*
- * Takes a file that a client passed; @fd stays the caller's. @is_first: the connection has no other
- * one. -EPERM: it is not a memfd whose length is sealed; -EMFILE: there are enough.
+ * Whether the user at the other end of @sock may pass files: not if one of its processes has passed
+ * what no kvd passes, which sn_file_bar() notes until this device is closed.
+ */
+bool sn_file_allowed(struct sn_context *ctx, int sock);
+void sn_file_bar(struct sn_context *ctx, int sock);
+/*
+ * Takes a file that a peer passed; @fd stays the caller's. @is_first: the connection has no other
+ * one. -EBADF: it is no memory; -EPERM: its length is not sealed; -EMFILE: there are enough.
  */
 int sn_file_get(struct sn_context *ctx, int fd, bool is_first, struct sn_file **file);
 void sn_file_put(struct sn_context *ctx, struct sn_file *file);
@@ -780,8 +789,6 @@ uint64_t sn_file_bytes(const struct sn_file *file);
 /* Bytes that were read, at least 1 and maybe fewer than wanted, or a negative errno. */
 int64_t sn_file_read(struct sn_context *ctx, const struct sn_file *file, uint64_t offset,
 		     const struct iovec *to, unsigned int count);
-/* Closes a descriptor that a client passed: takes no long time. */
-void sn_file_close(int fd);
 
 /* read.c */
 enum sn_read_path {

@@ -162,7 +162,7 @@ static void memory_that_is_not_mapped(void **state)
 		{ -1, LINK_SEALS_FIXED, -EPROTO },
 		{ 1, LINK_SEALS_FIXED, -EPROTO },
 		{ 4096, LINK_SEALS_FIXED, -EPROTO },
-		{ 0, F_SEAL_SHRINK | F_SEAL_GROW, -EPROTO },
+		{ 0, F_SEAL_SHRINK | F_SEAL_GROW, 0 },
 		{ 0, F_SEAL_SHRINK | F_SEAL_SEAL, -EPROTO },
 		{ 0, F_SEAL_GROW | F_SEAL_SEAL, -EPROTO },
 	};
@@ -183,9 +183,10 @@ static void memory_that_is_not_mapped(void **state)
 static void seals_of_files(void **state)
 {
 	(void)state;
-	assert_true(link_file_safe(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE));
-	assert_true(link_file_safe(F_SEAL_SHRINK | F_SEAL_WRITE));
-	assert_false(link_file_safe(F_SEAL_SHRINK));
+	assert_true(link_file_safe(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE));
+	assert_true(link_file_safe(F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE));
+	assert_false(link_file_safe(F_SEAL_SHRINK | F_SEAL_GROW));
+	assert_false(link_file_safe(F_SEAL_SHRINK | F_SEAL_FUTURE_WRITE));
 	assert_false(link_file_safe(F_SEAL_FUTURE_WRITE | F_SEAL_WRITE | F_SEAL_GROW));
 	assert_false(link_file_safe(-1));
 	assert_true(link_file_fixed(LINK_SEALS_FIXED | F_SEAL_WRITE));

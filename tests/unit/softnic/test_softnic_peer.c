@@ -725,27 +725,66 @@ static void test_files_are_closed(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < sizeof(packets) / sizeof(packets[0]); i++) {
 		for (unsigned int files = 1; files <= FILES_MAX; files++) {
+			struct sn_context *ctx = dev_to_sn_context(server.dev);
 			struct link_message message = raw_message();
 			struct pollfd fd = { .events = POLLIN };
 			unsigned int serves;
 			struct raw raw;
 
+			ctx->barred_count = 0;
 			raw_connect(&raw);
 			message.type = packets[i].type;
 			message.grant_rkey = 1;
 			message.grant_length = 4096;
 			fd.fd = raw_send_pipe(&raw, &message, packets[i].length, files);
-			for (serves = 0; serves < SERVES_MAX && !poll(&fd, 1, 0); serves++) {
+			for (serves = 0; serves < SERVES_MAX; serves++) {
 				ibv_req_notify_cq(server.cq, 0);
 				serve();
 			}
-			if (!(fd.revents & POLLHUP))
+			/* Another thread closes them. */
+			if (poll(&fd, 1, PAIR_WAIT_MS) != 1 || !(fd.revents & POLLHUP))
 				fail_msg("packet %u: one of %u files is open", i, files);
+			assert_int_equal(ctx->barred_count, files > 1 || !i);
 			close(fd.fd);
 			raw_close(&raw);
 			serve();
 		}
 	}
+	check_good();
+}
+
+/* Since Linux 6.16: no file before the connection is accepted, nor one of who passed a pipe. */
+static void test_users_whose_files_are_refused(void **state)
+{
+	struct sn_context *ctx = dev_to_sn_context(server.dev);
+	struct link_message message = raw_message();
+	bool refuses, allowed;
+	struct raw raw;
+	int sock;
+
+	(void)state;
+	sock = raw_socket();
+	refuses = link_send(sock, &message, sock) == -EPERM;
+	close(sock);
+	serve();
+	for (unsigned int round = 0; round < 3; round++) {
+		ctx->barred_count = 0;
+		if (round == 1)
+			ctx->barred[ctx->barred_count++] = getuid();
+		if (round == 2)
+			ctx->barred_count = SN_BARRED_MAX;
+		allowed = !round;
+		raw_connect(&raw);
+		assert_int_equal(sn_file_allowed(ctx, raw.sock), allowed);
+		if (refuses)
+			assert_int_equal(link_send(raw.sock, &message, client.fd),
+					 allowed ? 0 : -EPERM);
+		raw_close(&raw);
+		serve();
+	}
+	sn_file_bar(ctx, client.id->qp ? to_sn_qp(client.id->qp)->sock : -1);
+	assert_int_equal(ctx->barred_count, SN_BARRED_MAX);
+	ctx->barred_count = 0;
 	check_good();
 }
 
@@ -991,6 +1030,7 @@ int main(void)
 		cmocka_unit_test(test_wake_flood),
 		cmocka_unit_test(test_files_from_clients),
 		cmocka_unit_test(test_files_are_closed),
+		cmocka_unit_test(test_users_whose_files_are_refused),
 		cmocka_unit_test(test_servers_of_another_kind),
 		cmocka_unit_test(test_requests_that_are_refused),
 		cmocka_unit_test(test_server_that_accepts_nobody),

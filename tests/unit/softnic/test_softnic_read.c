@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -654,7 +655,7 @@ static void test_client_checks_files(void **state)
 	assert_int_equal(ftruncate(fd, 4096), 0);
 	sn_lock(&qp->lock);
 	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
-	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
 	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
 	assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE), 0);
 	grant.grant_slot = LINK_GRANTS_MAX;
@@ -674,6 +675,33 @@ static void test_client_checks_files(void **state)
 	assert_int_equal(do_sn_grant_take(qp, &grant, fd), 0);
 	sn_unlock(&qp->lock);
 	close(fd);
+}
+
+/* A READ of a hole gives zeros and leaves it one: the page would be on the client's account. */
+static void test_file_with_holes(void **state)
+{
+	struct device_mem mem = { .length = PAIR_MEM_BYTES };
+	struct ibv_mr *mr;
+	struct stat st;
+
+	(void)state;
+	mem.fd = memfd_create("holes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_int_equal(ftruncate(mem.fd, PAIR_MEM_BYTES), 0);
+	mem.addr = mmap(NULL, PAIR_MEM_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, mem.fd, 0);
+	assert_ptr_not_equal(mem.addr, MAP_FAILED);
+	memset(mem.addr, 0x77, 4096);
+	client.remote.addr = (uintptr_t)mem.addr;
+	assert_int_equal(OPS->reg_mr(server.pd, &mem, REG_ACCESS, &mr), 0);
+	memset(client.mem, 1, 8192);
+	assert_int_equal(read_status(8192, 0, mr->rkey), IBV_WC_SUCCESS);
+	for (unsigned int i = 0; i < 8192; i++)
+		assert_int_equal(client.mem[i], i < 4096 ? 0x77 : 0);
+	assert_int_equal(fstat(mem.fd, &st), 0);
+	assert_int_equal(st.st_blocks, 4096 / 512);
+	assert_null(sn_read_source(client.id->qp, mr->rkey, (uintptr_t)mem.addr, 64));
+	OPS->dereg_mr(mr);
+	munmap(mem.addr, PAIR_MEM_BYTES);
+	close(mem.fd);
 }
 
 /* A CQ that nobody polls overflows: there is an event, and the connection goes to error. */
@@ -1027,6 +1055,7 @@ int main(void)
 		READ_TEST(test_part_of_a_file),
 		READ_TEST(test_more_of_a_file),
 		READ_TEST(test_files_refused),
+		READ_TEST(test_file_with_holes),
 		READ_TEST(test_client_checks_files),
 		READ_TEST(test_overrun),
 		READ_TEST(test_send_to_peer_in_error),

@@ -5,10 +5,12 @@
  */
 #include "server/store/growth.h"
 
+#include <errno.h>
+
 #include "common/util/stat.h"
 #include "server/store/evacuate.h"
 
-void index_format(struct table *table)
+int index_format(struct table *table, const _Atomic bool *cancel)
 {
 	const struct geometry *g = &table->region->geometry;
 	uint64_t i;
@@ -16,10 +18,13 @@ void index_format(struct table *table)
 	for (i = 0; i < geometry_buckets(g); i++) {
 		struct bucket *bucket = index_bucket(table, i);
 
+		if (cancel && atomic_load_explicit(cancel, memory_order_relaxed))
+			return -ECANCELED;
 		bucket_clear(bucket, (uint8_t)g->level, 0);
 		do_chain_seal(table, bucket, bucket);
 	}
 	atomic_store(&table->index_size, index_size_make(g->level, g->split));
+	return 0;
 }
 
 /* Orders the slots by bit @bit of their keys' hashes, 0 first; returns how many have 0. */

@@ -11,8 +11,11 @@
 /* Buckets by which the memory of the index grows: 64 KiB. */
 #define INDEX_STEP 512u
 
-/* Formats the buckets that the geometry has at the start. Before threads start. */
-void index_format(struct table *table);
+/*
+ * Formats the buckets that the geometry has at the start. Before threads start. 0, or -ECANCELED
+ * soon after @cancel was set, which may be NULL.
+ */
+int index_format(struct table *table, const _Atomic bool *cancel);
 
 /*
  * Splits a bucket if there are more keys than table.fill allows. To be called with no lock held

@@ -47,14 +47,17 @@ static uint64_t round_up(uint64_t n, uint64_t unit)
 	return (n + unit - 1) / unit * unit;
 }
 
-static int populate(struct mapping *mapping, bool large, const struct numa_policy *policy)
+static int populate(struct mapping *mapping, bool large, const struct store_options *options,
+		    const struct numa_policy *policy)
 {
 	struct prefault prefault = {
 		.base = mapping->base,
 		.bytes = mapping->bytes,
+		.page_bytes = mapping->page_bytes,
 		.fd = mapping->fd,
 		.large = large,
 		.nodes = policy->interleaved,
+		.cancel = options->cancel,
 	};
 	uint64_t start = clock_ns();
 	int err = prefault_run(&prefault);
@@ -92,7 +95,7 @@ static int map_file(struct mapping *mapping, unsigned int memfd_flags,
 	err = numa_policy_apply(policy, mapping->base, mapping->bytes);
 	if (!err && now)
 		err = populate(mapping, !memfd_flags && options->hugepages != HUGEPAGES_OFF,
-			       policy);
+			       options, policy);
 	if (!err &&
 	    fcntl(mapping->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW))
 		err = -errno;
@@ -257,7 +260,7 @@ static int map_normal(struct mapping *mapping, const struct store_options *optio
 	if (err)
 		return err;
 	err = map(mapping, (uint64_t)sysconf(_SC_PAGESIZE), 0, options, policy);
-	if (err)
+	if (err && err != -ECANCELED)
 		log_error("region: can't get %" PRIu64 " bytes of memory%s%s: %s; lower "
 			  "memory.size",
 			  options->bytes, policy->bound ? " on NUMA " : "",
@@ -320,7 +323,7 @@ static int map_huge(struct mapping *mapping, const struct store_options *options
 	int kind = first_kind(options->hugepages, options->bytes, &wanted);
 
 	*missing = NULL;
-	for (; err && kind < PAGES_NORMAL; kind++) {
+	for (; err && err != -ECANCELED && kind < PAGES_NORMAL; kind++) {
 		err = map(mapping, hugepages[kind].bytes, hugepages[kind].memfd_flags, options,
 			  policy);
 		if (err && kind == wanted) {
@@ -339,6 +342,8 @@ int hugepages_map(struct mapping *mapping, const struct store_options *options,
 	int missing_err = 0, err;
 
 	err = map_huge(mapping, options, policy, &missing, &missing_err);
+	if (err == -ECANCELED)
+		return err;
 	if (err && options->hugepages == HUGEPAGES_REQUIRE) {
 		log_shortage(options, missing, missing_err, policy, "they are required");
 		return err;

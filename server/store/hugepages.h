@@ -4,8 +4,6 @@
  * it on NUMA nodes and prefaults it. Normal pages become transparent huge pages then, if the
  * kernel can do that. Where the host has fewer huge pages than the options of [memory] ask for, one
  * line in the log says how many are needed, how many are free, and the command that provides them.
- *
- * To be called before other threads start.
  */
 #ifndef KVD_SERVER_STORE_HUGEPAGES_H
 #define KVD_SERVER_STORE_HUGEPAGES_H
@@ -30,8 +28,8 @@ struct mapping {
 int hugepages_check(const struct store_options *options, const struct numa_policy *policy);
 
 /*
- * Maps options->bytes, rounded up to whole pages of the size that is used. Returns 0 or, after
- * logging, a negative errno, and @mapping holds nothing then. The caller unmaps it.
+ * Maps options->bytes, rounded up to whole pages of the size that is used. Returns 0, -ECANCELED
+ * or, after logging, another negative errno, and @mapping holds nothing then. The caller unmaps it.
  */
 int hugepages_map(struct mapping *mapping, const struct store_options *options,
 		  const struct numa_policy *policy);

@@ -10,16 +10,21 @@
  * access only if /sys/kernel/mm/transparent_hugepage/shmem_enabled says so, and by default it does
  * not. MADV_COLLAPSE (Linux 6.1) works in spite of that. It wants one page of each large one, and
  * zeroes the rest at once: that takes a third of the time that 512 page faults do.
+ *
+ * Others go on meanwhile, and may cancel it: it works in pieces of 256 KiB, of 64 MiB where they
+ * become large pages, or of one page where that is larger.
  */
 #ifndef KVD_SERVER_STORE_PREFAULT_H
 #define KVD_SERVER_STORE_PREFAULT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct prefault {
 	uint8_t *base; /* a shared mapping from the beginning of the file */
 	uint64_t bytes;
+	uint64_t page_bytes;
 	int fd;
 	bool large; /* make large pages of normal ones */
 	/*
@@ -27,7 +32,9 @@ struct prefault {
 	 * large page goes where the one page is that was there before it.
 	 */
 	uint32_t nodes;
-	uint32_t threads;  /* 0: one for each CPU, PREFAULT_THREADS_MAX at most */
+	uint32_t threads; /* 0: one for each CPU, PREFAULT_THREADS_MAX at most */
+	/* Set by any thread: the work ends when its threads have done their pieces. NULL: never */
+	const _Atomic bool *cancel;
 	bool no_populate;  /* as if the kernel had no MADV_POPULATE_WRITE: for tests */
 	uint64_t large_to; /* result: bytes on large pages, if that was asked for */
 	int large_err;	   /* result: why the first range is not; 0 */
@@ -36,8 +43,8 @@ struct prefault {
 #define PREFAULT_THREADS_MAX 16
 
 /*
- * Returns 0, or -ENOMEM or another negative errno if there is no memory for all pages. Whether
- * pages are large is no error. Logs how far it has come every few seconds.
+ * Returns 0, -ECANCELED, or -ENOMEM or another negative errno if there is no memory for all pages.
+ * Whether pages are large is no error. Logs how far it has come every few seconds. Any thread.
  */
 int prefault_run(struct prefault *prefault);
 

@@ -59,14 +59,15 @@ int store_create(struct store *store, const struct store_options *options)
 	err = memory_create(&store->memory, &store->region, index_bytes(options->level));
 	if (!err)
 		err = pins_create_or_log(&store->pins);
-	if (err) {
-		store_destroy(store);
-		return err;
+	if (!err) {
+		table_init(&store->table, &store->region, store->memory, store->pins, options);
+		err = index_format(&store->table, options->cancel);
 	}
-	table_init(&store->table, &store->region, store->memory, store->pins, options);
-	index_format(&store->table);
-	store_log(store, options);
-	return 0;
+	if (err)
+		store_destroy(store);
+	else
+		store_log(store, options);
+	return err;
 }
 
 void store_destroy(struct store *store)

@@ -58,8 +58,9 @@ struct store {
 int store_check(const struct store_options *options);
 
 /*
- * Maps the region and creates an empty store in it. Returns 0 or, after logging, a negative errno,
- * and *@store holds nothing then: see region_create() and memory_create().
+ * Maps the region, allocates its memory if @options say so, and creates an empty store in it.
+ * Returns 0, -ECANCELED or, after logging, another negative errno, and *@store holds nothing then:
+ * see region_create() and memory_create(). Any thread.
  */
 int store_create(struct store *store, const struct store_options *options);
 /*

@@ -3,6 +3,7 @@
 #ifndef KVD_SERVER_STORE_STORE_OPTIONS_H
 #define KVD_SERVER_STORE_STORE_OPTIONS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -36,7 +37,9 @@ struct numa_local;
 struct store_options {
 	uint64_t bytes; /* of the region; rounded up to whole pages */
 	enum hugepages_mode hugepages;
-	bool prefault;	       /* allocate all pages at once; else at the first access */
+	bool prefault; /* allocate all pages at once; else at the first access */
+	/* Set by any thread: store_create() returns -ECANCELED soon. NULL: never. */
+	const _Atomic bool *cancel;
 	bool dump;	       /* core dumps have the region */
 	uint64_t bytes_beside; /* that the process needs beside the store: to be checked, too */
 	const char *numa;      /* as the option memory.numa; NULL: default */

@@ -39,7 +39,8 @@
 
 #define GIB ((uint64_t)1 << 30)
 #define BASE ((uint8_t *)((uintptr_t)1 << 44))
-#define CALLS_MAX 300u
+#define CALLS_MAX 1100u
+#define MIB ((uint64_t)1 << 20)
 #define NOW_NS 1000000000000ull
 #define STEP_NS 5000000000ull
 
@@ -62,8 +63,9 @@ static struct {
 	unsigned int populates, fallocates, threads;
 	/* The call number @waits does so until the time was up @timeouts times. */
 	unsigned int waits, timeouts, timed;
+	unsigned int cancels; /* the call number @cancels does */
 	struct timespec until[4];
-	atomic_bool waiting, go_on;
+	atomic_bool waiting, go_on, cancel;
 } host;
 
 static int host_called(int advice, uint64_t at, uint64_t bytes)
@@ -72,6 +74,8 @@ static int host_called(int advice, uint64_t at, uint64_t bytes)
 
 	assert_true(n < CALLS_MAX);
 	host.calls[n] = (struct call){ advice, at, bytes };
+	if (n + 1 == host.cancels)
+		atomic_store(&host.cancel, true);
 	if (!host.waits || n + 1 != host.waits)
 		return 0;
 	atomic_store(&host.waiting, true);
@@ -178,9 +182,12 @@ static int teardown(void **state)
 
 static struct prefault of(uint64_t bytes, uint32_t threads)
 {
-	return (struct prefault){
-		.base = BASE, .bytes = bytes, .fd = 77, .nodes = 1, .threads = threads
-	};
+	return (struct prefault){ .base = BASE,
+				  .bytes = bytes,
+				  .page_bytes = 4096,
+				  .fd = 77,
+				  .nodes = 1,
+				  .threads = threads };
 }
 
 /* All of it is allocated, each part once, by calls of @most bytes at most. */
@@ -201,15 +208,53 @@ static void assert_allocated(int advice, uint64_t bytes, uint64_t most)
 	assert_int_equal(at, bytes);
 }
 
-static void large_regions(void **state)
+/* In pieces for which others wait a moment, whatever the size; in whole pages of hugetlb. */
+static void small_pieces(void **state)
 {
-	struct prefault p = of(20 * GIB + 4096, 1);
+	static const struct {
+		uint64_t bytes, page, piece;
+	} cases[] = {
+		{ 200 * MIB + 4096, 4096, CALL_BYTES },
+		{ 400 * MIB, 2 * MIB, 2 * MIB },
+		{ 20 * GIB, GIB, GIB },
+	};
 
 	(void)state;
-	assert_int_equal(prefault_run(&p), 0);
-	assert_int_equal(host.count, 21);
-	assert_allocated(MADV_POPULATE_WRITE, p.bytes, GIB);
-	assert_int_equal(p.large_to, 0);
+	assert_true(CALL_BYTES <= MIB);
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct prefault p = of(cases[i].bytes, 1);
+
+		memset(&host, 0, sizeof(host));
+		p.page_bytes = cases[i].page;
+		assert_int_equal(prefault_run(&p), 0);
+		assert_int_equal(host.count, (p.bytes + cases[i].piece - 1) / cases[i].piece);
+		assert_allocated(MADV_POPULATE_WRITE, p.bytes, cases[i].piece);
+		assert_int_equal(p.large_to, 0);
+	}
+}
+
+/* Whoever cancels it waits for one piece of each thread. */
+static void cancelled(void **state)
+{
+	struct prefault p = of(200 * MIB, 1);
+
+	(void)state;
+	p.cancel = &host.cancel;
+	host.cancels = 3;
+	assert_int_equal(prefault_run(&p), -ECANCELED);
+	assert_int_equal(host.count, 3);
+	/* A piece of large pages is more than one call. */
+	memset(&host, 0, sizeof(host));
+	p.large = true;
+	host.cancels = 5;
+	assert_int_equal(prefault_run(&p), -ECANCELED);
+	assert_in_range(host.count, 5, LARGE_PIECE_BYTES / LARGE_PAGE_BYTES + 3);
+	/* Before it begins. */
+	memset(&host, 0, sizeof(host));
+	p.large = false;
+	host.cancel = true;
+	assert_int_equal(prefault_run(&p), -ECANCELED);
+	assert_int_equal(host.count, 0);
 }
 
 /* One thread for each CPU, unless that is said; no more than a bound, nor than large pages. */
@@ -241,7 +286,7 @@ static void threads(void **state)
 /* What follows a part that can't be had is not allocated: it would take its time for nothing. */
 static void ends_at_the_first_error(void **state)
 {
-	struct prefault p = of(20 * GIB, 1);
+	struct prefault p = of(200 * MIB, 1);
 
 	(void)state;
 	host.populate_error = ENOMEM;
@@ -262,7 +307,7 @@ static void errors(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct prefault p = of(LARGE_PAGE_BYTES, 1);
+		struct prefault p = of(CALL_BYTES, 1);
 
 		memset(&host, 0, sizeof(host));
 		host.populate_error = cases[i].populate;
@@ -275,14 +320,14 @@ static void errors(void **state)
 /* A kernel without MADV_POPULATE_WRITE: by fallocate(), which a signal may interrupt. */
 static void old_kernel(void **state)
 {
-	struct prefault p = of(2 * GIB, 1);
+	struct prefault p = of(2 * CALL_BYTES, 1);
 
 	(void)state;
 	host.populate_error = EINVAL;
 	host.fallocate_errors[0] = host.fallocate_errors[1] = EINTR;
 	assert_int_equal(prefault_run(&p), 0);
 	assert_int_equal(host.fallocates, 4);
-	assert_allocated(-1, p.bytes, GIB);
+	assert_allocated(-1, p.bytes, CALL_BYTES);
 }
 
 /*
@@ -313,15 +358,15 @@ static void large_pages(void **state)
 	assert_int_equal(call->advice, MADV_COLLAPSE);
 	assert_int_equal(call->at, 0);
 	assert_int_equal(call->bytes, 5 * LARGE_PAGE_BYTES);
-	call++;
-	assert_int_equal(call->advice, MADV_POPULATE_WRITE);
-	assert_int_equal(call->bytes, p.bytes);
-	assert_int_equal(host.count, 8);
+	assert_int_equal(host.count, 7 + 41);
+	memmove(host.calls, call + 1, 41 * sizeof(*call));
+	host.count = 41;
+	assert_allocated(MADV_POPULATE_WRITE, p.bytes, CALL_BYTES);
 	/* Not if they are not wanted. */
 	memset(&host, 0, sizeof(host));
 	p.large = false;
 	assert_int_equal(prefault_run(&p), 0);
-	assert_int_equal(host.count, 1);
+	assert_int_equal(host.count, 41);
 }
 
 /* What is on large pages is counted in the region's mapping, and nowhere else. */
@@ -354,14 +399,14 @@ static void counted(void **state)
 /* What takes long says how far it has come, every few seconds. */
 static void progress(void **state)
 {
-	struct prefault p = of(4 * GIB, 1);
+	struct prefault p = of(4 * MIB, 1);
 
 	(void)state;
-	host.waits = 3;
+	host.waits = 13;
 	host.timeouts = 3;
 	assert_int_equal(prefault_run(&p), 0);
 	assert_int_equal(test_log_lines(), 3);
-	assert_logged(" notice region: 2048 of 4096 MiB allocated\n");
+	assert_logged(" notice region: 3 of 4 MiB allocated\n");
 	for (unsigned int i = 0; i < 3; i++)
 		assert_int_equal(host.until[i].tv_sec, (NOW_NS + (i + 1) * STEP_NS) / 1000000000u);
 }
@@ -371,9 +416,11 @@ static void progress(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(large_regions), CASE(threads),    CASE(ends_at_the_first_error),
-		CASE(errors),	     CASE(old_kernel), CASE(large_pages),
-		CASE(counted),	     CASE(progress),
+		CASE(small_pieces), CASE(cancelled),
+		CASE(threads),	    CASE(ends_at_the_first_error),
+		CASE(errors),	    CASE(old_kernel),
+		CASE(large_pages),  CASE(counted),
+		CASE(progress),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

@@ -449,6 +449,7 @@ static struct prefault prefault_of(const struct region *r, uint64_t bytes, uint3
 	return (struct prefault){
 		.base = r->base,
 		.bytes = bytes,
+		.page_bytes = r->page_bytes,
 		.fd = r->fd,
 		.nodes = 1,
 		.threads = threads,
@@ -595,12 +596,13 @@ static void prefault_fails_in_part(void **state)
 /* Nor does a part that has large pages hide why another one has not. */
 static void large_in_part(void **state)
 {
+	const uint64_t bytes = 32 * BYTES; /* two pieces */
 	struct prefault prefault;
 	struct region other;
 
 	(void)state;
-	assert_int_equal(create_pages(&other, 4 * BYTES, HUGEPAGES_OFF, NULL), 0);
-	prefault = prefault_of(&other, 4 * BYTES, 2);
+	assert_int_equal(create_pages(&other, bytes, HUGEPAGES_OFF, NULL), 0);
+	prefault = prefault_of(&other, bytes, 2);
 	prefault.large = parts.not_large = true;
 	assert_int_equal(prefault_in_order(&prefault), 0);
 	parts.not_large = false;

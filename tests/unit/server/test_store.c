@@ -59,6 +59,25 @@ static void creation_fails(void **state)
 	store_destroy(&store);
 }
 
+/* Cancelled, while memory is filled or while the index is formatted, it leaves nothing. */
+static void creation_is_cancelled(void **state)
+{
+	const _Atomic bool cancel = true;
+	struct store_options options = {
+		.bytes = REGION_BYTES, .level = 6, .value_max = 1u << 20, .cancel = &cancel
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++) {
+		options.prefault = i & 1;
+		options.hugepages = i & 2 ? HUGEPAGES_AUTO : HUGEPAGES_OFF;
+		assert_int_equal(store_create(&store, &options), -ECANCELED);
+		assert_null(store.region.base);
+		assert_null(store.memory);
+		assert_null(store.pins);
+	}
+}
+
 /* Clients read the clock in seconds, and how many keys there are now. */
 static void told_by_the_superblock(void **state)
 {
@@ -95,6 +114,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(creation_fails),
+		cmocka_unit_test(creation_is_cancelled),
 		cmocka_unit_test(told_by_the_superblock),
 	};
 

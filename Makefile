@@ -267,6 +267,7 @@ $(B)/tests/unit/client/test_client_open: K_LDFLAGS += -Wl,--wrap=verbs_open \
 # What these do at a moment that they choose, and instead of starting a thread.
 $(B)/tests/unit/server/test_mailbox: K_LDFLAGS += -Wl,--wrap=pthread_mutex_unlock
 $(B)/tests/unit/server/test_region: K_LDFLAGS += -Wl,--wrap=pthread_create -Wl,--wrap=madvise
+$(B)/tests/unit/server/test_filling: K_LDFLAGS += -Wl,--wrap=madvise -Wl,--wrap=pthread_join
 # A server and a client of which any call can be made to fail, and lists of their calls.
 NTH_WRAP = $(shell sed -n 's/^\tX.\([A-Za-z0-9_]*\), NTH_.*/-Wl,--wrap=\1/p' tests/nth/calls.h)
 # The sanitizers' calls are not the program's: clang would link them into it, and wrap them.

@@ -138,6 +138,7 @@ static void stop(struct server *server)
 	uint64_t now = clock_ns();
 
 	server->net.stopping = true;
+	tenant_jobs_cancel(&server->net.jobs);
 	if (server->drain_until_ns) {
 		server->respond_until_ns = server->drain_until_ns = 1;
 		return;
@@ -149,7 +150,7 @@ static void stop(struct server *server)
 
 static void ready_tell(const struct server *server)
 {
-	if (server->net.stopping)
+	if (server->net.stopping || !server->ready)
 		return;
 	notify_send("READY=1\nSTATUS=serving on %s with %u workers",
 		    server->net.nics[0].dev->address, server->net.worker_count);
@@ -162,7 +163,8 @@ static void take_signals(struct loop *loop)
 
 	while (read(loop->signal_fd, &info, sizeof(info)) == sizeof(info)) {
 		if (info.ssi_signo == SIGHUP) {
-			notify_reloading();
+			if (server->ready)
+				notify_reloading();
 			reload(&server->config, server->source);
 			net_renew(&server->net);
 			conn_manager_renew_users(&server->net);
@@ -262,6 +264,27 @@ static void health_check(struct loop *loop, uint64_t now)
 		notify_send("WATCHDOG=1");
 }
 
+/* Serves, as soon as all stores are there. */
+static int start(struct server *server)
+{
+	struct net *net = &server->net;
+	int err;
+
+	if (net->stopping)
+		return 0;
+	if (net->starting)
+		return net->start_err;
+	err = net_start(net);
+	if (err)
+		return err;
+	log_notice("ready: %u workers", net->worker_count);
+	log_echo_errors(false);
+	server->ready = true;
+	ready_tell(server);
+	detach_ready();
+	return 0;
+}
+
 static int loop_run(struct loop *loop)
 {
 	struct server *server = loop->server;
@@ -274,24 +297,19 @@ static int loop_run(struct loop *loop)
 		conn_manager_answer(&server->net, now);
 		tenant_manager_run(&server->net);
 		conn_manager_expire(&server->net, now);
-		health_check(loop, now);
-		if (recovery_run(&server->net, now))
+		if (!err && !server->ready)
+			err = start(server);
+		if (server->ready)
+			health_check(loop, now);
+		if (server->ready && recovery_run(&server->net, now))
 			err = loop_watch_devices(loop);
 		if (now - tick >= TICK_MS * 1000000ull) {
 			tick = now;
 			conn_manager_arm_srq_limits(&server->net);
-			store_tick(&server->store);
 			tenants_tick(&server->net.tenants);
 		}
 	}
 	return err;
-}
-
-static int start_all(struct server *server)
-{
-	int err = store_start(&server->store);
-
-	return err ? err : net_start(&server->net);
 }
 
 int server_run(struct server *server)
@@ -307,17 +325,11 @@ int server_run(struct server *server)
 	rcu_thread_offline();
 	conn_manager_init(&server->net);
 	err = loop_init(&loop, server);
-	if (!err)
-		err = start_all(server);
 	if (!err) {
-		log_notice("ready: %u workers", server->net.worker_count);
-		log_echo_errors(false);
-		ready_tell(server);
-		detach_ready();
+		tenant_manager_run(&server->net);
 		err = loop_run(&loop);
 	}
 	net_stop(&server->net);
-	store_stop(&server->store);
 	conn_manager_free_all(&server->net);
 	rcu_thread_online();
 	rcu_unregister_thread();

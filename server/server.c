@@ -62,12 +62,6 @@ int server_check(const struct config *config)
 	return err;
 }
 
-static int server_init_store(struct server *server)
-{
-	store_setup_init(&server->setup, &server->config);
-	return store_create(&server->store, &server->setup.options);
-}
-
 int server_init(struct server *server)
 {
 	const struct worker_env env = {
@@ -83,14 +77,12 @@ int server_init(struct server *server)
 		.net = &server->net,
 		.started_ns = clock_ns(),
 	};
-	/* First what takes no time: to fill the memory of a large store may take minutes. */
 	err = net_check(&server->config, false);
 	if (!err)
 		err = server_check(&server->config);
 	if (!err)
 		err = net_open(&server->net, &server->config);
-	if (!err)
-		err = server_init_store(server);
+	store_setup_init(&server->setup, &server->config);
 	if (!err)
 		err = net_init(&server->net, &env);
 	if (err)
@@ -101,5 +93,4 @@ int server_init(struct server *server)
 void server_release(struct server *server)
 {
 	net_release(&server->net);
-	store_destroy(&server->store);
 }

@@ -24,6 +24,7 @@ struct server {
 	struct stats_source stats_source;
 
 	/* The control thread's: server/control_loop.c. */
+	bool ready;		   /* clients are served, or were */
 	uint64_t drain_until_ns;   /* 0: not stopping */
 	uint64_t respond_until_ns; /* stopping: requests are executed until then */
 	uint64_t force_until_ns;   /* 0: connections are not being closed yet */
@@ -39,7 +40,7 @@ struct server {
 int server_check(const struct config *config);
 
 /*
- * Sets up the store and the network part. The caller has filled in server->config and
+ * Sets up all but the stores, whose memory takes long to fill. The caller has filled in server->config and
  * server->source, the rest is zero. 0 or a negative errno after logging, with nothing left to
  * release.
  */
@@ -48,8 +49,8 @@ int server_init(struct server *server);
 void server_release(struct server *server);
 
 /*
- * Serves until SIGTERM or SIGINT (which the caller has blocked) or until a device fails, and closes
- * all connections. Returns 0, or a negative errno after logging. In server/control_loop.c.
+ * Makes the stores, and serves when all of them are there, until SIGTERM or SIGINT (which the caller
+ * has blocked), at any time, or until a device fails; closes all connections. Returns 0, or a negative errno after logging. In server/control_loop.c.
  */
 int server_run(struct server *server);
 

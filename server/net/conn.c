@@ -106,7 +106,7 @@ int conn_create(struct conn **out, struct poller *poller, struct tenant *tenant,
 	conn->id = id;
 	conn->poller = poller;
 	conn->part = tenant->now.parts[poller->worker_number];
-	conn->mr = tenant_mr(tenant, poller->nic, (unsigned int)(poller - poller->worker->pollers));
+	conn->mr = tenant->now.mrs[poller - poller->worker->pollers];
 	conn->serial = serial;
 	conn->window = conn->window_next = conn->window_told = 1;
 	stat_set(&conn->window_shown, conn->window);

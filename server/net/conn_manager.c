@@ -228,7 +228,7 @@ static struct tenant *connect_tenant(const struct net *net, const struct nic *ni
 	else if (tenant->state != TENANT_SERVES)
 		snprintf(text, WIRE_REJECT_TEXT_BYTES,
 			 "the tenant %s is being created, resized or dropped", name);
-	else if (!tenant_mr(tenant, nic, (unsigned int)(nic - net->nics)))
+	else if (!tenant->now.mrs[nic - net->nics])
 		snprintf(text, WIRE_REJECT_TEXT_BYTES, "the tenant %s is not served on this device",
 			 name);
 	else

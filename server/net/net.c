@@ -84,7 +84,7 @@ static int net_init_nics(struct net *net)
 	int err;
 
 	for (i = 0; i < net->nic_count; i++) {
-		err = nic_init(&net->nics[i], net->env.config, net->env.store);
+		err = nic_init(&net->nics[i], net->env.config);
 		if (err)
 			return err;
 	}
@@ -159,6 +159,9 @@ int net_init(struct net *net, const struct worker_env *env)
 	if (err)
 		return err;
 	net->env.control = &net->mailbox;
+	net->env.cancel = &net->jobs.cancels;
+	net->starting = true;
+	net->create_left = env->config->tenants.create;
 	err = net_init_registry(net);
 	if (!err)
 		err = net_init_identities(net);
@@ -170,9 +173,7 @@ int net_init(struct net *net, const struct worker_env *env)
 		err = net_init_workers(net);
 	if (!err)
 		err = tenant_jobs_init(&net->jobs, &net->env);
-	if (!err)
-		err = tenants_init(&net->tenants, &net->env, net->workers);
-	return err ? err : tenants_add_users(&net->tenants, net->users);
+	return err ? err : tenants_init(&net->tenants, &net->env, net->workers);
 }
 
 void net_release(struct net *net)
@@ -204,10 +205,8 @@ void net_release(struct net *net)
 int net_start(struct net *net)
 {
 	unsigned int i;
-	int err = tenants_start(&net->tenants);
+	int err;
 
-	if (err)
-		return err;
 	for (i = 0; i < net->worker_count; i++) {
 		err = worker_start(&net->workers[i]);
 		if (err)

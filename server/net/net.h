@@ -83,6 +83,9 @@ struct net {
 	struct query_list queries; /* connections whose HELLO, CLIENTS, KILL or REVOKE waits */
 	struct query_list stats_queries;  /* and those whose STATS does */
 	struct query_list tenant_queries; /* and those whose TENANT does */
+	bool starting; /* server/net/tenant_manager.h makes the stores: nobody is served yet */
+	int start_err; /* why that failed; 0 */
+	const char *create_left; /* of tenants.create, what is not made */
 	struct tenant_command command;
 	size_t users_sized; /* of users: those whose memory was compared with their tenant's */
 	struct tenant_jobs jobs;
@@ -103,8 +106,9 @@ struct net {
  */
 int net_open(struct net *net, const struct config *config);
 /*
- * Sets up the devices for the store, and the workers. The caller fills in config, store,
- * stats_print and stats_source of @env. Returns 0 or a negative errno after logging.
+ * Sets up the devices and the workers; tenant_manager_run() makes the stores then. The caller fills
+ * in config, store, store_options, stats_print and stats_source of @env. Returns 0 or a negative
+ * errno after logging.
  */
 int net_init(struct net *net, const struct worker_env *env);
 /*
@@ -115,7 +119,10 @@ int net_check(const struct config *config, bool warn);
 /* No worker may run and no connection may be left. */
 void net_release(struct net *net);
 
-/* Starts the workers, then the listeners. 0 or a negative errno after logging. */
+/*
+ * Starts the workers, then the listeners, when net->starting is false. 0 or a negative errno after
+ * logging.
+ */
 int net_start(struct net *net);
 /*
  * Whether each worker has finished a turn since the last call, or this is the first; wakes all of

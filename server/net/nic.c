@@ -137,8 +137,12 @@ int nic_register(struct nic *nic, const struct region *region, struct ibv_mr **m
 	const struct device_ops *ops = nic->dev->ops;
 	const struct device_mem mem = { region->base, region->bytes, region->fd, 0 };
 	int access = nic->windows ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_READ;
-	int err = 0;
+	uint64_t start = clock_ns();
+	/* It may be a little longer than was configured: whole pages. */
+	int err = nic_check_size(&nic->attr, nic->dev->name, region->bytes);
 
+	if (err)
+		return err;
 	/* Shared memory, so a fork takes no page from it; but a child has no business in it. */
 	if (madvise(region->base, region->bytes, MADV_DONTFORK))
 		err = -errno;
@@ -147,6 +151,9 @@ int nic_register(struct nic *nic, const struct region *region, struct ibv_mr **m
 	if (err)
 		log_error("device %s: can't register a region (%zu bytes): %s; lower memory.size",
 			  nic->dev->name, (size_t)region->bytes, strerror(-err));
+	else
+		log_notice("device %s: a region of %zu bytes registered in %" PRIu64 " ms",
+			   nic->dev->name, (size_t)region->bytes, (clock_ns() - start) / 1000000u);
 	return err;
 }
 
@@ -196,25 +203,14 @@ static int nic_alloc_pd(struct nic *nic)
 	return err;
 }
 
-int nic_init(struct nic *nic, const struct config *config, const struct store *store)
+int nic_init(struct nic *nic, const struct config *config)
 {
-	uint64_t start = clock_ns();
-	int err = 0;
+	int err = nic_alloc_pd(nic);
 
-	if (device_kind_is_rdma(nic->dev->kind))
-		err = nic_check_memlock(config, store->region.bytes + config->tenants.memory);
-	/* It may be a little longer than memory.size: whole pages. */
-	if (!err)
-		err = nic_check_size(&nic->attr, nic->dev->name, store->region.bytes);
-	if (!err)
-		err = nic_alloc_pd(nic);
-	if (!err)
-		err = nic_register(nic, &store->region, &nic->mr);
 	if (err)
 		return err;
-	nic->register_ms = (uint32_t)((clock_ns() - start) / 1000000u);
-	log_notice("device %s %s: %s; region registered in %" PRIu32 " ms; %s",
-		   device_kind_name(nic->dev->kind), nic->dev->name, nic->why, nic->register_ms,
+	log_notice("device %s %s: %s; %s", device_kind_name(nic->dev->kind), nic->dev->name,
+		   nic->why,
 		   nic->windows ? "a memory window for each connection" : "one key for all");
 	windows_log(nic, config);
 	return 0;
@@ -224,9 +220,7 @@ void nic_release(struct nic *nic)
 {
 	if (!nic->dev)
 		return;
-	nic->dev->ops->dereg_mr(nic->mr);
 	nic->dev->ops->dealloc_pd(nic->pd);
-	nic->mr = NULL;
 	nic->pd = NULL;
 	nic->dev = NULL;
 	nic->watched = false;

@@ -26,13 +26,11 @@ enum nic_state {
 struct nic {
 	struct device *dev; /* that of the first address on it, whose owner closes it */
 	struct ibv_pd *pd;
-	struct ibv_mr *mr; /* the region; peers may read it, never more (guarantee D) */
-	bool windows;	   /* only by a memory window of their connection: server/net/grant.h */
+	bool windows; /* each connection has one for its READs: server/net/grant.h */
 	struct ibv_device_attr attr;
 	struct ibv_port_attr port;
-	uint32_t register_ms; /* how long registering the region took */
-	const char *why;      /* the reason for which this device was chosen */
-	_Atomic bool gone;    /* it has failed: nothing on it completes any more */
+	const char *why;   /* the reason for which this device was chosen */
+	_Atomic bool gone; /* it has failed: nothing on it completes any more */
 
 	/* The control thread's: server/net/recovery.h. */
 	enum nic_state state;
@@ -70,13 +68,14 @@ int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_
  */
 int nic_open(struct nic *nic, struct device *dev, const struct config *config, const char *why);
 /*
- * Registers a region with the device, LOCAL_WRITE | REMOTE_READ, which is in no child of fork(2).
- * Any thread, while nobody releases the nic. 0 or a negative errno after logging.
+ * Registers a region with the device, LOCAL_WRITE | REMOTE_READ, never more (guarantee D); with
+ * windows without REMOTE_READ. It is in no child of fork(2). Any thread, while nobody releases the
+ * nic. 0 or a negative errno after logging.
  */
 int nic_register(struct nic *nic, const struct region *region, struct ibv_mr **mr);
-/* Registers the region. 0 or a negative errno after logging. */
-int nic_init(struct nic *nic, const struct config *config, const struct store *store);
-/* Whatever was set up of it, but the device; dev is NULL then. */
+/* Makes its protection domain. 0 or a negative errno after logging. */
+int nic_init(struct nic *nic, const struct config *config);
+/* Whatever was set up of it, but the device; dev is NULL then. No region is registered any more. */
 void nic_release(struct nic *nic);
 
 /*

@@ -90,7 +90,7 @@ static int nic_set_up(struct net *net, struct nic *nic)
 {
 	struct endpoint *endpoint;
 	unsigned int i = 0;
-	int err = nic_init(nic, net->env.config, net->env.store);
+	int err = nic_init(nic, net->env.config);
 
 	if (!err)
 		err = tenants_register(&net->tenants, nic_number(net, nic));

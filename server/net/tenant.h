@@ -8,8 +8,9 @@
  *	 windows serves `default` alone, and has no registration of another one's region.
  *   N2. What all tenants but `default` take, whatever they are made from or into at the time, is at
  *	 most tenants.memory.
- *   N3. Memory is allocated, registered and released by the thread of the jobs (tenant_job.h):
- *	 neither the control thread nor a worker waits for it.
+ *   N3. Memory is allocated, registered and released by the thread of the jobs (tenant_job.h), that
+ *	 of `default` at the start, too: neither the control thread nor a worker waits for it, but
+ *	 for what is released when the server ends.
  *   N4. A store is released when no connection is in the tenant and no worker knows its part.
  *
  * The control thread has the list. A tenant is the jobs' while one works on it.
@@ -32,7 +33,7 @@ enum tenant_state {
 
 /* What a resized tenant has anew. */
 struct tenant_store {
-	struct store *store; /* NULL: there is none */
+	struct store *store; /* NULL: there is none; that of `default` is the server's */
 	struct tenant_part *parts[WORKERS_MAX];
 	struct tenant_part *parts_memory; /* of all of them; NULL: they are the workers' */
 	struct ibv_mr *mrs[NIC_MAX];	  /* NULL: not registered with that device */
@@ -43,15 +44,7 @@ struct tenant {
 	enum tenant_state state;
 	uint64_t bytes;	      /* that it was created or resized with */
 	uint32_t conns_count; /* in it */
-	/* Of `default` the mrs are those of struct nic. */
 	struct tenant_store now;
 };
-
-/* The region of @tenant as device @number has it, or NULL: it is not served there. */
-static inline struct ibv_mr *tenant_mr(const struct tenant *tenant, const struct nic *nic,
-				       unsigned int number)
-{
-	return tenant->now.parts_memory ? tenant->now.mrs[number] : nic->mr;
-}
 
 #endif /* KVD_SERVER_NET_TENANT_H */

@@ -15,7 +15,7 @@
 static int resize(struct tenant_jobs *jobs, struct tenant *tenant, uint64_t bytes)
 {
 	struct store_thread *threads[WORKERS_MAX];
-	struct tenant_store made;
+	struct tenant_store made = { 0 };
 	int err = tenant_store_create(&made, tenant, jobs->env, bytes, false);
 
 	if (err)
@@ -123,11 +123,16 @@ int tenant_jobs_begin(struct tenant_jobs *jobs, const struct tenant_job *job)
 	return 0;
 }
 
+void tenant_jobs_cancel(struct tenant_jobs *jobs)
+{
+	atomic_store_explicit(&jobs->cancels, true, memory_order_relaxed);
+}
+
 void tenant_jobs_stop(struct tenant_jobs *jobs)
 {
 	if (!jobs->started)
 		return;
-	atomic_store_explicit(&jobs->cancels, true, memory_order_relaxed);
+	tenant_jobs_cancel(jobs);
 	pthread_mutex_lock(&jobs->lock);
 	jobs->stops = true;
 	pthread_cond_signal(&jobs->changed);

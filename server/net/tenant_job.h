@@ -24,7 +24,7 @@ struct tenant_jobs {
 	const struct worker_env *env;
 	struct tenant_job job;
 	struct note note;     /* NOTE_TENANT_DONE: the job has ended */
-	_Atomic bool cancels; /* a RESIZE is to end early */
+	_Atomic bool cancels; /* the job is to end early: -ECANCELED */
 
 	/* The control thread's. */
 	bool runs; /* a job was begun, and its note was not taken */
@@ -45,7 +45,9 @@ int tenant_jobs_init(struct tenant_jobs *jobs, const struct worker_env *env);
  * negative errno after logging: it does not run.
  */
 int tenant_jobs_begin(struct tenant_jobs *jobs, const struct tenant_job *job);
-/* Ends the thread; waits for the end of the job that runs. */
+/* The job that runs, and all later ones, end early. */
+void tenant_jobs_cancel(struct tenant_jobs *jobs);
+/* Cancels the job that runs, and ends the thread when that has ended. */
 void tenant_jobs_stop(struct tenant_jobs *jobs);
 /* After that. Takes one of zero bytes, too. */
 void tenant_jobs_release(struct tenant_jobs *jobs);

@@ -219,6 +219,66 @@ static bool change_ask(struct net *net, const struct conn *conn, struct refusal 
 	return users_allow(net, name, command->mode, refusal) && change_begin(net, refusal);
 }
 
+static bool start_failed(struct net *net, const char *name, const char *why, int err)
+{
+	net->start_err = err;
+	if (err != -ECANCELED)
+		log_error("tenant %s: can't be created: %s", name, why);
+	return false;
+}
+
+static bool start_create(struct net *net, const char *name, uint64_t bytes)
+{
+	struct refusal refusal;
+
+	net->command = (struct tenant_command){ .mode = WIRE_TENANT_CREATE, .bytes = bytes };
+	return create_begin(net, name, &refusal) || start_failed(net, name, refusal.text, -ENOMEM);
+}
+
+static bool start_create_configured(struct net *net)
+{
+	struct tenant_entry entry;
+	struct parse_why why;
+	int err = tenant_list_next(&net->create_left, &entry, &why);
+
+	if (err)
+		return start_failed(net, "of tenants.create", why.text, err);
+	return start_create(net, entry.name, entry.bytes);
+}
+
+static bool start_create_default(struct net *net)
+{
+	struct tenant *tenant = net->tenants.list[0];
+
+	net->command = (struct tenant_command){
+		.step = COMMAND_DETACHING,
+		.mode = WIRE_TENANT_CREATE,
+		.tenant = tenant,
+		.bytes = tenant->bytes,
+	};
+	return true;
+}
+
+/* The next store that the start makes. False: there is none, or it can't be made. */
+static bool start_begin(struct net *net)
+{
+	const struct user *user;
+
+	if (net->tenants.list[0]->state == TENANT_WORKING)
+		return start_create_default(net);
+	if (*net->create_left)
+		return start_create_configured(net);
+	while (net->users && net->users_sized < net->users->count) {
+		user = &net->users->list[net->users_sized++];
+		if (user->memory && !tenants_find(&net->tenants, user->tenant))
+			return start_create(net, user->tenant, user->memory);
+	}
+	/* Tenants of another size than their user's memory are resized when workers run. */
+	net->users_sized = 0;
+	net->starting = false;
+	return false;
+}
+
 static const char *verb(enum wire_tenant mode)
 {
 	return mode == WIRE_TENANT_CREATE ? "created" :
@@ -269,8 +329,10 @@ static bool command_begin(struct net *net)
 	struct conn *conn;
 	bool begins;
 
-	if (net->stopping)
+	if (net->stopping || net->start_err)
 		return false;
+	if (net->starting)
+		return start_begin(net);
 	if (users_begin(net))
 		return true;
 	conn = TAILQ_FIRST(&net->tenant_queries);
@@ -326,6 +388,8 @@ static const char *failure(const struct tenant_command *command)
 	case -E2BIG:
 		return "it has a value of more than a quarter of the new size: nothing was "
 		       "changed";
+	case -ECANCELED:
+		return "the server stops";
 	case -ENOMEM:
 		return "there is not enough memory: the log says what is missing";
 	default:
@@ -350,6 +414,21 @@ static void command_account(struct net *net)
 		tenants_remove(&net->tenants, tenant);
 	else
 		tenant->state = TENANT_SERVES;
+}
+
+static void start_end(struct net *net, int err)
+{
+	struct tenant_command *command = &net->command;
+	struct tenant *tenant = command->tenant;
+
+	command->err = err;
+	if (err)
+		start_failed(net, tenant->name, failure(command), err);
+	else
+		tenant->state = TENANT_SERVES;
+	if (!err && tenant != net->tenants.list[0])
+		log_notice("tenant %s: %" PRIu64 " bytes", tenant->name, tenant->bytes);
+	command->step = COMMAND_NONE;
 }
 
 static void command_end(struct net *net, int err)
@@ -406,7 +485,10 @@ static bool job_begin(struct net *net)
 		tenant_store_destroy(&command->tenant->now, &net->env);
 		err = 0;
 	}
-	command_end(net, err);
+	if (net->starting)
+		start_end(net, err);
+	else
+		command_end(net, err);
 	return true;
 }
 
@@ -423,7 +505,10 @@ static bool command_step(struct net *net)
 	case COMMAND_WORKING:
 		if (net->jobs.runs)
 			return false;
-		command_end(net, net->jobs.job.err);
+		if (net->starting)
+			start_end(net, net->jobs.job.err);
+		else
+			command_end(net, net->jobs.job.err);
 		return true;
 	}
 	return false;

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The control thread's part in changes of tenants: TENANT requests, and what `memory` of the users
- * asks for when users.file was read again, one after the other, users first.
+ * The control thread's part in changes of tenants: the stores that the start makes, those of
+ * `default`, of tenants.create and of users with `memory`, in this order; TENANT requests; and what
+ * `memory` of the users asks for when users.file was read again, one after the other, users first.
  *
+ *	start	 as long as net->starting: a job makes the store; the tenant serves. Nobody
+ *		 listens yet. One that can't be made is net->start_err, and no further one is begun
  *	create	 the memory is reserved; a job makes the store; the tenant serves
  *	resize	 the memory is reserved; the connections of the tenant are closed, and new ones
  *		 refused; the workers forget its parts (NOTE_TENANT_DETACH); a job makes the new

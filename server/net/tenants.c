@@ -13,12 +13,16 @@
 #include "server/net/worker_loop.h"
 
 /* A store of another size has as many keys for each byte, and values that fit it. */
-static struct store_options options_for(const struct worker_env *env, uint64_t bytes)
+static struct store_options options_for(const struct worker_env *env, bool is_default,
+					uint64_t bytes)
 {
 	const struct config *config = env->config;
 	struct store_options options = *env->store_options;
 	double share = (double)bytes / (double)config->memory.size;
 
+	options.cancel = env->cancel;
+	if (is_default)
+		return options;
 	options.bytes = bytes;
 	options.bytes_beside = env->workers * sizeof(struct tenant_part);
 	options.level = index_level((uint64_t)((double)config->index.keys * share));
@@ -27,10 +31,16 @@ static struct store_options options_for(const struct worker_env *env, uint64_t b
 	return options;
 }
 
+static bool is_default(const struct tenant_store *store, const struct worker_env *env)
+{
+	return store->store == env->store;
+}
+
 static void parts_release(struct tenant_store *store, const struct worker_env *env)
 {
-	for (unsigned int i = 0; store->parts_memory && i < env->workers; i++)
-		store_thread_release(&store->parts_memory[i].thread);
+	for (unsigned int i = 0; i < env->workers; i++)
+		if (store->parts[i])
+			store_thread_release(&store->parts[i]->thread);
 	free(store->parts_memory);
 	store->parts_memory = NULL;
 }
@@ -40,11 +50,14 @@ static int parts_create(struct tenant_store *to, struct tenant *tenant,
 {
 	int err = 0;
 
-	to->parts_memory = calloc(env->workers, sizeof(*to->parts_memory));
-	if (!to->parts_memory)
-		return -ENOMEM;
+	if (!is_default(to, env)) {
+		to->parts_memory = calloc(env->workers, sizeof(*to->parts_memory));
+		if (!to->parts_memory)
+			return -ENOMEM;
+		for (unsigned int i = 0; i < env->workers; i++)
+			to->parts[i] = &to->parts_memory[i];
+	}
 	for (unsigned int i = 0; !err && i < env->workers; i++) {
-		to->parts[i] = &to->parts_memory[i];
 		to->parts[i]->tenant = tenant;
 		err = part_init(to->parts[i], to->store, env, i);
 	}
@@ -52,9 +65,10 @@ static int parts_create(struct tenant_store *to, struct tenant *tenant,
 }
 
 /* N1. One that is away has no protection domain. */
-static bool serves_tenants(const struct nic *nic)
+static bool is_served(const struct tenant_store *store, const struct nic *nic,
+		      const struct worker_env *env)
 {
-	return nic->pd && nic->windows;
+	return nic->pd && (nic->windows || is_default(store, env));
 }
 
 static int store_register(struct tenant_store *to, const struct worker_env *env)
@@ -62,24 +76,34 @@ static int store_register(struct tenant_store *to, const struct worker_env *env)
 	int err = 0;
 
 	for (unsigned int i = 0; !err && i < env->nic_count; i++)
-		if (serves_tenants(&env->nics[i]))
+		if (is_served(to, &env->nics[i], env))
 			err = nic_register(&env->nics[i], &to->store->region, &to->mrs[i]);
 	return err;
+}
+
+/* Only that of `default` is there when it has been released. */
+static void store_forget(struct tenant_store *store, const struct worker_env *env)
+{
+	if (is_default(store, env))
+		return;
+	free(store->store);
+	*store = (struct tenant_store){ 0 };
 }
 
 int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 			const struct worker_env *env, uint64_t bytes, bool start)
 {
-	const struct store_options options = options_for(env, bytes);
+	struct store_options options;
 	int err;
 
-	*to = (struct tenant_store){ .store = calloc(1, sizeof(*to->store)) };
+	if (!to->store)
+		to->store = calloc(1, sizeof(*to->store));
 	if (!to->store)
 		return -ENOMEM;
+	options = options_for(env, is_default(to, env), bytes);
 	err = store_create(to->store, &options);
 	if (err) {
-		free(to->store);
-		to->store = NULL;
+		store_forget(to, env);
 		return err;
 	}
 	/* One clock for all, so that a worker reads it once: server/net/conn_thread.h. */
@@ -100,12 +124,13 @@ void tenant_store_destroy(struct tenant_store *store, const struct worker_env *e
 		return;
 	store_stop(store->store);
 	parts_release(store, env);
-	for (unsigned int i = 0; i < env->nic_count; i++)
+	for (unsigned int i = 0; i < env->nic_count; i++) {
 		if (store->mrs[i])
 			env->nics[i].dev->ops->dereg_mr(store->mrs[i]);
+		store->mrs[i] = NULL;
+	}
 	store_destroy(store->store);
-	free(store->store);
-	*store = (struct tenant_store){ 0 };
+	store_forget(store, env);
 }
 
 struct tenant *tenants_find(const struct tenants *tenants, const char *name)
@@ -188,75 +213,19 @@ static int add_default(struct tenants *tenants, struct worker *workers)
 		return -ENOMEM;
 	}
 	strcpy(tenant->name, TENANT_DEFAULT);
-	tenant->state = TENANT_SERVES;
+	tenant->state = TENANT_WORKING;
 	tenant->bytes = tenants->env->config->memory.size;
 	tenant->now.store = tenants->env->store;
-	for (unsigned int i = 0; i < tenants->env->workers; i++) {
+	for (unsigned int i = 0; i < tenants->env->workers; i++)
 		tenant->now.parts[i] = &workers[i].part;
-		workers[i].part.tenant = tenant;
-	}
 	tenants->list[0] = tenant;
 	return 0;
 }
 
-/* At the start: no other thread waits for it. */
-static int add_served(struct tenants *tenants, const char *name, uint64_t bytes)
-{
-	struct tenant *tenant;
-	struct parse_why why;
-	int err;
-
-	tenant = tenants_add(tenants, name, bytes, why.text, sizeof(why.text));
-	if (!tenant) {
-		log_error("tenant %s: %s", name, why.text);
-		return -ENOMEM;
-	}
-	err = tenant_store_create(&tenant->now, tenant, tenants->env, bytes, false);
-	if (err) {
-		tenants_remove(tenants, tenant);
-		log_error("tenant %s: can't be created: %s", name, strerror(-err));
-		return err;
-	}
-	tenant->state = TENANT_SERVES;
-	log_notice("tenant %s: %llu bytes", name, (unsigned long long)bytes);
-	return 0;
-}
-
-static int add_configured(struct tenants *tenants)
-{
-	const char *at = tenants->env->config->tenants.create;
-	struct tenant_entry entry;
-	struct parse_why why;
-	int err = 0;
-
-	while (!err && *at) {
-		err = tenant_list_next(&at, &entry, &why);
-		if (!err)
-			err = add_served(tenants, entry.name, entry.bytes);
-	}
-	return err;
-}
-
-int tenants_add_users(struct tenants *tenants, const struct users *users)
-{
-	const struct user *user;
-	int err = 0;
-
-	for (size_t i = 0; !err && users && i < users->count; i++) {
-		user = &users->list[i];
-		if (user->memory && !tenants_find(tenants, user->name))
-			err = add_served(tenants, user->name, user->memory);
-	}
-	return err;
-}
-
 int tenants_init(struct tenants *tenants, const struct worker_env *env, struct worker *workers)
 {
-	int err;
-
 	*tenants = (struct tenants){ .env = env, .memory = env->config->tenants.memory };
-	err = add_default(tenants, workers);
-	return err ? err : add_configured(tenants);
+	return add_default(tenants, workers);
 }
 
 void tenants_release(struct tenants *tenants)
@@ -265,33 +234,23 @@ void tenants_release(struct tenants *tenants)
 
 	for (unsigned int i = 0; i < TENANTS_MAX; i++) {
 		tenant = tenants->list[i];
-		if (tenant && tenant->now.parts_memory)
+		if (tenant)
 			tenant_store_destroy(&tenant->now, tenants->env);
 		free(tenant);
 		tenants->list[i] = NULL;
 	}
 }
 
-int tenants_start(struct tenants *tenants)
-{
-	int err = 0;
-
-	for (unsigned int i = 1; !err && i < TENANTS_MAX; i++)
-		if (tenants->list[i])
-			err = store_start(tenants->list[i]->now.store);
-	return err;
-}
-
 void tenants_stop(struct tenants *tenants)
 {
-	for (unsigned int i = 1; i < TENANTS_MAX; i++)
+	for (unsigned int i = 0; i < TENANTS_MAX; i++)
 		if (tenants->list[i] && tenants->list[i]->now.store)
 			store_stop(tenants->list[i]->now.store);
 }
 
 void tenants_tick(struct tenants *tenants)
 {
-	for (unsigned int i = 1; i < TENANTS_MAX; i++)
+	for (unsigned int i = 0; i < TENANTS_MAX; i++)
 		if (tenants->list[i] && tenants->list[i]->state != TENANT_WORKING)
 			store_tick(tenants->list[i]->now.store);
 }
@@ -302,11 +261,12 @@ int tenants_register(struct tenants *tenants, unsigned int number)
 	struct tenant_store *store;
 	int err = 0;
 
-	for (unsigned int i = 1; !err && i < TENANTS_MAX; i++) {
-		if (!tenants->list[i] || !tenants->list[i]->now.store || !serves_tenants(nic))
+	for (unsigned int i = 0; !err && i < TENANTS_MAX; i++) {
+		if (!tenants->list[i] || !tenants->list[i]->now.store)
 			continue;
 		store = &tenants->list[i]->now;
-		err = nic_register(nic, &store->store->region, &store->mrs[number]);
+		if (is_served(store, nic, tenants->env))
+			err = nic_register(nic, &store->store->region, &store->mrs[number]);
 	}
 	return err;
 }
@@ -315,7 +275,7 @@ void tenants_deregister(struct tenants *tenants, unsigned int number)
 {
 	struct tenant_store *store;
 
-	for (unsigned int i = 1; i < TENANTS_MAX; i++) {
+	for (unsigned int i = 0; i < TENANTS_MAX; i++) {
 		if (!tenants->list[i])
 			continue;
 		store = &tenants->list[i]->now;

@@ -21,19 +21,13 @@ struct tenants {
 };
 
 /*
- * Makes `default` of the server's store and the workers' parts; and then the tenants of
- * tenants.create, which takes as long as filling their memory. 0 or a negative errno after logging.
+ * Makes the list, with `default` in it, TENANT_WORKING: of the server's store and the workers' parts,
+ * which tenant_store_create() makes. 0 or a negative errno after logging.
  */
 int tenants_init(struct tenants *tenants, const struct worker_env *env, struct worker *workers);
-/*
- * Behind that, the tenants of users with `memory`, but for those that are there already. @users:
- * NULL, if there are none. 0 or a negative errno after logging.
- */
-int tenants_add_users(struct tenants *tenants, const struct users *users);
 /* Whatever there is of them. No worker runs and no connection is left. */
 void tenants_release(struct tenants *tenants);
-/* Starts, or stops, the maintenance threads of all but `default`. 0 or a negative errno. */
-int tenants_start(struct tenants *tenants);
+/* Stops the maintenance threads of all. No job runs. */
 void tenants_stop(struct tenants *tenants);
 /* What store_tick() does, of all. The control thread. */
 void tenants_tick(struct tenants *tenants);
@@ -56,17 +50,21 @@ void tenants_unreserve(struct tenants *tenants, uint64_t bytes);
 void tenants_remove(struct tenants *tenants, struct tenant *tenant);
 
 /*
- * Allocates a store of @bytes, registers it with the devices that serve and starts its maintenance
- * thread, if @start. Any one thread. 0 or a negative errno after logging, with nothing left.
+ * Makes a store of @bytes, with its memory allocated, registers it with the devices that serve and
+ * starts its maintenance thread, if @start. @to: all zero, or of `default` as tenants_init() leaves
+ * it. Any one thread. 0, -ECANCELED or, after logging, another negative errno, with nothing left.
  */
 int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 			const struct worker_env *env, uint64_t bytes, bool start);
-/* Any one thread that is no RCU reader; N4. Takes one of zero bytes, too. */
+/*
+ * Any one thread that is no RCU reader; N4. Takes one of zero bytes, too, and that of `default`
+ * again.
+ */
 void tenant_store_destroy(struct tenant_store *store, const struct worker_env *env);
 
 /*
- * Registers all tenants but `default` with device @number, which is set up again, or takes that
- * back before it is released. No job runs. 0 or a negative errno after logging.
+ * Registers all tenants with device @number, which is set up again, or takes that back before it is
+ * released. No job runs. 0 or a negative errno after logging.
  */
 int tenants_register(struct tenants *tenants, unsigned int number);
 void tenants_deregister(struct tenants *tenants, unsigned int number);

@@ -123,9 +123,10 @@ struct stats_source;
 /* What the workers of a server share; constant while they run. */
 struct worker_env {
 	const struct config *config;
-	struct store *store; /* of the tenant default */
-	/* What each store begins with; a tenant has another size. NULL: there are no tenants. */
+	struct store *store; /* of the tenant default, when it has been made */
+	/* Of that one; those of others differ in what depends on their size. */
 	const struct store_options *store_options;
+	const _Atomic bool *cancel; /* stores that are being made end early. NULL: never */
 	struct nic *nics;
 	unsigned int nic_count;
 	unsigned int workers;

@@ -609,9 +609,6 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 	err = mailbox_init(&worker->mailbox);
 	if (err)
 		return err;
-	err = part_init(&worker->part, env->store, env, number);
-	if (err)
-		goto release_mailbox;
 	while (worker->poller_count < env->nic_count) {
 		err = worker_init_poller(worker, env, worker->poller_count);
 		if (err)
@@ -623,8 +620,6 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 
 release_pollers:
 	worker_release_pollers(worker);
-	store_thread_release(&worker->part.thread);
-release_mailbox:
 	mailbox_release(&worker->mailbox);
 	return err;
 }
@@ -634,7 +629,6 @@ void worker_release(struct worker *worker)
 	if (!worker->env)
 		return;
 	worker_release_pollers(worker);
-	store_thread_release(&worker->part.thread);
 	mailbox_release(&worker->mailbox);
 	worker->env = NULL;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The tenant `default` of a test's workers, as tenants_init() makes it. */
+/* The tenant `default` of a test's workers, as a job makes it at the start. */
 #ifndef KVD_TESTS_SUPPORT_DEFAULT_TENANT_H
 #define KVD_TESTS_SUPPORT_DEFAULT_TENANT_H
 

@@ -215,7 +215,6 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 	verbs.ops.post_send = post_send;
 	verbs.ops.post_srq_recv = post_srq_recv;
 	srq.context = &verbs;
-	nic.mr = &mr;
 	nic.port.max_msg_sz = 1u << 30;
 	poller_setup();
 	for (unsigned int i = 0; i < TEST_CONNS; i++)

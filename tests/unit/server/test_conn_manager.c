@@ -290,8 +290,8 @@ static int setup(void **state)
 	net.workers = workers;
 	net.worker_count = WORKERS;
 	net.nic_count = 1;
-	net.nics[0].mr = &mr;
 	default_tenant_init(&tenant, NULL, workers, WORKERS);
+	tenant.now.mrs[0] = &mr;
 	net.tenants.list[0] = &tenant;
 	net.nics[0].dev = &dev;
 	memcpy(net.nics[0].name, dev.name, sizeof(dev.name));
@@ -820,7 +820,8 @@ static void second_device(void **state)
 
 	(void)state;
 	net.nic_count = net.endpoint_count = 2;
-	*nic = (struct nic){ .dev = &dev, .mr = &mr };
+	*nic = (struct nic){ .dev = &dev };
+	tenant.now.mrs[1] = &mr;
 	net.endpoints[1] = (struct endpoint){ .dev = &dev, .nic = nic, .channel = &channel };
 	net.endpoints[0].channel = &other;
 	for (unsigned int i = 0; i < WORKERS; i++) {

@@ -42,6 +42,7 @@ static int test_step(const char *name);
 static void test_notify(const char *format, ...);
 static uint64_t test_watchdog_ns(void);
 static bool test_alive(void);
+static void test_manager_run(struct net *net);
 
 #define clock_ns test_clock_ns
 #define epoll_wait test_wait
@@ -51,10 +52,9 @@ static bool test_alive(void);
 #define reload(config, source) ((void)(config), (void)(source), test_step("reload "))
 #define net_renew(net) ((void)(net), test_step("renew "))
 #define net_alive(net) ((void)(net), test_alive())
-#define store_start(store) ((void)(store), test_step("store "))
+#define tenant_manager_run test_manager_run
 #define net_start(net) ((void)(net), test_step("net "))
 #define net_stop(net) ((void)(net), test_step("-net "))
-#define store_stop(store) ((void)(store), test_step("-store "))
 #define detach_ready() test_step("detached ")
 #include "server/control_loop.c"
 #undef clock_ns
@@ -87,6 +87,15 @@ static int test_step(const char *name)
 	assert_true(strlen(steps) + strlen(name) < sizeof(steps));
 	strcat(steps, name);
 	return fails && !strcmp(name, fails) ? -EIO : 0;
+}
+
+/* What the manager does at the start; NULL: nothing. */
+static void (*on_manager)(struct net *net);
+
+static void test_manager_run(struct net *net)
+{
+	if (on_manager)
+		on_manager(net);
 }
 
 /* The first word of what systemd is told. */
@@ -143,6 +152,9 @@ static int setup(void **state)
 	server.net.nics[0].dev = &dev;
 	id.dev = &dev;
 	default_tenant_init(&tenant, &server.store, &worker, 1);
+	server.net.tenants.list[0] = &tenant;
+	server.ready = true;
+	on_manager = NULL;
 	conn.part = &worker.part;
 	conn.id = &id;
 	conn.poller = &worker.pollers[0];
@@ -194,6 +206,7 @@ static void drains(void **state)
 	(void)state;
 	stop(&server);
 	assert_true(server.net.stopping);
+	assert_true(server.net.jobs.cancels);
 	assert_closes_at(BEGUN_NS + RESPOND_NS);
 	server.net.conns = NULL;
 	assert_true(stopping_done(&server, BEGUN_NS + RESPOND_NS + 2));
@@ -276,10 +289,12 @@ static void assert_superblock(uint64_t late_s)
 	assert_in_range(superblock()->clock_s, clock_s - late_s, clock_s);
 }
 
+static int test_epoll_fd; /* of the last wait */
+
 /* A wait of at most a second: the store's clock goes on with the loop's. */
 static int test_wait(int fd, struct epoll_event *events, int max, int timeout_ms)
 {
-	(void)fd;
+	test_epoll_fd = fd;
 	assert_int_equal(max, EVENTS_MAX);
 	if (on_wait)
 		return on_wait(events, timeout_ms);
@@ -558,11 +573,37 @@ static int run_server(void)
 	server.net.conns = NULL;
 	server.net.stats.connections = 0;
 	server.drain_until_ns = server.force_until_ns = 0;
-	server.net.stopping = false;
+	server.net.stopping = server.ready = false;
+	server.net.starting = true;
 	steps[0] = '\0';
 	/* server_run() registers the thread by itself. */
 	err = server_run(&server);
 	return err;
+}
+
+static bool time_goes_on;    /* with each wait */
+static unsigned int filling; /* turns of the loop until all stores are there */
+static int start_err;
+
+/* The stores are made while the loop runs: then its next turn serves. */
+static void fills(struct net *net)
+{
+	if (filling && !--filling) {
+		test_step("filled ");
+		net->start_err = start_err;
+		net->starting = start_err != 0;
+	}
+}
+
+/* A wait while the stores are made is one with signals; nothing is served. */
+static int signals_while_filling(struct epoll_event *events, int timeout_ms)
+{
+	if (!filling)
+		return stop_at_once(events, timeout_ms);
+	test_step("waits ");
+	if (time_goes_on)
+		test_now += RESPOND_NS / 4;
+	return epoll_pwait(test_epoll_fd, events, EVENTS_MAX, 0, NULL);
 }
 
 /* It says that it is ready when it is, and whatever fails, it stops what it may have started. */
@@ -571,20 +612,60 @@ static void runs_and_stops(void **state)
 	(void)state;
 	two_devices_begin();
 	signals_begin();
-	on_wait = stop_at_once;
+	on_wait = signals_while_filling;
+	on_manager = fills;
+	start_err = 0;
+	filling = 3;
 	assert_int_equal(run_server(), 0);
-	assert_string_equal(steps, "store net READY=1 detached serves -net -store ");
+	assert_string_equal(steps, "waits waits filled net READY=1 detached serves -net ");
 	assert_logged("ready: 1 workers");
 	fails = "net ";
+	filling = 2;
 	assert_int_equal(run_server(), -EIO);
-	assert_string_equal(steps, "store net -net -store ");
-	fails = "store ";
-	assert_int_equal(run_server(), -EIO);
-	assert_string_equal(steps, "store -net -store ");
+	assert_string_equal(steps, "waits filled net -net ");
 	fails = NULL;
+	/* A store can't be made. */
+	start_err = -ENOMEM;
+	filling = 2;
+	assert_int_equal(run_server(), -ENOMEM);
+	assert_string_equal(steps, "waits filled -net ");
+	start_err = 0;
+	filling = 0;
 	on_wait = keep_timeout;
 	wait_errno = EBADF;
 	assert_int_equal(run_server(), -EBADF);
+	sigprocmask(SIG_SETMASK, &signals_before, NULL);
+	two_devices_end();
+}
+
+/* A signal ends a server whose memory is being filled; SIGHUP is taken, and it goes on. */
+static void signalled_while_it_fills(void **state)
+{
+	static const int numbers[] = { SIGTERM, SIGINT };
+
+	(void)state;
+	two_devices_begin();
+	signals_begin();
+	on_wait = signals_while_filling;
+	on_manager = fills;
+	start_err = 0;
+	for (unsigned int i = 0; i < 2; i++) {
+		filling = 1000;
+		server.config.server.drain_timeout = 0;
+		kill(getpid(), numbers[i]);
+		time_goes_on = true;
+		assert_int_equal(run_server(), 0);
+		time_goes_on = false;
+		assert_non_null(strstr(steps, "STOPPING=1 "));
+		assert_null(strstr(steps, "net READY"));
+		assert_true(filling > 900);
+		assert_false(server.ready);
+	}
+	filling = 3;
+	kill(getpid(), SIGHUP);
+	assert_int_equal(run_server(), 0);
+	assert_string_equal(steps, "waits reload renew waits filled net READY=1 detached serves "
+				   "-net ");
 	sigprocmask(SIG_SETMASK, &signals_before, NULL);
 	two_devices_end();
 }
@@ -594,13 +675,21 @@ static void runs_and_stops(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(goes_on),	       CASE(drains),
-		CASE(drains_pulls),    CASE(pulls_end),
-		CASE(pulls_end_early), CASE(no_time_to_drain),
-		CASE(told_twice),      CASE(connections_that_stay),
-		CASE(ticks),	       CASE(how_long_it_waits),
-		CASE(events_left),     CASE(each_source),
-		CASE(watchdog),	       CASE(runs_and_stops),
+		CASE(goes_on),
+		CASE(drains),
+		CASE(drains_pulls),
+		CASE(pulls_end),
+		CASE(pulls_end_early),
+		CASE(no_time_to_drain),
+		CASE(told_twice),
+		CASE(connections_that_stay),
+		CASE(ticks),
+		CASE(how_long_it_waits),
+		CASE(events_left),
+		CASE(each_source),
+		CASE(watchdog),
+		CASE(runs_and_stops),
+		CASE(signalled_while_it_fills),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

@@ -121,10 +121,9 @@ static int fake_nic_open(struct nic *nic, struct device *dev, const struct confi
 	return step("open", number_of(dev->kind));
 }
 
-static int fake_nic_init(struct nic *nic, const struct config *of, const struct store *with)
+static int fake_nic_init(struct nic *nic, const struct config *of)
 {
 	assert_ptr_equal(of, &test_config);
-	assert_ptr_equal(with, &test_store);
 	return step("nic", (unsigned int)(nic - test_net.nics));
 }
 
@@ -182,25 +181,12 @@ static int fake_tenants_init(struct tenants *tenants, const struct worker_env *e
 	return step("tenants", 0);
 }
 
-static int fake_tenants_add_users(struct tenants *tenants, const struct users *users)
-{
-	assert_ptr_equal(tenants, &test_net.tenants);
-	assert_ptr_equal(users, test_net.users);
-	return users ? step("users", (unsigned int)users->count) : 0;
-}
-
 static void fake_tenants_release(struct tenants *tenants)
 {
 	assert_ptr_equal(tenants, &test_net.tenants);
 	if (tenants_made)
 		step("-tenants", 0);
 	tenants_made = false;
-}
-
-static int fake_tenants_start(struct tenants *tenants)
-{
-	(void)tenants;
-	return step("tenants-start", 0);
 }
 
 static void fake_tenants_stop(struct tenants *tenants)
@@ -225,9 +211,7 @@ static void fake_tenants_stop(struct tenants *tenants)
 #define worker_stop fake_worker_stop
 #define cpu_number fake_cpu_number
 #define tenants_init fake_tenants_init
-#define tenants_add_users fake_tenants_add_users
 #define tenants_release fake_tenants_release
-#define tenants_start fake_tenants_start
 #define tenants_stop fake_tenants_stop
 #include "server/net/net.c"
 
@@ -298,23 +282,6 @@ static void checks_users(void **state)
 	unlink(test_config.users.file);
 }
 
-/* They have their tenants behind those of the configuration. */
-static void makes_tenants_of_users(void **state)
-{
-	(void)state;
-	users_write("[user alice]\nuid = 1\nrights = all\nmemory = 16m\n");
-	assert_int_equal(net_open(&test_net, &test_config), 0);
-	assert_int_equal(net_init(&test_net, &env), 0);
-	assert_non_null(strstr(steps, "tenants0 users1 "));
-	net_release(&test_net);
-	memset(steps, 0, sizeof(steps));
-	assert_int_equal(net_open(&test_net, &test_config), 0);
-	fails = "users1 ";
-	assert_int_equal(net_init(&test_net, &env), -EIO);
-	net_release(&test_net);
-	unlink(test_config.users.file);
-}
-
 /* With a device of each kind or one of either, and workers on their CPUs. */
 static void sets_all_up(void **state)
 {
@@ -353,6 +320,10 @@ static void sets_all_up(void **state)
 			 cases[i].made);
 		assert_steps(expected);
 		assert_int_equal(test_net.worker_count, WORKERS);
+		/* Its stores are made later. */
+		assert_true(test_net.starting);
+		assert_ptr_equal(test_net.create_left, test_config.tenants.create);
+		assert_ptr_equal(test_net.env.cancel, &test_net.jobs.cancels);
 		for (unsigned int n = 0; n < WORKERS; n++)
 			assert_int_equal(cpus[n], i != 1 ? 10 + (int)n : -1);
 		assert_ptr_equal(test_net.endpoints[0].nic, &test_net.nics[0]);
@@ -367,8 +338,7 @@ static void sets_all_up(void **state)
 		assert_true(test_net.identities.keep_ns == test_config.server.identity_time);
 		/* Who connects meets workers that run. */
 		assert_int_equal(net_start(&test_net), 0);
-		snprintf(expected, sizeof(expected), "tenants-start0 start0 start1 start2 %s",
-			 cases[i].started);
+		snprintf(expected, sizeof(expected), "start0 start1 start2 %s", cases[i].started);
 		assert_steps(expected);
 		net_stop(&test_net);
 		assert_steps("stop0 stop1 stop2 tenants-stop0 ");
@@ -429,10 +399,10 @@ static void a_start_fails(void **state)
 	memset(steps, 0, sizeof(steps));
 	fails = "start1 ";
 	assert_int_equal(net_start(&test_net), -EIO);
-	assert_steps("tenants-start0 start0 start1 ");
+	assert_steps("start0 start1 ");
 	fails = "listen0 ";
 	assert_int_equal(net_start(&test_net), -EIO);
-	assert_steps("tenants-start0 start0 start1 start2 listen0 ");
+	assert_steps("start0 start1 start2 listen0 ");
 	net_release(&test_net);
 }
 
@@ -514,9 +484,9 @@ static void renews_credentials(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(checks_every_address), CASE(checks_users),	      CASE(makes_tenants_of_users),
-		CASE(sets_all_up),	    CASE(a_step_fails),	      CASE(a_start_fails),
-		CASE(stuck_workers),	    CASE(renews_credentials),
+		CASE(checks_every_address), CASE(checks_users),	 CASE(sets_all_up),
+		CASE(a_step_fails),	    CASE(a_start_fails), CASE(stuck_workers),
+		CASE(renews_credentials),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

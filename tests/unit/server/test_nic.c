@@ -245,12 +245,13 @@ static void a_device(void **state)
 	static struct device dev = { .name = "fake0", .ops = &ops };
 	static const char letters[] = { 0, 'p', 'm' };
 	static const char *const logged[] = {
-		"device softnic fake0: asked; region registered in ",
+		"device fake0: a region of 1048576 bytes registered in ",
 		"can't set up a protection domain",
 		"can't register a region",
 	};
 	static struct store store;
 	static struct config config;
+	struct ibv_mr *registration;
 	struct nic nic;
 
 	(void)state;
@@ -268,9 +269,15 @@ static void a_device(void **state)
 		memset(made, 0, sizeof(made));
 		assert_int_equal(test_log_begin(), 0);
 		nic = (struct nic){ .dev = &dev, .why = "asked", .attr.max_mr_size = MIB };
-		assert_int_equal(nic_init(&nic, &config, &store), fails ? -ENOMEM : 0);
+		assert_int_equal(nic_init(&nic, &config) ?:
+					 nic_register(&nic, &store.region, &registration),
+				 fails ? -ENOMEM : 0);
 		assert_logged(logged[i]);
+		if (i != 1)
+			assert_logged("device softnic fake0: asked; one key for all");
 		assert_int_equal(strlen(made), i ? i : 2);
+		if (!fails)
+			dereg_mr(registration);
 		/* A device's destroy functions accept NULL: what it has not made. */
 		nic_release(&nic);
 		assert_null(nic.dev);
@@ -281,7 +288,7 @@ static void a_device(void **state)
 	fails = 0;
 	memset(made, 0, sizeof(made));
 	nic = (struct nic){ .dev = &dev, .why = "asked", .attr.max_mr_size = MIB - 1 };
-	assert_int_equal(nic_init(&nic, &config, &store), -E2BIG);
+	assert_int_equal(nic_register(&nic, &store.region, &registration), -E2BIG);
 	assert_string_equal(made, "");
 	munmap(store.region.base, MIB);
 	log_release();
@@ -320,6 +327,7 @@ static void memory_windows(void **state)
 	static struct device dev = { .name = "fake0", .ops = &ops };
 	static struct store store;
 	struct config config;
+	struct ibv_mr *registration;
 	char option[32];
 	struct nic nic;
 
@@ -347,12 +355,13 @@ static void memory_windows(void **state)
 		assert_int_equal(nic_open(&nic, &dev, &config, "asked"), cases[i].err);
 		if (!cases[i].err) {
 			assert_int_equal(nic.windows, cases[i].windows);
-			assert_int_equal(nic_init(&nic, &config, &store), 0);
+			assert_int_equal(nic_init(&nic, &config), 0);
+			assert_int_equal(nic_register(&nic, &store.region, &registration), 0);
 			nic_release(&nic);
 		}
 		if (cases[i].logged)
 			assert_logged(cases[i].logged);
-		assert_int_equal(test_log_lines(), !cases[i].err + !!cases[i].logged);
+		assert_int_equal(test_log_lines(), 2 * !cases[i].err + !!cases[i].logged);
 		log_release();
 	}
 	munmap(store.region.base, MIB);

@@ -159,7 +159,6 @@ static int setup(void **state)
 	verbs.ops.post_send = post_send;
 	verbs.ops.post_srq_recv = post_srq_recv;
 	srq.context = &verbs;
-	nic.mr = &mr;
 	nic.port.max_msg_sz = 1u << 30;
 	device_refuses = false;
 	answers_init(&answers, 1);

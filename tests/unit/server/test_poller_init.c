@@ -42,7 +42,6 @@ static struct worker worker;
 static struct tenant tenant;
 static struct worker_env env;
 static struct mailbox control;
-static struct poller poller;
 static struct nic nic;
 static struct ibv_context verbs;
 static struct ibv_mr mr = { .lkey = 17 };
@@ -72,7 +71,7 @@ static int made(void)
 }
 
 /* The poller that is being set up. */
-static struct poller *making = &poller;
+static struct poller *making = &worker.pollers[0];
 
 /* Of the clients' messages the device writes to these buffers alone, and nobody reads them. */
 static int reg_mr(struct ibv_pd *of, const struct device_mem *mem, int access, struct ibv_mr **out)
@@ -269,7 +268,7 @@ static int init_with(uint32_t conns_max)
 		.admins_max = ADMINS,
 	};
 
-	return poller_init(&poller, &worker, 3, &limits, &nic);
+	return poller_init(&worker.pollers[0], &worker, 3, &limits, &nic);
 }
 
 /* Every receive is posted, and what a connection may need of buffers and completions is there. */
@@ -279,29 +278,29 @@ static void all_of_it(void **state)
 	assert_int_equal(init_with(CONNS), 0);
 	for (uint32_t i = 0; i < SRQ_DEPTH; i++)
 		assert_int_equal(receives[i], 1);
-	assert_int_equal(poller.posted, SRQ_DEPTH);
-	assert_int_equal(poller.unposted_count, 0);
+	assert_int_equal(worker.pollers[0].posted, SRQ_DEPTH);
+	assert_int_equal(worker.pollers[0].unposted_count, 0);
 	assert_int_equal(srq_limit, SRQ_DEPTH / 8);
-	assert_int_equal(poller.limits.conns_max, CONNS);
+	assert_int_equal(worker.pollers[0].limits.conns_max, CONNS);
 	assert_int_equal(cqes, NEEDED(CONNS) + SPARE);
-	assert_int_equal(poller.spare_sends, SPARE);
-	assert_int_equal(poller.spare_sends_max, SPARE);
-	assert_int_equal(poller.spare_buffers, SRQ_DEPTH / 4);
-	assert_int_equal(poller.spare_buffers_max, SRQ_DEPTH / 4);
+	assert_int_equal(worker.pollers[0].spare_sends, SPARE);
+	assert_int_equal(worker.pollers[0].spare_sends_max, SPARE);
+	assert_int_equal(worker.pollers[0].spare_buffers, SRQ_DEPTH / 4);
+	assert_int_equal(worker.pollers[0].spare_buffers_max, SRQ_DEPTH / 4);
 	/* Those for responses are no receives, and each is there once. */
-	assert_int_equal(poller.free_count, BUFFERS - SRQ_DEPTH);
-	assert_int_equal(poller.free_max, BUFFERS - SRQ_DEPTH);
-	for (uint32_t n = poller.free_count; n; n--) {
-		uint32_t buffer = buffer_take(&poller);
+	assert_int_equal(worker.pollers[0].free_count, BUFFERS - SRQ_DEPTH);
+	assert_int_equal(worker.pollers[0].free_max, BUFFERS - SRQ_DEPTH);
+	for (uint32_t n = worker.pollers[0].free_count; n; n--) {
+		uint32_t buffer = buffer_take(&worker.pollers[0]);
 
 		assert_in_range(buffer, SRQ_DEPTH, BUFFERS - 1);
 		assert_int_equal(receives[buffer]++, 0);
 		/* They do not overlap: the memory is as long as all of them. */
-		memset(poller_buffer(&poller, buffer), 1, BUFFER_BYTES);
+		memset(poller_buffer(&worker.pollers[0], buffer), 1, BUFFER_BYTES);
 	}
-	assert_int_equal(buffer_take(&poller), BUFFER_NONE);
+	assert_int_equal(buffer_take(&worker.pollers[0]), BUFFER_NONE);
 	assert_int_equal(test_log_lines(), 0);
-	poller_release(&poller);
+	poller_release(&worker.pollers[0]);
 }
 
 /* A small completion queue has fewer spare places first, and then fewer connections. */
@@ -311,28 +310,28 @@ static void small_queues(void **state)
 	nic.attr.max_cqe = NEEDED(CONNS) + 7;
 	assert_int_equal(init_with(CONNS), 0);
 	assert_int_equal(cqes, nic.attr.max_cqe);
-	assert_int_equal(poller.spare_sends, 7);
-	assert_int_equal(poller.spare_sends_max, 7);
-	assert_int_equal(poller.limits.conns_max, CONNS);
+	assert_int_equal(worker.pollers[0].spare_sends, 7);
+	assert_int_equal(worker.pollers[0].spare_sends_max, 7);
+	assert_int_equal(worker.pollers[0].limits.conns_max, CONNS);
 	assert_int_equal(test_log_lines(), 0);
-	poller_release(&poller);
+	poller_release(&worker.pollers[0]);
 	nic.attr.max_cqe = NEEDED(CONNS);
 	assert_int_equal(init_with(CONNS), 0);
-	assert_int_equal(poller.spare_sends, 0);
-	assert_int_equal(poller.limits.conns_max, CONNS);
-	poller_release(&poller);
+	assert_int_equal(worker.pollers[0].spare_sends, 0);
+	assert_int_equal(worker.pollers[0].limits.conns_max, CONNS);
+	poller_release(&worker.pollers[0]);
 	nic.attr.max_cqe = NEEDED(CONNS) - 1;
 	assert_int_equal(init_with(CONNS), 0);
 	assert_int_equal(cqes, nic.attr.max_cqe);
-	assert_int_equal(poller.limits.conns_max, CONNS - 1);
-	assert_int_equal(poller.spare_sends, BESIDE - 1);
+	assert_int_equal(worker.pollers[0].limits.conns_max, CONNS - 1);
+	assert_int_equal(worker.pollers[0].spare_sends, BESIDE - 1);
 	assert_logged("worker 3 on device fake0: takes at most 9 connections instead of 10, since "
 		      "a completion queue of the device has at most ");
-	poller_release(&poller);
+	poller_release(&worker.pollers[0]);
 	nic.attr.max_cqe = NEEDED(1);
 	assert_int_equal(init_with(CONNS), 0);
-	assert_int_equal(poller.limits.conns_max, 1);
-	poller_release(&poller);
+	assert_int_equal(worker.pollers[0].limits.conns_max, 1);
+	poller_release(&worker.pollers[0]);
 	nic.attr.max_cqe = NEEDED(1) - 1;
 	assert_int_equal(init_with(CONNS), -EINVAL);
 	assert_logged("with one connection need 140: lower request.srq_depth");
@@ -343,15 +342,15 @@ static void few_receives(void **state)
 {
 	(void)state;
 	assert_int_equal(init_with(SRQ_DEPTH - ADMINS), 0);
-	assert_int_equal(poller.limits.conns_max, SRQ_DEPTH - ADMINS);
+	assert_int_equal(worker.pollers[0].limits.conns_max, SRQ_DEPTH - ADMINS);
 	assert_int_equal(test_log_lines(), 0);
-	poller_release(&poller);
+	poller_release(&worker.pollers[0]);
 	assert_int_equal(init_with(SRQ_DEPTH), 0);
-	assert_int_equal(poller.limits.conns_max, SRQ_DEPTH - ADMINS);
+	assert_int_equal(worker.pollers[0].limits.conns_max, SRQ_DEPTH - ADMINS);
 	assert_int_equal(cqes, NEEDED(SRQ_DEPTH - ADMINS) + SPARE);
 	assert_logged("takes at most 62 connections instead of 64, one for each receive; raise "
 		      "request.srq_depth");
-	poller_release(&poller);
+	poller_release(&worker.pollers[0]);
 }
 
 /* Whatever step fails, nothing is left, and it is said what to do. */
@@ -385,7 +384,7 @@ static struct conn *new_conn(uint32_t window_max)
 {
 	struct conn *conn;
 
-	assert_int_equal(conn_create(&conn, &poller, &tenant, &id, 7, window_max), 0);
+	assert_int_equal(conn_create(&conn, &worker.pollers[0], &tenant, &id, 7, window_max), 0);
 	assert_ptr_equal(id.context, conn);
 	return conn;
 }
@@ -396,7 +395,7 @@ static void end_conn(struct conn *conn)
 
 	rcu_thread_online();
 	conn_table_remove(conn);
-	assert_null(conn_lookup(&poller, qp.qp_num));
+	assert_null(conn_lookup(&worker.pollers[0], qp.qp_num));
 	rcu_thread_offline();
 	conn_destroy(conn);
 	assert_int_equal(ids_destroyed, before + 1);
@@ -417,12 +416,12 @@ static void a_connection(void **state)
 	assert_ptr_equal(asked.srq, &srq);
 	assert_ptr_equal(asked.qp_context, conn);
 	assert_false(asked.sq_sig_all);
-	assert_int_equal(asked.cap.max_send_wr, poller_sq_depth(&poller, WINDOW));
+	assert_int_equal(asked.cap.max_send_wr, poller_sq_depth(&worker.pollers[0], WINDOW));
 	assert_int_equal(asked.cap.max_send_sge, 1);
-	assert_int_equal(asked.cap.max_inline_data, poller.inline_max);
-	assert_true(poller.inline_max > sizeof(struct wire_response));
+	assert_int_equal(asked.cap.max_inline_data, worker.pollers[0].inline_max);
+	assert_true(worker.pollers[0].inline_max > sizeof(struct wire_response));
 	/* The marker's place is no other's. */
-	assert_int_equal(conn->sq_depth, poller_sq_depth(&poller, WINDOW) - MARKERS);
+	assert_int_equal(conn->sq_depth, poller_sq_depth(&worker.pollers[0], WINDOW) - MARKERS);
 	assert_int_equal(conn->window, 1);
 	assert_int_equal(conn->window_next, 1);
 	assert_int_equal(conn->window_told, 1);
@@ -434,11 +433,11 @@ static void a_connection(void **state)
 	assert_string_equal(conn->peer.address, "10.9.0.1:5");
 	assert_false(conn->limit.on);
 	rcu_thread_online();
-	assert_ptr_equal(conn_lookup(&poller, qp.qp_num), conn);
-	assert_null(conn_lookup(&poller, qp.qp_num + 1));
+	assert_ptr_equal(conn_lookup(&worker.pollers[0], qp.qp_num), conn);
+	assert_null(conn_lookup(&worker.pollers[0], qp.qp_num + 1));
 	/* Not all of it can be seen yet. */
 	atomic_store(&conn->published, false);
-	assert_null(conn_lookup(&poller, qp.qp_num));
+	assert_null(conn_lookup(&worker.pollers[0], qp.qp_num));
 	rcu_thread_offline();
 	/* What it holds of the statistics, and its text, ends with it. */
 	snapshot = calloc(1, sizeof(*snapshot));
@@ -448,7 +447,7 @@ static void a_connection(void **state)
 	end_conn(conn);
 	assert_int_equal(atomic_load(&snapshot->references), 1);
 	snapshot_drop(snapshot);
-	poller_release(&poller);
+	poller_release(&worker.pollers[0]);
 }
 
 /* Limits of requests and of bytes are each its own. */
@@ -467,7 +466,7 @@ static void limits(void **state)
 		assert_true(conn->limit.bytes.rate == worker.limits.connection_bytes);
 		end_conn(conn);
 	}
-	poller_release(&poller);
+	poller_release(&worker.pollers[0]);
 }
 
 /* A device with less room for inline data is asked for it once, and for less from then on. */
@@ -478,11 +477,11 @@ static void little_inline_data(void **state)
 	inline_most = sizeof(struct wire_response);
 	end_conn(new_conn(WINDOW));
 	assert_int_equal(qps_asked, 2);
-	assert_int_equal(poller.inline_max, sizeof(struct wire_response));
+	assert_int_equal(worker.pollers[0].inline_max, sizeof(struct wire_response));
 	assert_int_equal(asked.cap.max_inline_data, sizeof(struct wire_response));
 	end_conn(new_conn(WINDOW));
 	assert_int_equal(qps_asked, 3);
-	poller_release(&poller);
+	poller_release(&worker.pollers[0]);
 }
 
 /* A connection that can't be made leaves nothing, and another error is not tried again. */
@@ -493,21 +492,21 @@ static void no_connection(void **state)
 	(void)state;
 	assert_int_equal(init_with(CONNS), 0);
 	inline_most = 0;
-	assert_int_equal(conn_create(&conn, &poller, &tenant, &id, 1, WINDOW), -EINVAL);
+	assert_int_equal(conn_create(&conn, &worker.pollers[0], &tenant, &id, 1, WINDOW), -EINVAL);
 	assert_null(conn);
 	assert_null(id.context);
 	assert_int_equal(qps_asked, 2);
-	poller.inline_max = 200;
+	worker.pollers[0].inline_max = 200;
 	fails = steps + 1;
-	assert_int_equal(conn_create(&conn, &poller, &tenant, &id, 1, WINDOW), -ENOMEM);
+	assert_int_equal(conn_create(&conn, &worker.pollers[0], &tenant, &id, 1, WINDOW), -ENOMEM);
 	assert_int_equal(qps_asked, 3);
-	assert_int_equal(poller.inline_max, 200);
+	assert_int_equal(worker.pollers[0].inline_max, 200);
 	peer_error = -EIO;
-	assert_int_equal(conn_create(&conn, &poller, &tenant, &id, 1, WINDOW), -EIO);
+	assert_int_equal(conn_create(&conn, &worker.pollers[0], &tenant, &id, 1, WINDOW), -EIO);
 	assert_int_equal(qps_asked, 3);
 	assert_null(conn);
 	assert_null(id.context);
-	poller_release(&poller);
+	poller_release(&worker.pollers[0]);
 }
 
 /* Root and the server's own user are administrators, if the kernel says that they are. */
@@ -533,7 +532,7 @@ static void administrators(void **state)
 		assert_int_equal(conn->by_admin, cases[i].admin);
 		end_conn(conn);
 	}
-	poller_release(&poller);
+	poller_release(&worker.pollers[0]);
 }
 
 /* A user that is not root is one of its own server. */
@@ -570,7 +569,7 @@ static void fails_once(void **state)
 	assert_null(mailbox_take(&control));
 	assert_null(strstr(test_log_text(), "and that"));
 	end_conn(conn);
-	poller_release(&poller);
+	poller_release(&worker.pollers[0]);
 }
 
 #define REGION_BYTES (16u << 20)
@@ -638,15 +637,13 @@ static void worker_begin(void)
 
 static void worker_end(void)
 {
-	making = &poller;
+	making = &worker.pollers[0];
 	test_store_destroy(&store);
 }
 
 /* What a worker takes from the configuration, and its part of what all of them share. */
 static void a_worker(void **state)
 {
-	uint64_t share;
-
 	(void)state;
 	worker_begin();
 	for (unsigned int busy = 0; busy < 2; busy++) {
@@ -661,9 +658,6 @@ static void a_worker(void **state)
 		assert_true(worker.limits.connection_requests == 14);
 		assert_true(worker.limits.connection_bytes == OVER_32 + 15);
 		assert_int_equal(worker.limits.workers, WORKERS);
-		share = memory_bytes(store.memory) / 100 * 10 / WORKERS;
-		assert_true(worker.part.pull_budget.bytes_max == share);
-		assert_true(worker.part.build_budget.bytes_max == share);
 		assert_int_equal(worker.poller_count, 2);
 		for (unsigned int i = 0; i < 2; i++) {
 			const struct poller *of = &worker.pollers[i];

@@ -42,7 +42,7 @@ static void test_endpoint_release(struct endpoint *endpoint);
 static void test_close(struct endpoint *endpoint);
 static int test_nic_open(struct nic *nic, struct device *dev, const struct config *config,
 			 const char *why);
-static int test_nic_init(struct nic *nic, const struct config *config, const struct store *store);
+static int test_nic_init(struct nic *nic, const struct config *config);
 static void test_nic_release(struct nic *nic);
 static int test_poller(struct worker *worker, const struct worker_env *env, unsigned int nic);
 static void test_poller_release(struct worker *worker, unsigned int nic);
@@ -120,11 +120,10 @@ static int test_nic_open(struct nic *of, struct device *dev, const struct config
 	return step("nic", (unsigned int)(of - net.nics));
 }
 
-static int test_nic_init(struct nic *of, const struct config *config, const struct store *store)
+static int test_nic_init(struct nic *of, const struct config *config)
 {
-	(void)config;
-	assert_ptr_equal(store, net.env.store);
-	return step("register", (unsigned int)(of - net.nics));
+	assert_ptr_equal(config, net.env.config);
+	return step("domain", (unsigned int)(of - net.nics));
 }
 
 static int test_tenants(struct tenants *tenants, unsigned int number)
@@ -280,7 +279,7 @@ static void is_back(void **state)
 	assert_false(recovery_run(&net, NOW + LOOK_NS - 1));
 	steps_are("");
 	assert_true(recovery_run(&net, NOW + LOOK_NS));
-	steps_are("open0 nic0 open1 register0 tenants0 poller0 poller1 channel0 listen0 channel1 "
+	steps_are("open0 nic0 open1 domain0 tenants0 poller0 poller1 channel0 listen0 channel1 "
 		  "listen1 ");
 	assert_int_equal(nic->state, NIC_SERVES);
 	assert_string_equal(nic->why, "why");
@@ -294,7 +293,7 @@ static void is_back(void **state)
 /* Whatever fails, all is released, and it is tried again a second later. */
 static void tries_again(void **state)
 {
-	static const char *const all[] = { "open0",    "nic0",	  "open1",    "register0",
+	static const char *const all[] = { "open0",    "nic0",	  "open1",    "domain0",
 					   "tenants0", "poller1", "channel0", "listen1" };
 	static const char end[] = "unpoll0 unpoll1 unlisten0 unlisten1 -tenants0 release0 "
 				  "close0 close1 ";

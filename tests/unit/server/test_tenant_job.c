@@ -188,6 +188,9 @@ static void stopped(void **state)
 	(void)state;
 	resizes(state);
 	assert_false(test_jobs.cancels);
+	tenant_jobs_cancel(&test_jobs);
+	assert_true(test_jobs.cancels);
+	test_jobs.cancels = false;
 	tenant_jobs_stop(&test_jobs);
 	assert_true(test_jobs.cancels);
 	assert_false(test_jobs.started);

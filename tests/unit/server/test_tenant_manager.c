@@ -110,6 +110,9 @@ static int setup(void **state)
 	test_net.nic_count = 1;
 	TAILQ_INIT(&test_net.tenant_queries);
 	assert_int_equal(tenants_init(&test_net.tenants, &test_net.env, workers), 0);
+	test_net.tenants.list[0]->state = TENANT_SERVES;
+	for (unsigned int i = 0; i < WORKERS; i++)
+		workers[i].part.tenant = test_net.tenants.list[0];
 	assert_int_equal(conn_registry_init(&test_net.registry, CONNS), 0);
 	for (unsigned int i = 0; i < CONNS; i++) {
 		conns[i].part = &workers[0].part;
@@ -515,6 +518,97 @@ static void users_keep_tenants(void **state)
 	assert_int_equal(alpha->state, TENANT_CLOSING);
 }
 
+static void starts_anew(const char *create)
+{
+	test_net.starting = true;
+	test_net.start_err = 0;
+	test_net.create_left = create;
+	test_net.users_sized = 0;
+	test_net.tenants.list[0]->state = TENANT_WORKING;
+	jobs_begun = 0;
+	tenant_manager_run(&test_net);
+}
+
+/* The job makes this one, and nothing else is done until it has ended. */
+static void assert_makes(const char *name, uint64_t bytes)
+{
+	assert_true(test_net.starting);
+	assert_int_equal(begun.kind, TENANT_JOB_CREATE);
+	assert_ptr_equal(begun.tenant, tenant_of(name));
+	assert_true(begun.bytes == bytes);
+	assert_int_equal(begun.tenant->state, TENANT_WORKING);
+	jobs_begun--;
+	tenant_manager_run(&test_net);
+	assert_int_equal(jobs_begun, 0);
+}
+
+/* `default`, what is configured, and what users have, one after the other; then it serves. */
+static void starts(void **state)
+{
+	(void)state;
+	users_are(OF("alpha", "1", "memory = 24m\n") OF("bob", "2", "tenant = default\n")
+			  OF("delta", "3", "memory = 20m\n"));
+	config.memory.size = 7;
+	test_net.tenants.list[0]->bytes = 7;
+	starts_anew("alpha:16m, beta:32m");
+	assert_makes("default", 7);
+	job_ends(0);
+	assert_int_equal(tenant_of("default")->state, TENANT_SERVES);
+	assert_makes("alpha", 16 * MIB);
+	job_ends(0);
+	assert_makes("beta", 32 * MIB);
+	/* users.file is read again meanwhile. */
+	users_are(OF("alpha", "1", "memory = 24m\n") OF("delta", "3", "memory = 20m\n")
+			  OF("eve", "4", "memory = 16m\n"));
+	job_ends(0);
+	assert_makes("delta", 20 * MIB);
+	job_ends(0);
+	assert_makes("eve", 16 * MIB);
+	assert_int_equal(closed, 0);
+	job_ends(0);
+	assert_false(test_net.starting);
+	assert_int_equal(test_net.start_err, 0);
+	assert_true(test_net.tenants.used == 84 * MIB);
+	for (unsigned int i = 0; i < TENANTS_MAX; i++)
+		assert_true(!test_net.tenants.list[i] ||
+			    test_net.tenants.list[i]->state != TENANT_WORKING);
+}
+
+/* Whichever can't be made ends the start; and so does a signal, with nothing begun any more. */
+static void a_start_fails(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_int_equal(test_log_begin(), 0);
+		starts_anew("alpha:16m");
+		if (i == 1)
+			job_ends(0);
+		begin_error = i == 2 ? -EAGAIN : 0;
+		job_ends(i == 2 ? 0 : -ENOMEM);
+		begin_error = 0;
+		assert_int_equal(test_net.start_err, i == 2 ? -EAGAIN : -ENOMEM);
+		assert_logged(
+			i == 0 ? "tenant default: can't be created: there is not enough memory" :
+			i == 1 ? "tenant alpha: can't be created: there is not enough memory" :
+				 "tenant alpha: can't be created: Resource temporarily");
+		assert_true(test_net.starting);
+		tenant_manager_run(&test_net);
+		assert_int_equal(jobs_begun, i == 1 ? 2 : 1);
+		if (i)
+			tenants_remove(&test_net.tenants, tenant_of("alpha"));
+	}
+	/* tenants.memory is not enough. */
+	starts_anew("alpha:101m");
+	job_ends(0);
+	assert_int_equal(test_net.start_err, -ENOMEM);
+	assert_logged("tenant alpha: can't be created: 105906176 bytes are wanted");
+	starts_anew("alpha:16m");
+	test_net.stopping = true;
+	job_ends(0);
+	assert_int_equal(jobs_begun, 1);
+	assert_true(test_net.starting);
+}
+
 /* All of them, however many pages it takes. */
 static void lists(void **state)
 {
@@ -552,6 +646,8 @@ int main(void)
 		CASE(resizes),
 		CASE(one_after_the_other),
 		CASE(lists),
+		CASE(starts),
+		CASE(a_start_fails),
 		CASE(users_have_tenants),
 		CASE(users_without_room),
 		CASE(users_and_administrators),

@@ -53,7 +53,7 @@ static int test_store_create(struct store *store, const struct store_options *op
 
 static void test_store_destroy(struct store *store)
 {
-	objects--;
+	objects -= store->region.base != NULL;
 	store_destroy(store);
 }
 
@@ -170,27 +170,114 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* The default one is there, with what the server and the workers have already. */
+static void assert_complete(const struct tenant *tenant, uint64_t bytes, uint64_t value_max)
+{
+	const struct tenant_store *now = &tenant->now;
+
+	assert_true(tenant->bytes == bytes);
+	assert_true(now->store->region.bytes == bytes);
+	assert_true(now->store->region.geometry.value_max == value_max);
+	assert_true(now->store->table.clock_base == store.table.clock_base);
+	assert_true(now->store->table.thread_count >= WORKERS);
+	assert_true(now->store->maintenance.started);
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		assert_ptr_equal(now->parts[i]->tenant, tenant);
+		assert_ptr_equal(now->parts[i]->store, now->store);
+		assert_ptr_equal(now->parts[i]->thread.table, &now->store->table);
+		assert_int_equal(now->parts[i]->thread.id,
+				 (uint8_t)(now->store->table.version_start + i));
+		/* Of its own memory, not of the server's. */
+		assert_true(now->parts[i]->pull_budget.bytes_max ==
+			    memory_bytes(now->store->memory) / 100 * config.memory.pull_share /
+				    WORKERS);
+		assert_true(now->parts[i]->build_budget.bytes_max ==
+			    now->parts[i]->pull_budget.bytes_max);
+	}
+	for (unsigned int i = 0; i < NICS; i++)
+		assert_ptr_equal(now->mrs[i]->addr, now->store->region.base);
+}
+
+/* Makes its store, as a job does. */
+static int make_store(struct tenant *tenant)
+{
+	int err = tenant_store_create(&tenant->now, tenant, &env, tenant->bytes, true);
+
+	tenant->state = TENANT_SERVES;
+	return err;
+}
+
+static struct tenant *made(const char *name, uint64_t bytes)
+{
+	char why[192];
+	struct tenant *tenant = tenants_add(&tenants, name, bytes, why, sizeof(why));
+
+	assert_non_null(tenant);
+	assert_int_equal(make_store(tenant), 0);
+	return tenant;
+}
+
+/*
+ * The default one is there, and its store, the server's, is made as all others are, with the
+ * workers' own parts, and released, whatever step fails.
+ */
 static void the_default_one(void **state)
 {
 	struct tenant *tenant;
+	unsigned int all;
 
 	(void)state;
 	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
 	tenant = tenants_find(&tenants, "default");
 	assert_non_null(tenant);
 	assert_ptr_equal(tenant, tenants.list[0]);
-	assert_int_equal(tenant->state, TENANT_SERVES);
-	assert_ptr_equal(tenant->now.store, &store);
-	for (unsigned int i = 0; i < WORKERS; i++) {
-		assert_ptr_equal(tenant->now.parts[i], &workers[i].part);
-		assert_ptr_equal(workers[i].part.tenant, tenant);
-	}
-	nics[1].mr = &mrs[7];
-	assert_ptr_equal(tenant_mr(tenant, &nics[1], 1), &mrs[7]);
+	assert_int_equal(tenant->state, TENANT_WORKING);
+	assert_null(store.region.base);
 	assert_null(tenants_find(&tenants, "defaul"));
 	assert_null(tenants_find(&tenants, "default2"));
 	assert_int_equal(tenants.used, 0);
+	/* Values may be longer than those of others of its size. */
+	options.value_max = 20 * MIB;
+	steps = 0;
+	assert_int_equal(make_store(tenant), 0);
+	all = steps;
+	/* store, parts, registrations, maintenance */
+	assert_int_equal(all, 1 + WORKERS + NICS + 1);
+	assert_ptr_equal(tenant->now.store, &store);
+	for (unsigned int i = 0; i < WORKERS; i++)
+		assert_ptr_equal(tenant->now.parts[i], &workers[i].part);
+	assert_complete(tenant, 64 * MIB, 20 * MIB);
+	tenant_store_destroy(&tenant->now, &env);
+	tenant_store_destroy(&tenant->now, &env);
+	assert_int_equal(objects, 1);
+	for (unsigned int n = 1; n <= all; n++) {
+		steps = mr_count = 0;
+		fails = n;
+		assert_true(make_store(tenant) < 0);
+		assert_int_equal(objects, 1);
+		assert_null(tenant->now.mrs[0]);
+	}
+	fails = 0;
+	mr_count = 0;
+	assert_int_equal(make_store(tenant), 0);
+	assert_complete(tenant, 64 * MIB, 20 * MIB);
+}
+
+/* A store that is being made ends early when all is to end, the server's own, too. */
+static void cancelled(void **state)
+{
+	const _Atomic bool cancel = true;
+	char why[192];
+	struct tenant *tenant;
+
+	(void)state;
+	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
+	env.cancel = &cancel;
+	options.prefault = true;
+	assert_int_equal(make_store(tenants.list[0]), -ECANCELED);
+	tenant = tenants_add(&tenants, "a", 16 * MIB, why, sizeof(why));
+	assert_int_equal(make_store(tenant), -ECANCELED);
+	assert_null(tenant->now.store);
+	assert_int_equal(objects, 2);
 }
 
 /* No more than tenants.memory, and the refusal has the figures. */
@@ -246,65 +333,38 @@ static void at_most_so_many(void **state)
 		tenants_remove(&tenants, tenants.list[i]);
 }
 
-static void assert_complete(const struct tenant *tenant, uint64_t bytes)
-{
-	const struct tenant_store *now = &tenant->now;
-
-	assert_int_equal(tenant->state, TENANT_SERVES);
-	assert_true(tenant->bytes == bytes);
-	assert_true(now->store->region.bytes == bytes);
-	assert_true(now->store->region.geometry.value_max == bytes / TENANT_VALUE_SHARE);
-	assert_int_equal(now->store->table.clock_base, 12345);
-	assert_true(now->store->table.thread_count >= WORKERS);
-	for (unsigned int i = 0; i < WORKERS; i++) {
-		assert_ptr_equal(now->parts[i]->tenant, tenant);
-		assert_ptr_equal(now->parts[i]->store, now->store);
-		assert_ptr_equal(now->parts[i]->thread.table, &now->store->table);
-		assert_int_equal(now->parts[i]->thread.id,
-				 (uint8_t)(now->store->table.version_start + i));
-		/* Of its own memory, not of the server's. */
-		assert_true(now->parts[i]->pull_budget.bytes_max ==
-			    memory_bytes(now->store->memory) / 100 * config.memory.pull_share /
-				    WORKERS);
-	}
-	for (unsigned int i = 0; i < NICS; i++) {
-		assert_ptr_equal(now->mrs[i]->addr, now->store->region.base);
-		assert_ptr_equal(tenant_mr(tenant, &nics[i], i), now->mrs[i]);
-	}
-}
-
-/* Those of the configuration, each with all that belongs to it. */
-static void of_the_configuration(void **state)
+/* Several, each with all that belongs to it. */
+static void several(void **state)
 {
 	struct tenant *alpha, *beta;
 
 	(void)state;
-	strcpy(config.tenants.create, "alpha:16m, beta:32m");
 	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
-	alpha = tenants_find(&tenants, "alpha");
-	beta = tenants_find(&tenants, "beta");
-	assert_complete(alpha, 16 * MIB);
+	assert_int_equal(make_store(tenants.list[0]), 0);
+	alpha = made("alpha", 16 * MIB);
 	/* Of 32 MiB a quarter is less than the 10 MiB of the server. */
-	assert_complete(beta, 32 * MIB);
+	beta = made("beta", 32 * MIB);
+	assert_complete(alpha, 16 * MIB, 4 * MIB);
+	assert_complete(beta, 32 * MIB, 8 * MIB);
 	assert_true(alpha->now.store->region.geometry.incarnation !=
 		    beta->now.store->region.geometry.incarnation);
 	assert_true(alpha->now.store->region.geometry.hash_seed !=
 		    beta->now.store->region.geometry.hash_seed);
 	assert_true(tenants.used == 48 * MIB);
-	assert_int_equal(tenants_start(&tenants), 0);
-	assert_true(alpha->now.store->maintenance.started);
 	tenants_tick(&tenants);
 	assert_true(region_superblock(&beta->now.store->region)->clock_s > 0);
-	tenants_stop(&tenants);
-	assert_false(alpha->now.store->maintenance.started);
 	/* A device that has failed, and comes back. */
 	tenants_deregister(&tenants, 1);
-	assert_null(tenant_mr(alpha, &nics[1], 1));
-	assert_non_null(tenant_mr(alpha, &nics[0], 0));
+	assert_null(alpha->now.mrs[1]);
+	assert_non_null(alpha->now.mrs[0]);
 	tenants_deregister(&tenants, 1);
 	assert_int_equal(tenants_register(&tenants, 1), 0);
-	assert_complete(alpha, 16 * MIB);
-	assert_complete(beta, 32 * MIB);
+	assert_complete(alpha, 16 * MIB, 4 * MIB);
+	assert_complete(beta, 32 * MIB, 8 * MIB);
+	assert_complete(tenants.list[0], 64 * MIB, 10 * MIB);
+	tenants_stop(&tenants);
+	assert_false(alpha->now.store->maintenance.started);
+	assert_false(store.maintenance.started);
 }
 
 /* A device that is away when a tenant is made gets it when it is back. */
@@ -313,14 +373,16 @@ static void a_device_is_away(void **state)
 	struct tenant *tenant;
 
 	(void)state;
-	strcpy(config.tenants.create, "alpha:16m");
-	nics[0].pd = NULL;
 	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
-	tenant = tenants_find(&tenants, "alpha");
-	assert_null(tenant_mr(tenant, &nics[0], 0));
+	nics[0].pd = NULL;
+	assert_int_equal(make_store(tenants.list[0]), 0);
+	tenant = made("alpha", 16 * MIB);
+	assert_null(tenant->now.mrs[0]);
+	assert_null(tenants.list[0]->now.mrs[0]);
 	nics[0].pd = &pd;
 	assert_int_equal(tenants_register(&tenants, 0), 0);
-	assert_complete(tenant, 16 * MIB);
+	assert_complete(tenant, 16 * MIB, 4 * MIB);
+	assert_complete(tenants.list[0], 64 * MIB, 10 * MIB);
 }
 
 /* What has no windows could not keep clients of one tenant from the memory of another. */
@@ -329,95 +391,44 @@ static void a_device_without_windows(void **state)
 	struct tenant *tenant;
 
 	(void)state;
-	strcpy(config.tenants.create, "alpha:16m");
 	nics[1].windows = false;
 	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
-	tenant = tenants_find(&tenants, "alpha");
-	assert_null(tenant_mr(tenant, &nics[1], 1));
-	assert_int_equal(tenants_register(&tenants, 1), 0);
-	assert_null(tenant_mr(tenant, &nics[1], 1));
-	assert_non_null(tenant_mr(tenant, &nics[0], 0));
+	assert_int_equal(make_store(tenants.list[0]), 0);
+	tenant = made("alpha", 16 * MIB);
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_null(tenant->now.mrs[1]);
+		assert_non_null(tenant->now.mrs[0]);
+		assert_complete(tenants.list[0], 64 * MIB, 10 * MIB);
+		tenants_deregister(&tenants, 1);
+		assert_null(tenants.list[0]->now.mrs[1]);
+		assert_int_equal(tenants_register(&tenants, 1), 0);
+	}
 }
 
-/* Whatever step fails: no object is left, and no memory is accounted for. */
+/* Whatever step fails: no object is left. */
 static void a_step_fails(void **state)
 {
-	struct tenant tenant = { .name = "x" };
-	struct tenant_store made;
+	struct tenant tenant = { .name = "x", .bytes = 16 * MIB };
 	unsigned int all;
 
 	(void)state;
 	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
-	assert_int_equal(tenant_store_create(&made, &tenant, &env, 16 * MIB, true), 0);
-	all = steps - 1;
+	steps = 0;
+	assert_int_equal(make_store(&tenant), 0);
+	all = steps;
 	/* store, region, parts and each of them, each registration, maintenance */
 	assert_int_equal(all, 3 + WORKERS + NICS + 1);
-	tenant_store_destroy(&made, &env);
-	tenant_store_destroy(&made, &env);
+	tenant_store_destroy(&tenant.now, &env);
+	tenant_store_destroy(&tenant.now, &env);
 	assert_int_equal(objects, 1);
 	for (unsigned int n = 1; n <= all; n++) {
-		steps = 0;
+		steps = mr_count = 0;
 		fails = n;
-		mr_count = 0;
-		assert_true(tenant_store_create(&made, &tenant, &env, 16 * MIB, true) < 0);
+		assert_true(make_store(&tenant) < 0);
 		assert_int_equal(steps, n);
 		assert_int_equal(objects, 1);
-		assert_null(made.store);
+		assert_null(tenant.now.store);
 	}
-	tenants_release(&tenants);
-	/* And with all of the configuration. */
-	strcpy(config.tenants.create, "alpha:16m");
-	for (unsigned int n = 1; n <= all + 1; n++) {
-		steps = 0;
-		fails = n;
-		mr_count = 0;
-		assert_true(tenants_init(&tenants, &env, workers) < 0);
-		assert_int_equal(tenants.used, 0);
-		assert_null(tenants_find(&tenants, "alpha"));
-		tenants_release(&tenants);
-		assert_int_equal(objects, 0);
-	}
-}
-
-static struct users *users_of(const char *text)
-{
-	char why[USERS_WHY_MAX] = "";
-	struct users *users = NULL;
-
-	if (users_parse(&users, text, strlen(text), NULL, NULL, 1, why))
-		fail_msg("%s", why);
-	return users;
-}
-
-/* Of users with memory of their own; one that is there already is theirs. */
-static void of_the_users(void **state)
-{
-	struct users *users = users_of("[user alpha]\nuid = 1\nrights = all\nmemory = 16m\n"
-				       "[user b]\nuid = 2\nrights = all\ntenant = beta\n"
-				       "[user c]\nuid = 3\nrights = all\n"
-				       "[user delta]\nuid = 4\nrights = all\nmemory = 24m\n");
-
-	(void)state;
-	strcpy(config.tenants.create, "alpha:16m");
-	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
-	assert_int_equal(tenants_add_users(&tenants, NULL), 0);
-	assert_true(tenants.used == 16 * MIB);
-	assert_int_equal(tenants_add_users(&tenants, users), 0);
-	assert_true(tenants.used == 40 * MIB);
-	assert_complete(tenants_find(&tenants, "alpha"), 16 * MIB);
-	assert_complete(tenants_find(&tenants, "delta"), 24 * MIB);
-	assert_null(tenants_find(&tenants, "b"));
-	assert_null(tenants_find(&tenants, "beta"));
-	assert_null(tenants_find(&tenants, "c"));
-	tenants_release(&tenants);
-	/* One that can't be made ends the start. */
-	*config.tenants.create = '\0';
-	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
-	fails = steps + 2;
-	assert_true(tenants_add_users(&tenants, users) < 0);
-	assert_int_equal(tenants.used, 0);
-	assert_null(tenants_find(&tenants, "delta"));
-	users_put(users);
 }
 
 int main(void)
@@ -425,9 +436,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		CASE(the_default_one),		CASE(memory_is_accounted_for),
-		CASE(at_most_so_many),		CASE(of_the_configuration),
+		CASE(at_most_so_many),		CASE(several),
 		CASE(a_device_is_away),		CASE(a_step_fails),
-		CASE(a_device_without_windows), CASE(of_the_users),
+		CASE(a_device_without_windows), CASE(cancelled),
 #undef CASE
 	};
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/util/clock.h"
+#include "server/net/conn.h"
 
 /* What the process takes with no worker and no connection: code, libraries, stacks. */
 #define PROCESS_BYTES ((uint64_t)12 << 20)
@@ -36,7 +37,7 @@ static void store_setup_init(struct store_setup *setup, const struct config *con
 		/* A verbs device pins all pages anyway, one after the other. */
 		.prefault = config->memory.prefault || serves_verbs(config),
 		.dump = config->memory.dump,
-		.bytes_beside = PROCESS_BYTES + nic_workers_bytes(config) +
+		.bytes_beside = PROCESS_BYTES + nic_workers_bytes(config) + conns_bytes(config) +
 				identities_bytes(config->limits.identities),
 		.numa = config->memory.numa,
 		.local = &setup->local,

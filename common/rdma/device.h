@@ -180,6 +180,11 @@ struct device_ops {
 	 */
 	int (*renew)(struct device *dev, const struct tls_files *files, char *why);
 	int (*query)(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port);
+	/*
+	 * Bytes of memory that a connection takes at most, with a queue pair of @cap and a shared
+	 * receive queue; an estimate where a driver has the queue. Any thread, without a device.
+	 */
+	uint64_t (*conn_bytes)(const struct ibv_qp_cap *cap);
 	/* Takes the next asynchronous event off dev->verbs->async_fd; -EAGAIN if there is none. */
 	int (*get_async_event)(struct device *dev, struct device_async_event *event);
 

@@ -13,6 +13,28 @@
 #include "server/net/tenant.h"
 #include "server/net/worker.h"
 
+uint64_t conns_bytes(const struct config *config)
+{
+	static const enum device_kind kinds[] = { DEVICE_SOFTNIC, DEVICE_VERBS, DEVICE_VERBS_TCP,
+						  DEVICE_VERBS_TLS };
+	const struct ibv_qp_cap cap = {
+		.max_send_wr = sq_depth_of(config->request.window, config->request.signal_every),
+		.max_send_sge = 1,
+		.max_inline_data = INLINE_WANTED,
+	};
+	uint64_t conns = config->server.max_connections + config->server.admin_connections;
+	uint64_t bytes, most = 0;
+	const char *why;
+
+	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		if (!(nic_choose(config->server.device, &why) & kinds[i]))
+			continue;
+		bytes = device_ops_of(kinds[i])->conn_bytes(&cap);
+		most = bytes > most ? bytes : most;
+	}
+	return conns * (most + sizeof(struct conn));
+}
+
 const char *conn_device_name(const struct conn *conn)
 {
 	return conn->poller->nic->dev->name;

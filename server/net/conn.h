@@ -212,6 +212,12 @@ struct conn {
 #define CONN_FMT "connection %s/0x%06x"
 #define CONN_ARG(conn) conn_device_name(conn), (conn)->qp_num
 
+/*
+ * What all connections that the configuration allows take of memory at most, beside the workers'
+ * buffers: their queue pairs and links, and struct conn.
+ */
+uint64_t conns_bytes(const struct config *config);
+
 const char *conn_device_name(const struct conn *conn);
 
 /*

@@ -16,14 +16,6 @@
 #include "common/wire.h"
 #include "server/net/advice.h"
 
-/*
- * Messages of up to this many bytes are sent inline (inside the work request) if the device can:
- * that saves it a DMA read of host memory. It is enough for the header of a response and 164 bytes
- * of value. A response without a buffer has to be inline, since its header is not in registered
- * memory.
- */
-#define INLINE_WANTED 220
-static_assert(INLINE_WANTED >= sizeof(struct wire_response), "responses without a buffer");
 
 /* Buckets of the table of connections: fixed, so that liburcu needs no resizing thread. */
 #define CONNS_HASH_BUCKETS 1024

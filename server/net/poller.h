@@ -39,6 +39,15 @@ enum budget_class { BUDGET_UNPROVEN, BUDGET_PROVEN, BUDGET_LATE, BUDGET_CLASSES 
 /* At the end of a connection, beside all those (server/net/teardown.h). */
 #define MARKERS 1
 
+/*
+ * Messages of up to this many bytes are sent inline (inside the work request) if the device can:
+ * that saves it a DMA read of host memory. It is enough for the header of a response and 164 bytes
+ * of value. A response without a buffer has to be inline, since its header is not in registered
+ * memory.
+ */
+#define INLINE_WANTED 220
+static_assert(INLINE_WANTED >= sizeof(struct wire_response), "responses without a buffer");
+
 #define BUFFER_NONE UINT32_MAX
 
 /*
@@ -131,9 +140,14 @@ void poller_post_refused(struct poller *poller);
  * the marker included. A client that keeps the rules has at most `window` responses that it has not
  * taken, but their completions may come later than its next requests.
  */
+static inline uint32_t sq_depth_of(uint32_t window, uint32_t signal_every)
+{
+	return 4 * window + signal_every + READS_MAX + MARKERS;
+}
+
 static inline uint32_t poller_sq_depth(const struct poller *poller, uint32_t window)
 {
-	return 4 * window + poller->limits.signal_every + READS_MAX + MARKERS;
+	return sq_depth_of(window, poller->limits.signal_every);
 }
 
 static inline uint8_t *poller_buffer(const struct poller *poller, uint32_t buffer)

@@ -362,6 +362,7 @@ const struct device_ops softnic_ops = {
 	.open = sn_open,
 	.close = sn_close,
 	.query = sn_query,
+	.conn_bytes = sn_conn_bytes,
 	.get_async_event = sn_get_async_event,
 	.alloc_mem = sn_alloc_mem,
 	.free_mem = sn_free_mem,

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#include "common/rdma/softnic/cm.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
 
@@ -116,6 +117,18 @@ static void qp_delist(struct sn_qp *qp)
 	TAILQ_REMOVE(&qp->ctx->qps, qp, in_context);
 	do_sn_qp_number_put(&qp->ctx->qp_numbers, qp);
 	pthread_mutex_unlock(&qp->ctx->lock);
+}
+
+/* All pages of the link's memory, and a send queue that has grown. */
+uint64_t sn_conn_bytes(const struct ibv_qp_cap *cap)
+{
+	const uint64_t slot = sizeof(struct sn_send) + cap->max_send_sge * sizeof(struct ibv_sge) +
+			      cap->max_inline_data;
+	uint64_t slots = 1;
+
+	while (slots < cap->max_send_wr)
+		slots *= 2;
+	return LINK_BYTES + sizeof(struct sn_id) + sizeof(struct sn_qp) + slots * slot;
 }
 
 int sn_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access)

@@ -684,6 +684,7 @@ void do_sn_qp_number_put(struct sn_qp_numbers *numbers, struct sn_qp *qp);
 void sn_qp_numbers_release(struct sn_qp_numbers *numbers);
 
 /* qp.c */
+uint64_t sn_conn_bytes(const struct ibv_qp_cap *cap);
 int sn_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access);
 int sn_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 int sn_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);

@@ -30,6 +30,17 @@ int verbs_fd_nonblocking(int fd)
 	return 0;
 }
 
+/*
+ * What a queue has for each work request: a segment of control, a scatter-gather entry and the
+ * inline data, in multiples of 64 bytes as with mlx5. And pages of the driver's and of librdmacm's.
+ */
+uint64_t verbs_conn_bytes(const struct ibv_qp_cap *cap)
+{
+	const uint64_t segments = 32 + cap->max_send_sge * 16 + cap->max_inline_data;
+
+	return cap->max_send_wr * ((segments + 63) / 64 * 64) + 16384;
+}
+
 int verbs_query(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port)
 {
 	int err = verbs_error(ibv_query_device(dev->verbs, attr));

@@ -109,6 +109,7 @@ void verbs_destroy_cq(struct ibv_cq *cq);
 int verbs_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq);
 int verbs_sleep(struct ibv_comp_channel *channel, int fd, int timeout_ms);
 int verbs_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr, struct ibv_srq **srq);
+uint64_t verbs_conn_bytes(const struct ibv_qp_cap *cap);
 int verbs_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int mask);
 void verbs_destroy_srq(struct ibv_srq *srq);
 int verbs_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
@@ -120,11 +121,11 @@ bool verbs_fill(struct ibv_qp *qp, uint64_t addr, uint32_t left);
 
 /* Members of struct device_ops. */
 #define VERBS_OBJECTS                                                                              \
-	.query = verbs_query, .get_async_event = verbs_get_async_event,                            \
-	.alloc_mem = verbs_alloc_mem, .free_mem = verbs_free_mem, .alloc_pd = verbs_alloc_pd,      \
-	.dealloc_pd = verbs_dealloc_pd, .reg_mr = verbs_reg_mr, .dereg_mr = verbs_dereg_mr,        \
-	.alloc_mw = verbs_alloc_mw, .dealloc_mw = verbs_dealloc_mw,                                \
-	.create_comp_channel = verbs_create_comp_channel,                                          \
+	.query = verbs_query, .conn_bytes = verbs_conn_bytes,                                      \
+	.get_async_event = verbs_get_async_event, .alloc_mem = verbs_alloc_mem,                    \
+	.free_mem = verbs_free_mem, .alloc_pd = verbs_alloc_pd, .dealloc_pd = verbs_dealloc_pd,    \
+	.reg_mr = verbs_reg_mr, .dereg_mr = verbs_dereg_mr, .alloc_mw = verbs_alloc_mw,            \
+	.dealloc_mw = verbs_dealloc_mw, .create_comp_channel = verbs_create_comp_channel,          \
 	.destroy_comp_channel = verbs_destroy_comp_channel,                                        \
 	.create_channel_pair = verbs_create_channel_pair, .create_cq = verbs_create_cq,            \
 	.destroy_cq = verbs_destroy_cq, .get_cq_event = verbs_get_cq_event, .sleep = verbs_sleep,  \

@@ -149,6 +149,7 @@ static void options_of_the_store(void **state)
 		assert_int_equal(checked.prefault, created.prefault);
 		assert_int_equal(created.dump, prefault);
 		assert_true(created.bytes_beside == PROCESS_BYTES + nic_workers_bytes(config) +
+							    conns_bytes(config) +
 							    identities_bytes(i & 4 ? 3000 : 0));
 		assert_true(checked.bytes_beside == created.bytes_beside);
 		assert_string_equal(created.numa, "default");
@@ -168,11 +169,45 @@ static void options_of_the_store(void **state)
 	assert_string_equal(steps, "acmN");
 }
 
+/* Each connection is in what the host has to have, with at least what was measured for it. */
+static void connections_are_accounted_for(void **state)
+{
+	static const uint32_t devices[] = { DEVICE_SOFTNIC, DEVICE_VERBS,
+					    DEVICE_VERBS | DEVICE_SOFTNIC };
+	static struct server server;
+	struct config *config = &server.config;
+	uint64_t few, each[3];
+
+	(void)state;
+	failing = 0;
+	for (unsigned int i = 0; i < 3; i++) {
+		config_init(config);
+		config->server.device = devices[i];
+		config->server.max_connections = 1;
+		memset(steps, 0, sizeof(steps));
+		assert_int_equal(server_check(config), 0);
+		few = checked.bytes_beside;
+		config->server.max_connections = 60001;
+		assert_int_equal(server_check(config), 0);
+		each[i] = (checked.bytes_beside - few) / 60000;
+		/* And administrators'. */
+		config->server.admin_connections += 10;
+		few = checked.bytes_beside;
+		assert_int_equal(server_check(config), 0);
+		assert_true(checked.bytes_beside == few + 10 * each[i]);
+	}
+	assert_in_range(each[0], 43900, 100000);
+	assert_in_range(each[1], sizeof(struct conn) + 16384, 100000);
+	/* Of either kind: all of them may be of the one that takes more. */
+	assert_true(each[2] == (each[0] > each[1] ? each[0] : each[1]));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(steps_and_releases),
 		cmocka_unit_test(options_of_the_store),
+		cmocka_unit_test(connections_are_accounted_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -178,7 +178,7 @@ enum windows_mode {
 	  "size of the region, which holds the index and all items; it never grows")               \
 	X(memory, hugepages, HUGEPAGES, "auto", 0, 0,                                              \
 	  "pages of the region: auto is the largest there are; require allows no normal or "       \
-	  "transparent ones")                                                                      \
+	  "transparent ones; those of 1 GiB are for regions, tenants' too, of whole GiB")          \
 	X(memory, prefault, BOOL, "yes", 0, 0,                                                     \
 	  "allocate all memory at the start; no: as items fill it, unless a verbs device pins it") \
 	X(memory, dump, BOOL, "no", 0, 0,                                                          \

@@ -293,16 +293,21 @@ static bool describe_normal(const struct mapping *mapping, const struct store_op
 	return true;
 }
 
-/* The size to try first, and in *@wanted the largest one whose shortage is logged. */
+/*
+ * The size to try first, and in *@wanted the largest one whose shortage is logged. A region that is
+ * no multiple of 1 GiB has smaller pages: rounded up, a tenant of 16 MiB would take 1 GiB.
+ */
 static int first_kind(enum hugepages_mode mode, uint64_t bytes, int *wanted)
 {
+	int largest = bytes && bytes % GIB == 0 ? PAGES_1G : PAGES_2M;
+
 	switch (mode) {
 	case HUGEPAGES_AUTO:
 	case HUGEPAGES_REQUIRE:
 		*wanted = PAGES_2M;
-		return bytes && bytes % GIB == 0 ? PAGES_1G : PAGES_2M;
+		return largest;
 	case HUGEPAGES_1G:
-		return *wanted = PAGES_1G;
+		return *wanted = largest;
 	case HUGEPAGES_2M:
 		return *wanted = PAGES_2M;
 	case HUGEPAGES_OFF:

@@ -16,7 +16,7 @@ enum hugepages_mode {
 	HUGEPAGES_AUTO,	   /* the largest that fit and are free, else normal; a notice for 4 KiB */
 	HUGEPAGES_OFF,	   /* 4 KiB */
 	HUGEPAGES_2M,	   /* 2 MiB, else normal, with a warning */
-	HUGEPAGES_1G,	   /* 1 GiB, else 2 MiB, else normal, with a warning */
+	HUGEPAGES_1G,	   /* 1 GiB for a multiple of it, else 2 MiB, else normal, with a warning */
 	HUGEPAGES_REQUIRE, /* as auto, but no normal ones: an error */
 };
 

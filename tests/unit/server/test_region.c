@@ -759,16 +759,12 @@ static void pages_of_2m(void **state)
 		assert_int_equal(create_pages(&other, (15 << 20) + 1, modes[i], NULL), 0);
 		assert_of_2m(&other, 8);
 	}
-	/* No 1 GiB pages are free: the next smaller ones are used, with one warning. */
-	if (!pool_read(POOL_1G, "free_hugepages")) {
-		assert_int_equal(create_pages(&other, 4 << 20, HUGEPAGES_1G, NULL), 0);
-		assert_int_equal(other.page_bytes, 2 << 20);
-		region_destroy(&other);
-		assert_int_equal(test_log_lines(), 1);
-		assert_logged(" warn region: memory.hugepages = 1g: too few huge pages: 1 x 1 GiB "
-			      "needed (");
-		assert_logged("; using 2 MiB pages; ");
-	}
+	/* A region that is no multiple of 1 GiB has those with 1g, too, and nothing is missing. */
+	assert_int_equal(create_pages(&other, 4 << 20, HUGEPAGES_1G, NULL), 0);
+	assert_int_equal(other.page_bytes, 2 << 20);
+	assert_int_equal(other.bytes, 4 << 20);
+	region_destroy(&other);
+	assert_int_equal(test_log_lines(), 0);
 }
 
 /* One line says how many pages are free and which command provides the missing ones. */
@@ -826,11 +822,11 @@ static void pages_of_1g(void **state)
 	assert_int_equal(create_pages(&other, 1 << 30, HUGEPAGES_REQUIRE, NULL), 0);
 	assert_int_equal(other.page_bytes, 1 << 30);
 	region_destroy(&other);
-	/* 1g rounds the region up to whole pages of 1 GiB; auto uses smaller pages. */
-	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_1G, NULL), 0);
-	assert_int_equal(other.bytes, 1 << 30);
+	assert_int_equal(create_pages(&other, 1 << 30, HUGEPAGES_1G, NULL), 0);
+	assert_int_equal(other.page_bytes, 1 << 30);
 	region_destroy(&other);
 	assert_int_equal(test_log_lines(), 0);
+	/* No smaller region is rounded up to one. */
 	assert_int_equal(create_pages(&other, 16 << 20, HUGEPAGES_AUTO, NULL), 0);
 	assert_true(other.page_bytes < 1 << 30);
 	region_destroy(&other);

@@ -16,7 +16,6 @@
 #include "common/wire.h"
 #include "server/net/advice.h"
 
-
 /* Buckets of the table of connections: fixed, so that liburcu needs no resizing thread. */
 #define CONNS_HASH_BUCKETS 1024
 

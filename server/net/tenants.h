@@ -21,8 +21,8 @@ struct tenants {
 };
 
 /*
- * Makes the list, with `default` in it, TENANT_WORKING: of the server's store and the workers' parts,
- * which tenant_store_create() makes. 0 or a negative errno after logging.
+ * Makes the list, with `default` in it, TENANT_WORKING: of the server's store and the workers'
+ * parts, which tenant_store_create() makes. 0 or a negative errno after logging.
  */
 int tenants_init(struct tenants *tenants, const struct worker_env *env, struct worker *workers);
 /* Whatever there is of them. No worker runs and no connection is left. */

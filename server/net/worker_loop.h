@@ -9,8 +9,8 @@
 #include "server/net/worker.h"
 
 /*
- * Sets up all but the thread and its parts of tenants. @cpu: to pin the thread to, or -1. 0 or a negative errno after
- * logging.
+ * Sets up all but the thread and its parts of tenants. @cpu: to pin the thread to, or -1. 0 or a
+ * negative errno after logging.
  */
 int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu);
 /*

@@ -49,9 +49,9 @@ int region_check(const struct store_options *options);
 /*
  * Maps the memory and writes the superblock and the geometry, with a place for every segment that
  * the index can grow to. The caller formats the buckets. Returns 0, -ECANCELED or, after logging,
- * another negative errno: ENOMEM if memory, or huge pages that are required, are missing; EINVAL if the index leaves
- * too little room for items, or there is no such NUMA node; EOPNOTSUPP if the kernel has no NUMA
- * policies.
+ * another negative errno: ENOMEM if memory, or huge pages that are required, are missing; EINVAL if
+ * the index leaves too little room for items, or there is no such NUMA node; EOPNOTSUPP if the
+ * kernel has no NUMA policies.
  */
 int region_create(struct region *region, const struct store_options *options);
 void region_destroy(struct region *region);

@@ -56,17 +56,16 @@ static struct user_peer user_peer_of(const struct cm_peer *peer, enum device_kin
 	};
 }
 
-static void user_decide(struct admission *admission, const struct user_peer *peer,
-			uint64_t features)
+static void user_decide(struct admission *admission, const struct cm_peer *peer, uint64_t features)
 {
 	const struct user *user = admission->user;
-	char who[WIRE_REJECT_TEXT_BYTES];
+	struct principal who;
 
 	if (!user) {
-		users_peer_text(peer, who, sizeof(who));
+		principal_init(&who, peer, NULL);
 		admission->reason = WIRE_REJECT_USER;
 		snprintf(admission->text, sizeof(admission->text),
-			 "users.file has no user for %.60s", who);
+			 "users.file has no user for %.60s", who.name);
 	} else if (user->connections && user->account->connections >= user->connections) {
 		admission->reason = WIRE_REJECT_LIMIT;
 		snprintf(admission->text, sizeof(admission->text),
@@ -101,7 +100,7 @@ void admission_decide(struct admission *admission, const struct users *users,
 	if (!users)
 		return;
 	admission->user = users_match(users, &who);
-	user_decide(admission, &who, features);
+	user_decide(admission, peer, features);
 }
 
 const struct user *admission_user(const struct users *users, const struct conn *conn)

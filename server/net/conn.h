@@ -35,6 +35,7 @@
 #include "server/net/answers.h"
 #include "server/net/conn_limit.h"
 #include "server/net/mailbox.h"
+#include "server/net/principal.h"
 #include "server/net/snapshot.h"
 #include "server/net/tenant_part.h"
 #include "server/store/store.h"
@@ -112,10 +113,11 @@ struct conn {
 	struct tenant_part *part; /* its worker's, of its tenant */
 	struct ibv_mr *mr;	  /* the tenant's region on the poller's device */
 	struct cm_peer peer;
-	bool by_admin;		/* peer_is_admin() */
-	bool admin;		/* its slot and receive are those of administrators */
-	bool window_moves;	/* the client has WIRE_FEATURE_WINDOW */
-	bool tenant_named;	/* the client has named its tenant: WIRE_FEATURE_TENANT */
+	struct principal principal; /* whom it is held against what it does */
+	bool by_admin;		    /* peer_is_admin() */
+	bool admin;		    /* its slot and receive are those of administrators */
+	bool window_moves;	    /* the client has WIRE_FEATURE_WINDOW */
+	bool tenant_named;	    /* the client has named its tenant: WIRE_FEATURE_TENANT */
 	bool uses_told;		/* WIRE_FEATURE_USES: the client has it, and its tenant evicts */
 	uint64_t connected_ns;	/* by clock_ns() */
 	uint64_t number;	/* in net->registry, for users; 0: not there */

@@ -281,6 +281,7 @@ static int connect_accept(struct net *net, struct poller *poller, struct tenant 
 			  net->env.config->memory.eviction != EVICTION_NONE;
 	conn->window_moves = !admin && features & WIRE_FEATURE_WINDOW;
 	conn->connected_ns = clock_ns();
+	principal_init(&conn->principal, &conn->peer, user);
 	if (user)
 		admission_set(conn, net->users, user);
 	conn_list_add(net, conn);

@@ -9,7 +9,6 @@
 
 #include "common/sum.h"
 #include "server/net/conn.h"
-#include "server/net/pull_peers.h"
 
 /* Identities that are forgotten in one tick of the control thread. */
 #define EXPIRE_AT_ONCE 1024
@@ -137,10 +136,10 @@ static struct identity *make(struct identities *identities, const struct hello_q
 
 static void own(struct identity *identity, struct conn *conn, bool known)
 {
-	size_t length = peer_name_length(&conn->peer);
+	const char *name = conn->principal.name;
 
 	identity->owner = conn;
-	identity->group = (unsigned int)(XXH3_64bits(conn->peer.address, length) % IDENTITY_GROUPS);
+	identity->group = (unsigned int)(XXH3_64bits(name, strlen(name)) % IDENTITY_GROUPS);
 	conn->identity = identity;
 	conn->query.hello.known = known;
 	conn->query.hello.answers = &identity->answers;

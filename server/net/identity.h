@@ -11,11 +11,12 @@
  *	 each closed connection lets one go on, and the last one that came is the one that stays.
  *   Y3. Without a connection an identity is kept for server.identity_time, but there are
  *	 limits.identities of both kinds at most. One more takes the place of one that is kept, of
- *	 the peers that have most of those, the one whose connection ended first: so what one peer
- *	 leaves behind costs the others nothing. If none is kept, it gets no identity.
+ *	 the principals (server/net/principal.h) that have most of those, the one whose connection
+ *	 ended first: so what one principal leaves behind costs the others nothing. If none is kept,
+ *	 it gets no identity.
  *
- * Peers are as in server/net/pull_peers.h, GROUPS of them by their hashes. Each call takes a
- * bounded time that does not depend on the number of identities.
+ * Principals are counted in IDENTITY_GROUPS groups, by their hashes. Each call takes a bounded time
+ * that does not depend on the number of identities.
  */
 #ifndef KVD_SERVER_NET_IDENTITY_H
 #define KVD_SERVER_NET_IDENTITY_H
@@ -35,7 +36,7 @@ struct identity {
 	struct conn *owner; /* NULL: it has ended, and the identity is kept */
 	struct conn *heir;  /* whose HELLO waits for the end of the owner, or NULL */
 	uint64_t ended_ns;  /* when the owner's connection ended */
-	unsigned int group; /* of the owner's peer, as the next one */
+	unsigned int group; /* of the owner's principal, as the next one */
 	LIST_ENTRY(identity) hash_entry;
 	TAILQ_ENTRY(identity) kept_entry;  /* in kept, if it has no owner; so is */
 	TAILQ_ENTRY(identity) group_entry; /* in its group */

@@ -22,8 +22,8 @@ struct deferred;
 #define BATCH_MAX 32
 
 /*
- * Connections that have stored no large value; whose last one arrived; and of peers that were late
- * with one: server/net/budget.h.
+ * Connections that have stored no large value; whose last one arrived; and of principals that
+ * were late with one: server/net/budget.h.
  */
 enum budget_class { BUDGET_UNPROVEN, BUDGET_PROVEN, BUDGET_LATE, BUDGET_CLASSES };
 

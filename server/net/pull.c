@@ -60,7 +60,7 @@ static void pull_classify(struct worker *worker, struct conn *conn)
 	struct budget_hold *hold = &conn->pull_hold;
 	enum budget_class class = hold->class == BUDGET_LATE ? BUDGET_UNPROVEN : hold->class;
 
-	if (pull_peers_has(&worker->pull_peers, &conn->peer, clock_ns())) {
+	if (late_principals_have(&worker->late_principals, &conn->principal, clock_ns())) {
 		stat_add(&worker->stats.pulls_late, hold->class != BUDGET_LATE);
 		class = BUDGET_LATE;
 		worker->pulls_late = true;
@@ -205,7 +205,7 @@ static bool pulling_cancel(struct deferred *deferred)
 		return false;
 	large_cancel(&pull->steps);
 	build_end(conn, &pull->build);
-	/* Of a client that did not fill its memory the peer is remembered: B6. */
+	/* Of a client that did not fill its memory the principal is remembered: B6. */
 	if (arrived && !pull->awaits)
 		budget_give_part(&conn->part->pull_budget, &conn->pull_hold,
 				 pull_bytes(&deferred->request));
@@ -332,7 +332,7 @@ static bool pull_begin_early(struct deferred *deferred)
 		return false;
 	put_change_init(request, &change);
 	if (request->value_len > conn->part->thread.table->region->geometry.value_max ||
-	    pull_peers_has(&worker->pull_peers, &conn->peer, clock_ns()) ||
+	    late_principals_have(&worker->late_principals, &conn->principal, clock_ns()) ||
 	    table_may_pin(conn_thread(conn), &change) ||
 	    !budget_take_more(&conn->part->pull_budget, &conn->pull_hold, pull_bytes(request)))
 		return false;
@@ -382,8 +382,8 @@ void pull_release(struct conn *conn)
 	pull_clock_stop(conn);
 	/* Also while room was made for the value. */
 	if (conn->pull_hold.bytes)
-		pull_peers_add(&worker->pull_peers, &conn->peer,
-			       clock_ns() + worker->limits.pull_ns);
+		late_principals_add(&worker->late_principals, &conn->principal,
+				    clock_ns() + worker->limits.pull_ns);
 	budget_leave(&conn->part->pull_budget, &conn->pull_hold);
 	budget_give(&conn->part->pull_budget, &conn->pull_hold, false);
 }

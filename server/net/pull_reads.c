@@ -301,7 +301,7 @@ void pull_done(struct conn *conn, uint64_t wr_id)
 	pull_reads_fill(conn);
 }
 
-/* When a peer is late no more, its connections wait as others do. Until then, for a pause: B6. */
+/* When a principal is late no more, its connections wait as others do. Until then: a pause, B6. */
 static void late_wake(struct worker *worker, uint64_t now_ns)
 {
 	struct tenant_part *part = NULL;
@@ -313,7 +313,8 @@ static void late_wake(struct worker *worker, uint64_t now_ns)
 		if (!hold)
 			continue;
 		worker->pulls_late = true;
-		if (!pull_peers_has(&worker->pull_peers, &hold->conn->peer, now_ns) ||
+		if (!late_principals_have(&worker->late_principals, &hold->conn->principal,
+					  now_ns) ||
 		    budget_fits(&part->pull_budget, hold))
 			deferred_wake(hold->conn);
 	}

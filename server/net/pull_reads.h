@@ -66,7 +66,7 @@ static inline bool pull_expires(const struct worker *worker)
 
 /*
  * Fails the connections whose pull takes longer than server.pull_timeout, or of which no part
- * arrived for server.pull_stall. Wakes one of a late peer when its turn has come.
+ * arrived for server.pull_stall. Wakes one of a late principal when its turn has come.
  */
 void pull_expire(struct worker *worker);
 

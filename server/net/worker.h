@@ -28,7 +28,7 @@
 
 #include "server/net/mailbox.h"
 #include "server/net/poller.h"
-#include "server/net/pull_peers.h"
+#include "server/net/late_principals.h"
 #include "server/net/tenant_part.h"
 #include "server/net/turn.h"
 #include "server/store/store.h"
@@ -71,7 +71,7 @@ struct worker_limits {
 	  "connections that had to answer a READ of no bytes before their first large value")      \
 	X(pulls_waited, "large values that had to wait for memory (memory.pull_share)")            \
 	X(pulls_refused, "large values refused, since too many waited already")                    \
-	X(pulls_late, "large values of clients of which another one did not arrive: served last")  \
+	X(pulls_late, "large values of users, uids or addresses that let one down: served last")   \
 	X(pulls_stalled, "connections closed because their large value, or the answer to the "     \
 			 "READ of no bytes before the first one, did not arrive in time")          \
 	X(large_waited, "appends to large values that had to wait for memory (memory.pull_share)") \
@@ -159,9 +159,9 @@ struct worker {
 	pulls; /* connections from which a value is pulled, oldest pull first; server/net/pull.h */
 	/* The same, the one whose last READ completed earliest first. */
 	TAILQ_HEAD(progress_list, conn) pulls_by_progress;
-	struct pull_peers pull_peers; /* of which a value did not arrive */
-	bool pulls_late;	      /* values of such peers may wait for memory */
-	uint64_t pulls_count;	      /* begun and not ended; other threads may read it */
+	struct late_principals late_principals; /* of which a value did not arrive */
+	bool pulls_late;			/* values of theirs may wait for memory */
+	uint64_t pulls_count;			/* begun and not ended; other threads may read it */
 	/* Connections whose first deferred request runs, in the order of their turns. */
 	TAILQ_HEAD(deferred_conns, conn) deferred_conns;
 	unsigned int number;

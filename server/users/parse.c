@@ -86,11 +86,6 @@ static struct user_key *keys_add(struct parser *p, struct user_keys *keys)
 	return list;
 }
 
-static bool is_wildcard(const struct user *user)
-{
-	return !strcmp(user->name, "*");
-}
-
 static bool identity_add(struct parser *p, char *word)
 {
 	struct user_key *key;
@@ -327,7 +322,7 @@ static bool setting_take(struct parser *p, const char *name, char *value)
 			      "read_prefixes, write_prefixes, tenant, connections, requests, "
 			      "bytes and memory",
 			      name);
-	if (key->is_who && is_wildcard(p->user))
+	if (key->is_who && user_is_wildcard(p->user))
 		return refuse(p, "user '*' is who matches no other: take '%s' away", name);
 	if (!key->list && p->given & 1u << key->setting)
 		return refuse(p, "%s is repeated: remove one", name);
@@ -353,7 +348,7 @@ static bool user_finish(struct parser *p)
 {
 	const struct user *user = p->user;
 
-	if (!user || (user->rights && (p->recognised || is_wildcard(user))))
+	if (!user || (user->rights && (p->recognised || user_is_wildcard(user))))
 		return true;
 	p->line = user->line;
 	if (user->rights)
@@ -521,7 +516,7 @@ static bool accounts_take(struct parser *p, const struct users *before, uint64_t
 		if (!same)
 			user->account->base_ns = now_ns;
 		user->account->holders++;
-		if (is_wildcard(user))
+		if (user_is_wildcard(user))
 			p->users->other = user;
 	}
 	return true;

@@ -68,6 +68,12 @@ struct user {
 	unsigned int line; /* where it begins in the file */
 };
 
+/* All who are no other user. */
+static inline bool user_is_wildcard(const struct user *user)
+{
+	return !strcmp(user->name, "*");
+}
+
 static inline bool user_prefixes_hold(const struct user_prefixes *prefixes, const uint8_t *key,
 				      size_t key_len)
 {

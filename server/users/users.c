@@ -2,7 +2,6 @@
 /* Snapshots of the file of users: who somebody is, and how long a snapshot stays. */
 #include "server/users/users.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 struct users *users_hold(struct users *users)
@@ -83,14 +82,4 @@ const struct user *users_match(const struct users *users, const struct user_peer
 	if (!user && peer->open && users->networks.count)
 		user = network_match(users, peer->address);
 	return user ? user : users->other;
-}
-
-void users_peer_text(const struct user_peer *peer, char *text, size_t size)
-{
-	if (*peer->identity)
-		snprintf(text, size, "identity %s", peer->identity);
-	else if (peer->uid_known)
-		snprintf(text, size, "uid %u", (unsigned int)peer->uid);
-	else
-		snprintf(text, size, "address %s", peer->address);
 }

@@ -84,7 +84,4 @@ void users_put(struct users *users);
  */
 const struct user *users_match(const struct users *users, const struct user_peer *peer);
 
-/* Writes what is known of @peer, for messages: "uid 1000", "identity cert:dns:...". */
-void users_peer_text(const struct user_peer *peer, char *text, size_t size);
-
 #endif /* KVD_SERVER_USERS_USERS_H */

@@ -13,13 +13,16 @@
  * as tests/system/lib.sh does; the exit status is 0 if nothing failed.
  */
 #include <errno.h>
+#include <grp.h>
 #include <regex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -1164,6 +1167,8 @@ static const char *case_pull_never(void)
 #define HOARDERS 80
 #define HOARD_BYTES (1u << 20)
 #define STALL_PROOF_BYTES (20u << 10)
+#define STALLER_PAUSE_US 20000
+#define STALLER_UID 61001
 #define BESIDE_ROUNDS 8
 #define BESIDE_LARGE_BYTES (512u << 10)
 #define BESIDE_SMALL_BYTES 1000
@@ -1273,9 +1278,9 @@ static const char *case_pull_hoard(void)
 }
 
 /*
- * Clients that serve one pull, ask for a large one, and let that stand still; each connects again
- * when the server has closed it, until this process is killed. It prints a line when all of them
- * have asked.
+ * Processes of the user STALLER_UID that serve one pull, ask for a large one, and let that stand
+ * still. When the server has closed its connection, a process ends, and another one comes in its
+ * place, until this one is killed. It prints a line when all of the first ones have asked.
  */
 static void staller_serve(struct raw_peer *p)
 {
@@ -1291,33 +1296,75 @@ static void staller_stall(struct raw_peer *p)
 		(void)raw_send(p, fill_pull(p, (uintptr_t)raw_data(p), p->mr->rkey, HOARD_BYTES));
 }
 
+/*
+ * A byte on @done for each step; the second one begins at the end of @go. The pipe has room for the
+ * bytes of 32,768 processes, of which nobody reads those of later ones.
+ */
+static void staller_run(int done, int go)
+{
+	static struct raw_peer p;
+	char byte = 0;
+
+	/* It loses the groups, too. The signal is asked for last: this takes it back. */
+	if (setgroups(0, NULL) || setgid(STALLER_UID) || setuid(STALLER_UID))
+		raw_die("setuid", errno);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	staller_serve(&p);
+	if (write(done, &byte, sizeof(byte)) < 0 || read(go, &byte, sizeof(byte)) < 0)
+		raw_die("a pipe", errno);
+	staller_stall(&p);
+	if (write(done, &byte, sizeof(byte)) < 0)
+		raw_die("a pipe", errno);
+	while (!p.closed) {
+		raw_poll_events(&p);
+		usleep(STALLER_PAUSE_US);
+	}
+}
+
+static void staller_start(const int done[2], const int go[2])
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		raw_die("fork", errno);
+	if (pid)
+		return;
+	close(go[1]);
+	staller_run(done[1], go[0]);
+	_exit(0);
+}
+
+static void stallers_await(int done)
+{
+	char byte;
+
+	for (int i = 0; i < HOARDERS; i++)
+		if (read(done, &byte, sizeof(byte)) != sizeof(byte))
+			raw_die("a pipe", errno);
+}
+
 static const char *case_pull_stall(void)
 {
-	static struct raw_peer stallers[HOARDERS];
-	int i;
+	int done[2], go[2], i;
 
+	if (pipe(done) || pipe(go))
+		raw_die("pipe", errno);
+	for (i = 0; i < HOARDERS; i++)
+		staller_start(done, go);
 	/* All serve before the first stalls: then none has to wait for the memory of others. */
-	for (i = 0; i < HOARDERS; i++)
-		staller_serve(&stallers[i]);
-	for (i = 0; i < HOARDERS; i++)
-		staller_stall(&stallers[i]);
+	stallers_await(done[0]);
+	close(go[1]);
+	stallers_await(done[0]);
 	printf("stalling\n");
 	fflush(stdout);
-	for (i = 0;; i = (i + 1) % HOARDERS) {
-		raw_poll_events(&stallers[i]);
-		if (stallers[i].closed) {
-			raw_close(&stallers[i]);
-			staller_serve(&stallers[i]);
-			staller_stall(&stallers[i]);
-		}
-		usleep(RAW_PAUSE_US);
-	}
+	while (wait(NULL) > 0)
+		staller_start(done, go);
 	return NULL;
 }
 
 /*
- * Beside them, in another process, values arrive. They wait for the first ones to be closed, not
- * for those who come again: the server counts these as late.
+ * Beside them values of another user's process arrive. They wait for the first ones to be closed,
+ * not for those that come in their places: the server counts these as late.
  */
 static const char *case_beside_stall(void)
 {

@@ -200,8 +200,8 @@ picker_gets_parts() {
 }
 
 stranger_is_refused() {
-	local before seen='identity psk:stranger'
-	[ "$device" != softnic ] || seen="uid $(uid_of stranger)"
+	local before seen='identity=psk:stranger'
+	[ "$device" != softnic ] || seen="uid=$(uid_of stranger)"
 	before=$(stat_of connections_not_allowed) &&
 		gets stranger 77 "users.file has no user for $seen" ping &&
 		stat_is connections_not_allowed $((before + 1))
@@ -438,7 +438,7 @@ if [ "$device" = verbs ]; then
 	check "and not delete" expect 77 "$not_allowed" del key
 	printf '[user far]\nnetworks = 192.0.2.0/24\nrights = all\n' >"$tmp/users"
 	check "the network is another one" reloaded '\[users\]: 1 users'
-	check "who is elsewhere" expect 77 "users.file has no user for address $KVD_RDMA_ADDR" ping
+	check "who is elsewhere" expect 77 "users.file has no user for addr=$KVD_RDMA_ADDR" ping
 	check "the server stops" server_stop
 	check "the server starts for another network" server_start -o rdma.networks=192.0.2.0/24
 	check "who is elsewhere" expect 77 "$KVD_RDMA_ADDR:[0-9]* is in none of rdma.networks" ping

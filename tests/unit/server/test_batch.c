@@ -19,11 +19,11 @@
 #include "common/util/stat.h"
 #include "server/net/answers.h"
 
-static bool late; /* the time of each piece is up */
+static bool time_is_up; /* the time of each piece is up */
 
 static uint64_t test_clock_ns(void)
 {
-	return late ? UINT64_MAX : clock_ns();
+	return time_is_up ? UINT64_MAX : clock_ns();
 }
 
 #define clock_ns test_clock_ns
@@ -625,9 +625,9 @@ static void one_piece_for_each(void **state)
 	for (unsigned int i = 0; i < 5; i++)
 		ADD(NULL, .op = WIRE_PING);
 	assert_false(batch_send(conn));
-	late = true;
+	time_is_up = true;
 	assert_int_equal(test_turns(), 5);
-	late = false;
+	time_is_up = false;
 	assert_answered(conn, 1, 0, 5);
 }
 

@@ -1655,6 +1655,7 @@ static void users_connect(void **state)
 		"bob", "7", "read") "read_prefixes = x\n" OF("carol", "8", "write"));
 	first = connected();
 	assert_string_equal(conn_user(first)->name, "alice");
+	assert_string_equal(first->principal.name, "user=alice");
 	assert_int_equal(net.users->list[0].account->connections, 1);
 	second = connected();
 	add_connect();
@@ -1663,7 +1664,7 @@ static void users_connect(void **state)
 	assert_int_equal(net.stats.connections_not_allowed, 0);
 	peer_uid = 9;
 	add_connect();
-	assert_rejected(WIRE_REJECT_USER, "users.file has no user for uid 9");
+	assert_rejected(WIRE_REJECT_USER, "users.file has no user for uid=9");
 	assert_int_equal(net.stats.connections_not_allowed, 1);
 	/* Who may not read all keys has to know that. */
 	peer_uid = 7;
@@ -1696,6 +1697,7 @@ static void networks(void **state)
 	(void)state;
 	strcpy(config.rdma.networks, "10.0.1.0/24");
 	conn = connected();
+	assert_string_equal(conn->principal.name, "uid=61234");
 	close_and_finish(conn);
 	for (unsigned int i = 0; i < 2; i++) {
 		dev.kind = i ? DEVICE_VERBS_TCP : DEVICE_VERBS;
@@ -1714,7 +1716,7 @@ static void networks(void **state)
 	close_and_finish(conn);
 	dev.kind = DEVICE_VERBS_TLS;
 	add_connect();
-	assert_rejected(WIRE_REJECT_USER, "users.file has no user for uid 61234");
+	assert_rejected(WIRE_REJECT_USER, "users.file has no user for uid=61234");
 	users_end();
 }
 

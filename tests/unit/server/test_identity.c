@@ -38,13 +38,12 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* HELLO of connection @c, of process @peer, with the identity @id, which has sent 9 changes. */
-static bool hello(unsigned int c, unsigned int peer, uint64_t id)
+/* HELLO of connection @c, of user @uid, with the identity @id, which has sent 9 changes. */
+static bool hello(unsigned int c, unsigned int uid, uint64_t id)
 {
 	struct conn *conn = &conns[c];
 
-	conn->peer.uid_known = true;
-	snprintf(conn->peer.address, sizeof(conn->peer.address), "pid:%u", peer);
+	snprintf(conn->principal.name, sizeof(conn->principal.name), "uid=%u", uid);
 	memcpy(conn->query.hello.identity, &id, sizeof(id));
 	conn->query.hello.change_next = 10;
 	conn->query.hello.answers = NULL;
@@ -52,9 +51,9 @@ static bool hello(unsigned int c, unsigned int peer, uint64_t id)
 	return identity_claim(&identities, conn, &closes);
 }
 
-static void assert_welcome(unsigned int c, unsigned int peer, uint64_t id, bool known)
+static void assert_welcome(unsigned int c, unsigned int uid, uint64_t id, bool known)
 {
-	assert_true(hello(c, peer, id));
+	assert_true(hello(c, uid, id));
 	assert_null(closes);
 	assert_non_null(conns[c].query.hello.answers);
 	assert_int_equal(conns[c].query.hello.known, known);
@@ -92,7 +91,6 @@ static void each_byte_counts(void **state)
 	for (unsigned int byte = 0; byte < WIRE_IDENTITY_BYTES; byte++) {
 		struct conn *conn = &conns[byte];
 
-		conn->peer = (struct cm_peer){ .address = "pid:1", .uid_known = true };
 		memset(conn->query.hello.identity, 7, WIRE_IDENTITY_BYTES);
 		conn->query.hello.identity[byte] = 8;
 		conn->query.hello.change_next = 10;
@@ -249,8 +247,8 @@ static void evicted_in_order(void **state)
 	assert_int_equal(identities.evicted, MAX / 2);
 }
 
-/* A storm of identities of one peer costs the others none of theirs. */
-static void a_storm_is_its_peers_loss(void **state)
+/* A storm of identities of one principal costs the others none of theirs. */
+static void a_storm_is_its_principals_loss(void **state)
 {
 	(void)state;
 	assert_welcome(0, 1, 1, false);
@@ -297,7 +295,7 @@ int main(void)
 		CASE(kept_for_a_time),
 		CASE(without_room),
 		CASE(evicted_in_order),
-		CASE(a_storm_is_its_peers_loss),
+		CASE(a_storm_is_its_principals_loss),
 		CASE(none_is_kept),
 		CASE(each_byte_counts),
 		CASE(bytes_of_all),

@@ -556,8 +556,9 @@ static void now_stands_still(void **state)
 		test_worker.limits = limits;
 		sq_put(&c->conn, 1);
 		test_conn_end(c);
-		assert_true(pull_peers_has(&test_worker.pull_peers, &c->conn.peer, clock_ns()));
-		memset(&test_worker.pull_peers, 0, sizeof(test_worker.pull_peers));
+		assert_true(late_principals_have(&test_worker.late_principals, &c->conn.principal,
+						 clock_ns()));
+		memset(&test_worker.late_principals, 0, sizeof(test_worker.late_principals));
 		assert_int_equal(memory_free_bytes(test_store.memory), free_bytes);
 	}
 }
@@ -887,7 +888,7 @@ static void late_peer_waits_for_others(void **state)
 			 *other = &test_conns[2];
 
 	(void)state;
-	strcpy(other->conn.peer.address, "10.0.0.2:1");
+	strcpy(other->conn.principal.name, "addr=10.0.0.2");
 	budget_init(&test_worker.part.pull_budget, 2 * MORE_BYTES);
 	/* One that waits already comes behind those that wait when its turn comes. */
 	assert_true(ask(late, WIRE_SET, value, VALUE_BYTES));
@@ -936,7 +937,7 @@ static void late_no_more(void **state)
 	struct test_conn *late = &test_conns[0], *other = &test_conns[2];
 
 	(void)state;
-	strcpy(other->conn.peer.address, "10.0.0.2:1");
+	strcpy(other->conn.principal.name, "addr=10.0.0.2");
 	budget_init(&test_worker.part.pull_budget, 2 * MORE_BYTES);
 	ends_in_a_pull(late);
 	assert_true(ask(other, WIRE_SET, value, VALUE_BYTES));
@@ -946,7 +947,7 @@ static void late_no_more(void **state)
 	deferred_wake(&late->conn);
 	test_turns();
 	assert_int_equal(stat_read(&test_worker.stats.pulls_late), 1);
-	test_worker.pull_peers = (struct pull_peers){ 0 };
+	test_worker.late_principals = (struct late_principals){ 0 };
 	pull_expire(&test_worker);
 	assert_true(late->conn.deferred_runs);
 	test_turns();
@@ -961,8 +962,8 @@ static void ends_while_room_is_made(void **state)
 	struct test_conn *late = &test_conns[0], *waited = &test_conns[1];
 
 	(void)state;
-	strcpy(late->conn.peer.address, "10.0.0.1:1");
-	strcpy(waited->conn.peer.address, "10.0.0.2:1");
+	strcpy(late->conn.principal.name, "addr=10.0.0.1");
+	strcpy(waited->conn.principal.name, "addr=10.0.0.2");
 	budget_init(&test_worker.part.pull_budget, VALUE_BYTES);
 	for (uint64_t other = 0; other < REGION_BYTES / VALUE_BYTES; other++)
 		test_store_put(&test_store, &other, sizeof(other), value, VALUE_BYTES, NULL);
@@ -974,47 +975,46 @@ static void ends_while_room_is_made(void **state)
 	assert_int_equal(late->conn.pulls, 0);
 	test_conn_end(waited);
 	test_conn_end(late);
-	assert_true(pull_peers_has(&test_worker.pull_peers, &late->conn.peer, clock_ns()));
-	assert_false(pull_peers_has(&test_worker.pull_peers, &waited->conn.peer, clock_ns()));
+	assert_true(late_principals_have(&test_worker.late_principals, &late->conn.principal,
+					 clock_ns()));
+	assert_false(late_principals_have(&test_worker.late_principals, &waited->conn.principal,
+					  clock_ns()));
 }
 
-/* A peer is a host, or a process on this one; some of them are remembered, each for its time. */
-static void peers(void **state)
+/* Some of them are remembered, each for its time. */
+static void late_ones(void **state)
 {
-	static const struct cm_peer host = { .address = "10.0.0.1:4711" },
-				    again = { .address = "10.0.0.1:7" },
-				    longer = { .address = "10.0.0.11:4711" },
-				    process = { .address = "pid:4711", .uid_known = true },
-				    another = { .address = "pid:471", .uid_known = true },
-				    other = { .address = "[::1]:4711" };
-	static struct pull_peers known;
-	struct cm_peer peer;
+	static const struct principal host = { "addr=10.0.0.1" }, longer = { "addr=10.0.0.11" },
+				      local = { "uid=1000" }, another = { "uid=100" },
+				      other = { "uid=1" };
+	static struct late_principals known;
+	struct principal principal;
 
 	(void)state;
-	assert_false(pull_peers_has(&known, &host, 0));
-	pull_peers_add(&known, &host, 10);
-	assert_true(pull_peers_has(&known, &again, 9));
-	assert_false(pull_peers_has(&known, &again, 10));
-	assert_false(pull_peers_has(&known, &longer, 9));
-	pull_peers_add(&known, &process, 20);
-	assert_true(pull_peers_has(&known, &process, 19));
-	assert_false(pull_peers_has(&known, &another, 19));
-	assert_false(pull_peers_has(&known, &again, 19));
-	pull_peers_add(&known, &again, 21);
-	assert_true(pull_peers_has(&known, &host, 20));
-	for (unsigned int i = 0; i < PULL_PEERS_MAX - 1; i++) {
-		peer = (struct cm_peer){ 0 };
-		snprintf(peer.address, sizeof(peer.address), "10.0.1.%u:1", i);
-		pull_peers_add(&known, &peer, 30);
-		assert_true(pull_peers_has(&known, &peer, 29));
+	assert_false(late_principals_have(&known, &host, 0));
+	late_principals_add(&known, &host, 10);
+	assert_true(late_principals_have(&known, &host, 9));
+	assert_false(late_principals_have(&known, &host, 10));
+	assert_false(late_principals_have(&known, &longer, 9));
+	late_principals_add(&known, &local, 20);
+	assert_true(late_principals_have(&known, &local, 19));
+	assert_false(late_principals_have(&known, &another, 19));
+	assert_false(late_principals_have(&known, &host, 19));
+	late_principals_add(&known, &host, 21);
+	assert_true(late_principals_have(&known, &host, 20));
+	for (unsigned int i = 0; i < LATE_PRINCIPALS_MAX - 1; i++) {
+		principal = (struct principal){ 0 };
+		snprintf(principal.name, sizeof(principal.name), "addr=10.0.1.%u", i);
+		late_principals_add(&known, &principal, 30);
+		assert_true(late_principals_have(&known, &principal, 29));
 	}
-	/* The process's time was the shortest. */
-	assert_true(pull_peers_has(&known, &host, 15));
-	assert_false(pull_peers_has(&known, &process, 15));
+	/* The local one's time was the shortest. */
+	assert_true(late_principals_have(&known, &host, 15));
+	assert_false(late_principals_have(&known, &local, 15));
 	/* The host's is the next, and its name is longer than the new one. */
-	pull_peers_add(&known, &other, 40);
-	assert_true(pull_peers_has(&known, &other, 39));
-	assert_false(pull_peers_has(&known, &host, 15));
+	late_principals_add(&known, &other, 40);
+	assert_true(late_principals_have(&known, &other, 39));
+	assert_false(late_principals_have(&known, &host, 15));
 }
 
 /*
@@ -1704,7 +1704,8 @@ static void several_values_end(void **state)
 	for (unsigned int served = 0; served < 7; served++) {
 		test_conn_setup(c);
 		c->conn.pull_hold.class = BUDGET_PROVEN;
-		snprintf(c->conn.peer.address, sizeof(c->conn.peer.address), "10.0.0.%u:1", served);
+		snprintf(c->conn.principal.name, sizeof(c->conn.principal.name), "addr=10.0.0.%u",
+			 served);
 		memset(test_recvs, 0, sizeof(test_recvs));
 		for (uint32_t n = 0; n < 3; n++)
 			assert_true(send_pull(c, n, "a", WIRE_SET, value, SMALL_BYTES));
@@ -1723,7 +1724,8 @@ static void several_values_end(void **state)
 		test_conn_end(c);
 		for (uint32_t n = 0; n < TEST_WINDOW; n++)
 			assert_int_equal(test_recvs[recv_of(c, n)], 1);
-		assert_int_equal(pull_peers_has(&test_worker.pull_peers, &c->conn.peer, clock_ns()),
+		assert_int_equal(late_principals_have(&test_worker.late_principals,
+						      &c->conn.principal, clock_ns()),
 				 served < 6);
 		test_store_delete(&test_store, "a", 2);
 		limbo_empty(&test_threads[0].limbo, &test_threads[0].cache);
@@ -1819,9 +1821,9 @@ static void late_behind_another(void **state)
 
 	(void)state;
 	prove(c);
-	strcpy(c->conn.peer.address, "10.0.0.1:1");
+	strcpy(c->conn.principal.name, "addr=10.0.0.1");
 	assert_true(send_pull(c, 0, "a", WIRE_SET, more, SMALL_BYTES));
-	pull_peers_add(&test_worker.pull_peers, &c->conn.peer, clock_ns() + LONG_NS);
+	late_principals_add(&test_worker.late_principals, &c->conn.principal, clock_ns() + LONG_NS);
 	assert_false(send_pull(c, 1, "b", WIRE_SET, more, SMALL_BYTES));
 	pull_through(c);
 	assert_int_equal(c->responses, 2);
@@ -2060,7 +2062,7 @@ static void now_arrived_at_last(void **state)
 	struct test_conn *c = &test_conns[0];
 
 	(void)state;
-	strcpy(c->conn.peer.address, "10.0.0.1:1");
+	strcpy(c->conn.principal.name, "addr=10.0.0.1");
 	test_now_bytes = UINT64_MAX;
 	test_now_busy = c;
 	assert_true(ask(c, WIRE_SET, value, SMALL_BYTES));
@@ -2069,7 +2071,8 @@ static void now_arrived_at_last(void **state)
 	while (c->conn.pulls_reading)
 		serve_read(c);
 	test_conn_end(c);
-	assert_false(pull_peers_has(&test_worker.pull_peers, &c->conn.peer, clock_ns()));
+	assert_false(
+		late_principals_have(&test_worker.late_principals, &c->conn.principal, clock_ns()));
 }
 
 /* But one that serves none of these has no more time than others. */
@@ -2142,7 +2145,7 @@ int main(void)
 		CASE(late_peer_waits_for_others),
 		CASE(late_no_more),
 		CASE(ends_while_room_is_made),
-		cmocka_unit_test(peers),
+		cmocka_unit_test(late_ones),
 		CASE(appends_wait_for_memory),
 		CASE(requests_wait_for_memory),
 		CASE(appends_are_refused),

@@ -40,11 +40,20 @@ static uint64_t class_max(const struct budget *budget, enum budget_class class)
 									    budget->bytes_max;
 }
 
-/* Whether those that are not late have neither held nor asked for memory for so long: B6. */
-static bool is_idle(const struct budget *budget, const struct budget_hold *hold)
+/* Whether those that are not late hold nothing, and @use was long ago: B6. */
+static bool is_over(const struct budget *budget, const struct budget_hold *hold,
+		    const struct budget_use *use)
 {
 	return !budget->held[BUDGET_PROVEN] && !budget->held[BUDGET_UNPROVEN] &&
-	       clock_ns() - budget->used_ns >= hold->conn->poller->worker->limits.pull_stall_ns;
+	       clock_ns() - use->at_ns >= hold->conn->poller->worker->limits.pull_stall_ns;
+}
+
+/* Whether other principals than the hold's pause. */
+static bool others_pause(const struct budget *budget, const struct budget_hold *hold)
+{
+	return is_over(
+		budget, hold,
+		&budget->used[principal_is(&budget->used[0].principal, &hold->conn->principal)]);
 }
 
 /* Notes that @hold held some, or asks for @bytes. */
@@ -52,11 +61,15 @@ static void use_note(struct budget *budget, const struct budget_hold *hold, uint
 {
 	if (hold->class == BUDGET_LATE)
 		return;
-	if (is_idle(budget, hold))
+	if (is_over(budget, hold, &budget->used[0]))
 		budget->used_bytes = 0;
 	if (bytes > budget->used_bytes)
 		budget->used_bytes = bytes;
-	budget->used_ns = clock_ns();
+	if (!principal_is(&budget->used[0].principal, &hold->conn->principal)) {
+		budget->used[1] = budget->used[0];
+		budget->used[0].principal = hold->conn->principal;
+	}
+	budget->used[0].at_ns = clock_ns();
 }
 
 /* B6: between two values of a client that stores one after the other, nobody waits. */
@@ -64,7 +77,7 @@ static bool late_fits(const struct budget *budget, const struct budget_hold *hol
 {
 	if (waits(budget, BUDGET_UNPROVEN) || waits(budget, BUDGET_PROVEN))
 		return false;
-	if (is_idle(budget, hold))
+	if (others_pause(budget, hold))
 		return !held(budget) ||
 		       budget->held[BUDGET_LATE] + bytes <= class_max(budget, BUDGET_LATE);
 	bytes += budget->held[BUDGET_LATE];

@@ -27,14 +27,15 @@
  *	 server.pull_timeout: all its connections are of a third class, those that wait already
  *	 when their turn comes. That class holds 1 / BUDGET_LATE_PART of the share at most, gets
  *	 nothing while any other connection waits, and leaves room for the largest value that
- *	 others asked for. Only when these have neither held nor asked for memory for
- *	 server.pull_stall does it get that room, too, or what one larger value needs, alone. So
- *	 who waits for memory waits for a principal that stalls once: for server.pull_stall
- *	 (server.pull_timeout if it serves a part now and then), with however many processes and
- *	 connections it asks, and however often it connects anew; and once again each time that it
- *	 comes after a pause of all others of server.pull_stall or longer. For several such
- *	 principals at once it waits as many times, at most: less if there is room for several of
- *	 their values. Of more than LATE_PRINCIPALS_MAX the first ones are forgotten early.
+ *	 others asked for. Only when other principals have neither held nor asked for memory for
+ *	 server.pull_stall does it get that room, too, or what one larger value needs, alone; what
+ *	 it used itself before it was late does not count. So who waits for memory waits for a
+ *	 principal that stalls once: for server.pull_stall (server.pull_timeout if it serves a part
+ *	 now and then), with however many processes and connections it asks, and however often it
+ *	 connects anew; and once again each time that it comes after a pause of all others of
+ *	 server.pull_stall or longer. For several such principals at once it waits as many times,
+ *	 at most: less if there is room for several of their values. Of more than
+ *	 LATE_PRINCIPALS_MAX the first ones are forgotten early.
  *
  *   B7. A connection holds memory for several values, which it gave one behind the other, only
  *	 while nobody waits, and 1 / BUDGET_MORE_PART of the share at most, or for one value. It

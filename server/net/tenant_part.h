@@ -11,6 +11,7 @@
 
 #include "server/net/mailbox.h"
 #include "server/net/poller.h"
+#include "server/net/principal.h"
 #include "server/store/store.h"
 
 struct tenant;
@@ -22,8 +23,15 @@ struct budget {
 	TAILQ_HEAD(budget_waiting, budget_hold)
 	waiting[BUDGET_CLASSES]; /* in the order of arrival */
 	unsigned int waiting_count[BUDGET_CLASSES];
-	uint64_t arrivals;   /* of those that have begun to wait */
-	uint64_t used_ns;    /* when one that is not late asked for memory, or held or awaited it */
+	uint64_t arrivals; /* of those that have begun to wait */
+	/*
+	 * When one that is not late last asked for memory, or held or awaited it; then the same of
+	 * all other principals.
+	 */
+	struct budget_use {
+		struct principal principal;
+		uint64_t at_ns;
+	} used[2];
 	uint64_t used_bytes; /* the most that one asked for since there was a pause (B6) */
 };
 

@@ -43,8 +43,8 @@ stallers_end() {
 	kvctl del kkkkk || [ $? = 1 ]
 }
 if [ "$(id -u)" = 0 ]; then
-	check "a server starts that waits for 2 s" server_start \
-		-o memory.size=64m -o memory.eviction=none -o server.workers=1 -o server.max_connections=128 \
+	check "a server starts that waits for 2 s" server_start -o memory.size=64m \
+		-o memory.eviction=none -o server.workers=1 -o server.max_connections=128 \
 		-o request.srq_depth=4096 -o server.pull_timeout=600s \
 		-o server.pull_stall=2s || finish
 	check "a value that must stay" kvctl put precious intact

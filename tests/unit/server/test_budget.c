@@ -25,7 +25,10 @@ static struct conn conns[CONNS];
 static struct deferred deferred[CONNS];
 static struct budget *const budget = &worker.part.pull_budget;
 
-/* Each connection has a deferred request, which waits, so that it can be woken. */
+/*
+ * Each connection has a deferred request, which waits, so that it can be woken. They are of two
+ * principals; from connection 10 on it is the one that may be late.
+ */
 static int setup(void **state)
 {
 	(void)state;
@@ -39,6 +42,7 @@ static int setup(void **state)
 		conns[i].part = &worker.part;
 		conns[i].pull_hold.conn = &conns[i];
 		conns[i].probes_answered = 1; /* B5 */
+		strcpy(conns[i].principal.name, i < 10 ? "uid=1" : "uid=10");
 		TAILQ_INIT(&conns[i].deferred);
 		TAILQ_INSERT_TAIL(&conns[i].deferred, &deferred[i], entry);
 	}
@@ -273,7 +277,7 @@ static void class_of_the_last_value(void **state)
 }
 
 /*
- * B6: peers that were late with a value hold an eighth, and nothing new while any other waits; but
+ * B6: principals that were late with a value hold an eighth, and nothing new while any other waits; but
  * one of them may be the only one.
  */
 static void late_ones_are_the_last(void **state)
@@ -301,7 +305,7 @@ static void late_ones_are_the_last(void **state)
 	assert_int_equal(woken(), 3);
 	assert_int_equal(woken(), CONNS);
 	assert_int_equal(take(13, 1), BUDGET_WAITS);
-	/* One whose peer is late no more waits as others do, behind them. */
+	/* One that is late no more waits as others do, behind them. */
 	budget_class_set(budget, &conns[13].pull_hold, BUDGET_UNPROVEN);
 	assert_int_equal(budget->waiting_count[BUDGET_LATE], 0);
 	assert_int_equal(take(13, 1), BUDGET_WAITS);
@@ -339,7 +343,7 @@ static void late_ones_keep_nobody_waiting(void **state)
 	budget_class_set(budget, &conns[10].pull_hold, BUDGET_LATE);
 	assert_int_equal(take(10, 90), BUDGET_WAITS);
 	assert_false(budget_fits(budget, &conns[10].pull_hold));
-	budget->used_ns -= HOUR_NS;
+	budget->used[0].at_ns -= HOUR_NS;
 	assert_true(budget_fits(budget, &conns[10].pull_hold));
 	assert_int_equal(take(10, 90), BUDGET_ADMITTED);
 	assert_int_equal(take(1, 90), BUDGET_WAITS);
@@ -353,7 +357,7 @@ static void late_ones_keep_nobody_waiting(void **state)
 	/* What is held that long is no pause. */
 	budget_leave(budget, &conns[10].pull_hold);
 	assert_int_equal(take(1, 90), BUDGET_ADMITTED);
-	budget->used_ns -= HOUR_NS;
+	budget->used[0].at_ns -= HOUR_NS;
 	assert_int_equal(take(10, 11), BUDGET_WAITS);
 }
 
@@ -382,7 +386,7 @@ static void late_ones_leave_room_for_all(void **state)
 	budget_give(budget, &conns[2].pull_hold, false);
 	/* What a newcomer holds is no pause either, however long it does. */
 	assert_int_equal(take(2, 90), BUDGET_ADMITTED);
-	budget->used_ns -= HOUR_NS;
+	budget->used[0].at_ns -= HOUR_NS;
 	assert_int_equal(take(10, 11), BUDGET_WAITS);
 	budget_leave(budget, &conns[10].pull_hold);
 	budget_give(budget, &conns[2].pull_hold, true);
@@ -394,7 +398,7 @@ static void late_ones_leave_room_for_all(void **state)
 	prove(1);
 	assert_int_equal(take(10, 11), BUDGET_WAITS);
 	budget_leave(budget, &conns[10].pull_hold);
-	budget->used_ns -= HOUR_NS;
+	budget->used[0].at_ns -= HOUR_NS;
 	prove(1);
 	assert_int_equal(take(10, 11), BUDGET_ADMITTED);
 	budget_give(budget, &conns[10].pull_hold, true);
@@ -403,6 +407,26 @@ static void late_ones_leave_room_for_all(void **state)
 	budget_give(budget, &conns[1].pull_hold, true);
 	assert_int_equal(take(11, 11), BUDGET_WAITS);
 	assert_int_equal(take(11, 10), BUDGET_ADMITTED);
+}
+
+/* B6: what a late principal used itself, before another one did and after, keeps no room from it. */
+static void late_ones_pause_for_others(void **state)
+{
+	(void)state;
+	worker.limits.pull_stall_ns = HOUR_NS;
+	budget_class_set(budget, &conns[11].pull_hold, BUDGET_LATE);
+	assert_int_equal(take(10, 90), BUDGET_ADMITTED);
+	budget_give(budget, &conns[10].pull_hold, true);
+	assert_int_equal(take(11, 90), BUDGET_ADMITTED);
+	budget_give(budget, &conns[11].pull_hold, false);
+	budget_class_set(budget, &conns[11].pull_hold, BUDGET_LATE);
+	assert_int_equal(take(1, 90), BUDGET_ADMITTED);
+	budget_give(budget, &conns[1].pull_hold, true);
+	assert_int_equal(take(10, 90), BUDGET_ADMITTED);
+	budget_give(budget, &conns[10].pull_hold, true);
+	assert_int_equal(take(11, 90), BUDGET_WAITS);
+	budget->used[1].at_ns -= HOUR_NS;
+	assert_int_equal(take(11, 90), BUDGET_ADMITTED);
 }
 
 /* B6: in a pause there is room for several small values, or one larger one; waiting is no pause. */
@@ -415,12 +439,12 @@ static void late_ones_in_a_pause(void **state)
 	assert_int_equal(take(1, 100), BUDGET_ADMITTED);
 	budget_give(budget, &conns[1].pull_hold, true);
 	assert_int_equal(take(10, 6), BUDGET_WAITS);
-	budget->used_ns -= HOUR_NS;
+	budget->used[0].at_ns -= HOUR_NS;
 	assert_int_equal(take(10, 6), BUDGET_ADMITTED);
 	assert_int_equal(take(11, 6), BUDGET_ADMITTED);
 	assert_int_equal(take(12, 1), BUDGET_WAITS);
 	assert_int_equal(take(1, 100), BUDGET_WAITS);
-	budget->used_ns -= HOUR_NS;
+	budget->used[0].at_ns -= HOUR_NS;
 	/* It gives up: until now it has waited. */
 	budget_leave(budget, &conns[1].pull_hold);
 	budget_give(budget, &conns[10].pull_hold, true);
@@ -528,6 +552,7 @@ int main(void)
 		cmocka_unit_test_setup(late_ones_are_the_last, setup),
 		cmocka_unit_test_setup(late_ones_keep_nobody_waiting, setup),
 		cmocka_unit_test_setup(late_ones_leave_room_for_all, setup),
+		cmocka_unit_test_setup(late_ones_pause_for_others, setup),
 		cmocka_unit_test_setup(late_ones_in_a_pause, setup),
 		cmocka_unit_test_setup(without_room_for_a_response, setup),
 		cmocka_unit_test_setup(several_of_one, setup),

@@ -908,7 +908,7 @@ static void late_peer_waits_for_others(void **state)
 	assert_true(pull_expires(&test_worker));
 	pull_expire(&test_worker);
 	assert_false(also_late->conn.deferred_runs);
-	test_worker.part.pull_budget.used_ns -= LONG_NS;
+	test_worker.part.pull_budget.used[0].at_ns -= LONG_NS;
 	pull_expire(&test_worker);
 	assert_true(also_late->conn.deferred_runs);
 	test_turns();

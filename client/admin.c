@@ -275,6 +275,28 @@ enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
 	return call_end(handle, rpc_call(handle, &rpc, &response));
 }
 
+enum kvd_status kvd_flush_cancel(struct kvd *handle, uint64_t ticket, int any_owner,
+				 uint64_t *cancelled)
+{
+	enum kvd_status status = call_begin(handle);
+	struct rpc rpc = {
+		.on_loss = LOSS_REPEATS,
+		.head = {
+			.op = WIRE_FLUSH,
+			.mode = any_owner ? WIRE_FLUSH_CANCEL_ANY : WIRE_FLUSH_CANCEL,
+			.ticket = ticket,
+		},
+	};
+	struct response response;
+
+	if (status)
+		return status;
+	status = rpc_call(handle, &rpc, &response);
+	if (!status && cancelled)
+		*cancelled = response.result;
+	return call_end(handle, status);
+}
+
 enum kvd_status kvd_flush_all(struct kvd *handle)
 {
 	enum kvd_status status;

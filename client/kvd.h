@@ -751,7 +751,8 @@ enum kvd_status kvd_touch(struct kvd *handle, const void *key, size_t key_len, u
  * for kvd_flush_done(), valid on any handle to this server until the server stops.
  *
  * KVD_ERR_INVALID: @delay_s is too long.
- * KVD_ERR_BUSY: too many flushes are waiting in the server; this one was not started.
+ * KVD_ERR_BUSY: too many flushes with a delay are waiting in the server, 8 of this client's or 56
+ * of all; this one was not started. kvd_flush_cancel() makes room.
  * KVD_ERR_TIMEOUT, KVD_ERR_UNKNOWN, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the
  * top.
  */
@@ -761,12 +762,27 @@ enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *
  * Asks the server whether the flush of @ticket is done. For a number that is no ticket, any of
  * these statuses is possible. Blocks for at most timeout_ms.
  *
- * KVD_OK: no reader can see any more an item that was stored before the flush's time.
+ * KVD_OK: no reader can see any more an item that was stored before the flush's time; or the flush
+ * was cancelled.
  * KVD_ERR_BUSY: not yet, as far as this call could find out; readers may still see some of them.
  * KVD_ERR_INVALID: @ticket is 0.
  * Else as kvd_flush_start().
  */
 enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket);
+
+/*
+ * Cancels flushes that this client started with a delay and that have not begun: that of @ticket;
+ * 0: all. Sets *@cancelled, unless @cancelled is NULL, to how many there were; if the connection
+ * was lost meanwhile, some may not be counted. A flush belongs to the client that started it, as
+ * kvd_server_stats() names it (flush.N.owner, with the ticket for N): the user of the server, else
+ * the identity, the uid, or the address. With @any_owner not 0, those of others are cancelled, too:
+ * for those with the right admin; where the server has no users, for whoever can connect.
+ *
+ * KVD_NOT_FOUND: no such flush waits: it has begun, or was cancelled, or is another client's.
+ * Else as for kvd_ping().
+ */
+enum kvd_status kvd_flush_cancel(struct kvd *handle, uint64_t ticket, int any_owner,
+				 uint64_t *cancelled);
 
 /*
  * Starts a flush without delay and waits until it is done: asks the server every 1 to 20 ms and

@@ -41,7 +41,7 @@ static const struct {
 			 .batched = true },
 	[WIRE_TOUCH] = { .name = "TOUCH", .key = KEY_MUST, .flags = WIRE_F_VALUE, .batched = true },
 	[WIRE_SCAN] = { .name = "SCAN", .key = KEY_MAY, .flags = WIRE_F_VALUES | WIRE_F_USES },
-	[WIRE_FLUSH] = { .name = "FLUSH" },
+	[WIRE_FLUSH] = { .name = "FLUSH", .modes = WIRE_FLUSH_CANCEL_ANY },
 	[WIRE_ACCESS] = { .name = "ACCESS" },
 	[WIRE_CLIENTS] = { .name = "CLIENTS" },
 	[WIRE_KILL] = { .name = "KILL" },
@@ -107,9 +107,14 @@ static bool has_arg64(const struct wire_request *r)
 	}
 }
 
+static bool starts_flush(const struct wire_request *r)
+{
+	return r->op == WIRE_FLUSH && r->mode == WIRE_FLUSH_START && !r->ticket;
+}
+
 static bool has_ttl(const struct wire_request *r)
 {
-	return makes_item(r) || r->op == WIRE_TOUCH || (r->op == WIRE_FLUSH && !r->ticket);
+	return makes_item(r) || r->op == WIRE_TOUCH || starts_flush(r);
 }
 
 /* What changes the store; and PING, in place of a change that its client gave up. */
@@ -124,7 +129,7 @@ static bool may_be_numbered(const struct wire_request *r)
 	case WIRE_BATCH:
 		return true;
 	case WIRE_FLUSH:
-		return !r->ticket;
+		return starts_flush(r);
 	default:
 		return false;
 	}

@@ -104,7 +104,7 @@ enum wire_op {
 	WIRE_ARITH = 7,	   /* increment or decrement a decimal number */
 	WIRE_TOUCH = 8,	   /* set the expiry time */
 	WIRE_SCAN = 9,	   /* some keys, by cursor */
-	WIRE_FLUSH = 10,   /* remove all items: starts it, or asks whether it is done */
+	WIRE_FLUSH = 10,   /* remove all items: enum wire_flush */
 	WIRE_ACCESS = 11,  /* access records alone */
 	WIRE_CLIENTS = 12, /* the server's connections as text, by cursor */
 	WIRE_KILL = 13,	   /* close a connection */
@@ -112,6 +112,13 @@ enum wire_op {
 	WIRE_REVOKE = 15,  /* close all connections of a client, at once */
 	WIRE_TENANT = 16,  /* list, create, resize or drop tenants */
 	WIRE_OP_MAX = WIRE_TENANT,
+};
+
+/* What a FLUSH does. */
+enum wire_flush {
+	WIRE_FLUSH_START = 0,	   /* without a ticket; with one it asks whether it is done */
+	WIRE_FLUSH_CANCEL = 1,	   /* those of the client's principal, or the one of the ticket */
+	WIRE_FLUSH_CANCEL_ANY = 2, /* the same, whoever's they are */
 };
 
 /* What a TENANT does. */
@@ -163,7 +170,7 @@ enum wire_status {
 
 struct wire_request {
 	uint8_t op;
-	uint8_t mode; /* PUT: enum wire_put; ARITH: wire_arith; TENANT: wire_tenant; else 0 */
+	uint8_t mode; /* PUT: enum wire_put; ARITH: wire_arith; FLUSH, TENANT likewise; else 0 */
 	/* SCAN: of the prefix, may be 0; TENANT: of the name, not to list; REVOKE: of who it is */
 	uint16_t key_len;
 	uint32_t value_len; /* bytes of value; it follows the key unless WIRE_F_PULL */
@@ -184,7 +191,7 @@ struct wire_request {
 		uint64_t pin;	  /* PUT with PIN: seconds, 1 to WIRE_TTL_MAX */
 		uint64_t delta;	  /* ARITH */
 		uint64_t cursor;  /* SCAN, CLIENTS: 0 to begin */
-		uint64_t ticket;  /* FLUSH: 0 to start one */
+		uint64_t ticket;  /* FLUSH: 0 to start one, or to cancel all */
 		uint64_t client;  /* KILL: the id of a connection, as CLIENTS has it */
 		uint64_t offset;  /* GET alone: from which byte of the value on */
 		uint64_t bytes;	  /* TENANT create and resize: its memory */
@@ -291,7 +298,10 @@ struct wire_response {
 		uint64_t value_sum; /* GET, TOUCH with VALUE: the item's, if the client may READ */
 	};
 	union {
-		/* ARITH; GET, TOUCH with VALUE: the whole value's length; REVOKE: connections */
+		/*
+		 * ARITH; GET, TOUCH with VALUE: the whole value's length; REVOKE: connections;
+		 * FLUSH that cancels: flushes
+		 */
 		uint64_t result;
 		uint64_t cursor; /* SCAN, CLIENTS: of the next part, 0: that was all */
 		uint64_t arg64;

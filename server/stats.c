@@ -163,6 +163,24 @@ static void store_lines(struct lines *l, const struct store *store)
 #undef X
 }
 
+/* The names of owners are those of principals: server/net/request.c. */
+static void flush_lines(struct lines *l, struct store *store, const struct principal *viewer)
+{
+	struct flush flushes[FLUSHES_LATER_MAX];
+	unsigned int count = maintenance_waiting(&store->maintenance, flushes);
+	uint64_t now_ns = store_clock_ns(store);
+
+	number(l, "flushes_waiting", count);
+	for (unsigned int i = 0; i < count; i++) {
+		uint64_t at_ns = flushes[i].at_ns > now_ns ? flushes[i].at_ns : now_ns;
+
+		line(l, "flush.%" PRIu64 ".due_in_s %" PRIu64, flushes[i].ticket,
+		     (at_ns - now_ns) / 1000000000u);
+		if (!viewer || !strcmp(viewer->name, flushes[i].owner))
+			line(l, "flush.%" PRIu64 ".owner %s", flushes[i].ticket, flushes[i].owner);
+	}
+}
+
 static void traffic_lines(struct lines *l, const struct stats_source *source)
 {
 #define X(name, help) number(l, #name, stat_read(&source->net->stats.name));
@@ -251,8 +269,8 @@ static void worker_cpu_lines(struct lines *l, const struct stats_source *source)
 	number(l, "worker.cpu_polling_us", polling_sum_us);
 }
 
-uint32_t stats_print(const struct stats_source *source, const struct tenant *tenant, char *text,
-		     uint32_t size)
+uint32_t stats_print(const struct stats_source *source, const struct tenant *tenant,
+		     const struct principal *viewer, char *text, uint32_t size)
 {
 	struct lines l = { .text = text, .size = size };
 	bool is_default = !tenant->now.parts_memory;
@@ -263,6 +281,7 @@ uint32_t stats_print(const struct stats_source *source, const struct tenant *ten
 		tenants_lines(&l, &source->net->tenants);
 	device_lines(&l, source);
 	store_lines(&l, tenant->now.store);
+	flush_lines(&l, tenant->now.store, viewer);
 	if (!is_default)
 		return l.used;
 	traffic_lines(&l, source);

@@ -46,6 +46,9 @@
 	X(item_memory_bytes, "bytes for items and overflow buckets now")                           \
 	X(item_memory_live_bytes, "bytes of all items: header, key and value")                     \
 	X(item_memory_failures, "times no block of a size was free at once")                       \
+	X(flushes_waiting, "flushes with a delay that wait for their time")                        \
+	X(flush.N.due_in_s, "seconds until it begins, for each of them, with the ticket N")        \
+	X(flush.N.owner, "who started it, and may cancel it; of others for administrators alone")  \
 	X(held.limbo, "large items and overflow buckets that wait until no reader uses them")
 
 /* X(name, help): of the turns of all workers. They are followed by the histogram, TURN_CLASSES. */
@@ -77,12 +80,13 @@ struct stats_source {
 
 /*
  * For clients of @tenant: the server's own statistics are for those of `default`, and the others
- * have what concerns their store. Writes the lines to @text, as many as fit @size bytes, without a
+ * have what concerns their store. @viewer: who reads them, and sees no names of other principals;
+ * NULL: an administrator. Writes the lines to @text, as many as fit @size bytes, without a
  * zero at the end. Returns the bytes of all: if they are more than @size, some lines are missing.
  * Any thread.
  */
-uint32_t stats_print(const struct stats_source *source, const struct tenant *tenant, char *text,
-		     uint32_t size);
+uint32_t stats_print(const struct stats_source *source, const struct tenant *tenant,
+		     const struct principal *viewer, char *text, uint32_t size);
 
 /* Writes the names with their meaning, for --help. */
 void stats_help(FILE *out);

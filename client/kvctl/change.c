@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* kvctl incr, decr, touch, del and flush: changes that store no value. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <sysexits.h>
 
@@ -100,10 +101,29 @@ int command_del(struct kvd *db, const struct arguments *arguments)
 	return code;
 }
 
+static int flush_cancel(struct kvd *db, const struct arguments *arguments)
+{
+	enum kvd_status status;
+	uint64_t ticket = 0, cancelled = 0;
+
+	if (arguments->word_count && parse_number(arguments->words[0], 1, UINT64_MAX, &ticket))
+		return EX_USAGE;
+	status = kvd_flush_cancel(db, ticket, arguments->all.given, &cancelled);
+	if (!status)
+		printf(arguments->json.given ? "{\"cancelled\": %" PRIu64 "}\n" :
+					       "%" PRIu64 " flushes cancelled\n",
+		       cancelled);
+	return report(db, status);
+}
+
 int command_flush(struct kvd *db, const struct arguments *arguments)
 {
 	uint32_t delay_s;
 
+	if (arguments->cancel.given)
+		return flush_cancel(db, arguments);
+	if (arguments->all.given)
+		return usage_error("--all", "needs --cancel");
 	if (!arguments->word_count)
 		return report(db, kvd_flush_all(db));
 	if (parse_ttl(arguments->words[0], &delay_s))

@@ -77,9 +77,9 @@
 	X(touch, CHANGE, "KEY TTL", 2, 2, COMMAND_CONNECTED,                                       \
 	  "set the time to live of KEY to TTL; 0: it never expires")                               \
 	X(del, CHANGE, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED, "remove the keys")               \
-	X(flush, CHANGE, "[DELAY]", 0, 1, COMMAND_CONNECTED,                                       \
+	X(flush, CHANGE, "[DELAY | --cancel [TICKET]]", 0, 1, COMMAND_CONNECTED,                   \
 	  "remove all keys and wait until that is done; with DELAY: after this time, without "     \
-	  "waiting")                                                                               \
+	  "waiting; stats prints those that wait, as flush.TICKET")                                \
 	X(restore, CHANGE, "[FILE|-]", 0, 1, COMMAND_LOCAL | COMMAND_STOPS,                        \
 	  "store the keys of a dump, of FILE or the standard input")                               \
 	X(stats, SERVER, "", 0, 0, COMMAND_CONNECTED,                                              \
@@ -162,6 +162,10 @@ enum option_kind {
 	  "no newline behind the value; default: one, on a terminal and in a script")              \
 	X(null, '0', "null", FLAG, 0, 0, "", "scan get",                                           \
 	  "lines end with a byte 0, not with a newline: for xargs -0")                             \
+	X(cancel, 0, "cancel", FLAG, 0, 0, "", "flush",                                            \
+	  "cancel the flushes that you started with a DELAY, or the one of this TICKET")           \
+	X(all, 0, "all", FLAG, 0, 0, "", "flush",                                                  \
+	  "with --cancel: also those that others started; for administrators")                     \
 	X(raw, 0, "raw", FLAG, 0, 0, "", "stats", "as the server sends them, also on a terminal")  \
 	X(watch, 'w', "watch", NUMBER, 1, 86400, "SECONDS", "stats top",                           \
 	  "again and again, in groups; what counts by its growth a second, but for --raw and "     \

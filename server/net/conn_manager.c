@@ -785,20 +785,37 @@ static void query_run(struct net *net, struct conn *conn)
 		answer_send(conn);
 }
 
+/* Whom the statistics are for: NULL for those who may see what is others'. */
+static const struct principal *conn_viewer(const struct conn *conn)
+{
+	const struct user *user = conn_user(conn);
+
+	return !user || user->rights & USER_ADMIN ? NULL : &conn->principal;
+}
+
+static bool is_viewer(const struct conn *conn, const struct principal *viewer)
+{
+	const struct principal *own = conn_viewer(conn);
+
+	return own && viewer ? principal_is(own, viewer) : own == viewer;
+}
+
 /*
  * All that wait have arrived before this snapshot is begun. Those of other tenants than the first
- * one, and those left over, get the next one.
+ * one, those who may not see the same, and those left over, get the next one.
  */
 static void stats_run(struct net *net)
 {
-	const struct tenant *tenant = TAILQ_FIRST(&net->stats_queries)->part->tenant;
-	struct snapshot *snapshot = snapshot_make(&net->env, tenant);
+	const struct conn *first = TAILQ_FIRST(&net->stats_queries);
+	const struct tenant *tenant = first->part->tenant;
+	const struct principal *viewer = conn_viewer(first);
+	struct snapshot *snapshot = snapshot_make(&net->env, tenant, viewer);
 	struct conn *conn, *next;
 	unsigned int i = 0;
 
 	for (conn = TAILQ_FIRST(&net->stats_queries); conn && i < QUERIES_AT_ONCE; conn = next) {
 		next = TAILQ_NEXT(conn, query_entry);
-		if (conn->part->tenant != tenant)
+		if (conn->part->tenant != tenant || !is_viewer(conn, viewer))
 			continue;
 		query_forget(conn);
 		conn->query.stats = snapshot_share(snapshot);

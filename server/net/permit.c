@@ -18,7 +18,8 @@ static uint32_t rights_needed(const struct request *request)
 		return request->flags & (WIRE_F_VALUES | WIRE_F_USES) ? USER_SCAN | USER_READ :
 									USER_SCAN;
 	case WIRE_FLUSH:
-		return USER_FLUSH;
+		return request->mode == WIRE_FLUSH_CANCEL_ANY ? USER_FLUSH | USER_ADMIN :
+								USER_FLUSH;
 	case WIRE_STATS:
 		return USER_STATS;
 	case WIRE_CLIENTS:

@@ -59,6 +59,18 @@ static bool request_operation(struct response_list *responses, struct conn *conn
 	return true;
 }
 
+static_assert(sizeof(struct principal) <= FLUSH_OWNER_BYTES, "an owner is a principal");
+
+static void flush_cancel(struct conn *conn, const struct request *request,
+			 struct wire_response *head)
+{
+	bool any = request->mode == WIRE_FLUSH_CANCEL_ANY;
+
+	head->result = maintenance_cancel(&conn->part->store->maintenance, request->ticket,
+					  any ? NULL : conn->principal.name);
+	head->status = head->result ? WIRE_OK : WIRE_NOT_FOUND;
+}
+
 static void request_flush(struct response_list *responses, struct conn *conn,
 			  const struct request *request)
 {
@@ -66,6 +78,10 @@ static void request_flush(struct response_list *responses, struct conn *conn,
 	struct maintenance *maintenance = &conn->part->store->maintenance;
 
 	response->head.ticket = request->ticket;
+	if (request->mode != WIRE_FLUSH_START) {
+		flush_cancel(conn, request, &response->head);
+		return;
+	}
 	if (request->ticket) {
 		response->head.status = maintenance_flushed(maintenance, request->ticket) ?
 						WIRE_OK :
@@ -73,7 +89,7 @@ static void request_flush(struct response_list *responses, struct conn *conn,
 		return;
 	}
 	response->head.ticket = maintenance_flush(maintenance, conn_thread(conn)->now_ns,
-						  request->ttl);
+						  request->ttl, conn->principal.name);
 	response->head.status = response->head.ticket ? WIRE_OK : WIRE_BUSY;
 	conn_record(conn, request->change, &response->head);
 }

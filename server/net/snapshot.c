@@ -13,7 +13,8 @@
  */
 #define SNAPSHOT_BYTES (32u << 10)
 
-struct snapshot *snapshot_make(const struct worker_env *env, const struct tenant *tenant)
+struct snapshot *snapshot_make(const struct worker_env *env, const struct tenant *tenant,
+			       const struct principal *viewer)
 {
 	uint32_t size = SNAPSHOT_BYTES;
 	struct snapshot *snapshot;
@@ -22,7 +23,8 @@ struct snapshot *snapshot_make(const struct worker_env *env, const struct tenant
 		snapshot = malloc(sizeof(*snapshot) + size);
 		if (!snapshot)
 			return NULL;
-		snapshot->bytes = env->stats_print(env->stats_source, tenant, snapshot->text, size);
+		snapshot->bytes = env->stats_print(env->stats_source, tenant, viewer,
+						   snapshot->text, size);
 		if (snapshot->bytes <= size)
 			break;
 		size = 2 * snapshot->bytes;

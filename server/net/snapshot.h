@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+struct principal;
 struct tenant;
 struct worker_env;
 
@@ -19,8 +20,12 @@ struct snapshot {
 	char text[]; /* whole lines */
 };
 
-/* For clients of @tenant. With one reference. NULL: no memory. It takes some 0.1 ms. */
-struct snapshot *snapshot_make(const struct worker_env *env, const struct tenant *tenant);
+/*
+ * For clients of @tenant, of the principal @viewer; NULL: administrators. With one reference. NULL:
+ * no memory. It takes some 0.1 ms.
+ */
+struct snapshot *snapshot_make(const struct worker_env *env, const struct tenant *tenant,
+			       const struct principal *viewer);
 
 /* References: each may be dropped by any thread; NULL has none. */
 struct snapshot *snapshot_share(struct snapshot *snapshot);

@@ -133,7 +133,7 @@ struct worker_env {
 	struct mailbox *control; /* notes to the control thread */
 	/* Writes the statistics for clients of a tenant: see server/stats.h. */
 	uint32_t (*stats_print)(const struct stats_source *source, const struct tenant *tenant,
-				char *text, uint32_t size);
+				const struct principal *viewer, char *text, uint32_t size);
 	const struct stats_source *stats_source;
 };
 

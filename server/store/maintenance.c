@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -230,22 +231,84 @@ static bool compact(struct maintenance *maintenance)
 	return false;
 }
 
-uint64_t maintenance_flush(struct maintenance *maintenance, uint64_t now_ns, uint32_t delay_s)
+static bool is_owners(const struct flush *flush, const char *owner)
+{
+	return flush->ticket && flush->later && !strcmp(flush->owner, owner);
+}
+
+/* K4: the place of a new flush, or of one without a delay that has not begun. NULL: none. */
+static struct flush *do_flush_place(struct maintenance *maintenance, bool later, const char *owner)
+{
+	unsigned int count = 0, owners = 0;
+	struct flush *place = NULL;
+
+	for (unsigned int i = 0; i < FLUSHES_MAX; i++) {
+		struct flush *flush = &maintenance->waiting[i];
+
+		if (!flush->ticket)
+			place = place ? place : flush;
+		else if (!later && !flush->later && !flush->begun)
+			return flush;
+		count += flush->ticket && flush->later;
+		owners += is_owners(flush, owner);
+	}
+	if (later && (count == FLUSHES_LATER_MAX || owners == FLUSHES_OWNER_MAX))
+		return NULL;
+	return place;
+}
+
+uint64_t maintenance_flush(struct maintenance *maintenance, uint64_t now_ns, uint32_t delay_s,
+			   const char *owner)
 {
 	uint64_t ticket = 0;
-	unsigned int i;
+	struct flush *flush;
 
 	pthread_mutex_lock(&maintenance->lock);
-	for (i = 0; !ticket && i < (delay_s ? FLUSHES_LATER_MAX : FLUSHES_MAX); i++) {
-		if (maintenance->waiting[i].ticket)
-			continue;
-		ticket = ++maintenance->ticket;
-		maintenance->waiting[i] = (struct flush){ ticket,
-							  now_ns + delay_s * 1000000000ull };
+	flush = do_flush_place(maintenance, delay_s, owner);
+	if (flush && !flush->ticket) {
+		*flush = (struct flush){
+			.ticket = ++maintenance->ticket,
+			.at_ns = now_ns + delay_s * 1000000000ull,
+			.later = delay_s,
+		};
+		snprintf(flush->owner, sizeof(flush->owner), "%s", owner);
 	}
+	if (flush)
+		ticket = flush->ticket;
 	pthread_mutex_unlock(&maintenance->lock);
 	table_wake_maintenance(maintenance->table);
 	return ticket;
+}
+
+unsigned int maintenance_cancel(struct maintenance *maintenance, uint64_t ticket, const char *owner)
+{
+	unsigned int count = 0;
+
+	pthread_mutex_lock(&maintenance->lock);
+	for (unsigned int i = 0; i < FLUSHES_MAX; i++) {
+		struct flush *flush = &maintenance->waiting[i];
+
+		if (!flush->ticket || !flush->later || flush->begun ||
+		    (ticket && flush->ticket != ticket) || (owner && !is_owners(flush, owner)))
+			continue;
+		flush->ticket = 0;
+		count++;
+	}
+	pthread_mutex_unlock(&maintenance->lock);
+	return count;
+}
+
+unsigned int maintenance_waiting(struct maintenance *maintenance,
+				 struct flush flushes[FLUSHES_LATER_MAX])
+{
+	unsigned int count = 0;
+
+	pthread_mutex_lock(&maintenance->lock);
+	for (unsigned int i = 0; i < FLUSHES_MAX; i++)
+		if (maintenance->waiting[i].ticket && maintenance->waiting[i].later)
+			flushes[count++] = maintenance->waiting[i];
+	pthread_mutex_unlock(&maintenance->lock);
+	return count;
 }
 
 bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket)
@@ -315,38 +378,55 @@ static void flush_all(struct maintenance *maintenance)
 	atomic_store(&table->growing, 0);
 }
 
+/* Marks those that are due as begun, if @begin. Returns how many; *@next: when the next one is. */
+static unsigned int flushes_begin(struct maintenance *maintenance, bool begin, uint64_t *next)
+{
+	uint64_t now = maintenance->store_thread.now_ns;
+	unsigned int count = 0;
+
+	pthread_mutex_lock(&maintenance->lock);
+	for (unsigned int i = 0; i < FLUSHES_MAX; i++) {
+		struct flush *flush = &maintenance->waiting[i];
+
+		if (!flush->ticket)
+			continue;
+		if (flush->at_ns <= now) {
+			flush->begun = begin;
+			count++;
+		} else if (!*next || flush->at_ns < *next) {
+			*next = flush->at_ns;
+		}
+	}
+	pthread_mutex_unlock(&maintenance->lock);
+	return count;
+}
+
+static void flushes_end(struct maintenance *maintenance)
+{
+	pthread_mutex_lock(&maintenance->lock);
+	for (unsigned int i = 0; i < FLUSHES_MAX; i++)
+		if (maintenance->waiting[i].begun)
+			maintenance->waiting[i] = (struct flush){ 0 };
+	pthread_mutex_unlock(&maintenance->lock);
+}
+
 /*
  * Does all flushes that are due in one, FLUSH_NS_MIN after the last at the earliest; returns when
  * the next is due, clock_ns(), 0: none waits.
  */
 static uint64_t flush_due(struct maintenance *maintenance)
 {
-	uint64_t due[FLUSHES_MAX], next = 0, now = maintenance->store_thread.now_ns;
-	uint64_t local = clock_ns();
-	unsigned int i, n = 0;
+	uint64_t next = 0, now = maintenance->store_thread.now_ns, local = clock_ns();
+	bool begin = local >= maintenance->flush_next_ns;
+	unsigned int n = flushes_begin(maintenance, begin, &next);
 
-	pthread_mutex_lock(&maintenance->lock);
-	for (i = 0; i < FLUSHES_MAX; i++) {
-		const struct flush *flush = &maintenance->waiting[i];
-
-		if (flush->ticket && flush->at_ns <= now)
-			due[n++] = flush->ticket;
-		else if (flush->ticket && (!next || flush->at_ns < next))
-			next = flush->at_ns;
-	}
-	pthread_mutex_unlock(&maintenance->lock);
-	if (n && local < maintenance->flush_next_ns)
+	if (n && !begin)
 		return maintenance->flush_next_ns;
 	if (n) {
 		maintenance->flush_next_ns = local + FLUSH_NS_MIN;
 		flush_all(maintenance);
 		stat_add(&maintenance->stats.flushes, n);
-		pthread_mutex_lock(&maintenance->lock);
-		for (i = 0; i < FLUSHES_MAX; i++)
-			for (unsigned int j = 0; j < n; j++)
-				if (maintenance->waiting[i].ticket == due[j])
-					maintenance->waiting[i].ticket = 0;
-		pthread_mutex_unlock(&maintenance->lock);
+		flushes_end(maintenance);
 	}
 	return next ? local + (next - now) : 0;
 }

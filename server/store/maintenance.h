@@ -8,6 +8,9 @@
  *	 items were pinned (P3 in server/store/pins.h).
  *   K2. It holds a bucket's lock for one item at a time, as a worker does.
  *   K3. It sleeps when there is nothing to do, and wakes once a second to check (guarantee E).
+ *   K4. A flush with a delay has an owner, who may cancel it until it begins. An owner has
+ *	 FLUSHES_OWNER_MAX of them at most, so it leaves places to others. Flushes without a delay
+ *	 that have not begun are one, of all who asked: they need two places, however many ask.
  */
 #ifndef KVD_SERVER_STORE_MAINTENANCE_H
 #define KVD_SERVER_STORE_MAINTENANCE_H
@@ -16,14 +19,21 @@
 
 #include "server/store/table.h"
 
-/* Flushes that may wait, for their time or for the thread. */
-#define FLUSHES_MAX 64
-/* Of those, the ones with a delay: places are left for flushes without one. */
+/* Flushes with a delay that may wait for their time. */
 #define FLUSHES_LATER_MAX 56
+/* Of those, the ones of one owner. */
+#define FLUSHES_OWNER_MAX 8
+/* All of them, with one without a delay that is under way, and one that waits for the thread. */
+#define FLUSHES_MAX (FLUSHES_LATER_MAX + 2)
+/* Bytes of the name of an owner, its zero included. */
+#define FLUSH_OWNER_BYTES 272
 
 struct flush {
 	uint64_t ticket; /* 0: none is here */
 	uint64_t at_ns;	 /* when it is due, by the server's clock */
+	bool later;	 /* it has a delay, and so an owner */
+	bool begun;
+	char owner[FLUSH_OWNER_BYTES]; /* only compared */
 };
 
 /* X(name, help) */
@@ -77,15 +87,25 @@ void maintenance_release(struct maintenance *maintenance);
 
 /*
  * Requests a flush, @delay_s seconds after @now_ns: the removal of every item that is stored before
- * then. Returns its ticket; 0: too many are waiting (FLUSHES_MAX; with a delay FLUSHES_LATER_MAX).
- * Any thread; does not wait for the flush.
+ * then. Returns its ticket; 0: too many of @owner's, or of all, are waiting (K4). Any thread; does
+ * not wait for the flush.
  */
-uint64_t maintenance_flush(struct maintenance *maintenance, uint64_t now_ns, uint32_t delay_s);
+uint64_t maintenance_flush(struct maintenance *maintenance, uint64_t now_ns, uint32_t delay_s,
+			   const char *owner);
 /*
- * Whether the flush is finished: no reader can see an item that it was to remove. False also for
- * unknown tickets. Any thread.
+ * Whether the flush is finished, so that no reader can see an item that it was to remove, or was
+ * cancelled. False also for unknown tickets. Any thread.
  */
 bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket);
+/*
+ * Cancels the flush of @ticket, 0: all, that has a delay and has not begun, and that is @owner's;
+ * NULL: whoever's. Returns how many. Any thread.
+ */
+unsigned int maintenance_cancel(struct maintenance *maintenance, uint64_t ticket,
+				const char *owner);
+/* Copies the flushes with a delay that wait, at most FLUSHES_LATER_MAX. How many. Any thread. */
+unsigned int maintenance_waiting(struct maintenance *maintenance,
+				 struct flush flushes[FLUSHES_LATER_MAX]);
 
 /*
  * Takes over the flushes that wait, and their tickets: of a store that @maintenance's replaces.

@@ -23,7 +23,8 @@
  *	large_append, large_commit		large.h: the same, in steps
  *	table_scan						scan.h: read all keys
  *	table_access						table_maintain.h: a reported GET
- *	maintenance_flush, maintenance_flushed			maintenance.h: remove all items
+ *	maintenance_flush, maintenance_flushed, maintenance_cancel
+ *								maintenance.h: remove all items
  *	room_begin, room_step					room.h: memory for any, in steps
  *	resize_fill						resize.h: a store of another size
  */

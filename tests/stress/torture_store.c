@@ -76,7 +76,8 @@ static bool store_flush(struct kvd *kvd)
 	(void)kvd;
 	/* Maintenance has to get each bucket; with a mutant this thread may hold one. */
 	mutant_settle();
-	ticket = maintenance_flush(&maintenance, clock_raw_ns() + store.table.clock_base, 0);
+	ticket = maintenance_flush(&maintenance, clock_raw_ns() + store.table.clock_base, 0,
+				   "uid=1");
 	while (ticket && !maintenance_flushed(&maintenance, ticket))
 		usleep(FLUSH_POLL_US);
 	return ticket;

@@ -204,6 +204,11 @@ static enum kvd_status flush_done(struct kvd *kvd)
 	return kvd_flush_done(kvd, 1);
 }
 
+static enum kvd_status flush_cancel(struct kvd *kvd)
+{
+	return kvd_flush_cancel(kvd, 0, 0, &results.number);
+}
+
 static int each(void *arg, const struct kvd_entry *entry)
 {
 	(void)entry;
@@ -313,6 +318,7 @@ const struct call calls[] = {
 	{ "kvd_get_by_request", CALL_REQUEST, get_by_request },
 	{ "kvd_get_by_request of a large value", CALL_REQUEST, get_by_request_large },
 	{ "kvd_flush_done", CALL_REQUEST, flush_done },
+	{ "kvd_flush_cancel", CALL_REQUEST, flush_cancel },
 	{ "kvd_scan", CALL_REQUEST, scan },
 	{ "kvd_scan_uses", CALL_REQUEST, scan_uses },
 	{ "kvd_ping", CALL_REQUEST, kvd_ping },

@@ -322,6 +322,15 @@ enum kvd_status __wrap_kvd_flush_start(struct kvd *handle, uint32_t delay_s, uin
 	return behaviour.call;
 }
 
+enum kvd_status __wrap_kvd_flush_cancel(struct kvd *handle, uint64_t ticket, int any_owner,
+					uint64_t *cancelled)
+{
+	note_call(handle, any_owner ? "cancel any" : "cancel own", "", 0);
+	program_note("%llu\n", (unsigned long long)ticket);
+	*cancelled = 3;
+	return behaviour.call;
+}
+
 enum kvd_status __wrap_kvd_flush_all(struct kvd *handle)
 {
 	note_call(handle, "flush all", "", 0);

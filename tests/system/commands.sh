@@ -120,8 +120,10 @@ info_is_complete() {
 # kvctl stats has exactly the names of kvd --help, apart from the numbers of devices
 # and workers, and the sizes of classes.
 stats_are_those_of_help() {
-	kvctl stats | sed -E 's/ .*//; s/^(device|worker|size_class)\.[0-9]+/\1.N/' |
+	kvctl flush 3600 || return 1
+	kvctl stats | sed -E 's/ .*//; s/^(device|worker|size_class|flush)\.[0-9]+/\1.N/' |
 		sort -u >"$tmp/stats"
+	expect 0 '^1 flushes cancelled$' flush --cancel || return 1
 	"$build/kvd" --help | sed '1,/^Statistics/d' | awk '{ print $1 }' | sort >"$tmp/help"
 	diff "$tmp/help" "$tmp/stats"
 }

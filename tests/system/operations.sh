@@ -147,6 +147,21 @@ flush_later() {
 		second_passes && holds x new
 }
 
+# As many as one client may have waiting; what is cancelled leaves its place.
+flush_cancelled() {
+	local n ticket
+	kvctl flush --cancel --all || [ $? = 1 ] || return 1
+	for n in {1..8}; do
+		expect 0 '^$' flush 3600 || return 1
+	done
+	expect 70 'busy' flush 3600 && stat_is flushes_waiting 8 || return 1
+	ticket=$(kvctl stats | sed -n 's/^flush\.\([0-9]*\)\.owner [a-z]*=.*/\1/p' | tail -n 1)
+	expect 0 '^1 flushes cancelled$' flush --cancel "$ticket" &&
+		expect 1 'not found' flush --cancel "$ticket" &&
+		expect 0 '^7 flushes cancelled$' flush --cancel && stat_is flushes_waiting 0 &&
+		expect 0 '^$' flush 3600 && expect 0 '^1 flushes cancelled$' flush --cancel --all
+}
+
 # [-r]: each operation once, by one process: an emulated machine takes long to start one.
 each_operation() {
 	local version
@@ -201,5 +216,6 @@ check "scan of several responses" scan_pages
 check_once "scan to a full disk" scan_to_a_full_disk
 check_once "flush" flush
 check_once "flush at a later time" flush_later
+check_once "a flush that is cancelled" flush_cancelled
 check "the server stops" server_stop
 finish

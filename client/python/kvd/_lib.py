@@ -48,6 +48,7 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "kvd_touch": (_STATUS, (c_void_p, *_KEY, c_uint32, c_void_p)),
     "kvd_flush_start": (_STATUS, (c_void_p, c_uint32, _OUT_U64)),
     "kvd_flush_done": (_STATUS, (c_void_p, c_uint64)),
+    "kvd_flush_cancel": (_STATUS, (c_void_p, c_uint64, c_int, _OUT_U64)),
     "kvd_flush_all": (_STATUS, (c_void_p,)),
     "kvd_scan": (_STATUS, (c_void_p, _OUT_U64, POINTER(_abi.CScanArgs), _abi.ENTRY_FN, c_void_p)),
     "kvd_scan_uses": (_STATUS, (c_void_p, _OUT_U64, POINTER(_abi.CScanArgs), _abi.USED_FN,

@@ -676,6 +676,10 @@ class Client(Handle):
         """Whether that flush is done."""
         return await self._aside(SyncClient.flush_done, ticket)
 
+    async def flush_cancel(self, ticket: int = 0, *, any_owner: bool = False) -> int:
+        """Cancels flushes that were started with a delay, and returns how many."""
+        return await self._aside(SyncClient.flush_cancel, ticket, any_owner=any_owner)
+
     async def stats(self) -> dict[str, int | str]:
         """The server's statistics."""
         return await self._aside(SyncClient.stats)

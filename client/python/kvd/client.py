@@ -623,6 +623,16 @@ class Client(Handle):
             self._check(status)
             return True
 
+    def flush_cancel(self, ticket: int = 0, *, any_owner: bool = False) -> int:
+        """Cancels flushes that were started with a delay, and returns how many: the one with this
+        ticket, 0: all, of this client's, or whoever's. NotFoundError: there is none."""
+        cancelled = c_uint64()
+        ticket = check_number(ticket, "ticket")
+        with self._guard:
+            self._check(lib.kvd_flush_cancel(self._pointer, ticket, bool(any_owner),
+                                             byref(cancelled)), "flush_cancel", ticket, "flush")
+        return cancelled.value
+
     def ping(self) -> None:
         """Waits for a response of the server."""
         with self._guard:

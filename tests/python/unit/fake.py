@@ -409,6 +409,9 @@ class Fake:
     def flush_start(self, handle, delay_s, ticket):
         _at(c_uint64, ticket).value = 1 << 40
 
+    def flush_cancel(self, handle, ticket, any_owner, cancelled):
+        _at(c_uint64, cancelled).value = 2 + any_owner
+
     def clock_ns(self, handle):
         return self.version
 

@@ -214,6 +214,7 @@ def test_every_status_of_every_call(both, fake):
     for name, call in (("kvd_ping", both.ping), ("kvd_flush_all", both.flush),
                        ("kvd_flush_start", both.flush_start), ("kvd_server_stats", both.stats),
                        ("kvd_flush_done", lambda: both.flush_done(1)),
+                       ("kvd_flush_cancel", both.flush_cancel),
                        ("kvd_client_kill", lambda: both.kill(1)),
                        ("kvd_revoke", lambda: both.revoke("id=1")),
                        ("kvd_tenant_drop", lambda: both.tenant_drop("a")),
@@ -234,6 +235,8 @@ def test_every_status_of_every_call(both, fake):
     assert both.flush_done(1) is False
     fake.status.clear()
     assert both.flush_done(1) is True and both.ping() is None
+    assert both.flush_cancel() == 2 and both.flush_cancel(5, any_owner=True) == 3
+    assert fake.named("kvd_flush_cancel")[-1][:2] == (5, True)
 
 
 def test_what_is_not_there(both, fake):

@@ -142,6 +142,7 @@ static const struct {
 	{ "kvd_touch", { NOT_FOUND, BUSY, UNKNOWN, PROTOCOL } },
 	{ "kvd_flush_start", { BUSY, UNKNOWN, PROTOCOL } },
 	{ "kvd_flush_done", { BUSY, PROTOCOL } },
+	{ "kvd_flush_cancel", { NOT_FOUND, PROTOCOL } },
 	{ "kvd_flush_all", { BUSY, UNKNOWN, PROTOCOL } },
 	{ "kvd_scan", { BUSY, PROTOCOL } },
 	{ "kvd_ping", { BUSY, PROTOCOL } },

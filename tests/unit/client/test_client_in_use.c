@@ -40,7 +40,8 @@ static void all_refused(bool submits)
 	enum kvd_status status;
 
 	for (call = calls; call < calls + call_count; call++) {
-		if (submits && (strstr(call->name, "kvd_submit") || strstr(call->name, "cancel")))
+		if (submits &&
+		    (strstr(call->name, "kvd_submit") || strstr(call->name, "kvd_cancel")))
 			continue;
 		calls_reset();
 		status = call->run(kvd);

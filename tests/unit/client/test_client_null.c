@@ -197,6 +197,7 @@ static void the_whole_store(void **state)
 	(void)state;
 	assert_no_handle(kvd_flush_start(NULL, 0, &number));
 	assert_no_handle(kvd_flush_done(NULL, 1));
+	assert_no_handle(kvd_flush_cancel(NULL, 1, 0, &number));
 	assert_no_handle(kvd_flush_all(NULL));
 	assert_no_handle(kvd_ping(NULL));
 	assert_no_handle(kvd_server_stats(NULL, buffer, sizeof(buffer), &len));
@@ -230,6 +231,7 @@ static void the_whole_store(void **state)
 	assert_refused(kvd_scan_uses(kvd, &number, &scan, each_used, NULL));
 	assert_int_equal(kvd_scan_uses(kvd, &number, NULL, each_used, NULL), KVD_OK);
 	assert_int_equal(kvd_flush_start(kvd, 0, NULL), KVD_OK);
+	assert_int_equal(kvd_flush_cancel(kvd, 0, 0, NULL), KVD_OK);
 }
 
 static void memory(void **state)
@@ -363,7 +365,8 @@ static const char tested[] =
 	" kvd_alloc kvd_arm kvd_cancel kvd_client_kill kvd_client_list kvd_clock_ns "
 	"kvd_close kvd_decr "
 	"kvd_default_url kvd_delete kvd_delete_if kvd_deregister kvd_error kvd_exists_leading "
-	"kvd_exists_many kvd_fd kvd_flush_all kvd_flush_done kvd_flush_start kvd_free kvd_get "
+	"kvd_exists_many kvd_fd kvd_flush_all kvd_flush_cancel kvd_flush_done kvd_flush_start "
+	"kvd_free kvd_get "
 	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_getv kvd_incr kvd_info "
 	"kvd_latency_ns kvd_mem_info kvd_observe kvd_op_stats kvd_open kvd_options_init "
 	"kvd_outstanding kvd_ping kvd_poll kvd_process_stats kvd_put kvd_putv kvd_register "

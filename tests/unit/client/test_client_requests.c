@@ -752,7 +752,7 @@ static void revokes(void **state)
 
 static void flushes(void **state)
 {
-	uint64_t ticket = 0;
+	uint64_t ticket = 0, cancelled = 0;
 
 	(void)state;
 	next.ticket = 31;
@@ -768,6 +768,19 @@ static void flushes(void **state)
 	assert_true(sent.ticket == 31);
 	assert_int_equal(kvd_flush_done(kvd, 0), KVD_ERR_INVALID);
 	assert_int_equal(kvd_flush_start(kvd, KVD_TTL_MAX + 1, NULL), KVD_ERR_INVALID);
+	next.arg64 = 3;
+	assert_int_equal(kvd_flush_cancel(kvd, 0, 0, &cancelled), KVD_OK);
+	assert_int_equal(cancelled, 3);
+	assert_int_equal(sent.op, WIRE_FLUSH);
+	assert_int_equal(sent.mode, WIRE_FLUSH_CANCEL);
+	assert_true(sent.ticket == 0);
+	assert_int_equal(kvd_flush_cancel(kvd, 31, 1, NULL), KVD_OK);
+	assert_int_equal(sent.mode, WIRE_FLUSH_CANCEL_ANY);
+	assert_true(sent.ticket == 31);
+	next.status = WIRE_NOT_FOUND;
+	assert_int_equal(kvd_flush_cancel(kvd, 31, 1, &cancelled), KVD_NOT_FOUND);
+	assert_int_equal(cancelled, 3);
+	next.status = WIRE_OK;
 	busy = 3;
 	assert_int_equal(kvd_flush_all(kvd), KVD_OK);
 	assert_int_equal(busy, 0);

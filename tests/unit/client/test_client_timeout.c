@@ -263,6 +263,11 @@ static enum kvd_status flush_done(void)
 	return kvd_flush_done(kvd, 1);
 }
 
+static enum kvd_status flush_cancel(void)
+{
+	return kvd_flush_cancel(kvd, 1, 0, &number);
+}
+
 static enum kvd_status flush_all(void)
 {
 	return kvd_flush_all(kvd);
@@ -327,6 +332,7 @@ static const struct call {
 	{ "kvd_touch", touch, false },
 	{ "kvd_flush_start", flush_start, false },
 	{ "kvd_flush_done", flush_done, false },
+	{ "kvd_flush_cancel", flush_cancel, false },
 	{ "kvd_flush_all", flush_all, true },
 	{ "kvd_scan", scan, false },
 	{ "kvd_ping", ping, false },

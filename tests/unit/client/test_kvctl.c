@@ -225,6 +225,10 @@ static void other_changes(void **state)
 	assert_calls("flush all \n", "flush");
 	assert_calls("flush in 0\n", "flush", "0");
 	assert_calls("flush in 1073741824\n", "flush", "1073741824");
+	assert_calls("cancel own 0\n", "flush", "--cancel");
+	assert_calls("cancel own 7\n", "flush", "--cancel", "7");
+	assert_calls("cancel any 0\n", "flush", "--cancel", "--all");
+	assert_string_equal(program_result.out, "3 flushes cancelled\n");
 	assert_calls("kill 18446744073709551615\n", "kill", "18446744073709551615");
 	/* What takes long has time. */
 #define TENANT_OPENED "open softnic:///default 600000 5000\n"

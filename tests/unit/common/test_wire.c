@@ -151,6 +151,8 @@ static const struct {
 	  KEY_MAX },
 	{ { .op = WIRE_FLUSH, .ttl = WIRE_TTL_MAX }, 0 },
 	{ { .op = WIRE_FLUSH, .ticket = ~0ull }, 0 },
+	{ { .op = WIRE_FLUSH, .mode = WIRE_FLUSH_CANCEL }, 0 },
+	{ { .op = WIRE_FLUSH, .mode = WIRE_FLUSH_CANCEL_ANY, .ticket = ~0ull }, 0 },
 	{ { .op = WIRE_ACCESS, .access_count = 1 }, 8 },
 	{ { .op = WIRE_CLIENTS, .cursor = ~0ull }, 0 },
 	{ { .op = WIRE_KILL, .client = ~0ull }, 0 },
@@ -265,6 +267,8 @@ static void fields_where_none_belong(void **state)
 			assert_bad(head, kinds[i].body + (f == 5), fields[f].why);
 		}
 	/* A flush has a delay or a ticket, not both. */
+	assert_bad((struct wire_request){ .op = WIRE_FLUSH, .ttl = 1, .mode = WIRE_FLUSH_CANCEL },
+		   0, "ttl in an operation that does not use it");
 	assert_bad((struct wire_request){ .op = WIRE_FLUSH, .ttl = 1, .ticket = 1 }, 0,
 		   "ttl in an operation that does not use it");
 }
@@ -278,6 +282,7 @@ static void modes_and_times_out_of_range(void **state)
 		head = kinds[i].head;
 		head.mode = head.op == WIRE_PUT	   ? 6 :
 			    head.op == WIRE_ARITH  ? 2 :
+			    head.op == WIRE_FLUSH  ? WIRE_FLUSH_CANCEL_ANY + 1 :
 			    head.op == WIRE_TENANT ? WIRE_TENANT_DROP + 1 :
 						     1;
 		assert_bad(head, kinds[i].body, "mode out of range");
@@ -351,7 +356,8 @@ static void numbers_of_changes(void **state)
 		struct wire_request head = kinds[i].head;
 		bool numbered = head.op == WIRE_PUT || head.op == WIRE_DELETE ||
 				head.op == WIRE_ARITH || head.op == WIRE_TOUCH ||
-				head.op == WIRE_PING || (head.op == WIRE_FLUSH && !head.ticket);
+				head.op == WIRE_PING ||
+				(head.op == WIRE_FLUSH && !head.mode && !head.ticket);
 
 		for (unsigned int bit = 0; bit < 32; bit++) {
 			head.change = 1u << bit;

@@ -277,8 +277,8 @@ static void class_of_the_last_value(void **state)
 }
 
 /*
- * B6: principals that were late with a value hold an eighth, and nothing new while any other waits; but
- * one of them may be the only one.
+ * B6: principals that were late with a value hold an eighth, and nothing new while any other
+ * waits; but one of them may be the only one.
  */
 static void late_ones_are_the_last(void **state)
 {
@@ -409,7 +409,7 @@ static void late_ones_leave_room_for_all(void **state)
 	assert_int_equal(take(11, 10), BUDGET_ADMITTED);
 }
 
-/* B6: what a late principal used itself, before another one did and after, keeps no room from it. */
+/* B6: what a late principal used itself, before another one and after, keeps no room from it. */
 static void late_ones_pause_for_others(void **state)
 {
 	(void)state;

@@ -253,11 +253,14 @@ static void conn_destroyed(struct conn *conn)
 	conn_destroy(conn);
 }
 
-static uint32_t print_stats(const struct stats_source *source, const struct tenant *of, char *text,
-			    uint32_t size)
+static const struct principal *snapshot_viewer;
+
+static uint32_t print_stats(const struct stats_source *source, const struct tenant *of,
+			    const struct principal *viewer, char *text, uint32_t size)
 {
 	(void)source;
 	(void)of;
+	snapshot_viewer = viewer;
 	snapshots++;
 	return (uint32_t)snprintf(text, size, "snapshot %u\n", snapshots);
 }
@@ -1481,6 +1484,43 @@ static void ask_for_stats(struct conn *conn)
 	worker_says(conn, NOTE_QUERY);
 }
 
+/* Users see no names of others in the statistics, but administrators do: they share none. */
+static void stats_of_users(void **state)
+{
+	static const struct user plain = { .name = "plain", .rights = USER_STATS },
+				 admin = { .name = "admin", .rights = USER_ALL };
+	const struct user *users[] = { &plain, &admin, &plain, NULL, &plain };
+	static struct conn askers[5];
+
+	(void)state;
+	for (unsigned int i = 0; i < 5; i++) {
+		askers[i] = (struct conn){ .poller = &workers[0].pollers[0],
+					   .part = &workers[0].part };
+		snprintf(askers[i].principal.name, sizeof(askers[i].principal.name), "uid=%u",
+			 i / 4);
+		for (unsigned int kind = 0; kind < NOTE_KINDS; kind++)
+			askers[i].notes[kind] = (struct note){ .conn = &askers[i],
+							       .kind = (enum note_kind)kind };
+		atomic_store(&askers[i].user, users[i]);
+		ask_for_stats(&askers[i]);
+	}
+	for (unsigned int i = 0; i < 3; i++) {
+		conn_manager_answer(&net, net.stats_at_ns);
+		assert_int_equal(snapshots, i + 1);
+		if (i == 1)
+			assert_null(snapshot_viewer);
+		else
+			assert_string_equal(snapshot_viewer->name, i ? "uid=1" : "uid=0");
+	}
+	assert_ptr_equal(askers[0].query.stats, askers[2].query.stats);
+	assert_ptr_equal(askers[1].query.stats, askers[3].query.stats);
+	assert_ptr_not_equal(askers[0].query.stats, askers[1].query.stats);
+	assert_ptr_not_equal(askers[0].query.stats, askers[4].query.stats);
+	mailbox_take(&workers[0].mailbox);
+	for (unsigned int i = 0; i < 5; i++)
+		snapshot_drop(askers[i].query.stats);
+}
+
 /* Those who ask for statistics within one interval share a snapshot, and the last frees it. */
 static void stats_are_shared(void **state)
 {
@@ -1934,6 +1974,7 @@ int main(void)
 		CASE(revoked_on_its_way),
 		CASE(no_answer_at_the_end),
 		CASE(stats_are_shared),
+		CASE(stats_of_users),
 		CASE(probed_and_closed),
 		CASE(not_probed),
 		CASE(pulling),

@@ -209,7 +209,7 @@ static void sweeps_take_their_share(void **state)
 
 	(void)state;
 	start();
-	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
+	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0, "uid=1");
 	WAIT_FOR(maintenance_flushed(&maintenance, ticket));
 	assert_int_equal(stat_read(&maintenance.stats.sweeps), 0);
 	assert_int_equal(stat_read(&maintenance.stats.sweep_cpu_us), 0);
@@ -239,7 +239,7 @@ static void flush_at_once(void **state)
 	for (key = 0; key < 3000; key++)
 		put(key, key % 2000);
 	start();
-	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
+	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0, "uid=1");
 	assert_true(ticket > 0);
 	WAIT_FOR(maintenance_flushed(&maintenance, ticket));
 	assert_int_equal(STAT(flushed), 3000);
@@ -260,9 +260,9 @@ static void flush_later(void **state)
 	(void)state;
 	for (key = 0; key < 100; key++)
 		put(key, 10);
-	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 3600);
+	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 3600, "uid=1");
 	start();
-	early = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
+	early = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0, "uid=1");
 	WAIT_FOR(maintenance_flushed(&maintenance, early));
 	assert_false(maintenance_flushed(&maintenance, ticket));
 	for (key = 0; key < 100; key++)
@@ -271,7 +271,7 @@ static void flush_later(void **state)
 	set_now(ENGINE_NOW_NS + 3599 * SECOND_NS);
 	/* Another one is done a second before that time, and this one not with it. */
 	start();
-	early = maintenance_flush(&maintenance, ENGINE_NOW_NS, 3599);
+	early = maintenance_flush(&maintenance, ENGINE_NOW_NS, 3599, "uid=1");
 	WAIT_FOR(maintenance_flushed(&maintenance, early));
 	stop();
 	assert_false(maintenance_flushed(&maintenance, ticket));
@@ -424,26 +424,67 @@ static void pins_that_move_are_swept(void **state)
 	assert_int_equal(pinned_items(), 0);
 }
 
+static uint64_t flush_in(uint32_t delay_s, const char *owner)
+{
+	return maintenance_flush(&maintenance, ENGINE_NOW_NS, delay_s, owner);
+}
+
+/* K4: an owner leaves places to others, and all of them leave those of flushes without a delay. */
 static void flushes_have_a_limit(void **state)
 {
-	uint64_t tickets[FLUSHES_MAX];
-	unsigned int i;
+	uint64_t tickets[FLUSHES_LATER_MAX], at_once;
+	char owner[16];
 
 	(void)state;
-	for (i = 0; i < FLUSHES_MAX; i++) {
-		/* The last places are for flushes without a delay. */
-		if (i == FLUSHES_LATER_MAX)
-			assert_int_equal(maintenance_flush(&maintenance, ENGINE_NOW_NS, 10), 0);
-		tickets[i] = maintenance_flush(&maintenance, ENGINE_NOW_NS,
-					       i < FLUSHES_LATER_MAX ? 10 : 0);
+	for (unsigned int i = 0; i < FLUSHES_LATER_MAX; i++) {
+		snprintf(owner, sizeof(owner), "uid=%u", i / FLUSHES_OWNER_MAX);
+		tickets[i] = flush_in(10, owner);
 		assert_true(tickets[i] > 0);
+		if (i % FLUSHES_OWNER_MAX == FLUSHES_OWNER_MAX - 1)
+			assert_int_equal(flush_in(10, owner), 0);
 	}
-	assert_int_equal(maintenance_flush(&maintenance, ENGINE_NOW_NS, 0), 0);
+	assert_int_equal(flush_in(10, "uid=1000"), 0);
+	at_once = flush_in(0, "uid=0");
+	assert_true(at_once > 0);
+	for (unsigned int i = 0; i < 1000; i++)
+		assert_int_equal(flush_in(0, i % 2 ? "uid=0" : "uid=1000"), at_once);
 	set_now(ENGINE_NOW_NS + 10 * SECOND_NS);
 	start();
-	for (i = 0; i < FLUSHES_MAX; i++)
+	WAIT_FOR(maintenance_flushed(&maintenance, at_once));
+	for (unsigned int i = 0; i < FLUSHES_LATER_MAX; i++)
 		WAIT_FOR(maintenance_flushed(&maintenance, tickets[i]));
-	assert_true(maintenance_flush(&maintenance, ENGINE_NOW_NS, 10) > 0);
+	assert_true(flush_in(10, "uid=0") > 0);
+}
+
+/* K4: one's own, or whoever's; all or one; none that has no delay. What is left goes on. */
+static void flushes_are_cancelled(void **state)
+{
+	struct flush waiting[FLUSHES_LATER_MAX];
+	uint64_t a[3], b, at_once;
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++)
+		a[i] = flush_in(100 + i, "user=a");
+	b = flush_in(200, "user=b");
+	at_once = flush_in(0, "user=a");
+	assert_int_equal(maintenance_waiting(&maintenance, waiting), 4);
+	assert_int_equal(waiting[3].ticket, b);
+	assert_string_equal(waiting[3].owner, "user=b");
+	assert_int_equal(waiting[3].at_ns, ENGINE_NOW_NS + 200 * SECOND_NS);
+	assert_int_equal(maintenance_cancel(&maintenance, b, "user=a"), 0);
+	assert_int_equal(maintenance_cancel(&maintenance, 0, "user="), 0);
+	assert_int_equal(maintenance_cancel(&maintenance, at_once, NULL), 0);
+	assert_int_equal(maintenance_cancel(&maintenance, a[1], "user=a"), 1);
+	assert_true(maintenance_flushed(&maintenance, a[1]));
+	assert_int_equal(maintenance_cancel(&maintenance, a[1], "user=a"), 0);
+	assert_int_equal(maintenance_cancel(&maintenance, 0, "user=a"), 2);
+	assert_int_equal(maintenance_waiting(&maintenance, waiting), 1);
+	assert_false(maintenance_flushed(&maintenance, b));
+	assert_false(maintenance_flushed(&maintenance, at_once));
+	assert_int_equal(maintenance_cancel(&maintenance, b, NULL), 1);
+	start();
+	WAIT_FOR(maintenance_flushed(&maintenance, at_once));
+	assert_int_equal(stat_read(&maintenance.stats.flushes), 1);
 }
 
 /*
@@ -499,7 +540,7 @@ static void flush_while_keys_are_stored(void **state)
 	for (unsigned int round = 0; round < 20; round++) {
 		WAIT_FOR(atomic_load(&next_key) > last_flushed + 200);
 		before = atomic_load(&next_key);
-		ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
+		ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0, "uid=1");
 		WAIT_FOR(maintenance_flushed(&maintenance, ticket));
 		/* The PUT of the next key may have been under way. */
 		after = atomic_load(&next_key) + 1;
@@ -541,7 +582,7 @@ static void flush_during_a_split(void **state)
 	start();
 	assert_int_equal(atomic_exchange(&store.table.growing, 1), 0);
 	split(&test_threads[0], index_size_split(size), index_size_level(size));
-	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
+	ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0, "uid=1");
 	/* The flush must not be finished before the split; it gets the time for that mistake. */
 	for (until_ns = clock_ns() + SECOND_NS / 20; clock_ns() < until_ns;)
 		pause_shortly();
@@ -640,7 +681,8 @@ static void stops_and_starts(void **state)
 	for (unsigned int i = 0; i < 20; i++) {
 		start();
 		if (i % 2) {
-			uint64_t ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0);
+			uint64_t ticket = maintenance_flush(&maintenance, ENGINE_NOW_NS, 0,
+							    "uid=1");
 
 			WAIT_FOR(maintenance_flushed(&maintenance, ticket));
 		}
@@ -730,6 +772,7 @@ int main(void)
 		CASE(ended_pins_are_swept, setup_lru),
 		CASE(pins_that_move_are_swept, setup_lru),
 		CASE(flushes_have_a_limit, setup),
+		CASE(flushes_are_cancelled, setup),
 		CASE(flush_while_keys_are_stored, setup),
 		CASE(flush_during_a_split, setup),
 		CASE(index_gets_room_by_moving, setup),

@@ -69,6 +69,8 @@ static const struct {
 	{ { .op = WIRE_SCAN, .flags = WIRE_F_USES }, USER_SCAN | USER_READ },
 	{ { .op = WIRE_FLUSH }, USER_FLUSH },
 	{ { .op = WIRE_FLUSH, .ticket = 7 }, USER_FLUSH },
+	{ { .op = WIRE_FLUSH, .mode = WIRE_FLUSH_CANCEL }, USER_FLUSH },
+	{ { .op = WIRE_FLUSH, .mode = WIRE_FLUSH_CANCEL_ANY }, USER_FLUSH | USER_ADMIN },
 	{ { .op = WIRE_STATS }, USER_STATS },
 	{ { .op = WIRE_CLIENTS }, USER_ADMIN },
 	{ { .op = WIRE_KILL }, USER_ADMIN },

@@ -31,11 +31,12 @@ static uint32_t whole_bytes;
 static struct worker_env env;
 static struct test_conn *const c = &test_conns[0];
 
-static uint32_t print(const struct stats_source *source, const struct tenant *tenant, char *text,
-		      uint32_t size)
+static uint32_t print(const struct stats_source *source, const struct tenant *tenant,
+		      const struct principal *viewer, char *text, uint32_t size)
 {
 	(void)source;
 	(void)tenant;
+	(void)viewer;
 	memcpy(text, whole, whole_bytes < size ? whole_bytes : size);
 	return whole_bytes;
 }
@@ -124,7 +125,7 @@ static void first_page(void)
 	deferred_wake(&c->conn);
 	test_turns();
 	assert_int_equal(c->responses, responses);
-	c->conn.query.stats = snapshot_make(&env, NULL);
+	c->conn.query.stats = snapshot_make(&env, NULL, NULL);
 	answered();
 	assert_int_equal(c->responses, responses + 1);
 	assert_int_equal(c->response.status, WIRE_OK);
@@ -156,13 +157,13 @@ static void stats_begun_anew(void **state)
 	assert_null(c->conn.query.stats);
 	assert_int_equal(atomic_load(&first->references), 1);
 	snapshot_drop(first);
-	c->conn.query.stats = snapshot_make(&env, NULL);
+	c->conn.query.stats = snapshot_make(&env, NULL, NULL);
 	answered();
 	assert_int_equal(rest_of_pages(c->value_len), whole_bytes);
 	/* A page of one that is gone is of a new one, too. */
 	ask(WIRE_STATS, LINES - 1, 0);
 	assert_asked(WIRE_STATS, 0);
-	c->conn.query.stats = snapshot_make(&env, NULL);
+	c->conn.query.stats = snapshot_make(&env, NULL, NULL);
 	answered();
 	assert_int_equal(c->value_len, strlen("line 1499\n"));
 	assert_memory_equal(c->value, "line 1499\n", c->value_len);

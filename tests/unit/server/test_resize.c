@@ -316,14 +316,16 @@ static void flushes_go_on(void **state)
 	assert_int_equal(maintenance_init(old, &from.store.table, 2, 1), 0);
 	assert_int_equal(maintenance_init(new, &to.store.table, 2, 1), 0);
 	for (unsigned int i = 0; i < 2; i++)
-		tickets[i] = maintenance_flush(old, from.threads[0].now_ns, 100 + i);
+		tickets[i] = maintenance_flush(old, from.threads[0].now_ns, 100 + i, "uid=1");
 	maintenance_inherit(new, old);
 	for (unsigned int i = 0; i < 2; i++) {
 		assert_false(maintenance_flushed(new, tickets[i]));
+		assert_string_equal(new->waiting[i].owner, "uid=1");
 		assert_int_equal(new->waiting[i].at_ns,
 				 from.threads[0].now_ns + (100 + i) * NS_PER_S);
 	}
-	assert_int_equal(maintenance_flush(new, to.threads[0].now_ns, 0), tickets[1] + 1);
+	assert_int_equal(maintenance_flush(new, to.threads[0].now_ns, 0, "uid=1"), tickets[1] + 1);
+	assert_int_equal(maintenance_cancel(new, 0, "uid=1"), 2);
 	maintenance_release(old);
 	maintenance_release(new);
 }

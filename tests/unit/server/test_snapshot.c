@@ -22,11 +22,12 @@ static uint32_t whole_bytes;
 static unsigned int prints;
 
 /* As stats_print(): lines that do not fit are left out. */
-static uint32_t print(const struct stats_source *source, const struct tenant *tenant, char *text,
-		      uint32_t size)
+static uint32_t print(const struct stats_source *source, const struct tenant *tenant,
+		      const struct principal *viewer, char *text, uint32_t size)
 {
 	(void)source;
 	(void)tenant;
+	(void)viewer;
 	prints++;
 	memcpy(text, whole, whole_bytes < size ? whole_bytes : size);
 	return whole_bytes;
@@ -68,7 +69,7 @@ static unsigned int read_pages(const struct snapshot *snapshot, uint32_t size, c
 static void pages_are_the_text(void **state)
 {
 	static char text[sizeof(whole)];
-	struct snapshot *snapshot = snapshot_make(&env, NULL);
+	struct snapshot *snapshot = snapshot_make(&env, NULL, NULL);
 
 	(void)state;
 	assert_non_null(snapshot);
@@ -82,7 +83,7 @@ static void pages_are_the_text(void **state)
 
 static void pages_in_any_order(void **state)
 {
-	struct snapshot *snapshot = snapshot_make(&env, NULL);
+	struct snapshot *snapshot = snapshot_make(&env, NULL, NULL);
 	struct snapshot_place place = { 0 };
 	char text[64];
 	uint32_t next;
@@ -107,7 +108,7 @@ static void pages_in_any_order(void **state)
 /* A page is read from the place that the one before left, so the last one costs no more. */
 static void a_page_begins_at_its_place(void **state)
 {
-	struct snapshot *snapshot = snapshot_make(&env, NULL);
+	struct snapshot *snapshot = snapshot_make(&env, NULL, NULL);
 	struct snapshot_place place = { .line = LINES - 1, .offset = 7 };
 	char text[64];
 	uint32_t next;
@@ -120,7 +121,7 @@ static void a_page_begins_at_its_place(void **state)
 
 static void the_last_one_frees_it(void **state)
 {
-	struct snapshot *snapshot = snapshot_make(&env, NULL);
+	struct snapshot *snapshot = snapshot_make(&env, NULL, NULL);
 	struct snapshot *of[3];
 	struct snapshot_place place = { 0 };
 	char text[64];

@@ -90,12 +90,45 @@ static int teardown(void **state)
 	return 0;
 }
 
+static const struct principal *viewer;
+
 static void print(void)
 {
-	uint32_t bytes = stats_print(&source, &tenant, text, TEXT_BYTES);
+	uint32_t bytes = stats_print(&source, &tenant, viewer, text, TEXT_BYTES);
 
 	assert_true(bytes <= TEXT_BYTES);
 	text[bytes] = '\0';
+}
+
+static const char *line_of(const char *name);
+
+/* When they are due, for all; whose they are, for an administrator and the owner. */
+static void flushes_that_wait(void **state)
+{
+	static const struct principal one = { "user=one" }, other = { "user=other" };
+	struct maintenance *maintenance = &store.maintenance;
+
+	(void)state;
+	maintenance->table = &store.table;
+	print();
+	assert_string_equal(line_of("flushes_waiting"), "0");
+	maintenance_flush(maintenance, store_clock_ns(&store), 100000, one.name);
+	maintenance_flush(maintenance, store_clock_ns(&store), 200000, other.name);
+	for (unsigned int i = 0; i < 3; i++) {
+		viewer = i == 1 ? &one : i ? &other : NULL;
+		print();
+		assert_string_equal(line_of("flushes_waiting"), "2");
+		assert_in_range(atoll(line_of("flush.1.due_in_s")), 90000, 100000);
+		assert_in_range(atoll(line_of("flush.2.due_in_s")), 190000, 200000);
+		if (viewer != &other)
+			assert_string_equal(line_of("flush.1.owner"), "user=one");
+		if (viewer != &one)
+			assert_string_equal(line_of("flush.2.owner"), "user=other");
+		assert_int_equal(!strstr(text, "user=one"), viewer == &other);
+		assert_int_equal(!strstr(text, "user=other"), viewer == &one);
+	}
+	viewer = NULL;
+	memset(maintenance, 0, sizeof(*maintenance));
 }
 
 /* What stands in the line of that name, which is there once. */
@@ -320,7 +353,8 @@ static void small_text(void **state)
 	all = (uint32_t)strlen(text);
 	for (size = 0; size <= all; size += size < 300 ? 1 : 97) {
 		memset(small, '#', sizeof(small));
-		assert_in_range(stats_print(&source, &tenant, small, size), all - 100, all + 100);
+		assert_in_range(stats_print(&source, &tenant, NULL, small, size), all - 100,
+				all + 100);
 		for (used = 0; small[used] != '#'; used++)
 			;
 		assert_true(used <= size);
@@ -353,7 +387,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(sums_of_workers), CASE(process_and_devices), CASE(memory_and_items),
 		CASE(turns),	       CASE(cpu_of_workers),	  CASE(small_text),
-		CASE(long_line),       CASE(size_classes),
+		CASE(long_line),       CASE(size_classes),	  CASE(flushes_that_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

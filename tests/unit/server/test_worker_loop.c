@@ -306,13 +306,29 @@ static void flushes(void **state)
 	}
 	/* There is room for some that wait. */
 	for (unsigned int i = 0; !a->response.status; i++) {
-		assert_true(i < 1000);
-		ADD(a, 3, NULL, .op = WIRE_FLUSH);
+		assert_true(i <= FLUSHES_OWNER_MAX);
+		ADD(a, 3, NULL, .op = WIRE_FLUSH, .ttl = 7);
 		poller_poll(test_poller);
 		test_conn_complete(a);
 	}
 	assert_int_equal(a->response.status, WIRE_BUSY);
 	assert_true(a->response.ticket == 0);
+	/* They are the principal's. */
+	strcpy(a->conn.principal.name, "uid=5");
+	for (unsigned int any = 0; any < 2; any++) {
+		ADD(a, 4, NULL, .op = WIRE_FLUSH,
+		    .mode = any ? WIRE_FLUSH_CANCEL_ANY : WIRE_FLUSH_CANCEL);
+		poller_poll(test_poller);
+		assert_int_equal(a->response.status, any ? WIRE_OK : WIRE_NOT_FOUND);
+		assert_int_equal(a->response.result, any ? FLUSHES_OWNER_MAX : 0);
+		test_conn_complete(a);
+	}
+	ADD(a, 5, NULL, .op = WIRE_FLUSH, .ttl = 7);
+	ADD(a, 6, NULL, .op = WIRE_FLUSH, .mode = WIRE_FLUSH_CANCEL);
+	poller_poll(test_poller);
+	assert_int_equal(a->response.status, WIRE_OK);
+	assert_int_equal(a->response.result, 1);
+	test_conn_complete(a);
 	memset(maintenance, 0, sizeof(*maintenance));
 }
 

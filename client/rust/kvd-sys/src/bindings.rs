@@ -1033,6 +1033,14 @@ extern "C" {
     pub fn kvd_flush_done(handle: *mut kvd, ticket: u64) -> kvd_status;
 }
 extern "C" {
+    pub fn kvd_flush_cancel(
+        handle: *mut kvd,
+        ticket: u64,
+        any_owner: ::std::os::raw::c_int,
+        cancelled: *mut u64,
+    ) -> kvd_status;
+}
+extern "C" {
     pub fn kvd_flush_all(handle: *mut kvd) -> kvd_status;
 }
 #[repr(C)]

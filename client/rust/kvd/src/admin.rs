@@ -42,7 +42,7 @@ impl Client {
     }
 
     /// Asks whether a flush is done: then no reader sees an item any more that was stored before
-    /// its time.
+    /// its time. So is one that was cancelled.
     ///
     /// # Errors
     ///
@@ -53,6 +53,22 @@ impl Client {
             sys::KVD_ERR_BUSY => Ok(false),
             status => self.check(status).map(|()| true),
         }
+    }
+
+    /// Cancels flushes that were started with a delay and have not begun, and returns how many:
+    /// `flush`, or all; of this client's, or, for those with the right admin, of any owner.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`]: there is no such flush. Else as [`Client::ping`], and
+    /// [`Error::NotAllowed`].
+    pub fn flush_cancel(&self, flush: Option<Flush>, any_owner: bool) -> Result<u64> {
+        let (ticket, mut cancelled) = (flush.map_or(0, |flush| flush.0), 0);
+        // SAFETY: as above.
+        let status = unsafe {
+            sys::kvd_flush_cancel(self.as_raw(), ticket, any_owner.into(), &mut cancelled)
+        };
+        self.check(status).map(|()| cancelled)
     }
 
     /// Removes every item that is in the store now, and waits until that is done.

@@ -33,6 +33,8 @@ fn flushes(db: &kvd::Client) {
         assert!(Instant::now() < deadline, "the flush is not done");
     }
     assert_eq!(db.get("admin/flush").unwrap(), None);
+    assert_eq!(db.flush_cancel(Some(later), false).unwrap(), 1);
+    assert!(matches!(db.flush_cancel(None, true), Err(Error::NotFound(_))));
     assert!(matches!(db.flush_start(Duration::MAX), Err(Error::Invalid(_))));
 }
 

@@ -12,6 +12,13 @@ limited() {
 	[ "$(stat_of requests_limited)" -gt 0 ]
 }
 
+# At least as often as a client saw it: a slow device may not get to the limit of bytes at all.
+limited_as_seen() {
+	local seen
+	seen=$(grep -cE 'after [1-9][0-9]* BUSY|then: .*limits\.connection_bytes' "$tmp/checks.out")
+	[ "$(stat_of requests_limited)" -ge "$seen" ]
+}
+
 # Their values are no leak.
 nothing_is_left() {
 	kvctl flush && nothing_is_held 1
@@ -35,7 +42,7 @@ check "the server stops" server_stop
 check "the server starts with a limit of bytes" server_start -o limits.connection_bytes=$BYTES
 check "what the server holds is noted" held_note
 checks_of "$build/tests/system/sys_limits" bytes "$url" $((2 << 20))
-check "refused requests are counted" limited
+check "refused requests are counted" limited_as_seen
 check "nobody lost a connection" stat_is connections_failed 0
 check "nothing is left of them" nothing_is_left
 check "the server stops" server_stop

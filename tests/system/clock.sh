@@ -79,7 +79,7 @@ slews() {
 		none_expired
 }
 
-check "the server starts" server_start -o memory.size=64m -o memory.eviction=none || finish
+check "the server starts" server_start -o memory.size=256m -o memory.eviction=none || finish
 check "clients work" history_start || finish
 check "a key that expires in two hours" kvctl -e $((2 * HOUR)) put hourly value
 for seconds in $steps; do

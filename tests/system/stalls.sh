@@ -101,9 +101,10 @@ ends_well() {
 
 # Where items are evicted, clients that READ send access records, and softnic completes a SEND, and
 # all that its queue pair does after it, only when the receiver polls.
-# A value that the server waits for does not become too old.
-check "the server starts" server_start -o memory.eviction=none -o server.pull_stall=600s \
-	-o server.pull_timeout=600s || finish
+# A value that the server waits for does not become too old. Each round of the histories has keys of
+# its own, some 90 KB, and a slow device takes many.
+check "the server starts" server_start -o memory.eviction=none -o memory.size=256m \
+	-o server.pull_stall=600s -o server.pull_timeout=600s || finish
 check "a client of each worker that PUTs" clients_start put || finish
 check "a client of each worker that GETs" clients_start get || finish
 

@@ -11,7 +11,7 @@ records=200
 operations=2000 # beside each
 [ "$device" = softnic ] || operations=200
 value_bytes=1000
-[ "${KVD_TEST_LONG:-0}" = 0 ] || operations=$((operations * 50))
+[ "${KVD_TEST_LONG:-0}" = 0 ] || operations=$((operations * 10))
 kinds="scan churn large deaf stats"
 # Only softnic needs a client's process for a pull, or shares descriptors with it.
 [ "$device" != softnic ] || kinds+=" pulls flood"

@@ -9,7 +9,7 @@ FILLS=20  # values of 1 MB: more than a tenant of 16 MiB holds
 ROUNDS=10
 KEYS=10
 ! brief || ROUNDS=1
-[ "${KVD_TEST_LONG:-0}" != 1 ] || { ROUNDS=50 && KEYS=30; }
+[ "${KVD_TEST_LONG:-0}" != 1 ] || { ROUNDS=20 && KEYS=30; }
 
 # Administrators come by the Unix socket.
 admin_url=softnic://$tmp/s

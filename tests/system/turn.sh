@@ -11,7 +11,7 @@
 KEYS=5000 # so many that a scan of some hundred buckets is no single piece
 BATCH_MAX=32
 VICTIM_ROUNDS=20
-[ "${KVD_TEST_LONG:-}" != 1 ] || VICTIM_ROUNDS=1000
+[ "${KVD_TEST_LONG:-}" != 1 ] || VICTIM_ROUNDS=200
 # Parts that take long where code is instrumented or emulated.
 large=1
 [ "${KVD_FLAVOUR:-release}-$device" = release-softnic ] || [ "${KVD_TEST_LONG:-}" = 1 ] || large=0

@@ -1325,7 +1325,8 @@ struct kvd_mem;
  * to 0.4 s for each GiB; less with large pages: madvise(2), MADV_HUGEPAGE). Longer memory than the
  * device takes at once becomes several registrations; a PUT of a value across the border of two is
  * copied. At most 64 for each URL at the same time. Blocks, without the network. It outlives the
- * handle. On softnic, memory of kvd_alloc() is faster: the server copies from it by itself.
+ * handle. On softnic a PUT from it is copied: there the server READs only memory of kvd_alloc() by
+ * itself.
  *
  * KVD_ERR_INVALID: @mem or @addr is NULL, @bytes is 0, or some of it is registered already.
  * KVD_ERR_NO_MEMORY: the device can't register it (RLIMIT_MEMLOCK), or there are too many.

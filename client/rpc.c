@@ -354,7 +354,9 @@ static void rpc_stage_end(struct kvd *handle, const struct rpc *rpc, uint8_t *to
 
 /*
  * Whether the server READs the value from where the caller registered it. One that lies across the
- * border of two registrations of the device is copied, and so are pieces.
+ * border of two registrations of the device is copied, and so are pieces; and on softnic memory
+ * without a file, of which this thread and the server's would pass each other 4 KiB at a time, with
+ * a switch for each where there are more threads than CPUs.
  */
 static bool rpc_is_direct(struct kvd *handle, struct flight *f, uint32_t *rkey)
 {
@@ -365,7 +367,7 @@ static bool rpc_is_direct(struct kvd *handle, struct flight *f, uint32_t *rkey)
 	if (rpc->pieces || !flight_get_memory(handle, f, rpc->value, rpc->head.value_len))
 		return false;
 	mr = memory_at(f->mem, rpc->value, &left);
-	if (left < rpc->head.value_len) {
+	if (left < rpc->head.value_len || (handle->dev->serves_plain && f->mem->own.fd < 0)) {
 		flight_put_memory(handle, f);
 		return false;
 	}

@@ -69,7 +69,8 @@ struct device {
 	const struct device_ops *ops;
 	struct ibv_context *verbs; /* for the inline verbs and the queries */
 	char name[IBV_SYSFS_NAME_MAX];
-	uint8_t port_number;		   /* of the RDMA device; 0: softnic */
+	uint8_t port_number; /* of the RDMA device; 0: softnic */
+	bool serves_plain;   /* READs of memory without a file: with this process's CPU */
 	char address[DEVICE_HOST_MAX + 8]; /* "10.9.0.1:7471" or "/run/kvd.sock", for messages */
 };
 

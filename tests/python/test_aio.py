@@ -180,8 +180,7 @@ def test_cancel_keeps_buffers(url, shared_server):
 @pytest.mark.device
 def test_release_in_flight_is_refused(url, shared_server):
     async def body(c):
-        buffer = bytearray(300000)
-        memory = c.register(buffer)
+        memory = c.alloc(300000)
         with Stopped(shared_server):
             task = asyncio.ensure_future(c.put("k", (memory.address, 300000)))
             await asyncio.sleep(0)

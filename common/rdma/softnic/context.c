@@ -146,6 +146,7 @@ static void context_init(struct sn_context *ctx, const struct device_addr *addr,
 	ctx->dev.kind = DEVICE_SOFTNIC;
 	ctx->dev.ops = &softnic_ops;
 	ctx->dev.verbs = &ctx->verbs;
+	ctx->dev.serves_plain = true;
 	snprintf(ctx->dev.name, sizeof(ctx->dev.name), "softnic");
 	snprintf(ctx->dev.address, sizeof(ctx->dev.address), "%s", addr->path);
 	ctx->addr = *addr;

@@ -69,7 +69,8 @@ static void *work(void *arg)
 		store_and_read(db, key, plain, plain + VALUE_BYTES, (uint8_t)(i + 2));
 	}
 	kvd_stats(db, &stats);
-	must(stats.direct_bytes == ROUNDS * 4ull * VALUE_BYTES, "direct_bytes");
+	/* On softnic what is stored from memory that has no file is copied. */
+	must(stats.direct_bytes == ROUNDS * 3ull * VALUE_BYTES, "direct_bytes");
 	kvd_close(db);
 	free(plain);
 	return NULL;

@@ -601,14 +601,14 @@ int sn_query_peer(struct cm_id *cm, struct cm_peer *peer)
 {
 	struct sn_id *id = to_sn_id(cm);
 	struct ucred cred;
-	socklen_t size = sizeof(cred);
 	int ret = fault_check(FAULT_query_peer, id->ctx);
 
 	if (ret)
 		return ret;
 	*peer = (struct cm_peer){ 0 };
-	if (getsockopt(id->sock, SOL_SOCKET, SO_PEERCRED, &cred, &size))
-		return -errno;
+	ret = link_peer(id->sock, &cred);
+	if (ret)
+		return ret;
 	snprintf(peer->address, sizeof(peer->address), "pid:%d", (int)cred.pid);
 	peer->uid_known = true;
 	peer->uid = cred.uid;

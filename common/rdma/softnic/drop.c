@@ -33,7 +33,6 @@
 #include "common/util/log.h"
 
 #define FREE_BYTES_MAX (8u << 20) /* whose pages the dropping thread may free itself: 0.3 ms */
-#define STAT_BLOCK_BYTES 512u	  /* stat(2) */
 #define DROPS_MAX 1024		  /* threads that close at a time: link_take() may bring as many */
 #define DROP_STACK_BYTES (64u << 10)
 #define DROP_PACKETS_MAX 64 /* that are taken out of a socket's queue */
@@ -87,8 +86,7 @@ void link_drop_file(int fd, bool serves)
 
 	if (!link_file_is_memory(fd))
 		close_slow(fd);
-	else if (!serves || fstat(fd, &st) ||
-		 (uint64_t)st.st_blocks * STAT_BLOCK_BYTES <= FREE_BYTES_MAX ||
+	else if (!serves || fstat(fd, &st) || link_file_bytes(&st) <= FREE_BYTES_MAX ||
 		 !close_elsewhere(fd))
 		close(fd);
 }

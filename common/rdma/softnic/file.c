@@ -42,17 +42,6 @@ struct sn_file {
 	int fd;
 };
 
-static bool sock_uid(int sock, uid_t *uid)
-{
-	struct ucred cred;
-	socklen_t length = sizeof(cred);
-
-	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &cred, &length))
-		return false;
-	*uid = cred.uid;
-	return true;
-}
-
 static bool do_uid_barred(const struct sn_context *ctx, uid_t uid)
 {
 	uint32_t i;
@@ -66,49 +55,47 @@ static bool do_uid_barred(const struct sn_context *ctx, uid_t uid)
 
 bool sn_file_allowed(struct sn_context *ctx, int sock)
 {
+	struct ucred peer;
 	bool barred;
-	uid_t uid;
 
-	if (!sock_uid(sock, &uid))
+	if (link_peer(sock, &peer))
 		return false;
 	pthread_mutex_lock(&ctx->file_lock);
-	barred = do_uid_barred(ctx, uid);
+	barred = do_uid_barred(ctx, peer.uid);
 	pthread_mutex_unlock(&ctx->file_lock);
 	return !barred;
 }
 
 void sn_file_bar(struct sn_context *ctx, int sock)
 {
+	struct ucred peer;
 	bool is_new;
-	uid_t uid;
 
-	if (!sock_uid(sock, &uid))
+	if (link_peer(sock, &peer))
 		return;
 	pthread_mutex_lock(&ctx->file_lock);
-	is_new = !do_uid_barred(ctx, uid);
+	is_new = !do_uid_barred(ctx, peer.uid);
 	if (is_new)
-		ctx->barred[ctx->barred_count++] = uid;
+		ctx->barred[ctx->barred_count++] = peer.uid;
 	pthread_mutex_unlock(&ctx->file_lock);
 	if (is_new)
 		log_warn("softnic: a process of user %u passed a file that is no memory, as no "
 			 "kvd client does; no file of this user is taken until the server is "
 			 "started again",
-			 (unsigned int)uid);
+			 (unsigned int)peer.uid);
 }
 
 /* Whether @fd is memory whose length can't change, and which we may read: 0, or why not. */
 static int file_check(int fd, struct stat *st)
 {
-	int flags;
+	int seals = fcntl(fd, F_GET_SEALS), flags = fcntl(fd, F_GETFL);
 
-	if (!link_file_is_memory(fd))
+	if (seals < 0)
 		return -EBADF;
-	flags = fcntl(fd, F_GETFL);
-	return link_file_fixed(fcntl(fd, F_GET_SEALS)) && flags >= 0 &&
-			       (flags & O_ACCMODE) != O_WRONLY && !fstat(fd, st) &&
-			       S_ISREG(st->st_mode) && st->st_size > 0 ?
-		       0 :
-		       -EPERM;
+	if (!link_file_fixed(seals) || flags < 0 || (flags & O_ACCMODE) == O_WRONLY ||
+	    fstat(fd, st) || !S_ISREG(st->st_mode) || st->st_size <= 0)
+		return -EPERM;
+	return 0;
 }
 
 /* Half of the places are for those who have none: one client can't take them all. */

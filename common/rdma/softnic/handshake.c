@@ -71,10 +71,8 @@ static int message_check(const struct link_message *message, int length, unsigne
 static void id_log_peer(const struct sn_id *id)
 {
 	struct ucred cred;
-	socklen_t length = sizeof(cred);
 
-	if (log_enabled(LOG_DEBUG) &&
-	    !getsockopt(id->sock, SOL_SOCKET, SO_PEERCRED, &cred, &length))
+	if (log_enabled(LOG_DEBUG) && !link_peer(id->sock, &cred))
 		log_debug("softnic: connection from process %d, user %u, group %u", cred.pid,
 			  cred.uid, cred.gid);
 }

@@ -118,9 +118,21 @@ bool link_file_safe(int seals)
 	return link_file_fixed(seals) && (seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE));
 }
 
+uint64_t link_file_bytes(const struct stat *st)
+{
+	return (uint64_t)st->st_blocks * STAT_BLOCK_BYTES;
+}
+
 bool link_file_full(const struct stat *st)
 {
-	return (uint64_t)st->st_blocks * STAT_BLOCK_BYTES >= (uint64_t)st->st_size;
+	return link_file_bytes(st) >= (uint64_t)st->st_size;
+}
+
+int link_peer(int sock, struct ucred *cred)
+{
+	socklen_t length = sizeof(*cred);
+
+	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, cred, &length) ? -errno : 0;
 }
 
 int link_send(int sock, const struct link_message *message, int fd)

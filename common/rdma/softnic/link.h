@@ -25,6 +25,7 @@
 #include "common/rdma/softnic/ring.h"
 
 struct stat;
+struct ucred;
 
 #define LINK_MAGIC 0x6b76646eu /* "kvdn" */
 #define LINK_VERSION 3
@@ -218,8 +219,14 @@ bool link_file_is_memory(int fd);
  */
 bool link_file_same(int a, int b);
 
+/* Bytes of memory that a file has: fewer than its length, if it has holes. */
+uint64_t link_file_bytes(const struct stat *st);
+
 /* Whether the file has no holes: an access to one would allocate memory, or fail with SIGBUS. */
 bool link_file_full(const struct stat *st);
+
+/* Who was at the other end when the socket was connected: 0 or a negative errno. */
+int link_peer(int sock, struct ucred *cred);
 
 /* Whether files may come over this socket (Linux 6.16); what a listener accepts inherits it. */
 void link_let_files(int sock, bool let);

@@ -299,10 +299,11 @@ static int loop_run(struct loop *loop)
 		conn_manager_expire(&server->net, now);
 		if (!err && !server->ready)
 			err = start(server);
-		if (server->ready)
+		if (server->ready) {
 			health_check(loop, now);
-		if (server->ready && recovery_run(&server->net, now))
-			err = loop_watch_devices(loop);
+			if (recovery_run(&server->net, now))
+				err = loop_watch_devices(loop);
+		}
 		if (now - tick >= TICK_MS * 1000000ull) {
 			tick = now;
 			conn_manager_arm_srq_limits(&server->net);

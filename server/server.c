@@ -83,9 +83,10 @@ int server_init(struct server *server)
 		err = server_check(&server->config);
 	if (!err)
 		err = net_open(&server->net, &server->config);
-	store_setup_init(&server->setup, &server->config);
-	if (!err)
+	if (!err) {
+		store_setup_init(&server->setup, &server->config);
 		err = net_init(&server->net, &env);
+	}
 	if (err)
 		server_release(server);
 	return err;

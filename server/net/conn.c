@@ -25,9 +25,10 @@ uint64_t conns_bytes(const struct config *config)
 	uint64_t conns = config->server.max_connections + config->server.admin_connections;
 	uint64_t bytes, most = 0;
 	const char *why;
+	uint32_t chosen = nic_choose(config->server.device, &why);
 
 	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (!(nic_choose(config->server.device, &why) & kinds[i]))
+		if (!(chosen & kinds[i]))
 			continue;
 		bytes = device_ops_of(kinds[i])->conn_bytes(&cap);
 		most = bytes > most ? bytes : most;

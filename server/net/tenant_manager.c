@@ -457,6 +457,15 @@ static void command_end(struct net *net, int err)
 	command->step = COMMAND_NONE;
 }
 
+/* The job has ended, or could not begin. */
+static void job_end(struct net *net, int err)
+{
+	if (net->starting)
+		start_end(net, err);
+	else
+		command_end(net, err);
+}
+
 static bool job_begin(struct net *net)
 {
 	static const enum tenant_job_kind kinds[] = {
@@ -485,10 +494,7 @@ static bool job_begin(struct net *net)
 		tenant_store_destroy(&command->tenant->now, &net->env);
 		err = 0;
 	}
-	if (net->starting)
-		start_end(net, err);
-	else
-		command_end(net, err);
+	job_end(net, err);
 	return true;
 }
 
@@ -505,10 +511,7 @@ static bool command_step(struct net *net)
 	case COMMAND_WORKING:
 		if (net->jobs.runs)
 			return false;
-		if (net->starting)
-			start_end(net, net->jobs.job.err);
-		else
-			command_end(net, net->jobs.job.err);
+		job_end(net, net->jobs.job.err);
 		return true;
 	}
 	return false;

@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "common/rdma/softnic/link.h"
+#include "tests/support/send_files.h"
 
 #define LINGER_SECONDS 3600
 #define WAIT_MS 120000 /* against hanging */
@@ -92,27 +93,11 @@ static void wait_elsewhere(int fd)
 }
 
 /* Sends @length bytes and @count descriptors of the pipe's end. */
-static void send_files(size_t length, unsigned int count)
+static void send_pipe(size_t length, unsigned int count)
 {
-	static struct link_message message;
-	struct iovec iov = { .iov_base = &message, .iov_len = length };
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(LINK_FDS_MAX * sizeof(int))];
-	} control = { .bytes = { 0 } };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = CMSG_SPACE(count * sizeof(int)),
-	};
+	static const struct link_message message;
 
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
-	for (unsigned int i = 0; i < count; i++)
-		memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &pipes[1], sizeof(int));
-	assert_int_equal(sendmsg(socks[1], &msg, 0), length);
+	assert_int_equal(send_files(socks[1], &message, length, pipes[1], count), length);
 }
 
 static void close_pipe(void)
@@ -215,7 +200,7 @@ static void check_socket_empty(void)
 static void a_socket_with_a_file(void **state)
 {
 	(void)state;
-	send_files(1, 1);
+	send_pipe(1, 1);
 	check_socket_empty();
 }
 
@@ -225,7 +210,7 @@ static void a_file_behind_others(void **state)
 	(void)state;
 	link_wake(socks[1]);
 	assert_int_equal(send(socks[1], "", 0, 0), 0);
-	send_files(0, LINK_FDS_MAX);
+	send_pipe(0, LINK_FDS_MAX);
 	syscall(SYS_close, socks[1]);
 	check_socket_empty();
 	socks[1] = -1;
@@ -247,7 +232,7 @@ static void a_file_that_is_not_wanted(void **state)
 	struct link_message message;
 
 	(void)state;
-	send_files(sizeof(message), 1);
+	send_pipe(sizeof(message), 1);
 	close_pipe();
 	assert_int_equal(link_receive(socks[0], &message, NULL), -EPROTO);
 	check_gone();
@@ -262,7 +247,7 @@ static void as_many_files_as_can_be(void **state)
 	int fd;
 
 	(void)state;
-	send_files(sizeof(message), LINK_FDS_MAX);
+	send_pipe(sizeof(message), LINK_FDS_MAX);
 	close_pipe();
 	assert_int_equal(link_receive(socks[0], &message, &fd), -EPROTO);
 	assert_true(fd >= 0);
@@ -278,8 +263,8 @@ static void packets_with_many_files(void **state)
 	struct link_packet packets[LINK_PACKETS_TAKEN];
 
 	(void)state;
-	send_files(1, LINK_FDS_MAX);
-	send_files(0, 2);
+	send_pipe(1, LINK_FDS_MAX);
+	send_pipe(0, 2);
 	link_wake(socks[1]);
 	close_pipe();
 	assert_int_equal(link_take(socks[0], packets), 3);

@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "common/rdma/softnic/softnic.h"
+#include "tests/support/send_files.h"
 
 #define FULL_MAX 100000 /* wake-ups that a socket takes at most */
 
@@ -268,28 +269,6 @@ static void an_error_is_not_silence(void **state)
 	assert_int_equal(link_receive(socks[0], &got, &fd), 0);
 }
 
-/* A packet without bytes but with a file. */
-static void send_file_alone(int sock, int fd)
-{
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .bytes = { 0 } };
-	struct iovec nothing = { NULL, 0 };
-	struct msghdr msg = {
-		.msg_iov = &nothing,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes),
-	};
-
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-	assert_int_equal(sendmsg(sock, &msg, 0), 0);
-}
-
 /* All that was sent before the end is taken, and the end is no packet. */
 static void what_came_before_the_end(void **state)
 {
@@ -300,7 +279,7 @@ static void what_came_before_the_end(void **state)
 	(void)state;
 	assert_int_equal(link_send(socks[1], &message, -1), 0);
 	link_wake(socks[1]);
-	send_file_alone(socks[1], fd);
+	assert_int_equal(send_files(socks[1], NULL, 0, fd, 1), 0);
 	peer_closes();
 	close(fd);
 	assert_int_equal(link_take(socks[0], packets), 3);

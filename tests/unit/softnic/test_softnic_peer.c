@@ -20,6 +20,7 @@
 
 #include "common/rdma/softnic/cm.h"
 #include "common/rdma/softnic/softnic.h"
+#include "tests/support/send_files.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)
@@ -685,26 +686,10 @@ static void test_files_from_clients(void **state)
 static int raw_send_pipe(const struct raw *raw, const struct link_message *message, size_t length,
 			 unsigned int count)
 {
-	struct iovec iov = { (void *)(uintptr_t)message, length };
-	union {
-		struct cmsghdr header;
-		char bytes[CMSG_SPACE(FILES_MAX * sizeof(int))];
-	} control = { .bytes = { 0 } };
-	struct msghdr msg = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = CMSG_SPACE(count * sizeof(int)),
-	};
 	int fds[2];
 
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
-	for (unsigned int i = 0; i < count; i++)
-		memcpy(CMSG_DATA(&control.header) + i * sizeof(int), &fds[1], sizeof(int));
-	assert_int_equal(sendmsg(raw->sock, &msg, MSG_DONTWAIT | MSG_NOSIGNAL), length);
+	assert_int_equal(send_files(raw->sock, message, length, fds[1], count), length);
 	close(fds[1]);
 	return fds[0];
 }

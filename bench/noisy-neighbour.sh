@@ -14,7 +14,7 @@
 # turns took, us: what a request waits for in the server itself, whoever else has the CPU.
 #
 # -o is an option of kvd, as on its command line. Three kinds need some: append, extend (by 1
-# MiB) and touch change a value of 64 MiB, with -o limits.max_value=128m -o memory.size=1g.
+# MiB) and touch change a value of 64 MiB, with -o limits.max_value=128m -o memory.size=2g.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 

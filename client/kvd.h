@@ -998,7 +998,7 @@ enum kvd_status kvd_tenant_list(struct kvd *handle, char *text, size_t size, siz
  * not so much of tenants.memory is left, which kvd_error() says with figures (to resize takes the
  * old and the new size together); the host has not so much; or not all items fit, and nothing may
  * be evicted. KVD_ERR_INVALID: name or size is not allowed, the tenant is "default" or your own, it
- * has a value of more than a quarter of the new size, or you are no administrator.
+ * has a value of more than memory.pull_share percent of the new size, or you are no administrator.
  */
 enum kvd_status kvd_tenant_create(struct kvd *handle, const char *name, uint64_t bytes);
 enum kvd_status kvd_tenant_resize(struct kvd *handle, const char *name, uint64_t bytes);

@@ -11,6 +11,7 @@
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/log_writer.h"
+#include "server/net/budget.h"
 #include "server/net/worker_loop.h"
 #include "server/version.h"
 
@@ -181,6 +182,24 @@ static void flush_lines(struct lines *l, struct store *store, const struct princ
 	}
 }
 
+/* A tenant that a job works on holds nothing, and is the job's. */
+static void budget_lines(struct lines *l, const struct tenants *tenants)
+{
+	struct budget_stats stats = { 0 };
+
+	for (unsigned int i = 0; i < TENANTS_MAX; i++) {
+		struct tenant *tenant = tenants->list[i];
+
+		if (!tenant || tenant->state == TENANT_WORKING)
+			continue;
+		budget_count(&tenant->pull_budget, &stats.pull_bytes, &stats.pull_waits);
+		budget_count(&tenant->build_budget, &stats.build_bytes, &stats.build_waits);
+	}
+#define X(name, help) number(l, "held." #name, stats.name);
+	BUDGET_STATS(X)
+#undef X
+}
+
 static void traffic_lines(struct lines *l, const struct stats_source *source)
 {
 #define X(name, help) number(l, #name, stat_read(&source->net->stats.name));
@@ -193,6 +212,7 @@ static void traffic_lines(struct lines *l, const struct stats_source *source)
 	number(l, "held." #name, sum_workers(source, offsetof(struct worker, held.name)));
 	HELD_STATS(X)
 #undef X
+	budget_lines(l, &source->net->tenants);
 }
 
 /* Of one worker, whose turns are added to those of @all. */
@@ -307,6 +327,7 @@ void stats_help(FILE *out)
 #undef X
 #define X(name, help) fprintf(out, "  held.%-19s %s\n", #name, help);
 	HELD_STATS(X)
+	BUDGET_STATS(X)
 #undef X
 #define X(name, help) fprintf(out, "  memory.%-17s %s\n", #name, help);
 	MEMORY_STATS(X)

@@ -448,13 +448,39 @@ int config_set(struct config *config, const char *assignment)
 	return 0;
 }
 
+uint64_t config_pull_bytes(const struct config *config, uint64_t bytes, uint32_t level)
+{
+	return memory_bytes_first(bytes, index_bytes(level)) / 100 * config->memory.pull_share;
+}
+
+uint64_t config_value_fits(const struct config *config, uint64_t bytes, uint32_t level)
+{
+	/* A large item takes whole pages. */
+	uint64_t item_max = config_pull_bytes(config, bytes, level) / PAGE_BYTES * PAGE_BYTES;
+	uint64_t beside = ITEM_BYTES_MAX - VALUE_MAX;
+
+	return item_max > beside ? item_max - beside : 0;
+}
+
+/* In the tenant default. */
+static uint64_t value_fits(const struct config *config)
+{
+	return config_value_fits(config, config->memory.size, index_level(config->index.keys));
+}
+
 uint64_t config_value_max(const struct config *config)
 {
-	uint64_t share = config->memory.size / AUTO_VALUE_SHARE;
+	uint64_t share = config->memory.size / AUTO_VALUE_SHARE, fits = value_fits(config);
 
 	if (config->limits.max_value != OPTION_SIZE_AUTO)
 		return config->limits.max_value;
-	return share < AUTO_VALUE_MAX ? share : AUTO_VALUE_MAX;
+	share = share < AUTO_VALUE_MAX ? share : AUTO_VALUE_MAX;
+	return share < fits ? share : fits;
+}
+
+static double mib(uint64_t bytes)
+{
+	return (double)bytes / OPTION_MIB(1);
 }
 
 static int check_tenants(const struct config *config)
@@ -492,6 +518,7 @@ static const char *identity_hole(const struct config *config)
 int config_check(const struct config *config)
 {
 	const char *hole = config->users.require_identity ? identity_hole(config) : NULL;
+	uint64_t fits = value_fits(config);
 	int ret = 0;
 
 	if (hole) {
@@ -511,6 +538,14 @@ int config_check(const struct config *config)
 		report("config", 0,
 		       "limits.max_value is more than a quarter of memory.size: memory could "
 		       "hold few such values; lower the first or raise the second");
+		ret = -EINVAL;
+	} else if (fits && config_value_max(config) > fits) {
+		/* Where nothing does, the index leaves no memory: region_check() says so. */
+		report("config", 0,
+		       "limits.max_value (%.2f MiB) does not fit memory.pull_share: %u %% of the "
+		       "item memory have room for a value of %.2f MiB; raise memory.size or "
+		       "memory.pull_share, or lower limits.max_value",
+		       mib(config_value_max(config)), config->memory.pull_share, mib(fits));
 		ret = -EINVAL;
 	}
 	/* A slot of the index takes 8 bytes, and half of the region is for items. */

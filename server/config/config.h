@@ -38,6 +38,12 @@ int config_check(const struct config *config);
 
 /* Bytes of the largest value: limits.max_value, also where that is auto. */
 uint64_t config_value_max(const struct config *config);
+/*
+ * What memory.pull_share is in a store of @bytes whose index begins with @level, and the largest
+ * value that fits it, under any key.
+ */
+uint64_t config_pull_bytes(const struct config *config, uint64_t bytes, uint32_t level);
+uint64_t config_value_fits(const struct config *config, uint64_t bytes, uint32_t level);
 
 /* What a configuration is read from, at the start and again later. */
 struct config_source {

@@ -190,7 +190,7 @@ enum windows_mode {
 	  "when memory is full: none fails PUTs, lru and lfu evict items")                         \
 	X(memory, pull_share, UINT, "12", 1, 100,                                                  \
 	  "percentage of the item memory for large values being pulled, and again for appends "    \
-	  "to them")                                                                               \
+	  "to them; limits.max_value has to fit it")                                               \
 	X(memory, pin_share, UINT, "25", 0, 75,                                                    \
 	  "with eviction: percentage of the item memory that clients may pin; 0: no pins")         \
 	X(memory, pin_time_max, TIME, "1h", OPTION_S(1), OPTION_S(PIN_TIME_MAX),                   \
@@ -215,7 +215,7 @@ enum windows_mode {
 #define OPTIONS_limits(X)                                                                          \
 	X(limits, max_value, AUTOSIZE, "auto", 0, OPTION_GIB(1),                                   \
 	  "size of the largest value that a client may store; auto: 64m, or a sixteenth of "       \
-	  "memory.size if that is less")                                                           \
+	  "memory.size, or what fits memory.pull_share, if that is less")                          \
 	X(limits, identities, UINT, "2048", 0, 131072,                                             \
 	  "clients, connected or not long away, whose changes are executed once if sent again")    \
 	X(limits, connection_requests, UINT, "0", 0, 1000000000,                                   \

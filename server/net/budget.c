@@ -2,15 +2,67 @@
 /* Admits large values as long as there is memory for them, in two classes; queues the others. */
 #include "server/net/budget.h"
 
+#include <assert.h>
+
 #include "common/util/clock.h"
 #include "server/net/deferred.h"
+#include "server/store/store.h"
 
-void budget_init(struct budget *budget, uint64_t bytes_max)
+/* In which the first ones are woken. */
+static const enum budget_class class_order[] = { BUDGET_PROVEN, BUDGET_UNPROVEN, BUDGET_LATE };
+
+/* Whom the caller wakes when it has released the lock (B8): its own connections, and workers. */
+struct wakes {
+	struct worker *caller;
+	struct conn *conns[BUDGET_CLASSES];
+	struct worker *workers[BUDGET_CLASSES];
+	unsigned int conn_count, worker_count;
+};
+
+void budget_init(struct budget *budget, uint64_t bytes_max, unsigned int workers)
 {
-	*budget = (struct budget){ .bytes_max = bytes_max };
+	*budget = (struct budget){
+		.bytes_max = bytes_max,
+		.waiting_max = BUDGET_WAITING_MAX * workers,
+	};
 	for (unsigned int i = 0; i < BUDGET_CLASSES; i++)
 		TAILQ_INIT(&budget->waiting[i]);
 }
+
+static struct worker *worker_of(const struct budget_hold *hold)
+{
+	return hold->conn->poller->worker;
+}
+
+/* Takes the lock, with the time, which is read before: another worker may have seen a later one. */
+static void enter(struct budget *budget, struct wakes *wakes, struct worker *caller)
+{
+	uint64_t now_ns = clock_ns();
+
+	wakes->caller = caller;
+	wakes->conn_count = wakes->worker_count = 0;
+	mem_lock(&budget->lock);
+	if (now_ns > budget->now_ns)
+		budget->now_ns = now_ns;
+}
+
+/* Has the worker call budget_look(). If it was asked for that already, it has not looked yet. */
+static void worker_wake(struct worker *worker)
+{
+	if (!atomic_exchange_explicit(&worker->budgets_look, true, memory_order_acq_rel))
+		mailbox_wake(&worker->mailbox);
+}
+
+static void leave(struct budget *budget, const struct wakes *wakes)
+{
+	mem_unlock(&budget->lock);
+	for (unsigned int i = 0; i < wakes->conn_count; i++)
+		deferred_wake(wakes->conns[i]);
+	for (unsigned int i = 0; i < wakes->worker_count; i++)
+		worker_wake(wakes->workers[i]);
+}
+
+/* The rest is for those that have the lock. */
 
 static uint64_t held(const struct budget *budget)
 {
@@ -45,7 +97,7 @@ static bool is_over(const struct budget *budget, const struct budget_hold *hold,
 		    const struct budget_use *use)
 {
 	return !budget->held[BUDGET_PROVEN] && !budget->held[BUDGET_UNPROVEN] &&
-	       clock_ns() - use->at_ns >= hold->conn->poller->worker->limits.pull_stall_ns;
+	       budget->now_ns - use->at_ns >= worker_of(hold)->limits.pull_stall_ns;
 }
 
 /* Whether other principals than the hold's pause. */
@@ -69,7 +121,7 @@ static void use_note(struct budget *budget, const struct budget_hold *hold, uint
 		budget->used[1] = budget->used[0];
 		budget->used[0].principal = hold->conn->principal;
 	}
-	budget->used[0].at_ns = clock_ns();
+	budget->used[0].at_ns = budget->now_ns;
 }
 
 /* B6: between two values of a client that stores one after the other, nobody waits. */
@@ -92,18 +144,11 @@ static bool fits(const struct budget *budget, const struct budget_hold *hold, ui
 {
 	if (hold->class == BUDGET_LATE)
 		return late_fits(budget, hold, bytes);
-	if (!held(budget))
-		return true;
 	if (held(budget) + bytes > budget->bytes_max)
 		return false;
 	if (is_oversize(budget, bytes))
 		return !budget->held[hold->class];
 	return budget->held[hold->class] + bytes <= class_max(budget, hold->class);
-}
-
-bool budget_fits(const struct budget *budget, const struct budget_hold *hold)
-{
-	return fits(budget, hold, hold->wanted);
 }
 
 /*
@@ -121,15 +166,19 @@ static bool is_stopped(const struct budget *budget, const struct budget_hold *ho
 }
 
 /* Wakes the first of each class, if there is room for it now. */
-static void wake(struct budget *budget)
+static void do_wake(const struct budget *budget, struct wakes *wakes)
 {
-	static const enum budget_class order[] = { BUDGET_PROVEN, BUDGET_UNPROVEN, BUDGET_LATE };
+	const struct budget_hold *hold;
 
+	wakes->conn_count = wakes->worker_count = 0;
 	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
-		struct budget_hold *hold = TAILQ_FIRST(&budget->waiting[order[i]]);
-
-		if (hold && budget_fits(budget, hold))
-			deferred_wake(hold->conn);
+		hold = TAILQ_FIRST(&budget->waiting[class_order[i]]);
+		if (!hold || !fits(budget, hold, hold->wanted))
+			continue;
+		if (worker_of(hold) == wakes->caller)
+			wakes->conns[wakes->conn_count++] = hold->conn;
+		else
+			wakes->workers[wakes->worker_count++] = worker_of(hold);
 	}
 }
 
@@ -145,7 +194,7 @@ static void wait_begin(struct budget *budget, struct budget_hold *hold, uint64_t
 	}
 }
 
-void budget_leave(struct budget *budget, struct budget_hold *hold)
+static void do_leave(struct budget *budget, struct budget_hold *hold, struct wakes *wakes)
 {
 	if (!hold->wanted)
 		return;
@@ -153,10 +202,11 @@ void budget_leave(struct budget *budget, struct budget_hold *hold)
 	TAILQ_REMOVE(&budget->waiting[hold->class], hold, entry);
 	budget->waiting_count[hold->class]--;
 	hold->wanted = 0;
-	wake(budget);
+	do_wake(budget, wakes);
 }
 
-enum budget_admission budget_take(struct budget *budget, struct budget_hold *hold, uint64_t bytes)
+static enum budget_admission do_take(struct budget *budget, struct budget_hold *hold,
+				     uint64_t bytes, struct wakes *wakes)
 {
 	struct budget_hold *first = TAILQ_FIRST(&budget->waiting[hold->class]);
 	bool held_some = hold->bytes;
@@ -168,17 +218,63 @@ enum budget_admission budget_take(struct budget *budget, struct budget_hold *hol
 	    (held_some || !is_stopped(budget, hold))) {
 		budget->held[hold->class] += bytes;
 		hold->bytes = bytes;
-		budget_leave(budget, hold);
+		do_leave(budget, hold, wakes);
 		return BUDGET_ADMITTED;
 	}
 	if (hold->wanted)
 		return BUDGET_WAITS;
-	if (budget->waiting_count[hold->class] == BUDGET_WAITING_MAX) {
-		wake(budget);
+	if (budget->waiting_count[hold->class] >= budget->waiting_max) {
+		do_wake(budget, wakes);
 		return BUDGET_REFUSED;
 	}
 	wait_begin(budget, hold, bytes, held_some);
 	return BUDGET_WAITS;
+}
+
+static void do_give(struct budget *budget, struct budget_hold *hold, uint64_t bytes,
+		    struct wakes *wakes)
+{
+	use_note(budget, hold, 0);
+	budget->held[hold->class] -= bytes;
+	hold->bytes -= bytes;
+	do_wake(budget, wakes);
+}
+
+static bool do_take_more(struct budget *budget, struct budget_hold *hold, uint64_t bytes)
+{
+	if (waits(budget, BUDGET_PROVEN) || waits(budget, BUDGET_UNPROVEN) ||
+	    !fits(budget, hold, bytes) ||
+	    (hold->bytes && hold->bytes + bytes > budget->bytes_max / BUDGET_MORE_PART))
+		return false;
+	use_note(budget, hold, bytes);
+	budget->held[hold->class] += bytes;
+	hold->bytes += bytes;
+	return true;
+}
+
+/* Without the lock: what a hold has, its worker may read. */
+
+void budget_leave(struct budget *budget, struct budget_hold *hold)
+{
+	struct wakes wakes;
+
+	if (!hold->wanted)
+		return;
+	enter(budget, &wakes, worker_of(hold));
+	do_leave(budget, hold, &wakes);
+	leave(budget, &wakes);
+}
+
+enum budget_admission budget_take(struct budget *budget, struct budget_hold *hold, uint64_t bytes)
+{
+	enum budget_admission admission;
+	struct wakes wakes;
+
+	assert(bytes <= budget->bytes_max);
+	enter(budget, &wakes, worker_of(hold));
+	admission = do_take(budget, hold, bytes, &wakes);
+	leave(budget, &wakes);
+	return admission;
 }
 
 void budget_class_set(struct budget *budget, struct budget_hold *hold, enum budget_class class)
@@ -191,35 +287,74 @@ void budget_class_set(struct budget *budget, struct budget_hold *hold, enum budg
 
 void budget_give(struct budget *budget, struct budget_hold *hold, bool arrived)
 {
+	struct wakes wakes;
+
 	if (!hold->bytes)
 		return;
-	use_note(budget, hold, 0);
-	budget->held[hold->class] -= hold->bytes;
-	hold->bytes = 0;
+	enter(budget, &wakes, worker_of(hold));
+	do_give(budget, hold, hold->bytes, &wakes);
 	hold->class = arrived ? BUDGET_PROVEN : BUDGET_UNPROVEN;
-	wake(budget);
+	leave(budget, &wakes);
 }
 
 bool budget_take_more(struct budget *budget, struct budget_hold *hold, uint64_t bytes)
 {
-	if (hold->class != BUDGET_PROVEN || hold->wanted || waits(budget, BUDGET_PROVEN) ||
-	    waits(budget, BUDGET_UNPROVEN) || !fits(budget, hold, bytes) ||
-	    (hold->bytes && hold->bytes + bytes > budget->bytes_max / BUDGET_MORE_PART))
+	struct wakes wakes;
+	bool taken;
+
+	if (hold->class != BUDGET_PROVEN || hold->wanted)
 		return false;
-	use_note(budget, hold, bytes);
-	budget->held[hold->class] += bytes;
-	hold->bytes += bytes;
-	return true;
+	enter(budget, &wakes, worker_of(hold));
+	taken = do_take_more(budget, hold, bytes);
+	leave(budget, &wakes);
+	return taken;
 }
 
 void budget_give_part(struct budget *budget, struct budget_hold *hold, uint64_t bytes)
 {
+	struct wakes wakes;
+
 	if (bytes == hold->bytes) {
 		budget_give(budget, hold, true);
 		return;
 	}
-	use_note(budget, hold, 0);
-	budget->held[hold->class] -= bytes;
-	hold->bytes -= bytes;
-	wake(budget);
+	enter(budget, &wakes, worker_of(hold));
+	do_give(budget, hold, bytes, &wakes);
+	leave(budget, &wakes);
+}
+
+/* Whether the first of its class is to try again. */
+static bool is_due(const struct budget *budget, const struct budget_hold *hold)
+{
+	struct late_principals *late = worker_of(hold)->env->late_principals;
+
+	return fits(budget, hold, hold->wanted) ||
+	       (hold->class == BUDGET_LATE &&
+		!late_principals_have(late, &hold->conn->principal, budget->now_ns));
+}
+
+bool budget_look(struct budget *budget, struct worker *worker)
+{
+	const struct budget_hold *hold;
+	struct wakes wakes;
+	bool late;
+
+	enter(budget, &wakes, worker);
+	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
+		hold = TAILQ_FIRST(&budget->waiting[class_order[i]]);
+		if (hold && worker_of(hold) == worker && is_due(budget, hold))
+			wakes.conns[wakes.conn_count++] = hold->conn;
+	}
+	late = waits(budget, BUDGET_LATE);
+	leave(budget, &wakes);
+	return late;
+}
+
+void budget_count(struct budget *budget, uint64_t *bytes, uint64_t *waits)
+{
+	mem_lock(&budget->lock);
+	*bytes += held(budget);
+	for (unsigned int i = 0; i < BUDGET_CLASSES; i++)
+		*waits += budget->waiting_count[i];
+	mem_unlock(&budget->lock);
 }

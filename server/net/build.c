@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes the memory for values made from large items from the budget of the part of its tenant. */
+/* Takes the memory for values made from large items from the budget of the tenant. */
 #include "server/net/build.h"
 
 #include "common/util/stat.h"
@@ -14,9 +14,9 @@ bool build_admit(struct conn *conn, struct budget_hold *hold, struct large *step
 
 	if (bytes <= hold->bytes)
 		return true;
-	hold->conn = conn;
-	hold->class = BUDGET_PROVEN;
-	admission = budget_take(&conn->part->build_budget, hold, bytes);
+	if (!hold->conn)
+		*hold = (struct budget_hold){ .conn = conn, .class = BUDGET_PROVEN };
+	admission = budget_take(&conn->part->tenant->build_budget, hold, bytes);
 	if (admission == BUDGET_REFUSED)
 		large_refuse(steps);
 	stat_add(&worker->stats.large_refused, admission == BUDGET_REFUSED);
@@ -26,7 +26,7 @@ bool build_admit(struct conn *conn, struct budget_hold *hold, struct large *step
 
 void build_end(struct conn *conn, struct budget_hold *hold)
 {
-	struct budget *budget = &conn->part->build_budget;
+	struct budget *budget = &conn->part->tenant->build_budget;
 
 	budget_leave(budget, hold);
 	budget_give(budget, hold, true);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Builds: values that an append or prepend makes from large items in steps (server/store/large.h).
- * Each takes the memory for the new item from the worker's budget before a step allocates it, and
+ * Each takes the memory for the new item from the tenant's budget before a step allocates it, and
  * waits without memory until it gets some.
  */
 #ifndef KVD_SERVER_NET_BUILD_H

@@ -47,7 +47,10 @@ struct identity;
 struct user;
 struct users;
 
-/* What values hold of a budget, or one waits for: server/net/budget.h. */
+/*
+ * What values hold of a budget, or one waits for: server/net/budget.h. Its worker writes it under
+ * the budget's lock, under which others read it.
+ */
 struct budget_hold {
 	struct conn *conn; /* to be woken */
 	enum budget_class class;

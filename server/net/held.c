@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Adds up what is held of a worker's pollers and parts of tenants. */
+/* Adds up what is held of a worker's pollers. */
 #include "server/net/held.h"
 
 #include "common/util/stat.h"
@@ -15,32 +15,15 @@ static void poller_add(struct held_stats *held, const struct poller *poller)
 	held->windows += windows->left_max - windows->left;
 }
 
-static void budget_add(const struct budget *budget, uint64_t *bytes, uint64_t *waits)
-{
-	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
-		*bytes += budget->held[i];
-		*waits += budget->waiting_count[i];
-	}
-}
-
-static void part_add(struct held_stats *held, const struct tenant_part *part)
-{
-	budget_add(&part->pull_budget, &held->pull_bytes, &held->pull_waits);
-	budget_add(&part->build_budget, &held->build_bytes, &held->build_waits);
-}
-
 void held_show(struct worker *worker)
 {
 	struct held_stats held = {
 		.pulls = worker->pulls_count,
 	};
-	struct tenant_part *part = NULL;
 
 	for (unsigned int i = 0; i < worker->poller_count; i++)
 		if (worker->attached[i])
 			poller_add(&held, &worker->pollers[i]);
-	while ((part = worker_part_next(worker, part)))
-		part_add(&held, part);
 #define X(name, help) stat_set(&worker->held.name, held.name);
 	HELD_STATS(X)
 #undef X

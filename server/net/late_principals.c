@@ -2,6 +2,8 @@
 /* Remembers the principals of which a large value did not arrive, each for a while. */
 #include "server/net/late_principals.h"
 
+#include "server/store/store.h"
+
 static int find(const struct late_principals *late, const struct principal *principal)
 {
 	for (int i = 0; i < LATE_PRINCIPALS_MAX; i++)
@@ -23,19 +25,29 @@ static int forgotten_first(const struct late_principals *late)
 void late_principals_add(struct late_principals *late, const struct principal *principal,
 			 uint64_t until_ns)
 {
-	int i = find(late, principal);
+	int i;
 
+	mem_lock(&late->lock);
+	i = find(late, principal);
 	if (i < 0) {
 		i = forgotten_first(late);
 		late->late[i].principal = *principal;
 	}
-	late->late[i].until_ns = late->until_ns = until_ns;
+	late->late[i].until_ns = until_ns;
+	if (until_ns > atomic_load_explicit(&late->until_ns, memory_order_relaxed))
+		atomic_store_explicit(&late->until_ns, until_ns, memory_order_relaxed);
+	mem_unlock(&late->lock);
 }
 
-bool do_late_principals_have(const struct late_principals *late, const struct principal *principal,
-			     uint64_t now_ns)
+bool late_principals_find(struct late_principals *late, const struct principal *principal,
+			  uint64_t now_ns)
 {
-	int i = find(late, principal);
+	bool found;
+	int i;
 
-	return i >= 0 && now_ns < late->late[i].until_ns;
+	mem_lock(&late->lock);
+	i = find(late, principal);
+	found = i >= 0 && now_ns < late->late[i].until_ns;
+	mem_unlock(&late->lock);
+	return found;
 }

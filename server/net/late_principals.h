@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Principals (server/net/principal.h) of which a large value did not arrive: what they ask for is
- * served after what others ask for, for a while (B6 in server/net/budget.h). The worker's.
+ * served after what others ask for, for a while, by all workers (B6 in server/net/budget.h). Any
+ * thread.
  */
 #ifndef KVD_SERVER_NET_LATE_PRINCIPALS_H
 #define KVD_SERVER_NET_LATE_PRINCIPALS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -15,24 +17,27 @@
 #define LATE_PRINCIPALS_MAX 64
 
 struct late_principals {
+	uint32_t lock; /* a mem_lock(); guards `late` */
 	struct {
 		struct principal principal;
 		uint64_t until_ns; /* 0: not in use */
 	} late[LATE_PRINCIPALS_MAX];
-	uint64_t until_ns; /* the latest of all */
+	_Atomic uint64_t until_ns; /* the latest of all */
 };
 
 /* A value of @principal did not arrive: remembers that until @until_ns, later each time. */
 void late_principals_add(struct late_principals *late, const struct principal *principal,
 			 uint64_t until_ns);
 
-bool do_late_principals_have(const struct late_principals *late, const struct principal *principal,
-			     uint64_t now_ns);
+bool late_principals_find(struct late_principals *late, const struct principal *principal,
+			  uint64_t now_ns);
 
-static inline bool late_principals_have(const struct late_principals *late,
+/* Whether @principal is one of them. Takes no lock while there is none. */
+static inline bool late_principals_have(struct late_principals *late,
 					const struct principal *principal, uint64_t now_ns)
 {
-	return now_ns < late->until_ns && do_late_principals_have(late, principal, now_ns);
+	return now_ns < atomic_load_explicit(&late->until_ns, memory_order_relaxed) &&
+	       late_principals_find(late, principal, now_ns);
 }
 
 #endif /* KVD_SERVER_NET_LATE_PRINCIPALS_H */

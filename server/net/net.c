@@ -159,6 +159,7 @@ int net_init(struct net *net, const struct worker_env *env)
 	if (err)
 		return err;
 	net->env.control = &net->mailbox;
+	net->env.late_principals = &net->late_principals;
 	net->env.cancel = &net->jobs.cancels;
 	net->starting = true;
 	net->create_left = env->config->tenants.create;

@@ -73,6 +73,7 @@ struct net {
 	struct worker *workers;
 	unsigned int worker_count;
 	struct mailbox mailbox; /* notes to the control thread */
+	struct late_principals late_principals;
 	struct tenants tenants;
 
 	/* The control thread's: server/net/conn_manager.h. */

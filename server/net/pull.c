@@ -60,12 +60,12 @@ static void pull_classify(struct worker *worker, struct conn *conn)
 	struct budget_hold *hold = &conn->pull_hold;
 	enum budget_class class = hold->class == BUDGET_LATE ? BUDGET_UNPROVEN : hold->class;
 
-	if (late_principals_have(&worker->late_principals, &conn->principal, clock_ns())) {
+	if (late_principals_have(worker->env->late_principals, &conn->principal, clock_ns())) {
 		stat_add(&worker->stats.pulls_late, hold->class != BUDGET_LATE);
 		class = BUDGET_LATE;
 		worker->pulls_late = true;
 	}
-	budget_class_set(&conn->part->pull_budget, hold, class);
+	budget_class_set(&conn->part->tenant->pull_budget, hold, class);
 }
 
 /* Asks for the memory. True: the pull waits for that, or for the answer to a probe. */
@@ -78,7 +78,8 @@ static bool pull_admit(struct conn *conn, const struct request *request, enum wi
 	if (!pull_is_served(worker, conn))
 		return true;
 	pull_classify(worker, conn);
-	admission = budget_take(&conn->part->pull_budget, &conn->pull_hold, pull_bytes(request));
+	admission = budget_take(&conn->part->tenant->pull_budget, &conn->pull_hold,
+				pull_bytes(request));
 	if (admission == BUDGET_REFUSED) {
 		stat_add(&worker->stats.pulls_refused, 1);
 		*status = WIRE_BUSY;
@@ -142,7 +143,7 @@ static void pull_finish(struct deferred *deferred, struct response_list *respons
 	response_unreserve(conn);
 	response_set_put(deferred, responses, &steps->change, steps->status);
 	build_end(conn, &deferred->pull.build);
-	budget_give_part(&conn->part->pull_budget, &conn->pull_hold,
+	budget_give_part(&conn->part->tenant->pull_budget, &conn->pull_hold,
 			 pull_bytes(&deferred->request));
 	conn->pulls--;
 	conn->pull_tried = false;
@@ -207,7 +208,7 @@ static bool pulling_cancel(struct deferred *deferred)
 	build_end(conn, &pull->build);
 	/* Of a client that did not fill its memory the principal is remembered: B6. */
 	if (arrived && !pull->awaits)
-		budget_give_part(&conn->part->pull_budget, &conn->pull_hold,
+		budget_give_part(&conn->part->tenant->pull_budget, &conn->pull_hold,
 				 pull_bytes(&deferred->request));
 	conn->pulls--;
 	conn->pull_next = NULL;
@@ -254,7 +255,7 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 	}
 	stat_add(&worker->stats.puts, 1);
 	execute_access(conn_thread(conn), request);
-	budget_give(&conn->part->pull_budget, &conn->pull_hold,
+	budget_give(&conn->part->tenant->pull_budget, &conn->pull_hold,
 		    conn->pull_hold.class == BUDGET_PROVEN);
 	response_set_put(deferred, responses, &change, status);
 	return PULL_REFUSED;
@@ -301,7 +302,7 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 /* Without room it waits for its own client, which may never take a response: others come first. */
 static void pull_leave(struct deferred *deferred)
 {
-	budget_leave(&deferred->conn->part->pull_budget, &deferred->conn->pull_hold);
+	budget_leave(&deferred->conn->part->tenant->pull_budget, &deferred->conn->pull_hold);
 }
 
 static bool pull_cancel(struct deferred *deferred)
@@ -332,15 +333,17 @@ static bool pull_begin_early(struct deferred *deferred)
 		return false;
 	put_change_init(request, &change);
 	if (request->value_len > conn->part->thread.table->region->geometry.value_max ||
-	    late_principals_have(&worker->late_principals, &conn->principal, clock_ns()) ||
+	    late_principals_have(worker->env->late_principals, &conn->principal, clock_ns()) ||
 	    table_may_pin(conn_thread(conn), &change) ||
-	    !budget_take_more(&conn->part->pull_budget, &conn->pull_hold, pull_bytes(request)))
+	    !budget_take_more(&conn->part->tenant->pull_budget, &conn->pull_hold,
+			      pull_bytes(request)))
 		return false;
 	item = table_reserve_begin(conn_thread(conn), &change, NULL);
 	if (item)
 		pull_begin(deferred, item, &change, false);
 	else
-		budget_give_part(&conn->part->pull_budget, &conn->pull_hold, pull_bytes(request));
+		budget_give_part(&conn->part->tenant->pull_budget, &conn->pull_hold,
+				 pull_bytes(request));
 	return item;
 }
 
@@ -382,8 +385,8 @@ void pull_release(struct conn *conn)
 	pull_clock_stop(conn);
 	/* Also while room was made for the value. */
 	if (conn->pull_hold.bytes)
-		late_principals_add(&worker->late_principals, &conn->principal,
+		late_principals_add(worker->env->late_principals, &conn->principal,
 				    clock_ns() + worker->limits.pull_ns);
-	budget_leave(&conn->part->pull_budget, &conn->pull_hold);
-	budget_give(&conn->part->pull_budget, &conn->pull_hold, false);
+	budget_leave(&conn->part->tenant->pull_budget, &conn->pull_hold);
+	budget_give(&conn->part->tenant->pull_budget, &conn->pull_hold, false);
 }

@@ -12,6 +12,9 @@
 
 #define STALLED "no part of a large value was read from the client within server.pull_stall"
 
+/* Not in each turn: it takes the budgets' locks. */
+#define LATE_LOOK_NS 1000000u
+
 static void clock_start(struct conn *conn, uint64_t now_ns)
 {
 	struct worker *worker = conn->poller->worker;
@@ -305,19 +308,13 @@ void pull_done(struct conn *conn, uint64_t wr_id)
 static void late_wake(struct worker *worker, uint64_t now_ns)
 {
 	struct tenant_part *part = NULL;
-	struct budget_hold *hold;
 
+	if (!worker->pulls_late || now_ns < worker->late_look_ns)
+		return;
+	worker->late_look_ns = now_ns + LATE_LOOK_NS;
 	worker->pulls_late = false;
-	while ((part = worker_part_next(worker, part))) {
-		hold = TAILQ_FIRST(&part->pull_budget.waiting[BUDGET_LATE]);
-		if (!hold)
-			continue;
-		worker->pulls_late = true;
-		if (!late_principals_have(&worker->late_principals, &hold->conn->principal,
-					  now_ns) ||
-		    budget_fits(&part->pull_budget, hold))
-			deferred_wake(hold->conn);
-	}
+	while ((part = worker_part_next(worker, part)))
+		worker->pulls_late |= budget_look(&part->tenant->pull_budget, worker);
 }
 
 /* The first of several values has arrived, and the worker is late with it: the others wait. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tenants: each has a store of its own, with a part of it for each worker and a registration with
- * each device. What a client may READ is what its rkey reaches: the region of its tenant.
+ * Tenants: each has a store of its own, with a part of it for each worker, a registration with
+ * each device, and budgets of its memory. What a client may READ is what its rkey reaches: the
+ * region of its tenant.
  *
  *   N1. A connection is in one tenant, which is chosen when it is accepted. Its queue pair reaches
  *	 the region of that tenant alone, by a memory window of its own (grant.h). A device without
@@ -19,6 +20,7 @@
 #define KVD_SERVER_NET_TENANT_H
 
 #include "server/net/cpu.h"
+#include "server/net/principal.h"
 #include "server/net/tenant_part.h"
 
 /* With `default`. */
@@ -29,6 +31,28 @@ enum tenant_state {
 	TENANT_SERVES,	/* connections are accepted */
 	TENANT_CLOSING, /* its connections end, and the workers forget it */
 	TENANT_WORKING, /* a job creates it, resizes it or destroys it */
+};
+
+/* Memory of large values that are not finished, and who waits for it: server/net/budget.h. */
+struct budget {
+	uint32_t lock;		  /* a mem_lock(); guards what follows but the next two */
+	unsigned int waiting_max; /* of a class: B4 */
+	uint64_t bytes_max;
+	uint64_t held[BUDGET_CLASSES];
+	TAILQ_HEAD(budget_waiting, budget_hold)
+	waiting[BUDGET_CLASSES]; /* in the order of arrival */
+	unsigned int waiting_count[BUDGET_CLASSES];
+	uint64_t arrivals; /* of those that have begun to wait */
+	uint64_t now_ns;   /* the latest that a caller has seen */
+	/*
+	 * When one that is not late last asked for memory, or held or awaited it; then the same of
+	 * all other principals.
+	 */
+	struct budget_use {
+		struct principal principal;
+		uint64_t at_ns;
+	} used[2];
+	uint64_t used_bytes; /* the most that one asked for since there was a pause (B6) */
 };
 
 /* What a resized tenant has anew. */
@@ -45,6 +69,8 @@ struct tenant {
 	uint64_t bytes;	      /* that it was created or resized with */
 	uint32_t conns_count; /* in it */
 	struct tenant_store now;
+	struct budget pull_budget;  /* of values that are being read from clients */
+	struct budget build_budget; /* of those being made from large items */
 };
 
 #endif /* KVD_SERVER_NET_TENANT_H */

@@ -36,15 +36,24 @@ static int resize(struct tenant_jobs *jobs, struct tenant *tenant, uint64_t byte
 	}
 	tenant_store_destroy(&tenant->now, jobs->env);
 	tenant->now = made;
+	tenant_budgets_init(tenant, jobs->env);
 	return 0;
+}
+
+static int create(struct tenant_jobs *jobs, struct tenant *tenant, uint64_t bytes)
+{
+	int err = tenant_store_create(&tenant->now, tenant, jobs->env, bytes, true);
+
+	if (!err)
+		tenant_budgets_init(tenant, jobs->env);
+	return err;
 }
 
 static int job_do(struct tenant_jobs *jobs, const struct tenant_job *job)
 {
 	switch (job->kind) {
 	case TENANT_JOB_CREATE:
-		return tenant_store_create(&job->tenant->now, job->tenant, jobs->env, job->bytes,
-					   true);
+		return create(jobs, job->tenant, job->bytes);
 	case TENANT_JOB_RESIZE:
 		return resize(jobs, job->tenant, job->bytes);
 	case TENANT_JOB_DESTROY:

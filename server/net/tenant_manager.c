@@ -379,15 +379,24 @@ static bool devices_change(const struct net *net)
 	return false;
 }
 
-static const char *failure(const struct tenant_command *command)
+/* The text is as long as a line. */
+static const char *failure(const struct net *net, char *text)
 {
+	const struct tenant_command *command = &net->command;
+
 	switch (command->err) {
 	case -ENOSPC:
 		return "not all of its items fit, and nothing may be evicted "
 		       "(memory.eviction = none): nothing was changed";
 	case -E2BIG:
-		return "it has a value of more than a quarter of the new size: nothing was "
-		       "changed";
+		snprintf(
+			text, LINE_MAX_BYTES,
+			"it has a value of more than %.2f MiB, for which memory.pull_share (%u %%) "
+			"of the new size has room: nothing was changed; choose a larger size, or "
+			"raise memory.pull_share",
+			(double)tenant_value_max(&net->env, command->bytes) / (1 << 20),
+			net->env.config->memory.pull_share);
+		return text;
 	case -ECANCELED:
 		return "the server stops";
 	case -ENOMEM:
@@ -420,38 +429,41 @@ static void start_end(struct net *net, int err)
 {
 	struct tenant_command *command = &net->command;
 	struct tenant *tenant = command->tenant;
+	char text[LINE_MAX_BYTES];
 
 	command->err = err;
 	if (err)
-		start_failed(net, tenant->name, failure(command), err);
+		start_failed(net, tenant->name, failure(net, text), err);
 	else
 		tenant->state = TENANT_SERVES;
 	if (!err && tenant != net->tenants.list[0])
-		log_notice("tenant %s: %" PRIu64 " bytes", tenant->name, tenant->bytes);
+		log_notice("tenant %s: %" PRIu64 " bytes, values of up to %" PRIu64, tenant->name,
+			   tenant->bytes, tenant->now.store->region.geometry.value_max);
 	command->step = COMMAND_NONE;
 }
 
 static void command_end(struct net *net, int err)
 {
 	struct tenant_command *command = &net->command;
-	char name[WIRE_TENANT_MAX + 1];
+	char name[WIRE_TENANT_MAX + 1], text[LINE_MAX_BYTES];
 	struct conn *conn = command->asker ? asker(net) : NULL;
+	const char *why;
 
 	command->err = err;
+	why = failure(net, text);
 	strcpy(name, command->tenant->name);
 	command_account(net);
 	if (err && !command->asker)
-		user_failed(name, command->mode, failure(command));
+		user_failed(name, command->mode, why);
 	else if (err)
-		log_error("tenant %s: can't be %s: %s", name, verb(command->mode),
-			  failure(command));
+		log_error("tenant %s: can't be %s: %s", name, verb(command->mode), why);
 	else
 		log_notice("tenant %s: %s; %" PRIu64 " of %" PRIu64
 			   " bytes of tenants.memory are in use",
 			   name, verb(command->mode), net->tenants.used, net->tenants.memory);
 	if (conn && err)
 		answer(conn, err == -ENOMEM || err == -ENOSPC ? WIRE_NO_SPACE : WIRE_INVALID, "%s",
-		       failure(command));
+		       why);
 	else if (conn)
 		answer(conn, WIRE_OK, "%s", "");
 	command->step = COMMAND_NONE;

@@ -10,24 +10,37 @@
 #include "common/util/log.h"
 #include "server/config/config.h"
 #include "server/config/tenant_list.h"
+#include "server/net/budget.h"
 #include "server/net/worker_loop.h"
 
-/* A store of another size has as many keys for each byte, and values that fit it. */
+/* A store of another size has as many keys for each byte. */
+static uint32_t level_for(const struct worker_env *env, uint64_t bytes)
+{
+	const struct config *config = env->config;
+	double share = (double)bytes / (double)config->memory.size;
+
+	return index_level((uint64_t)((double)config->index.keys * share));
+}
+
+uint64_t tenant_value_max(const struct worker_env *env, uint64_t bytes)
+{
+	uint64_t fits = config_value_fits(env->config, bytes, level_for(env, bytes));
+
+	return env->store_options->value_max < fits ? env->store_options->value_max : fits;
+}
+
 static struct store_options options_for(const struct worker_env *env, bool is_default,
 					uint64_t bytes)
 {
-	const struct config *config = env->config;
 	struct store_options options = *env->store_options;
-	double share = (double)bytes / (double)config->memory.size;
 
 	options.cancel = env->cancel;
 	if (is_default)
 		return options;
 	options.bytes = bytes;
 	options.bytes_beside = env->workers * sizeof(struct tenant_part);
-	options.level = index_level((uint64_t)((double)config->index.keys * share));
-	if (options.value_max > bytes / TENANT_VALUE_SHARE)
-		options.value_max = bytes / TENANT_VALUE_SHARE;
+	options.level = level_for(env, bytes);
+	options.value_max = tenant_value_max(env, bytes);
 	return options;
 }
 
@@ -59,7 +72,7 @@ static int parts_create(struct tenant_store *to, struct tenant *tenant,
 	}
 	for (unsigned int i = 0; !err && i < env->workers; i++) {
 		to->parts[i]->tenant = tenant;
-		err = part_init(to->parts[i], to->store, env, i);
+		err = part_init(to->parts[i], to->store, i);
 	}
 	return err;
 }
@@ -116,6 +129,15 @@ int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 	if (err)
 		tenant_store_destroy(to, env);
 	return err;
+}
+
+void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env)
+{
+	const struct region *region = &tenant->now.store->region;
+	uint64_t bytes = config_pull_bytes(env->config, region->bytes, region->geometry.level_base);
+
+	budget_init(&tenant->pull_budget, bytes, env->workers);
+	budget_init(&tenant->build_budget, bytes, env->workers);
 }
 
 void tenant_store_destroy(struct tenant_store *store, const struct worker_env *env)

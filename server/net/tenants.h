@@ -10,9 +10,6 @@
 #include "server/net/worker.h"
 #include "server/users/users.h"
 
-/* A value of a tenant takes at most this part of its memory. */
-#define TENANT_VALUE_SHARE 4
-
 struct tenants {
 	const struct worker_env *env;
 	struct tenant *list[TENANTS_MAX]; /* NULL: free. The first is `default` */
@@ -49,6 +46,10 @@ void tenants_unreserve(struct tenants *tenants, uint64_t bytes);
 /* Its store is released. */
 void tenants_remove(struct tenants *tenants, struct tenant *tenant);
 
+/* Bytes of the largest value of a tenant of so many bytes that is not `default`. */
+uint64_t tenant_value_max(const struct worker_env *env, uint64_t bytes);
+/* The tenant's budgets are those of the store that it has now, of which nobody holds any. */
+void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env);
 /*
  * Makes a store of @bytes, with its memory allocated, registers it with the devices that serve and
  * starts its maintenance thread, if @start. @to: all zero, or of `default` as tenants_init() leaves

@@ -8,7 +8,8 @@
  *	 answer them. Nor are FLUSH, failures and going to sleep. Seldom, a change wakes the
  *	 maintenance thread, which is a write(2), or waits for a grace period: when a limbo of
  *	 large items and overflow buckets is full, or in a piece that makes room. Making room takes
- *	 caches_lock of server/store/slab.h.)
+ *	 caches_lock of server/store/slab.h. A large value takes the lock of its budget, which
+ *	 spins, and may wake another worker: server/net/budget.h.)
  *   W2. At most BATCH_MAX completions are taken from one poller at a time, so a flood on one device
  *	 starves neither the other device nor the mailbox.
  *   W3. A worker sleeps only after it armed every completion queue and then found them all empty:
@@ -106,15 +107,24 @@ struct worker_stats {
 	X(spare_buffers, "of those, beyond the windows of their connections")                      \
 	X(spare_sends, "work requests outstanding beyond the windows of their connections")        \
 	X(windows, "receives that windows larger than 1 cover")                                    \
-	X(pulls, "large values that are being READ from clients, or have arrived and are summed")  \
-	X(pull_bytes, "memory that they hold of memory.pull_share")                                \
+	X(pulls, "large values that are being READ from clients, or have arrived and are summed")
+
+/* What they hold now of the budgets of all tenants (server/net/budget.h), as held.NAME, too. */
+#define BUDGET_STATS(X)                                                                            \
+	X(pull_bytes, "memory that large values hold of memory.pull_share")                        \
 	X(pull_waits, "large values that wait for such memory")                                    \
-	X(build_bytes, "the same of appends to large values")                                      \
+	X(build_bytes, "memory that appends to large values hold of memory.pull_share")            \
 	X(build_waits, "appends to large values that wait for memory")
 
 struct held_stats {
 #define X(name, help) uint64_t name;
 	HELD_STATS(X)
+#undef X
+};
+
+struct budget_stats {
+#define X(name, help) uint64_t name;
+	BUDGET_STATS(X)
 #undef X
 };
 
@@ -130,7 +140,8 @@ struct worker_env {
 	struct nic *nics;
 	unsigned int nic_count;
 	unsigned int workers;
-	struct mailbox *control; /* notes to the control thread */
+	struct mailbox *control;		 /* notes to the control thread */
+	struct late_principals *late_principals; /* of which a value did not arrive */
 	/* Writes the statistics for clients of a tenant: see server/stats.h. */
 	uint32_t (*stats_print)(const struct stats_source *source, const struct tenant *tenant,
 				const struct principal *viewer, char *text, uint32_t size);
@@ -159,9 +170,10 @@ struct worker {
 	pulls; /* connections from which a value is pulled, oldest pull first; server/net/pull.h */
 	/* The same, the one whose last READ completed earliest first. */
 	TAILQ_HEAD(progress_list, conn) pulls_by_progress;
-	struct late_principals late_principals; /* of which a value did not arrive */
-	bool pulls_late;			/* values of theirs may wait for memory */
-	uint64_t pulls_count;			/* begun and not ended; other threads may read it */
+	bool pulls_late;	   /* values of late principals may wait for memory */
+	uint64_t late_look_ns;	   /* when to see next whether their turn has come */
+	_Atomic bool budgets_look; /* another thread's: a turn of one of its connections may have */
+	uint64_t pulls_count;	   /* begun and not ended; other threads may read it */
 	/* Connections whose first deferred request runs, in the order of their turns. */
 	TAILQ_HEAD(deferred_conns, conn) deferred_conns;
 	unsigned int number;

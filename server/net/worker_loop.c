@@ -330,6 +330,22 @@ static bool worker_read_mail(struct worker *worker)
 	return true;
 }
 
+/* Another worker has seen that a connection of this one may have its turn (B8). */
+static bool worker_look(struct worker *worker)
+{
+	struct tenant_part *part = NULL;
+
+	if (!atomic_load_explicit(&worker->budgets_look, memory_order_relaxed))
+		return false;
+	/* Before the look: what changes after it sets it again. */
+	atomic_exchange_explicit(&worker->budgets_look, false, memory_order_acq_rel);
+	while ((part = worker_part_next(worker, part))) {
+		(void)budget_look(&part->tenant->pull_budget, worker);
+		(void)budget_look(&part->tenant->build_budget, worker);
+	}
+	return true;
+}
+
 /* After a poll that began at @now_ns or later. */
 static void windows_expire(struct worker *worker, uint64_t now_ns)
 {
@@ -516,6 +532,9 @@ static void *worker_run(void *arg)
 		windows_expire(worker, polled_ns);
 		if (worker_read_mail(worker))
 			activity = ACTIVITY_AWAITED;
+		/* After the mail: this flag's wake-up may have been taken with that. */
+		if (worker_look(worker))
+			activity = ACTIVITY_AWAITED;
 		pull_expire(worker);
 		if (deferred_run(worker))
 			activity = ACTIVITY_AWAITED;
@@ -576,15 +595,9 @@ static void worker_release_pollers(struct worker *worker)
 		worker_release_poller(worker, --worker->poller_count);
 }
 
-int part_init(struct tenant_part *part, struct store *store, const struct worker_env *env,
-	      unsigned int number)
+int part_init(struct tenant_part *part, struct store *store, unsigned int number)
 {
-	uint64_t budget_bytes = memory_bytes(store->memory) / 100 * env->config->memory.pull_share /
-				env->workers;
-
 	part->store = store;
-	budget_init(&part->pull_budget, budget_bytes);
-	budget_init(&part->build_budget, budget_bytes);
 	return store_thread_init(&part->thread, &store->table, (uint8_t)number);
 }
 

@@ -17,8 +17,7 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
  * Sets up what worker @number has of the tenant with @store, before a worker uses it. 0 or a
  * negative errno after logging.
  */
-int part_init(struct tenant_part *part, struct store *store, const struct worker_env *env,
-	      unsigned int number);
+int part_init(struct tenant_part *part, struct store *store, unsigned int number);
 /*
  * Sets up what the worker has on a device, or releases it; the thread does not poll it yet, or no
  * more: worker->attached. 0 or a negative errno after logging, with nothing to release.

@@ -561,10 +561,26 @@ static struct memory *memory_alloc(struct region *region)
 	return memory;
 }
 
+static uint64_t first_page(uint64_t index_bytes)
+{
+	return (sizeof(struct superblock) + index_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
+}
+
+static uint64_t end_page(uint64_t region_bytes)
+{
+	return (region_bytes - REGION_PAD) / PAGE_BYTES;
+}
+
+uint64_t memory_bytes_first(uint64_t region_bytes, uint64_t index_bytes)
+{
+	uint64_t first = first_page(index_bytes), end = end_page(region_bytes);
+
+	return first < end ? (end - first) * PAGE_BYTES : 0;
+}
+
 int memory_create(struct memory **out, struct region *region, uint64_t index_bytes)
 {
-	uint64_t first = (sizeof(struct superblock) + index_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
-	uint64_t end = (region->bytes - REGION_PAD) / PAGE_BYTES;
+	uint64_t first = first_page(index_bytes), end = end_page(region->bytes);
 	struct memory *memory;
 	int err;
 

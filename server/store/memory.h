@@ -85,6 +85,8 @@ void memory_destroy(struct memory *memory);
  * Bytes that items and overflow buckets may take now, allocated or not. Falls as the index grows.
  */
 uint64_t memory_bytes(const struct memory *memory);
+/* What memory_bytes() begins with in a region of @region_bytes, with an index of @index_bytes. */
+uint64_t memory_bytes_first(uint64_t region_bytes, uint64_t index_bytes);
 /*
  * Bytes of free pages and free blocks, magazines included. Slow, as the next: takes every lock in
  * turn.

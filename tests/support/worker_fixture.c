@@ -28,6 +28,8 @@
 
 struct store test_store;
 struct worker test_worker;
+struct tenant test_tenant;
+struct late_principals test_late_principals;
 struct ibv_mr test_tenant_mr;
 struct poller *const test_poller = &test_worker.pollers[0];
 struct test_conn test_conns[TEST_CONNS];
@@ -199,7 +201,12 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 	test_recvs_left = UINT_MAX;
 	test_now_bytes = test_now_refusals = 0;
 	test_now_busy = NULL;
-	env = (struct worker_env){ .store = &test_store, .control = &control };
+	test_late_principals = (struct late_principals){ 0 };
+	env = (struct worker_env){
+		.store = &test_store,
+		.control = &control,
+		.late_principals = &test_late_principals,
+	};
 	test_worker.env = &env;
 	test_worker.limits = (struct worker_limits){
 		.pull_ns = LONG_NS,
@@ -210,8 +217,10 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 	TAILQ_INIT(&test_worker.deferred_conns);
 	TAILQ_INIT(&test_worker.pulls);
 	TAILQ_INIT(&test_worker.pulls_by_progress);
-	budget_init(&test_worker.part.pull_budget, region_bytes);
-	budget_init(&test_worker.part.build_budget, region_bytes);
+	test_worker.part.tenant = &test_tenant;
+	test_tenant = (struct tenant){ .state = TENANT_SERVES };
+	budget_init(&test_tenant.pull_budget, region_bytes, 1);
+	budget_init(&test_tenant.build_budget, region_bytes, 1);
 	verbs.ops.post_send = post_send;
 	verbs.ops.post_srq_recv = post_srq_recv;
 	srq.context = &verbs;
@@ -243,10 +252,10 @@ void test_worker_destroy(void)
 	assert_false(deferred_run(&test_worker));
 	assert_int_equal(test_poller->free_count, BUFFERS - TEST_RECVS);
 	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
-		assert_int_equal(test_worker.part.pull_budget.held[i], 0);
-		assert_int_equal(test_worker.part.pull_budget.waiting_count[i], 0);
-		assert_int_equal(test_worker.part.build_budget.held[i], 0);
-		assert_int_equal(test_worker.part.build_budget.waiting_count[i], 0);
+		assert_int_equal(test_tenant.pull_budget.held[i], 0);
+		assert_int_equal(test_tenant.pull_budget.waiting_count[i], 0);
+		assert_int_equal(test_tenant.build_budget.held[i], 0);
+		assert_int_equal(test_tenant.build_budget.waiting_count[i], 0);
 	}
 	assert_true(TAILQ_EMPTY(&test_worker.pulls));
 	assert_true(TAILQ_EMPTY(&test_worker.pulls_by_progress));

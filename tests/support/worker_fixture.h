@@ -7,6 +7,7 @@
 #define KVD_TESTS_SUPPORT_WORKER_FIXTURE_H
 
 #include "server/net/response.h"
+#include "server/net/tenant.h"
 #include "server/net/worker.h"
 
 #define TEST_RECVS 16
@@ -34,6 +35,8 @@ struct test_conn {
 
 extern struct store test_store;
 extern struct worker test_worker;
+extern struct tenant test_tenant;
+extern struct late_principals test_late_principals;
 /* The region of the tenant that all connections are in. */
 extern struct ibv_mr test_tenant_mr;
 extern struct poller *const test_poller;

@@ -431,7 +431,7 @@ server_is_killed() {
 		forget "$bench_pid" && [ "$status" = 69 ] && figure_is wrong 'v == 0'
 }
 
-check "the server starts" server_start -o limits.max_value=4m -o memory.eviction=none
+check "the server starts" server_start -o limits.max_value=3m -o memory.eviction=none
 check "no server" nobody_listens
 check "the project's own workloads" all_workloads $own
 check "batches" batches

@@ -326,7 +326,7 @@ check "the server stops again" server_stop
 
 # 8 MiB is longer than one READ of a pull, and than the longest message of Soft-RoCE.
 check "the server starts with max_value = 9m" server_start -o limits.max_value=9m \
-	-o memory.size=64m
+	-o memory.pull_share=15 -o memory.size=64m
 head -c 8388608 /dev/urandom >"$tmp/8m"
 check "a value of 8 MiB" round_trip "$tmp/8m" eight
 head -c 9437184 /dev/urandom >"$tmp/9m"

@@ -57,7 +57,7 @@ check_once "2 MiB of 32 MiB" default_is 32m 2097152
 
 # Whoever stores small values meanwhile has its turns.
 check "the server starts" server_start -o memory.size=$((mib * 4))m \
-	-o limits.max_value=${mib}m -o memory.prefault=no || finish
+	-o memory.pull_share=26 -o limits.max_value=${mib}m -o memory.prefault=no || finish
 pause_us=0
 [ "$device" = softnic ] || pause_us=10000
 client_start other "$tmp/other" loop "$url" mix other 100 $pause_us

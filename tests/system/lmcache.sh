@@ -20,7 +20,7 @@ export KVD_LMCACHE_CHUNK=$chunk
 max=$((chunk * 2 > 2 * mib ? chunk * 2 : 2 * mib))
 # Room for a batch and a half.
 size=$((chunk * 48))
-[ $size -ge $((16 * mib)) ] || size=$((16 * mib))
+[ $size -ge $((32 * mib)) ] || size=$((32 * mib))
 sed -i -e "s/^size = .*/size = $((size / mib))m/" -e "s/^max_value = .*/max_value = $max/" \
 	"$tmp/kvd.ini"
 check "tests/python/lmcache, chunks of $((chunk / 1024)) KiB" \

@@ -18,10 +18,10 @@ kvd_says() {
 }
 
 print_is_accepted() {
-	"$build/kvd" -c "$tmp/kvd.ini" -o limits.max_value=5m --print-config >"$tmp/printed.ini" &&
+	"$build/kvd" -c "$tmp/kvd.ini" -o limits.max_value=3m --print-config >"$tmp/printed.ini" &&
 		"$build/kvd" -c "$tmp/printed.ini" --check-config &&
 		"$build/kvd" -c "$tmp/printed.ini" --print-config | diff "$tmp/printed.ini" - &&
-		grep -qx 'max_value = 5m' "$tmp/printed.ini"
+		grep -qx 'max_value = 3m' "$tmp/printed.ini"
 }
 
 # line with the error, pattern of the message, the file's text

@@ -62,7 +62,8 @@ else
 fi
 
 check "a server starts for larger values" server_start -o memory.size=64m \
-	-o memory.eviction=none -o limits.max_value=8m -o server.workers=1 || finish
+	-o memory.eviction=none -o memory.pull_share=13 -o limits.max_value=8m \
+	-o server.workers=1 || finish
 check "a value that must stay" kvctl put precious intact
 check "what the server holds is noted" held_note || finish
 checks_of rogue append_hoard

@@ -111,7 +111,8 @@ appended_in_pieces() {
 
 if [ $large = 1 ]; then
 	check "a server for large values starts" server_start -o server.workers=1 \
-		-o limits.max_value=128m -o memory.size=1g -o memory.prefault=no || finish
+		-o limits.max_value=128m -o memory.pull_share=13 -o memory.size=1g \
+		-o memory.prefault=no || finish
 	check "values of 1 MiB are appended to one of 64 MiB" appends_begin
 	check "in pieces" appended_in_pieces
 	check "a victim works" victim_works
@@ -143,7 +144,7 @@ stores() {
 
 if [ $large = 1 ]; then
 	check "a server with eviction starts" server_start -o server.workers=1 \
-		-o limits.max_value=8m -o memory.size=32m || finish
+		-o limits.max_value=8m -o memory.pull_share=26 -o memory.size=32m || finish
 	victim_does=put # what it puts may be evicted
 	check "small items fill it" "$build/kvbench" put -a "$url" -D 64 -n 340000
 	stores places "values of 1 MiB and 8 MiB"

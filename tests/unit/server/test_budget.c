@@ -23,7 +23,10 @@ static struct worker worker;
 static struct poller poller;
 static struct conn conns[CONNS];
 static struct deferred deferred[CONNS];
-static struct budget *const budget = &worker.part.pull_budget;
+static struct tenant tenant;
+static struct late_principals late;
+static const struct worker_env env = { .late_principals = &late };
+static struct budget *const budget = &tenant.pull_budget;
 
 /*
  * Each connection has a deferred request, which waits, so that it can be woken. They are of two
@@ -35,7 +38,10 @@ static int setup(void **state)
 	memset(&worker, 0, sizeof(worker));
 	memset(conns, 0, sizeof(conns));
 	TAILQ_INIT(&worker.deferred_conns);
-	budget_init(budget, BUDGET_BYTES);
+	worker.env = &env;
+	worker.part.tenant = &tenant;
+	late = (struct late_principals){ 0 };
+	budget_init(budget, BUDGET_BYTES, 1);
 	poller.worker = &worker;
 	for (unsigned int i = 0; i < CONNS; i++) {
 		conns[i].poller = &poller;
@@ -129,20 +135,20 @@ static void new_ones_get_their_half(void **state)
 	assert_int_equal(take(1, 40), BUDGET_ADMITTED);
 }
 
-/* A value larger than all of it is possible, alone; later ones wait until it was served. */
-static void larger_than_the_budget_alone(void **state)
+/* A value may take all of it, alone; later ones wait until it was served. */
+static void as_large_as_the_budget(void **state)
 {
 	(void)state;
 	prove(1);
 	prove(3);
 	assert_int_equal(take(1, 10), BUDGET_ADMITTED);
-	assert_int_equal(take(2, 10 * BUDGET_BYTES), BUDGET_WAITS);
+	assert_int_equal(take(2, BUDGET_BYTES), BUDGET_WAITS);
 	assert_int_equal(take(3, 10), BUDGET_WAITS);
 	assert_int_equal(woken(), CONNS);
 	budget_give(budget, &conns[1].pull_hold, true);
 	assert_true(woken() < CONNS);
 	assert_true(woken() < CONNS);
-	assert_int_equal(take(2, 10 * BUDGET_BYTES), BUDGET_ADMITTED);
+	assert_int_equal(take(2, BUDGET_BYTES), BUDGET_ADMITTED);
 	assert_int_equal(take(3, 10), BUDGET_WAITS);
 	budget_give(budget, &conns[2].pull_hold, true);
 	assert_int_equal(woken(), 3);
@@ -286,7 +292,7 @@ static void late_ones_are_the_last(void **state)
 	prove(1);
 	for (unsigned int i = 10; i < 14; i++)
 		budget_class_set(budget, &conns[i].pull_hold, BUDGET_LATE);
-	assert_int_equal(take(10, 2 * BUDGET_BYTES), BUDGET_ADMITTED);
+	assert_int_equal(take(10, BUDGET_BYTES), BUDGET_ADMITTED);
 	assert_int_equal(take(2, 10), BUDGET_WAITS);
 	assert_int_equal(take(11, 6), BUDGET_WAITS);
 	budget_give(budget, &conns[10].pull_hold, false);
@@ -342,9 +348,12 @@ static void late_ones_keep_nobody_waiting(void **state)
 	/* After a pause, once. */
 	budget_class_set(budget, &conns[10].pull_hold, BUDGET_LATE);
 	assert_int_equal(take(10, 90), BUDGET_WAITS);
-	assert_false(budget_fits(budget, &conns[10].pull_hold));
+	late_principals_add(&late, &conns[10].principal, UINT64_MAX);
+	assert_true(budget_look(budget, &worker));
+	assert_int_equal(woken(), CONNS);
 	budget->used[0].at_ns -= HOUR_NS;
-	assert_true(budget_fits(budget, &conns[10].pull_hold));
+	assert_true(budget_look(budget, &worker));
+	assert_int_equal(woken(), 10);
 	assert_int_equal(take(10, 90), BUDGET_ADMITTED);
 	assert_int_equal(take(1, 90), BUDGET_WAITS);
 	budget_give(budget, &conns[10].pull_hold, false);
@@ -462,7 +471,7 @@ static void several_of_one(void **state)
 	assert_int_equal(take(0, 10), BUDGET_ADMITTED);
 	budget_give(budget, hold, true);
 	/* One value of any size that fits; further ones up to a part. */
-	assert_true(budget_take_more(budget, hold, BUDGET_BYTES + 1));
+	assert_true(budget_take_more(budget, hold, BUDGET_BYTES));
 	assert_false(budget_take_more(budget, hold, 1));
 	budget_give(budget, hold, true);
 	assert_true(budget_take_more(budget, hold, BUDGET_BYTES / 2));
@@ -541,7 +550,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(beside_hostile_ones, setup),
 		cmocka_unit_test_setup(new_ones_get_their_half, setup),
-		cmocka_unit_test_setup(larger_than_the_budget_alone, setup),
+		cmocka_unit_test_setup(as_large_as_the_budget, setup),
 		cmocka_unit_test_setup(large_ones_in_order, setup),
 		cmocka_unit_test_setup(bounded, setup),
 		cmocka_unit_test_setup(refused_with_some, setup),

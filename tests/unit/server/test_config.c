@@ -19,6 +19,7 @@
 
 #include "common/util/log.h"
 #include "server/config/option_kinds.h"
+#include "server/store/store.h"
 
 #define TEXT_MAX 65536
 
@@ -701,6 +702,46 @@ static void test_max_value(void **state)
 	assert_int_equal(config_value_max(&config), 64 << 20);
 }
 
+/* The largest value has to fit memory.pull_share with any key; unless configured, it does. */
+static void test_value_fits(void **state)
+{
+	const uint64_t bytes = memory_bytes_first(64 << 20, index_bytes(INDEX_LEVEL_MIN));
+	uint64_t fits;
+
+	(void)state;
+	assert_int_equal(set("memory.size=64m"), 0);
+	for (unsigned int share = 1; share <= 26; share++) {
+		config.memory.pull_share = share;
+		fits = config_value_fits(&config, 64 << 20, INDEX_LEVEL_MIN);
+		assert_true(config_pull_bytes(&config, 64 << 20, INDEX_LEVEL_MIN) ==
+			    bytes / 100 * share);
+		assert_true(mem_class_bytes(item_bytes(KEY_MAX, fits)) <= bytes / 100 * share);
+		assert_true(mem_class_bytes(item_bytes(KEY_MAX, fits + 1)) > bytes / 100 * share);
+		config.limits.max_value = OPTION_SIZE_AUTO;
+		assert_true(config_value_max(&config) == (fits < 4 << 20 ? fits : 4 << 20));
+		assert_int_equal(check(), 0);
+		config.limits.max_value = fits;
+		assert_int_equal(check(), fits > 16 << 20 ? -EINVAL : 0);
+		config.limits.max_value = fits + 1;
+		assert_int_equal(check(), -EINVAL);
+	}
+	config.memory.pull_share = 12;
+	config.limits.max_value = 8 << 20;
+	assert_int_equal(check(), -EINVAL);
+	assert_non_null(strstr(errors,
+			       "limits.max_value (8.00 MiB) does not fit memory.pull_share: "
+			       "12 % of the item memory have room for a value of 7.6"));
+	assert_non_null(strstr(errors, "raise memory.size or memory.pull_share, or lower "
+				       "limits.max_value"));
+	/* Items have what the index leaves. */
+	config.limits.max_value = 4 << 20;
+	assert_int_equal(check(), 0);
+	config.index.keys = 2 << 20;
+	assert_int_equal(check(), -EINVAL);
+	config.limits.max_value = OPTION_SIZE_AUTO;
+	assert_int_equal(check(), 0);
+}
+
 static void test_check(void **state)
 {
 	(void)state;
@@ -715,7 +756,7 @@ static void test_check(void **state)
 	assert_non_null(strstr(errors, "index.keys needs an index of more than half"));
 
 	config.request.srq_depth = 256;
-	config.memory.size = 16ull << 30;
+	config.memory.size = 64ull << 30;
 	assert_int_equal(check(), 0);
 	assert_string_equal(errors, "");
 	strcpy(config.tenants.create, "a:16m, b:32m");
@@ -730,9 +771,9 @@ static void test_check(void **state)
 /* What the command line says is checked as what a file says. */
 static void test_check_assignments(void **state)
 {
-	const char *good[] = { "memory.size=64m", "limits.max_value=16m" };
-	const char *bad[] = { "memory.size=64m", "limits.max_value=17m" };
-	struct config_source source = { .assignments = good, .count = 2 };
+	const char *good[] = { "memory.size=64m", "limits.max_value=16m", "memory.pull_share=26" };
+	const char *bad[] = { "memory.size=64m", "limits.max_value=17m", "memory.pull_share=90" };
+	struct config_source source = { .assignments = good, .count = 3 };
 	int saved, ret;
 
 	(void)state;
@@ -757,6 +798,7 @@ static void test_check_each(void **state)
 		config.request.window = 16;
 		config.request.srq_depth = i / 2 == 0 ? 16 - broken : 4096;
 		config.memory.size = gib;
+		config.memory.pull_share = 100;
 		config.limits.max_value = i / 2 == 1 ? gib / 4 + broken : 1 << 20;
 		config.index.keys = i / 2 == 2 ? gib / 16 + broken : 1000;
 		assert_int_equal(check(), broken ? -EINVAL : 0);
@@ -901,19 +943,33 @@ static void test_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CONFIG_TEST(test_defaults),	  CONFIG_TEST(test_load),
-		CONFIG_TEST(test_names),	  CONFIG_TEST(test_repeated),
-		CONFIG_TEST(test_form),		  CONFIG_TEST(test_values),
-		CONFIG_TEST(test_lists),	  CONFIG_TEST(test_numa),
-		CONFIG_TEST(test_long_line),	  CONFIG_TEST(test_list_lines),
-		CONFIG_TEST(test_bytes),	  CONFIG_TEST(test_all_errors),
-		CONFIG_TEST(test_bounds),	  CONFIG_TEST(test_unreadable),
-		CONFIG_TEST(test_no_file),	  CONFIG_TEST(test_set),
-		CONFIG_TEST(test_wraps),	  CONFIG_TEST(test_max_value),
-		CONFIG_TEST(test_check),	  CONFIG_TEST(test_check_each),
-		CONFIG_TEST(test_check_identity), CONFIG_TEST(test_print),
-		CONFIG_TEST(test_print_division), CONFIG_TEST(test_example),
-		CONFIG_TEST(test_table),	  CONFIG_TEST(test_check_assignments),
+		CONFIG_TEST(test_defaults),
+		CONFIG_TEST(test_load),
+		CONFIG_TEST(test_names),
+		CONFIG_TEST(test_repeated),
+		CONFIG_TEST(test_form),
+		CONFIG_TEST(test_values),
+		CONFIG_TEST(test_lists),
+		CONFIG_TEST(test_numa),
+		CONFIG_TEST(test_long_line),
+		CONFIG_TEST(test_list_lines),
+		CONFIG_TEST(test_bytes),
+		CONFIG_TEST(test_all_errors),
+		CONFIG_TEST(test_bounds),
+		CONFIG_TEST(test_unreadable),
+		CONFIG_TEST(test_no_file),
+		CONFIG_TEST(test_set),
+		CONFIG_TEST(test_wraps),
+		CONFIG_TEST(test_max_value),
+		CONFIG_TEST(test_value_fits),
+		CONFIG_TEST(test_check),
+		CONFIG_TEST(test_check_each),
+		CONFIG_TEST(test_check_identity),
+		CONFIG_TEST(test_print),
+		CONFIG_TEST(test_print_division),
+		CONFIG_TEST(test_example),
+		CONFIG_TEST(test_table),
+		CONFIG_TEST(test_check_assignments),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

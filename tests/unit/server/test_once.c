@@ -45,6 +45,8 @@ static struct side {
 
 static struct store store;
 static struct worker_env env;
+static struct tenant tenant;
+static struct late_principals late_principals;
 static struct config config;
 static struct mailbox control;
 
@@ -128,8 +130,7 @@ static void side_setup(struct side *side, uint8_t number)
 	TAILQ_INIT(&worker->pulls);
 	TAILQ_INIT(&worker->pulls_by_progress);
 	worker->part.store = &store;
-	budget_init(&worker->part.pull_budget, REGION_BYTES);
-	budget_init(&worker->part.build_budget, REGION_BYTES);
+	worker->part.tenant = &tenant;
 	worker->pollers[0] = (struct poller){
 		.worker = worker,
 		.nic = &nic,
@@ -155,7 +156,15 @@ static int setup(void **state)
 	(void)state;
 	rcu_register_thread();
 	test_store_create(&store, REGION_BYTES, 4, 2);
-	env = (struct worker_env){ .store = &store, .control = &control, .config = &config };
+	budget_init(&tenant.pull_budget, REGION_BYTES, 2);
+	budget_init(&tenant.build_budget, REGION_BYTES, 2);
+	late_principals = (struct late_principals){ 0 };
+	env = (struct worker_env){
+		.store = &store,
+		.control = &control,
+		.config = &config,
+		.late_principals = &late_principals,
+	};
 	verbs.ops.post_send = post_send;
 	verbs.ops.post_srq_recv = post_srq_recv;
 	srq.context = &verbs;

@@ -35,7 +35,9 @@
 #define SMALL_REGION_BYTES (64u << 20)		   /* quickly filled */
 #define ROOM_BYTES (8u << 20)			   /* room for it in that takes steps */
 #define MORE_BYTES (PULL_DEPTH * PULL_PIECE_BYTES) /* READ ahead of the sum */
-#define BUILD_BYTES (100u << 20)		   /* one append to the value */
+/* What a value takes at most. */
+#define ITEM_BYTES(value_len) mem_class_bytes(item_bytes(KEY_MAX, value_len))
+#define BUILD_BYTES (100u << 20) /* one append to the value */
 /* Pieces of 20 us that 64 MiB surely take: none copies or sums 6 MiB in that time. */
 #define PIECES_MIN 10
 #define PIECES_MAX 100000
@@ -49,7 +51,7 @@ static int setup(void **state)
 {
 	(void)state;
 	test_worker_create(REGION_BYTES, VALUE_BYTES + TEST_CONNS * MORE_BYTES);
-	budget_init(&test_worker.part.build_budget, BUILD_BYTES);
+	budget_init(&test_tenant.build_budget, BUILD_BYTES, 1);
 	return 0;
 }
 
@@ -556,9 +558,9 @@ static void now_stands_still(void **state)
 		test_worker.limits = limits;
 		sq_put(&c->conn, 1);
 		test_conn_end(c);
-		assert_true(late_principals_have(&test_worker.late_principals, &c->conn.principal,
+		assert_true(late_principals_have(&test_late_principals, &c->conn.principal,
 						 clock_ns()));
-		memset(&test_worker.late_principals, 0, sizeof(test_worker.late_principals));
+		test_late_principals = (struct late_principals){ 0 };
 		assert_int_equal(memory_free_bytes(test_store.memory), free_bytes);
 	}
 }
@@ -780,7 +782,7 @@ static void probed_first(void **state)
 	assert_true(c->probe);
 	assert_int_equal(c->read_count, 0);
 	assert_int_equal(c->conn.pull_hold.bytes, 0);
-	assert_true(TAILQ_EMPTY(&test_worker.part.pull_budget.waiting[BUDGET_UNPROVEN]));
+	assert_true(TAILQ_EMPTY(&test_tenant.pull_budget.waiting[BUDGET_UNPROVEN]));
 	assert_int_equal(stat_read(&test_worker.stats.pulls_probed), 1);
 	keepalive_answered(&c->conn, c->probe);
 	pull_probed(&c->conn);
@@ -889,7 +891,7 @@ static void late_peer_waits_for_others(void **state)
 
 	(void)state;
 	strcpy(other->conn.principal.name, "addr=10.0.0.2");
-	budget_init(&test_worker.part.pull_budget, 2 * MORE_BYTES);
+	budget_init(&test_tenant.pull_budget, ITEM_BYTES(VALUE_BYTES), 1);
 	/* One that waits already comes behind those that wait when its turn comes. */
 	assert_true(ask(late, WIRE_SET, value, VALUE_BYTES));
 	assert_false(ask(also_late, WIRE_SET, value, VALUE_BYTES));
@@ -899,7 +901,7 @@ static void late_peer_waits_for_others(void **state)
 	test_turns();
 	assert_true(other->conn.pulls && !also_late->conn.pulls);
 	assert_false(ask(late, WIRE_SET, value, 1 << 20));
-	assert_int_equal(test_worker.part.pull_budget.waiting_count[BUDGET_LATE], 2);
+	assert_int_equal(test_tenant.pull_budget.waiting_count[BUDGET_LATE], 2);
 	assert_int_equal(stat_read(&test_worker.stats.pulls_late), 2);
 	pull_through(other);
 	assert_responded(other, WIRE_OK);
@@ -908,7 +910,8 @@ static void late_peer_waits_for_others(void **state)
 	assert_true(pull_expires(&test_worker));
 	pull_expire(&test_worker);
 	assert_false(also_late->conn.deferred_runs);
-	test_worker.part.pull_budget.used[0].at_ns -= LONG_NS;
+	test_tenant.pull_budget.used[0].at_ns -= LONG_NS;
+	test_worker.late_look_ns = 0;
 	pull_expire(&test_worker);
 	assert_true(also_late->conn.deferred_runs);
 	test_turns();
@@ -923,8 +926,8 @@ static void late_peer_waits_for_others(void **state)
 	ends_in_a_pull(late);
 	assert_true(ask(other, WIRE_SET, value, VALUE_BYTES));
 	assert_false(ask(late, WIRE_SET, value, 1 << 20));
-	assert_int_equal(test_worker.part.pull_budget.waiting_count[BUDGET_LATE], 0);
-	assert_int_equal(test_worker.part.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
+	assert_int_equal(test_tenant.pull_budget.waiting_count[BUDGET_LATE], 0);
+	assert_int_equal(test_tenant.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
 	test_conn_end(late);
 	other->responses = 0;
 	pull_through(other);
@@ -938,7 +941,7 @@ static void late_no_more(void **state)
 
 	(void)state;
 	strcpy(other->conn.principal.name, "addr=10.0.0.2");
-	budget_init(&test_worker.part.pull_budget, 2 * MORE_BYTES);
+	budget_init(&test_tenant.pull_budget, ITEM_BYTES(VALUE_BYTES), 1);
 	ends_in_a_pull(late);
 	assert_true(ask(other, WIRE_SET, value, VALUE_BYTES));
 	assert_false(ask(late, WIRE_SET, value, 1 << 20));
@@ -947,11 +950,12 @@ static void late_no_more(void **state)
 	deferred_wake(&late->conn);
 	test_turns();
 	assert_int_equal(stat_read(&test_worker.stats.pulls_late), 1);
-	test_worker.late_principals = (struct late_principals){ 0 };
+	test_late_principals = (struct late_principals){ 0 };
+	test_worker.late_look_ns = 0;
 	pull_expire(&test_worker);
 	assert_true(late->conn.deferred_runs);
 	test_turns();
-	assert_int_equal(test_worker.part.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
+	assert_int_equal(test_tenant.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
 	test_conn_end(late);
 	pull_through(other);
 }
@@ -964,21 +968,20 @@ static void ends_while_room_is_made(void **state)
 	(void)state;
 	strcpy(late->conn.principal.name, "addr=10.0.0.1");
 	strcpy(waited->conn.principal.name, "addr=10.0.0.2");
-	budget_init(&test_worker.part.pull_budget, VALUE_BYTES);
+	budget_init(&test_tenant.pull_budget, ITEM_BYTES(VALUE_BYTES), 1);
 	for (uint64_t other = 0; other < REGION_BYTES / VALUE_BYTES; other++)
 		test_store_put(&test_store, &other, sizeof(other), value, VALUE_BYTES, NULL);
 	assert_false(send_pull(late, 0, key, WIRE_SET, value, VALUE_BYTES));
 	assert_false(send_pull(waited, 0, key, WIRE_SET, value, VALUE_BYTES));
-	while (!test_worker.part.pull_budget.waiting_count[BUDGET_UNPROVEN])
+	while (!test_tenant.pull_budget.waiting_count[BUDGET_UNPROVEN])
 		assert_true(test_turn());
 	assert_true(late->conn.pull_hold.bytes > 0);
 	assert_int_equal(late->conn.pulls, 0);
 	test_conn_end(waited);
 	test_conn_end(late);
-	assert_true(late_principals_have(&test_worker.late_principals, &late->conn.principal,
-					 clock_ns()));
-	assert_false(late_principals_have(&test_worker.late_principals, &waited->conn.principal,
-					  clock_ns()));
+	assert_true(late_principals_have(&test_late_principals, &late->conn.principal, clock_ns()));
+	assert_false(
+		late_principals_have(&test_late_principals, &waited->conn.principal, clock_ns()));
 }
 
 /* Some of them are remembered, each for its time. */
@@ -1136,7 +1139,7 @@ static void requests_wait_for_memory(void **state)
 /* Who waits is counted once, however often it is woken; with too many of them, one is refused. */
 static void appends_are_refused(void **state)
 {
-	unsigned int *count = &test_worker.part.build_budget.waiting_count[BUDGET_PROVEN];
+	unsigned int *count = &test_tenant.build_budget.waiting_count[BUDGET_PROVEN];
 
 	(void)state;
 	put_value();
@@ -1168,13 +1171,13 @@ static void appends_are_refused(void **state)
 static void appends_share(void **state)
 {
 	const uint64_t bytes = mem_class_bytes(item_bytes(sizeof(key), VALUE_BYTES / 4 + 1));
-	const struct budget *budget = &test_worker.part.build_budget;
+	const struct budget *budget = &test_tenant.build_budget;
 
 	(void)state;
 	assert_int_equal(test_store_put(&test_store, key, sizeof(key), value, VALUE_BYTES / 4,
 					NULL),
 			 WIRE_OK);
-	budget_init(&test_worker.part.build_budget, 2 * bytes);
+	budget_init(&test_tenant.build_budget, 2 * bytes, 1);
 	append_byte(&test_conns[0]);
 	append_byte(&test_conns[1]);
 	while (budget->held[BUDGET_PROVEN] < 2 * bytes)
@@ -1227,7 +1230,7 @@ static void fails_while_building(void **state)
 	while (!pull_of(c)->build.bytes)
 		assert_true(test_turn());
 	append_byte(&test_conns[1]);
-	while (!test_worker.part.build_budget.waiting_count[BUDGET_PROVEN])
+	while (!test_tenant.build_budget.waiting_count[BUDGET_PROVEN])
 		assert_true(test_turn());
 	c->conn.stopped = true;
 	deferred_cancel(&c->conn);
@@ -1372,7 +1375,7 @@ static void not_early_in_a_room(void **state)
 	struct test_conn *c = &test_conns[0];
 
 	(void)state;
-	budget_init(&test_worker.part.pull_budget, REGION_BYTES);
+	budget_init(&test_tenant.pull_budget, REGION_BYTES, 1);
 	c->conn.pull_hold.class = BUDGET_PROVEN;
 	fill_evictable();
 	assert_false(send_pull(c, 0, key, WIRE_SET, value, ROOM_BYTES));
@@ -1406,7 +1409,7 @@ static void builders_end(void **state)
 		serve_read(&test_conns[0]);
 	append_byte(&test_conns[1]);
 	append_byte(&test_conns[2]);
-	while (test_worker.part.build_budget.waiting_count[BUDGET_PROVEN] < TEST_CONNS - 1)
+	while (test_tenant.build_budget.waiting_count[BUDGET_PROVEN] < TEST_CONNS - 1)
 		assert_true(test_turn());
 	assert_int_equal(builders(), 1);
 	for (unsigned int i = 0; i < TEST_CONNS - 1; i++) {
@@ -1478,7 +1481,7 @@ static void no_memory_for_an_early_one(void **state)
 	static void *blocks[4096];
 	static size_t bytes[4096];
 	struct mem_cache *cache = &test_worker.part.thread.cache;
-	const struct budget *budget = &test_worker.part.pull_budget;
+	const struct budget *budget = &test_tenant.pull_budget;
 	struct test_conn *c = &test_conns[0];
 	size_t size = REGION_BYTES / 2;
 	unsigned int count = 0;
@@ -1658,13 +1661,13 @@ static void several_values_share(void **state)
 
 	(void)state;
 	prove(c);
-	budget_init(&test_worker.part.pull_budget, 3 * BUDGET_MORE_PART * bytes);
+	budget_init(&test_tenant.pull_budget, 3 * BUDGET_MORE_PART * bytes, 1);
 	for (uint32_t n = 0; n < TEST_WINDOW; n++)
 		assert_int_equal(send_pull(c, n, "a", WIRE_SET, more, SMALL_BYTES), n < 3);
 	assert_int_equal(c->conn.pull_hold.bytes, 3 * bytes);
 	/* Another one waits for all that is left and more. */
 	assert_false(ask(other, WIRE_SET, value, (uint32_t)(10 * bytes)));
-	assert_int_equal(test_worker.part.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
+	assert_int_equal(test_tenant.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
 	while (c->responses < 3)
 		if (c->read_count)
 			serve_read(c);
@@ -1724,8 +1727,8 @@ static void several_values_end(void **state)
 		test_conn_end(c);
 		for (uint32_t n = 0; n < TEST_WINDOW; n++)
 			assert_int_equal(test_recvs[recv_of(c, n)], 1);
-		assert_int_equal(late_principals_have(&test_worker.late_principals,
-						      &c->conn.principal, clock_ns()),
+		assert_int_equal(late_principals_have(&test_late_principals, &c->conn.principal,
+						      clock_ns()),
 				 served < 6);
 		test_store_delete(&test_store, "a", 2);
 		limbo_empty(&test_threads[0].limbo, &test_threads[0].cache);
@@ -1823,7 +1826,7 @@ static void late_behind_another(void **state)
 	prove(c);
 	strcpy(c->conn.principal.name, "addr=10.0.0.1");
 	assert_true(send_pull(c, 0, "a", WIRE_SET, more, SMALL_BYTES));
-	late_principals_add(&test_worker.late_principals, &c->conn.principal, clock_ns() + LONG_NS);
+	late_principals_add(&test_late_principals, &c->conn.principal, clock_ns() + LONG_NS);
 	assert_false(send_pull(c, 1, "b", WIRE_SET, more, SMALL_BYTES));
 	pull_through(c);
 	assert_int_equal(c->responses, 2);
@@ -1861,7 +1864,7 @@ static void refused_at_once(void **state)
 	test_turns();
 	assert_responded(c, WIRE_INVALID);
 	assert_int_equal(c->read_count, 0);
-	assert_int_equal(test_worker.part.pull_budget.held[BUDGET_UNPROVEN], 0);
+	assert_int_equal(test_tenant.pull_budget.held[BUDGET_UNPROVEN], 0);
 	test_store.table.eviction = EVICTION_NONE;
 }
 
@@ -1891,12 +1894,12 @@ static void longest_value(void **state)
 /* Who waits is counted once, however often it is woken; with too many of them, one is refused. */
 static void waits_or_is_refused(void **state)
 {
-	unsigned int *count = &test_worker.part.pull_budget.waiting_count[BUDGET_UNPROVEN];
+	unsigned int *count = &test_tenant.pull_budget.waiting_count[BUDGET_UNPROVEN];
 	struct test_conn *first = &test_conns[0], *waits = &test_conns[1],
 			 *refused = &test_conns[2];
 
 	(void)state;
-	budget_init(&test_worker.part.pull_budget, MORE_BYTES);
+	budget_init(&test_tenant.pull_budget, ITEM_BYTES(MORE_BYTES), 1);
 	assert_true(ask(first, WIRE_SET, more, MORE_BYTES));
 	assert_int_equal(stat_read(&test_worker.stats.pulls_waited), 0);
 	assert_false(ask(waits, WIRE_SET, more, MORE_BYTES));
@@ -2071,8 +2074,7 @@ static void now_arrived_at_last(void **state)
 	while (c->conn.pulls_reading)
 		serve_read(c);
 	test_conn_end(c);
-	assert_false(
-		late_principals_have(&test_worker.late_principals, &c->conn.principal, clock_ns()));
+	assert_false(late_principals_have(&test_late_principals, &c->conn.principal, clock_ns()));
 }
 
 /* But one that serves none of these has no more time than others. */

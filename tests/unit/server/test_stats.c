@@ -197,6 +197,30 @@ static void sums_of_workers(void **state)
 #undef X
 }
 
+/* What is held of budgets is that of all tenants in all classes, but of one that a job works on. */
+static void sums_of_budgets(void **state)
+{
+	static struct tenant other, working;
+	struct tenant *const all[] = { &tenant, &other, &working };
+
+	(void)state;
+	for (unsigned int i = 0; i < 3; i++) {
+		net.tenants.list[2 * i] = all[i];
+		all[i]->state = i == 2 ? TENANT_WORKING : TENANT_SERVES;
+		for (unsigned int class = 0; class < BUDGET_CLASSES; class ++) {
+			all[i]->pull_budget.held[class] = (1000 + i) << class;
+			all[i]->pull_budget.waiting_count[class] = (1 + i) << class;
+			all[i]->build_budget.held[class] = (100 + i) << class;
+			all[i]->build_budget.waiting_count[class] = (10 + i) << class;
+		}
+	}
+	print();
+	assert_number("held.pull_bytes", 7 * 2001);
+	assert_number("held.pull_waits", 7 * 3);
+	assert_number("held.build_bytes", 7 * 201);
+	assert_number("held.build_waits", 7 * 21);
+}
+
 static void process_and_devices(void **state)
 {
 	(void)state;
@@ -385,9 +409,10 @@ static void long_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(sums_of_workers), CASE(process_and_devices), CASE(memory_and_items),
-		CASE(turns),	       CASE(cpu_of_workers),	  CASE(small_text),
-		CASE(long_line),       CASE(size_classes),	  CASE(flushes_that_wait),
+		CASE(sums_of_workers),	 CASE(sums_of_budgets), CASE(process_and_devices),
+		CASE(memory_and_items),	 CASE(turns),		CASE(cpu_of_workers),
+		CASE(small_text),	 CASE(long_line),	CASE(size_classes),
+		CASE(flushes_that_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

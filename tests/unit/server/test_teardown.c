@@ -15,6 +15,7 @@
 
 #include "server/net/teardown.h"
 #include "server/net/deferred.h"
+#include "server/net/tenant.h"
 #include "server/net/worker.h"
 #include "tests/support/store_fixture.h"
 
@@ -33,6 +34,7 @@ static void note_send(struct mailbox *mailbox, struct note *note);
 
 static struct store store;
 static struct worker worker;
+static struct tenant tenant;
 static struct worker_env env;
 static struct mailbox control;
 static struct ibv_context context;
@@ -119,6 +121,7 @@ static int setup(void **state)
 	assert_int_equal(mailbox_init(&control), 0);
 	env.control = &control;
 	worker.env = &env;
+	worker.part.tenant = &tenant;
 	add(0);
 	assert_int_equal(deferred_init(poller), 0);
 	return store_thread_init(&worker.part.thread, &store.table, 1);

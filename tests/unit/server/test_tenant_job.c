@@ -96,6 +96,15 @@ static void fake_maintenance_inherit(struct maintenance *to, const struct mainte
 	step("inherit; ");
 }
 
+static void fake_budgets_init(struct tenant *of, const struct worker_env *with)
+{
+	assert_ptr_equal(of, &test_tenant);
+	assert_ptr_equal(of->now.store, &new_store);
+	assert_ptr_equal(with, &test_env);
+	step("budgets; ");
+}
+
+#define tenant_budgets_init fake_budgets_init
 #define tenant_store_create fake_create
 #define tenant_store_destroy fake_destroy
 #define resize_fill fake_fill
@@ -148,7 +157,7 @@ static void creates_and_destroys(void **state)
 	assert_job(TENANT_JOB_CREATE, -ENOSPC, "create, start; ");
 	assert_null(test_tenant.now.store);
 	fails = NULL;
-	assert_job(TENANT_JOB_CREATE, 0, "create, start; ");
+	assert_job(TENANT_JOB_CREATE, 0, "create, start; budgets; ");
 	assert_ptr_equal(test_tenant.now.store, &new_store);
 	assert_job(TENANT_JOB_DESTROY, 0, "destroy new; ");
 	assert_null(test_tenant.now.store);
@@ -157,7 +166,8 @@ static void creates_and_destroys(void **state)
 static void resizes(void **state)
 {
 	(void)state;
-	assert_job(TENANT_JOB_RESIZE, 0, "create; stop old; fill; inherit; start; destroy old; ");
+	assert_job(TENANT_JOB_RESIZE, 0,
+		   "create; stop old; fill; inherit; start; destroy old; budgets; ");
 	assert_ptr_equal(test_tenant.now.store, &new_store);
 	assert_ptr_equal(test_tenant.now.parts_memory, parts);
 }

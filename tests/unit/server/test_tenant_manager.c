@@ -28,6 +28,7 @@ static struct conn conns[CONNS];
 static struct tenant_part parts[WORKERS];
 static struct store test_store;
 static struct config config;
+static const struct store_options options = { .value_max = 64 * MIB };
 static unsigned int answered, closed, detached, jobs_begun, destroyed;
 static struct tenant_job begun;
 static int begin_error;
@@ -104,6 +105,7 @@ static int setup(void **state)
 	config.tenants.memory = 100 * MIB;
 	test_net.env.config = &config;
 	test_net.env.store = &test_store;
+	test_net.env.store_options = &options;
 	test_net.env.workers = WORKERS;
 	test_net.workers = workers;
 	test_net.worker_count = WORKERS;
@@ -170,6 +172,9 @@ static void job_ends(int err)
 {
 	test_net.jobs.job.err = err;
 	test_net.jobs.runs = false;
+	/* It has made the store. */
+	if (!err)
+		begun.tenant->now.store = &test_store;
 	tenant_manager_run(&test_net);
 }
 
@@ -305,7 +310,8 @@ static void resizes(void **state)
 {
 	static const int errors[] = { 0, -ENOSPC, -E2BIG, -ENOMEM };
 	static const char *const texts[] = { "", "not all of its items fit",
-					     "more than a quarter of the new size", "not enough" };
+					     "a value of more than 7.67 MiB, for which",
+					     "not enough" };
 	struct tenant *tenant;
 
 	(void)state;

@@ -19,6 +19,8 @@
 #include "tests/support/log_fixture.h"
 
 #define MIB (1ull << 20)
+/* The longest value that fits 12 % of the item memory of 16 MiB. */
+#define FITS_16 config_value_fits(&config, 16 * MIB, INDEX_LEVEL_MIN)
 #define WORKERS 3u
 #define NICS 2u
 
@@ -57,10 +59,9 @@ static void test_store_destroy(struct store *store)
 	store_destroy(store);
 }
 
-static int test_part_init(struct tenant_part *part, struct store *store,
-			  const struct worker_env *env, unsigned int number)
+static int test_part_init(struct tenant_part *part, struct store *store, unsigned int number)
 {
-	int err = step_fails() ? -ENOMEM : part_init(part, store, env, number);
+	int err = step_fails() ? -ENOMEM : part_init(part, store, number);
 
 	objects += !err;
 	return err;
@@ -144,7 +145,7 @@ static int setup(void **state)
 		.bytes = config.memory.size,
 		.hugepages = HUGEPAGES_OFF,
 		.level = INDEX_LEVEL_MIN,
-		.value_max = 10 * MIB,
+		.value_max = 3 * MIB,
 		.fill = 65,
 		.sweep_share = 1,
 	};
@@ -186,13 +187,14 @@ static void assert_complete(const struct tenant *tenant, uint64_t bytes, uint64_
 		assert_ptr_equal(now->parts[i]->thread.table, &now->store->table);
 		assert_int_equal(now->parts[i]->thread.id,
 				 (uint8_t)(now->store->table.version_start + i));
-		/* Of its own memory, not of the server's. */
-		assert_true(now->parts[i]->pull_budget.bytes_max ==
-			    memory_bytes(now->store->memory) / 100 * config.memory.pull_share /
-				    WORKERS);
-		assert_true(now->parts[i]->build_budget.bytes_max ==
-			    now->parts[i]->pull_budget.bytes_max);
 	}
+	/* Of its own memory, not of the server's. */
+	assert_true(tenant->pull_budget.bytes_max ==
+		    memory_bytes(now->store->memory) / 100 * config.memory.pull_share);
+	assert_true(tenant->build_budget.bytes_max == tenant->pull_budget.bytes_max);
+	assert_true(mem_class_bytes(item_bytes(KEY_MAX, value_max)) <=
+		    tenant->pull_budget.bytes_max);
+	assert_int_equal(tenant->pull_budget.waiting_max, WORKERS * BUDGET_WAITING_MAX);
 	for (unsigned int i = 0; i < NICS; i++)
 		assert_ptr_equal(now->mrs[i]->addr, now->store->region.base);
 }
@@ -202,6 +204,8 @@ static int make_store(struct tenant *tenant)
 {
 	int err = tenant_store_create(&tenant->now, tenant, &env, tenant->bytes, true);
 
+	if (!err)
+		tenant_budgets_init(tenant, &env);
 	tenant->state = TENANT_SERVES;
 	return err;
 }
@@ -235,8 +239,7 @@ static void the_default_one(void **state)
 	assert_null(tenants_find(&tenants, "defaul"));
 	assert_null(tenants_find(&tenants, "default2"));
 	assert_int_equal(tenants.used, 0);
-	/* Values may be longer than those of others of its size. */
-	options.value_max = 20 * MIB;
+	options.value_max = 7 * MIB;
 	steps = 0;
 	assert_int_equal(make_store(tenant), 0);
 	all = steps;
@@ -245,7 +248,7 @@ static void the_default_one(void **state)
 	assert_ptr_equal(tenant->now.store, &store);
 	for (unsigned int i = 0; i < WORKERS; i++)
 		assert_ptr_equal(tenant->now.parts[i], &workers[i].part);
-	assert_complete(tenant, 64 * MIB, 20 * MIB);
+	assert_complete(tenant, 64 * MIB, 7 * MIB);
 	tenant_store_destroy(&tenant->now, &env);
 	tenant_store_destroy(&tenant->now, &env);
 	assert_int_equal(objects, 1);
@@ -259,7 +262,7 @@ static void the_default_one(void **state)
 	fails = 0;
 	mr_count = 0;
 	assert_int_equal(make_store(tenant), 0);
-	assert_complete(tenant, 64 * MIB, 20 * MIB);
+	assert_complete(tenant, 64 * MIB, 7 * MIB);
 }
 
 /* A store that is being made ends early when all is to end, the server's own, too. */
@@ -342,10 +345,10 @@ static void several(void **state)
 	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
 	assert_int_equal(make_store(tenants.list[0]), 0);
 	alpha = made("alpha", 16 * MIB);
-	/* Of 32 MiB a quarter is less than the 10 MiB of the server. */
+	/* Of 16 MiB memory.pull_share is less than the 3 MiB of the server's values. */
 	beta = made("beta", 32 * MIB);
-	assert_complete(alpha, 16 * MIB, 4 * MIB);
-	assert_complete(beta, 32 * MIB, 8 * MIB);
+	assert_complete(alpha, 16 * MIB, FITS_16);
+	assert_complete(beta, 32 * MIB, 3 * MIB);
 	assert_true(alpha->now.store->region.geometry.incarnation !=
 		    beta->now.store->region.geometry.incarnation);
 	assert_true(alpha->now.store->region.geometry.hash_seed !=
@@ -359,9 +362,9 @@ static void several(void **state)
 	assert_non_null(alpha->now.mrs[0]);
 	tenants_deregister(&tenants, 1);
 	assert_int_equal(tenants_register(&tenants, 1), 0);
-	assert_complete(alpha, 16 * MIB, 4 * MIB);
-	assert_complete(beta, 32 * MIB, 8 * MIB);
-	assert_complete(tenants.list[0], 64 * MIB, 10 * MIB);
+	assert_complete(alpha, 16 * MIB, FITS_16);
+	assert_complete(beta, 32 * MIB, 3 * MIB);
+	assert_complete(tenants.list[0], 64 * MIB, 3 * MIB);
 	tenants_stop(&tenants);
 	assert_false(alpha->now.store->maintenance.started);
 	assert_false(store.maintenance.started);
@@ -381,8 +384,8 @@ static void a_device_is_away(void **state)
 	assert_null(tenants.list[0]->now.mrs[0]);
 	nics[0].pd = &pd;
 	assert_int_equal(tenants_register(&tenants, 0), 0);
-	assert_complete(tenant, 16 * MIB, 4 * MIB);
-	assert_complete(tenants.list[0], 64 * MIB, 10 * MIB);
+	assert_complete(tenant, 16 * MIB, FITS_16);
+	assert_complete(tenants.list[0], 64 * MIB, 3 * MIB);
 }
 
 /* What has no windows could not keep clients of one tenant from the memory of another. */
@@ -398,7 +401,7 @@ static void a_device_without_windows(void **state)
 	for (unsigned int i = 0; i < 2; i++) {
 		assert_null(tenant->now.mrs[1]);
 		assert_non_null(tenant->now.mrs[0]);
-		assert_complete(tenants.list[0], 64 * MIB, 10 * MIB);
+		assert_complete(tenants.list[0], 64 * MIB, 3 * MIB);
 		tenants_deregister(&tenants, 1);
 		assert_null(tenants.list[0]->now.mrs[1]);
 		assert_int_equal(tenants_register(&tenants, 1), 0);

@@ -513,6 +513,18 @@ static void looks_after_it_in_each_turn(void **state)
 	conn->window_moves = false;
 }
 
+/* One that another worker asks for that looks whose turn has come, once. */
+static void looks_for_another_worker(void **state)
+{
+	(void)state;
+	test_worker.limits.busy = true;
+	test_worker.cpu = -1;
+	atomic_store(&test_worker.budgets_look, true);
+	turns = 0;
+	run(stop_soon);
+	assert_false(atomic_load(&test_worker.budgets_look));
+}
+
 /* A worker whose thread can't be started is none, and one that was is stopped once. */
 static void starts(void **state)
 {
@@ -574,6 +586,7 @@ int main(void)
 		CASE(no_sleep_before_the_last_piece),
 		CASE(no_sleep_behind_mail),
 		CASE(looks_after_it_in_each_turn),
+		CASE(looks_for_another_worker),
 		CASE(starts),
 	};
 

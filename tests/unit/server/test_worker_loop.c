@@ -576,7 +576,7 @@ static void one_piece_in_a_turn(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.deferred), 2);
 }
 
-/* What is held is that of all pollers, and of each budget in all classes. */
+/* What is held is that of all pollers. */
 static void what_is_held(void **state)
 {
 	static struct worker w;
@@ -598,12 +598,6 @@ static void what_is_held(void **state)
 			.spare_sends = 13 - i,
 			.windows = { .left_max = 40, .left = 37 - i },
 		};
-	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
-		w.part.pull_budget.held[i] = 1000 << i;
-		w.part.pull_budget.waiting_count[i] = 1 << i;
-		w.part.build_budget.held[i] = 100 << i;
-		w.part.build_budget.waiting_count[i] = 10 << i;
-	}
 	w.pulls_count = 5;
 	/* It is what is held now, not what was held so far. */
 	for (unsigned int i = 0; i < 2; i++) {
@@ -614,10 +608,6 @@ static void what_is_held(void **state)
 		assert_int_equal(w.held.spare_sends, 15);
 		assert_int_equal(w.held.windows, 7);
 		assert_int_equal(w.held.pulls, 5);
-		assert_int_equal(w.held.pull_bytes, 7000);
-		assert_int_equal(w.held.pull_waits, 7);
-		assert_int_equal(w.held.build_bytes, 700);
-		assert_int_equal(w.held.build_waits, 70);
 	}
 }
 

@@ -115,7 +115,7 @@ apt install --no-install-recommends $depends libedit2 libncursesw6
 list_files >"$tmp/before"
 apt install /debs/old.deb
 version_is kvd 0.2.0-1
-in_root getent passwd kvd | grep -q '^kvd:x:[0-9]*:[0-9]*:.*:/usr/sbin/nologin$' ||
+in_root getent passwd kvd | grep '^kvd:x:[0-9]*:[0-9]*:.*:/usr/sbin/nologin$' >/dev/null ||
 	die "no user kvd: $(in_root getent passwd kvd)"
 for folder in run/kvd var/log/kvd; do
 	[ "$(in_root stat -c '%U:%G %a' "/$folder")" = "kvd:kvd 755" ] ||

@@ -23,7 +23,7 @@ if command -v dpkg-checkbuilddeps >/dev/null; then
 	for package in $(dpkg-checkbuilddeps --admindir="$tmp/dpkg" conf/debian/control 2>&1 |
 		sed 's/.*dependencies: //; s/([^)]*)//g'); do
 		[[ $package =~ ^(dh-sequence-.*|debhelper-compat)$ ]] ||
-			tr ' \t()' '\n' <conf/install-deps | grep -qx "${package%:*}" ||
+			tr ' \t()' '\n' <conf/install-deps | grep -x "${package%:*}" >/dev/null ||
 			die "conf/install-deps has no ${package%:*}, which debian/control wants"
 	done
 fi
@@ -71,9 +71,10 @@ grep -qx '; changed' "$root/opt/kvd/etc/kvd/kvd.ini" || die "kvd.ini was written
 echo "PREFIX: programs and libraries"
 prefix=$tmp/prefix
 make_install PREFIX="$prefix" install
-"$prefix/bin/kvd" -V | grep -qF "$version" || die "kvd -V does not say $version"
+"$prefix/bin/kvd" -V | grep -F "$version" >/dev/null || die "kvd -V does not say $version"
 "$prefix/bin/kvd" -c "$prefix/etc/kvd/kvd.ini" --check-config || die "kvd.ini is refused"
-readelf -d "$prefix/lib/libkvd.so" | grep -q 'SONAME.*\[libkvd\.so\.0\.3\]' || die "wrong soname"
+readelf -d "$prefix/lib/libkvd.so" | grep 'SONAME.*\[libkvd\.so\.0\.3\]' >/dev/null ||
+	die "wrong soname"
 nm -D --defined-only "$prefix/lib/libkvd.so" >"$tmp/shared"
 nm -g --defined-only "$prefix/lib/libkvd.a" >"$tmp/static"
 for list in shared static; do
@@ -115,7 +116,7 @@ run_program() {
 echo "shared: $(pkg-config --libs kvd)"
 "${CC:-cc}" "${warnings[@]}" "${cflags[@]}" -o "$tmp/shared-program" "$tmp/program.c" \
 	"${shared_libs[@]}"
-readelf -d "$tmp/shared-program" | grep -q 'NEEDED.*\[libkvd\.so\.0\.3\]' ||
+readelf -d "$tmp/shared-program" | grep 'NEEDED.*\[libkvd\.so\.0\.3\]' >/dev/null ||
 	die "not linked to the library"
 run_program env LD_LIBRARY_PATH="$prefix/lib" "$tmp/shared-program"
 
@@ -131,7 +132,8 @@ grep -q 'is kvd running?' <<<"$said" || die "the example sync said: $said"
 echo "static: ${#static_libs[@]} flags"
 "${CC:-cc}" -static "${cflags[@]}" -o "$tmp/static-program" "$tmp/program.c" "${static_libs[@]}" \
 	2>"$tmp/static-warnings" || die "static link: $(cat "$tmp/static-warnings")"
-! readelf -d "$tmp/static-program" | grep -q NEEDED || die "the static program needs libraries"
+! readelf -d "$tmp/static-program" | grep NEEDED >/dev/null ||
+	die "the static program needs libraries"
 run_program env -i "$tmp/static-program"
 
 echo "uninstall"

@@ -17,7 +17,7 @@ out=$tmp/out
 bench() {
 	local want=$1 got
 	shift
-	"$build/kvbench" "$@" -a "$url" -p kvd.timeout_ms="$CALL_TIMEOUT_MS" >"$out" 2>"$out.err"
+	"$build/kvbench" "$@" -a "$url" "${PATIENT[@]}" >"$out" 2>"$out.err"
 	got=$?
 	[ "$got" = "$want" ] && return 0
 	echo "kvbench $*: exit status $got instead of $want"
@@ -330,7 +330,7 @@ help_and_version() {
 
 url_from_environment() {
 	KVD_URL=$url "$build/kvbench" run -P $own/workloadc -p recordcount=$records \
-		-p operationcount=10 -p kvd.timeout_ms="$CALL_TIMEOUT_MS" >"$out" 2>"$out.err" &&
+		-p operationcount=10 "${PATIENT[@]}" >"$out" 2>"$out.err" &&
 		said '^READ  *10 ' && said '^wrong values  *0 of 10 checked' &&
 		! env -u KVD_URL "$build/kvbench" run -d redis -P $own/workloadc \
 			>"$out" 2>"$out.err" &&
@@ -396,7 +396,7 @@ server_is_full() {
 bench_start() {
 	"$build/kvbench" run -P $own/workloada -a "$url" -p recordcount=$records -s --json \
 		-p operationcount=0 -p maxexecutiontime=600 \
-		-p kvd.timeout_ms="$CALL_TIMEOUT_MS" "$@" \
+		"${PATIENT[@]}" "$@" \
 		>"$out" 2>"$out.err" &
 	bench_pid=$!
 	pids+=("$bench_pid")

@@ -17,7 +17,7 @@ bench() { # load|run, workload, properties...
 	shift 2
 	for property in "$@"; do args+=(-p "$property"); done
 	"$build/kvbench" "$command" -a "$url" -P bench/workloads/workload"$workload" --json \
-		-p kvd.timeout_ms="$CALL_TIMEOUT_MS" "${args[@]}" >"$tmp/bench.$command"
+		"${PATIENT[@]}" "${args[@]}" >"$tmp/bench.$command"
 }
 
 at_least() { # name, number
@@ -34,7 +34,7 @@ reader_beside() {
 	bench load a recordcount=500 fieldcount=1 fieldlength=50 || return 1
 	"$build/kvbench" run -a "$url" -P bench/workloads/workloadc --json -p recordcount=500 \
 		-p fieldcount=1 -p fieldlength=50 -p operationcount=0 -p maxexecutiontime=600 \
-		-p kvd.timeout_ms="$CALL_TIMEOUT_MS" >"$tmp/reader" 2>&1 &
+		"${PATIENT[@]}" >"$tmp/reader" 2>&1 &
 	pid=$!
 	pids+=("$pid")
 	# Of kvctl, and of kvbench for the statistics and its thread.

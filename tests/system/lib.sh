@@ -21,6 +21,8 @@ tmp=$(mktemp -d "${TMPDIR:-/tmp}/sys.XXXXXX") || exit 1
 DEADLINE_S=120	       # of wait_until
 PAUSE_MAX_MS=50	       # between its looks
 CALL_TIMEOUT_MS=60000  # of a client's call, unless the test is about timeouts
+# The same of kvbench.
+PATIENT=(-p kvd.timeout_ms="$CALL_TIMEOUT_MS" -p kvd.connect_timeout_ms="$CALL_TIMEOUT_MS")
 CHECK_LINES_SHOWN=20
 
 failures=0

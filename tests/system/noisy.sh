@@ -20,7 +20,7 @@ kinds="scan churn large deaf stats"
 victim() {
 	"$build/kvbench" "$1" -a "$url" -P bench/workloads/workloada --json \
 		-p recordcount=$records -p fieldcount=1 -p fieldlength=$value_bytes \
-		-p kvd.timeout_ms="$CALL_TIMEOUT_MS" "${@:2}" >"$tmp/victim" 2>"$tmp/victim.err"
+		"${PATIENT[@]}" "${@:2}" >"$tmp/victim" 2>"$tmp/victim.err"
 }
 
 # kind: starts that noise

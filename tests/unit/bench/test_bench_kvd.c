@@ -15,6 +15,7 @@
 #include "tests/support/local_server.h"
 
 #define DEPTH 8
+#define HANGS_MS 300000
 #define COUNT 100 /* more than are submitted together */
 
 static struct db *db;
@@ -93,6 +94,7 @@ static int server_begin(void **state)
 	handle = local_server_open(url, &options);
 	kvd_close(handle);
 	options.depth = DEPTH;
+	options.timeout_ms = options.connect_timeout_ms = HANGS_MS;
 	return (int)db_kvd.open(&db, url, &options, error);
 }
 

@@ -268,10 +268,10 @@ static void flush_later(void **state)
 	for (key = 0; key < 100; key++)
 		put(key, 10);
 	stop();
-	set_now(ENGINE_NOW_NS + 3599 * SECOND_NS);
-	/* Another one is done a second before that time, and this one not with it. */
+	set_now(ENGINE_NOW_NS + 1800 * SECOND_NS);
+	/* Another one is done half an hour before that time, and this one not with it. */
 	start();
-	early = maintenance_flush(&maintenance, ENGINE_NOW_NS, 3599, "uid=1");
+	early = maintenance_flush(&maintenance, ENGINE_NOW_NS, 1800, "uid=1");
 	WAIT_FOR(maintenance_flushed(&maintenance, early));
 	stop();
 	assert_false(maintenance_flushed(&maintenance, ticket));

@@ -16,6 +16,12 @@
 #include "common/util/stat.h"
 #include "server/store/slab.h"
 
+/*
+ * A larger block has at most so many times the bytes. Else who deletes large items for small ones
+ * would get one for one, and never the slab that would hold hundreds.
+ */
+#define WIDER_TIMES 2u
+
 /* Magazines. do_* functions expect the cache's lock to be held. */
 
 /* Sets the number of blocks; magazine_bytes follows, so that M3 is one comparison. */
@@ -172,17 +178,38 @@ void *mem_alloc(struct mem_cache *cache, size_t bytes)
 	return p;
 }
 
+void *mem_alloc_wider(struct mem_cache *cache, size_t bytes)
+{
+	unsigned int class_id = mem_class(bytes), max;
+	void *p = NULL;
+
+	if (class_id == MEM_CLASS_LARGE)
+		return NULL;
+	max = mem_class(WIDER_TIMES * (size_t)size_class_bytes[class_id]);
+	while (!p && ++class_id <= max && class_id < CLASS_BUCKETS && size_class_bytes[class_id])
+		p = block_alloc(cache, class_id);
+	if (p) {
+		hint_store(&cache->memory->wider, 1);
+		stat_add(&cache->allocated_bytes, size_class_bytes[class_id]);
+	}
+	return p;
+}
+
 void mem_free(struct mem_cache *cache, void *p, size_t bytes)
 {
 	unsigned int class_id = mem_class(bytes);
 
-	stat_add(&cache->freed_bytes, mem_class_bytes(bytes));
 	if (class_id == MEM_CLASS_LARGE) {
 		assert(hint_load((uint64_t *)p) == 0);
+		stat_add(&cache->freed_bytes, mem_class_bytes(bytes));
 		page_heap_free(&cache->memory->heap, page_of(cache->memory, p));
-	} else {
-		block_free(cache, class_id, p);
+		return;
 	}
+	/* Looked up only if it may be another, since it costs two cache misses. */
+	if (__builtin_expect(hint_load(&cache->memory->wider), 0))
+		class_id = hint_load(&slab_of(cache->memory, p)->class_id);
+	stat_add(&cache->freed_bytes, size_class_bytes[class_id]);
+	block_free(cache, class_id, p);
 }
 
 void *mem_alloc_bucket(struct mem_cache *cache, uint64_t home)

@@ -60,7 +60,8 @@ struct memory_stats {
 /* Of one size class of items. X(name, help): N, in the names, is the bytes of a block. */
 #define SIZE_CLASS_STATS(X)                                                                        \
 	X(slabs, "slabs of blocks of N bytes, for each N of which there are some: an item takes "  \
-		 "the smallest block that holds header, key and value")                            \
+		 "the smallest block that holds header, key and value, or with eviction off and "  \
+		 "memory full a larger one")                                                       \
 	X(bytes, "memory of these slabs; all of them together are memory.item_slabs")              \
 	X(used, "blocks of them that items are in")                                                \
 	X(free, "blocks of them that are free, the ones in threads' magazines included")
@@ -112,6 +113,12 @@ void mem_cache_release(struct mem_cache *cache);
  * slab.
  */
 void *mem_alloc(struct mem_cache *cache, size_t bytes);
+/*
+ * The same from the next larger class that has a free block, of at most twice the bytes and not of
+ * pages: for who finds no memory otherwise, since the rest of the block is lost until it is freed.
+ * From the first of them on each mem_free() of the memory looks up the block's slab.
+ */
+void *mem_alloc_wider(struct mem_cache *cache, size_t bytes);
 /* Frees a block that was allocated with @bytes of the same class, through this cache or another. */
 void mem_free(struct mem_cache *cache, void *p, size_t bytes);
 
@@ -165,7 +172,7 @@ struct mem_cache {
 	struct mem_cache *next;	  /* of all caches of the memory */
 	uint32_t lock;		  /* guards the magazines; a mem_lock() */
 	uint64_t magazine_bytes;  /* in all magazines */
-	uint64_t allocated_bytes; /* by this cache, as mem_class_bytes(); stats add up all caches */
+	uint64_t allocated_bytes; /* by this cache: blocks, pages; stats add up all caches */
 	uint64_t freed_bytes;
 	uint64_t failures; /* allocations that found nothing free */
 	uint64_t gathered; /* its cache_activity() as memory_gather_idle() saw it; caches_lock */

@@ -148,6 +148,17 @@ static enum room_next room_end(struct room *room)
 	return ROOM_DONE;
 }
 
+/*
+ * Nothing could be made free. With eviction off a larger block may be, of an item that was deleted
+ * and whose slab could not be emptied: better than to refuse what is asked for.
+ */
+static enum room_next room_end_without(struct room *room)
+{
+	if (!evicts(room) && room->bytes != ROOM_BUCKET)
+		room->block = mem_alloc_wider(&room->thread->cache, room->bytes);
+	return room_end(room);
+}
+
 /* There is no room, unless others' evacuations hold it (R3). */
 static enum room_next room_fail(struct room *room)
 {
@@ -161,8 +172,9 @@ static enum room_next room_fail(struct room *room)
 	}
 	thread->room_failed_freed = thread->cache.freed_bytes + 1;
 	thread->room_failed_ns = thread->now_ns;
-	stat_add(&thread->stats.rooms_failed, 1);
-	return room_end(room);
+	room_end_without(room);
+	stat_add(&thread->stats.rooms_failed, !room->block);
+	return ROOM_DONE;
 }
 
 static enum room_next room_waits(struct room *room)
@@ -180,7 +192,7 @@ static enum room_next room_gather(struct room *room)
 	struct store_thread *thread = room->thread;
 
 	if (is_too_large(room) || failed_just_now(room))
-		return room_end(room);
+		return room_end_without(room);
 	if (!evicts(room))
 		memory_gather(memory_of(room));
 	else if (thread->rooms++ % ROOMS_PER_GATHER == 0)
@@ -429,7 +441,7 @@ bool room_try(struct room *room)
 	unsigned int i;
 
 	if (is_too_large(room) || failed_just_now(room)) {
-		room_end(room);
+		room_end_without(room);
 		return true;
 	}
 	room->brief = evicts(room) && !is_large(room) && room->bytes != ROOM_BUCKET;

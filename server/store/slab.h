@@ -75,6 +75,7 @@ struct memory {
 	pthread_mutex_t caches_lock; /* taken before a cache's */
 	struct mem_cache *caches;
 	uint32_t evacuations; /* under way; only then a free has to check its slab for one */
+	uint32_t wider;	      /* mem_alloc_wider() gave a block: the slab has its class */
 	/* Those under way, oldest first, and the numbers of the last and of the first of them. */
 	TAILQ_HEAD(evacuation_list, mem_evacuation)
 	evacuations_open;	    /* with the page heap's lock */

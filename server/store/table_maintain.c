@@ -140,6 +140,9 @@ static enum wire_status do_move_small(struct store_thread *thread, uint64_t hash
 	size_t bytes = item_bytes(from->key_len, from->value_len);
 	struct item *to = mem_alloc(&thread->cache, bytes);
 
+	/* It may be in a larger block itself. */
+	if (!to && thread->table->eviction == EVICTION_NONE)
+		to = mem_alloc_wider(&thread->cache, bytes);
 	if (!to)
 		return WIRE_NO_SPACE;
 	memcpy(to->tail, from->tail, bytes - sizeof(*from));

@@ -79,6 +79,14 @@ void test_store_destroy(struct store *store)
 	store_destroy(store);
 }
 
+/* Of the block of an item of @bytes: with eviction off it may be of a larger class. */
+static uint64_t block_bytes(const struct store *store, uint64_t at, uint64_t bytes)
+{
+	if (mem_class(bytes) == MEM_CLASS_LARGE)
+		return mem_class_bytes(bytes);
+	return size_class_bytes[slab_of(store->memory, region_at(&store->region, at))->class_id];
+}
+
 static void walk_note(struct walk *walk, uint64_t at, uint64_t bytes, uint64_t version)
 {
 	if (walk->extent_count == walk->extent_size) {
@@ -92,7 +100,7 @@ static void walk_note(struct walk *walk, uint64_t at, uint64_t bytes, uint64_t v
 	}
 	walk->extents[walk->extent_count] = (struct block_range){ at, bytes };
 	walk->versions[walk->extent_count++] = version;
-	walk->census.class_bytes += version ? mem_class_bytes(bytes) : BUCKET_BYTES;
+	walk->census.class_bytes += version ? block_bytes(walk->store, at, bytes) : BUCKET_BYTES;
 }
 
 static void walk_pin(struct walk *walk, const struct item *item)

@@ -23,7 +23,7 @@ struct store_census {
 	uint64_t items;
 	uint64_t overflow_items; /* items in overflow buckets */
 	uint64_t overflow_buckets;
-	uint64_t class_bytes; /* of all items and overflow buckets, rounded up to size classes */
+	uint64_t class_bytes; /* of the blocks of all items and overflow buckets */
 	uint64_t digest;      /* of all buckets and items, without the locks */
 	unsigned int chain_max;
 };

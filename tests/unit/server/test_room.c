@@ -777,6 +777,39 @@ static void a_pinned_slab_is_left_out(void **state)
 	assert_all_open();
 }
 
+/*
+ * Without eviction, where no slab can be emptied: a value takes a larger block that is free, and
+ * the block is one of its own class again when the value is deleted.
+ */
+static void a_wider_block(void **state)
+{
+	const unsigned int count = 20, stride = 97;
+	const uint64_t small = 1u << 30, large = 1u << 29;
+	uint64_t key, end;
+
+	(void)state;
+	end = fill(0, 600);
+	assert_true(end > count * stride);
+	for (unsigned int round = 0; round < 3; round++) {
+		/* One at a time, so that nobody waits to try again. */
+		for (unsigned int i = 0; i < count; i++)
+			delete (round ? large + i : stride * i);
+		/* Of more than twice the bytes: then one deleted item would be one small one. */
+		assert_int_equal(put(small, 100), WIRE_NO_SPACE);
+		for (key = 0; put(small + key, 350) == WIRE_OK; key++)
+			assert_true(key <= count);
+		assert_int_equal(key, count);
+		assert_int_equal(put(small + key, 3000), WIRE_NO_SPACE);
+		for (key = 0; key < count; key++)
+			delete (small + key);
+		assert_int_equal(magazines_count(store.memory, mem_class(item_bytes(8, 350))), 0);
+		for (key = 0; put(large + key, 600) == WIRE_OK; key++)
+			assert_true(key <= count);
+		assert_int_equal(key, count);
+	}
+	assert_int_equal(STAT(evictions), 0);
+}
+
 #define LRU(test) cmocka_unit_test_setup_teardown(test, setup_lru, teardown)
 #define NONE(test) cmocka_unit_test_setup_teardown(test, setup_none, teardown)
 
@@ -800,6 +833,7 @@ int main(void)
 		LRU(a_put_in_steps),
 		LRU(room_for_another_length),
 		NONE(a_put_fails),
+		NONE(a_wider_block),
 		NONE(a_reservation_fails),
 		NONE(not_again_at_once),
 		NONE(a_pinned_slab_is_left_out),

@@ -36,6 +36,7 @@
 #define EVENTS_MAX 8
 #define GID_INDEX 3
 #define SECOND_NS 1000000000ull
+#define SETUP_NS (60 * SECOND_NS) /* SETUP_MS of oob/setup.c */
 
 /* What the ports may have of READs, each number another one. */
 #define SERVER_RESPONDER 12

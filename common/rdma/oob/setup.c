@@ -13,8 +13,11 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 
-/* How long a peer may take to say what it wants, from TCP's connection on. */
-#define SETUP_MS 5000
+/*
+ * How long a peer may take to say what it wants, from TCP's connection on. A host that is short of
+ * CPU stops a process for seconds; SETUPS_MAX bounds what silent peers take, not this.
+ */
+#define SETUP_MS 60000
 /*
  * Peers that have said nothing yet, at most: for one more the oldest one has to go. So who connects
  * and stays silent takes no more than this, and others get through that say it at once.

@@ -51,21 +51,21 @@
 #define SN_MW_MAX 65536
 #define SN_READS_MAX 128 /* READs of memory that is not mapped, outstanding in one direction */
 #define SN_MESSAGE_MAX (1u << 30)
-#define SN_HALF_OPEN_MAX 64  /* peers that connected and have not sent a connect request */
-#define SN_HANDSHAKE_MS 5000 /* for each step of connecting that waits for the peer */
-#define SN_RETRY_MS 10	     /* between attempts at a listener whose queue is full */
-#define SN_HOT_SCAN 1024     /* bells that one poll looks at: some microseconds */
-#define SN_SCAN_ON 64	     /* of these, after one with work was found */
-#define SN_WAITING_SCAN 16   /* queue pairs of the waiting list that one poll serves */
-#define SN_COLD_SCAN 32	     /* cold queue pairs that are looked at per clock tick */
-#define SN_COOL_MAX 32	     /* hot ones that become cold per clock tick */
-#define SN_COLD_AFTER_MS 200 /* without traffic */
-#define SN_SERVE_AFTER 128   /* scans without work after which one serves the channel, too */
-#define SN_SERVE_SOON 8	     /* the same after the channel woke a cold queue pair */
-#define SN_ARMED_SCANS 2     /* scans between arming and sleeping that leave the channel alone */
-#define SN_HOT_COST 64	     /* looking at this many bells costs as much as a scan of one */
-#define SN_BUSY_SCAN 2	     /* what a scan with work counts as: it takes longer */
-#define SN_SKIP_MAX 8	     /* polls in a row that may return completions without a scan */
+#define SN_HALF_OPEN_MAX 64   /* peers that connected and have not sent a connect request */
+#define SN_HANDSHAKE_MS 60000 /* for each step of connecting that waits for the peer */
+#define SN_RETRY_MS 10	      /* between attempts at a listener whose queue is full */
+#define SN_HOT_SCAN 1024      /* bells that one poll looks at: some microseconds */
+#define SN_SCAN_ON 64	      /* of these, after one with work was found */
+#define SN_WAITING_SCAN 16    /* queue pairs of the waiting list that one poll serves */
+#define SN_COLD_SCAN 32	      /* cold queue pairs that are looked at per clock tick */
+#define SN_COOL_MAX 32	      /* hot ones that become cold per clock tick */
+#define SN_COLD_AFTER_MS 200  /* without traffic */
+#define SN_SERVE_AFTER 128    /* scans without work after which one serves the channel, too */
+#define SN_SERVE_SOON 8	      /* the same after the channel woke a cold queue pair */
+#define SN_ARMED_SCANS 2      /* scans between arming and sleeping that leave the channel alone */
+#define SN_HOT_COST 64	      /* looking at this many bells costs as much as a scan of one */
+#define SN_BUSY_SCAN 2	      /* what a scan with work counts as: it takes longer */
+#define SN_SKIP_MAX 8	      /* polls in a row that may return completions without a scan */
 #define SN_TICK_SCAN 4	 /* hot queue pairs whose peer is checked for being alive per clock tick */
 #define SN_ARM_ROUNDS 4	 /* attempts to go to sleep while the peer keeps sending */
 #define SN_LIFE_READS 64 /* after so many with a life word the socket is looked at, too */

@@ -532,7 +532,7 @@ static void tcp_against_tls(void **state)
 	id = connecting();
 	/* The server awaits a message that is longer than a ClientHello, or takes it for none. */
 	quiet();
-	time_pass(6 * SECOND_NS);
+	time_pass(SETUP_NS + SECOND_NS);
 	event = next_event(&client);
 	assert_int_equal(event.type, CM_UNREACHABLE);
 	oob_destroy_id(id);
@@ -553,7 +553,7 @@ static void silent_peer(void **state)
 	assert_int_equal(send(fd, "\x16\x03\x01", 3, 0), 3);
 	quiet();
 	assert_int_equal(oob_channel_of(server.channel)->setups_count, 1);
-	time_pass(5 * SECOND_NS);
+	time_pass(SETUP_NS);
 	quiet();
 	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
 	close(fd);
@@ -574,7 +574,7 @@ static void refused_and_silent(void **state)
 	assert_int_equal(send(fd, "more", 4, 0), 4);
 	quiet();
 	assert_int_equal(oob_channel_of(server.channel)->setups_count, 1);
-	time_pass(5 * SECOND_NS);
+	time_pass(SETUP_NS);
 	quiet();
 	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
 	close(fd);
@@ -686,7 +686,7 @@ static void peer_has_gone(void **state)
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)), 0);
 	server.count = 0;
 	/* The server closes its end: what we write then has nobody to read it. */
-	time_pass(5 * SECOND_NS);
+	time_pass(SETUP_NS);
 	quiet();
 	while (tls_send(tls, "x", 1) == 1)
 		;

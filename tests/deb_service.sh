@@ -8,7 +8,7 @@
 set -euo pipefail
 root=$1
 here=$(realpath "$(dirname "$0")/..")
-DEADLINE_S=120
+DEADLINE_S=300
 
 [ -e /run/kvd-vm-command ] || { echo "deb_service.sh: for tests/vm/run only" >&2 && exit 2; }
 

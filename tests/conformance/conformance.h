@@ -20,7 +20,7 @@
 #include "common/rdma/device.h"
 
 /* How long to wait for what must happen, a bound against hanging, and for what must not happen. */
-#define SUITE_WAIT_MS 150000
+#define SUITE_WAIT_MS 300000
 #define SUITE_QUIET_MS 50
 
 /*

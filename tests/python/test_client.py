@@ -116,7 +116,7 @@ def test_other_threads_run_during_a_call(shared_server, store):
 @pytest.mark.extension
 def test_timeouts(shared_server, store):
     with kvd.Client(store.url, timeout_ms=50) as client, Stopped(shared_server):
-        for call in (lambda: client.put("k", "v"), lambda: client.get_by_request("k"),
+        for call in (lambda: client.put("late", "v"), lambda: client.get_by_request("k"),
                      lambda: client.put_many([("k", "v")])):
             with pytest.raises(kvd.TimedOutError) as caught:
                 call()

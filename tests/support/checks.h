@@ -10,7 +10,7 @@
 
 #include "client/kvd.h"
 
-#define SYS_TIMEOUT_MS 60000 /* of a call, and of connecting */
+#define SYS_TIMEOUT_MS 300000 /* of a call, and of connecting */
 
 /* Prints a line that says whether it was @good. */
 void check(bool good, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -71,8 +71,12 @@ static void *server_thread_run(void *arg)
 
 static void configure(struct config *config, const char *const *assignments)
 {
-	static const char *const common[] = { "server.device=softnic", "server.workers=2",
-					      "server.pin=no", "memory.hugepages=off", NULL };
+	static const char *const common[] = { "server.device=softnic",
+					      "server.workers=2",
+					      "server.pin=no",
+					      "memory.hugepages=off",
+					      "server.handshake_timeout=60s",
+					      NULL };
 	const char *const *option;
 	char socket[96];
 

@@ -18,7 +18,7 @@
 #define CANARY 0xee
 #define CANARY_BYTES 64
 #define TTL_S 3600
-#define WAIT_MS 60000
+#define WAIT_MS 300000
 
 static void key_make(const struct client *c, uint8_t *key, char kind, uint32_t owner,
 		     uint32_t number)

@@ -50,7 +50,8 @@ history_is_there() {
 }
 
 interruption_cancels() {
-	screen_keys -l 'put never' && screen_keys C-c && screen_shows 'put never\^?C?.*\^C' &&
+	screen_keys -l 'put never' && screen_shows '> put never' && screen_keys C-c &&
+		screen_shows 'put never\^?C?.*\^C' &&
 		type_line 'get never' && screen_shows 'get never.kvctl: not found' &&
 		type_line 'stats --watch 1 -v' && screen_shows ' [0-9.]+/s' && screen_keys C-c &&
 		type_line 'get name' && screen_shows 'get name.Ada A'

@@ -18,9 +18,9 @@ device=${KVD_TEST_DEVICE:-softnic}
 way=$device # in which the server is asked to serve
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/sys.XXXXXX") || exit 1
 
-DEADLINE_S=120	       # of wait_until
+DEADLINE_S=300	       # of wait_until
 PAUSE_MAX_MS=50	       # between its looks
-CALL_TIMEOUT_MS=60000  # of a client's call, unless the test is about timeouts
+CALL_TIMEOUT_MS=300000 # of a client's call, unless the test is about timeouts
 # The same of kvbench.
 PATIENT=(-p kvd.timeout_ms="$CALL_TIMEOUT_MS" -p kvd.connect_timeout_ms="$CALL_TIMEOUT_MS")
 CHECK_LINES_SHOWN=20
@@ -206,6 +206,7 @@ config_write() {
 		device = ${1:-$way}
 		workers = 2
 		max_connections = 64
+		handshake_timeout = 60s
 		[rdma]
 		address = ${KVD_RDMA_ADDR:-auto}
 		port = ${port:-7471}

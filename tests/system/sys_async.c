@@ -17,7 +17,7 @@
 #define WIDTH 24u
 #define LARGE_EVERY 50u
 #define LARGE_BYTES 300000u
-#define WAIT_MS 60000
+#define WAIT_MS 300000
 
 /* One key: a PUT, and a GET that was submitted with it. */
 struct pair {

@@ -20,7 +20,7 @@
 
 #define LARGE_BYTES 300000u
 #define SUBMITTED 40
-#define TIMEOUT_MS 60000
+#define TIMEOUT_MS 300000
 #define OPEN_NS 120000000000ull
 #define PAUSE_NS 2000000
 /* The operations that are submitted together fail together. */

@@ -27,7 +27,7 @@
 #define THREADS_MAX 64
 #define BATCH 8
 /* Longer than any restart of the test, under sanitizers and in an emulated machine. */
-#define TIMEOUT_MS 60000
+#define TIMEOUT_MS 300000
 /* Such an addition needs a kill between its execution and its answer. */
 #define REPEATED_MIN 20
 #define KILL_PAUSE_NS 2000000

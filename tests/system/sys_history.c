@@ -44,7 +44,7 @@
 #define ROUND_OPS 700
 #define ROUND_NS 400000000ull
 #define KILLS 3 /* in a round */
-#define CALL_MS 60000
+#define CALL_MS 300000
 #define LIST_BYTES 65536
 #define GIVE_UP_NS 120000000000ull
 

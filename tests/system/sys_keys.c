@@ -24,7 +24,7 @@
 #define READS_BEFORE 1000 /* of each reader, until it is revoked */
 #define READS_AFTER 2000  /* that it tries then */
 #define NEAR_KEYS 4	  /* next to one's own */
-#define DEADLINE_NS 120000000000ull
+#define DEADLINE_NS 300000000000ull
 
 static void attack_by(const char *what, uint32_t rkey, uint64_t addr)
 {

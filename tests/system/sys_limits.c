@@ -14,7 +14,7 @@
 #include "common/util/clock.h"
 #include "tests/support/checks.h"
 
-#define DEADLINE_NS 120000000000ull
+#define DEADLINE_NS 300000000000ull
 #define PINGS 1000
 #define GETS 2000
 #define OTHERS_PINGS 20

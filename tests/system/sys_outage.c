@@ -22,7 +22,7 @@
 
 #define CLIENTS_MAX 256
 /* Longer than any restart of the test, under sanitizers and in an emulated machine. */
-#define TIMEOUT_MS 60000
+#define TIMEOUT_MS 300000
 #define PAUSE_NS 1000000
 #define ROW_MS 100 /* of the table */
 #define ROWS_MAX 40

@@ -32,7 +32,7 @@
 #define REPEATED_MIN 5u
 #define KILL_PAUSE_NS 2000000
 #define TTL_S 1000u
-#define DEADLINE_NS 120000000000ull
+#define DEADLINE_NS 300000000000ull
 
 static const char *url;
 static _Atomic bool kill_stop;

@@ -23,7 +23,7 @@
 #define CONNS 6u /* of each worker */
 #define BUDGET_BYTES 100u
 #define HOUR_NS 3600000000000ull
-#define WAIT_MS 120000
+#define WAIT_MS 300000
 #define ROUNDS 2000u
 
 static struct tenant tenant;

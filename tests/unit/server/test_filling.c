@@ -30,7 +30,7 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define HANGS_NS 60000000000ull
+#define HANGS_NS 300000000000ull
 #define FILLED_BYTES "64m" /* many pieces of 256 KiB */
 #define DEFAULT_BYTES "16m"
 #define DEFAULT_PIECES 64u

@@ -29,7 +29,7 @@
 #include "common/util/log.h"
 
 #define TEXT_MAX (4u << 20)
-#define DEADLINE_S 120ull
+#define DEADLINE_S 300ull
 
 static char dir[] = "/tmp/kvd-test-writer-XXXXXX";
 static char path[64], moved[64];

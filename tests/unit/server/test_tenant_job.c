@@ -19,7 +19,7 @@
 
 #define WORKERS 2u
 #define BYTES 12345u
-#define WAIT_MS 60000
+#define WAIT_MS 300000
 
 static struct store old_store, new_store;
 static struct tenant_part parts[WORKERS];

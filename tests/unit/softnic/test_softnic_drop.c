@@ -24,7 +24,7 @@
 #include "tests/support/send_files.h"
 
 #define LINGER_SECONDS 3600
-#define WAIT_MS 120000 /* against hanging */
+#define WAIT_MS 300000 /* against hanging */
 
 static int socks[2];
 static int pipes[2]; /* [0]: sees when no descriptor of [1] is left */

@@ -117,7 +117,7 @@ def test_other_threads_run_during_a_call(shared_server, store):
 def test_timeouts(shared_server, store):
     with kvd.Client(store.url, timeout_ms=50) as client, Stopped(shared_server):
         for call in (lambda: client.put("late", "v"), lambda: client.get_by_request("k"),
-                     lambda: client.put_many([("k", "v")])):
+                     lambda: client.put_many([("late", "v")])):
             with pytest.raises(kvd.TimedOutError) as caught:
                 call()
             assert str(caught.value)

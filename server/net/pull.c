@@ -54,6 +54,11 @@ void pull_probed(struct conn *conn)
 		pull_clock_stop(conn);
 }
 
+static struct budget *budget_of(const struct conn *conn)
+{
+	return &conn->part->tenant->pull_budget;
+}
+
 /* B6. The class may have changed while the pull waited. */
 static void pull_classify(struct worker *worker, struct conn *conn)
 {
@@ -65,7 +70,7 @@ static void pull_classify(struct worker *worker, struct conn *conn)
 		class = BUDGET_LATE;
 		worker->pulls_late = true;
 	}
-	budget_class_set(&conn->part->tenant->pull_budget, hold, class);
+	budget_class_set(budget_of(conn), hold, class);
 }
 
 /* Asks for the memory. True: the pull waits for that, or for the answer to a probe. */
@@ -78,8 +83,7 @@ static bool pull_admit(struct conn *conn, const struct request *request, enum wi
 	if (!pull_is_served(worker, conn))
 		return true;
 	pull_classify(worker, conn);
-	admission = budget_take(&conn->part->tenant->pull_budget, &conn->pull_hold,
-				pull_bytes(request));
+	admission = budget_take(budget_of(conn), &conn->pull_hold, pull_bytes(request));
 	if (admission == BUDGET_REFUSED) {
 		stat_add(&worker->stats.pulls_refused, 1);
 		*status = WIRE_BUSY;
@@ -143,8 +147,7 @@ static void pull_finish(struct deferred *deferred, struct response_list *respons
 	response_unreserve(conn);
 	response_set_put(deferred, responses, &steps->change, steps->status);
 	build_end(conn, &deferred->pull.build);
-	budget_give_part(&conn->part->tenant->pull_budget, &conn->pull_hold,
-			 pull_bytes(&deferred->request));
+	budget_give_part(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
 	conn->pulls--;
 	conn->pull_tried = false;
 	stat_sub(&worker->pulls_count, 1);
@@ -208,8 +211,7 @@ static bool pulling_cancel(struct deferred *deferred)
 	build_end(conn, &pull->build);
 	/* Of a client that did not fill its memory the principal is remembered: B6. */
 	if (arrived && !pull->awaits)
-		budget_give_part(&conn->part->tenant->pull_budget, &conn->pull_hold,
-				 pull_bytes(&deferred->request));
+		budget_give_part(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
 	conn->pulls--;
 	conn->pull_next = NULL;
 	stat_sub(&worker->pulls_count, 1);
@@ -255,8 +257,7 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 	}
 	stat_add(&worker->stats.puts, 1);
 	execute_access(conn_thread(conn), request);
-	budget_give(&conn->part->tenant->pull_budget, &conn->pull_hold,
-		    conn->pull_hold.class == BUDGET_PROVEN);
+	budget_give(budget_of(conn), &conn->pull_hold, conn->pull_hold.class == BUDGET_PROVEN);
 	response_set_put(deferred, responses, &change, status);
 	return PULL_REFUSED;
 }
@@ -302,7 +303,7 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 /* Without room it waits for its own client, which may never take a response: others come first. */
 static void pull_leave(struct deferred *deferred)
 {
-	budget_leave(&deferred->conn->part->tenant->pull_budget, &deferred->conn->pull_hold);
+	budget_leave(budget_of(deferred->conn), &deferred->conn->pull_hold);
 }
 
 static bool pull_cancel(struct deferred *deferred)
@@ -335,15 +336,13 @@ static bool pull_begin_early(struct deferred *deferred)
 	if (request->value_len > conn->part->thread.table->region->geometry.value_max ||
 	    late_principals_have(worker->env->late_principals, &conn->principal, clock_ns()) ||
 	    table_may_pin(conn_thread(conn), &change) ||
-	    !budget_take_more(&conn->part->tenant->pull_budget, &conn->pull_hold,
-			      pull_bytes(request)))
+	    !budget_take_more(budget_of(conn), &conn->pull_hold, pull_bytes(request)))
 		return false;
 	item = table_reserve_begin(conn_thread(conn), &change, NULL);
 	if (item)
 		pull_begin(deferred, item, &change, false);
 	else
-		budget_give_part(&conn->part->tenant->pull_budget, &conn->pull_hold,
-				 pull_bytes(request));
+		budget_give_part(budget_of(conn), &conn->pull_hold, pull_bytes(request));
 	return item;
 }
 
@@ -387,6 +386,6 @@ void pull_release(struct conn *conn)
 	if (conn->pull_hold.bytes)
 		late_principals_add(worker->env->late_principals, &conn->principal,
 				    clock_ns() + worker->limits.pull_ns);
-	budget_leave(&conn->part->tenant->pull_budget, &conn->pull_hold);
-	budget_give(&conn->part->tenant->pull_budget, &conn->pull_hold, false);
+	budget_leave(budget_of(conn), &conn->pull_hold);
+	budget_give(budget_of(conn), &conn->pull_hold, false);
 }

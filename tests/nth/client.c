@@ -29,7 +29,7 @@
 #define LARGE_BYTES 300000u
 #define MANY 200
 #define SUBMITTED 80
-#define TIMEOUT_MS 30000
+#define TIMEOUT_MS 300000
 #define TIMEOUT_ALL_MS 200
 #define PAUSE_NS 2000000
 #define TEXT_BYTES (1u << 20)

@@ -64,6 +64,8 @@ static struct {
 	/* The call number @waits does so until the time was up @timeouts times. */
 	unsigned int waits, timeouts, timed;
 	unsigned int cancels; /* the call number @cancels does */
+	unsigned int call_ns; /* what a call takes */
+	atomic_uint pauses;
 	struct timespec until[4];
 	atomic_bool waiting, go_on, cancel;
 } host;
@@ -146,7 +148,16 @@ static FILE *host_open(const char *path, const char *mode)
 
 static uint64_t host_clock_ns(void)
 {
-	return NOW_NS;
+	return NOW_NS + (uint64_t)atomic_load(&host.count) * host.call_ns;
+}
+
+static int host_nanosleep(const struct timespec *time, struct timespec *rest)
+{
+	(void)rest;
+	assert_int_equal(time->tv_sec, 0);
+	assert_in_range(time->tv_nsec, 1, 999999);
+	host.pauses++;
+	return 0;
 }
 
 #define madvise host_madvise
@@ -156,6 +167,7 @@ static uint64_t host_clock_ns(void)
 #define pthread_cond_timedwait host_timedwait
 #define fopen host_open
 #define clock_ns host_clock_ns
+#define nanosleep host_nanosleep
 #include "server/store/prefault.c"
 #undef madvise
 #undef fallocate
@@ -164,6 +176,7 @@ static uint64_t host_clock_ns(void)
 #undef pthread_cond_timedwait
 #undef fopen
 #undef clock_ns
+#undef nanosleep
 
 static int setup(void **state)
 {
@@ -231,6 +244,21 @@ static void small_pieces(void **state)
 		assert_allocated(MADV_POPULATE_WRITE, p.bytes, cases[i].piece);
 		assert_int_equal(p.large_to, 0);
 	}
+}
+
+/* Who waits for the lock gets it after each call, but not where pages are there already. */
+static void pauses(void **state)
+{
+	struct prefault p = of(4 * MIB, 1);
+
+	(void)state;
+	host.call_ns = PAUSES_FROM_NS;
+	assert_int_equal(prefault_run(&p), 0);
+	assert_int_equal(host.pauses, 16);
+	host.pauses = 0;
+	host.call_ns = PAUSES_FROM_NS - 1;
+	assert_int_equal(prefault_run(&p), 0);
+	assert_int_equal(host.pauses, 0);
 }
 
 /* Whoever cancels it waits for one piece of each thread. */
@@ -416,10 +444,15 @@ static void progress(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(small_pieces), CASE(cancelled),
-		CASE(threads),	    CASE(ends_at_the_first_error),
-		CASE(errors),	    CASE(old_kernel),
-		CASE(large_pages),  CASE(counted),
+		CASE(small_pieces),
+		CASE(pauses),
+		CASE(cancelled),
+		CASE(threads),
+		CASE(ends_at_the_first_error),
+		CASE(errors),
+		CASE(old_kernel),
+		CASE(large_pages),
+		CASE(counted),
 		CASE(progress),
 	};
 

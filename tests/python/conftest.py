@@ -10,7 +10,9 @@ import time
 import kvd
 import pytest
 
-DEADLINE_S = 60
+# Nothing takes so long: bounds for what would wait for ever.
+DEADLINE_S = 300
+PATIENT = {"timeout_ms": DEADLINE_S * 1000, "connect_timeout_ms": DEADLINE_S * 1000}
 TREE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["KVD_BUILD"])
 CONFIG = os.environ["KVD_PYTHON_CONFIG"]  # of a server: where it listens
@@ -60,7 +62,7 @@ class Stopped:
 
     def __enter__(self):
         os.kill(self.pid, signal.SIGSTOP)
-        end = time.monotonic() + 60
+        end = time.monotonic() + DEADLINE_S
         while not self.stopped():
             assert time.monotonic() < end
             time.sleep(0.001)
@@ -92,6 +94,6 @@ def url(shared_server):
 @pytest.fixture
 def store(url):
     """A client of an empty store."""
-    with kvd.Client(url, timeout_ms=20000) as client:
+    with kvd.Client(url, **PATIENT) as client:
         client.flush()
         yield client

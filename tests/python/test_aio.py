@@ -11,17 +11,17 @@ import sys
 import kvd
 import kvd.aio
 import pytest
-from conftest import Stopped
+from conftest import DEADLINE_S, PATIENT, Stopped
 
 pytestmark = pytest.mark.usefixtures("store")  # the store is empty
 
 
 def run(url, body, **options):
     async def main():
-        async with kvd.aio.Client(url, timeout_ms=20000, **options) as client:
+        async with kvd.aio.Client(url, **{**PATIENT, **options}) as client:
             return await body(client)
 
-    return asyncio.run(asyncio.wait_for(main(), 60))
+    return asyncio.run(asyncio.wait_for(main(), DEADLINE_S))
 
 
 @pytest.mark.device
@@ -212,7 +212,7 @@ def test_timeouts(url, shared_server):
 
 def test_close_with_outstanding(url, shared_server):
     async def main():
-        c = await kvd.aio.Client(url, max_outstanding=2)
+        c = await kvd.aio.Client(url, max_outstanding=2, **PATIENT)
         with Stopped(shared_server):
             tasks = [asyncio.ensure_future(c.put(f"k{i}", bytearray(100))) for i in range(3)]
             await asyncio.sleep(0)
@@ -250,7 +250,7 @@ def test_restart():
         return unknown
 
     async def main(server):
-        async with kvd.aio.Client(url, timeout_ms=30000) as c:
+        async with kvd.aio.Client(url, **PATIENT) as c:
             await c.put("k", "v")
             load = [asyncio.ensure_future(work(c, i)) for i in range(1000)]
             with Stopped(server):
@@ -330,7 +330,7 @@ def test_exit_with_outstanding(url, shared_server):
     code = """if True:
         import asyncio, os, signal, sys, kvd.aio
         async def main():
-            c = await kvd.aio.Client(sys.argv[1])
+            c = await kvd.aio.Client(sys.argv[1], timeout_ms=300000, connect_timeout_ms=300000)
             os.kill(int(sys.argv[2]), signal.SIGSTOP)
             m = c.alloc(300000)
             for i in range(50):
@@ -346,7 +346,7 @@ def test_exit_with_outstanding(url, shared_server):
     pid = shared_server.process.pid
     try:
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", code, url, str(pid)],
-                              capture_output=True, timeout=60)
+                              capture_output=True, timeout=DEADLINE_S)
     finally:
         os.kill(pid, signal.SIGCONT)
     assert (done.returncode, done.stdout) == (5, b"True\n"), done.stderr

@@ -13,7 +13,7 @@ import time
 import kvd
 import kvd.aio
 import pytest
-from conftest import CONFIG_2, URL_2, Server, Stopped
+from conftest import CONFIG_2, DEADLINE_S, PATIENT, URL_2, Server, Stopped
 
 numpy = pytest.importorskip("numpy")
 
@@ -235,10 +235,10 @@ def test_server(store):
         <= store.clock_ns() // 10 ** 9 + 1002
     store.delete("lives")
     ids = [int(client["id"]) for client in store.clients()]
-    other = kvd.Client(store.url, reconnect=0)
+    other = kvd.Client(store.url, reconnect=0, **PATIENT)
     (new,) = {int(client["id"]) for client in store.clients()} - set(ids)
     store.kill(new)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + DEADLINE_S
     with pytest.raises(kvd.DisconnectedError):  # the server answers before the client notices
         while time.monotonic() < deadline:
             other.ping()
@@ -462,8 +462,8 @@ def test_interrupted_batch(shared_server, store, interrupt):
 def test_restart():
     """A call waits for the next server, which has nothing; registered memory stays usable."""
     server = Server(CONFIG_2, URL_2)
-    client = kvd.Client(URL_2, timeout_ms=60000)
-    once = kvd.Client(URL_2, reconnect=0)
+    client = kvd.Client(URL_2, **PATIENT)
+    once = kvd.Client(URL_2, reconnect=0, **PATIENT)
     memory = client.alloc(1 << 20)
     started = []
     try:
@@ -497,7 +497,7 @@ def test_tenants(tmp_path):
         config.write_text(file.read() + "[tenants]\nmemory = 64m\n")
     server = Server(config, URL_2)
     try:
-        with kvd.Client(URL_2, timeout_ms=20000) as admin:
+        with kvd.Client(URL_2, **PATIENT) as admin:
             admin.tenant_create("alpha", 16 << 20)
             with pytest.raises(kvd.ExistsError):
                 admin.tenant_create("alpha", 16 << 20)
@@ -505,7 +505,7 @@ def test_tenants(tmp_path):
                 admin.tenant_create("large", 128 << 20)
             with pytest.raises(kvd.InvalidError):
                 admin.tenant_create("a b", 16 << 20)
-            with kvd.Client(URL_2, tenant="alpha") as alpha:
+            with kvd.Client(URL_2, tenant="alpha", **PATIENT) as alpha:
                 alpha["k"], admin["k"] = "a", "d"
                 assert alpha["k"] == b"a" and admin["k"] == b"d"
                 assert alpha.info()["tenant"] == "alpha"
@@ -521,10 +521,10 @@ def test_tenants(tmp_path):
             with pytest.raises(kvd.NotFoundError):
                 admin.tenant_drop("alpha")
             with pytest.raises(kvd.RefusedError, match="alpha"):
-                kvd.Client(URL_2, tenant="alpha")
+                kvd.Client(URL_2, tenant="alpha", **PATIENT)
 
         async def main():
-            async with kvd.aio.Client(URL_2, timeout_ms=20000) as admin:
+            async with kvd.aio.Client(URL_2, **PATIENT) as admin:
                 await admin.tenant_create("beta", 16 << 20)
                 await admin.tenant_resize("beta", 32 << 20)
                 assert {t["name"]: t["bytes"] for t in await admin.tenants()}["beta"] == \
@@ -564,7 +564,7 @@ def test_fork(store):
                 try:
                     memory.view
                 except kvd.InvalidError:
-                    with kvd.Client(store.url) as own:
+                    with kvd.Client(store.url, **PATIENT) as own:
                         own["k"] = own["k"] + b" and child"
                     store.close()
                     status = 0
@@ -579,7 +579,7 @@ def test_exit_without_close(url):
     code = ("import kvd, sys; c = kvd.Client(sys.argv[1]); m = c.register(bytearray(99999)); "
             "a = c.alloc(99999); v = a.view; c['k'] = 'v'; print(c['k'])")
     done = subprocess.run([sys.executable, "-X", "dev", "-W", "ignore::ResourceWarning", "-c",
-                           code, url], capture_output=True, timeout=60)
+                           code, url], capture_output=True, timeout=DEADLINE_S)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"b'v'\n", b"")
 
 

@@ -859,7 +859,7 @@ mod tests {
             drop(driver);
             ended.send(()).unwrap();
         });
-        end.recv_timeout(Duration::from_secs(120)).expect("it waits for its own lock, or panicked");
+        end.recv_timeout(Duration::from_secs(300)).expect("it waits for its own lock, or panicked");
     }
 
     /// No turn of the driver is made: it has no connection any more.

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{open, options, url};
+use common::{open, options, url, HANG};
 use kvd::{Error, PutArgs};
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ fn flushes(db: &kvd::Client) {
     assert!(!db.flush_done(later).unwrap());
     assert!(db.get("admin/flush").unwrap().is_some());
     let now = db.flush_start(Duration::ZERO).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + HANG;
     while !db.flush_done(now).unwrap() {
         assert!(Instant::now() < deadline, "the flush is not done");
     }

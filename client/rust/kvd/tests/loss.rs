@@ -5,9 +5,9 @@
 mod common;
 
 use common::executor::{block_on, poll_once, wait_readable};
-use common::{open, options, url};
+use common::{open, options, url, HANG};
 use kvd::{Client, Error, GetRequest, Turn};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 fn ids(db: &Client) -> Vec<u64> {
     let list = db.client_list().unwrap();
@@ -61,7 +61,7 @@ fn ended(admin: &Client) {
 
 /// Waits until the server has no such connection any more.
 fn wait_until_closed(admin: &Client, id: u64) {
-    let end = Instant::now() + Duration::from_secs(120);
+    let end = Instant::now() + HANG;
     while ids(admin).contains(&id) {
         assert!(Instant::now() < end, "the connection is open still");
         std::thread::yield_now();

@@ -5,6 +5,9 @@
 use kvd::{Client, Options};
 use std::time::Duration;
 
+/// Nothing takes so long: a bound for what would wait for ever.
+pub const HANG: Duration = Duration::from_secs(300);
+
 /// The server's URL. `tests/system/rust.sh` of kvd starts one and runs these tests.
 pub fn url() -> String {
     std::env::var("KVD_TEST_URL").expect("set KVD_TEST_URL to the URL of a kvd for tests")
@@ -12,7 +15,7 @@ pub fn url() -> String {
 
 pub fn options() -> Options {
     let mut options = Options::new();
-    options.timeout(Duration::from_secs(20)); // of a call, unless the test is about timeouts
+    options.timeout(HANG).connect_timeout(HANG); // unless the test is about timeouts
     options
 }
 
@@ -27,6 +30,7 @@ pub fn pattern(seed: usize, len: usize) -> Vec<u8> {
 
 /// An executor of one thread: tasks, and the driver of one client, which waits in poll(2).
 pub mod executor {
+    use super::HANG;
     use kvd::{Driver, Turn};
     use std::future::Future;
     use std::io::{self, Read, Write};
@@ -39,9 +43,6 @@ pub mod executor {
     use std::task::{Context, Poll, Wake, Waker};
     use std::thread;
     use std::time::{Duration, Instant};
-
-    /// Nothing takes so long: a bound for what would wait for ever.
-    const HANG: Duration = Duration::from_secs(120);
 
     #[repr(C)]
     struct PollFd {

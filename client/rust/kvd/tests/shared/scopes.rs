@@ -2,7 +2,7 @@
 //! Many operations under way at once, and who has their memory meanwhile.
 #![allow(clippy::needless_collect)] // all have to begin before one is waited for
 
-use crate::common::{open, options, pattern, url};
+use crate::common::{open, options, pattern, url, HANG};
 use kvd::{BufferMut, Error, Initial, PutArgs, PutMode, Scope};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -170,7 +170,7 @@ fn a_buffer_that_nobody_waits_for_is_dropped_before_the_scope_ends() {
     db.scope(|scope| {
         drop(scope.get("scopes/nobody", Counts(&dropped)));
         assert_eq!(dropped.load(Ordering::Relaxed), 0, "while it is under way");
-        let end = Instant::now() + Duration::from_secs(120);
+        let end = Instant::now() + HANG;
         while dropped.load(Ordering::Relaxed) == 0 {
             assert!(Instant::now() < end);
             scope.ping().wait().0.unwrap();

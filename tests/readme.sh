@@ -84,6 +84,9 @@ kvbench() {
 	esac
 	command kvbench "$@"
 }
+kvctl() {
+	command kvctl -t 300000 "$@"
+}
 PATIENT
 export BASH_ENV=/mnt/patient
 

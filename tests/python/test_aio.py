@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("store")  # the store is empty
 
 def run(url, body, **options):
     async def main():
-        async with kvd.aio.Client(url, **{**PATIENT, **options}) as client:
+        async with kvd.aio.Client(url, **PATIENT, **options) as client:
             return await body(client)
 
     return asyncio.run(asyncio.wait_for(main(), DEADLINE_S))

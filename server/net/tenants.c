@@ -37,6 +37,7 @@ static struct store_options options_for(const struct worker_env *env, bool is_de
 	options.cancel = env->cancel;
 	if (is_default)
 		return options;
+	options.pauses = true;
 	options.bytes = bytes;
 	options.bytes_beside = env->workers * sizeof(struct tenant_part);
 	options.level = level_for(env, bytes);

@@ -58,6 +58,7 @@ static int populate(struct mapping *mapping, bool large, const struct store_opti
 		.large = large,
 		.nodes = policy->interleaved,
 		.cancel = options->cancel,
+		.pauses = options->pauses,
 	};
 	uint64_t start = clock_ns();
 	int err = prefault_run(&prefault);

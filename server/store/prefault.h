@@ -35,6 +35,7 @@ struct prefault {
 	uint32_t threads; /* 0: one for each CPU, PREFAULT_THREADS_MAX at most */
 	/* Set by any thread: the work ends when its threads have done their pieces. NULL: never */
 	const _Atomic bool *cancel;
+	bool pauses;	   /* others are served meanwhile, who map memory */
 	bool no_populate;  /* as if the kernel had no MADV_POPULATE_WRITE: for tests */
 	uint64_t large_to; /* result: bytes on large pages, if that was asked for */
 	int large_err;	   /* result: why the first range is not; 0 */

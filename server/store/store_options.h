@@ -40,6 +40,7 @@ struct store_options {
 	bool prefault; /* allocate all pages at once; else at the first access */
 	/* Set by any thread: store_create() returns -ECANCELED soon. NULL: never. */
 	const _Atomic bool *cancel;
+	bool pauses;	       /* others are served while pages are allocated */
 	bool dump;	       /* core dumps have the region */
 	uint64_t bytes_beside; /* that the process needs beside the store: to be checked, too */
 	const char *numa;      /* as the option memory.numa; NULL: default */

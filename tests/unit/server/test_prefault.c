@@ -246,13 +246,16 @@ static void small_pieces(void **state)
 	}
 }
 
-/* Who waits for the lock gets it after each call, but not where pages are there already. */
+/* Who is served meanwhile gets the lock after each call, but not where pages are there already. */
 static void pauses(void **state)
 {
 	struct prefault p = of(4 * MIB, 1);
 
 	(void)state;
 	host.call_ns = PAUSES_FROM_NS;
+	assert_int_equal(prefault_run(&p), 0);
+	assert_int_equal(host.pauses, 0);
+	p.pauses = true;
 	assert_int_equal(prefault_run(&p), 0);
 	assert_int_equal(host.pauses, 16);
 	host.pauses = 0;

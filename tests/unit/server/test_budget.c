@@ -14,6 +14,7 @@
 #include "server/net/deferred.h"
 #include "server/net/budget.h"
 #include "server/net/request.h"
+#include "tests/support/test_clock.h"
 
 #define BUDGET_BYTES 100u
 #define CONNS (BUDGET_WAITING_MAX + 200)
@@ -35,6 +36,10 @@ static struct budget *const budget = &tenant.pull_budget;
 static int setup(void **state)
 {
 	(void)state;
+	/* What never was is long ago, on a machine that has just started, too. */
+	test_clock_stop();
+	test_clock_pass(HOUR_NS);
+	test_clock_start();
 	memset(&worker, 0, sizeof(worker));
 	memset(conns, 0, sizeof(conns));
 	TAILQ_INIT(&worker.deferred_conns);

@@ -8,7 +8,7 @@
  *	client URL all   the fault stays: calls may also time out
  *	client URL sleep the handles sleep at once, instead of polling first
  *	client URL server one of the server's calls fails, whenever: it may be after the end of
- *	                 what this client knows to be the fault
+ *	                 what this client knows to be the fault; with all it goes on failing
  *	client URL ping  only connects, and says which process serves
  *
  * Prints a line `refused: CALL: STATUS: TEXT` for each call that failed. Status 1: an error without
@@ -310,7 +310,7 @@ int main(int argc, char **argv)
 			use(handles[i]);
 	}
 	nth_disarm();
-	for (round = 0;; round++) {
+	for (round = 0; !(of_server && all_after); round++) {
 		unsigned int before = failed;
 
 		well = !of_server || round;

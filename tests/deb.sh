@@ -55,9 +55,10 @@ mapfile -t packages < <(find "$debs" -name '*.deb' ! -name '*dbgsym*' | LC_ALL=C
 	"kvd-tools kvd libkvd-dev libkvd0.3 python3-kvd" ] || die "packages: ${packages[*]}"
 (cd "$debs" && stat -c '        %s %n' ./*.deb)
 
+# Where a page of 66 lines ends depends on the text, so the override for that may be of no use.
 step "lintian has nothing to say"
-lintian --allow-root --display-info --pedantic --fail-on none "$debs"/*.changes \
-	>"$tmp/lintian" 2>&1 || die "lintian: $(cat "$tmp/lintian")"
+lintian --allow-root --suppress-tags unused-override --display-info --pedantic --fail-on none \
+	"$debs"/*.changes >"$tmp/lintian" 2>&1 || die "lintian: $(cat "$tmp/lintian")"
 [ ! -s "$tmp/lintian" ] || die "lintian: $(cat "$tmp/lintian")"
 
 step "a clean root"

@@ -42,7 +42,7 @@ pub mod executor {
     use std::sync::{mpsc, Arc};
     use std::task::{Context, Poll, Wake, Waker};
     use std::thread;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     #[repr(C)]
     struct PollFd {

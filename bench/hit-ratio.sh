@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures the hit ratio of a full cache: kvd with memory.eviction=lru and lfu, memcached, and exact
-# LRU, on the same traces with the same memory.
+# Measures the hit ratio of a full cache: kvd with memory.eviction=object-hits and byte-hits,
+# memcached, and exact LRU, on the same traces with the same memory.
 #
 #   bench/hit-ratio.sh [-q] [-m MEGABYTES] [-k KEYS] [-n ACCESSES] [-s SIZE[-SIZE]] [-R RATE]
 #                      [-o SECTION.KEY=VALUE]... [TRACE]
@@ -49,6 +49,8 @@ while getopts qm:k:n:s:R:o: option; do
 	esac
 done
 shift $((OPTIND - 1))
+# With one size both ways of eviction are the same.
+[ $# -gt 0 ] || [[ $size = *-* ]] && mixed=1 || mixed=0
 need_hint="run make benchmarks" need "$build/kvtrace"
 need_hint="apt-get install memcached" need memcached
 read -ra columns <<<"${KVTRACE_COLUMNS:-}"
@@ -113,8 +115,8 @@ compare() {
 	say "$1; $(commas "$total") accesses, the first third not counted; $megabytes MiB"
 	printf '%-20s %12s %9s %11s %8s %11s %9s\n' '' items 'hit %' 'exact LRU' points \
 		'not stored' seconds
-	play_kvd "$2" lru
-	play_kvd "$2" lfu
+	play_kvd "$2" object-hits
+	[ $mixed = 0 ] || play_kvd "$2" byte-hits
 	play_memcached "$2"
 	ideal=$(exact "$2" -b "${megabytes}m" -o $key_bytes)
 	printf '%-20s %12s %9.2f\n\n' 'LRU, no overhead' '' "$ideal"

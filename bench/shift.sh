@@ -4,28 +4,25 @@
 # items when it is full again, whether a PUT fails, and whether the rate of PUTs falls while slabs
 # are emptied.
 #
-#   bench/shift.sh [-m MEGABYTES] [-e lru|lfu] [SIZE|SIZE-SIZE...]
+#   bench/shift.sh [-m MEGABYTES] [SIZE|SIZE-SIZE...]
 #
 # One client, one worker, kvd on softnic. bench/shift.h describes the columns.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 megabytes=256
-policy=lru
-while getopts m:e: option; do
+while getopts m: option; do
 	case $option in
 	m) megabytes=$OPTARG ;;
-	e) policy=$OPTARG ;;
-	*) die "usage: shift.sh [-m MEGABYTES] [-e lru|lfu] [SIZE|SIZE-SIZE...]" ;;
+	*) die "usage: shift.sh [-m MEGABYTES] [SIZE|SIZE-SIZE...]" ;;
 	esac
 done
 shift $((OPTIND - 1))
 [ $# != 0 ] || set -- 100 4096 100 64-8192
 need "$build/kvbench"
 
-kvd_start softnic -o memory.size="${megabytes}m" -o memory.hugepages=off -o server.workers=1 \
-	-o memory.eviction="$policy"
-say "kvd, $megabytes MiB, eviction $policy; $(nproc) cores," \
+kvd_start softnic -o memory.size="${megabytes}m" -o memory.hugepages=off -o server.workers=1
+say "kvd, $megabytes MiB, $(nproc) cores," \
 	"load now: $(cut -d' ' -f1 /proc/loadavg)"
 say
 "$build/kvbench" shift -a "$kvd_url" "$@"

@@ -841,22 +841,11 @@ typedef int (*kvd_entry_fn)(void *arg, const struct kvd_entry *entry);
 enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_scan_args *args,
 			 kvd_entry_fn each, void *arg);
 
-/* What kvd_used.number means. Later versions may have more. */
+/* How the server notes the use of a key. Later versions may have more. */
 enum kvd_use {
-	/*
-	 * memory.eviction = lru: keys that were added to the store since the key was last used, in
-	 * 1/1024 of all its keys: 0 to 32767, where it begins at 0 again. All keys that were used
-	 * since the last such step have 0: it says which keys are in use, not how much.
-	 */
-	KVD_USE_RECENCY = 1,
-	/*
-	 * memory.eviction = lfu: a counter of uses, 0 to 127. A key begins with 5, gets to n by
-	 * about (n - 5)^2 uses that the server learned of, and loses 1 whenever half as many keys
-	 * were added as there are.
-	 */
-	KVD_USE_FREQUENCY = 2,
-	KVD_USE_LOW = 3,    /* low priority: as RECENCY, but since it was stored, and up to 16383 */
-	KVD_USE_PINNED = 4, /* uses of it are not noted: 0 */
+	KVD_USE_NORMAL = 1, /* kvd_used.uses and age */
+	KVD_USE_LOW = 2,    /* low priority: age alone, since it was stored */
+	KVD_USE_PINNED = 3, /* its uses are not noted: both are 0 */
 };
 
 /* A key that kvd_scan_uses() delivers. The pointers are valid during the callback only. */
@@ -865,7 +854,17 @@ struct kvd_used {
 	size_t key_len;
 	struct kvd_item item;
 	uint32_t use; /* enum kvd_use */
-	uint32_t number;
+	/*
+	 * About how often it was used since it was stored, by what the server learned of: 2^n - 1,
+	 * at most 32767. Half as many with each quarter of the server's memory that was added since
+	 * the last use.
+	 */
+	uint32_t uses;
+	/*
+	 * Bytes added to the store since the last use, or since it was stored, in percent of its
+	 * item memory. It begins at 0 again behind 1599, and with KVD_USE_LOW behind 12799.
+	 */
+	uint32_t age;
 };
 
 /* As kvd_entry_fn. */

@@ -28,7 +28,7 @@ static enum kvd_status uses_check(struct kvd *handle, const struct kvd_scan_args
 				   handle->dev->address);
 	return handle_fail(handle, KVD_ERR_INVALID,
 			   "%s does not note how keys are used, since it does not evict: start it "
-			   "with memory.eviction = lfu (or lru), or update it if it has that",
+			   "with memory.eviction = object-hits, or update it if it has that",
 			   handle->dev->address);
 }
 
@@ -86,7 +86,8 @@ static int entry_deliver(const struct scan_entry *from, bool values, const struc
 		.key_len = from->key_len,
 		.item = item,
 		.use = from->use,
-		.number = from->use_number,
+		.uses = from->uses,
+		.age = from->age * 100 / WIRE_AGE_MEMORY,
 	};
 
 	return taker->used ? taker->used(taker->arg, &used) : taker->entry(taker->arg, &entry);

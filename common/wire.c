@@ -483,7 +483,8 @@ const char *wire_entry_parse(struct scan_entry *out, const void *entries, size_t
 	if (*at > len || len - *at < sizeof(e))
 		return "entry shorter than its header";
 	memcpy(&e, (const uint8_t *)entries + *at, sizeof(e));
-	if (e.use > WIRE_USE_MAX || e.use_number > (e.use ? WIRE_USE_NUMBER_MAX : 0))
+	if (e.use > WIRE_USE_MAX || e.uses > (e.use == WIRE_USE_NORMAL ? WIRE_USES_MAX : 0) ||
+	    e.age > (e.use == WIRE_USE_NORMAL || e.use == WIRE_USE_LOW ? WIRE_AGE_MAX : 0))
 		return "entry whose use is out of range";
 	if (e.key_len < 1 || e.key_len > KEY_MAX)
 		return "entry whose key length is out of range";
@@ -501,7 +502,8 @@ const char *wire_entry_parse(struct scan_entry *out, const void *entries, size_t
 		.expires = e.expires,
 		.version = e.version,
 		.use = (enum wire_use)e.use,
-		.use_number = e.use_number,
+		.uses = e.uses,
+		.age = e.age,
 	};
 	*at += sizeof(e) + e.key_len + e.value_sent;
 	return NULL;

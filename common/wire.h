@@ -318,16 +318,17 @@ static_assert(offsetof(struct wire_response, slot) == 24, "ABI");
 static_assert(offsetof(struct wire_response, arg64) == 32, "ABI");
 static_assert(offsetof(struct wire_response, clock_ns) == 40, "ABI");
 
-/* What an entry's use_number means. */
+/* How the server notes the use of an entry's item. */
 enum wire_use {
-	WIRE_USE_NONE = 0,	/* it was not asked for: 0 */
-	WIRE_USE_RECENCY = 1,	/* keys added since the last use, in 1/1,024 of all keys */
-	WIRE_USE_FREQUENCY = 2, /* a logarithmic counter of uses */
-	WIRE_USE_LOW = 3,	/* low priority: keys added since it was stored, as RECENCY */
-	WIRE_USE_PINNED = 4,	/* 0: no uses are noted */
+	WIRE_USE_NONE = 0,   /* it was not asked for: the other fields are 0 */
+	WIRE_USE_NORMAL = 1, /* @uses and @age */
+	WIRE_USE_LOW = 2,    /* low priority: @age, since it was stored */
+	WIRE_USE_PINNED = 3, /* neither */
 	WIRE_USE_MAX = WIRE_USE_PINNED,
 };
-#define WIRE_USE_NUMBER_MAX 0x7fffu
+#define WIRE_USES_MAX 0x7fffu
+#define WIRE_AGE_MAX 0x3fffu
+#define WIRE_AGE_MEMORY 128u /* the age at which as much was added as the memory has */
 
 /* SCAN's response: entries one after the other without padding, each of this, key, value. */
 struct wire_entry {
@@ -337,12 +338,14 @@ struct wire_entry {
 	uint32_t item_flags;
 	uint32_t expires;
 	uint16_t key_len;
-	uint16_t use;	     /* enum wire_use; not 0 with WIRE_F_USES, else 0 */
-	uint32_t use_number; /* WIRE_USE_NUMBER_MAX at most */
+	uint16_t use;  /* enum wire_use; not 0 with WIRE_F_USES, else 0 */
+	uint16_t uses; /* about so many; WIRE_USES_MAX at most */
+	uint16_t age;  /* since the last use, by what was added; WIRE_AGE_MAX at most */
 };
 static_assert(sizeof(struct wire_entry) == 32, "ABI");
 static_assert(offsetof(struct wire_entry, use) == 26, "ABI");
-static_assert(offsetof(struct wire_entry, use_number) == 28, "ABI");
+static_assert(offsetof(struct wire_entry, uses) == 28, "ABI");
+static_assert(offsetof(struct wire_entry, age) == 30, "ABI");
 
 /*
  * BATCH's response: a result for each request, in their order, each followed by the value if it is
@@ -526,7 +529,8 @@ struct scan_entry {
 	uint32_t expires;
 	uint64_t version;
 	enum wire_use use;
-	uint32_t use_number;
+	uint32_t uses;
+	uint32_t age;
 };
 
 /*

@@ -36,7 +36,7 @@
 	X(index_bytes, "bytes of the home buckets")                                                \
 	X(pinned_bytes, "memory of items that are pinned")                                         \
 	X(pinned_items, "items that are pinned")                                                   \
-	X(eviction, "none, lru or lfu")                                                            \
+	X(eviction, "none, object-hits or byte-hits")                                              \
 	X(region_bytes, "size of the region; memory.* are its parts")                              \
 	X(region_page_bytes, "size of the region's pages")                                         \
 	X(region_large_bytes, "of them, bytes on transparent huge pages")                          \

@@ -18,34 +18,43 @@
 #include "client/kvctl/sizes.h"
 
 #define TOP_DEFAULT 10u
-/* Numbers of uses are from 0 to this. */
-#define NUMBER_MAX 32767u
+/* Of the keys whose uses are noted: kvd_used.uses is 2^n - 1 for an n up to this, and its age. */
+#define USES_LOG_MAX 15u
+#define AGE_MAX 1599u
+#define HEATS ((USES_LOG_MAX + 1) * (AGE_MAX + 1))
 
 struct hotkeys {
 	const char *match; /* NULL: all */
 	uint64_t left;	   /* samples that are still wanted */
 	uint64_t keys;
 	uint64_t not_noted; /* keys of which the server notes no uses */
-	uint32_t use;	    /* enum kvd_use of the others; 0: there are none yet */
-	struct top top;	    /* by heat(), above 0 */
+	struct top top;	    /* by heat() */
 	uint64_t *counts;   /* keys by heat() */
 	struct progress progress;
 };
 
-/* The more, the hotter; and back. */
-static uint32_t heat(uint32_t use, uint64_t number)
+/* The more uses, the hotter; of as many, the one that was used last. */
+static uint32_t heat(const struct kvd_used *used)
 {
-	if (number > NUMBER_MAX)
-		number = NUMBER_MAX;
-	return use == KVD_USE_RECENCY ? NUMBER_MAX - (uint32_t)number : (uint32_t)number;
+	uint32_t uses = used->uses ? 32 - (uint32_t)__builtin_clz(used->uses) : 0;
+	uint32_t age = used->age;
+
+	if (uses > USES_LOG_MAX)
+		uses = USES_LOG_MAX;
+	if (age > AGE_MAX)
+		age = AGE_MAX;
+	return uses * (AGE_MAX + 1) + AGE_MAX - age;
 }
 
-static bool is_noted(const struct hotkeys *h, const struct kvd_used *used)
+/* What heat() was made of. */
+static uint32_t heat_uses(uint64_t heat)
 {
-	if (used->use != KVD_USE_RECENCY && used->use != KVD_USE_FREQUENCY)
-		return false;
-	/* Not if another server took its place meanwhile. */
-	return !h->use || used->use == h->use;
+	return (1u << heat / (AGE_MAX + 1)) - 1;
+}
+
+static uint32_t heat_age(uint64_t heat)
+{
+	return AGE_MAX - (uint32_t)(heat % (AGE_MAX + 1));
 }
 
 static int take(void *arg, const struct kvd_used *used)
@@ -58,10 +67,9 @@ static int take(void *arg, const struct kvd_used *used)
 		return 0;
 	h->left--;
 	h->keys++;
-	if (is_noted(h, used)) {
-		h->use = used->use;
-		h->counts[heat(h->use, used->number)]++;
-		top_add(&h->top, used->key, used->key_len, heat(h->use, used->number));
+	if (used->use == KVD_USE_NORMAL) {
+		h->counts[heat(used)]++;
+		top_add(&h->top, used->key, used->key_len, heat(used));
 	} else {
 		h->not_noted++;
 	}
@@ -105,7 +113,6 @@ static uint64_t equal_count(const struct hotkeys *h)
 static void print_json(const struct hotkeys *h, const struct arguments *arguments,
 		       uint32_t access_rate)
 {
-	bool by_age = h->use == KVD_USE_RECENCY;
 	struct json json;
 
 	json_begin(&json, stdout);
@@ -118,8 +125,8 @@ static void print_json(const struct hotkeys *h, const struct arguments *argument
 		json_open(&json, NULL, '{');
 		(arguments->hex.given ? json_hex : json_bytes)(&json, "key", h->top.keys[i].key,
 							       h->top.keys[i].key_len);
-		json_number(&json, by_age ? "recency" : "frequency",
-			    heat(h->use, h->top.keys[i].number));
+		json_number(&json, "uses", heat_uses(h->top.keys[i].number));
+		json_number(&json, "age", heat_age(h->top.keys[i].number));
 		json_close(&json, '}');
 	}
 	json_close(&json, ']');
@@ -132,25 +139,18 @@ static void print_json(const struct hotkeys *h, const struct arguments *argument
 static void print_text(const struct hotkeys *h, const struct arguments *arguments,
 		       uint32_t access_rate)
 {
-	bool by_age = h->use == KVD_USE_RECENCY;
-
 	printf("%" PRIu64 " keys%s; of GETs by READ the server learns of one hit in %u\n", h->keys,
 	       h->left ? "" : ", a sample", access_rate);
 	if (h->top.count)
-		printf("\n%24s  %s\n", by_age ? "keys added since its use" : "frequency", "key");
+		printf("\n%8s %12s  %s\n", "uses", "added since", "key");
 	for (size_t i = 0; i < h->top.count; i++) {
-		uint32_t number = heat(h->use, h->top.keys[i].number);
-
-		if (by_age)
-			printf("%22.1f %%  ", 100.0 * number / 1024);
-		else
-			printf("%24" PRIu32 "  ", number);
+		printf("%8" PRIu32 " %10" PRIu32 " %%  ", heat_uses(h->top.keys[i].number),
+		       heat_age(h->top.keys[i].number));
 		key_show(stdout, arguments, h->top.keys[i].key, h->top.keys[i].key_len);
 		putchar('\n');
 	}
 	if (equal_count(h))
-		printf("\n%" PRIu64 " more keys are as hot as the last one%s\n", equal_count(h),
-		       by_age ? "; memory.eviction = lfu would tell how often" : "");
+		printf("\n%" PRIu64 " more keys are as hot as the last one\n", equal_count(h));
 	if (h->not_noted)
 		printf("\n%" PRIu64 " keys are pinned or of low priority: their uses are not "
 		       "noted\n",
@@ -184,7 +184,7 @@ int command_hotkeys(struct kvd *db, const struct arguments *arguments)
 	struct hotkeys h = {
 		.match = arguments->match.text,
 		.left = arguments->samples.given ? arguments->samples.number : UINT64_MAX,
-		.counts = calloc(NUMBER_MAX + 1, sizeof(*h.counts)),
+		.counts = calloc(HEATS, sizeof(*h.counts)),
 	};
 	int status;
 

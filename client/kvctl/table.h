@@ -53,11 +53,11 @@
 	X(bigkeys, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED | COMMAND_STOPS,                      \
 	  "print the keys with the longest values, and how long keys and values are")              \
 	X(hotkeys, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED | COMMAND_STOPS,                      \
-	  "print the keys that are used most, as a server that evicts notes it. With "             \
-	  "memory.eviction = lfu that is a counter: a key has 5 when it is stored and N after "    \
-	  "about (N - 5)^2 uses, 127 at most, and less as keys are added. With lru it is the "     \
-	  "number of keys added since the last use, in percent of all: many keys may be equal. "   \
-	  "GETs by READ are a sample: the server learns of one hit in so many")                    \
+	  "print the keys that are used most, as a server that evicts notes it: about how often "  \
+	  "since they were stored, at most 32767 times, and half as often with each quarter of "   \
+	  "the memory that was added since the last use; and how much was added since then, in "   \
+	  "percent of the memory. GETs by READ are a sample: the server learns of one hit in so "  \
+	  "many")                                                                                  \
 	X(put, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                     \
 	  "store VALUE; without VALUE, or with -, store the standard input")                       \
 	X(add, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                     \

@@ -541,8 +541,8 @@ static const struct choice hugepages_choices[] = {
 
 static const struct choice eviction_choices[] = {
 	{ "none", EVICTION_NONE },
-	{ "lru", EVICTION_LRU },
-	{ "lfu", EVICTION_LFU },
+	{ "object-hits", EVICTION_OBJECT_HITS },
+	{ "byte-hits", EVICTION_BYTE_HITS },
 	{ NULL, 0 },
 };
 

@@ -186,8 +186,9 @@ enum windows_mode {
 	X(memory, numa, NUMA, "default", 0, 0,                                                     \
 	  "NUMA nodes of the region: default is the kernel's choice, local the RDMA "              \
 	  "device's node")                                                                         \
-	X(memory, eviction, EVICTION, "lru", 0, 0,                                                 \
-	  "when memory is full: none fails PUTs, lru and lfu evict items")                         \
+	X(memory, eviction, EVICTION, "object-hits", 0, 0,                                         \
+	  "when memory is full: none fails PUTs, the others evict items, so that as many GETs, "   \
+	  "or as many bytes of them, as possible hit")                                             \
 	X(memory, pull_share, UINT, "12", 1, 100,                                                  \
 	  "percentage of the item memory for large values being pulled, and again for appends "    \
 	  "to them; limits.max_value has to fit it")                                               \

@@ -1,60 +1,73 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Access times: the clock that ticks with the keys added, and the two ways to code an item's use in
- * its access field, LRU and LFU.
+ * Access times: the clock that ticks with the bytes added, the counter of uses, and what both make
+ * of an item.
  */
 #include "server/store/access_time.h"
 
 #include "common/barrier.h"
+#include "server/store/size_class.h"
 
 /*
- * LFU: a logarithmic counter in the low byte, as in Redis (Morris, CACM 1978): one more use raises
- * it with a probability of 1 / (FACTOR * (counter - FIRST) + 1), and it falls by one for each unit
- * of time since it was last changed. The high byte is the time of that change, in units of
- * 2^UNIT_SHIFT ticks. That has 7 bits: so the counter has no more, and has fallen to 0 before the
- * time has come around.
+ * The age up to which an item is young, in ticks: a quarter of the memory. The ticks of now and of
+ * the last use are both rounded down, so what is less than a quarter old never has more.
  */
-#define LFU_FIRST 5u
-#define LFU_FACTOR 2u
-#define LFU_UNIT_SHIFT 9
-#define LFU_MAX 127u
+#define YOUNG_AGE_MAX (ACCESS_TICKS / 4)
+/* That up to which one is not stale. */
+#define OLD_AGE_MAX (ACCESS_TICKS * 4)
+
+#define USES_MAX 15u
+/* Ticks without a use in which a counter of uses falls by one, which is half of the uses. */
+#define USES_HALVE_TICKS (ACCESS_TICKS / 4)
+
+/*
+ * access_time_cost(), of what is old if it had no age, and of each unit that is young: this is more
+ * than 1 GiB of what is old, all of it more than YOUNG_AGE_MAX; and 1 GiB of the young fits.
+ */
+#define COST_OLD (1u << 15)
+#define COST_YOUNG_SHIFT 36
 
 const char *eviction_policy_name(uint32_t policy)
 {
-	return policy == EVICTION_LRU ? "lru" : policy == EVICTION_LFU ? "lfu" : "none";
+	return policy == EVICTION_OBJECT_HITS ? "object-hits" :
+	       policy == EVICTION_BYTE_HITS   ? "byte-hits" :
+						"none";
 }
 
-static uint32_t tick_now(const struct table *table)
+uint32_t access_time_now(const struct table *table)
 {
 	return atomic_load_explicit(&table->tick, memory_order_relaxed);
 }
 
-static uint16_t lfu_make(uint32_t tick, uint32_t counter)
+/* Of a normal item. */
+static uint16_t normal_make(uint32_t tick, uint32_t uses)
 {
-	return (uint16_t)((tick >> LFU_UNIT_SHIFT & LFU_MAX) << 8 | counter);
+	return (uint16_t)(uses << ACCESS_USES_SHIFT | (tick & ACCESS_TIME));
 }
 
-/* The counter at @tick: what has fallen since the last change is taken off. */
-static uint32_t lfu_counter(uint32_t tick, uint16_t access)
+static uint32_t normal_age(uint32_t tick, uint16_t access)
 {
-	uint32_t units = ((tick >> LFU_UNIT_SHIFT) - (access >> 8)) & LFU_MAX;
-	uint32_t counter = access & 0xff;
-
-	return counter > units ? counter - units : 0;
+	return (tick - access) & ACCESS_TIME;
 }
 
-/* Of an item that was stored, or used for the first time, at @tick. */
-static uint16_t access_make(const struct table *table, uint32_t tick, bool low)
+/* The counter at @tick: what has fallen since the last use is taken off. */
+static uint32_t normal_uses(uint32_t tick, uint16_t access)
 {
-	if (low)
-		return (uint16_t)(ACCESS_LOW | (tick & ACCESS_TIME_LOW));
-	return table->eviction == EVICTION_LFU ? lfu_make(tick, LFU_FIRST) :
-						 (uint16_t)(tick & ACCESS_TIME);
+	uint32_t uses = access >> ACCESS_USES_SHIFT;
+	uint32_t halved = normal_age(tick, access) / USES_HALVE_TICKS;
+
+	return uses > halved ? uses - halved : 0;
+}
+
+/* Of an item that was stored at @tick. */
+static uint16_t access_make(uint32_t tick, bool low)
+{
+	return low ? (uint16_t)(ACCESS_LOW | (tick & ACCESS_TIME_LOW)) : normal_make(tick, 0);
 }
 
 uint16_t access_time_initial(const struct store_thread *thread)
 {
-	return access_make(thread->table, tick_now(thread->table), false);
+	return access_make(access_time_now(thread->table), false);
 }
 
 static bool pin_lasts(const struct store_thread *thread, uint16_t access)
@@ -73,21 +86,17 @@ static uint16_t access_after_pin(const struct table *table, uint16_t access)
 {
 	uint64_t until = pins_until(table->pins, access);
 
-	return access_make(table, pins_tick(table->pins, until, tick_now(table)),
+	return access_make(pins_tick(table->pins, until, access_time_now(table)),
 			   access_is_low(access));
 }
 
 static uint16_t normal_update(struct store_thread *thread, uint16_t access)
 {
-	uint32_t tick = tick_now(thread->table), counter, odds;
+	uint32_t tick = access_time_now(thread->table), uses = normal_uses(tick, access);
 
-	if (thread->table->eviction != EVICTION_LFU)
-		return (uint16_t)(tick & ACCESS_TIME);
-	counter = lfu_counter(tick, access);
-	odds = counter > LFU_FIRST ? LFU_FACTOR * (counter - LFU_FIRST) + 1 : 1;
-	if (counter < LFU_MAX && store_thread_random(thread) % odds == 0)
-		counter++;
-	return lfu_make(tick, counter);
+	if (uses < USES_MAX && !(store_thread_random(thread) & ((1u << uses) - 1)))
+		uses++;
+	return normal_make(tick, uses);
 }
 
 uint16_t access_time_update(struct store_thread *thread, uint16_t access)
@@ -101,6 +110,15 @@ uint16_t access_time_update(struct store_thread *thread, uint16_t access)
 	return normal_update(thread, access);
 }
 
+uint16_t access_time_again(const struct store_thread *thread, uint16_t access)
+{
+	const uint16_t time = access & ACCESS_LOW ? ACCESS_TIME_LOW : ACCESS_TIME;
+
+	if (access_is_pin(access) || thread->table->eviction == EVICTION_NONE)
+		return access;
+	return (uint16_t)((access & ~time) | (access_time_now(thread->table) & time));
+}
+
 uint16_t access_time_store(struct store_thread *thread, const struct item *old,
 			   const struct access_wish *wish)
 {
@@ -110,7 +128,7 @@ uint16_t access_time_store(struct store_thread *thread, const struct item *old,
 	if (__builtin_expect(wishes, 0))
 		return wish->pin ?
 			       access_pin_make(pin_until(thread->now_ns, wish->pin), wish->low) :
-			       access_make(thread->table, tick_now(thread->table), true);
+			       access_make(access_time_now(thread->table), true);
 	access = old ? item_access_load(old) : ACCESS_LOW;
 	return access & ACCESS_LOW ? access_time_initial(thread) : normal_update(thread, access);
 }
@@ -141,7 +159,7 @@ static uint64_t pinned_max(const struct table *table)
 
 void access_time_advance_pins(const struct store_thread *thread)
 {
-	pins_advance(thread->table->pins, thread->now_ns, tick_now(thread->table));
+	pins_advance(thread->table->pins, thread->now_ns, access_time_now(thread->table));
 }
 
 enum wire_status access_time_may_pin(struct store_thread *thread, const struct access_wish *wish,
@@ -178,59 +196,92 @@ bool access_time_is_pinned(const struct store_thread *thread, const struct item 
 	       !is_expired(item_expires_load(item), thread->now_ns);
 }
 
-uint32_t access_time_coldness(const struct store_thread *thread, const struct item *item)
+/*
+ * Called for each of the candidates. What an item takes is counted in the smallest step of blocks;
+ * its lengths may be anything.
+ */
+uint64_t access_time_coldness(const struct store_thread *thread, const struct item *item)
 {
 	const struct table *table = thread->table;
 	uint16_t access = item_access_load(item);
-	uint32_t tick = tick_now(table);
+	uint64_t coldness;
+	uint32_t age;
 
 	if (is_expired(item_expires_load(item), thread->now_ns))
-		return UINT32_MAX;
-	if (__builtin_expect(access_is_pin(access), 0)) {
+		return UINT64_MAX;
+	if (__builtin_expect(access & ACCESS_LOW, 0)) {
 		if (pin_lasts(thread, access))
 			return 0;
-		access = access_after_pin(table, access);
+		if (access_is_pin(access))
+			access = access_after_pin(table, access);
+		if (access & ACCESS_LOW)
+			return COLDNESS_LOW + ((access_time_now(table) - access) & ACCESS_TIME_LOW);
 	}
-	if (access & ACCESS_LOW)
-		return COLDNESS_LOW + ((tick - access) & ACCESS_TIME_LOW);
-	if (table->eviction == EVICTION_LFU)
-		return LFU_MAX + 1 - lfu_counter(tick, access);
-	return ((tick - access) & ACCESS_TIME) + 1;
+	age = normal_age(access_time_now(table), access);
+	if (__builtin_expect(age > OLD_AGE_MAX, 0))
+		return COLDNESS_STALE + age;
+	coldness = (uint64_t)(age + 1) << !(access >> ACCESS_USES_SHIFT);
+	if (table->eviction == EVICTION_OBJECT_HITS)
+		coldness *= item_bytes_hint(item) / CLASS_STEP;
+	return age > YOUNG_AGE_MAX ? COLDNESS_OLD + coldness : coldness;
 }
 
-enum wire_use access_time_tell(const struct store_thread *thread, uint16_t access, uint32_t *number)
+uint64_t access_time_cost(const struct store_thread *thread, const void *block, size_t bytes)
+{
+	uint64_t coldness, units = bytes / CLASS_STEP;
+	const struct item *item = block;
+
+	/* A block without an item is free, in a magazine; pages without one wait for theirs. */
+	if (item_sum_first(item) == ITEM_SUM_INVALID)
+		return bytes > CLASS_BYTES_MAX ? units << COST_YOUNG_SHIFT : 0;
+	coldness = access_time_coldness(thread, item);
+	switch (coldness_kind(coldness)) {
+	case COLDNESS_IS_YOUNG:
+		return units << COST_YOUNG_SHIFT;
+	case COLDNESS_IS_OLD:
+		return units * COST_OLD / (coldness - COLDNESS_OLD);
+	case COLDNESS_IS_STALE:
+	case COLDNESS_IS_LOW:
+	case COLDNESS_IS_EXPIRED:
+		break;
+	}
+	return 0;
+}
+
+struct access_told access_time_tell(const struct store_thread *thread, uint16_t access)
 {
 	const struct table *table = thread->table;
-	uint32_t tick = tick_now(table);
+	uint32_t tick = access_time_now(table);
+	struct access_told told = { .use = WIRE_USE_NONE };
 
-	*number = 0;
 	if (table->eviction == EVICTION_NONE)
-		return WIRE_USE_NONE;
+		return told;
 	if (access_is_pin(access)) {
+		told.use = WIRE_USE_PINNED;
 		if (pin_lasts(thread, access))
-			return WIRE_USE_PINNED;
+			return told;
 		access = access_after_pin(table, access);
 	}
-	if (access & ACCESS_LOW) {
-		*number = (tick - access) & ACCESS_TIME_LOW;
-		return WIRE_USE_LOW;
+	told.use = access & ACCESS_LOW ? WIRE_USE_LOW : WIRE_USE_NORMAL;
+	if (told.use == WIRE_USE_LOW) {
+		told.age = (tick - access) & ACCESS_TIME_LOW;
+	} else {
+		told.age = normal_age(tick, access);
+		told.uses = (1u << normal_uses(tick, access)) - 1;
 	}
-	if (table->eviction == EVICTION_LFU) {
-		*number = lfu_counter(tick, access);
-		return WIRE_USE_FREQUENCY;
-	}
-	*number = (tick - access) & ACCESS_TIME;
-	return WIRE_USE_RECENCY;
+	return told;
 }
 
-void access_time_tick(struct table *table)
+void access_time_add(struct table *table, size_t bytes)
 {
-	int64_t items = atomic_load_explicit(&table->items, memory_order_relaxed);
-	uint32_t each = items >> 10 > 1 ? (uint32_t)(items >> 10) : 1;
+	uint64_t each = memory_bytes(table->memory) / ACCESS_TICKS, added;
 
 	if (table->eviction == EVICTION_NONE ||
-	    atomic_fetch_add_explicit(&table->tick_inserts, 1, memory_order_relaxed) + 1 < each)
+	    atomic_fetch_add_explicit(&table->tick_bytes, bytes, memory_order_relaxed) + bytes <
+		    each)
 		return;
-	atomic_store_explicit(&table->tick_inserts, 0, memory_order_relaxed);
-	atomic_fetch_add_explicit(&table->tick, 1, memory_order_relaxed);
+	/* Of several threads one gets what was added. */
+	added = atomic_exchange_explicit(&table->tick_bytes, 0, memory_order_relaxed);
+	atomic_fetch_add_explicit(&table->tick, (uint32_t)(added / each), memory_order_relaxed);
+	atomic_fetch_add_explicit(&table->tick_bytes, added % each, memory_order_relaxed);
 }

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Access times: what an item's access field says of its use, for LRU and for LFU, and how cold the
- * item is by that.
+ * Access times: what an item's access field says of its use, and how cold the item is by that.
  *
- * Time goes in ticks by keys added: 1,024 ticks while as many keys are added as there are. Under
- * LRU the field is the low 15 bits of the tick of the last use; under LFU see access_time.c.
+ * Time goes by bytes added: ACCESS_TICKS ticks while items that take as many bytes are added as the
+ * item memory has. What an item that replaces another one takes beyond that one counts as added.
  *
- * An item of low priority has the low 14 bits of the tick at which it was stored, under both: it is
- * colder than all others, and among its kind the one that was stored first is the coldest, whatever
- * was read. A pinned item has no time, but the unit at which its pin ends (server/store/pins.h); it
- * counts as used at that time, or as stored, if it has low priority.
+ * The field of a normal item has the low 11 bits of the tick at which it was stored or used last,
+ * and 4 bits for how often it was used since it was stored: a logarithmic counter (Morris, CACM
+ * 1978), which is n after about 2^n - 1 uses, and falls by one for each quarter of the memory that
+ * was added since the last use.
+ *
+ * An item of low priority has the low 14 bits of the tick at which it was stored: it is colder than
+ * all others, and among its kind the one that was stored first is the coldest, whatever was read. A
+ * pinned item has no time, but the unit at which its pin ends (server/store/pins.h); it counts as
+ * used at that time, or as stored, if it has low priority.
  *
  * With eviction off there are neither pins nor priorities.
  *
@@ -21,7 +25,11 @@
 #include "common/wire.h"
 #include "server/store/table.h"
 
-/* "none", "lru", "lfu" */
+#define ACCESS_TICKS 128u
+/* The age of an item, in ticks, after which it would look new again. */
+#define ACCESS_AGE_MAX ACCESS_TIME
+
+/* "none", "object-hits", "byte-hits" */
 const char *eviction_policy_name(uint32_t policy);
 
 /* What a change wants for its item, beside an access time. */
@@ -33,6 +41,8 @@ struct access_wish {
 /* item.access of a new item, and of one that was at @access and is used once more. */
 uint16_t access_time_initial(const struct store_thread *thread);
 uint16_t access_time_update(struct store_thread *thread, uint16_t access);
+/* The same use, now that what was stored has aged all others. */
+uint16_t access_time_again(const struct store_thread *thread, uint16_t access);
 /* Of an item that is stored in place of @old, or NULL, as wished. */
 uint16_t access_time_store(struct store_thread *thread, const struct item *old,
 			   const struct access_wish *wish);
@@ -61,19 +71,75 @@ void access_time_advance_pins(const struct store_thread *thread);
 /* Whether the item is pinned and has not expired: then it must not be evicted. */
 bool access_time_is_pinned(const struct store_thread *thread, const struct item *item);
 
-/* Advances the time, in ticks: a key was added. */
-void access_time_tick(struct table *table);
+/* The time, in ticks; and advances it: an item was added, or is so many @bytes longer. */
+uint32_t access_time_now(const struct table *table);
+void access_time_add(struct table *table, size_t bytes);
 
 /*
- * How cold an item is, from 1 up: the colder, the sooner it is evicted. An expired item has
- * UINT32_MAX, one that is pinned 0, and those of low priority COLDNESS_LOW and more. Reads the item
- * without a lock: a hint, if it is not held.
+ * How cold an item is: the colder, the sooner it is evicted. One that is pinned has 0, one that has
+ * expired UINT64_MAX. In between are four kinds, each colder than the one before:
+ *
+ *	young	stored or used while the last quarter of the memory was added
+ *	old	the others, from COLDNESS_OLD up
+ *	stale	not used while four times the memory was added, from COLDNESS_STALE up, by age
+ *	low	of low priority, from COLDNESS_LOW up
+ *
+ * Among the young and the old it is the time since the last use, in ticks, and twice that if the
+ * item was never used since it was stored: most are not (Yang et al., "FIFO queues are all you need
+ * for cache eviction", SOSP 2023). With EVICTION_OBJECT_HITS that is multiplied by the bytes that
+ * the item takes: who evicts longer ones evicts fewer. So a class's coldest item and the coldest of
+ * all can be compared. Short ones that are never used would stay for ever beside long ones, were it
+ * not for the stale.
+ *
+ * Reads the item without a lock: a hint, if it is not held.
  */
-#define COLDNESS_LOW (1u << 20)
-uint32_t access_time_coldness(const struct store_thread *thread, const struct item *item);
+#define COLDNESS_OLD (1ull << 40)
+#define COLDNESS_STALE (1ull << 45)
+#define COLDNESS_LOW (1ull << 50)
+uint64_t access_time_coldness(const struct store_thread *thread, const struct item *item);
 
-/* What item.access says of the item's use, for those who ask; *@number is what the kind means. */
-enum wire_use access_time_tell(const struct store_thread *thread, uint16_t access,
-			       uint32_t *number);
+enum coldness_kind {
+	COLDNESS_IS_YOUNG,
+	COLDNESS_IS_OLD,
+	COLDNESS_IS_STALE,
+	COLDNESS_IS_LOW,
+	COLDNESS_IS_EXPIRED,
+};
+
+static inline enum coldness_kind coldness_kind(uint64_t coldness)
+{
+	if (coldness < COLDNESS_OLD)
+		return COLDNESS_IS_YOUNG;
+	if (coldness < COLDNESS_LOW)
+		return coldness < COLDNESS_STALE ? COLDNESS_IS_OLD : COLDNESS_IS_STALE;
+	return coldness == UINT64_MAX ? COLDNESS_IS_EXPIRED : COLDNESS_IS_LOW;
+}
+
+/* The coldness that is half as cold, of the same kind. */
+static inline uint64_t coldness_half(uint64_t coldness)
+{
+	static const uint64_t first[] = {
+		0, COLDNESS_OLD, COLDNESS_STALE, COLDNESS_LOW, UINT64_MAX - 1,
+	};
+	uint64_t base = first[coldness_kind(coldness)];
+
+	return base + (coldness - base + 1) / 2;
+}
+
+/*
+ * What it costs to evict the item in a block, or in pages, of @bytes, to be added up for all that a
+ * place for a large item holds: the hits that it may get, or the bytes of them. More than all that
+ * is old for the young, the pinned and large ones that are being written; nothing for other kinds.
+ * A hint.
+ */
+uint64_t access_time_cost(const struct store_thread *thread, const void *block, size_t bytes);
+
+/* What the access field says of the item's use, for those who ask. */
+struct access_told {
+	enum wire_use use;
+	uint32_t uses; /* about so many; of WIRE_USE_NORMAL */
+	uint32_t age;  /* ticks since the last use or, of WIRE_USE_LOW, since it was stored */
+};
+struct access_told access_time_tell(const struct store_thread *thread, uint16_t access);
 
 #endif /* KVD_SERVER_STORE_ACCESS_TIME_H */

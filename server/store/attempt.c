@@ -204,6 +204,12 @@ static enum wire_status do_point(struct attempt *a, uint64_t slot)
 	return WIRE_OK;
 }
 
+/* What the item takes. */
+static size_t class_bytes(const struct item *item)
+{
+	return mem_class_bytes(item_bytes(item->key_len, item->value_len));
+}
+
 /* Makes a->item the key's, and valid. */
 static enum wire_status do_install(struct attempt *a)
 {
@@ -212,13 +218,17 @@ static enum wire_status do_install(struct attempt *a)
 	uint64_t slot = slot_for(table, a->hash, a->item);
 	struct item *old = a->pos.item;
 	enum wire_status status;
+	size_t bytes, before = old ? class_bytes(old) : 0;
 
 	a->item->version = next_version(thread, old);
 	status = do_point(a, slot);
 	if (status)
 		return status;
+	bytes = class_bytes(a->item);
+	if (bytes > before)
+		access_time_add(thread->table, bytes - before);
 	change_done(a->change, a->item, slot);
-	item_access_store(a->item, a->access);
+	item_access_store(a->item, access_time_again(thread, a->access));
 	item_count(thread, a->item);
 	if (old) {
 		item_unpin(thread, old);
@@ -545,7 +555,6 @@ static void attempt_end(struct attempt *a)
 	}
 	if (a->inserted) {
 		count_keys(thread, 1);
-		access_time_tick(thread->table);
 		index_grow(thread);
 	}
 }

@@ -20,9 +20,12 @@
 #define SPARSE_TRIES 64u
 
 /* Pages of a place that are looked at, closed or opened in one step: some tens of slabs at most. */
-#define LOOK_PAGES 512u
+#define LOOK_PAGES 256u
 #define CLOSE_PAGES 128u
 #define OPEN_PAGES 512u
+/* Blocks of a slab that stand for all of it where a place is chosen; and of one look. */
+#define COST_SAMPLES 4u
+#define LOOK_SAMPLES 48u
 
 static bool is_slab(enum page_kind kind)
 {
@@ -288,31 +291,64 @@ bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memor
 	       mem_evacuation_begin(evacuation, memory, page_address(memory, best_page));
 }
 
-/*
- * Bytes in use in the spans from *@at on, to the first one that ends at @until or behind it; @end:
- * of the pages that matter. UINT64_MAX: they can't be evacuated. Moves *@at behind them.
- */
-static uint64_t do_place_cost(const struct memory *memory, uint32_t *at, uint32_t until,
-			      uint32_t end)
+/* What the blocks in use of a slab cost, by some of them. */
+static uint64_t slab_cost(const struct mem_place *place, const struct memory *memory,
+			  uint32_t number, uint64_t *random)
 {
-	const struct slab *slab;
+	const struct slab *slab = &memory->slabs[number];
+	uint32_t bytes = memory->classes[hint_load(&slab->class_id)].bytes;
+	/* Without the class's lock: may be negative for a slab that is being created. */
+	int used = hint_load(&slab->blocks) - hint_load(&slab->free);
+	unsigned int i, n = 0;
 	uint64_t cost = 0;
-	struct span span;
-	int used;
+	void *block;
 
-	for (; *at < until; *at = span.page + span.pages) {
-		span = do_span_at(&memory->heap, *at, end);
-		if (span.evacuating || span.kind == PAGE_RESERVED || span.kind == PAGE_BUCKETS)
-			return UINT64_MAX;
-		if (span.kind == PAGE_LARGE)
-			cost += (uint64_t)span.pages * PAGE_BYTES;
-		if (span.kind != PAGE_ITEMS)
+	if (used <= 0)
+		return 0;
+	if (!place->cost_of)
+		return (uint64_t)used * bytes;
+	for (i = 0; i < COST_SAMPLES; i++) {
+		block = slab_sample(memory, number, random);
+		if (!block)
 			continue;
-		slab = &memory->slabs[span.slab];
-		/* Without the class's lock: may be negative for a slab that is being created. */
-		used = hint_load(&slab->blocks) - hint_load(&slab->free);
-		if (used > 0)
-			cost += (uint64_t)used * memory->classes[hint_load(&slab->class_id)].bytes;
+		cost += place->cost_of(place->context, block, bytes);
+		n++;
+	}
+	return n ? cost / n * (unsigned int)used : 0;
+}
+
+/* Whether it is being evacuated, or can't be. */
+static bool span_stays(const struct span *span)
+{
+	return span->evacuating || span->kind == PAGE_RESERVED || span->kind == PAGE_BUCKETS;
+}
+
+/*
+ * The cost of the spans from place->at on, to the first one that ends at @until or behind it, or
+ * for LOOK_SAMPLES; @end: of the pages that matter. UINT64_MAX: they can't be evacuated. Moves
+ * place->at behind them.
+ */
+static uint64_t do_place_cost(struct mem_place *place, const struct memory *memory, uint32_t until,
+			      uint32_t end, uint64_t *random)
+{
+	uint64_t cost = 0, bytes;
+	unsigned int samples = 0;
+	struct span span;
+
+	for (; place->at < until && samples < LOOK_SAMPLES; place->at = span.page + span.pages) {
+		span = do_span_at(&memory->heap, place->at, end);
+		if (span_stays(&span))
+			return UINT64_MAX;
+		bytes = (uint64_t)span.pages * PAGE_BYTES;
+		if (span.kind == PAGE_LARGE)
+			cost += place->cost_of ?
+					place->cost_of(place->context,
+						       page_address(memory, span.page), bytes) :
+					bytes;
+		if (span.kind == PAGE_ITEMS) {
+			cost += slab_cost(place, memory, span.slab, random);
+			samples += COST_SAMPLES;
+		}
 	}
 	return cost;
 }
@@ -331,22 +367,25 @@ static void do_place_draw(struct mem_place *place, const struct page_heap *heap,
 }
 
 /* Looks on at one place. True: it has seen all of it, or that it is of no use. */
-static bool do_place_look(struct mem_place *place, const struct memory *memory)
+static bool do_place_look(struct mem_place *place, const struct memory *memory, uint64_t *random)
 {
 	uint32_t end = place->page + place->pages, until = end;
 	uint64_t cost;
 
 	if (until - place->at > LOOK_PAGES)
 		until = place->at + LOOK_PAGES;
-	cost = do_place_cost(memory, &place->at, until, end);
+	cost = do_place_cost(place, memory, until, end, random);
 	place->cost = cost == UINT64_MAX ? UINT64_MAX : place->cost + cost;
 	return place->cost == UINT64_MAX || place->at >= end;
 }
 
-void mem_place_begin(struct mem_place *place, size_t bytes, unsigned int tries)
+void mem_place_begin(struct mem_place *place, size_t bytes, unsigned int tries, mem_cost_fn cost_of,
+		     const void *context)
 {
 	*place = (struct mem_place){
 		.pages = pages_of(bytes),
+		.cost_of = cost_of,
+		.context = context,
 		.tries = tries,
 		.best = UINT64_MAX,
 	};
@@ -364,7 +403,7 @@ bool mem_place_step(struct mem_place *place, struct memory *memory, uint64_t *ra
 	}
 	if (!place->at)
 		do_place_draw(place, heap, random);
-	seen = do_place_look(place, memory);
+	seen = do_place_look(place, memory, random);
 	mem_unlock(&heap->lock);
 	if (!seen)
 		return true;
@@ -385,16 +424,20 @@ void mem_evacuation_begin_place(struct mem_evacuation *evacuation, struct memory
 enum mem_close mem_evacuation_close(struct mem_evacuation *evacuation)
 {
 	struct memory *memory = evacuation->memory;
-	uint32_t page, pages = pages_to_close(evacuation, &page), at;
+	uint32_t page, pages = pages_to_close(evacuation, &page), at, end;
+	struct span span;
 
 	if (pages > CLOSE_PAGES)
 		pages = CLOSE_PAGES;
-	at = page;
+	end = page + pages;
 	mem_lock(&memory->heap.lock);
 	/* A bucket slab may have been created there in the meantime. */
-	if (do_place_cost(memory, &at, page + pages, page + pages) == UINT64_MAX) {
-		mem_unlock(&memory->heap.lock);
-		return MEM_CLOSE_FAILED;
+	for (at = page; at < end; at = span.page + span.pages) {
+		span = do_span_at(&memory->heap, at, end);
+		if (span_stays(&span)) {
+			mem_unlock(&memory->heap.lock);
+			return MEM_CLOSE_FAILED;
+		}
 	}
 	if (!do_evacuation_close(evacuation, pages))
 		return MEM_CLOSE_FAILED;
@@ -409,7 +452,7 @@ bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory
 
 	if (bytes > memory_bytes(memory))
 		return false;
-	mem_place_begin(&place, bytes, tries);
+	mem_place_begin(&place, bytes, tries, NULL, NULL);
 	while (mem_place_step(&place, memory, random))
 		;
 	if (place.best == UINT64_MAX)

@@ -57,7 +57,7 @@ bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memor
 				 const struct mem_skip *skip);
 /*
  * The same for pages for a large item of @bytes: of @tries places chosen at random, the one with
- * the fewest bytes in use, and without bucket slabs. False: there was no such place that is not
+ * the fewest bytes in use, without bucket slabs. False: there was no such place that is not
  * being evacuated, or the item is larger than the memory. @random is the caller's state.
  */
 bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory *memory,
@@ -111,8 +111,17 @@ bool mem_evacuation_end_index(struct mem_evacuation *evacuation);
  *	mem_evacuation_take() or mem_evacuation_is_empty(), or neither
  *	mem_evacuation_open() ...			at any time after begin: ends it
  */
+/*
+ * What it would cost to evict what is in a block, or in the pages of a large item, of @bytes; for a
+ * slab some of its blocks are asked for. Without the locks of the block's bucket and class, so it
+ * may be anything by then; but with the page heap's, so it must take none and be quick.
+ */
+typedef uint64_t (*mem_cost_fn)(const void *context, const void *block, size_t bytes);
+
 struct mem_place {
 	uint32_t pages;
+	mem_cost_fn cost_of; /* NULL: the bytes in use count */
+	const void *context;
 	unsigned int tries; /* left */
 	uint32_t page, at;  /* that is being looked at, and how far; at 0: none is */
 	uint64_t cost;	    /* of it so far */
@@ -120,7 +129,8 @@ struct mem_place {
 	uint32_t best_page;
 };
 
-void mem_place_begin(struct mem_place *place, size_t bytes, unsigned int tries);
+void mem_place_begin(struct mem_place *place, size_t bytes, unsigned int tries, mem_cost_fn cost_of,
+		     const void *context);
 /* Looks on. True: there is more to look at. */
 bool mem_place_step(struct mem_place *place, struct memory *memory, uint64_t *random);
 

@@ -12,16 +12,17 @@
 #include "server/store/chain.h"
 #include "server/store/lookup.h"
 
-/* Candidates drawn; Redis draws 5 by default, and 10 come close to exact LRU there. */
+/* Candidates drawn of a class, and of all; Redis draws 5, and 10 come close to exact LRU there. */
 #define SAMPLES 16
+#define SAMPLES_ANY 12
 /* The same, to find a colder item that can be evicted for one that is to be moved. */
 #define SAMPLES_MOVE 4
 
 /*
- * Items evicted at most, one after the other, to make room to move one that is pinned to. If that
- * is not enough it stays, and what was to be emptied does not get empty this time.
+ * Items evicted at most, one after the other, to make room to move one to that is to stay. If that
+ * is not enough it stays where it is, and what was to be emptied does not get empty this time.
  */
-#define PIN_MOVE_TRIES 8
+#define STAY_MOVE_TRIES 8
 
 /* Blocks that are moved or evicted between two quiescent states: some 50 us. */
 #define STEPS_PER_QUIESCE 64
@@ -41,7 +42,7 @@ static void candidate_choose(const struct store_thread *thread, struct candidate
 	for (i = 0; i < count; i++)
 		__builtin_prefetch(blocks[i]);
 	for (i = 0; i < count; i++) {
-		uint32_t cold = access_time_coldness(thread, blocks[i]);
+		uint64_t cold = access_time_coldness(thread, blocks[i]);
 
 		/* Only the winner's key is read. */
 		if (cold > best->coldness && item_sum_first(blocks[i]) != ITEM_SUM_INVALID) {
@@ -71,10 +72,11 @@ void evict_candidate_of_class(struct store_thread *thread, struct candidate *bes
 
 void evict_candidate_of_any(struct store_thread *thread, struct candidate *best)
 {
-	void *blocks[SAMPLES];
+	void *blocks[SAMPLES_ANY];
 
 	candidate_choose(thread, best, blocks,
-			 mem_sample_any(thread->table->memory, &thread->random, blocks, SAMPLES));
+			 mem_sample_any(thread->table->memory, &thread->random, blocks,
+					SAMPLES_ANY));
 }
 
 bool evict_candidate(struct store_thread *thread, const struct candidate *candidate)
@@ -110,7 +112,7 @@ static bool item_move(struct store_thread *thread, struct emptying *emptying, ui
  * evicts it.
  */
 static void item_move_or_evict(struct store_thread *thread, struct emptying *emptying,
-			       const struct mem_block *block, uint64_t hash, uint32_t cold)
+			       const struct mem_block *block, uint64_t hash, uint64_t cold)
 {
 	struct candidate other;
 
@@ -124,16 +126,19 @@ static void item_move_or_evict(struct store_thread *thread, struct emptying *emp
 }
 
 /* Moves an item that must not be evicted; others of its class are evicted for it. */
-static void item_move_pinned(struct store_thread *thread, struct emptying *emptying,
-			     const struct mem_block *block, uint64_t hash)
+static void item_move_staying(struct store_thread *thread, struct emptying *emptying,
+			      const struct mem_block *block, uint64_t hash)
 {
 	unsigned int class_id = mem_class(block->bytes), tries;
 	struct candidate other;
 
-	for (tries = 0; !item_move(thread, emptying, hash, block) && tries < PIN_MOVE_TRIES;
-	     tries++) {
+	for (tries = 0; !item_move(thread, emptying, hash, block); tries++) {
+		if (tries == STAY_MOVE_TRIES) {
+			emptying->stays = emptying->spares;
+			return;
+		}
 		candidate_of_class(thread, &other, class_id, SAMPLES);
-		if (other.coldness)
+		if (other.coldness >= (emptying->spares ? COLDNESS_OLD : 1))
 			evict_candidate(thread, &other);
 		/* Its memory is free after a grace period only. */
 		if (class_id == MEM_CLASS_LARGE)
@@ -166,19 +171,19 @@ static void bucket_replace(struct store_thread *thread, const struct mem_block *
 }
 
 void emptying_begin(struct store_thread *thread, struct emptying *emptying, bool evict,
-		    uint32_t warm)
+		    uint64_t warm, bool spares)
 {
 	emptying->evict = evict;
 	emptying->warm = warm;
-	emptying->moving = false;
+	emptying->spares = spares;
+	emptying->moving = emptying->stays = false;
 	stat_add(&thread->stats.evacuations, 1);
 }
 
 static void block_empty(struct store_thread *thread, struct emptying *emptying,
 			const struct mem_block *block)
 {
-	uint64_t hash;
-	uint32_t cold;
+	uint64_t hash, cold;
 
 	if (block->kind == MEM_BUCKET) {
 		bucket_replace(thread, block);
@@ -189,8 +194,8 @@ static void block_empty(struct store_thread *thread, struct emptying *emptying,
 	cold = access_time_coldness(thread, block->p);
 	if (!emptying->evict)
 		item_move(thread, emptying, hash, block);
-	else if (!cold)
-		item_move_pinned(thread, emptying, block, hash);
+	else if (!cold || (emptying->spares && coldness_kind(cold) == COLDNESS_IS_YOUNG))
+		item_move_staying(thread, emptying, block, hash);
 	else if (cold >= emptying->warm)
 		table_remove_block(thread, hash, block->p, REMOVAL_EVICTED);
 	else
@@ -203,7 +208,7 @@ bool emptying_step(struct store_thread *thread, struct emptying *emptying)
 
 	if (emptying->moving)
 		emptying->moving = table_move_step(&emptying->move, MOVE_STEP_BYTES) == WIRE_BUSY;
-	else if (mem_evacuation_next(&emptying->evacuation, &block))
+	else if (!emptying->stays && mem_evacuation_next(&emptying->evacuation, &block))
 		block_empty(thread, emptying, &block);
 	else
 		return false;
@@ -221,7 +226,7 @@ void evict_evacuate(struct store_thread *thread, struct emptying *emptying, bool
 {
 	unsigned int n = 0;
 
-	emptying_begin(thread, emptying, evict, UINT32_MAX);
+	emptying_begin(thread, emptying, evict, UINT64_MAX, false);
 	while (emptying_step(thread, emptying))
 		/* The grace periods of others don't wait until all of it is empty. */
 		if (emptying->moving || ++n % STEPS_PER_QUIESCE == 0)

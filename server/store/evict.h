@@ -3,11 +3,16 @@
  * Eviction: chooses what is evicted when memory is full, and empties slabs and places for large
  * items by moving and evicting what is in them. room.h makes room by it.
  *
- * There are no lists of items. item.access says when an item was last used (LRU) or how often
- * (LFU), in a time that goes by keys added: 1,024 ticks while as many are added as there are
- * (server/store/access_time.h). Candidates are chosen at random and the coldest is evicted. The
- * server does not see one-sided GETs; clients report some of them (common/PROTOCOL.md, access
- * records).
+ * There are no lists of items. item.access says when an item was last used, and how often, in a
+ * time that goes by bytes added (server/store/access_time.h). Candidates are chosen at random and
+ * the coldest is evicted. The server does not see one-sided GETs; clients report some of them
+ * (common/PROTOCOL.md, access records).
+ *
+ *   W1. What was stored or used while the last quarter of the memory was added, the young, is not
+ *	 evicted while there is something older, of whatever size, that is not pinned: it is
+ *	 searched for, and young items in memory that is to be emptied are moved. Exceptions: those
+ *	 of low priority, or in a full chain; what finds no room when the index grows; where so
+ *	 little is old that LOOKS_MAX drawings miss it, or that it makes no room (room.c).
  *
  * Items that are pinned are not chosen, but moved; those of low priority are colder than all
  * others.
@@ -24,7 +29,7 @@
 struct candidate {
 	void *block;
 	uint64_t hash;
-	uint32_t coldness; /* 0: there is none */
+	uint64_t coldness; /* 0: there is none */
 };
 
 /* Of the items of a size class, or of all; what is in memory that is being emptied is not drawn. */
@@ -51,14 +56,17 @@ uint64_t *evict_choose_slot(struct store_thread *thread, struct bucket *home, st
 /*
  * Emptying the spans of an evacuation, in steps: what is in them is moved elsewhere. With @evict,
  * items that are at least as cold as @warm, and those that find no room, are evicted. Blocks that
- * another thread is writing stay, and pinned items for which a few evictions make no room. The
- * struct must not be moved (struct table_move).
+ * another thread is writing stay; and pinned items, and with @spares the young, for which a few
+ * evictions make no room: with the first of those it ends. The struct must not be moved (struct
+ * table_move).
  */
 struct emptying {
 	struct mem_evacuation evacuation;
-	uint32_t warm;
+	uint64_t warm;
 	bool evict;
+	bool spares;
 	bool moving; /* @move, of a large item, is under way */
+	bool stays;  /* one that was to stay found no room: it does not get empty */
 	struct table_move move;
 };
 
@@ -67,7 +75,7 @@ struct emptying {
  * ends after limbo_empty(): items and buckets in limbo keep the spans from being empty.
  */
 void emptying_begin(struct store_thread *thread, struct emptying *emptying, bool evict,
-		    uint32_t warm);
+		    uint64_t warm, bool spares);
 /*
  * Moves or evicts one block, or moves a part of a large item, some 20 us at most beside what
  * limbo_add() may wait. False: there were no more blocks. No lock held, no item or bucket in use.

@@ -382,6 +382,11 @@ static void *sample_slab(const struct memory *memory, uint32_t number, uint32_t 
 	return region_at(memory->region, offset);
 }
 
+void *slab_sample(const struct memory *memory, uint32_t number, uint64_t *random)
+{
+	return sample_slab(memory, number, 0, random);
+}
+
 /* What a random page holds: a large item or, if @slabs, a block of its slab. NULL: neither. */
 static void *sample_page(const struct memory *memory, bool slabs, uint64_t *random)
 {

@@ -4,7 +4,7 @@
  *
  * What is known of one item is in its access field (server/store/access_time.h has the rest of it):
  *
- *	0ttttttt tttttttt	normal: an access time
+ *	0nnnnttt tttttttt	normal: how often it was used, and when last
  *	10tttttt tttttttt	low priority: the time at which it was stored
  *	110uuuuu uuuuuuuu	pinned until unit u, then normal
  *	111uuuuu uuuuuuuu	pinned until unit u, then low
@@ -31,7 +31,8 @@
 #define ACCESS_LOW 0x8000u
 #define ACCESS_PIN 0xc000u /* both bits */
 #define ACCESS_PIN_LOW 0x2000u
-#define ACCESS_TIME 0x7fffu	/* of a normal item */
+#define ACCESS_USES_SHIFT 11
+#define ACCESS_TIME 0x07ffu	/* of a normal item */
 #define ACCESS_TIME_LOW 0x3fffu /* of one of low priority */
 
 /* Units of time for which pins are counted, and their length: 4.5 hours. */

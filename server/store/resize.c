@@ -88,7 +88,9 @@ static int item_put(struct resize *resize, const struct item *item)
 	}
 	if (status)
 		return -ENOSPC;
-	/* As recently, or as often, used as before. */
+	/* As recently, or as often, used as before, in a time that stood still. */
+	to->table->tick = resize->from->tick;
+	to->table->tick_bytes = 0;
 	if (!access_is_pin(access))
 		item_access_store(slot_item(to->table, change.slot), access);
 	return 0;

@@ -11,11 +11,19 @@
 #include "common/util/stat.h"
 #include "server/store/access_time.h"
 
-/* A slab is emptied for another class if its candidate is this many times colder. */
-#define COLDER_TIMES 2
-
 /* Choices for one room; each evicts some items or empties a span. */
 #define ROOM_STEPS_MAX 64
+/*
+ * How often candidates are drawn until one of them is old: 576 of all items together, which miss
+ * what is 1 byte in 100 1 time in 300. Then the thread does not look again in the same tick of the
+ * access times.
+ */
+#define LOOKS_MAX 48
+/*
+ * Spans that did not get empty since what is young in them was to stay: then it is evicted. What is
+ * old may be too little, or scattered, for what is wanted.
+ */
+#define SPARED_MAX 4
 /* Steps of room_try(): each draws candidates and evicts one, 1 to 2 us. */
 #define BRIEF_STEPS 4
 /*
@@ -118,9 +126,10 @@ void room_begin(struct room *room, struct store_thread *thread, size_t bytes)
 	room->bytes = bytes;
 	room->block = NULL;
 	room->state = ROOM_BEGIN;
-	room->step = room->skip.count = 0;
+	room->step = room->looks = room->spared = room->skip.count = 0;
 	room->brief = room->blocks = room->waited = room->open = false;
-	room->emptying.moving = false;
+	room->emptying.moving = room->emptying.spares = false;
+	room->emptying.warm = UINT64_MAX;
 }
 
 /*
@@ -201,30 +210,93 @@ static enum room_next room_gather(struct room *room)
 	return room_go(room, ROOM_CHOOSE);
 }
 
+static uint64_t block_cost(const void *thread, const void *block, size_t bytes)
+{
+	return access_time_cost(thread, block, bytes);
+}
+
 /* The next steps empty a place of @bytes. */
 static enum room_next place_next(struct room *room, size_t bytes, bool for_block)
 {
-	mem_place_begin(&room->place, bytes, PLACES);
+	mem_place_begin(&room->place, bytes, PLACES, evicts(room) ? block_cost : NULL,
+			room->thread);
 	room->for_block = for_block;
 	room->compacts = false;
 	return room_go(room, ROOM_PLACE);
 }
 
 /* The next step begins to empty the candidate's span. */
-static enum room_next span_next(struct room *room, const struct candidate *cold, uint32_t warm)
+static enum room_next span_next(struct room *room, const struct candidate *cold)
 {
 	room->cold = *cold;
 	room->for_block = room->compacts = false;
-	room->emptying.warm = warm;
 	return room_go(room, ROOM_SPAN);
+}
+
+static bool is_young(const struct candidate *candidate)
+{
+	return coldness_kind(candidate->coldness) == COLDNESS_IS_YOUNG;
+}
+
+/* What is emptied for @any evicts what is as cold as @own, or if there is none, half as cold. */
+static void emptying_bounds(struct room *room, const struct candidate *own,
+			    const struct candidate *any)
+{
+	room->emptying.spares = (!is_young(own) || !is_young(any)) && room->spared < SPARED_MAX;
+	room->emptying.warm = own->coldness ? own->coldness : coldness_half(any->coldness);
+	if (room->emptying.spares && room->emptying.warm < COLDNESS_OLD)
+		room->emptying.warm = COLDNESS_OLD;
+}
+
+/* Whether the memory of @any is to be had for the class of @own: it is much colder, or older. */
+static bool goes_before(const struct candidate *any, const struct candidate *own)
+{
+	enum coldness_kind any_kind = coldness_kind(any->coldness);
+	enum coldness_kind own_kind = coldness_kind(own->coldness);
+
+	if (!own->coldness)
+		return any->coldness;
+	return any_kind != own_kind ? any_kind > own_kind :
+				      coldness_half(any->coldness) > own->coldness;
+}
+
+/*
+ * Draws candidates of the class and of all items. False: all are young, and the next step looks
+ * again (W1 in server/store/evict.h).
+ */
+static bool candidates_draw(struct room *room, unsigned int class_id, struct candidate *own,
+			    struct candidate *any)
+{
+	struct store_thread *thread = room->thread;
+	uint32_t now = access_time_now(thread->table) + 1;
+
+	evict_candidate_of_class(thread, own, class_id);
+	evict_candidate_of_any(thread, any);
+	/* It is one of the class, too. */
+	if (any->coldness > own->coldness && mem_class(item_bytes_hint(any->block)) == class_id)
+		*own = *any;
+	if (!is_young(own) || !is_young(any)) {
+		room->looks = 0;
+		return true;
+	}
+	if (thread->no_old == now)
+		return true;
+	if (room->looks++ < LOOKS_MAX) {
+		room->step--;
+		return false;
+	}
+	thread->no_old = now;
+	return true;
 }
 
 static enum room_next choose_for_bucket(struct room *room)
 {
-	struct candidate any;
+	struct candidate none = { .coldness = 0 }, any;
 
-	evict_candidate_of_any(room->thread, &any);
-	return any.coldness ? span_next(room, &any, any.coldness / COLDER_TIMES) : ROOM_AGAIN;
+	if (!candidates_draw(room, CLASS_BUCKETS, &none, &any) || !any.coldness)
+		return ROOM_AGAIN;
+	emptying_bounds(room, &none, &any);
+	return span_next(room, &any);
 }
 
 /* Evicts an item of the class, or empties a span with a colder one. */
@@ -233,11 +305,11 @@ static enum room_next choose_for_small(struct room *room, unsigned int step)
 	struct store_thread *thread = room->thread;
 	struct candidate own, any;
 
-	evict_candidate_of_class(thread, &own, mem_class(room->bytes));
-	evict_candidate_of_any(thread, &any);
+	if (!candidates_draw(room, mem_class(room->bytes), &own, &any))
+		return ROOM_AGAIN;
+	emptying_bounds(room, &own, &any);
 	/* Another class's memory may wait for its turn; a block of the own class is there now. */
-	if (may_open(room) || !own.coldness) {
-		room->emptying.warm = any.coldness / COLDER_TIMES;
+	if (may_open(room) || is_young(&own)) {
 		/* Where large items leave only runs that are too short for a slab. */
 		if (step % STEPS_PER_PLACE == STEPS_PER_PLACE - 1)
 			return place_next(room,
@@ -245,24 +317,12 @@ static enum room_next choose_for_small(struct room *room, unsigned int step)
 										SLAB_BYTES_MIN,
 					  false);
 		/* Also if the class has no candidate: then there are no such items to evict. */
-		if (any.coldness > (uint64_t)own.coldness * COLDER_TIMES)
-			return span_next(room, &any,
-					 own.coldness ? own.coldness : any.coldness / COLDER_TIMES);
+		if (goes_before(&any, &own))
+			return span_next(room, &any);
 	}
 	if (own.coldness)
 		evict_candidate(thread, &own);
 	return ROOM_AGAIN;
-}
-
-/*
- * Whether it is a place's turn. Items of low priority go first, since a place is chosen by what is
- * in use there, not by how cold it is.
- */
-static bool is_place_step(unsigned int step, const struct candidate *own)
-{
-	unsigned int turn = own->coldness >= COLDNESS_LOW ? STEPS_PER_PLACE - 1 : 0;
-
-	return step % STEPS_PER_PLACE == turn;
 }
 
 /* Evicts large items, which may leave enough room, or empties a place of the size. */
@@ -272,14 +332,16 @@ static enum room_next choose_for_large(struct room *room, unsigned int step)
 	struct store_thread *thread = room->thread;
 	struct candidate own, any;
 
-	evict_candidate_of_class(thread, &own, MEM_CLASS_LARGE);
-	evict_candidate_of_any(thread, &any);
-	if (!own.coldness || any.coldness > (uint64_t)own.coldness * COLDER_TIMES ||
-	    is_place_step(step, &own)) {
-		room->emptying.warm = any.coldness / COLDER_TIMES;
+	if (!candidates_draw(room, MEM_CLASS_LARGE, &own, &any))
+		return ROOM_AGAIN;
+	/* What was evicted before leaves pages for what is moved out of the place. */
+	if (!own.coldness || goes_before(&any, &own) ||
+	    step % STEPS_PER_PLACE == STEPS_PER_PLACE - 1) {
+		emptying_bounds(room, &(struct candidate){ .coldness = 0 },
+				any.coldness > own.coldness ? &any : &own);
 		return place_next(room, room->bytes, true);
 	}
-	for (i = 0; i < n && own.coldness; i++) {
+	for (i = 0; i < n && own.coldness && !(i && is_young(&own)); i++) {
 		evict_candidate(thread, &own);
 		evict_candidate_of_class(thread, &own, MEM_CLASS_LARGE);
 	}
@@ -307,7 +369,8 @@ static enum room_next room_choose(struct room *room)
 
 static enum room_next empty_next(struct room *room)
 {
-	emptying_begin(room->thread, &room->emptying, evicts(room), room->emptying.warm);
+	emptying_begin(room->thread, &room->emptying, evicts(room), room->emptying.warm,
+		       room->emptying.spares);
 	return room_go(room, ROOM_EMPTY);
 }
 
@@ -389,6 +452,7 @@ static enum room_next room_empty(struct room *room)
 		emptied = mem_evacuation_is_empty(evacuation);
 	}
 	stat_add(&thread->stats.evacuations_failed, !emptied);
+	room->spared += room->emptying.spares && !emptied;
 	/* Without eviction what did not get empty won't the next time. */
 	room->compacts = room->compacts && !emptied;
 	if (room->compacts)

@@ -4,10 +4,12 @@
  * places for large items (server/store/evict.h).
  *
  * Evicting an item of the size class that is needed makes room at once. So that memory also moves
- * between classes as one LRU (or LFU) over all items would move it, the coldest candidate of the
- * class is compared with the coldest of all items. If the latter is much colder, its slab is
- * emptied: items in it that are at least as cold as the class's candidate are evicted, the others
- * moved. With eviction off items are moved together as long as that empties a slab.
+ * between classes as one order of all items would move it, the coldest candidate of the class is
+ * compared with the coldest of all items. If that is more than twice as cold, or old where the
+ * former is young, its slab is emptied: items in it that are at least as cold as the class's
+ * candidate are evicted, the others moved. For a large item some are evicted, which may be as long,
+ * then of some places the one is emptied in which that costs the fewest hits. With eviction off
+ * items are moved together as long as that empties a slab.
  *
  *   R1. Room is made in steps. A step takes 20 us at most, beside a grace period, and 1 to 3 ns for
  *	 each free page of a place. Between two steps the caller may do anything, pass a quiescent
@@ -65,6 +67,8 @@ struct room {
 	void *block; /* that was made */
 	enum room_state state;
 	unsigned int step;    /* choices made */
+	unsigned int looks;   /* in vain for something old, one after the other */
+	unsigned int spared;  /* evacuations in which the young stayed, and that failed */
 	bool brief;	      /* inside of room_try() */
 	bool blocks;	      /* inside of room_run() */
 	bool waited;	      /* R3 */

@@ -123,8 +123,13 @@ static enum emit entry_emit(struct store_thread *thread, struct scan *scan,
 	};
 	if (scan->values && sizeof(entry) + head.key_len + (uint64_t)head.value_len <= scan->size)
 		entry.value_sent = head.value_len;
-	if (scan->uses)
-		entry.use = (uint16_t)access_time_tell(thread, head.access, &entry.use_number);
+	if (scan->uses) {
+		struct access_told told = access_time_tell(thread, head.access);
+
+		entry.use = (uint16_t)told.use;
+		entry.uses = (uint16_t)told.uses;
+		entry.age = (uint16_t)told.age;
+	}
 	if (is_expired(head.expires, thread->now_ns))
 		return EMIT_DONE;
 	if (sizeof(entry) + head.key_len + entry.value_sent > left)

@@ -120,6 +120,12 @@ void slabs_free(struct memory *memory, unsigned int class_id, void *const *block
  */
 void do_slab_list(struct memory *memory, struct slab *slab);
 
+/*
+ * A random block of slab @number. NULL: the one that was drawn is free, or the slab is being
+ * emptied, or has overflow buckets. Without a lock, so a hint.
+ */
+void *slab_sample(const struct memory *memory, uint32_t number, uint64_t *random);
+
 /* A random number less than @n; @random is the caller's state. */
 static inline uint32_t random_below(uint64_t *random, uint32_t n)
 {

@@ -21,9 +21,9 @@ enum hugepages_mode {
 };
 
 enum eviction_policy {
-	EVICTION_NONE, /* a PUT that finds no memory fails */
-	EVICTION_LRU,  /* items that were not used for longest are evicted */
-	EVICTION_LFU,  /* items that were used least often are evicted */
+	EVICTION_NONE,	      /* a PUT that finds no memory fails */
+	EVICTION_OBJECT_HITS, /* evicts so that as many GETs as possible hit */
+	EVICTION_BYTE_HITS,   /* evicts so that GETs hit as many bytes as possible */
 };
 
 /* So that a sweep has time enough to come around before the fields of pins do (P3 in pins.h). */

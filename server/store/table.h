@@ -69,11 +69,11 @@ struct table {
 	_Atomic uint64_t chain_moves;	/* chains that were shortened in it (I4) */
 
 	/* server/store/access_time.h */
-	struct pins *pins;	       /* the store's */
-	uint32_t pin_share;	       /* percent of the item memory that may be pinned */
-	uint32_t pin_time_max;	       /* the longest pin, in seconds */
-	_Atomic uint32_t tick;	       /* the clock of item.access */
-	_Atomic uint32_t tick_inserts; /* keys added since the last tick */
+	struct pins *pins;	     /* the store's */
+	uint32_t pin_share;	     /* percent of the item memory that may be pinned */
+	uint32_t pin_time_max;	     /* the longest pin, in seconds */
+	_Atomic uint32_t tick;	     /* the clock of item.access */
+	_Atomic uint64_t tick_bytes; /* added since the last tick */
 
 	/* All threads; filled in before they start. */
 	struct store_thread *threads[STORE_THREADS_MAX];
@@ -133,6 +133,7 @@ struct store_thread {
 	/* server/store/room.c: when making room failed last, and cache.freed_bytes + 1 then. */
 	uint64_t room_failed_freed, room_failed_ns;
 	uint64_t rooms;		/* how often it evicted to make room */
+	uint32_t no_old;	/* room.c: the tick at which it found nothing old, plus 1 */
 	uint32_t rooms_open[2]; /* evacuations of its rooms: of slabs and the like, and larger */
 	uint8_t id;		/* the low bits of its versions */
 	struct table_stats stats;

@@ -215,7 +215,7 @@ def test_scan_uses(store):
     store.put("b", "other", priority=kvd.Priority.LOW)
     store.put("c", "other", pin_s=100)
     used = {entry.key: entry for entry in store.scan_uses(count=7)}
-    assert len(used) == 302 and used[b"a7"].use == kvd.Use.RECENCY
+    assert len(used) == 302 and used[b"a7"].use == kvd.Use.NORMAL
     assert used[b"b"].use == kvd.Use.LOW and used[b"c"].use == kvd.Use.PINNED
     assert used[b"c"].head == store.head("c")
     assert [entry.key for entry in store.scan_uses("b")] == [b"b"]

@@ -424,7 +424,7 @@ static const char *server_begin(void)
 		"index.fill=30",
 		"server.spin_time=5us",
 		"memory.prefault=no",
-		has(RUN_EVICT) ? "memory.eviction=lru" : "memory.eviction=none",
+		has(RUN_EVICT) ? "memory.eviction=object-hits" : "memory.eviction=none",
 		NULL,
 	};
 

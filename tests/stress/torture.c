@@ -370,7 +370,7 @@ static void round_choose(struct torture *t, unsigned int number)
 	if (number % ROUND_KINDS == 3) {
 		r->eviction = 1 + (uint32_t)(number / ROUND_KINDS + t->options->seed) % 2;
 		/* Full chains, in an index that does not grow. */
-		if (r->eviction == EVICTION_LFU) {
+		if (r->eviction == EVICTION_BYTE_HITS) {
 			r->fill = FILL_NO_GROWTH;
 			r->level = 1;
 		}

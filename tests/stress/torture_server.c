@@ -20,8 +20,9 @@ static const char *url;
 
 static void server_begin(const struct torture_round *round)
 {
-	static const char *const evictions[] = { "memory.eviction=none", "memory.eviction=lru",
-						 "memory.eviction=lfu" };
+	static const char *const evictions[] = { "memory.eviction=none",
+						 "memory.eviction=object-hits",
+						 "memory.eviction=byte-hits" };
 	uint32_t fill = round->fill < FILL_MIN ? FILL_MIN :
 			round->fill > FILL_MAX ? FILL_MAX :
 						 round->fill;

@@ -24,7 +24,7 @@ attacked() {
 	check "the server stops" server_stop
 }
 
-attacked lru lru chain_evictions
-attacked lru pins chain_evictions
+attacked object-hits evicts chain_evictions
+attacked object-hits pins chain_evictions
 attacked none none chain_full
 finish

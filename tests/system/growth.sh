@@ -100,7 +100,7 @@ check "every record is found" all_are_there
 check "the parts of the memory add up to the region" parts_add_up
 check "the server stops" server_stop
 
-check "a server that evicts starts" server_start -o memory.size=16m -o memory.eviction=lru
+check "a server that evicts starts" server_start -o memory.size=16m -o memory.eviction=object-hits
 check "more items than fit are put, in two sizes; no PUT fails" fill_twice
 check "items were evicted for them" at_least evictions 1000
 check "at least 90 % of the item memory is live" mostly_live

@@ -4,7 +4,7 @@
  * hash seed fills the chain of a victim's keys with keys of the same tag, while the victim goes on.
  * Prints `ok` and `FAIL` lines as tests/system/lib.sh does.
  *
- *	sys_chain URL lru	the server evicts
+ *	sys_chain URL evicts	the server evicts
  *	sys_chain URL none	it does not
  *	sys_chain URL pins	it evicts, and the attacker pins its items
  */
@@ -123,7 +123,7 @@ int main(int argc, char **argv)
 	bool evicts;
 
 	if (argc != 3)
-		die("usage", "sys_chain URL lru|none|pins");
+		die("usage", "sys_chain URL evicts|none|pins");
 	raw_url = argv[1];
 	evicts = strcmp(argv[2], "none") != 0;
 	pins = !strcmp(argv[2], "pins");

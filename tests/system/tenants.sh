@@ -248,7 +248,7 @@ too_small() {
 }
 
 check_once "tenants that need more than there is are refused" sized_wrong
-check "the server starts with two tenants" server_start -o memory.eviction=lru \
+check "the server starts with two tenants" server_start -o memory.eviction=object-hits \
 	-o tenants.memory=80m -o tenants.create=alpha:16m,beta:16m || finish
 check "the same key has another value in each" same_key_other_values
 check_once "a flush of one leaves the others" one_is_flushed

@@ -70,12 +70,11 @@ class Path(enum.IntEnum):
 
 
 class Use(enum.IntEnum):
-    """What the number of a used key means (enum kvd_use)."""
+    """How the server notes the use of a key (enum kvd_use)."""
 
-    RECENCY = 1
-    FREQUENCY = 2
-    LOW = 3
-    PINNED = 4
+    NORMAL = 1
+    LOW = 2
+    PINNED = 3
 
 
 class COptions(Structure):
@@ -164,7 +163,7 @@ class CUsed(Structure):
 
     _fields_ = [
         ("key", c_void_p), ("key_len", c_size_t), ("item", CItem), ("use", c_uint32),
-        ("number", c_uint32),
+        ("uses", c_uint32), ("age", c_uint32),
     ]
 
 

@@ -48,12 +48,13 @@ class Entry(NamedTuple):
 
 
 class Used(NamedTuple):
-    """A key that scan_uses() delivers; kvd_scan_uses() says what `number` is for each `use`."""
+    """A key that scan_uses() delivers; kvd_used in kvd.h says what `uses` and `age` are."""
 
     key: bytes
     head: Head
     use: int  # a Use; of a newer server perhaps another number
-    number: int
+    uses: int  # about so many
+    age: int  # percent of the server's memory that was added since the last one
 
 
 class Client(Handle):
@@ -739,4 +740,4 @@ def _entry(entry: CEntry) -> Entry:
 
 def _used(used: CUsed) -> Used:
     return Used(string_at(used.key, used.key_len), _head(used.item),
-                _USES.get(used.use, used.use), used.number)
+                _USES.get(used.use, used.use), used.uses, used.age)

@@ -379,7 +379,7 @@ class Fake:
     def scan_uses(self, handle, cursor, args, function, arg):
         key = ctypes.create_string_buffer(b"used", 4)
         used = _abi.CUsed(ctypes.addressof(key), 4, _abi.CItem(1, 2, 3, 4), 5 + _at(
-            c_uint64, cursor).value, 6)
+            c_uint64, cursor).value, 6, 7)
         _at(c_uint64, cursor).value = 0 if _at(c_uint64, cursor).value else 1
         _abi.USED_FN(function)(arg, used)
 

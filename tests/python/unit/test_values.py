@@ -303,7 +303,7 @@ def test_scan(both, fake):
     assert found[1].head == both.head("a1") and found[0].value == b"a0"
     assert [entry.key for entry in both.scan()] == keys
     assert [used for used in both.scan_uses(b"x")] == [
-        (b"used", (1, 2, 3, 4), 5, 6), (b"used", (1, 2, 3, 4), 6, 6)]
+        (b"used", (1, 2, 3, 4), 5, 6, 7), (b"used", (1, 2, 3, 4), 6, 6, 7)]
 
 
 def test_scan_part(store, fake, monkeypatch):

@@ -460,13 +460,14 @@ static void scans(void **state)
 	assert_true(kvd_latency_ns(kvd, KVD_OP_SCAN, 0.5) > 0);
 }
 
-static void use_set(unsigned int at, uint16_t use, uint32_t number)
+static void use_set(unsigned int at, uint16_t use, uint16_t uses, uint16_t age)
 {
 	struct wire_entry entry;
 
 	memcpy(&entry, body + at, sizeof(entry));
 	entry.use = use;
-	entry.use_number = number;
+	entry.uses = uses;
+	entry.age = age;
 	memcpy(body + at, &entry, sizeof(entry));
 }
 
@@ -474,8 +475,8 @@ static int collect_uses(void *arg, const struct kvd_used *used)
 {
 	char line[64];
 
-	snprintf(line, sizeof(line), "%.*s %u %u, ", (int)used->key_len, (const char *)used->key,
-		 used->use, used->number);
+	snprintf(line, sizeof(line), "%.*s %u %u %u, ", (int)used->key_len, (const char *)used->key,
+		 used->use, used->uses, used->age);
 	strcat(names, line);
 	assert_int_equal(used->item.flags, 6);
 	assert_int_equal(used->item.expires_s, 7);
@@ -496,15 +497,15 @@ static void scans_of_uses(void **state)
 	kvd->conn.uses_told = true;
 	entry_add("abc", 10, false);
 	entry_add("abd", 10, false);
-	use_set(0, WIRE_USE_FREQUENCY, 127);
-	use_set(second, WIRE_USE_PINNED, 0);
+	use_set(0, WIRE_USE_NORMAL, 127, 192);
+	use_set(second, WIRE_USE_PINNED, 0, 0);
 	next.cursor = 555;
 	assert_int_equal(kvd_scan_uses(kvd, &cursor, &args, collect_uses, &stop_at), KVD_OK);
 	assert_int_equal(sent.op, WIRE_SCAN);
 	assert_int_equal(sent.flags, WIRE_F_USES);
 	assert_int_equal(sent.key_len, 1);
 	assert_int_equal(sent.keys_max, 9);
-	assert_string_equal(names, "abc 2 127, abd 4 0, ");
+	assert_string_equal(names, "abc 1 127 150, abd 3 0 0, ");
 	assert_true(cursor == 555);
 	/* It is no hit that is reported. */
 	assert_int_equal(kvd->access.count, 0);
@@ -512,14 +513,14 @@ static void scans_of_uses(void **state)
 	stop_at = 1;
 	next.cursor = 0;
 	assert_int_equal(kvd_scan_uses(kvd, &cursor, NULL, collect_uses, &stop_at), KVD_OK);
-	assert_string_equal(names, "abc 2 127, ");
+	assert_string_equal(names, "abc 1 127 150, ");
 	assert_true(cursor == 555);
 	args.values = 1;
 	assert_int_equal(kvd_scan_uses(kvd, &cursor, &args, collect_uses, &stop_at),
 			 KVD_ERR_INVALID);
 	/* One of them without a use: nothing is delivered. */
 	names[0] = '\0';
-	use_set(second, WIRE_USE_NONE, 0);
+	use_set(second, WIRE_USE_NONE, 0, 0);
 	assert_int_equal(kvd_scan_uses(kvd, &cursor, NULL, collect_uses, &stop_at),
 			 KVD_ERR_PROTOCOL);
 	assert_string_equal(names, "");
@@ -533,7 +534,7 @@ static void a_scan_with_uses(void **state)
 	(void)state;
 	names[0] = '\0';
 	entry_add("abc", 10, true);
-	use_set(0, WIRE_USE_LOW, 3);
+	use_set(0, WIRE_USE_LOW, 0, 3);
 	assert_int_equal(kvd_scan(kvd, &cursor, NULL, collect, &stop_at), KVD_ERR_PROTOCOL);
 	assert_string_equal(names, "");
 }
@@ -547,7 +548,7 @@ static void a_server_that_tells_no_uses(void **state)
 	kvd->access.rate = 0;
 	assert_int_equal(kvd_scan_uses(kvd, &cursor, NULL, collect_uses, &stop_at),
 			 KVD_ERR_INVALID);
-	assert_non_null(strstr(kvd_error(kvd), "memory.eviction = lfu"));
+	assert_non_null(strstr(kvd_error(kvd), "memory.eviction = object-hits"));
 	kvd->access.rate = 4;
 	assert_int_equal(kvd_scan_uses(kvd, &cursor, NULL, collect_uses, &stop_at),
 			 KVD_ERR_INVALID);

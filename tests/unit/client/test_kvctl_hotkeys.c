@@ -2,18 +2,19 @@
 /* Tests of kvctl hotkeys: which keys it takes for the hottest, and what it says of them. */
 #include "tests/support/kvctl_test.h"
 
-#define USED(name, kind, n)                                                                        \
+#define USED(name, kind, n, of_age)                                                                \
 	{                                                                                          \
-		.key = name, .key_len = sizeof(name) - 1, .use = kind, .number = n                 \
+		.key = name, .key_len = sizeof(name) - 1, .use = kind, .uses = n, .age = of_age    \
 	}
 #define STATS "stats 65536\n"
+#define COLUMNS "\n    uses  added since  key\n"
 #define HEAD "; of GETs by READ the server learns of one hit in 16\n"
 
-static const struct kvd_used by_frequency[] = {
-	USED("cool", KVD_USE_FREQUENCY, 0),  USED("hottest", KVD_USE_FREQUENCY, 127),
-	USED("warm", KVD_USE_FREQUENCY, 5),  USED("low", KVD_USE_LOW, 200),
-	USED("warm2", KVD_USE_FREQUENCY, 5), USED("pinned", KVD_USE_PINNED, 0),
-	USED("hot\n", KVD_USE_FREQUENCY, 6),
+static const struct kvd_used some[] = {
+	USED("cool", KVD_USE_NORMAL, 0, 30),  USED("hottest", KVD_USE_NORMAL, 127, 9),
+	USED("warm", KVD_USE_NORMAL, 3, 2),   USED("low", KVD_USE_LOW, 0, 200),
+	USED("warm2", KVD_USE_NORMAL, 3, 2),  USED("pinned", KVD_USE_PINNED, 0, 0),
+	USED("hot\n", KVD_USE_NORMAL, 15, 0),
 };
 
 static void set(const struct kvd_used *used, size_t count)
@@ -22,74 +23,68 @@ static void set(const struct kvd_used *used, size_t count)
 	behaviour.used_count = count;
 }
 
-static void frequencies(void **state)
+static void uses(void **state)
 {
 	(void)state;
-	set(by_frequency, 7);
+	set(some, 7);
 	assert_calls(STATS "uses  0\nuses  1\nuses  2\nuses  3\n", "hotkeys", "--top", "3");
 	assert_string_equal(program_result.out,
-			    "7 keys" HEAD "\n               frequency  key\n"
-			    "                     127  hottest\n"
-			    "                       6  \"hot\\n\"\n"
-			    "                       5  warm\n"
+			    "7 keys" HEAD COLUMNS "     127          9 %  hottest\n"
+			    "      15          0 %  \"hot\\n\"\n"
+			    "       3          2 %  warm\n"
 			    "\n1 more keys are as hot as the last one\n"
 			    "\n2 keys are pinned or of low priority: their uses are not noted\n");
 	/* None is equal to one that is not printed, and none is left out. */
 	assert_calls(STATS "uses  0\nuses  1\nuses  2\nuses  3\n", "hotkeys", "--match", "[wch]*");
-	assert_string_equal(program_result.out, "5 keys" HEAD "\n               frequency  key\n"
-						"                     127  hottest\n"
-						"                       6  \"hot\\n\"\n"
-						"                       5  warm\n"
-						"                       5  warm2\n"
-						"                       0  cool\n");
+	assert_string_equal(program_result.out,
+			    "5 keys" HEAD COLUMNS "     127          9 %  hottest\n"
+			    "      15          0 %  \"hot\\n\"\n"
+			    "       3          2 %  warm\n"
+			    "       3          2 %  warm2\n"
+			    "       0         30 %  cool\n");
 	assert_calls("uses ho 0\nuses ho 1\nuses ho 2\nuses ho 3\n", "-x", "hotkeys", "686f",
 		     "--match", "hot?", "--json");
 	assert_string_equal(program_result.out,
 			    "{\"keys\": 1, \"all\": true, \"access_rate\": 16, \"hottest\": "
-			    "[{\"key\": {\"hex\": \"686f740a\"}, \"frequency\": 6}], "
+			    "[{\"key\": {\"hex\": \"686f740a\"}, \"uses\": 15, \"age\": 0}], "
 			    "\"as_the_last\": 0, \"not_noted\": 0}\n");
 }
 
-/* Those with the least age are the hottest. */
-static void recencies(void **state)
+/* Of those with as many uses the one that was used last is the hottest. */
+static void ages(void **state)
 {
 	static const struct kvd_used used[] = {
-		USED("old", KVD_USE_RECENCY, 32767),
-		USED("new", KVD_USE_RECENCY, 0),
-		USED("newer", KVD_USE_RECENCY, 0),
-		USED("middle", KVD_USE_RECENCY, 512),
-		USED("strange", 9, 7),
-		USED("other", KVD_USE_FREQUENCY, 100),
+		USED("old", KVD_USE_NORMAL, 0, 1599),
+		USED("new", KVD_USE_NORMAL, 0, 0),
+		USED("newer", KVD_USE_NORMAL, 0, 0),
+		USED("middle", KVD_USE_NORMAL, 0, 50),
+		USED("strange", 9, 7, 7),
+		USED("used", KVD_USE_NORMAL, 1, 1599),
+		USED("much", KVD_USE_NORMAL, 65535, 9),
+		USED("older", KVD_USE_NORMAL, 0, 2000),
 	};
 
 	(void)state;
-	set(used, 6);
-	assert_calls(STATS "uses  0\nuses  1\nuses  2\n", "hotkeys");
+	set(used, 8);
+	assert_calls(STATS "uses  0\nuses  1\nuses  2\nuses  3\n", "hotkeys");
 	assert_string_equal(program_result.out,
-			    "6 keys" HEAD "\nkeys added since its use  key\n"
-			    "                   0.0 %  new\n"
-			    "                   0.0 %  newer\n"
-			    "                  50.0 %  middle\n"
-			    "                3199.9 %  old\n"
-			    "\n2 keys are pinned or of low priority: their uses are not noted\n");
-	assert_calls(STATS "uses  0\nuses  1\nuses  2\n", "hotkeys", "--top", "1");
-	assert_non_null(strstr(program_result.out, "\n1 more keys are as hot as the last one; "
-						   "memory.eviction = lfu would tell how often\n"));
-	assert_calls(STATS "uses  0\nuses  1\nuses  2\n", "hotkeys", "--json", "--top", "1");
-	assert_string_equal(program_result.out,
-			    "{\"keys\": 6, \"all\": true, \"access_rate\": 16, \"hottest\": "
-			    "[{\"key\": \"new\", \"recency\": 0}], \"as_the_last\": 1, "
-			    "\"not_noted\": 2}\n");
+			    "8 keys" HEAD COLUMNS "   32767          9 %  much\n"
+			    "       1       1599 %  used\n"
+			    "       0          0 %  new\n"
+			    "       0          0 %  newer\n"
+			    "       0         50 %  middle\n"
+			    "       0       1599 %  old\n"
+			    "       0       1599 %  older\n"
+			    "\n1 keys are pinned or of low priority: their uses are not noted\n");
 }
 
 static void samples(void **state)
 {
 	(void)state;
-	set(by_frequency, 7);
+	set(some, 7);
 	assert_calls(STATS "uses  0\n", "hotkeys", "--samples", "1");
 	assert_string_equal(program_result.out,
-			    "1 keys, a sample" HEAD "\n               frequency  key\n"
-			    "                       0  cool\n");
+			    "1 keys, a sample" HEAD COLUMNS "       0         30 %  cool\n");
 }
 
 static void nothing(void **state)
@@ -118,8 +113,8 @@ static void failures(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(frequencies, kvctl_setup),
-		cmocka_unit_test_setup(recencies, kvctl_setup),
+		cmocka_unit_test_setup(uses, kvctl_setup),
+		cmocka_unit_test_setup(ages, kvctl_setup),
 		cmocka_unit_test_setup(samples, kvctl_setup),
 		cmocka_unit_test_setup(nothing, kvctl_setup),
 		cmocka_unit_test_setup(failures, kvctl_setup),

@@ -206,9 +206,8 @@ static void the_tables_of_responses_match_the_code(void **state)
 	       F(wire_entry, value_len, "value length"), F(wire_entry, value_sent, "value sent"),
 	       F(wire_entry, item_flags, "item flags"), F(wire_entry, expires, "expires"),
 	       F(wire_entry, key_len, "key length"), F(wire_entry, use, "use"),
-	       F(wire_entry, use_number, "use number"));
-	ROWS("An entry's *use* tells that:", R(WIRE_USE_RECENCY, "recency"),
-	     R(WIRE_USE_FREQUENCY, "frequency"), R(WIRE_USE_LOW, "low"),
+	       F(wire_entry, uses, "uses"), F(wire_entry, age, "age"));
+	ROWS("An entry's *use* tells that:", R(WIRE_USE_NORMAL, "normal"), R(WIRE_USE_LOW, "low"),
 	     R(WIRE_USE_PINNED, "pinned"));
 }
 

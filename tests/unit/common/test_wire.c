@@ -875,6 +875,7 @@ static void entries(void **state)
 	const char *longer = "entry longer than the message";
 	const char *value = "entry whose value length is out of range";
 	const char *key = "entry whose key length is out of range";
+	const char *use = "entry whose use is out of range";
 	struct wire_entry e = { .version = ~0ull, .item_flags = 5, .expires = 6, .key_len = 3 };
 
 	(void)state;
@@ -902,17 +903,24 @@ static void entries(void **state)
 	}
 	assert_string_equal(entry_of((struct wire_entry){ .key_len = 0 }, 0, 0), key);
 	assert_string_equal(entry_of((struct wire_entry){ .key_len = KEY_MAX + 1 }, 2000, 0), key);
-	for (e.use = 1; e.use <= WIRE_USE_MAX; e.use++) {
-		e.use_number = WIRE_USE_NUMBER_MAX;
-		assert_null(entry_of(e, 3, 0));
-		e.use_number++;
-		assert_string_equal(entry_of(e, 3, 0), "entry whose use is out of range");
-		e.use_number = 0;
+	for (e.use = 0; e.use <= WIRE_USE_MAX + 1; e.use++) {
+		const uint16_t uses = e.use == WIRE_USE_NORMAL ? WIRE_USES_MAX : 0;
+		const uint16_t age = e.use == WIRE_USE_NORMAL || e.use == WIRE_USE_LOW ?
+					     WIRE_AGE_MAX :
+					     0;
+
+		e.uses = uses;
+		e.age = age;
+		if (e.use <= WIRE_USE_MAX)
+			assert_null(entry_of(e, 3, 0));
+		else
+			assert_string_equal(entry_of(e, 3, 0), use);
+		e.uses = uses + 1;
+		assert_string_equal(entry_of(e, 3, 0), use);
+		e.uses = uses;
+		e.age = age + 1;
+		assert_string_equal(entry_of(e, 3, 0), use);
 	}
-	assert_string_equal(entry_of(e, 3, 0), "entry whose use is out of range");
-	e.use = 0;
-	e.use_number = 1;
-	assert_string_equal(entry_of(e, 3, 0), "entry whose use is out of range");
 }
 
 static void entries_too_short_for_a_header(void **state)

@@ -12,10 +12,11 @@
 #define SHARE 25u
 #define TIME_MAX 3600u
 
-/* As in server/store/access_time.c: of LFU's counter. */
-#define FIRST 5u
-#define MAX 127u
-#define UNIT 512u
+/* As in server/store/access_time.c. */
+#define YOUNG_MAX (ACCESS_TICKS / 4)
+#define OLD_MAX (ACCESS_TICKS * 4)
+#define USES_MAX 15u
+#define UNIT 16u
 
 static struct store_thread *const thread = &test_threads[0];
 
@@ -31,16 +32,10 @@ static int create(enum eviction_policy policy)
 	return 0;
 }
 
-static int setup_lru(void **state)
+static int setup(void **state)
 {
 	(void)state;
-	return create(EVICTION_LRU);
-}
-
-static int setup_lfu(void **state)
-{
-	(void)state;
-	return create(EVICTION_LFU);
+	return create(EVICTION_OBJECT_HITS);
 }
 
 static int setup_none(void **state)
@@ -66,7 +61,8 @@ static uint32_t tick(void)
 	return atomic_load(&store.table.tick);
 }
 
-static uint32_t coldness_until(uint16_t access, uint32_t expires)
+/* Of a short item, which takes two units of memory. */
+static uint64_t coldness_until(uint16_t access, uint32_t expires)
 {
 	struct item item = { .expires = expires };
 
@@ -74,9 +70,23 @@ static uint32_t coldness_until(uint16_t access, uint32_t expires)
 	return access_time_coldness(thread, &item);
 }
 
-static uint32_t coldness(uint16_t access)
+static uint64_t coldness(uint16_t access)
 {
 	return coldness_until(access, 0);
+}
+
+/* What a short item of that age, which was used, has. */
+static uint64_t cold(uint32_t age)
+{
+	if (age > OLD_MAX)
+		return COLDNESS_STALE + age;
+	return (age > YOUNG_MAX ? COLDNESS_OLD : 0) + (age + 1) * 2;
+}
+
+/* And one that was not used since it was stored. */
+static uint64_t cold_unused(uint32_t age)
+{
+	return cold(age) + (age > OLD_MAX ? 0 : (age + 1) * 2);
 }
 
 static uint16_t stored(uint32_t pin, bool low)
@@ -88,69 +98,8 @@ static void names(void **state)
 {
 	(void)state;
 	assert_string_equal(eviction_policy_name(EVICTION_NONE), "none");
-	assert_string_equal(eviction_policy_name(EVICTION_LRU), "lru");
-	assert_string_equal(eviction_policy_name(EVICTION_LFU), "lfu");
-}
-
-/* The ticks since the last use, also when the clock has more bits than the field. */
-static void lru_counts_ticks(void **state)
-{
-	static const uint32_t begins[] = { 0, 77, ACCESS_TIME - 3, 5 * (ACCESS_TIME + 1) - 2 };
-	uint16_t access;
-
-	(void)state;
-	for (unsigned int i = 0; i < 4; i++) {
-		set_tick(begins[i]);
-		access = access_time_initial(thread);
-		assert_false(access & ACCESS_LOW);
-		assert_int_equal(coldness(access), 1);
-		set_tick(begins[i] + 10);
-		assert_int_equal(coldness(access), 11);
-		assert_int_equal(coldness(access_time_update(thread, access)), 1);
-		set_tick(begins[i] + ACCESS_TIME);
-		assert_int_equal(coldness(access), ACCESS_TIME + 1);
-	}
-}
-
-/* The counter falls by one in each unit, down to 0 and no further, whatever the clock says. */
-static void lfu_falls(void **state)
-{
-	static const uint32_t begins[] = { 0, 3, 126, 128, 1000 };
-	uint16_t access;
-
-	(void)state;
-	for (unsigned int i = 0; i < 5; i++) {
-		set_tick(begins[i] * UNIT);
-		access = access_time_initial(thread);
-		assert_false(access & ACCESS_LOW);
-		for (uint32_t units = 0; units <= MAX; units++) {
-			set_tick((begins[i] + units) * UNIT + UNIT - 1);
-			assert_int_equal(coldness(access),
-					 MAX + 1 - (units < FIRST ? FIRST - units : 0));
-		}
-	}
-}
-
-/* A use takes off what has fallen since the last one, and no more the next time. */
-static void lfu_use_after_units(void **state)
-{
-	uint16_t access = MAX;
-
-	(void)state;
-	set_tick(300 * UNIT);
-	access = (uint16_t)(300 % (MAX + 1) << 8 | 100);
-	assert_int_equal(coldness(access), MAX + 1 - 100);
-	set_tick(320 * UNIT);
-	thread->random = 1;
-	access = access_time_update(thread, access);
-	assert_in_range(coldness(access), MAX - 80, MAX + 1 - 80);
-	/* One that has fallen to the first value or below rises with each use. */
-	access = access_time_initial(thread);
-	for (unsigned int i = 0; i < 50; i++)
-		assert_int_equal(coldness(access_time_update(thread, access)), MAX - FIRST);
-	set_tick(323 * UNIT);
-	for (unsigned int i = 0; i < 50; i++)
-		assert_int_equal(coldness(access_time_update(thread, access)), MAX - FIRST + 3);
+	assert_string_equal(eviction_policy_name(EVICTION_OBJECT_HITS), "object-hits");
+	assert_string_equal(eviction_policy_name(EVICTION_BYTE_HITS), "byte-hits");
 }
 
 static uint16_t used(uint16_t access, unsigned int times)
@@ -160,28 +109,142 @@ static uint16_t used(uint16_t access, unsigned int times)
 	return access;
 }
 
-/* Each use counts less than the one before: some 100 uses are far from the most that is counted. */
-static void lfu_counts_logarithmically(void **state)
+/* The ticks since the last use, also when the clock has more bits than the field. */
+static void ages(void **state)
 {
-	uint32_t little, much;
+	static const uint32_t begins[] = { 0, 77, ACCESS_TIME - 3, 5 * (ACCESS_TIME + 1) - 2 };
+	static const uint32_t of[] = { 0,	10,	     YOUNG_MAX,	    YOUNG_MAX + 1,
+				       OLD_MAX, OLD_MAX + 1, ACCESS_AGE_MAX };
+	uint16_t access;
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++)
+		for (unsigned int j = 0; j < 7; j++) {
+			set_tick(begins[i]);
+			access = access_time_initial(thread);
+			assert_false(access & ACCESS_LOW);
+			assert_int_equal(coldness(access), cold_unused(0));
+			set_tick(begins[i] + of[j]);
+			assert_int_equal(coldness(access), cold_unused(of[j]));
+			assert_int_equal(coldness(used(access, 1)), cold(0));
+			set_tick(begins[i] + 3 * of[j]);
+			access = used(access, 1);
+			set_tick(begins[i] + 4 * of[j]);
+			assert_int_equal(coldness(access), cold(of[j]));
+		}
+}
+
+/* Kinds come in order, whatever the length is, and half of a coldness is of its kind. */
+static void kinds(void **state)
+{
+	struct item longest = { .sum = 1, .value_len = VALUE_MAX, .key_len = KEY_MAX };
+	struct item shortest = { .key_len = 1 };
+	const uint16_t access = access_time_initial(thread), low = stored(0, true);
+	uint64_t young, old, expired;
+
+	(void)state;
+	item_access_store(&longest, access);
+	item_access_store(&shortest, access);
+	set_tick(YOUNG_MAX);
+	young = access_time_coldness(thread, &longest);
+	assert_int_equal(coldness_kind(young), COLDNESS_IS_YOUNG);
+	assert_int_equal(access_time_cost(thread, &longest, 4096), 4096ull / 16 << 36);
+	set_tick(YOUNG_MAX + 1);
+	old = access_time_coldness(thread, &shortest);
+	assert_int_equal(coldness_kind(old), COLDNESS_IS_OLD);
+	assert_int_equal(old, COLDNESS_OLD + 2ull * (YOUNG_MAX + 2) * 2);
+	assert_int_equal(coldness_half(old), COLDNESS_OLD + (YOUNG_MAX + 2) * 2);
+	set_tick(OLD_MAX);
+	old = access_time_coldness(thread, &longest);
+	assert_int_equal(coldness_kind(old), COLDNESS_IS_OLD);
+	assert_int_equal(coldness_kind(coldness_half(old)), COLDNESS_IS_OLD);
+	assert_true(coldness_half(young) > young / 2 - 1 && coldness_half(young) < young);
+	assert_int_equal(coldness_kind(coldness(low)), COLDNESS_IS_LOW);
+	set_tick(OLD_MAX + 1);
+	assert_int_equal(access_time_coldness(thread, &longest), COLDNESS_STALE + OLD_MAX + 1);
+	assert_int_equal(coldness_kind(coldness(access)), COLDNESS_IS_STALE);
+	assert_int_equal(coldness_half(coldness(access)), COLDNESS_STALE + (OLD_MAX + 2) / 2);
+	assert_int_equal(access_time_cost(thread, &longest, 4096), 0);
+	assert_int_equal(coldness_half(COLDNESS_LOW + 8), COLDNESS_LOW + 4);
+	expired = coldness_until(access, 1);
+	assert_int_equal(coldness_kind(expired), COLDNESS_IS_EXPIRED);
+	assert_int_equal(coldness_half(expired), UINT64_MAX);
+	assert_int_equal(coldness_half(0), 0);
+}
+
+/* By length with object-hits: of two that are as old the longer one is the colder. */
+static void lengths(void **state)
+{
+	struct item item = { .key_len = 8, .value_len = 1000 };
+
+	(void)state;
+	item_access_store(&item, access_time_initial(thread));
+	set_tick(99);
+	item.sum = 1;
+	assert_int_equal(access_time_coldness(thread, &item), COLDNESS_OLD + 2 * 100 * 65);
+	assert_int_equal(access_time_cost(thread, &item, 1056), (66u << 15) / (200 * 65));
+	store.table.eviction = EVICTION_BYTE_HITS;
+	assert_int_equal(access_time_coldness(thread, &item), COLDNESS_OLD + 2 * 100);
+	assert_int_equal(access_time_cost(thread, &item, 1056), 66 * (1u << 15) / 200);
+	/* What is being written keeps a place from being chosen, what is free does not. */
+	item.sum = ITEM_SUM_INVALID;
+	assert_int_equal(access_time_cost(thread, &item, 1056), 0);
+	assert_int_equal(access_time_cost(thread, &item, 1u << 20), 1ull << 16 << 36);
+}
+
+static struct access_told told(uint16_t access)
+{
+	struct access_told told = access_time_tell(thread, access);
+
+	assert_int_equal(told.use, WIRE_USE_NORMAL);
+	return told;
+}
+
+/* Each use counts less than the one before: n are about 2^n - 1, and no more than fit. */
+static void uses_count_logarithmically(void **state)
+{
+	uint64_t sum = 0;
 
 	(void)state;
 	thread->random = 0x9e3779b97f4a7c15;
-	set_tick(40 * UNIT);
-	little = coldness(used(access_time_initial(thread), 100));
-	assert_in_range(little, MAX - 40, MAX - FIRST - 2);
-	much = coldness(used(access_time_initial(thread), 3000));
-	assert_in_range(much, MAX - 90, little - 20);
-	/* No more than that: it would count as pinned. */
-	assert_int_equal(coldness(used(access_time_initial(thread), 200000)), 1);
+	assert_int_equal(told(access_time_initial(thread)).uses, 0);
+	assert_int_equal(told(used(access_time_initial(thread), 1)).uses, 1);
+	for (unsigned int i = 0; i < 200; i++)
+		sum += told(used(access_time_initial(thread), 100)).uses;
+	assert_in_range(sum, 200 * 70, 200 * 140);
+	assert_int_equal(told(used(access_time_initial(thread), 2000000)).uses,
+			 (1u << USES_MAX) - 1);
+	assert_false(used(access_time_initial(thread), 2000000) & ACCESS_LOW);
+}
+
+/* Uses are half as many with each quarter of the memory, and a use takes off what has fallen. */
+static void uses_fall(void **state)
+{
+	const uint16_t much = (uint16_t)(6u << ACCESS_USES_SHIFT);
+	uint16_t access;
+
+	(void)state;
+	for (uint32_t quarters = 0; quarters < 10; quarters++) {
+		set_tick(quarters * YOUNG_MAX + YOUNG_MAX - 1);
+		assert_int_equal(told(much).uses, quarters < 6 ? (1u << (6 - quarters)) - 1 : 0);
+		assert_int_equal(told(much).age, tick());
+	}
+	/* It was used, though: it is not as cold as what never was. */
+	assert_int_equal(coldness(much), cold(tick()));
+	set_tick(2 * YOUNG_MAX);
+	for (unsigned int i = 0; i < 50; i++) {
+		access = access_time_update(thread, much);
+		assert_int_equal(told(access).age, 0);
+		assert_true(told(access).uses == 15 || told(access).uses == 31);
+	}
 }
 
 /* What is of low priority is colder than all others, and the coldest was stored first. */
-static void low_priority(enum eviction_policy policy)
+static void low(void **state)
 {
 	uint16_t first, second;
 
-	create(policy);
+	(void)state;
 	set_tick(ACCESS_TIME_LOW - 1);
 	first = stored(0, true);
 	assert_true(access_is_low(first) && !access_is_pin(first));
@@ -193,17 +256,9 @@ static void low_priority(enum eviction_policy policy)
 	/* No use changes that, until it is stored again. */
 	assert_int_equal(used(first, 10), first);
 	assert_true(coldness(stored(0, false)) < COLDNESS_LOW);
-	teardown(NULL);
 }
 
-static void low(void **state)
-{
-	(void)state;
-	low_priority(EVICTION_LRU);
-	low_priority(EVICTION_LFU);
-}
-
-/* A new value of an item that has been used is as warm as one more use; of a low one, as a new. */
+/* A new value of an item is one more use of it; of a low one, it is a new item. */
 static void replaced(void **state)
 {
 	const struct access_wish none = { 0 };
@@ -211,11 +266,12 @@ static void replaced(void **state)
 
 	(void)state;
 	set_tick(40 * UNIT);
-	item_access_store(&old, (uint16_t)(40 << 8 | FIRST));
-	assert_int_equal(coldness(access_time_store(thread, &old, &none)), MAX - FIRST);
+	item_access_store(&old, (uint16_t)(40 * UNIT | 1u << ACCESS_USES_SHIFT));
+	thread->random = 2; /* of the two uses that it is about, it is the second */
+	assert_in_range(told(access_time_store(thread, &old, &none)).uses, 1, 3);
 	item_access_store(&old, stored(0, true));
-	assert_int_equal(coldness(access_time_store(thread, &old, &none)), MAX - FIRST + 1);
-	assert_int_equal(coldness(access_time_store(thread, NULL, &none)), MAX - FIRST + 1);
+	assert_int_equal(told(access_time_store(thread, &old, &none)).uses, 0);
+	assert_int_equal(told(access_time_store(thread, NULL, &none)).uses, 0);
 }
 
 static struct item *item_of(const struct table_change *change)
@@ -284,17 +340,17 @@ static void pinned(void **state)
 	/* One that has expired is not kept. */
 	item.expires = (uint32_t)(ENGINE_NOW_NS / SECOND_NS);
 	assert_false(access_time_is_pinned(thread, &item));
-	assert_int_equal(coldness_until(normal, item.expires), UINT32_MAX);
+	assert_int_equal(coldness_until(normal, item.expires), UINT64_MAX);
 	item.expires = 0;
 	/* The very instant at which it ends. */
 	set_now(end_ns);
 	access_time_advance_pins(thread);
 	set_tick(25);
-	assert_int_equal(coldness(normal), 6);
+	assert_int_equal(coldness(normal), cold_unused(5));
 	assert_int_equal(coldness(low_one), COLDNESS_LOW + 5);
 	assert_false(access_time_is_pinned(thread, &item));
 	assert_true(access_time_is_over(thread, normal));
-	assert_int_equal(coldness(access_time_update(thread, normal)), 1);
+	assert_int_equal(coldness(access_time_update(thread, normal)), cold(0));
 	assert_int_equal(coldness(access_time_update(thread, low_one)), COLDNESS_LOW + 5);
 }
 
@@ -329,57 +385,74 @@ static void share(void **state)
 	assert_int_equal(stats.bytes + stats.fields, 0);
 }
 
-/* 1,024 ticks while as many keys are added as there are; one with each key while there are few. */
+/* As many ticks as a part of the memory was added, whatever the steps are. */
 static void ticks(void **state)
 {
-	static const struct {
-		int64_t items;
-		uint32_t each;
-	} cases[] = {
-		{ 0, 1 }, { 1023, 1 }, { 2047, 1 }, { 2048, 2 }, { 10240, 10 }, { 11263, 10 }
-	};
+	const uint64_t each = memory_bytes(store.memory) / ACCESS_TICKS;
+	static const size_t steps[] = { 48, 1000, 70000, 3u << 20 };
 
 	(void)state;
-	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+	for (unsigned int i = 0; i < sizeof(steps) / sizeof(*steps); i++) {
 		const uint32_t begin = tick();
 
-		atomic_store(&store.table.tick_inserts, 0);
-		atomic_store(&store.table.items, cases[i].items);
-		for (uint32_t n = 1; n <= 5 * cases[i].each; n++) {
-			access_time_tick(&store.table);
-			assert_int_equal(tick() - begin, n / cases[i].each);
+		atomic_store(&store.table.tick_bytes, 0);
+		for (uint64_t n = 1; n * steps[i] < 5 * each + steps[i]; n++) {
+			access_time_add(&store.table, steps[i]);
+			assert_int_equal(tick() - begin, n * steps[i] / each);
 		}
 	}
-	atomic_store(&store.table.items, 0);
+}
+
+static void put(const char *key, uint32_t len)
+{
+	static uint8_t value[100000];
+
+	assert_int_equal(test_store_put(&store, key, 1, value, len, NULL), WIRE_OK);
+}
+
+/* An item that is added ages the others by its bytes; one that is replaced, by what is longer. */
+static void what_ages(void **state)
+{
+	const uint64_t each = memory_bytes(store.memory) / ACCESS_TICKS;
+	const uint64_t one = mem_class_bytes(100000 + 48);
+
+	(void)state;
+	put("a", 100000);
+	assert_int_equal(tick() * each + atomic_load(&store.table.tick_bytes), one);
+	for (unsigned int i = 0; i < 20; i++)
+		put("a", i % 2 ? 100000 : 90000);
+	assert_int_equal(tick() * each + atomic_load(&store.table.tick_bytes),
+			 one + 10 * (one - mem_class_bytes(90000 + 48)));
 }
 
 /* Without eviction there are no times, pins or priorities. */
 static void without_eviction(void **state)
 {
 	(void)state;
-	access_time_tick(&store.table);
+	access_time_add(&store.table, REGION_BYTES);
 	assert_int_equal(tick(), 0);
 	assert_int_equal(stored(10, false), 0);
 	assert_int_equal(stored(0, true), 0);
 }
 
-#define LRU(f) cmocka_unit_test_setup_teardown(f, setup_lru, teardown)
-#define LFU(f) cmocka_unit_test_setup_teardown(f, setup_lfu, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names),
-		LRU(lru_counts_ticks),
-		LFU(lfu_falls),
-		LFU(lfu_use_after_units),
-		LFU(lfu_counts_logarithmically),
-		cmocka_unit_test(low),
-		LFU(replaced),
-		LFU(changes_are_uses),
-		LRU(pinned),
-		LRU(share),
-		LRU(ticks),
+		CASE(ages),
+		CASE(kinds),
+		CASE(lengths),
+		CASE(uses_count_logarithmically),
+		CASE(uses_fall),
+		CASE(low),
+		CASE(replaced),
+		CASE(changes_are_uses),
+		CASE(pinned),
+		CASE(share),
+		CASE(ticks),
+		CASE(what_ages),
 		cmocka_unit_test_setup_teardown(without_eviction, setup_none, teardown),
 	};
 

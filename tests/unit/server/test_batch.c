@@ -437,7 +437,7 @@ static bool begins_a_room(void)
 	test_worker_destroy();
 	test_worker_create(SMALL_REGION_BYTES, LARGE);
 	fill(200);
-	test_store.table.eviction = EVICTION_LRU;
+	test_store.table.eviction = EVICTION_OBJECT_HITS;
 	message_begin(0);
 	ADD(NULL, .op = WIRE_PING);
 	add((struct request){ .op = WIRE_PUT }, "k", large, 3000);
@@ -595,7 +595,7 @@ static void bytes_of_the_limit(void **state)
 static void access_records_and_limits(void **state)
 {
 	(void)state;
-	test_store.table.eviction = EVICTION_LRU;
+	test_store.table.eviction = EVICTION_OBJECT_HITS;
 	test_store_put(&test_store, "a", 1, "x", 1, NULL);
 	conn_limit_init(&conn->conn.limit, 1, 0);
 	while (conn_limit_admit(&conn->conn.limit, 1, test_worker.part.thread.now_ns))
@@ -638,7 +638,7 @@ static void access_records(void **state)
 	uint64_t hash;
 
 	(void)state;
-	test_store.table.eviction = EVICTION_LRU;
+	test_store.table.eviction = EVICTION_OBJECT_HITS;
 	test_store_put(&test_store, "a", 1, "x", 1, NULL);
 	hash = table_hash(&test_store.table, "a", 1);
 	message_begin(0);

@@ -168,7 +168,7 @@ static void test_defaults(void **state)
 	assert_true(config.memory.prefault);
 	assert_false(config.memory.dump);
 	assert_string_equal(config.memory.numa, "default");
-	assert_int_equal(config.memory.eviction, EVICTION_LRU);
+	assert_int_equal(config.memory.eviction, EVICTION_OBJECT_HITS);
 	assert_int_equal(config.memory.access_rate, 4);
 	assert_int_equal(config.memory.access_delay, 100000000);
 	assert_int_equal(config.index.keys, 0);
@@ -207,7 +207,7 @@ static void test_load(void **state)
 			      "prefault = no\n"
 			      "dump = yes\n"
 			      "numa = 0-1,3\n"
-			      "eviction = lfu\n"
+			      "eviction = byte-hits\n"
 			      "access_rate = 1\n"
 			      "access_delay = 10s\n"
 			      "[limits]\n"
@@ -240,7 +240,7 @@ static void test_load(void **state)
 	assert_false(config.memory.prefault);
 	assert_true(config.memory.dump);
 	assert_string_equal(config.memory.numa, "0-1,3");
-	assert_int_equal(config.memory.eviction, EVICTION_LFU);
+	assert_int_equal(config.memory.eviction, EVICTION_BYTE_HITS);
 	assert_int_equal(config.memory.access_rate, 1);
 	assert_int_equal(config.memory.access_delay, 10000000000);
 	assert_int_equal(config.limits.connection_requests, 1000000000);
@@ -331,7 +331,7 @@ static void test_values(void **state)
 	refuse("[memory]\nhugepages = 4m\n", 2,
 	       "memory.hugepages: '4m' is none of: auto | off | 2m | 1g | require\n");
 	refuse("[memory]\neviction = random\n", 2,
-	       "memory.eviction: 'random' is none of: none | lru | lfu\n");
+	       "memory.eviction: 'random' is none of: none | object-hits | byte-hits\n");
 	refuse("[memory]\npull_share = 101\n", 2,
 	       "memory.pull_share: '101' is out of range: give 1 to 100\n");
 	refuse("[memory]\npin_share = 76\n", 2,
@@ -855,10 +855,12 @@ static void print(char *text)
 static void test_print(void **state)
 {
 	static const char *const assignments[] = {
-		"server.device=softnic", "server.pin=no",	  "server.spin_time=1ms",
-		"memory.numa=0,2",	 "memory.eviction=lru",	  "memory.hugepages=1g",
-		"memory.size=48m",	 "softnic.socket=/a b;c", "softnic.socket_mode=07",
-		"rdma.address=10.9.0.1", "log.level=error",	  "log.file=/var/log/kvd.log",
+		"server.device=softnic",     "server.pin=no",
+		"server.spin_time=1ms",	     "memory.numa=0,2",
+		"memory.eviction=byte-hits", "memory.hugepages=1g",
+		"memory.size=48m",	     "softnic.socket=/a b;c",
+		"softnic.socket_mode=07",    "rdma.address=10.9.0.1",
+		"log.level=error",	     "log.file=/var/log/kvd.log",
 		"limits.max_value=3m",
 	};
 	static char text[TEXT_MAX];

@@ -793,10 +793,10 @@ static void feature_uses(void **state)
 		uint32_t eviction;
 		bool told;
 	} cases[] = {
-		{ WIRE_FEATURE_USES, EVICTION_LRU, true },
-		{ WIRE_FEATURE_USES, EVICTION_LFU, true },
+		{ WIRE_FEATURE_USES, EVICTION_OBJECT_HITS, true },
+		{ WIRE_FEATURE_USES, EVICTION_BYTE_HITS, true },
 		{ WIRE_FEATURE_USES, EVICTION_NONE, false },
-		{ WIRE_FEATURE_WINDOW, EVICTION_LFU, false },
+		{ WIRE_FEATURE_WINDOW, EVICTION_BYTE_HITS, false },
 	};
 
 	(void)state;

@@ -588,7 +588,7 @@ static void large_places_cost_all(void **state)
 	(void)state;
 	while (put(&a, 1000))
 		;
-	mem_place_begin(&place, 1500 * PAGE_BYTES, 1);
+	mem_place_begin(&place, 1500 * PAGE_BYTES, 1, NULL, NULL);
 	while (mem_place_step(&place, memory, &seed))
 		steps++;
 	assert_true(steps > 1);
@@ -635,7 +635,7 @@ static void buckets_come_meanwhile(void **state)
 	enum mem_close close;
 
 	(void)state;
-	mem_place_begin(&place, bytes, 1);
+	mem_place_begin(&place, bytes, 1, NULL, NULL);
 	while (mem_place_step(&place, memory, &seed))
 		;
 	assert_int_equal(place.best, 0);

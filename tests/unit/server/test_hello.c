@@ -209,7 +209,7 @@ static void access_rate_with_eviction(void **state)
 	struct wire_hello hello = hello_make();
 
 	(void)state;
-	config.memory.eviction = EVICTION_LRU;
+	config.memory.eviction = EVICTION_OBJECT_HITS;
 	hello.response_bytes = WIRE_RESPONSE_MIN;
 	receive(0, &hello);
 	answer(true, NULL, false);

@@ -51,10 +51,10 @@ static int setup(void **state)
 	return create(6, EVICTION_NONE);
 }
 
-static int setup_lru(void **state)
+static int setup_evicts(void **state)
 {
 	(void)state;
-	return create(6, EVICTION_LRU);
+	return create(6, EVICTION_OBJECT_HITS);
 }
 
 static int setup_wide(void **state)
@@ -769,14 +769,14 @@ int main(void)
 		CASE(flush_later, setup),
 		CASE(versions_are_above_a_flush, setup),
 		CASE(swept_up_to_a_version, setup),
-		CASE(ended_pins_are_swept, setup_lru),
-		CASE(pins_that_move_are_swept, setup_lru),
+		CASE(ended_pins_are_swept, setup_evicts),
+		CASE(pins_that_move_are_swept, setup_evicts),
 		CASE(flushes_have_a_limit, setup),
 		CASE(flushes_are_cancelled, setup),
 		CASE(flush_while_keys_are_stored, setup),
 		CASE(flush_during_a_split, setup),
 		CASE(index_gets_room_by_moving, setup),
-		CASE(index_gets_room_by_evicting, setup_lru),
+		CASE(index_gets_room_by_evicting, setup_evicts),
 		CASE(loose_slabs_are_emptied, setup),
 		CASE(stops_and_starts, setup),
 		CASE(a_wake_up_is_taken, setup),

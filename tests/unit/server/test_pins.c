@@ -36,41 +36,41 @@ static int create(uint32_t level, uint32_t fill, enum eviction_policy policy, ui
 	return 0;
 }
 
-static int setup_lru(void **state)
+static int setup(void **state)
 {
 	(void)state;
-	return create(8, 65, EVICTION_LRU, SHARE);
+	return create(8, 65, EVICTION_OBJECT_HITS, SHARE);
 }
 
-static int setup_lfu(void **state)
+static int setup_byte_hits(void **state)
 {
 	(void)state;
-	return create(8, 65, EVICTION_LFU, SHARE);
+	return create(8, 65, EVICTION_BYTE_HITS, SHARE);
 }
 
 /* An index that need not grow: without the maintenance thread it would not, in full memory. */
 static int setup_wide(void **state)
 {
 	(void)state;
-	return create(14, 65, EVICTION_LRU, SHARE);
+	return create(14, 65, EVICTION_OBJECT_HITS, SHARE);
 }
 
-static int setup_wide_lfu(void **state)
+static int setup_wide_byte_hits(void **state)
 {
 	(void)state;
-	return create(14, 65, EVICTION_LFU, SHARE);
+	return create(14, 65, EVICTION_BYTE_HITS, SHARE);
 }
 
 static int setup_no_growth(void **state)
 {
 	(void)state;
-	return create(8, STORE_NO_GROWTH, EVICTION_LRU, SHARE);
+	return create(8, STORE_NO_GROWTH, EVICTION_OBJECT_HITS, SHARE);
 }
 
 static int setup_off(void **state)
 {
 	(void)state;
-	return create(8, 65, EVICTION_LRU, 0);
+	return create(8, 65, EVICTION_OBJECT_HITS, 0);
 }
 
 static int setup_none(void **state)
@@ -867,28 +867,28 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(to_the_byte_and_the_unit),
-		cmocka_unit_test_setup_teardown(large_beside_small, setup_lru, teardown),
-		cmocka_unit_test_setup_teardown(large_beside_large, setup_lru, teardown),
-		cmocka_unit_test_setup_teardown(large_beside_same, setup_lru, teardown),
-		cmocka_unit_test_setup_teardown(large_beside_medium, setup_lru, teardown),
+		cmocka_unit_test_setup_teardown(large_beside_small, setup, teardown),
+		cmocka_unit_test_setup_teardown(large_beside_large, setup, teardown),
+		cmocka_unit_test_setup_teardown(large_beside_same, setup, teardown),
+		cmocka_unit_test_setup_teardown(large_beside_medium, setup, teardown),
 		cmocka_unit_test_setup_teardown(small_stay, setup_wide, teardown),
-		cmocka_unit_test_setup_teardown(medium_stay, setup_lfu, teardown),
-		cmocka_unit_test_setup_teardown(large_stay, setup_lru, teardown),
+		cmocka_unit_test_setup_teardown(medium_stay, setup_byte_hits, teardown),
+		cmocka_unit_test_setup_teardown(large_stay, setup, teardown),
 		cmocka_unit_test_setup_teardown(low_go_first, setup_wide, teardown),
-		cmocka_unit_test_setup_teardown(low_go_first, setup_wide_lfu, teardown),
+		cmocka_unit_test_setup_teardown(low_go_first, setup_wide_byte_hits, teardown),
 		cmocka_unit_test_setup_teardown(after_the_pin, setup_wide, teardown),
-		cmocka_unit_test_setup_teardown(kept_and_ended, setup_lru, teardown),
-		cmocka_unit_test_setup_teardown(evicted_for_its_own_room, setup_lru, teardown),
-		cmocka_unit_test_setup_teardown(share_is_kept, setup_lru, teardown),
-		cmocka_unit_test_setup_teardown(time_is_bounded, setup_lru, teardown),
+		cmocka_unit_test_setup_teardown(kept_and_ended, setup, teardown),
+		cmocka_unit_test_setup_teardown(evicted_for_its_own_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(share_is_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(time_is_bounded, setup, teardown),
 		cmocka_unit_test_setup_teardown(share_of_nothing, setup_off, teardown),
 		cmocka_unit_test_setup_teardown(without_eviction, setup_none, teardown),
-		cmocka_unit_test_setup_teardown(pulled_items_are_pinned, setup_lru, teardown),
-		cmocka_unit_test_setup_teardown(pinned_since_it_was_chosen, setup_lru, teardown),
+		cmocka_unit_test_setup_teardown(pulled_items_are_pinned, setup, teardown),
+		cmocka_unit_test_setup_teardown(pinned_since_it_was_chosen, setup, teardown),
 		cmocka_unit_test_setup_teardown(full_chain, setup_no_growth, teardown),
-		cmocka_unit_test_setup_teardown(units_come_around, setup_lru, teardown),
-		cmocka_unit_test_setup_teardown(account_is_exact, setup_lru, teardown),
-		cmocka_unit_test_setup_teardown(account_is_exact, setup_lfu, teardown),
+		cmocka_unit_test_setup_teardown(units_come_around, setup, teardown),
+		cmocka_unit_test_setup_teardown(account_is_exact, setup, teardown),
+		cmocka_unit_test_setup_teardown(account_is_exact, setup_byte_hits, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -91,9 +91,10 @@ static void threads(void **state)
 static int setup(void **state)
 {
 	/* An index that need not grow. */
-	const struct store_options options = {
-		.fill = 65, .eviction = EVICTION_LRU, .pin_share = SHARE, .pin_time_max = TIME_MAX
-	};
+	const struct store_options options = { .fill = 65,
+					       .eviction = EVICTION_OBJECT_HITS,
+					       .pin_share = SHARE,
+					       .pin_time_max = TIME_MAX };
 
 	(void)state;
 	test_store_create_with(&store, REGION_BYTES, 14, 2, &options);

@@ -1313,7 +1313,7 @@ static void fill_evictable(void)
 
 	while (test_store_put(&test_store, &other, sizeof(other), value, 20000, NULL) == WIRE_OK)
 		other++;
-	test_store.table.eviction = EVICTION_LRU;
+	test_store.table.eviction = EVICTION_OBJECT_HITS;
 	test_worker.part.thread.now_ns += LONG_NS; /* making room did not fail just now */
 }
 
@@ -1848,7 +1848,7 @@ static void refused_at_once(void **state)
 	struct test_conn *c = &test_conns[0];
 
 	(void)state;
-	test_store.table.eviction = EVICTION_LRU;
+	test_store.table.eviction = EVICTION_OBJECT_HITS;
 	test_store.table.pin_time_max = 1;
 	test_store.region.geometry.value_max = SMALL_BYTES;
 	c->conn.probes_answered = 0;
@@ -1878,7 +1878,7 @@ static void longest_value(void **state)
 	struct test_conn *c = &test_conns[0];
 
 	(void)state;
-	test_store.table.eviction = EVICTION_LRU;
+	test_store.table.eviction = EVICTION_OBJECT_HITS;
 	test_store.region.geometry.value_max = SMALL_BYTES;
 	send_pull_as(c, 0, key, put, more + 1, SMALL_BYTES);
 	test_turns();

@@ -278,7 +278,7 @@ static void as_other_requests(void **state)
 	uint64_t hash = table_hash(&test_store.table, "k", 1), accesses;
 
 	(void)state;
-	test_store.table.eviction = EVICTION_LRU;
+	test_store.table.eviction = EVICTION_OBJECT_HITS;
 	for (unsigned int i = 0; i < 3; i++) {
 		accesses = stat_read(&test_worker.part.thread.stats.accesses);
 		request = (struct wire_request){ .op = (uint8_t)ops[i], .access_count = 1 };

@@ -309,7 +309,7 @@ static void touch_with_value_is_done_once(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.gets), 1);
 }
 
-/* All memory is in items of other sizes than the next one, so that room for it takes steps. */
+/* All memory is in old items of other sizes than the next one, so that room for it takes steps. */
 static void fill(void)
 {
 	uint64_t key = 0;
@@ -319,7 +319,8 @@ static void fill(void)
 		while (test_store_put(&test_store, &key, sizeof(key), large, bytes, NULL) ==
 		       WIRE_OK)
 			key++;
-	test_store.table.eviction = EVICTION_LRU;
+	test_store.table.eviction = EVICTION_OBJECT_HITS;
+	test_store.table.tick += ACCESS_TICKS;
 	test_worker.part.thread.now_ns += LONG_NS; /* making room did not fail just now */
 }
 
@@ -404,7 +405,7 @@ static void counter_in_a_room(void **state)
 	test_store.table.eviction = EVICTION_NONE;
 	while (test_store_put(&test_store, &key, sizeof(key), large, 1, NULL) == WIRE_OK)
 		key++;
-	test_store.table.eviction = EVICTION_LRU;
+	test_store.table.eviction = EVICTION_OBJECT_HITS;
 	test_worker.part.thread.now_ns += LONG_NS;
 	assert_false(
 		RECEIVE(conn, 0, "k", 0, .op = WIRE_ARITH, .flags = WIRE_F_CREATE, .initial = 40));
@@ -518,7 +519,7 @@ static void access_records(void **state)
 
 	(void)state;
 	assert_int_equal(test_store_put(&test_store, "l", 1, large, GROWN, NULL), WIRE_OK);
-	test_store.table.eviction = EVICTION_LRU;
+	test_store.table.eviction = EVICTION_OBJECT_HITS;
 	assert_true(RECEIVE(conn, 0, NULL, 0, .op = WIRE_ACCESS, .access_count = 1));
 	assert_false(RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN, .access_count = 1));
 	test_turns();
@@ -563,7 +564,7 @@ static void scan_of_uses(void **state)
 	size_t at = 0;
 
 	(void)state;
-	test_store.table.eviction = EVICTION_LFU;
+	test_store.table.eviction = EVICTION_BYTE_HITS;
 	assert_int_equal(test_store_put(&test_store, "k", 1, "v", 1, NULL), WIRE_OK);
 	conn->conn.uses_told = true;
 	do {
@@ -573,8 +574,8 @@ static void scan_of_uses(void **state)
 	} while (!conn->response.entries && conn->response.cursor);
 	assert_int_equal(conn->response.entries, 1);
 	assert_null(wire_entry_parse(&entry, conn->value, conn->value_len, &at));
-	assert_int_equal(entry.use, WIRE_USE_FREQUENCY);
-	assert_int_equal(entry.use_number, 5);
+	assert_int_equal(entry.use, WIRE_USE_NORMAL);
+	assert_int_equal(entry.uses, 0);
 	assert_false(conn->conn.stopped);
 	conn->conn.uses_told = false;
 	RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN, .flags = WIRE_F_USES);

@@ -169,10 +169,10 @@ static void all_of_it(void **state)
 	static const struct {
 		uint64_t bytes;
 		enum eviction_policy eviction;
-	} cases[] = { { 64 * MIB, EVICTION_LRU },
-		      { 16 * MIB, EVICTION_LRU },
+	} cases[] = { { 64 * MIB, EVICTION_OBJECT_HITS },
+		      { 16 * MIB, EVICTION_OBJECT_HITS },
 		      { 16 * MIB, EVICTION_NONE },
-		      { 64 * MIB, EVICTION_LFU } };
+		      { 64 * MIB, EVICTION_BYTE_HITS } };
 	struct pins_stats was, is;
 	struct table_change change;
 	uint32_t key = 1;
@@ -210,11 +210,11 @@ static void what_expires(void **state)
 	uint64_t now_s;
 
 	(void)state;
-	side_create(&from, 16 * MIB, EVICTION_LRU);
+	side_create(&from, 16 * MIB, EVICTION_OBJECT_HITS);
 	for (uint32_t ttl = 1; ttl <= 20; ttl++)
 		put(ttl, &(struct table_change){ .ttl = ttl });
 	put(21, &(struct table_change){ 0 });
-	side_create(&to, 16 * MIB, EVICTION_LRU);
+	side_create(&to, 16 * MIB, EVICTION_OBJECT_HITS);
 	/* A clock that is ahead stays there. */
 	to.threads[0].now_ns = from.threads[0].now_ns + 10 * NS_PER_S;
 	now_s = (to.threads[0].now_ns + NS_PER_S - 1) / NS_PER_S;
@@ -239,7 +239,7 @@ static void too_many(void **state)
 	side_create(&to, 16 * MIB, EVICTION_NONE);
 	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), -ENOSPC);
 	side_destroy(&to);
-	side_create(&to, 16 * MIB, EVICTION_LRU);
+	side_create(&to, 16 * MIB, EVICTION_OBJECT_HITS);
 	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), 0);
 	assert_in_range(store_items(&to.store), 16 * MIB / LARGE * 8 / 10, 16 * MIB / LARGE);
 	for (uint32_t i = 0; i < 100; i++)
@@ -254,8 +254,8 @@ static void too_long(void **state)
 	struct item *item;
 
 	(void)state;
-	side_create(&from, 64 * MIB, EVICTION_LRU);
-	side_create(&to, 16 * MIB, EVICTION_LRU);
+	side_create(&from, 64 * MIB, EVICTION_OBJECT_HITS);
+	side_create(&to, 16 * MIB, EVICTION_OBJECT_HITS);
 	change.key = &key;
 	change.key_len = sizeof(key);
 	change.value_len = 4 * MIB;
@@ -270,7 +270,7 @@ static void too_long(void **state)
 	assert_int_equal(table_commit(&from.threads[0], hash_of(&from, key), item, &change),
 			 WIRE_OK);
 	side_destroy(&to);
-	side_create(&to, 16 * MIB, EVICTION_LRU);
+	side_create(&to, 16 * MIB, EVICTION_OBJECT_HITS);
 	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), -E2BIG);
 }
 
@@ -281,7 +281,7 @@ static void versions_go_on(void **state)
 	uint64_t version;
 
 	(void)state;
-	side_create(&from, 32 * MIB, EVICTION_LRU);
+	side_create(&from, 32 * MIB, EVICTION_OBJECT_HITS);
 	from.threads[1].clock += 1ull << 40; /* the time of day was set back since */
 	assert_int_equal(table_put(&from.threads[1], table_hash(&from.store.table, "k", 1),
 				   &change),
@@ -291,7 +291,7 @@ static void versions_go_on(void **state)
 	assert_int_equal(table_delete(&from.threads[1], table_hash(&from.store.table, "k", 1),
 				      &change),
 			 WIRE_OK);
-	side_create(&to, 64 * MIB, EVICTION_LRU);
+	side_create(&to, 64 * MIB, EVICTION_OBJECT_HITS);
 	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), 0);
 	for (unsigned int i = 0; i < 2; i++) {
 		change = (struct table_change){ .key = "k", .key_len = 1, .value = value };
@@ -309,8 +309,8 @@ static void flushes_go_on(void **state)
 	uint64_t tickets[2];
 
 	(void)state;
-	side_create(&from, 32 * MIB, EVICTION_LRU);
-	side_create(&to, 64 * MIB, EVICTION_LRU);
+	side_create(&from, 32 * MIB, EVICTION_OBJECT_HITS);
+	side_create(&to, 64 * MIB, EVICTION_OBJECT_HITS);
 	old = &from.store.maintenance;
 	new = &to.store.maintenance;
 	assert_int_equal(maintenance_init(old, &from.store.table, 2, 1), 0);
@@ -333,8 +333,8 @@ static void flushes_go_on(void **state)
 static void is_stopped(void **state)
 {
 	(void)state;
-	side_create(&from, 16 * MIB, EVICTION_LRU);
-	side_create(&to, 16 * MIB, EVICTION_LRU);
+	side_create(&from, 16 * MIB, EVICTION_OBJECT_HITS);
+	side_create(&to, 16 * MIB, EVICTION_OBJECT_HITS);
 	stop = true;
 	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), -ECANCELED);
 }

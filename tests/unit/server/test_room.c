@@ -38,10 +38,10 @@ static void create(enum eviction_policy policy)
 	set_now(ENGINE_NOW_NS);
 }
 
-static int setup_lru(void **state)
+static int setup(void **state)
 {
 	(void)state;
-	create(EVICTION_LRU);
+	create(EVICTION_OBJECT_HITS);
 	return 0;
 }
 
@@ -191,7 +191,7 @@ static struct outcome outcome_of(bool at_once, uint32_t full_of, size_t bytes)
 	struct room room;
 	struct outcome outcome;
 
-	create(EVICTION_LRU);
+	create(EVICTION_OBJECT_HITS);
 	fill(0, full_of);
 	begin(&room, 0, bytes);
 	if (at_once)
@@ -810,28 +810,28 @@ static void a_wider_block(void **state)
 	assert_int_equal(STAT(evictions), 0);
 }
 
-#define LRU(test) cmocka_unit_test_setup_teardown(test, setup_lru, teardown)
+#define EVICTS(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 #define NONE(test) cmocka_unit_test_setup_teardown(test, setup_none, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		LRU(steps_are_bounded),
+		EVICTS(steps_are_bounded),
 		NONE(large_items_move_in_steps),
 		cmocka_unit_test(steps_do_the_same),
-		LRU(cancelled),
-		LRU(cancelled_at_once),
+		EVICTS(cancelled),
+		EVICTS(cancelled_at_once),
 		NONE(cancelled_while_moving),
-		LRU(rooms_take_turns),
-		LRU(small_rooms_do_not_wait),
-		LRU(large_rooms_are_apart),
-		LRU(all_at_once_beside_others),
-		LRU(reserved_in_full_memory),
-		LRU(closed_memory_is_not_drawn),
+		EVICTS(rooms_take_turns),
+		EVICTS(small_rooms_do_not_wait),
+		EVICTS(large_rooms_are_apart),
+		EVICTS(all_at_once_beside_others),
+		EVICTS(reserved_in_full_memory),
+		EVICTS(closed_memory_is_not_drawn),
 		NONE(waits_for_what_others_closed),
-		LRU(begins_anew_after_a_wait),
-		LRU(a_put_in_steps),
-		LRU(room_for_another_length),
+		EVICTS(begins_anew_after_a_wait),
+		EVICTS(a_put_in_steps),
+		EVICTS(room_for_another_length),
 		NONE(a_put_fails),
 		NONE(a_wider_block),
 		NONE(a_reservation_fails),

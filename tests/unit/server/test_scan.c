@@ -46,7 +46,7 @@ static int setup_wide(void **state)
 static int setup_evicting(void **state)
 {
 	const struct store_options options = { .fill = STORE_NO_GROWTH,
-					       .eviction = EVICTION_LRU,
+					       .eviction = EVICTION_OBJECT_HITS,
 					       .pin_share = 10,
 					       .pin_time_max = 60 };
 
@@ -378,12 +378,12 @@ static struct scan_entry use_of(const char *key)
 	return entry;
 }
 
-static void assert_use(const char *key, enum wire_use use, uint32_t number)
+static void assert_use(const char *key, enum wire_use use, uint32_t uses, uint32_t age)
 {
 	struct scan_entry entry = use_of(key);
 
-	if (entry.use != use || entry.use_number != number)
-		fail_msg("%s: use %d, %u", key, entry.use, entry.use_number);
+	if (entry.use != use || entry.uses != uses || entry.age != age)
+		fail_msg("%s: use %d, %u times, age %u", key, entry.use, entry.uses, entry.age);
 }
 
 /* The time stands still. */
@@ -410,40 +410,31 @@ static void uses(void **state)
 	struct scan scan;
 
 	(void)state;
-	for (unsigned int lfu = 0; lfu < 2; lfu++) {
-		table->eviction = lfu ? EVICTION_LFU : EVICTION_LRU;
-		put_wishing("used", &(struct access_wish){ 0 });
-		put_wishing("low", &(struct access_wish){ .low = true });
-		put_wishing("pinned", &(struct access_wish){ .pin = 60 });
-		assert_use("used", lfu ? WIRE_USE_FREQUENCY : WIRE_USE_RECENCY, lfu ? 5 : 0);
-		assert_use("low", WIRE_USE_LOW, 0);
-		assert_use("pinned", WIRE_USE_PINNED, 0);
-		/* LFU: a unit is 512 ticks. The counter is as much less. */
-		atomic_fetch_add(&table->tick, 3 * 512);
-		for (unsigned int i = 0; i < 3; i++)
-			assert_use("used", lfu ? WIRE_USE_FREQUENCY : WIRE_USE_RECENCY,
-				   lfu ? 2 : 3 * 512);
-		assert_use("low", WIRE_USE_LOW, 3 * 512);
-		/* A use, and for LFU certainly one more. */
-		table_access(&test_threads[0], hash_of("used", 4));
-		assert_use("used", lfu ? WIRE_USE_FREQUENCY : WIRE_USE_RECENCY, lfu ? 3 : 0);
-		table_access(&test_threads[0], hash_of("low", 3));
-		assert_use("low", WIRE_USE_LOW, 3 * 512);
-		/* A pin that is over counts as the use that it was. */
-		set_now(ENGINE_NOW_NS + 120 * 1000000000ull);
-		assert_use("pinned", lfu ? WIRE_USE_FREQUENCY : WIRE_USE_RECENCY, lfu ? 5 : 0);
-		set_now(ENGINE_NOW_NS);
-		assert_int_equal(test_store_delete(&store, "pinned", 6), WIRE_OK);
-		assert_int_equal(test_store_delete(&store, "used", 4), WIRE_OK);
-		assert_int_equal(test_store_delete(&store, "low", 3), WIRE_OK);
-	}
-	/* Who does not ask is not told. */
+	table->eviction = EVICTION_OBJECT_HITS;
 	put_wishing("used", &(struct access_wish){ 0 });
-	assert_int_equal(use_of("used").use, WIRE_USE_FREQUENCY);
+	put_wishing("low", &(struct access_wish){ .low = true });
+	put_wishing("pinned", &(struct access_wish){ .pin = 60 });
+	assert_use("used", WIRE_USE_NORMAL, 0, 0);
+	assert_use("low", WIRE_USE_LOW, 0, 0);
+	assert_use("pinned", WIRE_USE_PINNED, 0, 0);
+	atomic_fetch_add(&table->tick, 300);
+	for (unsigned int i = 0; i < 3; i++)
+		assert_use("used", WIRE_USE_NORMAL, 0, 300);
+	assert_use("low", WIRE_USE_LOW, 0, 300);
+	table_access(&test_threads[0], hash_of("used", 4));
+	assert_use("used", WIRE_USE_NORMAL, 1, 0);
+	table_access(&test_threads[0], hash_of("low", 3));
+	assert_use("low", WIRE_USE_LOW, 0, 300);
+	/* A pin that is over counts as the use that it was. */
+	set_now(ENGINE_NOW_NS + 120 * 1000000000ull);
+	assert_use("pinned", WIRE_USE_NORMAL, 0, 0);
+	set_now(ENGINE_NOW_NS);
+	/* Who does not ask is not told. */
 	scan_init(&scan, BUFFER_MAX, false);
 	assert_int_equal(table_scan(&test_threads[0], &scan), WIRE_OK);
 	assert_int_equal(((struct wire_entry *)buffer)->use, WIRE_USE_NONE);
-	assert_int_equal(((struct wire_entry *)buffer)->use_number, 0);
+	assert_int_equal(((struct wire_entry *)buffer)->uses, 0);
+	assert_int_equal(((struct wire_entry *)buffer)->age, 0);
 }
 
 static void growth_between_batches(uint32_t size, unsigned int add)

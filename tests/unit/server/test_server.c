@@ -123,7 +123,7 @@ static void options_of_the_store(void **state)
 	config_init(config);
 	config->memory.size = 123u << 20;
 	config->memory.hugepages = HUGEPAGES_2M;
-	config->memory.eviction = EVICTION_LFU;
+	config->memory.eviction = EVICTION_BYTE_HITS;
 	config->memory.pin_share = 17;
 	config->memory.pin_time_max = 77 * SECOND_NS;
 	config->index.keys = 100000;
@@ -156,7 +156,7 @@ static void options_of_the_store(void **state)
 		assert_int_equal(created.level, index_level(100000));
 		assert_true(created.value_max == 5u << 20);
 		assert_int_equal(created.fill, 55);
-		assert_int_equal(created.eviction, EVICTION_LFU);
+		assert_int_equal(created.eviction, EVICTION_BYTE_HITS);
 		assert_int_equal(created.pin_share, 17);
 		assert_int_equal(created.pin_time_max, 77);
 		assert_int_equal(created.sweep_share, 9);

@@ -678,7 +678,7 @@ static void no_room_was_made(void **state)
 
 	(void)state;
 	/* Whatever it would evict there is none. */
-	store.table.eviction = EVICTION_LRU;
+	store.table.eviction = EVICTION_OBJECT_HITS;
 	test_store_taken += exhaust(thread, 64 << 10) + exhaust(thread, 4096) +
 			    exhaust(thread, item_bytes(1, 1200));
 	room_init(&room);

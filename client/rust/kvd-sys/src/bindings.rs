@@ -1236,10 +1236,9 @@ extern "C" {
         arg: *mut ::std::os::raw::c_void,
     ) -> kvd_status;
 }
-pub const KVD_USE_RECENCY: kvd_use = 1;
-pub const KVD_USE_FREQUENCY: kvd_use = 2;
-pub const KVD_USE_LOW: kvd_use = 3;
-pub const KVD_USE_PINNED: kvd_use = 4;
+pub const KVD_USE_NORMAL: kvd_use = 1;
+pub const KVD_USE_LOW: kvd_use = 2;
+pub const KVD_USE_PINNED: kvd_use = 3;
 pub type kvd_use = ::std::os::raw::c_uint;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -1248,13 +1247,14 @@ pub struct kvd_used {
     pub key_len: usize,
     pub item: kvd_item,
     pub use_: u32,
-    pub number: u32,
+    pub uses: u32,
+    pub age: u32,
 }
 #[test]
 fn bindgen_test_layout_kvd_used() {
     assert_eq!(
         ::std::mem::size_of::<kvd_used>(),
-        48usize,
+        56usize,
         concat!("Size of: ", stringify!(kvd_used))
     );
     assert_eq!(
@@ -1330,23 +1330,40 @@ fn bindgen_test_layout_kvd_used() {
         );
     }
     test_field_use();
-    fn test_field_number() {
+    fn test_field_uses() {
         assert_eq!(
             unsafe {
                 let uninit = ::std::mem::MaybeUninit::<kvd_used>::uninit();
                 let ptr = uninit.as_ptr();
-                ::std::ptr::addr_of!((*ptr).number) as usize - ptr as usize
+                ::std::ptr::addr_of!((*ptr).uses) as usize - ptr as usize
             },
             44usize,
             concat!(
                 "Offset of field: ",
                 stringify!(kvd_used),
                 "::",
-                stringify!(number)
+                stringify!(uses)
             )
         );
     }
-    test_field_number();
+    test_field_uses();
+    fn test_field_age() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_used>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).age) as usize - ptr as usize
+            },
+            48usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_used),
+                "::",
+                stringify!(age)
+            )
+        );
+    }
+    test_field_age();
 }
 pub type kvd_used_fn = ::std::option::Option<
     unsafe extern "C" fn(

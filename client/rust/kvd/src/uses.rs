@@ -15,29 +15,34 @@ use std::slice;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Use {
-    /// `memory.eviction = lru`: keys that were added since it was last used, in 1/1024 of all keys;
-    /// up to 32767, where it begins at 0 again.
-    Recency(u32),
-    /// `memory.eviction = lfu`: a counter of uses, 0 to 127. A key begins with 5, gets to n by
-    /// about (n - 5)² uses that the server learned of, and loses 1 whenever half as many keys were
-    /// added as there are.
-    Frequency(u32),
-    /// Low priority: as recency, but since it was stored, and up to 16383.
-    Low(u32),
+    /// A normal key.
+    Normal {
+        /// About how often it was used since it was stored, by what the server learned of: 2ⁿ - 1,
+        /// at most 32767. Half as many with each quarter of the server's memory that was added
+        /// since the last use.
+        uses: u32,
+        /// Bytes added to the store since the last use, or since it was stored, in percent of its
+        /// item memory; begins at 0 again behind 1599.
+        age: u32,
+    },
+    /// Low priority.
+    Low {
+        /// As of a normal key, but since it was stored, and up to 12799.
+        age: u32,
+    },
     /// Uses of it are not noted.
     Pinned,
-    /// What a later version of libkvd has: its kind and number.
-    Other(u32, u32),
+    /// What a later version of libkvd has.
+    Other(u32),
 }
 
 impl Use {
-    fn of_raw(kind: u32, number: u32) -> Use {
-        match kind {
-            sys::KVD_USE_RECENCY => Use::Recency(number),
-            sys::KVD_USE_FREQUENCY => Use::Frequency(number),
-            sys::KVD_USE_LOW => Use::Low(number),
+    fn of_raw(used: &sys::kvd_used) -> Use {
+        match used.use_ {
+            sys::KVD_USE_NORMAL => Use::Normal { uses: used.uses, age: used.age },
+            sys::KVD_USE_LOW => Use::Low { age: used.age },
             sys::KVD_USE_PINNED => Use::Pinned,
-            kind => Use::Other(kind, number),
+            kind => Use::Other(kind),
         }
     }
 }
@@ -71,7 +76,7 @@ where
     let found = Used {
         key: slice::from_raw_parts(used.key.cast(), used.key_len),
         item: Item::new(&used.item),
-        usage: Use::of_raw(used.use_, used.number),
+        usage: Use::of_raw(used),
     };
     // A panic must not unwind through the library: it goes on behind it.
     match catch_unwind(AssertUnwindSafe(|| (state.each)(found))) {

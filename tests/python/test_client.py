@@ -454,7 +454,13 @@ def test_interrupted_batch(shared_server, store, interrupt):
             client.put_many((f"k{i}", buffer) for i in range(100))
     interrupt(0)
     buffer.extend(b"released")
-    assert client.put_many([("a", "1"), ("b", "2")]) and client.get_many(["a", "b"]) == [b"1", b"2"]
+    for tries in range(300):
+        try:
+            client.put_many([("a", "1"), ("b", "2")])
+            assert client.get_many(["a", "b"]) == [b"1", b"2"]
+            break
+        except kvd.TimedOutError:  # a process without CPU may not keep the 100 ms
+            assert tries < 299
     client.close()
 
 

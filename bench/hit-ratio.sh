@@ -50,7 +50,8 @@ while getopts qm:k:n:s:R:o: option; do
 done
 shift $((OPTIND - 1))
 # With one size both ways of eviction are the same.
-[ $# -gt 0 ] || [[ $size = *-* ]] && mixed=1 || mixed=0
+mixed=
+if [ $# -gt 0 ] || [[ $size = *-* ]]; then mixed=1; fi
 need_hint="run make benchmarks" need "$build/kvtrace"
 need_hint="apt-get install memcached" need memcached
 read -ra columns <<<"${KVTRACE_COLUMNS:-}"
@@ -116,7 +117,7 @@ compare() {
 	printf '%-20s %12s %9s %11s %8s %11s %9s\n' '' items 'hit %' 'exact LRU' points \
 		'not stored' seconds
 	play_kvd "$2" object-hits
-	[ $mixed = 0 ] || play_kvd "$2" byte-hits
+	[ -z "$mixed" ] || play_kvd "$2" byte-hits
 	play_memcached "$2"
 	ideal=$(exact "$2" -b "${megabytes}m" -o $key_bytes)
 	printf '%-20s %12s %9.2f\n\n' 'LRU, no overhead' '' "$ideal"

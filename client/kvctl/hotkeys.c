@@ -60,6 +60,7 @@ static uint32_t heat_age(uint64_t heat)
 static int take(void *arg, const struct kvd_used *used)
 {
 	struct hotkeys *h = arg;
+	uint32_t hot;
 
 	h->progress.done++;
 	if (!h->left || (h->match && !glob_matches((const uint8_t *)h->match, strlen(h->match),
@@ -68,8 +69,9 @@ static int take(void *arg, const struct kvd_used *used)
 	h->left--;
 	h->keys++;
 	if (used->use == KVD_USE_NORMAL) {
-		h->counts[heat(used)]++;
-		top_add(&h->top, used->key, used->key_len, heat(used));
+		hot = heat(used);
+		h->counts[hot]++;
+		top_add(&h->top, used->key, used->key_len, hot);
 	} else {
 		h->not_noted++;
 	}

@@ -204,12 +204,6 @@ static enum wire_status do_point(struct attempt *a, uint64_t slot)
 	return WIRE_OK;
 }
 
-/* What the item takes. */
-static size_t class_bytes(const struct item *item)
-{
-	return mem_class_bytes(item_bytes(item->key_len, item->value_len));
-}
-
 /* Makes a->item the key's, and valid. */
 static enum wire_status do_install(struct attempt *a)
 {
@@ -218,13 +212,13 @@ static enum wire_status do_install(struct attempt *a)
 	uint64_t slot = slot_for(table, a->hash, a->item);
 	struct item *old = a->pos.item;
 	enum wire_status status;
-	size_t bytes, before = old ? class_bytes(old) : 0;
+	size_t bytes, before = old ? item_class_bytes(old) : 0;
 
 	a->item->version = next_version(thread, old);
 	status = do_point(a, slot);
 	if (status)
 		return status;
-	bytes = class_bytes(a->item);
+	bytes = item_class_bytes(a->item);
 	if (bytes > before)
 		access_time_add(thread->table, bytes - before);
 	change_done(a->change, a->item, slot);

@@ -102,6 +102,13 @@ void *mem_evacuation_end_large(struct mem_evacuation *evacuation, struct mem_cac
 bool mem_evacuation_end_index(struct mem_evacuation *evacuation);
 
 /*
+ * What it would cost to evict what is in a block, or in the pages of a large item, of @bytes; for a
+ * slab some of its blocks are asked for. Without the locks of the block's bucket and class, so it
+ * may be anything by then; but with the page heap's, so it must take none and be quick.
+ */
+typedef uint64_t (*mem_cost_fn)(const void *context, const void *block, size_t bytes);
+
+/*
  * The same in steps, for pages of a large item, which may be many: each takes some 10 us at most,
  * beside 1 to 3 ns for each free page. Others may use the memory in between.
  *
@@ -111,13 +118,6 @@ bool mem_evacuation_end_index(struct mem_evacuation *evacuation);
  *	mem_evacuation_take() or mem_evacuation_is_empty(), or neither
  *	mem_evacuation_open() ...			at any time after begin: ends it
  */
-/*
- * What it would cost to evict what is in a block, or in the pages of a large item, of @bytes; for a
- * slab some of its blocks are asked for. Without the locks of the block's bucket and class, so it
- * may be anything by then; but with the page heap's, so it must take none and be quick.
- */
-typedef uint64_t (*mem_cost_fn)(const void *context, const void *block, size_t bytes);
-
 struct mem_place {
 	uint32_t pages;
 	mem_cost_fn cost_of; /* NULL: the bytes in use count */

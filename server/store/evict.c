@@ -170,12 +170,9 @@ static void bucket_replace(struct store_thread *thread, const struct mem_block *
 	retired_free(thread, &retired);
 }
 
-void emptying_begin(struct store_thread *thread, struct emptying *emptying, bool evict,
-		    uint64_t warm, bool spares)
+void emptying_begin(struct store_thread *thread, struct emptying *emptying, bool evict)
 {
 	emptying->evict = evict;
-	emptying->warm = warm;
-	emptying->spares = spares;
 	emptying->moving = emptying->stays = false;
 	stat_add(&thread->stats.evacuations, 1);
 }
@@ -226,7 +223,9 @@ void evict_evacuate(struct store_thread *thread, struct emptying *emptying, bool
 {
 	unsigned int n = 0;
 
-	emptying_begin(thread, emptying, evict, UINT64_MAX, false);
+	emptying->warm = UINT64_MAX;
+	emptying->spares = false;
+	emptying_begin(thread, emptying, evict);
 	while (emptying_step(thread, emptying))
 		/* The grace periods of others don't wait until all of it is empty. */
 		if (emptying->moving || ++n % STEPS_PER_QUIESCE == 0)

@@ -62,9 +62,9 @@ uint64_t *evict_choose_slot(struct store_thread *thread, struct bucket *home, st
  */
 struct emptying {
 	struct mem_evacuation evacuation;
-	uint64_t warm;
-	bool evict;
+	uint64_t warm; /* the caller's, as @spares: set before emptying_begin() */
 	bool spares;
+	bool evict;
 	bool moving; /* @move, of a large item, is under way */
 	bool stays;  /* one that was to stay found no room: it does not get empty */
 	struct table_move move;
@@ -74,8 +74,7 @@ struct emptying {
  * Before the first step; the evacuation is begun by the caller, who ends it, too. An evacuation
  * ends after limbo_empty(): items and buckets in limbo keep the spans from being empty.
  */
-void emptying_begin(struct store_thread *thread, struct emptying *emptying, bool evict,
-		    uint64_t warm, bool spares);
+void emptying_begin(struct store_thread *thread, struct emptying *emptying, bool evict);
 /*
  * Moves or evicts one block, or moves a part of a large item, some 20 us at most beside what
  * limbo_add() may wait. False: there were no more blocks. No lock held, no item or bucket in use.

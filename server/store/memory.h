@@ -23,8 +23,8 @@
  * Threads: any, each with a struct mem_cache of its own. That is used by one thread at a time, but
  * an evacuation takes blocks out of all magazines, so each cache has a lock. Lock order: a cache's,
  * a size class's, the page heap's. Nothing calls back but the cost of a place
- * (server/store/evacuate.h). Allocating and freeing take spin locks
- * only; what goes through all caches takes caches_lock, a mutex, before them.
+ * (server/store/evacuate.h). Allocating and freeing take spin locks only; what goes through all
+ * caches takes caches_lock, a mutex, before them.
  */
 #ifndef KVD_SERVER_STORE_MEMORY_H
 #define KVD_SERVER_STORE_MEMORY_H

@@ -261,8 +261,8 @@ static bool goes_before(const struct candidate *any, const struct candidate *own
 }
 
 /*
- * Draws candidates of the class and of all items. False: all are young, and the next step looks
- * again (W1 in server/store/evict.h).
+ * Draws candidates of the class, of which overflow buckets have none, and of all items. False: all
+ * are young, and the next step looks again (W1 in server/store/evict.h).
  */
 static bool candidates_draw(struct room *room, unsigned int class_id, struct candidate *own,
 			    struct candidate *any)
@@ -270,7 +270,9 @@ static bool candidates_draw(struct room *room, unsigned int class_id, struct can
 	struct store_thread *thread = room->thread;
 	uint32_t now = access_time_now(thread->table) + 1;
 
-	evict_candidate_of_class(thread, own, class_id);
+	own->coldness = 0;
+	if (class_id != CLASS_BUCKETS)
+		evict_candidate_of_class(thread, own, class_id);
 	evict_candidate_of_any(thread, any);
 	/* It is one of the class, too. */
 	if (any->coldness > own->coldness && mem_class(item_bytes_hint(any->block)) == class_id)
@@ -291,7 +293,7 @@ static bool candidates_draw(struct room *room, unsigned int class_id, struct can
 
 static enum room_next choose_for_bucket(struct room *room)
 {
-	struct candidate none = { .coldness = 0 }, any;
+	struct candidate none, any;
 
 	if (!candidates_draw(room, CLASS_BUCKETS, &none, &any) || !any.coldness)
 		return ROOM_AGAIN;
@@ -369,8 +371,7 @@ static enum room_next room_choose(struct room *room)
 
 static enum room_next empty_next(struct room *room)
 {
-	emptying_begin(room->thread, &room->emptying, evicts(room), room->emptying.warm,
-		       room->emptying.spares);
+	emptying_begin(room->thread, &room->emptying, evicts(room));
 	return room_go(room, ROOM_EMPTY);
 }
 

@@ -148,8 +148,7 @@ void item_unpin(struct store_thread *thread, const struct item *item)
 	uint16_t access = item_access_load(item);
 
 	if (__builtin_expect(access_is_pin(access), 0))
-		pins_give(thread->table->pins, access,
-			  mem_class_bytes(item_bytes(item->key_len, item->value_len)));
+		pins_give(thread->table->pins, access, item_class_bytes(item));
 }
 
 void count_keys(struct store_thread *thread, int64_t n)

@@ -211,6 +211,12 @@ uint64_t item_seal_sum(const struct table *table, const struct item *item, uint6
  */
 uint64_t next_version(struct store_thread *thread, const struct item *old);
 
+/* Bytes of the block, or of the pages, that the item takes. Its bucket is locked. */
+static inline size_t item_class_bytes(const struct item *item)
+{
+	return mem_class_bytes(item_bytes(item->key_len, item->value_len));
+}
+
 /* Adds the item to live_bytes and expiring, or subtracts it. */
 void item_count(struct store_thread *thread, const struct item *item);
 void item_uncount(struct store_thread *thread, const struct item *item);

@@ -17,14 +17,11 @@
 #define OLD_AGE_MAX (ACCESS_TICKS * 4)
 
 #define USES_MAX 15u
+static_assert(WIRE_USES_MAX == (1u << USES_MAX) - 1 && WIRE_AGE_MAX == ACCESS_TIME_LOW, "ABI");
 /* Ticks without a use in which a counter of uses falls by one, which is half of the uses. */
 #define USES_HALVE_TICKS (ACCESS_TICKS / 4)
 
-/*
- * access_time_cost(), of what is old if it had no age, and of each unit that is young: this is more
- * than 1 GiB of what is old, all of it more than YOUNG_AGE_MAX; and 1 GiB of the young fits.
- */
-#define COST_OLD (1u << 15)
+/* access_time_cost() of the young: one unit is more than 1 TiB of the old, and 1 GiB fits. */
 #define COST_YOUNG_SHIFT 36
 
 const char *eviction_policy_name(uint32_t policy)
@@ -48,6 +45,11 @@ static uint16_t normal_make(uint32_t tick, uint32_t uses)
 static uint32_t normal_age(uint32_t tick, uint16_t access)
 {
 	return (tick - access) & ACCESS_TIME;
+}
+
+static uint32_t low_age(uint32_t tick, uint16_t access)
+{
+	return (tick - access) & ACCESS_TIME_LOW;
 }
 
 /* The counter at @tick: what has fallen since the last use is taken off. */
@@ -215,7 +217,7 @@ uint64_t access_time_coldness(const struct store_thread *thread, const struct it
 		if (access_is_pin(access))
 			access = access_after_pin(table, access);
 		if (access & ACCESS_LOW)
-			return COLDNESS_LOW + ((access_time_now(table) - access) & ACCESS_TIME_LOW);
+			return COLDNESS_LOW + low_age(access_time_now(table), access);
 	}
 	age = normal_age(access_time_now(table), access);
 	if (__builtin_expect(age > OLD_AGE_MAX, 0))
@@ -228,18 +230,17 @@ uint64_t access_time_coldness(const struct store_thread *thread, const struct it
 
 uint64_t access_time_cost(const struct store_thread *thread, const void *block, size_t bytes)
 {
-	uint64_t coldness, units = bytes / CLASS_STEP;
+	uint64_t units = bytes / CLASS_STEP;
 	const struct item *item = block;
 
 	/* A block without an item is free, in a magazine; pages without one wait for theirs. */
 	if (item_sum_first(item) == ITEM_SUM_INVALID)
 		return bytes > CLASS_BYTES_MAX ? units << COST_YOUNG_SHIFT : 0;
-	coldness = access_time_coldness(thread, item);
-	switch (coldness_kind(coldness)) {
+	switch (coldness_kind(access_time_coldness(thread, item))) {
 	case COLDNESS_IS_YOUNG:
 		return units << COST_YOUNG_SHIFT;
 	case COLDNESS_IS_OLD:
-		return units * COST_OLD / (coldness - COLDNESS_OLD);
+		return units;
 	case COLDNESS_IS_STALE:
 	case COLDNESS_IS_LOW:
 	case COLDNESS_IS_EXPIRED:
@@ -264,7 +265,7 @@ struct access_told access_time_tell(const struct store_thread *thread, uint16_t 
 	}
 	told.use = access & ACCESS_LOW ? WIRE_USE_LOW : WIRE_USE_NORMAL;
 	if (told.use == WIRE_USE_LOW) {
-		told.age = (tick - access) & ACCESS_TIME_LOW;
+		told.age = low_age(tick, access);
 	} else {
 		told.age = normal_age(tick, access);
 		told.uses = (1u << normal_uses(tick, access)) - 1;

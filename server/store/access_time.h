@@ -25,9 +25,7 @@
 #include "common/wire.h"
 #include "server/store/table.h"
 
-#define ACCESS_TICKS 128u
-/* The age of an item, in ticks, after which it would look new again. */
-#define ACCESS_AGE_MAX ACCESS_TIME
+#define ACCESS_TICKS WIRE_AGE_MEMORY
 
 /* "none", "object-hits", "byte-hits" */
 const char *eviction_policy_name(uint32_t policy);
@@ -128,9 +126,9 @@ static inline uint64_t coldness_half(uint64_t coldness)
 
 /*
  * What it costs to evict the item in a block, or in pages, of @bytes, to be added up for all that a
- * place for a large item holds: the hits that it may get, or the bytes of them. More than all that
- * is old for the young, the pinned and large ones that are being written; nothing for other kinds.
- * A hint.
+ * place for a large item holds: the bytes of the old, since what is evicted beside what is wanted
+ * is lost; more than all of those for the young, the pinned and large ones that are being written;
+ * nothing for other kinds. A hint.
  */
 uint64_t access_time_cost(const struct store_thread *thread, const void *block, size_t bytes);
 

@@ -218,7 +218,7 @@ static uint64_t block_cost(const void *thread, const void *block, size_t bytes)
 /* The next steps empty a place of @bytes. */
 static enum room_next place_next(struct room *room, size_t bytes, bool for_block)
 {
-	mem_place_begin(&room->place, bytes, PLACES, evicts(room) ? block_cost : NULL,
+	mem_place_begin(&room->place, bytes, PLACES, for_block && evicts(room) ? block_cost : NULL,
 			room->thread);
 	room->for_block = for_block;
 	room->compacts = false;
@@ -327,6 +327,18 @@ static enum room_next choose_for_small(struct room *room, unsigned int step)
 	return ROOM_AGAIN;
 }
 
+/*
+ * Whether it is a place's turn, and not that of an item as long as what is wanted; or of one of low
+ * priority, since those go first, and a place is chosen among a few.
+ */
+static bool is_place_step(const struct room *room, unsigned int step, const struct candidate *own)
+{
+	if (step % STEPS_PER_PLACE == STEPS_PER_PLACE - 1)
+		return true;
+	return coldness_kind(own->coldness) < COLDNESS_IS_LOW &&
+	       mem_class_bytes(item_bytes_hint(own->block)) < mem_class_bytes(room->bytes);
+}
+
 /* Evicts large items, which may leave enough room, or empties a place of the size. */
 static enum room_next choose_for_large(struct room *room, unsigned int step)
 {
@@ -336,9 +348,7 @@ static enum room_next choose_for_large(struct room *room, unsigned int step)
 
 	if (!candidates_draw(room, MEM_CLASS_LARGE, &own, &any))
 		return ROOM_AGAIN;
-	/* What was evicted before leaves pages for what is moved out of the place. */
-	if (!own.coldness || goes_before(&any, &own) ||
-	    step % STEPS_PER_PLACE == STEPS_PER_PLACE - 1) {
+	if (!own.coldness || goes_before(&any, &own) || is_place_step(room, step, &own)) {
 		emptying_bounds(room, &(struct candidate){ .coldness = 0 },
 				any.coldness > own.coldness ? &any : &own);
 		return place_next(room, room->bytes, true);

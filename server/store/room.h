@@ -7,9 +7,9 @@
  * between classes as one order of all items would move it, the coldest candidate of the class is
  * compared with the coldest of all items. If that is more than twice as cold, or old where the
  * former is young, its slab is emptied: items in it that are at least as cold as the class's
- * candidate are evicted, the others moved. For a large item some are evicted, which may be as long,
- * then of some places the one is emptied in which that costs the fewest hits. With eviction off
- * items are moved together as long as that empties a slab.
+ * candidate are evicted, the others moved. For a large item one that is as long is evicted, or of
+ * some places the one is emptied that has the least of what is young, and then of what is old. With
+ * eviction off items are moved together as long as that empties a slab.
  *
  *   R1. Room is made in steps. A step takes 20 us at most, beside a grace period, and 1 to 3 ns for
  *	 each free page of a place. Between two steps the caller may do anything, pass a quiescent

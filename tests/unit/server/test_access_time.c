@@ -113,8 +113,8 @@ static uint16_t used(uint16_t access, unsigned int times)
 static void ages(void **state)
 {
 	static const uint32_t begins[] = { 0, 77, ACCESS_TIME - 3, 5 * (ACCESS_TIME + 1) - 2 };
-	static const uint32_t of[] = { 0,	10,	     YOUNG_MAX,	    YOUNG_MAX + 1,
-				       OLD_MAX, OLD_MAX + 1, ACCESS_AGE_MAX };
+	static const uint32_t of[] = { 0,	10,	     YOUNG_MAX,	 YOUNG_MAX + 1,
+				       OLD_MAX, OLD_MAX + 1, ACCESS_TIME };
 	uint16_t access;
 
 	(void)state;
@@ -182,10 +182,10 @@ static void lengths(void **state)
 	set_tick(99);
 	item.sum = 1;
 	assert_int_equal(access_time_coldness(thread, &item), COLDNESS_OLD + 2 * 100 * 65);
-	assert_int_equal(access_time_cost(thread, &item, 1056), (66u << 15) / (200 * 65));
+	assert_int_equal(access_time_cost(thread, &item, 1056), 66);
 	store.table.eviction = EVICTION_BYTE_HITS;
 	assert_int_equal(access_time_coldness(thread, &item), COLDNESS_OLD + 2 * 100);
-	assert_int_equal(access_time_cost(thread, &item, 1056), 66 * (1u << 15) / 200);
+	assert_int_equal(access_time_cost(thread, &item, 1056), 66);
 	/* What is being written keeps a place from being chosen, what is free does not. */
 	item.sum = ITEM_SUM_INVALID;
 	assert_int_equal(access_time_cost(thread, &item, 1056), 0);

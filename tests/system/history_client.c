@@ -463,6 +463,29 @@ void client_begin(struct client *c)
 	c->unknown_count = 0;
 }
 
+static bool key_delete(struct client *c, char kind, uint32_t owner, uint32_t number)
+{
+	uint8_t key[KEY_BYTES];
+	enum kvd_status status;
+
+	key_make(c, key, kind, owner, number);
+	status = kvd_delete(c->kvd, key, KEY_BYTES);
+	return !status || status == KVD_NOT_FOUND;
+}
+
+void client_end(struct client *c)
+{
+	bool deleted = true;
+	uint32_t i;
+
+	for (i = 0; deleted && !c->number && i < SHARED_KEYS; i++)
+		deleted = key_delete(c, 'h', 0, i);
+	for (i = 0; deleted && i < GENERATIONS && i <= c->generation; i++)
+		deleted = key_delete(c, 'h', 0, SHARED_KEYS + i * CLIENTS + c->number);
+	for (i = 0; deleted && i <= c->generation; i++)
+		deleted = key_delete(c, 'x', c->number, i) && key_delete(c, 'y', c->number, i);
+}
+
 /*
  * On the keys that only this handle changes. DELETE has no version, but what was there before must
  * not be seen after it.

@@ -26,14 +26,21 @@ available_mib() {
 	awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo
 }
 
-# The rest goes to large pages, which need not be written.
+# The rest goes to large pages, which need not be written. The kernel may find fewer than it is asked
+# for: then it is asked again.
+large_pages_take() {
+	left=$(available_mib)
+	echo $(($(cat /proc/sys/vm/nr_hugepages) + (left - LEFT_MIB) / HUGE_MIB)) \
+		>/proc/sys/vm/nr_hugepages
+	left=$(available_mib)
+	[ "$left" -lt $((2 * LEFT_MIB)) ]
+}
 little_is_left() {
 	local left
-	left=$(available_mib)
-	echo $((pages + (left - LEFT_MIB) / HUGE_MIB)) >/proc/sys/vm/nr_hugepages
-	left=$(available_mib)
+	wait_until "$DEADLINE_S" large_pages_take
+	status=$?
 	echo "$left MiB are left"
-	[ "$left" -lt $((2 * LEFT_MIB)) ]
+	return $status
 }
 
 # The kernel kills it, and nobody else.

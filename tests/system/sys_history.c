@@ -258,8 +258,10 @@ static void round_run(struct kvd **killer)
 		pthread_join(run.clients[i].thread, NULL);
 	judge_all(&server);
 	lin_log_release(&server);
-	for (unsigned int i = 0; i < CLIENTS; i++)
+	for (unsigned int i = 0; i < CLIENTS; i++) {
 		lin_log_release(&run.clients[i].log);
+		client_end(&run.clients[i]);
+	}
 }
 
 /* Whether connections were lost, and handles connected again. */

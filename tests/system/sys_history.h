@@ -110,6 +110,11 @@ void client_drain(struct client *c);
 /* Whether what it did was seen in its order. */
 void client_judge_order(const struct client *c);
 /*
+ * Deletes what it may have stored in the round, before the next one: memory has to last for any
+ * number of them. Stops at an error: a few keys more are no harm.
+ */
+void client_end(struct client *c);
+/*
  * Whether a change whose end is unknown, since the server was killed, was seen on the next one: by
  * @reader, after @restarted_ns.
  */

@@ -7,12 +7,14 @@
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# In the machine with Soft-RoCE a process takes long to start, and so does a message.
+# In the machine with Soft-RoCE a process takes long to start, and so does a message. They are some
+# blocks of a dump at least, whatever the order of the keys is: a restore that is killed has to be
+# between two of them.
 small=30000
 slow=(-o limits.connection_requests=4000)
 if [ "$device" != softnic ]; then
-	small=3000
-	slow=(-o limits.connection_requests=300)
+	small=10000
+	slow=(-o limits.connection_requests=1000)
 elif [ "${KVD_TEST_LONG:-0}" = 1 ]; then
 	small=100000
 	slow=(-o limits.connection_requests=30000)

@@ -26,8 +26,8 @@ available_mib() {
 	awk '$1 == "MemAvailable:" { print int($2 / 1024) }' /proc/meminfo
 }
 
-# The rest goes to large pages, which need not be written. The kernel may find fewer than it is asked
-# for: then it is asked again.
+# The rest goes to large pages, which need not be written. The kernel may find fewer than it is
+# asked for: then it is asked again.
 large_pages_take() {
 	left=$(available_mib)
 	echo $(($(cat /proc/sys/vm/nr_hugepages) + (left - LEFT_MIB) / HUGE_MIB)) \

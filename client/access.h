@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Access records: samples of a client's hits, for a server that evicts. The server does not see
- * one-sided GETs, but has to know which items are in use before it evicts others. So the client
- * reports one hit in `rate`, by the key's hash.
+ * Access records: what a client tells of its hits to a server that evicts. The server does not see
+ * one-sided GETs, but has to know which items are in use before it evicts others.
  *
- * The gap between two samples is random, 1 to 2 * rate - 1, `rate` on average, so that no period in
- * the keys that are read can hide some of them. A hit costs access_hit(): one decrement and one
- * branch. The clock is read for samples only.
+ * The access field of an item that was READ says what the server knows (common/layout.h). A hit of
+ * an item that was used and is young changes nothing; of those one in SAMPLE_EVERY is reported, for
+ * the counters of uses, after a random gap. All others are, as far as their share of all hits is
+ * one in `rate`: then one is reported by chance, the rarer the more of them there were, so that no
+ * period in the keys that are read can hide some. A record says for how many hits it stands.
+ *
+ * A hit that is not reported costs access_hit(): two counts and two branches. The clock is read for
+ * records only.
  *
  * Records go with the next request, whatever it is. A message of their own is due when
- * WIRE_ACCESS_MAX records wait, or when a sample is taken and the oldest record has waited for the
- * server's delay. So the records of an idle client are reported by its next call, or when it
- * closes.
+ * WIRE_ACCESS_MAX records wait, or when one is added and the oldest has waited for the server's
+ * delay. So the records of an idle client are reported by its next call, or when it closes.
+ *
+ * How many GETs hit and missed goes with the next request likewise, for the server's statistics; a
+ * message of their own is due when ACCESS_GETS_DUE of them were not reported.
  */
 #ifndef KVD_CLIENT_ACCESS_H
 #define KVD_CLIENT_ACCESS_H
@@ -26,33 +32,64 @@
 #define ACCESS_BATCH_MAX 32u
 #define ACCESS_MAX (WIRE_ACCESS_MAX + ACCESS_BATCH_MAX)
 
+#define ACCESS_GETS_DUE 65536u
+
 struct access {
-	uint64_t hits_left; /* hits until the next sample */
-	uint64_t rate;	    /* one hit in so many is sampled; 0: none */
+	uint64_t known_left; /* known hits until the next sample of them */
+	uint64_t credit;     /* hits that no record was added for; a record takes `rate` */
+	uint64_t rate;	     /* one hit in so many is reported at most; 0: none */
 	uint64_t delay_ns;
 	uint64_t random;
 	uint64_t oldest_ns; /* when the oldest record was added */
+	uint32_t hits;	    /* that were not reported, as misses */
+	uint32_t misses;
 	uint32_t count;
-	bool due; /* a message of their own has to be sent */
-	uint64_t hashes[ACCESS_MAX];
+	uint16_t tick; /* the server's, of the last response */
+	bool due;      /* a message of their own has to be sent */
+	struct wire_access records[ACCESS_MAX];
 };
 
-/* @rate and @delay_ms: as in the server's welcome. @seed: any number. */
+/*
+ * @rate and @delay_ms: as in the server's welcome. @seed: any number. Records that waited are
+ * dropped; GETs that were counted, and the tick, stay.
+ */
 void access_init(struct access *access, uint32_t rate, uint32_t delay_ms, uint64_t seed);
 
-/* Counts a hit. True: give it to access_add(). */
-static inline bool access_hit(struct access *access)
+/* Counts a hit of an item with the access field @field. True: access_choose() decides. */
+static inline bool access_hit(struct access *access, uint16_t field)
 {
-	return --access->hits_left == 0;
+	access->hits++;
+	access->credit++;
+	if (__builtin_expect(!access->rate || access_is_known(field, access->tick), 1))
+		return --access->known_left == 0;
+	return true;
 }
 
-/* Adds a sample, and chooses the next. Where there is no room, drops the oldest. */
-void access_add(struct access *access, uint64_t hash, uint64_t now_ns);
+static inline void access_miss(struct access *access)
+{
+	if (++access->misses >= ACCESS_GETS_DUE)
+		access->due = true;
+}
+
+/* For how many hits a record of this one is to stand; 0: none is added. */
+uint32_t access_choose(struct access *access);
+
+/* Adds a record. Where there is no room, drops the oldest. */
+void access_add(struct access *access, uint64_t hash, uint32_t hits, uint64_t now_ns);
 
 /*
  * Moves records to @to, the oldest first: as many as fit @room bytes, at most WIRE_ACCESS_MAX.
  * Returns how many.
  */
 uint32_t access_take(struct access *access, uint8_t *to, size_t room);
+
+/* Moves the GETs to @to, 8 bytes. False: there were none, or @room has less. */
+bool access_take_gets(struct access *access, uint8_t *to, size_t room);
+
+/* Whether anything is not reported. */
+static inline bool access_is_empty(const struct access *access)
+{
+	return !access->count && !access->hits && !access->misses;
+}
 
 #endif /* KVD_CLIENT_ACCESS_H */

@@ -76,13 +76,13 @@ void access_settle(struct kvd *handle)
 static bool access_reported(struct kvd *handle, const void *arg)
 {
 	(void)arg;
-	return !handle->up || (!handle->access.count && !handle->conn.accesses);
+	return !handle->up || (access_is_empty(&handle->access) && !handle->conn.accesses);
 }
 
 /* What is not due yet is made so, in turns, as a message has room for some of them only. */
 static bool access_all(struct kvd *handle, const void *arg)
 {
-	if (handle->access.count && !handle->conn.accesses) {
+	if (!access_is_empty(&handle->access) && !handle->conn.accesses) {
 		handle->access.due = true;
 		handle->attention = true;
 	}

@@ -139,8 +139,10 @@
  * not fit a message as many as it takes. What a user may do can change at any time.
  *
  * Access records. A server that evicts has to know which keys are in use, but does not see GETs. If
- * it asks for access records, a handle reports one hit in kvd_info.access_rate, chosen at random:
- * with the next request, or some dozens at a time in a message of their own. No call waits for the
+ * it asks for access records, a handle reports hits that tell it something, of items that were not
+ * used yet, or not lately, and one in 64 of the others; one in kvd_info.access_rate at most: with
+ * the next request, or some dozens at a time in a message of their own. How many GETs hit and
+ * missed it tells any server, likewise, or once they are 65,536. No call waits for the
  * response to such a message, except that a synchronous GET after which the next such message is
  * due waits for the response to the one before. The records of an idle handle are reported by its
  * next call or by kvd_close().
@@ -877,9 +879,9 @@ typedef int (*kvd_used_fn)(void *arg, const struct kvd_used *used);
  * costs.
  *
  * Limits. The server does not see GETs by READ, but the clients' access records alone: one hit in
- * kvd_info.access_rate, up to memory.access_delay late. So a key with few hits may have none. GETs
- * by request and PUTs are uses, too, and each of them counts. A key that is stored anew after it
- * was deleted, evicted or has expired begins anew.
+ * kvd_info.access_rate at most, up to memory.access_delay late, which stands for those that were
+ * not reported. So the uses are estimates. GETs by request and PUTs are uses, too. A key that is
+ * stored anew after it was deleted, evicted or has expired begins anew.
  *
  * KVD_ERR_INVALID: as of kvd_scan(); or the server does not evict, or is of an older version, which
  * kvd_error() says.
@@ -1385,7 +1387,7 @@ struct kvd_info {
 	size_t cache_bytes;	 /* size of the bucket cache in use; 0: this handle has none */
 	uint64_t buckets;	 /* of the server's index, as far as this handle knows */
 	uint64_t clock_error_ns; /* how exactly this handle knows the server's clock, now */
-	uint32_t access_rate;	 /* one hit in so many is reported to the server; 0: none */
+	uint32_t access_rate;	 /* one hit in so many at most is reported; 0: none */
 	const char *connection;	 /* "up", "waiting" (for its next try), "connecting" or "closed" */
 	uint64_t reconnects;	 /* times that the handle connected again */
 	const char *tenant;	 /* that the handle asks for; "" if it leaves that to the server */
@@ -1425,8 +1427,8 @@ uint64_t kvd_clock_ns(const struct kvd *handle);
 	X(expired, "items that a GET found expired")                                               \
 	X(clock_asks, "requests for the server's clock, before an expiry time was judged")         \
 	X(clock_jumps, "times a host's clock was seen to have stood still: see Expiry")            \
-	X(access_records, "hits reported to the server")                                           \
-	X(access_messages, "messages with access records alone, included in requests")             \
+	X(access_records, "access records sent: hits that were reported")                          \
+	X(access_messages, "messages with reports of GETs alone, included in requests")            \
 	X(requests, "messages sent to the server")                                                 \
 	X(sent_bytes, "bytes in them, without the values that the server READs")                   \
 	X(pulled_bytes, "bytes of values that the server fetched with RDMA READs")                 \

@@ -90,6 +90,14 @@ static void retry(struct kvd *handle, struct lookup *l)
 		l->step = STEP_RPC;
 }
 
+/* The key is not there, by what was READ. */
+static void absent(struct kvd *handle, struct lookup *l)
+{
+	if (!l->exists)
+		access_miss(&handle->access);
+	lookup_finish(l, KVD_NOT_FOUND);
+}
+
 /* After the last slot of a bucket: goes to the next bucket of the chain, or ends the lookup. */
 static void chain_next(struct kvd *handle, struct lookup *l)
 {
@@ -102,7 +110,7 @@ static void chain_next(struct kvd *handle, struct lookup *l)
 	} else if (l->hops && clock_raw_ns() - l->chain_ns > CHAIN_NS_MAX) {
 		retry(handle, l);
 	} else {
-		lookup_finish(l, KVD_NOT_FOUND);
+		absent(handle, l);
 	}
 }
 
@@ -206,6 +214,14 @@ enum kvd_status value_deliver(struct kvd *handle, const struct lookup *l, const 
 	return KVD_OK;
 }
 
+static void hit_report(struct kvd *handle, uint64_t hash)
+{
+	uint32_t hits = access_choose(&handle->access);
+
+	if (hits)
+		access_add(&handle->access, hash, hits, clock_ns());
+}
+
 /* Inlined where an item without an expiry time is found, which most are. */
 static ALWAYS_INLINE void do_deliver(struct kvd *handle, struct lookup *l, const struct item *item,
 				     const void *value)
@@ -223,8 +239,8 @@ static ALWAYS_INLINE void do_deliver(struct kvd *handle, struct lookup *l, const
 		return;
 	}
 	lookup_finish(l, lookup_deliver(handle, l, value, &about));
-	if (access_hit(&handle->access))
-		access_add(&handle->access, l->hash, clock_ns());
+	if (access_hit(&handle->access, item->access))
+		hit_report(handle, l->hash);
 }
 
 static void deliver_item(struct kvd *handle, struct lookup *l, const struct item *item,
@@ -268,7 +284,7 @@ static void check_expiry(struct kvd *handle, struct lookup *l, const struct item
 		break;
 	case EXPIRY_EXPIRED:
 		handle->stats.expired++;
-		lookup_finish(l, KVD_NOT_FOUND);
+		absent(handle, l);
 		break;
 	case EXPIRY_REREAD:
 		l->since_ns = now;

@@ -150,16 +150,29 @@ void rpc_release(struct kvd *handle)
 	}
 }
 
-/* Moves access records to the end of the message, as many as fit; returns how many. */
-static uint16_t access_append(struct kvd *handle, uint8_t *message, size_t used)
+/*
+ * Moves what is to be reported of GETs to the end of the message, as much as fits, and says so in
+ * @head; returns the message's length.
+ */
+static uint32_t access_append(struct kvd *handle, struct wire_request *head, uint8_t *message,
+			      size_t used)
 {
+	const size_t size = handle->conn.request_bytes;
 	uint32_t n;
 
-	if (!handle->access.count || used > handle->conn.request_bytes)
-		return 0;
-	n = access_take(&handle->access, message + used, handle->conn.request_bytes - used);
+	/* A request that is sent again has those of the first time. */
+	head->access_count = 0;
+	head->flags &= (uint16_t)~WIRE_F_GETS;
+	if (access_is_empty(&handle->access) || used > size)
+		return (uint32_t)used;
+	if (access_take_gets(&handle->access, message + used, size - used)) {
+		head->flags |= WIRE_F_GETS;
+		used += sizeof(struct wire_gets);
+	}
+	n = access_take(&handle->access, message + used, size - used);
 	handle->stats.access_records += n;
-	return (uint16_t)n;
+	head->access_count = (uint16_t)n;
+	return (uint32_t)(used + n * WIRE_ACCESS_BYTES);
 }
 
 /* The whole value of a PUT to @to. */
@@ -184,9 +197,9 @@ static uint32_t message_fill(struct kvd *handle, struct rpc *rpc, uint8_t *messa
 		value_copy(rpc, message + used);
 	used += value_len;
 	rpc->head.key_len = (uint16_t)rpc->key_len;
-	rpc->head.access_count = access_append(handle, message, used);
+	used = access_append(handle, &rpc->head, message, used);
 	memcpy(message, &rpc->head, sizeof(rpc->head));
-	return (uint32_t)(used + (size_t)rpc->head.access_count * WIRE_ACCESS_BYTES);
+	return (uint32_t)used;
 }
 
 static bool receive_post(struct kvd *handle)
@@ -532,9 +545,9 @@ static bool batch_post(struct kvd *handle, unsigned int count)
 	message->batch = true;
 	used = batch_fill(handle, &conn->batches[i], count, i, message->id, to);
 	head = (struct wire_request *)(void *)to;
-	head->access_count = access_append(handle, to, used);
+	used = access_append(handle, head, to, used);
 	handle->stats.round_trips++;
-	message_post(handle, i, (uint32_t)(used + head->access_count * WIRE_ACCESS_BYTES));
+	message_post(handle, i, (uint32_t)used);
 	return true;
 }
 
@@ -618,7 +631,7 @@ static void access_post(struct kvd *handle)
 	struct wire_request head = { .op = WIRE_ACCESS };
 	struct connection *conn = &handle->conn;
 	struct message *message;
-	uint32_t i;
+	uint32_t i, bytes;
 
 	if (conn->accesses)
 		return;
@@ -627,12 +640,12 @@ static void access_post(struct kvd *handle)
 		return;
 	i = (uint32_t)(message - conn->messages);
 	head.id = message->id;
-	head.access_count = access_append(handle, message_at(conn, i), sizeof(head));
+	bytes = access_append(handle, &head, message_at(conn, i), sizeof(head));
 	memcpy(message_at(conn, i), &head, sizeof(head));
 	message->op = WIRE_ACCESS;
 	conn->accesses++;
 	handle->stats.access_messages++;
-	message_post(handle, i, (uint32_t)sizeof(head) + head.access_count * WIRE_ACCESS_BYTES);
+	message_post(handle, i, bytes);
 }
 
 void requests_post(struct kvd *handle)
@@ -747,6 +760,7 @@ void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 	message = response_match(handle, &response);
 	if (!message || window_learn(handle, &response))
 		return;
+	handle->access.tick = response.tick;
 	conn->response_ns = clock_raw_ns();
 	/* That of ACCESS may have waited for long before it was taken. */
 	if (message->op != WIRE_ACCESS && !server_clock_learn(&handle->clock, response.clock_ns,

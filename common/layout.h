@@ -195,7 +195,7 @@ struct item {
 	uint32_t value_len;
 	uint32_t flags; /* the client's */
 	uint16_t key_len;
-	uint16_t access; /* for eviction, see server/store/evict.h; not in the sum */
+	uint16_t access; /* when and how often it was used: below; not in the sum */
 	uint8_t tail[];	 /* value sum, if it has one; key; value */
 };
 static_assert(sizeof(struct item) == 32, "ABI");
@@ -206,6 +206,36 @@ static_assert(offsetof(struct item, flags) == 24, "ABI");
 static_assert(offsetof(struct item, key_len) == 28, "ABI");
 static_assert(offsetof(struct item, access) == 30, "ABI");
 static_assert(offsetof(struct item, tail) == 32, "ABI");
+
+/*
+ * The access field of an item, where the server evicts. A normal item has uses and the low bits of
+ * the tick at which it was used last, or stored; one of low priority, or pinned, has the bits that
+ * say so. A tick is ACCESS_TICKS-th of the item memory that was added: the time.
+ */
+#define ACCESS_LOW 0x8000u
+#define ACCESS_PIN 0xc000u /* both bits */
+#define ACCESS_PIN_LOW 0x2000u
+#define ACCESS_USES_SHIFT 11
+#define ACCESS_TIME 0x07ffu	/* of a normal item */
+#define ACCESS_TIME_LOW 0x3fffu /* of one of low priority */
+#define ACCESS_TICKS 128u
+
+/*
+ * The age up to which an item is young, in ticks: a quarter of the memory. The ticks of now and of
+ * the last use are both rounded down, so what is less than a quarter old never has more.
+ */
+#define ACCESS_YOUNG_MAX (ACCESS_TICKS / 4)
+
+/*
+ * Whether a hit of the item would change little for the server: it was used, and is young. Nor do
+ * uses of one of low priority count.
+ */
+static inline bool access_is_known(uint16_t access, uint16_t tick)
+{
+	if (access & ACCESS_LOW)
+		return (access & ACCESS_PIN) != ACCESS_PIN;
+	return access >> ACCESS_USES_SHIFT && ((tick - access) & ACCESS_TIME) <= ACCESS_YOUNG_MAX;
+}
 
 #define ITEM_BYTES_MAX (sizeof(struct item) + ITEM_VALUE_SUM_BYTES + KEY_MAX + VALUE_MAX)
 

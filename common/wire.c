@@ -139,7 +139,7 @@ static const char *check_kind(const struct wire_request *r)
 {
 	if (r->op < 1 || r->op > WIRE_OP_MAX || !ops[r->op].name)
 		return "unknown operation";
-	if (r->flags & ~ops[r->op].flags)
+	if (r->flags & ~(ops[r->op].flags | (r->op == WIRE_HELLO ? 0 : WIRE_F_GETS)))
 		return "unknown flag";
 	if (r->mode > ops[r->op].modes)
 		return "mode out of range";
@@ -196,21 +196,22 @@ static const char *check_lengths(const struct wire_request *r)
 		return "pull of an empty value";
 	if (r->access_count > (r->op == WIRE_HELLO ? 0 : WIRE_ACCESS_MAX))
 		return "too many access records";
-	if (r->op == WIRE_ACCESS && !r->access_count)
-		return "no access records";
+	if (r->op == WIRE_ACCESS && !r->access_count && !(r->flags & WIRE_F_GETS))
+		return "nothing reported";
 	return NULL;
 }
 
-/* Bytes that follow the request's header, but for access records. */
+/* Bytes of the value that follow. */
 static uint32_t sent_len(const struct wire_request *r)
 {
 	return r->flags & WIRE_F_PULL ? 0 : r->value_len;
 }
 
-/* @body: key, value, access records. */
+/* @body: key, value, GETs, access records. */
 static void request_set(struct request *out, const struct wire_request *r, const uint8_t *body)
 {
 	uint32_t value_len = sent_len(r);
+	const uint8_t *report = body + r->key_len + value_len;
 
 	*out = (struct request){
 		.op = r->op,
@@ -226,10 +227,14 @@ static void request_set(struct request *out, const struct wire_request *r, const
 		.arg_addr = r->arg_addr,
 		.pull_rkey = r->pull_rkey,
 		.ttl = r->ttl,
-		.access = r->access_count ? body + r->key_len + value_len : NULL,
 		.access_count = r->access_count,
 		.change = r->change,
 	};
+	if (r->flags & WIRE_F_GETS) {
+		memcpy(&out->gets, report, sizeof(out->gets));
+		report += sizeof(out->gets);
+	}
+	out->access = r->access_count ? report : NULL;
 }
 
 /* A GET in a batch begins with the value's first byte. */
@@ -284,7 +289,7 @@ const char *wire_batched_parse(struct request *out, const void *requests, size_t
 		.ttl = b.ttl,
 		.flags = b.flags,
 	};
-	if (b.op > WIRE_OP_MAX || !ops[b.op].batched ||
+	if (b.op > WIRE_OP_MAX || !ops[b.op].batched || b.flags & WIRE_F_GETS ||
 	    ((b.op == WIRE_GET || b.op == WIRE_TOUCH) && b.flags) ||
 	    (b.op == WIRE_PUT && b.flags & WIRE_F_PULL))
 		return "operation that may not be in a batch";
@@ -381,8 +386,9 @@ const char *wire_request_parse(struct request *out, const void *msg, size_t len)
 	error = check_request(&r);
 	if (error)
 		return error;
-	if (len - sizeof(r) !=
-	    (uint64_t)r.key_len + sent_len(&r) + (uint64_t)r.access_count * WIRE_ACCESS_BYTES)
+	if (len - sizeof(r) != (uint64_t)r.key_len + sent_len(&r) +
+				       (r.flags & WIRE_F_GETS ? sizeof(struct wire_gets) : 0) +
+				       (uint64_t)r.access_count * WIRE_ACCESS_BYTES)
 		return "message length is not the sum of its parts";
 	request_set(out, &r, (const uint8_t *)msg + sizeof(r));
 	return r.op == WIRE_BATCH ? check_batch(out) : NULL;
@@ -418,7 +424,7 @@ const char *wire_response_parse(struct response *out, const void *msg, size_t le
 	if (r.op < 1 || r.op > WIRE_OP_MAX || !status_known(r.status))
 		return "response with an unknown operation or status";
 	if (r.flags & ~(WIRE_R_REPEATED | WIRE_R_PINS) ||
-	    (r.flags & WIRE_R_PINS && r.status != WIRE_BUSY) || r.reserved)
+	    (r.flags & WIRE_R_PINS && r.status != WIRE_BUSY) || r.tick & ~ACCESS_TIME)
 		return "response with unknown flags";
 	if (r.window > WIRE_WINDOW_MAX)
 		return "response with a window out of range";
@@ -436,6 +442,7 @@ const char *wire_response_parse(struct response *out, const void *msg, size_t le
 		.clock_ns = r.clock_ns,
 		.expires = r.expires,
 		.window = r.window,
+		.tick = r.tick,
 		.value = (const uint8_t *)msg + sizeof(r),
 		.value_len = r.value_len,
 	};

@@ -5,7 +5,7 @@
  *
  *	connect request	 struct wire_connect in the private data of rdma_cm
  *	reject		 struct wire_reject in the private data
- *	request		 struct wire_request, key, value, access records
+ *	request		 struct wire_request, key, value, GETs by READ, access records
  *							client -> server, one SEND
  *	response	 struct wire_response, value			server -> client, one SEND
  *
@@ -17,7 +17,7 @@
 
 #include "common/layout.h"
 
-#define WIRE_ABI 5
+#define WIRE_ABI 6
 #define WIRE_MAGIC 0x31306b7376646b00ull
 
 /*
@@ -167,6 +167,7 @@ enum wire_status {
 #define WIRE_F_LOW 0x40u	/* PUT but append and prepend: the item has low priority */
 #define WIRE_F_NO_VALUE 0x80u	/* GET: `result` has the value's length, and no value follows */
 #define WIRE_F_USES 0x100u	/* SCAN, with WIRE_FEATURE_USES: how the items were used */
+#define WIRE_F_GETS 0x200u	/* all but HELLO: a struct wire_gets is behind the value */
 
 struct wire_request {
 	uint8_t op;
@@ -206,7 +207,7 @@ struct wire_request {
 	uint32_t ttl; /* seconds to live, 0: for ever (PUT but append and prepend, TOUCH, ARITH
 			 with CREATE); FLUSH: its delay in seconds */
 	uint16_t flags;
-	uint16_t access_count; /* access records after the value, of 8 bytes: hashes of keys */
+	uint16_t access_count; /* access records behind all else: struct wire_access */
 	uint32_t change;       /* low 32 bits of its number, or 0: see wire_change_next() */
 };
 static_assert(sizeof(struct wire_request) == 48, "ABI");
@@ -241,7 +242,38 @@ static inline uint32_t wire_change_of(uint32_t change, uint32_t n)
 	return change + n < change ? change + n + 1 : change + n;
 }
 
-#define WIRE_ACCESS_BYTES 8u
+/* GETs that the client did by READ since it reported some the last time: for the statistics. */
+struct wire_gets {
+	uint32_t hits;
+	uint32_t misses;
+};
+static_assert(sizeof(struct wire_gets) == 8, "ABI");
+
+/* An access record: the item of this hash was used. */
+struct wire_access {
+	uint32_t hash; /* its low 32 bits, which all buckets' numbers have room in */
+	uint16_t hits; /* for how many GETs the record stands; 0 is as 1 */
+	uint16_t tag;
+};
+static_assert(sizeof(struct wire_access) == 8, "ABI");
+static_assert(offsetof(struct wire_access, hits) == 4, "ABI");
+static_assert(offsetof(struct wire_access, tag) == 6, "ABI");
+static_assert(REGION_BYTES_MAX / BUCKET_BYTES <= 1ull << 32, "ABI");
+
+static inline struct wire_access wire_access_make(uint64_t hash, uint32_t hits)
+{
+	return (struct wire_access){ .hash = (uint32_t)hash,
+				     .hits = (uint16_t)(hits < UINT16_MAX ? hits : UINT16_MAX),
+				     .tag = hash_tag(hash) };
+}
+
+/* The hash, but for the bits between, which lead to no bucket. */
+static inline uint64_t wire_access_hash(struct wire_access record)
+{
+	return (uint64_t)record.tag << 48 | record.hash;
+}
+
+#define WIRE_ACCESS_BYTES sizeof(struct wire_access)
 #define WIRE_ACCESS_MAX 96u /* records in a message */
 
 /*
@@ -309,10 +341,11 @@ struct wire_response {
 	uint64_t clock_ns; /* the server's clock, since 1970, when the request was executed */
 	uint32_t expires;  /* GET, PUT, ARITH, TOUCH: the item's */
 	uint16_t window;   /* with WIRE_FEATURE_WINDOW, but in the response to HELLO; else 0 */
-	uint16_t reserved; /* 0 */
+	uint16_t tick;	   /* of the time in the access fields of items: ACCESS_TIME bits */
 };
 static_assert(sizeof(struct wire_response) == 56, "ABI");
 static_assert(offsetof(struct wire_response, window) == 52, "ABI");
+static_assert(offsetof(struct wire_response, tick) == 54, "ABI");
 static_assert(offsetof(struct wire_response, version) == 16, "ABI");
 static_assert(offsetof(struct wire_response, slot) == 24, "ABI");
 static_assert(offsetof(struct wire_response, arg64) == 32, "ABI");
@@ -328,7 +361,7 @@ enum wire_use {
 };
 #define WIRE_USES_MAX 0x7fffu
 #define WIRE_AGE_MAX 0x3fffu
-#define WIRE_AGE_MEMORY 128u /* the age at which as much was added as the memory has */
+#define WIRE_AGE_MEMORY ACCESS_TICKS /* the age at which as much was added as the memory has */
 
 /* SCAN's response: entries one after the other without padding, each of this, key, value. */
 struct wire_entry {
@@ -397,7 +430,7 @@ struct wire_welcome {
 	uint32_t rkey;
 	uint64_t region_addr;
 	uint64_t features;	  /* those of the connect request that the server has, too */
-	uint32_t access_rate;	  /* report one GET of this many; 0: none (no eviction) */
+	uint32_t access_rate;	  /* report one hit of this many at most; 0: none (no eviction) */
 	uint32_t access_delay_ms; /* and no later than this, once the client calls again */
 	/* Of the identity in HELLO; all 0: none, or there is no room for it. */
 	uint64_t change_last;	 /* the last change of which the answer was recorded */
@@ -421,7 +454,8 @@ static_assert(sizeof(struct wire_response) + WIRE_BATCH_MAX * sizeof(struct wire
 	      "fits");
 #define WIRE_RESPONSE_MAX (64u << 10) /* the largest buffer that either side may have */
 #define WIRE_REQUEST_MIN                                                                           \
-	(sizeof(struct wire_request) + KEY_MAX + WIRE_ACCESS_MAX * WIRE_ACCESS_BYTES)
+	(sizeof(struct wire_request) + KEY_MAX + sizeof(struct wire_gets) +                        \
+	 WIRE_ACCESS_MAX * WIRE_ACCESS_BYTES)
 #define WIRE_WINDOW_MAX 256u
 
 /* A request as the server uses it: checked. Its pointers point into the message. */
@@ -446,17 +480,25 @@ struct request {
 	};
 	uint32_t pull_rkey;
 	uint32_t ttl;
+	struct wire_gets gets;
 	const uint8_t *access; /* records, not aligned */
 	uint32_t access_count;
 	uint32_t change; /* 0: not numbered */
 };
 
-static inline uint64_t request_access(const struct request *request, uint32_t i)
+static inline struct wire_access request_access(const struct request *request, uint32_t i)
 {
-	uint64_t hash;
+	struct wire_access record;
 
-	__builtin_memcpy(&hash, request->access + (size_t)i * WIRE_ACCESS_BYTES, sizeof(hash));
-	return hash;
+	__builtin_memcpy(&record, request->access + (size_t)i * sizeof(record), sizeof(record));
+	return record;
+}
+
+/* Bytes behind the value of the message that has the request. */
+static inline uint32_t request_report_bytes(const struct request *request)
+{
+	return (request->flags & WIRE_F_GETS ? (uint32_t)sizeof(struct wire_gets) : 0) +
+	       request->access_count * (uint32_t)WIRE_ACCESS_BYTES;
 }
 
 /*
@@ -507,6 +549,7 @@ struct response {
 	uint64_t clock_ns;
 	uint32_t expires;
 	uint32_t window; /* WIRE_WINDOW_MAX at most */
+	uint16_t tick;
 	const uint8_t *value;
 	uint32_t value_len; /* bytes at value */
 };

@@ -141,7 +141,7 @@ static void print_json(const struct hotkeys *h, const struct arguments *argument
 static void print_text(const struct hotkeys *h, const struct arguments *arguments,
 		       uint32_t access_rate)
 {
-	printf("%" PRIu64 " keys%s; of GETs by READ the server learns of one hit in %u\n", h->keys,
+	printf("%" PRIu64 " keys%s; of GETs by READ one hit in %u at most is reported\n", h->keys,
 	       h->left ? "" : ", a sample", access_rate);
 	if (h->top.count)
 		printf("\n%8s %12s  %s\n", "uses", "added since", "key");

@@ -157,16 +157,16 @@ static void add_title(struct top_view *view, const char *server, const struct sp
 
 static void add_requests(struct top_view *view, const struct span *span)
 {
-	const double gets = grown(span, "gets"), misses = grown(span, "get_misses");
+	const double gets = grown(span, "gets"), found = grown(span, "get_hits");
 	char hits[32] = "no hits or misses";
 
 	if (gets > 0)
-		snprintf(hits, sizeof(hits), "%.1f %% hits", 100 * (gets - misses) / gets);
+		snprintf(hits, sizeof(hits), "%.1f %% hits", 100 * found / gets);
 	line(view, "Requests   %.0f/s: GET %.0f (%s), PUT %.0f, DELETE %.0f, TOUCH %.0f, SCAN %.0f",
 	     rate(span, "requests"), rate(span, "gets"), hits, rate(span, "puts"),
 	     rate(span, "deletes"), rate(span, "touches"), rate(span, "scans"));
-	line(view, "By READ    %.0f/s hits that clients report, a sample of them",
-	     rate(span, "accesses"));
+	line(view, "By READ    %.0f/s of the GETs, as clients have told; %.0f/s access records",
+	     rate(span, "gets_reported"), rate(span, "accesses"));
 	line(view,
 	     "Keys       %" PRIu64 ": %.0f/s added, %.0f/s removed, %.0f/s expired, %.0f/s evicted",
 	     stats_number(span->now, "items"), rate(span, "inserts"), rate(span, "removes"),

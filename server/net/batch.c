@@ -114,7 +114,7 @@ static uint64_t batched_bytes(const struct batch_turn *b, const struct batched *
 
 	if (!b->state->paid)
 		bytes += sizeof(struct wire_request) + sizeof(struct wire_response) +
-			 (uint64_t)b->message->access_count * WIRE_ACCESS_BYTES;
+			 request_report_bytes(b->message);
 	return bytes;
 }
 

@@ -91,7 +91,7 @@ static void execute_get(struct store_thread *thread, const struct request *reque
 	/* To ask whether a key exists is no use of its value, and its parts are one use. */
 	if (!(request->flags & WIRE_F_NO_VALUE) && !request->offset &&
 	    thread->table->eviction != EVICTION_NONE)
-		table_access(thread, hash);
+		table_access(thread, hash, 1);
 }
 
 /*
@@ -246,14 +246,30 @@ void execute_large_begin(struct large *large, struct store_thread *thread,
 	large_append(large, thread, hash, &change);
 }
 
+static void gets_reported(struct store_thread *thread, const struct wire_gets *gets)
+{
+	uint64_t hits = gets->hits, misses = gets->misses;
+
+	if (!(hits | misses))
+		return;
+	stat_add(&thread->stats.gets, hits + misses);
+	stat_add(&thread->stats.get_hits, hits);
+	stat_add(&thread->stats.get_misses, misses);
+	stat_add(&thread->stats.gets_reported, hits + misses);
+}
+
 void execute_access(struct store_thread *thread, const struct request *request)
 {
 	uint32_t i, buckets = 0;
+	struct wire_access record;
 
+	gets_reported(thread, &request->gets);
 	if (thread->table->eviction == EVICTION_NONE)
 		return;
 	for (i = 0; i < request->access_count; i++)
-		table_prefetch_bucket(thread->table, request_access(request, i));
-	for (i = 0; i < request->access_count && buckets < ACCESS_BUCKETS_MAX; i++)
-		buckets += table_access(thread, request_access(request, i));
+		table_prefetch_bucket(thread->table, wire_access_hash(request_access(request, i)));
+	for (i = 0; i < request->access_count && buckets < ACCESS_BUCKETS_MAX; i++) {
+		record = request_access(request, i);
+		buckets += table_access(thread, wire_access_hash(record), record.hits);
+	}
 }

@@ -8,19 +8,25 @@
 #include "server/net/conn_thread.h"
 
 /* Of a value in parts the first one counts. */
-static void get_count(struct worker_stats *stats, const struct request *request,
-		      enum wire_status status)
+static void get_count(struct conn *conn, const struct request *request, enum wire_status status)
 {
-	stat_add(&stats->gets, !request->offset);
-	stat_add(&stats->get_misses, !request->offset && status == WIRE_NOT_FOUND);
+	struct store_thread *thread = conn_thread(conn);
+
+	if (request->offset)
+		return;
+	stat_add(&thread->stats.gets, 1);
+	stat_add(&thread->stats.get_hits, status == WIRE_OK);
+	stat_add(&thread->stats.get_misses, status == WIRE_NOT_FOUND);
 }
 
-static void operation_count(struct worker_stats *stats, const struct request *request,
+static void operation_count(struct conn *conn, const struct request *request,
 			    enum wire_status status)
 {
+	struct worker_stats *stats = &conn->poller->worker->stats;
+
 	switch (request->op) {
 	case WIRE_GET:
-		get_count(stats, request, status);
+		get_count(conn, request, status);
 		break;
 	case WIRE_PUT:
 	case WIRE_ARITH:
@@ -35,7 +41,7 @@ static void operation_count(struct worker_stats *stats, const struct request *re
 	case WIRE_TOUCH:
 		stat_add(&stats->touches, 1);
 		if (request->flags & WIRE_F_VALUE)
-			get_count(stats, request, status);
+			get_count(conn, request, status);
 		break;
 	default:
 		break;
@@ -45,7 +51,7 @@ static void operation_count(struct worker_stats *stats, const struct request *re
 void operation_done(struct conn *conn, const struct request *request,
 		    const struct wire_response *head)
 {
-	operation_count(&conn->poller->worker->stats, request, head->status);
+	operation_count(conn, request, head->status);
 	conn_record(conn, request->change, head);
 }
 

@@ -49,13 +49,15 @@ static inline void permit_charge(struct conn *conn, uint64_t bytes, uint64_t now
 		account_charge(user->account, user->bytes, bytes, now_ns);
 }
 
-/* Who may not read does not say which keys are in use: takes the access records away. */
+/* Who may not read does not say which keys are in use: takes what it reports of GETs away. */
 static inline void permit_access(const struct conn *conn, struct request *request)
 {
 	const struct user *user = conn_user(conn);
 
-	if (user && !(user->rights & USER_READ))
+	if (user && !(user->rights & USER_READ)) {
 		request->access_count = 0;
+		request->gets = (struct wire_gets){ 0 };
+	}
 }
 
 #endif /* KVD_SERVER_NET_PERMIT_H */

@@ -334,7 +334,7 @@ static uint64_t message_bytes(const struct request *request)
 {
 	return sizeof(struct wire_request) + request->key_len +
 	       (request->flags & WIRE_F_PULL ? 0 : request->value_len) +
-	       (uint64_t)request->access_count * WIRE_ACCESS_BYTES;
+	       request_report_bytes(request);
 }
 
 /* Whether the request is beyond a limit of its connection. */

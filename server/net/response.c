@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/util/stat.h"
+#include "server/net/conn_thread.h"
 #include "server/net/permit.h"
 #include "server/net/window.h"
 #include "server/net/worker.h"
@@ -200,6 +201,7 @@ static void response_chain(struct poller *poller, struct response_wr *response)
 	/* Of HELLO's response the welcome has it. */
 	if (response->head.op != WIRE_HELLO)
 		response->head.window = window_tell(conn);
+	response->head.tick = (uint16_t)(access_time_now(conn_thread(conn)->table) & ACCESS_TIME);
 	response_fill(poller, response);
 	response_signal(poller, response);
 	if (!(response->wr.send_flags & IBV_SEND_INLINE))

@@ -56,8 +56,6 @@ struct worker_limits {
 	X(requests_not_allowed,                                                                    \
 	  "of those, for which their user has no right, or the key no prefix (users.file)")        \
 	X(requests_over_limit, "of those, beyond a limit of their user (users.file)")              \
-	X(gets, "GETs by request")                                                                 \
-	X(get_misses, "of those, not found")                                                       \
 	X(puts, "PUTs, increments and decrements")                                                 \
 	X(put_no_space,                                                                            \
 	  "of those, failed because the memory, or the chain of the bucket, is full")              \

@@ -8,12 +8,7 @@
 #include "common/barrier.h"
 #include "server/store/size_class.h"
 
-/*
- * The age up to which an item is young, in ticks: a quarter of the memory. The ticks of now and of
- * the last use are both rounded down, so what is less than a quarter old never has more.
- */
-#define YOUNG_AGE_MAX (ACCESS_TICKS / 4)
-/* That up to which one is not stale. */
+/* The age up to which an item is not stale. */
 #define OLD_AGE_MAX (ACCESS_TICKS * 4)
 
 #define USES_MAX 15u
@@ -92,16 +87,24 @@ static uint16_t access_after_pin(const struct table *table, uint16_t access)
 			   access_is_low(access));
 }
 
-static uint16_t normal_update(struct store_thread *thread, uint16_t access)
+/* The counter, @uses later: the exponent of their number, rounded up or down by chance. */
+static uint32_t counter_add(struct store_thread *thread, uint32_t counter, uint32_t uses)
 {
-	uint32_t tick = access_time_now(thread->table), uses = normal_uses(tick, access);
+	const uint32_t sum = (1u << counter) + uses;
+	const uint32_t low = 31 - (uint32_t)__builtin_clz(sum), power = 1u << low;
 
-	if (uses < USES_MAX && !(store_thread_random(thread) & ((1u << uses) - 1)))
-		uses++;
-	return normal_make(tick, uses);
+	counter = low + ((store_thread_random(thread) & (power - 1)) < sum - power);
+	return counter < USES_MAX ? counter : USES_MAX;
 }
 
-uint16_t access_time_update(struct store_thread *thread, uint16_t access)
+static uint16_t normal_update(struct store_thread *thread, uint16_t access, uint32_t uses)
+{
+	uint32_t tick = access_time_now(thread->table);
+
+	return normal_make(tick, counter_add(thread, normal_uses(tick, access), uses));
+}
+
+uint16_t access_time_update(struct store_thread *thread, uint16_t access, uint32_t uses)
 {
 	if (__builtin_expect(access & ACCESS_LOW, 0)) {
 		if (access_time_is_over(thread, access))
@@ -109,7 +112,7 @@ uint16_t access_time_update(struct store_thread *thread, uint16_t access)
 		if (access & ACCESS_LOW)
 			return access;
 	}
-	return normal_update(thread, access);
+	return normal_update(thread, access, uses);
 }
 
 uint16_t access_time_again(const struct store_thread *thread, uint16_t access)
@@ -132,12 +135,12 @@ uint16_t access_time_store(struct store_thread *thread, const struct item *old,
 			       access_pin_make(pin_until(thread->now_ns, wish->pin), wish->low) :
 			       access_make(access_time_now(thread->table), true);
 	access = old ? item_access_load(old) : ACCESS_LOW;
-	return access & ACCESS_LOW ? access_time_initial(thread) : normal_update(thread, access);
+	return access & ACCESS_LOW ? access_time_initial(thread) : normal_update(thread, access, 1);
 }
 
-void do_access_time_use(struct store_thread *thread, struct item *item)
+void do_access_time_use(struct store_thread *thread, struct item *item, uint32_t uses)
 {
-	uint16_t access = item_access_load(item), used = access_time_update(thread, access);
+	uint16_t access = item_access_load(item), used = access_time_update(thread, access, uses);
 
 	if (access_is_pin(access) && !access_is_pin(used))
 		item_unpin(thread, item);
@@ -225,7 +228,7 @@ uint64_t access_time_coldness(const struct store_thread *thread, const struct it
 	coldness = (uint64_t)(age + 1) << !(access >> ACCESS_USES_SHIFT);
 	if (table->eviction == EVICTION_OBJECT_HITS)
 		coldness *= item_bytes_hint(item) / CLASS_STEP;
-	return age > YOUNG_AGE_MAX ? COLDNESS_OLD + coldness : coldness;
+	return age > ACCESS_YOUNG_MAX ? COLDNESS_OLD + coldness : coldness;
 }
 
 uint64_t access_time_cost(const struct store_thread *thread, const void *block, size_t bytes)

@@ -25,8 +25,6 @@
 #include "common/wire.h"
 #include "server/store/table.h"
 
-#define ACCESS_TICKS WIRE_AGE_MEMORY
-
 /* "none", "object-hits", "byte-hits" */
 const char *eviction_policy_name(uint32_t policy);
 
@@ -36,17 +34,17 @@ struct access_wish {
 	bool low;     /* low priority */
 };
 
-/* item.access of a new item, and of one that was at @access and is used once more. */
+/* item.access of a new item, and of one that was at @access and is used @uses times more. */
 uint16_t access_time_initial(const struct store_thread *thread);
-uint16_t access_time_update(struct store_thread *thread, uint16_t access);
+uint16_t access_time_update(struct store_thread *thread, uint16_t access, uint32_t uses);
 /* The same use, now that what was stored has aged all others. */
 uint16_t access_time_again(const struct store_thread *thread, uint16_t access);
 /* Of an item that is stored in place of @old, or NULL, as wished. */
 uint16_t access_time_store(struct store_thread *thread, const struct item *old,
 			   const struct access_wish *wish);
 
-/* Notes a use in the item. Its bucket is locked. */
-void do_access_time_use(struct store_thread *thread, struct item *item);
+/* Notes so many uses in the item. Its bucket is locked. */
+void do_access_time_use(struct store_thread *thread, struct item *item, uint32_t uses);
 /* Whether the field has a pin that has ended; and takes that out of it. Its bucket is locked. */
 bool access_time_is_over(const struct store_thread *thread, uint16_t access);
 void do_access_time_settle(struct store_thread *thread, struct item *item);

@@ -270,7 +270,7 @@ static enum wire_status do_keep_access(struct attempt *a, size_t bytes)
 {
 	const struct item *old = a->pos.item;
 
-	a->access = access_time_update(a->thread, item_access_load(old));
+	a->access = access_time_update(a->thread, item_access_load(old), 1);
 	return do_pin(a, bytes, item_bytes(old->key_len, old->value_len));
 }
 
@@ -465,7 +465,7 @@ static enum wire_status do_touch(struct attempt *a)
 	item_invalidate(item);
 	__atomic_store_n(&item->expires, expires_after(thread->now_ns, a->change->ttl),
 			 __ATOMIC_RELAXED);
-	do_access_time_use(thread, item);
+	do_access_time_use(thread, item, 1);
 	item_count(thread, item);
 	change_done(a->change, item, *a->pos.slot);
 	item_publish(item, item_seal_sum(table, item, body));

@@ -28,12 +28,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ACCESS_LOW 0x8000u
-#define ACCESS_PIN 0xc000u /* both bits */
-#define ACCESS_PIN_LOW 0x2000u
-#define ACCESS_USES_SHIFT 11
-#define ACCESS_TIME 0x07ffu	/* of a normal item */
-#define ACCESS_TIME_LOW 0x3fffu /* of one of low priority */
+#include "common/layout.h"
 
 /* Units of time for which pins are counted, and their length: 4.5 hours. */
 #define PIN_UNITS 8192u

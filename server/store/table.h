@@ -106,7 +106,12 @@ struct table {
 	X(evacuations_failed, "of those, not emptied; those for the index are not counted")        \
 	X(expiring, "items that have an expiry time")                                              \
 	X(live_bytes, "the same as item_memory_live_bytes")                                        \
-	X(accesses, "GETs that clients reported")                                                  \
+	X(gets, "GETs by request, and by READ as clients have reported them: with their next "     \
+		"request, 65,536 of a connection at the latest")                                   \
+	X(get_hits, "of those, that found their key")                                              \
+	X(get_misses, "of those, that did not")                                                    \
+	X(gets_reported, "of those, by READ")                                                      \
+	X(accesses, "access records: hits by READ that change what is evicted, or a sample")       \
 	X(splits, "buckets split")                                                                 \
 	X(overflow_buckets, "overflow buckets in use")                                             \
 	X(chains_shortened, "chains that were shortened and freed overflow buckets")               \

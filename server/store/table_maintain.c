@@ -242,7 +242,7 @@ void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t v
 }
 
 /* The record has a hash and no key: one of several items with the tag is taken for the key's. */
-unsigned int table_access(struct store_thread *thread, uint64_t hash)
+unsigned int table_access(struct store_thread *thread, uint64_t hash, uint32_t hits)
 {
 	const struct table *table = thread->table;
 	struct bucket *home = index_home(table, hash), *bucket;
@@ -258,7 +258,7 @@ unsigned int table_access(struct store_thread *thread, uint64_t hash)
 				break;
 		if (i == BUCKET_SLOTS)
 			continue;
-		do_access_time_use(thread, slot_item(table, bucket->slots[i]));
+		do_access_time_use(thread, slot_item(table, bucket->slots[i]), hits ? hits : 1);
 		break;
 	}
 	bucket_unlock(home);

@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			touch(request.key, request.key_len);
 		if (request.value) {
 			must(!(request.flags & WIRE_F_PULL) && request.value_len);
-			must(request.value + request.value_len + request.access_count * 8 ==
+			must(request.value + request.value_len + request_report_bytes(&request) ==
 			     msg + size);
 			touch(request.value, request.value_len);
 		}
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(!(request.flags & WIRE_F_PULL) ||
 		     (request.op == WIRE_PUT && request.value_len));
 		must(request.op != WIRE_HELLO || request.value_len == sizeof(struct wire_hello));
-		must(request.op != WIRE_ACCESS || request.access_count);
+		must(request.op != WIRE_ACCESS || request_report_bytes(&request));
 		must(request.op != WIRE_GET || !request.flags || !request.offset);
 		must(!request.change || (request.op != WIRE_HELLO && request.op != WIRE_STATS &&
 					 request.op != WIRE_SCAN && request.op != WIRE_ACCESS &&

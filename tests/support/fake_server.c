@@ -287,8 +287,11 @@ static void execute(struct fake_server *server, const struct request *request,
 {
 	server->requests++;
 	server->access_records += request->access_count;
+	server->get_hits += request->gets.hits;
+	server->get_misses += request->gets.misses;
 	if (request->access_count)
-		server->last_access = request_access(request, request->access_count - 1);
+		server->last_access = wire_access_hash(
+			request_access(request, request->access_count - 1));
 	if (request->op == WIRE_PING)
 		server->pings++;
 	else if (request->op == WIRE_HELLO)

@@ -133,12 +133,12 @@ static const char *connect_abi(uint32_t abi, const char *text)
 
 static const char *case_connect_abi(void)
 {
-	static_assert(WIRE_ABI == 5, "the texts below");
-	const char *error = connect_abi(4, "the client has protocol version 4 and the server 5: "
+	static_assert(WIRE_ABI == 6, "the texts below");
+	const char *error = connect_abi(5, "the client has protocol version 5 and the server 6: "
 					   "update the client");
 
 	return error ? error :
-		       connect_abi(6, "the client has protocol version 6 and the server 5: "
+		       connect_abi(7, "the client has protocol version 7 and the server 6: "
 				      "update the server");
 }
 
@@ -1744,7 +1744,7 @@ static const char *case_socket_garbage_held(void)
  */
 
 #define REFUSED "connection refused: the client does not speak kvd's protocol"
-#define REFUSED_ABI "connection refused: the client has protocol version 6 and the server 5"
+#define REFUSED_ABI "connection refused: the client has protocol version 7 and the server 6"
 #define EARLY "closed: a request before HELLO"
 #define CHANGE "closed: a number of a change that is not the next one"
 #define HELLO "closed: HELLO with values that the protocol does not allow"
@@ -1803,7 +1803,7 @@ static const struct {
 	{ "ttl_of_append", "any", "closed: ttl in an operation", case_ttl_of_append },
 	{ "uses_of_scan", "any", "closed: a scan of uses, without", case_uses_of_scan },
 	{ "prefix_1025", "any", "closed: key length", case_prefix_1025 },
-	{ "access_none", "any", "closed: no access records", case_access_none },
+	{ "access_none", "any", "closed: nothing reported", case_access_none },
 	{ "access_many", "any", "closed: too many access records", case_access_many },
 	{ "access_65535", "any", "closed: too many access records", case_access_65535 },
 	{ "access_cut", "any", "closed: message length is not the sum", case_access_cut },

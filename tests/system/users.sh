@@ -170,11 +170,13 @@ what_loader_may_not() {
 	gets ops 0 '^3$' get pub:x
 }
 
-# By READs, which the server does not see.
+# By READs, which the server does not see: it knows of them from the client alone, when that ends.
 reader_reads() {
-	local before
-	before=$(stat_of gets) && gets reader 0 '^3$' get pub:x && gets reader 0 '^1$' get app:x &&
-		stat_is gets "$before" && gets reader 77 "$not_allowed" del pub:x
+	local gets reported
+	gets=$(stat_of gets) && reported=$(stat_of gets_reported) &&
+		gets reader 0 '^3$' get pub:x && gets reader 0 '^1$' get app:x &&
+		wait_until "$DEADLINE_S" stat_is gets_reported $((reported + 2)) &&
+		stat_is gets $((gets + 2)) && gets reader 77 "$not_allowed" del pub:x
 }
 
 # By requests.

@@ -19,52 +19,128 @@ static struct fake_server *server;
 static struct kvd *kvd;
 static uint8_t found[256];
 
+/* Access fields of items: used and young, used and old, never used, of low priority, pinned. */
+#define TICK 100u
+#define KNOWN (1u << ACCESS_USES_SHIFT | TICK)
+#define OLD (1u << ACCESS_USES_SHIFT | ((TICK - ACCESS_YOUNG_MAX - 1) & ACCESS_TIME))
+#define UNUSED TICK
+#define LOW (ACCESS_LOW | TICK)
+#define PINNED (ACCESS_PIN | TICK)
+
+static void setup_access(struct access *access, uint32_t rate, uint64_t seed)
+{
+	*access = (struct access){ .tick = TICK };
+	access_init(access, rate, 1000, seed);
+}
+
+/* For how many hits a record of this one stands; 0: there is none. */
+static uint32_t hit(struct access *access, uint16_t field)
+{
+	return access_hit(access, field) ? access_choose(access) : 0;
+}
+
 static void rate_zero_takes_none(void **state)
 {
 	struct access access;
 
 	(void)state;
-	access_init(&access, 0, 0, 1);
-	for (unsigned int i = 0; i < 1000000; i++)
-		assert_false(access_hit(&access));
+	setup_access(&access, 0, 1);
+	for (unsigned int i = 0; i < ACCESS_GETS_DUE; i++)
+		assert_int_equal(hit(&access, i % 2 ? UNUSED : KNOWN), 0);
+	/* But the hits are told. */
+	for (unsigned int i = 0; i < ACCESS_GETS_DUE; i++)
+		hit(&access, UNUSED);
+	assert_true(access.due);
+	assert_int_equal(access.hits, 2 * ACCESS_GETS_DUE);
 }
 
-/* The share of samples, within 5 standard deviations of a uniform gap. */
-static void the_rate_is_kept(void **state)
+/* What tells the server something is reported, until it is more than one of `rate`. */
+static void what_is_new_is_reported(void **state)
 {
-	static const uint32_t rates[] = { 1, 2, 10, 1000 };
+	static const uint16_t fields[] = { OLD, UNUSED, PINNED };
+	static const uint32_t rates[] = { 1, 4, 100 };
 	struct access access;
-	unsigned int r, i, n;
+	unsigned int r, f, i, n;
+	uint64_t told;
 
 	(void)state;
-	for (r = 0; r < 4; r++) {
-		access_init(&access, rates[r], 1000, 12345 + r);
-		for (n = i = 0; i < 1000 * rates[r]; i++)
-			if (access_hit(&access)) {
-				access_add(&access, i, 0);
-				access.count = 0;
-				n++;
+	for (r = 0; r < 3; r++)
+		for (f = 0; f < 3; f++) {
+			setup_access(&access, rates[r], 7 + r);
+			for (i = 0; i < 32; i++)
+				assert_int_equal(hit(&access, fields[f]), 1);
+			for (i = 0; i < 200 * rates[r]; i++)
+				hit(&access, fields[f]);
+			for (told = n = i = 0; i < 10000 * rates[r]; i++) {
+				uint32_t hits = hit(&access, fields[f]);
+
+				n += hits > 0;
+				told += hits;
 			}
-		assert_in_range(n, r ? 900 : 1000, r ? 1100 : 1000);
+			assert_in_range(n, 9500, rates[r] > 1 ? 10500 : 10000);
+			/* They stand for all, on average. */
+			assert_in_range(told, 9000ull * rates[r], 11000ull * rates[r]);
+		}
+}
+
+/* Of what changes nothing one in 64 is reported, or in `rate`. */
+static void what_is_known_is_sampled(void **state)
+{
+	static const uint16_t fields[] = { KNOWN, LOW };
+	static const uint32_t rates[] = { 1, 4, 1000 }, every[] = { 64, 64, 1000 };
+	struct access access;
+	unsigned int r, f, i, n;
+
+	(void)state;
+	for (r = 0; r < 3; r++)
+		for (f = 0; f < 2; f++) {
+			setup_access(&access, rates[r], 12345 + r);
+			for (n = i = 0; i < 1000 * every[r]; i++) {
+				uint32_t hits = hit(&access, fields[f]);
+
+				assert_true(!hits || hits == every[r]);
+				n += hits > 0;
+			}
+			assert_in_range(n, 900, 1100);
+		}
+}
+
+/* The age counts from the tick of the last response, around 0, too. */
+static void the_age_goes_by_the_tick(void **state)
+{
+	struct access access;
+
+	(void)state;
+	setup_access(&access, 1, 1);
+	access.known_left = UINT64_MAX;
+	for (unsigned int tick = 0; tick <= ACCESS_TIME; tick++) {
+		uint16_t field = (uint16_t)(1u << ACCESS_USES_SHIFT | tick);
+
+		access.tick = (uint16_t)((tick + ACCESS_YOUNG_MAX) & ACCESS_TIME);
+		assert_int_equal(hit(&access, field), 0);
+		access.tick = (uint16_t)((tick + ACCESS_YOUNG_MAX + 1) & ACCESS_TIME);
+		assert_int_equal(hit(&access, field), 1);
 	}
 }
 
 /* Keys that are read in turn are sampled equally, even if their number divides the rate. */
 static void a_period_hides_no_key(void **state)
 {
-	unsigned int i, samples[10] = { 0 };
+	static const uint16_t fields[] = { KNOWN, OLD };
 	struct access access;
 
 	(void)state;
-	access_init(&access, 100, 1000, 7);
-	for (i = 0; i < 1000000; i++)
-		if (access_hit(&access)) {
-			access_add(&access, i, 0);
-			access.count = 0;
-			samples[i % 10]++;
-		}
-	for (i = 0; i < 10; i++)
-		assert_in_range(samples[i], 800, 1200);
+	for (unsigned int f = 0; f < 2; f++) {
+		unsigned int i, samples[10] = { 0 };
+
+		setup_access(&access, 100, 7);
+		for (i = 0; i < 20000; i++)
+			hit(&access, fields[f]);
+		for (i = 0; i < 1000000; i++)
+			samples[i % 10] += hit(&access, fields[f]) > 0;
+		for (i = 0; i < 10; i++)
+			assert_in_range(samples[i], 800, 1200);
+	}
 }
 
 static void seeds_differ(void **state)
@@ -72,53 +148,87 @@ static void seeds_differ(void **state)
 	struct access a, b;
 
 	(void)state;
-	access_init(&a, 1000000, 1, 1);
-	access_init(&b, 1000000, 1, 2);
-	assert_true(a.hits_left != b.hits_left);
-	access_init(&a, 1000000, 1, 0);
-	assert_true(a.hits_left > 0);
+	setup_access(&a, 1000000, 1);
+	setup_access(&b, 1000000, 2);
+	assert_true(a.known_left != b.known_left);
+	setup_access(&a, 1000000, 0);
+	assert_true(a.known_left > 0);
+}
+
+/* GETs are moved once, and are due when they are many. */
+static void gets_are_moved(void **state)
+{
+	struct wire_gets gets;
+	struct access access;
+	uint8_t to[8];
+
+	(void)state;
+	setup_access(&access, 4, 1);
+	assert_true(access_is_empty(&access));
+	assert_false(access_take_gets(&access, to, sizeof(to)));
+	hit(&access, KNOWN);
+	access_miss(&access);
+	access_miss(&access);
+	assert_false(access_is_empty(&access));
+	assert_false(access_take_gets(&access, to, sizeof(to) - 1));
+	assert_true(access_take_gets(&access, to, sizeof(to)));
+	memcpy(&gets, to, sizeof(gets));
+	assert_int_equal(gets.hits, 1);
+	assert_int_equal(gets.misses, 2);
+	assert_false(access_take_gets(&access, to, sizeof(to)));
+	for (unsigned int i = 0; i < ACCESS_GETS_DUE; i++) {
+		assert_false(access.due);
+		access_miss(&access);
+	}
+	assert_true(access.due);
+	/* A connection that is new takes them along. */
+	access_init(&access, 4, 1000, 1);
+	assert_true(access_take_gets(&access, to, sizeof(to)));
+	assert_int_equal(access_take(&access, to, 0), 0);
+	assert_false(access.due);
 }
 
 static void a_message_is_due(void **state)
 {
 	uint8_t message[1024];
 	struct access access;
-	uint64_t hash;
+	struct wire_access record;
 	uint32_t i;
 
 	(void)state;
+	setup_access(&access, 1, 1);
 	access_init(&access, 1, 10, 1);
 	assert_int_equal(access_take(&access, message, sizeof(message)), 0);
 	for (i = 0; i < WIRE_ACCESS_MAX; i++) {
 		assert_false(access.due);
-		access_add(&access, 100 + i, 5);
+		access_add(&access, 100 + i, 1, 5);
 	}
 	assert_true(access.due);
 	for (; i < ACCESS_MAX; i++)
-		access_add(&access, 100 + i, 5);
+		access_add(&access, 100 + i, 1, 5);
 	/* Full: the oldest is dropped. */
-	access_add(&access, 100 + i, 5);
+	access_add(&access, 100 + i, 1, 5);
 	assert_int_equal(access_take(&access, message, sizeof(message)), WIRE_ACCESS_MAX);
-	memcpy(&hash, message, 8);
-	assert_int_equal(hash, 101);
+	memcpy(&record, message, sizeof(record));
+	assert_int_equal(record.hash, 101);
 	assert_false(access.due);
 	assert_int_equal(access_take(&access, message, 23), 2);
-	memcpy(&hash, message + 8, 8);
-	assert_int_equal(hash, 101 + WIRE_ACCESS_MAX + 1);
+	memcpy(&record, message + 8, sizeof(record));
+	assert_int_equal(record.hash, 101 + WIRE_ACCESS_MAX + 1);
 	assert_false(access.due);
 	assert_int_equal(access_take(&access, message, 7), 0);
 	assert_int_equal(access_take(&access, message, sizeof(message)),
 			 ACCESS_MAX - WIRE_ACCESS_MAX - 2);
 	assert_int_equal(access.count, 0);
 	/* By age. */
-	access_add(&access, 1, 20 * MS);
-	access_add(&access, 2, 30 * MS - 1);
+	access_add(&access, 1, 1, 20 * MS);
+	access_add(&access, 2, 1, 30 * MS - 1);
 	assert_false(access.due);
-	access_add(&access, 3, 30 * MS);
+	access_add(&access, 3, 1, 30 * MS);
 	assert_true(access.due);
 	/* What is left when a message had room for few is due still. */
 	for (i = 3; i < WIRE_ACCESS_MAX + 2; i++)
-		access_add(&access, i, 30 * MS);
+		access_add(&access, i, 1, 30 * MS);
 	assert_int_equal(access_take(&access, message, 2 * WIRE_ACCESS_BYTES), 2);
 	assert_true(access.due);
 	assert_int_equal(access_take(&access, message, WIRE_ACCESS_BYTES), 1);
@@ -138,7 +248,15 @@ static void get(uint64_t key, enum kvd_status status)
 	assert_int_equal(kvd_get(kvd, &key, 8, found, sizeof(found), NULL), status);
 }
 
-/* One-sided hits are reported; misses and GETs by request are not. */
+/* The last record is the key's. */
+static void assert_access(uint64_t key)
+{
+	const uint64_t hash = fake_server_hash(server, key);
+
+	assert_int_equal(server->last_access, wire_access_hash(wire_access_make(hash, 1)));
+}
+
+/* One-sided hits are reported, and counted as misses are; GETs by request are not. */
 static void hits_are_reported(void **state)
 {
 	uint64_t key = 3;
@@ -150,12 +268,16 @@ static void hits_are_reported(void **state)
 	assert_int_equal(kvd_get_by_request(kvd, &key, 8, found, sizeof(found), NULL), KVD_OK);
 	/* That request carried the record. */
 	assert_int_equal(server->access_records, 1);
-	assert_true(server->last_access == fake_server_hash(server, 1));
+	assert_access(1);
+	assert_int_equal(server->get_hits, 1);
+	assert_int_equal(server->get_misses, 1);
 	get(2, KVD_OK);
 	assert_int_equal(server->access_records, 1);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 	assert_int_equal(server->access_records, 2);
-	assert_true(server->last_access == fake_server_hash(server, 2));
+	assert_access(2);
+	assert_int_equal(server->get_hits, 2);
+	assert_int_equal(server->get_misses, 1);
 	assert_int_equal(kvd->stats.access_records, 2);
 	assert_int_equal(kvd->stats.access_messages, 0);
 	kvd_close(kvd);
@@ -247,7 +369,7 @@ static void a_message_that_has_to_wait(void **state)
 	server->hold_all = true;
 	kvd_prep_ping(&op);
 	assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
-	access_add(&kvd->access, 1, 1);
+	access_add(&kvd->access, 1, 1, 1);
 	kvd->attention = true;
 	for (i = 0; i < 10; i++)
 		assert_int_equal(kvd_poll(kvd, done, 1), 0);
@@ -331,7 +453,7 @@ static void large_requests_take_what_fits(void **state)
 	server->respond = note_close;
 	for (unsigned int i = 0; i < 10; i++)
 		get(i, KVD_OK);
-	assert_int_equal(kvd_put(kvd, &key, 8, value, FAKE_SERVER_BUFFER_BYTES - 48 - 8 - 20, NULL,
+	assert_int_equal(kvd_put(kvd, &key, 8, value, FAKE_SERVER_BUFFER_BYTES - 48 - 8 - 28, NULL,
 				 NULL),
 			 KVD_OK);
 	assert_int_equal(server->access_records, 2);
@@ -350,9 +472,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rate_zero_takes_none),
-		cmocka_unit_test(the_rate_is_kept),
+		cmocka_unit_test(what_is_new_is_reported),
+		cmocka_unit_test(what_is_known_is_sampled),
+		cmocka_unit_test(the_age_goes_by_the_tick),
 		cmocka_unit_test(a_period_hides_no_key),
 		cmocka_unit_test(seeds_differ),
+		cmocka_unit_test(gets_are_moved),
 		cmocka_unit_test(a_message_is_due),
 		cmocka_unit_test(hits_are_reported),
 		cmocka_unit_test(a_full_buffer_is_sent),

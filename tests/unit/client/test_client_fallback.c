@@ -259,7 +259,7 @@ static void no_such_flag(struct wire_response *response)
 
 static void reserved(struct wire_response *response)
 {
-	response->reserved = 1;
+	response->tick = ACCESS_TIME + 1;
 }
 
 static void a_wide_window(struct wire_response *response)

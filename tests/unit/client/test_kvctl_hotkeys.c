@@ -8,7 +8,7 @@
 	}
 #define STATS "stats 65536\n"
 #define COLUMNS "\n    uses  added since  key\n"
-#define HEAD "; of GETs by READ the server learns of one hit in 16\n"
+#define HEAD "; of GETs by READ one hit in 16 at most is reported\n"
 
 static const struct kvd_used some[] = {
 	USED("cool", KVD_USE_NORMAL, 0, 30),  USED("hottest", KVD_USE_NORMAL, 127, 9),

@@ -172,7 +172,8 @@ static void the_tables_of_requests_match_the_code(void **state)
 	     R((unsigned int)__builtin_ctz(WIRE_F_PIN), "pin"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_LOW), "low"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_NO_VALUE), "no-value"),
-	     R((unsigned int)__builtin_ctz(WIRE_F_USES), "uses"));
+	     R((unsigned int)__builtin_ctz(WIRE_F_USES), "uses"),
+	     R((unsigned int)__builtin_ctz(WIRE_F_GETS), "gets"));
 	FIELDS("\n### Batches\n", wire_batched, F(wire_batched, op, "op"),
 	       F(wire_batched, mode, "mode"), F(wire_batched, key_len, "key length"),
 	       F(wire_batched, value_len, "value length"), F(wire_batched, flags, "flags"),
@@ -190,8 +191,8 @@ static void the_tables_of_responses_match_the_code(void **state)
 	       F(wire_response, slot, "slot / value sum"),
 	       F(wire_response, arg64, "result / cursor"), F(wire_response, clock_ns, "clock"),
 	       F(wire_response, expires, "expires"), F(wire_response, window, "window"),
-	       F(wire_response, reserved, "reserved"));
-	ROWS("| 54 | 2 | reserved |", R(WIRE_OK, "ok"), R(WIRE_NOT_FOUND, "not found"),
+	       F(wire_response, tick, "tick"));
+	ROWS("| 54 | 2 | tick |", R(WIRE_OK, "ok"), R(WIRE_NOT_FOUND, "not found"),
 	     R(WIRE_INVALID, "invalid"), R(WIRE_TOO_LARGE, "too large"),
 	     R(WIRE_NO_SPACE, "no space"), R(WIRE_PROTOCOL, "protocol"), R(WIRE_BUSY, "busy"),
 	     R(WIRE_EXISTS, "exists"), R(WIRE_NOT_A_NUMBER, "not a number"),
@@ -606,6 +607,7 @@ static void puts_match_the_code(void **state)
 		.value_len = VALUE_LEN,
 		.item_flags = FLAGS,
 		.ttl = 60,
+		.flags = WIRE_F_GETS,
 		.access_count = 1,
 		.change = (uint32_t)CHANGE,
 	};
@@ -629,13 +631,15 @@ static void puts_match_the_code(void **state)
 	};
 	struct wire_response repeated = done;
 	struct message body = { .len = 0 };
-	uint64_t hash = name_hash();
+	const struct wire_gets gets = { .hits = 5, .misses = 2 };
+	const struct wire_access record = wire_access_make(name_hash(), 64);
 
 	(void)state;
 	repeated.flags = WIRE_R_REPEATED;
 	repeated.clock_ns = CLOCK_NS + 6;
 	add(&body, NAME VALUE, NAME_LEN + VALUE_LEN);
-	add(&body, &hash, sizeof(hash));
+	add(&body, &gets, sizeof(gets));
+	add(&body, &record, sizeof(record));
 	assert_request("put", &put, body.bytes, body.len);
 	assert_response("put response", &done, NULL, 0);
 	assert_response("put response repeated", &repeated, NULL, 0);

@@ -199,28 +199,50 @@ static void access_records(void **state)
 	head = kinds[0].head;
 	head.access_count = 1;
 	assert_bad(head, kinds[0].body + 8, "too many access records");
-	assert_bad((struct wire_request){ .op = WIRE_ACCESS }, 0, "no access records");
+	assert_bad((struct wire_request){ .op = WIRE_ACCESS }, 0, "nothing reported");
 	assert_good((struct wire_request){ .op = WIRE_ACCESS, .access_count = WIRE_ACCESS_MAX },
 		    WIRE_ACCESS_MAX * 8);
 	assert_bad((struct wire_request){ .op = WIRE_PING, .access_count = 0xffff }, 0,
 		   "too many access records");
 }
 
-/* Access records follow the value, at any alignment. */
-static void access_records_are_found(void **state)
+/* GETs and access records follow the value, at any alignment. */
+static void reports_are_found(void **state)
 {
-	static const uint64_t hashes[2] = { 0x0123456789abcdefull, ~0ull };
-	uint8_t msg[sizeof(struct wire_request) + 3 + 4 + sizeof(hashes)] = { 0 };
-	const struct wire_request head = {
-		.op = WIRE_PUT, .key_len = 3, .value_len = 4, .access_count = 2
-	};
+	const struct wire_access records[2] = { wire_access_make(0x0123456789abcdefull, 3),
+						wire_access_make(~0ull, 1u << 20) };
+	const struct wire_gets gets = { .hits = 7, .misses = ~0u };
+	uint8_t msg[sizeof(struct wire_request) + 3 + 4 + sizeof(gets) + sizeof(records)] = { 0 };
+	struct wire_request head = { .op = WIRE_PUT,
+				     .key_len = 3,
+				     .value_len = 4,
+				     .access_count = 2,
+				     .flags = WIRE_F_GETS };
 
 	(void)state;
 	memcpy(msg, &head, sizeof(head));
-	memcpy(msg + sizeof(head) + 7, hashes, sizeof(hashes));
+	memcpy(msg + sizeof(head) + 7, &gets, sizeof(gets));
+	memcpy(msg + sizeof(head) + 7 + sizeof(gets), records, sizeof(records));
 	assert_null(wire_request_parse(&parsed, msg, sizeof(msg)));
-	assert_true(request_access(&parsed, 0) == hashes[0]);
-	assert_true(request_access(&parsed, 1) == hashes[1]);
+	assert_memory_equal(&parsed.gets, &gets, sizeof(gets));
+	assert_int_equal(request_report_bytes(&parsed), sizeof(gets) + sizeof(records));
+	assert_int_equal(wire_access_hash(request_access(&parsed, 0)), 0x0123000089abcdefull);
+	assert_int_equal(request_access(&parsed, 0).hits, 3);
+	assert_int_equal(wire_access_hash(request_access(&parsed, 1)), 0xffff0000ffffffffull);
+	assert_int_equal(request_access(&parsed, 1).hits, UINT16_MAX);
+	/* Not one byte less; and none where the flag is missing. */
+	assert_non_null(wire_request_parse(&parsed, msg, sizeof(msg) - 1));
+	head.flags = 0;
+	memcpy(msg, &head, sizeof(head));
+	assert_non_null(wire_request_parse(&parsed, msg, sizeof(msg)));
+	assert_null(wire_request_parse(&parsed, msg, sizeof(msg) - sizeof(gets)));
+	assert_int_equal(parsed.gets.hits | parsed.gets.misses, 0);
+	/* ACCESS may have them alone; HELLO, and what is in a BATCH, has none. */
+	assert_good((struct wire_request){ .op = WIRE_ACCESS, .flags = WIRE_F_GETS }, sizeof(gets));
+	assert_bad((struct wire_request){ .op = WIRE_HELLO,
+					  .flags = WIRE_F_GETS,
+					  .value_len = sizeof(struct wire_hello) },
+		   sizeof(struct wire_hello) + sizeof(gets), "unknown flag");
 }
 
 /* Whether @head has the field that begins at @offset: the others must be 0. */
@@ -339,7 +361,8 @@ static void flags(void **state)
 	for (size_t i = 0; i < KINDS; i++)
 		for (bit = 0; bit < 16; bit++) {
 			head = kinds[i].head;
-			if (known[head.op] & 1u << bit)
+			if ((known[head.op] | (head.op == WIRE_HELLO ? 0 : WIRE_F_GETS)) &
+			    1u << bit)
 				continue;
 			head.flags |= (uint16_t)(1u << bit);
 			assert_bad(head, kinds[i].body, "unknown flag");
@@ -831,12 +854,17 @@ static void responses_that_are_refused(void **state)
 	assert_null(parse_response(r, 0));
 	assert_int_equal(response.flags, WIRE_R_PINS);
 	r.status = WIRE_OK;
-	for (unsigned int bit = 0; bit < 16; bit++)
-		assert_string_equal(
-			parse_response((struct wire_response){ .op = WIRE_GET,
-							       .reserved = (uint16_t)(1u << bit) },
-				       0),
-			"response with unknown flags");
+	for (unsigned int bit = 0; bit < 16; bit++) {
+		const char *error = parse_response(
+			(struct wire_response){ .op = WIRE_GET, .tick = (uint16_t)(1u << bit) }, 0);
+
+		if (bit < 11) {
+			assert_null(error);
+			assert_int_equal(response.tick, 1u << bit);
+		} else {
+			assert_string_equal(error, "response with unknown flags");
+		}
+	}
 	/* Of another status than BUSY. */
 	r.flags = WIRE_R_PINS;
 	assert_string_equal(parse_response(r, 0), "response with unknown flags");
@@ -1080,7 +1108,7 @@ int main(void)
 		cmocka_unit_test(pins_and_priorities),
 		cmocka_unit_test(keys_out_of_range),
 		cmocka_unit_test(access_records),
-		cmocka_unit_test(access_records_are_found),
+		cmocka_unit_test(reports_are_found),
 		cmocka_unit_test(fields_where_none_belong),
 		cmocka_unit_test(modes_and_times_out_of_range),
 		cmocka_unit_test(lengths_that_overflow),

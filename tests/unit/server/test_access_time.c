@@ -105,7 +105,7 @@ static void names(void **state)
 static uint16_t used(uint16_t access, unsigned int times)
 {
 	while (times--)
-		access = access_time_update(thread, access);
+		access = access_time_update(thread, access, 1);
 	return access;
 }
 
@@ -233,7 +233,7 @@ static void uses_fall(void **state)
 	assert_int_equal(coldness(much), cold(tick()));
 	set_tick(2 * YOUNG_MAX);
 	for (unsigned int i = 0; i < 50; i++) {
-		access = access_time_update(thread, much);
+		access = access_time_update(thread, much, 1);
 		assert_int_equal(told(access).age, 0);
 		assert_true(told(access).uses == 15 || told(access).uses == 31);
 	}
@@ -306,7 +306,7 @@ static void changes_are_uses(void **state)
 		}
 		thread->random = 1;
 		assert_int_equal(item_access_load(item_of(&change)),
-				 access_time_update(thread, access));
+				 access_time_update(thread, access, 1));
 		assert_int_not_equal(item_access_load(item_of(&change)), access);
 	}
 	assert_store(NULL);
@@ -335,7 +335,7 @@ static void pinned(void **state)
 	assert_int_equal(coldness(normal), 0);
 	assert_int_equal(coldness(low_one), 0);
 	assert_true(access_time_is_pinned(thread, &item));
-	assert_int_equal(access_time_update(thread, normal), normal);
+	assert_int_equal(access_time_update(thread, normal, 1), normal);
 	assert_false(access_time_is_over(thread, normal));
 	/* One that has expired is not kept. */
 	item.expires = (uint32_t)(ENGINE_NOW_NS / SECOND_NS);
@@ -350,8 +350,8 @@ static void pinned(void **state)
 	assert_int_equal(coldness(low_one), COLDNESS_LOW + 5);
 	assert_false(access_time_is_pinned(thread, &item));
 	assert_true(access_time_is_over(thread, normal));
-	assert_int_equal(coldness(access_time_update(thread, normal)), cold(0));
-	assert_int_equal(coldness(access_time_update(thread, low_one)), COLDNESS_LOW + 5);
+	assert_int_equal(coldness(access_time_update(thread, normal, 1)), cold(0));
+	assert_int_equal(coldness(access_time_update(thread, low_one, 1)), COLDNESS_LOW + 5);
 }
 
 /* What may be pinned is a share of the memory, in whole blocks as they are allocated. */

@@ -201,8 +201,8 @@ static void all_kinds_in_order(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.requests), 11); /* and one for the message */
 	assert_int_equal(stat_read(&test_worker.stats.batched), 12);
 	assert_int_equal(stat_read(&test_worker.stats.puts), 5);
-	assert_int_equal(stat_read(&test_worker.stats.gets), 3);
-	assert_int_equal(stat_read(&test_worker.stats.get_misses), 1);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.gets), 3);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.get_misses), 1);
 	assert_int_equal(conn->conn.sq_used, 1);
 }
 

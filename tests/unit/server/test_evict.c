@@ -142,7 +142,7 @@ static double live_share(void)
 
 static void access_of(uint64_t key)
 {
-	table_access(&test_threads[0], hash_of(&key, 8));
+	table_access(&test_threads[0], hash_of(&key, 8), 1);
 }
 
 /*
@@ -277,7 +277,7 @@ static void access_of_a_tag(void **state)
 	access_of(same[0]);
 	assert_int_not_equal(home->lock, 0);
 	bucket_unlock(home);
-	now = access_time_update(&test_threads[0], access_time_initial(&test_threads[0]));
+	now = access_time_update(&test_threads[0], access_time_initial(&test_threads[0]), 1);
 	for (unsigned int i = 0; i < 3; i++)
 		assert_int_not_equal(item_of(same[i])->access, now);
 	assert_int_equal(STAT(accesses), 0);

@@ -570,12 +570,12 @@ static uint64_t collide_with(const char *key, uint64_t *from)
 static void report_accesses(const char *keys, uint16_t count)
 {
 	const struct wire_request wire = { .op = WIRE_ACCESS, .access_count = count };
-	uint64_t hashes[WIRE_ACCESS_MAX];
+	struct wire_access records[WIRE_ACCESS_MAX];
 	struct request request;
 
 	for (uint16_t i = 0; i < count; i++)
-		hashes[i] = hash_of(&keys[i], 1);
-	parse(&request, &wire, "", hashes, count * sizeof(*hashes));
+		records[i] = wire_access_make(hash_of(&keys[i], 1), 1);
+	parse(&request, &wire, "", records, count * sizeof(*records));
 	execute_access(&test_threads[0], &request);
 }
 
@@ -594,7 +594,7 @@ static void access_records_of_a_long_chain(void **state)
 		key = collide_with("x", &from);
 		assert_int_equal(test_store_put(&store, &key, 8, value, 10, NULL), WIRE_OK);
 	}
-	buckets = table_access(&test_threads[0], hash_of("x", 1));
+	buckets = table_access(&test_threads[0], hash_of("x", 1), 1);
 	assert_in_range(buckets, 10, 11);
 	report_accesses(absent, WIRE_ACCESS_MAX);
 	assert_int_equal(STAT(accesses),
@@ -621,6 +621,49 @@ static void access_records(void **state)
 	ASK("l", NULL, .op = WIRE_GET);
 	assert_int_equal(l->access & ACCESS_TIME, k->access & ACCESS_TIME);
 	assert_int_equal(STAT(accesses), 4);
+}
+
+/* A record stands for many uses: the counter is the exponent of about their number. */
+static void records_stand_for_hits(void **state)
+{
+	const struct wire_request wire = { .op = WIRE_ACCESS, .access_count = 1 };
+	static const struct {
+		uint16_t hits;
+		uint32_t low, high;
+	} rows[] = { { 0, 1, 1 }, { 1, 1, 1 }, { 7, 3, 3 }, { 64, 6, 7 }, { UINT16_MAX, 15, 15 } };
+	struct wire_access record;
+	struct request request;
+	const struct item *k;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		put("k", value, 10 + i * 100);
+		ASK("k", NULL, .op = WIRE_DELETE);
+		put("k", value, 10);
+		k = item_at(head.slot);
+		record = wire_access_make(hash_of("k", 1), rows[i].hits);
+		parse(&request, &wire, "", &record, sizeof(record));
+		execute_access(&test_threads[0], &request);
+		assert_in_range(k->access >> ACCESS_USES_SHIFT, rows[i].low, rows[i].high);
+	}
+}
+
+/* GETs by READ count as they are told, whether items are evicted or not. */
+static void reported_gets_count(void **state)
+{
+	const struct wire_request wire = { .op = WIRE_ACCESS, .flags = WIRE_F_GETS };
+	const struct wire_gets gets = { .hits = UINT32_MAX, .misses = 2 };
+	struct request request;
+
+	(void)state;
+	for (unsigned int i = 1; i <= 2; i++) {
+		parse(&request, &wire, "", &gets, sizeof(gets));
+		execute_access(&test_threads[0], &request);
+		assert_int_equal(STAT(get_hits), i * (uint64_t)UINT32_MAX);
+		assert_int_equal(STAT(get_misses), 2 * i);
+		assert_int_equal(STAT(gets), STAT(get_hits) + STAT(get_misses));
+		assert_int_equal(STAT(gets_reported), STAT(gets));
+	}
 }
 
 static void access_records_mean_nothing_without_eviction(void **state)
@@ -702,6 +745,9 @@ int main(void)
 		CASE(access_records, setup_evicts),
 		CASE(access_records_of_a_long_chain, setup_evicts),
 		CASE(access_records_mean_nothing_without_eviction, setup),
+		CASE(records_stand_for_hits, setup_evicts),
+		CASE(reported_gets_count, setup),
+		CASE(reported_gets_count, setup_evicts),
 		CASE(pins_and_priorities, setup_evicts),
 		CASE(no_space, setup),
 	};

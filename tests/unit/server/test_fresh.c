@@ -89,7 +89,7 @@ static uint64_t use_all_but(unsigned int pass)
 				memcpy(&key, item_key(item), sizeof(key));
 				if (key >> 32 == pass)
 					continue;
-				do_access_time_use(&test_threads[0], item);
+				do_access_time_use(&test_threads[0], item, 1);
 				n++;
 			}
 		bucket_unlock(home);

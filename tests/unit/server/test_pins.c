@@ -360,7 +360,7 @@ static void low_go_first(void **state)
 		key < low ? put(key, 300) : put_low(key, 300);
 	for (unsigned int i = 0; i < 3; i++)
 		for (key = low; key < low + 100; key++)
-			table_access(&test_threads[0], hash_of(&key, 8));
+			table_access(&test_threads[0], hash_of(&key, 8), 1);
 	for (key = 1000000; STAT(evictions) < 5000; key++)
 		put(key, 300);
 	first = count_there(low, low + 1000);
@@ -408,7 +408,7 @@ static void after_the_pin(void **state)
 	/* A read takes them out of the account. */
 	assert_true(pinned().fields >= n / 2);
 	for (key = 0; key < n; key++)
-		table_access(&test_threads[0], hash_of(&key, 8));
+		table_access(&test_threads[0], hash_of(&key, 8), 1);
 	assert_int_equal(pinned().fields, 0);
 }
 
@@ -809,7 +809,7 @@ static void model_change(void)
 		break;
 	case 2:
 		touch(key);
-		table_access(&test_threads[0], hash_of(&key, 8));
+		table_access(&test_threads[0], hash_of(&key, 8), 1);
 		break;
 	case 3:
 		model_move(key);

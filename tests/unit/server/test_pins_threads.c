@@ -62,7 +62,7 @@ static void *change_keys(void *arg)
 			table_delete(thread, hash, &change);
 		else
 			table_put(thread, hash, &change);
-		table_access(thread, hash);
+		table_access(thread, hash, 1);
 		store_thread_clock(thread);
 		rcu_quiescent_state();
 	}

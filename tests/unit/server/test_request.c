@@ -230,22 +230,22 @@ static void get_in_parts(void **state)
 		assert_true(conn->response.value_sum != 0);
 		test_conn_complete(conn);
 	}
-	assert_int_equal(stat_read(&test_worker.stats.gets), 1);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.gets), 1);
 	/* At its end, and after it, there is nothing more. */
 	for (unsigned int i = 0; i < 3; i++) {
 		assert_true(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET, .offset = ends[i]));
 		assert_part(0, 0);
 		test_conn_complete(conn);
 	}
-	assert_int_equal(stat_read(&test_worker.stats.gets), 1);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.gets), 1);
 	/* Nor is there anything of an empty value. */
 	assert_int_equal(test_store_put(&test_store, "e", 1, NULL, 0, NULL), WIRE_OK);
 	assert_true(RECEIVE(conn, 0, "e", 0, .op = WIRE_GET));
 	assert_int_equal(conn->response.status, WIRE_OK);
 	assert_int_equal(conn->response.result, 0);
 	assert_int_equal(conn->value_len, 0);
-	assert_int_equal(stat_read(&test_worker.stats.gets), 2);
-	assert_int_equal(stat_read(&test_worker.stats.get_misses), 0);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.gets), 2);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.get_misses), 0);
 }
 
 /* A large item, too, is touched and answered at once; it counts as a touch and a GET. */
@@ -267,16 +267,16 @@ static void touch_with_value(void **state)
 	assert_part(PART_BYTES, PART_BYTES);
 	test_conn_complete(conn);
 	assert_int_equal(stat_read(&test_worker.stats.touches), 1);
-	assert_int_equal(stat_read(&test_worker.stats.gets), 1);
-	assert_int_equal(stat_read(&test_worker.stats.get_misses), 0);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.gets), 1);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.get_misses), 0);
 	test_store_delete(&test_store, "k", 1);
 	assert_true(
 		RECEIVE(conn, 0, "k", 0, .op = WIRE_TOUCH, .flags = WIRE_F_VALUE, .ttl = TTL_S));
 	assert_int_equal(conn->response.status, WIRE_NOT_FOUND);
 	assert_int_equal(conn->value_len, 0);
 	assert_int_equal(stat_read(&test_worker.stats.touches), 2);
-	assert_int_equal(stat_read(&test_worker.stats.gets), 2);
-	assert_int_equal(stat_read(&test_worker.stats.get_misses), 1);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.gets), 2);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.get_misses), 1);
 }
 
 /* Sent again it does not touch again, and is answered with the length, but without the value. */
@@ -306,7 +306,7 @@ static void touch_with_value_is_done_once(void **state)
 		test_conn_complete(conn);
 	}
 	assert_int_equal(stat_read(&test_worker.stats.touches), 1);
-	assert_int_equal(stat_read(&test_worker.stats.gets), 1);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.gets), 1);
 }
 
 /* All memory is in old items of other sizes than the next one, so that room for it takes steps. */

@@ -40,6 +40,7 @@ struct test_conn {
 };
 
 static struct worker worker;
+static struct table table;
 static struct poller *const poller = &worker.pollers[0];
 static struct test_conn conns[CONNS];
 static struct ibv_context verbs;
@@ -98,6 +99,7 @@ static int setup(void **state)
 	memset(conns, 0, sizeof(conns));
 	verbs.ops.post_send = post_send;
 	worker.env = &env;
+	worker.part.thread.table = &table;
 	post_error = 0;
 	assert_int_equal(mailbox_init(&control), 0);
 	poller_setup();

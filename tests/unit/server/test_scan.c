@@ -421,9 +421,9 @@ static void uses(void **state)
 	for (unsigned int i = 0; i < 3; i++)
 		assert_use("used", WIRE_USE_NORMAL, 0, 300);
 	assert_use("low", WIRE_USE_LOW, 0, 300);
-	table_access(&test_threads[0], hash_of("used", 4));
+	table_access(&test_threads[0], hash_of("used", 4), 1);
 	assert_use("used", WIRE_USE_NORMAL, 1, 0);
-	table_access(&test_threads[0], hash_of("low", 3));
+	table_access(&test_threads[0], hash_of("low", 3), 1);
 	assert_use("low", WIRE_USE_LOW, 0, 300);
 	/* A pin that is over counts as the use that it was. */
 	set_now(ENGINE_NOW_NS + 120 * 1000000000ull);

@@ -176,8 +176,9 @@ static void operations_are_counted(void **state)
 	assert_int_equal(stats->puts, 4);
 	assert_int_equal(stats->put_too_large, 1);
 	assert_int_equal(stats->put_no_space, 0);
-	assert_int_equal(stats->gets, 5);
-	assert_int_equal(stats->get_misses, 3);
+	assert_int_equal(test_worker.part.thread.stats.gets, 5);
+	assert_int_equal(test_worker.part.thread.stats.get_misses, 3);
+	assert_int_equal(test_worker.part.thread.stats.get_hits, 2);
 	assert_int_equal(stats->touches, 4);
 	assert_int_equal(stats->deletes, 2);
 	assert_int_equal(stats->delete_misses, 1);
@@ -235,7 +236,7 @@ static void parts_cost(void **state)
 				 message + sizeof(struct wire_response) + part);
 	}
 	assert_int_equal(at, LONG_VALUE);
-	assert_int_equal(stat_read(&test_worker.stats.gets), 1);
+	assert_int_equal(stat_read(&test_worker.part.thread.stats.gets), 1);
 	assert_int_equal(get_part(0, "k", 0), WIRE_OK);
 	part = test_conns[0].value_len;
 	/* More than is paid in years. */

@@ -236,7 +236,7 @@ pub struct Info {
     pub buckets: u64,
     /// How exactly this client knows the server's clock now, in nanoseconds.
     pub clock_error_ns: u64,
-    /// One hit in so many is reported to the server; 0: none.
+    /// One hit in so many at most is reported to the server; 0: none.
     pub access_rate: u32,
     /// "up", "waiting" (for its next try), "connecting" or "closed".
     pub connection: String,

@@ -69,9 +69,9 @@ stats! {
     clock_asks,
     /// Times a host's clock was seen to have stood still: see Expiry.
     clock_jumps,
-    /// Hits reported to the server.
+    /// Access records sent: hits that were reported.
     access_records,
-    /// Messages with access records alone, included in requests.
+    /// Messages with reports of GETs alone, included in requests.
     access_messages,
     /// Messages sent to the server.
     requests,

@@ -93,8 +93,9 @@ impl Client {
     /// As [`Client::scan_some`], but delivers how keys were used, without values. Only a server
     /// that evicts notes that. To be scanned is no use of a key.
     ///
-    /// The server does not see GETs by READ, but a sample of them: one hit in
-    /// [`Info::access_rate`](crate::Info::access_rate). So a key with few hits may have none.
+    /// The server does not see GETs by READ, but what clients report: one hit in
+    /// [`Info::access_rate`](crate::Info::access_rate) at most, which stands for the others. So the
+    /// uses are estimates.
     ///
     /// # Errors
     ///

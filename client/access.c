@@ -101,10 +101,10 @@ uint32_t access_take(struct access *access, uint8_t *to, size_t room)
 
 	if (n > room / WIRE_ACCESS_BYTES)
 		n = (uint32_t)(room / WIRE_ACCESS_BYTES);
-	if (n) {
-		memcpy(to, access->records, n * sizeof(access->records[0]));
-		drop_oldest(access, n);
-	}
+	if (!n && access->count)
+		return 0;
+	memcpy(to, access->records, n * sizeof(access->records[0]));
+	drop_oldest(access, n);
 	access->due = access->count >= WIRE_ACCESS_MAX || access->hits >= ACCESS_GETS_DUE ||
 		      access->misses >= ACCESS_GETS_DUE;
 	return n;

@@ -17,7 +17,7 @@
  * delay. So the records of an idle client are reported by its next call, or when it closes.
  *
  * How many GETs hit and missed goes with the next request likewise, for the server's statistics; a
- * message of their own is due when ACCESS_GETS_DUE of them were not reported.
+ * message of their own is due when some ACCESS_GETS_DUE of them were not reported.
  */
 #ifndef KVD_CLIENT_ACCESS_H
 #define KVD_CLIENT_ACCESS_H

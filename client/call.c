@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Synchronous requests, and reports of access records. */
+/* Synchronous requests, and reports of GETs. */
 #include "client/call.h"
 
 #include "client/engine.h"

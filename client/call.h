@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Synchronous requests whose response the caller reads himself; and reports of access records. */
+/* Synchronous requests whose response the caller reads himself; and reports of GETs. */
 #ifndef KVD_CLIENT_CALL_H
 #define KVD_CLIENT_CALL_H
 
@@ -11,9 +11,9 @@
  */
 enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *response);
 
-/* After a synchronous GET: if a message of access records is due, waits until it is posted. */
+/* After a synchronous GET: if a message of reports is due, waits until it is posted. */
 void access_settle(struct kvd *handle);
-/* Reports all access records that wait, and waits for the responses, for at most @wait_ms. */
+/* Reports all GETs that wait, and waits for the responses, for at most @wait_ms. */
 void access_report_all(struct kvd *handle, unsigned int wait_ms);
 
 #endif /* KVD_CLIENT_CALL_H */

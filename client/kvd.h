@@ -142,7 +142,7 @@
  * it asks for access records, a handle reports hits that tell it something, of items that were not
  * used yet, or not lately, and one in 64 of the others; one in kvd_info.access_rate at most: with
  * the next request, or some dozens at a time in a message of their own. How many GETs hit and
- * missed it tells any server, likewise, or once they are 65,536. No call waits for the
+ * missed it tells any server, likewise, or once they are some 65,536. No call waits for the
  * response to such a message, except that a synchronous GET after which the next such message is
  * due waits for the response to the one before. The records of an idle handle are reported by its
  * next call or by kvd_close().
@@ -426,10 +426,10 @@ enum kvd_status kvd_open(struct kvd **handle, const char *url, const struct kvd_
 
 /*
  * Disconnects @handle and frees it with everything that belongs to it. NULL is allowed. If access
- * records are left to report (see the top), waits for the server, but at most 50 ms; otherwise does
- * not wait for it. While a call on @handle is under way, in a callback of that call (done() of an
- * operation, that of a scan or trace) or by another thread, it does nothing, and kvd_error(NULL)
- * and a line of the log (warn) say so: close @handle when that call has returned.
+ * records or GETs are left to report (see the top), waits for the server, but at most 50 ms;
+ * otherwise does not wait for it. While a call on @handle is under way, in a callback of that call
+ * (done() of an operation, that of a scan or trace) or by another thread, it does nothing, and
+ * kvd_error(NULL) and a line of the log (warn) say so: close @handle when that call has returned.
  */
 void kvd_close(struct kvd *handle);
 
@@ -1427,7 +1427,7 @@ uint64_t kvd_clock_ns(const struct kvd *handle);
 	X(expired, "items that a GET found expired")                                               \
 	X(clock_asks, "requests for the server's clock, before an expiry time was judged")         \
 	X(clock_jumps, "times a host's clock was seen to have stood still: see Expiry")            \
-	X(access_records, "access records sent: hits that were reported")                          \
+	X(access_records, "access records sent to the server")                                     \
 	X(access_messages, "messages with reports of GETs alone, included in requests")            \
 	X(requests, "messages sent to the server")                                                 \
 	X(sent_bytes, "bytes in them, without the values that the server READs")                   \

@@ -18,7 +18,7 @@
 #include "common/util/log.h"
 #include "common/util/heap.h"
 
-/* How long kvd_close() waits for the responses to the last access records. */
+/* How long kvd_close() waits for the responses to the last reports. */
 #define CLOSE_WAIT_MS 50
 
 void kvd_options_init(struct kvd_options *options)

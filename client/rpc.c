@@ -160,9 +160,6 @@ static uint32_t access_append(struct kvd *handle, struct wire_request *head, uin
 	const size_t size = handle->conn.request_bytes;
 	uint32_t n;
 
-	/* A request that is sent again has those of the first time. */
-	head->access_count = 0;
-	head->flags &= (uint16_t)~WIRE_F_GETS;
 	if (access_is_empty(&handle->access) || used > size)
 		return (uint32_t)used;
 	if (access_take_gets(&handle->access, message + used, size - used)) {
@@ -184,11 +181,12 @@ static void value_copy(const struct rpc *rpc, uint8_t *to)
 		memcpy(to, rpc->value, rpc->head.value_len);
 }
 
-/* Writes header, key, value and access records; returns the message's length in bytes. */
-static uint32_t message_fill(struct kvd *handle, struct rpc *rpc, uint8_t *message)
+/* Writes header, key, value, GETs and access records; returns the message's length in bytes. */
+static uint32_t message_fill(struct kvd *handle, const struct rpc *rpc, uint8_t *message)
 {
 	uint32_t value_len = rpc->head.flags & WIRE_F_PULL ? 0 : rpc->head.value_len;
-	size_t used = sizeof(rpc->head);
+	struct wire_request head = rpc->head;
+	size_t used = sizeof(head);
 
 	if (rpc->key_len)
 		memcpy(message + used, rpc->key, rpc->key_len);
@@ -196,9 +194,10 @@ static uint32_t message_fill(struct kvd *handle, struct rpc *rpc, uint8_t *messa
 	if (value_len)
 		value_copy(rpc, message + used);
 	used += value_len;
-	rpc->head.key_len = (uint16_t)rpc->key_len;
-	used = access_append(handle, &rpc->head, message, used);
-	memcpy(message, &rpc->head, sizeof(rpc->head));
+	/* What is reported is this message's: the request may be sent again, with others. */
+	head.key_len = (uint16_t)rpc->key_len;
+	used = access_append(handle, &head, message, used);
+	memcpy(message, &head, sizeof(head));
 	return (uint32_t)used;
 }
 
@@ -625,7 +624,7 @@ static bool changes_resend(struct kvd *handle)
 	return true;
 }
 
-/* Reports access records in a message of their own. */
+/* Reports GETs in a message of their own. */
 static void access_post(struct kvd *handle)
 {
 	struct wire_request head = { .op = WIRE_ACCESS };

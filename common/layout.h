@@ -228,13 +228,14 @@ static_assert(offsetof(struct item, tail) == 32, "ABI");
 
 /*
  * Whether a hit of the item would change little for the server: it was used, and is young. Nor do
- * uses of one of low priority count.
+ * uses of one of low priority count. @tick may be late, by what the memory holds at most.
  */
 static inline bool access_is_known(uint16_t access, uint16_t tick)
 {
 	if (access & ACCESS_LOW)
 		return (access & ACCESS_PIN) != ACCESS_PIN;
-	return access >> ACCESS_USES_SHIFT && ((tick - access) & ACCESS_TIME) <= ACCESS_YOUNG_MAX;
+	return access >> ACCESS_USES_SHIFT &&
+	       ((tick - access + ACCESS_TICKS) & ACCESS_TIME) <= ACCESS_TICKS + ACCESS_YOUNG_MAX;
 }
 
 #define ITEM_BYTES_MAX (sizeof(struct item) + ITEM_VALUE_SUM_BYTES + KEY_MAX + VALUE_MAX)

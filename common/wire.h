@@ -105,7 +105,7 @@ enum wire_op {
 	WIRE_TOUCH = 8,	   /* set the expiry time */
 	WIRE_SCAN = 9,	   /* some keys, by cursor */
 	WIRE_FLUSH = 10,   /* remove all items: enum wire_flush */
-	WIRE_ACCESS = 11,  /* access records alone */
+	WIRE_ACCESS = 11,  /* reports of GETs alone */
 	WIRE_CLIENTS = 12, /* the server's connections as text, by cursor */
 	WIRE_KILL = 13,	   /* close a connection */
 	WIRE_BATCH = 14,   /* several requests, answered in one response */

@@ -56,8 +56,8 @@
 	  "print the keys that are used most, as a server that evicts notes it: about how often "  \
 	  "since they were stored, at most 32767 times, and half as often with each quarter of "   \
 	  "the memory that was added since the last use; and how much was added since then, in "   \
-	  "percent of the memory. GETs by READ are a sample: the server learns of one hit in so "  \
-	  "many")                                                                                  \
+	  "percent of the memory. Of GETs by READ clients report some, which stand for the "       \
+	  "others")                                                                                \
 	X(put, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                     \
 	  "store VALUE; without VALUE, or with -, store the standard input")                       \
 	X(add, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                     \

@@ -162,11 +162,11 @@ static void add_requests(struct top_view *view, const struct span *span)
 
 	if (gets > 0)
 		snprintf(hits, sizeof(hits), "%.1f %% hits", 100 * found / gets);
-	line(view, "Requests   %.0f/s: GET %.0f (%s), PUT %.0f, DELETE %.0f, TOUCH %.0f, SCAN %.0f",
-	     rate(span, "requests"), rate(span, "gets"), hits, rate(span, "puts"),
-	     rate(span, "deletes"), rate(span, "touches"), rate(span, "scans"));
-	line(view, "By READ    %.0f/s of the GETs, as clients have told; %.0f/s access records",
-	     rate(span, "gets_reported"), rate(span, "accesses"));
+	line(view, "Requests   %.0f/s: PUT %.0f, DELETE %.0f, TOUCH %.0f, SCAN %.0f",
+	     rate(span, "requests"), rate(span, "puts"), rate(span, "deletes"),
+	     rate(span, "touches"), rate(span, "scans"));
+	line(view, "GETs       %.0f/s (%s), %.0f/s of them by READ, as clients tell",
+	     rate(span, "gets"), hits, rate(span, "gets_reported"));
 	line(view,
 	     "Keys       %" PRIu64 ": %.0f/s added, %.0f/s removed, %.0f/s expired, %.0f/s evicted",
 	     stats_number(span->now, "items"), rate(span, "inserts"), rate(span, "removes"),

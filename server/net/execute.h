@@ -19,7 +19,7 @@ struct response_value {
 /*
  * Executes a GET, PUT that is not pulled, DELETE, ARITH or TOUCH, and fills in @head except op, id
  * and clock_ns. A PING or ACCESS has nothing to execute, any other request is WIRE_PROTOCOL;
- * access records, which every request may carry, are for execute_access(). Of a value @value gets
+ * reports of GETs, which every request may carry, are for execute_access(). Of a value @value gets
  * what fits, and head->result is the length of all of it. False: nothing was done. If
  * room_pending(@room), its steps come first, and then the same again; else the key's item is large:
  * begin with execute_large_begin(). @room is that of attempt.h; room_init() before the first call.

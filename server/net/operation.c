@@ -7,12 +7,16 @@
 #include "server/net/build.h"
 #include "server/net/conn_thread.h"
 
-/* Of a value in parts the first one counts. */
+/*
+ * Of a value in parts the first one counts. What failed for want of room is asked for again; and to
+ * ask whether a key exists is no GET.
+ */
 static void get_count(struct conn *conn, const struct request *request, enum wire_status status)
 {
 	struct store_thread *thread = conn_thread(conn);
 
-	if (request->offset)
+	if (request->offset || request->flags & WIRE_F_NO_VALUE ||
+	    (status != WIRE_OK && status != WIRE_NOT_FOUND))
 		return;
 	stat_add(&thread->stats.gets, 1);
 	stat_add(&thread->stats.get_hits, status == WIRE_OK);

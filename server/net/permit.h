@@ -49,12 +49,12 @@ static inline void permit_charge(struct conn *conn, uint64_t bytes, uint64_t now
 		account_charge(user->account, user->bytes, bytes, now_ns);
 }
 
-/* Who may not read does not say which keys are in use: takes what it reports of GETs away. */
+/* Who may not READ has no GETs to report: takes what it reports away. */
 static inline void permit_access(const struct conn *conn, struct request *request)
 {
 	const struct user *user = conn_user(conn);
 
-	if (user && !(user->rights & USER_READ)) {
+	if (conn->query.by_request || (user && !(user->rights & USER_READ))) {
 		request->access_count = 0;
 		request->gets = (struct wire_gets){ 0 };
 	}

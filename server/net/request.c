@@ -388,7 +388,7 @@ static const struct deferred_kind busy_kind = { .step = refuse_step };
 static const struct deferred_kind limit_kind = { .step = refuse_step };
 static const struct deferred_kind not_allowed_kind = { .step = refuse_step };
 
-/* A change that was sent before. Its access records were, too. */
+/* A change that was sent before; what its client reports with it was not. */
 static void request_repeat(struct response_list *responses, struct conn *conn,
 			   const struct request *request)
 {
@@ -399,6 +399,7 @@ static void request_repeat(struct response_list *responses, struct conn *conn,
 		stat_add(&stats->answers_repeated, 1);
 	else
 		stat_add(&stats->answers_unknown, 1);
+	execute_access(conn_thread(conn), request);
 }
 
 static enum deferred_next repeat_step(struct deferred *deferred, struct response_list *responses,

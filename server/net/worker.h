@@ -52,7 +52,7 @@ struct worker_limits {
 	X(batched, "of those, in messages with several")                                           \
 	X(requests_limited,                                                                        \
 	  "of those, beyond a limit of their connection (limits.connection_requests, "             \
-	  "limits.connection_bytes): answered BUSY, or access records alone, ignored")             \
+	  "limits.connection_bytes): answered BUSY, or reports of GETs alone, ignored")            \
 	X(requests_not_allowed,                                                                    \
 	  "of those, for which their user has no right, or the key no prefix (users.file)")        \
 	X(requests_over_limit, "of those, beyond a limit of their user (users.file)")              \

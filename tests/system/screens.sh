@@ -16,7 +16,7 @@ top_starts() {
 
 # A neighbour stores all the while: it is the first one by requests, and they are counted.
 top_shows_rates() {
-	screen_shows 'Requests   [1-9][0-9]*/s: GET .*, PUT [1-9]' &&
+	screen_shows 'Requests   [1-9][0-9]*/s: PUT [1-9]' &&
 		screen_shows $'Connections by requests\nID .* REQUESTS/s' &&
 		screen_shows 'WORKER +USEFUL % .*SLEEPS % +TURNS/s' &&
 		screen_shows $'\n0 +[0-9.]+ .* [1-9][0-9]* +[0-9.]+ +[1-9][0-9.]* +[1-9][0-9]*\n' &&
@@ -34,7 +34,7 @@ top_shows_size_classes() {
 		screen_keys End && screen_shows $'pid:'"$neighbour"' .*every 1 s' &&
 		screen_has '^kvd ' && ! screen_has 'Requests' && screen_keys Up PPage PPage &&
 		screen_shows 'Requests' && screen_keys Down &&
-		screen_shows $'^kvd [^\n]*\nBy READ' &&
+		screen_shows $'^kvd [^\n]*\nGETs ' &&
 		screen_keys Home m && screen_shows 'with less memory'
 }
 

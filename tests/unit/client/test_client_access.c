@@ -120,6 +120,11 @@ static void the_age_goes_by_the_tick(void **state)
 		assert_int_equal(hit(&access, field), 0);
 		access.tick = (uint16_t)((tick + ACCESS_YOUNG_MAX + 1) & ACCESS_TIME);
 		assert_int_equal(hit(&access, field), 1);
+		/* Of one that was used after the last response. */
+		access.tick = (uint16_t)((tick - ACCESS_TICKS) & ACCESS_TIME);
+		assert_int_equal(hit(&access, field), 0);
+		access.tick = (uint16_t)((tick - ACCESS_TICKS - 1) & ACCESS_TIME);
+		assert_int_equal(hit(&access, field), 1);
 	}
 }
 

@@ -175,7 +175,7 @@ static void limits(void **state)
 
 static void access_records(void **state)
 {
-	struct request request = { .op = WIRE_PING, .access_count = 3 };
+	struct request request = { .op = WIRE_PING, .access_count = 3, .gets = { 1, 2 } };
 
 	(void)state;
 	permit_access(&conn->conn, &request);
@@ -186,6 +186,14 @@ static void access_records(void **state)
 	user.rights = USER_ALL & ~USER_READ;
 	permit_access(&conn->conn, &request);
 	assert_int_equal(request.access_count, 0);
+	assert_int_equal(request.gets.hits | request.gets.misses, 0);
+	/* One that may not READ all has GETs by request alone. */
+	user.rights = USER_ALL;
+	request = (struct request){ .op = WIRE_PING, .access_count = 3, .gets = { 1, 2 } };
+	conn->conn.query.by_request = true;
+	permit_access(&conn->conn, &request);
+	assert_int_equal(request.access_count, 0);
+	assert_int_equal(request.gets.hits | request.gets.misses, 0);
 }
 
 /* Its id is the receive's number. True: it was executed at once. */

@@ -69,7 +69,7 @@ stats! {
     clock_asks,
     /// Times a host's clock was seen to have stood still: see Expiry.
     clock_jumps,
-    /// Access records sent: hits that were reported.
+    /// Access records sent to the server.
     access_records,
     /// Messages with reports of GETs alone, included in requests.
     access_messages,

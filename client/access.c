@@ -60,7 +60,7 @@ uint32_t access_choose(struct access *access)
 	const uint64_t most = square * CREDIT_MAX, few = square * CREDIT_SHORT;
 	uint32_t hits = 1;
 
-	if (access->hits >= ACCESS_GETS_DUE)
+	if (access_gets_are_due(access))
 		access->due = true;
 	if (access->credit > most)
 		access->credit = most;
@@ -105,8 +105,7 @@ uint32_t access_take(struct access *access, uint8_t *to, size_t room)
 		return 0;
 	memcpy(to, access->records, n * sizeof(access->records[0]));
 	drop_oldest(access, n);
-	access->due = access->count >= WIRE_ACCESS_MAX || access->hits >= ACCESS_GETS_DUE ||
-		      access->misses >= ACCESS_GETS_DUE;
+	access->due = access->count >= WIRE_ACCESS_MAX || access_gets_are_due(access);
 	return n;
 }
 

@@ -65,9 +65,15 @@ static inline bool access_hit(struct access *access, uint16_t field)
 	return true;
 }
 
+static inline bool access_gets_are_due(const struct access *access)
+{
+	return access->hits >= ACCESS_GETS_DUE || access->misses >= ACCESS_GETS_DUE;
+}
+
 static inline void access_miss(struct access *access)
 {
-	if (++access->misses >= ACCESS_GETS_DUE)
+	access->misses++;
+	if (access_gets_are_due(access))
 		access->due = true;
 }
 

@@ -386,9 +386,8 @@ const char *wire_request_parse(struct request *out, const void *msg, size_t len)
 	error = check_request(&r);
 	if (error)
 		return error;
-	if (len - sizeof(r) != (uint64_t)r.key_len + sent_len(&r) +
-				       (r.flags & WIRE_F_GETS ? sizeof(struct wire_gets) : 0) +
-				       (uint64_t)r.access_count * WIRE_ACCESS_BYTES)
+	if (len - sizeof(r) !=
+	    (uint64_t)r.key_len + sent_len(&r) + wire_report_bytes(r.flags, r.access_count))
 		return "message length is not the sum of its parts";
 	request_set(out, &r, (const uint8_t *)msg + sizeof(r));
 	return r.op == WIRE_BATCH ? check_batch(out) : NULL;

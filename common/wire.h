@@ -276,6 +276,13 @@ static inline uint64_t wire_access_hash(struct wire_access record)
 #define WIRE_ACCESS_BYTES sizeof(struct wire_access)
 #define WIRE_ACCESS_MAX 96u /* records in a message */
 
+/* Bytes of GETs and access records of a request with these flags, and so many records. */
+static inline uint32_t wire_report_bytes(uint32_t flags, uint32_t access_count)
+{
+	return (flags & WIRE_F_GETS ? (uint32_t)sizeof(struct wire_gets) : 0) +
+	       access_count * (uint32_t)WIRE_ACCESS_BYTES;
+}
+
 /*
  * A request of a BATCH. It is followed by arg64 and arg_addr, 8 bytes each, where the operation
  * uses them, its key and its value, without padding; the next request begins behind that. Allowed
@@ -497,8 +504,7 @@ static inline struct wire_access request_access(const struct request *request, u
 /* Bytes behind the value of the message that has the request. */
 static inline uint32_t request_report_bytes(const struct request *request)
 {
-	return (request->flags & WIRE_F_GETS ? (uint32_t)sizeof(struct wire_gets) : 0) +
-	       request->access_count * (uint32_t)WIRE_ACCESS_BYTES;
+	return wire_report_bytes(request->flags, request->access_count);
 }
 
 /*

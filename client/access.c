@@ -24,8 +24,6 @@ static uint64_t random_next(struct access *access)
 
 static uint32_t sample_every(const struct access *access)
 {
-	if (!access->rate)
-		return ACCESS_GETS_DUE / 2;
 	return access->rate > SAMPLE_EVERY ? (uint32_t)access->rate : SAMPLE_EVERY;
 }
 
@@ -46,7 +44,7 @@ void access_init(struct access *access, uint32_t rate, uint32_t delay_ms, uint64
 	/* The first numbers of seeds that differ little are alike. */
 	for (unsigned int i = 0; i < 8; i++)
 		random_next(access);
-	access->known_left = gap_next(access);
+	access->known_left = rate ? gap_next(access) : UINT64_MAX;
 }
 
 static void credit_use(struct access *access)
@@ -60,13 +58,11 @@ uint32_t access_choose(struct access *access)
 	const uint64_t most = square * CREDIT_MAX, few = square * CREDIT_SHORT;
 	uint32_t hits = 1;
 
-	if (access_gets_are_due(access))
-		access->due = true;
 	if (access->credit > most)
 		access->credit = most;
 	if (!access->known_left) {
 		access->known_left = gap_next(access);
-		hits = access->rate ? sample_every(access) : 0;
+		hits = sample_every(access);
 	} else if (access->credit < few) {
 		hits = random_next(access) % few < access->credit ?
 			       (uint32_t)((few + access->credit / 2) / access->credit) :
@@ -105,17 +101,24 @@ uint32_t access_take(struct access *access, uint8_t *to, size_t room)
 		return 0;
 	memcpy(to, access->records, n * sizeof(access->records[0]));
 	drop_oldest(access, n);
-	access->due = access->count >= WIRE_ACCESS_MAX || access_gets_are_due(access);
+	access->due = access->count >= WIRE_ACCESS_MAX;
 	return n;
+}
+
+static uint32_t count_of(uint64_t gets)
+{
+	return gets < UINT32_MAX ? (uint32_t)gets : UINT32_MAX;
 }
 
 bool access_take_gets(struct access *access, uint8_t *to, size_t room)
 {
-	const struct wire_gets gets = { .hits = access->hits, .misses = access->misses };
+	const struct wire_gets gets = { .hits = count_of(access->hits),
+					.misses = count_of(access->misses) };
 
 	if (!(gets.hits | gets.misses) || room < sizeof(gets))
 		return false;
 	memcpy(to, &gets, sizeof(gets));
-	access->hits = access->misses = 0;
+	access->hits -= gets.hits;
+	access->misses -= gets.misses;
 	return true;
 }

@@ -16,8 +16,9 @@
  * WIRE_ACCESS_MAX records wait, or when one is added and the oldest has waited for the server's
  * delay. So the records of an idle client are reported by its next call, or when it closes.
  *
- * How many GETs hit and missed goes with the next request likewise, for the server's statistics; a
- * message of their own is due when some ACCESS_GETS_DUE of them were not reported.
+ * How many GETs hit and missed goes with the next request likewise, for the server's statistics, but
+ * never in a message of its own before the connection closes: GETs of a server that does not evict
+ * cost it nothing at all (guarantee E).
  */
 #ifndef KVD_CLIENT_ACCESS_H
 #define KVD_CLIENT_ACCESS_H
@@ -32,17 +33,15 @@
 #define ACCESS_BATCH_MAX 32u
 #define ACCESS_MAX (WIRE_ACCESS_MAX + ACCESS_BATCH_MAX)
 
-#define ACCESS_GETS_DUE 65536u
-
 struct access {
-	uint64_t known_left; /* known hits until the next sample of them */
+	uint64_t known_left; /* known hits until the next sample of them; rate 0: no sample */
 	uint64_t credit;     /* hits that no record was added for; a record takes `rate` */
 	uint64_t rate;	     /* one hit in so many is reported at most; 0: none */
 	uint64_t delay_ns;
 	uint64_t random;
 	uint64_t oldest_ns; /* when the oldest record was added */
-	uint32_t hits;	    /* that were not reported, as misses */
-	uint32_t misses;
+	uint64_t hits;	    /* that were not reported, as misses */
+	uint64_t misses;
 	uint32_t count;
 	uint16_t tick; /* the server's, of the last response */
 	bool due;      /* a message of their own has to be sent */
@@ -65,16 +64,9 @@ static inline bool access_hit(struct access *access, uint16_t field)
 	return true;
 }
 
-static inline bool access_gets_are_due(const struct access *access)
-{
-	return access->hits >= ACCESS_GETS_DUE || access->misses >= ACCESS_GETS_DUE;
-}
-
 static inline void access_miss(struct access *access)
 {
 	access->misses++;
-	if (access_gets_are_due(access))
-		access->due = true;
 }
 
 /* For how many hits a record of this one is to stand; 0: none is added. */
@@ -89,7 +81,7 @@ void access_add(struct access *access, uint64_t hash, uint32_t hits, uint64_t no
  */
 uint32_t access_take(struct access *access, uint8_t *to, size_t room);
 
-/* Moves the GETs to @to, 8 bytes. False: there were none, or @room has less. */
+/* Moves the GETs to @to, 8 bytes: all, but of more than 2^32 - 1 those that fit. False: there were none, or @room has less. */
 bool access_take_gets(struct access *access, uint8_t *to, size_t room);
 
 /* Whether anything is not reported. */

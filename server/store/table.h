@@ -107,7 +107,7 @@ struct table {
 	X(expiring, "items that have an expiry time")                                              \
 	X(live_bytes, "the same as item_memory_live_bytes")                                        \
 	X(gets, "GETs by request, and by READ as clients have reported them: with their next "     \
-		"request, or once they are some 65,536")                                           \
+		"request")                                                                         \
 	X(get_hits, "of those, that found their key")                                              \
 	X(get_misses, "of those, that did not")                                                    \
 	X(gets_reported, "of those, by READ")                                                      \

@@ -24,10 +24,8 @@ static int resize(struct tenant_jobs *jobs, struct tenant *tenant, uint64_t byte
 	for (unsigned int i = 0; i < jobs->env->workers; i++)
 		threads[i] = &made.parts[i]->thread;
 	err = resize_fill(threads, jobs->env->workers, &tenant->now.store->table, &jobs->cancels);
-	if (!err) {
-		maintenance_inherit(&made.store->maintenance, &tenant->now.store->maintenance);
-		err = store_start(made.store);
-	}
+	if (!err)
+		err = store_start(made.store, tenant->now.store);
 	if (err) {
 		tenant_store_destroy(&made, jobs->env);
 		/* It logs why it can't be started. */

@@ -126,7 +126,7 @@ int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 	if (!err)
 		err = store_register(to, env);
 	if (!err && start)
-		err = store_start(to->store);
+		err = store_start(to->store, NULL);
 	if (err)
 		tenant_store_destroy(to, env);
 	return err;

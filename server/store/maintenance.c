@@ -324,12 +324,6 @@ bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket)
 	return done;
 }
 
-void maintenance_inherit(struct maintenance *maintenance, const struct maintenance *from)
-{
-	memcpy(maintenance->waiting, from->waiting, sizeof(from->waiting));
-	maintenance->ticket = from->ticket;
-}
-
 /*
  * Returns a version that separates the items stored before this call, which have at most that one,
  * from those stored after it returns. A thread that has read the floor makes no version at or below
@@ -485,11 +479,15 @@ static void *maintenance_run(void *arg)
 }
 
 int maintenance_init(struct maintenance *maintenance, struct table *table, uint8_t id,
-		     uint32_t sweep_share)
+		     uint32_t sweep_share, const struct maintenance *from)
 {
 	int err;
 
 	memset(maintenance, 0, sizeof(*maintenance));
+	if (from) {
+		memcpy(maintenance->waiting, from->waiting, sizeof(from->waiting));
+		maintenance->ticket = from->ticket;
+	}
 	maintenance->table = table;
 	maintenance->sweep_share = sweep_share;
 	pthread_mutex_init(&maintenance->lock, NULL);

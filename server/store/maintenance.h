@@ -75,9 +75,13 @@ struct maintenance {
 	uint64_t compact_allocated; /* bytes allocated by all threads when compaction last ended */
 };
 
-/* @id: of the thread, for store_thread_init(). Returns 0 or a negative errno; see there. */
+/*
+ * @id: of the thread, for store_thread_init(). @from: of the store that this one replaces, whose
+ * thread does not run; the flushes that wait, and their tickets, are taken over. NULL: there is
+ * none. Returns 0 or a negative errno; see store_thread_init().
+ */
 int maintenance_init(struct maintenance *maintenance, struct table *table, uint8_t id,
-		     uint32_t sweep_share);
+		     uint32_t sweep_share, const struct maintenance *from);
 /* Starts the thread. Returns 0 or a negative errno, logged. */
 int maintenance_start(struct maintenance *maintenance);
 /* Stops the thread and waits for its end. Nothing if it was not started. */
@@ -106,11 +110,5 @@ unsigned int maintenance_cancel(struct maintenance *maintenance, uint64_t ticket
 /* Copies the flushes with a delay that wait, at most FLUSHES_LATER_MAX. How many. Any thread. */
 unsigned int maintenance_waiting(struct maintenance *maintenance,
 				 struct flush flushes[FLUSHES_LATER_MAX]);
-
-/*
- * Takes over the flushes that wait, and their tickets: of a store that @maintenance's replaces.
- * Neither thread runs.
- */
-void maintenance_inherit(struct maintenance *maintenance, const struct maintenance *from);
 
 #endif /* KVD_SERVER_STORE_MAINTENANCE_H */

@@ -5,7 +5,7 @@
  *
  * Keys, values, flags, versions, expiry times, access times, pins and priorities stay as they are.
  * Versions go on above all that the old store has made, and flushes that wait go on waiting
- * (maintenance_inherit()). What has expired is left out, and so is what expires within the second.
+ * (store_start()). What has expired is left out, and so is what expires within the second.
  * With eviction, a store that is too small for all items keeps those that eviction keeps; without,
  * resizing fails.
  */

@@ -80,12 +80,12 @@ void store_destroy(struct store *store)
 	region_destroy(&store->region);
 }
 
-int store_start(struct store *store)
+int store_start(struct store *store, const struct store *from)
 {
 	int err;
 
 	err = maintenance_init(&store->maintenance, &store->table, MAINTENANCE_THREAD_ID,
-			       store->sweep_share);
+			       store->sweep_share, from ? &from->maintenance : NULL);
 	return err ? err : maintenance_start(&store->maintenance);
 }
 

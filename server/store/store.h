@@ -8,7 +8,7 @@
  *
  *	store_create(&store, &options);
  *	store_thread_init(&thread, &store.table, 0);
- *	store_start(&store);
+ *	store_start(&store, NULL);
  *	... table_put(&thread, table_hash(&store.table, key, key_len), &change); ...
  *	store_stop(&store);
  *	store_thread_release(&thread);
@@ -72,10 +72,11 @@ void store_destroy(struct store *store);
 /*
  * Starts the maintenance thread. The store works without one, but then expired items stay until
  * their key is changed or they are evicted, nothing is flushed, and the index grows only into free
- * memory. After store_thread_init() of all other threads, before they begin. Returns 0 or a
- * negative errno.
+ * memory. After store_thread_init() of all other threads, before they begin. @from: the store that
+ * it replaces, whose flushes it is to do; its maintenance thread has been stopped. NULL: none.
+ * Returns 0 or a negative errno.
  */
-int store_start(struct store *store);
+int store_start(struct store *store, const struct store *from);
 /* Stops it, after all other threads have ended their work. Nothing if it was not started. */
 void store_stop(struct store *store);
 

@@ -31,7 +31,8 @@ static void store_begin(const struct torture_round *round)
 
 	test_store_create_with(&store, round->region_bytes, round->level, round->threads, &options);
 	mutant_table = &store.table;
-	if (maintenance_init(&maintenance, &store.table, (uint8_t)round->threads, SWEEP_SHARE) ||
+	if (maintenance_init(&maintenance, &store.table, (uint8_t)round->threads, SWEEP_SHARE,
+			     NULL) ||
 	    maintenance_start(&maintenance)) {
 		fprintf(stderr, "race_torture: no maintenance thread\n");
 		exit(EXIT_FAILURE);

@@ -233,6 +233,21 @@ resized() {
 		admin tenant drop gamma
 }
 
+gamma_is_empty() {
+	! in_tenant gamma get key
+}
+
+# A flush that was promised is done, and may be cancelled until then, whatever the size is.
+flushed_after_resize() {
+	admin tenant create gamma 16m && in_tenant gamma put key 1 &&
+		in_tenant gamma flush 1000s && in_tenant gamma flush 2s &&
+		admin tenant resize gamma 32m || return 1
+	wait_until "$DEADLINE_S" gamma_is_empty && in_tenant gamma put key 2 &&
+		admin tenant resize gamma 16m && has gamma 2 &&
+		[ "$(tenant_stat gamma flushes_waiting)" = 1 ] && in_tenant gamma flush --cancel 1 &&
+		[ "$(tenant_stat gamma flushes_waiting)" = 0 ] && admin tenant drop gamma
+}
+
 # What does not fit stays where it is.
 too_small() {
 	admin tenant create gamma 24m || return 1
@@ -262,6 +277,7 @@ check "one is created" admin tenant create gamma 16m
 check "one is dropped that is used" dropped
 check "$ROUNDS are created and dropped beside a client" again_and_again
 check_once "one is resized with all of its items" resized
+check_once "flushes that wait outlive a resize" flushed_after_resize
 checks_of "$build/tests/system/sys_tenants" "$url" alpha beta
 checks_of "$build/tests/system/sys_tenants" "$url" '' beta
 checks_of "$build/tests/system/sys_tenants" "$url" beta ''

@@ -328,9 +328,11 @@ tenants_of_users_stay() {
 			tenant resize loader 32m && tenant_is loader 16777216
 }
 
-# A connection that is open goes on in the larger store, with what was in the smaller one.
+# A connection that is open goes on in the larger store, with what was in the smaller one, the
+# flushes that wait among it.
 loader_grows() {
 	local before
+	gets loader 0 '' flush 1000s || return 1
 	before=$(stat_of_user loader items) && client_of looper loader "$tmp/looper" \
 		loop "$url" mix app:loop 100 1000 &&
 		await_line "$tmp/looper" '^looping' "$looper" &&
@@ -339,6 +341,7 @@ loader_grows() {
 		kill -KILL "$looper" && await_end "$looper" && forget "$looper" &&
 		[ "$(stat_of_user loader items)" -ge "$before" ] &&
 		[ "$(stat_of_user loader region_bytes)" = 33554432 ] &&
+		gets loader 0 '^1 flush' flush --cancel --all &&
 		gets loader 0 '' get fill-20 && gets reader 0 '^reader$' get key
 }
 

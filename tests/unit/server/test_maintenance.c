@@ -40,7 +40,8 @@ static int create(uint32_t level, enum eviction_policy policy)
 
 	test_store_create_with(&store, REGION_BYTES, level, 1, &options);
 	set_now(ENGINE_NOW_NS);
-	assert_int_equal(maintenance_init(&maintenance, &store.table, TEST_THREADS_MAX, SHARE), 0);
+	assert_int_equal(
+		maintenance_init(&maintenance, &store.table, TEST_THREADS_MAX, SHARE, NULL), 0);
 	rcu_register_thread();
 	return 0;
 }
@@ -715,14 +716,14 @@ static void one_too_many(void **state)
 	assert_true(fd >= 0);
 	close(fd);
 	store.table.thread_count = STORE_THREADS_MAX;
-	assert_int_equal(maintenance_init(&other, &store.table, 0, SHARE), -ENOMEM);
+	assert_int_equal(maintenance_init(&other, &store.table, 0, SHARE, NULL), -ENOMEM);
 	store.table.thread_count = count;
 	assert_null(other.table);
 	assert_int_equal(dup(0), fd);
 	close(fd);
 	maintenance_release(&other);
 	assert_int_equal(store.table.wake_fd, maintenance.event_fd);
-	assert_int_equal(maintenance_init(&other, &store.table, 0, SHARE), 0);
+	assert_int_equal(maintenance_init(&other, &store.table, 0, SHARE, NULL), 0);
 	assert_int_equal(store.table.wake_fd, other.event_fd);
 	rcu_thread_offline();
 	maintenance_release(&other);

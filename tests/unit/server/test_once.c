@@ -174,7 +174,7 @@ static int setup(void **state)
 	assert_int_equal(mailbox_init(&control), 0);
 	side_setup(&sides[0], 1);
 	side_setup(&sides[1], 2);
-	assert_int_equal(maintenance_init(&store.maintenance, &store.table, 3, 1), 0);
+	assert_int_equal(maintenance_init(&store.maintenance, &store.table, 3, 1, NULL), 0);
 	return 0;
 }
 

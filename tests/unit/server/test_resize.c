@@ -313,11 +313,10 @@ static void flushes_go_on(void **state)
 	side_create(&to, 64 * MIB, EVICTION_OBJECT_HITS);
 	old = &from.store.maintenance;
 	new = &to.store.maintenance;
-	assert_int_equal(maintenance_init(old, &from.store.table, 2, 1), 0);
-	assert_int_equal(maintenance_init(new, &to.store.table, 2, 1), 0);
+	assert_int_equal(maintenance_init(old, &from.store.table, 2, 1, NULL), 0);
 	for (unsigned int i = 0; i < 2; i++)
 		tickets[i] = maintenance_flush(old, from.threads[0].now_ns, 100 + i, "uid=1");
-	maintenance_inherit(new, old);
+	assert_int_equal(maintenance_init(new, &to.store.table, 2, 1, old), 0);
 	for (unsigned int i = 0; i < 2; i++) {
 		assert_false(maintenance_flushed(new, tickets[i]));
 		assert_string_equal(new->waiting[i].owner, "uid=1");

@@ -71,9 +71,10 @@ static int fake_fill(struct store_thread *const *threads, unsigned int count,
 	return step("fill; ");
 }
 
-static int fake_store_start(struct store *store)
+static int fake_store_start(struct store *store, const struct store *from)
 {
 	assert_ptr_equal(store, &new_store);
+	assert_ptr_equal(from, &old_store);
 	return step("start; ");
 }
 
@@ -87,13 +88,6 @@ static void fake_maintenance_stop(struct maintenance *maintenance)
 {
 	assert_ptr_equal(maintenance, &old_store.maintenance);
 	step("stop old; ");
-}
-
-static void fake_maintenance_inherit(struct maintenance *to, const struct maintenance *from)
-{
-	assert_ptr_equal(to, &new_store.maintenance);
-	assert_ptr_equal(from, &old_store.maintenance);
-	step("inherit; ");
 }
 
 static void fake_budgets_init(struct tenant *of, const struct worker_env *with)
@@ -111,7 +105,6 @@ static void fake_budgets_init(struct tenant *of, const struct worker_env *with)
 #define store_start fake_store_start
 #define maintenance_start fake_maintenance_start
 #define maintenance_stop fake_maintenance_stop
-#define maintenance_inherit fake_maintenance_inherit
 #include "server/net/tenant_job.c"
 
 static int setup(void **state)
@@ -166,8 +159,7 @@ static void creates_and_destroys(void **state)
 static void resizes(void **state)
 {
 	(void)state;
-	assert_job(TENANT_JOB_RESIZE, 0,
-		   "create; stop old; fill; inherit; start; destroy old; budgets; ");
+	assert_job(TENANT_JOB_RESIZE, 0, "create; stop old; fill; start; destroy old; budgets; ");
 	assert_ptr_equal(test_tenant.now.store, &new_store);
 	assert_ptr_equal(test_tenant.now.parts_memory, parts);
 }
@@ -178,8 +170,7 @@ static void a_resize_fails(void **state)
 	static const char *const each[][2] = {
 		{ "create; ", "create; " },
 		{ "fill; ", "create; stop old; fill; destroy new; maintain old; " },
-		{ "start; ",
-		  "create; stop old; fill; inherit; start; destroy new; maintain old; " },
+		{ "start; ", "create; stop old; fill; start; destroy new; maintain old; " },
 	};
 
 	(void)state;

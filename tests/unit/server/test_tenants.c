@@ -73,9 +73,9 @@ static void test_thread_release(struct store_thread *thread)
 	store_thread_release(thread);
 }
 
-static int test_store_start(struct store *store)
+static int test_store_start(struct store *store, const struct store *from)
 {
-	int err = step_fails() ? -EAGAIN : store_start(store);
+	int err = step_fails() ? -EAGAIN : store_start(store, from);
 
 	objects += !err;
 	return err;

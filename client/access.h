@@ -16,9 +16,9 @@
  * WIRE_ACCESS_MAX records wait, or when one is added and the oldest has waited for the server's
  * delay. So the records of an idle client are reported by its next call, or when it closes.
  *
- * How many GETs hit and missed goes with the next request likewise, for the server's statistics, but
- * never in a message of its own before the connection closes: GETs of a server that does not evict
- * cost it nothing at all (guarantee E).
+ * How many GETs hit and missed goes with the next request likewise, for the server's statistics,
+ * but never in a message of its own before the connection closes: GETs of a server that does not
+ * evict cost it nothing at all (guarantee E).
  */
 #ifndef KVD_CLIENT_ACCESS_H
 #define KVD_CLIENT_ACCESS_H
@@ -81,7 +81,10 @@ void access_add(struct access *access, uint64_t hash, uint32_t hits, uint64_t no
  */
 uint32_t access_take(struct access *access, uint8_t *to, size_t room);
 
-/* Moves the GETs to @to, 8 bytes: all, but of more than 2^32 - 1 those that fit. False: there were none, or @room has less. */
+/*
+ * Moves the GETs to @to, 8 bytes; of more than 2^32 - 1 as many. False: there were none, or @room
+ * has less.
+ */
 bool access_take_gets(struct access *access, uint8_t *to, size_t room);
 
 /* Whether anything is not reported. */

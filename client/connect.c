@@ -28,8 +28,6 @@
  */
 #define CACHE_SHARE 8
 
-/* What every client offers. */
-#define FEATURES (WIRE_FEATURE_WINDOW | WIRE_FEATURE_REQUESTS | WIRE_FEATURE_USES)
 /* A completion for each work request that can be posted, so that the queue can't overrun. */
 #define CQ_SIZE (SENDS_MAX + MESSAGES_MAX)
 
@@ -336,8 +334,6 @@ enum kvd_status connect_start(struct kvd *handle)
 	struct wire_connect hello = {
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
-		.bytes = WIRE_CONNECT_BYTES,
-		.features = FEATURES,
 	};
 	const struct cm_param param = {
 		.private_data = &hello,
@@ -349,10 +345,7 @@ enum kvd_status connect_start(struct kvd *handle)
 	enum kvd_status status;
 	int err;
 
-	if (*handle->tenant) {
-		hello.features |= WIRE_FEATURE_TENANT;
-		memcpy(hello.tenant, handle->tenant, sizeof(hello.tenant));
-	}
+	memcpy(hello.tenant, handle->tenant, sizeof(hello.tenant));
 	handle->conn.broken = false;
 	status = credentials_renew(handle);
 	if (!status)
@@ -371,9 +364,8 @@ static const char *welcome_check(const struct kvd *handle, const struct wire_wel
 {
 	if (welcome->identity_known > 1 || welcome->change_last >= handle->sent.next)
 		return "a change that was never sent";
-	if (welcome->features & ~(FEATURES | WIRE_FEATURE_TENANT) ||
-	    (welcome->features & WIRE_FEATURE_TENANT && !*handle->tenant))
-		return "features that were not offered";
+	if (welcome->by_request > 1 || welcome->reserved)
+		return "fields that the protocol has not";
 	if (!welcome->window || welcome->window > WIRE_WINDOW_MAX)
 		return "window out of range";
 	if (welcome->request_bytes < WIRE_REQUEST_MIN || welcome->request_bytes > WIRE_RESPONSE_MAX)
@@ -429,11 +421,6 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	if (error)
 		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: bad welcome: %s",
 				   handle->dev->address, error);
-	if (*handle->tenant && !(welcome->features & WIRE_FEATURE_TENANT))
-		return handle_fail(
-			handle, KVD_ERR_PROTOCOL,
-			"%s is of a version that has no tenants: update it, or name none",
-			handle->dev->address);
 	/* It would refuse every change: there are two servers behind the address, say. */
 	if (welcome->identity_known && changes_are_missing(&handle->sent, welcome->change_last)) {
 		changes_identify(&handle->sent);
@@ -445,9 +432,7 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	handle->conn.region_addr = welcome->region_addr;
 	handle->conn.rkey = welcome->rkey;
 	handle->conn.window = welcome->window;
-	handle->conn.by_request = welcome->features & WIRE_FEATURE_REQUESTS;
-	handle->conn.window_moves = welcome->features & WIRE_FEATURE_WINDOW;
-	handle->conn.uses_told = welcome->features & WIRE_FEATURE_USES;
+	handle->conn.by_request = welcome->by_request;
 	handle->conn.request_bytes = welcome->request_bytes;
 	access_init(&handle->access, welcome->access_rate, welcome->access_delay_ms,
 		    clock_ns() ^ (uintptr_t)handle);

@@ -89,8 +89,6 @@ struct connection {
 	bool by_request; /* it may not READ: GETs are requests */
 	uint32_t request_bytes;
 	uint32_t window;    /* requests that may be outstanding: client/window.h */
-	bool window_moves;  /* each response says it anew */
-	bool uses_told;	    /* the server tells how items were used */
 	uint64_t posted_ns; /* when the last request was posted, by clock_raw_ns() */
 
 	uint32_t outstanding;	/* requests without a response */

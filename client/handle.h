@@ -175,8 +175,7 @@ struct kvd {
 /* The window at @now_ns of clock_raw_ns(): client/window.h. */
 static inline uint32_t connection_window(const struct connection *conn, uint64_t now_ns)
 {
-	bool lapsed = conn->window_moves &&
-		      now_ns - conn->posted_ns > WIRE_WINDOW_LAPSE_MS * 1000000ull;
+	bool lapsed = now_ns - conn->posted_ns > WIRE_WINDOW_LAPSE_MS * 1000000ull;
 
 	return lapsed ? WIRE_WINDOW_LAPSED : conn->window;
 }

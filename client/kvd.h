@@ -884,8 +884,7 @@ typedef int (*kvd_used_fn)(void *arg, const struct kvd_used *used);
  * not reported. So the uses are estimates. GETs by request and PUTs are uses, too. A key that is
  * stored anew after it was deleted, evicted or has expired begins anew.
  *
- * KVD_ERR_INVALID: as of kvd_scan(); or the server does not evict, or is of an older version, which
- * kvd_error() says.
+ * KVD_ERR_INVALID: as of kvd_scan(); or the server does not evict.
  * KVD_ERR_NOT_ALLOWED: the user may not read, or not scan.
  * Else as for kvd_scan().
  */

@@ -14,21 +14,16 @@ struct scan_taker {
 	void *arg;
 };
 
-/* A server tells uses if it evicts, and only then asks for access records. */
+/* A server tells uses if it evicts, and then asks for access records. */
 static enum kvd_status uses_check(struct kvd *handle, const struct kvd_scan_args *args)
 {
 	if (args && args->values)
 		return handle_fail(handle, KVD_ERR_INVALID, "a scan of uses has no values");
-	if (handle->conn.uses_told)
-		return KVD_OK;
 	if (handle->access.rate)
-		return handle_fail(handle, KVD_ERR_INVALID,
-				   "%s is of a version that does not tell how keys are used: "
-				   "update it",
-				   handle->dev->address);
+		return KVD_OK;
 	return handle_fail(handle, KVD_ERR_INVALID,
 			   "%s does not note how keys are used, since it does not evict: start it "
-			   "with memory.eviction = object-hits, or update it if it has that",
+			   "with memory.eviction = object-hits",
 			   handle->dev->address);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The window: how many requests the client may have outstanding, ACCESS messages included. With
- * WIRE_FEATURE_WINDOW each response says it, and a client that has posted nothing for a while
- * takes it for 1 (common/PROTOCOL.md, server/net/window.h). Before a request is posted:
+ * The window: how many requests the client may have outstanding, ACCESS messages included. Each
+ * response says it, and a client that has posted nothing for a while takes it for 1
+ * (common/PROTOCOL.md, server/net/window.h). Before a request is posted:
  *
  *	window_look(), with the time of now;
  *	fewer than conn->window requests are outstanding, else wait for a response and look again;
@@ -25,7 +25,7 @@ static inline void window_posted(struct connection *conn, uint64_t now_ns)
 	conn->posted_ns = now_ns;
 }
 
-/* Takes the window from a response. KVD_ERR_PROTOCOL if it is not as the welcome announced it. */
+/* Takes the window from a response. KVD_ERR_PROTOCOL if it is 0, or HELLO has one. */
 enum kvd_status window_learn(struct kvd *handle, const struct response *response);
 
 #endif /* KVD_CLIENT_WINDOW_H */

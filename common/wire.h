@@ -17,56 +17,27 @@
 
 #include "common/layout.h"
 
-#define WIRE_ABI 6
+#define WIRE_ABI 7
 #define WIRE_MAGIC 0x31306b7376646b00ull
 
-/*
- * The features are what the client can do beyond the ABI. They stand behind the bytes that are
- * counted in `bytes`, which older servers want to be 16 and do not look beyond. Where a client
- * sends no more than those, or the fabric pads them with zeros, it has no features. The server says
- * in its welcome which of them count.
- */
 #define WIRE_TENANT_MAX 24u
 struct wire_connect {
 	uint64_t magic;
 	uint32_t abi;
-	uint32_t bytes;	   /* WIRE_CONNECT_BYTES */
-	uint64_t features; /* WIRE_FEATURE_*; a server ignores those that it does not know */
-	/* With WIRE_FEATURE_TENANT: the name of one, see wire_tenant_length(); else zeros. */
+	uint32_t reserved;
+	/* The name of the tenant to be in, see wire_tenant_length(); zeros: the user's. */
 	char tenant[WIRE_TENANT_MAX];
 };
-static_assert(sizeof(struct wire_connect) == 48, "ABI");
-static_assert(offsetof(struct wire_connect, tenant) == 24, "ABI");
-#define WIRE_CONNECT_BYTES 16u
-static_assert(offsetof(struct wire_connect, features) == WIRE_CONNECT_BYTES, "ABI");
+static_assert(sizeof(struct wire_connect) == 40, "ABI");
+static_assert(offsetof(struct wire_connect, tenant) == 16, "ABI");
 
-/* The window changes: each response says how many requests the client may have outstanding. */
-#define WIRE_FEATURE_WINDOW 1ull
 /*
- * And a client that has posted nothing for so long may post the next request only if none is
+ * A client that has posted nothing for so long may post the next request only if none is
  * outstanding, whatever a response that came since says: the server counts on it
  * (server/net/window.h).
  */
 #define WIRE_WINDOW_LAPSE_MS 1000u
 #define WIRE_WINDOW_LAPSED 1u
-
-/*
- * Offered: the client can do without READs of the region. In the welcome: it has to, since it has
- * no right to READ, and sends GETs as requests; rkey, region_addr and sum_key are 0.
- */
-#define WIRE_FEATURE_REQUESTS 2ull
-
-/*
- * The client asks for a tenant by name; in the welcome: it is in that one. A client that asks and
- * is not told so has met an older server, which has one store for all.
- */
-#define WIRE_FEATURE_TENANT 4ull
-
-/*
- * The server keeps uses of items, since it evicts, and tells them: SCAN may have WIRE_F_USES. Not
- * in the welcome of a server that does not evict.
- */
-#define WIRE_FEATURE_USES 8ull
 
 /*
  * The length of a tenant's name, 1 to WIRE_TENANT_MAX: letters, digits, '-', '_' and '.', with
@@ -166,7 +137,7 @@ enum wire_status {
 #define WIRE_F_PIN 0x20u	/* PUT set, add, replace: the item is pinned for `pin` seconds */
 #define WIRE_F_LOW 0x40u	/* PUT but append and prepend: the item has low priority */
 #define WIRE_F_NO_VALUE 0x80u	/* GET: `result` has the value's length, and no value follows */
-#define WIRE_F_USES 0x100u	/* SCAN, with WIRE_FEATURE_USES: how the items were used */
+#define WIRE_F_USES 0x100u	/* SCAN, if the server evicts: how the items were used */
 #define WIRE_F_GETS 0x200u	/* all but HELLO: a struct wire_gets is behind the value */
 
 struct wire_request {
@@ -347,7 +318,7 @@ struct wire_response {
 	};
 	uint64_t clock_ns; /* the server's clock, since 1970, when the request was executed */
 	uint32_t expires;  /* GET, PUT, ARITH, TOUCH: the item's */
-	uint16_t window;   /* with WIRE_FEATURE_WINDOW, but in the response to HELLO; else 0 */
+	uint16_t window;   /* requests that it may have outstanding now; HELLO: 0 */
 	uint16_t tick;	   /* of the time in the access fields of items: ACCESS_TIME bits */
 };
 static_assert(sizeof(struct wire_response) == 56, "ABI");
@@ -420,23 +391,24 @@ struct wire_hello {
 	uint64_t magic;
 	uint32_t abi;
 	uint32_t response_bytes; /* of the client's receive buffers, WIRE_RESPONSE_MIN or more */
-	uint64_t features;	 /* 0: they are offered in the connect request */
 	uint8_t identity[WIRE_IDENTITY_BYTES]; /* random, the client's secret; all 0: none */
 	uint64_t change_next; /* the first change that it has never sent; 0: no identity */
 };
-static_assert(sizeof(struct wire_hello) == 48, "ABI");
-static_assert(offsetof(struct wire_hello, identity) == 24, "ABI");
-static_assert(offsetof(struct wire_hello, change_next) == 40, "ABI");
+static_assert(sizeof(struct wire_hello) == 40, "ABI");
+static_assert(offsetof(struct wire_hello, identity) == 16, "ABI");
+static_assert(offsetof(struct wire_hello, change_next) == 32, "ABI");
 
 /* HELLO's value in the response, if the status is WIRE_OK; else no value follows. */
 struct wire_welcome {
 	uint64_t magic;
 	uint32_t abi;
-	uint32_t window;	/* requests the client may have outstanding, at first or always */
+	uint32_t window;	/* requests that the client may have outstanding at first */
 	uint32_t request_bytes; /* longest message the server takes */
 	uint32_t rkey;
 	uint64_t region_addr;
-	uint64_t features;	  /* those of the connect request that the server has, too */
+	/* 1: the client may not READ: rkey, region_addr, sum_key are 0, and GETs are requests. */
+	uint32_t by_request;
+	uint32_t reserved;
 	uint32_t access_rate;	  /* report one hit of this many at most; 0: none (no eviction) */
 	uint32_t access_delay_ms; /* and no later than this, once the client calls again */
 	/* Of the identity in HELLO; all 0: none, or there is no room for it. */

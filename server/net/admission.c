@@ -56,7 +56,7 @@ static struct user_peer user_peer_of(const struct cm_peer *peer, enum device_kin
 	};
 }
 
-static void user_decide(struct admission *admission, const struct cm_peer *peer, uint64_t features)
+static void user_decide(struct admission *admission, const struct cm_peer *peer)
 {
 	const struct user *user = admission->user;
 	struct principal who;
@@ -71,16 +71,12 @@ static void user_decide(struct admission *admission, const struct cm_peer *peer,
 		snprintf(admission->text, sizeof(admission->text),
 			 "user %.40s has the %u connections that it may have", user->name,
 			 user->connections);
-	} else if (!user_reads_all(user) && !(features & WIRE_FEATURE_REQUESTS)) {
-		admission->reason = WIRE_REJECT_VERSION;
-		snprintf(admission->text, sizeof(admission->text),
-			 "user %.30s may not read all keys: that needs a newer client", user->name);
 	}
 }
 
 void admission_decide(struct admission *admission, const struct users *users,
 		      const struct config *config, enum device_kind kind,
-		      const struct cm_peer *peer, uint64_t features)
+		      const struct cm_peer *peer)
 {
 	const struct user_peer who = user_peer_of(peer, kind);
 
@@ -100,7 +96,7 @@ void admission_decide(struct admission *admission, const struct users *users,
 	if (!users)
 		return;
 	admission->user = users_match(users, &who);
-	user_decide(admission, peer, features);
+	user_decide(admission, peer);
 }
 
 const struct user *admission_user(const struct users *users, const struct conn *conn)

@@ -30,7 +30,7 @@ struct admission {
 /* @kind: the way that @peer came. @users may be NULL. */
 void admission_decide(struct admission *admission, const struct users *users,
 		      const struct config *config, enum device_kind kind,
-		      const struct cm_peer *peer, uint64_t features);
+		      const struct cm_peer *peer);
 
 /* The user of a connection in another snapshot of the file, or NULL. */
 const struct user *admission_user(const struct users *users, const struct conn *conn);

@@ -119,19 +119,16 @@ struct conn {
 	struct principal principal; /* whom it is held against what it does */
 	bool by_admin;		    /* peer_is_admin() */
 	bool admin;		    /* its slot and receive are those of administrators */
-	bool window_moves;	    /* the client has WIRE_FEATURE_WINDOW */
-	bool tenant_named;	    /* the client has named its tenant: WIRE_FEATURE_TENANT */
-	bool uses_told;		/* WIRE_FEATURE_USES: the client has it, and its tenant evicts */
-	uint64_t connected_ns;	/* by clock_ns() */
-	uint64_t number;	/* in net->registry, for users; 0: not there */
-	_Atomic bool published; /* set last: a thread that finds it set sees all of the above */
+	uint64_t connected_ns;	    /* by clock_ns() */
+	uint64_t number;	    /* in net->registry, for users; 0: not there */
+	_Atomic bool published;	    /* set last: a thread that finds it set sees all of the above */
 
 	/* The worker's. The windows: server/net/window.h. */
 	uint32_t window;	  /* requests that the client may have outstanding, at most */
 	uint32_t window_told;	  /* the same, as it knows or will know soon */
 	uint32_t window_next;	  /* what it knows, at most, with request window_known_at */
 	uint64_t window_known_at; /* of `requests`; if window_next is less than window */
-	bool window_active;	  /* it is in poller->windows.active, if window_moves */
+	bool window_active;	  /* it is in poller->windows.active, but admins */
 	uint64_t window_look_ns;  /* when to see whether it is still active, or later */
 	TAILQ_ENTRY(conn) window_entry;
 	uint64_t responses;	 /* sent */

@@ -176,24 +176,22 @@ static struct poller *poller_choose_admin(struct net *net, const struct nic *nic
 	return peer_is_admin(&peer) ? poller : NULL;
 }
 
-/*
- * Older clients send no features: zeros, or nothing. If it is refused, returns false, and @text
- * says why.
- */
+/* If it is refused, returns false, and @text says why. */
 static bool connect_parse(struct wire_connect *connect, const struct cm_event *event,
 			  char text[WIRE_REJECT_TEXT_BYTES])
 {
+	/* The fabric may pad it. */
 	size_t len = event->private_len < sizeof(*connect) ? event->private_len : sizeof(*connect);
 
 	*connect = (struct wire_connect){ 0 };
 	memcpy(connect, event->private_data, len);
-	if (len < WIRE_CONNECT_BYTES || connect->magic != WIRE_MAGIC)
+	if (len < offsetof(struct wire_connect, tenant) || connect->magic != WIRE_MAGIC)
 		snprintf(text, WIRE_REJECT_TEXT_BYTES, "the client does not speak kvd's protocol");
 	else if (connect->abi != WIRE_ABI)
 		wire_abi_text(text, connect->abi, WIRE_ABI);
-	else if (connect->bytes != WIRE_CONNECT_BYTES)
+	else if (len < sizeof(*connect) || connect->reserved)
 		snprintf(text, WIRE_REJECT_TEXT_BYTES,
-			 "the client's connect request has a length that is not the protocol's");
+			 "the client's connect request is not the protocol's");
 	else
 		return true;
 	return false;
@@ -207,19 +205,21 @@ static struct tenant *connect_tenant(const struct net *net, const struct nic *ni
 				     const struct wire_connect *connect, const struct user *user,
 				     char text[WIRE_REJECT_TEXT_BYTES])
 {
+	static const char none[WIRE_TENANT_MAX];
 	uint32_t length = wire_tenant_length(connect->tenant);
+	bool named = memcmp(connect->tenant, none, sizeof(none));
 	char name[WIRE_TENANT_MAX + 1];
 	struct tenant *tenant;
 
 	strcpy(name, user ? user->tenant : TENANT_DEFAULT);
-	if (connect->features & WIRE_FEATURE_TENANT) {
+	if (named) {
 		memcpy(name, connect->tenant, length);
 		name[length] = '\0';
 	}
 	tenant = tenants_find(&net->tenants, name);
-	if (!length && connect->features & WIRE_FEATURE_TENANT)
+	if (named && !length)
 		snprintf(text, WIRE_REJECT_TEXT_BYTES,
-			 "the client asks for a tenant without a name");
+			 "the client asks for a tenant by what is no name");
 	else if (user && strcmp(name, user->tenant) != 0)
 		snprintf(text, WIRE_REJECT_TEXT_BYTES, "user %.30s has the tenant %s, not %s",
 			 user->name, user->tenant, name);
@@ -261,7 +261,7 @@ static void link_log(const struct conn *conn)
  * client's, NULL if there are none.
  */
 static int connect_accept(struct net *net, struct poller *poller, struct tenant *tenant,
-			  struct cm_id *id, bool admin, uint64_t features, const struct user *user)
+			  struct cm_id *id, bool admin, const struct user *user)
 {
 	const struct cm_param param = {
 		.retry_count = RETRY_COUNT,
@@ -276,10 +276,6 @@ static int connect_accept(struct net *net, struct poller *poller, struct tenant 
 	if (err)
 		return err;
 	conn->admin = admin;
-	conn->tenant_named = features & WIRE_FEATURE_TENANT;
-	conn->uses_told = features & WIRE_FEATURE_USES &&
-			  net->env.config->memory.eviction != EVICTION_NONE;
-	conn->window_moves = !admin && features & WIRE_FEATURE_WINDOW;
 	conn->connected_ns = clock_ns();
 	principal_init(&conn->principal, &conn->peer, user);
 	if (user)
@@ -353,8 +349,7 @@ static void connect_failed(struct net *net, const struct nic *nic, struct cm_id 
 }
 
 /* Whether the client may connect, or else has been refused. @user: as connect_accept(). */
-static bool connect_admit(struct net *net, struct cm_id *id, uint64_t features,
-			  const struct user **user)
+static bool connect_admit(struct net *net, struct cm_id *id, const struct user **user)
 {
 	const struct config *config = net->env.config;
 	struct admission admission;
@@ -368,7 +363,7 @@ static bool connect_admit(struct net *net, struct cm_id *id, uint64_t features,
 			       "the server can't tell who the client is");
 		return false;
 	}
-	admission_decide(&admission, net->users, config, id->dev->kind, &peer, features);
+	admission_decide(&admission, net->users, config, id->dev->kind, &peer);
 	*user = admission.user;
 	if (!admission.reason)
 		return true;
@@ -414,7 +409,7 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 			       "its identity was revoked while it connected");
 		return;
 	}
-	if (!connect_admit(net, event->id, connect.features, &user))
+	if (!connect_admit(net, event->id, &user))
 		return;
 	tenant = connect_tenant(net, nic, &connect, user, text);
 	if (!tenant) {
@@ -434,7 +429,7 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 				      "every receive has its connection (request.srq_depth)");
 		return;
 	}
-	err = connect_accept(net, poller, tenant, event->id, admin, connect.features, user);
+	err = connect_accept(net, poller, tenant, event->id, admin, user);
 	if (err)
 		connect_failed(net, nic, event->id, err);
 }

@@ -24,10 +24,7 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 		.abi = WIRE_ABI,
 		.window = window_welcome(conn),
 		.request_bytes = poller->limits.buffer_bytes,
-		.features = (conn->window_moves ? WIRE_FEATURE_WINDOW : 0) |
-			    (conn->query.by_request ? WIRE_FEATURE_REQUESTS : 0) |
-			    (conn->tenant_named ? WIRE_FEATURE_TENANT : 0) |
-			    (conn->uses_told ? WIRE_FEATURE_USES : 0),
+		.by_request = conn->query.by_request,
 		.access_rate = evicts ? config->memory.access_rate : 0,
 		.access_delay_ms = (uint32_t)(config->memory.access_delay / 1000000),
 	};
@@ -64,7 +61,7 @@ static enum deferred_next hello_check(struct deferred *deferred, struct response
 	struct wire_hello hello;
 
 	memcpy(&hello, deferred->request.value, sizeof(hello));
-	if (hello.magic != WIRE_MAGIC || hello.features || hello_done(conn) ||
+	if (hello.magic != WIRE_MAGIC || hello_done(conn) ||
 	    hello.response_bytes < WIRE_RESPONSE_MIN || hello.response_bytes > WIRE_RESPONSE_MAX ||
 	    !identity_is_valid(&hello)) {
 		conn_fail(conn,

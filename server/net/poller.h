@@ -71,13 +71,12 @@ struct poller_limits {
 
 /* What the windows of its connections take of a poller's receives: server/net/window.h. */
 struct window_pool {
-	uint32_t lendable; /* receives for windows larger than 1, of clients whose windows move */
+	uint32_t lendable; /* receives for windows larger than 1 */
 	uint32_t left;	   /* that no window covers */
 	uint32_t left_max; /* the same without connections */
 	uint32_t share;	   /* window of each active connection */
-	uint32_t fixed;	   /* window of a client that takes the first one for good */
 	uint32_t active_count;
-	/* Active connections whose windows move, by the time of the next look. */
+	/* Active connections but those of administrators, by the time of the next look. */
 	TAILQ_HEAD(active_list, conn) active;
 };
 

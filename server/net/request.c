@@ -103,8 +103,8 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 	struct response_value value = { 0 };
 	struct response_wr *response;
 
-	if (request->flags & WIRE_F_USES && !deferred->conn->uses_told) {
-		conn_fail(deferred->conn, "a scan of uses, without that feature");
+	if (request->flags & WIRE_F_USES && thread->table->eviction == EVICTION_NONE) {
+		conn_fail(deferred->conn, "a scan of uses, where nothing is evicted");
 		return DEFERRED_DONE;
 	}
 	response = response_start(responses, deferred->conn, WIRE_SCAN, request->id);

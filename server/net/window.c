@@ -15,16 +15,12 @@ static uint32_t min_u32(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-static uint32_t share_of(const struct poller *poller, uint32_t conns)
-{
-	uint32_t share = poller->windows.lendable / (conns ? conns : 1);
-
-	return 1 + min_u32(share, poller->limits.window - 1);
-}
-
 static void share_update(struct poller *poller)
 {
-	poller->windows.share = share_of(poller, poller->windows.active_count);
+	struct window_pool *pool = &poller->windows;
+	uint32_t share = pool->lendable / (pool->active_count ? pool->active_count : 1);
+
+	pool->share = 1 + min_u32(share, poller->limits.window - 1);
 }
 
 void window_pool_init(struct poller *poller)
@@ -36,7 +32,6 @@ void window_pool_init(struct poller *poller)
 	pool->active_count = 0;
 	pool->lendable = limits->srq_depth - limits->admins_max - limits->conns_max;
 	pool->left = pool->left_max = pool->lendable;
-	pool->fixed = share_of(poller, limits->conns_max);
 	share_update(poller);
 }
 
@@ -88,27 +83,14 @@ static void look_later(struct conn *conn, uint64_t now_ns)
 	TAILQ_INSERT_TAIL(&conn->poller->windows.active, conn, window_entry);
 }
 
-/* For ever, or until the connection ends; so it is not lendable any more. */
-static void activate_fixed(struct conn *conn)
-{
-	struct window_pool *pool = &conn->poller->windows;
-
-	if (!conn->admin)
-		window_grow(conn, pool->fixed);
-	pool->lendable -= conn->window - 1;
-	share_update(conn->poller);
-	conn->window_next = conn->window_told = conn->window;
-}
-
 void window_activate(struct conn *conn)
 {
 	struct poller *poller = conn->poller;
 
 	conn->window_active = true;
-	if (!conn->window_moves) {
-		activate_fixed(conn);
+	conn->window_next = conn->window_told = conn->window;
+	if (conn->admin)
 		return;
-	}
 	poller->windows.active_count++;
 	share_update(poller);
 	look_later(conn, poller->worker->part.thread.now_ns);
@@ -158,7 +140,7 @@ static void deactivate(struct conn *conn)
 	struct poller *poller = conn->poller;
 
 	conn->window_active = false;
-	if (!conn->window_moves)
+	if (conn->admin)
 		return;
 	TAILQ_REMOVE(&poller->windows.active, conn, window_entry);
 	poller->windows.active_count--;
@@ -196,13 +178,8 @@ void window_expire(struct poller *poller, uint64_t now_ns)
 /* Nothing of it is outstanding any more, so the smaller window always can be set. */
 void window_release(struct conn *conn)
 {
-	struct window_pool *pool = &conn->poller->windows;
-
 	if (!conn->window_active)
 		return;
-	if (!conn->window_moves)
-		pool->lendable += conn->window - 1;
 	deactivate(conn);
 	window_set(conn, 1);
-	share_update(conn->poller);
 }

@@ -41,8 +41,7 @@
  *	 earlier: an honest client that computes between its requests looks the same, and would send
  *	 what it believes in.
  *
- * A client without WIRE_FEATURE_WINDOW has the window of the welcome to its end. It gets the share
- * that it would have if all connections were active, so that there is one for all of them.
+ * The window of an administrator's own place is 1 always.
  *
  * Response buffers and places in the completion queue follow the window (response.c, conn.h).
  */
@@ -76,14 +75,12 @@ static inline void window_request(struct conn *conn)
 uint32_t window_welcome(struct conn *conn);
 
 /*
- * The window that the response to another request than HELLO tells the client; 0 if its window is
- * fixed. The response is the next one that is sent, and is counted in conn->responses.
+ * The window that the response to another request than HELLO tells the client. The response is the
+ * next one that is sent, and is counted in conn->responses.
  */
 static inline uint16_t window_tell(struct conn *conn)
 {
-	if (!conn->window_moves)
-		return 0;
-	if (conn->window_active && conn->window_told != conn->poller->windows.share)
+	if (conn->window_active && !conn->admin && conn->window_told != conn->poller->windows.share)
 		window_change(conn);
 	return (uint16_t)conn->window_told;
 }

@@ -230,7 +230,8 @@ static int each_used(void *arg, const struct kvd_used *used)
 
 static enum kvd_status scan_uses(struct kvd *kvd)
 {
-	kvd->conn.uses_told = true;
+	if (!kvd->access.rate)
+		kvd->access.rate = 1;
 	return kvd_scan_uses(kvd, &results.number, NULL, each_used, &results.length);
 }
 

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "client/geometry.h"
+#include "client/window.h"
 #include "client/connect.h"
 #include "common/sum.h"
 #include "common/util/clock.h"
@@ -324,6 +325,7 @@ static enum ibv_wc_status fake_server_send(struct fake_device *fake, const struc
 		.op = (uint8_t)request.op,
 		.id = request.id,
 		.clock_ns = server->clock_ns,
+		.window = request.op == WIRE_HELLO ? 0 : (uint16_t)server->welcome.window,
 	};
 	if (server->outstanding_max < 1u + server->holding + server->queued)
 		server->outstanding_max = 1u + server->holding + server->queued;
@@ -451,5 +453,6 @@ struct fake_server *fake_server_open(uint32_t level, uint32_t window, uint32_t a
 	server->kvd.options.timeout_ms = FAKE_TIMEOUT_MS;
 	server->kvd.options.connect_timeout_ms = FAKE_TIMEOUT_MS;
 	must(!open_buffers(&server->kvd) && !open_welcome(&server->kvd, &welcome), "handle");
+	window_posted(&server->kvd.conn, clock_raw_ns()); /* as HELLO was */
 	return server;
 }

@@ -194,6 +194,7 @@ static void loopback_execute(struct loopback *loopback, const struct request *re
 		.op = (uint8_t)request->op,
 		.id = request->id,
 		.clock_ns = loopback->thread->now_ns,
+		.window = 1,
 	};
 	if (request->flags & WIRE_F_PULL)
 		loopback_put(loopback, request, hash, response);

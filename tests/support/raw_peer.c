@@ -242,18 +242,14 @@ void raw_connect(struct raw_peer *p, const void *private_data, size_t bytes)
 const struct wire_connect raw_good_connect = {
 	.magic = WIRE_MAGIC,
 	.abi = WIRE_ABI,
-	.bytes = WIRE_CONNECT_BYTES,
-	.features = WIRE_FEATURE_WINDOW,
 };
 
 static void raw_start_connected(struct raw_peer *p)
 {
 	struct wire_connect connect = raw_good_connect;
 
-	if (raw_tenant) {
-		connect.features |= WIRE_FEATURE_TENANT;
+	if (raw_tenant)
 		snprintf(connect.tenant, sizeof(connect.tenant), "%s", raw_tenant);
-	}
 	raw_connect(p, &connect, sizeof(connect));
 	if (!p->established)
 		raw_die(p->refused ? p->reject.text : "connect", ECONNREFUSED);

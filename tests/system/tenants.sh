@@ -244,7 +244,8 @@ flushed_after_resize() {
 		admin tenant resize gamma 32m || return 1
 	wait_until "$DEADLINE_S" gamma_is_empty && in_tenant gamma put key 2 &&
 		admin tenant resize gamma 16m && has gamma 2 &&
-		[ "$(tenant_stat gamma flushes_waiting)" = 1 ] && in_tenant gamma flush --cancel 1 &&
+		[ "$(tenant_stat gamma flushes_waiting)" = 1 ] &&
+		in_tenant gamma flush --cancel 1 &&
 		[ "$(tenant_stat gamma flushes_waiting)" = 0 ] && admin tenant drop gamma
 }
 

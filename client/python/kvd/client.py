@@ -564,7 +564,7 @@ class Client(Handle):
 
     def scan_uses(self, prefix: bytes | str = b"", *, count: int = 0) -> Iterator[Used]:
         """As scan(), with how each key was used, as the server notes it to evict. InvalidError:
-        the server does not evict, or is an older one."""
+        the server does not evict."""
         cursor = 0
         while True:
             found, cursor = self.scan_uses_part(cursor, prefix, count=count)

@@ -367,7 +367,6 @@ int sn_connect(struct cm_id *cm, const struct cm_param *param)
 	id->message.qp_num = cm->qp->qp_num;
 	id->message.responder_resources = reads_or_most(param->responder_resources);
 	id->message.initiator_depth = reads_or_most(param->initiator_depth);
-	id->message.features = LINK_FEATURE_LIFE;
 	id->rnr_retry = param->rnr_retry_count;
 	id->min_rnr_timer = param->min_rnr_timer;
 	do_sn_id_set_timer(id, &id->deadline, SN_DELAY_HANDSHAKE);
@@ -389,7 +388,6 @@ static int do_accept_join(struct sn_id *id, const struct cm_param *param)
 		.min_rnr_timer = param->min_rnr_timer,
 		.reads_max = initiator,
 		.line = qp->verbs.qp_num % LINK_LINES,
-		.takes_life = id->message.features & LINK_FEATURE_LIFE,
 	};
 	struct link_message message;
 	int fd;

@@ -128,8 +128,8 @@ void do_sn_life_send(struct sn_qp *qp)
 	};
 
 	/* Without it, which a full socket is the reason for, the peer looks at the socket. */
-	if (qp->takes_life && qp->ctx->life.fd >= 0)
-		qp->takes_life = link_send(qp->sock, &message, qp->ctx->life.fd);
+	if (qp->life_due && qp->ctx->life.fd >= 0)
+		qp->life_due = link_send(qp->sock, &message, qp->ctx->life.fd);
 }
 
 int do_sn_life_take(struct sn_qp *qp, int fd)

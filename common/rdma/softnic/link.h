@@ -28,7 +28,7 @@ struct stat;
 struct ucred;
 
 #define LINK_MAGIC 0x6b76646eu /* "kvdn" */
-#define LINK_VERSION 3
+#define LINK_VERSION 4
 
 #define LINK_GRANTS_MAX 16 /* files that a side can pass over one connection */
 
@@ -157,8 +157,6 @@ enum link_message_type {
 #define LINK_LIFE_BYTES 4096
 #define LINK_LIFE_MASK 0x3fffffffu /* FUTEX_TID_MASK */
 
-#define LINK_FEATURE_LIFE 1u /* I take LIFE */
-
 #define LINK_PRIVATE_MAX 196
 #define LINK_FDS_MAX 253     /* SCM_MAX_FD of Linux: what one packet can carry */
 #define LINK_PACKETS_TAKEN 4 /* by one call; a peer may have two wake-ups on their way */
@@ -174,7 +172,7 @@ struct link_message {
 	uint8_t grant_slot;
 	uint8_t line;
 	uint32_t grant_rkey;
-	uint32_t features; /* CONNECT: LINK_FEATURE_LIFE */
+	uint32_t reserved;
 	uint64_t grant_addr;
 	uint64_t grant_length;
 	uint64_t grant_offset;

@@ -237,7 +237,7 @@ static void do_qp_attach(struct sn_qp *qp, const struct sn_attach *attach)
 	qp->rnr_retry = attach->rnr_retry;
 	qp->min_rnr_timer = attach->min_rnr_timer;
 	qp->reads_max = attach->reads_max;
-	qp->takes_life = attach->takes_life;
+	qp->life_due = !attach->is_active;
 	qp->request_out.data = shared->request[me];
 	qp->response_out.data = shared->response[me];
 	qp->request_in.data = shared->request[!me];

@@ -458,7 +458,7 @@ struct sn_qp {
 	uint64_t lost_until_ns;	      /* fault plan: a completion was lost; it fails then */
 	const _Atomic uint32_t *life; /* the peer's; NULL: not known, so its socket is looked at */
 	struct sn_map *life_map;
-	bool takes_life;     /* the peer does, and was not passed ours yet */
+	bool life_due;	     /* the peer is to be passed ours */
 	uint32_t life_reads; /* READs since there is its word */
 	uint64_t tick;	     /* when its socket was last looked at */
 	struct ring_out request_out;
@@ -698,7 +698,6 @@ struct sn_attach {
 	uint8_t rnr_retry;
 	uint8_t min_rnr_timer;
 	uint8_t reads_max;
-	bool takes_life; /* the side that connects may be passed a life word */
 };
 
 /* Connects the queue pair to its peer: RTS. From then on the queue pair owns the shared memory. */

@@ -40,6 +40,7 @@ static void refuse_get(struct fake_server *p, struct wire_response *response)
 		.op = response->op,
 		.id = response->id,
 		.clock_ns = response->clock_ns,
+		.window = response->window,
 		.status = answer,
 		.flags = answer_flags,
 	};

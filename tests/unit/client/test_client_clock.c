@@ -397,7 +397,7 @@ static void one_more_waits_for_the_clock(void **state)
 	unsigned int i;
 
 	(void)state;
-	kvd->conn.window = 4;
+	kvd->conn.window = server->welcome.window = 4;
 	server->hold_all = true;
 	for (i = 0; i < 2; i++) {
 		fake_server_put(server, keys[i], 20, FAKE_SERVER_CLOCK_S + 100);

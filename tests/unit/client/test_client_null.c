@@ -224,7 +224,7 @@ static void the_whole_store(void **state)
 	assert_refused(kvd_scan(kvd, &number, NULL, NULL, NULL));
 	assert_refused(kvd_scan(kvd, &number, &scan, each, NULL));
 	assert_int_equal(kvd_scan(kvd, &number, NULL, each, NULL), KVD_OK);
-	kvd->conn.uses_told = true;
+	kvd->access.rate = 1;
 	assert_no_handle(kvd_scan_uses(NULL, &number, NULL, each_used, NULL));
 	assert_refused(kvd_scan_uses(kvd, NULL, NULL, each_used, NULL));
 	assert_refused(kvd_scan_uses(kvd, &number, NULL, NULL, NULL));

@@ -258,7 +258,7 @@ static void a_response_without_an_id(void **state)
 	unsigned int i;
 
 	(void)state;
-	kvd->conn.window = 4;
+	kvd->conn.window = server->welcome.window = 4;
 	server->hold_all = true;
 	for (i = 0; i < 2; i++) {
 		kvd_prep_ping(&ops[i]);

@@ -35,6 +35,7 @@ static void refuse(struct fake_server *of, struct wire_response *response)
 			.status = (uint8_t)refuses,
 			.id = response->id,
 			.clock_ns = response->clock_ns,
+			.window = response->window,
 		};
 }
 
@@ -59,7 +60,7 @@ static void take_reads_away(void)
 	welcome.geometry = server->geometry;
 	welcome.geometry.hash_seed = 0;
 	welcome.geometry.sum = geometry_sum(&welcome.geometry);
-	welcome.features |= WIRE_FEATURE_REQUESTS;
+	welcome.by_request = 1;
 	welcome.rkey = 0;
 	welcome.region_addr = 0;
 	assert_int_equal(open_welcome(kvd, &welcome), KVD_OK);

@@ -78,12 +78,9 @@ static const struct change changes[] = {
 	{ FIELD(request_bytes), WIRE_REQUEST_MIN, NULL },
 	{ FIELD(request_bytes), WIRE_RESPONSE_MAX, NULL },
 	{ FIELD(request_bytes), WIRE_RESPONSE_MAX + 1, "request size out of range" },
-	{ FIELD(features), WIRE_FEATURE_WINDOW, NULL },
-	{ FIELD(features), WIRE_FEATURE_REQUESTS, NULL },
-	{ FIELD(features), WIRE_FEATURE_USES, NULL },
-	{ FIELD(features), WIRE_FEATURE_REQUESTS << 1, "features that were not offered" },
-	{ FIELD(features), WIRE_FEATURE_USES << 1, "features that were not offered" },
-	{ FIELD(features), 1ull << 63, "features that were not offered" },
+	{ FIELD(by_request), 1, NULL },
+	{ FIELD(by_request), 2, "fields that the protocol has not" },
+	{ FIELD(reserved), 1, "fields that the protocol has not" },
 	{ FIELD(identity_known), 1, NULL },
 	{ FIELD(identity_known), 2, "a change that was never sent" },
 	{ FIELD(change_last), 1, "a change that was never sent" },
@@ -186,20 +183,6 @@ static void what_another_handle_was_told(void **state)
 	assert_non_null(strstr(kvd_error(kvd), "another handle"));
 }
 
-/* A handle that names its tenant takes no other one. */
-static void of_a_tenant(void **state)
-{
-	struct wire_welcome welcome = server->welcome;
-
-	(void)state;
-	strcpy(kvd->tenant, "alpha");
-	welcome.features = WIRE_FEATURE_WINDOW;
-	assert_int_equal(open_welcome(kvd, &welcome), KVD_ERR_PROTOCOL);
-	assert_non_null(strstr(kvd_error(kvd), "has no tenants"));
-	welcome.features |= WIRE_FEATURE_TENANT;
-	assert_int_equal(open_welcome(kvd, &welcome), KVD_OK);
-}
-
 static const struct change *greeting;
 static int longer; /* the welcome is by so much */
 
@@ -256,7 +239,7 @@ static void the_next_connection(void **state)
 		{ FIELD(window), WIRE_WINDOW_MAX + 1, "window out of range" },
 		{ FIELD(window), 0, "window out of range" },
 		{ FIELD(request_bytes), 0, "request size" },
-		{ FIELD(features), 1ull << 63, "features" },
+		{ FIELD(reserved), 1, "fields" },
 		{ FIELD(abi), WIRE_ABI + 1, "protocol" },
 	};
 
@@ -447,9 +430,11 @@ static void each_end_of_a_try(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(each_end_of_a_try),   CASE(each_field),
-		CASE(of_a_tenant),	   CASE(what_another_handle_was_told),
-		CASE(the_next_connection), CASE(a_superblock_that_lies),
+		CASE(each_end_of_a_try),
+		CASE(each_field),
+		CASE(what_another_handle_was_told),
+		CASE(the_next_connection),
+		CASE(a_superblock_that_lies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

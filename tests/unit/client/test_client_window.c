@@ -31,12 +31,11 @@ static void tell_window(struct fake_server *of, struct wire_response *response)
 }
 
 /* Every GET is reported, in a message of its own whose response is held back. */
-static void open_with(uint64_t features, uint32_t first)
+static void open_with(uint32_t first)
 {
 	test_clock_stop();
 	server = fake_server_open(2, first, 1, 0, NULL);
 	kvd = &server->kvd;
-	kvd->conn.window_moves = features & WIRE_FEATURE_WINDOW;
 	window_posted(&kvd->conn, clock_raw_ns());
 	server->before_response = tell_window;
 	server->hold_access = true;
@@ -62,7 +61,7 @@ static void get(void)
 static void each_response_tells_it(void **state)
 {
 	(void)state;
-	open_with(WIRE_FEATURE_WINDOW, 8);
+	open_with(8);
 	assert_int_equal(shown(), 8);
 	window = 5;
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
@@ -85,7 +84,7 @@ static void each_response_tells_it(void **state)
 static void it_is_respected(void **state)
 {
 	(void)state;
-	open_with(WIRE_FEATURE_WINDOW, 8);
+	open_with(8);
 	window = 2;
 	get();
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
@@ -109,7 +108,7 @@ static void it_lapses(void **state)
 	uint64_t before_ns;
 
 	(void)state;
-	open_with(WIRE_FEATURE_WINDOW, 8);
+	open_with(8);
 	window = 8;
 	get();
 	assert_true(server->holding);
@@ -132,65 +131,31 @@ static void it_lapses(void **state)
 	kvd_close(kvd);
 }
 
-/* A server of before: no window in its responses, and no lapse. */
-static void it_is_constant_without_the_feature(void **state)
-{
-	(void)state;
-	open_with(0, 3);
-	window = 0;
-	assert_int_equal(kvd_ping(kvd), KVD_OK);
-	kvd->conn.posted_ns -= 2 * SECOND;
-	assert_int_equal(shown(), 3);
-	get();
-	kvd->conn.posted_ns -= 2 * SECOND;
-	assert_int_equal(kvd_ping(kvd), KVD_OK);
-	assert_int_equal(server->outstanding_max, 2);
-	window = 3;
-	assert_int_equal(kvd_ping(kvd), KVD_ERR_PROTOCOL);
-	kvd_close(kvd);
-}
-
 static void a_missing_window_is_refused(void **state)
 {
 	(void)state;
-	open_with(WIRE_FEATURE_WINDOW, 3);
+	open_with(3);
 	window = 0;
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_PROTOCOL);
 	kvd_close(kvd);
-	open_with(WIRE_FEATURE_WINDOW, 3);
+	open_with(3);
 	window = WIRE_WINDOW_MAX + 1;
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_PROTOCOL);
 	kvd_close(kvd);
 }
 
-/* The welcome says which features count; those that were not offered are refused. */
-static void the_welcome_has_the_features(void **state)
+/* The first is in the welcome, and so not in the response that has it. */
+static void a_second_first_window_is_refused(void **state)
 {
-	struct wire_welcome welcome = {
-		.magic = WIRE_MAGIC,
-		.abi = WIRE_ABI,
-		.window = 7,
-		.request_bytes = WIRE_REQUEST_MIN,
-		.features = WIRE_FEATURE_WINDOW,
-	};
+	struct response response = { .op = WIRE_HELLO };
 
 	(void)state;
-	open_with(0, 3);
-	welcome.geometry = server->geometry;
-	bcache_release(&kvd->cache);
-	assert_int_equal(open_welcome(kvd, &welcome), KVD_OK);
-	assert_true(kvd->conn.window_moves);
-	assert_int_equal(shown(), 7);
-	bcache_release(&kvd->cache);
-	welcome.features = 0;
-	assert_int_equal(open_welcome(kvd, &welcome), KVD_OK);
-	assert_false(kvd->conn.window_moves);
-	for (unsigned int bit = 2; bit < 64; bit++) {
-		if (1ull << bit == WIRE_FEATURE_USES)
-			continue;
-		welcome.features = WIRE_FEATURE_WINDOW | 1ull << bit;
-		assert_int_equal(open_welcome(kvd, &welcome), KVD_ERR_PROTOCOL);
-	}
+	open_with(3);
+	assert_int_equal(window_learn(kvd, &response), KVD_OK);
+	assert_int_equal(shown(), 3);
+	response.window = 4;
+	assert_int_equal(window_learn(kvd, &response), KVD_ERR_PROTOCOL);
+	assert_int_equal(shown(), 3);
 	kvd_close(kvd);
 }
 
@@ -200,8 +165,8 @@ static void requests_leave_less_room_for_reads(void **state)
 	struct connection *conn;
 
 	(void)state;
-	window = 0;
-	open_with(0, 4);
+	window = 4;
+	open_with(4);
 	conn = &kvd->conn;
 	assert_true(chain_room(conn));
 	assert_int_equal(conn->chain_max, GETS_MAX);
@@ -218,9 +183,8 @@ int main(void)
 		cmocka_unit_test(each_response_tells_it),
 		cmocka_unit_test(it_is_respected),
 		cmocka_unit_test(it_lapses),
-		cmocka_unit_test(it_is_constant_without_the_feature),
 		cmocka_unit_test(a_missing_window_is_refused),
-		cmocka_unit_test(the_welcome_has_the_features),
+		cmocka_unit_test(a_second_first_window_is_refused),
 		cmocka_unit_test(requests_leave_less_room_for_reads),
 	};
 

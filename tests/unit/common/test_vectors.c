@@ -121,8 +121,8 @@ static void the_tables_of_the_handshake_match_the_code(void **state)
 {
 	(void)state;
 	FIELDS("**Connect request**", wire_connect, F(wire_connect, magic, "magic"),
-	       F(wire_connect, abi, "ABI"), F(wire_connect, bytes, "length"),
-	       F(wire_connect, features, "features"), F(wire_connect, tenant, "tenant"));
+	       F(wire_connect, abi, "ABI"), F(wire_connect, reserved, "reserved"),
+	       F(wire_connect, tenant, "tenant"));
 	FIELDS("**Reject**", wire_reject, F(wire_reject, magic, "magic"),
 	       F(wire_reject, abi, "ABI"), F(wire_reject, reason, "reason"),
 	       F(wire_reject, text, "text"));
@@ -132,13 +132,12 @@ static void the_tables_of_the_handshake_match_the_code(void **state)
 	     R(WIRE_REJECT_TENANT, "tenant"));
 	FIELDS("### HELLO and welcome", wire_hello, F(wire_hello, magic, "magic"),
 	       F(wire_hello, abi, "ABI"), F(wire_hello, response_bytes, "receive buffer"),
-	       F(wire_hello, features, "features"), F(wire_hello, identity, "identity"),
-	       F(wire_hello, change_next, "next change"));
+	       F(wire_hello, identity, "identity"), F(wire_hello, change_next, "next change"));
 	FIELDS("has the *welcome* as its value", wire_welcome, F(wire_welcome, magic, "magic"),
 	       F(wire_welcome, abi, "ABI"), F(wire_welcome, window, "window"),
 	       F(wire_welcome, request_bytes, "request_bytes"), F(wire_welcome, rkey, "rkey"),
-	       F(wire_welcome, region_addr, "address"), F(wire_welcome, features, "features"),
-	       F(wire_welcome, access_rate, "access rate"),
+	       F(wire_welcome, region_addr, "address"), F(wire_welcome, by_request, "by request"),
+	       F(wire_welcome, reserved, "reserved"), F(wire_welcome, access_rate, "access rate"),
 	       F(wire_welcome, access_delay_ms, "access delay"),
 	       F(wire_welcome, change_last, "last change"), F(wire_welcome, answers, "answers"),
 	       F(wire_welcome, identity_known, "known"), F(wire_welcome, geometry, "geometry"),
@@ -247,7 +246,7 @@ static void the_tables_of_softnic_match_the_code(void **state)
 	       F(link_message, responder_resources, "responder resources"),
 	       F(link_message, initiator_depth, "initiator depth"),
 	       F(link_message, grant_slot, "grant slot"), F(link_message, line, "line"),
-	       F(link_message, grant_rkey, "grant rkey"), F(link_message, features, "features"),
+	       F(link_message, grant_rkey, "grant rkey"), F(link_message, reserved, "reserved"),
 	       F(link_message, grant_addr, "grant address"),
 	       F(link_message, grant_length, "grant length"),
 	       F(link_message, grant_offset, "grant offset"),
@@ -509,10 +508,8 @@ static void the_items_match_the_code(void **state)
 
 static void the_private_data_matches_the_code(void **state)
 {
-	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, WIRE_CONNECT_BYTES,
-					      WIRE_FEATURE_WINDOW, "" };
-	const struct wire_connect named = { WIRE_MAGIC, WIRE_ABI, WIRE_CONNECT_BYTES,
-					    WIRE_FEATURE_WINDOW | WIRE_FEATURE_TENANT, "alpha-1" };
+	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, 0, "" };
+	const struct wire_connect named = { WIRE_MAGIC, WIRE_ABI, 0, "alpha-1" };
 	const struct wire_reject reject = {
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
@@ -580,7 +577,6 @@ static void hello_matches_the_code(void **state)
 		.magic = WIRE_MAGIC,
 		.abi = WIRE_ABI,
 		.window = 8,
-		.features = WIRE_FEATURE_WINDOW,
 		.request_bytes = 2048,
 		.rkey = RKEY,
 		.region_addr = REGION_ADDR,
@@ -791,8 +787,7 @@ static void batches_match_the_code(void **state)
 
 static void the_messages_of_softnic_match_the_code(void **state)
 {
-	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, WIRE_CONNECT_BYTES,
-					      WIRE_FEATURE_WINDOW, "" };
+	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, 0, "" };
 	struct link_message message = {
 		.magic = LINK_MAGIC,
 		.version = LINK_VERSION,
@@ -801,7 +796,6 @@ static void the_messages_of_softnic_match_the_code(void **state)
 		.qp_num = 0x11,
 		.responder_resources = SN_READS_MAX,
 		.initiator_depth = SN_READS_MAX,
-		.features = LINK_FEATURE_LIFE,
 	};
 	const struct link_message ready = {
 		.magic = LINK_MAGIC,

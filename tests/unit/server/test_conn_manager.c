@@ -364,8 +364,6 @@ static struct device_async_event *add_async(enum ibv_event_type type)
 static const struct wire_connect good_connect = {
 	.magic = WIRE_MAGIC,
 	.abi = WIRE_ABI,
-	.bytes = WIRE_CONNECT_BYTES,
-	.features = WIRE_FEATURE_WINDOW,
 };
 
 static void add_connect_of(struct wire_connect connect)
@@ -610,20 +608,23 @@ static void refused(void **state)
 	add_connect_of(connect);
 	connect = good_connect;
 	assert_refused(WIRE_REJECT_VERSION, "");
-	connect.bytes++;
+	connect.reserved++;
 	add_connect_of(connect);
 	connect = good_connect;
-	assert_refused(WIRE_REJECT_VERSION, "length");
+	assert_refused(WIRE_REJECT_VERSION, "not the protocol's");
 	add_connect();
-	cm_events[cm_count - 1].private_len = WIRE_CONNECT_BYTES - 1;
+	cm_events[cm_count - 1].private_len = sizeof(connect) - 1;
+	assert_refused(WIRE_REJECT_VERSION, "not the protocol's");
+	add_connect();
+	cm_events[cm_count - 1].private_len = offsetof(struct wire_connect, tenant) - 1;
 	assert_refused(WIRE_REJECT_VERSION, "does not speak");
 	create_error = -ENOMEM;
 	add_connect();
 	assert_refused(WIRE_REJECT_ERROR, "could not set up");
 	assert_logged("Cannot allocate memory; allow the process more memory");
 	create_error = 0;
-	assert_int_equal(rejects, 5);
-	assert_int_equal(net.stats.connections_rejected, 5);
+	assert_int_equal(rejects, 6);
+	assert_int_equal(net.stats.connections_rejected, 6);
 	assert_int_equal(net.stats.connections_total, 0);
 	/* As many as there may be, and in equal parts. */
 	for (; n < config.server.max_connections; n++)
@@ -669,16 +670,12 @@ static void tenants(void **state)
 
 	(void)state;
 	alpha_start();
-	connect.features |= WIRE_FEATURE_TENANT;
 	strcpy(connect.tenant, "beta");
 	add_connect_of(connect);
 	assert_refused(WIRE_REJECT_TENANT, "there is no tenant beta");
 	strcpy(connect.tenant, "a b");
 	add_connect_of(connect);
-	assert_refused(WIRE_REJECT_TENANT, "without a name");
-	memset(connect.tenant, 0, sizeof(connect.tenant));
-	add_connect_of(connect);
-	assert_refused(WIRE_REJECT_TENANT, "without a name");
+	assert_refused(WIRE_REJECT_TENANT, "by what is no name");
 	strcpy(connect.tenant, "alpha");
 	alpha.now.mrs[0] = NULL;
 	add_connect_of(connect);
@@ -694,16 +691,13 @@ static void tenants(void **state)
 	conn = net.conns;
 	assert_ptr_equal(conn->part, &alpha_parts[conn->poller->worker->number]);
 	assert_ptr_equal(conn->mr, &alpha_mr);
-	assert_true(conn->tenant_named);
 	assert_int_equal(alpha.conns_count, 1);
 	assert_int_equal(tenant.conns_count, 0);
-	/* One that names none, whatever stands there. */
-	connect.features = WIRE_FEATURE_WINDOW;
-	add_connect_of(connect);
+	/* One that names none. */
+	add_connect();
 	take_events();
 	assert_ptr_equal(net.conns->part->tenant, &tenant);
 	assert_ptr_equal(net.conns->mr, &mr);
-	assert_false(net.conns->tenant_named);
 	workers_stopped = true;
 	conn_manager_free_all(&net);
 	assert_int_equal(alpha.conns_count, 0);
@@ -724,11 +718,8 @@ static void administrators(void **state)
 	connected();
 	connected();
 	assert_int_equal(net.admins_count, 2);
-	/* With a window of 1 for ever. */
 	assert_false(other->admin);
-	assert_true(other->window_moves);
 	assert_true(net.conns->admin);
-	assert_false(net.conns->window_moves);
 	assert_int_equal(other->sq_depth, poller_sq_depth(other->poller, 8) - MARKERS);
 	assert_int_equal(net.conns->sq_depth, poller_sq_depth(other->poller, 1) - MARKERS);
 	add_connect();
@@ -750,66 +741,22 @@ static void administrators(void **state)
 	assert_int_equal(net.admins_count, 0);
 }
 
-/* What a client can do it says behind the first 16 bytes, or not at all. */
-static void features(void **state)
+/* The fabric pads what the client sends. */
+static void padded(void **state)
 {
-	static const struct {
-		uint64_t features;
-		uint8_t len;
-		bool moves;
-	} cases[] = {
-		{ WIRE_FEATURE_WINDOW, sizeof(struct wire_connect), true },
-		{ ~WIRE_FEATURE_TENANT, sizeof(struct wire_connect), true },
-		{ ~WIRE_FEATURE_TENANT, sizeof(struct wire_connect) + 30, true },
-		{ ~(WIRE_FEATURE_WINDOW | WIRE_FEATURE_TENANT), sizeof(struct wire_connect),
-		  false },
-		{ UINT64_MAX, WIRE_CONNECT_BYTES, false },
-	};
 	uint32_t serial = 0;
 
 	(void)state;
-	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct wire_connect connect = good_connect;
-
-		connect.features = cases[i].features;
-		add_connect_of(connect);
-		cm_events[cm_count - 1].private_len = cases[i].len;
+	for (unsigned int i = 0; i < 3; i++) {
+		add_connect();
+		cm_events[cm_count - 1].private_len = (uint8_t)(sizeof(struct wire_connect) +
+								16 * i);
 		take_events();
-		assert_int_equal(net.conns->window_moves, cases[i].moves);
 		assert_true(net.conns->connected_ns == test_now);
 		/* By which its completions are told from those of an older connection. */
 		assert_int_not_equal(net.conns->serial, serial);
 		serial = net.conns->serial;
 	}
-	workers_stopped = true;
-	conn_manager_free_all(&net);
-}
-
-/* Uses are told to those who know them, by a server that notes them. */
-static void feature_uses(void **state)
-{
-	static const struct {
-		uint64_t features;
-		uint32_t eviction;
-		bool told;
-	} cases[] = {
-		{ WIRE_FEATURE_USES, EVICTION_OBJECT_HITS, true },
-		{ WIRE_FEATURE_USES, EVICTION_BYTE_HITS, true },
-		{ WIRE_FEATURE_USES, EVICTION_NONE, false },
-		{ WIRE_FEATURE_WINDOW, EVICTION_BYTE_HITS, false },
-	};
-
-	(void)state;
-	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct wire_connect connect = good_connect;
-
-		connect.features = cases[i].features;
-		config.memory.eviction = cases[i].eviction;
-		add_connect_of(connect);
-		take_events();
-		assert_int_equal(net.conns->uses_told, cases[i].told);
-	}
-	config.memory.eviction = EVICTION_NONE;
 	workers_stopped = true;
 	conn_manager_free_all(&net);
 }
@@ -1679,13 +1626,6 @@ static void assert_rejected(enum wire_reject_reason reason, const char *text)
 	assert_string_equal(rejected.text, text);
 }
 
-static const struct wire_connect by_request = {
-	.magic = WIRE_MAGIC,
-	.abi = WIRE_ABI,
-	.bytes = WIRE_CONNECT_BYTES,
-	.features = WIRE_FEATURE_REQUESTS,
-};
-
 static void users_connect(void **state)
 {
 	struct conn *first, *second;
@@ -1706,16 +1646,7 @@ static void users_connect(void **state)
 	add_connect();
 	assert_rejected(WIRE_REJECT_USER, "users.file has no user for uid=9");
 	assert_int_equal(net.stats.connections_not_allowed, 1);
-	/* Who may not read all keys has to know that. */
-	peer_uid = 7;
-	add_connect();
-	assert_rejected(WIRE_REJECT_VERSION,
-			"user bob may not read all keys: that needs a newer client");
-	peer_uid = 8;
-	add_connect();
-	assert_rejected(WIRE_REJECT_VERSION,
-			"user carol may not read all keys: that needs a newer client");
-	assert_int_equal(net.stats.connections_rejected, 4);
+	assert_int_equal(net.stats.connections_rejected, 2);
 	close_and_finish(second);
 	assert_int_equal(net.users->list[0].account->connections, 1);
 	id_count = 1;
@@ -1771,9 +1702,7 @@ static void tenants_of_users(void **state)
 	net.users = users_of(OF("a", "61234", "all") "tenant = alpha\n" OF("b", "7", "all"));
 	conn = connected();
 	assert_ptr_equal(conn->part->tenant, &alpha);
-	assert_false(conn->tenant_named);
 	close_and_finish(conn);
-	connect.features |= WIRE_FEATURE_TENANT;
 	strcpy(connect.tenant, "alpha");
 	add_connect_of(connect);
 	take_events();
@@ -1869,9 +1798,7 @@ static void users_by_request(void **state)
 
 	(void)state;
 	net.users = users_of(OF("bob", "61234", "write"));
-	add_connect_of(by_request);
-	take_events();
-	conn = ids[0].context;
+	conn = connected();
 	conn->query.by_request = true; /* query_answer() */
 	set_users(&net, users_of(OF("bob", "61234", "scan")));
 	assert_int_equal(conn->stage, CONN_LIVE);
@@ -1949,8 +1876,7 @@ int main(void)
 		CASE(refused),
 		CASE(tenants),
 		CASE(administrators),
-		CASE(features),
-		CASE(feature_uses),
+		CASE(padded),
 		CASE(second_device),
 		CASE(accept_fails),
 		CASE(reads_what_it_may_not),

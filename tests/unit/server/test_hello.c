@@ -124,7 +124,7 @@ static void welcome_without_the_region(void **state)
 		c->conn.query.by_request = by_request;
 		answer(true, NULL, false);
 		w = welcome();
-		assert_int_equal(!!(w.features & WIRE_FEATURE_REQUESTS), by_request);
+		assert_int_equal(w.by_request, by_request);
 		assert_int_equal(!w.region_addr, by_request);
 		assert_true(by_request ? !w.rkey : w.rkey == grant_rkey(&c->conn));
 		assert_null(geometry_check(&w.geometry));
@@ -143,64 +143,46 @@ static void window_of_the_welcome(void **state)
 
 	(void)state;
 	for (uint32_t window = 1; window <= TEST_WINDOW; window++) {
-		for (unsigned int moves = 0; moves < 2; moves++) {
-			struct wire_welcome w;
+		struct wire_welcome w;
 
-			test_conn_setup(c);
-			atomic_store(&c->conn.hello_done, false);
-			c->conn.window = window;
-			c->conn.window_moves = moves;
-			receive(0, &hello);
-			assert_int_equal(c->responses, 0);
-			assert_true(atomic_load(&c->conn.hello_taken));
-			assert_false(atomic_load(&c->conn.hello_done));
-			/* It may be woken for another reason, and goes on waiting. */
-			deferred_wake(&c->conn);
-			test_turns();
-			assert_int_equal(c->responses, 0);
-			assert_false(c->conn.stopped);
-			answer(true, NULL, false);
-			assert_int_equal(c->responses, 1);
-			assert_int_equal(c->response.op, WIRE_HELLO);
-			assert_int_equal(c->response.id, 5);
-			w = welcome();
-			assert_int_equal(w.magic, WIRE_MAGIC);
-			assert_int_equal(w.abi, WIRE_ABI);
-			assert_int_equal(w.window, window);
-			assert_int_equal(c->conn.window_told, window);
-			assert_int_equal(w.features, moves ? WIRE_FEATURE_WINDOW : 0);
-			assert_int_equal(w.request_bytes, TEST_BUFFER_BYTES);
-			assert_int_equal(w.rkey, RKEY);
-			assert_int_equal(w.region_addr, (uintptr_t)test_store.region.base);
-			assert_int_equal(w.change_last, 0);
-			assert_int_equal(w.answers, 0);
-			assert_int_equal(w.identity_known, 0);
-			assert_int_equal(w.access_rate, 0);
-			assert_int_equal(w.access_delay_ms, 7);
-			assert_null(geometry_check(&w.geometry));
-			assert_int_equal(w.geometry.incarnation,
-					 test_store.region.geometry.incarnation);
-			assert_memory_equal(&w.sum_key, &test_store.region.sum_key,
-					    sizeof(w.sum_key));
-			assert_true(atomic_load(&c->conn.hello_done));
-			/* The shorter of what either takes. */
-			assert_int_equal(c->conn.response_bytes, TEST_BUFFER_BYTES);
-			test_conn_complete(c);
-			assert_int_equal(c->conn.buffers, 0);
-		}
+		test_conn_setup(c);
+		atomic_store(&c->conn.hello_done, false);
+		c->conn.window = window;
+		receive(0, &hello);
+		assert_int_equal(c->responses, 0);
+		assert_true(atomic_load(&c->conn.hello_taken));
+		assert_false(atomic_load(&c->conn.hello_done));
+		/* It may be woken for another reason, and goes on waiting. */
+		deferred_wake(&c->conn);
+		test_turns();
+		assert_int_equal(c->responses, 0);
+		assert_false(c->conn.stopped);
+		answer(true, NULL, false);
+		assert_int_equal(c->responses, 1);
+		assert_int_equal(c->response.op, WIRE_HELLO);
+		assert_int_equal(c->response.id, 5);
+		w = welcome();
+		assert_int_equal(w.magic, WIRE_MAGIC);
+		assert_int_equal(w.abi, WIRE_ABI);
+		assert_int_equal(w.window, window);
+		assert_int_equal(c->conn.window_told, window);
+		assert_int_equal(w.request_bytes, TEST_BUFFER_BYTES);
+		assert_int_equal(w.rkey, RKEY);
+		assert_int_equal(w.region_addr, (uintptr_t)test_store.region.base);
+		assert_int_equal(w.change_last, 0);
+		assert_int_equal(w.answers, 0);
+		assert_int_equal(w.identity_known, 0);
+		assert_int_equal(w.access_rate, 0);
+		assert_int_equal(w.access_delay_ms, 7);
+		assert_null(geometry_check(&w.geometry));
+		assert_int_equal(w.geometry.incarnation, test_store.region.geometry.incarnation);
+		assert_memory_equal(&w.sum_key, &test_store.region.sum_key, sizeof(w.sum_key));
+		assert_true(atomic_load(&c->conn.hello_done));
+		/* The shorter of what either takes. */
+		assert_int_equal(c->conn.response_bytes, TEST_BUFFER_BYTES);
+		test_conn_complete(c);
+		assert_int_equal(c->conn.buffers, 0);
 	}
-}
-
-/* That uses are told. */
-static void uses_in_the_welcome(void **state)
-{
-	struct wire_hello hello = hello_make();
-
-	(void)state;
-	c->conn.uses_told = true;
-	receive(0, &hello);
-	answer(true, NULL, false);
-	assert_true(welcome().features & WIRE_FEATURE_USES);
 }
 
 /* Access records are wanted only where something is evicted. */
@@ -303,14 +285,12 @@ static void wrong_values(void **state)
 		atomic_store(&c->conn.hello_done, false);
 		stat_set(&test_worker.stats.connections_failed, 0);
 		hello.magic ^= i == 1;
-		hello.features = i == 2;
+		hello.change_next = i == 2; /* without an identity */
 		if (i == 3 || i == 4)
 			hello.response_bytes = WIRE_RESPONSE_MIN - (i == 4);
 		if (i == 5 || i == 6)
 			hello.response_bytes = WIRE_RESPONSE_MAX + (i == 6);
-		if (i == 7)
-			hello.change_next = 1; /* without an identity */
-		if (i > 7)
+		if (i > 6)
 			hello.identity[15] = 1; /* without a number, or one that is no change's */
 		if (i == 9)
 			hello.change_next = 1ull << 32;
@@ -429,7 +409,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(window_of_the_welcome),
 		CASE(welcome_without_the_region),
-		CASE(uses_in_the_welcome),
 		CASE(access_rate_with_eviction),
 		CASE(identity_of_the_welcome),
 		CASE(identity_of_another),

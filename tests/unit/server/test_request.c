@@ -557,7 +557,7 @@ static void scan_has_its_keys(void **state)
 	assert_int_equal(at, conn->value_len);
 }
 
-/* A scan of uses is for those to whom they are told; others lose their connection. */
+/* A scan of uses, and where there are none the client loses its connection. */
 static void scan_of_uses(void **state)
 {
 	struct scan_entry entry;
@@ -566,7 +566,6 @@ static void scan_of_uses(void **state)
 	(void)state;
 	test_store.table.eviction = EVICTION_BYTE_HITS;
 	assert_int_equal(test_store_put(&test_store, "k", 1, "v", 1, NULL), WIRE_OK);
-	conn->conn.uses_told = true;
 	do {
 		RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN, .cursor = conn->response.cursor,
 			.flags = WIRE_F_USES);
@@ -577,7 +576,7 @@ static void scan_of_uses(void **state)
 	assert_int_equal(entry.use, WIRE_USE_NORMAL);
 	assert_int_equal(entry.uses, 0);
 	assert_false(conn->conn.stopped);
-	conn->conn.uses_told = false;
+	test_store.table.eviction = EVICTION_NONE;
 	RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN, .flags = WIRE_F_USES);
 	test_turns();
 	assert_true(conn->conn.stopped);

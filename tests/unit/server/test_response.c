@@ -255,7 +255,6 @@ static void nobody_waits_while_windows_move(void **state)
 	window_pool_init(poller);
 	for (i = 0; i < CONNS; i++) {
 		conns[i].conn.window = conns[i].conn.window_next = conns[i].conn.window_told = 1;
-		conns[i].conn.window_moves = true;
 		conns[i].conn.sq_depth = poller_sq_depth(poller, 8) - MARKERS;
 	}
 	for (step = 0; step < STEPS; step++) {

@@ -31,14 +31,13 @@ static struct poller *const poller = &worker.pollers[0];
 static struct conn conns[CONNS_MAX + ADMINS];
 static uint64_t now_ns;
 
-static void conn_open(struct conn *conn, bool moves)
+static void conn_open(struct conn *conn)
 {
 	*conn = (struct conn){
 		.poller = poller,
 		.window = 1,
 		.window_told = 1,
 		.window_next = 1,
-		.window_moves = moves,
 	};
 }
 
@@ -59,7 +58,7 @@ static int setup(void **state)
 	};
 	window_pool_init(poller);
 	for (i = 0; i < CONNS_MAX + ADMINS; i++)
-		conn_open(&conns[i], true);
+		conn_open(&conns[i]);
 	return 0;
 }
 
@@ -352,48 +351,20 @@ static void responses_outstanding(void **state)
 	assert_int_equal(poller->spare_buffers, 3);
 }
 
-/* Clients that take the first window for good: there is one for all of them. */
-static void fixed_windows(void **state)
-{
-	uint32_t fixed = 1 + LENDABLE / CONNS_MAX;
-	unsigned int i;
-
-	(void)state;
-	for (i = 0; i < CONNS_MAX; i++) {
-		conn_open(&conns[i], false);
-		request(&conns[i]);
-		assert_int_equal(window_welcome(&conns[i]), fixed);
-		assert_int_equal(respond(&conns[i]), 0);
-		assert_int_equal(exchange(&conns[i]), 0);
-		assert_all_covered();
-	}
-	advance(10 * WINDOW_IDLE_NS);
-	expire();
-	for (i = 0; i < CONNS_MAX; i++) {
-		assert_int_equal(exchange(&conns[i]), 0);
-		assert_int_equal(conns[i].window, fixed);
-	}
-	/* What they keep is not shared by others. */
-	window_release(&conns[0]);
-	conn_open(&conns[0], true);
-	assert_int_equal(exchange(&conns[0]), 1 + LENDABLE - (CONNS_MAX - 1) * (fixed - 1));
-	assert_all_covered();
-	for (i = 0; i < CONNS_MAX; i++)
-		window_release(&conns[i]);
-	assert_int_equal(poller->windows.lendable, LENDABLE);
-	assert_int_equal(poller->windows.left, LENDABLE);
-}
-
 static void administrators(void **state)
 {
 	struct conn *conn = &conns[CONNS_MAX];
 
 	(void)state;
-	conn_open(conn, false);
+	conn_open(conn);
 	conn->admin = true;
 	request(conn);
 	assert_int_equal(window_welcome(conn), 1);
-	assert_int_equal(respond(conn), 0);
+	assert_int_equal(respond(conn), 1);
+	/* Nor does it take from the share of others. */
+	assert_int_equal(exchange(&conns[0]), WINDOW);
+	assert_int_equal(exchange(conn), 1);
+	window_release(&conns[0]);
 	assert_int_equal(poller->windows.left, LENDABLE);
 	window_release(conn);
 	assert_int_equal(poller->windows.left, LENDABLE);
@@ -539,13 +510,12 @@ static void server_responds(struct peer *peer)
 static void peer_open(struct peer *peer)
 {
 	window_release(peer->conn);
-	conn_open(peer->conn, true);
+	conn_open(peer->conn);
 	peer->requests.count = peer->responses.count = 0;
 	peer->pending = peer->outstanding = 0;
 	request(peer->conn);
 	peer->conn->responses++;
 	peer->client.conn.window = window_welcome(peer->conn);
-	peer->client.conn.window_moves = true;
 	window_posted(&peer->client.conn, now_ns);
 }
 
@@ -622,7 +592,6 @@ int main(void)
 		cmocka_unit_test_setup(idle_connections, setup),
 		cmocka_unit_test_setup(not_idle, setup),
 		cmocka_unit_test_setup(responses_outstanding, setup),
-		cmocka_unit_test_setup(fixed_windows, setup),
 		cmocka_unit_test_setup(administrators, setup),
 		cmocka_unit_test_setup(no_receive_to_spare, setup),
 		cmocka_unit_test_setup(looks_are_bounded, setup),

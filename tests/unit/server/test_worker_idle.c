@@ -500,7 +500,6 @@ static void looks_after_it_in_each_turn(void **state)
 	test_worker.limits.pull_stall_ns = 1;
 	test_worker.cpu = -1;
 	pull_clock_start(&test_conns[0].conn);
-	conn->window_moves = true;
 	test_poller->windows.active_count = 1;
 	TAILQ_INSERT_TAIL(&test_poller->windows.active, conn, window_entry);
 	turns = quiescents = 0;
@@ -511,7 +510,6 @@ static void looks_after_it_in_each_turn(void **state)
 	assert_int_equal(quiescents, turns);
 	test_poller->windows.left = test_poller->windows.left_max;
 	conn->window = TEST_WINDOW;
-	conn->window_moves = false;
 }
 
 /* One that another worker asks for that looks whose turn has come, once. */

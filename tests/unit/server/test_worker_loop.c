@@ -383,7 +383,6 @@ static void more_may_have_arrived(void **state)
 	uint64_t late_ns = test_worker.part.thread.now_ns + 3600 * SECOND_NS;
 
 	(void)state;
-	conn->window_moves = true;
 	test_poller->windows.active_count = 1;
 	TAILQ_INSERT_TAIL(&test_poller->windows.active, conn, window_entry);
 	for (unsigned int i = 0; i < BATCH_MAX; i++)
@@ -404,7 +403,6 @@ static void more_may_have_arrived(void **state)
 	assert_false(windows_due(&test_worker));
 	test_poller->windows.left = test_poller->windows.left_max;
 	conn->window = TEST_WINDOW;
-	conn->window_moves = false;
 }
 
 /* A response that completes makes room for the connection's next one. */
@@ -494,7 +492,6 @@ static void becomes_active(void **state)
 
 	(void)state;
 	conn->window_active = false;
-	conn->window_moves = true;
 	test_worker.pollers[0].limits.window = TEST_WINDOW;
 	ADD(&test_conns[0], 0, NULL, .op = WIRE_PING);
 	poller_poll(test_poller);
@@ -513,7 +510,6 @@ static void releases_all(void **state)
 
 	(void)state;
 	conn->window_active = false;
-	conn->window_moves = true;
 	test_poller->limits.window = TEST_WINDOW;
 	ADD(a, 0, NULL, .op = WIRE_PING);
 	poller_poll(test_poller);

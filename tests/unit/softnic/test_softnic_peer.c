@@ -97,13 +97,12 @@ static void raw_find_sides(struct raw *raw)
 	raw->theirs = link_side(raw->shared, raw->response.line, LINK_PASSIVE);
 }
 
-static void raw_connect_with(struct raw *raw, uint32_t features)
+static void raw_connect(struct raw *raw)
 {
 	const uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
 	struct link_message hello = raw_message();
 	int fd = -1;
 
-	hello.features = features;
 	raw->sock = raw_socket();
 	assert_int_equal(link_send(raw->sock, &hello, -1), 0);
 	do {
@@ -117,11 +116,6 @@ static void raw_connect_with(struct raw *raw, uint32_t features)
 	hello.type = LINK_MESSAGE_READY;
 	assert_int_equal(link_send(raw->sock, &hello, -1), 0);
 	serve();
-}
-
-static void raw_connect(struct raw *raw)
-{
-	raw_connect_with(raw, 0);
 }
 
 static void raw_close(struct raw *raw)
@@ -527,16 +521,12 @@ static uint8_t raw_next_type(const struct raw *raw)
 	return message.type;
 }
 
-/* A client of an older build is passed what it knows. */
-static void test_life_word_for_those_who_take_it(void **state)
+static void test_life_word_comes_first(void **state)
 {
 	struct raw raw;
 
 	(void)state;
-	raw_connect_with(&raw, 0);
-	assert_int_equal(raw_next_type(&raw), LINK_MESSAGE_GRANT);
-	raw_close(&raw);
-	raw_connect_with(&raw, LINK_FEATURE_LIFE);
+	raw_connect(&raw);
 	assert_int_equal(raw_next_type(&raw), LINK_MESSAGE_LIFE);
 	assert_int_equal(raw_next_type(&raw), LINK_MESSAGE_GRANT);
 	raw_close(&raw);
@@ -1009,7 +999,7 @@ int main(void)
 		cmocka_unit_test(test_forged_responses),
 		cmocka_unit_test(test_scribbler),
 		cmocka_unit_test(test_memory_is_sealed),
-		cmocka_unit_test(test_life_word_for_those_who_take_it),
+		cmocka_unit_test(test_life_word_comes_first),
 		cmocka_unit_test(test_wake_flood_taken),
 		cmocka_unit_test(test_wakes_as_asked),
 		cmocka_unit_test(test_wake_flood),

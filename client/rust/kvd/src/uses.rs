@@ -99,8 +99,8 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`](crate::Error::Invalid): the server does not evict, or is of an older
-    /// version, which the text says; or `args.values` is set. Else as of [`Client::scan_some`].
+    /// [`Error::Invalid`](crate::Error::Invalid): the server does not evict, or `args.values` is
+    /// set. Else as of [`Client::scan_some`].
     pub fn scan_uses_some<F>(&mut self, cursor: &mut Cursor, args: &ScanArgs, each: F) -> Result<()>
     where
         F: FnMut(Used<'_>) -> ControlFlow<()>,

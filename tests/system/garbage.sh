@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 
 check "the server starts" server_start -o server.handshake_timeout=5s -o server.pull_timeout=5s \
-	-o memory.size=64m || finish
+	-o memory.size=64m -o memory.eviction=none || finish
 check "a value that must stay" kvctl put precious intact
 check "the rogues' value" kvctl put kkkkk "$(printf 'v%.0s' $(seq 1000))"
 # As long as the neighbour's: during its PUT the old and the new value both exist.

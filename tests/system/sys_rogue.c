@@ -478,7 +478,7 @@ MALFORMED(number_of_set, 5, 5, .op = WIRE_PUT, .version = 7, .key_len = 5, .valu
 MALFORMED(ttl_of_delete, 5, 0, .op = WIRE_DELETE, .ttl = 1, .key_len = 5)
 MALFORMED(ttl_of_append, 5, 5, .op = WIRE_PUT, .mode = WIRE_APPEND, .ttl = 1, .key_len = 5,
 	  .value_len = 5)
-/* Of a client that did not offer the feature. */
+/* Of a server that does not evict. */
 MALFORMED(uses_of_scan, 0, 0, .op = WIRE_SCAN, .flags = WIRE_F_USES)
 MALFORMED(prefix_1025, 1025, 0, .op = WIRE_SCAN, .key_len = 1025)
 MALFORMED(access_none, 0, 0, .op = WIRE_ACCESS)
@@ -1707,7 +1707,7 @@ static const char *case_socket_garbage_held(void)
  */
 
 #define REFUSED "connection refused: the client does not speak kvd's protocol"
-#define REFUSED_ABI "connection refused: the client has protocol version 7 and the server 6"
+#define REFUSED_ABI "connection refused: the client has protocol version 8 and the server 7"
 #define EARLY "closed: a request before HELLO"
 #define CHANGE "closed: a number of a change that is not the next one"
 #define HELLO "closed: HELLO with values that the protocol does not allow"
@@ -1763,7 +1763,7 @@ static const struct {
 	{ "number_of_set", "any", "closed: arg64 in an operation", case_number_of_set },
 	{ "ttl_of_delete", "any", "closed: ttl in an operation", case_ttl_of_delete },
 	{ "ttl_of_append", "any", "closed: ttl in an operation", case_ttl_of_append },
-	{ "uses_of_scan", "any", "closed: a scan of uses, without", case_uses_of_scan },
+	{ "uses_of_scan", "any", "closed: a scan of uses, where", case_uses_of_scan },
 	{ "prefix_1025", "any", "closed: key length", case_prefix_1025 },
 	{ "access_none", "any", "closed: nothing reported", case_access_none },
 	{ "access_many", "any", "closed: too many access records", case_access_many },

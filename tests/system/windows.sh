@@ -29,7 +29,7 @@ check "the server starts with one worker" server_start -o server.workers=1 || fi
 check "a value that must stay" kvctl put precious intact
 check "the first client may have $largest requests outstanding" \
 	window_is "$largest"
-checks_of rogue window_told window_fixed window_exceeded
+checks_of rogue window_told window_exceeded
 check "the server stops" server_stop
 
 check "the server starts with $receives receives for $conns_max connections" server_start \

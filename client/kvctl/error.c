@@ -5,6 +5,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+#include "common/util/text.h"
 
 static uint64_t line_now, line_errors;
 
@@ -16,6 +19,30 @@ void report_line(uint64_t line)
 uint64_t report_line_now(void)
 {
 	return line_now;
+}
+
+/* The text has words of the command line, which the terminal must not obey. */
+__attribute__((format(printf, 1, 0))) static void print_shown(const char *format, va_list list)
+{
+	char *text = NULL;
+	int len = vasprintf(&text, format, list);
+
+	if (len < 0) {
+		fputs("out of memory\n", stderr);
+		return;
+	}
+	text_mask(text, (size_t)len);
+	fprintf(stderr, "%s\n", text);
+	free(text);
+}
+
+void report_about(const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	print_shown(format, list);
+	va_end(list);
 }
 
 void report_error(const char *format, ...)
@@ -31,7 +58,6 @@ void report_error(const char *format, ...)
 	if (line_now)
 		fprintf(stderr, "line %" PRIu64 ": ", line_now);
 	va_start(list, format);
-	vfprintf(stderr, format, list);
+	print_shown(format, list);
 	va_end(list);
-	fputc('\n', stderr);
 }

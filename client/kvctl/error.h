@@ -12,7 +12,12 @@
 #define LINE_ERRORS_SHOWN 10u
 void report_line(uint64_t line);
 uint64_t report_line_now(void);
-/* Prints an error, with the line if there is one. */
+/*
+ * Prints an error, with the line if there is one. What a terminal would obey, in keys say, is
+ * printed as '?'.
+ */
 void report_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Likewise a line that is no error. */
+void report_about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif /* KVD_CLIENT_KVCTL_ERROR_H */

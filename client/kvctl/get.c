@@ -7,6 +7,7 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/error.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
 #include "client/kvctl/report.h"
@@ -36,9 +37,9 @@ static enum kvd_status get_once(struct kvd *db, const struct get *get, uint8_t *
 
 static void print_item(const struct get *get, const struct kvd_item *item)
 {
-	fprintf(stderr, "%s%slength %zu version %llu flags %u expires %u\n", get->word,
-		*get->word ? ": " : "", item->value_len, (unsigned long long)item->version,
-		item->flags, item->expires_s);
+	report_about("%s%slength %zu version %llu flags %u expires %u", get->word,
+		     *get->word ? ": " : "", item->value_len, (unsigned long long)item->version,
+		     item->flags, item->expires_s);
 }
 
 /* @value: NULL, there is none. */

@@ -521,6 +521,9 @@ static void several_keys_are_read(void **state)
 	assert_usage("kvctl: : a key has 1 to 1024 bytes. Try kvctl -h.\n", "get", "a", "");
 	behaviour.call = KVD_NOT_FOUND;
 	assert_fails(1, "kvctl: a: not found\nkvctl: b: not found\n", "get", "a", "b");
+	/* A terminal obeys no key. */
+	assert_fails(1, "kvctl: ?[2J: not found\nkvctl: ??\xc3\xa4: not found\n", "get", "\x1b[2J",
+		     "\xc2\x9b\xc3\xa4");
 	assert_string_equal(program_result.out, "");
 	/* What concerns all keys is said once. */
 	behaviour.call = KVD_ERR_DISCONNECTED;
@@ -1058,7 +1061,7 @@ static void keys_of_any_bytes(void **state)
 		     "666");
 	assert_usage("kvctl: : not 1 to 1024 bytes in hexadecimal. Try kvctl -h.\n", "-x", "del",
 		     "");
-	for (const char *bad = "gG@`/: z\x11"; *bad; bad++) {
+	for (const char *bad = "gG@`/: z~"; *bad; bad++) {
 		const char high[] = { *bad, '0', '\0' }, low[] = { '0', *bad, '\0' };
 
 		snprintf(said, sizeof(said), "kvctl: %s: not hexadecimal. Try kvctl -h.\n", high);

@@ -46,11 +46,10 @@ static bool do_uid_barred(const struct sn_context *ctx, uid_t uid)
 {
 	uint32_t i;
 
-	for (i = 0; i < ctx->barred_count; i++)
+	for (i = 0; i < SN_BARRED_MAX && i < ctx->barred_count; i++)
 		if (ctx->barred[i] == uid)
 			return true;
-	/* There is no place for more names, so nobody is above suspicion. */
-	return ctx->barred_count == SN_BARRED_MAX;
+	return false;
 }
 
 bool sn_file_allowed(struct sn_context *ctx, int sock)
@@ -76,13 +75,13 @@ void sn_file_bar(struct sn_context *ctx, int sock)
 	pthread_mutex_lock(&ctx->file_lock);
 	is_new = !do_uid_barred(ctx, peer.uid);
 	if (is_new)
-		ctx->barred[ctx->barred_count++] = peer.uid;
+		ctx->barred[ctx->barred_count++ % SN_BARRED_MAX] = peer.uid;
 	pthread_mutex_unlock(&ctx->file_lock);
 	if (is_new)
 		log_warn("softnic: a process of user %u passed a file that is no memory, as no "
-			 "kvd client does; no file of this user is taken until the server is "
-			 "started again",
-			 (unsigned int)peer.uid);
+			 "kvd client does; no file of this user is taken until %u other users "
+			 "have done so, or the server is started again",
+			 (unsigned int)peer.uid, SN_BARRED_MAX);
 }
 
 /* Whether @fd is memory whose length can't change, and which we may read: 0, or why not. */

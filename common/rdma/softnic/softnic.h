@@ -74,7 +74,7 @@
 #define SN_WAKES_LATE 1		   /* wake-ups that can be on their way while none is asked for */
 #define SN_RNR_SLEEP_NS 1000000ull /* least pause between checks for a receive while asleep */
 #define SN_FILES_MAX 1024	   /* of peers, open at once; file.c says when fewer */
-#define SN_BARRED_MAX 16	   /* users whose files are refused */
+#define SN_BARRED_MAX 16u	   /* users whose files are refused: the last ones */
 #define SN_GRANTS_QUEUED 16384	   /* bytes on the way to the peer; no GRANT beyond */
 #define SN_COPY_STEP 65536u	   /* bytes that one queue pair READs of files in a scan */
 #define SN_COPY_SCAN (2 * SN_COPY_STEP) /* bytes that all of them READ in a scan: 20 us */
@@ -206,7 +206,7 @@ struct sn_context {
 	struct sn_file_list files; /* of the peers, that are read with preadv() */
 	uint32_t file_count;
 	uid_t barred[SN_BARRED_MAX]; /* users whose files are refused: sn_file_bar() */
-	uint32_t barred_count;
+	uint32_t barred_count;	     /* since the start */
 
 	pthread_mutex_t map_lock;
 	struct sn_map_list maps;

@@ -744,11 +744,12 @@ static void test_users_whose_files_are_refused(void **state)
 	serve();
 	for (unsigned int round = 0; round < 3; round++) {
 		ctx->barred_count = 0;
+		memset(ctx->barred, 0xff, sizeof(ctx->barred));
 		if (round == 1)
 			ctx->barred[ctx->barred_count++] = getuid();
 		if (round == 2)
-			ctx->barred_count = SN_BARRED_MAX;
-		allowed = !round;
+			ctx->barred_count = SN_BARRED_MAX + 5; /* of others */
+		allowed = round != 1;
 		raw_connect(&raw);
 		assert_int_equal(sn_file_allowed(ctx, raw.sock), allowed);
 		if (refuses)
@@ -757,8 +758,13 @@ static void test_users_whose_files_are_refused(void **state)
 		raw_close(&raw);
 		serve();
 	}
-	sn_file_bar(ctx, client.id->qp ? to_sn_qp(client.id->qp)->sock : -1);
-	assert_int_equal(ctx->barred_count, SN_BARRED_MAX);
+	/* One more takes the place of the oldest, once. */
+	for (unsigned int i = 0; i < 2; i++)
+		sn_file_bar(ctx, to_sn_qp(client.id->qp)->sock);
+	assert_int_equal(ctx->barred_count, SN_BARRED_MAX + 6);
+	assert_int_equal(ctx->barred[5], getuid());
+	assert_false(sn_file_allowed(ctx, to_sn_qp(client.id->qp)->sock));
+	memset(ctx->barred, 0xff, sizeof(ctx->barred));
 	ctx->barred_count = 0;
 	check_good();
 }

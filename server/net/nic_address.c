@@ -228,8 +228,14 @@ static void oob_open_error(const struct device_addr *addr, int err)
 
 void nic_address_error(const struct config *config, const struct device_addr *addr, int err)
 {
+	char name[IBV_SYSFS_NAME_MAX];
+
 	if (addr->kind == DEVICE_SOFTNIC)
 		softnic_open_error(config, addr->path, err);
+	else if (err == -ENODEV && !device_verbs_present(name))
+		log_error("server.device = %s: this host has no RDMA device: set server.device = "
+			  "softnic to serve clients on this host without one",
+			  device_kind_name(addr->kind));
 	else if (addr->kind & DEVICES_OOB)
 		oob_open_error(addr, err);
 	else

@@ -210,7 +210,7 @@ no_rdma_device() {
 			expect 69 'no RDMA device; .* use softnic:///PATH' ping || return 1
 	done
 	"$build/kvd" -o server.device=verbs-tcp 2>"$tmp/no-device" && return 1
-	grep -q 'error server.device = verbs-tcp: no RDMA device of this host' "$tmp/no-device"
+	grep -q 'error server.device = verbs-tcp: this host has no RDMA device' "$tmp/no-device"
 }
 
 bad_url() {

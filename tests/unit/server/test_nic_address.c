@@ -22,9 +22,19 @@
 
 #include "common/rdma/default_socket.h"
 #include "common/util/log.h"
-#include "server/net/nic_address.h"
 #include "server/net/socket_folder.h"
 #include "tests/support/log_fixture.h"
+
+static bool present; /* an RDMA device */
+
+static bool fake_present(char *name)
+{
+	(void)name;
+	return present;
+}
+
+#define device_verbs_present fake_present
+#include "server/net/nic_address.c"
 
 #define OTHER_UID 61234
 
@@ -182,9 +192,23 @@ static void errors(void **state)
 		{ DEVICE_VERBS_TLS, -EACCES,
 		  "rdma.tls_port = 7473: Permission denied; set another" },
 	};
+	static const enum device_kind ways[] = { DEVICE_VERBS, DEVICE_VERBS_TCP, DEVICE_VERBS_TLS };
 	struct device_addr addr;
 
 	(void)state;
+	present = false;
+	for (unsigned int i = 0; i < 3; i++) {
+		char text[96];
+
+		assert_int_equal(test_log_begin(), 0);
+		addr = only_address(ways[i]);
+		nic_address_error(&config, &addr, -ENODEV);
+		snprintf(text, sizeof(text), "server.device = %s: this host has no RDMA device",
+			 device_kind_name(ways[i]));
+		assert_logged(text);
+		assert_int_equal(test_log_lines(), 1);
+	}
+	present = true;
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(test_log_begin(), 0);
 		addr = only_address(cases[i].kind);

@@ -18,7 +18,7 @@
 VERSION = $(shell awk '/^.define KVD_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3; s = "." } \
 	END { print v }' client/kvd.h)
 # While the major version is 0 every minor one has an ABI of its own.
-SOMAJOR := 0.3
+SOMAJOR := 0.4
 
 PREFIX     ?= /usr/local
 BINDIR     ?= $(PREFIX)/bin

@@ -48,7 +48,7 @@ kvd_start softnic -o server.workers=1 -o memory.size=1g -o memory.eviction=none
 
 say "keys per second, median of $rounds x $ms ms; $(nproc) CPUs," \
 	"load $(cut -d ' ' -f 1 /proc/loadavg)"
-KVD_LIBRARY=$build/libkvd.so.0.3 PYTHONPATH=$bench_dir/../client/python \
+KVD_LIBRARY=$build/libkvd.so.0.4 PYTHONPATH=$bench_dir/../client/python \
 	PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "$bench_dir/python/clients.py" "$kvd_url" \
 	"$tmp/redis.sock" "$tmp/memcached.sock" "$rounds" "$ms" || die "the loops failed"
 kvd_stop || die "kvd failed"

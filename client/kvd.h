@@ -189,7 +189,7 @@ extern "C" {
 #endif
 
 #define KVD_VERSION_MAJOR 0
-#define KVD_VERSION_MINOR 3
+#define KVD_VERSION_MINOR 4
 #define KVD_VERSION_PATCH 0
 
 /* Longest key, in bytes. The shortest is 1. A key may have any bytes in it, zeros included. */

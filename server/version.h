@@ -3,6 +3,6 @@
 #ifndef KVD_SERVER_VERSION_H
 #define KVD_SERVER_VERSION_H
 
-#define KVD_SERVER_VERSION "0.3.0"
+#define KVD_SERVER_VERSION "0.4.0"
 
 #endif /* KVD_SERVER_VERSION_H */

@@ -52,7 +52,7 @@ fi
 debs=$(realpath "$debs")
 mapfile -t packages < <(find "$debs" -name '*.deb' ! -name '*dbgsym*' | LC_ALL=C sort)
 [ "$(printf '%s\n' "${packages[@]##*/}" | cut -d_ -f1 | paste -sd ' ')" = \
-	"kvd-tools kvd libkvd-dev libkvd0.3 python3-kvd" ] || die "packages: ${packages[*]}"
+	"kvd-tools kvd libkvd-dev libkvd0.4 python3-kvd" ] || die "packages: ${packages[*]}"
 (cd "$debs" && stat -c '        %s %n' ./*.deb)
 
 # Where a page of 66 lines ends depends on the text, so the override for that may be of no use.

@@ -40,7 +40,7 @@ examples=$(for f in client/examples/*.c; do echo "share/doc/kvd/examples/${f##*/
 man=$(conf/man/generate "$build" "$tmp/man" &&
 	for page in "$tmp"/man/*; do echo "share/man/man${page##*.}/${page##*/}"; done)
 expected="bin/kvbench bin/kvctl bin/kvd etc/kvd/kvd.ini include/kvd.h lib/libkvd.a lib/libkvd.so
-lib/libkvd.so.0.3 lib/libkvd.so.$version lib/pkgconfig/kvd.pc lib/systemd/system/kvd.service
+lib/libkvd.so.0.4 lib/libkvd.so.$version lib/pkgconfig/kvd.pc lib/systemd/system/kvd.service
 lib/sysusers.d/kvd.conf lib/tmpfiles.d/kvd.conf share/doc/kvd/examples/Makefile
 $(printf 'share/kvd/%s\n' workloads/workload{a,b,c,d,f})
 $man share/bash-completion/completions/kvctl share/zsh/site-functions/_kvctl $examples"
@@ -73,7 +73,7 @@ prefix=$tmp/prefix
 make_install PREFIX="$prefix" install
 "$prefix/bin/kvd" -V | grep -F "$version" >/dev/null || die "kvd -V does not say $version"
 "$prefix/bin/kvd" -c "$prefix/etc/kvd/kvd.ini" --check-config || die "kvd.ini is refused"
-readelf -d "$prefix/lib/libkvd.so" | grep 'SONAME.*\[libkvd\.so\.0\.3\]' >/dev/null ||
+readelf -d "$prefix/lib/libkvd.so" | grep 'SONAME.*\[libkvd\.so\.0\.4\]' >/dev/null ||
 	die "wrong soname"
 nm -D --defined-only "$prefix/lib/libkvd.so" >"$tmp/shared"
 nm -g --defined-only "$prefix/lib/libkvd.a" >"$tmp/static"
@@ -116,7 +116,7 @@ run_program() {
 echo "shared: $(pkg-config --libs kvd)"
 "${CC:-cc}" "${warnings[@]}" "${cflags[@]}" -o "$tmp/shared-program" "$tmp/program.c" \
 	"${shared_libs[@]}"
-readelf -d "$tmp/shared-program" | grep 'NEEDED.*\[libkvd\.so\.0\.3\]' >/dev/null ||
+readelf -d "$tmp/shared-program" | grep 'NEEDED.*\[libkvd\.so\.0\.4\]' >/dev/null ||
 	die "not linked to the library"
 run_program env LD_LIBRARY_PATH="$prefix/lib" "$tmp/shared-program"
 
@@ -153,7 +153,7 @@ if compgen -G '/usr/include/python3.*/Python.h' >/dev/null; then
 	extension=True files+=$'\nkvd/_hot.abi3.so'
 fi
 diff <(LC_ALL=C sort <<<"$files") <(list_files "$packages") || die "not the files of the package"
-said=$(KVD_LIBRARY=$(realpath "$build")/libkvd.so.0.3 PYTHONDONTWRITEBYTECODE=1 \
+said=$(KVD_LIBRARY=$(realpath "$build")/libkvd.so.0.4 PYTHONDONTWRITEBYTECODE=1 \
 	PYTHONPATH=$packages /usr/bin/python3 -c '
 import kvd, kvd.aio, kvd.lmcache
 print(kvd.__file__, kvd.library_version(), kvd._fast.extension)')
@@ -161,10 +161,10 @@ print(kvd.__file__, kvd.library_version(), kvd._fast.extension)')
 # The library is beside the package, where the dynamic linker does not look.
 mkdir -p "$tmp/venv/lib/python3.11/site-packages"
 cp -r "$packages/kvd" "$tmp/venv/lib/python3.11/site-packages/"
-cp "$build/libkvd.so.0.3" "$tmp/venv/lib/"
+cp "$build/libkvd.so.0.4" "$tmp/venv/lib/"
 said=$(PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$tmp/venv/lib/python3.11/site-packages \
 	/usr/bin/python3 -c 'import kvd; print(kvd.library_path)')
-[ "$said" = "$tmp/venv/lib/libkvd.so.0.3" ] || die "the library that was found is $said"
+[ "$said" = "$tmp/venv/lib/libkvd.so.0.4" ] || die "the library that was found is $said"
 make_python uninstall-python
 [ -z "$(list_files "$packages")" ] || die "left: $(list_files "$packages")"
 

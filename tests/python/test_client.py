@@ -596,11 +596,11 @@ def test_library_is_checked(tmp_path):
         assert done.returncode == 1
         return done.stderr.splitlines()[-1]
 
-    assert "libkvd.so.0.3" in run(tmp_path / "absent.so")
+    assert "libkvd.so.0.4" in run(tmp_path / "absent.so")
     source = tmp_path / "old.c"
     source.write_text('const char *kvd_version(void) { return "0.2.0"; }\n')
     subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "old.so", source], check=True)
-    assert "is libkvd 0.2.0, but this package needs 0.3" in run(tmp_path / "old.so")
-    source.write_text('const char *kvd_version(void) { return "0.3.0"; }\n')
+    assert "is libkvd 0.2.0, but this package needs 0.4" in run(tmp_path / "old.so")
+    source.write_text('const char *kvd_version(void) { return "0.4.0"; }\n')
     subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "old.so", source], check=True)
     assert "has no function kvd_" in run(tmp_path / "old.so")

@@ -27,7 +27,7 @@ sed -e "s|^socket = .*|socket = $tmp/s2|" -e "s|= ${port:-none}$|= $((${port:-0}
 second=${url/%:${port:-none}/:$((${port:-0} + 1))}
 [ "$device" != softnic ] || second=softnic://$tmp/s2
 
-export KVD_BUILD=$build KVD_LIBRARY=$build/libkvd.so.0.3 PYTHONPATH=$PWD/client/python
+export KVD_BUILD=$build KVD_LIBRARY=$build/libkvd.so.0.4 PYTHONPATH=$PWD/client/python
 export PYTHONDONTWRITEBYTECODE=1 KVD_PYTHON_CONFIG=$tmp/kvd.ini KVD_PYTHON_URL=$url
 export KVD_PYTHON_CONFIG_2=$tmp/kvd2.ini KVD_PYTHON_URL_2=$second
 

@@ -131,19 +131,19 @@ links() {
 # As an installed libkvd has it.
 links_by_pkg_config() {
 	mkdir -p "$tmp/pc" && sed -e "s|@PREFIX@|$tmp|" -e "s|@LIBDIR@|$build|" \
-		-e 's|@VERSION@|0.3.0|' -e 's|@INCLUDEDIR@|client|' client/kvd.pc.in \
+		-e 's|@VERSION@|0.4.0|' -e 's|@INCLUDEDIR@|client|' client/kvd.pc.in \
 		>"$tmp/pc/kvd.pc" && links KVD_LIB_DIR= PKG_CONFIG_PATH="$tmp/pc" &&
 		links KVD_LIB_DIR= PKG_CONFIG_PATH="$tmp/pc" KVD_STATIC=1 || return 1
-	sed -i 's/^Version: .*/Version: 0.4.0/' "$tmp/pc/kvd.pc"
+	sed -i 's/^Version: .*/Version: 0.5.0/' "$tmp/pc/kvd.pc"
 	! links KVD_LIB_DIR= PKG_CONFIG_PATH="$tmp/pc" >"$tmp/refused" 2>&1 &&
-		grep -q 'finds no libkvd 0.3' "$tmp/refused" && return 0
-	echo "libkvd 0.4 was accepted, or refused without a reason:" && cat "$tmp/refused"
+		grep -q 'finds no libkvd 0.4' "$tmp/refused" && return 0
+	echo "libkvd 0.5 was accepted, or refused without a reason:" && cat "$tmp/refused"
 	return 1
 }
 
 packages() {
-	$crates/package "$tmp/crates" && [ -s "$tmp/crates/kvd-0.3.0.crate" ] &&
-		[ -s "$tmp/crates/kvd-sys-0.3.0.crate" ]
+	$crates/package "$tmp/crates" && [ -s "$tmp/crates/kvd-0.4.0.crate" ] &&
+		[ -s "$tmp/crates/kvd-sys-0.4.0.crate" ]
 }
 
 tree_is_clean() {

@@ -22,7 +22,7 @@ from .errors import (
 from .memory import Memory, MemoryInfo
 from .observe import process_stats, stats_text
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 __all__ = [
     "AuthError", "BufferTooSmallError", "BusyError", "CanceledError", "Client", "DeviceError",

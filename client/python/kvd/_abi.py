@@ -13,7 +13,7 @@ from ctypes import (
 )
 from typing import Final
 
-VERSION: Final = (0, 3)  # of the ABI: KVD_VERSION_MAJOR and _MINOR
+VERSION: Final = (0, 4)  # of the ABI: KVD_VERSION_MAJOR and _MINOR
 SONAME: Final = "libkvd.so.{}.{}".format(*VERSION)
 PACKAGE: Final = SONAME.replace(".so.", "")  # of Debian, which is named after the soname
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Finds and loads libkvd, checks its version, and declares its functions.
 
-The environment variable KVD_LIBRARY names the file, for development; else it is libkvd.so.0.3 in
+The environment variable KVD_LIBRARY names the file, for development; else it is libkvd.so.0.4 in
 the lib/ of this lib/python3.11/site-packages/kvd/ (they are in a virtual environment, or in
 /usr/local), or where the dynamic linker finds it. Every call releases the GIL, except those of
 `quick`, which do not block and take no locks of the library.

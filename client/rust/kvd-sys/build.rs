@@ -18,7 +18,7 @@ use std::path::Path;
 use std::process::{exit, Command};
 
 /// Any of the minor version that the bindings were made from: each has an ABI of its own.
-const WANTED: [&str; 2] = ["kvd >= 0.3", "kvd < 0.4"];
+const WANTED: [&str; 2] = ["kvd >= 0.4", "kvd < 0.5"];
 
 /// What libkvd.a needs, where pkg-config is not asked.
 const NEEDED: [&str; 4] = ["ibverbs", "rdmacm", "ssl", "crypto"];
@@ -83,7 +83,7 @@ fn pkg_config(arguments: &[&str]) -> String {
     };
     if !output.status.success() {
         fail(&format!(
-            "{program} {} finds no libkvd 0.3:\n{}Install it (`make install` in kvd), set \
+            "{program} {} finds no libkvd 0.4:\n{}Install it (`make install` in kvd), set \
              PKG_CONFIG_PATH to the folder of kvd.pc, or KVD_LIB_DIR to that of libkvd.so",
             arguments.join(" "),
             String::from_utf8_lossy(&output.stderr)

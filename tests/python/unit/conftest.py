@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Unit tests of the Python package: no server, and a library in the place of libkvd's calls.
 
-`python3 -m pytest tests/python/unit`, with build/libkvd.so.0.3 or $KVD_BUILD's; no root needed."""
+`python3 -m pytest tests/python/unit`, with build/libkvd.so.0.4 or $KVD_BUILD's; no root needed."""
 
 import asyncio
 import gc
@@ -12,7 +12,7 @@ import sys
 
 TREE = pathlib.Path(__file__).resolve().parents[3]
 os.environ.setdefault("KVD_LIBRARY", str(
-    pathlib.Path(os.environ.get("KVD_BUILD", TREE / "build")) / "libkvd.so.0.3"))
+    pathlib.Path(os.environ.get("KVD_BUILD", TREE / "build")) / "libkvd.so.0.4"))
 os.environ["KVD_PYTHON_CTYPES"] = "1"  # the extension would call libkvd
 try:
     import kvd

@@ -420,7 +420,7 @@ static void servers_that_do_not_answer(void **state)
 						.open_status = cases[i].status,
 						.open_error = "the reason" };
 
-		doctor_check_server(&findings, &server, "0.3.0");
+		doctor_check_server(&findings, &server, "0.4.0");
 		assert_found(SEVERITY_ERROR, "connect", "the reason", cases[i].fix);
 	}
 }
@@ -433,7 +433,7 @@ static struct doctor_server good_server(void)
 					.message_max = 2048,
 					.value_max = 1 << 20,
 					.clock_error_ns = 5000,
-					.version = "0.3.0" };
+					.version = "0.4.0" };
 
 	for (unsigned int i = 0; i < DOCTOR_PATH_COUNT; i++)
 		server.loop[i] = (struct doctor_loop){
@@ -449,7 +449,7 @@ static void assert_server(const struct doctor_server *server, enum severity seve
 {
 	unsigned int at = FINDINGS_MAX;
 
-	doctor_check_server(&findings, server, "0.3.0");
+	doctor_check_server(&findings, server, "0.4.0");
 	assert_int_equal(findings.of[severity], 1);
 	for (unsigned int i = 0; i < findings.count; i++)
 		if (findings.list[i].severity == severity)
@@ -465,7 +465,7 @@ static void servers_that_answer(void **state)
 	struct doctor_server server = good_server();
 
 	(void)state;
-	doctor_check_server(&findings, &server, "0.3.0");
+	doctor_check_server(&findings, &server, "0.4.0");
 	assert_int_equal(findings.of[SEVERITY_OK], 3 + DOCTOR_PATH_COUNT);
 	assert_int_equal(findings.count, findings.of[SEVERITY_OK]);
 	assert_string_equal(findings.list[findings.count - 1].text,
@@ -473,7 +473,7 @@ static void servers_that_answer(void **state)
 			    "9.0 us of 50, 699.05 GB/s");
 	memset(&findings, 0, sizeof(findings));
 	strcpy(server.version, "0.2.9");
-	assert_server(&server, SEVERITY_WARNING, "version", "0.2.9, and this program 0.3.0",
+	assert_server(&server, SEVERITY_WARNING, "version", "0.2.9, and this program 0.4.0",
 		      "make && sudo make install");
 	server = good_server();
 	server.clock_error_ns = 10000001;

@@ -1117,7 +1117,7 @@ static void usage_of_kvctl(void **state)
 	assert_usage(asked, NULL);
 	assert_string_equal(program_result.out, "");
 	assert_int_equal(RUN("-V"), EX_OK);
-	assert_string_equal(program_result.out, "kvctl 0.3.0\n");
+	assert_string_equal(program_result.out, "kvctl 0.4.0\n");
 	assert_usage("kvctl: frobnicate: no such command. Try kvctl -h.\n", "frobnicate");
 	assert_int_equal(RUN("-Z", "ping"), EX_USAGE);
 	program_assert_said("Try kvctl -h.\n");

@@ -2,7 +2,7 @@
 // Made from kvd.h by bindgen.sh. Do not edit.
 
 pub const KVD_VERSION_MAJOR: u32 = 0;
-pub const KVD_VERSION_MINOR: u32 = 3;
+pub const KVD_VERSION_MINOR: u32 = 4;
 pub const KVD_VERSION_PATCH: u32 = 0;
 pub const KVD_KEY_MAX: u32 = 1024;
 pub const KVD_VALUE_MAX: u32 = 1073741824;

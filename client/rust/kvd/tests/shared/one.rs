@@ -220,7 +220,7 @@ fn info_and_versions_are_there() {
     let info = db.info();
     assert!(info.value_max >= 1 << 20 && info.connection == "up", "{info:?}");
     assert!(!info.device_kind.is_empty() && info.incarnation != 0, "{info:?}");
-    assert!(kvd::version().starts_with("0.3."));
+    assert!(kvd::version().starts_with("0.4."));
     assert!(!kvd::default_url().is_empty());
     assert!(format!("{db:?}").contains("up"));
 }

@@ -103,7 +103,7 @@ static const char *case_connect_empty(void)
 
 static const char *case_connect_short(void)
 {
-	return expect_refused(&raw_good_connect, 9);
+	return expect_refused(&raw_good_connect, 8);
 }
 
 static const char *case_connect_magic(void)
@@ -142,11 +142,12 @@ static const char *case_connect_abi(void)
 				      "update the server");
 }
 
-static const char *case_connect_length(void)
+static const char *case_connect_reserved(void)
 {
-	const struct wire_connect hello = raw_good_connect;
+	struct wire_connect hello = raw_good_connect;
 
-	return expect_refused(&hello, sizeof(hello) - 1);
+	hello.reserved = 1;
+	return expect_refused(&hello, sizeof(hello));
 }
 
 static const char *case_connect_garbage(void)
@@ -1718,12 +1719,12 @@ static const struct {
 	const char *(*run)(void);
 } cases[] = {
 	{ "connect_empty", "any", REFUSED, case_connect_empty },
-	/* InfiniBand pads it with zeros: then it is another field that is wrong. */
+	/* InfiniBand pads it with zeros: then it is the ABI that is wrong. */
 	{ "connect_short", "any", "connection refused: the client", case_connect_short },
 	{ "connect_magic", "any", REFUSED, case_connect_magic },
 	{ "connect_abi", "any", REFUSED_ABI, case_connect_abi },
-	{ "connect_length", "any", "connection refused: the client's connect request",
-	  case_connect_length },
+	{ "connect_reserved", "any", "connection refused: the client's connect request",
+	  case_connect_reserved },
 	{ "connect_garbage", "any", REFUSED, case_connect_garbage },
 	{ "connect_abort", "any", ANY, case_connect_abort },
 	{ "silent", "any", "closed: no valid HELLO within server.handshake_timeout", case_silent },

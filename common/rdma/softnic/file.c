@@ -78,10 +78,11 @@ void sn_file_bar(struct sn_context *ctx, int sock)
 		ctx->barred[ctx->barred_count++ % SN_BARRED_MAX] = peer.uid;
 	pthread_mutex_unlock(&ctx->file_lock);
 	if (is_new)
-		log_warn("softnic: a process of user %u passed a file that is no memory, as no "
-			 "kvd client does; no file of this user is taken until %u other users "
-			 "have done so, or the server is started again",
-			 (unsigned int)peer.uid, SN_BARRED_MAX);
+		log_ratelimited(LOG_WARN, 1,
+				"softnic: a process of user %u passed a file that is no memory, as "
+				"no kvd client does; no file of this user is taken until %u other "
+				"users have done so, or the server is started again",
+				(unsigned int)peer.uid, SN_BARRED_MAX);
 }
 
 /* Whether @fd is memory whose length can't change, and which we may read: 0, or why not. */

@@ -775,7 +775,7 @@ void do_sn_recv_flush(struct sn_qp *qp);
 /* file.c */
 /*
  * Whether the user at the other end of @sock may pass files: not if one of its processes has passed
- * what no kvd passes, which sn_file_bar() notes until this device is closed.
+ * what no kvd passes, which sn_file_bar() notes until SN_BARRED_MAX others did.
  */
 bool sn_file_allowed(struct sn_context *ctx, int sock);
 void sn_file_bar(struct sn_context *ctx, int sock);

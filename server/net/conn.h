@@ -128,7 +128,7 @@ struct conn {
 	uint32_t window_told;	  /* the same, as it knows or will know soon */
 	uint32_t window_next;	  /* what it knows, at most, with request window_known_at */
 	uint64_t window_known_at; /* of `requests`; if window_next is less than window */
-	bool window_active;	  /* it is in poller->windows.active, but admins */
+	bool window_active;	  /* in poller->windows.active, unless admin */
 	uint64_t window_look_ns;  /* when to see whether it is still active, or later */
 	TAILQ_ENTRY(conn) window_entry;
 	uint64_t responses;	 /* sent */

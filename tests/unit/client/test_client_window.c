@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of the client's window: taken from each response, lapsed after an idle second, respected by
- * requests beside an ACCESS message; and constant with a server that does not have the feature. And
- * of the send queue, which requests and READs share.
+ * requests beside an ACCESS message. And of the send queue, which requests and READs share.
  */
 #include <setjmp.h>
 #include <stdarg.h>

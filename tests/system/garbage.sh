@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 
 check "the server starts" server_start -o server.handshake_timeout=5s -o server.pull_timeout=5s \
-	-o memory.size=64m -o memory.eviction=none || finish
+	-o memory.size=64m || finish
 check "a value that must stay" kvctl put precious intact
 check "the rogues' value" kvctl put kkkkk "$(printf 'v%.0s' $(seq 1000))"
 # As long as the neighbour's: during its PUT the old and the new value both exist.
@@ -21,4 +21,10 @@ checks_of rogue all
 check "the neighbour worked without an error" neighbour_ends_well
 check "the server has released their memory and connections" nothing_is_held 1
 check "the server stops" server_stop
+
+# A scan of uses breaks the protocol only where nothing is evicted.
+check "a server that does not evict starts" server_start -o memory.eviction=none || finish
+check "a value that must stay here" kvctl put precious intact
+checks_of rogue uses_of_scan
+check "it stops" server_stop
 finish

@@ -1764,7 +1764,7 @@ static const struct {
 	{ "number_of_set", "any", "closed: arg64 in an operation", case_number_of_set },
 	{ "ttl_of_delete", "any", "closed: ttl in an operation", case_ttl_of_delete },
 	{ "ttl_of_append", "any", "closed: ttl in an operation", case_ttl_of_append },
-	{ "uses_of_scan", "any", "closed: a scan of uses, where", case_uses_of_scan },
+	{ "uses_of_scan", "special", "closed: a scan of uses, where", case_uses_of_scan },
 	{ "prefix_1025", "any", "closed: key length", case_prefix_1025 },
 	{ "access_none", "any", "closed: nothing reported", case_access_none },
 	{ "access_many", "any", "closed: too many access records", case_access_many },

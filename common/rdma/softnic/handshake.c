@@ -63,7 +63,7 @@ static int message_check(const struct link_message *message, int length, unsigne
 		return -EPROTO;
 	if (message->version != LINK_VERSION)
 		return -EPROTONOSUPPORT;
-	if (message->private_len > private_max)
+	if (message->private_len > private_max || message->reserved)
 		return -EPROTO;
 	return 0;
 }

@@ -80,7 +80,7 @@ void do_sn_grants_review(struct sn_qp *qp)
 /* Whether what a GRANT says can be true of a file of @bytes. */
 static bool grant_fits(const struct link_message *message, uint64_t bytes)
 {
-	return message->grant_slot < LINK_GRANTS_MAX && message->grant_rkey &&
+	return message->grant_slot < LINK_GRANTS_MAX && message->grant_rkey && !message->reserved &&
 	       message->grant_length && message->grant_offset <= bytes &&
 	       message->grant_length <= bytes - message->grant_offset &&
 	       message->grant_addr + message->grant_length >= message->grant_addr;

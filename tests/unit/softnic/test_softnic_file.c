@@ -376,13 +376,13 @@ static void test_two_users(void **state)
 /* A client that sends nonsense loses its connection. */
 static void test_malformed(void **state)
 {
-	struct link_message grants[7];
+	struct link_message grants[8];
 	struct cm_id *id;
 	unsigned int i;
 	int fd = memfd(65536, SEALS);
 
 	(void)state;
-	for (i = 0; i < 7; i++)
+	for (i = 0; i < 8; i++)
 		grants[i] = grant_message();
 	grants[0].magic++;
 	grants[1].type = LINK_MESSAGE_READY;
@@ -391,7 +391,8 @@ static void test_malformed(void **state)
 	grants[4].grant_length = 0;
 	grants[5].grant_addr = UINT64_MAX - 4094;
 	grants[6].grant_offset = UINT64_MAX - 4094;
-	for (i = 0; i < 7; i++) {
+	grants[7].reserved = 1;
+	for (i = 0; i < 8; i++) {
 		send_grant(&grants[i], fd);
 		drain();
 		assert_int_equal(server.id->qp->state, IBV_QPS_ERR);

@@ -863,6 +863,12 @@ static void test_servers_of_another_kind(void **state)
 		    .private_len = LINK_PRIVATE_MAX + 1 },
 		  MEMORY_GOOD,
 		  -EPROTO },
+		{ { LINK_MAGIC, LINK_VERSION, LINK_MESSAGE_ACCEPT, .reserved = 1 },
+		  MEMORY_GOOD,
+		  -EPROTO },
+		{ { LINK_MAGIC, LINK_VERSION, LINK_MESSAGE_REJECT, .reserved = 1u << 31 },
+		  MEMORY_NONE,
+		  -EPROTO },
 	};
 	struct sockaddr_un un = { .sun_family = AF_UNIX };
 	struct end other;
@@ -897,7 +903,7 @@ static void test_servers_of_another_kind(void **state)
 static void test_requests_that_are_refused(void **state)
 {
 	(void)state;
-	for (unsigned int i = 0; i < 5; i++) {
+	for (unsigned int i = 0; i < 6; i++) {
 		const uint64_t deadline = pair_now_ms() + PAIR_WAIT_MS;
 		struct link_message message = raw_message(), got;
 		int sock = raw_socket(), length;
@@ -906,6 +912,7 @@ static void test_requests_that_are_refused(void **state)
 		message.type = i == 1 ? LINK_MESSAGE_READY : LINK_MESSAGE_CONNECT;
 		message.private_len = i == 2 ? CM_PRIVATE_MAX_CONNECT + 1 : 0;
 		message.version += i == 4;
+		message.reserved = i == 5;
 		if (i == 3)
 			assert_int_equal(send(sock, &message, sizeof(message) - 1, 0),
 					 sizeof(message) - 1);

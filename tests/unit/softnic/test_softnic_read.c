@@ -672,6 +672,9 @@ static void test_client_checks_files(void **state)
 	grant.grant_addr = UINT64_MAX - 100;
 	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
 	grant.grant_addr = 4096;
+	grant.reserved = 1;
+	assert_int_equal(do_sn_grant_take(qp, &grant, fd), -EPROTO);
+	grant.reserved = 0;
 	assert_int_equal(do_sn_grant_take(qp, &grant, fd), 0);
 	sn_unlock(&qp->lock);
 	close(fd);

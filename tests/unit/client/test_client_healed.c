@@ -403,6 +403,24 @@ static void what_is_asked_of_device_and_server(void **state)
 		assert_int_equal(kvd_put(kvd, &keys[1], 8, bytes, len, NULL, NULL), KVD_OK);
 }
 
+/* The connect request as a whole, of a handle without a tenant and with one. */
+static void the_tenant_is_asked_for(void **state)
+{
+	static const char *const names[] = { "", "alpha-1", "123456789012345678901234" };
+
+	(void)state;
+	note_device();
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct wire_connect expected = { .magic = WIRE_MAGIC, .abi = WIRE_ABI };
+
+		memcpy(expected.tenant, names[i], strlen(names[i]));
+		strcpy(kvd->tenant, names[i]);
+		fake_device_lose(&server->fake);
+		assert_int_equal(get(1), KVD_OK);
+		assert_memory_equal(&first_words, &expected, sizeof(expected));
+	}
+}
+
 static void lie(struct fake_server *p, struct wire_response *response)
 {
 	(void)p;
@@ -563,6 +581,7 @@ int main(void)
 		CASE(values_are_not_served_any_more),
 		CASE(texts_of_unknown_ends),
 		CASE(what_is_asked_of_device_and_server),
+		CASE(the_tenant_is_asked_for),
 		CASE(the_server_is_told_of_the_end),
 		CASE(the_descriptor_has_events),
 		CASE(one_descriptor_for_all),

@@ -106,8 +106,8 @@ struct table {
 	X(evacuations_failed, "of those, not emptied; those for the index are not counted")        \
 	X(expiring, "items that have an expiry time")                                              \
 	X(live_bytes, "the same as item_memory_live_bytes")                                        \
-	X(gets, "GETs by request, and by READ as clients have reported them: with their next "     \
-		"request")                                                                         \
+	X(gets, "GETs by request and by READ; clients report those by READ with other requests, "  \
+		"with access records and when they close")                                         \
 	X(get_hits, "of those, that found their key")                                              \
 	X(get_misses, "of those, that did not")                                                    \
 	X(gets_reported, "of those, by READ")                                                      \

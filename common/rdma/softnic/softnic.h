@@ -206,7 +206,7 @@ struct sn_context {
 	struct sn_file_list files; /* of the peers, that are read with preadv() */
 	uint32_t file_count;
 	uid_t barred[SN_BARRED_MAX]; /* users whose files are refused: sn_file_bar() */
-	uint32_t barred_count;	     /* since the start */
+	uint64_t barred_count;	     /* since the start */
 
 	pthread_mutex_t map_lock;
 	struct sn_map_list maps;

@@ -764,6 +764,11 @@ static void test_users_whose_files_are_refused(void **state)
 	assert_int_equal(ctx->barred_count, SN_BARRED_MAX + 6);
 	assert_int_equal(ctx->barred[5], getuid());
 	assert_false(sn_file_allowed(ctx, to_sn_qp(client.id->qp)->sock));
+	/* However many there were, the last ones stay. */
+	memset(ctx->barred, 0xff, sizeof(ctx->barred));
+	ctx->barred_count = UINT32_MAX;
+	sn_file_bar(ctx, to_sn_qp(client.id->qp)->sock);
+	assert_false(sn_file_allowed(ctx, to_sn_qp(client.id->qp)->sock));
 	memset(ctx->barred, 0xff, sizeof(ctx->barred));
 	ctx->barred_count = 0;
 	check_good();

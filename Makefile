@@ -161,8 +161,8 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .SECONDARY:
 .PHONY: all tests examples nth kvtrace rust fuzzers fuzz test check check-long record coverage \
 	mutants demo demo-rdma deps deps-test deps-coverage lint headers layers format fmt \
-	columns cppcheck cost scripts python man install install-python uninstall uninstall-python \
-	clean help FORCE
+	columns errors cppcheck cost scripts python man install install-python uninstall \
+	uninstall-python clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
 all: $(PRODUCTS) $(HOT)  ## the programs and the library (default)
@@ -403,7 +403,7 @@ abi: $(B)/libkvd.so.$(SOMAJOR)  ## records the ABI of libkvd anew, after a chang
 	@conf/abi record $<
 .PHONY: abi
 
-lint: headers layers format columns scripts python cppcheck cost  ## all static checks
+lint: headers layers format columns errors scripts python cppcheck cost  ## all static checks
 
 # Every header compiles on its own; kvd.h does so in C++ too.
 headers:
@@ -431,6 +431,12 @@ format:
 columns:
 	@tests/lint/columns
 	@echo '  columns ok'
+
+# kvctl prints errors through client/kvctl/error.h, which masks what a terminal would obey.
+errors:
+	@! grep -nw -e stderr -e perror $(filter-out %/error.c %/progress.c,$(KVCTL_SRC)) | \
+		grep -v 'help_print(stderr)\|el_init('
+	@echo '  errors ok'
 
 fmt:  ## formats all C and Rust sources as lint wants them
 	@clang-format -i $(ALL_SRC) $(HDRS)

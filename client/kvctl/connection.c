@@ -5,6 +5,7 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/error.h"
 #include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/report.h"
@@ -89,7 +90,8 @@ int command_ping(struct kvd *db, const struct arguments *arguments)
 		if (!status && arguments->json.given)
 			ping_json(took_ns);
 		else if (!status)
-			printf("pong from %s: %.1f us\n", arguments->server, (double)took_ns / 1e3);
+			report_result("pong from %s: %.1f us", arguments->server,
+				      (double)took_ns / 1e3);
 	}
 	return report(db, status);
 }

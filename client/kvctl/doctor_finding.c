@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/kvctl/json.h"
+#include "common/util/text.h"
 
 #define COLUMNS 100
 #define TEXT_COLUMN 23
@@ -17,6 +18,7 @@ void findings_group(struct findings *findings, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(findings->group, sizeof(findings->group), format, args);
 	va_end(args);
+	text_mask(findings->group, strlen(findings->group));
 }
 
 void findings_add(struct findings *findings, enum severity severity, const char *check,
@@ -37,6 +39,7 @@ void findings_add(struct findings *findings, enum severity severity, const char 
 	va_start(args, format);
 	vsnprintf(finding->text, sizeof(finding->text), format, args);
 	va_end(args);
+	text_mask(finding->text, strlen(finding->text));
 	snprintf(finding->fix, sizeof(finding->fix), "%s", fix ? fix : "");
 }
 

@@ -13,6 +13,7 @@
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
 #include "client/kvctl/dump_writer.h"
+#include "client/kvctl/error.h"
 #include "client/kvctl/failures.h"
 #include "client/kvctl/fetch.h"
 #include "client/kvctl/glob.h"
@@ -25,6 +26,8 @@
 
 /* Keys wait for their values for no longer: what is dumped twice if it is interrupted then. */
 #define SCANS_MAX 32u
+
+#define WRITTEN "what was written is in %s, and --resume goes on with it"
 
 struct dump {
 	struct kvd *db;
@@ -42,11 +45,10 @@ struct dump {
 static int stop_at_interrupt(struct dump *dump)
 {
 	progress_end(&dump->progress);
-	fputs("kvctl: interrupted", stderr);
 	if (dump->writer.partial)
-		fprintf(stderr, ": what was written is in %s, and --resume goes on with it",
-			dump->writer.partial);
-	fputc('\n', stderr);
+		report_about("kvctl: interrupted: " WRITTEN, dump->writer.partial);
+	else
+		report_about("kvctl: interrupted");
 	return dump->code = EXIT_INTERRUPTED;
 }
 
@@ -55,10 +57,10 @@ static int stop_at_write(struct dump *dump)
 	if (interrupted())
 		return stop_at_interrupt(dump);
 	progress_end(&dump->progress);
-	fprintf(stderr, "kvctl: %s%s\n", dump->writer.why,
-		dump->writer.partial && dump->writer.offset ?
-			"; what was written stays there, and --resume goes on with it" :
-			"");
+	report_error("%s%s", dump->writer.why,
+		     dump->writer.partial && dump->writer.offset ?
+			     "; what was written stays there, and --resume goes on with it" :
+			     "");
 	return dump->code = EX_IOERR;
 }
 
@@ -67,16 +69,14 @@ static int stop_at_call(struct dump *dump, enum kvd_status status)
 	progress_end(&dump->progress);
 	dump->code = report(dump->db, status);
 	if (dump->writer.partial)
-		fprintf(stderr, "kvctl: what was written is in %s, and --resume goes on with it\n",
-			dump->writer.partial);
+		report_about("kvctl: " WRITTEN, dump->writer.partial);
 	return dump->code;
 }
 
 static int stop_at_restart(struct dump *dump)
 {
 	progress_end(&dump->progress);
-	fputs("kvctl: the server has restarted, and its keys are gone: begin the dump anew\n",
-	      stderr);
+	report_error("the server has restarted, and its keys are gone: begin the dump anew");
 	return dump->code = EX_SOFTWARE;
 }
 
@@ -209,8 +209,8 @@ static void print_done(const struct dump *dump, const struct arguments *argument
 		json_end(&json);
 		return;
 	}
-	printf("%s: %" PRIu64 " keys, %s\n", dump->writer.name, counts->records,
-	       bytes_text(text, (double)dump->writer.offset));
+	report_result("%s: %" PRIu64 " keys, %s", dump->writer.name, counts->records,
+		      bytes_text(text, (double)dump->writer.offset));
 }
 
 static int finish(struct dump *dump, const struct arguments *arguments)
@@ -222,8 +222,8 @@ static int finish(struct dump *dump, const struct arguments *arguments)
 	print_done(dump, arguments);
 	if (!dump->failures.count)
 		return EX_OK;
-	fprintf(stderr, "kvctl: %" PRIu64 " keys could not be read, and are missing in the dump\n",
-		dump->failures.count);
+	report_error("%" PRIu64 " keys could not be read, and are missing in the dump",
+		     dump->failures.count);
 	return EX_SOFTWARE;
 }
 
@@ -264,7 +264,7 @@ static int file_begin(struct dump *dump, const struct arguments *arguments, cons
 	writer->clock_ns = header.clock_ns;
 	if (arguments->resume.given ? dump_writer_resume(writer, name, &header, dump->filter) :
 				      dump_writer_begin(writer, name, &header, dump->filter)) {
-		fprintf(stderr, "kvctl: %s\n", writer->why);
+		report_error("%s", writer->why);
 		return EX_IOERR;
 	}
 	progress_begin(&dump->progress, arguments->progress.given,

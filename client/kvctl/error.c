@@ -22,18 +22,28 @@ uint64_t report_line_now(void)
 }
 
 /* The text has words of the command line, which the terminal must not obey. */
-__attribute__((format(printf, 1, 0))) static void print_shown(const char *format, va_list list)
+__attribute__((format(printf, 3, 0))) static void print_masked(FILE *out, const char *before,
+							       const char *format, va_list list)
 {
 	char *text = NULL;
 	int len = vasprintf(&text, format, list);
 
 	if (len < 0) {
-		fputs("out of memory\n", stderr);
+		fputs("kvctl: out of memory\n", stderr);
 		return;
 	}
 	text_mask(text, (size_t)len);
-	fprintf(stderr, "%s\n", text);
+	fprintf(out, "%s%s\n", before, text);
 	free(text);
+}
+
+void report_result(const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	print_masked(stdout, "", format, list);
+	va_end(list);
 }
 
 void report_about(const char *format, ...)
@@ -41,12 +51,13 @@ void report_about(const char *format, ...)
 	va_list list;
 
 	va_start(list, format);
-	print_shown(format, list);
+	print_masked(stderr, "", format, list);
 	va_end(list);
 }
 
 void report_error(const char *format, ...)
 {
+	char before[48] = "kvctl: ";
 	va_list list;
 
 	if (line_now && ++line_errors > LINE_ERRORS_SHOWN) {
@@ -54,10 +65,9 @@ void report_error(const char *format, ...)
 			fputs("kvctl: more lines fail; their errors are not printed\n", stderr);
 		return;
 	}
-	fputs("kvctl: ", stderr);
 	if (line_now)
-		fprintf(stderr, "line %" PRIu64 ": ", line_now);
+		snprintf(before, sizeof(before), "kvctl: line %" PRIu64 ": ", line_now);
 	va_start(list, format);
-	print_shown(format, list);
+	print_masked(stderr, before, format, list);
 	va_end(list);
 }

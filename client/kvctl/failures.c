@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/kvctl/error.h"
 #include "client/kvctl/interrupt.h"
 #include "common/util/clock.h"
 
@@ -15,28 +16,29 @@
 #define PAUSE_MS_MAX 500u
 #define GIVE_UP_NS 30000000000ull
 #define KEY_SHOWN 100u
+#define KEY_TEXT_BYTES (4 * KEY_SHOWN + sizeof("..."))
 
-static void print_key(const uint8_t *key, size_t len)
+static void key_text(char text[KEY_TEXT_BYTES], const uint8_t *key, size_t len)
 {
 	for (size_t i = 0; i < len && i < KEY_SHOWN; i++)
-		fprintf(stderr, isprint(key[i]) && key[i] != '\\' ? "%c" : "\\x%02x", key[i]);
-	if (len > KEY_SHOWN)
-		fputs("...", stderr);
+		text += sprintf(text, isprint(key[i]) && key[i] != '\\' ? "%c" : "\\x%02x", key[i]);
+	strcpy(text, len > KEY_SHOWN ? "..." : "");
 }
 
 void failures_note(struct failures *failures, const void *key, size_t key_len,
 		   enum kvd_status status)
 {
+	char text[KEY_TEXT_BYTES];
+
 	if (!failures->count)
 		failures->first = status;
 	failures->count++;
 	if (failures->count > FAILURES_SHOWN)
 		return;
-	fputs("kvctl: key ", stderr);
-	print_key(key, key_len);
-	fprintf(stderr, ": %s\n", kvd_status_text(status));
+	key_text(text, key, key_len);
+	report_about("kvctl: key %s: %s", text, kvd_status_text(status));
 	if (failures->count == FAILURES_SHOWN)
-		fputs("kvctl: if more keys fail, they are only counted\n", stderr);
+		report_about("kvctl: if more keys fail, they are only counted");
 }
 
 bool failure_is_of_all(enum kvd_status status)

@@ -96,7 +96,7 @@ static int get_run(struct kvd *db, const struct get *get)
 		grown = realloc(value, size);
 		if (!grown) {
 			free(value);
-			fprintf(stderr, "kvctl: no memory for a value of %zu bytes\n", size);
+			report_error("no memory for a value of %zu bytes", size);
 			return EX_OSERR;
 		}
 		value = grown;

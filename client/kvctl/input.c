@@ -4,13 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include "client/kvctl/arguments.h"
+#include "client/kvctl/error.h"
 #include "client/kvctl/interrupt.h"
 #include "client/kvctl/key.h"
 #include "client/kvctl/words.h"
@@ -52,10 +52,10 @@ static int value_read(struct value *value, int fd, const char *name, size_t max)
 		return EX_OK;
 	value_release(value);
 	if (err == ENOMEM) {
-		fputs("kvctl: no memory for the value\n", stderr);
+		report_error("no memory for the value");
 		return EX_OSERR;
 	}
-	fprintf(stderr, "kvctl: can't read the value from %s: %s\n", name, strerror(err));
+	report_error("can't read the value from %s: %s", name, strerror(err));
 	return EX_IOERR;
 }
 
@@ -65,7 +65,7 @@ static int value_read_file(struct value *value, const char *name, size_t max)
 	int code;
 
 	if (fd < 0) {
-		fprintf(stderr, "kvctl: can't open %s: %m\n", name);
+		report_error("can't open %s: %m", name);
 		return EX_IOERR;
 	}
 	code = value_read(value, fd, name, max);
@@ -92,7 +92,7 @@ static int value_unhex(struct value *value)
 
 	if (!bytes) {
 		value_release(value);
-		fputs("kvctl: no memory for the value\n", stderr);
+		report_error("no memory for the value");
 		return EX_OSERR;
 	}
 	good = digits % 2 == 0 && hex_parse(bytes, (const char *)value->bytes, digits);

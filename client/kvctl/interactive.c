@@ -26,6 +26,7 @@
 #include "client/kvctl/run.h"
 #include "client/kvctl/words.h"
 #include "common/util/clock.h"
+#include "common/util/text.h"
 
 #define HISTORY_LINES 1000
 #define SLOW_NS 500000000u /* as redis-cli: what took longer is said */
@@ -102,7 +103,7 @@ static void history_keep(struct session *session)
 	HistEvent event;
 
 	if (*session->path && history(session->history, &event, H_SAVE, session->path) < 0)
-		fprintf(stderr, "kvctl: can't keep the history in %s: %m\n", session->path);
+		report_error("can't keep the history in %s: %m", session->path);
 	umask(mask);
 }
 
@@ -224,6 +225,7 @@ int interactive_run(const struct arguments *arguments)
 		return report_open(status, !arguments->url.given);
 	kvd_info(session->db, &info);
 	snprintf(session->prompt, sizeof(session->prompt), "%s> ", arguments->server);
+	text_mask(session->prompt, strlen(session->prompt));
 	if (!editor_open(session)) {
 		editor_close(session);
 		kvd_close(session->db);

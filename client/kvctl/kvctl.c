@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/kvctl/arguments.h"
+#include "client/kvctl/error.h"
 #include "client/kvctl/help.h"
 #include "client/kvctl/interactive.h"
 #include "client/kvctl/run.h"
@@ -21,8 +22,7 @@ int kvctl_main(int argc, char **argv)
 	int code = EX_OK;
 
 	if (!tls_memory_protect())
-		fputs("kvctl: OpenSSL's memory is in core dumps: a preloaded library uses it\n",
-		      stderr);
+		report_error("OpenSSL's memory is in core dumps: a preloaded library uses it");
 	if (arguments_parse(&arguments, ARGUMENTS_OF_PROGRAM, argc, argv))
 		return EX_USAGE;
 	if (run_help(&arguments, &code))

@@ -286,11 +286,11 @@ static void print_kinds(const struct pipeline *pipeline)
 {
 	for (unsigned int i = 0; i < STATUSES; i++)
 		if (pipeline->by_status[i])
-			fprintf(stderr, "  %" PRIu64 " %s\n", pipeline->by_status[i],
-				kvd_status_text((enum kvd_status)i));
+			report_about("  %" PRIu64 " %s", pipeline->by_status[i],
+				     kvd_status_text((enum kvd_status)i));
 #define X(number, text)                                                                            \
 	if (pipeline->by_code[number])                                                             \
-		fprintf(stderr, "  %" PRIu64 " %s\n", pipeline->by_code[number], text);
+		report_about("  %" PRIu64 " %s", pipeline->by_code[number], text);
 	KVCTL_STATUSES(X)
 #undef X
 }
@@ -302,17 +302,15 @@ int pipeline_end(struct pipeline *pipeline, uint64_t lines)
 
 	wait_for_all(pipeline);
 	progress_end(&pipeline->progress);
-	fprintf(stderr,
-		"kvctl: %" PRIu64 " lines read, %" PRIu64 " commands done, %" PRIu64 " failed\n",
-		lines, pipeline->done, pipeline->failed);
+	report_about("kvctl: %" PRIu64 " lines read, %" PRIu64 " commands done, %" PRIu64 " failed",
+		     lines, pipeline->done, pipeline->failed);
 	print_kinds(pipeline);
 	if (interrupted())
-		fprintf(stderr, "kvctl: interrupted: no line behind line %" PRIu64 " was run\n",
-			lines);
+		report_about("kvctl: interrupted: no line after line %" PRIu64 " was run", lines);
 	else if (pipeline->broken)
-		fprintf(stderr,
-			"kvctl: the connection was lost: no line behind line %" PRIu64 " was run\n",
-			pipeline->line);
+		report_about("kvctl: the connection was lost: no line after line %" PRIu64
+			     " was run",
+			     pipeline->line);
 	end = interrupted() ? EXIT_INTERRUPTED : code ? code : pipeline->code;
 	for (size_t i = 0; i < SLOTS; i++)
 		line_release(&pipeline->slots[i].line);

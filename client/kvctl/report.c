@@ -48,8 +48,8 @@ int report(const struct kvd *db, enum kvd_status status)
 
 int report_open(enum kvd_status status, int hint)
 {
-	fprintf(stderr, "kvctl: %s%s\n", kvd_error(NULL),
-		hint ? " (-a URL or $KVD_URL name another server)" : "");
+	report_error("%s%s", kvd_error(NULL),
+		     hint ? " (-a URL or $KVD_URL name another server)" : "");
 	if (status == KVD_ERR_LIMIT)
 		return EX_TEMPFAIL;
 	return status == KVD_ERR_AUTH ? EX_NOPERM : EX_UNAVAILABLE;
@@ -57,7 +57,7 @@ int report_open(enum kvd_status status, int hint)
 
 int report_memory(void)
 {
-	fputs("kvctl: out of memory\n", stderr);
+	report_error("out of memory");
 	return EX_OSERR;
 }
 

@@ -16,6 +16,7 @@
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
 #include "client/kvctl/dump_reader.h"
+#include "client/kvctl/error.h"
 #include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/progress.h"
@@ -51,9 +52,8 @@ static bool state_save(struct restore *restore)
 	if (!err)
 		return true;
 	restore->has_state = false;
-	fprintf(stderr,
-		"kvctl: can't write %s" RESTORE_SUFFIX ": %s; --resume can't go on from here\n",
-		restore->name, strerror(-err));
+	report_about("kvctl: can't write %s" RESTORE_SUFFIX ": %s; --resume can't go on from here",
+		     restore->name, strerror(-err));
 	return false;
 }
 
@@ -63,8 +63,8 @@ static int stop_at_interrupt(struct restore *restore)
 
 	progress_end(&restore->progress);
 	resumes = state_save(restore);
-	fprintf(stderr, "kvctl: interrupted after %" PRIu64 " keys%s\n",
-		restore->state.stored.stored, resumes ? ": --resume goes on behind them" : "");
+	report_about("kvctl: interrupted after %" PRIu64 " keys%s", restore->state.stored.stored,
+		     resumes ? ": --resume goes on after them" : "");
 	return EXIT_INTERRUPTED;
 }
 
@@ -74,7 +74,7 @@ static int stop_at_file(struct restore *restore, enum dump_result result)
 	if (result == DUMP_FAILED && interrupted())
 		return stop_at_interrupt(restore);
 	progress_end(&restore->progress);
-	fprintf(stderr, "kvctl: %s\n", restore->reader.why);
+	report_error("%s", restore->reader.why);
 	if (result == DUMP_FAILED)
 		return errno == ENOMEM ? EX_OSERR : EX_IOERR;
 	return EX_DATAERR;
@@ -84,7 +84,7 @@ static int stop_at_call(struct restore *restore, enum kvd_status status)
 {
 	progress_end(&restore->progress);
 	if (state_save(restore))
-		fputs("kvctl: --resume goes on where this restore stops\n", stderr);
+		report_about("kvctl: --resume goes on where this restore stops");
 	return report(restore->store.db, status);
 }
 
@@ -118,9 +118,8 @@ static int block_end(struct restore *restore, struct store_block *block)
 	server_now(restore->store.db, &clock_ns_now, &restore->incarnation, &same);
 	if (!same) {
 		progress_end(&restore->progress);
-		fputs("kvctl: the server has restarted, and what was restored is gone: begin "
-		      "anew, without --resume\n",
-		      stderr);
+		report_error("the server has restarted, and what was restored is gone: begin "
+			     "anew, without --resume");
 		return EX_SOFTWARE;
 	}
 	for (size_t at = 0; at < block->body.block.bytes;) {
@@ -171,7 +170,7 @@ static int restore_blocks(struct restore *restore)
 		do {
 			result = dump_reader_next(&restore->reader, &block->body);
 			if (result == DUMP_SKIPPED && skips)
-				fprintf(stderr, "kvctl: %s: left out\n", restore->reader.why);
+				report_about("kvctl: %s: left out", restore->reader.why);
 		} while (result == DUMP_SKIPPED && skips);
 		if (result != DUMP_BLOCK)
 			break;
@@ -230,10 +229,9 @@ static int finish(struct restore *restore)
 		restore_state_remove(restore->name);
 	print_result(restore);
 	if (restore->reader.counts.missing)
-		fprintf(stderr,
-			"kvctl: the dump itself is not complete: %" PRIu64 " keys could not "
-			"be read when it was made\n",
-			restore->reader.counts.missing);
+		report_about("kvctl: the dump itself is not complete: %" PRIu64 " keys could not "
+			     "be read when it was made",
+			     restore->reader.counts.missing);
 	if (restore->state.stored.failed)
 		return EX_SOFTWARE;
 	return restore->reader.skipped ? EX_DATAERR : EX_OK;
@@ -255,7 +253,7 @@ static int resume(struct restore *restore)
 	else if (state->incarnation != restore->incarnation)
 		why = "the server has restarted since, or is another one: begin without --resume";
 	if (why) {
-		fprintf(stderr, "kvctl: %s" RESTORE_SUFFIX ": %s\n", restore->name, why);
+		report_error("%s" RESTORE_SUFFIX ": %s", restore->name, why);
 		return err && err != -ENOENT && err != -EINVAL ? EX_IOERR : EX_DATAERR;
 	}
 	if (!dump_reader_seek(&restore->reader, state->offset, state->before, &state->counts))
@@ -314,7 +312,7 @@ static void print_verified(const struct restore *restore)
 	const struct dump_reader *reader = &restore->reader;
 	const struct dump_header *header = &reader->header;
 	const time_t began_s = (time_t)(header->wall_ns / 1000000000u);
-	char date[40] = "", bytes[16];
+	char date[40] = "", bytes[16], missing[64] = "";
 	struct json json;
 	struct tm tm;
 
@@ -337,11 +335,12 @@ static void print_verified(const struct restore *restore)
 		json_end(&json);
 		return;
 	}
-	printf("%s: of %s, %" PRIu64 " keys, %s of values", reader->name, date,
-	       reader->counts.records, bytes_text(bytes, (double)reader->counts.value_bytes));
 	if (reader->counts.missing)
-		printf(", %" PRIu64 " keys could not be read", reader->counts.missing);
-	printf(": %s\n", reader->skipped ? "damaged" : "all is right");
+		snprintf(missing, sizeof(missing), ", %" PRIu64 " keys could not be read",
+			 reader->counts.missing);
+	report_result("%s: of %s, %" PRIu64 " keys, %s of values%s: %s", reader->name, date,
+		      reader->counts.records, bytes_text(bytes, (double)reader->counts.value_bytes),
+		      missing, reader->skipped ? "damaged" : "all is right");
 }
 
 /* Every damaged block is named. */
@@ -355,7 +354,7 @@ static int verify(struct restore *restore)
 	do {
 		result = dump_reader_next(&restore->reader, &body);
 		if (result == DUMP_SKIPPED)
-			fprintf(stderr, "kvctl: %s\n", restore->reader.why);
+			report_about("kvctl: %s", restore->reader.why);
 		restore->progress.done = restore->reader.offset;
 		restore->progress.keys = restore->reader.counts.records;
 		restore->progress.bytes = restore->reader.counts.key_bytes +
@@ -432,7 +431,7 @@ int command_restore(struct kvd *db, const struct arguments *arguments)
 	if (!code && restore->name)
 		fd = open(name, O_RDONLY | O_CLOEXEC);
 	if (!code && fd < 0) {
-		fprintf(stderr, "kvctl: can't open %s: %m\n", name);
+		report_error("can't open %s: %m", name);
 		code = EX_IOERR;
 	}
 	if (!code)

@@ -116,7 +116,7 @@ static void run_lines(struct script *script)
 		 (!script->pipeline || pipeline_goes_on(script->pipeline)));
 	report_line(0);
 	if (output_is_lost())
-		fprintf(stderr, "kvctl: no line after line %" PRIu64 " was run\n", script->lines);
+		report_error("no line after line %" PRIu64 " was run", script->lines);
 	line_release(&line);
 }
 

@@ -109,9 +109,9 @@ void __wrap_kvd_close(struct kvd *handle)
 
 const char *__wrap_kvd_error(const struct kvd *handle)
 {
-	if (!handle)
-		return "no socket there";
-	return behaviour.error ? behaviour.error : "";
+	if (behaviour.error)
+		return behaviour.error;
+	return handle ? "" : "no socket there";
 }
 
 static enum kvd_status get_answer(void *value, size_t size, struct kvd_item *item)

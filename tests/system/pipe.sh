@@ -132,7 +132,7 @@ server_goes() {
 	tail -n 8 "$tmp/err"
 	done_lines=$(sed -n 's/.* lines read, \([0-9]*\) commands done.*/\1/p' "$tmp/err")
 	[ "$status" = 70 ] && [ "$done_lines" -le 5000 ] &&
-		grep -q '^kvctl: the connection was lost: no line behind line [0-9]* was' "$tmp/err"
+		grep -q '^kvctl: the connection was lost: no line after line [0-9]* was' "$tmp/err"
 }
 
 server_start || exit 1
@@ -162,7 +162,7 @@ interrupted() {
 	exec 9>&-
 	forget "$pid"
 	grep -qx 'kvctl: 3 lines read, 3 commands done, 0 failed' "$tmp/err" &&
-		grep -qx 'kvctl: interrupted: no line behind line 3 was run' "$tmp/err" &&
+		grep -qx 'kvctl: interrupted: no line after line 3 was run' "$tmp/err" &&
 		[ "$status" = 130 ]
 }
 

@@ -531,8 +531,8 @@ static void findings_for_people_and_programs(void **state)
 						     "\n"
 						     "Nothing is wrong.\n");
 	findings_add(&findings, SEVERITY_WARNING, "memlock", "ulimit -Sl hard", "%d KiB", 8);
-	findings_group(&findings, "The server");
-	findings_add(&findings, SEVERITY_ERROR, "connect", "kvd \"-d\"", "refused");
+	findings_group(&findings, "The server %s", "\x1b[2J"); /* no terminal obeys it */
+	findings_add(&findings, SEVERITY_ERROR, "connect", "kvd \"-d\"", "refused\xc2\x9b");
 	findings_add(&findings, SEVERITY_ERROR, "clock", NULL,
 		     "a text of more than seventy-seven letters is in two lines, and no line is "
 		     "longer than 100");
@@ -543,8 +543,8 @@ static void findings_for_people_and_programs(void **state)
 		"  warning  memlock     8 KiB\n"
 		"                       fix: ulimit -Sl hard\n"
 		"\n"
-		"The server\n"
-		"  error    connect     refused\n"
+		"The server ?[2J\n"
+		"  error    connect     refused??\n"
 		"                       fix: kvd \"-d\"\n"
 		"  error    clock       a text of more than seventy-seven letters is in two "
 		"lines, and no line is\n"
@@ -555,8 +555,8 @@ static void findings_for_people_and_programs(void **state)
 	findings.count = 1;
 	findings.dropped = 3;
 	assert_string_equal(printed(findings_print_json),
-			    "{\"group\": \"The server\", \"severity\": \"error\", "
-			    "\"check\": \"connect\", \"text\": \"refused\", "
+			    "{\"group\": \"The server ?[2J\", \"severity\": \"error\", "
+			    "\"check\": \"connect\", \"text\": \"refused??\", "
 			    "\"fix\": \"kvd \\\"-d\\\"\"}\n"
 			    "{\"dropped\": 3}\n");
 }

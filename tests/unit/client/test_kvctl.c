@@ -685,6 +685,52 @@ static void values_of_files_and_digits(void **state)
 	assert_string_equal(program_result.notes, OPENED CLOSED);
 }
 
+/* Runs it, and finds the name in what it prints, with no byte in it that a terminal obeys. */
+#define assert_masked(status, masked, ...)                                                         \
+	do {                                                                                       \
+		const char *printed;                                                               \
+		assert_int_equal(RUN(__VA_ARGS__), status);                                        \
+		printed = *program_result.err ? program_result.err : program_result.out;           \
+		assert_null(strpbrk(printed, "\x1b\x9b"));                                         \
+		assert_non_null(strstr(printed, masked));                                          \
+	} while (0)
+
+/* A terminal obeys no file's name and no URL. */
+static void names_are_masked(void **state)
+{
+	static const char absent[] = "/absent\x1b[2J/\xc2\x9b\x9b", bad[] = "a\x1b[2J\x9b";
+	char folder[] = "/tmp/kvctl-masked-XXXXXX", path[100];
+	FILE *file;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	snprintf(path, sizeof(path), "%s/\x1b]0;", folder);
+	assert_masked(EX_IOERR, "can't open /absent?[2J/???: No such file", "put", "-F", absent,
+		      "k");
+	assert_masked(EX_IOERR, "can't open /absent?[2J/???: No such file", "restore", absent);
+	assert_masked(EX_IOERR, "/absent?[2J/???", "dump", absent);
+	assert_masked(EX_OK, "/?]0;: 0 keys", "dump", path);
+	assert_masked(EX_OK, "/?]0;: of ", "restore", "--verify", path);
+	assert_masked(EX_DATAERR, "/?]0;.restore: there is nothing", "restore", "--resume", path);
+	behaviour.call = KVD_ERR_DISCONNECTED;
+	assert_masked(EX_SOFTWARE, "connection lost", "dump", path);
+	behaviour.call = KVD_OK;
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs("no dump", file);
+	fclose(file);
+	assert_masked(EX_DATAERR, "/?]0;, byte 0: ", "restore", path);
+	unlink(path);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_masked(EX_IOERR, "can't read the value from /tmp/", "put", "-F", path, "k");
+	rmdir(path);
+	rmdir(folder);
+	assert_masked(EX_OK, "pong from a?[2J?: ", "-a", bad, "ping");
+	behaviour.open = KVD_ERR_UNREACHABLE;
+	behaviour.error = bad;
+	assert_masked(EX_UNAVAILABLE, "kvctl: a?[2J?\n", "-a", bad, "ping");
+}
+
 /* A script with more lines, each with a file, than there may be descriptors. */
 static void assert_files_are_closed(int status, const char *line)
 {
@@ -1283,6 +1329,7 @@ int main(void)
 		CASE(several_keys_are_removed),
 		CASE(results_as_json),
 		CASE(values_of_files_and_digits),
+		CASE(names_are_masked),
 		CASE(files_are_closed),
 		CASE(a_restore_stops),
 		CASE(keys_are_chosen_and_counted),

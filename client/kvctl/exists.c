@@ -126,11 +126,14 @@ int command_ttl(struct kvd *db, const struct arguments *arguments)
 		status = result.status;
 	if (!status && result.item.expires_s)
 		status = clock_of(db, &now_ns);
+	/* It has expired since the server was asked. */
+	if (!status && result.item.expires_s && result.item.expires_s * S_NS <= now_ns)
+		status = KVD_NOT_FOUND;
 	if (status)
 		return report(db, status);
-	if (result.item.expires_s * S_NS > now_ns)
+	if (result.item.expires_s)
 		left_s = (result.item.expires_s * S_NS - now_ns) / S_NS;
-	if (!left_s && result.item.expires_s * S_NS > now_ns)
+	if (!left_s)
 		left_s = 1;
 	if (!arguments->json.given) {
 		if (result.item.expires_s)

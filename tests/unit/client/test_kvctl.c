@@ -582,14 +582,18 @@ static void times_to_live(void **state)
 	assert_calls("exists  a\nclock \nclock \n", "ttl", "a", "--json");
 	assert_string_equal(program_result.out,
 			    "{\"key\": \"a\", \"ttl\": 9, \"expires\": 1000}\n");
-	/* A key that lives never has 0. */
+	/* 0 would say that it never expires. */
 	behaviour.clock_ns = 999999999999;
 	assert_calls("exists  a\nclock \nclock \n", "ttl", "a");
 	assert_string_equal(program_result.out, "1\n");
-	/* It has just expired. */
-	behaviour.clock_ns = 1001000000000;
-	assert_calls("exists  a\nclock \nclock \n", "ttl", "a");
-	assert_string_equal(program_result.out, "0\n");
+	/* It expires before the clock is read. */
+	for (behaviour.clock_ns = 1000000000000; behaviour.clock_ns <= 1001000000000;
+	     behaviour.clock_ns += 1000000000) {
+		assert_fails(1, "kvctl: not found\n", "ttl", "a");
+		assert_string_equal(program_result.out, "");
+		assert_fails(1, "kvctl: not found\n", "--json", "ttl", "a");
+		assert_string_equal(program_result.out, "");
+	}
 	/* The handle has to ask first. */
 	behaviour.clock_ns = 0;
 	assert_calls("exists  a\nclock \nping clock \n", "ttl", "a");

@@ -755,7 +755,8 @@ enum kvd_status kvd_touch(struct kvd *handle, const void *key, size_t key_len, u
  *
  * KVD_ERR_INVALID: @delay_s is too long.
  * KVD_ERR_BUSY: too many flushes with a delay are waiting in the server, 8 of this client's or 56
- * of all; this one was not started. kvd_flush_cancel() makes room.
+ * of all; this one was not started. kvd_flush_cancel() makes room. Without a delay, and
+ * perhaps with one, it is a limit of the connection (see Limits at the top).
  * KVD_ERR_TIMEOUT, KVD_ERR_UNKNOWN, KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE, KVD_ERR_PROTOCOL: see the
  * top.
  */

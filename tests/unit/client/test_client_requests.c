@@ -777,6 +777,13 @@ static void flushes(void **state)
 	next.status = WIRE_NOT_FOUND;
 	assert_int_equal(kvd_flush_cancel(kvd, 31, 1, &cancelled), KVD_NOT_FOUND);
 	assert_int_equal(cancelled, 3);
+	/* That too many wait concerns only those with a delay. */
+	next.status = WIRE_BUSY;
+	assert_int_equal(kvd_flush_start(kvd, 5, &ticket), KVD_ERR_BUSY);
+	assert_non_null(strstr(kvd_error(kvd), "kvctl flush --cancel"));
+	assert_non_null(strstr(kvd_error(kvd), "limits.connection_requests"));
+	assert_int_equal(kvd_flush_start(kvd, 0, &ticket), KVD_ERR_BUSY);
+	assert_null(strstr(kvd_error(kvd), "flush --cancel"));
 	next.status = WIRE_OK;
 	busy = 3;
 	assert_int_equal(kvd_flush_all(kvd), KVD_OK);

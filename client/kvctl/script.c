@@ -112,10 +112,10 @@ static void run_lines(struct script *script)
 			note_bad(script, "can't read the standard input", EX_IOERR);
 		else
 			run_words(script, &line);
-	} while (end != LINE_ERROR && !interrupted() && !output_is_lost() &&
+	} while (end == LINE_READ && !interrupted() && !output_is_lost() &&
 		 (!script->pipeline || pipeline_goes_on(script->pipeline)));
 	report_line(0);
-	if (output_is_lost())
+	if (output_is_lost() || end == LINE_TOO_LONG || end == LINE_NO_MEMORY)
 		report_error("no line after line %" PRIu64 " was run", script->lines);
 	line_release(&line);
 }

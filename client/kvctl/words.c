@@ -224,14 +224,12 @@ static int next_byte(struct line_input *input)
 enum line_end line_read(struct line *line, struct line_input *input, size_t max)
 {
 	enum line_end end = LINE_READ;
-	int c;
+	int c = '\0';
 
 	line->len = 0;
 	if (!line->size && !line_grow(line))
 		return LINE_NO_MEMORY;
-	while ((c = next_byte(input)) != EOF && c != '\n') {
-		if (end != LINE_READ)
-			continue;
+	while (end == LINE_READ && (c = next_byte(input)) != EOF && c != '\n') {
 		if (line->len == max)
 			end = LINE_TOO_LONG;
 		else if (line->len + 1 == line->size && !line_grow(line))

@@ -64,7 +64,7 @@ struct line_input {
 /* Reads until there is a byte. False: at the end, or it failed, or SIGINT was noted. */
 bool line_input_fill(struct line_input *input);
 
-/* Reads the next one. One that has no place in @max bytes or in memory is read and left out. */
+/* Reads the next one; of one that has no place in @max bytes or in memory no more than that. */
 enum line_end line_read(struct line *line, struct line_input *input, size_t max);
 void line_release(struct line *line);
 

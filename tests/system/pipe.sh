@@ -102,12 +102,13 @@ many_errors() {
 long_line() {
 	head -c 1000000 /dev/zero | tr '\0' v >"$tmp/long"
 	{ printf 'put long %s\n' "$(<"$tmp/long")"
-	  printf 'put long %s\n' "$(for _ in 1 2 3 4 5; do cat "$tmp/long"; done)"
 	  printf 'put longer %s%s\n' "$(<"$tmp/long")" "$(<"$tmp/long")"
-	  echo put after 1; } | script 64 --pipe || return 1
-	kvctl get long | cmp - "$tmp/long" && expect 0 '^1$' get after &&
-		grep -q 'line 2: longer than any command' "$tmp/err" &&
-		grep -q 'line 3: value too large' "$tmp/err"
+	  printf 'put long %s\n' "$(for _ in 1 2 3 4 5; do cat "$tmp/long"; done)"
+	  echo put after 1; } | script 70 --pipe || return 1
+	kvctl get long | cmp - "$tmp/long" && expect 1 'not found' get after &&
+		grep -q 'line 2: value too large' "$tmp/err" &&
+		grep -q 'line 3: longer than any command' "$tmp/err" &&
+		grep -q 'no line after line 3 was run' "$tmp/err"
 }
 
 lines_are() {

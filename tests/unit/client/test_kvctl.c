@@ -1221,6 +1221,20 @@ static void quoted_words_are_words(void **state)
 	assert_non_null(strstr(program_result.notes, "submit set t2 - flags"));
 }
 
+/* No more of it is read than a line can have, so it need not end. */
+static void a_line_without_end(void **state)
+{
+	(void)state;
+	behaviour.value_max = 1000;
+	program_files.input_path = "/dev/zero";
+	assert_fails(EX_USAGE,
+		     "kvctl: line 1: longer than any command with the server's longest value\n"
+		     "kvctl: no line after line 1 was run\n",
+		     NULL);
+	assert_int_equal(RUN("--pipe"), EX_USAGE);
+	program_assert_said("kvctl: no line after line 1 was run\n");
+}
+
 /* Some editors write one at the start of a text. */
 static void byte_order_marks_are_skipped(void **state)
 {
@@ -1355,6 +1369,7 @@ int main(void)
 		CASE(usage_of_kvctl),
 		CASE(options_stand_anywhere),
 		CASE(quoted_words_are_words),
+		CASE(a_line_without_end),
 		CASE(byte_order_marks_are_skipped),
 		CASE(options_that_are_wrong),
 		CASE(times_have_units),

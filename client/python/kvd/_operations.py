@@ -91,9 +91,15 @@ def not_found(call: str, name: object, kind: str = "key") -> NotFoundError:
     return NotFoundError(f"{call}: no {kind} {name!r}")
 
 
+_PUT_NAMES: dict[int, str] = {
+    PutMode.IF_ABSENT: "add", PutMode.IF_PRESENT: "replace", PutMode.IF_VERSION: "cas",
+    PutMode.APPEND: "append", PutMode.PREPEND: "prepend",
+}
+
+
 def put_name(mode: int) -> str:
-    """What a PUT of that mode is called in errors."""
-    return PutMode(mode).name.lower()
+    """What a PUT of that mode is called in errors: as the method that makes it."""
+    return _PUT_NAMES.get(mode, "put")
 
 
 def keys_of(keys: Iterable[T]) -> Iterable[T]:

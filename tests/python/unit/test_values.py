@@ -245,13 +245,13 @@ def test_what_is_not_there(both, fake):
     shown = re.escape(repr(key))
     for name, call in (("append", lambda: both.append(key, "v")),
                        ("prepend", lambda: both.prepend(key, "v")),
-                       ("if_present", lambda: both.replace(key, "v")),
-                       ("if_version", lambda: both.cas(key, "v", 1)),
+                       ("replace", lambda: both.replace(key, "v")),
+                       ("cas", lambda: both.cas(key, "v", 1)),
                        ("incr", lambda: both.incr(key)), ("decr", lambda: both.decr(key)),
                        ("touch", lambda: both.touch(key, 1)),
                        ("get", lambda: both.get_into(key, bytearray(9))),
                        ("get", lambda: both.get_into(key, [bytearray(9)])),
-                       ("if_present", lambda: both.put_many([(key, "v")], mode=2))):
+                       ("replace", lambda: both.put_many([(key, "v")], mode=2))):
         with pytest.raises(kvd.NotFoundError, match=f"^{name}: no key {shown}$"):
             call()
     for name, call, thing in (("client_kill", lambda: both.kill(7), "kill: no connection 7"),

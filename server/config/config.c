@@ -69,6 +69,7 @@ struct config_file {
 	bool ended;				  /* inih gets no more lines */
 	const struct config_option *option;	  /* whose value was read last; NULL: none */
 	char value[OPTION_TEXT_MAX];		  /* as far as it was read */
+	unsigned int value_line;		  /* its last one; 0: its error was reported */
 	unsigned int option_line[OPTION_COUNT];	  /* where it was set; 0 not yet */
 	unsigned int section_line[SECTION_COUNT]; /* where it began; 0 not yet */
 };
@@ -177,16 +178,25 @@ static bool begin_section(struct config_file *file, const char *text)
 	return false;
 }
 
-/* All lines of the value are read. */
-static void value_finish(struct config_file *file)
+/* Parses what was read of the value. An error is of its last line: without it all was right. */
+static void value_parse(struct config_file *file)
 {
 	const struct config_option *option = file->option;
 	struct parse_why why;
 
+	if (!file->value_line ||
+	    !option_parse(option, file->value, option_field(&file->config, option), &why))
+		return;
+	file_error(file, file->value_line, "%s.%s: %s", option->section, option->key, why.text);
+	file->value_line = 0;
+}
+
+/* All lines of the value are read. */
+static void value_finish(struct config_file *file)
+{
+	if (file->option)
+		value_parse(file);
 	file->option = NULL;
-	if (option && option_parse(option, file->value, option_field(&file->config, option), &why))
-		file_error(file, file->option_line[option - option_table], "%s.%s: %s",
-			   option->section, option->key, why.text);
 }
 
 /* More words of a list, up to a comment. A comma may stand at the end of a line. */
@@ -195,8 +205,17 @@ static void value_append(struct config_file *file, const char *more)
 	const size_t length = strlen(file->value), first = strcspn(more, " \t");
 	const bool has_comment = more[first + strspn(more + first, " \t")] == ';';
 	const size_t more_length = has_comment ? first : strlen(more);
-	const bool parted = !length || file->value[length - 1] == ',' || *more == ',';
+	const bool ended = length && file->value[length - 1] == ',';
+	const bool parted = !length || ended || *more == ',';
 
+	if (length) {
+		file->value[length - ended] = '\0';
+		value_parse(file);
+		file->value[length - ended] = ended ? ',' : '\0';
+	}
+	if (!file->value_line)
+		return;
+	file->value_line = file->line;
 	if (length + !parted + more_length < sizeof(file->value)) {
 		snprintf(file->value + length, sizeof(file->value) - length, "%s%.*s",
 			 parted ? "" : ",", (int)more_length, more);
@@ -204,7 +223,7 @@ static void value_append(struct config_file *file, const char *more)
 	}
 	file_error(file, file->line, "%s.%s: longer than %zu bytes: give a shorter list",
 		   file->option->section, file->option->key, sizeof(file->value) - 1);
-	*file->value = '\0'; /* said once */
+	file->value_line = 0;
 }
 
 /*
@@ -335,7 +354,7 @@ static int handle_option(void *user, const char *section, const char *key, const
 			   section, key, *set_line);
 		return 1;
 	}
-	*set_line = file->line;
+	*set_line = file->value_line = file->line;
 	file->option = option;
 	snprintf(file->value, sizeof(file->value), "%s", value);
 	return 1;

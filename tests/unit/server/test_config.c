@@ -515,9 +515,15 @@ static void test_list_lines(void **state)
 	for (unsigned int i = 0; i < 60; i++)
 		strcat(text, "\n  10.101.0.0/24");
 	refuse(text, 269, "rdma.networks: longer than 4095 bytes: give a shorter list");
-	/* The line with the key is named, and each error once. */
-	refuse("[rdma]\nnetworks = 10.0.0.0/24,\n  10.0.0.1/24\nport = 1\n", 2,
+	/* The line of the wrong word is named, and each error once. */
+	refuse("[rdma]\nnetworks = 10.0.0.0/24,\n  10.0.0.1/24\nport = 1\n", 3,
 	       "rdma.networks: '10.0.0.1/24' has bits set ");
+	refuse("[rdma]\nnetworks = 10.0.0.1/24,\n  10.1.0.0/24\n  10.0.0.1/24\n", 2,
+	       "rdma.networks: '10.0.0.1/24' has bits set ");
+	refuse("[server]\ndevice =\n  verbs\n ; none\n tcp,softnic\n softnic\n", 5,
+	       "server.device: 'tcp' is no device");
+	refuse("[tenants]\ncreate = a:16m\n b:16m\n a:16m\n c:16m\n", 4,
+	       "tenants.create: tenant a is there twice");
 	refuse("[rdma]\nnetworks = 10.0.0.0/24,\n  \n[log]\n", 2,
 	       "rdma.networks: a comma ends the list");
 	refuse("[rdma]\n  10.0.0.0/24\n", 2, "the line begins with a space: ");

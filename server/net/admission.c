@@ -4,19 +4,12 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/network.h"
 #include "server/net/permit.h"
 #include "server/net/user_tenants.h"
 
-/*
- * Where the clocks of accounts begin: before the workers' are, which go on from the time of day at
- * the start, whatever it is set to later.
- */
-#define YEAR_NS 31536000000000000ull
-
-int admission_load(struct users **users, const struct config *config, const struct users *before)
+int admission_load(struct users **users, const struct config *config)
 {
 	char why[USERS_WHY_MAX] = "no memory";
 	int err;
@@ -24,8 +17,7 @@ int admission_load(struct users **users, const struct config *config, const stru
 	*users = NULL;
 	if (!*config->users.file)
 		return 0;
-	err = users_load(users, config->users.file, before, clock_read_ns(CLOCK_REALTIME) - YEAR_NS,
-			 why);
+	err = users_load(users, config->users.file, why);
 	if (err) {
 		log_error("users.file = %s", why);
 		return err;
@@ -56,27 +48,28 @@ static struct user_peer user_peer_of(const struct cm_peer *peer, enum device_kin
 	};
 }
 
-static void user_decide(struct admission *admission, const struct cm_peer *peer)
+static void user_decide(struct admission *admission, const struct accounts *accounts,
+			const struct cm_peer *peer)
 {
 	const struct user *user = admission->user;
 	struct principal who;
 
+	principal_init(&who, peer, user);
 	if (!user) {
-		principal_init(&who, peer, NULL);
 		admission->reason = WIRE_REJECT_USER;
 		snprintf(admission->text, sizeof(admission->text),
 			 "users.file has no user for %.60s", who.name);
-	} else if (user->connections && user->account->connections >= user->connections) {
+	} else if (user->connections && accounts_connections(accounts, &who) >= user->connections) {
 		admission->reason = WIRE_REJECT_LIMIT;
 		snprintf(admission->text, sizeof(admission->text),
-			 "user %.40s has the %u connections that it may have", user->name,
+			 "%.50s has the %u connections that it may have", who.name,
 			 user->connections);
 	}
 }
 
 void admission_decide(struct admission *admission, const struct users *users,
-		      const struct config *config, enum device_kind kind,
-		      const struct cm_peer *peer)
+		      const struct accounts *accounts, const struct config *config,
+		      enum device_kind kind, const struct cm_peer *peer)
 {
 	const struct user_peer who = user_peer_of(peer, kind);
 
@@ -96,7 +89,7 @@ void admission_decide(struct admission *admission, const struct users *users,
 	if (!users)
 		return;
 	admission->user = users_match(users, &who);
-	user_decide(admission, peer);
+	user_decide(admission, accounts, peer);
 }
 
 const struct user *admission_user(const struct users *users, const struct conn *conn)
@@ -108,12 +101,6 @@ const struct user *admission_user(const struct users *users, const struct conn *
 
 void admission_set(struct conn *conn, struct users *users, const struct user *user)
 {
-	const struct user *before = conn_user(conn);
-
-	if (before)
-		before->account->connections--;
-	if (user)
-		user->account->connections++;
 	conn->users = users ? users_hold(users) : NULL;
 	atomic_store_explicit(&conn->user, user, memory_order_release);
 }

@@ -10,14 +10,15 @@
 #include "common/rdma/device.h"
 #include "common/wire.h"
 #include "server/config/config.h"
+#include "server/net/accounts.h"
 #include "server/net/conn.h"
 #include "server/users/users.h"
 
 /*
- * Reads users.file; *@users is NULL if there is none. @before: as users_parse(). 0, or a negative
- * errno after logging, also if a user's memory is not what tenants.create says.
+ * Reads users.file; *@users is NULL if there is none. 0, or a negative errno after logging, also if
+ * a user's memory is not what tenants.create says.
  */
-int admission_load(struct users **users, const struct config *config, const struct users *before);
+int admission_load(struct users **users, const struct config *config);
 
 /* What a connection request is answered. */
 struct admission {
@@ -29,15 +30,15 @@ struct admission {
 
 /* @kind: the way that @peer came. @users may be NULL. */
 void admission_decide(struct admission *admission, const struct users *users,
-		      const struct config *config, enum device_kind kind,
-		      const struct cm_peer *peer);
+		      const struct accounts *accounts, const struct config *config,
+		      enum device_kind kind, const struct cm_peer *peer);
 
 /* The user of a connection in another snapshot of the file, or NULL. */
 const struct user *admission_user(const struct users *users, const struct conn *conn);
 
 /*
- * Makes @user, of @users, that of the connection, and counts it for its limit; both NULL: none. The
- * caller puts what conn->users was, when no worker has its user any more.
+ * Makes @user, of @users, that of the connection; both NULL: none. The caller puts what conn->users
+ * was, when no worker has its user any more.
  */
 void admission_set(struct conn *conn, struct users *users, const struct user *user);
 

@@ -135,7 +135,8 @@ static enum wire_status batch_admit(struct batch_turn *b, const struct batched *
 		return WIRE_BUSY;
 	}
 	if (user)
-		status = permit_request(user, &next->request, batched_bytes(b, next), now_ns);
+		status = permit_request(user, b->conn->account, &next->request,
+					batched_bytes(b, next), now_ns);
 	stat_add(&stats->requests_over_limit, status == WIRE_LIMIT);
 	stat_add(&stats->requests_not_allowed, status == WIRE_NOT_ALLOWED);
 	state->admitted = !status;

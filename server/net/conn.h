@@ -116,12 +116,13 @@ struct conn {
 	struct tenant_part *part; /* its worker's, of its tenant */
 	struct ibv_mr *mr;	  /* the tenant's region on the poller's device */
 	struct cm_peer peer;
-	struct principal principal; /* whom it is held against what it does */
-	bool by_admin;		    /* peer_is_admin() */
-	bool admin;		    /* its slot and receive are those of administrators */
-	uint64_t connected_ns;	    /* by clock_ns() */
-	uint64_t number;	    /* in net->registry, for users; 0: not there */
-	_Atomic bool published;	    /* set last: a thread that finds it set sees all of the above */
+	struct principal principal;   /* whom it is held against what it does */
+	struct user_account *account; /* its principal's: server/net/accounts.h */
+	bool by_admin;		      /* peer_is_admin() */
+	bool admin;		      /* its slot and receive are those of administrators */
+	uint64_t connected_ns;	      /* by clock_ns() */
+	uint64_t number;	      /* in net->registry, for users; 0: not there */
+	_Atomic bool published; /* set last: a thread that finds it set sees all of the above */
 
 	/* The worker's. The windows: server/net/window.h. */
 	uint32_t window;	  /* requests that the client may have outstanding, at most */

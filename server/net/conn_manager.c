@@ -95,6 +95,8 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 	if (conn->next)
 		conn->next->prev = conn->prev;
 	conn_set_nobody(conn);
+	if (conn->account)
+		accounts_close(&net->accounts, &conn->principal);
 	conn_registry_remove(&net->registry, conn->number);
 	conn->part->tenant->conns_count--;
 	conn->poller->nic->conns_count--;
@@ -281,7 +283,9 @@ static int connect_accept(struct net *net, struct poller *poller, struct tenant 
 	if (user)
 		admission_set(conn, net->users, user);
 	conn_list_add(net, conn);
-	err = grant_open(conn);
+	conn->account = accounts_open(&net->accounts, &conn->principal,
+				      store_clock_ns(conn->part->store));
+	err = conn->account ? grant_open(conn) : -ENOMEM;
 	if (!err)
 		err = id->dev->ops->accept(id, &param);
 	if (err)
@@ -363,7 +367,7 @@ static bool connect_admit(struct net *net, struct cm_id *id, const struct user *
 			       "the server can't tell who the client is");
 		return false;
 	}
-	admission_decide(&admission, net->users, config, id->dev->kind, &peer);
+	admission_decide(&admission, net->users, &net->accounts, config, id->dev->kind, &peer);
 	*user = admission.user;
 	if (!admission.reason)
 		return true;
@@ -1020,7 +1024,7 @@ void conn_manager_renew_users(struct net *net)
 {
 	struct users *users;
 
-	if (admission_load(&users, net->env.config, net->users)) {
+	if (admission_load(&users, net->env.config)) {
 		log_error("[users] stays as it was");
 		return;
 	}

@@ -20,7 +20,7 @@ int net_check(const struct config *config, bool warn)
 	unsigned int i;
 	int err, first;
 
-	first = admission_load(&users, config, NULL);
+	first = admission_load(&users, config);
 	if (!first)
 		first = user_tenants_fit(users, config);
 	users_put(users);
@@ -144,7 +144,7 @@ static int net_init_identities(struct net *net)
 
 static int net_init_users(struct net *net)
 {
-	int err = admission_load(&net->users, net->env.config, NULL);
+	int err = admission_load(&net->users, net->env.config);
 
 	stat_set(&net->stats.users, net->users ? net->users->count : 0);
 	return err;
@@ -162,6 +162,7 @@ int net_init(struct net *net, const struct worker_env *env)
 	net->env.late_principals = &net->late_principals;
 	net->env.cancel = &net->jobs.cancels;
 	net->starting = true;
+	accounts_init(&net->accounts);
 	net->create_left = env->config->tenants.create;
 	err = net_init_registry(net);
 	if (!err)
@@ -196,6 +197,7 @@ void net_release(struct net *net)
 		endpoint_close(&net->endpoints[--net->endpoint_count]);
 	users_put(net->users);
 	net->users = NULL;
+	accounts_release(&net->accounts);
 	identities_release(&net->identities);
 	conn_registry_release(&net->registry);
 	if (net->env.control)

@@ -3,6 +3,7 @@
 #ifndef KVD_SERVER_NET_NET_H
 #define KVD_SERVER_NET_NET_H
 
+#include "server/net/accounts.h"
 #include "server/net/conn_registry.h"
 #include "server/net/conn_timer.h"
 #include "server/net/cpu.h"
@@ -80,6 +81,7 @@ struct net {
 	struct net_stats stats; /* other threads may read them */
 	struct conn *conns;	/* all connections, linked by next and prev */
 	struct users *users;	/* who may connect; NULL: everybody */
+	struct accounts accounts;
 	struct conn_timers timers;
 	struct query_list queries; /* connections whose HELLO, CLIENTS, KILL or REVOKE waits */
 	struct query_list stats_queries;  /* and those whose STATS does */

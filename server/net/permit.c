@@ -48,15 +48,15 @@ static bool key_is_allowed(const struct user *user, const struct request *reques
 	       (!changes || user_prefixes_hold(&user->write, request->key, request->key_len));
 }
 
-enum wire_status permit_request(const struct user *user, const struct request *request,
-				uint64_t bytes, uint64_t now_ns)
+enum wire_status permit_request(const struct user *user, struct user_account *account,
+				const struct request *request, uint64_t bytes, uint64_t now_ns)
 {
 	uint32_t rights = rights_needed(request);
 
 	if (request->op == WIRE_BATCH || request->op == WIRE_HELLO)
 		return WIRE_OK;
 	if (bytes && user_is_limited(user) &&
-	    !account_admit(user->account, user->requests, user->bytes, bytes, now_ns))
+	    !account_admit(account, user->requests, user->bytes, bytes, now_ns))
 		return WIRE_LIMIT;
 	if ((user->rights & rights) != rights || !key_is_allowed(user, request))
 		return WIRE_NOT_ALLOWED;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Whether a client's user may do what a request asks for: its right, the prefix of its key, and the
- * limits of the user, which all its connections share (server/users/account.h).
+ * limits of the user, which all connections of the client share (server/net/accounts.h).
  *
  *   V1. A server without users asks for one pointer of each request, conn->user, and no more.
  *   V2. A request that is beyond a limit is answered LIMIT and takes nothing. One that is not
@@ -17,6 +17,7 @@
 #define KVD_SERVER_NET_PERMIT_H
 
 #include "server/net/conn.h"
+#include "server/users/account.h"
 #include "server/users/user.h"
 
 /* NULL: the server has no users, and everything is allowed. */
@@ -26,12 +27,12 @@ static inline const struct user *conn_user(const struct conn *conn)
 }
 
 /*
- * For a request of a client whose user is @user, with a message of @bytes (0: it is paid for), of
- * which the clock at its arrival is @now_ns: WIRE_OK, WIRE_LIMIT or WIRE_NOT_ALLOWED. HELLO is
- * WIRE_OK, and so is a BATCH: each of its requests is asked for.
+ * For a request of a client whose user is @user and whose account is @account, with a message of
+ * @bytes (0: it is paid for), of which the clock at its arrival is @now_ns: WIRE_OK, WIRE_LIMIT or
+ * WIRE_NOT_ALLOWED. HELLO is WIRE_OK, and so is a BATCH: each of its requests is asked for.
  */
-enum wire_status permit_request(const struct user *user, const struct request *request,
-				uint64_t bytes, uint64_t now_ns);
+enum wire_status permit_request(const struct user *user, struct user_account *account,
+				const struct request *request, uint64_t bytes, uint64_t now_ns);
 
 /* Whether a request that was answered so takes nothing of any limit. */
 static inline bool permit_is_free(uint8_t status)
@@ -46,7 +47,7 @@ static inline void permit_charge(struct conn *conn, uint64_t bytes, uint64_t now
 
 	conn_limit_charge(&conn->limit, bytes);
 	if (user && user->bytes)
-		account_charge(user->account, user->bytes, bytes, now_ns);
+		account_charge(conn->account, user->bytes, bytes, now_ns);
 }
 
 /* Who may not READ has no GETs to report: takes what it reports away. */

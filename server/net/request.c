@@ -418,7 +418,7 @@ static const struct deferred_kind *request_forbid(struct conn *conn, const struc
 {
 	struct worker *worker = conn->poller->worker;
 
-	switch (permit_request(user, request, bytes, worker->part.thread.now_ns)) {
+	switch (permit_request(user, conn->account, request, bytes, worker->part.thread.now_ns)) {
 	case WIRE_LIMIT:
 		stat_add(&worker->stats.requests_over_limit, 1);
 		return &limit_kind;

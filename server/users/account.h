@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a user has taken of its limits, over all its connections, whatever file of users says who it
- * is: the file may be read again, and the account stays.
+ * What a client has taken of the limits of its user, over all its connections.
  *
  *   U1. A request is executed if there is a token for it and at least one for bytes, and takes its
  *	 message's bytes, and later what it moves otherwise: as N1 of server/net/conn_limit.h, with
  *	 the same bursts.
- *   U2. The connections of a user are served by several workers, which share its buckets: each is
+ *   U2. The connections of a client are served by several workers, which share its buckets: each is
  *	 one word, when the bucket will be full again (GCRA, ITU-T I.371), changed by compare and
  *	 swap. Two workers may both see the last token for bytes: the debt is paid all the same.
  *
- * Threads: the buckets are for any; `connections` is the control thread's.
+ * Threads: any; base_ns does not change while a worker may use it.
  */
 #ifndef KVD_SERVER_USERS_ACCOUNT_H
 #define KVD_SERVER_USERS_ACCOUNT_H
@@ -31,8 +30,6 @@
 struct user_account {
 	_Atomic uint64_t requests_full, bytes_full; /* when the buckets are full again */
 	uint64_t base_ns;			    /* the clock at the begin */
-	uint32_t connections;			    /* open */
-	uint32_t holders;			    /* control thread: snapshots that have it */
 };
 
 /* How long @tokens take to come at @rate in a second. */
@@ -47,6 +44,15 @@ static inline uint64_t account_cost(uint64_t tokens, uint64_t rate)
 static inline uint64_t account_now(const struct user_account *account, uint64_t now_ns)
 {
 	return now_ns > account->base_ns ? (now_ns - account->base_ns) * ACCOUNT_PER_NS : 0;
+}
+
+/* When both buckets are full: so long after the begin. */
+static inline uint64_t account_full_ns(const struct user_account *account)
+{
+	uint64_t requests = atomic_load_explicit(&account->requests_full, memory_order_relaxed);
+	uint64_t bytes = atomic_load_explicit(&account->bytes_full, memory_order_relaxed);
+
+	return (requests > bytes ? requests : bytes) / ACCOUNT_PER_NS;
 }
 
 /* How far ahead of the clock a bucket may be that has a token left. */
@@ -85,7 +91,7 @@ static inline bool account_try(_Atomic uint64_t *full, uint64_t rate, uint64_t b
 }
 
 /*
- * For a request with a message of @bytes, of a user that may have @requests and @bytes_rate in a
+ * For a request with a message of @bytes, of a client that may have @requests and @bytes_rate in a
  * second; 0: no limit. False: it is beyond one, and took nothing.
  */
 static inline bool account_admit(struct user_account *account, uint64_t requests,

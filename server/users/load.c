@@ -57,8 +57,7 @@ static ssize_t read_all(int fd, char *text, size_t size)
 	return (ssize_t)length;
 }
 
-static int file_parse(struct users **users, int fd, const struct users *before, uint64_t now_ns,
-		      char *reason)
+static int file_parse(struct users **users, int fd, char *reason)
 {
 	char *text = heap_alloc(USERS_FILE_MAX + 1);
 	ssize_t length;
@@ -73,14 +72,13 @@ static int file_parse(struct users **users, int fd, const struct users *before, 
 		snprintf(reason, USERS_WHY_MAX, "it is longer than 1 MiB");
 		err = -EINVAL;
 	} else {
-		err = users_parse(users, text, (size_t)length, uid_of, before, now_ns, reason);
+		err = users_parse(users, text, (size_t)length, uid_of, reason);
 	}
 	heap_free(text);
 	return err;
 }
 
-int users_load(struct users **users, const char *path, const struct users *before, uint64_t now_ns,
-	       char *why)
+int users_load(struct users **users, const char *path, char *why)
 {
 	int err = 0, fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	char reason[USERS_WHY_MAX] = "";
@@ -93,7 +91,7 @@ int users_load(struct users **users, const char *path, const struct users *befor
 		if (wrong)
 			err = -EINVAL;
 		else
-			err = file_parse(users, fd, before, now_ns, reason);
+			err = file_parse(users, fd, reason);
 		close(fd);
 	}
 	if (err)

@@ -376,7 +376,7 @@ static bool name_check(struct parser *p, const char *name)
 /* NULL, or the user of that name. */
 static const struct user *user_named(const struct users *users, const char *name)
 {
-	for (size_t i = 0; users && i < users->count; i++)
+	for (size_t i = 0; i < users->count; i++)
 		if (!strcmp(users->list[i].name, name))
 			return &users->list[i];
 	return NULL;
@@ -501,27 +501,6 @@ static bool keys_finish(struct parser *p, struct user_keys *list, const char *wh
 	return true;
 }
 
-static bool accounts_take(struct parser *p, const struct users *before, uint64_t now_ns)
-{
-	const struct user *same;
-	struct user *user;
-
-	for (user = p->users->list; user < p->users->list + p->users->count; user++) {
-		same = user_named(before, user->name);
-		user->account = same ? same->account : calloc(1, sizeof(*user->account));
-		if (!user->account) {
-			p->error = -ENOMEM;
-			return false;
-		}
-		if (!same)
-			user->account->base_ns = now_ns;
-		user->account->holders++;
-		if (user_is_wildcard(user))
-			p->users->other = user;
-	}
-	return true;
-}
-
 static size_t sections_of(const char *text, size_t length)
 {
 	size_t count = 0;
@@ -547,7 +526,7 @@ static bool lines_take(struct parser *p, size_t length)
 }
 
 int users_parse(struct users **out, const char *text, size_t length, users_uid_of *uid_of,
-		const struct users *before, uint64_t now_ns, char *why)
+		char *why)
 {
 	struct users *users = calloc(1, sizeof(*users));
 	struct parser p = { .users = users, .uid_of = uid_of, .why = why };
@@ -567,8 +546,8 @@ int users_parse(struct users **out, const char *text, size_t length, users_uid_o
 	if (lines_take(&p, length) &&
 	    keys_finish(&p, &users->identities, "identity", by_identity, same_identity) &&
 	    keys_finish(&p, &users->uids, "uid", by_uid, same_uid) &&
-	    keys_finish(&p, &users->networks, "network", by_network, same_network) &&
-	    accounts_take(&p, before, now_ns)) {
+	    keys_finish(&p, &users->networks, "network", by_network, same_network)) {
+		users->other = user_named(users, "*");
 		*out = users;
 		return 0;
 	}

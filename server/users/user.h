@@ -11,8 +11,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "server/users/account.h"
-
 /* X(upper, name) */
 #define USER_RIGHTS(X)                                                                             \
 	X(READ, "read")                                                                            \
@@ -59,12 +57,11 @@ struct user {
 	const char *tenant; /* whose store it uses */
 	uint32_t rights;    /* USER_* */
 	struct user_prefixes read, write;
-	/* 0: no limit. */
+	/* Of each of its clients; 0: no limit. */
 	uint32_t connections;
 	uint64_t requests, bytes; /* in a second */
 	/* Bytes of its own tenant, which has its name; 0: `tenant` is made by others. */
 	uint64_t memory;
-	struct user_account *account;
 	unsigned int line; /* where it begins in the file */
 };
 

@@ -10,18 +10,10 @@ struct users *users_hold(struct users *users)
 	return users;
 }
 
-static void account_put(struct user_account *account)
-{
-	if (account && !--account->holders)
-		free(account);
-}
-
 void users_put(struct users *users)
 {
 	if (!users || --users->holders)
 		return;
-	for (size_t i = 0; i < users->count; i++)
-		account_put(users->list[i].account);
 	free(users->list);
 	free(users->identities.list);
 	free(users->uids.list);

@@ -3,10 +3,8 @@
  * The users of a server: a snapshot of the file that users.file names. README.md describes the
  * file.
  *
- * A snapshot is not changed after it was made, but for the accounts of its users; it stays as long
- * as somebody holds it. The one that follows it takes over the accounts of the users of the same
- * name. All functions are for the control thread; other threads may read the users of a snapshot
- * that it holds.
+ * A snapshot is not changed after it was made; it stays as long as somebody holds it. All functions
+ * are for the control thread; other threads may read the users of a snapshot that it holds.
  */
 #ifndef KVD_SERVER_USERS_USERS_H
 #define KVD_SERVER_USERS_USERS_H
@@ -61,18 +59,16 @@ typedef int users_uid_of(const char *name, uid_t *uid);
 
 /*
  * Reads the text of a file. 0; -ENOMEM; or -EINVAL with @why (USERS_WHY_MAX bytes), "line 3: ...":
- * the first thing that is wrong. users_put() frees *@users. @before: the snapshot that it follows,
- * or NULL.
+ * the first thing that is wrong. users_put() frees *@users.
  */
 int users_parse(struct users **users, const char *text, size_t length, users_uid_of *uid_of,
-		const struct users *before, uint64_t now_ns, char *why);
+		char *why);
 
 /*
  * The same of the file @path, which nobody but its owner, root or the server's own user, may write
  * to. @why: "PATH: ..." or "PATH: line 3: ...".
  */
-int users_load(struct users **users, const char *path, const struct users *before, uint64_t now_ns,
-	       char *why);
+int users_load(struct users **users, const char *path, char *why);
 
 struct users *users_hold(struct users *users);
 /* May be NULL. */

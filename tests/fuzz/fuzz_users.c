@@ -23,7 +23,6 @@ static void check_user(const struct user *user)
 	     (user->memory >= USER_MEMORY_MIN && user->memory <= USER_MEMORY_MAX &&
 	      !strcmp(user->tenant, user->name) && strcmp(user->name, USER_TENANT_DEFAULT) != 0));
 	must(user->requests <= 1000000000);
-	must(user->account && user->account->holders == 1);
 	must(user->read.count <= USER_PREFIXES_MAX && user->write.count <= USER_PREFIXES_MAX);
 	for (unsigned int i = 0; i < user->write.count; i++) {
 		const struct user_prefix *prefix = &user->write.list[i];
@@ -64,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char why[USERS_WHY_MAX] = "", *text = exact_copy(data, size);
 	struct users *users = NULL;
 
-	if (users_parse(&users, text, size, uid_of, NULL, 1, why)) {
+	if (users_parse(&users, text, size, uid_of, why)) {
 		must(!strncmp(why, "line ", 5) && strlen(why) < sizeof(why) - 1);
 	} else {
 		free(text);

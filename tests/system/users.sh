@@ -214,7 +214,7 @@ too_many_connections() {
 	mkfifo "$tmp/fifo" && exec {held}<>"$tmp/fifo"
 	input=$tmp/fifo client_of holder noisy "$tmp/holder" hold "$url" 2 &&
 		await_line "$tmp/holder" '^holding 2' "$holder" &&
-		gets noisy 75 'user noisy has the 2 connections that it may have' ping &&
+		gets noisy 75 'user=noisy has the 2 connections that it may have' ping &&
 		gets reader 0 '' ping && gets ops 0 'connections_over_limit 1' stats &&
 		kill -KILL "$holder" && forget "$holder" &&
 		wait_until "$DEADLINE_S" gets noisy 0 '' ping

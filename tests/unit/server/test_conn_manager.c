@@ -53,6 +53,7 @@ static uint64_t test_clock_ns(void)
 #define OTHER_UID 61234
 
 static struct net net;
+static struct store store; /* nothing but its clock */
 static struct config config;
 static struct worker workers[WORKERS];
 static struct tenant tenant;
@@ -293,7 +294,7 @@ static int setup(void **state)
 	net.workers = workers;
 	net.worker_count = WORKERS;
 	net.nic_count = 1;
-	default_tenant_init(&tenant, NULL, workers, WORKERS);
+	default_tenant_init(&tenant, &store, workers, WORKERS);
 	tenant.now.mrs[0] = &mr;
 	net.tenants.list[0] = &tenant;
 	net.nics[0].dev = &dev;
@@ -317,6 +318,7 @@ static int setup(void **state)
 	assert_int_equal(mailbox_init(&net.mailbox), 0);
 	assert_int_equal(conn_registry_init(&net.registry, CONNS), 0);
 	assert_int_equal(identities_init(&net.identities, 4, SECOND_NS), 0);
+	accounts_init(&net.accounts);
 	conn_manager_init(&net);
 	return test_log_begin();
 }
@@ -327,6 +329,7 @@ static int teardown(void **state)
 	(void)state;
 	log_init(LOG_OFF, NULL);
 	assert_null(net.conns);
+	assert_null(net.accounts.tree);
 	assert_int_equal(net.stats.connections, 0);
 	assert_int_equal(mws_count, 0);
 	for (unsigned int i = 0; i < WORKERS; i++) {
@@ -658,6 +661,7 @@ static void alpha_start(void)
 	for (unsigned int i = 0; i < WORKERS; i++) {
 		alpha.now.parts[i] = &alpha_parts[i];
 		alpha_parts[i].tenant = &alpha;
+		alpha_parts[i].store = &store;
 	}
 	net.tenants.list[5] = &alpha;
 }
@@ -1602,7 +1606,7 @@ static struct users *users_of(const char *text)
 	char why[USERS_WHY_MAX] = "";
 	struct users *users = NULL;
 
-	if (users_parse(&users, text, strlen(text), NULL, net.users, 1, why))
+	if (users_parse(&users, text, strlen(text), NULL, why))
 		fail_msg("%s", why);
 	return users;
 }
@@ -1626,6 +1630,14 @@ static void assert_rejected(enum wire_reject_reason reason, const char *text)
 	assert_string_equal(rejected.text, text);
 }
 
+static void assert_connections(const char *name, uint32_t count)
+{
+	struct principal principal = { 0 };
+
+	strcpy(principal.name, name);
+	assert_int_equal(accounts_connections(&net.accounts, &principal), count);
+}
+
 static void users_connect(void **state)
 {
 	struct conn *first, *second;
@@ -1636,10 +1648,10 @@ static void users_connect(void **state)
 	first = connected();
 	assert_string_equal(conn_user(first)->name, "alice");
 	assert_string_equal(first->principal.name, "user=alice");
-	assert_int_equal(net.users->list[0].account->connections, 1);
+	assert_connections("user=alice", 1);
 	second = connected();
 	add_connect();
-	assert_rejected(WIRE_REJECT_LIMIT, "user alice has the 2 connections that it may have");
+	assert_rejected(WIRE_REJECT_LIMIT, "user=alice has the 2 connections that it may have");
 	assert_int_equal(net.stats.connections_over_limit, 1);
 	assert_int_equal(net.stats.connections_not_allowed, 0);
 	peer_uid = 9;
@@ -1648,15 +1660,35 @@ static void users_connect(void **state)
 	assert_int_equal(net.stats.connections_not_allowed, 1);
 	assert_int_equal(net.stats.connections_rejected, 2);
 	close_and_finish(second);
-	assert_int_equal(net.users->list[0].account->connections, 1);
+	assert_connections("user=alice", 1);
 	id_count = 1;
 	peer_uid = OTHER_UID;
 	second = connected();
-	assert_int_equal(net.users->list[0].account->connections, 2);
+	assert_connections("user=alice", 2);
 	close_and_finish(first);
 	close_and_finish(second);
-	assert_int_equal(net.users->list[0].account->connections, 0);
+	assert_connections("user=alice", 0);
 	assert_int_equal(net.users->holders, 1);
+	users_end();
+}
+
+/* "*" is many clients: what one of them has open keeps no other out. */
+static void clients_of_other(void **state)
+{
+	struct conn *first, *second;
+
+	(void)state;
+	net.users = users_of("[user *]\nrights = all\nconnections = 1\n");
+	first = connected();
+	add_connect();
+	assert_rejected(WIRE_REJECT_LIMIT, "uid=61234 has the 1 connections that it may have");
+	peer_uid = 9;
+	second = connected();
+	assert_connections("uid=61234", 1);
+	assert_connections("uid=9", 1);
+	assert_ptr_not_equal(first->account, second->account);
+	close_and_finish(first);
+	close_and_finish(second);
 	users_end();
 }
 
@@ -1737,7 +1769,7 @@ static void users_are_renewed(void **state)
 	user = conn_user(conn);
 	assert_ptr_equal(user, &net.users->list[0]);
 	assert_int_equal(user->rights, USER_READ | USER_STATS);
-	assert_int_equal(user->account->connections, 1);
+	assert_connections("user=alice", 1);
 	assert_int_equal(net.users->holders, 2);
 	assert_int_equal(net.stats.users, 1);
 	assert_int_equal(conn->stage, CONN_LIVE);
@@ -1749,7 +1781,7 @@ static void users_are_renewed(void **state)
 	/* And again. */
 	set_users(&net, users_of(OF("alice", "61234", "all")));
 	assert_string_equal(conn_user(conn)->name, "alice");
-	assert_int_equal(conn_user(conn)->account->connections, 1);
+	assert_connections("user=alice", 1);
 	assert_int_equal(net.stats.connections_withdrawn, 0);
 	close_and_finish(conn);
 	assert_int_equal(net.users->holders, 1);
@@ -1905,6 +1937,7 @@ int main(void)
 		CASE(not_probed),
 		CASE(pulling),
 		CASE(users_connect),
+		CASE(clients_of_other),
 		CASE(networks),
 		CASE(tenants_of_users),
 		CASE(users_are_renewed),

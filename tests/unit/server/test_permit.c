@@ -28,14 +28,17 @@ static struct user user;
 static void user_reset(uint32_t rights)
 {
 	account = (struct user_account){ 0 };
-	user = (struct user){ .name = "u", .rights = rights, .account = &account };
+	user = (struct user){ .name = "u", .rights = rights };
 }
 
 static int setup(void **state)
 {
 	(void)state;
 	user_reset(USER_ALL);
-	return test_worker_create(REGION_BYTES, 1u << 20);
+	if (test_worker_create(REGION_BYTES, 1u << 20))
+		return -1;
+	conn->conn.account = &account;
+	return 0;
 }
 
 static int teardown(void **state)
@@ -89,7 +92,7 @@ static void rights(void **state)
 			bool allowed = (set & needs[i].rights) == needs[i].rights;
 
 			user_reset(set);
-			if (permit_request(&user, &needs[i].request, 1, 0) !=
+			if (permit_request(&user, &account, &needs[i].request, 1, 0) !=
 			    (allowed ? WIRE_OK : WIRE_NOT_ALLOWED))
 				fail_msg("op %d, flags %u with rights %u", needs[i].request.op,
 					 needs[i].request.flags, set);
@@ -110,7 +113,7 @@ static enum wire_status of_key(enum wire_op op, uint32_t flags, const char *key)
 		.key_len = (uint32_t)strlen(key),
 	};
 
-	return permit_request(&user, &request, 1, 0);
+	return permit_request(&user, &account, &request, 1, 0);
 }
 
 static struct user_prefix prefix(const char *text)

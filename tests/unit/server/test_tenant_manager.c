@@ -373,7 +373,7 @@ static void users_are(const char *text)
 
 	users_put(test_net.users);
 	test_net.users = NULL;
-	if (users_parse(&test_net.users, text, strlen(text), NULL, NULL, 1, why))
+	if (users_parse(&test_net.users, text, strlen(text), NULL, why))
 		fail_msg("%s", why);
 	test_net.users_sized = 0;
 }

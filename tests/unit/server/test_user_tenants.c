@@ -30,7 +30,7 @@ static void users_are(const char *text)
 
 	users_put(users);
 	users = NULL;
-	if (users_parse(&users, text, strlen(text), NULL, NULL, 1, why))
+	if (users_parse(&users, text, strlen(text), NULL, why))
 		fail_msg("%s", why);
 }
 

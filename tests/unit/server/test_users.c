@@ -24,19 +24,14 @@ static int uid_of(const char *name, uid_t *uid)
 	return 0;
 }
 
-static struct users *taken_after(const struct users *before, const char *text)
+static struct users *taken(const char *text)
 {
 	char why[USERS_WHY_MAX] = "";
 	struct users *users = NULL;
 
-	if (users_parse(&users, text, strlen(text), uid_of, before, 1, why))
+	if (users_parse(&users, text, strlen(text), uid_of, why))
 		fail_msg("refused: %s", why);
 	return users;
-}
-
-static struct users *taken(const char *text)
-{
-	return taken_after(NULL, text);
 }
 
 static void refused_of(const char *text, size_t length, const char *expected)
@@ -44,7 +39,7 @@ static void refused_of(const char *text, size_t length, const char *expected)
 	char why[USERS_WHY_MAX] = "";
 	struct users *users = NULL;
 
-	assert_int_equal(users_parse(&users, text, length, uid_of, NULL, 1, why), -EINVAL);
+	assert_int_equal(users_parse(&users, text, length, uid_of, why), -EINVAL);
 	assert_null(users);
 	if (strncmp(why, expected, strlen(expected)) != 0)
 		fail_msg("'%s' is refused with: %s", text, why);
@@ -308,76 +303,11 @@ static void most_users(void **state)
 		snprintf(lines + i * line, line + 1, "[user %05u]\nuid = %05u\nrights = read\n", i,
 			 i);
 	refused(lines, "line 12289: there are too many users: 4096 at most");
-	assert_int_equal(users_parse(&users, lines, USERS_MAX * line, uid_of, NULL, 1, why), 0);
+	assert_int_equal(users_parse(&users, lines, USERS_MAX * line, uid_of, why), 0);
 	assert_string_equal(of_uid(users, 4095), "04095");
 	assert_string_equal(of_uid(users, 0), "00000");
 	users_put(users);
 	free(lines);
-}
-
-/* Who is over its limit stays so when the file is read again. */
-static void keeps_accounts(void **state)
-{
-	struct users *first = taken(A "[user b]\nuid = 2\nrights = read\n");
-	struct user_account *account = first->list[0].account;
-	struct users *second;
-
-	(void)state;
-	account->connections = 7;
-	assert_ptr_not_equal(account, first->list[1].account);
-	second = taken_after(first, "[user c]\nuid = 3\nrights = read\n" A);
-	assert_ptr_equal(second->list[1].account, account);
-	assert_ptr_not_equal(second->list[0].account, first->list[1].account);
-	users_put(first);
-	assert_int_equal(second->list[1].account->connections, 7);
-	assert_ptr_equal(users_hold(second), second);
-	users_put(second);
-	assert_int_equal(second->list[1].account->connections, 7);
-	users_put(second);
-	users_put(NULL);
-}
-
-static void limits_requests(void **state)
-{
-	struct user_account account = { .base_ns = 1000 };
-	unsigned int i;
-
-	(void)state;
-	/* A burst of 32, then one each 10 ms. */
-	for (i = 0; i < 32; i++)
-		assert_true(account_admit(&account, 100, 0, 1, 2000));
-	assert_false(account_admit(&account, 100, 0, 1, 2000));
-	assert_false(account_admit(&account, 100, 0, 1, 2000 + 9999999));
-	assert_true(account_admit(&account, 100, 0, 1, 2000 + 10000000));
-	assert_false(account_admit(&account, 100, 0, 1, 2000 + 10000000));
-	/* A clock that goes back gives nothing. */
-	assert_false(account_admit(&account, 100, 0, 1, 0));
-	/* It never holds more than the burst. */
-	for (i = 0; i < 32; i++)
-		assert_true(account_admit(&account, 100, 0, 1, 3600000000000));
-	assert_false(account_admit(&account, 100, 0, 1, 3600000000000));
-}
-
-static void limits_bytes(void **state)
-{
-	struct user_account account = { .base_ns = 0 };
-
-	(void)state;
-	/* More than there is passes, and is paid before the next: 100 KiB in 0.1 s. */
-	assert_true(account_admit(&account, 0, 1 << 20, 1000, 0));
-	account_charge(&account, 1 << 20, 204800, 0);
-	assert_false(account_admit(&account, 0, 1 << 20, 1, 0));
-	assert_false(account_admit(&account, 0, 1 << 20, 1, 90000000));
-	assert_true(account_admit(&account, 0, 1 << 20, 1, 200000000));
-	/* Without a limit nothing is counted. */
-	account_charge(&account, 0, UINT64_MAX, 200000000);
-	assert_true(account_admit(&account, 0, 0, UINT64_MAX, 200000000));
-	assert_true(account_admit(&account, 0, 1 << 20, 1, 300000000));
-	/* What is refused by one limit takes nothing of the other. */
-	account = (struct user_account){ .base_ns = 0 };
-	account_charge(&account, 1 << 20, 1 << 30, 0);
-	assert_false(account_admit(&account, 1, 1 << 20, 1, 0));
-	assert_int_equal(account.requests_full, 0);
 }
 
 static void file_of(const char *path, mode_t mode)
@@ -394,27 +324,27 @@ static void loads(void **state)
 	(void)state;
 	close(fd);
 	file_of(path, 0644);
-	assert_int_equal(users_load(&users, path, NULL, 1, why), 0);
+	assert_int_equal(users_load(&users, path, why), 0);
 	assert_int_equal(users->count, 1);
 	users_put(users);
 	file_of(path, 0664);
-	assert_int_equal(users_load(&users, path, NULL, 1, why), -EINVAL);
+	assert_int_equal(users_load(&users, path, why), -EINVAL);
 	assert_non_null(strstr(why, "other users may write to it"));
 	assert_int_equal(strncmp(why, path, strlen(path)), 0);
 	file_of(path, 0602);
-	assert_int_equal(users_load(&users, path, NULL, 1, why), -EINVAL);
+	assert_int_equal(users_load(&users, path, why), -EINVAL);
 	file_of(path, 0600);
 	assert_int_equal(truncate(path, USERS_FILE_MAX + 1), 0);
-	assert_int_equal(users_load(&users, path, NULL, 1, why), -EINVAL);
+	assert_int_equal(users_load(&users, path, why), -EINVAL);
 	assert_non_null(strstr(why, "longer than 1 MiB"));
 	file_of(path, 0600);
 	assert_int_equal(truncate(path, 3), 0);
-	assert_int_equal(users_load(&users, path, NULL, 1, why), -EINVAL);
+	assert_int_equal(users_load(&users, path, why), -EINVAL);
 	assert_non_null(strstr(why, ": line 1: write [user NAME]"));
 	unlink(path);
-	assert_int_equal(users_load(&users, path, NULL, 1, why), -ENOENT);
+	assert_int_equal(users_load(&users, path, why), -ENOENT);
 	assert_non_null(strstr(why, "No such file"));
-	assert_int_equal(users_load(&users, "/tmp", NULL, 1, why), -EINVAL);
+	assert_int_equal(users_load(&users, "/tmp", why), -EINVAL);
 	assert_non_null(strstr(why, "no regular file"));
 }
 
@@ -438,7 +368,7 @@ static void loads_names(void **state)
 	(void)state;
 	fputs("[user a]\nuid = root\nrights = read\n", out);
 	fclose(out);
-	assert_int_equal(users_load(&users, path, NULL, 1, why), 0);
+	assert_int_equal(users_load(&users, path, why), 0);
 	assert_string_equal(of_uid(users, 0), "a");
 	users_put(users);
 	unlink(path);
@@ -447,13 +377,13 @@ static void loads_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(takes),	   cmocka_unit_test(matches),
-		cmocka_unit_test(others),	   cmocka_unit_test(refuses),
-		cmocka_unit_test(belongs_to_one),  cmocka_unit_test(most_prefixes),
-		cmocka_unit_test(most_users),	   cmocka_unit_test(keeps_accounts),
-		cmocka_unit_test(limits_requests), cmocka_unit_test(limits_bytes),
-		cmocka_unit_test(loads),	   cmocka_unit_test(loads_names),
-		cmocka_unit_test(own_tenants),	   cmocka_unit_test(skips_a_byte_order_mark),
+		cmocka_unit_test(takes),	  cmocka_unit_test(matches),
+		cmocka_unit_test(others),	  cmocka_unit_test(refuses),
+		cmocka_unit_test(belongs_to_one), cmocka_unit_test(most_prefixes),
+		cmocka_unit_test(most_users),
+
+		cmocka_unit_test(loads),	  cmocka_unit_test(loads_names),
+		cmocka_unit_test(own_tenants),	  cmocka_unit_test(skips_a_byte_order_mark),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

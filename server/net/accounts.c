@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* The accounts of principals, by name in a tree of the C library. */
+#include "server/net/accounts.h"
+
+#include <search.h>
+#include <stdlib.h>
+
+#include "common/util/clock.h"
+
+/* Of those that owe, looked at when one is added: more than one, so that the list gets shorter. */
+#define LOOKED_AT 4
+
+struct account {
+	struct principal principal; /* first: what the tree compares */
+	struct user_account buckets;
+	uint32_t connections;
+	uint64_t made_ns; /* by clock_raw_ns(): when the clock of its buckets began */
+	TAILQ_ENTRY(account) entry;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct principal *)a)->name, ((const struct principal *)b)->name);
+}
+
+static struct account *account_find(const struct accounts *accounts,
+				    const struct principal *principal)
+{
+	void *node = tfind(principal, &accounts->tree, by_name);
+
+	return node ? *(struct account **)node : NULL;
+}
+
+static void account_forget(struct accounts *accounts, struct account *account)
+{
+	tdelete(account, &accounts->tree, by_name);
+	free(account);
+}
+
+static void owing_remove(struct accounts *accounts, struct account *account)
+{
+	TAILQ_REMOVE(&accounts->owing, account, entry);
+	accounts->owing_count--;
+}
+
+static void owing_add(struct accounts *accounts, struct account *account)
+{
+	TAILQ_INSERT_TAIL(&accounts->owing, account, entry);
+	accounts->owing_count++;
+}
+
+static bool account_owes(const struct account *account)
+{
+	return account_full_ns(&account->buckets) > clock_raw_ns() - account->made_ns;
+}
+
+/* Forgets some of those that have paid, or the first, if there are too many. */
+static void owing_shorten(struct accounts *accounts)
+{
+	bool full = accounts->owing_count >= ACCOUNTS_OWING_MAX;
+	struct account *account;
+
+	for (unsigned int i = 0; i < LOOKED_AT; i++) {
+		account = TAILQ_FIRST(&accounts->owing);
+		if (!account)
+			break;
+		owing_remove(accounts, account);
+		if (account_owes(account) && !full)
+			owing_add(accounts, account);
+		else
+			account_forget(accounts, account);
+		full = false;
+	}
+}
+
+void accounts_init(struct accounts *accounts)
+{
+	*accounts = (struct accounts){ 0 };
+	TAILQ_INIT(&accounts->owing);
+}
+
+void accounts_release(struct accounts *accounts)
+{
+	struct account *account;
+
+	while ((account = TAILQ_FIRST(&accounts->owing))) {
+		owing_remove(accounts, account);
+		account_forget(accounts, account);
+	}
+}
+
+static struct account *account_add(struct accounts *accounts, const struct principal *principal)
+{
+	struct account *account = calloc(1, sizeof(*account));
+
+	if (!account)
+		return NULL;
+	account->principal = *principal;
+	account->made_ns = clock_raw_ns();
+	if (tsearch(account, &accounts->tree, by_name))
+		return account;
+	free(account);
+	return NULL;
+}
+
+struct user_account *accounts_open(struct accounts *accounts, const struct principal *principal,
+				   uint64_t now_ns)
+{
+	struct account *account = account_find(accounts, principal);
+
+	if (!account)
+		account = account_add(accounts, principal);
+	else if (!account->connections)
+		owing_remove(accounts, account);
+	if (!account)
+		return NULL;
+	/* The clock that it had may have been that of another store. */
+	if (!account->connections)
+		account->buckets.base_ns = now_ns - (clock_raw_ns() - account->made_ns);
+	account->connections++;
+	return &account->buckets;
+}
+
+void accounts_close(struct accounts *accounts, const struct principal *principal)
+{
+	struct account *account = account_find(accounts, principal);
+
+	if (--account->connections)
+		return;
+	if (account_owes(account)) {
+		owing_shorten(accounts);
+		owing_add(accounts, account);
+	} else {
+		account_forget(accounts, account);
+	}
+}
+
+uint32_t accounts_connections(const struct accounts *accounts, const struct principal *principal)
+{
+	const struct account *account = account_find(accounts, principal);
+
+	return account ? account->connections : 0;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tests of the accounts of principals (A1 to A3 in server/net/accounts.h), and of their buckets (U1
+ * and U2 in server/users/account.h).
+ */
+#include "server/net/accounts.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/util/clock.h"
+#include "tests/support/test_clock.h"
+
+#define SECOND_NS 1000000000ull
+/* By the clock of a store. */
+#define NOW_NS (1000 * SECOND_NS)
+#define RATE 1000u
+
+static struct accounts accounts;
+
+static int setup(void **state)
+{
+	(void)state;
+	accounts_init(&accounts);
+	test_clock_stop();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	accounts_release(&accounts);
+	assert_null(accounts.tree);
+	assert_int_equal(accounts.owing_count, 0);
+	test_clock_start();
+	return 0;
+}
+
+static struct principal named(const char *name, unsigned int number)
+{
+	struct principal principal = { 0 };
+
+	snprintf(principal.name, sizeof(principal.name), "%s%u", name, number);
+	return principal;
+}
+
+static struct user_account *opened(const struct principal *who)
+{
+	struct user_account *account = accounts_open(&accounts, who, NOW_NS);
+
+	assert_non_null(account);
+	return account;
+}
+
+/* Takes what is paid @seconds later, at RATE. */
+static void owe(struct user_account *account, unsigned int seconds)
+{
+	account_charge(account, RATE, (uint64_t)seconds * RATE, account->base_ns);
+}
+
+static void counts_connections(void **state)
+{
+	const struct principal a = named("user=a", 1), b = named("uid=", 2);
+	struct user_account *of_a = opened(&a);
+
+	(void)state;
+	assert_ptr_equal(opened(&a), of_a);
+	assert_ptr_not_equal(opened(&b), of_a);
+	assert_int_equal(accounts_connections(&accounts, &a), 2);
+	assert_int_equal(accounts_connections(&accounts, &b), 1);
+	accounts_close(&accounts, &a);
+	assert_int_equal(accounts_connections(&accounts, &a), 1);
+	accounts_close(&accounts, &a);
+	assert_int_equal(accounts_connections(&accounts, &a), 0);
+	assert_int_equal(accounts_connections(&accounts, &b), 1);
+	accounts_close(&accounts, &b);
+	/* Who owes nothing leaves nothing. */
+	assert_null(accounts.tree);
+}
+
+/* Who closes its connections and connects again is as much over its limit as before. */
+static void debts_stay(void **state)
+{
+	const struct principal a = named("user=a", 1);
+	struct user_account *account = opened(&a);
+
+	(void)state;
+	owe(account, 1000);
+	accounts_close(&accounts, &a);
+	assert_int_equal(accounts.owing_count, 1);
+	test_clock_pass(50 * SECOND_NS);
+	/* By the clock of another store, which is years behind. */
+	assert_ptr_equal(accounts_open(&accounts, &a, 60 * SECOND_NS), account);
+	assert_int_equal(accounts.owing_count, 0);
+	/* 950 s are left, of which the bucket holds 65. */
+	assert_false(account_admit(account, 0, RATE, 1, 60 * SECOND_NS));
+	assert_false(account_admit(account, 0, RATE, 1, (60 + 880) * SECOND_NS));
+	assert_true(account_admit(account, 0, RATE, 1, (60 + 890) * SECOND_NS));
+	accounts_close(&accounts, &a);
+}
+
+/* Those that have paid are forgotten when others leave. */
+static void the_paid_are_forgotten(void **state)
+{
+	const struct principal last = named("uid=", 1000);
+	struct principal who;
+
+	(void)state;
+	for (unsigned int i = 0; i < 8; i++) {
+		who = named("uid=", i);
+		owe(opened(&who), i % 2 ? 1 : 1000);
+		accounts_close(&accounts, &who);
+	}
+	assert_int_equal(accounts.owing_count, 8);
+	test_clock_pass(10 * SECOND_NS);
+	for (unsigned int i = 0; i < 2; i++) {
+		owe(opened(&last), 1);
+		accounts_close(&accounts, &last);
+	}
+	assert_int_equal(accounts.owing_count, 5);
+	for (unsigned int i = 0; i < 8; i += 2) {
+		who = named("uid=", i);
+		assert_false(account_admit(opened(&who), 0, RATE, 1, NOW_NS));
+		accounts_close(&accounts, &who);
+	}
+}
+
+static void owing_are_bounded(void **state)
+{
+	struct principal who;
+
+	(void)state;
+	for (unsigned int i = 0; i < ACCOUNTS_OWING_MAX + 10; i++) {
+		who = named("uid=", i);
+		owe(opened(&who), 1000);
+		accounts_close(&accounts, &who);
+	}
+	assert_int_equal(accounts.owing_count, ACCOUNTS_OWING_MAX);
+	assert_false(account_admit(opened(&who), 0, RATE, 1, NOW_NS));
+	accounts_close(&accounts, &who);
+}
+
+static void limits_requests(void **state)
+{
+	struct user_account account = { .base_ns = 1000 };
+	unsigned int i;
+
+	(void)state;
+	/* A burst of 32, then one each 10 ms. */
+	for (i = 0; i < 32; i++)
+		assert_true(account_admit(&account, 100, 0, 1, 2000));
+	assert_false(account_admit(&account, 100, 0, 1, 2000));
+	assert_false(account_admit(&account, 100, 0, 1, 2000 + 9999999));
+	assert_true(account_admit(&account, 100, 0, 1, 2000 + 10000000));
+	assert_false(account_admit(&account, 100, 0, 1, 2000 + 10000000));
+	/* A clock that goes back gives nothing. */
+	assert_false(account_admit(&account, 100, 0, 1, 0));
+	/* It never holds more than the burst. */
+	for (i = 0; i < 32; i++)
+		assert_true(account_admit(&account, 100, 0, 1, 3600000000000));
+	assert_false(account_admit(&account, 100, 0, 1, 3600000000000));
+}
+
+static void limits_bytes(void **state)
+{
+	struct user_account account = { .base_ns = 0 };
+
+	(void)state;
+	/* More than there is passes, and is paid before the next: 100 KiB in 0.1 s. */
+	assert_true(account_admit(&account, 0, 1 << 20, 1000, 0));
+	account_charge(&account, 1 << 20, 204800, 0);
+	assert_false(account_admit(&account, 0, 1 << 20, 1, 0));
+	assert_false(account_admit(&account, 0, 1 << 20, 1, 90000000));
+	assert_true(account_admit(&account, 0, 1 << 20, 1, 200000000));
+	/* Without a limit nothing is counted. */
+	account_charge(&account, 0, UINT64_MAX, 200000000);
+	assert_true(account_admit(&account, 0, 0, UINT64_MAX, 200000000));
+	assert_true(account_admit(&account, 0, 1 << 20, 1, 300000000));
+	/* What is refused by one limit takes nothing of the other. */
+	account = (struct user_account){ .base_ns = 0 };
+	account_charge(&account, 1 << 20, 1 << 30, 0);
+	assert_false(account_admit(&account, 1, 1 << 20, 1, 0));
+	assert_int_equal(account.requests_full, 0);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		CASE(counts_connections), CASE(debts_stay),	 CASE(the_paid_are_forgotten),
+		CASE(owing_are_bounded),  CASE(limits_requests), CASE(limits_bytes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

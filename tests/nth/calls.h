@@ -29,6 +29,7 @@ enum nth_how {
 	X(heap_calloc, NTH_NULL, ENOMEM, 0)				\
 	X(heap_realloc, NTH_NULL, ENOMEM, 0)				\
 	X(_cds_lfht_new, NTH_NULL, ENOMEM, 0)				\
+	X(tsearch, NTH_NULL, ENOMEM, 0)					\
 	X(mmap, NTH_MINUS, ENOMEM, EPERM)				\
 	X(mremap, NTH_MINUS, ENOMEM, 0)					\
 	X(munmap, NTH_MINUS, ENOMEM, 0)					\

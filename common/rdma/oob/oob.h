@@ -53,6 +53,7 @@ struct oob_id {
 	struct cm_id id;
 	enum oob_state state;
 	bool passive;
+	bool heard;	 /* something has arrived, or can be sent */
 	int fd;		 /* -1: none */
 	struct tls *tls; /* NULL: TCP alone */
 	bool shaking;	 /* hands, by TLS: CONNECTING or SETTING_UP */

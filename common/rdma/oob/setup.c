@@ -19,8 +19,9 @@
  */
 #define SETUP_MS 60000
 /*
- * Peers that have said nothing yet, at most: for one more the oldest one has to go. So who connects
- * and stays silent takes no more than this, and others get through that say it at once.
+ * Peers whose set-up is not done, at most: for one more the oldest one has to go of which nothing
+ * has arrived, or else the oldest. So who connects and stays silent takes no more than this, and
+ * pushes nobody out who has begun to speak.
  */
 #define SETUPS_MAX 256
 
@@ -429,6 +430,16 @@ static void accept_without_fd(struct oob_channel *oc, struct oob_id *listener)
 	oc->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+static struct oob_id *setup_to_drop(struct oob_channel *oc)
+{
+	struct oob_id *oid;
+
+	TAILQ_FOREACH(oid, &oc->setups, entry)
+		if (!oid->heard)
+			return oid;
+	return TAILQ_FIRST(&oc->setups);
+}
+
 static int setup_new(struct oob_channel *oc, int fd)
 {
 	struct oob_id *oid;
@@ -450,7 +461,7 @@ static int setup_new(struct oob_channel *oc, int fd)
 		return err;
 	}
 	if (oc->setups_count == SETUPS_MAX)
-		setup_drop(oc, TAILQ_FIRST(&oc->setups), "too many connect and say nothing");
+		setup_drop(oc, setup_to_drop(oc), "too many connect and say nothing");
 	setup_begin(oc, oid);
 	return 0;
 }
@@ -508,6 +519,7 @@ static bool handle(struct oob_channel *oc, const struct epoll_event *ready, stru
 
 	if (!oid)
 		return on_timer(oc, event);
+	oid->heard = true;
 	if (oid->shaking)
 		return on_shaking(oc, oid, event);
 	switch (oid->state) {

@@ -406,6 +406,29 @@ static void too_many_silent(void **state)
 		go_on(-1, 0);
 }
 
+/* Who has begun to speak is not pushed out by those that are silent; by those that speak, it is. */
+static void speaking_stays(void **state)
+{
+	int *fds = silent(SETUPS);
+
+	(void)state;
+	raw_write(fds[0], "k", 1);
+	quiet();
+	fds[SETUPS] = raw_connect();
+	raw_ended(fds[1]);
+	assert_false(raw_has_ended(fds[0]));
+	for (unsigned int i = 2; i <= SETUPS; i++)
+		raw_write(fds[i], "k", 1);
+	quiet();
+	fds[1] = raw_connect();
+	raw_ended(fds[0]);
+	assert_false(raw_has_ended(fds[2]));
+	for (unsigned int i = 1; i <= SETUPS; i++)
+		close(fds[i]);
+	while (setups())
+		go_on(-1, 0);
+}
+
 /* No further descriptor can be made. Returns the limit as it was. */
 static struct rlimit descriptors_end(void)
 {
@@ -461,12 +484,19 @@ static void no_descriptor_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		OOB_CASE(in_pieces),	   OOB_CASE(client_goes),
-		OOB_CASE(server_goes),	   OOB_CASE(accept_grants_too_much),
-		OOB_CASE(not_a_request),   OOB_CASE(other_link_layer),
-		OOB_CASE(second_request),  OOB_CASE(not_an_answer),
-		OOB_CASE(silence),	   OOB_CASE(silent_at_the_end),
-		OOB_CASE(too_many_silent), OOB_CASE(no_descriptor_left),
+		OOB_CASE(in_pieces),
+		OOB_CASE(client_goes),
+		OOB_CASE(server_goes),
+		OOB_CASE(accept_grants_too_much),
+		OOB_CASE(not_a_request),
+		OOB_CASE(other_link_layer),
+		OOB_CASE(second_request),
+		OOB_CASE(not_an_answer),
+		OOB_CASE(silence),
+		OOB_CASE(silent_at_the_end),
+		OOB_CASE(too_many_silent),
+		OOB_CASE(speaking_stays),
+		OOB_CASE(no_descriptor_left),
 	};
 
 	oob_test_heap();

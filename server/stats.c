@@ -128,27 +128,30 @@ static void memory_lines(struct lines *l, const struct store *store)
 }
 
 /* Of the size classes that have slabs. */
-static void size_class_lines(struct lines *l, const struct memory *memory)
+static void size_class_lines(struct lines *l, const struct store *store)
 {
 	for (unsigned int i = 0; i < MEM_CLASSES_MAX; i++) {
 		struct size_class_stats stats;
-		uint32_t bytes = size_class_stats(memory, i, &stats);
+		uint32_t bytes = size_class_stats(store->memory, i, &stats);
 
 		if (!bytes)
 			continue;
 #define X(name, help) line(l, "size_class.%" PRIu32 "." #name " %" PRIu64, bytes, stats.name);
 		SIZE_CLASS_STATS(X)
 #undef X
+		line(l, "size_class.%" PRIu32 ".evictions %" PRIu64, bytes,
+		     THREADS_SUM(evicted[i]));
 	}
 }
 
 static void store_lines(struct lines *l, const struct store *store)
 {
 	uint64_t buckets = index_buckets(&store->table);
+	uint32_t youngest_s = evicted_youngest_s(&store->table);
 	struct pins_stats pins;
 
 	memory_lines(l, store);
-	size_class_lines(l, store->memory);
+	size_class_lines(l, store);
 	number(l, "items", store_items(store));
 	number(l, "index_buckets", buckets);
 	number(l, "index_bytes", buckets * BUCKET_BYTES);
@@ -156,6 +159,8 @@ static void store_lines(struct lines *l, const struct store *store)
 	number(l, "pinned_bytes", pins.bytes);
 	number(l, "pinned_items", pins.items);
 	line(l, "eviction %s", eviction_policy_name(store->table.eviction));
+	if (youngest_s != EVICTED_NONE)
+		number(l, "evictions_youngest_s", youngest_s);
 #define X(name, help) number(l, #name, THREADS_SUM(stats.name));
 	TABLE_STATS(X)
 #undef X
@@ -335,4 +340,5 @@ void stats_help(FILE *out)
 #define X(name, help) fprintf(out, "  size_class.N.%-11s %s\n", #name, help);
 	SIZE_CLASS_STATS(X)
 #undef X
+	fprintf(out, "  size_class.N.%-11s %s\n", "evictions", "items in them that were evicted");
 }

@@ -20,10 +20,8 @@ static uint64_t *field_of(struct size_class_row *row, const char *name, size_t l
 		const char *name;
 		uint64_t *field;
 	} fields[] = {
-		{ "slabs", &row->slabs },
-		{ "bytes", &row->bytes },
-		{ "used", &row->used },
-		{ "free", &row->free },
+		{ "slabs", &row->slabs }, { "bytes", &row->bytes },	    { "used", &row->used },
+		{ "free", &row->free },	  { "evictions", &row->evictions },
 	};
 
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
@@ -56,7 +54,6 @@ void size_classes_read(struct size_classes *classes, const char *stats)
 	struct stats_line line;
 
 	classes->count = 0;
-	classes->bytes = 0;
 	while (stats_line_next(&stats, &line)) {
 		struct size_class_row *row;
 		uint64_t item_bytes, number, *field;
@@ -74,8 +71,6 @@ void size_classes_read(struct size_classes *classes, const char *stats)
 		if (field)
 			*field = number;
 	}
-	for (unsigned int i = 0; i < classes->count; i++)
-		classes->bytes += classes->rows[i].bytes;
 	qsort(classes->rows, classes->count, sizeof(classes->rows[0]), compare_rows);
 }
 
@@ -84,16 +79,13 @@ static double percent(uint64_t part, uint64_t all)
 	return all ? 100.0 * (double)part / (double)all : 0;
 }
 
-const char *size_class_text(char text[SIZE_CLASS_ROW_BYTES], const struct size_classes *classes,
-			    unsigned int number)
+const char *size_class_text(char text[SIZE_CLASS_ROW_BYTES], const struct size_class_row *row)
 {
-	const struct size_class_row *row = &classes->rows[number];
 	char memory[16];
 
 	snprintf(text, SIZE_CLASS_ROW_BYTES,
-		 "%10" PRIu64 " %9" PRIu64 " %11s %11" PRIu64 " %11" PRIu64 " %7.1f %7.1f %%",
+		 "%10" PRIu64 " %9" PRIu64 " %11s %11" PRIu64 " %11" PRIu64 " %7.1f %11" PRIu64,
 		 row->item_bytes, row->slabs, bytes_text(memory, (double)row->bytes), row->used,
-		 row->free, percent(row->used, row->used + row->free),
-		 percent(row->bytes, classes->bytes));
+		 row->free, percent(row->used, row->used + row->free), row->evictions);
 	return text;
 }

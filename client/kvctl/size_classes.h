@@ -9,23 +9,21 @@
 #define SIZE_CLASSES_MAX 256u /* more than a server has */
 #define SIZE_CLASS_ROW_BYTES 96u
 #define SIZE_CLASSES_HEADING                                                                       \
-	"ITEM BYTES     SLABS      MEMORY        USED        FREE  FULL %  OF SLABS"
+	"ITEM BYTES     SLABS      MEMORY        USED        FREE  FULL %     EVICTED"
 
 struct size_class_row {
 	uint64_t item_bytes; /* N: of a block */
-	uint64_t slabs, bytes, used, free;
+	uint64_t slabs, bytes, used, free, evictions;
 };
 
 struct size_classes {
 	struct size_class_row rows[SIZE_CLASSES_MAX]; /* those with most memory first */
 	unsigned int count;
-	uint64_t bytes; /* of all */
 };
 
 /* Those in the text of kvd_server_stats(). */
 void size_classes_read(struct size_classes *classes, const char *stats);
 /* A row of the table, below SIZE_CLASSES_HEADING, in @text, which is returned. */
-const char *size_class_text(char text[SIZE_CLASS_ROW_BYTES], const struct size_classes *classes,
-			    unsigned int row);
+const char *size_class_text(char text[SIZE_CLASS_ROW_BYTES], const struct size_class_row *row);
 
 #endif /* KVD_CLIENT_KVCTL_SIZE_CLASSES_H */

@@ -103,7 +103,7 @@ static void print_size_classes(const char *text, const char *heading, bool all, 
 	shown = all || classes.count < SIZE_CLASSES_SHOWN ? classes.count : SIZE_CLASSES_SHOWN;
 	printf("%s%s\n  %s\n", any ? "\n" : "", heading, SIZE_CLASSES_HEADING);
 	for (unsigned int i = 0; i < shown; i++)
-		printf("  %s\n", size_class_text(row, &classes, i));
+		printf("  %s\n", size_class_text(row, &classes.rows[i]));
 	if (shown < classes.count)
 		printf("  and %u smaller ones: -v prints them\n", classes.count - shown);
 }

@@ -244,7 +244,7 @@ static void add_size_classes(struct top_view *view, const struct span *span, uns
 	line(view, "%s", "");
 	heading(view, "%s", SIZE_CLASSES_HEADING);
 	for (unsigned int i = 0; i < shown; i++)
-		line(view, "%s", size_class_text(text, &classes, i));
+		line(view, "%s", size_class_text(text, &classes.rows[i]));
 	if (shown < classes.count)
 		line(view, "and %u size classes with less memory", classes.count - shown);
 }

@@ -3,6 +3,7 @@
 #include "server/net/tenants.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -271,11 +272,22 @@ void tenants_stop(struct tenants *tenants)
 			store_stop(tenants->list[i]->now.store);
 }
 
+static void tenant_tick(struct tenant *tenant)
+{
+	uint32_t youngest_s;
+
+	if (store_tick(tenant->now.store, &youngest_s))
+		log_warn(
+			"tenant %s: an item was evicted %" PRIu32 " s after it was stored or used "
+			"last: more memory would keep items longer (evictions_1m in `kvctl stats`)",
+			tenant->name, youngest_s);
+}
+
 void tenants_tick(struct tenants *tenants)
 {
 	for (unsigned int i = 0; i < TENANTS_MAX; i++)
 		if (tenants->list[i] && tenants->list[i]->state != TENANT_WORKING)
-			store_tick(tenants->list[i]->now.store);
+			tenant_tick(tenants->list[i]);
 }
 
 int tenants_register(struct tenants *tenants, unsigned int number)

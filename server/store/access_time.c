@@ -6,7 +6,10 @@
 #include "server/store/access_time.h"
 
 #include "common/barrier.h"
+#include "common/util/clock.h"
 #include "server/store/size_class.h"
+
+#define NS_PER_S 1000000000u
 
 /* The age up to which an item is not stale. */
 #define OLD_AGE_MAX (ACCESS_TICKS * 4)
@@ -24,6 +27,14 @@ const char *eviction_policy_name(uint32_t policy)
 	return policy == EVICTION_OBJECT_HITS ? "object-hits" :
 	       policy == EVICTION_BYTE_HITS   ? "byte-hits" :
 						"none";
+}
+
+void access_time_init(struct table *table)
+{
+	uint64_t now_ns = clock_raw_ns() + table->clock_base;
+
+	for (unsigned int i = 0; i < TICKS_TOLD; i++)
+		atomic_init(&table->tick_began_s[i], (uint32_t)(now_ns / NS_PER_S));
 }
 
 uint32_t access_time_now(const struct table *table)
@@ -276,9 +287,29 @@ struct access_told access_time_tell(const struct store_thread *thread, uint16_t 
 	return told;
 }
 
-void access_time_add(struct table *table, size_t bytes)
+/* Notes when the ticks after @tick began. One large item may be many. */
+static void ticks_began(const struct store_thread *thread, uint32_t tick, uint32_t count)
 {
+	for (uint32_t i = 1; i <= count && i <= TICKS_TOLD; i++)
+		atomic_store_explicit(&thread->table->tick_began_s[(tick + i) % TICKS_TOLD],
+				      (uint32_t)(thread->now_ns / NS_PER_S), memory_order_relaxed);
+}
+
+uint32_t access_time_age_s(const struct store_thread *thread, uint32_t ticks)
+{
+	uint32_t tick = access_time_now(thread->table) - ticks;
+	uint32_t now_s = (uint32_t)(thread->now_ns / NS_PER_S);
+	uint32_t began_s = atomic_load_explicit(&thread->table->tick_began_s[tick % TICKS_TOLD],
+						memory_order_relaxed);
+
+	return now_s > began_s ? now_s - began_s : 0;
+}
+
+void access_time_add(struct store_thread *thread, size_t bytes)
+{
+	struct table *table = thread->table;
 	uint64_t each = memory_bytes(table->memory) / ACCESS_TICKS, added;
+	uint32_t tick, ticks;
 
 	if (table->eviction == EVICTION_NONE ||
 	    atomic_fetch_add_explicit(&table->tick_bytes, bytes, memory_order_relaxed) + bytes <
@@ -286,6 +317,8 @@ void access_time_add(struct table *table, size_t bytes)
 		return;
 	/* Of several threads one gets what was added. */
 	added = atomic_exchange_explicit(&table->tick_bytes, 0, memory_order_relaxed);
-	atomic_fetch_add_explicit(&table->tick, (uint32_t)(added / each), memory_order_relaxed);
+	ticks = (uint32_t)(added / each);
+	tick = atomic_fetch_add_explicit(&table->tick, ticks, memory_order_relaxed);
+	ticks_began(thread, tick, ticks);
 	atomic_fetch_add_explicit(&table->tick_bytes, added % each, memory_order_relaxed);
 }

@@ -67,9 +67,14 @@ void access_time_advance_pins(const struct store_thread *thread);
 /* Whether the item is pinned and has not expired: then it must not be evicted. */
 bool access_time_is_pinned(const struct store_thread *thread, const struct item *item);
 
+/* Before threads start. */
+void access_time_init(struct table *table);
+/* How long ago the tick began that was so many @ticks ago: up to ACCESS_TIME. Seconds. */
+uint32_t access_time_age_s(const struct store_thread *thread, uint32_t ticks);
+
 /* The time, in ticks; and advances it: an item was added, or is so many @bytes longer. */
 uint32_t access_time_now(const struct table *table);
-void access_time_add(struct table *table, size_t bytes);
+void access_time_add(struct store_thread *thread, size_t bytes);
 
 /*
  * How cold an item is: the colder, the sooner it is evicted. One that is pinned has 0, one that has

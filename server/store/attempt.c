@@ -11,6 +11,7 @@
 #include "common/util/stat.h"
 #include "server/store/access_time.h"
 #include "server/store/chain.h"
+#include "server/store/evicted.h"
 #include "server/store/growth.h"
 
 /* Attempts of one operation, all but the first after memory was made free. */
@@ -148,7 +149,7 @@ static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
 		return WIRE_NO_SPACE;
 	}
 	a->victim = slot_item(thread->table, *chosen);
-	stat_add(&thread->stats.evictions_low, access_is_low(item_access_load(a->victim)));
+	do_evicted_count(thread, a->victim);
 	item_unpin(thread, a->victim);
 	item_uncount(thread, a->victim);
 	item_invalidate(a->victim);
@@ -220,7 +221,7 @@ static enum wire_status do_install(struct attempt *a)
 		return status;
 	bytes = item_class_bytes(a->item);
 	if (bytes > before)
-		access_time_add(thread->table, bytes - before);
+		access_time_add(thread, bytes - before);
 	change_done(a->change, a->item, slot);
 	item_access_store(a->item, access_time_again(thread, a->access));
 	item_count(thread, a->item);

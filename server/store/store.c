@@ -9,6 +9,8 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "server/store/access_time.h"
+#include "server/store/evicted.h"
 #include "server/store/growth.h"
 
 /* What pages the region has, and whether they are allocated: no silent fallback. */
@@ -61,6 +63,8 @@ int store_create(struct store *store, const struct store_options *options)
 		err = pins_create_or_log(&store->pins);
 	if (!err) {
 		table_init(&store->table, &store->region, store->memory, store->pins, options);
+		access_time_init(&store->table);
+		evicted_init(&store->table);
 		err = index_format(&store->table, options->cancel);
 	}
 	if (err)
@@ -108,7 +112,10 @@ uint64_t store_clock_ns(const struct store *store)
 	return clock_raw_ns() + store->table.clock_base;
 }
 
-void store_tick(struct store *store)
+bool store_tick(struct store *store, uint32_t *youngest_s)
 {
-	region_tick(&store->region, store_clock_ns(store) / 1000000000u, store_items(store));
+	uint64_t now_s = store_clock_ns(store) / 1000000000u;
+
+	region_tick(&store->region, now_s, store_items(store));
+	return evicted_tick(&store->table, now_s, youngest_s);
 }

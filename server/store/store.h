@@ -32,6 +32,7 @@
 #define KVD_SERVER_STORE_STORE_H
 
 #include "server/store/access_time.h"
+#include "server/store/evicted.h"
 #include "server/store/index.h"
 #include "server/store/large.h"
 #include "server/store/lookup.h"
@@ -84,12 +85,10 @@ void store_stop(struct store *store);
 uint64_t store_items(const struct store *store);
 /* The server's clock, in nanoseconds since 1970. Any thread. */
 uint64_t store_clock_ns(const struct store *store);
-/* The server's clock, in nanoseconds since 1970. Any thread. */
-uint64_t store_clock_ns(const struct store *store);
 /*
- * Writes the clock and the number of items to the superblock, for clients. One thread, once a
- * second.
+ * Writes the clock and the number of items to the superblock, for clients. Returns what
+ * evicted_tick() does. One thread, once a second.
  */
-void store_tick(struct store *store);
+bool store_tick(struct store *store, uint32_t *youngest_s);
 
 #endif /* KVD_SERVER_STORE_STORE_H */

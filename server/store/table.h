@@ -51,6 +51,18 @@
 #define LARGE_BYTES (128u << 10)
 static_assert(LARGE_BYTES >= LIMBO_ITEM_BYTES, "L3");
 
+/* The ticks that a normal item's access field can tell from each other. */
+#define TICKS_TOLD (ACCESS_TIME + 1)
+
+/* server/store/evicted.h */
+#define EVICTED_PERIODS 3 /* the one before, this one, and the next one */
+
+struct evicted {
+	_Atomic uint32_t youngest_s[EVICTED_PERIODS]; /* age of the youngest of a period */
+	uint64_t period;			      /* evicted_tick()'s, as the next one */
+	bool small; /* whether an item was evicted young in the period before */
+};
+
 struct table {
 	struct region *region;
 	struct memory *memory;
@@ -74,6 +86,8 @@ struct table {
 	uint32_t pin_time_max;	     /* the longest pin, in seconds */
 	_Atomic uint32_t tick;	     /* the clock of item.access */
 	_Atomic uint64_t tick_bytes; /* added since the last tick */
+	_Atomic uint32_t tick_began_s[TICKS_TOLD]; /* by the server's clock */
+	struct evicted evicted;
 
 	/* All threads; filled in before they start. */
 	struct store_thread *threads[STORE_THREADS_MAX];
@@ -93,6 +107,13 @@ struct table {
 	X(expired, "of those, because they had expired")                                           \
 	X(evictions, "of those, evicted to make room")                                             \
 	X(evictions_low, "of these, items of low priority")                                        \
+	X(evictions_large, "of the evictions, items of more than 32 KiB; the others are in "       \
+			   "size_class.N.evictions")                                               \
+	X(evictions_1m, "of the evictions, items of normal priority that were last used, or "      \
+			"stored, less than a minute before")                                       \
+	X(evictions_10m, "likewise, less than 10 minutes before, and a minute at least")           \
+	X(evictions_1h, "likewise, less than an hour before, and 10 minutes at least")             \
+	X(evictions_1d, "likewise, less than a day before, and an hour at least")                  \
 	X(flushed, "of those, removed by a flush")                                                 \
 	X(large_changes, "changes of large items that were made in steps")                         \
 	X(large_restarts, "of those, begun again because the key was changed meanwhile")           \
@@ -142,6 +163,7 @@ struct store_thread {
 	uint32_t rooms_open[2]; /* evacuations of its rooms: of slabs and the like, and larger */
 	uint8_t id;		/* the low bits of its versions */
 	struct table_stats stats;
+	uint64_t evicted[MEM_CLASSES_MAX]; /* items of each size class */
 };
 
 /* Xorshift, of the thread's own state. */

@@ -12,16 +12,17 @@
 #include "common/util/stat.h"
 #include "server/store/access_time.h"
 #include "server/store/chain.h"
+#include "server/store/evicted.h"
 
 /* Bytes of a large item that are moved between two quiescent states: less than 50 us. */
 #define MOVE_PIECE_BYTES (256u << 10)
 
-/* Whether the item, in its locked bucket, may be evicted; then it is counted by its priority. */
+/* Whether the item, in its locked bucket, may be evicted; then it is counted. */
 static bool do_may_evict(struct store_thread *thread, const struct item *item)
 {
 	if (access_time_is_pinned(thread, item))
 		return false;
-	stat_add(&thread->stats.evictions_low, access_is_low(item_access_load(item)));
+	do_evicted_count(thread, item);
 	return true;
 }
 

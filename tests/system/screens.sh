@@ -28,7 +28,7 @@ top_shows_rates() {
 # Of 30 size classes of a slab each the ten rows that fit beside the rest; m shows all of them, and
 # what is below the screen then is scrolled to. The title stays.
 top_shows_size_classes() {
-	screen_shows $'ITEM BYTES +SLABS .* OF SLABS\n +[0-9]+ +1 +64.0 KiB +1 .* 3.[0-9] %\n' &&
+	screen_shows $'ITEM BYTES +SLABS .* EVICTED\n +[0-9]+ +1 +64.0 KiB +1 .* 0\n' &&
 		screen_shows $'\nand 2[0-9] size classes with less memory\n' &&
 		screen_keys m && screen_shows ' 480 +1 ' && ! screen_has 'with less memory' &&
 		screen_keys End && screen_shows $'pid:'"$neighbour"' .*every 1 s' &&
@@ -74,7 +74,7 @@ plain_text() {
 		kvctl top --watch 1 -c 2 --sort id >"$tmp/plain" </dev/null &&
 		[ "$(grep -c '^kvd ' "$tmp/plain")" = 2 ] &&
 		grep -q 'Connections by id$' "$tmp/plain" &&
-		[ "$(grep -c '^ *[0-9]* .* %$' "$tmp/plain")" = 60 ] &&
+		[ "$(grep -c '^ *[0-9]* *1 *64.0 KiB ' "$tmp/plain")" = 60 ] &&
 		! grep -q $'\033' "$tmp/plain" && expect 64 'requests, received' top --sort x &&
 		TERM=dumb screen_start env TERM=dumb "$build/kvctl" -a "$url" top -w 1 &&
 		screen_ends 0 && screen_has 'REQUESTS/s'

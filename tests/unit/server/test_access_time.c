@@ -397,7 +397,7 @@ static void ticks(void **state)
 
 		atomic_store(&store.table.tick_bytes, 0);
 		for (uint64_t n = 1; n * steps[i] < 5 * each + steps[i]; n++) {
-			access_time_add(&store.table, steps[i]);
+			access_time_add(&test_threads[0], steps[i]);
 			assert_int_equal(tick() - begin, n * steps[i] / each);
 		}
 	}
@@ -429,7 +429,7 @@ static void what_ages(void **state)
 static void without_eviction(void **state)
 {
 	(void)state;
-	access_time_add(&store.table, REGION_BYTES);
+	access_time_add(&test_threads[0], REGION_BYTES);
 	assert_int_equal(tick(), 0);
 	assert_int_equal(stored(10, false), 0);
 	assert_int_equal(stored(0, true), 0);

@@ -82,13 +82,14 @@ static void creation_is_cancelled(void **state)
 static void told_by_the_superblock(void **state)
 {
 	const struct superblock *super;
+	uint32_t youngest_s;
 	uint64_t key;
 
 	(void)state;
 	test_store_create(&store, REGION_BYTES, 6, 2);
 	super = region_superblock(&store.region);
 	set_now(ENGINE_NOW_NS);
-	store_tick(&store);
+	assert_false(store_tick(&store, &youngest_s));
 	assert_in_range(super->clock_s, ENGINE_NOW_NS / SECOND_NS, ENGINE_NOW_NS / SECOND_NS + 60);
 	assert_int_equal(super->items, 0);
 	for (key = 0; key < 10; key++)
@@ -96,12 +97,12 @@ static void told_by_the_superblock(void **state)
 	/* Not one of them twice. */
 	assert_int_equal(test_store_put(&store, &(uint64_t){ 3 }, 8, "w", 1, NULL), WIRE_OK);
 	assert_int_equal(super->items, 0);
-	store_tick(&store);
+	assert_false(store_tick(&store, &youngest_s));
 	assert_int_equal(super->items, 10);
 	for (key = 0; key < 4; key++)
 		assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
 	set_now(ENGINE_NOW_NS + 1000 * SECOND_NS);
-	store_tick(&store);
+	assert_false(store_tick(&store, &youngest_s));
 	assert_int_equal(super->items, 6);
 	assert_int_equal(store_items(&store), 6);
 	assert_in_range(super->clock_s, ENGINE_NOW_NS / SECOND_NS + 1000,

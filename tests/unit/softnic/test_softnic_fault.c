@@ -745,26 +745,34 @@ static void test_torn_copy(void **state)
 	assert_int_equal(to[11], 0);
 }
 
-/* The plan of the environment is in force from the first device on; a wrong one opens none. */
-static void test_environment(void **state)
+/* A process reads its environment once: these do it before any case has done so. */
+static pid_t environments[3];
+
+static void environments_fork(void)
 {
 	static const char *const plans[] = { "fail=alloc_pd:1", "fail=alloc_pd", NULL };
 
+	for (unsigned int i = 0; i < 3; i++) {
+		environments[i] = fork();
+		if (environments[i])
+			continue;
+		if (plans[i])
+			setenv(FAULT_ENV, plans[i], 1);
+		else
+			unsetenv(FAULT_ENV);
+		_exit(fault_init() != (i == 1 ? -EINVAL : 0) ||
+		      fault_check(FAULT_alloc_pd, NULL) != (i == 0 ? -ENOMEM : 0));
+	}
+}
+
+/* The plan of the environment is in force from the first device on; a wrong one opens none. */
+static void test_environment(void **state)
+{
+	int status;
+
 	(void)state;
 	for (unsigned int i = 0; i < 3; i++) {
-		int status;
-		pid_t pid = fork(); /* the environment is read once */
-
-		assert_true(pid >= 0);
-		if (!pid) {
-			if (plans[i])
-				setenv(FAULT_ENV, plans[i], 1);
-			else
-				unsetenv(FAULT_ENV);
-			_exit(fault_init() != (i == 1 ? -EINVAL : 0) ||
-			      fault_check(FAULT_alloc_pd, NULL) != (i == 0 ? -ENOMEM : 0));
-		}
-		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(waitpid(environments[i], &status, 0), environments[i]);
 		assert_int_equal(status, 0);
 	}
 }
@@ -886,6 +894,7 @@ static void test_parse(void **state)
 static int group_setup(void **state)
 {
 	(void)state;
+	environments_fork();
 	path = pair_path();
 	return 0;
 }

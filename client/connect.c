@@ -370,6 +370,8 @@ static const char *welcome_check(const struct kvd *handle, const struct wire_wel
 		return "window out of range";
 	if (welcome->request_bytes < WIRE_REQUEST_MIN || welcome->request_bytes > WIRE_RESPONSE_MAX)
 		return "request size out of range";
+	if (welcome->access_rate > WIRE_ACCESS_RATE_MAX)
+		return "access rate out of range";
 	return geometry_check(&welcome->geometry);
 }
 

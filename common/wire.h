@@ -246,6 +246,8 @@ static inline uint64_t wire_access_hash(struct wire_access record)
 
 #define WIRE_ACCESS_BYTES sizeof(struct wire_access)
 #define WIRE_ACCESS_MAX 96u /* records in a message */
+/* A welcome asks for one hit in so many at most; fewer would say nothing of what is in use. */
+#define WIRE_ACCESS_RATE_MAX 1024u
 
 /* Bytes of GETs and access records of a request with these flags, and so many records. */
 static inline uint32_t wire_report_bytes(uint32_t flags, uint32_t access_count)

@@ -78,6 +78,8 @@ static const struct change changes[] = {
 	{ FIELD(request_bytes), WIRE_REQUEST_MIN, NULL },
 	{ FIELD(request_bytes), WIRE_RESPONSE_MAX, NULL },
 	{ FIELD(request_bytes), WIRE_RESPONSE_MAX + 1, "request size out of range" },
+	{ FIELD(access_rate), WIRE_ACCESS_RATE_MAX, NULL },
+	{ FIELD(access_rate), WIRE_ACCESS_RATE_MAX + 1, "access rate out of range" },
 	{ FIELD(by_request), 1, NULL },
 	{ FIELD(by_request), 2, "fields that the protocol has not" },
 	{ FIELD(reserved), 1, "fields that the protocol has not" },

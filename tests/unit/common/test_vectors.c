@@ -83,6 +83,7 @@ static void the_numbers_match_the_code(void **state)
 		{ "window_lapse_ms", WIRE_WINDOW_LAPSE_MS },
 		{ "window_lapsed", WIRE_WINDOW_LAPSED },
 		{ "access_max", WIRE_ACCESS_MAX },
+		{ "access_rate_max", WIRE_ACCESS_RATE_MAX },
 		{ "batch_max", WIRE_BATCH_MAX },
 		{ "ttl_max", WIRE_TTL_MAX },
 		{ "segments", SEGMENTS_MAX },

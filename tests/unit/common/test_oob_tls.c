@@ -719,6 +719,7 @@ static void bad_files_are_logged_when_they_change(void **state)
 	listens_not("/nowhere", 2);
 	listens_not("/nowhere", 2);
 	listens_not(tls_ca_path("client.key"), 3);
+	log_release();
 }
 
 int main(void)

@@ -159,7 +159,9 @@ static void store_lines(struct lines *l, const struct store *store)
 	number(l, "pinned_bytes", pins.bytes);
 	number(l, "pinned_items", pins.items);
 	line(l, "eviction %s", eviction_policy_name(store->table.eviction));
-	if (youngest_s != EVICTED_NONE)
+	if (youngest_s == EVICTED_NONE)
+		line(l, "evictions_youngest_s none");
+	else
 		number(l, "evictions_youngest_s", youngest_s);
 #define X(name, help) number(l, #name, THREADS_SUM(stats.name));
 	TABLE_STATS(X)

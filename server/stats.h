@@ -38,8 +38,8 @@
 	X(pinned_items, "items that are pinned")                                                   \
 	X(eviction, "none, object-hits or byte-hits")                                              \
 	X(evictions_youngest_s, "age of the youngest item of normal priority that was evicted in " \
-				"the last one or two minutes, if one was: seconds since it was "   \
-				"used last, or stored, for all that the server knows")             \
+				"the last one or two minutes: seconds since it was used last, or " \
+				"stored, for all that the server knows; none: none was")           \
 	X(region_bytes, "size of the region; memory.* are its parts")                              \
 	X(region_page_bytes, "size of the region's pages")                                         \
 	X(region_large_bytes, "of them, bytes on transparent huge pages")                          \

@@ -158,7 +158,7 @@ stats_have_groups() {
 		kvctl stats --json | grep -q '^{"version": "[0-9.]*", "pid": [0-9]*, .*}$' &&
 		[ "$(grep -c '^  [a-z]' "$tmp/groups")" = \
 			"$(kvctl stats | grep -vc ^size_class)" ] &&
-		[ "$(grep -c '^  *[1-9][0-9]* .*%$' "$tmp/groups")" = \
+		[ "$(grep -cE '^ +[1-9][0-9]* +[0-9]+ +[0-9.]+ [KMG]iB ' "$tmp/groups")" = \
 			"$(kvctl stats | grep -c '^size_class.*\.used')" ] &&
 		grep -q '^  *ITEM BYTES .* USED ' "$tmp/groups" &&
 		expect 0 'gets +[0-9.]+/s.*gets +[0-9.]+/s' stats -v --watch 1 --count 3

@@ -93,8 +93,12 @@ fn futures() {
 fn nothing_is_left() {
     for work in [calls, scopes, futures] {
         work(); // what is made once and for all
-        let before = ALLOCATED.load(Ordering::Relaxed);
-        work();
-        assert_eq!(ALLOCATED.load(Ordering::Relaxed) - before, 0);
+        // A leak is left each time; what the tests' main thread allocates is not.
+        let left = || {
+            let before = ALLOCATED.load(Ordering::Relaxed);
+            work();
+            ALLOCATED.load(Ordering::Relaxed) - before
+        };
+        assert!((0..100).any(|_| left() == 0));
     }
 }

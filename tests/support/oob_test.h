@@ -445,15 +445,22 @@ static inline unsigned int setups(void)
 }
 
 /* A peer of the test's own: a socket that is connected to the server. */
-static inline int raw_connect(void)
+static inline int raw_connect_from(uint32_t address)
 {
+	const struct sockaddr_in from = { .sin_family = AF_INET, .sin_addr = { htonl(address) } };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (const struct sockaddr *)&from, sizeof(from)), 0);
 	assert_int_equal(connect(fd, (const struct sockaddr *)&server.od.addr,
 				 inet_len(&server.od.addr)),
 			 0);
 	return fd;
+}
+
+static inline int raw_connect(void)
+{
+	return raw_connect_from(INADDR_LOOPBACK);
 }
 
 /* A server of the test's own, which the client connects to: the listening socket. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <fcntl.h>
+#include <netinet/in.h>
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
@@ -19,9 +20,9 @@
  */
 #define SETUP_MS 60000
 /*
- * Peers whose set-up is not done, at most: for one more the oldest one has to go of which nothing
- * has arrived, or else the oldest. So who connects and stays silent takes no more than this, and
- * pushes nobody out who has begun to speak.
+ * Peers whose set-up is not done, at most: for one more one has to go, of the host that has more
+ * than half of them, if one has: first the oldest that has said nothing, or else the oldest. So who
+ * connects and stays silent, or says a byte, takes no more than this, and others get through.
  */
 #define SETUPS_MAX 256
 
@@ -430,17 +431,73 @@ static void accept_without_fd(struct oob_channel *oc, struct oob_id *listener)
 	oc->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static struct oob_id *setup_to_drop(struct oob_channel *oc)
+static bool is_same_host(const struct oob_id *a, const struct oob_id *b)
 {
-	struct oob_id *oid;
-
-	TAILQ_FOREACH(oid, &oc->setups, entry)
-		if (!oid->heard)
-			return oid;
-	return TAILQ_FIRST(&oc->setups);
+	return !memcmp(a->host, b->host, sizeof(a->host));
 }
 
-static int setup_new(struct oob_channel *oc, int fd)
+/* One of the host that has more than half of the set-ups, or NULL: Boyer and Moore's vote (1981). */
+static const struct oob_id *setups_majority(const struct oob_channel *oc)
+{
+	const struct oob_id *oid, *candidate = NULL;
+	unsigned int votes = 0;
+
+	TAILQ_FOREACH(oid, &oc->setups, entry)
+		if (!votes) {
+			candidate = oid;
+			votes = 1;
+		} else if (is_same_host(oid, candidate)) {
+			votes++;
+		} else {
+			votes--;
+		}
+	votes = 0;
+	TAILQ_FOREACH(oid, &oc->setups, entry)
+		votes += candidate && is_same_host(oid, candidate);
+	return votes > oc->setups_count / 2 ? candidate : NULL;
+}
+
+/* Whether nothing has arrived from the peer, handled or not. */
+static bool is_silent(struct oob_id *oid)
+{
+	uint8_t byte;
+
+	oid->heard = oid->heard || recv(oid->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+	return !oid->heard;
+}
+
+static struct oob_id *setup_to_drop(struct oob_channel *oc)
+{
+	const struct oob_id *many = setups_majority(oc);
+	struct oob_id *oid, *oldest = NULL;
+
+	TAILQ_FOREACH(oid, &oc->setups, entry) {
+		if (many && !is_same_host(oid, many))
+			continue;
+		if (is_silent(oid))
+			return oid;
+		if (!oldest)
+			oldest = oid;
+	}
+	return oldest;
+}
+
+/* What the host behind an address can't change at will: of IPv6 its network (RFC 7421). */
+static void host_of(uint8_t host[OOB_HOST_BYTES], const struct sockaddr_storage *address)
+{
+	const struct in6_addr *v6 =
+		&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+
+	memset(host, 0, OOB_HOST_BYTES);
+	if (address->ss_family == AF_INET)
+		memcpy(host, &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
+	else if (IN6_IS_ADDR_V4MAPPED(v6))
+		memcpy(host, v6->s6_addr + 12, 4);
+	else
+		memcpy(host, v6->s6_addr, OOB_HOST_BYTES);
+}
+
+static int setup_new(struct oob_channel *oc, int fd, const struct sockaddr_storage *peer)
 {
 	struct oob_id *oid;
 	int err = oob_id_alloc(&oc->channel, OOB_SETTING_UP, &oid);
@@ -451,6 +508,7 @@ static int setup_new(struct oob_channel *oc, int fd)
 	}
 	oid->passive = true;
 	oid->fd = fd;
+	host_of(oid->host, peer);
 	err = oob_socket_set(fd);
 	if (!err)
 		err = shaking_begin(oid);
@@ -468,7 +526,10 @@ static int setup_new(struct oob_channel *oc, int fd)
 
 static void on_incoming(struct oob_channel *oc, struct oob_id *listener)
 {
-	int fd = accept4(listener->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	struct sockaddr_storage peer = { 0 };
+	socklen_t len = sizeof(peer);
+	int fd = accept4(listener->fd, (struct sockaddr *)&peer, &len,
+			 SOCK_NONBLOCK | SOCK_CLOEXEC);
 	int err;
 
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
@@ -478,7 +539,7 @@ static void on_incoming(struct oob_channel *oc, struct oob_id *listener)
 	/* Other errors are of the connection that was to be accepted: it is gone. */
 	if (fd < 0)
 		return;
-	err = setup_new(oc, fd);
+	err = setup_new(oc, fd, &peer);
 	if (err) {
 		errno = -err;
 		log_ratelimited(LOG_ERROR, 1, "%s: can't set up a connection: %m",

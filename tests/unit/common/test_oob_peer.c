@@ -429,6 +429,56 @@ static void speaking_stays(void **state)
 		go_on(-1, 0);
 }
 
+/* What has arrived counts before it is handled: of two that are accepted at once, too. */
+static void arrived_is_said(void **state)
+{
+	int *fds = silent(SETUPS), honest;
+
+	(void)state;
+	for (unsigned int i = 0; i < SETUPS; i++)
+		raw_write(fds[i], "k", 1);
+	quiet();
+	honest = raw_connect();
+	raw_write(honest, "k", 1);
+	fds[SETUPS] = raw_connect();
+	raw_ended(fds[0]);
+	raw_ended(fds[1]);
+	assert_false(raw_has_ended(honest));
+	close(honest);
+	for (unsigned int i = 0; i <= SETUPS; i++)
+		close(fds[i]);
+	while (setups())
+		go_on(-1, 0);
+}
+
+/* A host with more than half of the set-ups pushes out its own, whatever they say. */
+static void others_stay(void **state)
+{
+	int *fds, others[4];
+
+	(void)state;
+	for (unsigned int i = 0; i < 4; i++)
+		others[i] = raw_connect_from(INADDR_LOOPBACK + 1 + i);
+	quiet();
+	fds = silent(SETUPS - 4);
+	for (unsigned int i = 0; i < SETUPS - 4; i++)
+		raw_write(fds[i], "k", 1);
+	quiet();
+	for (unsigned int i = 0; i < 4; i++) {
+		fds[SETUPS - 4 + i] = raw_connect();
+		raw_write(fds[SETUPS - 4 + i], "k", 1);
+		raw_ended(fds[i]);
+	}
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_false(raw_has_ended(others[i]));
+		still_served(others[i]);
+	}
+	for (unsigned int i = 0; i < SETUPS; i++)
+		close(fds[i]);
+	while (setups())
+		go_on(-1, 0);
+}
+
 /* No further descriptor can be made. Returns the limit as it was. */
 static struct rlimit descriptors_end(void)
 {
@@ -496,6 +546,8 @@ int main(void)
 		OOB_CASE(silent_at_the_end),
 		OOB_CASE(too_many_silent),
 		OOB_CASE(speaking_stays),
+		OOB_CASE(arrived_is_said),
+		OOB_CASE(others_stay),
 		OOB_CASE(no_descriptor_left),
 	};
 

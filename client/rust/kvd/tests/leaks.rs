@@ -93,7 +93,7 @@ fn futures() {
 fn nothing_is_left() {
     for work in [calls, scopes, futures] {
         work(); // what is made once and for all
-        // A leak is left each time; what the tests' main thread allocates is not.
+                // A leak is left each time; what the tests' main thread allocates is not.
         let left = || {
             let before = ALLOCATED.load(Ordering::Relaxed);
             work();

@@ -15,9 +15,9 @@ load() {
 	"$build/kvbench" load -a "$url" -P "$tmp/workload" >/dev/null &&
 		"$build/kvbench" run -a "$url" -P "$tmp/workload" >/dev/null
 }
-# Counters of uses grow by chance, and clients report a sample. So the first key has a rank up to 20,
-# whose uses are a twentieth of those of rank 1, which is among the ten; eight of them have one of
-# the first 60.
+# Counters of uses grow by chance, and clients report a sample. So the first key has a rank up to
+# 20, whose uses are a twentieth of those of rank 1, which is among the ten; eight of them have one
+# of the first 60.
 ranks_are_right() {
 	local key place=0 rank has_first='' hot=0
 	while read -r _ key; do

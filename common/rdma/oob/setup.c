@@ -436,7 +436,10 @@ static bool is_same_host(const struct oob_id *a, const struct oob_id *b)
 	return !memcmp(a->host, b->host, sizeof(a->host));
 }
 
-/* One of the host that has more than half of the set-ups, or NULL: Boyer and Moore's vote (1981). */
+/*
+ * A set-up of the host that has more than half of them, or NULL: by Boyer and Moore's majority vote
+ * (1981).
+ */
 static const struct oob_id *setups_majority(const struct oob_channel *oc)
 {
 	const struct oob_id *oid, *candidate = NULL;

@@ -20,11 +20,13 @@
  */
 #define SETUP_MS 60000
 /*
- * Peers whose set-up is not done, at most: for one more one has to go, of the host that has more
- * than half of them, if one has: first the oldest that has said nothing, or else the oldest. So who
- * connects and stays silent, or says a byte, takes no more than this, and others get through.
+ * Set-ups that are not done, at most. For one more another one goes: of the host that has more than
+ * half of them, if there is one, the oldest that has said nothing for SILENT_NS, or else the
+ * oldest. So peers that connect and stay silent, or say a byte, take no more than this, and others
+ * get through.
  */
 #define SETUPS_MAX 256
+#define SILENT_NS 1000000000u
 
 /* Readable sockets that one call may handle without a result; those left keep the fd readable. */
 #define EVENTS_PER_CALL_MAX 64
@@ -460,12 +462,14 @@ static const struct oob_id *setups_majority(const struct oob_channel *oc)
 	return votes > oc->setups_count / 2 ? candidate : NULL;
 }
 
-/* Whether nothing has arrived from the peer, handled or not. */
-static bool is_silent(struct oob_id *oid)
+/* Whether nothing has arrived from the peer, handled or not, though it had time for that. */
+static bool is_silent(struct oob_id *oid, uint64_t now_ns)
 {
 	uint8_t byte;
 
-	oid->heard = oid->heard || recv(oid->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+	if (oid->heard || now_ns - oid->since_ns < SILENT_NS)
+		return false;
+	oid->heard = recv(oid->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 	return !oid->heard;
 }
 
@@ -473,11 +477,12 @@ static struct oob_id *setup_to_drop(struct oob_channel *oc)
 {
 	const struct oob_id *many = setups_majority(oc);
 	struct oob_id *oid, *oldest = NULL;
+	uint64_t now_ns = clock_ns();
 
 	TAILQ_FOREACH(oid, &oc->setups, entry) {
 		if (many && !is_same_host(oid, many))
 			continue;
-		if (is_silent(oid))
+		if (is_silent(oid, now_ns))
 			return oid;
 		if (!oldest)
 			oldest = oid;
@@ -522,7 +527,7 @@ static int setup_new(struct oob_channel *oc, int fd, const struct sockaddr_stora
 		return err;
 	}
 	if (oc->setups_count == SETUPS_MAX)
-		setup_drop(oc, setup_to_drop(oc), "too many connect and say nothing");
+		setup_drop(oc, setup_to_drop(oc), "too many are being set up");
 	setup_begin(oc, oid);
 	return 0;
 }

@@ -122,7 +122,7 @@ int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 		return err;
 	}
 	/* One clock for all, so that a worker reads it once: server/net/conn_thread.h. */
-	to->store->table.clock_base = env->store->table.clock_base;
+	store_set_clock(to->store, env->store->table.clock_base);
 	err = parts_create(to, tenant, env);
 	if (!err)
 		err = store_register(to, env);

@@ -118,6 +118,11 @@ int resize_fill(struct store_thread *const *threads, unsigned int count, const s
 	int err = 0;
 
 	to->tick = from->tick;
+	for (unsigned int i = 0; i < TICKS_TOLD; i++)
+		atomic_store_explicit(&to->tick_began_s[i],
+				      atomic_load_explicit(&from->tick_began_s[i],
+							   memory_order_relaxed),
+				      memory_order_relaxed);
 	for (uint64_t i = 0; !err && i < buckets; i++) {
 		store_thread_clock(resize.to);
 		err = atomic_load_explicit(stop, memory_order_relaxed) ? -ECANCELED :

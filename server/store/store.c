@@ -63,8 +63,7 @@ int store_create(struct store *store, const struct store_options *options)
 		err = pins_create_or_log(&store->pins);
 	if (!err) {
 		table_init(&store->table, &store->region, store->memory, store->pins, options);
-		access_time_init(&store->table);
-		evicted_init(&store->table);
+		store_set_clock(store, store->table.clock_base);
 		err = index_format(&store->table, options->cancel);
 	}
 	if (err)
@@ -72,6 +71,13 @@ int store_create(struct store *store, const struct store_options *options)
 	else
 		store_log(store, options);
 	return err;
+}
+
+void store_set_clock(struct store *store, uint64_t clock_base)
+{
+	store->table.clock_base = clock_base;
+	access_time_init(&store->table);
+	evicted_init(&store->table);
 }
 
 void store_destroy(struct store *store)

@@ -83,6 +83,8 @@ void store_stop(struct store *store);
 
 /* Items in the store. Any thread. */
 uint64_t store_items(const struct store *store);
+/* Makes table.clock_base the one of another store. Before threads start. */
+void store_set_clock(struct store *store, uint64_t clock_base);
 /* The server's clock, in nanoseconds since 1970. Any thread. */
 uint64_t store_clock_ns(const struct store *store);
 /*

@@ -108,7 +108,7 @@ struct table {
 	X(evictions, "of those, evicted to make room")                                             \
 	X(evictions_low, "of these, items of low priority")                                        \
 	X(evictions_large, "of the evictions, items of more than 32 KiB; the others are in "       \
-			   "size_class.N.evictions")                                               \
+			   "size_class.N.evictions, of sizes that have slabs")                     \
 	X(evictions_1m, "of the evictions, items of normal priority that were last used, or "      \
 			"stored, less than a minute before")                                       \
 	X(evictions_10m, "likewise, less than 10 minutes before, and a minute at least")           \

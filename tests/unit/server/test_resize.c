@@ -302,6 +302,20 @@ static void versions_go_on(void **state)
 	}
 }
 
+/* Items have the age that they had: when the ticks began goes over with the ticks. */
+static void ages_go_on(void **state)
+{
+	(void)state;
+	side_create(&from, 32 * MIB, EVICTION_OBJECT_HITS);
+	side_create(&to, 64 * MIB, EVICTION_OBJECT_HITS);
+	from.store.table.tick = 300;
+	from.store.table.tick_began_s[290] = 7;
+	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), 0);
+	assert_int_equal(to.store.table.tick, 300);
+	to.threads[0].now_ns = 107000000000;
+	assert_int_equal(access_time_age_s(&to.threads[0], 10), 100);
+}
+
 /* Flushes that were acknowledged, and are not due. */
 static void flushes_go_on(void **state)
 {
@@ -343,7 +357,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 		CASE(all_of_it),  CASE(what_expires),	CASE(too_many),	     CASE(too_long),
-		CASE(is_stopped), CASE(versions_go_on), CASE(flushes_go_on),
+		CASE(is_stopped), CASE(versions_go_on), CASE(flushes_go_on), CASE(ages_go_on),
 #undef CASE
 	};
 

@@ -7,7 +7,7 @@
 
 #include "common/util/clock.h"
 
-/* Of those that owe, looked at when one is added: more than one, so that the list gets shorter. */
+/* Accounts of `owing` that are looked at when one is added: several, so that it gets shorter. */
 #define LOOKED_AT 4
 
 struct account {
@@ -89,7 +89,8 @@ void accounts_release(struct accounts *accounts)
 	}
 }
 
-static struct account *account_add(struct accounts *accounts, const struct principal *principal)
+static struct account *account_add(struct accounts *accounts, const struct principal *principal,
+				   uint64_t now_ns)
 {
 	struct account *account = calloc(1, sizeof(*account));
 
@@ -97,6 +98,7 @@ static struct account *account_add(struct accounts *accounts, const struct princ
 		return NULL;
 	account->principal = *principal;
 	account->made_ns = clock_raw_ns();
+	account->buckets.base_ns = now_ns;
 	if (tsearch(account, &accounts->tree, by_name))
 		return account;
 	free(account);
@@ -109,14 +111,11 @@ struct user_account *accounts_open(struct accounts *accounts, const struct princ
 	struct account *account = account_find(accounts, principal);
 
 	if (!account)
-		account = account_add(accounts, principal);
+		account = account_add(accounts, principal, now_ns);
 	else if (!account->connections)
 		owing_remove(accounts, account);
 	if (!account)
 		return NULL;
-	/* The clock that it had may have been that of another store. */
-	if (!account->connections)
-		account->buckets.base_ns = now_ns - (clock_raw_ns() - account->made_ns);
 	account->connections++;
 	return &account->buckets;
 }

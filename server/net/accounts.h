@@ -4,7 +4,7 @@
  * has taken of the limits of its user, over all its connections (server/users/account.h).
  *
  *   A1. A principal has one account, as long as it has a connection, or has not paid for what it
- *	 took: who closes its connections and connects again finds its account as it was.
+ *	 took: a client that closes its connections and connects again finds its account as it was.
  *   A2. Nothing that users.file says is in it, so that reading the file again changes no account.
  *   A3. Of principals without a connection ACCOUNTS_OWING_MAX are remembered.
  *
@@ -34,7 +34,7 @@ void accounts_release(struct accounts *accounts);
 
 /*
  * Counts one more connection of @principal. Returns its buckets, which stay until
- * accounts_close(); NULL: no memory. @now_ns: by the clock of its store.
+ * accounts_close(); NULL: no memory. @now_ns: by the stores' clock.
  */
 struct user_account *accounts_open(struct accounts *accounts, const struct principal *principal,
 				   uint64_t now_ns);

@@ -46,7 +46,7 @@ static inline uint64_t account_now(const struct user_account *account, uint64_t 
 	return now_ns > account->base_ns ? (now_ns - account->base_ns) * ACCOUNT_PER_NS : 0;
 }
 
-/* When both buckets are full: so long after the begin. */
+/* When both buckets are full, in ns since base_ns. */
 static inline uint64_t account_full_ns(const struct user_account *account)
 {
 	uint64_t requests = atomic_load_explicit(&account->requests_full, memory_order_relaxed);

@@ -36,8 +36,9 @@
  *	 connects anew; and once again each time that it comes after a pause of all others of
  *	 server.pull_stall or longer. For several such principals at once it waits as many times, at
  *	 most: less if there is room for several of their values. Of more than LATE_PRINCIPALS_MAX
- *	 the first ones are forgotten early. Who is never late, since a part of each value arrives
- *	 in time, keeps others waiting for as many of its values as have come before (B3).
+ *	 the first ones are forgotten early. A principal that is never late, since a
+ *	 part of each value arrives in time, keeps others waiting for all of its values that have
+ *	 come before theirs (B3).
  *   B7. A connection holds memory for several values, which it gave one behind the other, only
  *	 while nobody waits, and 1 / BUDGET_MORE_PART of the share at most, or for one value. It
  *	 waits for one of them at a time, in the order of arrival like others. So it gets no more

@@ -39,8 +39,8 @@ stat_at_least() {
 	! stat_at_most "$1" $(($2 - 1))
 }
 
-# A client whose pull did not arrive may have to wait for server.pull_stall (B6 in budget.h).
-check "the server starts" server_start -o limits.identities=$IDENTITIES -o server.pull_stall=2s ||
+# No pull stalls for so long before its client connects anew, on a slow machine either.
+check "the server starts" server_start -o limits.identities=$IDENTITIES -o server.pull_stall=5m ||
 	finish
 check "a new connection while the old one's pull is under way" once takeover taken
 check "closes the old one" stat_is connections_replaced 1

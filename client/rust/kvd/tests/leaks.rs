@@ -93,12 +93,12 @@ fn futures() {
 fn nothing_is_left() {
     for work in [calls, scopes, futures] {
         work(); // what is made once and for all
-                // A leak is left each time; what the tests' main thread allocates is not.
+                // What the tests' main thread allocates may fall into one round or two, not into most.
         let left = || {
             let before = ALLOCATED.load(Ordering::Relaxed);
             work();
             ALLOCATED.load(Ordering::Relaxed) - before
         };
-        assert!((0..100).any(|_| left() == 0));
+        assert!((0..10).filter(|_| left() == 0).count() >= 8);
     }
 }

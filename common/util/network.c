@@ -59,6 +59,12 @@ static void address_mask(struct ip_address *address, unsigned int bits)
 	}
 }
 
+void ip_address_to_host(struct ip_address *address)
+{
+	if (address->v6)
+		address_mask(address, 64);
+}
+
 static int refuse(struct parse_why *why, const char *text, const char *reason)
 {
 	if (why)

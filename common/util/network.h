@@ -34,6 +34,12 @@ int network_parse(struct network *network, const char *text, struct parse_why *w
  */
 bool ip_address_parse(struct ip_address *address, const char *text);
 
+/*
+ * Leaves of an IPv6 address its network of 64 bits: the rest is the host's own choice (RFC 4291,
+ * 2.5.1; RFC 7421), and changes all the time (RFC 8981).
+ */
+void ip_address_to_host(struct ip_address *address);
+
 bool network_holds(const struct network *network, const struct ip_address *address);
 
 /*

@@ -6,9 +6,6 @@
 
 #include "common/util/network.h"
 
-/* Bytes of an address of IPv6 that name its network. */
-#define NETWORK_BYTES 8
-
 static void address_name(struct principal *principal, const char *text)
 {
 	char host[INET6_ADDRSTRLEN];
@@ -19,8 +16,7 @@ static void address_name(struct principal *principal, const char *text)
 			 text);
 		return;
 	}
-	if (address.v6)
-		memset(address.bytes + NETWORK_BYTES, 0, sizeof(address.bytes) - NETWORK_BYTES);
+	ip_address_to_host(&address);
 	inet_ntop(address.v6 ? AF_INET6 : AF_INET, address.bytes, host, sizeof(host));
 	snprintf(principal->name, sizeof(principal->name), address.v6 ? "addr=%s/64" : "addr=%s",
 		 host);

@@ -22,6 +22,7 @@
 #include "common/rdma/oob/message.h"
 #include "common/tls/tls.h"
 #include "common/rdma/verbs/objects.h"
+#include "common/util/network.h"
 
 struct oob_device {
 	struct verbs_port port;
@@ -49,18 +50,15 @@ enum oob_state {
 	OOB_LINGERING,	/* accepting end: it is refused, and has to learn it; else SETTING_UP */
 };
 
-/* Of a host: its IPv4 address, or its network of IPv6. */
-#define OOB_HOST_BYTES 8
-
 struct oob_id {
 	struct cm_id id;
 	enum oob_state state;
 	bool passive;
-	bool heard;		      /* of a set-up: something has arrived */
-	uint8_t host[OOB_HOST_BYTES]; /* the peer's, of a set-up */
-	int fd;			      /* -1: none */
-	struct tls *tls;	      /* NULL: TCP alone */
-	bool shaking;		      /* hands, by TLS: CONNECTING or SETTING_UP */
+	bool heard;		/* of a set-up: something has arrived */
+	struct ip_address host; /* the peer's, of a set-up: ip_address_to_host() */
+	int fd;			/* -1: none */
+	struct tls *tls;	/* NULL: TCP alone */
+	bool shaking;		/* hands, by TLS: CONNECTING or SETTING_UP */
 	struct oob_message got;
 	uint8_t in[OOB_MESSAGE_BYTES]; /* of the next message, what has arrived */
 	unsigned int in_len;

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include <fcntl.h>
-#include <netinet/in.h>
 
+#include "common/rdma/inet.h"
 #include "common/util/clock.h"
 #include "common/util/log.h"
 
@@ -435,7 +435,7 @@ static void accept_without_fd(struct oob_channel *oc, struct oob_id *listener)
 
 static bool is_same_host(const struct oob_id *a, const struct oob_id *b)
 {
-	return !memcmp(a->host, b->host, sizeof(a->host));
+	return !memcmp(&a->host, &b->host, sizeof(a->host));
 }
 
 /*
@@ -490,19 +490,13 @@ static struct oob_id *setup_to_drop(struct oob_channel *oc)
 	return oldest;
 }
 
-/* What the host behind an address can't change at will: of IPv6 its network (RFC 7421). */
-static void host_of(uint8_t host[OOB_HOST_BYTES], const struct sockaddr_storage *address)
+static void host_of(struct ip_address *host, const struct sockaddr_storage *peer)
 {
-	const struct in6_addr *v6 =
-		&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr;
+	char text[DEVICE_PEER_MAX];
 
-	memset(host, 0, OOB_HOST_BYTES);
-	if (address->ss_family == AF_INET)
-		memcpy(host, &((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
-	else if (IN6_IS_ADDR_V4MAPPED(v6))
-		memcpy(host, v6->s6_addr + 12, 4);
-	else
-		memcpy(host, v6->s6_addr, OOB_HOST_BYTES);
+	inet_text(peer, text, sizeof(text));
+	ip_address_parse(host, text);
+	ip_address_to_host(host);
 }
 
 static int setup_new(struct oob_channel *oc, int fd, const struct sockaddr_storage *peer)
@@ -516,7 +510,7 @@ static int setup_new(struct oob_channel *oc, int fd, const struct sockaddr_stora
 	}
 	oid->passive = true;
 	oid->fd = fd;
-	host_of(oid->host, peer);
+	host_of(&oid->host, peer);
 	err = oob_socket_set(fd);
 	if (!err)
 		err = shaking_begin(oid);

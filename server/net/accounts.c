@@ -5,8 +5,6 @@
 #include <search.h>
 #include <stdlib.h>
 
-#include "common/util/clock.h"
-
 /* Accounts of `owing` that are looked at when one is added: several, so that it gets shorter. */
 #define LOOKED_AT 4
 
@@ -14,7 +12,6 @@ struct account {
 	struct principal principal; /* first: what the tree compares */
 	struct user_account buckets;
 	uint32_t connections;
-	uint64_t made_ns; /* by clock_raw_ns(): when the clock of its buckets began */
 	TAILQ_ENTRY(account) entry;
 };
 
@@ -49,13 +46,13 @@ static void owing_add(struct accounts *accounts, struct account *account)
 	accounts->owing_count++;
 }
 
-static bool account_owes(const struct account *account)
+static bool account_owes(const struct account *account, uint64_t now_ns)
 {
-	return account_full_ns(&account->buckets) > clock_raw_ns() - account->made_ns;
+	return account_full_ns(&account->buckets) > now_ns - account->buckets.base_ns;
 }
 
 /* Forgets some of those that have paid, or the first, if there are too many. */
-static void owing_shorten(struct accounts *accounts)
+static void owing_shorten(struct accounts *accounts, uint64_t now_ns)
 {
 	bool full = accounts->owing_count >= ACCOUNTS_OWING_MAX;
 	struct account *account;
@@ -65,7 +62,7 @@ static void owing_shorten(struct accounts *accounts)
 		if (!account)
 			break;
 		owing_remove(accounts, account);
-		if (account_owes(account) && !full)
+		if (account_owes(account, now_ns) && !full)
 			owing_add(accounts, account);
 		else
 			account_forget(accounts, account);
@@ -97,7 +94,6 @@ static struct account *account_add(struct accounts *accounts, const struct princ
 	if (!account)
 		return NULL;
 	account->principal = *principal;
-	account->made_ns = clock_raw_ns();
 	account->buckets.base_ns = now_ns;
 	if (tsearch(account, &accounts->tree, by_name))
 		return account;
@@ -120,14 +116,14 @@ struct user_account *accounts_open(struct accounts *accounts, const struct princ
 	return &account->buckets;
 }
 
-void accounts_close(struct accounts *accounts, const struct principal *principal)
+void accounts_close(struct accounts *accounts, const struct principal *principal, uint64_t now_ns)
 {
 	struct account *account = account_find(accounts, principal);
 
 	if (--account->connections)
 		return;
-	if (account_owes(account)) {
-		owing_shorten(accounts);
+	if (account_owes(account, now_ns)) {
+		owing_shorten(accounts, now_ns);
 		owing_add(accounts, account);
 	} else {
 		account_forget(accounts, account);

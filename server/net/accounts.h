@@ -38,8 +38,8 @@ void accounts_release(struct accounts *accounts);
  */
 struct user_account *accounts_open(struct accounts *accounts, const struct principal *principal,
 				   uint64_t now_ns);
-/* One connection less, which accounts_open() counted. */
-void accounts_close(struct accounts *accounts, const struct principal *principal);
+/* One connection less, which accounts_open() counted. @now_ns: as there. */
+void accounts_close(struct accounts *accounts, const struct principal *principal, uint64_t now_ns);
 
 /* How many connections it has. */
 uint32_t accounts_connections(const struct accounts *accounts, const struct principal *principal);

@@ -96,7 +96,7 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 		conn->next->prev = conn->prev;
 	conn_set_nobody(conn);
 	if (conn->account)
-		accounts_close(&net->accounts, &conn->principal);
+		accounts_close(&net->accounts, &conn->principal, store_clock_ns(conn->part->store));
 	conn_registry_remove(&net->registry, conn->number);
 	conn->part->tenant->conns_count--;
 	conn->poller->nic->conns_count--;

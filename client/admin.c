@@ -242,11 +242,12 @@ static enum kvd_status flush_start(struct kvd *handle, uint32_t delay_s, uint64_
 	/* The answer does not say which of the two it is. */
 	if (status == KVD_ERR_BUSY && delay_s)
 		return handle_fail(handle, status,
-				   "at most 8 flushes with a delay of this client and 56 of all "
+				   "at most %d flushes with a delay of this client and %d of all "
 				   "may wait: if that many do, cancel one (kvctl flush --cancel, "
 				   "kvd_flush_cancel()); else the connection is over its limit "
 				   "(limits.connection_requests, limits.connection_bytes): try "
-				   "again later");
+				   "again later",
+				   WIRE_FLUSHES_OWNER_MAX, WIRE_FLUSHES_LATER_MAX);
 	if (status)
 		return status;
 	if (!response.ticket)

@@ -249,6 +249,10 @@ static inline uint64_t wire_access_hash(struct wire_access record)
 /* A welcome asks for one hit in so many at most; fewer would say nothing of what is in use. */
 #define WIRE_ACCESS_RATE_MAX 1024u
 
+/* Flushes with a delay that may wait for their time, of all clients and of one. */
+#define WIRE_FLUSHES_LATER_MAX 56
+#define WIRE_FLUSHES_OWNER_MAX 8
+
 /* Bytes of GETs and access records of a request with these flags, and so many records. */
 static inline uint32_t wire_report_bytes(uint32_t flags, uint32_t access_count)
 {

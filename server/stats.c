@@ -174,7 +174,7 @@ static void store_lines(struct lines *l, const struct store *store)
 /* The names of owners are those of principals: server/net/request.c. */
 static void flush_lines(struct lines *l, struct store *store, const struct principal *viewer)
 {
-	struct flush flushes[FLUSHES_LATER_MAX];
+	struct flush flushes[WIRE_FLUSHES_LATER_MAX];
 	unsigned int count = maintenance_waiting(&store->maintenance, flushes);
 	uint64_t now_ns = store_clock_ns(store);
 

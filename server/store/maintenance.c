@@ -252,7 +252,7 @@ static struct flush *do_flush_place(struct maintenance *maintenance, bool later,
 		count += flush->ticket && flush->later;
 		owners += is_owners(flush, owner);
 	}
-	if (later && (count == FLUSHES_LATER_MAX || owners == FLUSHES_OWNER_MAX))
+	if (later && (count == WIRE_FLUSHES_LATER_MAX || owners == WIRE_FLUSHES_OWNER_MAX))
 		return NULL;
 	return place;
 }
@@ -299,7 +299,7 @@ unsigned int maintenance_cancel(struct maintenance *maintenance, uint64_t ticket
 }
 
 unsigned int maintenance_waiting(struct maintenance *maintenance,
-				 struct flush flushes[FLUSHES_LATER_MAX])
+				 struct flush flushes[WIRE_FLUSHES_LATER_MAX])
 {
 	unsigned int count = 0;
 

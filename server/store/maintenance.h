@@ -9,22 +9,20 @@
  *   K2. It holds a bucket's lock for one item at a time, as a worker does.
  *   K3. It sleeps when there is nothing to do, and wakes once a second to check (guarantee E).
  *   K4. A flush with a delay has an owner, who may cancel it until it begins. An owner has
- *	 FLUSHES_OWNER_MAX of them at most, so it leaves places to others. Flushes without a delay
- *	 that have not begun are one, of all who asked: they need two places, however many ask.
+ *	 WIRE_FLUSHES_OWNER_MAX of them at most, so it leaves places to others. Flushes without a
+ *	 delay that have not begun are one, of all who asked: they need two places, however many
+ *	 ask.
  */
 #ifndef KVD_SERVER_STORE_MAINTENANCE_H
 #define KVD_SERVER_STORE_MAINTENANCE_H
 
 #include <pthread.h>
 
+#include "common/wire.h"
 #include "server/store/table.h"
 
-/* Flushes with a delay that may wait for their time. */
-#define FLUSHES_LATER_MAX 56
-/* Of those, the ones of one owner. */
-#define FLUSHES_OWNER_MAX 8
 /* All of them, with one without a delay that is under way, and one that waits for the thread. */
-#define FLUSHES_MAX (FLUSHES_LATER_MAX + 2)
+#define FLUSHES_MAX (WIRE_FLUSHES_LATER_MAX + 2)
 /* Bytes of the name of an owner, its zero included. */
 #define FLUSH_OWNER_BYTES 272
 
@@ -107,8 +105,11 @@ bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket);
  */
 unsigned int maintenance_cancel(struct maintenance *maintenance, uint64_t ticket,
 				const char *owner);
-/* Copies the flushes with a delay that wait, at most FLUSHES_LATER_MAX. How many. Any thread. */
+/*
+ * Copies the flushes with a delay that wait, WIRE_FLUSHES_LATER_MAX at most. Returns how many they
+ * are. Any thread.
+ */
 unsigned int maintenance_waiting(struct maintenance *maintenance,
-				 struct flush flushes[FLUSHES_LATER_MAX]);
+				 struct flush flushes[WIRE_FLUSHES_LATER_MAX]);
 
 #endif /* KVD_SERVER_STORE_MAINTENANCE_H */

@@ -84,6 +84,8 @@ static void the_numbers_match_the_code(void **state)
 		{ "window_lapsed", WIRE_WINDOW_LAPSED },
 		{ "access_max", WIRE_ACCESS_MAX },
 		{ "access_rate_max", WIRE_ACCESS_RATE_MAX },
+		{ "flushes_later_max", WIRE_FLUSHES_LATER_MAX },
+		{ "flushes_owner_max", WIRE_FLUSHES_OWNER_MAX },
 		{ "batch_max", WIRE_BATCH_MAX },
 		{ "ttl_max", WIRE_TTL_MAX },
 		{ "segments", SEGMENTS_MAX },

@@ -433,15 +433,15 @@ static uint64_t flush_in(uint32_t delay_s, const char *owner)
 /* K4: an owner leaves places to others, and all of them leave those of flushes without a delay. */
 static void flushes_have_a_limit(void **state)
 {
-	uint64_t tickets[FLUSHES_LATER_MAX], at_once;
+	uint64_t tickets[WIRE_FLUSHES_LATER_MAX], at_once;
 	char owner[16];
 
 	(void)state;
-	for (unsigned int i = 0; i < FLUSHES_LATER_MAX; i++) {
-		snprintf(owner, sizeof(owner), "uid=%u", i / FLUSHES_OWNER_MAX);
+	for (unsigned int i = 0; i < WIRE_FLUSHES_LATER_MAX; i++) {
+		snprintf(owner, sizeof(owner), "uid=%u", i / WIRE_FLUSHES_OWNER_MAX);
 		tickets[i] = flush_in(10, owner);
 		assert_true(tickets[i] > 0);
-		if (i % FLUSHES_OWNER_MAX == FLUSHES_OWNER_MAX - 1)
+		if (i % WIRE_FLUSHES_OWNER_MAX == WIRE_FLUSHES_OWNER_MAX - 1)
 			assert_int_equal(flush_in(10, owner), 0);
 	}
 	assert_int_equal(flush_in(10, "uid=1000"), 0);
@@ -452,7 +452,7 @@ static void flushes_have_a_limit(void **state)
 	set_now(ENGINE_NOW_NS + 10 * SECOND_NS);
 	start();
 	WAIT_FOR(maintenance_flushed(&maintenance, at_once));
-	for (unsigned int i = 0; i < FLUSHES_LATER_MAX; i++)
+	for (unsigned int i = 0; i < WIRE_FLUSHES_LATER_MAX; i++)
 		WAIT_FOR(maintenance_flushed(&maintenance, tickets[i]));
 	assert_true(flush_in(10, "uid=0") > 0);
 }
@@ -460,7 +460,7 @@ static void flushes_have_a_limit(void **state)
 /* K4: one's own, or whoever's; all or one; none that has no delay. What is left goes on. */
 static void flushes_are_cancelled(void **state)
 {
-	struct flush waiting[FLUSHES_LATER_MAX];
+	struct flush waiting[WIRE_FLUSHES_LATER_MAX];
 	uint64_t a[3], b, at_once;
 
 	(void)state;

@@ -307,7 +307,7 @@ static void flushes(void **state)
 	}
 	/* There is room for some that wait. */
 	for (unsigned int i = 0; !a->response.status; i++) {
-		assert_true(i <= FLUSHES_OWNER_MAX);
+		assert_true(i <= WIRE_FLUSHES_OWNER_MAX);
 		ADD(a, 3, NULL, .op = WIRE_FLUSH, .ttl = 7);
 		poller_poll(test_poller);
 		test_conn_complete(a);
@@ -321,7 +321,7 @@ static void flushes(void **state)
 		    .mode = any ? WIRE_FLUSH_CANCEL_ANY : WIRE_FLUSH_CANCEL);
 		poller_poll(test_poller);
 		assert_int_equal(a->response.status, any ? WIRE_OK : WIRE_NOT_FOUND);
-		assert_int_equal(a->response.result, any ? FLUSHES_OWNER_MAX : 0);
+		assert_int_equal(a->response.result, any ? WIRE_FLUSHES_OWNER_MAX : 0);
 		test_conn_complete(a);
 	}
 	ADD(a, 5, NULL, .op = WIRE_FLUSH, .ttl = 7);

@@ -196,7 +196,7 @@ enum windows_mode {
 	  "with eviction: percentage of the item memory that clients may pin; 0: no pins")         \
 	X(memory, pin_time_max, TIME, "1h", OPTION_S(1), OPTION_S(PIN_TIME_MAX),                   \
 	  "the longest time for which a client may pin an item")                                   \
-	X(memory, access_rate, UINT, "4", 1, WIRE_ACCESS_RATE_MAX,                                \
+	X(memory, access_rate, UINT, "4", 1, WIRE_ACCESS_RATE_MAX,                                 \
 	  "with eviction: a client reports one hit in this many at most, those first that tell "    \
 	  "the server something: 1 hits most where items are used a few times")                    \
 	X(memory, access_delay, TIME, "100ms", OPTION_MS(1), OPTION_S(10),                         \

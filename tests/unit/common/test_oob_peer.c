@@ -376,6 +376,15 @@ static void silent_at_the_end(void **state)
 	close(ended.fd);
 }
 
+/* Closes those from the @first to the @last, and has the server notice. */
+static void silent_end(const int *fds, unsigned int first, unsigned int last)
+{
+	for (unsigned int i = first; i <= last; i++)
+		close(fds[i]);
+	while (setups())
+		go_on(-1, 0);
+}
+
 /* For one more than there may be the oldest goes; those that have asked don't count. */
 static void too_many_silent(void **state)
 {
@@ -398,12 +407,9 @@ static void too_many_silent(void **state)
 	quiet();
 	assert_false(raw_has_ended(fds[2]));
 	in_state(id, IBV_QPS_RTS);
-	for (unsigned int i = 0; i < SETUPS; i++)
-		close(fds[i]);
 	oob_destroy_id(id);
 	oob_destroy_id(expect(&server, CM_DISCONNECTED, -ECONNRESET));
-	while (setups())
-		go_on(-1, 0);
+	silent_end(fds, 0, SETUPS - 1);
 }
 
 /* Who has begun to speak is not pushed out by those that are silent; by those that speak, it is. */
@@ -424,10 +430,7 @@ static void speaking_stays(void **state)
 	fds[1] = raw_connect();
 	raw_ended(fds[0]);
 	assert_false(raw_has_ended(fds[2]));
-	for (unsigned int i = 1; i <= SETUPS; i++)
-		close(fds[i]);
-	while (setups())
-		go_on(-1, 0);
+	silent_end(fds, 1, SETUPS);
 }
 
 /* What has arrived counts, also before it is handled; and who has just connected may be slow. */
@@ -453,10 +456,7 @@ static void arrived_is_said(void **state)
 	raw_ended(fds[2]);
 	assert_false(raw_has_ended(honest));
 	close(honest);
-	for (unsigned int i = 0; i <= SETUPS; i++)
-		close(fds[i]);
-	while (setups())
-		go_on(-1, 0);
+	silent_end(fds, 0, SETUPS);
 }
 
 /* A host with more than half of the set-ups pushes out its own, whatever they say. */
@@ -481,10 +481,7 @@ static void others_stay(void **state)
 		assert_false(raw_has_ended(others[i]));
 		still_served(others[i]);
 	}
-	for (unsigned int i = 0; i < SETUPS; i++)
-		close(fds[i]);
-	while (setups())
-		go_on(-1, 0);
+	silent_end(fds, 0, SETUPS - 1);
 }
 
 /* No further descriptor can be made. Returns the limit as it was. */

@@ -93,7 +93,8 @@ fn futures() {
 fn nothing_is_left() {
     for work in [calls, scopes, futures] {
         work(); // what is made once and for all
-                // What the tests' main thread allocates may fall into one round or two, not into most.
+
+        // What the tests' main thread allocates may fall into one round or two, not into most.
         let left = || {
             let before = ALLOCATED.load(Ordering::Relaxed);
             work();

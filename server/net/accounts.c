@@ -8,10 +8,18 @@
 /* Accounts of `owing` that are looked at when one is added: several, so that it gets shorter. */
 #define LOOKED_AT 4
 
+struct tenant_account {
+	const struct tenant *tenant;
+	struct budget_gates gates;
+	uint32_t connections;
+	LIST_ENTRY(tenant_account) entry;
+};
+
 struct account {
 	struct principal principal; /* first: what the tree compares */
 	struct user_account buckets;
 	uint32_t connections;
+	LIST_HEAD(tenant_list, tenant_account) tenants; /* with a connection */
 	TAILQ_ENTRY(account) entry;
 };
 
@@ -101,10 +109,47 @@ static struct account *account_add(struct accounts *accounts, const struct princ
 	return NULL;
 }
 
+static struct tenant_account *tenant_find(const struct account *account,
+					  const struct tenant *tenant)
+{
+	struct tenant_account *in;
+
+	LIST_FOREACH(in, &account->tenants, entry)
+		if (in->tenant == tenant)
+			break;
+	return in;
+}
+
+static struct tenant_account *tenant_add(struct account *account, const struct tenant *tenant)
+{
+	struct tenant_account *in = calloc(1, sizeof(*in));
+
+	if (!in)
+		return NULL;
+	in->tenant = tenant;
+	budget_gate_init(&in->gates.pulls);
+	budget_gate_init(&in->gates.builds);
+	LIST_INSERT_HEAD(&account->tenants, in, entry);
+	return in;
+}
+
+/* It has no connection any more. */
+static void account_leave(struct accounts *accounts, struct account *account, uint64_t now_ns)
+{
+	if (account_owes(account, now_ns)) {
+		owing_shorten(accounts, now_ns);
+		owing_add(accounts, account);
+	} else {
+		account_forget(accounts, account);
+	}
+}
+
 struct user_account *accounts_open(struct accounts *accounts, const struct principal *principal,
+				   const struct tenant *tenant, struct budget_gates **gates,
 				   uint64_t now_ns)
 {
 	struct account *account = account_find(accounts, principal);
+	struct tenant_account *in;
 
 	if (!account)
 		account = account_add(accounts, principal, now_ns);
@@ -112,22 +157,32 @@ struct user_account *accounts_open(struct accounts *accounts, const struct princ
 		owing_remove(accounts, account);
 	if (!account)
 		return NULL;
+	in = tenant_find(account, tenant);
+	if (!in)
+		in = tenant_add(account, tenant);
+	if (!in) {
+		if (!account->connections)
+			account_leave(accounts, account, now_ns);
+		return NULL;
+	}
 	account->connections++;
+	in->connections++;
+	*gates = &in->gates;
 	return &account->buckets;
 }
 
-void accounts_close(struct accounts *accounts, const struct principal *principal, uint64_t now_ns)
+void accounts_close(struct accounts *accounts, const struct principal *principal,
+		    const struct tenant *tenant, uint64_t now_ns)
 {
 	struct account *account = account_find(accounts, principal);
+	struct tenant_account *in = tenant_find(account, tenant);
 
-	if (--account->connections)
-		return;
-	if (account_owes(account, now_ns)) {
-		owing_shorten(accounts, now_ns);
-		owing_add(accounts, account);
-	} else {
-		account_forget(accounts, account);
+	if (!--in->connections) {
+		LIST_REMOVE(in, entry);
+		free(in);
 	}
+	if (!--account->connections)
+		account_leave(accounts, account, now_ns);
 }
 
 uint32_t accounts_connections(const struct accounts *accounts, const struct principal *principal)

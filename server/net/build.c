@@ -10,18 +10,15 @@ bool build_admit(struct conn *conn, struct budget_hold *hold, struct large *step
 	size_t wants = large_wants(steps);
 	uint64_t bytes = wants ? mem_class_bytes(wants) : 0;
 	bool waited = hold->wanted;
-	enum budget_admission admission;
+	bool admitted;
 
 	if (bytes <= hold->bytes)
 		return true;
 	if (!hold->conn)
-		*hold = (struct budget_hold){ .conn = conn, .class = BUDGET_PROVEN };
-	admission = budget_take(&conn->part->tenant->build_budget, hold, bytes);
-	if (admission == BUDGET_REFUSED)
-		large_refuse(steps);
-	stat_add(&worker->stats.large_refused, admission == BUDGET_REFUSED);
-	stat_add(&worker->stats.large_waited, admission == BUDGET_WAITS && !waited);
-	return admission != BUDGET_WAITS;
+		*hold = (struct budget_hold){ .conn = conn, .own = &conn->gates->builds };
+	admitted = budget_take(&conn->part->tenant->build_budget, hold, bytes);
+	stat_add(&worker->stats.large_waited, !admitted && !waited);
+	return admitted;
 }
 
 void build_end(struct conn *conn, struct budget_hold *hold)
@@ -29,5 +26,5 @@ void build_end(struct conn *conn, struct budget_hold *hold)
 	struct budget *budget = &conn->part->tenant->build_budget;
 
 	budget_leave(budget, hold);
-	budget_give(budget, hold, true);
+	budget_give(budget, hold, hold->bytes);
 }

@@ -11,8 +11,7 @@
 
 /*
  * Whether the next step is due. False: it needs memory that others hold, and deferred_wake() of the
- * connection follows. If too many wait already, it is due and ends with WIRE_BUSY (B4). @hold is
- * all zero at first.
+ * connection follows. @hold is all zero at first.
  */
 bool build_admit(struct conn *conn, struct budget_hold *hold, struct large *steps);
 /* It has ended in any way: gives back what it held, or waits no more. */

@@ -33,6 +33,7 @@
 #include "common/rdma/device.h"
 #include "common/wire.h"
 #include "server/net/answers.h"
+#include "server/net/budget_gate.h"
 #include "server/net/conn_limit.h"
 #include "server/net/mailbox.h"
 #include "server/net/principal.h"
@@ -46,19 +47,6 @@ struct deferred;
 struct identity;
 struct user;
 struct users;
-
-/*
- * What values hold of a budget, or one waits for: server/net/budget.h. Its worker writes it under
- * the budget's lock, under which others read it.
- */
-struct budget_hold {
-	struct conn *conn; /* to be woken */
-	enum budget_class class;
-	uint64_t bytes;			/* that it holds; 0: none */
-	uint64_t wanted;		/* that it waits for; 0: it does not wait */
-	uint64_t arrival;		/* while it waits: its number among all that have waited */
-	TAILQ_ENTRY(budget_hold) entry; /* in budget->waiting, if wanted is not 0 */
-};
 
 /* The part of a HELLO that concerns its identity: server/net/identity.h. */
 struct hello_query {
@@ -118,6 +106,7 @@ struct conn {
 	struct cm_peer peer;
 	struct principal principal;   /* whom it is held against what it does */
 	struct user_account *account; /* its principal's: server/net/accounts.h */
+	struct budget_gates *gates;   /* likewise, in its tenant */
 	bool by_admin;		      /* peer_is_admin() */
 	bool admin;		      /* its slot and receive are those of administrators */
 	uint64_t connected_ns;	      /* by clock_ns() */
@@ -164,6 +153,7 @@ struct conn {
 	TAILQ_ENTRY(conn) progress_entry; /* in worker->pulls_by_progress, likewise */
 	uint64_t progress_ns;		  /* when the last of its READs completed */
 	struct budget_hold pull_hold;
+	bool pull_arrived;			      /* its last large value did */
 	TAILQ_HEAD(deferred_list, deferred) deferred; /* requests, in the order of arrival */
 	uint32_t deferred_count;
 	bool deferred_runs; /* it is in worker->deferred_conns: its work or first request runs */

@@ -96,7 +96,8 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 		conn->next->prev = conn->prev;
 	conn_set_nobody(conn);
 	if (conn->account)
-		accounts_close(&net->accounts, &conn->principal, store_clock_ns(conn->part->store));
+		accounts_close(&net->accounts, &conn->principal, conn->part->tenant,
+			       store_clock_ns(conn->part->store));
 	conn_registry_remove(&net->registry, conn->number);
 	conn->part->tenant->conns_count--;
 	conn->poller->nic->conns_count--;
@@ -283,8 +284,10 @@ static int connect_accept(struct net *net, struct poller *poller, struct tenant 
 	if (user)
 		admission_set(conn, net->users, user);
 	conn_list_add(net, conn);
-	conn->account = accounts_open(&net->accounts, &conn->principal,
+	conn->account = accounts_open(&net->accounts, &conn->principal, tenant, &conn->gates,
 				      store_clock_ns(conn->part->store));
+	if (conn->account)
+		conn->pull_hold.own = &conn->gates->pulls;
 	err = conn->account ? grant_open(conn) : -ENOMEM;
 	if (!err)
 		err = id->dev->ops->accept(id, &param);

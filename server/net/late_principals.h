@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Principals (server/net/principal.h) of which a large value did not arrive: what they ask for is
- * served after what others ask for, for a while, by all workers (B6 in server/net/budget.h). Any
- * thread.
+ * Principals (server/net/principal.h) of which a large value did not arrive: together they get as
+ * much memory for large values as one other, for a while, of all workers (B4 in
+ * server/net/budget.h). Any thread.
  */
 #ifndef KVD_SERVER_NET_LATE_PRINCIPALS_H
 #define KVD_SERVER_NET_LATE_PRINCIPALS_H

@@ -21,12 +21,6 @@ struct deferred;
 /* Completions that a worker takes from a poller at a time, and receives posted at a time. */
 #define BATCH_MAX 32
 
-/*
- * Connections that have stored no large value; whose last one arrived; and of principals that
- * were late with one: server/net/budget.h.
- */
-enum budget_class { BUDGET_UNPROVEN, BUDGET_PROVEN, BUDGET_LATE, BUDGET_CLASSES };
-
 /* READs of large values that a connection has outstanding. */
 #define PULL_DEPTH 4
 /* All READs of a connection: of pulls, and a keepalive probe. */

@@ -33,12 +33,12 @@ static uint64_t pull_bytes(const struct request *request)
 }
 
 /*
- * B5: whether the connection has served a READ. If not, it is probed, and the pull waits for the
+ * B3: whether the connection has served a READ. If not, it is probed, and the pull waits for the
  * answer as long as for a part of its value.
  */
 static bool pull_is_served(struct worker *worker, struct conn *conn)
 {
-	if (conn->pull_hold.class == BUDGET_PROVEN || conn->probes_answered)
+	if (conn->pull_arrived || conn->probes_answered)
 		return true;
 	if (!conn->pull_since_ns) {
 		pull_clock_start(conn);
@@ -59,37 +59,30 @@ static struct budget *budget_of(const struct conn *conn)
 	return &conn->part->tenant->pull_budget;
 }
 
-/* B6. The class may have changed while the pull waited. */
-static void pull_classify(struct worker *worker, struct conn *conn)
+/* B4. Its principal may have become late while the pull waited. */
+static void pull_set_late(struct worker *worker, struct conn *conn)
 {
-	struct budget_hold *hold = &conn->pull_hold;
-	enum budget_class class = hold->class == BUDGET_LATE ? BUDGET_UNPROVEN : hold->class;
+	bool late = late_principals_have(worker->env->late_principals, &conn->principal,
+					 clock_ns());
 
-	if (late_principals_have(worker->env->late_principals, &conn->principal, clock_ns())) {
-		stat_add(&worker->stats.pulls_late, hold->class != BUDGET_LATE);
-		class = BUDGET_LATE;
-		worker->pulls_late = true;
-	}
-	budget_class_set(budget_of(conn), hold, class);
+	stat_add(&worker->stats.pulls_late, late && !conn->pull_hold.late);
+	/* If it is so no more, what waits keeps its place. */
+	if (late || !conn->pull_hold.wanted)
+		budget_set_late(budget_of(conn), &conn->pull_hold, late);
 }
 
-/* Asks for the memory. True: the pull waits for that, or for the answer to a probe. */
-static bool pull_admit(struct conn *conn, const struct request *request, enum wire_status *status)
+/* Asks for the memory. False: the pull waits for that, or for the answer to a probe. */
+static bool pull_admit(struct conn *conn, const struct request *request)
 {
 	struct worker *worker = conn->poller->worker;
-	bool waited = conn->pull_hold.wanted;
-	enum budget_admission admission;
+	bool waited = conn->pull_hold.wanted, admitted;
 
 	if (!pull_is_served(worker, conn))
-		return true;
-	pull_classify(worker, conn);
-	admission = budget_take(budget_of(conn), &conn->pull_hold, pull_bytes(request));
-	if (admission == BUDGET_REFUSED) {
-		stat_add(&worker->stats.pulls_refused, 1);
-		*status = WIRE_BUSY;
-	}
-	stat_add(&worker->stats.pulls_waited, admission == BUDGET_WAITS && !waited);
-	return admission == BUDGET_WAITS;
+		return false;
+	pull_set_late(worker, conn);
+	admitted = budget_take(budget_of(conn), &conn->pull_hold, pull_bytes(request));
+	stat_add(&worker->stats.pulls_waited, !admitted && !waited);
+	return admitted;
 }
 
 /*
@@ -147,7 +140,8 @@ static void pull_finish(struct deferred *deferred, struct response_list *respons
 	response_unreserve(conn);
 	response_set_put(deferred, responses, &steps->change, steps->status);
 	build_end(conn, &deferred->pull.build);
-	budget_give_part(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
+	budget_give(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
+	conn->pull_arrived = true;
 	conn->pulls--;
 	conn->pull_tried = false;
 	stat_sub(&worker->pulls_count, 1);
@@ -209,9 +203,9 @@ static bool pulling_cancel(struct deferred *deferred)
 		return false;
 	large_cancel(&pull->steps);
 	build_end(conn, &pull->build);
-	/* Of a client that did not fill its memory the principal is remembered: B6. */
+	/* Of a client that did not fill its memory the principal is remembered: B4. */
 	if (arrived && !pull->awaits)
-		budget_give_part(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
+		budget_give(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
 	conn->pulls--;
 	conn->pull_next = NULL;
 	stat_sub(&worker->pulls_count, 1);
@@ -241,7 +235,7 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 	if (request->value_len > conn->part->thread.table->region->geometry.value_max)
 		status = WIRE_TOO_LARGE;
 	/* With room for it, it was admitted before. */
-	if (!status && !room->bytes && pull_admit(conn, request, &status))
+	if (!status && !room->bytes && !pull_admit(conn, request))
 		return PULL_WAITS;
 	if (!status && !room->bytes)
 		status = table_may_pin(conn_thread(conn), &change);
@@ -257,7 +251,7 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 	}
 	stat_add(&worker->stats.puts, 1);
 	execute_access(conn_thread(conn), request);
-	budget_give(budget_of(conn), &conn->pull_hold, conn->pull_hold.class == BUDGET_PROVEN);
+	budget_give(budget_of(conn), &conn->pull_hold, conn->pull_hold.bytes);
 	response_set_put(deferred, responses, &change, status);
 	return PULL_REFUSED;
 }
@@ -329,8 +323,8 @@ static bool pull_begin_early(struct deferred *deferred)
 	struct table_change change;
 	struct item *item;
 
-	if (conn->pull_hold.class != BUDGET_PROVEN || conn->pull_hold.wanted ||
-	    pull_is_now(conn, request) || TAILQ_FIRST(&conn->deferred)->pull.now)
+	if (!conn->pull_arrived || conn->pull_hold.wanted || pull_is_now(conn, request) ||
+	    TAILQ_FIRST(&conn->deferred)->pull.now)
 		return false;
 	put_change_init(request, &change);
 	if (request->value_len > conn->part->thread.table->region->geometry.value_max ||
@@ -342,7 +336,7 @@ static bool pull_begin_early(struct deferred *deferred)
 	if (item)
 		pull_begin(deferred, item, &change, false);
 	else
-		budget_give_part(budget_of(conn), &conn->pull_hold, pull_bytes(request));
+		budget_give(budget_of(conn), &conn->pull_hold, pull_bytes(request));
 	return item;
 }
 
@@ -387,5 +381,5 @@ void pull_release(struct conn *conn)
 		late_principals_add(worker->env->late_principals, &conn->principal,
 				    clock_ns() + worker->limits.pull_ns);
 	budget_leave(budget_of(conn), &conn->pull_hold);
-	budget_give(budget_of(conn), &conn->pull_hold, false);
+	budget_give(budget_of(conn), &conn->pull_hold, conn->pull_hold.bytes);
 }

@@ -10,7 +10,7 @@
  *	 behind the other without a pause: while the first one is summed and put into the table, the
  *	 next ones arrive. They are put into the table in their order.
  *   P3. Only the first one waits for memory, has room made for it, or is refused. One behind it
- *	 begins early if there is memory for it that nobody waits for (B7 in server/net/budget.h);
+ *	 begins early if there is memory for it that nobody waits for (B5 in server/net/budget.h);
  *	 else when it is the first one.
  *   P4. READs of a connection complete in the order of its pulls. So one that has arrived is behind
  *	 none that has not, and what a client holds back holds up no value but its own.

@@ -12,9 +12,6 @@
 
 #define STALLED "no part of a large value was read from the client within server.pull_stall"
 
-/* Not in each turn: it takes the budgets' locks. */
-#define LATE_LOOK_NS 1000000u
-
 static void clock_start(struct conn *conn, uint64_t now_ns)
 {
 	struct worker *worker = conn->poller->worker;
@@ -304,19 +301,6 @@ void pull_done(struct conn *conn, uint64_t wr_id)
 	pull_reads_fill(conn);
 }
 
-/* When a principal is late no more, its connections wait as others do. Until then: a pause, B6. */
-static void late_wake(struct worker *worker, uint64_t now_ns)
-{
-	struct tenant_part *part = NULL;
-
-	if (!worker->pulls_late || now_ns < worker->late_look_ns)
-		return;
-	worker->late_look_ns = now_ns + LATE_LOOK_NS;
-	worker->pulls_late = false;
-	while ((part = worker_part_next(worker, part)))
-		worker->pulls_late |= budget_look(&part->tenant->pull_budget, worker);
-}
-
 /* The first of several values has arrived, and the worker is late with it: the others wait. */
 static bool first_has_arrived(const struct conn *conn)
 {
@@ -376,7 +360,6 @@ void pull_expire(struct worker *worker)
 	if (!pull_expires(worker))
 		return;
 	now_ns = clock_ns();
-	late_wake(worker, now_ns);
 	expire_old(worker, now_ns);
 	expire_stalled(worker, now_ns);
 }

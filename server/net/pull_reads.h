@@ -61,12 +61,12 @@ void pull_done(struct conn *conn, uint64_t wr_id);
 /* Whether pull_expire() will have something to do, now or later. */
 static inline bool pull_expires(const struct worker *worker)
 {
-	return worker->pulls_late || !TAILQ_EMPTY(&worker->pulls);
+	return !TAILQ_EMPTY(&worker->pulls);
 }
 
 /*
  * Fails the connections whose pull takes longer than server.pull_timeout, or of which no part
- * arrived for server.pull_stall. Wakes one of a late principal when its turn has come.
+ * arrived for server.pull_stall.
  */
 void pull_expire(struct worker *worker);
 

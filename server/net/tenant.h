@@ -19,8 +19,8 @@
 #ifndef KVD_SERVER_NET_TENANT_H
 #define KVD_SERVER_NET_TENANT_H
 
+#include "server/net/budget_gate.h"
 #include "server/net/cpu.h"
-#include "server/net/principal.h"
 #include "server/net/tenant_part.h"
 
 /* With `default`. */
@@ -35,24 +35,10 @@ enum tenant_state {
 
 /* Memory of large values that are not finished, and who waits for it: server/net/budget.h. */
 struct budget {
-	uint32_t lock;		  /* a mem_lock(); guards what follows but the next two */
-	unsigned int waiting_max; /* of a class: B4 */
-	uint64_t bytes_max;
-	uint64_t held[BUDGET_CLASSES];
-	TAILQ_HEAD(budget_waiting, budget_hold)
-	waiting[BUDGET_CLASSES]; /* in the order of arrival */
-	unsigned int waiting_count[BUDGET_CLASSES];
-	uint64_t arrivals; /* of those that have begun to wait */
-	uint64_t now_ns;   /* the latest that a caller has seen */
-	/*
-	 * When one that is not late last asked for memory, or held or awaited it; then the same of
-	 * all other principals.
-	 */
-	struct budget_use {
-		struct principal principal;
-		uint64_t at_ns;
-	} used[2];
-	uint64_t used_bytes; /* the most that one asked for since there was a pause (B6) */
+	uint32_t lock;	    /* a mem_lock(); guards what follows but the share, and its holds */
+	unsigned int waits; /* holds, at any gate */
+	uint64_t share;	    /* bytes */
+	struct budget_gate late, all;
 };
 
 /* What a resized tenant has anew. */

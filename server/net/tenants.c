@@ -136,10 +136,10 @@ int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env)
 {
 	const struct region *region = &tenant->now.store->region;
-	uint64_t bytes = config_pull_bytes(env->config, region->bytes, region->geometry.level_base);
+	uint64_t share = config_pull_bytes(env->config, region->bytes, region->geometry.level_base);
 
-	budget_init(&tenant->pull_budget, bytes, env->workers);
-	budget_init(&tenant->build_budget, bytes, env->workers);
+	budget_init(&tenant->pull_budget, share);
+	budget_init(&tenant->build_budget, share);
 }
 
 void tenant_store_destroy(struct tenant_store *store, const struct worker_env *env)

@@ -69,12 +69,10 @@ struct worker_limits {
 	X(pulls_probed,                                                                            \
 	  "connections that had to answer a READ of no bytes before their first large value")      \
 	X(pulls_waited, "large values that had to wait for memory (memory.pull_share)")            \
-	X(pulls_refused, "large values refused, since too many waited already")                    \
-	X(pulls_late, "large values of users, uids or addresses that let one down: served last")   \
+	X(pulls_late, "large values of users, uids or addresses that let one down")                \
 	X(pulls_stalled, "connections closed because their large value, or the answer to the "     \
 			 "READ of no bytes before the first one, did not arrive in time")          \
 	X(large_waited, "appends to large values that had to wait for memory (memory.pull_share)") \
-	X(large_refused, "the same, refused, since too many waited already")                       \
 	X(deferred, "requests that took several turns: in pieces, or answered by the control "     \
 		    "thread, or behind one of those")                                              \
 	X(deferred_pieces, "pieces of such requests, and of large values that arrive")             \
@@ -168,8 +166,6 @@ struct worker {
 	pulls; /* connections from which a value is pulled, oldest pull first; server/net/pull.h */
 	/* The same, the one whose last READ completed earliest first. */
 	TAILQ_HEAD(progress_list, conn) pulls_by_progress;
-	bool pulls_late;	   /* values of late principals may wait for memory */
-	uint64_t late_look_ns;	   /* when to see next whether their turn has come */
 	_Atomic bool budgets_look; /* another thread's: a turn of one of its connections may have */
 	uint64_t pulls_count;	   /* begun and not ended; other threads may read it */
 	/* Connections whose first deferred request runs, in the order of their turns. */

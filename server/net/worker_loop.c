@@ -330,7 +330,7 @@ static bool worker_read_mail(struct worker *worker)
 	return true;
 }
 
-/* Another worker has seen that a connection of this one may have its turn (B8). */
+/* Another worker has seen that a connection of this one may have its turn (B6). */
 static bool worker_look(struct worker *worker)
 {
 	struct tenant_part *part = NULL;
@@ -340,8 +340,8 @@ static bool worker_look(struct worker *worker)
 	/* Before the look: what changes after it sets it again. */
 	atomic_exchange_explicit(&worker->budgets_look, false, memory_order_acq_rel);
 	while ((part = worker_part_next(worker, part))) {
-		(void)budget_look(&part->tenant->pull_budget, worker);
-		(void)budget_look(&part->tenant->build_budget, worker);
+		budget_look(&part->tenant->pull_budget, worker);
+		budget_look(&part->tenant->build_budget, worker);
 	}
 	return true;
 }

@@ -68,12 +68,6 @@ void large_cancel(struct large *large)
 	large->state = LARGE_ENDED;
 }
 
-void large_refuse(struct large *large)
-{
-	large_cancel(large);
-	large->status = WIRE_BUSY;
-}
-
 static enum large_next large_end(struct large *large, enum wire_status status)
 {
 	large_cancel(large);

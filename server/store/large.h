@@ -101,7 +101,5 @@ void large_run(struct large *large);
 
 /* Ends it before LARGE_DONE, and frees what it holds. Nothing was changed. */
 void large_cancel(struct large *large);
-/* The same, with LARGE_DONE and WIRE_BUSY from the next step. */
-void large_refuse(struct large *large);
 
 #endif /* KVD_SERVER_STORE_LARGE_H */

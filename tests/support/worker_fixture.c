@@ -30,6 +30,8 @@ struct store test_store;
 struct worker test_worker;
 struct tenant test_tenant;
 struct late_principals test_late_principals;
+/* Of the principal of all connections, and of others. */
+static struct budget_gates test_gates[1 + TEST_CONNS];
 struct ibv_mr test_tenant_mr;
 struct poller *const test_poller = &test_worker.pollers[0];
 struct test_conn test_conns[TEST_CONNS];
@@ -145,10 +147,22 @@ void test_conn_setup(struct test_conn *c)
 		},
 	};
 	TAILQ_INIT(&c->conn.deferred);
+	c->conn.gates = &test_gates[0];
 	c->conn.pull_hold.conn = &c->conn;
+	c->conn.pull_hold.own = &test_gates[0].pulls;
 	atomic_store(&c->conn.hello_done, true);
 	for (unsigned int i = 0; i < NOTE_KINDS; i++)
 		c->conn.notes[i] = (struct note){ .conn = &c->conn, .kind = (enum note_kind)i };
+}
+
+void test_conn_principal(struct test_conn *c, const char *name)
+{
+	struct budget_gates *gates = &test_gates[1 + (c - test_conns)];
+
+	assert_int_equal(c->conn.pull_hold.bytes + c->conn.pull_hold.wanted, 0);
+	snprintf(c->conn.principal.name, sizeof(c->conn.principal.name), "%s", name);
+	c->conn.gates = gates;
+	c->conn.pull_hold.own = &gates->pulls;
 }
 
 void test_conn_complete(struct test_conn *c)
@@ -219,8 +233,12 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 	TAILQ_INIT(&test_worker.pulls_by_progress);
 	test_worker.part.tenant = &test_tenant;
 	test_tenant = (struct tenant){ .state = TENANT_SERVES };
-	budget_init(&test_tenant.pull_budget, region_bytes, 1);
-	budget_init(&test_tenant.build_budget, region_bytes, 1);
+	for (unsigned int i = 0; i <= TEST_CONNS; i++) {
+		budget_gate_init(&test_gates[i].pulls);
+		budget_gate_init(&test_gates[i].builds);
+	}
+	budget_init(&test_tenant.pull_budget, region_bytes);
+	budget_init(&test_tenant.build_budget, region_bytes);
 	verbs.ops.post_send = post_send;
 	verbs.ops.post_srq_recv = post_srq_recv;
 	srq.context = &verbs;
@@ -251,12 +269,10 @@ void test_worker_destroy(void)
 	assert_int_equal(test_poller->windows.left, test_poller->windows.left_max);
 	assert_false(deferred_run(&test_worker));
 	assert_int_equal(test_poller->free_count, BUFFERS - TEST_RECVS);
-	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
-		assert_int_equal(test_tenant.pull_budget.held[i], 0);
-		assert_int_equal(test_tenant.pull_budget.waiting_count[i], 0);
-		assert_int_equal(test_tenant.build_budget.held[i], 0);
-		assert_int_equal(test_tenant.build_budget.waiting_count[i], 0);
-	}
+	assert_int_equal(test_tenant.pull_budget.all.passed, 0);
+	assert_int_equal(test_tenant.pull_budget.waits, 0);
+	assert_int_equal(test_tenant.build_budget.all.passed, 0);
+	assert_int_equal(test_tenant.build_budget.waits, 0);
 	assert_true(TAILQ_EMPTY(&test_worker.pulls));
 	assert_true(TAILQ_EMPTY(&test_worker.pulls_by_progress));
 	assert_int_equal(stat_read(&test_worker.pulls_count), 0);

@@ -63,6 +63,8 @@ void test_worker_destroy(void);
 void test_conn_setup(struct test_conn *c);
 /* The device is done with all responses. */
 void test_conn_complete(struct test_conn *c);
+/* It has just been set up, and is of the principal @name, as no other one. */
+void test_conn_principal(struct test_conn *c, const char *name);
 /* It fails, and its queue pair is destroyed. */
 void test_conn_end(struct test_conn *c);
 

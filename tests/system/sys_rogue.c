@@ -1166,8 +1166,8 @@ static void delete_beside(struct kvd *db, int rounds)
 }
 
 /* What the server does at once with a pull that it is asked for. */
-static const char *const pull_fates[] = { "pulls",	   "pulls_probed", "pulls_waited",
-					  "pulls_refused", "put_no_space", NULL };
+static const char *const pull_fates[] = { "pulls", "pulls_probed", "pulls_waited", "put_no_space",
+					  NULL };
 
 /* They ask; from then on nobody polls their devices. False: the server did not take them all. */
 static bool hoarders_ask(struct raw_peer *hoarders, struct kvd *db)
@@ -1329,10 +1329,7 @@ static const char *case_pull_stall(void)
 /* What the server holds before the first case. */
 static struct held held;
 
-/*
- * Beside them values of another user's process arrive. They wait for the first ones to be closed,
- * not for those that come in their places: the server counts these as late.
- */
+/* Beside them values of another user's process arrive, and wait for none of them. */
 static const char *case_beside_stall(void)
 {
 	struct kvd *db = good_client_open();

@@ -14,12 +14,16 @@
 
 #include <cmocka.h>
 
+#include "server/net/tenant.h"
+
 #define SECOND_NS 1000000000ull
 /* When the cases begin, by the stores' clock. */
 #define NOW_NS (1000 * SECOND_NS)
 #define RATE 1000u
 
 static struct accounts accounts;
+static struct tenant tenants[2];
+static struct budget_gates *gates;
 static uint64_t now_ns;
 
 static int setup(void **state)
@@ -49,7 +53,7 @@ static struct principal named(const char *name, unsigned int number)
 
 static struct user_account *opened(const struct principal *who)
 {
-	struct user_account *account = accounts_open(&accounts, who, now_ns);
+	struct user_account *account = accounts_open(&accounts, who, &tenants[0], &gates, now_ns);
 
 	assert_non_null(account);
 	return account;
@@ -71,12 +75,12 @@ static void counts_connections(void **state)
 	assert_ptr_not_equal(opened(&b), of_a);
 	assert_int_equal(accounts_connections(&accounts, &a), 2);
 	assert_int_equal(accounts_connections(&accounts, &b), 1);
-	accounts_close(&accounts, &a, now_ns);
+	accounts_close(&accounts, &a, &tenants[0], now_ns);
 	assert_int_equal(accounts_connections(&accounts, &a), 1);
-	accounts_close(&accounts, &a, now_ns);
+	accounts_close(&accounts, &a, &tenants[0], now_ns);
 	assert_int_equal(accounts_connections(&accounts, &a), 0);
 	assert_int_equal(accounts_connections(&accounts, &b), 1);
-	accounts_close(&accounts, &b, now_ns);
+	accounts_close(&accounts, &b, &tenants[0], now_ns);
 	/* Who owes nothing leaves nothing. */
 	assert_null(accounts.tree);
 }
@@ -89,16 +93,16 @@ static void debts_stay(void **state)
 
 	(void)state;
 	owe(account, 1000);
-	accounts_close(&accounts, &a, now_ns);
+	accounts_close(&accounts, &a, &tenants[0], now_ns);
 	assert_int_equal(accounts.owing_count, 1);
 	now_ns += 50 * SECOND_NS;
-	assert_ptr_equal(accounts_open(&accounts, &a, now_ns), account);
+	assert_ptr_equal(accounts_open(&accounts, &a, &tenants[0], &gates, now_ns), account);
 	assert_int_equal(accounts.owing_count, 0);
 	/* Of 1000 s, of which the bucket holds 65. */
 	assert_false(account_admit(account, 0, RATE, 1, NOW_NS + 50 * SECOND_NS));
 	assert_false(account_admit(account, 0, RATE, 1, NOW_NS + 930 * SECOND_NS));
 	assert_true(account_admit(account, 0, RATE, 1, NOW_NS + 940 * SECOND_NS));
-	accounts_close(&accounts, &a, now_ns);
+	accounts_close(&accounts, &a, &tenants[0], now_ns);
 }
 
 /* Those that have paid are forgotten when others leave. */
@@ -111,20 +115,53 @@ static void the_paid_are_forgotten(void **state)
 	for (unsigned int i = 0; i < 8; i++) {
 		who = named("uid=", i);
 		owe(opened(&who), i % 2 ? 1 : 1000);
-		accounts_close(&accounts, &who, now_ns);
+		accounts_close(&accounts, &who, &tenants[0], now_ns);
 	}
 	assert_int_equal(accounts.owing_count, 8);
 	now_ns += 10 * SECOND_NS;
 	for (unsigned int i = 0; i < 2; i++) {
 		owe(opened(&last), 1);
-		accounts_close(&accounts, &last, now_ns);
+		accounts_close(&accounts, &last, &tenants[0], now_ns);
 	}
 	assert_int_equal(accounts.owing_count, 5);
 	for (unsigned int i = 0; i < 8; i += 2) {
 		who = named("uid=", i);
 		assert_false(account_admit(opened(&who), 0, RATE, 1, NOW_NS));
-		accounts_close(&accounts, &who, now_ns);
+		accounts_close(&accounts, &who, &tenants[0], now_ns);
 	}
+}
+
+/* The gates of the budgets are a principal's in a tenant, while it has a connection there. */
+static void gates_by_tenant(void **state)
+{
+	const struct principal a = named("user=a", 1), b = named("uid=", 2);
+	struct budget_gates *of_a, *other;
+
+	(void)state;
+	opened(&a);
+	of_a = gates;
+	assert_true(TAILQ_EMPTY(&of_a->pulls.waiting) && TAILQ_EMPTY(&of_a->builds.waiting));
+	of_a->pulls.passed = 1;
+	opened(&a);
+	assert_ptr_equal(gates, of_a);
+	opened(&b);
+	assert_ptr_not_equal(gates, of_a);
+	assert_non_null(accounts_open(&accounts, &a, &tenants[1], &other, now_ns));
+	assert_ptr_not_equal(other, of_a);
+	assert_int_equal(other->pulls.passed, 0);
+	assert_int_equal(accounts_connections(&accounts, &a), 3);
+	accounts_close(&accounts, &a, &tenants[0], now_ns);
+	opened(&a);
+	assert_ptr_equal(gates, of_a);
+	accounts_close(&accounts, &a, &tenants[1], now_ns);
+	for (unsigned int i = 0; i < 2; i++)
+		accounts_close(&accounts, &a, &tenants[0], now_ns);
+	assert_int_equal(accounts_connections(&accounts, &a), 0);
+	opened(&a);
+	assert_int_equal(gates->pulls.passed, 0);
+	accounts_close(&accounts, &a, &tenants[0], now_ns);
+	accounts_close(&accounts, &b, &tenants[0], now_ns);
+	assert_null(accounts.tree);
 }
 
 static void owing_are_bounded(void **state)
@@ -135,11 +172,11 @@ static void owing_are_bounded(void **state)
 	for (unsigned int i = 0; i < ACCOUNTS_OWING_MAX + 10; i++) {
 		who = named("uid=", i);
 		owe(opened(&who), 1000);
-		accounts_close(&accounts, &who, now_ns);
+		accounts_close(&accounts, &who, &tenants[0], now_ns);
 	}
 	assert_int_equal(accounts.owing_count, ACCOUNTS_OWING_MAX);
 	assert_false(account_admit(opened(&who), 0, RATE, 1, NOW_NS));
-	accounts_close(&accounts, &who, now_ns);
+	accounts_close(&accounts, &who, &tenants[0], now_ns);
 }
 
 static void limits_requests(void **state)
@@ -190,8 +227,9 @@ static void limits_bytes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(counts_connections), CASE(debts_stay),	 CASE(the_paid_are_forgotten),
-		CASE(owing_are_bounded),  CASE(limits_requests), CASE(limits_bytes),
+		CASE(counts_connections), CASE(debts_stay),	   CASE(the_paid_are_forgotten),
+		CASE(gates_by_tenant),	  CASE(owing_are_bounded), CASE(limits_requests),
+		CASE(limits_bytes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

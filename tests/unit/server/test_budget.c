@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of budgets, by that of pulls (B1 to B4 and B6 in server/net/budget.h): clients that never
- * serve a READ hold half of it at most, the others go on, and each that waits gets its turn.
+ * Tests of budgets, by that of pulls (B1, B2, B4 and B5 in server/net/budget.h): a principal, and
+ * those that were late with a value, hold a share at most, others have theirs beside it, and each
+ * that waits gets its turn.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,55 +15,65 @@
 #include "server/net/deferred.h"
 #include "server/net/budget.h"
 #include "server/net/request.h"
-#include "tests/support/test_clock.h"
 
-#define BUDGET_BYTES 100u
-#define CONNS (BUDGET_WAITING_MAX + 200)
-#define HOUR_NS 3600000000000ull
+#define SHARE 100u
+#define CONNS 400u
+#define PRINCIPALS 4u /* connection i is one of principal i modulo this */
 
 static struct worker worker;
 static struct poller poller;
 static struct conn conns[CONNS];
 static struct deferred deferred[CONNS];
+static struct budget_gates gates[PRINCIPALS];
 static struct tenant tenant;
 static struct late_principals late;
 static const struct worker_env env = { .late_principals = &late };
 static struct budget *const budget = &tenant.pull_budget;
 
-/*
- * Each connection has a deferred request, which waits, so that it can be woken. They are of two
- * principals; from connection 10 on it is the one that may be late.
- */
+/* Each connection has a deferred request, which waits, so that it can be woken. */
 static int setup(void **state)
 {
 	(void)state;
-	/* What never was is long ago, on a machine that has just started, too. */
-	test_clock_stop();
-	test_clock_pass(HOUR_NS);
-	test_clock_start();
 	memset(&worker, 0, sizeof(worker));
 	memset(conns, 0, sizeof(conns));
 	TAILQ_INIT(&worker.deferred_conns);
 	worker.env = &env;
 	worker.part.tenant = &tenant;
-	late = (struct late_principals){ 0 };
-	budget_init(budget, BUDGET_BYTES, 1);
+	budget_init(budget, SHARE);
+	for (unsigned int i = 0; i < PRINCIPALS; i++)
+		budget_gate_init(&gates[i].pulls);
 	poller.worker = &worker;
 	for (unsigned int i = 0; i < CONNS; i++) {
 		conns[i].poller = &poller;
 		conns[i].part = &worker.part;
 		conns[i].pull_hold.conn = &conns[i];
-		conns[i].probes_answered = 1; /* B5 */
-		strcpy(conns[i].principal.name, i < 10 ? "uid=1" : "uid=10");
+		conns[i].pull_hold.own = &gates[i % PRINCIPALS].pulls;
+		conns[i].probes_answered = 1; /* B3 */
 		TAILQ_INIT(&conns[i].deferred);
 		TAILQ_INSERT_TAIL(&conns[i].deferred, &deferred[i], entry);
 	}
 	return 0;
 }
 
-static enum budget_admission take(unsigned int conn, uint64_t bytes)
+/* Connection @number of principal @of. */
+static unsigned int conn_of(unsigned int of, unsigned int number)
 {
-	return budget_take(budget, &conns[conn].pull_hold, bytes);
+	return number * PRINCIPALS + of;
+}
+
+static struct budget_hold *hold_of(unsigned int conn)
+{
+	return &conns[conn].pull_hold;
+}
+
+static bool take(unsigned int conn, uint64_t bytes)
+{
+	return budget_take(budget, hold_of(conn), bytes);
+}
+
+static void give(unsigned int conn)
+{
+	budget_give(budget, hold_of(conn), hold_of(conn)->bytes);
 }
 
 /* The number of the connection that was woken first, which sleeps again; CONNS: none was. */
@@ -77,451 +88,295 @@ static unsigned int woken(void)
 	return (unsigned int)(conn - conns);
 }
 
-static unsigned int waiting(void)
+static int teardown(void **state)
 {
-	unsigned int n = 0;
-
-	for (unsigned int i = 0; i < BUDGET_CLASSES; i++)
-		n += budget->waiting_count[i];
-	return n;
+	(void)state;
+	for (unsigned int i = 0; i < CONNS; i++) {
+		budget_leave(budget, hold_of(i));
+		give(i);
+	}
+	for (unsigned int i = 0; i < PRINCIPALS; i++) {
+		assert_int_equal(gates[i].pulls.passed, 0);
+		assert_true(TAILQ_EMPTY(&gates[i].pulls.waiting));
+	}
+	assert_int_equal(budget->waits, 0);
+	assert_int_equal(budget->late.passed, 0);
+	assert_int_equal(budget->all.passed, 0);
+	assert_true(TAILQ_EMPTY(&budget->late.waiting));
+	assert_true(TAILQ_EMPTY(&budget->all.waiting));
+	return 0;
 }
 
-static void prove(unsigned int conn)
-{
-	assert_int_equal(take(conn, 1), BUDGET_ADMITTED);
-	budget_give(budget, &conns[conn].pull_hold, true);
-}
-
-/* 80 clients that never serve a READ: they hold half, and those that do have the other half. */
-static void beside_hostile_ones(void **state)
+/* B1: 80 connections of one principal keep what they got; another one never waits for them. */
+static void beside_a_hostile_one(void **state)
 {
 	unsigned int admitted = 0;
 
 	(void)state;
-	prove(100);
-	prove(101);
 	for (unsigned int i = 0; i < 80; i++)
-		admitted += take(i, 10) == BUDGET_ADMITTED;
-	assert_int_equal(admitted, 5);
-	assert_int_equal(budget->held[BUDGET_UNPROVEN], BUDGET_BYTES / 2);
+		admitted += take(conn_of(0, i), 10);
+	assert_int_equal(admitted, 10);
 	for (unsigned int i = 0; i < 1000; i++) {
-		assert_int_equal(take(100, 20), BUDGET_ADMITTED);
-		assert_int_equal(take(101, 30), BUDGET_ADMITTED);
-		budget_give(budget, &conns[100].pull_hold, true);
-		budget_give(budget, &conns[101].pull_hold, true);
+		assert_true(take(conn_of(1, 0), 30));
+		assert_true(take(conn_of(1, 1), 70));
+		assert_false(take(conn_of(1, 2), 1));
+		budget_leave(budget, hold_of(conn_of(1, 2)));
+		give(conn_of(1, 0));
+		give(conn_of(1, 1));
 	}
-	while (woken() < CONNS)
-		;
-	/* They are closed after a while: the next ones in the order of arrival. */
-	for (unsigned int i = 0; i < 75; i++) {
-		budget_give(budget, &conns[i].pull_hold, false);
-		assert_int_equal(woken(), i + 5);
-		assert_int_equal(take(i + 5, 10), BUDGET_ADMITTED);
+	assert_int_equal(woken(), CONNS);
+	/* Its own connections have their turns in the order of arrival. */
+	for (unsigned int i = 0; i < 70; i++) {
+		give(conn_of(0, i));
+		assert_int_equal(woken(), conn_of(0, i + 10));
+		assert_true(take(conn_of(0, i + 10), 10));
 		assert_int_equal(woken(), CONNS);
 	}
-	assert_int_equal(waiting(), 0);
 }
 
-/* While connections without a pull so far wait, the others leave them their half. */
-static void new_ones_get_their_half(void **state)
+/* B1: one that serves a part now and then, and gets more as soon as a value has arrived. */
+static void beside_a_slow_one(void **state)
 {
 	(void)state;
-	prove(1);
-	prove(2);
-	assert_int_equal(take(1, 40), BUDGET_ADMITTED);
-	assert_int_equal(take(2, 40), BUDGET_ADMITTED);
-	assert_int_equal(take(3, 40), BUDGET_WAITS);
-	budget_give(budget, &conns[1].pull_hold, true);
-	assert_int_equal(woken(), 3);
-	assert_int_equal(take(1, 40), BUDGET_WAITS);
-	assert_int_equal(take(3, 40), BUDGET_ADMITTED);
-	budget_give(budget, &conns[2].pull_hold, true);
-	assert_int_equal(woken(), 1);
-	assert_int_equal(take(1, 40), BUDGET_ADMITTED);
+	for (unsigned int i = 0; i < 60; i++)
+		assert_int_equal(take(conn_of(0, i), 40), i < 2);
+	for (unsigned int i = 0; i < 50; i++) {
+		give(conn_of(0, i));
+		assert_int_equal(woken(), conn_of(0, i + 2));
+		assert_true(take(conn_of(0, i + 2), 40));
+		assert_true(take(conn_of(1, 0), SHARE));
+		give(conn_of(1, 0));
+	}
 }
 
-/* A value may take all of it, alone; later ones wait until it was served. */
-static void as_large_as_the_budget(void **state)
+/* B2: with two slow ones, a third one's turn comes after one value of either. */
+static void beside_two_slow_ones(void **state)
 {
 	(void)state;
-	prove(1);
-	prove(3);
-	assert_int_equal(take(1, 10), BUDGET_ADMITTED);
-	assert_int_equal(take(2, BUDGET_BYTES), BUDGET_WAITS);
-	assert_int_equal(take(3, 10), BUDGET_WAITS);
+	for (unsigned int i = 0; i < 50; i++)
+		for (unsigned int of = 0; of < 2; of++)
+			assert_int_equal(take(conn_of(of, i), 50), i < 2);
+	for (unsigned int i = 0; i < 40; i++) {
+		assert_false(take(conn_of(2, 0), 50));
+		give(conn_of(i % 2, i / 2));
+		assert_int_equal(woken(), conn_of(2, 0));
+		assert_true(take(conn_of(2, 0), 50));
+		assert_int_equal(woken(), CONNS);
+		give(conn_of(2, 0));
+		assert_int_equal(woken(), conn_of(i % 2, i / 2 + 2));
+		assert_true(take(conn_of(i % 2, i / 2 + 2), 50));
+	}
+}
+
+/* At the last gate the first that came is the next, also if a later one would fit. */
+static void in_the_order_of_arrival(void **state)
+{
+	(void)state;
+	assert_true(take(conn_of(0, 0), 90));
+	assert_true(take(conn_of(1, 0), 60));
+	assert_false(take(conn_of(2, 0), 60));
+	assert_false(take(conn_of(3, 0), 10));
+	assert_false(take(conn_of(1, 1), 10));
+	/* What does not fit the share of its own principal stops nobody else. */
+	assert_false(take(conn_of(1, 2), 60));
 	assert_int_equal(woken(), CONNS);
-	budget_give(budget, &conns[1].pull_hold, true);
-	assert_true(woken() < CONNS);
-	assert_true(woken() < CONNS);
-	assert_int_equal(take(2, BUDGET_BYTES), BUDGET_ADMITTED);
-	assert_int_equal(take(3, 10), BUDGET_WAITS);
-	budget_give(budget, &conns[2].pull_hold, true);
-	assert_int_equal(woken(), 3);
-	assert_int_equal(take(3, 10), BUDGET_ADMITTED);
+	give(conn_of(0, 0));
+	assert_int_equal(woken(), conn_of(2, 0));
+	assert_false(take(conn_of(3, 0), 10));
+	assert_int_equal(woken(), conn_of(2, 0));
+	assert_true(take(conn_of(2, 0), 60));
+	assert_int_equal(woken(), conn_of(3, 0));
+	assert_true(take(conn_of(3, 0), 10));
+	assert_int_equal(woken(), conn_of(1, 1));
+	/* One that gives up lets the next one come, and one of its principal. */
+	budget_leave(budget, hold_of(conn_of(1, 1)));
+	assert_int_equal(woken(), CONNS);
+	give(conn_of(1, 0));
+	assert_int_equal(woken(), conn_of(1, 2));
+	assert_true(take(conn_of(1, 2), 60));
 }
 
-/* Of values that need the budget one after the other, the first that came is the next. */
-static void large_ones_in_order(void **state)
+/* Very many that come to the next gate at once: not all in one go, and each has its turn. */
+static void many_at_once(void **state)
 {
-	(void)state;
-	prove(1);
-	prove(2);
-	assert_int_equal(take(1, 60), BUDGET_ADMITTED);
-	assert_int_equal(take(3, 60), BUDGET_WAITS);
-	assert_int_equal(take(2, 60), BUDGET_WAITS);
-	budget_give(budget, &conns[1].pull_hold, true);
-	assert_int_equal(take(1, 60), BUDGET_WAITS);
-	assert_int_equal(take(2, 60), BUDGET_WAITS);
-	assert_int_equal(take(3, 60), BUDGET_ADMITTED);
-	while (woken() < CONNS)
-		;
-	budget_give(budget, &conns[3].pull_hold, true);
-	assert_int_equal(woken(), 2);
-	assert_int_equal(take(2, 60), BUDGET_ADMITTED);
-	budget_give(budget, &conns[2].pull_hold, true);
-	assert_int_equal(woken(), 1);
-	assert_int_equal(take(1, 60), BUDGET_ADMITTED);
-}
+	unsigned int first = 1, last = 3 * BUDGET_MOVES_MAX;
 
-/* The queue is bounded; one that leaves it is forgotten. */
-static void bounded(void **state)
-{
 	(void)state;
-	assert_int_equal(take(0, 50), BUDGET_ADMITTED);
-	for (unsigned int i = 1; i <= BUDGET_WAITING_MAX; i++)
-		assert_int_equal(take(i, 50), BUDGET_WAITS);
-	assert_int_equal(take(BUDGET_WAITING_MAX + 1, 50), BUDGET_REFUSED);
-	assert_int_equal(take(BUDGET_WAITING_MAX, 50), BUDGET_WAITS);
-	/* They take no place from those of the other class. */
-	budget_class_set(budget, &conns[BUDGET_WAITING_MAX + 2].pull_hold, BUDGET_PROVEN);
-	assert_int_equal(take(BUDGET_WAITING_MAX + 2, 60), BUDGET_WAITS);
-	budget_leave(budget, &conns[BUDGET_WAITING_MAX + 2].pull_hold);
-	budget_leave(budget, &conns[1].pull_hold);
-	budget_leave(budget, &conns[1].pull_hold);
-	assert_int_equal(take(BUDGET_WAITING_MAX + 1, 50), BUDGET_WAITS);
-	budget_give(budget, &conns[0].pull_hold, false);
-	budget_give(budget, &conns[0].pull_hold, false);
-	assert_int_equal(woken(), 2);
-	assert_int_equal(take(2, 50), BUDGET_ADMITTED);
-	assert_int_equal(budget->held[BUDGET_UNPROVEN], 50);
-}
-
-/* What the one that is refused has held goes to those that wait. */
-static void refused_with_some(void **state)
-{
-	(void)state;
-	prove(CONNS - 1);
-	assert_int_equal(take(CONNS - 1, 40), BUDGET_ADMITTED);
-	assert_int_equal(take(0, 50), BUDGET_ADMITTED);
-	for (unsigned int i = 1; i <= BUDGET_WAITING_MAX; i++)
-		assert_int_equal(take(i, 50), BUDGET_WAITS);
-	assert_int_equal(take(0, 70), BUDGET_REFUSED);
-	assert_int_equal(woken(), 1);
-	assert_int_equal(take(1, 50), BUDGET_ADMITTED);
+	assert_true(take(conn_of(0, 0), SHARE));
+	for (unsigned int i = first; i <= last; i++)
+		assert_false(take(conn_of(0, i), 1));
+	give(conn_of(0, 0));
+	assert_int_equal(gates[0].pulls.passed, BUDGET_MOVES_MAX);
+	for (unsigned int i = first; i <= last; i++) {
+		assert_int_equal(woken(), conn_of(0, i));
+		assert_true(take(conn_of(0, i), 1));
+	}
+	assert_int_equal(budget->all.passed, last);
+	assert_int_equal(budget->waits, 0);
 }
 
 /* One that needs more than it holds gives that back, and is the next to get what it needs. */
 static void more_than_it_holds(void **state)
 {
 	(void)state;
-	prove(1);
-	prove(2);
-	prove(3);
-	assert_int_equal(take(1, 30), BUDGET_ADMITTED);
-	assert_int_equal(take(2, 50), BUDGET_ADMITTED);
-	assert_int_equal(take(3, 30), BUDGET_WAITS);
-	assert_int_equal(take(1, 50), BUDGET_ADMITTED);
-	assert_int_equal(budget->held[BUDGET_PROVEN], 100);
-	assert_int_equal(take(1, 60), BUDGET_WAITS);
-	assert_int_equal(budget->held[BUDGET_PROVEN], 50);
-	assert_int_equal(take(3, 30), BUDGET_WAITS);
-	budget_give(budget, &conns[2].pull_hold, true);
-	assert_int_equal(woken(), 1);
-	assert_int_equal(take(1, 60), BUDGET_ADMITTED);
-	assert_int_equal(woken(), 3);
-	assert_int_equal(take(3, 30), BUDGET_ADMITTED);
-	assert_int_equal(waiting(), 0);
-}
-
-/* B2: as long as a class holds some, a value of more than half is not added to that. */
-static void more_than_half_alone_in_its_class(void **state)
-{
-	(void)state;
-	prove(3);
-	assert_int_equal(take(1, 10), BUDGET_ADMITTED);
-	assert_int_equal(take(2, 60), BUDGET_WAITS);
-	budget_leave(budget, &conns[2].pull_hold);
-	/* What the other class holds is no matter. */
-	assert_int_equal(take(3, 60), BUDGET_ADMITTED);
-}
-
-/* B3: a value of more than half stops later ones of newcomers, too. */
-static void newcomers_wait_behind_a_large_one(void **state)
-{
-	(void)state;
-	prove(1);
-	assert_int_equal(take(3, 10), BUDGET_ADMITTED);
-	assert_int_equal(take(1, 95), BUDGET_WAITS);
-	assert_int_equal(take(4, 10), BUDGET_WAITS);
-	budget_give(budget, &conns[3].pull_hold, false);
-	assert_int_equal(woken(), 1);
-	assert_int_equal(take(1, 95), BUDGET_ADMITTED);
-}
-
-/* B2: the last value decides, and the class of one that holds memory stays. */
-static void class_of_the_last_value(void **state)
-{
-	struct budget_hold *hold = &conns[1].pull_hold;
-
-	(void)state;
-	prove(1);
-	assert_int_equal(take(1, 40), BUDGET_ADMITTED);
-	budget_class_set(budget, hold, BUDGET_LATE);
-	assert_int_equal(hold->class, BUDGET_PROVEN);
-	budget_give(budget, hold, false);
-	assert_int_equal(budget->held[BUDGET_PROVEN], 0);
-	assert_int_equal(hold->class, BUDGET_UNPROVEN);
-	budget_class_set(budget, hold, BUDGET_LATE);
-	assert_int_equal(take(1, 1), BUDGET_ADMITTED);
-	budget_give(budget, hold, false);
-	assert_int_equal(hold->class, BUDGET_UNPROVEN);
-}
-
-/*
- * B6: principals that were late with a value hold an eighth, and nothing new while any other
- * waits; but one of them may be the only one.
- */
-static void late_ones_are_the_last(void **state)
-{
-	(void)state;
-	prove(1);
-	for (unsigned int i = 10; i < 14; i++)
-		budget_class_set(budget, &conns[i].pull_hold, BUDGET_LATE);
-	assert_int_equal(take(10, BUDGET_BYTES), BUDGET_ADMITTED);
-	assert_int_equal(take(2, 10), BUDGET_WAITS);
-	assert_int_equal(take(11, 6), BUDGET_WAITS);
-	budget_give(budget, &conns[10].pull_hold, false);
-	assert_int_equal(woken(), 2);
+	assert_true(take(conn_of(0, 0), 30));
+	assert_true(take(conn_of(0, 1), 50));
+	assert_false(take(conn_of(0, 2), 30));
+	assert_true(take(conn_of(0, 0), 50));
+	assert_int_equal(budget->all.passed, 100);
+	assert_false(take(conn_of(0, 0), 60));
+	assert_int_equal(budget->all.passed, 50);
+	assert_false(take(conn_of(0, 2), 30));
+	give(conn_of(0, 1));
+	assert_int_equal(woken(), conn_of(0, 0));
+	assert_true(take(conn_of(0, 0), 60));
+	assert_int_equal(woken(), conn_of(0, 2));
+	assert_true(take(conn_of(0, 2), 30));
+	/* At the last gate, too. */
+	assert_true(take(conn_of(1, 0), 60));
+	assert_true(take(conn_of(3, 0), 50));
+	assert_false(take(conn_of(2, 0), 60));
+	assert_false(take(conn_of(1, 0), 80));
 	assert_int_equal(woken(), CONNS);
-	assert_int_equal(take(11, 6), BUDGET_WAITS);
-	assert_int_equal(take(2, 10), BUDGET_ADMITTED);
-	assert_int_equal(woken(), 11);
-	assert_int_equal(take(11, 6), BUDGET_ADMITTED);
-	assert_int_equal(take(12, 6), BUDGET_ADMITTED);
-	assert_int_equal(take(13, 1), BUDGET_WAITS);
+	give(conn_of(0, 0));
+	assert_int_equal(woken(), conn_of(1, 0));
+	assert_true(take(conn_of(1, 0), 80));
+	give(conn_of(3, 0));
+	assert_int_equal(woken(), conn_of(2, 0));
+}
+
+/* One that waits for another size from now on waits as if it had come now. */
+static void another_size(void **state)
+{
+	(void)state;
+	assert_true(take(conn_of(0, 0), 90));
+	assert_false(take(conn_of(0, 1), 20));
+	assert_false(take(conn_of(0, 2), 10));
+	assert_false(take(conn_of(0, 1), 5));
+	assert_int_equal(budget->waits, 2);
+	assert_int_equal(woken(), conn_of(0, 2));
+	assert_true(take(conn_of(0, 2), 10));
+	give(conn_of(0, 0));
+	assert_int_equal(woken(), conn_of(0, 1));
+	assert_true(take(conn_of(0, 1), 5));
+}
+
+/* B4: all late ones together hold a share, each of them no more than before. */
+static void late_ones_share(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 10; i++)
+		for (unsigned int of = 0; of < 3; of++)
+			budget_set_late(budget, hold_of(conn_of(of, i)), true);
+	assert_true(take(conn_of(0, 0), 40));
+	assert_true(take(conn_of(1, 0), 40));
+	assert_false(take(conn_of(2, 0), 40));
+	assert_false(take(conn_of(0, 1), 10));
 	/* The others have all the rest. */
-	assert_int_equal(take(1, 70), BUDGET_ADMITTED);
-	assert_int_equal(take(3, 10), BUDGET_WAITS);
-	budget_give(budget, &conns[11].pull_hold, true);
-	assert_int_equal(woken(), 3);
+	assert_true(take(conn_of(3, 0), SHARE));
+	give(conn_of(3, 0));
 	assert_int_equal(woken(), CONNS);
-	assert_int_equal(take(13, 1), BUDGET_WAITS);
-	/* One that is late no more waits as others do, behind them. */
-	budget_class_set(budget, &conns[13].pull_hold, BUDGET_UNPROVEN);
-	assert_int_equal(budget->waiting_count[BUDGET_LATE], 0);
-	assert_int_equal(take(13, 1), BUDGET_WAITS);
-	assert_int_equal(woken(), 3);
-	assert_int_equal(take(3, 10), BUDGET_ADMITTED);
-	assert_int_equal(woken(), 13);
-	assert_int_equal(take(13, 1), BUDGET_ADMITTED);
-	assert_int_equal(waiting(), 0);
+	give(conn_of(0, 0));
+	assert_int_equal(woken(), conn_of(2, 0));
+	assert_true(take(conn_of(2, 0), 40));
+	assert_int_equal(woken(), conn_of(0, 1));
+	assert_true(take(conn_of(0, 1), 10));
+	/* What is late no more goes by no late one. */
+	budget_set_late(budget, hold_of(conn_of(0, 2)), false);
+	assert_true(take(conn_of(0, 2), 90));
+	assert_false(take(conn_of(0, 3), 10));
 }
 
-/*
- * B6: one that is late gets no place in which it would delay a client that stores values one after
- * the other, unless that pauses.
- */
-static void late_ones_keep_nobody_waiting(void **state)
+/* B4: what waits when its principal becomes late waits anew; what is held stays. */
+static void late_while_it_waits(void **state)
 {
 	(void)state;
-	worker.limits.pull_stall_ns = HOUR_NS;
-	budget_class_set(budget, &conns[10].pull_hold, BUDGET_LATE);
-	for (unsigned int i = 0; i < 100; i++) {
-		assert_int_equal(take(1, 90), BUDGET_ADMITTED);
-		assert_int_equal(take(10, 90), BUDGET_WAITS);
-		budget_give(budget, &conns[1].pull_hold, true);
-		assert_int_equal(woken(), CONNS);
-	}
-	/* Nor a small place, if that is missing then. */
-	budget_leave(budget, &conns[10].pull_hold);
-	assert_int_equal(take(10, 11), BUDGET_WAITS);
-	budget_leave(budget, &conns[10].pull_hold);
-	assert_int_equal(take(10, 10), BUDGET_ADMITTED);
-	assert_int_equal(take(1, 90), BUDGET_ADMITTED);
-	budget_give(budget, &conns[1].pull_hold, true);
-	budget_give(budget, &conns[10].pull_hold, false);
-	/* After a pause, once. */
-	budget_class_set(budget, &conns[10].pull_hold, BUDGET_LATE);
-	assert_int_equal(take(10, 90), BUDGET_WAITS);
-	late_principals_add(&late, &conns[10].principal, UINT64_MAX);
-	assert_true(budget_look(budget, &worker));
-	assert_int_equal(woken(), CONNS);
-	budget->used[0].at_ns -= HOUR_NS;
-	assert_true(budget_look(budget, &worker));
-	assert_int_equal(woken(), 10);
-	assert_int_equal(take(10, 90), BUDGET_ADMITTED);
-	assert_int_equal(take(1, 90), BUDGET_WAITS);
-	budget_give(budget, &conns[10].pull_hold, false);
-	assert_int_equal(woken(), 1);
-	budget_class_set(budget, &conns[10].pull_hold, BUDGET_LATE);
-	assert_int_equal(take(1, 90), BUDGET_ADMITTED);
-	assert_int_equal(take(10, 90), BUDGET_WAITS);
-	budget_give(budget, &conns[1].pull_hold, true);
-	assert_int_equal(take(10, 90), BUDGET_WAITS);
-	/* What is held that long is no pause. */
-	budget_leave(budget, &conns[10].pull_hold);
-	assert_int_equal(take(1, 90), BUDGET_ADMITTED);
-	budget->used[0].at_ns -= HOUR_NS;
-	assert_int_equal(take(10, 11), BUDGET_WAITS);
+	assert_true(take(conn_of(0, 0), SHARE));
+	assert_true(take(conn_of(1, 0), SHARE));
+	assert_false(take(conn_of(2, 0), 50));
+	assert_false(take(conn_of(3, 0), 50));
+	budget_set_late(budget, hold_of(conn_of(1, 0)), true);
+	assert_false(hold_of(conn_of(1, 0))->late);
+	budget_set_late(budget, hold_of(conn_of(2, 0)), true);
+	assert_int_equal(hold_of(conn_of(2, 0))->wanted, 0);
+	assert_false(take(conn_of(2, 0), 50));
+	assert_int_equal(budget->late.passed, 50);
+	give(conn_of(0, 0));
+	assert_int_equal(woken(), conn_of(3, 0));
+	assert_true(take(conn_of(3, 0), 50));
+	assert_int_equal(woken(), conn_of(2, 0));
+	assert_true(take(conn_of(2, 0), 50));
+	give(conn_of(2, 0));
+	assert_int_equal(budget->late.passed, 0);
+	/* Beside all that it held before, it gets no more. */
+	budget_set_late(budget, hold_of(conn_of(1, 1)), true);
+	assert_false(take(conn_of(1, 1), 1));
+	assert_int_equal(budget->late.passed, 0);
 }
 
-/* B6: what others have asked for lately, hold or await, counts: all of it, and each kind. */
-static void late_ones_leave_room_for_all(void **state)
-{
-	(void)state;
-	worker.limits.pull_stall_ns = HOUR_NS;
-	for (unsigned int i = 10; i < 13; i++)
-		budget_class_set(budget, &conns[i].pull_hold, BUDGET_LATE);
-	/* Two hold some, none of them as much as all. */
-	prove(1);
-	assert_int_equal(take(1, 45), BUDGET_ADMITTED);
-	assert_int_equal(take(2, 45), BUDGET_ADMITTED);
-	assert_int_equal(take(10, 11), BUDGET_WAITS);
-	budget_leave(budget, &conns[10].pull_hold);
-	/* One of the first class waits. */
-	assert_int_equal(take(3, 50), BUDGET_WAITS);
-	budget_leave(budget, &conns[3].pull_hold);
-	prove(3);
-	assert_int_equal(take(3, 50), BUDGET_WAITS);
-	assert_int_equal(take(10, 1), BUDGET_WAITS);
-	budget_leave(budget, &conns[10].pull_hold);
-	budget_leave(budget, &conns[3].pull_hold);
-	budget_give(budget, &conns[1].pull_hold, true);
-	budget_give(budget, &conns[2].pull_hold, false);
-	/* What a newcomer holds is no pause either, however long it does. */
-	assert_int_equal(take(2, 90), BUDGET_ADMITTED);
-	budget->used[0].at_ns -= HOUR_NS;
-	assert_int_equal(take(10, 11), BUDGET_WAITS);
-	budget_leave(budget, &conns[10].pull_hold);
-	budget_give(budget, &conns[2].pull_hold, true);
-	assert_int_equal(take(10, 60), BUDGET_WAITS);
-	budget_leave(budget, &conns[10].pull_hold);
-	/* The largest of the values since the last pause counts, not the last one. */
-	assert_int_equal(take(1, 90), BUDGET_ADMITTED);
-	budget_give(budget, &conns[1].pull_hold, true);
-	prove(1);
-	assert_int_equal(take(10, 11), BUDGET_WAITS);
-	budget_leave(budget, &conns[10].pull_hold);
-	budget->used[0].at_ns -= HOUR_NS;
-	prove(1);
-	assert_int_equal(take(10, 11), BUDGET_ADMITTED);
-	budget_give(budget, &conns[10].pull_hold, true);
-	/* Nor a value that came in addition. */
-	assert_true(budget_take_more(budget, &conns[1].pull_hold, 90));
-	budget_give(budget, &conns[1].pull_hold, true);
-	assert_int_equal(take(11, 11), BUDGET_WAITS);
-	assert_int_equal(take(11, 10), BUDGET_ADMITTED);
-}
-
-/* B6: what a late principal used itself, before another one and after, keeps no room from it. */
-static void late_ones_pause_for_others(void **state)
-{
-	(void)state;
-	worker.limits.pull_stall_ns = HOUR_NS;
-	budget_class_set(budget, &conns[11].pull_hold, BUDGET_LATE);
-	assert_int_equal(take(10, 90), BUDGET_ADMITTED);
-	budget_give(budget, &conns[10].pull_hold, true);
-	assert_int_equal(take(11, 90), BUDGET_ADMITTED);
-	budget_give(budget, &conns[11].pull_hold, false);
-	budget_class_set(budget, &conns[11].pull_hold, BUDGET_LATE);
-	assert_int_equal(take(1, 90), BUDGET_ADMITTED);
-	budget_give(budget, &conns[1].pull_hold, true);
-	assert_int_equal(take(10, 90), BUDGET_ADMITTED);
-	budget_give(budget, &conns[10].pull_hold, true);
-	assert_int_equal(take(11, 90), BUDGET_WAITS);
-	budget->used[1].at_ns -= HOUR_NS;
-	assert_int_equal(take(11, 90), BUDGET_ADMITTED);
-}
-
-/* B6: in a pause there is room for several small values, or one larger one; waiting is no pause. */
-static void late_ones_in_a_pause(void **state)
-{
-	(void)state;
-	worker.limits.pull_stall_ns = HOUR_NS;
-	for (unsigned int i = 10; i < 14; i++)
-		budget_class_set(budget, &conns[i].pull_hold, BUDGET_LATE);
-	assert_int_equal(take(1, 100), BUDGET_ADMITTED);
-	budget_give(budget, &conns[1].pull_hold, true);
-	assert_int_equal(take(10, 6), BUDGET_WAITS);
-	budget->used[0].at_ns -= HOUR_NS;
-	assert_int_equal(take(10, 6), BUDGET_ADMITTED);
-	assert_int_equal(take(11, 6), BUDGET_ADMITTED);
-	assert_int_equal(take(12, 1), BUDGET_WAITS);
-	assert_int_equal(take(1, 100), BUDGET_WAITS);
-	budget->used[0].at_ns -= HOUR_NS;
-	/* It gives up: until now it has waited. */
-	budget_leave(budget, &conns[1].pull_hold);
-	budget_give(budget, &conns[10].pull_hold, true);
-	budget_give(budget, &conns[11].pull_hold, true);
-	assert_int_equal(take(12, 13), BUDGET_WAITS);
-}
-
-/* B7: memory in addition is only what nobody waits for, and a part of all. */
+/* B5: memory in addition is only what nobody waits for, and a part of a share. */
 static void several_of_one(void **state)
 {
-	struct budget_hold *hold = &conns[0].pull_hold;
+	struct budget_hold *hold = hold_of(0);
 
 	(void)state;
-	assert_false(budget_take_more(budget, hold, 1)); /* it is not proven */
-	assert_int_equal(take(0, 10), BUDGET_ADMITTED);
-	budget_give(budget, hold, true);
 	/* One value of any size that fits; further ones up to a part. */
-	assert_true(budget_take_more(budget, hold, BUDGET_BYTES));
+	assert_true(budget_take_more(budget, hold, SHARE));
 	assert_false(budget_take_more(budget, hold, 1));
-	budget_give(budget, hold, true);
-	assert_true(budget_take_more(budget, hold, BUDGET_BYTES / 2));
+	give(0);
+	assert_true(budget_take_more(budget, hold, SHARE / 2));
 	assert_false(budget_take_more(budget, hold, 1));
-	budget_give_part(budget, hold, BUDGET_BYTES / 2);
+	budget_give(budget, hold, SHARE / 2);
 	assert_int_equal(hold->bytes, 0);
 	assert_true(budget_take_more(budget, hold, 10));
-	assert_true(budget_take_more(budget, hold, BUDGET_BYTES / BUDGET_MORE_PART - 10));
+	assert_true(budget_take_more(budget, hold, SHARE / BUDGET_MORE_PART - 10));
 	assert_false(budget_take_more(budget, hold, 1));
-	budget_give_part(budget, hold, 10);
-	assert_int_equal(budget->held[BUDGET_PROVEN], BUDGET_BYTES / BUDGET_MORE_PART - 10);
-	assert_true(budget_take_more(budget, hold, 10));
-	/* Another one waits: nothing more, not what has just been given back either. */
-	assert_int_equal(take(1, BUDGET_BYTES), BUDGET_WAITS);
-	budget_give_part(budget, hold, 10);
+	budget_give(budget, hold, 10);
+	assert_int_equal(budget->all.passed, SHARE / BUDGET_MORE_PART - 10);
+	/* Another one of its principal waits: nothing more, though it would fit. */
+	assert_false(take(conn_of(0, 1), SHARE));
 	assert_false(budget_take_more(budget, hold, 1));
-	budget_leave(budget, &conns[1].pull_hold);
+	assert_false(budget_take_more(budget, hold_of(conn_of(0, 1)), 1));
+	budget_leave(budget, hold_of(conn_of(0, 1)));
 	assert_true(budget_take_more(budget, hold, 1));
-	/* One that waits itself gets nothing in addition. */
-	assert_int_equal(take(2, BUDGET_BYTES / 2), BUDGET_ADMITTED);
-	conns[3].pull_hold.class = BUDGET_PROVEN;
-	assert_int_equal(take(3, BUDGET_BYTES), BUDGET_WAITS);
-	assert_false(budget_take_more(budget, &conns[3].pull_hold, 1));
-	budget_give(budget, &conns[2].pull_hold, true);
-	assert_false(budget_take_more(budget, hold, 1)); /* though it would fit */
-	budget_leave(budget, &conns[3].pull_hold);
-	budget_give(budget, hold, true);
-	assert_int_equal(budget->held[BUDGET_PROVEN], 0);
-	/* Nor does one get more than is left. */
-	assert_int_equal(take(2, BUDGET_BYTES - 10), BUDGET_ADMITTED);
-	assert_false(budget_take_more(budget, hold, 11));
-	assert_true(budget_take_more(budget, hold, 10));
+	/* One waits at the last gate. */
+	assert_true(take(conn_of(1, 0), SHARE));
+	assert_true(take(conn_of(2, 0), 80));
+	assert_false(budget_take_more(budget, hold, 5)); /* there is no room */
+	assert_true(budget_take_more(budget, hold, 4));
+	assert_false(take(conn_of(3, 0), 10));
+	budget_give(budget, hold, 5);
+	assert_false(budget_take_more(budget, hold, 5));
+	budget_leave(budget, hold_of(conn_of(3, 0)));
+	assert_true(budget_take_more(budget, hold, 5));
+	/* One that waits for its own share stops nobody else. */
+	assert_false(take(conn_of(1, 1), 10));
+	assert_true(hold->bytes < SHARE / BUDGET_MORE_PART);
+	budget_give(budget, hold, 5);
+	assert_true(budget_take_more(budget, hold, 5));
+	/* Nor a late one, and none gets more in its own share than that. */
+	give(0);
+	give(conn_of(2, 0));
+	assert_true(take(conn_of(0, 1), 95));
+	assert_false(budget_take_more(budget, hold, 6));
+	assert_true(budget_take_more(budget, hold, 5));
+	give(0);
+	budget_set_late(budget, hold, true);
+	assert_false(budget_take_more(budget, hold, 5));
 }
 
 /* A connection whose turn comes while its client takes no responses does not stop the others. */
 static void without_room_for_a_response(void **state)
 {
-	static struct region region = { .geometry = { .value_max = BUDGET_BYTES } };
+	static struct region region = { .geometry = { .value_max = SHARE } };
 	static struct table table = { .region = &region };
+	const unsigned int a = conn_of(0, 0), b = conn_of(0, 1), c = conn_of(0, 2);
 	const struct request put = {
 		.op = WIRE_PUT,
 		.flags = WIRE_F_PULL,
 		.key = (const uint8_t *)"k",
 		.key_len = 1,
-		.value_len = BUDGET_BYTES / 2,
+		.value_len = SHARE / 2,
 	};
 	struct response_list responses = { .poller = &poller };
 
@@ -530,46 +385,42 @@ static void without_room_for_a_response(void **state)
 	poller.deferred = deferred;
 	poller.spare_buffers = 1;
 	poller.spare_sends = 1;
-	TAILQ_INIT(&conns[1].deferred);
-	atomic_init(&conns[1].hello_done, true);
-	assert_int_equal(take(0, 50), BUDGET_ADMITTED);
-	assert_false(request_execute(&responses, &conns[1], &put, 0, 1));
+	TAILQ_INIT(&conns[b].deferred);
+	atomic_init(&conns[b].hello_done, true);
+	assert_true(take(a, SHARE));
+	assert_false(request_execute(&responses, &conns[b], &put, 0, 1));
 	assert_true(deferred_run(&worker));
-	assert_int_equal(take(2, 50), BUDGET_WAITS);
+	assert_false(take(c, 50));
 	poller.spare_buffers = 0;
-	budget_give(budget, &conns[0].pull_hold, false);
+	give(a);
 	assert_true(deferred_run(&worker));
-	assert_int_equal(woken(), 2);
-	assert_int_equal(take(2, 50), BUDGET_ADMITTED);
+	assert_int_equal(woken(), c);
+	assert_true(take(c, SHARE / 2));
 	/* With room again, it waits behind those that came meanwhile. */
 	poller.spare_buffers = 1;
-	deferred_wake(&conns[1]);
+	deferred_wake(&conns[b]);
 	assert_true(deferred_run(&worker));
 	assert_int_equal(woken(), CONNS);
-	budget_give(budget, &conns[2].pull_hold, false);
-	assert_int_equal(woken(), 1);
+	give(c);
+	assert_int_equal(woken(), b);
 }
+
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(beside_hostile_ones, setup),
-		cmocka_unit_test_setup(new_ones_get_their_half, setup),
-		cmocka_unit_test_setup(as_large_as_the_budget, setup),
-		cmocka_unit_test_setup(large_ones_in_order, setup),
-		cmocka_unit_test_setup(bounded, setup),
-		cmocka_unit_test_setup(refused_with_some, setup),
-		cmocka_unit_test_setup(more_than_it_holds, setup),
-		cmocka_unit_test_setup(more_than_half_alone_in_its_class, setup),
-		cmocka_unit_test_setup(newcomers_wait_behind_a_large_one, setup),
-		cmocka_unit_test_setup(class_of_the_last_value, setup),
-		cmocka_unit_test_setup(late_ones_are_the_last, setup),
-		cmocka_unit_test_setup(late_ones_keep_nobody_waiting, setup),
-		cmocka_unit_test_setup(late_ones_leave_room_for_all, setup),
-		cmocka_unit_test_setup(late_ones_pause_for_others, setup),
-		cmocka_unit_test_setup(late_ones_in_a_pause, setup),
-		cmocka_unit_test_setup(without_room_for_a_response, setup),
-		cmocka_unit_test_setup(several_of_one, setup),
+		CASE(beside_a_hostile_one),
+		CASE(beside_a_slow_one),
+		CASE(beside_two_slow_ones),
+		CASE(in_the_order_of_arrival),
+		CASE(many_at_once),
+		CASE(more_than_it_holds),
+		CASE(another_size),
+		CASE(late_ones_share),
+		CASE(late_while_it_waits),
+		CASE(several_of_one),
+		CASE(without_room_for_a_response),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test of budgets that two workers share (B1, B3, B6 and B8 in server/net/budget.h): together they
+ * Test of budgets that two workers share (B1, B2, B4 and B6 in server/net/budget.h): together they
  * hold no more than it has; whoever waits is woken by the other worker, too, and gets its turn; and
  * who let a value down on one of them is late on both.
  */
@@ -21,7 +21,8 @@
 
 #define WORKERS 2u
 #define CONNS 6u /* of each worker */
-#define BUDGET_BYTES 100u
+#define SAME 1u	 /* this one of each is of the same principal */
+#define SHARE 100u
 #define HOUR_NS 3600000000000ull
 #define WAIT_MS 300000
 #define ROUNDS 2000u
@@ -29,11 +30,12 @@
 static struct tenant tenant;
 static struct budget *const budget = &tenant.pull_budget;
 static struct late_principals late;
+static struct budget_gates gates[CONNS], others[CONNS];
 static const struct worker_env env = { .late_principals = &late, .workers = WORKERS };
 
 /*
- * A worker whose connections, each of another principal, have a deferred request, which waits, so
- * that they can be woken.
+ * A worker whose connections, each but SAME of another principal, have a deferred request, which
+ * waits, so that they can be woken.
  */
 static struct side {
 	struct worker worker;
@@ -70,9 +72,12 @@ static void side_setup(struct side *side, unsigned int number)
 
 		conn->poller = poller;
 		conn->part = &worker->part;
+		conn->gates = number && i != SAME ? &others[i] : &gates[i];
 		conn->pull_hold.conn = conn;
-		conn->probes_answered = 1; /* B5 */
-		snprintf(conn->principal.name, sizeof(conn->principal.name), "uid=%u", i);
+		conn->pull_hold.own = &conn->gates->pulls;
+		conn->probes_answered = 1; /* B3 */
+		snprintf(conn->principal.name, sizeof(conn->principal.name), "uid=%u",
+			 number && i != SAME ? CONNS + i : i);
 		atomic_init(&conn->hello_done, true);
 		TAILQ_INIT(&conn->deferred);
 		TAILQ_INSERT_TAIL(&conn->deferred, &side->deferred[i], entry);
@@ -83,7 +88,14 @@ static int setup(void **state)
 {
 	(void)state;
 	late = (struct late_principals){ 0 };
-	budget_init(budget, BUDGET_BYTES, WORKERS);
+	budget_init(budget, SHARE);
+	budget_init(&tenant.build_budget, SHARE);
+	for (unsigned int i = 0; i < CONNS; i++) {
+		budget_gate_init(&gates[i].pulls);
+		budget_gate_init(&gates[i].builds);
+		budget_gate_init(&others[i].pulls);
+		budget_gate_init(&others[i].builds);
+	}
 	for (unsigned int i = 0; i < WORKERS; i++)
 		side_setup(&sides[i], i);
 	return 0;
@@ -102,14 +114,14 @@ static struct budget_hold *hold_of(unsigned int side, unsigned int conn)
 	return &sides[side].conns[conn].pull_hold;
 }
 
-static enum budget_admission take(unsigned int side, unsigned int conn, uint64_t bytes)
+static bool take(unsigned int side, unsigned int conn, uint64_t bytes)
 {
 	return budget_take(budget, hold_of(side, conn), bytes);
 }
 
 static void give(unsigned int side, unsigned int conn)
 {
-	budget_give(budget, hold_of(side, conn), true);
+	budget_give(budget, hold_of(side, conn), hold_of(side, conn)->bytes);
 }
 
 /* The number of the connection that was woken first, which sleeps again; CONNS: none was. */
@@ -128,13 +140,14 @@ static unsigned int woken(struct side *side)
 static void woken_by_the_other(void **state)
 {
 	(void)state;
-	assert_int_equal(take(0, 0, 50), BUDGET_ADMITTED);
-	assert_int_equal(take(1, 0, 30), BUDGET_WAITS);
-	assert_int_equal(take(0, 1, 20), BUDGET_WAITS);
-	assert_int_equal(take(1, 1, 20), BUDGET_WAITS);
+	assert_true(take(0, 0, 100));
+	assert_true(take(0, 2, 60));
+	assert_false(take(1, 0, 70));
+	assert_false(take(0, 1, 20));
+	assert_false(take(1, 2, 20));
 	assert_false(worker_look(&sides[1].worker));
 	assert_false(mailbox_pending(&sides[1].worker.mailbox));
-	give(0, 0);
+	give(0, 2);
 	assert_int_equal(woken(&sides[0]), CONNS);
 	assert_int_equal(woken(&sides[1]), CONNS);
 	assert_true(mailbox_pending(&sides[1].worker.mailbox));
@@ -143,96 +156,67 @@ static void woken_by_the_other(void **state)
 	assert_int_equal(woken(&sides[1]), CONNS);
 	assert_false(worker_look(&sides[1].worker));
 	/* The next one in line is the first worker's, then the second one's own. */
-	assert_int_equal(take(1, 0, 30), BUDGET_ADMITTED);
+	assert_true(take(1, 0, 70));
 	assert_false(worker_look(&sides[1].worker));
 	assert_true(worker_look(&sides[0].worker));
 	assert_int_equal(woken(&sides[0]), 1);
-	assert_int_equal(take(0, 1, 20), BUDGET_ADMITTED);
+	assert_true(take(0, 1, 20));
 	give(1, 0);
 	assert_false(worker_look(&sides[1].worker));
-	assert_int_equal(woken(&sides[1]), 1);
-	assert_int_equal(take(1, 1, 20), BUDGET_ADMITTED);
+	assert_int_equal(woken(&sides[1]), 2);
+	assert_true(take(1, 2, 20));
 	assert_false(worker_look(&sides[0].worker));
-	assert_int_equal(budget->held[BUDGET_UNPROVEN], 40);
+	assert_int_equal(budget->all.passed, 140);
 }
 
 /* The same of what is made from large items. */
 static void builds_woken_by_the_other(void **state)
 {
-	struct budget_hold hold = { .conn = &sides[0].conns[0], .class = BUDGET_PROVEN },
-			   waits = { .conn = &sides[1].conns[3], .class = BUDGET_PROVEN };
+	struct budget_hold hold = { .conn = &sides[0].conns[SAME], .own = &gates[SAME].builds },
+			   waits = { .conn = &sides[1].conns[SAME], .own = &gates[SAME].builds };
 
 	(void)state;
-	budget_init(&tenant.build_budget, BUDGET_BYTES, WORKERS);
-	assert_int_equal(budget_take(&tenant.build_budget, &hold, 60), BUDGET_ADMITTED);
-	assert_int_equal(budget_take(&tenant.build_budget, &waits, 60), BUDGET_WAITS);
-	budget_give(&tenant.build_budget, &hold, true);
+	assert_true(budget_take(&tenant.build_budget, &hold, 60));
+	assert_false(budget_take(&tenant.build_budget, &waits, 60));
+	budget_give(&tenant.build_budget, &hold, 60);
 	assert_true(worker_look(&sides[1].worker));
-	assert_int_equal(woken(&sides[1]), 3);
-	assert_int_equal(budget_take(&tenant.build_budget, &waits, 60), BUDGET_ADMITTED);
+	assert_int_equal(woken(&sides[1]), SAME);
+	assert_true(budget_take(&tenant.build_budget, &waits, 60));
 }
 
-/* Both hold no more than all together, also where one has nothing else. */
+/* Both hold no more than all together, and of one principal no more than that may. */
 static void one_for_both(void **state)
 {
 	(void)state;
-	hold_of(0, 0)->class = hold_of(1, 0)->class = hold_of(1, 1)->class = BUDGET_PROVEN;
-	assert_int_equal(take(0, 0, 100), BUDGET_ADMITTED);
-	assert_int_equal(take(1, 0, 1), BUDGET_WAITS);
-	assert_int_equal(take(1, 1, 100), BUDGET_WAITS);
-	give(0, 0);
-	assert_int_equal(take(1, 0, 1), BUDGET_ADMITTED);
-	assert_int_equal(take(1, 1, 100), BUDGET_WAITS);
-	assert_false(budget_take_more(budget, hold_of(0, 0), 1));
+	assert_true(take(0, SAME, 100));
+	assert_false(take(1, SAME, 1));
+	assert_true(take(1, 0, 100));
+	assert_false(take(0, 2, 1));
+	assert_false(take(1, 2, 100));
+	give(0, SAME);
+	assert_false(take(1, 2, 100));
+	assert_true(take(0, 2, 1));
+	assert_false(budget_take_more(budget, hold_of(0, 3), 1));
+	give(0, 2);
+	assert_true(take(1, 2, 100));
+	assert_false(take(1, SAME, 1));
+	budget_leave(budget, hold_of(1, SAME));
+	assert_false(budget_take_more(budget, hold_of(0, 3), 1));
 	give(1, 0);
-	assert_int_equal(take(1, 1, 100), BUDGET_ADMITTED);
-	assert_false(budget_take_more(budget, hold_of(0, 0), 1));
-	give(1, 1);
-	/* Also of different classes. */
-	assert_int_equal(take(0, 1, 50), BUDGET_ADMITTED);
-	assert_int_equal(take(1, 0, 51), BUDGET_WAITS);
-	budget_leave(budget, hold_of(1, 0));
-	assert_int_equal(take(1, 0, 50), BUDGET_ADMITTED);
-	assert_false(budget_take_more(budget, hold_of(0, 0), 1));
-}
-
-/* B3: what comes later to the other worker waits for a large value, of either class. */
-static void large_ones_in_line(void **state)
-{
-	(void)state;
-	hold_of(1, 1)->class = BUDGET_PROVEN;
-	for (unsigned int class = 0; class < 2; class ++) {
-		hold_of(0, 0)->class = hold_of(0, 1)->class = class ? BUDGET_PROVEN :
-								      BUDGET_UNPROVEN;
-		assert_int_equal(take(0, 0, 10), BUDGET_ADMITTED);
-		assert_int_equal(take(1, 1, 95), BUDGET_WAITS);
-		assert_int_equal(take(0, 1, 10), BUDGET_WAITS);
-		give(0, 0);
-		assert_int_equal(take(0, 1, 10), BUDGET_WAITS);
-		assert_true(worker_look(&sides[1].worker));
-		assert_int_equal(woken(&sides[1]), 1);
-		assert_int_equal(take(1, 1, 95), BUDGET_ADMITTED);
-		while (woken(&sides[0]) < CONNS)
-			;
-		give(1, 1);
-		assert_true(worker_look(&sides[0].worker));
-		assert_int_equal(woken(&sides[0]), 1);
-		assert_int_equal(take(0, 1, 10), BUDGET_ADMITTED);
-		give(0, 1);
-	}
+	assert_true(budget_take_more(budget, hold_of(0, 3), 100));
 }
 
 /* One PUT of a large value, as far as the memory for it. */
 static void ask(struct side *side, unsigned int conn)
 {
-	static struct region region = { .geometry = { .value_max = BUDGET_BYTES } };
+	static struct region region = { .geometry = { .value_max = SHARE } };
 	static struct table table = { .region = &region };
 	const struct request put = {
 		.op = WIRE_PUT,
 		.flags = WIRE_F_PULL,
 		.key = (const uint8_t *)"k",
 		.key_len = 1,
-		.value_len = BUDGET_BYTES / 4,
+		.value_len = SHARE / 4,
 	};
 	struct response_list responses = { .poller = &side->worker.pollers[0] };
 
@@ -242,38 +226,27 @@ static void ask(struct side *side, unsigned int conn)
 	assert_true(deferred_run(&side->worker));
 }
 
-/* B6: a principal is late on all workers, and is so no more. */
+/* B4: a principal is late on all workers. */
 static void late_on_both(void **state)
 {
 	struct principal *other = &sides[1].conns[2].principal;
 
 	(void)state;
-	/* Connection 1 of each worker is the same principal's. */
-	assert_int_equal(take(0, 1, 10), BUDGET_ADMITTED);
-	pull_release(&sides[0].conns[1]);
-	assert_true(late_principals_have(&late, &sides[1].conns[1].principal, clock_ns()));
+	assert_true(take(0, SAME, 10));
+	pull_release(&sides[0].conns[SAME]);
+	assert_true(late_principals_have(&late, &sides[1].conns[SAME].principal, clock_ns()));
 	assert_false(late_principals_have(&late, other, clock_ns()));
-	assert_int_equal(take(0, 0, 100), BUDGET_ADMITTED);
-	ask(&sides[1], 1);
+	assert_true(take(0, 0, 100));
+	assert_true(take(0, 2, 100));
+	ask(&sides[1], SAME);
 	ask(&sides[1], 2);
-	assert_int_equal(hold_of(1, 1)->class, BUDGET_LATE);
-	assert_int_equal(hold_of(1, 2)->class, BUDGET_UNPROVEN);
-	assert_int_equal(budget->waiting_count[BUDGET_LATE], 1);
+	assert_true(hold_of(1, SAME)->late);
+	assert_false(hold_of(1, 2)->late);
+	assert_int_equal(budget->late.passed, hold_of(1, SAME)->wanted);
 	assert_int_equal(sides[1].worker.stats.pulls_late, 1);
-	/* Its turn comes after the others', wherever these are. */
-	give(0, 0);
-	assert_true(worker_look(&sides[1].worker));
-	assert_int_equal(woken(&sides[1]), 2);
-	assert_int_equal(woken(&sides[1]), CONNS);
-	/* When it is late no more, each worker sees to its own. */
-	late = (struct late_principals){ 0 };
-	assert_true(budget_look(budget, &sides[0].worker));
-	assert_int_equal(woken(&sides[1]), CONNS);
-	assert_true(budget_look(budget, &sides[1].worker));
-	assert_int_equal(woken(&sides[1]), 2);
-	assert_int_equal(woken(&sides[1]), 1);
-	budget_leave(budget, hold_of(1, 1));
+	budget_leave(budget, hold_of(1, SAME));
 	budget_leave(budget, hold_of(1, 2));
+	assert_int_equal(budget->late.passed, 0);
 }
 
 static _Atomic uint64_t all_hold;
@@ -291,10 +264,12 @@ static void conn_ask(struct side *side, unsigned int i)
 	uint64_t bytes = hold->wanted;
 
 	if (!bytes)
-		bytes = 1 + random_below(side, i ? BUDGET_BYTES / 4 : BUDGET_BYTES);
-	if (budget_take(budget, hold, bytes) != BUDGET_ADMITTED)
+		bytes = 1 + random_below(side, i ? SHARE / 4 : SHARE);
+	/* As when its principal becomes late, and is so no more. */
+	budget_set_late(budget, hold, !random_below(side, 4));
+	if (!budget_take(budget, hold, bytes))
 		return;
-	side->failed |= atomic_fetch_add(&all_hold, bytes) + bytes > BUDGET_BYTES;
+	side->failed |= atomic_fetch_add(&all_hold, bytes) + bytes > BUDGET_SHARES * SHARE;
 	side->turns[i] = 1 + (unsigned int)random_below(side, 3);
 }
 
@@ -303,7 +278,7 @@ static void conn_give(struct side *side, unsigned int i)
 	struct budget_hold *hold = &side->conns[i].pull_hold;
 
 	atomic_fetch_sub(&all_hold, hold->bytes);
-	budget_give(budget, hold, random_below(side, 4));
+	budget_give(budget, hold, hold->bytes);
 	side->rounds[i]--;
 	/* Its next request. */
 	deferred_wake(&side->conns[i]);
@@ -356,7 +331,7 @@ static void *side_run(void *arg)
 	return NULL;
 }
 
-/* Values of all sizes: the sum stays below the share, and each is stored at last. */
+/* Values of all sizes: the sum stays below the shares, and each is stored at last. */
 static void threads(void **state)
 {
 	(void)state;
@@ -370,10 +345,9 @@ static void threads(void **state)
 		pthread_join(sides[i].thread, NULL);
 	for (unsigned int i = 0; i < WORKERS; i++)
 		assert_false(sides[i].failed);
-	for (unsigned int i = 0; i < BUDGET_CLASSES; i++) {
-		assert_int_equal(budget->held[i], 0);
-		assert_int_equal(budget->waiting_count[i], 0);
-	}
+	assert_int_equal(budget->all.passed, 0);
+	assert_int_equal(budget->late.passed, 0);
+	assert_int_equal(budget->waits, 0);
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -381,9 +355,11 @@ static void threads(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(woken_by_the_other), CASE(builds_woken_by_the_other),
-		CASE(one_for_both),	  CASE(large_ones_in_line),
-		CASE(late_on_both),	  CASE(threads),
+		CASE(woken_by_the_other),
+		CASE(builds_woken_by_the_other),
+		CASE(one_for_both),
+		CASE(late_on_both),
+		CASE(threads),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

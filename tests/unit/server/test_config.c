@@ -332,8 +332,8 @@ static void test_values(void **state)
 	       "memory.hugepages: '4m' is none of: auto | off | 2m | 1g | require\n");
 	refuse("[memory]\neviction = random\n", 2,
 	       "memory.eviction: 'random' is none of: none | object-hits | byte-hits\n");
-	refuse("[memory]\npull_share = 101\n", 2,
-	       "memory.pull_share: '101' is out of range: give 1 to 100\n");
+	refuse("[memory]\npull_share = 51\n", 2,
+	       "memory.pull_share: '51' is out of range: give 1 to 50\n");
 	refuse("[memory]\npin_share = 76\n", 2,
 	       "memory.pin_share: '76' is out of range: give 0 to 75\n");
 	refuse("[memory]\npin_time_max = 121m\n", 2,
@@ -778,7 +778,7 @@ static void test_check(void **state)
 static void test_check_assignments(void **state)
 {
 	const char *good[] = { "memory.size=64m", "limits.max_value=16m", "memory.pull_share=26" };
-	const char *bad[] = { "memory.size=64m", "limits.max_value=17m", "memory.pull_share=90" };
+	const char *bad[] = { "memory.size=64m", "limits.max_value=17m", "memory.pull_share=50" };
 	struct config_source source = { .assignments = good, .count = 3 };
 	int saved, ret;
 
@@ -804,7 +804,7 @@ static void test_check_each(void **state)
 		config.request.window = 16;
 		config.request.srq_depth = i / 2 == 0 ? 16 - broken : 4096;
 		config.memory.size = gib;
-		config.memory.pull_share = 100;
+		config.memory.pull_share = 50;
 		config.limits.max_value = i / 2 == 1 ? gib / 4 + broken : 1 << 20;
 		config.index.keys = i / 2 == 2 ? gib / 16 + broken : 1000;
 		assert_int_equal(check(), broken ? -EINVAL : 0);

@@ -483,21 +483,6 @@ static void no_memory(void **state)
 	assert_int_equal(large.status, WIRE_OK);
 }
 
-/* Refused at any step: the next one ends it, and nothing was changed. */
-static void refused(void **state)
-{
-	(void)state;
-	put_value(SMALL_BYTES);
-	begin();
-	step_into_value();
-	large.status = WIRE_OK;
-	large_refuse(&large);
-	assert_int_equal(large_step(&large, STEP_BYTES), LARGE_DONE);
-	assert_int_equal(large.status, WIRE_BUSY);
-	assert_value(value, SMALL_BYTES);
-	assert_store(NULL);
-}
-
 /* Expired between two steps, or before the first: as if it was not there. */
 static void expires_meanwhile(void **state)
 {
@@ -560,7 +545,6 @@ int main(void)
 		CASE(replaced_all_the_time),
 		CASE(cancelled),
 		CASE(no_memory),
-		CASE(refused),
 		CASE(expires_meanwhile),
 		CASE(other_sizes),
 	};

@@ -65,6 +65,7 @@ static struct ibv_context verbs;
 static struct ibv_srq srq;
 static struct ibv_mr mr;
 static struct answers answers;
+static struct budget_gates gates;
 static bool device_refuses;
 
 static int post_srq_recv(struct ibv_srq *to, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -113,7 +114,9 @@ static void conn_setup(struct side *side)
 		.hello_done = true,
 	};
 	TAILQ_INIT(&side->conn.deferred);
+	side->conn.gates = &gates;
 	side->conn.pull_hold.conn = &side->conn;
+	side->conn.pull_hold.own = &gates.pulls;
 	for (unsigned int i = 0; i < NOTE_KINDS; i++)
 		side->conn.notes[i] = (struct note){ .conn = &side->conn, .kind = i };
 }
@@ -156,8 +159,10 @@ static int setup(void **state)
 	(void)state;
 	rcu_register_thread();
 	test_store_create(&store, REGION_BYTES, 4, 2);
-	budget_init(&tenant.pull_budget, REGION_BYTES, 2);
-	budget_init(&tenant.build_budget, REGION_BYTES, 2);
+	budget_gate_init(&gates.pulls);
+	budget_gate_init(&gates.builds);
+	budget_init(&tenant.pull_budget, REGION_BYTES);
+	budget_init(&tenant.build_budget, REGION_BYTES);
 	late_principals = (struct late_principals){ 0 };
 	env = (struct worker_env){
 		.store = &store,

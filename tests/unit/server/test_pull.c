@@ -51,7 +51,7 @@ static int setup(void **state)
 {
 	(void)state;
 	test_worker_create(REGION_BYTES, VALUE_BYTES + TEST_CONNS * MORE_BYTES);
-	budget_init(&test_tenant.build_budget, BUILD_BYTES, 1);
+	budget_init(&test_tenant.build_budget, BUILD_BYTES);
 	return 0;
 }
 
@@ -316,7 +316,7 @@ static void now_ends_before_another(void **state)
 
 	(void)state;
 	/* A connection of which a value has arrived may have others begun early. */
-	c->conn.pull_hold.class = BUDGET_PROVEN;
+	c->conn.pull_arrived = true;
 	test_now_bytes = UINT64_MAX;
 	assert_true(ask(c, WIRE_SET, value, VALUE_BYTES));
 	test_now_bytes = 0;
@@ -534,7 +534,7 @@ static void now_never_there(void **state)
 	assert_value(value, VALUE_BYTES);
 }
 
-/* No answer: the connection fails after either time, and others come before its peer: B6. */
+/* No answer: the connection fails after either time, and its principal is late: B4. */
 static void now_stands_still(void **state)
 {
 	const struct worker_limits limits = test_worker.limits;
@@ -767,7 +767,7 @@ static void time_of_the_next_value(void **state)
 	assert_value(value, MORE_BYTES);
 }
 
-/* B5: who has served no READ yet is asked to, and has neither memory nor a place in the queue. */
+/* B3: who has served no READ yet is asked to, and has neither memory nor a place in the queue. */
 static void probed_first(void **state)
 {
 	struct test_conn *c = &test_conns[0];
@@ -782,7 +782,7 @@ static void probed_first(void **state)
 	assert_true(c->probe);
 	assert_int_equal(c->read_count, 0);
 	assert_int_equal(c->conn.pull_hold.bytes, 0);
-	assert_true(TAILQ_EMPTY(&test_tenant.pull_budget.waiting[BUDGET_UNPROVEN]));
+	assert_int_equal(test_tenant.pull_budget.waits, 0);
 	assert_int_equal(stat_read(&test_worker.stats.pulls_probed), 1);
 	keepalive_answered(&c->conn, c->probe);
 	pull_probed(&c->conn);
@@ -875,106 +875,77 @@ static void ended_otherwise(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.connections_failed), 0);
 }
 
-/* The connection ends while its value has not arrived. */
-static void ends_in_a_pull(struct test_conn *c)
-{
-	assert_true(ask(c, WIRE_SET, value, MORE_BYTES));
-	test_conn_end(c);
-	test_conn_setup(c);
-}
-
-/* B6: a peer that was late is served last, on each of its connections, until the time is over. */
-static void late_peer_waits_for_others(void **state)
+/*
+ * B4: connections of a late principal pass the gate of the late ones, those that wait already
+ * when their turn comes, until the time is over.
+ */
+static void late_ones_share(void **state)
 {
 	struct test_conn *late = &test_conns[0], *also_late = &test_conns[1],
 			 *other = &test_conns[2];
+	const struct budget *budget = &test_tenant.pull_budget;
 
 	(void)state;
-	strcpy(other->conn.principal.name, "addr=10.0.0.2");
-	budget_init(&test_tenant.pull_budget, ITEM_BYTES(VALUE_BYTES), 1);
-	/* One that waits already comes behind those that wait when its turn comes. */
+	test_conn_principal(other, "addr=10.0.0.2");
+	budget_init(&test_tenant.pull_budget, ITEM_BYTES(VALUE_BYTES));
 	assert_true(ask(late, WIRE_SET, value, VALUE_BYTES));
 	assert_false(ask(also_late, WIRE_SET, value, VALUE_BYTES));
-	assert_false(ask(other, WIRE_SET, more, MORE_BYTES));
+	assert_true(ask(other, WIRE_SET, more, MORE_BYTES));
+	assert_int_equal(budget->late.passed, 0);
 	test_conn_end(late);
 	test_conn_setup(late);
 	test_turns();
-	assert_true(other->conn.pulls && !also_late->conn.pulls);
-	assert_false(ask(late, WIRE_SET, value, 1 << 20));
-	assert_int_equal(test_tenant.pull_budget.waiting_count[BUDGET_LATE], 2);
-	assert_int_equal(stat_read(&test_worker.stats.pulls_late), 2);
+	assert_true(also_late->conn.pulls && also_late->conn.pull_hold.late);
+	assert_int_equal(budget->late.passed, also_late->conn.pull_hold.bytes);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_late), 1);
+	/* Another late one has no room beside it, and one that is not late has. */
+	late_principals_add(&test_late_principals, &other->conn.principal, clock_ns() + LONG_NS);
+	test_conn_principal(late, "addr=10.0.0.3");
 	pull_through(other);
-	assert_responded(other, WIRE_OK);
-	/* Nobody else waits any more, but for a pause of the others. */
-	assert_true(TAILQ_EMPTY(&test_worker.pulls));
-	assert_true(pull_expires(&test_worker));
-	pull_expire(&test_worker);
-	assert_false(also_late->conn.deferred_runs);
-	test_tenant.pull_budget.used[0].at_ns -= LONG_NS;
-	test_worker.late_look_ns = 0;
-	pull_expire(&test_worker);
-	assert_true(also_late->conn.deferred_runs);
+	other->responses = 0;
+	assert_false(ask(other, WIRE_SET, more, MORE_BYTES));
+	assert_true(other->conn.pull_hold.late);
+	assert_int_equal(stat_read(&test_worker.stats.pulls_late), 2);
+	assert_true(ask(late, WIRE_SET, value, VALUE_BYTES));
+	assert_false(late->conn.pull_hold.late);
+	/* When the time is over, what waits keeps its place. */
+	test_late_principals = (struct late_principals){ 0 };
+	deferred_wake(&other->conn);
 	test_turns();
-	assert_true(also_late->conn.pulls && !late->conn.pulls);
-	test_conn_end(late);
-	test_conn_setup(late);
+	assert_true(other->conn.pull_hold.wanted && other->conn.pull_hold.late);
 	pull_through(also_late);
 	assert_responded(also_late, WIRE_OK);
-
-	/* When the time is over, it waits as others do. */
-	test_worker.limits.pull_ns = 0;
-	ends_in_a_pull(late);
-	assert_true(ask(other, WIRE_SET, value, VALUE_BYTES));
-	assert_false(ask(late, WIRE_SET, value, 1 << 20));
-	assert_int_equal(test_tenant.pull_budget.waiting_count[BUDGET_LATE], 0);
-	assert_int_equal(test_tenant.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
-	test_conn_end(late);
-	other->responses = 0;
+	pull_through(late);
+	assert_responded(late, WIRE_OK);
 	pull_through(other);
 	assert_responded(other, WIRE_OK);
-}
-
-/* The same if the time ends while it waits. */
-static void late_no_more(void **state)
-{
-	struct test_conn *late = &test_conns[0], *other = &test_conns[2];
-
-	(void)state;
-	strcpy(other->conn.principal.name, "addr=10.0.0.2");
-	budget_init(&test_tenant.pull_budget, ITEM_BYTES(VALUE_BYTES), 1);
-	ends_in_a_pull(late);
-	assert_true(ask(other, WIRE_SET, value, VALUE_BYTES));
-	assert_false(ask(late, WIRE_SET, value, 1 << 20));
-	pull_expire(&test_worker);
-	assert_false(late->conn.deferred_runs);
-	deferred_wake(&late->conn);
-	test_turns();
-	assert_int_equal(stat_read(&test_worker.stats.pulls_late), 1);
-	test_late_principals = (struct late_principals){ 0 };
-	test_worker.late_look_ns = 0;
-	pull_expire(&test_worker);
-	assert_true(late->conn.deferred_runs);
-	test_turns();
-	assert_int_equal(test_tenant.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
-	test_conn_end(late);
+	/* The next one is as any other. */
+	assert_true(ask(other, WIRE_SET, more, MORE_BYTES));
+	assert_false(other->conn.pull_hold.late);
+	other->responses = 0;
 	pull_through(other);
+	assert_int_equal(budget->late.passed, 0);
 }
 
-/* B6: one that ends while room is made for its value was late; one that only waited was not. */
+/* B4: one that ends while room is made for its value was late; one that only waited was not. */
 static void ends_while_room_is_made(void **state)
 {
 	struct test_conn *late = &test_conns[0], *waited = &test_conns[1];
+	struct budget_hold *third = &test_conns[2].conn.pull_hold;
+	struct budget *budget = &test_tenant.pull_budget;
 
 	(void)state;
-	strcpy(late->conn.principal.name, "addr=10.0.0.1");
-	strcpy(waited->conn.principal.name, "addr=10.0.0.2");
-	budget_init(&test_tenant.pull_budget, ITEM_BYTES(VALUE_BYTES), 1);
+	test_conn_principal(late, "addr=10.0.0.1");
+	test_conn_principal(waited, "addr=10.0.0.2");
+	budget_init(budget, ITEM_BYTES(VALUE_BYTES));
+	assert_true(budget_take(budget, third, budget->share));
 	for (uint64_t other = 0; other < REGION_BYTES / VALUE_BYTES; other++)
 		test_store_put(&test_store, &other, sizeof(other), value, VALUE_BYTES, NULL);
 	assert_false(send_pull(late, 0, key, WIRE_SET, value, VALUE_BYTES));
 	assert_false(send_pull(waited, 0, key, WIRE_SET, value, VALUE_BYTES));
-	while (!test_tenant.pull_budget.waiting_count[BUDGET_UNPROVEN])
+	while (!budget->waits)
 		assert_true(test_turn());
+	budget_give(budget, third, third->bytes);
 	assert_true(late->conn.pull_hold.bytes > 0);
 	assert_int_equal(late->conn.pulls, 0);
 	test_conn_end(waited);
@@ -1136,10 +1107,10 @@ static void requests_wait_for_memory(void **state)
 	assert_value(both, VALUE_BYTES + MORE_BYTES + 2);
 }
 
-/* Who waits is counted once, however often it is woken; with too many of them, one is refused. */
-static void appends_are_refused(void **state)
+/* Who waits is counted once, however often it is woken. */
+static void appends_are_counted(void **state)
 {
-	unsigned int *count = &test_tenant.build_budget.waiting_count[BUDGET_PROVEN];
+	const unsigned int *count = &test_tenant.build_budget.waits;
 
 	(void)state;
 	put_value();
@@ -1152,13 +1123,6 @@ static void appends_are_refused(void **state)
 	deferred_wake(&test_conns[1].conn);
 	assert_true(test_turn());
 	assert_int_equal(*count, 1);
-	*count += BUDGET_WAITING_MAX - 1;
-	append_byte(&test_conns[2]);
-	while (!test_conns[2].responses)
-		assert_true(test_turn());
-	*count -= BUDGET_WAITING_MAX - 1;
-	assert_responded(&test_conns[2], WIRE_BUSY);
-	assert_int_equal(stat_read(&test_worker.stats.large_refused), 1);
 	assert_int_equal(stat_read(&test_worker.stats.large_waited), 1);
 	build_all();
 	assert_responded(&test_conns[1], WIRE_OK);
@@ -1177,13 +1141,13 @@ static void appends_share(void **state)
 	assert_int_equal(test_store_put(&test_store, key, sizeof(key), value, VALUE_BYTES / 4,
 					NULL),
 			 WIRE_OK);
-	budget_init(&test_tenant.build_budget, 2 * bytes, 1);
+	budget_init(&test_tenant.build_budget, 2 * bytes);
 	append_byte(&test_conns[0]);
 	append_byte(&test_conns[1]);
-	while (budget->held[BUDGET_PROVEN] < 2 * bytes)
+	while (budget->all.passed < 2 * bytes)
 		assert_true(test_turn());
 	assert_int_equal(test_conns[0].responses + test_conns[1].responses, 0);
-	assert_int_equal(budget->held[BUDGET_PROVEN], 2 * bytes);
+	assert_int_equal(budget->all.passed, 2 * bytes);
 	test_turns();
 	assert_responded(&test_conns[0], WIRE_OK);
 	assert_responded(&test_conns[1], WIRE_OK);
@@ -1230,7 +1194,7 @@ static void fails_while_building(void **state)
 	while (!pull_of(c)->build.bytes)
 		assert_true(test_turn());
 	append_byte(&test_conns[1]);
-	while (!test_tenant.build_budget.waiting_count[BUDGET_PROVEN])
+	while (!test_tenant.build_budget.waits)
 		assert_true(test_turn());
 	c->conn.stopped = true;
 	deferred_cancel(&c->conn);
@@ -1285,25 +1249,20 @@ static void room_has_a_place(void **state)
 	assert_int_equal(c->conn.pull_hold.bytes, 0);
 }
 
-/* B2: a value that there was no space for says nothing of the client that it did not come from. */
-static void class_without_space(void **state)
+/* A value that there was no space for has not arrived. */
+static void without_space(void **state)
 {
-	static const enum budget_class classes[] = { BUDGET_UNPROVEN, BUDGET_PROVEN };
-	struct test_conn *c;
+	struct test_conn *c = &test_conns[0];
 
 	(void)state;
 	fill_memory();
-	for (unsigned int i = 0; i < 2; i++) {
-		c = &test_conns[i];
-		c->conn.pull_hold.class = classes[i];
-		assert_false(send_pull(c, 0, key, WIRE_SET, value, VALUE_BYTES));
-		test_turns();
-		assert_responded(c, WIRE_NO_SPACE);
-		assert_int_equal(c->conn.pull_hold.class, classes[i]);
-		assert_int_equal(stat_read(&test_worker.stats.put_no_space), i + 1);
-		assert_int_equal(stat_read(&test_worker.stats.puts), i + 1);
-		assert_int_equal(stat_read(&test_worker.stats.pulls), 0);
-	}
+	assert_false(send_pull(c, 0, key, WIRE_SET, value, VALUE_BYTES));
+	test_turns();
+	assert_responded(c, WIRE_NO_SPACE);
+	assert_false(c->conn.pull_arrived);
+	assert_int_equal(stat_read(&test_worker.stats.put_no_space), 1);
+	assert_int_equal(stat_read(&test_worker.stats.puts), 1);
+	assert_int_equal(stat_read(&test_worker.stats.pulls), 0);
 }
 
 /* All memory is in small items, which others are evicted for: room is made in steps. */
@@ -1375,8 +1334,8 @@ static void not_early_in_a_room(void **state)
 	struct test_conn *c = &test_conns[0];
 
 	(void)state;
-	budget_init(&test_tenant.pull_budget, REGION_BYTES, 1);
-	c->conn.pull_hold.class = BUDGET_PROVEN;
+	budget_init(&test_tenant.pull_budget, REGION_BYTES);
+	c->conn.pull_arrived = true;
 	fill_evictable();
 	assert_false(send_pull(c, 0, key, WIRE_SET, value, ROOM_BYTES));
 	assert_true(test_turn());
@@ -1412,7 +1371,7 @@ static void builders_end(void **state)
 		assert_true(test_turn());
 	append_byte(&test_conns[1]);
 	append_byte(&test_conns[2]);
-	while (test_tenant.build_budget.waiting_count[BUDGET_PROVEN] < TEST_CONNS - 1)
+	while (test_tenant.build_budget.waits < TEST_CONNS - 1)
 		assert_true(test_turn());
 	assert_int_equal(builders(), 1);
 	for (unsigned int i = 0; i < TEST_CONNS - 1; i++) {
@@ -1506,7 +1465,7 @@ static void no_memory_for_an_early_one(void **state)
 	for (uint32_t n = 1; n < TEST_WINDOW; n++) {
 		assert_false(send_pull(c, n, "b", WIRE_SET, more + n, SMALL_BYTES));
 		assert_int_equal(c->conn.pull_hold.bytes, held);
-		assert_int_equal(budget->held[BUDGET_PROVEN], held);
+		assert_int_equal(budget->all.passed, held);
 		assert_int_equal(c->conn.pulls, 1);
 		assert_int_equal(stat_read(&test_worker.pulls_count), 1);
 	}
@@ -1521,7 +1480,7 @@ static void no_memory_for_an_early_one(void **state)
 	assert_int_equal(c->response.status, WIRE_OK);
 	assert_stored("b", more + TEST_WINDOW - 1, SMALL_BYTES);
 	assert_int_equal(c->conn.pull_hold.bytes, 0);
-	assert_int_equal(budget->held[BUDGET_PROVEN], 0);
+	assert_int_equal(budget->all.passed, 0);
 	assert_int_equal(c->conn.pulls, 0);
 }
 
@@ -1656,7 +1615,7 @@ static void order_is_kept(void **state)
 	assert_value(both, 1 + SMALL_BYTES);
 }
 
-/* B7: further values only of what nobody waits for, and up to a part of all. */
+/* B5: further values only of what nobody waits for, and up to a part of all. */
 static void several_values_share(void **state)
 {
 	struct test_conn *c = &test_conns[0], *other = &test_conns[1];
@@ -1664,13 +1623,13 @@ static void several_values_share(void **state)
 
 	(void)state;
 	prove(c);
-	budget_init(&test_tenant.pull_budget, 3 * BUDGET_MORE_PART * bytes, 1);
+	budget_init(&test_tenant.pull_budget, 3 * BUDGET_MORE_PART * bytes);
 	for (uint32_t n = 0; n < TEST_WINDOW; n++)
 		assert_int_equal(send_pull(c, n, "a", WIRE_SET, more, SMALL_BYTES), n < 3);
 	assert_int_equal(c->conn.pull_hold.bytes, 3 * bytes);
 	/* Another one waits for all that is left and more. */
 	assert_false(ask(other, WIRE_SET, value, (uint32_t)(10 * bytes)));
-	assert_int_equal(test_tenant.pull_budget.waiting_count[BUDGET_UNPROVEN], 1);
+	assert_int_equal(test_tenant.pull_budget.waits, 1);
 	while (c->responses < 3)
 		if (c->read_count)
 			serve_read(c);
@@ -1709,7 +1668,7 @@ static void several_values_end(void **state)
 	free_bytes = memory_free_bytes(test_store.memory);
 	for (unsigned int served = 0; served < 7; served++) {
 		test_conn_setup(c);
-		c->conn.pull_hold.class = BUDGET_PROVEN;
+		c->conn.pull_arrived = true;
 		snprintf(c->conn.principal.name, sizeof(c->conn.principal.name), "addr=10.0.0.%u",
 			 served);
 		memset(test_recvs, 0, sizeof(test_recvs));
@@ -1820,14 +1779,14 @@ static void refused_behind_another(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.put_too_large), 1);
 }
 
-/* B6: nor does one whose peer is late by then. */
+/* B4: nor does one whose peer is late by then. */
 static void late_behind_another(void **state)
 {
 	struct test_conn *c = &test_conns[0];
 
 	(void)state;
 	prove(c);
-	strcpy(c->conn.principal.name, "addr=10.0.0.1");
+	test_conn_principal(c, "addr=10.0.0.1");
 	assert_true(send_pull(c, 0, "a", WIRE_SET, more, SMALL_BYTES));
 	late_principals_add(&test_late_principals, &c->conn.principal, clock_ns() + LONG_NS);
 	assert_false(send_pull(c, 1, "b", WIRE_SET, more, SMALL_BYTES));
@@ -1867,7 +1826,7 @@ static void refused_at_once(void **state)
 	test_turns();
 	assert_responded(c, WIRE_INVALID);
 	assert_int_equal(c->read_count, 0);
-	assert_int_equal(test_tenant.pull_budget.held[BUDGET_UNPROVEN], 0);
+	assert_int_equal(test_tenant.pull_budget.all.passed, 0);
 	test_store.table.eviction = EVICTION_NONE;
 }
 
@@ -1894,32 +1853,23 @@ static void longest_value(void **state)
 	test_store.table.eviction = EVICTION_NONE;
 }
 
-/* Who waits is counted once, however often it is woken; with too many of them, one is refused. */
-static void waits_or_is_refused(void **state)
+/* Who waits is counted once, however often it is woken. */
+static void waits_are_counted(void **state)
 {
-	unsigned int *count = &test_tenant.pull_budget.waiting_count[BUDGET_UNPROVEN];
-	struct test_conn *first = &test_conns[0], *waits = &test_conns[1],
-			 *refused = &test_conns[2];
+	struct test_conn *first = &test_conns[0], *waits = &test_conns[1];
 
 	(void)state;
-	budget_init(&test_tenant.pull_budget, ITEM_BYTES(MORE_BYTES), 1);
+	budget_init(&test_tenant.pull_budget, ITEM_BYTES(MORE_BYTES));
 	assert_true(ask(first, WIRE_SET, more, MORE_BYTES));
 	assert_int_equal(stat_read(&test_worker.stats.pulls_waited), 0);
 	assert_false(ask(waits, WIRE_SET, more, MORE_BYTES));
 	deferred_wake(&waits->conn);
 	test_turns();
 	assert_int_equal(stat_read(&test_worker.stats.pulls_waited), 1);
-	*count += BUDGET_WAITING_MAX - 1;
-	assert_false(ask(refused, WIRE_SET, more, MORE_BYTES));
-	test_turns();
-	*count -= BUDGET_WAITING_MAX - 1;
-	assert_responded(refused, WIRE_BUSY);
-	assert_int_equal(stat_read(&test_worker.stats.pulls_waited), 1);
-	assert_int_equal(stat_read(&test_worker.stats.pulls_refused), 1);
 	/* One that fails while it waits is out of the way before its queue pair is destroyed. */
 	waits->conn.stopped = true;
 	deferred_cancel(&waits->conn);
-	assert_int_equal(*count, 0);
+	assert_int_equal(test_tenant.pull_budget.waits, 0);
 	test_conn_end(waits);
 	pull_through(first);
 	assert_responded(first, WIRE_OK);
@@ -2062,13 +2012,13 @@ static void appends_for_long(void **state)
 	assert_responded(c, WIRE_OK);
 }
 
-/* B6: nor is a peer late that has served READs at last, since it did not fill its memory before. */
+/* B4: nor is a peer late that has served READs at last, since it did not fill its memory before. */
 static void now_arrived_at_last(void **state)
 {
 	struct test_conn *c = &test_conns[0];
 
 	(void)state;
-	strcpy(c->conn.principal.name, "addr=10.0.0.1");
+	test_conn_principal(c, "addr=10.0.0.1");
 	test_now_bytes = UINT64_MAX;
 	test_now_busy = c;
 	assert_true(ask(c, WIRE_SET, value, SMALL_BYTES));
@@ -2147,17 +2097,16 @@ int main(void)
 		CASE(read_is_not_posted),
 		CASE(ended_otherwise),
 		CASE(arrived),
-		CASE(late_peer_waits_for_others),
-		CASE(late_no_more),
+		CASE(late_ones_share),
 		CASE(ends_while_room_is_made),
 		cmocka_unit_test(late_ones),
 		CASE(appends_wait_for_memory),
 		CASE(requests_wait_for_memory),
-		CASE(appends_are_refused),
+		CASE(appends_are_counted),
 		CASE(appends_share),
 		CASE(no_room_while_building),
 		CASE(room_has_a_place),
-		CASE(class_without_space),
+		CASE(without_space),
 		cmocka_unit_test_setup_teardown(time_after_room, setup_small, teardown),
 		cmocka_unit_test_setup_teardown(ends_in_a_room, setup_small, teardown),
 		cmocka_unit_test_setup_teardown(not_early_in_a_room, setup_small, teardown),
@@ -2179,7 +2128,7 @@ int main(void)
 		CASE(late_behind_another),
 		CASE(refused_at_once),
 		CASE(longest_value),
-		CASE(waits_or_is_refused),
+		CASE(waits_are_counted),
 		CASE(now_appends_in_pieces),
 		CASE(sums_without_room),
 		CASE(read_completes_after_failure),

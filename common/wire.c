@@ -269,10 +269,10 @@ static bool word_read(uint64_t *out, const uint8_t *bytes, size_t len, size_t *a
 	return true;
 }
 
-const char *wire_batched_parse(struct request *out, const void *requests, size_t len, size_t *at)
+/* The header of the next one, checked. Key and value are from *@at on. */
+static const char *batched_read(struct wire_request *r, const uint8_t *bytes, size_t len,
+				size_t *at)
 {
-	const uint8_t *bytes = requests;
-	struct wire_request r;
 	struct wire_batched b;
 	const char *error;
 
@@ -280,7 +280,7 @@ const char *wire_batched_parse(struct request *out, const void *requests, size_t
 		return "batched request shorter than its header";
 	memcpy(&b, bytes + *at, sizeof(b));
 	*at += sizeof(b);
-	r = (struct wire_request){
+	*r = (struct wire_request){
 		.op = b.op,
 		.mode = b.mode,
 		.key_len = b.key_len,
@@ -293,15 +293,23 @@ const char *wire_batched_parse(struct request *out, const void *requests, size_t
 	    ((b.op == WIRE_GET || b.op == WIRE_TOUCH) && b.flags) ||
 	    (b.op == WIRE_PUT && b.flags & WIRE_F_PULL))
 		return "operation that may not be in a batch";
-	if ((batched_has_arg64(&r) && !word_read(&r.arg64, bytes, len, at)) ||
-	    (has_arg_addr(&r) && !word_read(&r.arg_addr, bytes, len, at)))
+	if ((batched_has_arg64(r) && !word_read(&r->arg64, bytes, len, at)) ||
+	    (has_arg_addr(r) && !word_read(&r->arg_addr, bytes, len, at)))
 		return "batched request longer than the message";
-	error = check_request(&r);
+	error = check_request(r);
+	if (!error && len - *at < (size_t)r->key_len + r->value_len)
+		error = "batched request longer than the message";
+	return error;
+}
+
+const char *wire_batched_parse(struct request *out, const void *requests, size_t len, size_t *at)
+{
+	struct wire_request r;
+	const char *error = batched_read(&r, requests, len, at);
+
 	if (error)
 		return error;
-	if (len - *at < (size_t)r.key_len + r.value_len)
-		return "batched request longer than the message";
-	request_set(out, &r, bytes + *at);
+	request_set(out, &r, (const uint8_t *)requests + *at);
 	*at += (size_t)r.key_len + r.value_len;
 	return NULL;
 }
@@ -354,25 +362,27 @@ void wire_batched_write(const struct request *request, void *to)
 }
 
 /* A message is refused before any of it is executed. */
-static const char *check_batch(const struct request *batch)
+static const char *check_batch(struct request *batch)
 {
-	struct request request;
-	bool numbered = false;
-	const char *error = NULL;
+	struct wire_request r;
+	const char *error;
 	size_t at = 0;
 	uint32_t i;
 
 	if (!batch->count || batch->count > WIRE_BATCH_MAX)
 		return "number of requests in a batch out of range";
-	for (i = 0; i < batch->count && !error; i++) {
-		error = wire_batched_parse(&request, batch->value, batch->value_len, &at);
-		numbered |= !error && wire_batched_numbered(request.op);
+	for (i = 0; i < batch->count; i++) {
+		error = batched_read(&r, batch->value, batch->value_len, &at);
+		if (error)
+			return error;
+		at += (size_t)r.key_len + r.value_len;
+		batch->numbered += wire_batched_numbered((enum wire_op)r.op);
 	}
-	if (!error && at != batch->value_len)
-		error = "batch longer than its requests";
-	if (!error && batch->change && !numbered)
-		error = "a number in an operation that changes nothing";
-	return error;
+	if (at != batch->value_len)
+		return "batch longer than its requests";
+	if (batch->change && !batch->numbered)
+		return "a number in an operation that changes nothing";
+	return NULL;
 }
 
 const char *wire_request_parse(struct request *out, const void *msg, size_t len)

@@ -468,7 +468,8 @@ struct request {
 	struct wire_gets gets;
 	const uint8_t *access; /* records, not aligned */
 	uint32_t access_count;
-	uint32_t change; /* 0: not numbered */
+	uint32_t change;   /* 0: not numbered */
+	uint32_t numbered; /* BATCH: of its requests, those that have a number if it has one */
 };
 
 static inline struct wire_access request_access(const struct request *request, uint32_t i)

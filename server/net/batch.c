@@ -301,17 +301,12 @@ static bool batch_start(struct response_list *responses, struct conn *conn,
 static bool batch_admit_numbers(struct conn *conn, const struct request *message,
 				uint32_t *repeated)
 {
-	struct request request;
-	uint32_t i, numbered = 0;
 	enum change_kind kind;
-	size_t at = 0;
+	uint32_t i;
 
 	*repeated = 0;
-	for (i = 0; i < message->count && message->change; i++) {
-		(void)wire_batched_parse(&request, message->value, message->value_len, &at);
-		if (!has_number(message, &request))
-			continue;
-		kind = conn_admit(conn, wire_change_of(message->change, numbered++));
+	for (i = 0; i < message->numbered && message->change; i++) {
+		kind = conn_admit(conn, wire_change_of(message->change, i));
 		if (kind == CHANGE_WRONG) {
 			conn_fail(conn, "a number of a change that is not the next one");
 			return false;

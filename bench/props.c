@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "common/util/parse.h"
+#include "common/util/text.h"
 
 #define PROPS_FILES_MAX 64
 
@@ -33,6 +34,7 @@ static int fail(struct props *props, int error, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(props->error, sizeof(props->error), format, args);
 	va_end(args);
+	text_mask(props->error, strlen(props->error));
 	return error;
 }
 

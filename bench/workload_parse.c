@@ -17,6 +17,7 @@
 #include "bench/zipfian.h"
 #include "client/kvd.h"
 #include "common/util/parse.h"
+#include "common/util/text.h"
 
 #define WHERE_MAX 256
 
@@ -37,6 +38,7 @@ static int refuse(struct props *props, const struct prop *prop, const char *form
 			 prop_where(prop, where, sizeof(where)), prop->key, prop->value, message);
 	else
 		snprintf(props->error, sizeof(props->error), "%s", message);
+	text_mask(props->error, strlen(props->error));
 	return -EINVAL;
 }
 

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "common/util/log.h"
+#include "common/util/text.h"
 #include "server/config/option_kinds.h"
 #include "server/config/tenant_list.h"
 #include "server/store/store.h"
@@ -87,18 +88,22 @@ static void report(const char *place, unsigned int line, const char *format, ...
 
 static void report(const char *place, unsigned int line, const char *format, ...)
 {
-	char at[16] = "", text[LOG_LINE_MAX];
+	char at[16] = "", where[LOG_LINE_MAX], text[LOG_LINE_MAX];
 	va_list args;
 
 	if (line)
 		snprintf(at, sizeof(at), ":%u", line);
+	snprintf(where, sizeof(where), "%s%s", place, at);
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
+	/* Both may quote what would control a terminal. */
+	text_mask(where, strlen(where));
+	text_mask(text, strlen(text));
 	if (errors_in_log)
-		log_error("%s%s: %s", place, at, text);
+		log_error("%s: %s", where, text);
 	else
-		fprintf(stderr, "%s%s: %s\n", place, at, text);
+		fprintf(stderr, "%s: %s\n", where, text);
 }
 
 #define file_error(file, at_line, ...)                                                             \

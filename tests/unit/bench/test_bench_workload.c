@@ -101,6 +101,8 @@ static void unsupported_properties_are_refused_by_name(void **state)
 	refused("scanproportion=0.95", "scanproportion");
 	refused("workload=site.ycsb.workloads.TimeSeriesWorkload", "TimeSeriesWorkload");
 	refused("fieldlengthdistribution=histogram", "histogram");
+	/* Of what it quotes, nothing controls a terminal. */
+	refused("requestdistribution=\33c\302\233", "=?c??: ");
 	refused("requestdistribution=zipf", "not supported by kvbench; give one of uniform, ");
 	refused("table=other", "table");
 	/* Names that only begin like one without effect. */

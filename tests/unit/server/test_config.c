@@ -270,6 +270,7 @@ static void test_names(void **state)
 	refuse("\n\n[sever]\nworkers = 2\nx = 1\n", 3, "unknown section [sever]: ");
 	refuse("[Server]\n", 1, "unknown section [Server]: ");
 	refuse("[]\n", 1, "unknown section []: ");
+	refuse("[\33c\302\233]\n", 1, "unknown section [?c??]: ");
 	refuse("workers = 2\n[server]\n", 1, "'workers' is in no section: ");
 	refuse("[server]\n= 2\n", 2, "unknown option '' in [server]: ");
 	/* inih cuts names at 49 bytes: a name that was cut must not be taken for a known one. */

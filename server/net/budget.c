@@ -29,9 +29,9 @@ static struct budget_gate *gate_of(struct budget *budget, const struct budget_ho
 				      &budget->all;
 }
 
-static enum budget_stage stage_next(const struct budget_hold *hold, enum budget_stage stage)
+static enum budget_stage stage_first(const struct budget_hold *hold)
 {
-	return stage == BUDGET_OWN && hold->late ? BUDGET_LATE : BUDGET_ALL;
+	return hold->late ? BUDGET_LATE : BUDGET_OWN;
 }
 
 static bool has_room(const struct budget *budget, const struct budget_gate *gate, uint64_t bytes)
@@ -45,9 +45,7 @@ static bool has_room(const struct budget *budget, const struct budget_gate *gate
 static void unpass(struct budget *budget, struct budget_hold *hold, uint64_t bytes,
 		   enum budget_stage stage)
 {
-	enum budget_stage i = BUDGET_OWN;
-
-	for (; i < stage; i = i == BUDGET_ALL ? BUDGET_STAGES : stage_next(hold, i))
+	for (enum budget_stage i = stage_first(hold); i < stage; i++)
 		gate_of(budget, hold, i)->passed -= bytes;
 }
 
@@ -56,6 +54,7 @@ static void wait_at(struct budget *budget, struct budget_hold *hold, enum budget
 	struct budget_gate *gate = gate_of(budget, hold, stage);
 
 	hold->stage = stage;
+	budget->line += stage == BUDGET_ALL ? hold->wanted : 0;
 	if (hold->again)
 		TAILQ_INSERT_HEAD(&gate->waiting, hold, entry);
 	else
@@ -65,12 +64,13 @@ static void wait_at(struct budget *budget, struct budget_hold *hold, enum budget
 static void wait_end(struct budget *budget, struct budget_hold *hold)
 {
 	TAILQ_REMOVE(&gate_of(budget, hold, hold->stage)->waiting, hold, entry);
+	budget->line -= hold->stage == BUDGET_ALL ? hold->wanted : 0;
 	hold->wanted = 0;
 	hold->again = false;
 	budget->waits--;
 }
 
-/* Those for which there is room at this gate come to the next one. */
+/* Those for which there is room at this gate come to the next one, and what is behind that. */
 static void gate_advance(struct budget *budget, struct budget_gate *gate)
 {
 	struct budget_hold *hold;
@@ -81,23 +81,57 @@ static void gate_advance(struct budget *budget, struct budget_gate *gate)
 			return;
 		TAILQ_REMOVE(&gate->waiting, hold, entry);
 		gate->passed += hold->wanted;
-		wait_at(budget, hold, stage_next(hold, hold->stage));
+		wait_at(budget, hold, hold->stage + 1);
+		if (hold->stage == BUDGET_OWN)
+			gate_advance(budget, hold->own);
 	}
 }
 
 /* At the gates before the last one, after something has changed at that of @hold's principal. */
 static void advance(struct budget *budget, const struct budget_hold *hold)
 {
-	gate_advance(budget, hold->own);
 	gate_advance(budget, &budget->late);
+	gate_advance(budget, hold->own);
 }
 
-/* Whose turn it is; NULL: nobody's. */
-static const struct budget_hold *next(const struct budget *budget)
+/* Whether all that wait at the last gate have their turn, and there is room for @bytes more. */
+static bool all_fit(const struct budget *budget, uint64_t bytes)
 {
-	const struct budget_hold *hold = TAILQ_FIRST(&budget->all.waiting);
+	return has_room(budget, &budget->all, budget->line + bytes);
+}
 
-	return hold && has_room(budget, &budget->all, hold->wanted) ? hold : NULL;
+/*
+ * Those at the last gate that have their turn: the first ones, as many as there is room for
+ * together, BUDGET_MOVES_MAX at most. Returns how many.
+ */
+static unsigned int next(const struct budget *budget, struct budget_hold *holds[BUDGET_MOVES_MAX])
+{
+	struct budget_hold *hold;
+	unsigned int count = 0;
+	uint64_t bytes = 0;
+
+	TAILQ_FOREACH(hold, &budget->all.waiting, entry) {
+		bytes += hold->wanted;
+		if (count == BUDGET_MOVES_MAX || !has_room(budget, &budget->all, bytes))
+			break;
+		holds[count++] = hold;
+	}
+	return count;
+}
+
+static bool has_turn(const struct budget *budget, const struct budget_hold *hold)
+{
+	struct budget_hold *holds[BUDGET_MOVES_MAX];
+	unsigned int count;
+
+	if (hold->stage != BUDGET_ALL)
+		return false;
+	if (all_fit(budget, 0))
+		return true;
+	count = next(budget, holds);
+	while (count && holds[count - 1] != hold)
+		count--;
+	return count;
 }
 
 static void do_leave(struct budget *budget, struct budget_hold *hold)
@@ -119,10 +153,10 @@ static bool do_take(struct budget *budget, struct budget_hold *hold, uint64_t by
 	if (!hold->wanted) {
 		hold->wanted = bytes;
 		budget->waits++;
-		wait_at(budget, hold, BUDGET_OWN);
+		wait_at(budget, hold, stage_first(hold));
 	}
 	advance(budget, hold);
-	if (hold != next(budget))
+	if (!has_turn(budget, hold))
 		return false;
 	wait_end(budget, hold);
 	budget->all.passed += bytes;
@@ -132,8 +166,8 @@ static bool do_take(struct budget *budget, struct budget_hold *hold, uint64_t by
 
 static bool do_take_more(struct budget *budget, struct budget_hold *hold, uint64_t bytes)
 {
-	if (!TAILQ_EMPTY(&hold->own->waiting) || !TAILQ_EMPTY(&budget->all.waiting) ||
-	    !has_room(budget, hold->own, bytes) || !has_room(budget, &budget->all, bytes) ||
+	if (!TAILQ_EMPTY(&hold->own->waiting) || !has_room(budget, hold->own, bytes) ||
+	    !all_fit(budget, bytes) ||
 	    (hold->bytes && hold->bytes + bytes > budget->share / BUDGET_MORE_PART))
 		return false;
 	hold->own->passed += bytes;
@@ -142,21 +176,45 @@ static bool do_take_more(struct budget *budget, struct budget_hold *hold, uint64
 	return true;
 }
 
-/* Releases the lock, and wakes whose turn it is (B6). */
+/* Whom the caller wakes when it has released the lock: its own connections, and workers. */
+struct wakes {
+	struct conn *conns[BUDGET_MOVES_MAX];
+	struct worker *workers[BUDGET_MOVES_MAX];
+	unsigned int conn_count, worker_count;
+};
+
+static void wakes_init(struct wakes *wakes, const struct budget *budget,
+		       const struct worker *caller)
+{
+	struct budget_hold *holds[BUDGET_MOVES_MAX];
+	unsigned int count = next(budget, holds), i;
+	struct worker *worker;
+
+	wakes->conn_count = wakes->worker_count = 0;
+	for (i = 0; i < count; i++) {
+		worker = worker_of(holds[i]);
+		if (worker == caller)
+			wakes->conns[wakes->conn_count++] = holds[i]->conn;
+		else
+			wakes->workers[wakes->worker_count++] = worker;
+	}
+}
+
+/* Releases the lock, and wakes those that have their turn (B6). */
 static void leave(struct budget *budget, const struct worker *caller)
 {
-	const struct budget_hold *hold = next(budget);
-	struct worker *worker = hold ? worker_of(hold) : NULL;
-	struct conn *conn = hold ? hold->conn : NULL;
+	struct wakes wakes;
+	unsigned int i;
 
+	wakes_init(&wakes, budget, caller);
 	mem_unlock(&budget->lock);
-	if (!worker)
-		return;
-	if (worker == caller)
-		deferred_wake(conn);
-	/* If it was asked to look already, it has not looked yet. */
-	else if (!atomic_exchange_explicit(&worker->budgets_look, true, memory_order_acq_rel))
-		mailbox_wake(&worker->mailbox);
+	for (i = 0; i < wakes.conn_count; i++)
+		deferred_wake(wakes.conns[i]);
+	for (i = 0; i < wakes.worker_count; i++)
+		/* If it was asked to look already, it has not looked yet. */
+		if (!atomic_exchange_explicit(&wakes.workers[i]->budgets_look, true,
+					      memory_order_acq_rel))
+			mailbox_wake(&wakes.workers[i]->mailbox);
 }
 
 void budget_leave(struct budget *budget, struct budget_hold *hold)
@@ -212,16 +270,13 @@ void budget_set_late(struct budget *budget, struct budget_hold *hold, bool late)
 
 void budget_look(struct budget *budget, struct worker *worker)
 {
-	const struct budget_hold *hold;
-	struct conn *conn = NULL;
+	struct wakes wakes;
 
 	mem_lock(&budget->lock);
-	hold = next(budget);
-	if (hold && worker_of(hold) == worker)
-		conn = hold->conn;
+	wakes_init(&wakes, budget, worker);
 	mem_unlock(&budget->lock);
-	if (conn)
-		deferred_wake(conn);
+	for (unsigned int i = 0; i < wakes.conn_count; i++)
+		deferred_wake(wakes.conns[i]);
 }
 
 void budget_count(struct budget *budget, uint64_t *bytes, uint64_t *waits)

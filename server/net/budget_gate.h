@@ -11,7 +11,7 @@
 struct conn;
 
 /* In the order in which a hold comes to them. */
-enum budget_stage { BUDGET_OWN, BUDGET_LATE, BUDGET_ALL, BUDGET_STAGES };
+enum budget_stage { BUDGET_LATE, BUDGET_OWN, BUDGET_ALL, BUDGET_STAGES };
 
 struct budget_gate {
 	uint64_t passed; /* bytes of the holds that have passed it */

@@ -153,7 +153,7 @@ struct conn {
 	TAILQ_ENTRY(conn) progress_entry; /* in worker->pulls_by_progress, likewise */
 	uint64_t progress_ns;		  /* when the last of its READs completed */
 	struct budget_hold pull_hold;
-	bool pull_arrived;			      /* its last large value did */
+	bool pull_arrived; /* a large value of it did: others may be begun early */
 	TAILQ_HEAD(deferred_list, deferred) deferred; /* requests, in the order of arrival */
 	uint32_t deferred_count;
 	bool deferred_runs; /* it is in worker->deferred_conns: its work or first request runs */

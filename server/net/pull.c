@@ -38,7 +38,7 @@ static uint64_t pull_bytes(const struct request *request)
  */
 static bool pull_is_served(struct worker *worker, struct conn *conn)
 {
-	if (conn->pull_arrived || conn->probes_answered)
+	if (conn->probes_answered)
 		return true;
 	if (!conn->pull_since_ns) {
 		pull_clock_start(conn);

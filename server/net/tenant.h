@@ -39,6 +39,7 @@ struct budget {
 	unsigned int waits; /* holds, at any gate */
 	uint64_t share;	    /* bytes */
 	struct budget_gate late, all;
+	uint64_t line; /* bytes wanted by those that wait at the last one */
 };
 
 /* What a resized tenant has anew. */

@@ -143,8 +143,8 @@ static void woken_by_the_other(void **state)
 	assert_true(take(0, 0, 100));
 	assert_true(take(0, 2, 60));
 	assert_false(take(1, 0, 70));
-	assert_false(take(0, 1, 20));
-	assert_false(take(1, 2, 20));
+	assert_false(take(0, 1, 40));
+	assert_false(take(1, 2, 30));
 	assert_false(worker_look(&sides[1].worker));
 	assert_false(mailbox_pending(&sides[1].worker.mailbox));
 	give(0, 2);
@@ -155,17 +155,17 @@ static void woken_by_the_other(void **state)
 	assert_int_equal(woken(&sides[1]), 0);
 	assert_int_equal(woken(&sides[1]), CONNS);
 	assert_false(worker_look(&sides[1].worker));
-	/* The next one in line is the first worker's, then the second one's own. */
+	/* The next two are the first worker's, who gives, and the other one's. */
 	assert_true(take(1, 0, 70));
-	assert_false(worker_look(&sides[1].worker));
-	assert_true(worker_look(&sides[0].worker));
-	assert_int_equal(woken(&sides[0]), 1);
-	assert_true(take(0, 1, 20));
-	give(1, 0);
-	assert_false(worker_look(&sides[1].worker));
-	assert_int_equal(woken(&sides[1]), 2);
-	assert_true(take(1, 2, 20));
 	assert_false(worker_look(&sides[0].worker));
+	give(0, 0);
+	assert_int_equal(woken(&sides[0]), 1);
+	assert_int_equal(woken(&sides[0]), CONNS);
+	assert_int_equal(woken(&sides[1]), CONNS);
+	assert_true(worker_look(&sides[1].worker));
+	assert_int_equal(woken(&sides[1]), 2);
+	assert_true(take(1, 2, 30));
+	assert_true(take(0, 1, 40));
 	assert_int_equal(budget->all.passed, 140);
 }
 

@@ -1687,6 +1687,8 @@ static void clients_of_other(void **state)
 	assert_connections("uid=61234", 1);
 	assert_connections("uid=9", 1);
 	assert_ptr_not_equal(first->account, second->account);
+	assert_ptr_not_equal(first->gates, second->gates);
+	assert_ptr_equal(first->pull_hold.own, &first->gates->pulls);
 	close_and_finish(first);
 	close_and_finish(second);
 	users_end();

@@ -190,9 +190,9 @@ enum windows_mode {
 	  "when memory is full: none fails PUTs, the others evict items, so that as many GETs, "   \
 	  "or as many bytes of them, as possible hit")                                             \
 	X(memory, pull_share, UINT, "12", 1, 50,                                                   \
-	  "percentage of the item memory for large values being pulled from one user, uid or "     \
-	  "address, twice that for all, and again for appends to them; limits.max_value has to "   \
-	  "fit it")                                                                                \
+	  "percentage of the item memory for large values being pulled from one client (user, "    \
+	  "identity, uid or address), twice that for all, and again for appends to them; "         \
+	  "limits.max_value has to fit it")                                                        \
 	X(memory, pin_share, UINT, "25", 0, 75,                                                    \
 	  "with eviction: percentage of the item memory that clients may pin; 0: no pins")         \
 	X(memory, pin_time_max, TIME, "1h", OPTION_S(1), OPTION_S(PIN_TIME_MAX),                   \

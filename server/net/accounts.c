@@ -127,8 +127,7 @@ static struct tenant_account *tenant_add(struct account *account, const struct t
 	if (!in)
 		return NULL;
 	in->tenant = tenant;
-	budget_gate_init(&in->gates.pulls);
-	budget_gate_init(&in->gates.builds);
+	budget_gates_init(&in->gates);
 	LIST_INSERT_HEAD(&account->tenants, in, entry);
 	return in;
 }

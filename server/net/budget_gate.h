@@ -41,4 +41,10 @@ static inline void budget_gate_init(struct budget_gate *gate)
 	TAILQ_INIT(&gate->waiting);
 }
 
+static inline void budget_gates_init(struct budget_gates *gates)
+{
+	budget_gate_init(&gates->pulls);
+	budget_gate_init(&gates->builds);
+}
+
 #endif /* KVD_SERVER_NET_BUDGET_GATE_H */

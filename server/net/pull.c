@@ -323,7 +323,7 @@ static bool pull_begin_early(struct deferred *deferred)
 	struct table_change change;
 	struct item *item;
 
-	if (!conn->pull_arrived || conn->pull_hold.wanted || pull_is_now(conn, request) ||
+	if (!conn->pull_arrived || pull_is_now(conn, request) ||
 	    TAILQ_FIRST(&conn->deferred)->pull.now)
 		return false;
 	put_change_init(request, &change);

@@ -69,7 +69,8 @@ struct worker_limits {
 	X(pulls_probed,                                                                            \
 	  "connections that had to answer a READ of no bytes before their first large value")      \
 	X(pulls_waited, "large values that had to wait for memory (memory.pull_share)")            \
-	X(pulls_late, "large values of users, uids or addresses that let one down")                \
+	X(pulls_late,                                                                              \
+	  "large values of clients that let one down: they share what one client may have")        \
 	X(pulls_stalled, "connections closed because their large value, or the answer to the "     \
 			 "READ of no bytes before the first one, did not arrive in time")          \
 	X(large_waited, "appends to large values that had to wait for memory (memory.pull_share)") \

@@ -233,10 +233,8 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 	TAILQ_INIT(&test_worker.pulls_by_progress);
 	test_worker.part.tenant = &test_tenant;
 	test_tenant = (struct tenant){ .state = TENANT_SERVES };
-	for (unsigned int i = 0; i <= TEST_CONNS; i++) {
-		budget_gate_init(&test_gates[i].pulls);
-		budget_gate_init(&test_gates[i].builds);
-	}
+	for (unsigned int i = 0; i <= TEST_CONNS; i++)
+		budget_gates_init(&test_gates[i]);
 	budget_init(&test_tenant.pull_budget, region_bytes);
 	budget_init(&test_tenant.build_budget, region_bytes);
 	verbs.ops.post_send = post_send;

@@ -41,7 +41,7 @@ static int setup(void **state)
 	worker.part.tenant = &tenant;
 	budget_init(budget, SHARE);
 	for (unsigned int i = 0; i < PRINCIPALS; i++)
-		budget_gate_init(&gates[i].pulls);
+		budget_gates_init(&gates[i]);
 	poller.worker = &worker;
 	for (unsigned int i = 0; i < CONNS; i++) {
 		conns[i].poller = &poller;
@@ -390,6 +390,21 @@ static void several_of_one(void **state)
 	assert_false(budget_take_more(budget, hold, 5));
 }
 
+/* B5: one that waits gets nothing in addition, when its turn has come either. */
+static void nothing_more_for_one_that_waits(void **state)
+{
+	struct budget_hold *hold = hold_of(conn_of(2, 0));
+
+	(void)state;
+	assert_true(take(conn_of(0, 0), SHARE));
+	assert_true(take(conn_of(1, 0), SHARE));
+	assert_false(take(conn_of(2, 0), 10));
+	give(conn_of(0, 0));
+	assert_false(budget_take_more(budget, hold, 10));
+	assert_true(take(conn_of(2, 0), 10));
+	assert_true(budget_take_more(budget, hold, 10));
+}
+
 /* A connection whose turn comes while its client takes no responses does not stop the others. */
 static void without_room_for_a_response(void **state)
 {
@@ -435,12 +450,19 @@ static void without_room_for_a_response(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(beside_a_hostile_one),   CASE(beside_a_slow_one),
-		CASE(beside_two_slow_ones),   CASE(in_the_order_of_arrival),
-		CASE(nobody_waits_for_turns), CASE(many_at_once),
-		CASE(more_than_it_holds),     CASE(another_size),
-		CASE(late_ones_share),	      CASE(late_while_it_waits),
-		CASE(several_of_one),	      CASE(without_room_for_a_response),
+		CASE(beside_a_hostile_one),
+		CASE(beside_a_slow_one),
+		CASE(beside_two_slow_ones),
+		CASE(in_the_order_of_arrival),
+		CASE(nobody_waits_for_turns),
+		CASE(many_at_once),
+		CASE(more_than_it_holds),
+		CASE(another_size),
+		CASE(late_ones_share),
+		CASE(late_while_it_waits),
+		CASE(several_of_one),
+		CASE(nothing_more_for_one_that_waits),
+		CASE(without_room_for_a_response),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

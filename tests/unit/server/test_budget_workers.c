@@ -91,10 +91,8 @@ static int setup(void **state)
 	budget_init(budget, SHARE);
 	budget_init(&tenant.build_budget, SHARE);
 	for (unsigned int i = 0; i < CONNS; i++) {
-		budget_gate_init(&gates[i].pulls);
-		budget_gate_init(&gates[i].builds);
-		budget_gate_init(&others[i].pulls);
-		budget_gate_init(&others[i].builds);
+		budget_gates_init(&gates[i]);
+		budget_gates_init(&others[i]);
 	}
 	for (unsigned int i = 0; i < WORKERS; i++)
 		side_setup(&sides[i], i);

@@ -159,8 +159,7 @@ static int setup(void **state)
 	(void)state;
 	rcu_register_thread();
 	test_store_create(&store, REGION_BYTES, 4, 2);
-	budget_gate_init(&gates.pulls);
-	budget_gate_init(&gates.builds);
+	budget_gates_init(&gates);
 	budget_init(&tenant.pull_budget, REGION_BYTES);
 	budget_init(&tenant.build_budget, REGION_BYTES);
 	late_principals = (struct late_principals){ 0 };

@@ -52,8 +52,8 @@ failures=0
 server_cpu=0
 client_cpu=$(($(nproc) - 1))
 
-# Fields of these lengths make items, and READs, of those sizes: 32 bytes of header, 23 or 24 of
-# key, rounded up to 64 bytes.
+# Fields of these lengths make items, and READs, of those sizes: 24 or 40 bytes of header, 23
+# or 24 of key, rounded up to 64 bytes.
 field_lengths=(32 1000)
 item_bytes=(128 1088)
 

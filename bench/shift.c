@@ -17,7 +17,7 @@
 #define INTERVALS_MAX 36000
 #define FAILURES_MAX 100
 #define KEY_BYTES 16
-/* Bytes of an item beside its value, header and key, to know when enough is written. */
+/* Bytes of an item beside its value, 40 or 56, to know when enough is written. */
 #define ITEM_OVERHEAD 48
 #define VALUE_BYTES_MAX (1u << 20)
 #define SEED 1

@@ -111,7 +111,7 @@ static void transfer_start(struct kvd *handle, struct flight *f)
 
 void item_transfer(struct kvd *handle, struct flight *f, uint64_t offset, uint64_t bytes)
 {
-	if (!region_holds(handle, offset, sizeof(struct item) + ITEM_VALUE_SUM_BYTES + KEY_MAX)) {
+	if (!region_holds(handle, offset, sizeof(union item_front) + KEY_MAX)) {
 		lookup_stale(handle, &f->lookup);
 		lookup_step(handle, f);
 		return;
@@ -319,7 +319,7 @@ static void transfer_done(struct kvd *handle, struct flight *f)
 {
 	enum transfer_outcome outcome = f->transfer->outcome;
 	enum kvd_status stopped = f->transfer->stopped;
-	struct item item = f->transfer->head;
+	union item_front front = f->transfer->front;
 	struct lookup *l = &f->lookup;
 
 	transfer_release(handle, f);
@@ -331,7 +331,7 @@ static void transfer_done(struct kvd *handle, struct flight *f)
 		return;
 	}
 	if (outcome == TRANSFER_FOUND)
-		lookup_found(handle, l, &item);
+		lookup_found(handle, l, &front.item);
 	else if (outcome == TRANSFER_OTHER)
 		lookup_other_key(handle, l);
 	else

@@ -315,9 +315,8 @@ void lookup_stale(struct kvd *handle, struct lookup *l)
  */
 static bool key_is_longer(const struct lookup *l, const struct item *item)
 {
-	return l->exists && !l->cached && !l->whole_key && item->sum != ITEM_SUM_INVALID &&
-	       item->key_len > l->request->key_len && item->key_len <= KEY_MAX &&
-	       item_has_value_sum(item->key_len, item->value_len);
+	return l->exists && !l->cached && !l->whole_key && item_is_plausible(item) &&
+	       item_is_long(item) && item_key_len(item) > l->request->key_len;
 }
 
 void lookup_other_key(struct kvd *handle, struct lookup *l)

@@ -61,10 +61,10 @@ void lookup_moved(struct kvd *handle, struct lookup *l);
 /* Bytes of an item of @bytes, by its slot, that the lookup needs: no value, if none is wanted. */
 static inline uint32_t lookup_item_bytes(const struct lookup *l, uint32_t bytes)
 {
-	uint32_t head = (uint32_t)(sizeof(struct item) + ITEM_VALUE_SUM_BYTES) +
+	uint32_t head = (uint32_t)sizeof(union item_front) +
 			(l->whole_key ? KEY_MAX : (uint32_t)l->request->key_len);
 
-	return l->exists && bytes > ITEM_WHOLE_MAX && bytes > head ? head : bytes;
+	return l->exists && bytes > ITEM_SHORT_BYTES_MAX && bytes > head ? head : bytes;
 }
 
 /* Copies a value to the caller's pieces, or says that the buffer is too small; KVD_ERR_BUFFER. */
@@ -86,14 +86,18 @@ static inline enum kvd_status lookup_deliver(struct kvd *handle, struct lookup *
 	return KVD_OK;
 }
 
+/* Whether an item may have such lengths, and may be valid. */
+static inline bool item_is_plausible(const struct item *item)
+{
+	return item->sum != ITEM_SUM_INVALID && item_key_len(item) &&
+	       item_key_len(item) <= KEY_MAX && item_value_len(item) <= VALUE_MAX;
+}
+
 /* Whether @item, of which @bytes were READ at @offset, is whole and valid there. */
 static inline bool item_verifies(const struct item *item, uint64_t bytes, const struct sum_key *key,
 				 uint64_t seed, uint64_t offset)
 {
-	size_t value_len = item->value_len, key_len = item->key_len;
-
-	return item->sum != ITEM_SUM_INVALID && key_len && key_len <= KEY_MAX &&
-	       value_len <= VALUE_MAX && item_bytes(key_len, value_len) <= bytes &&
+	return item_is_plausible(item) && item_bytes(item) <= bytes &&
 	       item_sum(item, key, seed, offset) == item->sum && item_value_verifies(item, key);
 }
 
@@ -104,13 +108,7 @@ static inline bool item_verifies(const struct item *item, uint64_t bytes, const 
 static inline bool item_head_verifies(const struct item *item, uint64_t bytes,
 				      const struct sum_key *key, uint64_t seed, uint64_t offset)
 {
-	size_t value_len = item->value_len, key_len = item->key_len;
-
-	return item->sum != ITEM_SUM_INVALID && key_len && key_len <= KEY_MAX &&
-	       value_len <= VALUE_MAX &&
-	       item_key_at(key_len, value_len) + key_len +
-			       (item_has_value_sum(key_len, value_len) ? 0 : value_len) <=
-		       bytes &&
+	return item_is_plausible(item) && item_covered_bytes(item) <= bytes &&
 	       item_sum(item, key, seed, offset) == item->sum;
 }
 
@@ -145,16 +143,16 @@ static inline bool keys_equal(const uint8_t *a, const uint8_t *b, size_t bytes)
 
 static inline bool item_is_for(const struct item *item, const struct kvd_get_request *request)
 {
-	return item->key_len == request->key_len &&
+	return item_key_len(item) == request->key_len &&
 	       keys_equal(item_key(item), request->key, request->key_len);
 }
 
 static inline struct kvd_item item_info(const struct item *item)
 {
 	return (struct kvd_item){
-		.value_len = item->value_len,
+		.value_len = item_value_len(item),
 		.version = item->version,
-		.flags = item->flags,
+		.flags = item_flags(item),
 		.expires_s = item->expires,
 	};
 }

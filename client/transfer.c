@@ -126,7 +126,7 @@ static void transfer_init(struct kvd *handle, struct flight *f)
 	/* No value is longer, and the sums below do not wrap. */
 	if (t->size > VALUE_MAX)
 		t->size = VALUE_MAX;
-	t->head_bytes = (uint32_t)(sizeof(struct item) + ITEM_VALUE_SUM_BYTES + request->key_len);
+	t->head_bytes = (uint32_t)(sizeof(union item_front) + request->key_len);
 	t->limit = t->head_bytes + t->size;
 	if (t->limit > rest)
 		t->limit = rest;
@@ -247,20 +247,19 @@ static enum transfer_outcome head_check(const struct kvd *handle, const struct f
 	const struct transfer *t = f->transfer;
 	uint64_t all;
 
-	if (item->sum == ITEM_SUM_INVALID || !item->key_len || item->key_len > KEY_MAX ||
-	    item->value_len > VALUE_MAX || !item_has_value_sum(item->key_len, item->value_len))
+	if (!item_is_plausible(item) || !item_is_long(item))
 		return TRANSFER_STALE;
 	/* Not all of its key is here. */
-	if (item_key_at(item->key_len, item->value_len) + item->key_len > bytes)
+	if (item_covered_bytes(item) > bytes)
 		return TRANSFER_OTHER;
 	if (item_sum(item, &handle->sum_key, handle->geometry.incarnation, t->offset) != item->sum)
 		return TRANSFER_STALE;
 	if (!item_is_for(item, f->lookup.request))
 		return TRANSFER_OTHER;
-	all = item_bytes(item->key_len, item->value_len);
+	all = item_bytes(item);
 	if (!region_holds(handle, t->offset, all) || (f->large_bytes && all > f->large_bytes))
 		return TRANSFER_STALE;
-	return item->value_len > t->size ? TRANSFER_FOUND : TRANSFER_GOING;
+	return item_value_len(item) > t->size ? TRANSFER_FOUND : TRANSFER_GOING;
 }
 
 static void head_take(const struct kvd *handle, struct flight *f, const uint8_t *head,
@@ -274,10 +273,9 @@ static void head_take(const struct kvd *handle, struct flight *f, const uint8_t 
 		return;
 	}
 	t->outcome = head_check(handle, f, item, t->direct ? t->head_bytes : bytes);
-	t->head = *item;
-	t->value_sum = item_value_sum(item);
+	memcpy(&t->front, item, sizeof(t->front));
 	t->head_known = true;
-	t->limit = item_bytes(item->key_len, item->value_len);
+	t->limit = item_bytes(item);
 	value_sum_begin(&t->sum, &handle->sum_key);
 }
 
@@ -362,8 +360,10 @@ bool transfer_piece(struct kvd *handle, struct flight *f)
 		if (t->now && t->arrived < t->limit)
 			value_copy(handle, f);
 		if (t->arrived >= t->limit)
-			t->outcome = value_sum_end(&t->sum) == t->value_sum ? TRANSFER_FOUND :
-									      TRANSFER_STALE;
+			t->outcome = value_sum_end(&t->sum) ==
+						     item_long(&t->front.item)->value_sum ?
+					     TRANSFER_FOUND :
+					     TRANSFER_STALE;
 	}
 	f->place = t->reads ? PLACE_READING : PLACE_NONE;
 	if (t->outcome != TRANSFER_GOING)

@@ -42,7 +42,7 @@ struct transfer {
 	uint64_t size;		     /* bytes of them */
 	uint64_t limit; /* bytes of the item to READ; until the header is known, a guess */
 	uint64_t posted, arrived;
-	uint32_t head_bytes; /* header, value sum and key */
+	uint32_t head_bytes; /* what is in front of the value */
 	uint32_t piece;
 	uint32_t reads_max;
 	uint32_t reads; /* in flight */
@@ -54,9 +54,8 @@ struct transfer {
 	enum transfer_outcome outcome;
 	enum kvd_status stopped; /* TRANSFER_ENDED */
 	bool expired;		 /* its deadline has passed, what is in flight may complete */
-	uint64_t value_sum;	 /* as the item has it */
 	struct value_sum sum;
-	struct item head; /* without its key: nothing may come behind it */
+	union item_front front;
 };
 
 /*

@@ -290,11 +290,15 @@ RACY static inline uint32_t item_expires_load(const struct item *item)
 	return __atomic_load_n(&item->expires, __ATOMIC_RELAXED);
 }
 
-/* The bytes of an item that may not be valid: anything from those of an item without a value up. */
+/* The bytes of an item that may not be valid: anything from those of an empty one up. */
 RACY static inline uint64_t item_bytes_hint(const struct item *item)
 {
-	return item_bytes(__atomic_load_n(&item->key_len, __ATOMIC_RELAXED),
-			  __atomic_load_n(&item->value_len, __ATOMIC_RELAXED));
+	union item_front copy;
+
+	copy.item.lengths = __atomic_load_n(&item->lengths, __ATOMIC_RELAXED);
+	item_long(&copy.item)->value_len = __atomic_load_n(&item_long(item)->value_len,
+							   __ATOMIC_RELAXED);
+	return item_bytes(&copy.item);
 }
 
 #endif /* KVD_COMMON_BARRIER_H */

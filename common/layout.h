@@ -22,7 +22,7 @@
 #error "kvd's region and messages are little-endian; a big-endian port has to swap them"
 #endif
 
-#define LAYOUT_ABI 4
+#define LAYOUT_ABI 5
 #define LAYOUT_MAGIC 0x316e6f6967657276ull /* "vregion1" */
 
 #define KEY_MAX 1024u
@@ -128,7 +128,7 @@ static_assert(offsetof(struct bucket, slots) == 16, "ABI");
  *
  *	63      48 47            36 35                     0
  *	+---------+----------------+------------------------+
- *	|   tag   | length / 64 B  |     offset / 16 B      |
+ *	|   tag   | length / 64 B  |     offset / 8 B       |
  *	+---------+----------------+------------------------+
  *
  * The tag is the hash's top 16 bits. The length is the item's, header included, rounded up;
@@ -136,7 +136,7 @@ static_assert(offsetof(struct bucket, slots) == 16, "ABI");
  */
 #define SLOT_UNIT 64u
 #define SLOT_UNITS_MAX 4095u
-#define ITEM_ALIGN 16u
+#define ITEM_ALIGN 8u
 
 static inline uint16_t hash_tag(uint64_t hash)
 {
@@ -174,38 +174,62 @@ static inline bool slot_is_long(uint64_t slot)
 }
 
 /*
- * An item, aligned to ITEM_ALIGN. A longer one has the hash of its value, the value sum, in it:
+ * An item, aligned to ITEM_ALIGN:
  *
- *	up to ITEM_WHOLE_MAX	header | key | value			the sum covers all of it
- *	longer			header | value sum | key | value	all but the value
+ *	short	header | flags, unless they are 0 | key | value		the sum covers all of it
+ *	long	header | struct item_long | key | value			all but the value
  *
- * So of a longer one the bytes up to the key prove that the key exists, and how long the value is;
- * and the value can be hashed alone, while it arrives, once for as long as it is stored. Two cache
- * lines are no more to read than what header and key are in, and are not worth 8 bytes of each
- * small item; these are at most 6 % of a longer one.
+ * So of a long one the bytes up to the key prove that the key exists, and how long the value is;
+ * and the value can be hashed alone, while it arrives, once for as long as it is stored. A short
+ * one, of two cache lines at most, is no more to read than header and key are, and has no room to
+ * spare: the 16 bytes are at most 16 % of a long one.
  */
 #define ITEM_SUM_INVALID 0ull
-#define ITEM_WHOLE_MAX 128u
-#define ITEM_VALUE_SUM_BYTES 8u
+#define ITEM_SHORT_MAX 100u /* bytes of key and value */
+#define ITEM_SHORT_BYTES_MAX 128u
 
 struct item {
 	uint64_t sum;	  /* item_sum(); ITEM_SUM_INVALID: readers must not use the item */
 	uint64_t version; /* unique in the store, increasing for a key while it lives */
 	uint32_t expires; /* expired from this second since 1970 of the server's clock; 0: never */
-	uint32_t value_len;
-	uint32_t flags; /* the client's */
-	uint16_t key_len;
-	uint16_t access; /* when and how often it was used: below; not in the sum */
-	uint8_t tail[];	 /* value sum, if it has one; key; value */
+	uint16_t access;  /* when and how often it was used: below; not in the sum */
+	uint16_t lengths; /* below */
+	uint8_t tail[];	  /* struct item_long or flags, if it has them; key; value */
 };
-static_assert(sizeof(struct item) == 32, "ABI");
+static_assert(sizeof(struct item) == 24, "ABI");
 static_assert(offsetof(struct item, version) == 8, "ABI");
 static_assert(offsetof(struct item, expires) == 16, "ABI");
-static_assert(offsetof(struct item, value_len) == 20, "ABI");
-static_assert(offsetof(struct item, flags) == 24, "ABI");
-static_assert(offsetof(struct item, key_len) == 28, "ABI");
-static_assert(offsetof(struct item, access) == 30, "ABI");
-static_assert(offsetof(struct item, tail) == 32, "ABI");
+static_assert(offsetof(struct item, access) == 20, "ABI");
+static_assert(offsetof(struct item, lengths) == 22, "ABI");
+static_assert(offsetof(struct item, tail) == 24, "ABI");
+
+/* What follows the header of a long item. */
+struct item_long {
+	uint32_t value_len;
+	uint32_t flags;	    /* the client's */
+	uint64_t value_sum; /* the hash of the value */
+};
+static_assert(sizeof(struct item_long) == 16, "ABI");
+static_assert(offsetof(struct item_long, flags) == 4, "ABI");
+static_assert(offsetof(struct item_long, value_sum) == 8, "ABI");
+
+/* All that is in front of the key, to copy it: no block is shorter. */
+union item_front {
+	struct item item;
+	uint8_t bytes[sizeof(struct item) + sizeof(struct item_long)];
+};
+static_assert(sizeof(union item_front) == 40, "no padding");
+
+/*
+ * The lengths of an item. A long one has ITEM_LONG and the length of its key. Of a
+ * short one the low 7 bits are the length of its key, the next 7 that of its value.
+ */
+#define ITEM_LONG 0x8000u
+#define ITEM_FLAGS 0x4000u /* a short one has 4 bytes of flags, which are the client's */
+#define ITEM_VALUE_SHIFT 7
+#define ITEM_SHORT_LEN 0x7fu
+static_assert(ITEM_SHORT_MAX <= ITEM_SHORT_LEN && KEY_MAX < ITEM_FLAGS, "ABI");
+static_assert(sizeof(struct item) + 4 + ITEM_SHORT_MAX == ITEM_SHORT_BYTES_MAX, "ABI");
 
 /*
  * The access field of an item, where the server evicts. A normal item has uses and the low bits of
@@ -238,34 +262,104 @@ static inline bool access_is_known(uint16_t access, uint16_t tick)
 	       ((tick - access + ACCESS_TICKS) & ACCESS_TIME) <= ACCESS_TICKS + ACCESS_YOUNG_MAX;
 }
 
-#define ITEM_BYTES_MAX (sizeof(struct item) + ITEM_VALUE_SUM_BYTES + KEY_MAX + VALUE_MAX)
+#define ITEM_BYTES_MAX (sizeof(union item_front) + KEY_MAX + VALUE_MAX)
 
+/* Whether an item with such lengths is long. */
 static inline bool item_has_value_sum(size_t key_len, size_t value_len)
 {
-	return sizeof(struct item) + key_len + value_len > ITEM_WHOLE_MAX;
+	return key_len + value_len > ITEM_SHORT_MAX;
+}
+
+/* Bytes in front of the key, and of the whole item, for what is to be stored. */
+static inline size_t item_key_at(size_t key_len, size_t value_len, uint32_t flags)
+{
+	return sizeof(struct item) + (item_has_value_sum(key_len, value_len) ?
+					      sizeof(struct item_long) :
+				      flags ? sizeof(flags) :
+					      0);
+}
+
+static inline uint64_t item_bytes_for(size_t key_len, size_t value_len, uint32_t flags)
+{
+	return item_key_at(key_len, value_len, flags) + key_len + value_len;
+}
+
+/*
+ * What an item has, by its header and, if it is long, what follows. Of bytes that are not known to
+ * be an item the results may be anything; item_front_bytes() and item_key_len() need the header
+ * only.
+ */
+static inline bool item_is_long(const struct item *item)
+{
+	return item->lengths & ITEM_LONG;
+}
+
+static inline struct item_long *item_long(const struct item *item)
+{
+	return (struct item_long *)(uintptr_t)item->tail;
+}
+
+static inline uint32_t item_key_len(const struct item *item)
+{
+	return item->lengths & (item_is_long(item) ? ITEM_FLAGS - 1 : ITEM_SHORT_LEN);
+}
+
+static inline uint32_t item_value_len(const struct item *item)
+{
+	return item_is_long(item) ? item_long(item)->value_len :
+				    item->lengths >> ITEM_VALUE_SHIFT & ITEM_SHORT_LEN;
+}
+
+static inline uint32_t item_flags(const struct item *item)
+{
+	uint32_t flags;
+
+	if (item_is_long(item))
+		return item_long(item)->flags;
+	if (!(item->lengths & ITEM_FLAGS))
+		return 0;
+	__builtin_memcpy(&flags, item->tail, sizeof(flags));
+	return flags;
 }
 
 /* Bytes in front of the key. */
-static inline size_t item_key_at(size_t key_len, size_t value_len)
+static inline size_t item_front_bytes(const struct item *item)
 {
-	return sizeof(struct item) +
-	       (item_has_value_sum(key_len, value_len) ? ITEM_VALUE_SUM_BYTES : 0);
+	return sizeof(*item) + (item_is_long(item)	   ? sizeof(struct item_long) :
+				item->lengths & ITEM_FLAGS ? sizeof(uint32_t) :
+							     0);
 }
 
-static inline uint64_t item_bytes(size_t key_len, size_t value_len)
+static inline uint64_t item_bytes(const struct item *item)
 {
-	return item_key_at(key_len, value_len) + key_len + value_len;
+	return item_front_bytes(item) + item_key_len(item) + item_value_len(item);
 }
 
-/* Where key and value are, by the lengths in the header. */
 static inline uint8_t *item_key(const struct item *item)
 {
-	return (uint8_t *)(uintptr_t)item + item_key_at(item->key_len, item->value_len);
+	return (uint8_t *)(uintptr_t)item + item_front_bytes(item);
 }
 
 static inline uint8_t *item_value(const struct item *item)
 {
-	return item_key(item) + item->key_len;
+	return item_key(item) + item_key_len(item);
+}
+
+/* Writes the lengths and flags: after it, key and value can be written. */
+static inline void item_set_lengths(struct item *item, uint32_t key_len, uint32_t value_len,
+				    uint32_t flags)
+{
+	if (item_has_value_sum(key_len, value_len)) {
+		item->lengths = (uint16_t)(ITEM_LONG | key_len);
+		item_long(item)->value_len = value_len;
+		item_long(item)->flags = flags;
+		return;
+	}
+	item->lengths = (uint16_t)(value_len << ITEM_VALUE_SHIFT | key_len);
+	if (!flags)
+		return;
+	item->lengths |= ITEM_FLAGS;
+	__builtin_memcpy(item->tail, &flags, sizeof(flags));
 }
 
 /* The home bucket of @hash: linear hashing (Litwin, VLDB 1980). */

@@ -43,46 +43,38 @@ static inline uint64_t key_hash(const void *key, size_t key_len, uint64_t seed)
 	return XXH3_64bits_withSeed(key, key_len, seed);
 }
 
-/* The value sum of an item that has one: item_has_value_sum(). */
-static inline uint64_t item_value_sum(const struct item *item)
-{
-	uint64_t sum;
-
-	memcpy(&sum, item->tail, sizeof(sum));
-	return sum;
-}
-
-/* Of an item that has none, it does nothing. */
+/* Stores the value sum of a long item; of a short one, nothing. */
 static inline void item_value_sum_store(struct item *item, uint64_t sum)
 {
-	if (item_has_value_sum(item->key_len, item->value_len))
-		memcpy(item->tail, &sum, sizeof(sum));
+	if (item_is_long(item))
+		item_long(item)->value_sum = sum;
 }
 
 /* The same, for the value that is in the item. */
 static inline void item_value_sum_make(struct item *item, const struct sum_key *key)
 {
-	if (item_has_value_sum(item->key_len, item->value_len))
-		item_value_sum_store(item, sum_bytes(key, item_value(item), item->value_len));
+	if (item_is_long(item))
+		item_value_sum_store(item, sum_bytes(key, item_value(item), item_value_len(item)));
 }
 
 /* Whether the value is the one of the value sum. If there is none, the item's sum covers it. */
 static inline bool item_value_verifies(const struct item *item, const struct sum_key *key)
 {
-	return !item_has_value_sum(item->key_len, item->value_len) ||
-	       sum_bytes(key, item_value(item), item->value_len) == item_value_sum(item);
+	return !item_is_long(item) ||
+	       sum_bytes(key, item_value(item), item_value_len(item)) == item_long(item)->value_sum;
 }
 
-/*
- * The part of an item's sum that does not depend on its offset: the hash of value sum and key, or
- * of key and value.
- */
+/* The bytes of an item that its sum covers: of a long one, all but the value. */
+static inline uint64_t item_covered_bytes(const struct item *item)
+{
+	return item_front_bytes(item) + item_key_len(item) +
+	       (item_is_long(item) ? 0 : item_value_len(item));
+}
+
+/* The part of an item's sum that does not depend on its offset: of what is behind the header. */
 static inline uint64_t item_body_sum(const struct item *item, const struct sum_key *key)
 {
-	size_t rest = item_has_value_sum(item->key_len, item->value_len) ? ITEM_VALUE_SUM_BYTES :
-									   item->value_len;
-
-	return sum_bytes(key, item->tail, item->key_len + rest);
+	return sum_bytes(key, item->tail, item_covered_bytes(item) - sizeof(*item));
 }
 
 /*
@@ -139,13 +131,8 @@ void value_sum_move(struct value_sum *sum, void *to, const void *from, size_t co
 static inline uint64_t item_sum_of(const struct item *item, uint64_t body,
 				   const struct sum_key *key, uint64_t seed, uint64_t offset)
 {
-	const uint64_t head[6] = {
-		seed,
-		offset,
-		item->version,
-		(uint64_t)item->value_len << 32 | item->expires,
-		(uint64_t)item->key_len << 32 | item->flags,
-		body,
+	const uint64_t head[5] = {
+		seed, offset, item->version, (uint64_t)item->lengths << 32 | item->expires, body,
 	};
 	uint64_t sum = sum_bytes(key, head, sizeof(head));
 

@@ -66,8 +66,8 @@ static const uint8_t *region;
 static const struct geometry *geometry;
 static const struct sum_key sum_key = { "not the store's" };
 static struct target *records, *targets;
-static uint8_t scratch[BATCH_MAX][sizeof(struct item) + ITEM_VALUE_SUM_BYTES + sizeof(struct key) +
-				  VALUE_BYTES_MAX + LINE] __attribute__((aligned(LINE)));
+static uint8_t scratch[BATCH_MAX][sizeof(union item_front) + sizeof(struct key) + VALUE_BYTES_MAX +
+				  LINE] __attribute__((aligned(LINE)));
 static uint8_t values[BATCH_MAX][VALUE_BYTES_MAX] __attribute__((aligned(LINE)));
 
 static struct key key_of(uint64_t number)
@@ -141,7 +141,7 @@ static uint64_t home_offset(uint64_t hash)
 
 static bool item_has(const struct item *item, const struct key *key)
 {
-	return item->key_len == sizeof(*key) && !memcmp(item_key(item), key, sizeof(*key));
+	return item_key_len(item) == sizeof(*key) && !memcmp(item_key(item), key, sizeof(*key));
 }
 
 /* The slot of @key in the chain that begins with @bucket, or NULL. */
@@ -195,7 +195,7 @@ static const struct item *item_take(unsigned int at, uint64_t slot)
 	sum = item_sum(item, &sum_key, geometry->incarnation, slot_offset(slot));
 	if (item_value_verifies(item, &sum_key) && sum == item->sum)
 		errx(1, "an item verifies by a key that is not the store's");
-	memcpy(values[at], item_value(item), item->value_len);
+	memcpy(values[at], item_value(item), item_value_len(item));
 	return item;
 }
 

@@ -206,9 +206,9 @@ enum windows_mode {
 
 #define OPTIONS_index(X)                                                                           \
 	X(index, keys, COUNT, "0", 0, UINT64_C(1) << 36,                                           \
-	  "keys that the index has room for at the start, at a fill of 65 %; it grows "            \
+	  "keys that the index has room for at the start, at a fill of 67 %; it grows "            \
 	  "by itself")                                                                             \
-	X(index, fill, UINT, "65", 30, 90,                                                         \
+	X(index, fill, UINT, "67", 30, 90,                                                         \
 	  "the index grows when this percentage of its slots is in use")
 
 #define OPTIONS_expiry(X)                                                                          \

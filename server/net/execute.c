@@ -62,19 +62,19 @@ static enum wire_status value_get(struct store_thread *thread, const struct requ
 				       request->offset, value->value, size, ref, &value->len);
 	status = lookup_get(thread, hash, request->key, request->key_len, value->value, value->size,
 			    ref);
-	if (!status && ref->head.value_len <= value->size)
-		value->len = ref->head.value_len;
+	if (!status && item_value_len(&ref->front.item) <= value->size)
+		value->len = item_value_len(&ref->front.item);
 	return status;
 }
 
 static void response_set_item(const struct item_ref *ref, const struct response_value *value,
 			      struct wire_response *head)
 {
-	head->version = ref->head.version;
-	head->item_flags = ref->head.flags;
-	head->expires = ref->head.expires;
-	head->result = ref->head.value_len;
-	head->value_sum = value->sum ? ref->value_sum : 0;
+	head->version = ref->front.item.version;
+	head->item_flags = item_flags(&ref->front.item);
+	head->expires = ref->front.item.expires;
+	head->result = item_value_len(&ref->front.item);
+	head->value_sum = value->sum ? lookup_ref_value_sum(ref) : 0;
 }
 
 static void execute_get(struct store_thread *thread, const struct request *request, uint64_t hash,
@@ -111,7 +111,7 @@ static void execute_touch_value(struct store_thread *thread, const struct reques
 		status = touch(thread, request, hash, &change);
 		if (!status)
 			status = value_get(thread, request, hash, value, &ref);
-		if (!status && ref.head.version != change.version)
+		if (!status && ref.front.item.version != change.version)
 			status = ++tries < TOUCH_TRIES_MAX ? WIRE_EXISTS : WIRE_BUSY;
 	} while (status == WIRE_EXISTS);
 	head->status = (uint8_t)status;

@@ -29,7 +29,8 @@ static bool pull_is_now(const struct conn *conn, const struct request *request)
 
 static uint64_t pull_bytes(const struct request *request)
 {
-	return mem_class_bytes(item_bytes(request->key_len, request->value_len));
+	return mem_class_bytes(
+		item_bytes_for(request->key_len, request->value_len, request->item_flags));
 }
 
 /*

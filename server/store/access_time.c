@@ -19,7 +19,7 @@ static_assert(WIRE_USES_MAX == (1u << USES_MAX) - 1 && WIRE_AGE_MAX == ACCESS_TI
 /* Ticks without a use in which a counter of uses falls by one, which is half of the uses. */
 #define USES_HALVE_TICKS (ACCESS_TICKS / 4)
 
-/* access_time_cost() of the young: one unit is more than 1 TiB of the old, and 1 GiB fits. */
+/* access_time_cost() of the young: one unit is as much as all that is old, and 1 GiB fits. */
 #define COST_YOUNG_SHIFT 36
 
 const char *eviction_policy_name(uint32_t policy)

@@ -78,9 +78,7 @@ static void value_write(uint8_t *to, const struct value *value, const void *old)
 void item_fill_head(struct item *item, const struct table_change *change, uint32_t value_len,
 		    uint32_t flags)
 {
-	item->value_len = value_len;
-	item->flags = flags;
-	item->key_len = (uint16_t)change->key_len;
+	item_set_lengths(item, change->key_len, value_len, flags);
 	memcpy(item_key(item), change->key, change->key_len);
 }
 
@@ -93,7 +91,8 @@ static void item_fill(struct item *item, const struct table_change *change,
 {
 	uint32_t key_len = change->key_len, value_len = value->parts[0].len + value->parts[1].len;
 
-	value_write((uint8_t *)item + item_key_at(key_len, value_len) + key_len, value, old);
+	value_write((uint8_t *)item + item_key_at(key_len, value_len, value->flags) + key_len,
+		    value, old);
 	item_fill_head(item, change, value_len, value->flags);
 	item->expires = value->expires;
 	item_value_sum_make(item, key);
@@ -272,7 +271,7 @@ static enum wire_status do_keep_access(struct attempt *a, size_t bytes)
 	const struct item *old = a->pos.item;
 
 	a->access = access_time_update(a->thread, item_access_load(old), 1);
-	return do_pin(a, bytes, item_bytes(old->key_len, old->value_len));
+	return do_pin(a, bytes, item_bytes(old));
 }
 
 /* What is stored, of @bytes, has those that the change wants. */
@@ -294,9 +293,9 @@ static enum wire_status do_new_access(struct attempt *a, size_t bytes)
 static enum wire_status do_store(struct attempt *a, const struct value *value, bool keeps)
 {
 	uint64_t value_len = (uint64_t)value->parts[0].len + value->parts[1].len;
-	size_t bytes = item_bytes(a->change->key_len, value_len);
+	size_t bytes = item_bytes_for(a->change->key_len, value_len, value->flags);
 	const struct item *old = a->pos.item;
-	size_t old_bytes = old ? item_bytes(old->key_len, old->value_len) : 0;
+	size_t old_bytes = old ? item_bytes(old) : 0;
 	enum wire_status status;
 
 	/* The length after append or prepend; a pulled value was checked before it was pulled. */
@@ -360,8 +359,8 @@ static bool do_is_large(struct attempt *a, uint64_t bytes)
 	a->change->large = bytes >= LARGE_BYTES && a->from != item->version;
 	a->change->from = (struct change_from){
 		.version = item->version,
-		.value_len = item->value_len,
-		.flags = item->flags,
+		.value_len = item_value_len(item),
+		.flags = item_flags(item),
 	};
 	return a->change->large;
 }
@@ -384,12 +383,12 @@ static enum wire_status do_put(struct attempt *a)
 	value.parts[append].len = change->value_len;
 	if (append || prepend) {
 		value.parts[prepend].p = item_value(old);
-		value.parts[prepend].len = old->value_len;
-		value.flags = old->flags;
+		value.parts[prepend].len = item_value_len(old);
+		value.flags = item_flags(old);
 		value.expires = old->expires;
-		value_len = (uint64_t)change->value_len + old->value_len;
+		value_len = (uint64_t)change->value_len + item_value_len(old);
 		if (value_len <= a->thread->table->region->geometry.value_max &&
-		    do_is_large(a, item_bytes(change->key_len, value_len)))
+		    do_is_large(a, item_bytes_for(change->key_len, value_len, value.flags)))
 			return WIRE_BUSY;
 	}
 	return do_store(a, &value, append || prepend);
@@ -424,13 +423,13 @@ static enum wire_status do_arith(struct attempt *a)
 	uint64_t n;
 
 	if (a->pos.live) {
-		if (!parse_decimal(item_value(old), old->value_len, &n))
+		if (!parse_decimal(item_value(old), item_value_len(old), &n))
 			return WIRE_NOT_A_NUMBER;
 		if (!change->decrement)
 			n += change->delta;
 		else
 			n = n < change->delta ? 0 : n - change->delta;
-		value = (struct value){ .flags = old->flags, .expires = old->expires };
+		value = (struct value){ .flags = item_flags(old), .expires = old->expires };
 	} else if (change->create) {
 		n = change->number;
 		value = (struct value){
@@ -698,12 +697,12 @@ enum wire_status attempt_commit(struct store_thread *thread, uint64_t hash,
 		.hash = hash,
 		.change = change,
 		.item = item,
-		.item_bytes = item_bytes(item->key_len, item->value_len),
+		.item_bytes = item_bytes(item),
 		.committed = true,
 		.from = from,
 	};
 
 	change->key = item_key(item);
-	change->key_len = item->key_len;
+	change->key_len = item_key_len(item);
 	return attempt_run(&a, do_commit);
 }

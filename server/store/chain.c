@@ -12,7 +12,7 @@
 
 static bool item_has_key(const struct item *item, const void *key, uint32_t key_len)
 {
-	return item->key_len == key_len && !memcmp(item_key(item), key, key_len);
+	return item_key_len(item) == key_len && !memcmp(item_key(item), key, key_len);
 }
 
 /* The chain's first empty slot, for an insert. */

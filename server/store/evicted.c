@@ -40,7 +40,7 @@ static void count_age(struct table_stats *stats, uint32_t age)
 void do_evicted_count(struct store_thread *thread, const struct item *item)
 {
 	struct access_told told = access_time_tell(thread, item_access_load(item));
-	unsigned int class = mem_class(item_bytes(item->key_len, item->value_len));
+	unsigned int class = mem_class(item_bytes(item));
 	struct table_stats *stats = &thread->stats;
 	uint32_t age;
 

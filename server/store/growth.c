@@ -39,7 +39,7 @@ static unsigned int do_partition(const struct table *table, struct chain_parts *
 		uint64_t slot = parts->slots[low];
 		const struct item *item = slot_item(table, slot);
 
-		if (table_hash(table, item_key(item), item->key_len) >> bit & 1) {
+		if (table_hash(table, item_key(item), item_key_len(item)) >> bit & 1) {
 			parts->slots[low] = parts->slots[--high];
 			parts->slots[high] = slot;
 		} else {

@@ -35,7 +35,7 @@ void large_append(struct large *large, struct store_thread *thread, uint64_t has
 static void value_begin(struct large *large, struct item *item)
 {
 	large->item = item;
-	large->item_bytes = item_bytes(item->key_len, item->value_len);
+	large->item_bytes = item_bytes(item);
 	stat_add(&large->thread->stats.large_changes,
 		 !large->restarts && large->item_bytes >= LARGE_BYTES);
 	large->value_done = 0;
@@ -55,8 +55,7 @@ void large_commit(struct large *large, struct store_thread *thread, uint64_t has
 static void item_drop(struct large *large, struct item **item)
 {
 	if (*item)
-		mem_free(&large->thread->cache, *item,
-			 item_bytes((*item)->key_len, (*item)->value_len));
+		mem_free(&large->thread->cache, *item, item_bytes(*item));
 	*item = NULL;
 }
 
@@ -102,8 +101,9 @@ static enum large_next large_retry(struct large *large)
 /* The next step allocates the item that is to be made. */
 static enum large_next allocate_next(struct large *large)
 {
-	large->item_bytes = item_bytes(large->change.key_len,
-				       large->from.value_len + large->change.value_len);
+	large->item_bytes = item_bytes_for(large->change.key_len,
+					   large->from.value_len + large->change.value_len,
+					   large->from.flags);
 	large->state = LARGE_ALLOCATE;
 	return LARGE_AGAIN;
 }
@@ -216,7 +216,7 @@ static bool value_copy(struct large *large, const struct item_ref *ref, uint64_t
 void large_summed(struct large *large, uint64_t bytes)
 {
 	large->value_done += bytes;
-	if (large->value_done == large->item->value_len)
+	if (large->value_done == item_value_len(large->item))
 		large->state = LARGE_END;
 }
 
@@ -236,12 +236,12 @@ static enum large_next value_step(struct large *large, uint64_t bytes)
 
 	if (result == LOOKUP_RETRY)
 		return large_retry(large);
-	if (result == LOOKUP_MISSING || ref.head.version != large->from.version)
+	if (result == LOOKUP_MISSING || ref.front.item.version != large->from.version)
 		return large_restart(large);
 	if (!value_copy(large, &ref, bytes))
 		return large_retry(large);
 	large->retry_since_ns = 0;
-	large->item->expires = ref.head.expires;
+	large->item->expires = ref.front.item.expires;
 	value_advance(large, bytes);
 	return LARGE_AGAIN;
 }
@@ -251,7 +251,7 @@ static enum large_next arrived_step(struct large *large, uint64_t bytes)
 {
 	uint64_t there = large->arrived - large->value_done;
 
-	if (!there && large->value_done < large->item->value_len)
+	if (!there && large->value_done < item_value_len(large->item))
 		return LARGE_WAIT;
 	value_advance(large, bytes < there ? bytes : there);
 	return LARGE_AGAIN;
@@ -259,7 +259,7 @@ static enum large_next arrived_step(struct large *large, uint64_t bytes)
 
 static enum large_next large_value(struct large *large, uint32_t bytes_max)
 {
-	uint64_t left = large->item->value_len - large->value_done;
+	uint64_t left = item_value_len(large->item) - large->value_done;
 	uint64_t bytes = left < bytes_max ? left : bytes_max;
 
 	return large->kind == LARGE_COMMIT ? arrived_step(large, bytes) : value_step(large, bytes);
@@ -273,9 +273,9 @@ static enum large_next pulled_append(struct large *large)
 	large->value_item = value;
 	large->item = NULL;
 	large->change.key = item_key(value);
-	large->change.key_len = value->key_len;
+	large->change.key_len = item_key_len(value);
 	large->change.value = item_value(value);
-	large->change.value_len = value->value_len;
+	large->change.value_len = item_value_len(value);
 	large->kind = LARGE_APPEND;
 	large->state = LARGE_BEGIN;
 	return LARGE_AGAIN;
@@ -327,7 +327,7 @@ void large_run(struct large *large)
 	enum large_next next;
 
 	if (large->kind == LARGE_COMMIT)
-		large->arrived = large->item->value_len;
+		large->arrived = item_value_len(large->item);
 	do {
 		if (room_pending(&large->room))
 			room_run(&large->room);

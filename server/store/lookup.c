@@ -23,36 +23,29 @@ bool backoff_wait(struct store_thread *thread, struct backoff *backoff)
 	return now - backoff->since_ns < LOOKUP_NS_MAX;
 }
 
-/* Header, value sum and key of an item, as they were at one instant. */
+/* What an item has in front of its value, as it was at one instant. */
 struct item_snapshot {
 	uint8_t key[KEY_MAX];
-	uint64_t value_sum; /* 0: it has none */
-	struct item head;
+	union item_front front;
 };
 
 /* False: the item was invalid or changed meanwhile (L2). */
 static bool item_snapshot_take(const struct table *table, const struct item *item,
 			       struct item_snapshot *snapshot)
 {
+	struct item *front = &snapshot->front.item;
 	uint64_t sum = item_sum_first(item);
 
 	if (sum == ITEM_SUM_INVALID)
 		return false;
 	/* What was copied may be anything: its lengths are checked before they are used. */
-	racy_copy(&snapshot->head, item, sizeof(*item));
-	if (snapshot->head.key_len < 1 || snapshot->head.key_len > KEY_MAX ||
-	    region_offset(table->region, item) +
-			    item_bytes(snapshot->head.key_len, snapshot->head.value_len) >
-		    table->region->bytes)
+	racy_copy(&snapshot->front, item, sizeof(snapshot->front));
+	if (item_key_len(front) < 1 || item_key_len(front) > KEY_MAX ||
+	    region_offset(table->region, item) + item_bytes(front) > table->region->bytes)
 		return false;
-	snapshot->value_sum = 0;
-	if (item_has_value_sum(snapshot->head.key_len, snapshot->head.value_len))
-		racy_copy(&snapshot->value_sum, item->tail, sizeof(snapshot->value_sum));
-	racy_copy(snapshot->key,
-		  (const uint8_t *)item +
-			  item_key_at(snapshot->head.key_len, snapshot->head.value_len),
-		  snapshot->head.key_len);
-	snapshot->head.sum = sum;
+	racy_copy(snapshot->key, (const uint8_t *)item + item_front_bytes(front),
+		  item_key_len(front));
+	front->sum = sum;
 	return item_sum_again(item) == sum;
 }
 
@@ -66,13 +59,12 @@ static enum lookup_result slot_lookup(const struct table *table, const uint64_t 
 
 	if (!item_snapshot_take(table, item, &snapshot))
 		return LOOKUP_RETRY;
-	if (snapshot.head.key_len == key_len && !memcmp(snapshot.key, key, key_len)) {
+	if (item_key_len(&snapshot.front.item) == key_len && !memcmp(snapshot.key, key, key_len)) {
 		ref->item = item;
-		ref->head = snapshot.head;
-		ref->value_sum = snapshot.value_sum;
+		ref->front = snapshot.front;
 		return LOOKUP_FOUND;
 	}
-	if (slot_follow(slot_at) != slot || item_sum_again(item) != snapshot.head.sum)
+	if (slot_follow(slot_at) != slot || item_sum_again(item) != snapshot.front.item.sum)
 		return LOOKUP_RETRY;
 	return LOOKUP_MISSING;
 }
@@ -123,11 +115,11 @@ enum lookup_result lookup_find(const struct store_thread *thread, uint64_t hash,
 bool lookup_ref_copy(const struct item_ref *ref, void *to, const void *from, size_t bytes)
 {
 	/* L3 */
-	bool stays = item_bytes(ref->head.key_len, ref->head.value_len) >= LIMBO_ITEM_BYTES;
+	bool stays = item_bytes(&ref->front.item) >= LIMBO_ITEM_BYTES;
 
 	if (bytes)
 		racy_copy(to, from, bytes);
-	return stays || item_sum_again(ref->item) == ref->head.sum;
+	return stays || item_sum_again(ref->item) == ref->front.item.sum;
 }
 
 /* What is done with an item that was found: it is copied. */
@@ -142,7 +134,7 @@ static enum wire_status lookup_until(struct store_thread *thread, uint64_t hash,
 
 	do {
 		result = lookup_once(thread->table, hash, key, key_len, ref);
-		if (result == LOOKUP_FOUND && is_expired(ref->head.expires, thread->now_ns))
+		if (result == LOOKUP_FOUND && is_expired(ref->front.item.expires, thread->now_ns))
 			result = LOOKUP_MISSING;
 		else if (result == LOOKUP_FOUND)
 			result = use(thread, ref, arg);
@@ -160,11 +152,12 @@ struct value_buffer {
 
 static enum lookup_result use_value(struct store_thread *thread, struct item_ref *ref, void *arg)
 {
+	uint32_t value_len = item_value_len(&ref->front.item);
 	const struct value_buffer *to = arg;
 
 	(void)thread;
-	if (ref->head.value_len > to->size ||
-	    lookup_ref_copy(ref, to->buffer, lookup_ref_value(ref), ref->head.value_len))
+	if (value_len > to->size ||
+	    lookup_ref_copy(ref, to->buffer, lookup_ref_value(ref), value_len))
 		return LOOKUP_FOUND;
 	return LOOKUP_RETRY;
 }
@@ -188,7 +181,7 @@ struct part_buffer {
 static enum lookup_result use_part(struct store_thread *thread, struct item_ref *ref, void *arg)
 {
 	struct part_buffer *to = arg;
-	uint64_t left = ref->head.value_len;
+	uint64_t left = item_value_len(&ref->front.item);
 
 	(void)thread;
 	left = to->offset < left ? left - to->offset : 0;
@@ -217,6 +210,6 @@ bool lookup_block_hash(const struct table *table, const void *block, uint64_t *h
 
 	if (!item_snapshot_take(table, block, &snapshot))
 		return false;
-	*hash = table_hash(table, snapshot.key, snapshot.head.key_len);
+	*hash = table_hash(table, snapshot.key, item_key_len(&snapshot.front.item));
 	return true;
 }

@@ -27,8 +27,7 @@
 /* An item that was seen valid. */
 struct item_ref {
 	struct item *item;
-	uint64_t value_sum; /* if it has one; and: */
-	struct item head;   /* a verified copy of its header */
+	union item_front front; /* a verified copy of what it has in front of the key */
 };
 
 /* What one try to look up a key gives. */
@@ -44,8 +43,17 @@ enum lookup_result lookup_find(const struct store_thread *thread, uint64_t hash,
 /* Where the value is. */
 static inline const uint8_t *lookup_ref_value(const struct item_ref *ref)
 {
-	return (const uint8_t *)ref->item + item_key_at(ref->head.key_len, ref->head.value_len) +
-	       ref->head.key_len;
+	const struct item *front = &ref->front.item;
+
+	return (const uint8_t *)ref->item + item_front_bytes(front) + item_key_len(front);
+}
+
+/* 0: it has none. */
+static inline uint64_t lookup_ref_value_sum(const struct item_ref *ref)
+{
+	const struct item *front = &ref->front.item;
+
+	return item_is_long(front) ? item_long(front)->value_sum : 0;
 }
 
 /* Copies @bytes of an item that was found. False: it was changed meanwhile (L2, L3). */

@@ -60,8 +60,8 @@ static bool bucket_is_due(const struct store_thread *thread, uint64_t number)
 {
 	const struct table *table = thread->table;
 	const struct bucket *home = index_bucket(table, number), *bucket;
+	const struct item *item;
 	unsigned int i;
-	struct item head;
 
 	chain_for_each(table, bucket, home) {
 		for (i = 0; i < BUCKET_SLOTS; i++) {
@@ -69,9 +69,9 @@ static bool bucket_is_due(const struct store_thread *thread, uint64_t number)
 
 			if (!slot)
 				continue;
-			racy_copy(&head, slot_item(table, slot), sizeof(head));
-			if (is_expired(head.expires, thread->now_ns) ||
-			    access_time_is_over(thread, head.access))
+			item = slot_item(table, slot);
+			if (is_expired(item_expires_load(item), thread->now_ns) ||
+			    access_time_is_over(thread, item_access_load(item)))
 				return true;
 		}
 	}

@@ -538,8 +538,9 @@ static void classes_init(struct memory *memory)
 		size_class->bytes = size_class_bytes[i];
 		if (!size_class->bytes)
 			continue;
-		size_class->inverse = (uint32_t)(((1ull << 32) + size_class->bytes / 16 - 1) /
-						 (size_class->bytes / 16));
+		size_class->inverse = (uint32_t)(((1ull << 32) + size_class->bytes / CLASS_STEP -
+						  1) /
+						 (size_class->bytes / CLASS_STEP));
 		size_class->pages = (uint16_t)(size_class_slab_bytes(size_class->bytes) /
 					       PAGE_BYTES);
 		size_class->blocks = (uint16_t)(size_class->pages * PAGE_BYTES / size_class->bytes);

@@ -17,7 +17,7 @@
  * Percent of the slots that are in use when the index has the keys it is sized for; see
  * common/layout.h.
  */
-#define INDEX_FILL 65
+#define INDEX_FILL 67
 
 /* The largest level that geometry_check() accepts. */
 #define INDEX_LEVEL_MAX 32u

@@ -30,7 +30,7 @@ struct region {
 };
 
 /*
- * log2 of the buckets that hold @keys keys with 65 % of the slots in use; at least INDEX_LEVEL_MIN.
+ * log2 of the buckets that hold @keys keys with 67 % of the slots in use; at least INDEX_LEVEL_MIN.
  */
 uint32_t index_level(uint64_t keys);
 

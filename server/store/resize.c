@@ -67,18 +67,18 @@ static int item_put(struct resize *resize, const struct item *item)
 	uint16_t access = item_access_load(item);
 	struct table_change change = {
 		.key = item_key(item),
-		.key_len = item->key_len,
+		.key_len = item_key_len(item),
 		.mode = WIRE_SET,
 		.value = item_value(item),
-		.value_len = item->value_len,
-		.flags = item->flags,
+		.value_len = item_value_len(item),
+		.flags = item_flags(item),
 		.wish = { .pin = pin_of(resize, access), .low = access_is_low(access) },
 	};
 	enum wire_status status;
 
 	if (!ttl_of(resize, item, &change.ttl))
 		return 0;
-	if (item->value_len > to->table->region->geometry.value_max)
+	if (item_value_len(item) > to->table->region->geometry.value_max)
 		return -E2BIG;
 	status = change_put(resize, item, &change);
 	/* More is pinned than the smaller store allows: it stays, and is not pinned. */

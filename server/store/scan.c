@@ -89,11 +89,11 @@ static void bucket_sort(struct bucket_scan *b)
 	}
 }
 
-static bool has_prefix(const struct scan *scan, const struct item *head, const uint8_t *key)
+static bool has_prefix(const struct scan *scan, const uint8_t *key, uint32_t key_len)
 {
 	/* A prefix of no bytes may be NULL, which memcmp() must not be given. */
 	return !scan->prefix_len ||
-	       (head->key_len >= scan->prefix_len && !memcmp(key, scan->prefix, scan->prefix_len));
+	       (key_len >= scan->prefix_len && !memcmp(key, scan->prefix, scan->prefix_len));
 }
 
 enum emit { EMIT_DONE, EMIT_FULL, EMIT_RETRY };
@@ -107,42 +107,44 @@ static enum emit entry_emit(struct store_thread *thread, struct scan *scan,
 			    const struct scan_key *key)
 {
 	uint8_t *to = scan->buffer + scan->used;
-	uint32_t left = scan->size - scan->used;
+	uint32_t left = scan->size - scan->used, key_len, value_len;
 	struct wire_entry entry;
-	struct item head;
+	union item_front front;
+	const struct item *head = &front.item;
 
-	racy_copy(&head, key->item, sizeof(head));
+	racy_copy(&front, key->item, sizeof(front));
 	if (item_sum_again(key->item) != key->sum)
 		return EMIT_RETRY;
+	key_len = item_key_len(head);
+	value_len = item_value_len(head);
 	entry = (struct wire_entry){
-		.version = head.version,
-		.value_len = head.value_len,
-		.item_flags = head.flags,
-		.expires = head.expires,
-		.key_len = head.key_len,
+		.version = head->version,
+		.value_len = value_len,
+		.item_flags = item_flags(head),
+		.expires = head->expires,
+		.key_len = (uint16_t)key_len,
 	};
-	if (scan->values && sizeof(entry) + head.key_len + (uint64_t)head.value_len <= scan->size)
-		entry.value_sent = head.value_len;
+	if (scan->values && sizeof(entry) + key_len + (uint64_t)value_len <= scan->size)
+		entry.value_sent = value_len;
 	if (scan->uses) {
-		struct access_told told = access_time_tell(thread, head.access);
+		struct access_told told = access_time_tell(thread, head->access);
 
 		entry.use = (uint16_t)told.use;
 		entry.uses = (uint16_t)told.uses;
 		entry.age = (uint16_t)told.age;
 	}
-	if (is_expired(head.expires, thread->now_ns))
+	if (is_expired(head->expires, thread->now_ns))
 		return EMIT_DONE;
-	if (sizeof(entry) + head.key_len + entry.value_sent > left)
+	if (sizeof(entry) + key_len + entry.value_sent > left)
 		return EMIT_FULL;
-	racy_copy(to + sizeof(entry),
-		  (const uint8_t *)key->item + item_key_at(head.key_len, head.value_len),
-		  head.key_len + entry.value_sent);
+	racy_copy(to + sizeof(entry), (const uint8_t *)key->item + item_front_bytes(head),
+		  key_len + entry.value_sent);
 	if (item_sum_again(key->item) != key->sum)
 		return EMIT_RETRY;
-	if (!has_prefix(scan, &head, to + sizeof(entry)))
+	if (!has_prefix(scan, to + sizeof(entry), key_len))
 		return EMIT_DONE;
 	memcpy(to, &entry, sizeof(entry));
-	scan->used += (uint32_t)sizeof(entry) + head.key_len + entry.value_sent;
+	scan->used += (uint32_t)sizeof(entry) + key_len + entry.value_sent;
 	scan->entries++;
 	return EMIT_DONE;
 }

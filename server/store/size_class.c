@@ -7,25 +7,28 @@
 #include <assert.h>
 
 /*
- * Up to 512 bytes, classes are 16 bytes apart. Above, a class's blocks are as large as lets a
- * certain number of them fit a slab, and that number falls by about one in 22 from class to class:
- * 131 classes. The percentage of full slabs' memory that is lost, over all sizes that ITEM_ALIGN
- * divides (others lose up to 15 bytes more), as tests/unit/server/test_memory.c prints it:
+ * Up to 256 bytes, classes are 8 bytes apart; up to 512, 16. Above, a class's blocks are as large
+ * as lets a certain number of them fit a slab, and that number falls by about one in 22 from class
+ * to class: 145 classes. The percentage of full slabs' memory that is lost, over all sizes that
+ * ITEM_ALIGN divides (others lose up to 7 bytes more), as tests/unit/server/test_memory.c prints
+ * it:
  *
  *	   bytes	classes	average	worst
- *	   48 -   512	     30	    0.2	  0.5
- *	  513 -  1024	     17	    1.4	  3.8
- *	 1025 -  2048	     22	    1.5	  3.9
- *	 2049 -  4096	     16	    2.3	  5.9
- *	 4097 -  8192	     22	    1.6	  4.2
+ *	   40 -   512	     44	    0.7	  3.3
+ *	  513 -  1024	     17	    1.8	  4.2
+ *	 1025 -  2048	     22	    1.6	  3.9
+ *	 2049 -  4096	     16	    2.2	  5.9
+ *	 4097 -  8192	     22	    1.6	  4.3
  *	 8193 - 16384	     16	    2.3	  5.9
- *	16385 - 32768	      8	    4.4	 11.1
+ *	16385 - 32768	      8	    4.5	 11.1
  *	32769 - 65536	  spans	    4.1	 11.1
  *	65537 -   2^20	  spans	    0.6	  5.9
  *
  * A value of 4 KiB with a short key has a class of its own, 4160: 0.4 % are lost for 4144 bytes.
  */
-#define CLASS_LINEAR_MAX 512u /* bytes */
+#define CLASS_FINE_MAX 256u /* bytes */
+#define CLASS_LINEAR_MAX 512u
+#define CLASS_STEP_LINEAR 16u
 #define CLASS_SHRINK 22u
 
 uint16_t size_class_bytes[MEM_CLASSES_MAX];
@@ -63,8 +66,10 @@ __attribute__((constructor)) static void classes_make(void)
 {
 	unsigned int class_id = 0;
 
-	for (uint32_t bytes = CLASS_BYTES_MIN; bytes <= CLASS_LINEAR_MAX; bytes += CLASS_STEP)
+	for (uint32_t bytes = CLASS_BYTES_MIN; bytes <= CLASS_FINE_MAX; bytes += CLASS_STEP)
 		class_add(bytes);
+	for (uint32_t bytes = CLASS_FINE_MAX; bytes < CLASS_LINEAR_MAX;)
+		class_add(bytes += CLASS_STEP_LINEAR);
 	classes_add(CLASS_LINEAR_MAX, CLASS_SMALL_MAX);
 	classes_add(CLASS_SMALL_MAX, CLASS_BYTES_MAX);
 	size_class_bytes[CLASS_BUCKETS] = BUCKET_BYTES;

@@ -9,14 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/layout.h"
 #include "server/store/page_heap.h"
 
 /* Bytes of a slab of small and of larger blocks, where there is room for a whole one. */
 #define SLAB_BYTES_MIN (64u << 10)
 #define SLAB_BYTES_MAX (256u << 10)
 
-#define CLASS_STEP 16u /* bytes */
-#define CLASS_BYTES_MIN 48u
+#define CLASS_STEP ITEM_ALIGN
+#define CLASS_BYTES_MIN 40u
 #define CLASS_BYTES_MAX (32u << 10)
 /* Blocks up to this size are in slabs of SLAB_BYTES_MIN, and magazines keep some. */
 #define CLASS_SMALL_MAX 4096u

@@ -187,7 +187,7 @@ static void do_slab_free_block(struct memory *memory, struct slab *slab, const v
 	struct size_class *size_class = &memory->classes[slab->class_id];
 	uint64_t offset = (uint64_t)((const uint8_t *)p -
 				     (uint8_t *)page_address(memory, slab->page));
-	uint32_t i = (uint32_t)(offset / 16 * size_class->inverse >> 32), word = i / 64;
+	uint32_t i = (uint32_t)(offset / CLASS_STEP * size_class->inverse >> 32), word = i / 64;
 	uint64_t bit = 1ull << i % 64;
 
 	/* @p is where a block begins, and that block is allocated. */

@@ -49,7 +49,7 @@ static_assert(sizeof(struct slab) == 256, "four cache lines");
 struct size_class {
 	alignas(64) uint32_t lock;
 	uint32_t bytes;	    /* of a block; 0: no such class */
-	uint32_t inverse;   /* 2^32 / (bytes / 16), rounded up: to divide by multiplying */
+	uint32_t inverse;   /* 2^32 / (bytes / CLASS_STEP), rounded up: to divide by multiplying */
 	uint16_t pages;	    /* of a whole slab; shorter ones are created where it does not fit */
 	uint16_t blocks;    /* of a whole slab */
 	bool has_magazines; /* threads keep free blocks in magazines */

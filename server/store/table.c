@@ -113,8 +113,7 @@ void table_wake_maintenance(const struct table *table)
 
 uint64_t slot_for(const struct table *table, uint64_t hash, const struct item *item)
 {
-	return slot_make(hash_tag(hash), region_offset(table->region, item),
-			 item_bytes(item->key_len, item->value_len));
+	return slot_make(hash_tag(hash), region_offset(table->region, item), item_bytes(item));
 }
 
 /* Lamport's clock: a key's versions increase, though threads share no counter. */
@@ -133,13 +132,13 @@ uint64_t next_version(struct store_thread *thread, const struct item *old)
 
 void item_count(struct store_thread *thread, const struct item *item)
 {
-	stat_add(&thread->stats.live_bytes, item_bytes(item->key_len, item->value_len));
+	stat_add(&thread->stats.live_bytes, item_bytes(item));
 	stat_add(&thread->stats.expiring, item->expires != 0);
 }
 
 void item_uncount(struct store_thread *thread, const struct item *item)
 {
-	stat_sub(&thread->stats.live_bytes, item_bytes(item->key_len, item->value_len));
+	stat_sub(&thread->stats.live_bytes, item_bytes(item));
 	stat_sub(&thread->stats.expiring, item->expires != 0);
 }
 
@@ -173,7 +172,7 @@ uint64_t item_seal_sum(const struct table *table, const struct item *item, uint6
 
 void item_free(struct store_thread *thread, struct item *item)
 {
-	size_t bytes = item_bytes(item->key_len, item->value_len);
+	size_t bytes = item_bytes(item);
 
 	if (bytes >= LIMBO_ITEM_BYTES)
 		limbo_add(&thread->limbo, &thread->cache, item, bytes);

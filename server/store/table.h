@@ -241,7 +241,7 @@ uint64_t next_version(struct store_thread *thread, const struct item *old);
 /* Bytes of the block, or of the pages, that the item takes. Its bucket is locked. */
 static inline size_t item_class_bytes(const struct item *item)
 {
-	return mem_class_bytes(item_bytes(item->key_len, item->value_len));
+	return mem_class_bytes(item_bytes(item));
 }
 
 /* Adds the item to live_bytes and expiring, or subtracts it. */

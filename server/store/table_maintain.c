@@ -138,7 +138,7 @@ static enum wire_status do_move_small(struct store_thread *thread, uint64_t hash
 				      struct chain_pos *pos)
 {
 	const struct item *from = pos->item;
-	size_t bytes = item_bytes(from->key_len, from->value_len);
+	size_t bytes = item_bytes(from);
 	struct item *to = mem_alloc(&thread->cache, bytes);
 
 	/* It may be in a larger block itself. */
@@ -162,7 +162,7 @@ enum wire_status table_move_begin(struct table_move *move, struct store_thread *
 	if (do_chain_find_block(thread->table, &pos, home, block)) {
 		move->item = pos.item;
 		move->version = pos.item->version;
-		move->bytes = item_bytes(pos.item->key_len, pos.item->value_len);
+		move->bytes = item_bytes(pos.item);
 		large = move->bytes >= LARGE_BYTES;
 		status = large ? WIRE_BUSY : do_move_small(thread, hash, &pos);
 	}

@@ -44,7 +44,7 @@ enum wire_status table_delete(struct store_thread *thread, uint64_t hash,
 struct item *table_reserve_begin(struct store_thread *thread, const struct table_change *change,
 				 struct room *room)
 {
-	size_t bytes = item_bytes(change->key_len, change->value_len);
+	size_t bytes = item_bytes_for(change->key_len, change->value_len, change->flags);
 	bool made = room && room->bytes;
 	struct item *item = made ? room_take(room) : mem_alloc(&thread->cache, bytes);
 
@@ -73,7 +73,8 @@ struct item *table_reserve(struct store_thread *thread, const struct table_chang
 enum wire_status table_may_pin(struct store_thread *thread, struct table_change *change)
 {
 	enum wire_status status = access_time_may_pin(
-		thread, &change->wish, item_bytes(change->key_len, change->value_len));
+		thread, &change->wish,
+		item_bytes_for(change->key_len, change->value_len, change->flags));
 
 	change->pins_full = status == WIRE_BUSY;
 	stat_add(&thread->stats.pins_refused, change->pins_full);
@@ -94,5 +95,5 @@ enum wire_status table_commit(struct store_thread *thread, uint64_t hash, struct
 void table_abandon(struct store_thread *thread, struct item *item)
 {
 	item_invalidate(item);
-	mem_free(&thread->cache, item, item_bytes(item->key_len, item->value_len));
+	mem_free(&thread->cache, item, item_bytes(item));
 }

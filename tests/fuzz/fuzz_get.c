@@ -51,7 +51,7 @@ static void seal(uint64_t offset, uint8_t *to, uint32_t bytes)
 		bucket->sum = bucket_sum(bucket, &server->sum_key, incarnation, offset, home);
 	else if (bytes == sizeof(*geometry) && offset == offsetof(struct superblock, geometry))
 		geometry->sum = geometry_sum(geometry);
-	else if (bytes >= sizeof(*item) && item_bytes(item->key_len, item->value_len) <= bytes) {
+	else if (bytes >= sizeof(union item_front) && item_bytes(item) <= bytes) {
 		item_value_sum_make(item, &server->sum_key);
 		item->sum = item_sum(item, &server->sum_key, incarnation, offset);
 	}

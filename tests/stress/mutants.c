@@ -102,7 +102,7 @@ void mutant_item_invalidate(struct item *item, const char *in)
 	}
 	if (((mutant_active == MUTANT_FREE_VALID && (is(in, "do_remove") || is(in, "do_point"))) ||
 	     (mutant_active == MUTANT_MOVE_VALID && is(in, "do_move"))) &&
-	    item_bytes(item->key_len, item->value_len) < LIMBO_ITEM_BYTES) {
+	    item_bytes(item) < LIMBO_ITEM_BYTES) {
 		free_late(&mine.late_frees[++mine.late_free_next % LATE_FREES_MAX]);
 		mine.late_frees[mine.late_free_next % LATE_FREES_MAX].item = item;
 		return;
@@ -248,7 +248,7 @@ static void split_early(struct bucket *home)
 		const struct item *item = slot_item(mutant_table, home->slots[i]);
 
 		if (home->slots[i] &&
-		    table_hash(mutant_table, item_key(item), item->key_len) >> home->level & 1)
+		    table_hash(mutant_table, item_key(item), item_key_len(item)) >> home->level & 1)
 			slot_store(&home->slots[i], 0);
 	}
 	bucket_level_store(home, (uint8_t)(home->level + 1));

@@ -115,8 +115,7 @@ void fake_server_lay_out(struct fake_server *server)
 		item = fake_server_item(server, server->keys[i].key);
 		slot_add(server,
 			 bucket_at(server, geometry_bucket_offset(g, geometry_home(g, hash))),
-			 slot_make(hash_tag(hash), server->keys[i].offset,
-				   item_bytes(item->key_len, item->value_len)));
+			 slot_make(hash_tag(hash), server->keys[i].offset, item_bytes(item)));
 	}
 	for (n = 0; n < buckets; n++)
 		chain_seal(server, n);
@@ -132,15 +131,14 @@ void fake_server_put(struct fake_server *server, uint64_t key, uint32_t len, uin
 	must(server->key_count < FAKE_SERVER_KEYS_MAX, "too many keys");
 	k = &server->keys[server->key_count++];
 	*k = (struct fake_server_key){ .key = key, .offset = server->items_end };
-	server->items_end += (item_bytes(8, len) + SLOT_UNIT - 1) / SLOT_UNIT * SLOT_UNIT;
+	server->items_end += (item_bytes_for(8, len, 0) + SLOT_UNIT - 1) / SLOT_UNIT * SLOT_UNIT;
 	must(server->items_end < FAKE_SERVER_REGION_BYTES * 3 / 4, "region full");
 	item = fake_server_item(server, key);
 	*item = (struct item){
 		.version = version + 1,
 		.expires = expires,
-		.value_len = len,
-		.key_len = 8,
 	};
+	item_set_lengths(item, 8, len, 0);
 	version++;
 	memcpy(item_key(item), &key, 8);
 	memset(item_value(item), (uint8_t)key, len);
@@ -215,13 +213,13 @@ static void respond_get(struct fake_server *server, const struct request *reques
 	response->status = WIRE_OK;
 	response->version = item->version;
 	response->expires = item->expires;
-	response->result = item->value_len;
-	if (item_has_value_sum(item->key_len, item->value_len))
-		response->value_sum = item_value_sum(item);
+	response->result = item_value_len(item);
+	if (item_is_long(item))
+		response->value_sum = item_long(item)->value_sum;
 	if (request->flags & WIRE_F_NO_VALUE)
 		return;
-	must(request->offset <= item->value_len, "part");
-	response->value_len = item->value_len - (uint32_t)request->offset;
+	must(request->offset <= item_value_len(item), "part");
+	response->value_len = item_value_len(item) - (uint32_t)request->offset;
 	if (response->value_len > FAKE_SERVER_BUFFER_BYTES - sizeof(*response))
 		response->value_len = FAKE_SERVER_BUFFER_BYTES - sizeof(*response);
 	memcpy(value, item_value(item) + request->offset, response->value_len);

@@ -45,7 +45,7 @@ static void create(enum eviction_policy policy, unsigned int threads)
 
 static uint64_t bytes_of(uint32_t len)
 {
-	return mem_class_bytes(item_bytes(8, len));
+	return mem_class_bytes(item_bytes_for(8, len, 0));
 }
 
 static void put_with(struct store_thread *thread, uint64_t key, uint32_t len, uint32_t pin)

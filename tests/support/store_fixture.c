@@ -111,7 +111,7 @@ static void walk_pin(struct walk *walk, const struct item *item)
 	if (pins_until(walk->store->pins, item->access) <= walk->unit)
 		return;
 	walk->pins.items++;
-	walk->pins.bytes += mem_class_bytes(item_bytes(item->key_len, item->value_len));
+	walk->pins.bytes += mem_class_bytes(item_bytes(item));
 }
 
 /* A sum, so that the order in which items are visited does not matter. */
@@ -139,14 +139,15 @@ static const char *check_item(struct walk *walk, uint64_t slot, uint64_t home)
 
 	if (!in_heap(walk->store, offset, sizeof(*item)))
 		return "a slot points outside the heap";
-	bytes = item_bytes(item->key_len, item->value_len);
-	if (item->key_len < 1 || item->key_len > KEY_MAX || !in_heap(walk->store, offset, bytes))
+	bytes = item_bytes(item);
+	if (item_key_len(item) < 1 || item_key_len(item) > KEY_MAX ||
+	    !in_heap(walk->store, offset, bytes))
 		return "an item ends outside the heap";
 	if (item->sum == ITEM_SUM_INVALID ||
 	    item->sum != item_sum(item, key, g->incarnation, offset) ||
 	    !item_value_verifies(item, key))
 		return "a slot points to an item that does not verify";
-	hash = key_hash(item_key(item), item->key_len, g->hash_seed);
+	hash = key_hash(item_key(item), item_key_len(item), g->hash_seed);
 	if (geometry_home(g, hash) != home)
 		return "a key is in another key's chain";
 	if (slot != slot_make(hash_tag(hash), offset, bytes))
@@ -168,7 +169,8 @@ static bool same_key(const struct store *store, uint64_t a, uint64_t b)
 	const struct item *x = region_at(&store->region, slot_offset(a));
 	const struct item *y = region_at(&store->region, slot_offset(b));
 
-	return x->key_len == y->key_len && !memcmp(item_key(x), item_key(y), x->key_len);
+	return item_key_len(x) == item_key_len(y) &&
+	       !memcmp(item_key(x), item_key(y), item_key_len(x));
 }
 
 static const char *check_bucket(struct walk *walk, const struct bucket *bucket, uint64_t offset,
@@ -437,10 +439,10 @@ enum wire_status test_store_get(struct store *store, const void *key, uint32_t k
 	if (status)
 		return status;
 	*value = (struct store_value){
-		.version = ref.head.version,
-		.value_len = ref.head.value_len,
-		.flags = ref.head.flags,
-		.expires = ref.head.expires,
+		.version = ref.front.item.version,
+		.value_len = item_value_len(&ref.front.item),
+		.flags = item_flags(&ref.front.item),
+		.expires = ref.front.item.expires,
 	};
 	return WIRE_OK;
 }

@@ -46,7 +46,7 @@ reader_beside() {
 	return 1
 }
 
-# There are enough buckets, and few more: at the configured fill of 65 % each has 9.1 items.
+# There are enough buckets, and few more: at the configured fill of 67 % each has 9.4 items.
 index_fits() {
 	local items buckets
 	items=$(stat_of items) && buckets=$(stat_of index_buckets) || return 1

@@ -226,7 +226,7 @@ static void reaches_out(struct loopback *d, uint64_t offset, uint8_t *to, uint32
 	(void)d, (void)bytes;
 	if (!item)
 		return;
-	item->value_len = REGION_BYTES;
+	item_long(item)->value_len = REGION_BYTES;
 	seal_as_other(item, offset);
 }
 

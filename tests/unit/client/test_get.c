@@ -264,7 +264,7 @@ static void assert_bits_are_seen(uint32_t len)
 	other_put("key", value, len);
 	loopback->after_read = flip_bit;
 	loopback->arg = &bit;
-	for (bit = 0; bit < item_bytes(3, len) * 8; bit++) {
+	for (bit = 0; bit < item_bytes_for(3, len, 0) * 8; bit++) {
 		bool counts = bit < access || bit >= access + 16;
 
 		memset(kvd->cache.lines, 0, bcache_bytes(&kvd->cache));
@@ -329,7 +329,7 @@ static void a_copy_elsewhere_does_not_verify(void **state)
 	to = place_of("key");
 	assert_true(from != to);
 	/* The sum covers the offset, so an exact copy is rejected. */
-	memcpy(region_at(&store.region, from), item_of("kez"), item_bytes(3, 100));
+	memcpy(region_at(&store.region, from), item_of("kez"), item_bytes_for(3, 100, 0));
 	item_key(region_at(&store.region, from))[2] = 'y';
 	reset_stats();
 	assert_get("key", value + 2, 1000);
@@ -344,7 +344,8 @@ static void forge(uint64_t place, const struct sum_key *sum_key)
 {
 	struct item *item = region_at(&store.region, place);
 
-	*item = (struct item){ .version = 1ull << 60, .value_len = 100, .key_len = 3 };
+	*item = (struct item){ .version = 1ull << 60 };
+	item_set_lengths(item, 3, 100, 0);
 	memcpy(item_key(item), "key", 3);
 	memset(item_value(item), 'x', 100);
 	item_value_sum_make(item, sum_key);

@@ -209,7 +209,7 @@ static void a_ring_that_can_not_grow(void **state)
 /* The longest item whose length fits a slot, one longer, and some READ in pieces. */
 static void long_items(void **state)
 {
-	const uint32_t head = sizeof(struct item) + ITEM_VALUE_SUM_BYTES + 3;
+	const uint32_t head = sizeof(union item_front) + 3;
 	const uint32_t border = (SLOT_UNITS_MAX - 1) * SLOT_UNIT - head;
 	const uint32_t lens[] = { border - 1,		border,	       border + 1, border + 64,
 				  262080 - head,	262081 - head, 300000,	   (1 << 20) - head,
@@ -233,7 +233,7 @@ static void damage_head(struct loopback *d, uint64_t offset, uint8_t *to, uint32
 	(void)bytes;
 	if (!in_index(offset) && offset == place_of("key") && *(unsigned int *)d->arg) {
 		--*(unsigned int *)d->arg;
-		((struct item *)to)->value_len = ~0u;
+		item_long((struct item *)to)->value_len = ~0u;
 	}
 }
 

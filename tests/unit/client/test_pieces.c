@@ -266,7 +266,7 @@ static void puts_gather_the_pieces(void **state)
 			assert_int_equal(kvd_putv(kvd, "key", 3, iov, count, NULL, &version),
 					 KVD_OK);
 			assert_true(version > 0);
-			assert_int_equal(item_of("key")->value_len, lens[i]);
+			assert_int_equal(item_value_len(item_of("key")), lens[i]);
 			assert_memory_equal(item_value(item_of("key")), value + i, lens[i]);
 			other_delete("key");
 			kvd_prep_putv(&op, "key", 3, iov, count, NULL);

@@ -27,21 +27,20 @@ static struct sum_key sum_key;
 
 static union {
 	struct item item;
-	uint8_t bytes[sizeof(struct item) + ITEM_VALUE_SUM_BYTES + 40 + 200];
+	uint8_t bytes[sizeof(union item_front) + 40 + 200 + ITEM_SHORT_LEN + 1];
 } u;
 
-static void item_make(uint16_t key_len, uint32_t value_len)
+static void item_make(uint32_t key_len, uint32_t value_len, uint32_t flags)
 {
 	for (size_t i = 0; i < sizeof(u); i++)
 		u.bytes[i] = (uint8_t)(i * 37 + 11);
-	u.item.key_len = key_len;
-	u.item.value_len = value_len;
+	item_set_lengths(&u.item, key_len, value_len, flags);
 }
 
 /* A flipped bit of a length is summed only if the longer item would still be inside the buffer. */
 static bool in_bounds(void)
 {
-	return item_bytes(u.item.key_len, u.item.value_len) <= sizeof(u);
+	return item_bytes(&u.item) <= sizeof(u);
 }
 
 /* In pieces of any lengths the value's sum is the same. */
@@ -127,12 +126,13 @@ static bool verifies(uint64_t sum)
 	       item_value_verifies(&u.item, &sum_key);
 }
 
-static void assert_bits_count(uint16_t key_len, uint32_t value_len)
+static void assert_bits_count(uint32_t key_len, uint32_t value_len, uint32_t flags)
 {
-	size_t bit, access = offsetof(struct item, access), bytes = item_bytes(key_len, value_len);
+	size_t bit, access = offsetof(struct item, access);
+	size_t bytes = item_bytes_for(key_len, value_len, flags);
 	uint64_t sum;
 
-	item_make(key_len, value_len);
+	item_make(key_len, value_len, flags);
 	item_value_sum_make(&u.item, &sum_key);
 	sum = item_sum(&u.item, &sum_key, INCARNATION, OFFSET);
 	assert_true(sum != ITEM_SUM_INVALID);
@@ -154,15 +154,17 @@ static void assert_bits_count(uint16_t key_len, uint32_t value_len)
 static void every_bit_of_an_item_counts(void **state)
 {
 	(void)state;
-	assert_bits_count(1, 0);
-	assert_bits_count(8, 8);
-	assert_bits_count(40, 200);
-	assert_bits_count(17, 100);
-	/* The longest without a value sum, and the shortest with one. */
-	assert_bits_count(16, ITEM_WHOLE_MAX - 48);
-	assert_bits_count(16, ITEM_WHOLE_MAX - 47);
-	assert_bits_count(ITEM_WHOLE_MAX - 32, 0);
-	assert_bits_count(ITEM_WHOLE_MAX - 31, 0);
+	for (uint32_t flags = 0; flags < 2; flags++) {
+		assert_bits_count(1, 0, flags);
+		assert_bits_count(8, 8, flags);
+		assert_bits_count(40, 200, flags);
+		assert_bits_count(17, 100, flags);
+		/* The longest without a value sum, and the shortest with one. */
+		assert_bits_count(16, ITEM_SHORT_MAX - 16, flags);
+		assert_bits_count(16, ITEM_SHORT_MAX - 15, flags);
+		assert_bits_count(ITEM_SHORT_MAX, 0, flags);
+		assert_bits_count(ITEM_SHORT_MAX + 1, 0, flags);
+	}
 }
 
 /*
@@ -174,13 +176,13 @@ static void the_value_is_not_needed(void **state)
 	uint64_t sum;
 
 	(void)state;
-	item_make(40, 150);
+	item_make(40, 150, 0);
 	item_value_sum_make(&u.item, &sum_key);
 	sum = item_sum(&u.item, &sum_key, INCARNATION, OFFSET);
 	memset(item_value(&u.item), 0, 150);
 	assert_true(item_sum(&u.item, &sum_key, INCARNATION, OFFSET) == sum);
 	assert_false(verifies(sum));
-	item_make(8, 40);
+	item_make(8, 40, 0);
 	item_value_sum_make(&u.item, &sum_key);
 	sum = item_sum(&u.item, &sum_key, INCARNATION, OFFSET);
 	memset(item_value(&u.item), 0, 40);
@@ -193,7 +195,7 @@ static void place_and_incarnation_count(void **state)
 	unsigned int bit;
 
 	(void)state;
-	item_make(8, 100);
+	item_make(8, 100, 0);
 	sum = item_sum(&u.item, &sum_key, INCARNATION, OFFSET);
 	for (bit = 0; bit < 64; bit++) {
 		assert_true(item_sum(&u.item, &sum_key, INCARNATION ^ 1ull << bit, OFFSET) != sum);
@@ -215,7 +217,7 @@ static void every_bit_of_the_key_counts(void **state)
 	struct sum_key other;
 
 	(void)state;
-	item_make(8, 60);
+	item_make(8, 60, 0);
 	memset(&empty, 0, sizeof(empty));
 	of_head = item_sum_of(&u.item, 1, &sum_key, INCARNATION, OFFSET);
 	of_item = item_sum(&u.item, &sum_key, INCARNATION, OFFSET);
@@ -244,14 +246,14 @@ static void body_and_value_are_keyed(void **state)
 
 	(void)state;
 	other.secret[0] ^= 1;
-	item_make(8, 10);
+	item_make(8, 10, 0);
 	body = item_body_sum(&u.item, &sum_key);
 	assert_true(body != item_body_sum(&u.item, &other));
-	item_make(8, 150);
+	item_make(8, 150, 0);
 	item_value_sum_make(&u.item, &sum_key);
-	value = item_value_sum(&u.item);
+	value = item_long(&u.item)->value_sum;
 	item_value_sum_make(&u.item, &other);
-	assert_true(value != item_value_sum(&u.item));
+	assert_true(value != item_long(&u.item)->value_sum);
 	assert_false(item_value_verifies(&u.item, &sum_key));
 }
 
@@ -261,10 +263,9 @@ static void the_cut_between_key_and_value_counts(void **state)
 	uint64_t sum;
 
 	(void)state;
-	item_make(8, 100);
+	item_make(8, 92, 0);
 	sum = item_sum(&u.item, &sum_key, INCARNATION, OFFSET);
-	u.item.key_len = 9;
-	u.item.value_len = 99;
+	item_set_lengths(&u.item, 9, 91, 0);
 	assert_true(item_sum(&u.item, &sum_key, INCARNATION, OFFSET) != sum);
 }
 
@@ -273,7 +274,7 @@ static void the_body_can_be_summed_before(void **state)
 	uint64_t body;
 
 	(void)state;
-	item_make(8, 100);
+	item_make(8, 92, 0);
 	body = item_body_sum(&u.item, &sum_key);
 	u.item.version = 77;
 	assert_true(item_sum_of(&u.item, body, &sum_key, INCARNATION, OFFSET) ==

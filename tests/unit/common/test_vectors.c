@@ -71,7 +71,7 @@ static void the_numbers_match_the_code(void **state)
 		{ "region_magic", LAYOUT_MAGIC },
 		{ "key_max", KEY_MAX },
 		{ "value_max", VALUE_MAX },
-		{ "item_whole_max", ITEM_WHOLE_MAX },
+		{ "item_short_max", ITEM_SHORT_MAX },
 		{ "region_max", REGION_BYTES_MAX },
 		{ "region_pad", REGION_PAD },
 		{ "response_min", WIRE_RESPONSE_MIN },
@@ -234,9 +234,11 @@ static void the_tables_of_the_region_match_the_code(void **state)
 	       F(bucket, level, "level"), F(bucket, lock, "lock"), F(bucket, epoch, "epoch"),
 	       F(bucket, slots, "slots"));
 	FIELDS("\n### Items\n", item, F(item, sum, "sum"), F(item, version, "version"),
-	       F(item, expires, "expires"), F(item, value_len, "value length"),
-	       F(item, flags, "flags"), F(item, key_len, "key length"),
-	       F(item, access, "access time"));
+	       F(item, expires, "expires"), F(item, access, "access time"),
+	       F(item, lengths, "lengths"));
+	FIELDS("**Behind the header of a long item**", item_long,
+	       F(item_long, value_len, "value length"), F(item_long, flags, "flags"),
+	       F(item_long, value_sum, "value sum"));
 }
 
 static void the_tables_of_softnic_match_the_code(void **state)
@@ -343,7 +345,8 @@ static uint64_t name_hash(void)
 
 static uint64_t name_slot(void)
 {
-	return slot_make(hash_tag(name_hash()), ITEM_OFFSET, item_bytes(NAME_LEN, VALUE_LEN));
+	return slot_make(hash_tag(name_hash()), ITEM_OFFSET,
+			 item_bytes_for(NAME_LEN, VALUE_LEN, FLAGS));
 }
 
 /* An item with a value sum; its value is PHOTO_BYTES bytes of 0x5a. */
@@ -355,12 +358,12 @@ static uint64_t name_slot(void)
 
 static uint64_t photo_slot(void)
 {
-	return slot_make(0xbeef, PHOTO_OFFSET, item_bytes(PHOTO_LEN, PHOTO_BYTES));
+	return slot_make(0xbeef, PHOTO_OFFSET, item_bytes_for(PHOTO_LEN, PHOTO_BYTES, 0));
 }
 
 static uint64_t long_slot(void)
 {
-	return slot_make(0xcafe, LONG_OFFSET, item_bytes(5, 1u << 20));
+	return slot_make(0xcafe, LONG_OFFSET, item_bytes_for(5, 1u << 20, 0));
 }
 
 static struct geometry geometry_make(void)
@@ -477,33 +480,30 @@ static void the_items_match_the_code(void **state)
 {
 	union {
 		struct item item;
-		uint8_t bytes[sizeof(struct item) + ITEM_VALUE_SUM_BYTES + PHOTO_LEN + PHOTO_BYTES];
+		uint8_t bytes[sizeof(union item_front) + PHOTO_LEN + PHOTO_BYTES];
 	} u = {
 		.item = {
 			.version = VERSION,
 			.expires = EXPIRES,
-			.value_len = VALUE_LEN,
-			.flags = FLAGS,
-			.key_len = NAME_LEN,
 			.access = 0x1234,
 		},
 	};
 
 	(void)state;
+	item_set_lengths(&u.item, NAME_LEN, VALUE_LEN, FLAGS);
 	memcpy(item_key(&u.item), NAME VALUE, NAME_LEN + VALUE_LEN);
 	u.item.sum = item_sum(&u.item, &sum_key, INCARNATION, ITEM_OFFSET);
-	assert_vector("item", u.bytes, sizeof(struct item) + NAME_LEN + VALUE_LEN);
+	assert_vector("item", u.bytes, item_bytes(&u.item));
 	assert_true(vector_number(&vector, "incarnation") == INCARNATION);
 	assert_true(vector_number(&vector, "offset") == ITEM_OFFSET);
 	assert_true(vector_number(&vector, "body") == item_body_sum(&u.item, &sum_key));
 
-	u.item.value_len = PHOTO_BYTES;
-	u.item.key_len = PHOTO_LEN;
+	item_set_lengths(&u.item, PHOTO_LEN, PHOTO_BYTES, FLAGS);
 	memcpy(item_key(&u.item), PHOTO, PHOTO_LEN);
 	memset(item_value(&u.item), 0x5a, PHOTO_BYTES);
 	item_value_sum_make(&u.item, &sum_key);
 	u.item.sum = item_sum(&u.item, &sum_key, INCARNATION, PHOTO_OFFSET);
-	assert_vector("longer item", u.bytes, sizeof(u.bytes));
+	assert_vector("long item", u.bytes, sizeof(u.bytes));
 	assert_true(vector_number(&vector, "incarnation") == INCARNATION);
 	assert_true(vector_number(&vector, "offset") == PHOTO_OFFSET);
 	assert_true(vector_number(&vector, "body") == item_body_sum(&u.item, &sum_key));

@@ -61,13 +61,13 @@ static uint32_t tick(void)
 	return atomic_load(&store.table.tick);
 }
 
-/* Of a short item, which takes two units of memory. */
+/* Of a short item, which takes three units of memory. */
 static uint64_t coldness_until(uint16_t access, uint32_t expires)
 {
-	struct item item = { .expires = expires };
+	union item_front front = { .item.expires = expires };
 
-	item_access_store(&item, access);
-	return access_time_coldness(thread, &item);
+	item_access_store(&front.item, access);
+	return access_time_coldness(thread, &front.item);
 }
 
 static uint64_t coldness(uint16_t access)
@@ -80,13 +80,13 @@ static uint64_t cold(uint32_t age)
 {
 	if (age > OLD_MAX)
 		return COLDNESS_STALE + age;
-	return (age > YOUNG_MAX ? COLDNESS_OLD : 0) + (age + 1) * 2;
+	return (age > YOUNG_MAX ? COLDNESS_OLD : 0) + (age + 1) * 3;
 }
 
 /* And one that was not used since it was stored. */
 static uint64_t cold_unused(uint32_t age)
 {
-	return cold(age) + (age > OLD_MAX ? 0 : (age + 1) * 2);
+	return cold(age) + (age > OLD_MAX ? 0 : (age + 1) * 3);
 }
 
 static uint16_t stored(uint32_t pin, bool low)
@@ -137,34 +137,37 @@ static void ages(void **state)
 /* Kinds come in order, whatever the length is, and half of a coldness is of its kind. */
 static void kinds(void **state)
 {
-	struct item longest = { .sum = 1, .value_len = VALUE_MAX, .key_len = KEY_MAX };
-	struct item shortest = { .key_len = 1 };
+	union item_front fronts[2] = { 0 };
+	struct item *longest = &fronts[0].item, *shortest = &fronts[1].item;
 	const uint16_t access = access_time_initial(thread), low = stored(0, true);
 	uint64_t young, old, expired;
 
 	(void)state;
-	item_access_store(&longest, access);
-	item_access_store(&shortest, access);
+	longest->sum = 1;
+	item_set_lengths(longest, KEY_MAX, VALUE_MAX, 0);
+	item_set_lengths(shortest, 1, 0, 0);
+	item_access_store(longest, access);
+	item_access_store(shortest, access);
 	set_tick(YOUNG_MAX);
-	young = access_time_coldness(thread, &longest);
+	young = access_time_coldness(thread, longest);
 	assert_int_equal(coldness_kind(young), COLDNESS_IS_YOUNG);
-	assert_int_equal(access_time_cost(thread, &longest, 4096), 4096ull / 16 << 36);
+	assert_int_equal(access_time_cost(thread, longest, 4096), 4096ull / 8 << 36);
 	set_tick(YOUNG_MAX + 1);
-	old = access_time_coldness(thread, &shortest);
+	old = access_time_coldness(thread, shortest);
 	assert_int_equal(coldness_kind(old), COLDNESS_IS_OLD);
-	assert_int_equal(old, COLDNESS_OLD + 2ull * (YOUNG_MAX + 2) * 2);
-	assert_int_equal(coldness_half(old), COLDNESS_OLD + (YOUNG_MAX + 2) * 2);
+	assert_int_equal(old, COLDNESS_OLD + 2ull * (YOUNG_MAX + 2) * 3);
+	assert_int_equal(coldness_half(old), COLDNESS_OLD + (YOUNG_MAX + 2) * 3);
 	set_tick(OLD_MAX);
-	old = access_time_coldness(thread, &longest);
+	old = access_time_coldness(thread, longest);
 	assert_int_equal(coldness_kind(old), COLDNESS_IS_OLD);
 	assert_int_equal(coldness_kind(coldness_half(old)), COLDNESS_IS_OLD);
 	assert_true(coldness_half(young) > young / 2 - 1 && coldness_half(young) < young);
 	assert_int_equal(coldness_kind(coldness(low)), COLDNESS_IS_LOW);
 	set_tick(OLD_MAX + 1);
-	assert_int_equal(access_time_coldness(thread, &longest), COLDNESS_STALE + OLD_MAX + 1);
+	assert_int_equal(access_time_coldness(thread, longest), COLDNESS_STALE + OLD_MAX + 1);
 	assert_int_equal(coldness_kind(coldness(access)), COLDNESS_IS_STALE);
 	assert_int_equal(coldness_half(coldness(access)), COLDNESS_STALE + (OLD_MAX + 2) / 2);
-	assert_int_equal(access_time_cost(thread, &longest, 4096), 0);
+	assert_int_equal(access_time_cost(thread, longest, 4096), 0);
 	assert_int_equal(coldness_half(COLDNESS_LOW + 8), COLDNESS_LOW + 4);
 	expired = coldness_until(access, 1);
 	assert_int_equal(coldness_kind(expired), COLDNESS_IS_EXPIRED);
@@ -175,21 +178,24 @@ static void kinds(void **state)
 /* By length with object-hits: of two that are as old the longer one is the colder. */
 static void lengths(void **state)
 {
-	struct item item = { .key_len = 8, .value_len = 1000 };
+	union item_front front;
+	struct item *item = &front.item;
 
 	(void)state;
-	item_access_store(&item, access_time_initial(thread));
+	item_set_lengths(item, 8, 1000, 0);
+	item->expires = 0;
+	item_access_store(item, access_time_initial(thread));
 	set_tick(99);
-	item.sum = 1;
-	assert_int_equal(access_time_coldness(thread, &item), COLDNESS_OLD + 2 * 100 * 65);
-	assert_int_equal(access_time_cost(thread, &item, 1056), 66);
+	item->sum = 1;
+	assert_int_equal(access_time_coldness(thread, item), COLDNESS_OLD + 2 * 100 * (1048 / 8));
+	assert_int_equal(access_time_cost(thread, item, 1056), 132);
 	store.table.eviction = EVICTION_BYTE_HITS;
-	assert_int_equal(access_time_coldness(thread, &item), COLDNESS_OLD + 2 * 100);
-	assert_int_equal(access_time_cost(thread, &item, 1056), 66);
+	assert_int_equal(access_time_coldness(thread, item), COLDNESS_OLD + 2 * 100);
+	assert_int_equal(access_time_cost(thread, item, 1056), 132);
 	/* What is being written keeps a place from being chosen, what is free does not. */
-	item.sum = ITEM_SUM_INVALID;
-	assert_int_equal(access_time_cost(thread, &item, 1056), 0);
-	assert_int_equal(access_time_cost(thread, &item, 1u << 20), 1ull << 16 << 36);
+	item->sum = ITEM_SUM_INVALID;
+	assert_int_equal(access_time_cost(thread, item, 1056), 0);
+	assert_int_equal(access_time_cost(thread, item, 1u << 20), 1ull << 17 << 36);
 }
 
 static struct access_told told(uint16_t access)

@@ -172,7 +172,7 @@ static void test_defaults(void **state)
 	assert_int_equal(config.memory.access_rate, 4);
 	assert_int_equal(config.memory.access_delay, 100000000);
 	assert_int_equal(config.index.keys, 0);
-	assert_int_equal(config.index.fill, 65);
+	assert_int_equal(config.index.fill, 67);
 	assert_int_equal(config.expiry.sweep_share, 5);
 	assert_int_equal(config.limits.max_value, OPTION_SIZE_AUTO);
 	assert_int_equal(config_value_max(&config), 64 << 20);
@@ -722,8 +722,10 @@ static void test_value_fits(void **state)
 		fits = config_value_fits(&config, 64 << 20, INDEX_LEVEL_MIN);
 		assert_true(config_pull_bytes(&config, 64 << 20, INDEX_LEVEL_MIN) ==
 			    bytes / 100 * share);
-		assert_true(mem_class_bytes(item_bytes(KEY_MAX, fits)) <= bytes / 100 * share);
-		assert_true(mem_class_bytes(item_bytes(KEY_MAX, fits + 1)) > bytes / 100 * share);
+		assert_true(mem_class_bytes(item_bytes_for(KEY_MAX, fits, 0)) <=
+			    bytes / 100 * share);
+		assert_true(mem_class_bytes(item_bytes_for(KEY_MAX, fits + 1, 0)) >
+			    bytes / 100 * share);
 		config.limits.max_value = OPTION_SIZE_AUTO;
 		assert_true(config_value_max(&config) == (fits < 4 << 20 ? fits : 4 << 20));
 		assert_int_equal(check(), 0);
@@ -897,7 +899,7 @@ static void test_print_division(void **state)
 
 	(void)state;
 	assert_int_equal(set("memory.size=512g"), 0);
-	assert_int_equal(set("index.keys=10000000000"), 0);
+	assert_int_equal(set("index.keys=11000000000"), 0);
 	print(text);
 	assert_non_null(strstr(text,
 			       "\n# region 549755813888 bytes = superblock 4096 + index (grows "

@@ -400,7 +400,7 @@ static void full_memory_is_emptied(void **state)
 static void compactions_are_counted(void **state)
 {
 	struct mem_cache *cache = &test_threads[1].cache;
-	size_t bytes = item_bytes(8, 1000);
+	size_t bytes = item_bytes_for(8, 1000, 0);
 	unsigned int n = SLAB_BYTES_MIN / (unsigned int)mem_class_bytes(bytes), i, emptied = 0;
 	void *blocks[SLAB_BYTES_MIN / 1000];
 	uint64_t key;
@@ -679,7 +679,7 @@ static void fill_magazine(unsigned int thread, unsigned int blocks)
 /* With one busy thread, free blocks in the magazine of an idle one are used before any eviction. */
 static void idle_magazines_before_evicting(void **state)
 {
-	const unsigned int class_id = mem_class(item_bytes(8, 100));
+	const unsigned int class_id = mem_class(item_bytes_for(8, 100, 0));
 	struct mem_magazine *idle = &test_threads[1].cache.magazines[class_id];
 	uint64_t key = 0, end;
 	unsigned int kept;
@@ -691,7 +691,7 @@ static void idle_magazines_before_evicting(void **state)
 	while (idle->count)
 		put(key++, 100);
 	assert_int_equal(STAT(evictions), 0);
-	assert_true(STAT(gathered_bytes) >= kept * item_bytes(8, 100));
+	assert_true(STAT(gathered_bytes) >= kept * item_bytes_for(8, 100, 0));
 	for (end = key + kept - 1; key < end; key++)
 		put(key, 100);
 	assert_int_equal(STAT(evictions), 0);

@@ -135,7 +135,7 @@ static void age_since_use(void **state)
 
 static void classes(void **state)
 {
-	const unsigned int class = mem_class(item_bytes(8, VALUE_BYTES));
+	const unsigned int class = mem_class(item_bytes_for(8, VALUE_BYTES, 0));
 	uint64_t key = fill(0, false), evictions = STAT(evictions);
 
 	(void)state;

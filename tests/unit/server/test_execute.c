@@ -216,7 +216,7 @@ static void arith(void **state)
 	assert_int_equal(head.expires, expires_after(test_threads[0].now_ns, 50));
 	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .delta = 2), WIRE_OK);
 	assert_int_equal(head.result, 42);
-	assert_int_equal(item_at(head.slot)->flags, 3);
+	assert_int_equal(item_flags(item_at(head.slot)), 3);
 	assert_int_equal(item_at(head.slot)->version, head.version);
 	assert_int_equal(ASK("n", NULL, .op = WIRE_ARITH, .mode = WIRE_DECR, .delta = 50), WIRE_OK);
 	assert_int_equal(head.result, 0);
@@ -719,7 +719,7 @@ static void no_space(void **state)
 	assert_int_equal(put("k", value, 60000), WIRE_NO_SPACE);
 	assert_int_equal(head.version, 0);
 	assert_int_equal(head.slot, 0);
-	assert_int_equal(item_at(slot)->value_len, 10);
+	assert_int_equal(item_value_len(item_at(slot)), 10);
 }
 
 #define CASE(f, setup) cmocka_unit_test_setup_teardown(f, setup, teardown)

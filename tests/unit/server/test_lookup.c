@@ -105,10 +105,10 @@ static void put_watched(unsigned int n)
 
 	put_key(WATCHED, lens[n], salts[n]);
 	assert_int_equal(lookup_find(changer, hash_of(&key, 8), &key, 8, &ref), LOOKUP_FOUND);
-	if (versions[n] && versions[n] != ref.head.version)
+	if (versions[n] && versions[n] != ref.front.item.version)
 		fail_msg("%s: value %u was seen with the version of another one", scenario->name,
 			 n);
-	versions[n] = ref.head.version;
+	versions[n] = ref.front.item.version;
 }
 
 static void values_are(unsigned int count, const uint32_t *of)
@@ -159,7 +159,7 @@ static void get_watched(void)
 
 	busy += status == WIRE_BUSY;
 	if (status == WIRE_OK)
-		watched_seen(buffer, ref.head.value_len, ref.head.version);
+		watched_seen(buffer, item_value_len(&ref.front.item), ref.front.item.version);
 	else if (status == WIRE_NOT_FOUND && !may_miss)
 		fail_msg("%s: a false miss", scenario->name);
 }
@@ -179,12 +179,14 @@ static enum wire_status get_part(uint64_t offset, size_t size, uint64_t *version
 		fail_msg("%s: a false miss of a part", scenario->name);
 	if (status)
 		return status;
-	left = ref.head.value_len > offset ? ref.head.value_len - (uint32_t)offset : 0;
+	left = item_value_len(&ref.front.item) > offset ?
+		       item_value_len(&ref.front.item) - (uint32_t)offset :
+		       0;
 	assert_int_equal(len, left < size ? left : size);
-	if (offset && ref.head.version != *version)
+	if (offset && ref.front.item.version != *version)
 		return WIRE_EXISTS;
-	*version = ref.head.version;
-	*value_len = ref.head.value_len;
+	*version = ref.front.item.version;
+	*value_len = item_value_len(&ref.front.item);
 	return WIRE_OK;
 }
 
@@ -216,7 +218,7 @@ static void get_others(void)
 		busy += status == WIRE_BUSY;
 		if (status == WIRE_BUSY)
 			continue;
-		if (status || ref.head.value_len != OTHER_LEN ||
+		if (status || item_value_len(&ref.front.item) != OTHER_LEN ||
 		    !is_value(buffer, OTHER_LEN, others[i], 0))
 			fail_msg("%s: another key is not what it is", scenario->name);
 	}
@@ -870,7 +872,7 @@ static void expired(void **state)
 	assert_int_equal(lookup_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &ref), WIRE_OK);
 	assert_int_equal(table_scan(reader, &scan), WIRE_OK);
 	assert_int_equal(scan.entries, 6);
-	reader->now_ns = ref.head.expires * SECOND_NS;
+	reader->now_ns = ref.front.item.expires * SECOND_NS;
 	assert_int_equal(lookup_get(reader, hash_of(&key, 8), &key, 8, NULL, 0, &ref),
 			 WIRE_NOT_FOUND);
 	assert_int_equal(lookup_get_part(reader, hash_of(&key, 8), &key, 8, 0, buffer,

@@ -154,7 +154,7 @@ static void expired_items_go(void **state)
 	stop();
 	assert_int_equal(STAT(removes), 1000);
 	assert_int_equal(STAT(expiring), 1000);
-	assert_int_equal(STAT(live_bytes), 2000 * item_bytes(8, 100));
+	assert_int_equal(STAT(live_bytes), 2000 * item_bytes_for(8, 100, 0));
 	assert_store(NULL);
 	set_now(ENGINE_NOW_NS + 2000 * SECOND_NS);
 	start();

@@ -267,7 +267,7 @@ static void no_memory(void **state)
 {
 	struct mem_cache *cache = &test_threads[0].cache;
 	const uint64_t other = 1000;
-	size_t bytes = item_bytes(8, 100);
+	size_t bytes = item_bytes_for(8, 100, 0);
 	static void *blocks[2000];
 	static size_t sizes[2000];
 	unsigned int n = 0;

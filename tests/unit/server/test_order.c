@@ -51,7 +51,7 @@ static bool is_of_the_key(uint64_t place)
 {
 	const struct item *item = region_at(&store.region, place);
 
-	return item->key_len == watched_len && item->value_len <= sizeof(value) &&
+	return item_key_len(item) == watched_len && item_value_len(item) <= sizeof(value) &&
 	       !memcmp(item_key(item), watched, watched_len);
 }
 
@@ -263,8 +263,8 @@ static void replace_in_place(void **state)
 	assert_never_without_slot();
 	assert_order(old, latest);
 	/* With another length in the slot */
-	while (item_bytes(3, len) % SLOT_UNIT ||
-	       mem_class(item_bytes(3, len)) != mem_class(item_bytes(3, len + 1)))
+	while (item_bytes_for(3, len, 0) % SLOT_UNIT ||
+	       mem_class(item_bytes_for(3, len, 0)) != mem_class(item_bytes_for(3, len + 1, 0)))
 		len++;
 	old = put("key", len);
 	watch("key");

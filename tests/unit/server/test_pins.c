@@ -250,7 +250,7 @@ static uint64_t pin_all(uint64_t first, uint32_t len, uint32_t seconds)
 	assert_int_equal(try_pin(key, len, seconds), WIRE_BUSY);
 	assert_false(is_there(key));
 	assert_true(pinned().bytes <= share_bytes());
-	assert_true(pinned().bytes + mem_class_bytes(item_bytes(8, len)) > share_bytes());
+	assert_true(pinned().bytes + mem_class_bytes(item_bytes_for(8, len, 0)) > share_bytes());
 	return key - first;
 }
 
@@ -431,7 +431,7 @@ static void assert_pinned(uint64_t items, size_t bytes)
 	struct pins_stats stats = pinned();
 
 	assert_int_equal(stats.items, items);
-	assert_int_equal(stats.bytes, items * mem_class_bytes(item_bytes(8, bytes)));
+	assert_int_equal(stats.bytes, items * mem_class_bytes(item_bytes_for(8, bytes, 0)));
 }
 
 /* What keeps a pin, and what ends it. */
@@ -829,7 +829,7 @@ static void model_check(void)
 			continue;
 		assert_true(is_there(key));
 		items++;
-		bytes += mem_class_bytes(item_bytes(8, model[key].len));
+		bytes += mem_class_bytes(item_bytes_for(8, model[key].len, 0));
 	}
 	assert_int_equal(pinned().items, items);
 	assert_int_equal(pinned().bytes, bytes);

@@ -36,7 +36,7 @@
 #define ROOM_BYTES (8u << 20)			   /* room for it in that takes steps */
 #define MORE_BYTES (PULL_DEPTH * PULL_PIECE_BYTES) /* READ ahead of the sum */
 /* What a value takes at most. */
-#define ITEM_BYTES(value_len) mem_class_bytes(item_bytes(KEY_MAX, value_len))
+#define ITEM_BYTES(value_len) mem_class_bytes(item_bytes_for(KEY_MAX, value_len, 0))
 #define BUILD_BYTES (100u << 20) /* one append to the value */
 /* Pieces of 20 us that 64 MiB surely take: none copies or sums 6 MiB in that time. */
 #define PIECES_MIN 10
@@ -1134,7 +1134,7 @@ static void appends_are_counted(void **state)
 /* What is built may take all of its budget, whoever it is for; whole pages count. */
 static void appends_share(void **state)
 {
-	const uint64_t bytes = mem_class_bytes(item_bytes(sizeof(key), VALUE_BYTES / 4 + 1));
+	const uint64_t bytes = mem_class_bytes(item_bytes_for(sizeof(key), VALUE_BYTES / 4 + 1, 0));
 	const struct budget *budget = &test_tenant.build_budget;
 
 	(void)state;
@@ -1453,7 +1453,7 @@ static void no_memory_for_an_early_one(void **state)
 	prove(c);
 	assert_true(send_pull(c, 0, "a", WIRE_SET, more, SMALL_BYTES));
 	held = c->conn.pull_hold.bytes;
-	assert_int_equal(held, mem_class_bytes(item_bytes(2, SMALL_BYTES)));
+	assert_int_equal(held, mem_class_bytes(item_bytes_for(2, SMALL_BYTES, 0)));
 	while (size >= SMALL_BYTES / 2) {
 		blocks[count] = mem_alloc(cache, size);
 		bytes[count] = size;
@@ -1619,7 +1619,7 @@ static void order_is_kept(void **state)
 static void several_values_share(void **state)
 {
 	struct test_conn *c = &test_conns[0], *other = &test_conns[1];
-	uint64_t bytes = mem_class_bytes(item_bytes(2, SMALL_BYTES));
+	uint64_t bytes = mem_class_bytes(item_bytes_for(2, SMALL_BYTES, 0));
 
 	(void)state;
 	prove(c);
@@ -1756,7 +1756,7 @@ static void refused_behind_another(void **state)
 	static const enum wire_status expected[] = { WIRE_TOO_LARGE, WIRE_INVALID };
 	const struct wire_request pinned = { .flags = WIRE_F_PIN, .pin = 2 };
 	struct test_conn *c = &test_conns[0];
-	uint64_t bytes = mem_class_bytes(item_bytes(2, SMALL_BYTES));
+	uint64_t bytes = mem_class_bytes(item_bytes_for(2, SMALL_BYTES, 0));
 
 	(void)state;
 	test_store.table.pin_time_max = 1;

@@ -212,11 +212,11 @@ static void sealed(void **state)
 	assert_true(fcntl(region.fd, F_GETFD) & FD_CLOEXEC);
 }
 
-/* The smallest index that holds the keys at a fill of 65 %. */
+/* The smallest index that holds the keys at a fill of 67 %. */
 static void index_levels(void **state)
 {
-	const uint64_t keys[] = { 1,	   582,	      583,	  1000,	     4096,
-				  1000000, 305000000, 1ull << 32, 1ull << 36 };
+	const uint64_t keys[] = { 1,	   600,	      601,	  1000,	     4096,
+				  1000000, 314000000, 1ull << 32, 1ull << 36 };
 	uint64_t holds;
 	uint32_t level;
 
@@ -227,7 +227,7 @@ static void index_levels(void **state)
 	assert_int_equal(index_level(1000), 7);
 	for (unsigned int i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
 		level = index_level(keys[i]);
-		holds = (1ull << level) * BUCKET_SLOTS * 65 / 100;
+		holds = (1ull << level) * BUCKET_SLOTS * 67 / 100;
 		assert_true(holds >= keys[i]);
 		assert_true(level == INDEX_LEVEL_MIN || holds / 2 <= keys[i] + BUCKET_SLOTS);
 	}

@@ -120,7 +120,7 @@ static const struct item *find(struct side *side, uint32_t key)
 							  slot_item(table, bucket->slots[i]) :
 							  NULL;
 
-			if (item && item->key_len == sizeof(key) &&
+			if (item && item_key_len(item) == sizeof(key) &&
 			    !memcmp(item_key(item), &key, sizeof(key)))
 				return item;
 		}
@@ -134,11 +134,11 @@ static void assert_same(uint32_t key)
 	assert_non_null(a);
 	assert_non_null(b);
 	assert_true(a->version == b->version);
-	assert_int_equal(a->flags, b->flags);
+	assert_int_equal(item_flags(a), item_flags(b));
 	assert_int_equal(a->expires, b->expires);
 	assert_int_equal(item_access_load(a), item_access_load(b));
-	assert_int_equal(a->value_len, b->value_len);
-	assert_memory_equal(item_value(a), item_value(b), a->value_len);
+	assert_int_equal(item_value_len(a), item_value_len(b));
+	assert_memory_equal(item_value(a), item_value(b), item_value_len(a));
 	/* As readers find it. */
 	assert_true(item_sum_first(b) != ITEM_SUM_INVALID);
 }

@@ -370,7 +370,7 @@ static void small_rooms_do_not_wait(void **state)
 	close_slabs(others, 0);
 	for (i = 0; i < 50; i++) {
 		evictions = STAT(evictions);
-		begin(&room, 0, item_bytes(8, 1000));
+		begin(&room, 0, item_bytes_for(8, 1000, 0));
 		assert_true(room_try(&room));
 		assert_true(STAT(evictions) - evictions <= ITEMS_STEP);
 		free_block(&room);
@@ -419,7 +419,7 @@ static void large_rooms_are_apart(void **state)
 static void all_at_once_beside_others(void **state)
 {
 	static struct room others[ROOMS_OPEN_MAX];
-	size_t bytes = item_bytes(8, 5000);
+	size_t bytes = item_bytes_for(8, 5000, 0);
 	void *block;
 
 	(void)state;
@@ -448,7 +448,7 @@ static void reserved_in_full_memory(void **state)
 		struct item *item = table_reserve(&test_threads[0], &change);
 
 		assert_non_null(item);
-		assert_int_equal(item->value_len, lens[i % 4]);
+		assert_int_equal(item_value_len(item), lens[i % 4]);
 		table_abandon(&test_threads[0], item);
 		next = fill(next, 100);
 	}
@@ -466,7 +466,7 @@ static void closed_memory_is_not_drawn(void **state)
 
 	(void)state;
 	for (uint64_t key = 0; key < 2; key++) {
-		unsigned int class_id = mem_class(item_bytes(8, lens[key]));
+		unsigned int class_id = mem_class(item_bytes_for(8, lens[key], 0));
 
 		assert_int_equal(test_store_put(&store, &key, 8, value, lens[key], &out), WIRE_OK);
 		block = region_at(&store.region, slot_offset(out.slot));
@@ -609,13 +609,13 @@ static void a_put_in_steps(void **state)
 	run_bounded(&room);
 	assert_non_null(room.block);
 	/* Nobody else can take the block: there is no other, and yet it is done. */
-	while ((blocks[n] = mem_alloc(&test_threads[1].cache, item_bytes(8, 3000))))
+	while ((blocks[n] = mem_alloc(&test_threads[1].cache, item_bytes_for(8, 3000, 0))))
 		n++;
 	assert_int_equal(attempt_put(&test_threads[0], hash_of(&key, 8), &change), WIRE_OK);
 	assert_false(change_wants_room(&change));
 	assert_null(room.block);
 	for (i = 0; i < n; i++)
-		mem_free(&test_threads[1].cache, blocks[i], item_bytes(8, 3000));
+		mem_free(&test_threads[1].cache, blocks[i], item_bytes_for(8, 3000, 0));
 	assert_all_open();
 }
 
@@ -747,7 +747,7 @@ static void not_again_at_once(void **state)
 static void a_pinned_slab_is_left_out(void **state)
 {
 	struct mem_cache *cache = &test_threads[1].cache;
-	size_t bytes = item_bytes(8, 3000);
+	size_t bytes = item_bytes_for(8, 3000, 0);
 	unsigned int n = (unsigned int)(SLAB_BYTES_MIN / mem_class_bytes(bytes)), i;
 	void *blocks[SLAB_BYTES_MIN / 3000];
 	struct room room;
@@ -767,7 +767,7 @@ static void a_pinned_slab_is_left_out(void **state)
 	store_thread_idle(&test_threads[0]);
 	store_thread_idle(&test_threads[1]);
 	set_now(ENGINE_NOW_NS + SECOND_NS);
-	begin(&room, 0, item_bytes(8, 6000));
+	begin(&room, 0, item_bytes_for(8, 6000, 0));
 	assert_false(room_try(&room));
 	run_bounded(&room);
 	assert_true(STAT(evacuations_failed) > 0);
@@ -802,7 +802,8 @@ static void a_wider_block(void **state)
 		assert_int_equal(put(small + key, 3000), WIRE_NO_SPACE);
 		for (key = 0; key < count; key++)
 			delete (small + key);
-		assert_int_equal(magazines_count(store.memory, mem_class(item_bytes(8, 350))), 0);
+		assert_int_equal(
+			magazines_count(store.memory, mem_class(item_bytes_for(8, 350, 0))), 0);
 		for (key = 0; put(large + key, 600) == WIRE_OK; key++)
 			assert_true(key <= count);
 		assert_int_equal(key, count);

@@ -145,7 +145,7 @@ static void replace_in_place_keeps_the_slot(void **state)
 }
 
 /* Of an item with a value sum and a key of 3 bytes. */
-#define HEAD_BYTES (uint32_t)(sizeof(struct item) + ITEM_VALUE_SUM_BYTES + 3)
+#define HEAD_BYTES (uint32_t)(sizeof(union item_front) + 3)
 
 /* Same size class, another length in slot units: same place, new slot, bucket sealed again. */
 static void replace_in_place_tells_the_new_length(void **state)
@@ -560,7 +560,7 @@ static void out_of_memory_for_a_bucket(void **state)
 {
 	struct table_change p = { .key = "x", .key_len = 1, .value = value, .value_len = 1200 };
 	struct store_thread *thread = &test_threads[1];
-	size_t bytes = item_bytes(p.key_len, p.value_len);
+	size_t bytes = item_bytes_for(p.key_len, p.value_len, 0);
 	struct store_census before, after;
 	uint64_t key, taken;
 	void *room;
@@ -594,7 +594,7 @@ static void commit_waits_for_a_bucket(void **state)
 	struct table_change p = { .key = "x", .key_len = 1, .value_len = 1200 };
 	const uint64_t hash = table_hash(&store.table, "x", 1);
 	struct store_thread *thread = &test_threads[1];
-	const size_t bytes = item_bytes(p.key_len, p.value_len);
+	const size_t bytes = item_bytes_for(p.key_len, p.value_len, 0);
 	struct item *item;
 	struct room room;
 	void *bucket;
@@ -639,7 +639,7 @@ static void room_is_not_needed(void **state)
 	struct table_change p = { .key = "x", .key_len = 1, .value = value, .value_len = 1200 };
 	const uint64_t hash = table_hash(&store.table, "x", 1);
 	struct store_thread *thread = &test_threads[1];
-	const size_t bytes = item_bytes(p.key_len, p.value_len);
+	const size_t bytes = item_bytes_for(p.key_len, p.value_len, 0);
 	void *block, *bucket;
 	struct room room;
 	uint64_t key;
@@ -680,7 +680,7 @@ static void no_room_was_made(void **state)
 	/* Whatever it would evict there is none. */
 	store.table.eviction = EVICTION_OBJECT_HITS;
 	test_store_taken += exhaust(thread, 64 << 10) + exhaust(thread, 4096) +
-			    exhaust(thread, item_bytes(1, 1200));
+			    exhaust(thread, item_bytes_for(1, 1200, 0));
 	room_init(&room);
 	p.room = &room;
 	assert_int_equal(attempt_put(thread, hash, &p), WIRE_BUSY);
@@ -708,13 +708,13 @@ static void flushed_item_is_freed_once(void **state)
 
 		put("x", value, lens[i], &old);
 		test_store_taken += exhaust(thread, 64 << 10) + exhaust(thread, 4096) +
-				    exhaust(thread, item_bytes(1, lens[i]));
+				    exhaust(thread, item_bytes_for(1, lens[i], 0));
 		/* It is the last one that the flush is to remove. */
 		atomic_store(&store.table.version_floor, old.version >> THREAD_ID_BITS);
 		put("x", value + 1, lens[i], NULL);
 		assert_int_equal(STAT(flushed), flushed + 1);
 		/* It was the only memory there was. */
-		assert_null(mem_alloc(&thread->cache, item_bytes(1, lens[i])));
+		assert_null(mem_alloc(&thread->cache, item_bytes_for(1, lens[i], 0)));
 		assert_value("x", 1, value + 1, lens[i]);
 		assert_store(NULL);
 		teardown(NULL);

@@ -192,7 +192,8 @@ static void assert_complete(const struct tenant *tenant, uint64_t bytes, uint64_
 	assert_true(tenant->pull_budget.share ==
 		    memory_bytes(now->store->memory) / 100 * config.memory.pull_share);
 	assert_true(tenant->build_budget.share == tenant->pull_budget.share);
-	assert_true(mem_class_bytes(item_bytes(KEY_MAX, value_max)) <= tenant->pull_budget.share);
+	assert_true(mem_class_bytes(item_bytes_for(KEY_MAX, value_max, 0)) <=
+		    tenant->pull_budget.share);
 	for (unsigned int i = 0; i < NICS; i++)
 		assert_ptr_equal(now->mrs[i]->addr, now->store->region.base);
 }

@@ -36,6 +36,7 @@ static uint64_t gap_next(struct access *access)
 void access_init(struct access *access, uint32_t rate, uint32_t delay_ms, uint64_t seed)
 {
 	access->rate = rate;
+	access->sample = wire_sample_mask(access->tick);
 	access->delay_ns = delay_ms * 1000000ull;
 	access->random = seed ? seed : 1;
 	access->credit = access->rate * rate * CREDIT_MAX;

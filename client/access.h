@@ -9,8 +9,11 @@
  * one in `rate`: then one is reported by chance, the rarer the more of them there were, so that no
  * period in the keys that are read can hide some. A record says for how many hits it stands.
  *
- * A hit that is not reported costs access_hit(): two counts and two branches. The clock is read for
- * records only.
+ * A server that estimates what more memory would hit samples keys by their hash, and of those each
+ * GET is reported, whatever the rate.
+ *
+ * A hit that is not reported costs access_hit(): two counts and three branches. The clock is read
+ * for records only.
  *
  * Records go with the next request, whatever it is. A message of their own is due when
  * WIRE_ACCESS_MAX records wait, or when one is added and the oldest has waited for the server's
@@ -40,6 +43,7 @@ struct access {
 	uint64_t delay_ns;
 	uint64_t random;
 	uint64_t oldest_ns; /* when the oldest record was added */
+	uint64_t sample;    /* wire_sample_mask() of the tick */
 	uint64_t hits;	    /* that were not reported, as misses */
 	uint64_t misses;
 	uint32_t count;
@@ -54,25 +58,44 @@ struct access {
  */
 void access_init(struct access *access, uint32_t rate, uint32_t delay_ms, uint64_t seed);
 
-/* Counts a hit of an item with the access field @field. True: access_choose() decides. */
-static inline bool access_hit(struct access *access, uint16_t field)
+/* What a response says of the server's time, and of the keys whose GETs are all reported. */
+static inline void access_learn(struct access *access, uint16_t tick)
+{
+	access->tick = tick;
+	access->sample = wire_sample_mask(tick);
+}
+
+static inline bool access_is_sampled(const struct access *access, uint64_t hash)
+{
+	return !(hash & access->sample);
+}
+
+/*
+ * Counts a hit of an item with the access field @field. True: a record of it is to be added, if the
+ * key is sampled; else access_choose() decides.
+ */
+static inline bool access_hit(struct access *access, uint16_t field, uint64_t hash)
 {
 	access->hits++;
 	access->credit++;
+	if (__builtin_expect(access_is_sampled(access, hash), 0))
+		return true;
 	if (__builtin_expect(!access->rate || access_is_known(field, access->tick), 1))
 		return --access->known_left == 0;
 	return true;
 }
 
-static inline void access_miss(struct access *access)
+/* Counts a miss. True: a record of it is to be added. */
+static inline bool access_miss(struct access *access, uint64_t hash)
 {
 	access->misses++;
+	return access_is_sampled(access, hash);
 }
 
 /* For how many hits a record of this one is to stand; 0: none is added. */
 uint32_t access_choose(struct access *access);
 
-/* Adds a record. Where there is no room, drops the oldest. */
+/* Adds a record; no @hits: of a miss. Where there is no room, drops the oldest. */
 void access_add(struct access *access, uint64_t hash, uint32_t hits, uint64_t now_ns);
 
 /*

@@ -140,8 +140,9 @@
  *
  * Access records. A server that evicts has to know which keys are in use, but does not see GETs. If
  * it asks for access records, a handle reports hits that tell it something, of items that were not
- * used yet, or not lately, and one in 64 of the others; one in kvd_info.access_rate at most: with
- * the next request, or some dozens at a time in a message of their own. How many GETs hit and
+ * used yet, or not lately, and one in 64 of the others; one in kvd_info.access_rate at most; and of
+ * the keys of a sample each GET, where the server has memory.curve = yes: with the next request, or
+ * some dozens at a time in a message of their own. How many GETs hit and
  * missed it tells any server, but only with the next request or records, and in kvd_close(): GETs
  * cost a server that does not evict nothing at all. No call waits for the response to such a
  * message, except that a synchronous GET after which the next such message is due waits for the

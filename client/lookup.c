@@ -93,8 +93,8 @@ static void retry(struct kvd *handle, struct lookup *l)
 /* The key is not there, by what was READ. */
 static void absent(struct kvd *handle, struct lookup *l)
 {
-	if (!l->exists)
-		access_miss(&handle->access);
+	if (!l->exists && access_miss(&handle->access, l->hash))
+		access_add(&handle->access, l->hash, 0, clock_ns());
 	lookup_finish(l, KVD_NOT_FOUND);
 }
 
@@ -216,7 +216,8 @@ enum kvd_status value_deliver(struct kvd *handle, const struct lookup *l, const 
 
 static void hit_report(struct kvd *handle, uint64_t hash)
 {
-	uint32_t hits = access_choose(&handle->access);
+	uint32_t hits = access_is_sampled(&handle->access, hash) ? 1 :
+								   access_choose(&handle->access);
 
 	if (hits)
 		access_add(&handle->access, hash, hits, clock_ns());
@@ -239,7 +240,7 @@ static ALWAYS_INLINE void do_deliver(struct kvd *handle, struct lookup *l, const
 		return;
 	}
 	lookup_finish(l, lookup_deliver(handle, l, value, &about));
-	if (access_hit(&handle->access, item->access))
+	if (access_hit(&handle->access, item->access, l->hash))
 		hit_report(handle, l->hash);
 }
 

@@ -759,7 +759,7 @@ void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 	message = response_match(handle, &response);
 	if (!message || window_learn(handle, &response))
 		return;
-	handle->access.tick = response.tick;
+	access_learn(&handle->access, response.tick);
 	conn->response_ns = clock_raw_ns();
 	/* That of ACCESS may have waited for long before it was taken. */
 	if (message->op != WIRE_ACCESS && !server_clock_learn(&handle->clock, response.clock_ns,

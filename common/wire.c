@@ -433,7 +433,7 @@ const char *wire_response_parse(struct response *out, const void *msg, size_t le
 	if (r.op < 1 || r.op > WIRE_OP_MAX || !status_known(r.status))
 		return "response with an unknown operation or status";
 	if (r.flags & ~(WIRE_R_REPEATED | WIRE_R_PINS) ||
-	    (r.flags & WIRE_R_PINS && r.status != WIRE_BUSY) || r.tick & ~ACCESS_TIME)
+	    (r.flags & WIRE_R_PINS && r.status != WIRE_BUSY))
 		return "response with unknown flags";
 	if (r.window > WIRE_WINDOW_MAX)
 		return "response with a window out of range";

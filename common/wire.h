@@ -17,7 +17,7 @@
 
 #include "common/layout.h"
 
-#define WIRE_ABI 7
+#define WIRE_ABI 8
 #define WIRE_MAGIC 0x31306b7376646b00ull
 
 #define WIRE_TENANT_MAX 24u
@@ -220,10 +220,10 @@ struct wire_gets {
 };
 static_assert(sizeof(struct wire_gets) == 8, "ABI");
 
-/* An access record: the item of this hash was used. */
+/* An access record: the item of this hash was used, or was not there. */
 struct wire_access {
 	uint32_t hash; /* its low 32 bits, which all buckets' numbers have room in */
-	uint16_t hits; /* for how many GETs the record stands; 0 is as 1 */
+	uint16_t hits; /* for how many GETs the record stands; 0: for one that missed */
 	uint16_t tag;
 };
 static_assert(sizeof(struct wire_access) == 8, "ABI");
@@ -245,6 +245,21 @@ static inline uint64_t wire_access_hash(struct wire_access record)
 }
 
 #define WIRE_ACCESS_BYTES sizeof(struct wire_access)
+
+/*
+ * The sample, in the upper bits of wire_response.tick: 0: none; n: of keys whose hash's low n - 1
+ * bits are 0 each GET by READ is to be reported, if it missed, too.
+ */
+#define WIRE_SAMPLE_SHIFT 11
+
+/* The bits that are 0 in the hashes of those keys; all bits, if there are none. */
+static inline uint64_t wire_sample_mask(uint16_t tick)
+{
+	uint16_t sample = tick >> WIRE_SAMPLE_SHIFT;
+
+	return sample ? (1ull << (sample - 1)) - 1 : UINT64_MAX;
+}
+
 #define WIRE_ACCESS_MAX 96u /* records in a message */
 /* A welcome asks for one hit in so many at most; fewer would say nothing of what is in use. */
 #define WIRE_ACCESS_RATE_MAX 1024u
@@ -325,7 +340,7 @@ struct wire_response {
 	uint64_t clock_ns; /* the server's clock, since 1970, when the request was executed */
 	uint32_t expires;  /* GET, PUT, ARITH, TOUCH: the item's */
 	uint16_t window;   /* requests that it may have outstanding now; HELLO: 0 */
-	uint16_t tick;	   /* of the time in the access fields of items: ACCESS_TIME bits */
+	uint16_t tick;	   /* ACCESS_TIME bits: the time in the access fields of items; sample */
 };
 static_assert(sizeof(struct wire_response) == 56, "ABI");
 static_assert(offsetof(struct wire_response, window) == 52, "ABI");

@@ -144,6 +144,21 @@ static void size_class_lines(struct lines *l, const struct store *store)
 	}
 }
 
+static void curve_lines(struct lines *l, const struct store *store)
+{
+	struct curve_stats stats;
+
+	if (!store->table.curve)
+		return;
+	curve_stats(store->table.curve, &stats);
+	number(l, "curve.keys", stats.keys);
+	number(l, "curve.one_in", stats.one_in);
+	number(l, "curve.gets", stats.gets);
+#define X(percent) number(l, "curve." #percent ".hits", stats.hits_##percent);
+	CURVE_POINTS(X)
+#undef X
+}
+
 static void store_lines(struct lines *l, const struct store *store)
 {
 	uint64_t buckets = index_buckets(&store->table);
@@ -152,6 +167,7 @@ static void store_lines(struct lines *l, const struct store *store)
 
 	memory_lines(l, store);
 	size_class_lines(l, store);
+	curve_lines(l, store);
 	number(l, "items", store_items(store));
 	number(l, "index_buckets", buckets);
 	number(l, "index_bytes", buckets * BUCKET_BYTES);
@@ -343,4 +359,11 @@ void stats_help(FILE *out)
 	SIZE_CLASS_STATS(X)
 #undef X
 	fprintf(out, "  size_class.N.%-11s %s\n", "evictions", "items in them that were evicted");
+	fprintf(out, "  curve.%-18s %s\n", "keys",
+		"with memory.curve: keys in its sample, and evicted ones");
+	fprintf(out, "  curve.%-18s %s\n", "one_in", "of so many keys one is in the sample");
+	fprintf(out, "  curve.%-18s %s\n", "gets",
+		"GETs of the sample, the older the less they count");
+	fprintf(out, "  curve.%-18s %s\n", "N.hits",
+		"of these, that hit with N percent of the memory");
 }

@@ -38,6 +38,7 @@ static const struct {
 	{ "region_*", STATS_MEMORY },
 	{ "memory.*", STATS_MEMORY },
 	{ "size_class.*", STATS_SIZE_CLASSES },
+	{ "curve.*", STATS_MEMORY },
 	{ "item_memory_*", STATS_MEMORY },
 	{ "live_bytes", STATS_MEMORY },
 	{ "gathered_bytes", STATS_MEMORY },
@@ -108,6 +109,7 @@ static const char *const gauges[] = {
 	"size_class.*.used",
 	"size_class.*.free",
 	"evictions_youngest_s",
+	"curve.*",
 };
 
 static const char *const bytes[] = { "*_bytes", "memory.*", "size_class.*.bytes" };

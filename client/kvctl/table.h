@@ -85,6 +85,9 @@
 	X(stats, SERVER, "", 0, 0, COMMAND_CONNECTED,                                              \
 	  "print the server's statistics, which kvd --help explains: in groups on a "              \
 	  "terminal, else a name and a value in each line")                                        \
+	X(curve, SERVER, "", 0, 0, COMMAND_CONNECTED,                                              \
+	  "print how many GETs would hit with less memory, and with more, as a server with "       \
+	  "memory.curve = yes estimates it by a sample of keys: what exact LRU would do")          \
 	X(clients, SERVER, "", 0, 0, COMMAND_CONNECTED,                                            \
 	  "print the server's connections, one a line")                                            \
 	X(kill, SERVER, "ID", 1, 1, COMMAND_CONNECTED,                                             \
@@ -152,8 +155,8 @@ enum option_kind {
 	  "get, gat: print length, version, flags and expiry time to the standard error; scan: "   \
 	  "print values, too, behind a tab; stats: also what is 0")                                \
 	X(json, 0, "json", FLAG, 0, 0, "",                                                         \
-	  OF_KEYS " scan count dump restore bigkeys hotkeys info ping stats latency doctor "       \
-		  "clients revoke tenant",                                                         \
+	  OF_KEYS " scan count dump restore bigkeys hotkeys info ping stats curve latency "        \
+		  "doctor clients revoke tenant",                                                  \
 	  "print lines of JSON; bytes that are no UTF-8 as {\"hex\": \"00ff\"}")                   \
 	X(hex_values, 0, "hex-values", FLAG, 0, 0, "", "get gat scan " WITH_VALUE,                 \
 	  "values are given and printed in hexadecimal")                                           \

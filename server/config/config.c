@@ -557,6 +557,12 @@ int config_check(const struct config *config)
 		       config->request.window, config->request.srq_depth);
 		ret = -EINVAL;
 	}
+	if (config->memory.curve && config->memory.eviction == EVICTION_NONE) {
+		report("config", 0,
+		       "memory.curve = yes estimates what is evicted, and memory.eviction = none "
+		       "evicts nothing: change one of them");
+		ret = -EINVAL;
+	}
 	/* While a value is replaced its old item exists too, and the index needs room. */
 	if (config_value_max(config) > config->memory.size / 4) {
 		report("config", 0,

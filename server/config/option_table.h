@@ -202,7 +202,10 @@ enum windows_mode {
 	  "the server something: 1 hits most where items are used a few times")                    \
 	X(memory, access_delay, TIME, "100ms", OPTION_MS(1), OPTION_S(10),                         \
 	  "with eviction: a client's first call after this time reports its GETs, even "           \
-	  "if they are few")
+	  "if they are few")                                                                       \
+	X(memory, curve, BOOL, "no", 0, 0,                                                         \
+	  "with eviction: estimate by a sample of keys how many GETs would hit with less memory "  \
+	  "and with more, for kvctl curve; clients report all GETs of these keys")
 
 #define OPTIONS_index(X)                                                                           \
 	X(index, keys, COUNT, "0", 0, UINT64_C(1) << 36,                                           \

@@ -82,15 +82,19 @@ static void execute_get(struct store_thread *thread, const struct request *reque
 {
 	struct item_ref ref;
 
+	/* To ask whether a key exists is no use of its value, and its parts are one use. */
+	const bool use = !(request->flags & WIRE_F_NO_VALUE) && !request->offset &&
+			 thread->table->eviction != EVICTION_NONE;
+
 	head->status = (uint8_t)value_get(thread, request, hash, value, &ref);
 	if (head->status) {
 		value->len = 0;
+		if (use && head->status == WIRE_NOT_FOUND)
+			table_missed(thread, hash);
 		return;
 	}
 	response_set_item(&ref, value, head);
-	/* To ask whether a key exists is no use of its value, and its parts are one use. */
-	if (!(request->flags & WIRE_F_NO_VALUE) && !request->offset &&
-	    thread->table->eviction != EVICTION_NONE)
+	if (use)
 		table_access(thread, hash, 1);
 }
 
@@ -270,6 +274,9 @@ void execute_access(struct store_thread *thread, const struct request *request)
 		table_prefetch_bucket(thread->table, wire_access_hash(request_access(request, i)));
 	for (i = 0; i < request->access_count && buckets < ACCESS_BUCKETS_MAX; i++) {
 		record = request_access(request, i);
-		buckets += table_access(thread, wire_access_hash(record), record.hits);
+		if (record.hits)
+			buckets += table_access(thread, wire_access_hash(record), record.hits);
+		else
+			table_missed(thread, wire_access_hash(record));
 	}
 }

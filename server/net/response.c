@@ -192,6 +192,14 @@ static void response_signal(struct poller *poller, struct response_wr *response)
 	stat_add(&worker->stats.responses_signaled, 1);
 }
 
+/* The time in the access fields of items, and of which keys all GETs are to be reported. */
+static uint16_t tick_tell(const struct table *table)
+{
+	uint32_t sample = table->curve ? curve_sample(table->curve) : 0;
+
+	return (uint16_t)((access_time_now(table) & ACCESS_TIME) | sample << WIRE_SAMPLE_SHIFT);
+}
+
 /* Appends the response to its connection's chain. */
 static void response_chain(struct poller *poller, struct response_wr *response)
 {
@@ -201,7 +209,7 @@ static void response_chain(struct poller *poller, struct response_wr *response)
 	/* Of HELLO's response the welcome has it. */
 	if (response->head.op != WIRE_HELLO)
 		response->head.window = window_tell(conn);
-	response->head.tick = (uint16_t)(access_time_now(conn_thread(conn)->table) & ACCESS_TIME);
+	response->head.tick = tick_tell(conn_thread(conn)->table);
 	response_fill(poller, response);
 	response_signal(poller, response);
 	if (!(response->wr.send_flags & IBV_SEND_INLINE))

@@ -11,6 +11,7 @@
 #include "common/util/stat.h"
 #include "server/store/access_time.h"
 #include "server/store/chain.h"
+#include "server/store/curve.h"
 #include "server/store/evicted.h"
 #include "server/store/growth.h"
 
@@ -98,12 +99,17 @@ static void item_fill(struct item *item, const struct table_change *change,
 	item_value_sum_make(item, key);
 }
 
-/* Sets the results of the change. */
-static void change_done(struct table_change *change, const struct item *item, uint64_t slot)
+/* Sets the results of the change, which made @item the key's. */
+static void change_done(struct attempt *a, const struct item *item, uint64_t slot)
 {
+	struct table_change *change = a->change;
+	const struct table *table = a->thread->table;
+
 	change->slot = slot;
 	change->version = item->version;
 	change->expires = item->expires;
+	if (table_samples(table, a->hash))
+		curve_put(table->curve, a->hash, item_class_bytes(item), item->expires);
 }
 
 /*
@@ -129,7 +135,7 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 		slot_store(a->pos.slot, slot);
 		do_chain_seal(table, a->pos.home, a->pos.bucket);
 	}
-	change_done(a->change, item, slot);
+	change_done(a, item, slot);
 	item_count(thread, item);
 	item_publish(item,
 		     item_seal_sum(table, item, item_body_sum(item, &table->region->sum_key)));
@@ -221,7 +227,7 @@ static enum wire_status do_install(struct attempt *a)
 	bytes = item_class_bytes(a->item);
 	if (bytes > before)
 		access_time_add(thread, bytes - before);
-	change_done(a->change, a->item, slot);
+	change_done(a, a->item, slot);
 	item_access_store(a->item, access_time_again(thread, a->access));
 	item_count(thread, a->item);
 	if (old) {
@@ -467,7 +473,7 @@ static enum wire_status do_touch(struct attempt *a)
 			 __ATOMIC_RELAXED);
 	do_access_time_use(thread, item, 1);
 	item_count(thread, item);
-	change_done(a->change, item, *a->pos.slot);
+	change_done(a, item, *a->pos.slot);
 	item_publish(item, item_seal_sum(table, item, body));
 	return WIRE_OK;
 }
@@ -484,6 +490,8 @@ static enum wire_status do_delete(struct attempt *a)
 	stat_add(&a->thread->stats.expired, !live);
 	a->old = a->pos.item;
 	count_keys(a->thread, -1);
+	if (table_samples(a->thread->table, a->hash))
+		curve_remove(a->thread->table->curve, a->hash);
 	return live ? WIRE_OK : WIRE_NOT_FOUND;
 }
 

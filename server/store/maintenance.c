@@ -19,6 +19,7 @@
 #include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/store/access_time.h"
+#include "server/store/curve.h"
 #include "server/store/evict.h"
 #include "server/store/growth.h"
 #include "server/store/table_maintain.h"
@@ -370,6 +371,8 @@ static void flush_all(struct maintenance *maintenance)
 	for (; number < index_buckets(table); number++)
 		table_sweep_bucket(&maintenance->store_thread, number, version);
 	atomic_store(&table->growing, 0);
+	if (table->curve)
+		curve_clear(table->curve);
 }
 
 /* Marks those that are due as begun, if @begin. Returns how many; *@next: when the next one is. */

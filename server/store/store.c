@@ -10,6 +10,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "server/store/access_time.h"
+#include "server/store/curve.h"
 #include "server/store/evicted.h"
 #include "server/store/growth.h"
 
@@ -49,6 +50,14 @@ static int pins_create_or_log(struct pins **pins)
 	return *pins ? 0 : -ENOMEM;
 }
 
+static int curve_create_or_log(struct table *table)
+{
+	table->curve = curve_create(table);
+	if (!table->curve)
+		log_error("store: no memory for memory.curve");
+	return table->curve ? 0 : -ENOMEM;
+}
+
 int store_create(struct store *store, const struct store_options *options)
 {
 	int err;
@@ -64,8 +73,10 @@ int store_create(struct store *store, const struct store_options *options)
 	if (!err) {
 		table_init(&store->table, &store->region, store->memory, store->pins, options);
 		store_set_clock(store, store->table.clock_base);
-		err = index_format(&store->table, options->cancel);
+		err = options->curve ? curve_create_or_log(&store->table) : 0;
 	}
+	if (!err)
+		err = index_format(&store->table, options->cancel);
 	if (err)
 		store_destroy(store);
 	else
@@ -82,7 +93,9 @@ void store_set_clock(struct store *store, uint64_t clock_base)
 
 void store_destroy(struct store *store)
 {
-	/* In the reverse order; the table has nothing of its own to free. */
+	/* In the reverse order. */
+	curve_destroy(store->table.curve);
+	store->table.curve = NULL;
 	pins_destroy(store->pins);
 	store->pins = NULL;
 	memory_destroy(store->memory);

@@ -25,6 +25,7 @@
  *	table_access						table_maintain.h: a reported GET
  *	maintenance_flush, maintenance_flushed, maintenance_cancel
  *								maintenance.h: remove all items
+ *	curve_stats						curve.h: what more memory would hit
  *	room_begin, room_step					room.h: memory for any, in steps
  *	resize_fill						resize.h: a store of another size
  */
@@ -32,6 +33,7 @@
 #define KVD_SERVER_STORE_STORE_H
 
 #include "server/store/access_time.h"
+#include "server/store/curve.h"
 #include "server/store/evicted.h"
 #include "server/store/index.h"
 #include "server/store/large.h"

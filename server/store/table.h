@@ -88,6 +88,7 @@ struct table {
 	_Atomic uint64_t tick_bytes; /* added since the last tick */
 	_Atomic uint32_t tick_began_s[TICKS_TOLD]; /* by the server's clock */
 	struct evicted evicted;
+	struct curve *curve; /* the store's; NULL: none */
 
 	/* All threads; filled in before they start. */
 	struct store_thread *threads[STORE_THREADS_MAX];

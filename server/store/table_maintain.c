@@ -12,6 +12,7 @@
 #include "common/util/stat.h"
 #include "server/store/access_time.h"
 #include "server/store/chain.h"
+#include "server/store/curve.h"
 #include "server/store/evicted.h"
 
 /* Bytes of a large item that are moved between two quiescent states: less than 50 us. */
@@ -242,12 +243,22 @@ void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t v
 	} while (found);
 }
 
+/* The curve takes the GETs, of the item that was found, or of none. */
+static void do_curve_get(const struct store_thread *thread, uint64_t hash, const struct item *item,
+			 uint32_t hits)
+{
+	if (table_samples(thread->table, hash))
+		curve_get(thread->table->curve, hash, item ? item_class_bytes(item) : 0,
+			  item ? item->expires : 0, thread->now_ns, hits);
+}
+
 /* The record has a hash and no key: one of several items with the tag is taken for the key's. */
 unsigned int table_access(struct store_thread *thread, uint64_t hash, uint32_t hits)
 {
 	const struct table *table = thread->table;
 	struct bucket *home = index_home(table, hash), *bucket;
 	unsigned int i, buckets = 0;
+	struct item *item = NULL;
 
 	/* An access is not worth waiting for; a change under way notes an access itself. */
 	if (!bucket_trylock(home))
@@ -259,10 +270,17 @@ unsigned int table_access(struct store_thread *thread, uint64_t hash, uint32_t h
 				break;
 		if (i == BUCKET_SLOTS)
 			continue;
-		do_access_time_use(thread, slot_item(table, bucket->slots[i]), hits ? hits : 1);
+		item = slot_item(table, bucket->slots[i]);
+		do_access_time_use(thread, item, hits);
 		break;
 	}
+	do_curve_get(thread, hash, item, hits);
 	bucket_unlock(home);
 	stat_add(&thread->stats.accesses, 1);
 	return buckets;
+}
+
+void table_missed(const struct store_thread *thread, uint64_t hash)
+{
+	do_curve_get(thread, hash, NULL, 1);
 }

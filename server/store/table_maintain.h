@@ -58,11 +58,14 @@ void table_move_cancel(struct table_move *move);
 void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t version);
 
 /*
- * A client has reported @hits GETs, 0 being as 1: notes time and uses in the first item of the
+ * A client has reported @hits GETs: notes time and uses in the first item of the
  * chain whose slot has the tag of @hash, which is another key's for one key in 65,536. Does nothing
  * if the bucket is locked; takes no other lock and does not wait. Returns the number of buckets
  * that it has looked at.
  */
 unsigned int table_access(struct store_thread *thread, uint64_t hash, uint32_t hits);
+
+/* A GET did not find the key. */
+void table_missed(const struct store_thread *thread, uint64_t hash);
 
 #endif /* KVD_SERVER_STORE_TABLE_MAINTAIN_H */

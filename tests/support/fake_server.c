@@ -288,9 +288,12 @@ static void execute(struct fake_server *server, const struct request *request,
 	server->access_records += request->access_count;
 	server->get_hits += request->gets.hits;
 	server->get_misses += request->gets.misses;
-	if (request->access_count)
-		server->last_access = wire_access_hash(
-			request_access(request, request->access_count - 1));
+	if (request->access_count) {
+		struct wire_access last = request_access(request, request->access_count - 1);
+
+		server->last_access = wire_access_hash(last);
+		server->last_hits = last.hits;
+	}
 	if (request->op == WIRE_PING)
 		server->pings++;
 	else if (request->op == WIRE_HELLO)
@@ -324,6 +327,7 @@ static enum ibv_wc_status fake_server_send(struct fake_device *fake, const struc
 		.id = request.id,
 		.clock_ns = server->clock_ns,
 		.window = request.op == WIRE_HELLO ? 0 : (uint16_t)server->welcome.window,
+		.tick = server->tick,
 	};
 	if (server->outstanding_max < 1u + server->holding + server->queued)
 		server->outstanding_max = 1u + server->holding + server->queued;

@@ -46,6 +46,8 @@ struct fake_server {
 	unsigned int get_hits, get_misses; /* that the client reported */
 	unsigned int outstanding_max;	   /* requests without a response at the same time */
 	uint64_t last_access;		   /* the last record */
+	unsigned int last_hits;		   /* its hits */
+	uint16_t tick;			   /* of responses */
 	bool hold_access; /* hold the response to ACCESS back until fake_server_release() */
 	struct wire_response held;
 	uint64_t late_ns; /* not 0: responses come so long after their requests */

@@ -22,9 +22,9 @@
 #define OLDER (WIRE_ABI - 1)
 #define NEWER (WIRE_ABI + 1)
 
-static_assert(WIRE_ABI == 7, "the texts below");
-#define UPDATE_SERVER "the client has protocol version 7 and the server 6: update the server"
-#define UPDATE_CLIENT "the client has protocol version 7 and the server 8: update the client"
+static_assert(WIRE_ABI == 8, "the texts below");
+#define UPDATE_SERVER "the client has protocol version 8 and the server 7: update the server"
+#define UPDATE_CLIENT "the client has protocol version 8 and the server 9: update the client"
 
 /* What the server does with a connect request: rejects it, or accepts it and answers HELLO. */
 static struct {

@@ -24,6 +24,7 @@ static uint8_t found[256];
 #define KNOWN (1u << ACCESS_USES_SHIFT | TICK)
 #define OLD (1u << ACCESS_USES_SHIFT | ((TICK - ACCESS_YOUNG_MAX - 1) & ACCESS_TIME))
 #define UNUSED TICK
+#define KEY_HASH 0x5a5a5a5a5a5a5a50ull
 #define LOW (ACCESS_LOW | TICK)
 #define PINNED (ACCESS_PIN | TICK)
 
@@ -36,7 +37,7 @@ static void setup_access(struct access *access, uint32_t rate, uint64_t seed)
 /* For how many hits a record of this one stands; 0: there is none. */
 static uint32_t hit(struct access *access, uint16_t field)
 {
-	return access_hit(access, field) ? access_choose(access) : 0;
+	return access_hit(access, field, KEY_HASH) ? access_choose(access) : 0;
 }
 
 static void rate_zero_takes_none(void **state)
@@ -46,7 +47,7 @@ static void rate_zero_takes_none(void **state)
 	(void)state;
 	setup_access(&access, 0, 1);
 	for (unsigned int i = 0; i < 1000000; i++)
-		assert_false(access_hit(&access, i % 2 ? UNUSED : KNOWN));
+		assert_false(access_hit(&access, i % 2 ? UNUSED : KNOWN, KEY_HASH));
 	assert_false(access.due);
 	/* But the hits are told. */
 	assert_int_equal(access.hits, 1000000);
@@ -170,8 +171,8 @@ static void gets_are_moved(void **state)
 	assert_true(access_is_empty(&access));
 	assert_false(access_take_gets(&access, to, sizeof(to)));
 	hit(&access, KNOWN);
-	access_miss(&access);
-	access_miss(&access);
+	assert_false(access_miss(&access, KEY_HASH));
+	assert_false(access_miss(&access, KEY_HASH));
 	assert_false(access_is_empty(&access));
 	assert_false(access_take_gets(&access, to, sizeof(to) - 1));
 	assert_true(access_take_gets(&access, to, sizeof(to)));
@@ -180,7 +181,7 @@ static void gets_are_moved(void **state)
 	assert_int_equal(gets.misses, 2);
 	assert_false(access_take_gets(&access, to, sizeof(to)));
 	for (unsigned int i = 0; i < 1000000; i++)
-		access_miss(&access);
+		access_miss(&access, KEY_HASH);
 	assert_false(access.due);
 	/* A connection that is new takes them along. */
 	access_init(&access, 4, 1000, 1);
@@ -192,6 +193,33 @@ static void gets_are_moved(void **state)
 	memcpy(&gets, to, sizeof(gets));
 	assert_int_equal(gets.misses, UINT32_MAX);
 	assert_int_equal(access.misses, 3);
+}
+
+/* Of keys that the server samples each GET is to be reported, whatever the rate. */
+static void samples(void **state)
+{
+	struct access access;
+
+	(void)state;
+	setup_access(&access, 0, 1);
+	access_learn(&access, TICK);
+	assert_false(access_is_sampled(&access, KEY_HASH));
+	/* The low 4 bits are 0. */
+	access_learn(&access, 5u << WIRE_SAMPLE_SHIFT | TICK);
+	assert_true(access_is_known(KNOWN, access.tick));
+	for (unsigned int i = 0; i < 1000; i++) {
+		assert_true(access_hit(&access, KNOWN, KEY_HASH));
+		assert_true(access_miss(&access, KEY_HASH));
+		assert_false(access_hit(&access, UNUSED, KEY_HASH + 8));
+		assert_false(access_miss(&access, KEY_HASH + 1));
+	}
+	assert_int_equal(access.hits, 2000);
+	assert_int_equal(access.misses, 2000);
+	/* A connection that is new knows as much as the last response. */
+	access_init(&access, 1, 1000, 1);
+	assert_true(access_is_sampled(&access, KEY_HASH));
+	access_learn(&access, TICK);
+	assert_false(access_is_sampled(&access, KEY_HASH));
 }
 
 static void a_message_is_due(void **state)
@@ -286,6 +314,32 @@ static void hits_are_reported(void **state)
 	assert_int_equal(server->get_misses, 1);
 	assert_int_equal(kvd->stats.access_records, 2);
 	assert_int_equal(kvd->stats.access_messages, 0);
+	kvd_close(kvd);
+}
+
+/* Where all keys are sampled each GET is reported, and of a miss that it was one. */
+static void sampled_gets_are_reported(void **state)
+{
+	(void)state;
+	open_with(4, 100, 60000);
+	server->tick = 1u << WIRE_SAMPLE_SHIFT;
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	for (unsigned int i = 0; i < 5; i++)
+		get(i, KVD_OK);
+	get(99, KVD_NOT_FOUND);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(server->access_records, 6);
+	assert_int_equal(server->last_hits, 0);
+	assert_access(99);
+	get(3, KVD_OK);
+	server->tick = 0;
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(server->access_records, 7);
+	assert_int_equal(server->last_hits, 1);
+	assert_access(3);
+	get(99, KVD_NOT_FOUND);
+	assert_int_equal(kvd_ping(kvd), KVD_OK);
+	assert_int_equal(server->access_records, 7);
 	kvd_close(kvd);
 }
 
@@ -485,7 +539,9 @@ int main(void)
 		cmocka_unit_test(seeds_differ),
 		cmocka_unit_test(gets_are_moved),
 		cmocka_unit_test(a_message_is_due),
+		cmocka_unit_test(samples),
 		cmocka_unit_test(hits_are_reported),
+		cmocka_unit_test(sampled_gets_are_reported),
 		cmocka_unit_test(a_full_buffer_is_sent),
 		cmocka_unit_test(a_window_of_one),
 		cmocka_unit_test(a_window_of_one_and_messages),

@@ -257,11 +257,6 @@ static void no_such_flag(struct wire_response *response)
 	response->flags |= 0x8000;
 }
 
-static void reserved(struct wire_response *response)
-{
-	response->tick = ACCESS_TIME + 1;
-}
-
 static void a_wide_window(struct wire_response *response)
 {
 	response->window = WIRE_WINDOW_MAX + 1;
@@ -323,7 +318,6 @@ static const struct malformed {
 	{ "another operation", "another request", another_operation, false, false },
 	{ "status", "unknown operation or status", no_such_status, false, false },
 	{ "flag", "unknown flags", no_such_flag, false, false },
-	{ "reserved", "unknown flags", reserved, false, false },
 	{ "window", "window out of range", a_wide_window, false, false },
 	{ "too short", "malformed response", too_short, false, false },
 	{ "pins", "unknown flags", pins, false, false },

@@ -858,13 +858,15 @@ static void responses_that_are_refused(void **state)
 		const char *error = parse_response(
 			(struct wire_response){ .op = WIRE_GET, .tick = (uint16_t)(1u << bit) }, 0);
 
-		if (bit < 11) {
-			assert_null(error);
-			assert_int_equal(response.tick, 1u << bit);
-		} else {
-			assert_string_equal(error, "response with unknown flags");
-		}
+		assert_null(error);
+		assert_int_equal(response.tick, 1u << bit);
 	}
+	/* Above the time, how many low bits of a hash have to be 0, plus 1. */
+	assert_true(wire_sample_mask(0) == UINT64_MAX);
+	assert_true(wire_sample_mask(ACCESS_TIME) == UINT64_MAX);
+	assert_true(wire_sample_mask(1u << WIRE_SAMPLE_SHIFT) == 0);
+	assert_true(wire_sample_mask(2u << WIRE_SAMPLE_SHIFT | 5) == 1);
+	assert_true(wire_sample_mask(UINT16_MAX) == (1u << 30) - 1);
 	/* Of another status than BUSY. */
 	r.flags = WIRE_R_PINS;
 	assert_string_equal(parse_response(r, 0), "response with unknown flags");

@@ -170,6 +170,7 @@ static void test_defaults(void **state)
 	assert_string_equal(config.memory.numa, "default");
 	assert_int_equal(config.memory.eviction, EVICTION_OBJECT_HITS);
 	assert_int_equal(config.memory.access_rate, 4);
+	assert_false(config.memory.curve);
 	assert_int_equal(config.memory.access_delay, 100000000);
 	assert_int_equal(config.index.keys, 0);
 	assert_int_equal(config.index.fill, 67);
@@ -759,13 +760,18 @@ static void test_check(void **state)
 	config.limits.max_value = 1 << 30;
 	config.memory.size = 1 << 30;
 	config.index.keys = 1ull << 30;
+	config.memory.curve = true;
+	config.memory.eviction = EVICTION_NONE;
 	assert_int_equal(check(), -EINVAL);
+	assert_non_null(strstr(errors, "memory.curve = yes estimates what is evicted, and "
+				       "memory.eviction = none evicts nothing: change one"));
 	assert_non_null(strstr(errors, "request.window (256) is more than request.srq_depth (64)"));
 	assert_non_null(strstr(errors, "limits.max_value is more than a quarter of memory.size"));
 	assert_non_null(strstr(errors, "index.keys needs an index of more than half"));
 
 	config.request.srq_depth = 256;
 	config.memory.size = 64ull << 30;
+	config.memory.eviction = EVICTION_OBJECT_HITS;
 	assert_int_equal(check(), 0);
 	assert_string_equal(errors, "");
 	strcpy(config.tenants.create, "a:16m, b:32m");

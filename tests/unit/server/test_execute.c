@@ -623,14 +623,14 @@ static void access_records(void **state)
 	assert_int_equal(STAT(accesses), 4);
 }
 
-/* A record stands for many uses: the counter is the exponent of about their number. */
+/* A record stands for many uses, or none: the counter is the exponent of about their number. */
 static void records_stand_for_hits(void **state)
 {
 	const struct wire_request wire = { .op = WIRE_ACCESS, .access_count = 1 };
 	static const struct {
 		uint16_t hits;
 		uint32_t low, high;
-	} rows[] = { { 0, 1, 1 }, { 1, 1, 1 }, { 7, 3, 3 }, { 64, 6, 7 }, { UINT16_MAX, 15, 15 } };
+	} rows[] = { { 0, 0, 0 }, { 1, 1, 1 }, { 7, 3, 3 }, { 64, 6, 7 }, { UINT16_MAX, 15, 15 } };
 	struct wire_access record;
 	struct request request;
 	const struct item *k;

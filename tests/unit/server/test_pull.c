@@ -122,7 +122,7 @@ static bool send_pull_as(struct test_conn *c, uint32_t n, const char *name, stru
 	put.pull_addr = (uintptr_t)from;
 	memcpy(test_recv(recv_of(c, n)), &put, sizeof(put));
 	memcpy(test_recv(recv_of(c, n)) + sizeof(put), name, put.key_len);
-	memset(test_recv(recv_of(c, n)) + bytes, 0, accesses);
+	memset(test_recv(recv_of(c, n)) + bytes, 1, accesses);
 	assert_false(test_receive(c, recv_of(c, n), bytes + accesses));
 	return c->conn.pulls > pulls;
 }

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: MIT */
+/* The miss-ratio curve: a sample of keys in the order of their last use, and a histogram of it. */
+#include "server/store/curve.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "common/util/stat.h"
+
+/*
+ * The order is an array of places, the last used key last, with a sum of bytes for each BLOCK of
+ * them: to add up all that is behind a place takes at most BLOCKS + BLOCK steps. When its end is
+ * reached the keys move together, once in CURVE_KEYS uses, for which 15 us are enough.
+ */
+#define PLACES (2 * CURVE_KEYS)
+#define BLOCK 64u
+#define BLOCKS (PLACES / BLOCK)
+
+#define NONE UINT16_MAX
+static_assert(PLACES <= NONE, "places and keys are numbers of 16 bits");
+
+/*
+ * The histogram: of GETs by the memory in which they would have hit, in parts of the memory that
+ * there is. What is further back than the last point needs is forgotten.
+ */
+#define PARTS 16u /* of the memory */
+#define PARTS_MAX (4 * PARTS)
+/* Of so many GETs each counts half, so that the curve follows what changes. */
+#define GETS_MAX (1u << 18)
+
+#define UNIT ITEM_ALIGN /* bytes are counted in these */
+
+/* Places that each call looks at while the sample is being halved. */
+#define SIEVE_PLACES 128u
+
+#define SHIFT_MAX 30u /* curve_sample() has 5 bits */
+
+struct sampled {
+	uint64_t hash;
+	uint32_t units;
+	uint32_t expires;
+	uint16_t place;
+	uint8_t before; /* its part when it was stored last, just before that */
+	bool stored;	/* and it was not used since */
+	uint16_t next;	/* of the same list, or of those that are free */
+};
+
+struct curve {
+	pthread_mutex_t lock;
+	const struct table *table;
+	uint64_t seed;		/* of the lists: nobody else knows which keys share one */
+	_Atomic uint32_t shift; /* one of 2^shift keys is in the sample */
+	_Atomic uint64_t lost;	/* GETs that were not taken, since the lock was held */
+	struct sampled keys[CURVE_KEYS];
+	uint16_t lists[CURVE_KEYS]; /* by hash */
+	uint16_t free;
+	uint32_t count;
+	uint16_t places[PLACES];
+	uint64_t sums[BLOCKS];
+	uint32_t first, end;	  /* no place before the first, or from the end on, is taken */
+	uint32_t sieved;	  /* up to this place all keys are in the sample */
+	uint64_t units;		  /* of all keys */
+	uint64_t hits[PARTS_MAX]; /* GETs that hit in more than so many parts, */
+	uint64_t misses;	  /* and those that would have in none */
+	uint64_t gets;		  /* all of them */
+	double wanted;		  /* how many there should be, */
+	uint64_t wanted_at;	  /* when there were so many GETs of all keys */
+};
+
+/* The bits of a hash that an access record has. */
+static uint64_t record_hash(uint64_t hash)
+{
+	return hash & ~0xffff00000000ull;
+}
+
+static uint32_t shift_of(const struct curve *curve)
+{
+	return atomic_load_explicit(&curve->shift, memory_order_relaxed);
+}
+
+uint32_t curve_sample(const struct curve *curve)
+{
+	return shift_of(curve) + 1;
+}
+
+bool curve_samples(const struct curve *curve, uint64_t hash)
+{
+	return !(hash & ((1ull << shift_of(curve)) - 1));
+}
+
+static uint16_t *list_of(struct curve *curve, uint64_t hash)
+{
+	return &curve->lists[(hash * curve->seed) >> (64 - CURVE_KEYS_LOG2)];
+}
+
+static uint64_t gets_of_all(const struct curve *curve)
+{
+	return table_sum(curve->table, offsetof(struct store_thread, stats.gets));
+}
+
+/* Everything but the counts. */
+static void do_empty(struct curve *curve)
+{
+	for (uint32_t i = 0; i < CURVE_KEYS; i++) {
+		curve->lists[i] = NONE;
+		curve->keys[i].next = (uint16_t)(i + 1 < CURVE_KEYS ? i + 1 : NONE);
+	}
+	curve->free = 0;
+	curve->count = curve->first = curve->end = 0;
+	curve->sieved = PLACES;
+	curve->units = 0;
+	memset(curve->places, 0xff, sizeof(curve->places));
+	memset(curve->sums, 0, sizeof(curve->sums));
+}
+
+struct curve *curve_create(const struct table *table)
+{
+	struct curve *curve = calloc(1, sizeof(*curve));
+
+	if (!curve)
+		return NULL;
+	if (getrandom(&curve->seed, sizeof(curve->seed), 0) != sizeof(curve->seed)) {
+		free(curve);
+		return NULL;
+	}
+	curve->seed |= 1;
+	curve->table = table;
+	pthread_mutex_init(&curve->lock, NULL);
+	do_empty(curve);
+	return curve;
+}
+
+void curve_destroy(struct curve *curve)
+{
+	if (!curve)
+		return;
+	pthread_mutex_destroy(&curve->lock);
+	free(curve);
+}
+
+static void do_leave_place(struct curve *curve, struct sampled *key)
+{
+	curve->places[key->place] = NONE;
+	curve->sums[key->place / BLOCK] -= key->units;
+	curve->units -= key->units;
+}
+
+static void do_move_together(struct curve *curve)
+{
+	uint32_t to = 0;
+
+	memset(curve->sums, 0, sizeof(curve->sums));
+	for (uint32_t from = curve->first; from < PLACES; from++) {
+		uint16_t i = curve->places[from];
+
+		if (i == NONE)
+			continue;
+		curve->places[to] = i;
+		curve->keys[i].place = (uint16_t)to;
+		curve->sums[to / BLOCK] += curve->keys[i].units;
+		to++;
+	}
+	for (uint32_t i = to; i < PLACES; i++)
+		curve->places[i] = NONE;
+	curve->first = 0;
+	curve->end = to;
+	if (curve->sieved < PLACES)
+		curve->sieved = 0;
+}
+
+static void do_take_place(struct curve *curve, struct sampled *key)
+{
+	if (curve->end == PLACES)
+		do_move_together(curve);
+	key->place = (uint16_t)curve->end++;
+	curve->places[key->place] = (uint16_t)(key - curve->keys);
+	curve->sums[key->place / BLOCK] += key->units;
+	curve->units += key->units;
+}
+
+/* Units of the keys that were used later. */
+static uint64_t do_later(const struct curve *curve, const struct sampled *key)
+{
+	uint32_t block = key->place / BLOCK;
+	uint64_t units = 0;
+
+	for (uint32_t i = key->place + 1u; i < (block + 1) * BLOCK; i++)
+		if (curve->places[i] != NONE)
+			units += curve->keys[curve->places[i]].units;
+	for (uint32_t i = block + 1; i < BLOCKS; i++)
+		units += curve->sums[i];
+	return units;
+}
+
+static struct sampled *do_find(struct curve *curve, uint64_t hash)
+{
+	for (uint16_t i = *list_of(curve, hash); i != NONE; i = curve->keys[i].next)
+		if (curve->keys[i].hash == hash)
+			return &curve->keys[i];
+	return NULL;
+}
+
+static void do_forget(struct curve *curve, struct sampled *key)
+{
+	uint16_t number = (uint16_t)(key - curve->keys), *at = list_of(curve, key->hash);
+
+	while (*at != number)
+		at = &curve->keys[*at].next;
+	*at = key->next;
+	do_leave_place(curve, key);
+	key->next = curve->free;
+	curve->free = number;
+	curve->count--;
+}
+
+static void do_forget_oldest(struct curve *curve)
+{
+	while (curve->places[curve->first] == NONE)
+		curve->first++;
+	do_forget(curve, &curve->keys[curve->places[curve->first]]);
+}
+
+/* The GETs that the sample should have had are counted up to now. */
+static void do_want(struct curve *curve)
+{
+	const uint64_t gets = gets_of_all(curve);
+	const uint64_t lost = atomic_exchange_explicit(&curve->lost, 0, memory_order_relaxed);
+
+	curve->wanted += (double)(gets - curve->wanted_at) / (double)(1ull << shift_of(curve));
+	curve->wanted -= (double)lost;
+	if (curve->wanted < 0)
+		curve->wanted = 0;
+	curve->wanted_at = gets;
+}
+
+static void do_halve_counts(struct curve *curve)
+{
+	do_want(curve);
+	curve->wanted /= 2;
+	curve->gets = curve->misses /= 2;
+	for (unsigned int i = 0; i < PARTS_MAX; i++)
+		curve->gets += curve->hits[i] /= 2;
+}
+
+static void do_halve_sample(struct curve *curve)
+{
+	do_halve_counts(curve);
+	atomic_fetch_add_explicit(&curve->shift, 1, memory_order_relaxed);
+	curve->sieved = 0;
+}
+
+/* Some of the keys that are not in the sample any more leave it. */
+static void do_sieve(struct curve *curve)
+{
+	for (uint32_t n = 0; n < SIEVE_PLACES && curve->sieved < PLACES; n++, curve->sieved++) {
+		uint16_t i = curve->places[curve->sieved];
+
+		if (i != NONE && !curve_samples(curve, curve->keys[i].hash))
+			do_forget(curve, &curve->keys[i]);
+	}
+}
+
+/* Makes room for one key more, and forgets what no point needs. */
+static void do_trim(struct curve *curve)
+{
+	const uint64_t most = memory_bytes(curve->table->memory) / UNIT * (PARTS_MAX / PARTS);
+
+	while (curve->count && curve->units > most >> shift_of(curve))
+		do_forget_oldest(curve);
+	if (curve->count < CURVE_KEYS)
+		return;
+	if (shift_of(curve) < SHIFT_MAX && curve->sieved == PLACES) {
+		do_halve_sample(curve);
+		do_sieve(curve);
+	}
+	while (curve->count == CURVE_KEYS)
+		do_forget_oldest(curve);
+}
+
+/* In which part of the memory, of its size, the key is. */
+static uint64_t do_part(const struct curve *curve, const struct sampled *key)
+{
+	const uint64_t memory = memory_bytes(curve->table->memory) / UNIT;
+
+	return ((do_later(curve, key) + key->units) << shift_of(curve)) * PARTS / memory;
+}
+
+/* Adds a key, or makes the one that is there the last used. @stored: by a change. */
+static void do_use(struct curve *curve, struct sampled *key, uint64_t hash, uint64_t bytes,
+		   uint32_t expires, bool stored)
+{
+	const uint64_t part = key ? do_part(curve, key) : PARTS_MAX;
+
+	if (key) {
+		do_leave_place(curve, key);
+	} else {
+		do_trim(curve);
+		if (!curve_samples(curve, hash))
+			return;
+		key = &curve->keys[curve->free];
+		curve->free = key->next;
+		curve->count++;
+		key->hash = hash;
+		key->next = *list_of(curve, hash);
+		*list_of(curve, hash) = (uint16_t)(key - curve->keys);
+	}
+	key->units = (uint32_t)((bytes + UNIT - 1) / UNIT);
+	key->expires = expires;
+	key->stored = stored;
+	key->before = (uint8_t)(part < PARTS_MAX ? part : PARTS_MAX);
+	do_take_place(curve, key);
+}
+
+static void lose(struct curve *curve, uint32_t gets)
+{
+	atomic_fetch_add_explicit(&curve->lost, gets, memory_order_relaxed);
+}
+
+static void do_count(struct curve *curve, uint64_t part, uint32_t gets)
+{
+	/* While keys are in the way that are to leave, the part is too much. */
+	if (curve->sieved < PLACES) {
+		lose(curve, gets);
+		return;
+	}
+	if (part < PARTS_MAX)
+		curve->hits[part] += gets;
+	else
+		curve->misses += gets;
+	curve->gets += gets;
+	if (curve->gets >= GETS_MAX)
+		do_halve_counts(curve);
+}
+
+/* False: another thread has it. */
+static bool take(struct curve *curve)
+{
+	if (pthread_mutex_trylock(&curve->lock))
+		return false;
+	do_sieve(curve);
+	return true;
+}
+
+/* The first of several GETs counts by what was used since, the others hit in any memory. */
+static void do_hit(struct curve *curve, uint64_t hash, uint64_t bytes, uint32_t expires,
+		   uint32_t gets)
+{
+	struct sampled *key = do_find(curve, hash);
+
+	do_count(curve, key ? do_part(curve, key) : PARTS_MAX, 1);
+	if (gets > 1)
+		do_count(curve, 0, gets - 1);
+	do_use(curve, key, hash, bytes, expires, false);
+}
+
+/*
+ * A client may tell of a miss with, or after, the change by which it has stored the key then: a key
+ * that is so young was not evicted (W1), so the GET was before that.
+ */
+static void do_miss(struct curve *curve, uint64_t hash, uint64_t now_ns)
+{
+	struct sampled *key = do_find(curve, hash);
+	uint64_t part = key ? do_part(curve, key) : PARTS_MAX;
+
+	if (key && key->stored && part < PARTS * ACCESS_YOUNG_MAX / ACCESS_TICKS) {
+		do_count(curve, key->before, 1);
+		key->stored = false;
+		return;
+	}
+	/* In no memory would it be there still. */
+	if (key && is_expired(key->expires, now_ns)) {
+		do_forget(curve, key);
+		key = NULL;
+		part = PARTS_MAX;
+	}
+	do_count(curve, part, 1);
+	if (key)
+		do_use(curve, key, hash, (uint64_t)key->units * UNIT, key->expires, false);
+}
+
+void curve_get(struct curve *curve, uint64_t hash, uint64_t bytes, uint32_t expires,
+	       uint64_t now_ns, uint32_t gets)
+{
+	if (!take(curve)) {
+		lose(curve, gets);
+		return;
+	}
+	if (bytes)
+		do_hit(curve, record_hash(hash), bytes, expires, gets);
+	else
+		do_miss(curve, record_hash(hash), now_ns);
+	pthread_mutex_unlock(&curve->lock);
+}
+
+void curve_put(struct curve *curve, uint64_t hash, uint64_t bytes, uint32_t expires)
+{
+	hash = record_hash(hash);
+	if (!take(curve))
+		return;
+	do_use(curve, do_find(curve, hash), hash, bytes, expires, true);
+	pthread_mutex_unlock(&curve->lock);
+}
+
+void curve_remove(struct curve *curve, uint64_t hash)
+{
+	struct sampled *key;
+
+	if (!take(curve))
+		return;
+	key = do_find(curve, record_hash(hash));
+	if (key)
+		do_forget(curve, key);
+	pthread_mutex_unlock(&curve->lock);
+}
+
+void curve_clear(struct curve *curve)
+{
+	pthread_mutex_lock(&curve->lock);
+	do_empty(curve);
+	atomic_store_explicit(&curve->shift, 0, memory_order_relaxed);
+	memset(curve->hits, 0, sizeof(curve->hits));
+	curve->misses = curve->gets = 0;
+	curve->wanted = 0;
+	curve->wanted_at = gets_of_all(curve);
+	pthread_mutex_unlock(&curve->lock);
+}
+
+/* GETs that hit with so much memory, in percent of that which there is. */
+static uint64_t do_hits(const struct curve *curve, unsigned int percent)
+{
+	uint64_t hits = 0;
+
+	for (unsigned int i = 0; i < PARTS * percent / 100; i++)
+		hits += curve->hits[i];
+	return hits;
+}
+
+void curve_stats(struct curve *curve, struct curve_stats *stats)
+{
+	int64_t lacking;
+
+	pthread_mutex_lock(&curve->lock);
+	do_want(curve);
+	/* Of a key that is used much more than others there may be too many. */
+	lacking = (int64_t)curve->wanted - (int64_t)curve->gets;
+	if (lacking < -(int64_t)curve->hits[0])
+		lacking = -(int64_t)curve->hits[0];
+	*stats = (struct curve_stats){ .keys = curve->count,
+				       .one_in = 1ull << shift_of(curve),
+				       .gets = curve->gets + (uint64_t)lacking,
+#define X(percent) .hits_##percent = do_hits(curve, percent) + (uint64_t)lacking,
+				       CURVE_POINTS(X)
+#undef X
+	};
+	pthread_mutex_unlock(&curve->lock);
+}

@@ -44,6 +44,7 @@ measure() {
 		printf "%-18s %10.1f %10.1f %12.1f %14.1f %14s\n", name, empty / 1024, full / 1024,
 			each, each - payload, rate
 	}'
+	[ "$3" != kvd ] || kvd_each=$(awk "BEGIN { print ($full - $empty) * 1024 / $count }")
 }
 
 say "$(commas "$records") records of 16 + 32 bytes; $(nproc) cores," \
@@ -55,8 +56,7 @@ printf '%-18s %10s %10s %12s %14s %14s\n' '' 'empty MiB' 'full MiB' 'bytes a key
 kvd_start softnic -o server.workers=1 -o memory.hugepages=off -o memory.prefault=no \
 	-o memory.size=$((records * 256 + (64 << 20)))
 measure "kvd $(kvd_stat version)" "$kvd_pid" kvd "$kvd_url"
-buckets=$(kvd_stat index_bytes)
-overflow=$(kvd_stat overflow_buckets)
+"$build/kvctl" -a "$kvd_url" stats --raw >"$tmp/stats" || die "kvctl stats failed"
 kvd_end
 memcached_start 8192 1
 measure "memcached $(memcached -V | awk '{ print $2 }')" "$memcached_pid" memcached \
@@ -67,5 +67,23 @@ measure "Redis $(redis-server --version | sed 's/.*v=\([^ ]*\).*/\1/')" "$redis_
 	"$redis_url"
 rival_stop Redis "$redis_pid"
 say
-say "kvd's index: $(ratio "$buckets" "$records") bytes a key, and $(commas "$overflow") overflow" \
-	"buckets of 128 bytes."
+say "kvd's, by kind, bytes a key:"
+awk -v n="$records" -v payload=$payload -v each="$kvd_each" '
+	{ stat[$1] = $2 }
+	function row(name, bytes) {
+		printf "%8.2f  %s\n", bytes / n, name
+		rest -= bytes / n
+	}
+	END {
+		rest = each - payload
+		slots = 8 * n
+		overflow = 128 * stat["overflow_buckets"]
+		row("header of the item", stat["live_bytes"] - payload * n)
+		row("slot in the index", slots)
+		row("empty slots and headers of home buckets", stat["index_bytes"] - slots)
+		row("overflow buckets", overflow)
+		row("free places of overflow buckets", stat["memory.bucket_slabs"] - overflow)
+		slabs = stat["memory.item_slabs"]
+		row("free blocks, and ends of slabs", slabs - stat["live_bytes"])
+		printf "%8.2f  %s\n", rest, "outside the region: slabs, pages, magazines"
+	}' "$tmp/stats"

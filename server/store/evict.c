@@ -122,6 +122,9 @@ static void item_move_or_evict(struct store_thread *thread, struct emptying *emp
 	if (other.coldness > cold && other.block != block->p && evict_candidate(thread, &other) &&
 	    item_move(thread, emptying, hash, block))
 		return;
+	if (emptying->make_room && coldness_kind(cold) == COLDNESS_IS_YOUNG &&
+	    emptying->make_room(thread, block->bytes) && item_move(thread, emptying, hash, block))
+		return;
 	table_remove_block(thread, hash, block->p, REMOVAL_EVICTED);
 }
 
@@ -240,6 +243,7 @@ bool evict_compact(struct store_thread *thread)
 
 	if (!mem_evacuation_begin_sparse(&emptying.evacuation, thread->table->memory, NULL))
 		return false;
+	emptying.make_room = NULL;
 	evict_evacuate(thread, &emptying, false);
 	empty = mem_evacuation_end(&emptying.evacuation);
 	stat_add(&thread->stats.evacuations_failed, !empty);

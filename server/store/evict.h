@@ -11,8 +11,8 @@
  *   W1. What was stored or used while the last quarter of the memory was added, the young, is not
  *	 evicted while there is something older, of whatever size, that is not pinned: it is
  *	 searched for, and young items in memory that is to be emptied are moved. Exceptions: those
- *	 of low priority, or in a full chain; what finds no room when the index grows; where so
- *	 little is old that LOOKS_MAX drawings miss it, or that it makes no room (room.c).
+ *	 of low priority, or in a full chain; where so little is old that LOOKS_MAX drawings miss
+ *	 it, or that it makes no room (room.c).
  *
  * Items that are pinned are not chosen, but moved; those of low priority are colder than all
  * others.
@@ -64,6 +64,11 @@ struct emptying {
 	struct mem_evacuation evacuation;
 	uint64_t warm; /* the caller's, as @spares: set before emptying_begin() */
 	bool spares;
+	/*
+	 * The caller's: evicts what is older than the young item of @bytes that finds no room.
+	 * NULL: the item is evicted. False: there is nothing, and it is, too.
+	 */
+	bool (*make_room)(struct store_thread *thread, size_t bytes);
 	bool evict;
 	bool moving; /* @move, of a large item, is under way */
 	bool stays;  /* one that was to stay found no room: it does not get empty */
@@ -84,8 +89,8 @@ bool emptying_step(struct store_thread *thread, struct emptying *emptying);
 void emptying_cancel(struct emptying *emptying);
 
 /*
- * All steps, passing quiescent states in between; evicts nothing that can be moved. The caller ends
- * the evacuation, with the block. Conditions as above.
+ * All steps, passing quiescent states in between; evicts nothing that can be moved. The caller has
+ * begun the evacuation and set make_room, and ends it, with the block. Conditions as above.
  */
 void evict_evacuate(struct store_thread *thread, struct emptying *emptying, bool evict);
 

@@ -22,6 +22,7 @@
 #include "server/store/curve.h"
 #include "server/store/evict.h"
 #include "server/store/growth.h"
+#include "server/store/room.h"
 #include "server/store/table_maintain.h"
 
 /* The thread wakes at least this often. */
@@ -140,6 +141,22 @@ static uint64_t sweep(struct maintenance *maintenance)
 	return maintenance->sweep_next_ns;
 }
 
+/* W1: something older makes way. The evacuation for the index is open, so R3 waits for nothing. */
+static bool young_make_room(struct store_thread *thread, size_t bytes)
+{
+	struct room room;
+	void *block;
+
+	room_init(&room);
+	room_begin(&room, thread, bytes);
+	room.waited = true;
+	room_run(&room);
+	block = room_take(&room);
+	if (block)
+		mem_free(&thread->cache, block, bytes);
+	return block;
+}
+
 /* Gives the index a step of memory: items in it are moved or, with eviction, evicted. */
 static bool index_give_step(struct maintenance *maintenance)
 {
@@ -151,6 +168,7 @@ static bool index_give_step(struct maintenance *maintenance)
 	if (!mem_evacuation_begin_index(&emptying.evacuation, table->memory,
 					INDEX_STEP * BUCKET_BYTES))
 		return false;
+	emptying.make_room = young_make_room;
 	evict_evacuate(&maintenance->store_thread, &emptying, table->eviction != EVICTION_NONE);
 	if (!mem_evacuation_end_index(&emptying.evacuation))
 		return false;

@@ -129,6 +129,7 @@ void room_begin(struct room *room, struct store_thread *thread, size_t bytes)
 	room->step = room->looks = room->spared = room->skip.count = 0;
 	room->brief = room->blocks = room->waited = room->open = false;
 	room->emptying.moving = room->emptying.spares = false;
+	room->emptying.make_room = NULL;
 	room->emptying.warm = UINT64_MAX;
 }
 

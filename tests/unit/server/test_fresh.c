@@ -53,6 +53,38 @@ static void three_sizes(void **state)
 	}
 }
 
+/* The index grows into memory of what was just stored: something older makes way. */
+static void the_index_grows(void **state)
+{
+	const struct store_options options = { .fill = 67,
+					       .eviction = EVICTION_OBJECT_HITS,
+					       .sweep_share = 5 };
+	const uint32_t len = 200;
+	uint64_t n;
+
+	(void)state;
+	test_store_create_with(&store, region_bytes(), 6, 1, &options);
+	set_now(ENGINE_NOW_NS);
+	assert_int_equal(store_start(&store, NULL), 0);
+	fill(1u << 20);
+	n = quarter() / bytes_of(len);
+	for (uint64_t i = 0; i < n; i++) {
+		put_with(&test_threads[0], KEYS_OF(1) + i, len, 0);
+		/* Chains that get too long meanwhile are another matter. */
+		while (atomic_load(&store.table.room_wanted)) {
+			rcu_quiescent_state();
+			sched_yield();
+		}
+	}
+	/* It waits for a grace period. */
+	rcu_thread_offline();
+	store_stop(&store);
+	rcu_thread_online();
+	assert_none_lost(KEYS_OF(1), n, 1u << 20, len);
+	assert_true(index_buckets(&store.table) > 1000);
+	test_store_destroy(&store);
+}
+
 /* What is pinned counts as nothing older: it stays, and so does what is stored. */
 static void beside_pins(void **state)
 {
@@ -200,6 +232,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pairs),
 		cmocka_unit_test(three_sizes),
+		cmocka_unit_test(the_index_grows),
 		cmocka_unit_test(beside_pins),
 		cmocka_unit_test(all_young),
 		cmocka_unit_test(what_is_old_is_searched_for),

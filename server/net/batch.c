@@ -140,7 +140,10 @@ static enum wire_status batch_admit(struct batch_turn *b, const struct batched *
 	stat_add(&stats->requests_over_limit, status == WIRE_LIMIT);
 	stat_add(&stats->requests_not_allowed, status == WIRE_NOT_ALLOWED);
 	state->admitted = !status;
-	state->paid |= status != WIRE_LIMIT;
+	if (!state->paid && status != WIRE_LIMIT) {
+		state->paid = true;
+		execute_access(conn_thread(b->conn), b->message);
+	}
 	return status;
 }
 
@@ -247,8 +250,6 @@ static void batch_finish(struct batch_turn *b)
 {
 	b->response->head.entries = b->message->count;
 	b->response->value_len = b->state->used;
-	if (b->state->paid || (!b->conn->limit.on && !conn_user(b->conn)))
-		execute_access(conn_thread(b->conn), b->message);
 }
 
 static void batch_state_init(struct deferred_batch *state, const struct request *message,

@@ -103,7 +103,6 @@ static void pull_begin(struct deferred *deferred, struct item *item,
 	stat_add(&worker->stats.pulls, 1);
 	stat_add(&worker->stats.pull_bytes, request->value_len);
 	permit_charge(conn, request->value_len, worker->part.thread.now_ns);
-	execute_access(conn_thread(conn), request);
 	*pull = (struct pull){
 		.addr = request->pull_addr,
 		.to = table_reserved_value(item),
@@ -251,7 +250,6 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 		return PULL_BEGUN;
 	}
 	stat_add(&worker->stats.puts, 1);
-	execute_access(conn_thread(conn), request);
 	budget_give(budget_of(conn), &conn->pull_hold, conn->pull_hold.bytes);
 	response_set_put(deferred, responses, &change, status);
 	return PULL_REFUSED;

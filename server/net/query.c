@@ -88,7 +88,6 @@ static enum deferred_next query_step(struct deferred *deferred, struct response_
 	} else {
 		return DEFERRED_WAIT;
 	}
-	execute_access(conn_thread(deferred->conn), &deferred->request);
 	return DEFERRED_DONE;
 }
 
@@ -145,7 +144,6 @@ static enum deferred_next stats_step(struct deferred *deferred, struct response_
 	if (deferred->query.asked && !conn->query.answered)
 		return DEFERRED_WAIT;
 	stats_respond(deferred, responses);
-	execute_access(conn_thread(deferred->conn), &deferred->request);
 	return DEFERRED_DONE;
 }
 

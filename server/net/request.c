@@ -122,7 +122,6 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 	}
 	response->value_len = value.len;
 	stat_add(&responses->poller->worker->stats.scans, 1);
-	execute_access(thread, request);
 	return DEFERRED_DONE;
 }
 
@@ -155,7 +154,6 @@ static enum deferred_next large_step_until(struct deferred *deferred,
 		return next;
 	}
 	operation_done(conn, request, &response->head);
-	execute_access(conn_thread(conn), request);
 	return DEFERRED_DONE;
 }
 
@@ -201,11 +199,8 @@ static enum deferred_next room_step_until(struct deferred *deferred,
 
 	if (next != DEFERRED_DONE)
 		return next;
-	if (request_operation(responses, deferred->conn, request, deferred->hash,
-			      &deferred->room)) {
-		execute_access(conn_thread(deferred->conn), request);
+	if (request_operation(responses, deferred->conn, request, deferred->hash, &deferred->room))
 		return DEFERRED_DONE;
-	}
 	if (room_pending(&deferred->room)) {
 		room_reserve(deferred);
 		return DEFERRED_AGAIN;
@@ -241,8 +236,6 @@ static void request_postpone(struct deferred *deferred, const struct room *room)
 static bool request_run(struct response_list *responses, struct conn *conn,
 			const struct request *request, uint64_t hash, struct room *room)
 {
-	bool done = true;
-
 	room_init(room);
 	switch (request->op) {
 	case WIRE_FLUSH:
@@ -255,8 +248,7 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 	case WIRE_DELETE:
 	case WIRE_ARITH:
 	case WIRE_TOUCH:
-		done = request_operation(responses, conn, request, hash, room);
-		break;
+		return request_operation(responses, conn, request, hash, room);
 	case WIRE_SCAN:	   /* scan_step() */
 	case WIRE_HELLO:   /* server/net/hello.h */
 	case WIRE_STATS:   /* server/net/query.h */
@@ -267,9 +259,7 @@ static bool request_run(struct response_list *responses, struct conn *conn,
 	case WIRE_BATCH: /* server/net/batch.h */
 		break;
 	}
-	if (done)
-		execute_access(conn_thread(conn), request);
-	return done;
+	return true;
 }
 
 /*
@@ -388,7 +378,7 @@ static const struct deferred_kind busy_kind = { .step = refuse_step };
 static const struct deferred_kind limit_kind = { .step = refuse_step };
 static const struct deferred_kind not_allowed_kind = { .step = refuse_step };
 
-/* A change that was sent before; what its client reports with it was not. */
+/* A change that was sent before. */
 static void request_repeat(struct response_list *responses, struct conn *conn,
 			   const struct request *request)
 {
@@ -399,7 +389,6 @@ static void request_repeat(struct response_list *responses, struct conn *conn,
 		stat_add(&stats->answers_repeated, 1);
 	else
 		stat_add(&stats->answers_unknown, 1);
-	execute_access(conn_thread(conn), request);
 }
 
 static enum deferred_next repeat_step(struct deferred *deferred, struct response_list *responses,
@@ -432,7 +421,8 @@ static const struct deferred_kind *request_forbid(struct conn *conn, const struc
 
 /*
  * The kind of a request that has arrived, behind HELLO; NULL: its connection has failed. What was
- * sent before is no matter of limits: BUSY would not say whether it was executed.
+ * sent before is no matter of limits: BUSY would not say whether it was executed. What the client
+ * reports with it was before the request, and is noted first; not so if it is refused.
  */
 static const struct deferred_kind *request_admit(struct conn *conn, const struct request *request,
 						 uint64_t hash)
@@ -442,21 +432,30 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 	enum change_kind change = CHANGE_NEXT;
 	bool paid = is_next_part(conn, request, hash);
 
-	if (request->op == WIRE_BATCH)
-		return &batch_kind; /* each of its requests for itself */
+	if (request->op == WIRE_BATCH) {
+		/* Each of its requests for itself. With limits the first admitted one reports. */
+		if (!conn->limit.on && !user)
+			execute_access(conn_thread(conn), request);
+		return &batch_kind;
+	}
 	if (request->change)
 		change = conn_admit(conn, request->change);
 	if (change == CHANGE_WRONG) {
 		conn_fail(conn, "a number of a change that is not the next one");
 		return NULL;
 	}
-	if (change == CHANGE_OLD)
+	if (change == CHANGE_OLD) {
+		execute_access(conn_thread(conn), request);
 		return &repeat_kind;
+	}
 	if (conn->limit.on && !paid && request_is_limited(conn, request))
 		return &busy_kind;
 	if (user)
 		refused = request_forbid(conn, user, request, paid ? 0 : message_bytes(request));
-	return refused ? refused : deferred_kind(request);
+	if (refused)
+		return refused;
+	execute_access(conn_thread(conn), request);
+	return deferred_kind(request);
 }
 
 /* A request that came behind a HELLO which was not done yet. */

@@ -34,7 +34,7 @@
 #define KEY_BYTES 16u
 #define VALUE_BYTES 32u
 #define KEYS_MAX 400000000u
-/* For each key: item 80, bucket slots at half of 65 % fill 29, the rest for size classes. */
+/* For each key: item 72, bucket slots at half of 67 % fill 28, the rest for size classes. */
 #define REGION_BYTES_PER_KEY 128u
 
 enum op { OP_INSERT, OP_HIT, OP_MISS, OP_REPLACE, OP_DELETE, OPS };

@@ -270,8 +270,11 @@ void execute_access(struct store_thread *thread, const struct request *request)
 	gets_reported(thread, &request->gets);
 	if (thread->table->eviction == EVICTION_NONE)
 		return;
-	for (i = 0; i < request->access_count; i++)
-		table_prefetch_bucket(thread->table, wire_access_hash(request_access(request, i)));
+	for (i = 0; i < request->access_count; i++) {
+		record = request_access(request, i);
+		if (record.hits)
+			table_prefetch_bucket(thread->table, wire_access_hash(record));
+	}
 	for (i = 0; i < request->access_count && buckets < ACCESS_BUCKETS_MAX; i++) {
 		record = request_access(request, i);
 		if (record.hits)
@@ -279,4 +282,7 @@ void execute_access(struct store_thread *thread, const struct request *request)
 		else
 			table_missed(thread, wire_access_hash(record));
 	}
+	for (; i < request->access_count; i++)
+		if (table_samples(thread->table, wire_access_hash(request_access(request, i))))
+			curve_lose(thread->table->curve, 1);
 }

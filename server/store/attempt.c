@@ -56,6 +56,8 @@ struct attempt {
 	uint64_t hidden_sum;   /* of pos.item, while do_hide_expiring() has made it invalid */
 	struct retired retired;
 	bool inserted;
+	size_t stored; /* out: bytes that an item of the curve's sample takes; 0: none was stored */
+	bool removed;  /* out: the key is not there, by a DELETE */
 };
 
 /*
@@ -103,13 +105,25 @@ static void item_fill(struct item *item, const struct table_change *change,
 static void change_done(struct attempt *a, const struct item *item, uint64_t slot)
 {
 	struct table_change *change = a->change;
-	const struct table *table = a->thread->table;
 
 	change->slot = slot;
 	change->version = item->version;
 	change->expires = item->expires;
-	if (table_samples(table, a->hash))
-		curve_put(table->curve, a->hash, item_class_bytes(item), item->expires);
+	if (table_samples(a->thread->table, a->hash))
+		a->stored = item_class_bytes(item);
+}
+
+/* The miss-ratio curve is told of a key of its sample; the item is published, or removed. */
+static void do_curve(const struct attempt *a)
+{
+	struct curve *curve = a->thread->table->curve;
+
+	if (!table_samples(a->thread->table, a->hash))
+		return;
+	if (a->stored)
+		curve_put(curve, a->hash, a->stored, a->change->expires);
+	else if (a->removed)
+		curve_remove(curve, a->hash);
 }
 
 /*
@@ -482,6 +496,7 @@ static enum wire_status do_delete(struct attempt *a)
 {
 	bool live = a->pos.live;
 
+	a->removed = !a->pos.slot;
 	if (!a->pos.slot)
 		return WIRE_NOT_FOUND;
 	if (live && a->change->if_version && a->pos.item->version != a->change->version)
@@ -489,9 +504,8 @@ static enum wire_status do_delete(struct attempt *a)
 	do_remove(a->thread, &a->pos, &a->retired);
 	stat_add(&a->thread->stats.expired, !live);
 	a->old = a->pos.item;
+	a->removed = true;
 	count_keys(a->thread, -1);
-	if (table_samples(a->thread->table, a->hash))
-		curve_remove(a->thread->table->curve, a->hash);
 	return live ? WIRE_OK : WIRE_NOT_FOUND;
 }
 
@@ -618,6 +632,7 @@ static enum wire_status attempt_once(struct attempt *a, enum wire_status (*act)(
 	status = act(a);
 	do_pin_cancel(a, status);
 	do_show_expiring(a, status);
+	do_curve(a);
 	bucket_unlock(home);
 	attempt_clear(a);
 	return status;

@@ -42,9 +42,8 @@ struct sampled {
 	uint32_t units;
 	uint32_t expires;
 	uint16_t place;
-	uint8_t before; /* its part when it was stored last, just before that */
-	bool stored;	/* and it was not used since */
-	uint16_t next;	/* of the same list, or of those that are free */
+	bool stored;   /* and not used since */
+	uint16_t next; /* of the same list, or of those that are free */
 };
 
 struct curve {
@@ -267,7 +266,8 @@ static void do_trim(struct curve *curve)
 {
 	const uint64_t most = memory_bytes(curve->table->memory) / UNIT * (PARTS_MAX / PARTS);
 
-	while (curve->count && curve->units > most >> shift_of(curve))
+	/* While it is sieved, some of the bytes are of keys that leave. */
+	while (curve->sieved == PLACES && curve->count && curve->units > most >> shift_of(curve))
 		do_forget_oldest(curve);
 	if (curve->count < CURVE_KEYS)
 		return;
@@ -279,7 +279,7 @@ static void do_trim(struct curve *curve)
 		do_forget_oldest(curve);
 }
 
-/* In which part of the memory, of its size, the key is. */
+/* In which part of the memory the key is, by its size. */
 static uint64_t do_part(const struct curve *curve, const struct sampled *key)
 {
 	const uint64_t memory = memory_bytes(curve->table->memory) / UNIT;
@@ -287,49 +287,64 @@ static uint64_t do_part(const struct curve *curve, const struct sampled *key)
 	return ((do_later(curve, key) + key->units) << shift_of(curve)) * PARTS / memory;
 }
 
-/* Adds a key, or makes the one that is there the last used. @stored: by a change. */
-static void do_use(struct curve *curve, struct sampled *key, uint64_t hash, uint64_t bytes,
-		   uint32_t expires, bool stored)
+/* Makes the key the last used. */
+static void do_use(struct curve *curve, struct sampled *key)
 {
-	const uint64_t part = key ? do_part(curve, key) : PARTS_MAX;
+	do_leave_place(curve, key);
+	do_take_place(curve, key);
+	key->stored = false;
+}
 
-	if (key) {
+/* A key that is not there. NULL: it is not in the sample any more. */
+static struct sampled *do_add(struct curve *curve, uint64_t hash)
+{
+	struct sampled *key;
+
+	do_trim(curve);
+	if (!curve_samples(curve, hash))
+		return NULL;
+	key = &curve->keys[curve->free];
+	curve->free = key->next;
+	curve->count++;
+	key->hash = hash;
+	key->next = *list_of(curve, hash);
+	*list_of(curve, hash) = (uint16_t)(key - curve->keys);
+	return key;
+}
+
+static void do_store(struct curve *curve, uint64_t hash, uint32_t units, uint32_t expires)
+{
+	struct sampled *key = do_find(curve, hash);
+
+	if (key)
 		do_leave_place(curve, key);
-	} else {
-		do_trim(curve);
-		if (!curve_samples(curve, hash))
-			return;
-		key = &curve->keys[curve->free];
-		curve->free = key->next;
-		curve->count++;
-		key->hash = hash;
-		key->next = *list_of(curve, hash);
-		*list_of(curve, hash) = (uint16_t)(key - curve->keys);
-	}
-	key->units = (uint32_t)((bytes + UNIT - 1) / UNIT);
+	else
+		key = do_add(curve, hash);
+	if (!key)
+		return;
+	key->units = units;
 	key->expires = expires;
-	key->stored = stored;
-	key->before = (uint8_t)(part < PARTS_MAX ? part : PARTS_MAX);
+	key->stored = true;
 	do_take_place(curve, key);
 }
 
-static void lose(struct curve *curve, uint32_t gets)
+void curve_lose(struct curve *curve, uint32_t gets)
 {
 	atomic_fetch_add_explicit(&curve->lost, gets, memory_order_relaxed);
 }
 
-static void do_count(struct curve *curve, uint64_t part, uint32_t gets)
+static void do_count(struct curve *curve, uint64_t part)
 {
 	/* While keys are in the way that are to leave, the part is too much. */
 	if (curve->sieved < PLACES) {
-		lose(curve, gets);
+		curve_lose(curve, 1);
 		return;
 	}
 	if (part < PARTS_MAX)
-		curve->hits[part] += gets;
+		curve->hits[part]++;
 	else
-		curve->misses += gets;
-	curve->gets += gets;
+		curve->misses++;
+	curve->gets++;
 	if (curve->gets >= GETS_MAX)
 		do_halve_counts(curve);
 }
@@ -343,54 +358,57 @@ static bool take(struct curve *curve)
 	return true;
 }
 
-/* The first of several GETs counts by what was used since, the others hit in any memory. */
-static void do_hit(struct curve *curve, uint64_t hash, uint64_t bytes, uint32_t expires,
-		   uint32_t gets)
+void curve_hit(struct curve *curve, uint64_t hash)
 {
-	struct sampled *key = do_find(curve, hash);
+	struct sampled *key;
 
-	do_count(curve, key ? do_part(curve, key) : PARTS_MAX, 1);
-	if (gets > 1)
-		do_count(curve, 0, gets - 1);
-	do_use(curve, key, hash, bytes, expires, false);
+	if (!take(curve)) {
+		curve_lose(curve, 1);
+		return;
+	}
+	key = do_find(curve, record_hash(hash));
+	if (key) {
+		do_count(curve, do_part(curve, key));
+		do_use(curve, key);
+	} else {
+		/* It was stored when the lock was held. */
+		curve_lose(curve, 1);
+	}
+	pthread_mutex_unlock(&curve->lock);
 }
 
-/*
- * A client may tell of a miss with, or after, the change by which it has stored the key then: a key
- * that is so young was not evicted (W1), so the GET was before that.
- */
+/* It was not evicted (W1), but stored since: the client tells of the miss late. */
+static bool is_new(const struct curve *curve, const struct sampled *key)
+{
+	return key->stored && do_part(curve, key) < PARTS * ACCESS_YOUNG_MAX / ACCESS_TICKS;
+}
+
 static void do_miss(struct curve *curve, uint64_t hash, uint64_t now_ns)
 {
 	struct sampled *key = do_find(curve, hash);
-	uint64_t part = key ? do_part(curve, key) : PARTS_MAX;
 
-	if (key && key->stored && part < PARTS * ACCESS_YOUNG_MAX / ACCESS_TICKS) {
-		do_count(curve, key->before, 1);
-		key->stored = false;
-		return;
-	}
 	/* In no memory would it be there still. */
 	if (key && is_expired(key->expires, now_ns)) {
 		do_forget(curve, key);
 		key = NULL;
-		part = PARTS_MAX;
 	}
-	do_count(curve, part, 1);
-	if (key)
-		do_use(curve, key, hash, (uint64_t)key->units * UNIT, key->expires, false);
+	if (!key) {
+		do_count(curve, PARTS_MAX);
+	} else if (is_new(curve, key)) {
+		curve_lose(curve, 1);
+	} else {
+		do_count(curve, do_part(curve, key));
+		do_use(curve, key);
+	}
 }
 
-void curve_get(struct curve *curve, uint64_t hash, uint64_t bytes, uint32_t expires,
-	       uint64_t now_ns, uint32_t gets)
+void curve_miss(struct curve *curve, uint64_t hash, uint64_t now_ns)
 {
 	if (!take(curve)) {
-		lose(curve, gets);
+		curve_lose(curve, 1);
 		return;
 	}
-	if (bytes)
-		do_hit(curve, record_hash(hash), bytes, expires, gets);
-	else
-		do_miss(curve, record_hash(hash), now_ns);
+	do_miss(curve, record_hash(hash), now_ns);
 	pthread_mutex_unlock(&curve->lock);
 }
 
@@ -399,7 +417,7 @@ void curve_put(struct curve *curve, uint64_t hash, uint64_t bytes, uint32_t expi
 	hash = record_hash(hash);
 	if (!take(curve))
 		return;
-	do_use(curve, do_find(curve, hash), hash, bytes, expires, true);
+	do_store(curve, hash, (uint32_t)((bytes + UNIT - 1) / UNIT), expires);
 	pthread_mutex_unlock(&curve->lock);
 }
 
@@ -424,6 +442,7 @@ void curve_clear(struct curve *curve)
 	curve->misses = curve->gets = 0;
 	curve->wanted = 0;
 	curve->wanted_at = gets_of_all(curve);
+	atomic_store_explicit(&curve->lost, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&curve->lock);
 }
 
@@ -439,12 +458,16 @@ static uint64_t do_hits(const struct curve *curve, unsigned int percent)
 
 void curve_stats(struct curve *curve, struct curve_stats *stats)
 {
-	int64_t lacking;
+	int64_t lacking = 0;
 
 	pthread_mutex_lock(&curve->lock);
 	do_want(curve);
-	/* Of a key that is used much more than others there may be too many. */
-	lacking = (int64_t)curve->wanted - (int64_t)curve->gets;
+	/*
+	 * Of a key that is used much more than others there may be too many. While all keys are in
+	 * the sample, only what was not told can be lacking.
+	 */
+	if (shift_of(curve))
+		lacking = (int64_t)curve->wanted - (int64_t)curve->gets;
 	if (lacking < -(int64_t)curve->hits[0])
 		lacking = -(int64_t)curve->hits[0];
 	*stats = (struct curve_stats){ .keys = curve->count,

@@ -11,6 +11,8 @@
  * are more; nothing makes it larger again but a flush. The keys that are used most are seldom among
  * few: the GETs that the sample lacks, as their number says, count as hits (SHARDS-adj).
  *
+ * GETs alone add no key: what clients report may be invented.
+ *
  * Clients report each of their GETs by READ of such a key, since responses say which they are
  * (common/PROTOCOL.md, access records).
  *
@@ -50,12 +52,11 @@ static inline bool table_samples(const struct table *table, uint64_t hash)
 	return __builtin_expect(table->curve != NULL, 0) && curve_samples(table->curve, hash);
 }
 
-/*
- * A key of the sample was read @gets times. Of an item that was found, @bytes are what it takes and
- * @expires is its expiry time; of a miss both are 0. @now_ns: the server's clock.
- */
-void curve_get(struct curve *curve, uint64_t hash, uint64_t bytes, uint32_t expires,
-	       uint64_t now_ns, uint32_t gets);
+/* A GET of a key of the sample found it; or did not, by @now_ns of the server's clock. */
+void curve_hit(struct curve *curve, uint64_t hash);
+void curve_miss(struct curve *curve, uint64_t hash, uint64_t now_ns);
+/* Of so many GETs of keys of the sample nothing is known. */
+void curve_lose(struct curve *curve, uint32_t gets);
 /* It was stored, and takes so many bytes. */
 void curve_put(struct curve *curve, uint64_t hash, uint64_t bytes, uint32_t expires);
 /* It was removed, and not in order to make room. */

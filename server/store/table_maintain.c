@@ -243,26 +243,21 @@ void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t v
 	} while (found);
 }
 
-/* The curve takes the GETs, of the item that was found, or of none. */
-static void do_curve_get(const struct store_thread *thread, uint64_t hash, const struct item *item,
-			 uint32_t hits)
-{
-	if (table_samples(thread->table, hash))
-		curve_get(thread->table->curve, hash, item ? item_class_bytes(item) : 0,
-			  item ? item->expires : 0, thread->now_ns, hits);
-}
-
 /* The record has a hash and no key: one of several items with the tag is taken for the key's. */
 unsigned int table_access(struct store_thread *thread, uint64_t hash, uint32_t hits)
 {
 	const struct table *table = thread->table;
 	struct bucket *home = index_home(table, hash), *bucket;
 	unsigned int i, buckets = 0;
-	struct item *item = NULL;
+	const bool sampled = table_samples(table, hash);
+	bool found = false;
 
 	/* An access is not worth waiting for; a change under way notes an access itself. */
-	if (!bucket_trylock(home))
+	if (!bucket_trylock(home)) {
+		if (sampled)
+			curve_lose(table->curve, 1);
 		return 1;
+	}
 	chain_for_each(table, bucket, home) {
 		buckets++;
 		for (i = 0; i < BUCKET_SLOTS; i++)
@@ -270,17 +265,22 @@ unsigned int table_access(struct store_thread *thread, uint64_t hash, uint32_t h
 				break;
 		if (i == BUCKET_SLOTS)
 			continue;
-		item = slot_item(table, bucket->slots[i]);
-		do_access_time_use(thread, item, hits);
+		do_access_time_use(thread, slot_item(table, bucket->slots[i]), hits);
+		found = true;
 		break;
 	}
-	do_curve_get(thread, hash, item, hits);
 	bucket_unlock(home);
+	/* Of what is gone by now it is not known how long it would have been there. */
+	if (sampled && found)
+		curve_hit(table->curve, hash);
+	else if (sampled)
+		curve_lose(table->curve, 1);
 	stat_add(&thread->stats.accesses, 1);
 	return buckets;
 }
 
 void table_missed(const struct store_thread *thread, uint64_t hash)
 {
-	do_curve_get(thread, hash, NULL, 1);
+	if (table_samples(thread->table, hash))
+		curve_miss(thread->table->curve, hash, thread->now_ns);
 }

@@ -19,7 +19,9 @@
 #define VALUE_MAX_BYTES 400000u
 #define MANY 8
 #define ERRORS_PRINTED_MAX 10
-#define ITEM_HEADER 32u
+/* Bytes in front of the key, with flags. */
+#define FRONT_SHORT 28u
+#define FRONT_LONG 40u
 /* Every so many operations on a mortal or mixed key, one is a DELETE. */
 #define MORTAL_OPERATIONS 6
 /* Flags: the sequence number in the low bits, the writer above. */
@@ -127,7 +129,7 @@ static const uint32_t classes[] = {
 static uint32_t value_length(const struct key *key, uint32_t flags)
 {
 	uint64_t h = mix((uint64_t)key->len << 32 ^ key->bytes[0] ^ flags / 4);
-	uint32_t around = (uint32_t)(mix(h ^ flags) % 10), class, used = ITEM_HEADER + key->len;
+	uint32_t around = (uint32_t)(mix(h ^ flags) % 10), class, used;
 
 	if (key->bytes[0] < HOT_KEYS)
 		class = classes[8 + 2 * key->bytes[0] + (flags & 1)];
@@ -137,7 +139,8 @@ static uint32_t value_length(const struct key *key, uint32_t flags)
 		class = classes[17 + h / 128 % 7];
 	else
 		class = classes[24 + h / 128 % (h / 8192 % 16 ? 6 : CLASS_COUNT - 24)];
-	return class + around > used + 8 ? class + around - used - 8 : 0;
+	used = key->len + (class > 128 ? FRONT_LONG : FRONT_SHORT);
+	return class + around > used ? class + around - used : 0;
 }
 
 static void value_fill(const struct key *key, uint32_t flags, uint8_t *to, uint32_t len)

@@ -35,6 +35,11 @@ half() {
 	for i in {1..12}; do kvctl get "k$i" >/dev/null || return 1; done
 	curve_is 24 50 12 && curve_is 24 100 24
 }
+# The miss is told with the PUT, and was before it.
+told_with_the_next_request() {
+	kvctl flush && printf 'get new\nput new x\nget new\n' | kvctl >/dev/null
+	curve_is 2 25 1
+}
 
 check "a server that estimates a curve starts" server_start -o memory.size=16m \
 	-o memory.curve=yes || finish
@@ -44,6 +49,7 @@ check "a table" expect 0 ' 100 % +[0-9.]+ MiB +100.0 %' curve
 check "and JSON" expect 0 '"percent": 200, .*"hit_ratio": 1.0000' curve --json
 check "what was removed would not, however much memory there is" none_hits_what_is_gone
 check "what needs all of the memory would not hit with half" half
+check "what is told with a request was before it" told_with_the_next_request
 check "it ends" server_stop
 
 check "a server without one starts" server_start -o memory.size=16m

@@ -648,6 +648,32 @@ static void records_stand_for_hits(void **state)
 	}
 }
 
+/* The miss-ratio curve gets what is read by request, and reports of misses. */
+static void the_curve_is_told(void **state)
+{
+	const struct wire_request wire = { .op = WIRE_ACCESS, .access_count = 1 };
+	struct wire_access record = wire_access_make(hash_of("x", 1), 0);
+	struct curve_stats stats;
+	struct request request;
+
+	(void)state;
+	store.table.curve = curve_create(&store.table);
+	assert_non_null(store.table.curve);
+	put("k", value, 10);
+	assert_int_equal(ASK("k", NULL, .op = WIRE_GET), WIRE_OK);
+	assert_int_equal(ASK("x", NULL, .op = WIRE_GET), WIRE_NOT_FOUND);
+	/* No use of the value. */
+	assert_int_equal(ASK("x", NULL, .op = WIRE_GET, .flags = WIRE_F_NO_VALUE), WIRE_NOT_FOUND);
+	parse(&request, &wire, "", &record, sizeof(record));
+	execute_access(&test_threads[0], &request);
+	curve_stats(store.table.curve, &stats);
+	assert_int_equal(stats.gets, 3);
+	assert_int_equal(stats.hits_25, 1);
+	assert_int_equal(stats.hits_400, 1);
+	curve_destroy(store.table.curve);
+	store.table.curve = NULL;
+}
+
 /* GETs by READ count as they are told, whether items are evicted or not. */
 static void reported_gets_count(void **state)
 {
@@ -746,6 +772,7 @@ int main(void)
 		CASE(access_records_of_a_long_chain, setup_evicts),
 		CASE(access_records_mean_nothing_without_eviction, setup),
 		CASE(records_stand_for_hits, setup_evicts),
+		CASE(the_curve_is_told, setup_evicts),
 		CASE(reported_gets_count, setup),
 		CASE(reported_gets_count, setup_evicts),
 		CASE(pins_and_priorities, setup_evicts),

@@ -6,6 +6,7 @@
 
   etc      Facebook's ETC: lengths by a generalized Pareto distribution (Atikoglu et al., "Workload
            Analysis of a Large-Scale Key-Value Store", SIGMETRICS 2012), zipfian (0.9)
+  usr      Facebook's USR (likewise): values of 2 bytes
   one-hit  as of several of Twitter's clusters: zipfian (1.1), and a quarter of the accesses to keys
            that are used once or twice (Yang et al., OSDI 2020); 60 to 460 bytes
   cdn      lognormal lengths around 12 KB, zipfian (0.85)
@@ -40,6 +41,11 @@ def pareto(u):
 def etc(accesses):
     for key in zipfian(300000, 0.9, accesses):
         yield key, pareto(uniform(key, 1))
+
+
+def usr(accesses):
+    for key in zipfian(3000000, 0.9, accesses):
+        yield key, 2
 
 
 def one_hit(accesses):
@@ -78,9 +84,9 @@ def llm(accesses):
 
 
 def main():
-    models = {"etc": etc, "one-hit": one_hit, "cdn": cdn, "llm": llm}
+    models = {"etc": etc, "usr": usr, "one-hit": one_hit, "cdn": cdn, "llm": llm}
     if len(sys.argv) != 3 or sys.argv[1] not in models or not sys.argv[2].isdigit():
-        sys.exit("usage: trace-models.py etc|one-hit|cdn|llm ACCESSES")
+        sys.exit("usage: trace-models.py etc|usr|one-hit|cdn|llm ACCESSES")
     random.seed(1)
     accesses = int(sys.argv[2])
     for n, (key, size) in enumerate(models[sys.argv[1]](accesses)):

@@ -142,12 +142,11 @@
  * it asks for access records, a handle reports hits that tell it something, of items that were not
  * used yet, or not lately, and one in 64 of the others; one in kvd_info.access_rate at most; and of
  * the keys of a sample each GET, where the server has memory.curve = yes: with the next request, or
- * some dozens at a time in a message of their own. How many GETs hit and
- * missed it tells any server, but only with the next request or records, and in kvd_close(): GETs
- * cost a server that does not evict nothing at all. No call waits for the response to such a
- * message, except that a synchronous GET after which the next such message is due waits for the
- * response to the one before. The records of an idle handle are reported by its next call or by
- * kvd_close().
+ * some dozens at a time in a message of their own. How many GETs hit and missed it tells any
+ * server, but only with the next request or records, and in kvd_close(): GETs cost a server that
+ * does not evict nothing at all. No call waits for the response to such a message, except that a
+ * synchronous GET after which the next such message is due waits for the response to the one
+ * before. The records of an idle handle are reported by its next call or by kvd_close().
  *
  * Memory. A handle has some 40 KiB of memory registered with the device, beside the bucket cache,
  * which is not registered. Batches and operations that are in flight together add up to 250 KiB. A

@@ -476,6 +476,17 @@ static void the_buckets_match_the_code(void **state)
 	assert_bucket("overflow bucket", &overflow, OVERFLOW_OFFSET);
 }
 
+/* Seals the item, whose key and value are there, and compares it. */
+static void assert_item(const char *name, struct item *item, uint64_t offset)
+{
+	item_value_sum_make(item, &sum_key);
+	item->sum = item_sum(item, &sum_key, INCARNATION, offset);
+	assert_vector(name, item, item_bytes(item));
+	assert_true(vector_number(&vector, "incarnation") == INCARNATION);
+	assert_true(vector_number(&vector, "offset") == offset);
+	assert_true(vector_number(&vector, "body") == item_body_sum(item, &sum_key));
+}
+
 static void the_items_match_the_code(void **state)
 {
 	union {
@@ -492,21 +503,14 @@ static void the_items_match_the_code(void **state)
 	(void)state;
 	item_set_lengths(&u.item, NAME_LEN, VALUE_LEN, FLAGS);
 	memcpy(item_key(&u.item), NAME VALUE, NAME_LEN + VALUE_LEN);
-	u.item.sum = item_sum(&u.item, &sum_key, INCARNATION, ITEM_OFFSET);
-	assert_vector("item", u.bytes, item_bytes(&u.item));
-	assert_true(vector_number(&vector, "incarnation") == INCARNATION);
-	assert_true(vector_number(&vector, "offset") == ITEM_OFFSET);
-	assert_true(vector_number(&vector, "body") == item_body_sum(&u.item, &sum_key));
-
+	assert_item("item", &u.item, ITEM_OFFSET);
+	item_set_lengths(&u.item, NAME_LEN, VALUE_LEN, 0);
+	memcpy(item_key(&u.item), NAME VALUE, NAME_LEN + VALUE_LEN);
+	assert_item("item without flags", &u.item, ITEM_OFFSET);
 	item_set_lengths(&u.item, PHOTO_LEN, PHOTO_BYTES, FLAGS);
 	memcpy(item_key(&u.item), PHOTO, PHOTO_LEN);
 	memset(item_value(&u.item), 0x5a, PHOTO_BYTES);
-	item_value_sum_make(&u.item, &sum_key);
-	u.item.sum = item_sum(&u.item, &sum_key, INCARNATION, PHOTO_OFFSET);
-	assert_vector("long item", u.bytes, sizeof(u.bytes));
-	assert_true(vector_number(&vector, "incarnation") == INCARNATION);
-	assert_true(vector_number(&vector, "offset") == PHOTO_OFFSET);
-	assert_true(vector_number(&vector, "body") == item_body_sum(&u.item, &sum_key));
+	assert_item("long item", &u.item, PHOTO_OFFSET);
 }
 
 static void the_private_data_matches_the_code(void **state)

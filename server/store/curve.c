@@ -51,7 +51,7 @@ struct curve {
 	const struct table *table;
 	uint64_t seed;		/* of the lists: nobody else knows which keys share one */
 	_Atomic uint32_t shift; /* one of 2^shift keys is in the sample */
-	_Atomic uint64_t lost;	/* GETs that were not taken, since the lock was held */
+	_Atomic uint64_t lost;	/* GETs of which nothing is known, since they were counted last */
 	struct sampled keys[CURVE_KEYS];
 	uint16_t lists[CURVE_KEYS]; /* by hash */
 	uint16_t free;
@@ -246,6 +246,9 @@ static void do_halve_counts(struct curve *curve)
 static void do_halve_sample(struct curve *curve)
 {
 	do_halve_counts(curve);
+	/* What was not told while all keys were in the sample is no matter of it. */
+	if (!shift_of(curve))
+		curve->wanted = (double)curve->gets;
 	atomic_fetch_add_explicit(&curve->shift, 1, memory_order_relaxed);
 	curve->sieved = 0;
 }

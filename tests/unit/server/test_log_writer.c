@@ -117,6 +117,8 @@ static int group_teardown(void **state)
 static int teardown(void **state)
 {
 	(void)state;
+	/* Of a test that failed: the next one would wait for ever. */
+	refuses = 0;
 	log_writer_stop();
 	log_release();
 	unlink(path);
@@ -535,9 +537,11 @@ static void without_the_thread(void **state)
 
 static void refuse_some(int with)
 {
-	unsigned int before = refusals;
+	unsigned int before;
 
+	/* In this order: what is refused from here on is refused with that. */
 	refuses = with;
+	before = refusals;
 	log_notice("a line");
 	while (refusals < before + 5)
 		sched_yield();

@@ -14,7 +14,6 @@
 #include "client/kvctl/report.h"
 #include "client/kvctl/stats_text.h"
 
-#define STATS_BYTES (64u << 10)
 #define PREFIX "curve."
 #define HITS ".hits"
 

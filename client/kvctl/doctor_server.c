@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "client/kvctl/stats_text.h"
 #include "common/util/clock.h"
 
 #define LOOPS 50
@@ -14,7 +15,6 @@
 #define VALUE_BYTES 100u
 #define PULL_BYTES (1u << 20)
 #define KEY_TTL_S 60
-#define STATS_BYTES (64u << 10)
 
 struct key {
 	char text[40];

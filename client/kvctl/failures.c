@@ -10,9 +10,9 @@
 
 #include "client/kvctl/error.h"
 #include "client/kvctl/interrupt.h"
+#include "client/kvctl/stats_text.h"
 #include "common/util/clock.h"
 
-#define STATS_BYTES (64u << 10)
 #define PAUSE_MS_MAX 500u
 #define GIVE_UP_NS 30000000000ull
 #define KEY_SHOWN 100u
@@ -104,17 +104,11 @@ enum kvd_status server_now(struct kvd *db, uint64_t *clock_ns, uint64_t *incarna
 
 uint64_t server_stat(struct kvd *db, const char *name)
 {
-	char *text = malloc(STATS_BYTES), *line;
-	const size_t len = strlen(name);
+	char *text = malloc(STATS_BYTES);
 	uint64_t number = 0;
 
-	if (!text || kvd_server_stats(db, text, STATS_BYTES, NULL)) {
-		free(text);
-		return 0;
-	}
-	for (line = text; line && *line; line = strchr(line, '\n'), line += !!line)
-		if (!strncmp(line, name, len) && line[len] == ' ')
-			number = strtoull(line + len, NULL, 10);
+	if (text && !kvd_server_stats(db, text, STATS_BYTES, NULL))
+		number = stats_number(text, name);
 	free(text);
 	return number;
 }

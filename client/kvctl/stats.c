@@ -24,7 +24,6 @@
 #include "client/kvctl/stats_text.h"
 #include "common/util/clock.h"
 
-#define STATS_BYTES (64u << 10)
 #define NAME_COLUMNS 28
 #define SIZE_CLASSES_SHOWN 8u /* without -v */
 #define CLEAR "\033[H\033[2J" /* ECMA-48: CUP, ED */

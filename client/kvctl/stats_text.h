@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* As many as the statistics of a server have. */
+#define STATS_BYTES (64u << 10)
+
 /* A line of statistics, which points into the text. */
 struct stats_line {
 	const char *name, *value;

@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/kvctl/stats_text.h"
 #include "client/kvd.h"
 
-#define TOP_STATS_BYTES (64u << 10)
 #define TOP_CLIENTS_BYTES (32u << 20) /* 256 for each of the most connections of a server */
 #define TOP_PINGS 10u
 #define TOP_LINES 1000u
@@ -36,7 +36,7 @@ extern const char *const top_column_names[TOP_COLUMN_COUNT];
 struct top_sample {
 	bool is_taken;
 	uint64_t at_ns;
-	char stats[TOP_STATS_BYTES];
+	char stats[STATS_BYTES];
 	char *clients;		     /* TOP_CLIENTS_BYTES; empty: who asks may not see them */
 	uint64_t ping_ns[TOP_PINGS]; /* sorted */
 };

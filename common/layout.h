@@ -221,8 +221,8 @@ union item_front {
 static_assert(sizeof(union item_front) == 40, "no padding");
 
 /*
- * The lengths of an item. A long one has ITEM_LONG and the length of its key. Of a
- * short one the low 7 bits are the length of its key, the next 7 that of its value.
+ * The lengths of an item. A long one has ITEM_LONG and the length of its key. Of a short one the
+ * low 7 bits are the length of its key, the next 7 that of its value.
  */
 #define ITEM_LONG 0x8000u
 #define ITEM_FLAGS 0x4000u /* a short one has 4 bytes of flags, which are the client's */

@@ -141,17 +141,11 @@ static uint64_t sweep(struct maintenance *maintenance)
 	return maintenance->sweep_next_ns;
 }
 
-/* W1: something older makes way. The evacuation for the index is open, so R3 waits for nothing. */
+/* W1: something older makes way. */
 static bool young_make_room(struct store_thread *thread, size_t bytes)
 {
-	struct room room;
-	void *block;
+	void *block = room_make(thread, bytes);
 
-	room_init(&room);
-	room_begin(&room, thread, bytes);
-	room.waited = true;
-	room_run(&room);
-	block = room_take(&room);
 	if (block)
 		mem_free(&thread->cache, block, bytes);
 	return block;

@@ -575,6 +575,7 @@ void *room_make(struct store_thread *thread, size_t bytes)
 		return block;
 	room_init(&room);
 	room_begin(&room, thread, bytes);
+	room.waited = true;
 	room_run(&room);
 	return room_take(&room);
 }

@@ -114,7 +114,10 @@ static inline bool room_pending(const struct room *room)
 	return room->state != ROOM_ENDED;
 }
 
-/* All in one: a block of @bytes, with or without making room; NULL: there is none. */
+/*
+ * All in one: a block of @bytes, with or without making room; NULL: there is none. It waits for no
+ * evacuation (R3), since the thread may have one of its own open.
+ */
 void *room_make(struct store_thread *thread, size_t bytes);
 
 #endif /* KVD_SERVER_STORE_ROOM_H */

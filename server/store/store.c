@@ -54,7 +54,7 @@ static int curve_create_or_log(struct table *table)
 {
 	table->curve = curve_create(table);
 	if (!table->curve)
-		log_error("store: no memory for memory.curve");
+		log_error("store: can't estimate a curve (memory.curve = yes): %m");
 	return table->curve ? 0 : -ENOMEM;
 }
 

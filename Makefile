@@ -81,7 +81,7 @@ K_LDFLAGS  := -pthread -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code -Wl,-
 # Programs are loaded at random addresses, also where the compiler's default is another one.
 LINK = $(CC) -pie $(K_LDFLAGS)
 # clang leaves its sanitizer runtime undefined in a shared object, so -z,defs is for plain builds.
-SO_LDFLAGS := -shared -Wl,-soname,libkvd.so.$(SOMAJOR) -Wl,--version-script=client/kvd.map \
+SO_LDFLAGS := -shared -Wl,-soname,libkvd.so.$(SOMAJOR) -Wl,--version-script=client/libkvd/kvd.map \
 	$(if $(SAN),,-Wl,-z,defs)
 
 # Evaluated at the first use: `make deps` must run on a machine that has no pkg-config yet.
@@ -104,7 +104,7 @@ endif
 
 # Sources are found by their folder; the file with a program's main is not part of its library.
 COMMON_SRC := $(sort $(wildcard common/*.c common/*/*.c common/*/*/*.c))
-CLIENT_SRC := $(sort $(wildcard client/*.c))
+CLIENT_SRC := $(sort $(wildcard client/libkvd/*.c))
 KVCTL_SRC  := $(filter-out %/main.c,$(sort $(wildcard client/kvctl/*.c)))
 SERVER_SRC := $(filter-out server/main.c,$(sort $(wildcard server/*.c server/*/*.c)))
 BENCH_SRC  := $(filter-out %/main.c,$(sort $(wildcard bench/*.c bench/kvtrace/*.c)))
@@ -237,7 +237,7 @@ $(B)/libkvd.a: $(call obj,$(CLIENT_SRC) $(COMMON_SRC))
 	$(QA)$(LD) -r -o $(O)/libkvd.o $(filter %.o,$^) && \
 	$(OBJCOPY) --wildcard --keep-global-symbol='kvd_*' $(O)/libkvd.o && \
 	rm -f $@ && $(AR) rcs $@ $(O)/libkvd.o
-$(B)/libkvd.so.$(SOMAJOR): $(call obj,$(CLIENT_SRC) $(COMMON_SRC)) client/kvd.map
+$(B)/libkvd.so.$(SOMAJOR): $(call obj,$(CLIENT_SRC) $(COMMON_SRC)) client/libkvd/kvd.map
 	$(QL)$(CC) $(SO_LDFLAGS) $(K_LDFLAGS) $(LDFLAGS) -o $@ $(filter %.o,$^) \
 		$(DEVICE_LIBS) $(LDLIBS)
 	@ln -sf $(@F) $(B)/libkvd.so
@@ -501,7 +501,8 @@ install: all man  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 	$(Q)ln -sf libkvd.so.$(SOMAJOR) $(D)$(LIBDIR)/libkvd.so
 	$(Q)mkdir -p $(D)$(LIBDIR)/pkgconfig $(D)$(UNITDIR)
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
-		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' client/kvd.pc.in >$(D)$(LIBDIR)/pkgconfig/kvd.pc
+		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' client/libkvd/kvd.pc.in \
+		>$(D)$(LIBDIR)/pkgconfig/kvd.pc
 	$(Q)sed -e 's|@BINDIR@|$(BINDIR)|' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|' conf/kvd.service \
 		>$(D)$(UNITDIR)/kvd.service
 	$(Q)$(INSTALL) -Dm644 conf/kvd.sysusers $(D)$(SYSUSERSDIR)/kvd.conf

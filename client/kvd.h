@@ -50,9 +50,9 @@
  * trip plus 0.4 % of the time since the last response, but at most 10 ms or that round trip,
  * whichever is longer. A GET that finds a key about to expire within that error asks the server. So
  * expiry is linearizable as well, as long as the rates of the two hosts' CLOCK_MONOTONIC_RAW differ
- * by no more than 0.2 % (client/clock.h says why they do not). NTP does not steer that clock, and
- * setting the time of day changes nothing. A process that is stopped and goes on sees what it would
- * have seen.
+ * by no more than 0.2 % (client/libkvd/clock.h says why they do not). NTP does not steer that
+ * clock, and setting the time of day changes nothing. A process that is stopped and goes on sees
+ * what it would have seen.
  *
  * A host that is suspended (to memory or disk) is the exception, since that clock stands still
  * then. The server's clock leaves out the time its host was suspended. The client's host tells

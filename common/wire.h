@@ -34,7 +34,7 @@ static_assert(offsetof(struct wire_connect, tenant) == 16, "ABI");
 /*
  * A client that has posted nothing for so long may post the next request only if none is
  * outstanding, whatever a response that came since says: the server counts on it
- * (server/net/window.h).
+ * (server/worker/window.h).
  */
 #define WIRE_WINDOW_LAPSE_MS 1000u
 #define WIRE_WINDOW_LAPSED 1u

@@ -13,14 +13,14 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "server/control/conn_manager.h"
+#include "server/control/recovery.h"
+#include "server/control/tenant_manager.h"
 #include "server/detach.h"
-#include "server/net/advice.h"
-#include "server/net/conn_manager.h"
-#include "server/net/recovery.h"
-#include "server/net/tenant_manager.h"
 #include "server/notify.h"
 #include "server/reload.h"
 #include "server/server.h"
+#include "server/worker/advice.h"
 
 #define TICK_MS 1000
 #define TICK_FLUSHING_MS 10 /* while a connection waits for its last completion */
@@ -319,7 +319,7 @@ int server_run(struct server *server)
 	int err;
 
 	/*
-	 * Offline but for its changes of the tables of connections (server/net/conn.h): what it
+	 * Offline but for its changes of the tables of connections (server/worker/conn.h): what it
 	 * does may take long, and no grace period waits for it.
 	 */
 	rcu_register_thread();

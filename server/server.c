@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/util/clock.h"
-#include "server/net/conn.h"
+#include "server/worker/conn.h"
 
 /* What the process takes with no worker and no connection: code, libraries, stacks. */
 #define PROCESS_BYTES ((uint64_t)12 << 20)

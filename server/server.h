@@ -4,7 +4,7 @@
 #define KVD_SERVER_SERVER_H
 
 #include "server/config/config.h"
-#include "server/net/net.h"
+#include "server/control/net.h"
 #include "server/stats.h"
 #include "server/store/store.h"
 

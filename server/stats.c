@@ -11,9 +11,9 @@
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/log_writer.h"
-#include "server/net/budget.h"
-#include "server/net/worker_loop.h"
 #include "server/version.h"
+#include "server/worker/budget.h"
+#include "server/worker/worker_loop.h"
 
 #define LINE_MAX_BYTES 512
 
@@ -187,7 +187,7 @@ static void store_lines(struct lines *l, const struct store *store)
 #undef X
 }
 
-/* The names of owners are those of principals: server/net/request.c. */
+/* The names of owners are those of principals: server/worker/request.c. */
 static void flush_lines(struct lines *l, struct store *store, const struct principal *viewer)
 {
 	struct flush flushes[WIRE_FLUSHES_LATER_MAX];

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "server/net/net.h"
+#include "server/control/net.h"
 #include "server/store/store.h"
 
 /* X(name, help): the statistics that no module counts itself. */

@@ -34,7 +34,7 @@
 #define ARENA_BYTES (64u << 20)
 #define ROUNDS_MAX 1000u
 #define ROUND_BYTES (32u << 20) /* that each loop copies in a round */
-#define PIECE_BYTES 65536u	/* PULL_PIECE_BYTES of server/net/pull.h */
+#define PIECE_BYTES 65536u	/* PULL_PIECE_BYTES of server/worker/pull.h */
 #define DEPTH 4u		/* PULL_DEPTH */
 #define SENDS 16
 #define ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)

@@ -9,7 +9,7 @@
 #include "client/kvctl/doctor_host.h"
 #include "common/rdma/ports.h"
 
-/* What the queue pairs of clients ask for (client/connect.c). */
+/* What the queue pairs of clients ask for (client/libkvd/connect.c). */
 #define DOCTOR_INLINE_BYTES 220u
 
 struct doctor_port {

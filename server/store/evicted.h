@@ -2,7 +2,7 @@
 /*
  * What was evicted: how many items of which age and size class, and how old the youngest was. An
  * item's age is the time since it was used last, or stored, as the server knows of it: of GETs by
- * READ it learns late, and not of all (client/access.h).
+ * READ it learns late, and not of all (client/libkvd/access.h).
  *
  * Any thread, but for evicted_tick(). Nothing blocks.
  */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/geometry.h"
+#include "client/libkvd/geometry.h"
 #include "common/barrier.h"
 
 /* A mutant pauses in one of so many cases, for this long. */

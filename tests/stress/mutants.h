@@ -4,12 +4,12 @@
  * finds them (mutation testing). tests/stress/race_torture.c compiles the table with the functions
  * of common/barrier.h replaced by those declared here, which behave the same unless a mutant is
  * active. Each mutant breaks one rule of server/store/table.h, index.h, lookup.h or of
- * client/lookup.c, and makes the time longer in which others can observe that.
+ * client/libkvd/lookup.c, and makes the time longer in which others can observe that.
  */
 #ifndef KVD_TESTS_STRESS_MUTANTS_H
 #define KVD_TESTS_STRESS_MUTANTS_H
 
-#include "client/lookup.h"
+#include "client/libkvd/lookup.h"
 #include "server/store/index.h"
 #include "tests/support/loopback.h"
 

@@ -28,18 +28,18 @@
 #define item_is_for(item, request) mutant_item_is_for(item, request)
 #define mem_free(cache, p, bytes) mutant_mem_free(cache, p, bytes)
 #define memmove(to, from, bytes) mutant_memmove(to, from, bytes)
-#include "server/store/table.c"
-#include "server/store/index.c"
+#include "server/store/attempt.c"
 #include "server/store/chain.c"
 #include "server/store/growth.c"
-#include "server/store/table_maintain.c"
-#include "server/store/attempt.c"
+#include "server/store/index.c"
 #include "server/store/large.c"
-#include "server/store/update.c"
 #include "server/store/lookup.c"
 #include "server/store/scan.c"
+#include "server/store/table.c"
+#include "server/store/table_maintain.c"
+#include "server/store/update.c"
 #undef MOVES_MAX
-#include "client/lookup.c"
+#include "client/libkvd/lookup.c"
 
 int main(int argc, char **argv)
 {

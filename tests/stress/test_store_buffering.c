@@ -31,7 +31,7 @@ static struct {
 	struct item item __attribute__((aligned(128)));
 } shared;
 
-/* The reader, as client/lookup.c: the clock first, then the READ. */
+/* The reader, as client/libkvd/lookup.c: the clock first, then the READ. */
 static void *read_items(void *arg)
 {
 	while (!atomic_load_explicit(&shared.stop, memory_order_relaxed)) {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/handle.h"
+#include "client/libkvd/handle.h"
 #include "common/util/clock.h"
 #include "tests/stress/mutants.h"
 #include "tests/stress/torture_actor.h"

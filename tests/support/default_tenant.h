@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-#include "server/net/tenant.h"
-#include "server/net/worker.h"
+#include "server/worker/tenant.h"
+#include "server/worker/worker.h"
 
 static inline void default_tenant_init(struct tenant *tenant, struct store *store,
 				       struct worker *workers, unsigned int count)

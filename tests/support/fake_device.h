@@ -7,7 +7,7 @@
 #ifndef KVD_TESTS_SUPPORT_FAKE_DEVICE_H
 #define KVD_TESTS_SUPPORT_FAKE_DEVICE_H
 
-#include "client/handle.h"
+#include "client/libkvd/handle.h"
 
 /*
  * The handle's timeouts, and of waits: a bound against hanging, which no machine is too slow for. A

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/geometry.h"
-#include "client/window.h"
-#include "client/connect.h"
+#include "client/libkvd/connect.h"
+#include "client/libkvd/geometry.h"
+#include "client/libkvd/window.h"
 #include "common/sum.h"
 #include "common/util/clock.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fixture for the tests of a handle that connects again (client/heal.c): a fake server that
- * executes a change once, by its number, and answers tries to connect as the test says.
+ * The fixture for the tests of a handle that connects again (client/libkvd/heal.c): a fake server
+ * that executes a change once, by its number, and answers tries to connect as the test says.
  */
 #ifndef KVD_TESTS_SUPPORT_HEAL_TEST_H
 #define KVD_TESTS_SUPPORT_HEAL_TEST_H
@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "client/changes.h"
+#include "client/libkvd/changes.h"
 #include "tests/support/fake_server.h"
 
 #define WINDOW 4

@@ -13,9 +13,9 @@
 
 #include <urcu-qsbr.h>
 
-#include "client/connect.h"
+#include "client/libkvd/connect.h"
 #include "common/util/clock.h"
-#include "server/net/execute.h"
+#include "server/worker/execute.h"
 
 #define SCATTER_PIECE_BYTES_MAX 96
 /* After one piece in this many the thread yields the CPU. */
@@ -257,7 +257,7 @@ static void loopback_init_device(struct loopback *loopback)
 	fake_device_init(&loopback->fake, &loopback->kvd, "loopback");
 }
 
-/* Initializes the handle as client/open.c does with a server's welcome. */
+/* Initializes the handle as client/libkvd/open.c does with a server's welcome. */
 static void loopback_init_handle(struct loopback *loopback, const struct kvd_options *options)
 {
 	struct wire_welcome welcome = {

@@ -4,8 +4,8 @@
  * between them, for tests of libkvd against the storage engine. All of libkvd's one-sided and
  * two-sided code runs; its work requests are carried out when they are posted
  * (tests/support/fake_device.h). A READ copies from a second, read-only mapping of the region's
- * file; a SEND is parsed and executed on the table at once, as by server/net/request.c and
- * server/net/pull.c.
+ * file; a SEND is parsed and executed on the table at once, as by server/worker/request.c and
+ * server/worker/pull.c.
  *
  * The hooks are called where another client's change matters, so that a test can make one exactly
  * there. With `scatter` set, READs copy pieces of random lengths in random order and sometimes

@@ -16,10 +16,10 @@
 
 #include "common/sum.h"
 #include "common/util/stat.h"
-#include "server/net/budget.h"
-#include "server/net/deferred.h"
-#include "server/net/pull.h"
-#include "server/net/request.h"
+#include "server/worker/budget.h"
+#include "server/worker/deferred.h"
+#include "server/worker/pull.h"
+#include "server/worker/request.h"
 #include "tests/support/store_fixture.h"
 
 #define BUFFERS (TEST_RECVS * 2)

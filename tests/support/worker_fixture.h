@@ -6,9 +6,9 @@
 #ifndef KVD_TESTS_SUPPORT_WORKER_FIXTURE_H
 #define KVD_TESTS_SUPPORT_WORKER_FIXTURE_H
 
-#include "server/net/response.h"
-#include "server/net/tenant.h"
-#include "server/net/worker.h"
+#include "server/worker/response.h"
+#include "server/worker/tenant.h"
+#include "server/worker/worker.h"
 
 #define TEST_RECVS 16
 #define TEST_CONNS 3

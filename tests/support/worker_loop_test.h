@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fixture for the tests of the worker's loop: server/net/worker_loop.c is compiled here, and
+ * The fixture for the tests of the worker's loop: server/worker/worker_loop.c is compiled here, and
  * run by the test's own thread, on a device of functions that say what has completed.
  */
 #ifndef KVD_TESTS_SUPPORT_WORKER_LOOP_TEST_H
@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "server/net/worker.h"
+#include "server/worker/worker.h"
 
 static void quiescent(void);
 static int test_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
@@ -28,7 +28,7 @@ static int test_name(pthread_t thread, const char *name);
 #define rcu_quiescent_state quiescent
 #define pthread_create test_create
 #define pthread_setname_np test_name
-#include "server/net/worker_loop.c"
+#include "server/worker/worker_loop.c"
 #undef pthread_create
 #undef pthread_setname_np
 

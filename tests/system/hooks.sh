@@ -6,7 +6,7 @@
 
 # No other object of the library calls malloc() and its kin. Sanitizers do not change the names.
 heap_alone() {
-	nm -A -u "$build"/obj/client/*.o "$build"/obj/common/*.o "$build"/obj/common/*/*.o \
+	nm -A -u "$build"/obj/client/libkvd/*.o "$build"/obj/common/*.o "$build"/obj/common/*/*.o \
 		"$build"/obj/common/*/*/*.o >"$tmp/undefined" || return 1
 	grep -E ' U (malloc|calloc|realloc|free|strdup|strndup|asprintf|posix_memalign)$' \
 		"$tmp/undefined" >"$tmp/callers"

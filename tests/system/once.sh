@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# System test of changes that are sent again (server/net/answers.h, server/net/identity.h): those of
-# a connection that is cut are executed once; a new connection of a client ends the old one, with
-# what it had begun; and what is kept of clients that left is bounded, for each peer.
+# System test of changes that are sent again (server/worker/answers.h, server/control/identity.h):
+# those of a connection that is cut are executed once; a new connection of a client ends the old
+# one, with what it had begun; and what is kept of clients that left is bounded, for each peer.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 

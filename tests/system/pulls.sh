@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# System test of the memory of large values that are not finished (server/net/budget.h): clients
+# System test of the memory of large values that are not finished (server/worker/budget.h): clients
 # that ask the server to READ a large value and never serve that READ leave the others the memory,
 # are closed after server.pull_stall, and are counted; those that serve some READs and then stall
 # hold no other user up; and clients that append to large values, all at once, leave it, too. On a

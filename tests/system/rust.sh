@@ -131,7 +131,7 @@ links() {
 # As an installed libkvd has it.
 links_by_pkg_config() {
 	mkdir -p "$tmp/pc" && sed -e "s|@PREFIX@|$tmp|" -e "s|@LIBDIR@|$build|" \
-		-e 's|@VERSION@|0.4.0|' -e 's|@INCLUDEDIR@|client|' client/kvd.pc.in \
+		-e 's|@VERSION@|0.4.0|' -e 's|@INCLUDEDIR@|client|' client/libkvd/kvd.pc.in \
 		>"$tmp/pc/kvd.pc" && links KVD_LIB_DIR= PKG_CONFIG_PATH="$tmp/pc" &&
 		links KVD_LIB_DIR= PKG_CONFIG_PATH="$tmp/pc" KVD_STATIC=1 || return 1
 	sed -i 's/^Version: .*/Version: 0.5.0/' "$tmp/pc/kvd.pc"

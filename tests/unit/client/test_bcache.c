@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The client's bucket cache (client/bcache.h): its size, storing, lookup, dropping, full lines. */
+/*
+ * The client's bucket cache (client/libkvd/bcache.h): its size, storing, lookup, dropping, full
+ * lines.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +12,7 @@
 #include <cmocka.h>
 
 #include "bench/random.h"
-#include "client/bcache.h"
+#include "client/libkvd/bcache.h"
 
 #define LINES 64
 #define LEVEL 20

@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "bench/random.h"
-#include "client/bounce.h"
+#include "client/libkvd/bounce.h"
 
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)

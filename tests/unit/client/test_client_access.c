@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Access records (client/access.h): which hits are sampled and how many, when and in which messages
- * they are reported, and that the window and the receive buffers are never exceeded.
+ * Access records (client/libkvd/access.h): which hits are sampled and how many, when and in which
+ * messages they are reported, and that the window and the receive buffers are never exceeded.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The server's clock as the client knows it (client/clock.h), and GETs of items that expire: a hit,
- * "not found" and a request to the server, each only where it is right.
+ * The server's clock as the client knows it (client/libkvd/clock.h), and GETs of items that expire:
+ * a hit, "not found" and a request to the server, each only where it is right.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "client/handle.h"
+#include "client/libkvd/handle.h"
 #include "common/rdma/softnic/fault.h"
 #include "common/rdma/softnic/softnic.h"
 #include "tests/support/local_server.h"

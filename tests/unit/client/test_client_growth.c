@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client's GET while the index grows (client/lookup.c, G2 and G4): with geometries of any age,
- * through splits that are not in the superblock yet, and while slots are being moved.
+ * The client's GET while the index grows (client/libkvd/lookup.c, G2 and G4): with geometries of
+ * any age, through splits that are not in the superblock yet, and while slots are being moved.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "client/engine.h"
-#include "client/geometry.h"
+#include "client/libkvd/engine.h"
+#include "client/libkvd/geometry.h"
 #include "common/sum.h"
 #include "tests/support/fake_server.h"
 

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/heal.h"
+#include "client/libkvd/heal.h"
 #include "common/util/clock.h"
 
 #define SHORT_MS 60

@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "client/heal.h"
+#include "client/libkvd/heal.h"
 #include "common/util/clock.h"
 
 #define LARGE_BYTES 100000u

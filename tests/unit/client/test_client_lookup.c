@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of client/lookup.h: the comparison of keys, whose short ones are compared word by word, and
- * a lookup along a chain of two buckets that this test makes.
+ * Tests of client/libkvd/lookup.h: the comparison of keys, whose short ones are compared word by
+ * word, and a lookup along a chain of two buckets that this test makes.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "client/lookup.h"
+#include "client/libkvd/lookup.h"
 #include "common/util/clock.h"
 
 #define BYTES_MAX (2 * KEY_INLINE_MAX)

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "client/observe.h"
+#include "client/libkvd/observe.h"
 #include "tests/support/fake_server.h"
 
 #define EVENTS_MAX 32

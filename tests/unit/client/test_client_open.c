@@ -23,9 +23,9 @@
 
 #include <cmocka.h>
 
-#include "client/connection.h"
 #include "client/kvd.h"
-#include "client/shared.h"
+#include "client/libkvd/connection.h"
+#include "client/libkvd/shared.h"
 #include "common/rdma/device.h"
 
 #define USER_NOBODY 65534

@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "client/handle.h"
-#include "server/net/conn_limit.h"
+#include "client/libkvd/handle.h"
+#include "server/worker/conn_limit.h"
 #include "tests/support/local_server.h"
 
 #define OLD_BYTES 1000u

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "client/device.h"
+#include "client/libkvd/device.h"
 #include "tests/support/fake_server.h"
 
 #define LARGE_BYTES 200000u

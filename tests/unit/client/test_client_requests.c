@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "client/read.h"
+#include "client/libkvd/read.h"
 #include "tests/support/fake_server.h"
 
 static struct fake_server *server;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the handles of a process share (client/shared.h): which handles get the same, that a server
- * which contradicts itself is refused, and that threads may use one cache at a time.
+ * What the handles of a process share (client/libkvd/shared.h): which handles get the same, that a
+ * server which contradicts itself is refused, and that threads may use one cache at a time.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "client/shared.h"
+#include "client/libkvd/shared.h"
 #include "common/util/clock.h"
 
 #define URL "softnic:///here"

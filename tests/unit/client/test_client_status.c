@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "client/heal.h"
+#include "client/libkvd/heal.h"
 #include "common/util/clock.h"
 #include "tests/support/fake_server.h"
 

@@ -5,8 +5,8 @@
  */
 #include "tests/support/get_test.h"
 
-#include "client/memory.h"
-#include "client/transfer.h"
+#include "client/libkvd/memory.h"
+#include "client/libkvd/transfer.h"
 #include "common/sum.h"
 #include "tests/support/fake_server.h"
 #include "tests/support/test_clock.h"

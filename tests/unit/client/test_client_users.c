@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "client/connect.h"
+#include "client/libkvd/connect.h"
 #include "common/sum.h"
 #include "tests/support/calls.h"
 

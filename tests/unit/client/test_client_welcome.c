@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "client/connect.h"
-#include "client/geometry.h"
-#include "client/window.h"
+#include "client/libkvd/connect.h"
+#include "client/libkvd/geometry.h"
+#include "client/libkvd/window.h"
 #include "common/sum.h"
 #include "common/util/clock.h"
 #include "tests/support/fake_server.h"

@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "client/connect.h"
-#include "client/read.h"
-#include "client/window.h"
+#include "client/libkvd/connect.h"
+#include "client/libkvd/read.h"
+#include "client/libkvd/window.h"
 #include "common/util/clock.h"
 #include "tests/support/fake_server.h"
 #include "tests/support/test_clock.h"

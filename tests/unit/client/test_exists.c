@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether keys exist (client/exists.c, G5): what it costs, and that it is true whatever other
- * clients change meanwhile, whatever memory the slots lead to, and whichever bit is wrong.
+ * Whether keys exist (client/libkvd/exists.c, G5): what it costs, and that it is true whatever
+ * other clients change meanwhile, whatever memory the slots lead to, and whichever bit is wrong.
  */
 #include "tests/support/get_test.h"
 

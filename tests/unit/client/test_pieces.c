@@ -6,7 +6,7 @@
 #include "tests/support/form.h"
 #include "tests/support/get_test.h"
 
-#include "client/memory.h"
+#include "client/libkvd/memory.h"
 
 #define ARENA_BYTES (2u << 20)
 #define GAP 4096u

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Registered buffers (client/reg_buf.c): what they hold after each change of their size, what they
- * are after a registration that failed, and that a child after fork(2) does not get them.
+ * Registered buffers (client/libkvd/reg_buf.c): what they hold after each change of their size,
+ * what they are after a registration that failed, and that a child after fork(2) does not get them.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "client/reg_buf.h"
+#include "client/libkvd/reg_buf.h"
 
 #define PAGE 4096u
 #define ACCESS 5

@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/memory.h"
-#include "client/transfer.h"
+#include "client/libkvd/memory.h"
+#include "client/libkvd/transfer.h"
 #include "tests/support/test_clock.h"
 
 #define ARENA_BYTES (4u << 20)

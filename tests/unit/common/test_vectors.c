@@ -16,9 +16,9 @@
 #include "common/rdma/softnic/softnic.h"
 #include "common/sum.h"
 #include "common/wire.h"
-#include "server/net/answers.h"
-#include "server/store/chain.h"
 #include "server/config/option_table.h"
+#include "server/store/chain.h"
+#include "server/worker/answers.h"
 #include "tests/support/vectors.h"
 
 static const char *const paths[] = { "common/PROTOCOL.md", "common/rdma/softnic/PROTOCOL.md" };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the accounts of principals (A1 to A3 in server/net/accounts.h), and of their buckets (U1
- * and U2 in server/users/account.h).
+ * Tests of the accounts of principals (A1 to A3 in server/control/accounts.h), and of their buckets
+ * (U1 and U2 in server/users/account.h).
  */
-#include "server/net/accounts.h"
+#include "server/control/accounts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "server/net/tenant.h"
+#include "server/worker/tenant.h"
 
 #define SECOND_NS 1000000000ull
 /* When the cases begin, by the stores' clock. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the answers to a client's numbered changes (O1 to O3 in server/net/answers.h): which
+ * Tests of the answers to a client's numbered changes (O1 to O3 in server/worker/answers.h): which
  * numbers are executed, and what is answered to those that are sent again.
  */
-#include "server/net/answers.h"
+#include "server/worker/answers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

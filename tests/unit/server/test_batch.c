@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of several requests in one message (A1 to A6 in server/net/batch.h): each kind, in order;
- * results that don't fit; the bound on a turn; requests that take several turns, and those behind
- * them; limits; connections that end in between.
+ * Tests of several requests in one message (A1 to A6 in server/worker/batch.h): each kind, in
+ * order; results that don't fit; the bound on a turn; requests that take several turns, and those
+ * behind them; limits; connections that end in between.
  */
-#include "server/net/batch.h"
+#include "server/worker/batch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
-#include "server/net/answers.h"
+#include "server/worker/answers.h"
 
 static bool time_is_up; /* the time of each piece is up */
 
@@ -27,7 +27,7 @@ static uint64_t test_clock_ns(void)
 }
 
 #define clock_ns test_clock_ns
-#include "server/net/batch.c"
+#include "server/worker/batch.c"
 #undef clock_ns
 
 #include "tests/support/store_fixture.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of budgets, by that of pulls (B1, B2, B4 and B5 in server/net/budget.h): a principal, and
- * those that were late with a value, hold a share at most, others have theirs beside it, and each
- * that waits gets its turn.
+ * Tests of budgets, by that of pulls (B1, B2, B4 and B5 in server/worker/budget.h): a principal,
+ * and those that were late with a value, hold a share at most, others have theirs beside it, and
+ * each that waits gets its turn.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "server/net/deferred.h"
-#include "server/net/budget.h"
-#include "server/net/request.h"
+#include "server/worker/budget.h"
+#include "server/worker/deferred.h"
+#include "server/worker/request.h"
 
 #define SHARE 100u
 #define CONNS 400u

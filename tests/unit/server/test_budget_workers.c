@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test of budgets that two workers share (B1, B2, B4 and B6 in server/net/budget.h): together they
- * hold no more than it has; whoever waits is woken by the other worker, too, and gets its turn; and
- * who let a value down on one of them is late on both.
+ * Test of budgets that two workers share (B1, B2, B4 and B6 in server/worker/budget.h): together
+ * they hold no more than it has; whoever waits is woken by the other worker, too, and gets its
+ * turn; and who let a value down on one of them is late on both.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "server/net/budget.h"
-#include "server/net/pull.h"
-#include "server/net/request.h"
-#include "server/net/worker_loop.c"
+#include "server/worker/budget.h"
+#include "server/worker/pull.h"
+#include "server/worker/request.h"
+#include "server/worker/worker_loop.c"
 
 #define WORKERS 2u
 #define CONNS 6u /* of each worker */

@@ -19,7 +19,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
-#include "server/net/conn.h"
+#include "server/worker/conn.h"
 #include "tests/support/default_tenant.h"
 #include "tests/support/log_fixture.h"
 #include "tests/support/users_file.h"
@@ -39,7 +39,7 @@ static uint64_t test_clock_ns(void)
 #define conn_destroy conn_destroyed
 /* Logs each line: what the case before has logged in the same second must not count. */
 #define log_limit_check(limit, level, per_second) ((void)(limit), true)
-#include "server/net/conn_manager.c"
+#include "server/control/conn_manager.c"
 #undef log_limit_check
 #undef synchronize_rcu
 #undef clock_ns

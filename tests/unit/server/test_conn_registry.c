@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "server/net/conn.h"
-#include "server/net/conn_registry.h"
+#include "server/control/conn_registry.h"
+#include "server/worker/conn.h"
 
 #define CONNS_MAX 20
 #define SLOTS 32

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "server/net/conn_timer.h"
+#include "server/control/conn_timer.h"
 
 #define CONNS 500
 #define STEPS 200000

@@ -3,7 +3,7 @@
  * Tests of the CPUs that workers run on: their number, and which one each is pinned to, by an
  * affinity mask of the test's own.
  */
-#include "server/net/cpu.h"
+#include "server/worker/cpu.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -27,7 +27,7 @@ static int affinity(pid_t pid, size_t bytes, cpu_set_t *set)
 }
 
 #define sched_getaffinity affinity
-#include "server/net/cpu.c"
+#include "server/worker/cpu.c"
 #undef sched_getaffinity
 
 static void use(const int *cpus, unsigned int count)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of deferred requests (D1 to D6 in server/net/deferred.h): one piece at a time, connections
- * take turns, each one's requests stay in order, waiting costs nothing, and receive buffers are
- * posted again before the responses, once each. The device is a table of two functions.
+ * Tests of deferred requests (D1 to D6 in server/worker/deferred.h): one piece at a time,
+ * connections take turns, each one's requests stay in order, waiting costs nothing, and receive
+ * buffers are posted again before the responses, once each. The device is a table of two functions.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,8 +14,8 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
-#include "server/net/deferred.h"
-#include "server/net/worker.h"
+#include "server/worker/deferred.h"
+#include "server/worker/worker.h"
 #include "tests/support/store_fixture.h"
 
 /* The time that a piece may take does not pass, however busy the machine is. */
@@ -25,7 +25,7 @@ static uint64_t test_clock_ns(void)
 }
 
 #define clock_ns test_clock_ns
-#include "server/net/deferred.c"
+#include "server/worker/deferred.c"
 #undef clock_ns
 
 #define REGION_BYTES (8u << 20)

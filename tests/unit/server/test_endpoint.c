@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "common/util/log.h"
-#include "server/net/endpoint.h"
+#include "server/control/endpoint.h"
 #include "tests/support/log_fixture.h"
 
 static struct cm_channel channel;

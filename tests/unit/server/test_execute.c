@@ -2,7 +2,7 @@
 /*
  * Tests of execute(): requests as they come from the wire, what they do, and every response field.
  */
-#include "server/net/execute.h"
+#include "server/worker/execute.h"
 
 #include <stdio.h>
 
@@ -22,7 +22,7 @@ static enum wire_status hooked_get_part(struct store_thread *thread, uint64_t ha
 }
 
 #define lookup_get_part hooked_get_part
-#include "server/net/execute.c"
+#include "server/worker/execute.c"
 #undef lookup_get_part
 
 #define REGION_BYTES (8u << 20)

@@ -12,12 +12,12 @@
 #include <cmocka.h>
 
 #include "common/util/stat.h"
-#include "server/net/answers.h"
-#include "server/net/grant.h"
-#include "server/net/deferred.h"
-#include "server/net/query.h"
-#include "server/net/window.h"
 #include "server/store/store.h"
+#include "server/worker/answers.h"
+#include "server/worker/deferred.h"
+#include "server/worker/grant.h"
+#include "server/worker/query.h"
+#include "server/worker/window.h"
 #include "tests/support/worker_fixture.h"
 
 #define REGION_BYTES (8u << 20)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the identities of clients (Y1 to Y3 in server/net/identity.h): one connection for each,
- * the last HELLO is the one that stays, and what is kept when there is no room for all.
+ * Tests of the identities of clients (Y1 to Y3 in server/control/identity.h): one connection for
+ * each, the last HELLO is the one that stays, and what is kept when there is no room for all.
  */
-#include "server/net/identity.h"
+#include "server/control/identity.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "server/net/conn.h"
+#include "server/worker/conn.h"
 
 #define MAX 16
 #define KEEP_NS 1000u

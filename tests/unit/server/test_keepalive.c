@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "server/net/keepalive.h"
-#include "server/net/worker.h"
+#include "server/worker/keepalive.h"
+#include "server/worker/worker.h"
 
 #define COUNT 3
 

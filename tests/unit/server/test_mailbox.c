@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "server/net/mailbox.h"
+#include "server/worker/mailbox.h"
 
 #define NOTES 50000
 #define SENDERS 3

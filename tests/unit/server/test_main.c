@@ -22,9 +22,9 @@
 
 #include "common/util/log.h"
 #include "server/config/config.h"
+#include "server/control/net.h"
 #include "server/detach.h"
 #include "server/log_writer.h"
-#include "server/net/net.h"
 #include "server/notify.h"
 #include "server/pidfile.h"
 #include "server/server.h"

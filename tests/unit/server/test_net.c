@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of how devices and workers are set up together, started, asked whether they are alive, and
- * released (server/net/net.h). The module is compiled here; devices and workers are functions that
- * keep what was called.
+ * released (server/control/net.h). The module is compiled here; devices and workers are functions
+ * that keep what was called.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -16,10 +16,10 @@
 
 #include <cmocka.h>
 
-#include "server/net/cpu.h"
-#include "server/net/net.h"
-#include "server/net/nic_address.h"
-#include "server/net/worker_loop.h"
+#include "server/control/net.h"
+#include "server/control/nic_address.h"
+#include "server/worker/cpu.h"
+#include "server/worker/worker_loop.h"
 #include "tests/support/log_fixture.h"
 #include "tests/support/users_file.h"
 
@@ -213,7 +213,7 @@ static void fake_tenants_stop(struct tenants *tenants)
 #define tenants_init fake_tenants_init
 #define tenants_release fake_tenants_release
 #define tenants_stop fake_tenants_stop
-#include "server/net/net.c"
+#include "server/control/net.c"
 
 static const struct worker_env env = { .config = &test_config, .store = &test_store };
 

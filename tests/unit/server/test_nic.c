@@ -4,7 +4,7 @@
  * with the limit and without the capability raises it, or logs what to do. Each case runs in a
  * child process.
  */
-#include "server/net/nic.h"
+#include "server/worker/nic.h"
 
 #include <errno.h>
 #include <linux/capability.h>

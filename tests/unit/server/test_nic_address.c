@@ -22,7 +22,7 @@
 
 #include "common/rdma/default_socket.h"
 #include "common/util/log.h"
-#include "server/net/socket_folder.h"
+#include "server/control/socket_folder.h"
 #include "tests/support/log_fixture.h"
 
 static bool present; /* an RDMA device */
@@ -34,7 +34,7 @@ static bool fake_present(char *name)
 }
 
 #define device_verbs_present fake_present
-#include "server/net/nic_address.c"
+#include "server/control/nic_address.c"
 
 #define OTHER_UID 61234
 

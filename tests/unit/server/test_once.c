@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of changes that are sent again (server/net/answers.h) through a worker's dispatch of
+ * Tests of changes that are sent again (server/worker/answers.h) through a worker's dispatch of
  * requests: a client whose connection breaks goes on at another worker, and each change was done
  * once, by either. The devices are tables of functions that keep the last response.
  */
@@ -16,11 +16,11 @@
 #include <urcu-qsbr.h>
 
 #include "common/util/stat.h"
-#include "server/net/build.h"
-#include "server/net/deferred.h"
-#include "server/net/pull.h"
-#include "server/net/pull_reads.h"
-#include "server/net/request.h"
+#include "server/worker/build.h"
+#include "server/worker/deferred.h"
+#include "server/worker/pull.h"
+#include "server/worker/pull_reads.h"
+#include "server/worker/request.h"
 #include "tests/support/store_fixture.h"
 
 #define REGION_BYTES (16u << 20)

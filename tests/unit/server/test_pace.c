@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of server/net/pace.h: when a worker rests without polling for more. */
+/* Tests of server/worker/pace.h: when a worker rests without polling for more. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "server/net/pace.h"
+#include "server/worker/pace.h"
 
 /* With many clients the completion of a response often comes before the next request. */
 static void test_polls_on_after_a_request(void **state)

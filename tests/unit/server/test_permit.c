@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of what a user may do (server/net/permit.h): each operation with each right, prefixes,
+ * Tests of what a user may do (server/worker/permit.h): each operation with each right, prefixes,
  * limits; and what becomes of requests that are refused, alone and in batches.
  */
-#include "server/net/permit.h"
+#include "server/worker/permit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "common/util/stat.h"
-#include "server/net/answers.h"
+#include "server/worker/answers.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/worker_fixture.h"
 

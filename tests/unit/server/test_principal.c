@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of the principal of a connection (Q1 in server/net/principal.h): who is the same one. */
-#include "server/net/principal.h"
+/* Tests of the principal of a connection (Q1 in server/worker/principal.h): who is the same one. */
+#include "server/worker/principal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of large values in a worker's turns (P1 to P4 in server/net/pull.h, server/net/build.h):
- * what has arrived is summed and appended in pieces, one in each turn, and others have theirs in
- * between; values of one connection are READ one behind the other and take effect in their order,
- * and what comes behind them waits; READs don't run ahead of the sum; values that are made from
- * others keep to their budget; the response always has a place; a connection that ends in any of
- * the pieces leaves nothing. The device is a table of functions that keep what was posted; the test
- * decides when it completes.
+ * Tests of large values in a worker's turns (P1 to P4 in server/worker/pull.h,
+ * server/worker/build.h): what has arrived is summed and appended in pieces, one in each turn, and
+ * others have theirs in between; values of one connection are READ one behind the other and take
+ * effect in their order, and what comes behind them waits; READs don't run ahead of the sum; values
+ * that are made from others keep to their budget; the response always has a place; a connection
+ * that ends in any of the pieces leaves nothing. The device is a table of functions that keep what
+ * was posted; the test decides when it completes.
  */
-#include "server/net/pull.h"
+#include "server/worker/pull.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -24,9 +24,9 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
-#include "server/net/budget.h"
-#include "server/net/keepalive.h"
-#include "server/net/pull_reads.h"
+#include "server/worker/budget.h"
+#include "server/worker/keepalive.h"
+#include "server/worker/pull_reads.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/worker_fixture.h"
 

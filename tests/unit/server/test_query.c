@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "server/net/query.h"
-#include "server/net/snapshot.h"
 #include "common/util/stat.h"
-#include "server/net/deferred.h"
+#include "server/worker/deferred.h"
+#include "server/worker/query.h"
+#include "server/worker/snapshot.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/worker_fixture.h"
 

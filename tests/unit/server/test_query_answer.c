@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the control thread's half of CLIENTS and KILL (server/net/query_answer.h): what a line
- * says of a connection, by which clocks; that pages have each connection once; which one is closed.
+ * Tests of the control thread's half of CLIENTS and KILL (server/control/query_answer.h): what a
+ * line says of a connection, by which clocks; that pages have each connection once; which one is
+ * closed.
  */
-#include "server/net/query_answer.h"
+#include "server/control/query_answer.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,8 +20,8 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
-#include "server/net/conn.h"
 #include "server/users/user.h"
+#include "server/worker/conn.h"
 
 #define CONNS 20u
 #define SECOND_NS 1000000000ull

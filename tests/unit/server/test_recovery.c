@@ -16,10 +16,10 @@
 
 #include <cmocka.h>
 
-#include "server/net/conn_manager.h"
-#include "server/net/endpoint.h"
-#include "server/net/nic.h"
-#include "server/net/worker_loop.h"
+#include "server/control/conn_manager.h"
+#include "server/control/endpoint.h"
+#include "server/worker/nic.h"
+#include "server/worker/worker_loop.h"
 #include "tests/support/log_fixture.h"
 
 static char steps[512];
@@ -63,7 +63,7 @@ static void test_failed(struct net *net, struct nic *nic, const char *what);
 #define worker_init_poller test_poller
 #define worker_release_poller test_poller_release
 #define conn_manager_device_failed test_failed
-#include "server/net/recovery.c"
+#include "server/control/recovery.c"
 
 #define WORKERS 2
 #define NOW 1000000000000ull

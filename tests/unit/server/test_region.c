@@ -29,10 +29,10 @@
 #include "common/util/large_page.h"
 #include "common/util/log.h"
 #include "common/wire.h"
-#include "server/net/nic.h"
 #include "server/store/hugepages.h"
 #include "server/store/prefault.h"
 #include "server/store/region.h"
+#include "server/worker/nic.h"
 #include "tests/support/dumped.h"
 #include "tests/support/log_fixture.h"
 

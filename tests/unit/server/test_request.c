@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the dispatch of requests (server/net/request.h) where it seldom gets: behind what takes
- * several turns, with a limit, sent again, before HELLO; a scan of a bucket that changes; values in
- * parts; a PUT for which room is made, and what happens to its key or its connection meanwhile.
+ * Tests of the dispatch of requests (server/worker/request.h) where it seldom gets: behind what
+ * takes several turns, with a limit, sent again, before HELLO; a scan of a bucket that changes;
+ * values in parts; a PUT for which room is made, and what happens to its key or its connection
+ * meanwhile.
  */
-#include "server/net/request.h"
+#include "server/worker/request.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,9 +18,9 @@
 #include <urcu-qsbr.h>
 
 #include "common/util/stat.h"
-#include "server/net/answers.h"
-#include "server/net/deferred.h"
 #include "server/store/lookup.h"
+#include "server/worker/answers.h"
+#include "server/worker/deferred.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/test_clock.h"
 #include "tests/support/worker_fixture.h"

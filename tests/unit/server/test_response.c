@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "server/net/response.h"
-#include "server/net/window.h"
-#include "server/net/worker.h"
+#include "server/worker/response.h"
+#include "server/worker/window.h"
+#include "server/worker/worker.h"
 
 #define SRQ_DEPTH 32u
 #define SPARE_SENDS 6u

@@ -3,7 +3,7 @@
  * Tests of who is meant by a REVOKE: how it is written, whose connections it fits, and how long a
  * revocation is kept for those who come late.
  */
-#include "server/net/revoke.h"
+#include "server/control/revoke.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

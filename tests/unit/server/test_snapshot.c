@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the text of the statistics (server/net/snapshot.h): its pages, and that it lives as long
- * as one connection has it. AddressSanitizer sees a text that is freed too early, or never.
+ * Tests of the text of the statistics (server/worker/snapshot.h): its pages, and that it lives as
+ * long as one connection has it. AddressSanitizer sees a text that is freed too early, or never.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "server/net/snapshot.h"
-#include "server/net/worker.h"
+#include "server/worker/snapshot.h"
+#include "server/worker/worker.h"
 
 #define LINES 3000u /* more than the first attempt of snapshot_make() has room for */
 

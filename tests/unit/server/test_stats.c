@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "server/net/worker_loop.h"
+#include "server/worker/worker_loop.h"
 
 static uint64_t test_cpu_ns(const struct worker *worker);
 static uint64_t test_lines_lost(void);

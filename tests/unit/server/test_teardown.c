@@ -13,17 +13,17 @@
 
 #include <cmocka.h>
 
-#include "server/net/teardown.h"
-#include "server/net/deferred.h"
-#include "server/net/tenant.h"
-#include "server/net/worker.h"
+#include "server/worker/deferred.h"
+#include "server/worker/teardown.h"
+#include "server/worker/tenant.h"
+#include "server/worker/worker.h"
 #include "tests/support/store_fixture.h"
 
 /* The function under test sends its notes by this one, which looks at the table before. */
 static void note_send(struct mailbox *mailbox, struct note *note);
 
 #define mailbox_send note_send
-#include "server/net/teardown.c"
+#include "server/worker/teardown.c"
 #undef mailbox_send
 
 #define REGION_BYTES (8u << 20)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unit tests of server/net/tenant_job.c: in which order a tenant's store is made, filled and put in
- * the old one's place; and that whatever step fails the old one goes on, and the next job is done.
+ * Unit tests of server/control/tenant_job.c: in which order a tenant's store is made, filled and
+ * put in the old one's place; and that whatever step fails the old one goes on, and the next job is
+ * done.
  */
 #include <errno.h>
 #include <poll.h>
@@ -13,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "server/net/tenant_job.h"
-#include "server/net/tenants.h"
+#include "server/control/tenant_job.h"
+#include "server/control/tenants.h"
 #include "tests/support/log_fixture.h"
 
 #define WORKERS 2u
@@ -105,7 +106,7 @@ static void fake_budgets_init(struct tenant *of, const struct worker_env *with)
 #define store_start fake_store_start
 #define maintenance_start fake_maintenance_start
 #define maintenance_stop fake_maintenance_stop
-#include "server/net/tenant_job.c"
+#include "server/control/tenant_job.c"
 
 static int setup(void **state)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unit tests of server/net/tenant_manager.c: changes of tenants, step by step and one after the
+ * Unit tests of server/control/tenant_manager.c: changes of tenants, step by step and one after the
  * other; who may ask, and what is answered; and that what fails leaves memory and tenants as they
  * were.
  */
@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "server/net/conn.h"
-#include "server/net/net.h"
+#include "server/control/net.h"
+#include "server/worker/conn.h"
 #include "tests/support/log_fixture.h"
 
 #define MIB (1ull << 20)
@@ -85,7 +85,7 @@ static void fake_destroy(struct tenant_store *of, const struct worker_env *env)
 #define mailbox_send fake_send
 #define tenant_jobs_begin fake_begin
 #define tenant_store_destroy fake_destroy
-#include "server/net/tenant_manager.c"
+#include "server/control/tenant_manager.c"
 
 static struct tenant *tenant_of(const char *name)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unit tests of server/net/tenants.c: the list of tenants and the account of their memory; stores
- * that are made with all that workers and devices need of them, and released; and that a step that
- * fails leaves nothing.
+ * Unit tests of server/control/tenants.c: the list of tenants and the account of their memory;
+ * stores that are made with all that workers and devices need of them, and released; and that a
+ * step that fails leaves nothing.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "server/config/config.h"
-#include "server/net/tenants.h"
-#include "server/net/worker_loop.h"
+#include "server/control/tenants.h"
+#include "server/worker/worker_loop.h"
 #include "tests/support/log_fixture.h"
 
 #define MIB (1ull << 20)
@@ -117,7 +117,7 @@ static void dereg_mr(struct ibv_mr *mr)
 #define store_start test_store_start
 #define store_stop test_store_stop
 #define nic_register test_nic_register
-#include "server/net/tenants.c"
+#include "server/control/tenants.c"
 #undef calloc
 #undef free
 

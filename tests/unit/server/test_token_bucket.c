@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the token bucket (server/net/token_bucket.h), against exact arithmetic of 128 bits, and
- * of what the limits of a connection make of it (server/net/conn_limit.h).
+ * Tests of the token bucket (server/worker/token_bucket.h), against exact arithmetic of 128 bits,
+ * and of what the limits of a connection make of it (server/worker/conn_limit.h).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "server/net/conn_limit.h"
+#include "server/worker/conn_limit.h"
 
 #define S 1000000000ull
 #define STEPS 300000
@@ -187,7 +187,7 @@ static void as_the_model(void **state)
 	}
 }
 
-/* N1 and N3 in server/net/conn_limit.h. */
+/* N1 and N3 in server/worker/conn_limit.h. */
 static void limits(void **state)
 {
 	struct conn_limit limit;

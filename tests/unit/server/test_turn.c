@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of the statistics of a worker's turns (server/net/turn.h). */
+/* Tests of the statistics of a worker's turns (server/worker/turn.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "server/net/turn.h"
+#include "server/worker/turn.h"
 
 static struct turn_stats stats;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Unit tests of server/net/user_tenants.c: what the tenants of users with `memory` need together
- * with those of tenants.create, and who has a tenant.
+ * Unit tests of server/control/user_tenants.c: what the tenants of users with `memory` need
+ * together with those of tenants.create, and who has a tenant.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "server/net/tenant.h"
-#include "server/net/user_tenants.h"
+#include "server/control/user_tenants.h"
+#include "server/worker/tenant.h"
 #include "tests/support/log_fixture.h"
 
 #define MIB (1ull << 20)

@@ -2,7 +2,7 @@
 /*
  * Tests of windows: the shares of active connections, what is set aside for those that are not
  * there, when a smaller window is counted back; and a model of clients, whose half is libkvd's,
- * with messages that take their time, which checks C1 and C2 of server/net/window.h after every
+ * with messages that take their time, which checks C1 and C2 of server/worker/window.h after every
  * step.
  */
 #include <setjmp.h>
@@ -14,10 +14,10 @@
 
 #include <cmocka.h>
 
-#include "client/window.h"
+#include "client/libkvd/window.h"
 #include "common/util/stat.h"
-#include "server/net/window.h"
-#include "server/net/worker.h"
+#include "server/worker/window.h"
+#include "server/worker/worker.h"
 
 #define SRQ_DEPTH 64u
 #define WINDOW 8u

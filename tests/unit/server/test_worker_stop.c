@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "server/net/pull_reads.h"
-#include "server/net/worker_loop.h"
+#include "server/worker/pull_reads.h"
+#include "server/worker/worker_loop.h"
 #include "tests/support/worker_fixture.h"
 
 #define REGION_BYTES (8u << 20)

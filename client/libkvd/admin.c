@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests that concern the whole server: statistics, connections and flushes. */
+#include <string.h>
+#include <time.h>
+
+#include "client/libkvd/call.h"
+#include "client/libkvd/handle.h"
+#include "common/util/clock.h"
+
+/* Pauses between two tries of a request that is answered BUSY: the first, and the longest. */
+#define PAUSE_MS_MIN 1
+#define PAUSE_MS_MAX 20
+
+struct tries {
+	uint64_t until_ns;
+	unsigned int pause_ms;
+};
+
+static void tries_begin(struct tries *tries, const struct kvd *handle)
+{
+	tries->until_ns = clock_ns() + handle->options.timeout_ms * 1000000ull;
+	tries->pause_ms = PAUSE_MS_MIN;
+}
+
+/* Pauses before the next try, or returns false: timeout_ms has passed. */
+static bool tries_pause(struct tries *tries)
+{
+	struct timespec pause = { .tv_nsec = tries->pause_ms * 1000000l };
+
+	if (clock_ns() >= tries->until_ns)
+		return false;
+	nanosleep(&pause, NULL);
+	tries->pause_ms *= 2;
+	if (tries->pause_ms > PAUSE_MS_MAX)
+		tries->pause_ms = PAUSE_MS_MAX;
+	return true;
+}
+
+/*
+ * Asks for a page of a text. When the server's limits refuse one behind the first, those before it
+ * would have been for nothing, so it is asked for again.
+ */
+static enum kvd_status page_read(struct kvd *handle, struct rpc *rpc, bool first,
+				 struct response *response)
+{
+	enum kvd_status status;
+	struct tries tries;
+
+	tries_begin(&tries, handle);
+	do {
+		handle->deadline_ns = 0;
+		status = rpc_call(handle, rpc, response);
+	} while (status == KVD_ERR_BUSY && !first && tries_pause(&tries));
+	return status;
+}
+
+/*
+ * Reads a text that may take several responses: each has as many lines as fit, and says where the
+ * next ones begin. @op is STATS, CLIENTS or TENANT, @name what the text is called, with its verb.
+ */
+static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char *name,
+				 const char *verb, char *text, size_t size, size_t *len)
+{
+	struct rpc rpc = { .on_loss = LOSS_REPEATS, .head.op = (uint8_t)op };
+	struct response response;
+	enum kvd_status status;
+	uint64_t at = 0, next;
+	size_t used = 0;
+
+	if (!text || !size)
+		return handle_fail(handle, KVD_ERR_INVALID, "no room for the %s", name);
+	do {
+		status = page_read(handle, &rpc, !at, &response);
+		if (status)
+			return status;
+		if (response.value_len >= size - used)
+			return handle_fail(handle, KVD_ERR_BUFFER, "the %s %s more than %zu bytes",
+					   name, verb, size);
+		memcpy(text + used, response.value, response.value_len);
+		used += response.value_len;
+		next = op == WIRE_STATS ? response.next_line : response.cursor;
+		/* Else a server could keep this loop running for ever. */
+		if (next && next <= at)
+			return handle_fail(handle, KVD_ERR_PROTOCOL,
+					   "the server at %s sent the same %s twice",
+					   handle->dev->address, name);
+		at = next;
+		/* Another connection does not have the rest of it. */
+		rpc.on_loss = LOSS_FAILS;
+		if (op == WIRE_STATS)
+			rpc.head.first_line = response.next_line;
+		else
+			rpc.head.cursor = response.cursor;
+	} while (next);
+	text[used] = '\0';
+	if (len)
+		*len = used;
+	return KVD_OK;
+}
+
+enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status :
+			call_end(handle, text_read(handle, WIRE_STATS, "statistics", "need", text,
+						   size, len));
+}
+
+enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status :
+			call_end(handle,
+				 text_read(handle, WIRE_CLIENTS, "list", "needs", text, size, len));
+}
+
+enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id)
+{
+	enum kvd_status status = call_begin(handle);
+	struct rpc rpc = { .on_loss = LOSS_SERVER, .head = { .op = WIRE_KILL, .client = id } };
+	struct response response;
+
+	return status ? status : call_end(handle, rpc_call(handle, &rpc, &response));
+}
+
+enum kvd_status kvd_tenant_list(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status :
+			call_end(handle,
+				 text_read(handle, WIRE_TENANT, "list", "needs", text, size, len));
+}
+
+/* Where the server says why it refuses, that is the error. */
+static enum kvd_status tenant_change(struct kvd *handle, enum wire_tenant mode, const char *name,
+				     uint64_t bytes)
+{
+	size_t length = name ? strlen(name) : 0;
+	struct rpc rpc = {
+		.on_loss = LOSS_FAILS,
+		.head = {
+			.op = WIRE_TENANT,
+			.mode = (uint8_t)mode,
+			.bytes = bytes,
+		},
+		.key = name,
+		.key_len = length,
+	};
+	struct response response = { 0 };
+	enum kvd_status status;
+
+	if (!length || length > WIRE_TENANT_MAX)
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "the name of a tenant has 1 to %u bytes", WIRE_TENANT_MAX);
+	status = rpc_call(handle, &rpc, &response);
+	if (status && response.op == WIRE_TENANT && response.value_len)
+		return handle_fail(handle, status, "%.*s", (int)response.value_len,
+				   (const char *)response.value);
+	return status;
+}
+
+enum kvd_status kvd_tenant_create(struct kvd *handle, const char *name, uint64_t bytes)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status :
+			call_end(handle, tenant_change(handle, WIRE_TENANT_CREATE, name, bytes));
+}
+
+enum kvd_status kvd_tenant_resize(struct kvd *handle, const char *name, uint64_t bytes)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status :
+			call_end(handle, tenant_change(handle, WIRE_TENANT_RESIZE, name, bytes));
+}
+
+enum kvd_status kvd_tenant_drop(struct kvd *handle, const char *name)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status : call_end(handle, tenant_change(handle, WIRE_TENANT_DROP, name, 0));
+}
+
+static const char revoke_whom[] =
+	"that says nobody to revoke: use user=NAME, identity=NAME, uid=N, addr=ADDRESS or id=N";
+
+/*
+ * BUSY says that some are not cut off yet, though they are being closed. How many were closed, the
+ * server says at the first time; later they may be gone.
+ */
+static enum kvd_status revoke(struct kvd *handle, const char *who, uint64_t *closed)
+{
+	struct rpc rpc = {
+		.on_loss = LOSS_REPEATS,
+		.head = { .op = WIRE_REVOKE },
+		.key = who,
+		.key_len = strlen(who),
+	};
+	struct response response = { 0 };
+	enum kvd_status status;
+	struct tries tries;
+
+	tries_begin(&tries, handle);
+	do {
+		handle->deadline_ns = 0;
+		status = rpc_call(handle, &rpc, &response);
+		if (response.result > *closed)
+			*closed = response.result;
+	} while (status == KVD_ERR_BUSY && tries_pause(&tries));
+	if (status == KVD_ERR_INVALID)
+		return handle_fail(handle, status, "%s", revoke_whom);
+	return status == KVD_NOT_FOUND && *closed ? KVD_OK : status;
+}
+
+enum kvd_status kvd_revoke(struct kvd *handle, const char *who, uint64_t *closed)
+{
+	enum kvd_status status = call_begin(handle);
+	uint64_t count = 0;
+
+	if (status)
+		return status;
+	if (!who || !*who || strlen(who) > KVD_KEY_MAX)
+		return call_end(handle, handle_fail(handle, KVD_ERR_INVALID, "%s", revoke_whom));
+	status = revoke(handle, who, &count);
+	if (closed)
+		*closed = count;
+	return call_end(handle, status);
+}
+
+static enum kvd_status flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket)
+{
+	struct rpc rpc = { .head = { .op = WIRE_FLUSH, .ttl = delay_s } };
+	enum kvd_status status = ttl_check(handle, delay_s);
+	struct response response;
+
+	if (!status)
+		status = rpc_call(handle, &rpc, &response);
+	/* The answer does not say which of the two it is. */
+	if (status == KVD_ERR_BUSY && delay_s)
+		return handle_fail(handle, status,
+				   "at most %d flushes with a delay of this client and %d of all "
+				   "may wait: if that many do, cancel one (kvctl flush --cancel, "
+				   "kvd_flush_cancel()); else the connection is over its limit "
+				   "(limits.connection_requests, limits.connection_bytes): try "
+				   "again later",
+				   WIRE_FLUSHES_OWNER_MAX, WIRE_FLUSHES_LATER_MAX);
+	if (status)
+		return status;
+	if (!response.ticket)
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "the server at %s sent no ticket for a flush",
+				   handle->dev->address);
+	if (ticket)
+		*ticket = response.ticket;
+	return KVD_OK;
+}
+
+enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status : call_end(handle, flush_start(handle, delay_s, ticket));
+}
+
+enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
+{
+	enum kvd_status status = call_begin(handle);
+	struct rpc rpc = {
+		.on_loss = LOSS_REPEATS,
+		.head = { .op = WIRE_FLUSH, .ticket = ticket },
+	};
+	struct response response;
+
+	if (status)
+		return status;
+	if (!ticket)
+		return call_end(handle, handle_fail(handle, KVD_ERR_INVALID,
+						    "0 is not a ticket: use the one from "
+						    "kvd_flush_start()"));
+	return call_end(handle, rpc_call(handle, &rpc, &response));
+}
+
+enum kvd_status kvd_flush_cancel(struct kvd *handle, uint64_t ticket, int any_owner,
+				 uint64_t *cancelled)
+{
+	enum kvd_status status = call_begin(handle);
+	struct rpc rpc = {
+		.on_loss = LOSS_REPEATS,
+		.head = {
+			.op = WIRE_FLUSH,
+			.mode = any_owner ? WIRE_FLUSH_CANCEL_ANY : WIRE_FLUSH_CANCEL,
+			.ticket = ticket,
+		},
+	};
+	struct response response;
+
+	if (status)
+		return status;
+	status = rpc_call(handle, &rpc, &response);
+	if (!status && cancelled)
+		*cancelled = response.result;
+	return call_end(handle, status);
+}
+
+enum kvd_status kvd_flush_all(struct kvd *handle)
+{
+	enum kvd_status status;
+	uint64_t ticket, incarnation;
+	struct tries tries;
+
+	status = kvd_flush_start(handle, 0, &ticket);
+	if (status)
+		return status;
+	incarnation = handle->geometry.incarnation;
+	tries_begin(&tries, handle);
+	do {
+		status = kvd_flush_done(handle, ticket);
+		/* What was stored before the flush is gone with the server that had it. */
+		if (status == KVD_ERR_BUSY && handle->geometry.incarnation != incarnation)
+			return KVD_OK;
+		if (status != KVD_ERR_BUSY)
+			return status;
+	} while (tries_pause(&tries));
+	return handle_error_set(handle, KVD_ERR_TIMEOUT,
+				"the flush was not done within timeout_ms; it goes on");
+}

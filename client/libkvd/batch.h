@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Batches: requests that wait together go in one message, and are answered in one
+ * (common/PROTOCOL.md, Batches).
+ */
+#ifndef KVD_CLIENT_LIBKVD_BATCH_H
+#define KVD_CLIENT_LIBKVD_BATCH_H
+
+#include "client/libkvd/handle.h"
+
+/* The requests of a message that is a BATCH; NULL: nobody waits for its result any more. */
+struct batch {
+	unsigned int count;
+	struct flight *flights[WIRE_BATCH_MAX];
+};
+
+/*
+ * Whether the flight's request may be in a batch. A GET and touch, a GET without a value or of the
+ * rest of one, and a PUT of a value in pieces go alone.
+ */
+bool request_may_share(const struct flight *flight);
+
+/*
+ * How many of the requests that wait, from the first one on, may go in one message of at most
+ * conn.request_bytes. Less than 2: the first one goes alone.
+ */
+unsigned int batch_count(const struct kvd *handle);
+
+/*
+ * Takes the first @count requests that wait into @batch, whose message has the index @message, and
+ * writes the header of the message with this @id and them to @to. Returns its length in bytes,
+ * without access records.
+ */
+size_t batch_fill(struct kvd *handle, struct batch *batch, unsigned int count, uint32_t message,
+		  uint32_t id, uint8_t *to);
+
+/*
+ * Before any flight moves on: whether the response has a result for each. One that has not closes
+ * the connection.
+ */
+bool batch_check(struct kvd *handle, const struct batch *batch, const struct response *response);
+
+/* Gives each flight its result, from a response that was checked. */
+void batch_response(struct kvd *handle, struct batch *batch, const struct response *response);
+
+#endif /* KVD_CLIENT_LIBKVD_BATCH_H */

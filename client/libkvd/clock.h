@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The server's clock as the client knows it: an interval that contains it, at any local time. It
+ * decides whether an item that a GET read has expired.
+ *
+ * Every response carries the server's clock at an instant between the posting of the request (t0)
+ * and the arrival of the response (t1), both local, by clock_raw_ns(). So at t1 the server's clock
+ * was in [clock, clock + t1 - t0]. From then on both bounds advance with the local clock and
+ * diverge by DRIFT_PPM, since neither clock's rate is exact. The server's clock never goes back.
+ *
+ * Both are CLOCK_MONOTONIC_RAW, which nobody steers; chrony slews CLOCK_MONOTONIC by up to 83,333
+ * ppm unless told otherwise (maxslewrate), adjtimex(2) by 100,000. What is left is the error of a
+ * rate that the kernel took from the hardware at boot, at most 1,000 ppm on each host:
+ *
+ *   - of the oscillator that the counter is calibrated by, 500 ppm: what the specification of the
+ *     HPET allows (IA-PC HPET 1.0a, 2.2), and the most that the kernel's NTP code can correct
+ *     (MAXFREQ, include/linux/timex.h); crystals of network cards keep within 100 ppm (IEEE 802.3);
+ *   - of the calibration, 500 ppm: what the kernel's fast one against the PIT settles for
+ *     (quick_pit_calibrate(), arch/x86/kernel/tsc.c), where it has nothing to refine it by. A
+ *     virtual machine that moved to another host may keep a rate that is 250 ppm wrong
+ *     (kvm.tsc_tolerance_ppm). On arm64 the firmware states the counter's rate, exactly.
+ *
+ * Why GETs that use it are linearizable. An item that expires at T does so at the instant when the
+ * server's clock reaches T: one instant for all clients. A READ found the item valid at an instant
+ * t, when it was the key's only valid one (client/libkvd/lookup.c, G1). Then
+ *
+ *   - a hit is right if the server's clock had not reached T at t. That is so if the upper bound
+ *     has not reached T *after* the READ, since the clock never goes back.
+ *   - "not found" is right if the server's clock had reached T at t. That is so if the lower bound
+ *     had reached T *before* the READ began. The lower bound after the READ is not enough: between
+ *     t and then another client may have replaced the item, before T, and the key was never absent.
+ *     (A READ may be a load of this core: clock_load_barrier() keeps it behind the clock.)
+ *   - otherwise only the server knows: the client asks it.
+ *
+ * Assumption: since the last response the two hosts' clocks have differed in rate by no more than
+ * DRIFT_PPM. That response is at most CLOCK_WIDTH_NS_MAX / 2 / DRIFT_PPM = 2.5 s ago; if it is
+ * older, the client sends a PING first.
+ *
+ * A response proves this to all handles of the process with that incarnation of the server, since
+ * its threads read one local clock: so a handle whose interval is too wide takes another's, if that
+ * is not (client/libkvd/shared.h), before it sends a PING.
+ *
+ * A host that is suspended breaks it: CLOCK_MONOTONIC_RAW stands still. The client's host tells so
+ * afterwards (clock_slept_ns()), and what was known is forgotten. A virtual machine that is stopped
+ * from outside while all its clocks stand still can't tell. Then, by the length of the stop at most
+ * and until the next response or for 2.5 s, a client that was stopped takes items for valid that
+ * have expired, and while the server was, clients take items for expired that it holds valid. The
+ * next response shows it: it does not fit the interval.
+ */
+#ifndef KVD_CLIENT_LIBKVD_CLOCK_H
+#define KVD_CLIENT_LIBKVD_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DRIFT_PPM 2000u
+/* Before a wider interval is used, a PING narrows it, and a response replaces it. */
+#define CLOCK_WIDTH_NS_MAX 10000000u
+
+/* The host was suspended if it slept by so much more; less is time between two readings. */
+#define CLOCK_SLEPT_NS_MIN 1000000u
+
+struct server_clock {
+	uint64_t low_ns, high_ns; /* at local time at_ns, since 1970 */
+	uint64_t at_ns;		  /* clock_raw_ns() */
+	uint64_t slept_ns;	  /* clock_slept_ns() that is taken into account */
+	bool known;
+};
+
+/*
+ * Takes in a response that was received at @received_ns, to a request posted at @sent_ns, and has
+ * the server's clock in it, @clock_ns. The interval is narrowed to its intersection with the one
+ * before, if that is not too wide to be used and they have one; else it replaces that. False: they
+ * have none, so one of the clocks has stood still or jumped.
+ */
+bool server_clock_learn(struct server_clock *clock, uint64_t clock_ns, uint64_t sent_ns,
+			uint64_t received_ns);
+
+/*
+ * Whether this host was suspended since the interval was known, by clock_slept_ns(), which must be
+ * read after the time that is judged by.
+ */
+bool server_clock_slept(const struct server_clock *clock, uint64_t slept_ns);
+/* Makes the interval unknown; what the host has slept until now, @slept_ns, no longer counts. */
+void server_clock_forget(struct server_clock *clock, uint64_t slept_ns);
+
+/* Bounds of the server's clock at local time @now_ns, which may be before the last response. */
+uint64_t server_clock_low(const struct server_clock *clock, uint64_t now_ns);
+uint64_t server_clock_high(const struct server_clock *clock, uint64_t now_ns);
+/* The distance of the bounds; UINT64_MAX before the first response. */
+uint64_t server_clock_width(const struct server_clock *clock, uint64_t now_ns);
+
+enum expiry {
+	EXPIRY_VALID,	/* not expired when it was READ */
+	EXPIRY_EXPIRED, /* expired before it was READ */
+	EXPIRY_REREAD,	/* expired by now: a READ that begins now gives EXPIRY_EXPIRED */
+	EXPIRY_UNKNOWN, /* only the server knows */
+};
+
+/*
+ * Judges an item that expires at @expires_s (not 0) and was READ between @since_ns (0: unknown) and
+ * @now_ns, local time.
+ */
+enum expiry server_clock_judge(const struct server_clock *clock, uint32_t expires_s,
+			       uint64_t since_ns, uint64_t now_ns);
+
+#endif /* KVD_CLIENT_LIBKVD_CLOCK_H */

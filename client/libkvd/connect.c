@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Connecting: queue pair, rdma_cm, HELLO. Only the response to HELLO says where the server's memory
+ * is and with which key the client may READ it. Nothing here waits: client/libkvd/heal.c takes the
+ * steps.
+ */
+#include "client/libkvd/connect.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#include "client/libkvd/changes.h"
+#include "client/libkvd/rpc.h"
+#include "common/sum.h"
+#include "common/util/clock.h"
+#include "common/util/text.h"
+
+/* Bytes of inline data to ask for: a request header with a short key and value. */
+#define INLINE_WANTED 220
+/* Transport retries. Not 7, the most there is: rdma_rxe (Linux 6.1) takes that for no limit. */
+#define RETRY_COUNT 6
+/* IBTA code 12: 0.64 ms. rdma_cm's default, 0, is 655 ms. */
+#define MIN_RNR_TIMER 12
+/*
+ * The index grows, so what bounds the cache is not the index's size now, but an eighth of the
+ * region: with more slots than that has room for, items are so small that caching all is useless.
+ */
+#define CACHE_SHARE 8
+
+/* A completion for each work request that can be posted, so that the queue can't overrun. */
+#define CQ_SIZE (SENDS_MAX + MESSAGES_MAX)
+
+bool connect_is_shortage(int err)
+{
+	return err == -ENOMEM || err == -EMFILE || err == -ENFILE || err == -ENOBUFS;
+}
+
+enum kvd_status connect_status(int err)
+{
+	if (connect_is_shortage(err))
+		return KVD_ERR_NO_MEMORY;
+	switch (err) {
+	case -ENODEV:
+	case -ENOSYS:
+		return KVD_ERR_DEVICE;
+	case -ETIMEDOUT:
+		return KVD_ERR_TIMEOUT;
+	case -EACCES:
+	case -EPERM:
+		return KVD_ERR_REFUSED;
+	default:
+		return KVD_ERR_UNREACHABLE;
+	}
+}
+
+enum kvd_status connect_no_permission(struct kvd *handle, const char *path, int err)
+{
+	return handle_fail(handle, KVD_ERR_REFUSED,
+			   "no permission for %s: %s; run as a user whom the socket "
+			   "(softnic.socket_mode) and its folders let in",
+			   path, strerror(-err));
+}
+
+static int open_queues(struct kvd *handle)
+{
+	const struct device_ops *ops = handle->dev->ops;
+	int err;
+
+	/* A handle belongs to one thread at a time. */
+	err = ops->create_channel_pair(handle->dev, &handle->conn.comp_channel,
+				       &handle->conn.cm_channel);
+	if (!err)
+		err = ops->create_cq(handle->dev, CQ_SIZE, handle, handle->conn.comp_channel,
+				     &handle->conn.cq);
+	if (!err)
+		err = ops->create_id(handle->conn.cm_channel, &handle->conn.id);
+	return err;
+}
+
+/* The server may READ memory for which it has an rkey: values too long for a message. */
+static int open_qp(struct kvd *handle)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = handle->conn.cq,
+		.recv_cq = handle->conn.cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = SENDS_MAX,
+			.max_recv_wr = MESSAGES_MAX,
+			.max_send_sge = handle->conn.read_sges_max,
+			.max_recv_sge = 1,
+			.max_inline_data = INLINE_WANTED,
+		},
+	};
+	int err = handle->dev->ops->create_qp(handle->conn.id, handle->pd, &attr,
+					      IBV_ACCESS_REMOTE_READ);
+
+	if (err)
+		return err;
+	handle->conn.qp = handle->conn.id->qp;
+	handle->conn.inline_max = attr.cap.max_inline_data;
+	return 0;
+}
+
+/* They outlive a connection, as the identity does. */
+enum kvd_status open_buffers(struct kvd *handle)
+{
+	enum kvd_status status = rpc_open(handle);
+
+	if (!handle->sent.next)
+		changes_init(&handle->sent);
+	return status ? status :
+			handle_buf_resize(handle, &handle->conn.ring, RING_BYTES_MIN,
+					  IBV_ACCESS_LOCAL_WRITE);
+}
+
+static int fd_add(int epoll_fd, int fd)
+{
+	struct epoll_event event = { .events = EPOLLIN };
+
+	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+}
+
+int connection_watch(struct kvd *handle)
+{
+	const struct connection *conn = &handle->conn;
+	int err = 0;
+
+	if (handle->epoll_fd < 0 || !conn->cm_channel)
+		return 0;
+	err = fd_add(handle->epoll_fd, conn->comp_channel->fd);
+	if (!err && conn->cm_channel->fd != conn->comp_channel->fd)
+		err = fd_add(handle->epoll_fd, conn->cm_channel->fd);
+	return err;
+}
+
+/* A child after fork(2) may have the descriptors: then their end here is not enough. */
+static void connection_unwatch(struct kvd *handle)
+{
+	const struct connection *conn = &handle->conn;
+
+	if (handle->epoll_fd < 0)
+		return;
+	if (conn->comp_channel)
+		epoll_ctl(handle->epoll_fd, EPOLL_CTL_DEL, conn->comp_channel->fd, NULL);
+	if (conn->cm_channel)
+		epoll_ctl(handle->epoll_fd, EPOLL_CTL_DEL, conn->cm_channel->fd, NULL);
+}
+
+void connection_drop(struct kvd *handle)
+{
+	const struct device_ops *ops = handle->dev->ops;
+	struct connection *conn = &handle->conn;
+
+	connection_unwatch(handle);
+	/* The queue pair first: after that no device writes to the buffers. */
+	if (conn->id) {
+		ops->disconnect(conn->id);
+		ops->destroy_qp(conn->id);
+	}
+	ops->destroy_id(conn->id);
+	ops->destroy_cm_channel(conn->cm_channel);
+	ops->destroy_cq(conn->cq);
+	ops->destroy_comp_channel(conn->comp_channel);
+	rpc_bounces_release(handle);
+	connection_reset(conn);
+	explicit_bzero(&handle->sum_key, sizeof(handle->sum_key));
+	conn->broken = true;
+}
+
+static enum kvd_status open_resources(struct kvd *handle)
+{
+	int err = open_queues(handle);
+
+	if (!err)
+		err = open_qp(handle);
+	if (!err)
+		err = connection_watch(handle);
+	if (err)
+		return handle_fail(handle,
+				   connect_is_shortage(err) ? KVD_ERR_NO_MEMORY : KVD_ERR_DEVICE,
+				   "device %s: can't set up a queue pair: %s", handle->dev->name,
+				   strerror(-err));
+	return open_buffers(handle);
+}
+
+static enum kvd_status abi_differs(struct kvd *handle, uint32_t server_abi)
+{
+	char text[WIRE_REJECT_TEXT_BYTES];
+
+	wire_abi_text(text, WIRE_ABI, server_abi);
+	return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: %s", handle->dev->address, text);
+}
+
+static enum kvd_status reject_status(uint32_t reason)
+{
+	switch (reason) {
+	case WIRE_REJECT_VERSION:
+		return KVD_ERR_PROTOCOL;
+	case WIRE_REJECT_USER:
+		return KVD_ERR_AUTH;
+	case WIRE_REJECT_LIMIT:
+		return KVD_ERR_LIMIT;
+	default:
+		return KVD_ERR_REFUSED;
+	}
+}
+
+/* The reason is the peer's private data; a peer that is not kvd sends none, or another one. */
+static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_event *event)
+{
+	struct wire_reject reject;
+
+	memcpy(&reject, event->private_data, sizeof(reject));
+	if (event->private_len < sizeof(reject) || reject.magic != WIRE_MAGIC)
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "%s refuses the connection: is it kvd?", handle->dev->address);
+	if (reject.reason == WIRE_REJECT_VERSION && reject.abi != WIRE_ABI)
+		return abi_differs(handle, reject.abi);
+	reject.text[sizeof(reject.text) - 1] = '\0';
+	text_mask(reject.text, strlen(reject.text));
+	return handle_fail(handle, reject_status(reject.reason), "%s refuses the connection: %s",
+			   handle->dev->address, reject.text);
+}
+
+static enum kvd_status connect_closed(struct kvd *handle)
+{
+	return handle_fail(handle, KVD_ERR_DISCONNECTED,
+			   "%s closed the connection while it was set up", handle->dev->address);
+}
+
+/* No connection came about, and the server did not say why. */
+static enum kvd_status connect_failed(struct kvd *handle, const struct cm_event *event)
+{
+	const char *address = handle->dev->address;
+	int err = event->status;
+
+	if (connect_is_shortage(err))
+		return handle_fail(handle, KVD_ERR_NO_MEMORY, "can't connect to %s: %s", address,
+				   strerror(-err));
+	switch (err) {
+	case -EACCES:
+	case -EPERM:
+		return connect_no_permission(handle, address, err);
+	case -ECONNREFUSED:
+		return handle_fail(handle, KVD_ERR_UNREACHABLE,
+				   "nobody listens at %s: is kvd running? (%s)", address,
+				   strerror(-err));
+	case -EADDRNOTAVAIL:
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "device %s has no such GID to reach %s by: see `ibv_devinfo "
+				   "-v`, and gid_index in the URL",
+				   handle->dev->name, address);
+	case -ETIMEDOUT:
+		return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s: %s", address,
+				   strerror(-err));
+	case -ECONNRESET:
+	case -EPIPE:
+		return connect_closed(handle);
+	case -EKEYREJECTED:
+		return handle_fail(handle, KVD_ERR_AUTH, "%s: %s", address,
+				   (const char *)event->private_data);
+	case -EPROTO:
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s does not speak kvd's protocol",
+				   address);
+	case -EPROTONOSUPPORT:
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "kvd at %s has another version of the protocol: use the same "
+				   "version of kvd on both sides",
+				   address);
+	default:
+		return handle_fail(handle, KVD_ERR_UNREACHABLE, "can't connect to %s: %s", address,
+				   strerror(-err));
+	}
+}
+
+static enum kvd_status connect_event(struct kvd *handle, const struct cm_event *event, bool *done)
+{
+	switch (event->type) {
+	case CM_ESTABLISHED:
+		device_link_text(handle->dev, handle->conn.qp, handle->conn.link);
+		*done = true;
+		return KVD_OK;
+	case CM_REJECTED:
+		return connect_rejected(handle, event);
+	case CM_UNREACHABLE:
+		return connect_failed(handle, event);
+	case CM_DISCONNECTED:
+		return connect_closed(handle);
+	case CM_DEVICE_REMOVED:
+		return handle_fail(handle, KVD_ERR_DEVICE, "device %s was removed",
+				   handle->dev->name);
+	case CM_CONNECT_REQUEST:
+		break;
+	}
+	return KVD_OK;
+}
+
+/* The device does the steps of connecting in cm_get_event(). */
+enum kvd_status connect_progress(struct kvd *handle, bool *done)
+{
+	enum kvd_status status = KVD_OK;
+	struct cm_event event;
+	int err = 0;
+
+	*done = false;
+	while (!status && !*done && !err) {
+		err = handle->dev->ops->cm_get_event(handle->conn.cm_channel, &event);
+		if (!err)
+			status = connect_event(handle, &event, done);
+	}
+	if (err && err != -EAGAIN)
+		return handle_fail(handle, KVD_ERR_DEVICE, "device %s: no events: %s",
+				   handle->dev->name, strerror(-err));
+	return status;
+}
+
+/* What the files say now: other handles may have opened the device when they said other things. */
+static enum kvd_status credentials_renew(struct kvd *handle)
+{
+	char why[TLS_WHY_MAX] = "";
+	int err = 0;
+
+	if (handle->dev->ops->renew)
+		err = handle->dev->ops->renew(handle->dev, &handle->credentials, why);
+	if (err == -ENOMEM)
+		return handle_fail(handle, KVD_ERR_NO_MEMORY, "out of memory");
+	return err ? handle_fail(handle, KVD_ERR_INVALID, "credentials: %s", why) : KVD_OK;
+}
+
+enum kvd_status connect_start(struct kvd *handle)
+{
+	struct wire_connect hello = {
+		.magic = WIRE_MAGIC,
+		.abi = WIRE_ABI,
+	};
+	const struct cm_param param = {
+		.private_data = &hello,
+		.private_len = sizeof(hello),
+		.retry_count = RETRY_COUNT,
+		.rnr_retry_count = 7,
+		.min_rnr_timer = MIN_RNR_TIMER,
+	};
+	enum kvd_status status;
+	int err;
+
+	memcpy(hello.tenant, handle->tenant, sizeof(hello.tenant));
+	handle->conn.broken = false;
+	status = credentials_renew(handle);
+	if (!status)
+		status = open_resources(handle);
+	if (status)
+		return status;
+	err = handle->dev->ops->connect(handle->conn.id, &param);
+	if (err)
+		return handle_fail(handle, connect_status(err), "can't connect to %s: %s",
+				   handle->dev->address, strerror(-err));
+	return KVD_OK;
+}
+
+/* NULL, or what is wrong. All later code relies on these bounds. */
+static const char *welcome_check(const struct kvd *handle, const struct wire_welcome *welcome)
+{
+	if (welcome->identity_known > 1 || welcome->change_last >= handle->sent.next)
+		return "a change that was never sent";
+	if (welcome->by_request > 1 || welcome->reserved)
+		return "fields that the protocol has not";
+	if (!welcome->window || welcome->window > WIRE_WINDOW_MAX)
+		return "window out of range";
+	if (welcome->request_bytes < WIRE_REQUEST_MIN || welcome->request_bytes > WIRE_RESPONSE_MAX)
+		return "request size out of range";
+	if (welcome->access_rate > WIRE_ACCESS_RATE_MAX)
+		return "access rate out of range";
+	return geometry_check(&welcome->geometry);
+}
+
+/* What this handle has in common with others of the process: client/libkvd/shared.h. */
+static enum kvd_status open_shared(struct kvd *handle, const struct geometry *geometry)
+{
+	size_t cache_bytes = handle->options.cache_bytes;
+	struct shared_server *server;
+	struct bcache cache;
+	int err = shared_server_get(&server, handle->shared_device->url, geometry);
+
+	if (err == -EPROTO)
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "%s says other things of its memory than it said to another "
+				   "handle of this process",
+				   handle->dev->address);
+	if (cache_bytes > geometry->region_bytes / CACHE_SHARE)
+		cache_bytes = geometry->region_bytes / CACHE_SHARE;
+	if (!err) {
+		err = shared_server_cache(server, cache_bytes, &cache);
+		if (err)
+			shared_server_put(server);
+	}
+	if (err)
+		return handle_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
+				   cache_bytes);
+	/* That of the last incarnation may end here, and with it its cache. */
+	shared_server_put(handle->server);
+	handle->server = server;
+	/* Where keys are is no matter of a client that may not READ. */
+	handle->cache = cache;
+	if (handle->conn.by_request)
+		handle->cache.lines = NULL;
+	bcache_level(&handle->cache, geometry->level);
+	return KVD_OK;
+}
+
+enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welcome)
+{
+	enum kvd_status status;
+	const char *error;
+
+	if (welcome->magic != WIRE_MAGIC)
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s does not speak kvd's protocol",
+				   handle->dev->address);
+	if (welcome->abi != WIRE_ABI)
+		return abi_differs(handle, welcome->abi);
+	error = welcome_check(handle, welcome);
+	if (error)
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: bad welcome: %s",
+				   handle->dev->address, error);
+	/* It would refuse every change: there are two servers behind the address, say. */
+	if (welcome->identity_known && changes_are_missing(&handle->sent, welcome->change_last)) {
+		changes_identify(&handle->sent);
+		return handle_fail(handle, KVD_ERR_DISCONNECTED,
+				   "%s has an old record of this handle's changes; it connects "
+				   "again as another one",
+				   handle->dev->address);
+	}
+	handle->conn.region_addr = welcome->region_addr;
+	handle->conn.rkey = welcome->rkey;
+	handle->conn.window = welcome->window;
+	handle->conn.by_request = welcome->by_request;
+	handle->conn.request_bytes = welcome->request_bytes;
+	access_init(&handle->access, welcome->access_rate, welcome->access_delay_ms,
+		    clock_ns() ^ (uintptr_t)handle);
+	status = open_shared(handle, &welcome->geometry);
+	if (!status) {
+		handle->geometry = welcome->geometry;
+		handle->sum_key = welcome->sum_key;
+		handle->geometry_ns = 0;
+		status = rpc_resize(handle);
+	}
+	if (!status)
+		changes_welcome(&handle->sent, welcome);
+	handle->up = !status;
+	return status;
+}
+
+/* HELLO also tells the server how long our receive buffers are. */
+void hello_post(struct kvd *handle, struct flight *f)
+{
+	static const uint8_t none[WIRE_IDENTITY_BYTES];
+	struct wire_hello hello = {
+		.magic = WIRE_MAGIC,
+		.abi = WIRE_ABI,
+		.response_bytes = RESPONSE_BYTES,
+	};
+
+	memcpy(hello.identity, handle->sent.identity, sizeof(hello.identity));
+	if (memcmp(hello.identity, none, sizeof(none)))
+		hello.change_next = handle->sent.next;
+
+	f->rpc = (struct rpc){
+		.on_loss = LOSS_FAILS,
+		.head = { .op = WIRE_HELLO, .value_len = sizeof(hello) },
+		.value = &hello,
+	};
+	request_post_now(handle, f);
+	f->rpc.value = NULL;
+}
+
+enum kvd_status hello_take(struct kvd *handle, const struct response *response)
+{
+	struct wire_welcome welcome = { 0 };
+	enum kvd_status status = response_status(handle, response);
+
+	if (status)
+		return status;
+	if (response->value_len)
+		memcpy(&welcome, response->value,
+		       response->value_len < sizeof(welcome) ? response->value_len :
+							       sizeof(welcome));
+	/* That of another ABI may have another length. */
+	if (response->value_len != sizeof(welcome) && welcome.abi == WIRE_ABI)
+		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: welcome of %u bytes",
+				   handle->dev->address, response->value_len);
+	status = open_welcome(handle, &welcome);
+	/* The key stays in the handle alone, and not in a buffer for as long as that lasts. */
+	explicit_bzero(&welcome.sum_key, sizeof(welcome.sum_key));
+	explicit_bzero((void *)(uintptr_t)response->value, response->value_len);
+	return status;
+}

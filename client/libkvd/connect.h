@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A connection from its start to the server's welcome, in steps of which none waits:
+ * client/libkvd/heal.h takes them.
+ */
+#ifndef KVD_CLIENT_LIBKVD_CONNECT_H
+#define KVD_CLIENT_LIBKVD_CONNECT_H
+
+#include "client/libkvd/handle.h"
+#include "common/wire.h"
+
+/* The process, or the host, has no memory or no descriptor for it. */
+bool connect_is_shortage(int err);
+/* The status for a device's negative errno while connecting. */
+enum kvd_status connect_status(int err);
+/* The permissions of the socket, or of a folder on its path, forbid it. */
+enum kvd_status connect_no_permission(struct kvd *handle, const char *path, int err);
+
+/*
+ * Makes the queue pair and what it needs on the handle's device, and asks for a connection. There
+ * is none. What is made when it fails half way is destroyed by connection_drop().
+ */
+enum kvd_status connect_start(struct kvd *handle);
+/* Takes the events. *@done: the connection is established. Not KVD_OK: it is not, and why. */
+enum kvd_status connect_progress(struct kvd *handle, bool *done);
+/* Sends HELLO, for @flight, whose ops get the response. */
+void hello_post(struct kvd *handle, struct flight *flight);
+/* Takes the server's welcome. */
+enum kvd_status hello_take(struct kvd *handle, const struct response *response);
+
+/*
+ * Destroys the connection, as far as there is one, and all that is known of it but its buffers, to
+ * which no device writes any more. No flight is on it.
+ */
+void connection_drop(struct kvd *handle);
+/* Adds its descriptors to kvd_fd()'s, if there are any of both. 0 or a negative errno. */
+int connection_watch(struct kvd *handle);
+
+/* What tests do on a handle without a device, too: */
+
+/* Allocates the buffers of messages and READs. */
+enum kvd_status open_buffers(struct kvd *handle);
+/*
+ * Checks the server's welcome and stores what it says in the handle. If it is another start of the
+ * server, the bucket cache is made anew.
+ */
+enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welcome);
+
+#endif /* KVD_CLIENT_LIBKVD_CONNECT_H */

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine: moves flights on, waits for completions, first by polling, which is enough when they
+ * come within microseconds, then asleep; and ends what has waited for too long or can't be done any
+ * more.
+ */
+#include "client/libkvd/engine.h"
+
+#include <poll.h>
+#include <string.h>
+
+#include "client/libkvd/changes.h"
+#include "client/libkvd/completion.h"
+#include "client/libkvd/events.h"
+#include "client/libkvd/heal.h"
+#include "client/libkvd/landing.h"
+#include "client/libkvd/read.h"
+#include "client/libkvd/rpc.h"
+#include "common/util/clock.h"
+
+/* Completions after which the clock is read, while each poll finds some. */
+#define TICK_COMPLETIONS 64
+/* How often the connection's events are looked at: that is a system call. */
+#define EVENTS_NS 10000000u
+/* Longest sleep at once: a lost peer may cause no event, so completions are polled again. */
+#define SLEEP_MS_MAX 100
+
+/* Those whose pause has ended. */
+static void paused_run(struct kvd *handle)
+{
+	struct list waiters;
+	struct flight *f;
+	uint64_t now;
+
+	if (list_empty(&handle->paused))
+		return;
+	now = clock_ns();
+	list_init(&waiters);
+	list_move_all(&waiters, &handle->paused);
+	while (!list_empty(&waiters)) {
+		f = list_entry(waiters.next, struct flight, link);
+		list_remove(&f->link);
+		if (now >= f->retry_ns)
+			f->ops->ready(handle, f);
+		else
+			list_add(&handle->paused, &f->link);
+	}
+}
+
+/* Makes the ring larger if a READ did not fit. It is empty: nothing writes to it. */
+static void ring_grow(struct kvd *handle)
+{
+	struct connection *conn = &handle->conn;
+
+	conn->ring_small = false;
+	if (conn->ring.bytes < RING_BYTES_MAX)
+		ring_resize(handle, RING_BYTES_MAX);
+	conn->ring_stuck = conn->ring.bytes < RING_BYTES_MAX;
+}
+
+/* Those that wait for room to READ, in order, as far as there is some. */
+static void ready_run(struct kvd *handle)
+{
+	struct connection *conn = &handle->conn;
+	struct flight *f;
+
+	while (!list_empty(&handle->ready) && !conn->broken) {
+		if (!chain_room(conn)) {
+			if (!conn->chain_count)
+				return;
+			chain_post(handle);
+			continue;
+		}
+		if (conn->ring_small && conn->read_tail == conn->read_head)
+			ring_grow(handle);
+		f = list_entry(handle->ready.next, struct flight, link);
+		list_remove(&f->link);
+		f->ops->ready(handle, f);
+		if (handle->ready.prev != &f->link)
+			continue;
+		/* It still waits: it keeps its turn. */
+		list_remove(&f->link);
+		list_add_first(&handle->ready, &f->link);
+		return;
+	}
+}
+
+static void engine_attend(struct kvd *handle)
+{
+	if (!handle->closed && !list_empty(&handle->waiting))
+		handle->submitted->start(handle);
+	if (!handle->up) {
+		handle->attention = false;
+		return;
+	}
+	paused_run(handle);
+	ready_run(handle);
+	requests_post(handle);
+	if (handle->conn.broken) {
+		heal_lost(handle);
+		return;
+	}
+	handle->attention = !list_empty(&handle->paused) || !list_empty(&handle->ready) ||
+			    !list_empty(&handle->requests) || !list_empty(&handle->waiting) ||
+			    changes_to_resend(&handle->sent) || handle->access.due;
+}
+
+/* Posts what the flights need. */
+static inline void engine_push(struct kvd *handle)
+{
+	if (handle->attention)
+		engine_attend(handle);
+	/* Of a lost connection the queue pair may be gone. */
+	if (handle->conn.chain_count && !handle->conn.broken)
+		chain_post(handle);
+}
+
+void engine_post(struct kvd *handle)
+{
+	engine_push(handle);
+}
+
+/*
+ * What time brings: deadlines of submitted operations, and events of the connection. By every poll
+ * that finds nothing, and after TICK_COMPLETIONS else: completions alone keep neither waiting.
+ */
+static void engine_tick(struct kvd *handle)
+{
+	uint64_t now = clock_ns();
+
+	handle->tick_ns = now;
+	handle->tick_left = TICK_COMPLETIONS; /* engine_wait(): the clock has just been read */
+	if (handle->next_deadline_ns && now >= handle->next_deadline_ns)
+		handle->submitted->expire(handle, now);
+	if (handle->up && now >= handle->events_ns) {
+		handle->events_ns = now + EVENTS_NS;
+		events_poll(handle);
+	}
+}
+
+/* If posting fails, the connection is lost at once. */
+inline unsigned int engine_progress(struct kvd *handle)
+{
+	unsigned int n = 0;
+
+	if (handle->up)
+		n = completions_poll(handle);
+	else
+		n = heal_progress(handle);
+	if (n && n < handle->tick_left)
+		handle->tick_left -= n;
+	else
+		engine_tick(handle);
+	engine_push(handle);
+	if (handle->conn.broken && handle->up)
+		heal_lost(handle);
+	return n;
+}
+
+uint64_t engine_next_ns(const struct kvd *handle)
+{
+	uint64_t next = handle->next_deadline_ns ? handle->next_deadline_ns : UINT64_MAX;
+	const struct list *link;
+
+	for (link = handle->paused.next; link != &handle->paused; link = link->next)
+		if (list_entry(link, struct flight, link)->retry_ns < next)
+			next = list_entry(link, struct flight, link)->retry_ns;
+	if (!handle->up && heal_next_ns(handle) < next)
+		next = heal_next_ns(handle);
+	return next;
+}
+
+/*
+ * Sleeps until a completion or an event of the connection comes; 1: the latter did. Without a
+ * connection until the next try.
+ */
+static int sleep_once(struct kvd *handle, uint64_t left_ns)
+{
+	uint64_t ms = left_ns / 1000000 + 1;
+	int timeout = ms < SLEEP_MS_MAX ? (int)ms : SLEEP_MS_MAX;
+
+	handle->stats.sleeps++;
+	if (handle->conn.cm_channel)
+		return handle->dev->ops->sleep(handle->conn.comp_channel,
+					       handle->conn.cm_channel->fd, timeout);
+	poll(NULL, 0, timeout);
+	return 0;
+}
+
+/*
+ * Waits asleep until a completion came: requests a notification, polls once more, sleeps. The order
+ * matters: a completion that arrives before the request causes no notification, but the poll finds
+ * it. Completions come before events: a response that arrived before the disconnect counts.
+ */
+static void engine_sleep(struct kvd *handle, uint64_t until_ns)
+{
+	bool up = handle->up;
+	int has_event;
+
+	for (;;) {
+		if (handle->conn.cq && ibv_req_notify_cq(handle->conn.cq, 0))
+			handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_req_notify_cq",
+				    handle->dev->name);
+		if (engine_progress(handle) || handle->up != up)
+			return;
+		if ((up && handle->conn.broken) || handle->tick_ns >= until_ns)
+			return;
+		has_event = sleep_once(handle, until_ns - handle->tick_ns);
+		if (has_event > 0)
+			handle->events_ns = 0;
+		if (has_event < 0)
+			handle_fail(handle, KVD_ERR_DEVICE, "device %s: can't sleep: %s",
+				    handle->dev->name, strerror(-has_event));
+	}
+}
+
+/*
+ * How long a call may poll. While the server READs a value it polls longer on softnic: there the
+ * polls are what serves the READs, and a byte takes less than a nanosecond. Asleep, it would be
+ * woken up for each of their pieces, and run on the worker's CPU, which it would keep from work.
+ */
+static uint64_t poll_ns_max(const struct kvd *handle)
+{
+	uint64_t spin_ns = handle->options.spin_us * 1000ull;
+
+	return spin_ns && handle->dev->kind == DEVICE_SOFTNIC ? spin_ns + handle->served_bytes :
+								spin_ns;
+}
+
+/*
+ * Waits by polling, for poll_ns_max() since the last completion or less where that is in vain
+ * (spin.h), then asleep, but for the pause of a retry. A call that finds its completion at the
+ * first poll reads no clock, so the deadline of a call is set at the first poll that finds nothing.
+ */
+bool engine_wait(struct kvd *handle, bool (*stop)(struct kvd *handle, const void *arg),
+		 const void *arg, uint64_t *deadline_ns)
+{
+	struct spin *spin = &handle->spin;
+	bool waited = false, any = false;
+	uint64_t now, next;
+
+	for (;;) {
+		any |= engine_progress(handle);
+		if (stop(handle, arg))
+			break;
+		if (handle->tick_left != TICK_COMPLETIONS)
+			continue;
+		now = handle->tick_ns;
+		if (!*deadline_ns)
+			*deadline_ns = now + handle->options.timeout_ms * 1000000ull;
+		if (now >= *deadline_ns) {
+			if (waited)
+				spin_end(spin, false);
+			return false;
+		}
+		if (!waited || any)
+			spin_begin(spin, poll_ns_max(handle), now);
+		waited = true;
+		any = false;
+		if (!list_empty(&handle->paused)) {
+			cpu_relax();
+			continue;
+		}
+		if (spin_wait(spin, now))
+			continue;
+		spin_end(spin, true);
+		waited = false;
+		next = engine_next_ns(handle);
+		engine_sleep(handle, next < *deadline_ns ? next : *deadline_ns);
+	}
+	if (waited)
+		spin_end(spin, false);
+	return true;
+}
+
+static bool has_turn(struct kvd *handle, const void *arg)
+{
+	(void)arg;
+	return list_empty(&handle->waiting) || handle->closed;
+}
+
+enum kvd_status engine_turn_wait(struct kvd *handle)
+{
+	if (!engine_wait(handle, has_turn, NULL, &handle->deadline_ns))
+		return timeout_fail(handle, NULL);
+	return handle->closed ? handle->conn.lost : KVD_OK;
+}
+
+static bool all_ended(struct kvd *handle, const void *arg)
+{
+	(void)handle;
+	return !*(const unsigned int *)arg;
+}
+
+static enum kvd_status calls_wait(struct kvd *handle, const unsigned int *left)
+{
+	bool stopping = false;
+	uint64_t drained_ns;
+	unsigned int i;
+
+	if (engine_wait(handle, all_ended, left, &handle->deadline_ns))
+		return KVD_OK;
+	for (i = 0; i < handle->call_count; i++)
+		if (handle->calls[i].place != PLACE_ENDED)
+			stopping |= flight_expire(handle, &handle->calls[i]);
+	if (stopping) {
+		drained_ns = clock_ns() + FLIGHT_DRAIN_NS;
+		engine_wait(handle, all_ended, left, &drained_ns);
+	}
+	for (i = 0; i < handle->call_count; i++)
+		if (handle->calls[i].place != PLACE_ENDED)
+			flight_expire(handle, &handle->calls[i]);
+	return handle->up ? KVD_ERR_TIMEOUT : KVD_ERR_DISCONNECTED;
+}
+
+enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned int count,
+			   const unsigned int *left)
+{
+	enum kvd_status status = KVD_OK;
+
+	handle->calls = flights;
+	handle->call_count = count;
+	engine_push(handle);
+	engine_progress(handle);
+	if (*left)
+		status = calls_wait(handle, left);
+	handle->call_count = 0;
+	if (handle->closed)
+		return handle->conn.lost;
+	/* It was not up for any of those that were not done. */
+	return !handle->up && handle->heal.status == KVD_ERR_AUTH ? KVD_ERR_AUTH : status;
+}

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * GET, one-sided: READs buckets and items, of many lookups in one chain.
+ *
+ *	warm	the bucket cache has the key's slot: READ item, verify.			1 READ
+ *	cold	READ home bucket, pick slots by tag, READ item, verify.			2 READs
+ *
+ * client/libkvd/lookup.c decides what the data means and what to READ next (G1 to G4).
+ */
+#include "client/libkvd/get.h"
+
+#include "client/libkvd/call.h"
+#include "client/libkvd/engine.h"
+#include "client/libkvd/geometry.h"
+#include "client/libkvd/landing.h"
+#include "client/libkvd/lookup.h"
+#include "client/libkvd/observe.h"
+#include "client/libkvd/read.h"
+#include "client/libkvd/rpc.h"
+#include "client/libkvd/transfer.h"
+#include "common/barrier.h"
+#include "common/util/clock.h"
+
+/* The pause before a retry: the first, and the bound to which it doubles. */
+#define PAUSE_NS_MIN 250
+#define PAUSE_NS_MAX 64000
+
+/* Lets the flight wait in @queue until something else moves it on. */
+static void flight_queue(struct flight *f, struct list *queue)
+{
+	f->place = PLACE_QUEUED;
+	list_add(queue, &f->link);
+}
+
+/* A PUT takes less time than a sleep. Doubles with each try up to PAUSE_NS_MAX. */
+static void lookup_pause(struct kvd *handle, struct flight *f)
+{
+	unsigned int tries = f->lookup.tries;
+	uint64_t ns = PAUSE_NS_MIN;
+
+	while (--tries && ns < PAUSE_NS_MAX)
+		ns *= 2;
+	f->lookup.backoff = false;
+	f->retry_ns = clock_ns() + ns;
+	flight_queue(f, &handle->paused);
+	handle->attention = true;
+}
+
+/* Lets the server do the GET. */
+static void lookup_by_rpc(struct kvd *handle, struct flight *f)
+{
+	handle->stats.fallbacks++;
+	get_request(handle, f);
+}
+
+/* The server's clock is known: the READs that it judges have to begin now. */
+static void clock_response(struct kvd *handle, struct flight *f, const struct response *response)
+{
+	struct list waiters;
+
+	list_init(&waiters);
+	list_move_all(&waiters, &handle->clock_waiters);
+	/* A refusal has the clock, too: it is no failure. */
+	if (response->status && response->status != WIRE_BUSY && response->status != WIRE_LIMIT)
+		response_status(handle, response);
+	while (!list_empty(&waiters)) {
+		f = list_entry(waiters.next, struct flight, link);
+		list_remove(&f->link);
+		f->lookup.since_ns = clock_raw_ns();
+		clock_load_barrier();
+		lookup_step(handle, f);
+	}
+}
+
+static const struct flight_ops clock_ops = { .response = clock_response };
+
+/* Narrows the interval of the server's clock by a PING; then the item is READ again. */
+static bool lookup_clock(struct kvd *handle, struct flight *f)
+{
+	struct lookup *l = &f->lookup;
+
+	l->step = STEP_ITEM;
+	l->since_ns = clock_raw_ns();
+	clock_load_barrier();
+	/* Another lookup may have done it. */
+	if (server_clock_width(&handle->clock, l->since_ns) <= CLOCK_WIDTH_NS_MAX)
+		return true;
+	flight_queue(f, &handle->clock_waiters);
+	f = &handle->clock_flight;
+	if (f->place == PLACE_QUEUED || f->place == PLACE_SENT)
+		return false;
+	handle->stats.clock_asks++;
+	f->ops = &clock_ops;
+	f->kind = FLIGHT_OWN;
+	f->rpc = (struct rpc){ .on_loss = LOSS_REPEATS, .head.op = WIRE_PING };
+	request_add(handle, f);
+	return false;
+}
+
+/* Goes to the bucket to which the key was moved, by the geometry as it is now. */
+static bool lookup_move(struct kvd *handle, struct flight *f)
+{
+	if (geometry_adopt(handle) || !geometry_due(handle)) {
+		lookup_moved(handle, &f->lookup);
+		return true;
+	}
+	flight_queue(f, &handle->geometry_waiters);
+	geometry_read(handle);
+	return false;
+}
+
+/* True: the READ is in the chain, or waits for room. */
+static inline bool bucket_read(struct kvd *handle, struct flight *f)
+{
+	struct lookup *l = &f->lookup;
+
+	if (!region_holds(handle, l->bucket_offset, BUCKET_BYTES)) {
+		l->step = STEP_RPC;
+		return false;
+	}
+	/* The first bucket of a chain starts the time that G2 bounds by CHAIN_NS_MAX. */
+	if (!l->hops) {
+		if (!handle->conn.chain_ns)
+			handle->conn.chain_ns = clock_raw_ns();
+		l->chain_ns = handle->conn.chain_ns;
+	}
+	if (read_add(handle, f, l->bucket_offset, BUCKET_BYTES))
+		handle->stats.bucket_reads++;
+	else
+		read_wait(handle, f, BUCKET_BYTES);
+	return true;
+}
+
+/* The same; false: lookup.step says what to do next. */
+static ALWAYS_INLINE bool item_read(struct kvd *handle, struct flight *f)
+{
+	struct lookup *l = &f->lookup;
+	uint64_t slot = l->slots[l->slot];
+	uint32_t bytes = lookup_item_bytes(l, slot_bytes(slot));
+
+	if (slot_is_long(slot) && !l->exists) {
+		item_transfer(handle, f, slot_offset(slot), 0);
+		return true;
+	}
+	/* No server stores such a slot; a READ of it would break the connection. */
+	if (!bytes || !region_holds(handle, slot_offset(slot), bytes)) {
+		lookup_stale(handle, l);
+		return false;
+	}
+	if (bytes >= TRANSFER_DIRECT_MIN &&
+	    (ring_is_short(&handle->conn, bytes) || value_is_direct(handle, f)))
+		item_transfer(handle, f, slot_offset(slot), bytes);
+	else if (!read_add(handle, f, slot_offset(slot), bytes))
+		read_wait(handle, f, bytes);
+	return true;
+}
+
+/* Ends: each step takes a lookup to its next slot, bucket or try, and each of these has a bound. */
+void lookup_step(struct kvd *handle, struct flight *f)
+{
+	struct lookup *l = &f->lookup;
+	bool more = true;
+
+	f->place = PLACE_NONE;
+	f->phase = PHASE_PLAIN;
+	while (more) {
+		if (l->backoff) {
+			lookup_pause(handle, f);
+			return;
+		}
+		switch (l->step) {
+		case STEP_ITEM:
+			more = !item_read(handle, f);
+			break;
+		case STEP_BUCKET:
+			more = !bucket_read(handle, f);
+			break;
+		case STEP_MOVED:
+			more = lookup_move(handle, f);
+			break;
+		case STEP_CLOCK:
+			more = lookup_clock(handle, f);
+			break;
+		case STEP_RPC:
+			lookup_by_rpc(handle, f);
+			return;
+		case STEP_DONE:
+			flight_end(handle, f);
+			return;
+		}
+	}
+}
+
+/* KVD_ERR_INVALID if the key or the buffer is. */
+static inline enum kvd_status get_check(struct kvd *handle, const struct kvd_get_request *request)
+{
+	enum kvd_status status = key_check(handle, request->key, request->key_len);
+
+	return status ? status : buffer_check(handle, request->value, request->value_size);
+}
+
+/* Where the region is mapped here; asked for until it is known. */
+static inline void source_find(struct kvd *handle)
+{
+	struct connection *conn = &handle->conn;
+
+	/* Of a lost connection the queue pair may be gone. */
+	if (!conn->region_source && !conn->broken && !conn->by_request)
+		conn->region_source = handle->dev->ops->read_source(
+			conn->qp, conn->rkey, conn->region_addr, handle->geometry.region_bytes);
+}
+
+/*
+ * A GET sees the changes that were submitted before it: it waits for one of the same key. While
+ * there is no connection it waits for one, which is counted as a change.
+ */
+static inline bool change_blocks(const struct kvd *handle, uint64_t hash)
+{
+	return handle->changes &&
+	       (!handle->up || handle->change_filter[hash % (1 << CHANGE_FILTER_BITS)]);
+}
+
+void lookup_begin(struct kvd *handle, struct flight *f)
+{
+	if (change_blocks(handle, f->lookup.hash)) {
+		flight_queue(f, &handle->blocked);
+		return;
+	}
+	source_find(handle);
+	lookup_start(handle, &f->lookup);
+	lookup_step(handle, f);
+}
+
+/* The flight's READ has completed. */
+static void read_done(struct kvd *handle, struct flight *f)
+{
+	struct lookup *l = &f->lookup;
+
+	if (f->phase != PHASE_PLAIN) {
+		long_done(handle, f);
+		return;
+	}
+	if (l->step == STEP_BUCKET)
+		lookup_bucket(handle, l);
+	else
+		lookup_item(handle, l, (const struct item *)l->buffer, l->bytes);
+	if (l->step == STEP_DONE && f->left && !f->direct) {
+		f->place = PLACE_ENDED;
+		--*f->left;
+	} else {
+		lookup_step(handle, f);
+	}
+}
+
+static void get_ready(struct kvd *handle, struct flight *f)
+{
+	if (f->phase == PHASE_PLAIN)
+		lookup_step(handle, f);
+	else
+		long_ready(handle, f);
+}
+
+static void get_fail(struct flight *f, enum kvd_status status)
+{
+	lookup_finish(&f->lookup, status);
+}
+
+const struct flight_ops get_ops = {
+	.begin = lookup_begin,
+	.ready = get_ready,
+	.read_done = read_done,
+	.response = get_response,
+	.fail = get_fail,
+};
+
+/*
+ * Starts the lookups, and puts their first READs together; those with a bad key or buffer are done
+ * at once. Cache and region are much larger than the CPU's cache: each of the two is prefetched for
+ * all lookups before the first one uses it.
+ */
+static ALWAYS_INLINE void lookups_start(struct kvd *handle, struct flight *flights,
+					unsigned int count)
+{
+	struct flight *f;
+
+	if (handle->up)
+		source_find(handle);
+	for (f = flights; f < flights + count; f++) {
+		if (f->place == PLACE_ENDED)
+			continue;
+		if (change_blocks(handle, f->lookup.hash)) {
+			flight_queue(f, &handle->blocked);
+			continue;
+		}
+		lookup_start(handle, &f->lookup);
+		if (f->lookup.step != STEP_ITEM || !item_read(handle, f))
+			lookup_step(handle, f);
+	}
+}
+
+static enum kvd_opcode lookup_op(const struct flight *f)
+{
+	return f->lookup.exists ? KVD_OP_EXISTS : KVD_OP_GET;
+}
+
+/* These two are not inlined: what they need would cost GETs that are not observed. */
+static __attribute__((noinline)) void batch_start(struct kvd *handle, struct flight *flights,
+						  unsigned int count)
+{
+	struct observed observed = { .op = lookup_op(flights), .start_ns = clock_ns() };
+	unsigned int i;
+
+	for (i = 0; i < count; i++) {
+		flights[i].start_ns = observed.start_ns;
+		observe_flight(&flights[i]);
+		observed.about = flights[i].lookup.request;
+		observe_start(handle, &observed);
+	}
+}
+
+/* They end together. */
+static __attribute__((noinline)) void batch_end(struct kvd *handle, const struct flight *flights,
+						unsigned int count)
+{
+	struct observed observed = { .op = lookup_op(flights), .start_ns = flights[0].start_ns };
+	uint64_t end_ns = clock_ns();
+	unsigned int i;
+
+	for (i = 0; i < count; i++) {
+		observed.about = flights[i].lookup.request;
+		observe_end(handle, &observed, &flights[i], observed.about->status, end_ns);
+	}
+}
+
+/* For one lookup the loops are not there, and it is near the top of the stack, which is warm. */
+static ALWAYS_INLINE enum kvd_status do_lookups(struct kvd *handle, struct flight *flights,
+						struct kvd_get_request *requests,
+						unsigned int count, bool exists)
+{
+	unsigned int i, left = count;
+	enum kvd_status status;
+	struct flight *f;
+
+	handle->deadline_ns = 0;
+	status = engine_turn(handle);
+	for (i = 0; i < count; i++) {
+		f = &flights[i];
+		flight_init_lookup(f, &left, &requests[i]);
+		f->ops = &get_ops;
+		f->lookup.exists = exists;
+		if (status || get_check(handle, &requests[i])) {
+			requests[i].status = status ? status : KVD_ERR_INVALID;
+			f->place = PLACE_ENDED;
+			left--;
+		} else {
+			lookup_prepare(handle, &f->lookup);
+		}
+	}
+	if (handle->observing)
+		batch_start(handle, flights, count);
+	if (left) {
+		lookups_start(handle, flights, count);
+		status = engine_run(handle, flights, count, &left);
+	}
+	if (handle->observing)
+		batch_end(handle, flights, count);
+	return status;
+}
+
+enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
+			     unsigned int count, bool exists)
+{
+	struct flight flights[GETS_MAX];
+
+	return do_lookups(handle, flights, requests, count, exists);
+}
+
+/* @count: at most GETS_MAX. */
+static ALWAYS_INLINE enum kvd_status do_gets(struct kvd *handle, struct flight *flights,
+					     struct kvd_get_request *requests, unsigned int count)
+{
+	bool timed = handle->timed_gets++ % TIMED_EVERY == 0;
+	uint64_t start = timed ? clock_ns() : 0;
+	enum kvd_status status = do_lookups(handle, flights, requests, count, false);
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		get_count(handle, requests[i].status);
+	if (handle->observing)
+		observe_counted(handle);
+	if (timed)
+		handle_latency(handle, KVD_OP_GET, clock_ns() - start);
+	/* These GETs are done; if this fails, the next call returns the error. */
+	if (handle->access.due && !status)
+		access_settle(handle);
+	return status;
+}
+
+static enum kvd_status get_batch(struct kvd *handle, struct kvd_get_request *requests,
+				 unsigned int count)
+{
+	struct flight flights[GETS_MAX];
+
+	return do_gets(handle, flights, requests, count);
+}
+
+enum kvd_status kvd_get_many(struct kvd *handle, struct kvd_get_request *requests, size_t count)
+{
+	enum kvd_status status = call_begin(handle);
+	size_t i, j, n;
+
+	if (!requests && count) {
+		if (status)
+			return status;
+		return call_end(handle,
+				handle_fail(handle, KVD_ERR_INVALID, "the requests are NULL"));
+	}
+	if (status) {
+		for (i = 0; i < count; i++)
+			requests[i].status = status;
+		return status;
+	}
+	for (i = 0; i < count; i += n) {
+		n = count - i < GETS_MAX ? count - i : GETS_MAX;
+		if (!status)
+			status = get_batch(handle, requests + i, (unsigned int)n);
+		else
+			for (j = 0; j < n; j++)
+				requests[i + j].status = status;
+	}
+	return call_end(handle, status);
+}
+
+enum kvd_status kvd_get(struct kvd *handle, const void *key, size_t key_len, void *value,
+			size_t value_size, struct kvd_item *item)
+{
+	struct kvd_get_request request = {
+		.key = key,
+		.key_len = key_len,
+		.value = value,
+		.value_size = value_size,
+	};
+	enum kvd_status status = call_begin(handle);
+	struct flight flight;
+
+	if (status)
+		return status;
+	status = do_gets(handle, &flight, &request, 1);
+	if (!status)
+		status = request.status;
+	if (item && (status == KVD_OK || status == KVD_ERR_BUFFER))
+		*item = request.item;
+	return call_end(handle, status);
+}

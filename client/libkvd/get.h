@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * GETs: by READs (client/libkvd/get.c), and by request or of long items (client/libkvd/get_long.c).
+ */
+#ifndef KVD_CLIENT_LIBKVD_GET_H
+#define KVD_CLIENT_LIBKVD_GET_H
+
+#include "client/libkvd/handle.h"
+#include "client/libkvd/lookup.h"
+
+/* Counts a GET that ended. A value too long for the caller's buffer is a hit: the key was found. */
+static inline void get_count(struct kvd *handle, enum kvd_status status)
+{
+	handle->stats.gets++;
+	if (status == KVD_OK || status == KVD_ERR_BUFFER)
+		handle->stats.hits++;
+	else
+		handle->stats.misses += status == KVD_NOT_FOUND;
+}
+
+/* The same for a lookup of no value. */
+void exists_count(struct kvd *handle, enum kvd_status status);
+
+/* Hashes the key, and prefetches what is cached of it: before lookup_begin(). */
+static inline void lookup_prepare(struct kvd *handle, struct lookup *l)
+{
+	l->hash = key_hash(l->request->key, l->request->key_len, handle->geometry.hash_seed);
+	bcache_prefetch(&handle->cache, l->hash);
+}
+
+/* Starts it; or it waits for a change of the same key that was submitted before. */
+void lookup_begin(struct kvd *handle, struct flight *f);
+/* Does what the lookup needs next, as far as that is possible now; ends it if it is done. */
+void lookup_step(struct kvd *handle, struct flight *f);
+
+/*
+ * Does the lookups of up to GETS_MAX requests, as part of a call; @exists: only whether the keys
+ * exist. Each request gets its status. Returns why those were not done that were not.
+ */
+enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
+			     unsigned int count, bool exists);
+
+/* What FLIGHT_LOOKUP and FLIGHT_GET of a synchronous call do. */
+extern const struct flight_ops get_ops;
+
+/* Lets the server do the GET; the GET and touch. */
+void get_request(struct kvd *handle, struct flight *f);
+void touch_request(struct kvd *handle, struct flight *f);
+void get_response(struct kvd *handle, struct flight *f, const struct response *response);
+/* Whether the value is READ to memory that the caller registered. */
+bool value_is_direct(struct kvd *handle, struct flight *f);
+/* READs the item at @offset in pieces: @bytes at most, or, if 0, as its header says. */
+void item_transfer(struct kvd *handle, struct flight *f, uint64_t offset, uint64_t bytes);
+/* What the flight, in another phase than PHASE_PLAIN, waited for has come. */
+void long_ready(struct kvd *handle, struct flight *f);
+void long_done(struct kvd *handle, struct flight *f);
+
+#endif /* KVD_CLIENT_LIBKVD_GET_H */

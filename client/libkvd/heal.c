@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: MIT */
+/* The steps to a connection, and what becomes of flights between two connections. */
+#include "client/libkvd/heal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/libkvd/changes.h"
+#include "client/libkvd/completion.h"
+#include "client/libkvd/connect.h"
+#include "client/libkvd/device.h"
+#include "client/libkvd/events.h"
+#include "client/libkvd/landing.h"
+#include "client/libkvd/rpc.h"
+#include "client/libkvd/transfer.h"
+#include "common/sum.h"
+#include "common/util/clock.h"
+#include "common/util/log.h"
+
+/* Tries until the pause is HEAL_PAUSE_NS_MAX. */
+#define TRIES_MAX 7
+static_assert((uint64_t)HEAL_PAUSE_NS_MIN << TRIES_MAX >= HEAL_PAUSE_NS_MAX, "it is then");
+
+/* The high bits of the product: random numbers that differ in their low bits only spread, too. */
+uint64_t heal_pause_ns(unsigned int failures, uint64_t random)
+{
+	uint64_t most = (uint64_t)HEAL_PAUSE_NS_MIN
+			<< (failures < TRIES_MAX ? failures : TRIES_MAX);
+
+	if (most > HEAL_PAUSE_NS_MAX)
+		most = HEAL_PAUSE_NS_MAX;
+	return (uint64_t)((unsigned __int128)(random * 0x9e3779b97f4a7c15u) * most >> 64);
+}
+
+/* xorshift64 (Marsaglia, 2003). */
+static uint64_t random_next(struct heal *heal)
+{
+	heal->random ^= heal->random << 13;
+	heal->random ^= heal->random >> 7;
+	heal->random ^= heal->random << 17;
+	return heal->random;
+}
+
+static void pause_begin(struct kvd *handle)
+{
+	struct heal *heal = &handle->heal;
+
+	heal->state = HEAL_PAUSE;
+	heal->next_ns = clock_ns() + heal_pause_ns(heal->failures, random_next(heal));
+}
+
+static void flight_close(struct kvd *handle, struct flight *f)
+{
+	flight_cut(handle, f, handle->conn.lost);
+}
+
+/* There will be no other connection: everything ends. */
+static void heal_close(struct kvd *handle)
+{
+	handle->closed = true;
+	connection_let_go(handle);
+	flight_detach(handle, &handle->clock_flight);
+	flight_detach(handle, &handle->geometry_flight);
+	each_flight(handle, flight_close);
+	if (handle->submitted)
+		handle->submitted->close(handle, handle->conn.lost);
+	explicit_bzero(&handle->sum_key, sizeof(handle->sum_key));
+}
+
+/* The first, second, fourth: a server that stays away fills no log. kvd_open() says its own. */
+static void try_log(const struct kvd *handle)
+{
+	unsigned int tries = handle->heal.tries;
+
+	if (!handle->heal.opening && !(tries & (tries - 1)))
+		log_warn("try %u to connect to %s again failed: %s", tries, handle->dev->address,
+			 handle->heal.why);
+}
+
+/* What was sent on the connection that was lost may have been executed. */
+static void flight_refused(struct kvd *handle, struct flight *f)
+{
+	bool acted = flight_may_have_acted(f);
+
+	handle->stats.unknown += acted;
+	flight_cut(handle, f,
+		   handle_error_set(handle, acted ? KVD_ERR_UNKNOWN : KVD_ERR_AUTH, "%s; %s",
+				    handle->heal.why,
+				    acted ? "a change was sent before, and not answered: it took "
+					    "effect, did not, or still will; read the key to learn "
+					    "which" :
+					    "nothing was done"));
+}
+
+/*
+ * Who may not connect now may not in a moment either: nobody waits for that. The tries go on, so
+ * that a later call finds out when it may again.
+ */
+static void refused(struct kvd *handle)
+{
+	each_flight(handle, flight_refused);
+	if (handle->submitted)
+		handle->submitted->close(handle, KVD_ERR_AUTH);
+}
+
+static void try_failed(struct kvd *handle, enum kvd_status status)
+{
+	struct heal *heal = &handle->heal;
+
+	handle_why_keep(handle);
+	connection_drop(handle);
+	/* It may have been another server's, which was then refused. */
+	server_clock_forget(&handle->clock, clock_slept_ns());
+	handle->conn.lost = heal->status = status;
+	heal->tries++;
+	try_log(handle);
+	/* Another version will be another one for long. */
+	heal->failures = status == KVD_ERR_PROTOCOL ? TRIES_MAX : heal->failures + 1;
+	if (heal->opening) {
+		handle->closed = true;
+		return;
+	}
+	pause_begin(handle);
+	if (status == KVD_ERR_AUTH)
+		refused(handle);
+}
+
+/* @begin_ns: since when its time runs. */
+static void try_begin(struct kvd *handle, uint64_t begin_ns)
+{
+	struct heal *heal = &handle->heal;
+	enum kvd_status status = KVD_OK;
+
+	heal->state = HEAL_CONNECTING;
+	if (heal->device_died) {
+		status = device_renew(handle);
+		begin_ns = clock_ns();
+	}
+	heal->next_ns = begin_ns + handle->options.connect_timeout_ms * 1000000ull;
+	heal->device_died = status != KVD_OK;
+	if (!status) {
+		status = connect_start(handle);
+		/* Nothing but the device takes part in it. That of kvd_open() is new already. */
+		heal->device_died = status == KVD_ERR_DEVICE && !heal->opening;
+	}
+	if (status)
+		try_failed(handle, status);
+}
+
+void heal_open(struct kvd *handle, uint64_t begin_ns)
+{
+	handle->heal.opening = true;
+	try_begin(handle, begin_ns);
+}
+
+/* A lookup has no effect on the server, so it begins anew, whatever it was doing. */
+static void lookup_lost(struct kvd *handle, struct flight *f)
+{
+	flight_detach(handle, f);
+	f->phase = PHASE_PLAIN;
+	f->place = PLACE_QUEUED;
+	list_add(&handle->blocked, &f->link);
+}
+
+static void request_repeat(struct kvd *handle, struct flight *f)
+{
+	flight_detach(handle, f);
+	f->phase = PHASE_PLAIN;
+	f->sent = false;
+	f->place = PLACE_QUEUED;
+	list_add_first(&handle->requests, &f->link);
+	handle->stats.resent++;
+}
+
+static void flight_unknown(struct kvd *handle, struct flight *f)
+{
+	handle->stats.unknown++;
+	flight_cut(handle, f,
+		   handle_error_set(handle, KVD_ERR_UNKNOWN,
+				    "the connection to %s was lost before the response to a change "
+				    "came, and the server %s: it took effect, did not, or still "
+				    "will; read the key to learn which",
+				    handle->dev->address,
+				    handle->up ? "has restarted or forgot the change" :
+						 "keeps no record of changes"));
+}
+
+/* It waits for the next welcome, which decides whether it is sent again. */
+static void change_keep(struct kvd *handle, struct flight *f)
+{
+	flight_detach(handle, f);
+	f->phase = PHASE_PLAIN;
+	f->place = PLACE_QUEUED;
+	list_add(&handle->resends, &f->link);
+	/* Whether the server READs the value depends on the next connection. */
+	if (f->rpc.head.op == WIRE_PUT) {
+		f->rpc.head.flags &= (uint16_t)~WIRE_F_PULL;
+		f->rpc.head.pull_addr = 0;
+		f->rpc.head.pull_rkey = 0;
+	}
+}
+
+static void flight_fails(struct kvd *handle, struct flight *f)
+{
+	flight_cut(handle, f,
+		   handle_error_set(handle, KVD_ERR_DISCONNECTED,
+				    "the connection to %s was lost before the response came; the "
+				    "handle connects again by itself",
+				    handle->dev->address));
+}
+
+static void flight_lost(struct kvd *handle, struct flight *f)
+{
+	/* It was to end when its READs had completed. */
+	if (f->has_transfer && f->transfer->outcome == TRANSFER_ENDED) {
+		flight_cut(handle, f, f->transfer->stopped);
+		return;
+	}
+	if (f->kind == FLIGHT_LOOKUP) {
+		lookup_lost(handle, f);
+		return;
+	}
+	/* It waits for its turn as before; so does the next part of a value, and a touch anew. */
+	if ((!f->sent && f->rpc.on_loss != LOSS_FAILS) ||
+	    (f->sent && f->place == PLACE_QUEUED && f->phase == PHASE_PLAIN && !f->rpc.change))
+		return;
+	switch (f->rpc.on_loss) {
+	case LOSS_REPEATS:
+		request_repeat(handle, f);
+		break;
+	case LOSS_UNKNOWN:
+		/* Whether it is sent again, the next welcome decides. */
+		if (f->rpc.change) {
+			change_keep(handle, f);
+			break;
+		}
+		flight_unknown(handle, f);
+		break;
+	case LOSS_FAILS:
+	case LOSS_SERVER:
+		flight_fails(handle, f);
+		break;
+	}
+}
+
+/* In a child that got the handle by fork(2), the connection is the parent's. */
+static bool may_heal(const struct kvd *handle)
+{
+	return handle->options.reconnect && handle->process == getpid();
+}
+
+void heal_lost(struct kvd *handle)
+{
+	struct heal *heal = &handle->heal;
+
+	handle->up = false;
+	handle->attention = false;
+	if (!may_heal(handle)) {
+		heal_close(handle);
+		return;
+	}
+	heal->opening = false;
+	heal->incarnation = handle->geometry.incarnation;
+	heal->status = handle->conn.lost;
+	heal->since_ns = clock_ns();
+	heal->tries = 0;
+	if (connection_worked(&handle->conn))
+		heal->failures = 0;
+	/* As an outstanding change of every key, for which lookups wait: see change_blocks(). */
+	handle->changes++;
+	/* Before an operation ends whose memory the server or the device may use. */
+	connection_let_go(handle);
+	flight_detach(handle, &handle->clock_flight);
+	flight_detach(handle, &handle->geometry_flight);
+	each_flight(handle, flight_lost);
+	connection_drop(handle);
+	handle->served_bytes = 0;
+	server_clock_forget(&handle->clock, clock_slept_ns());
+	pause_begin(handle);
+}
+
+/* Another incarnation has another seed. */
+static void hash_anew(struct kvd *handle, struct lookup *l)
+{
+	l->hash = key_hash(l->request->key, l->request->key_len, handle->geometry.hash_seed);
+}
+
+static void change_count_anew(struct kvd *handle, struct flight *f)
+{
+	if (!f->counted && !f->touching)
+		return;
+	hash_anew(handle, &f->lookup);
+	if (f->counted)
+		handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]++;
+	if (f->touching)
+		handle->touch_filter[f->lookup.hash % (1 << TOUCH_FILTER_BITS)]++;
+}
+
+/* Before they begin. */
+static void blocked_hash_anew(struct kvd *handle)
+{
+	struct list *link;
+
+	for (link = handle->blocked.next; link != &handle->blocked; link = link->next)
+		hash_anew(handle, &list_entry(link, struct flight, link)->lookup);
+}
+
+static void healed_log(const struct kvd *handle)
+{
+	const struct heal *heal = &handle->heal;
+	uint64_t ms = (clock_ns() - heal->since_ns) / 1000000;
+
+	log_info("connected again to %s after %llu.%03llu s, %u tries failed%s%s",
+		 handle->dev->address, (unsigned long long)ms / 1000, (unsigned long long)ms % 1000,
+		 heal->tries, heal->tries ? ", the last one: " : "", heal->tries ? heal->why : "");
+}
+
+/* Another server has other things of the same name. */
+static void flight_other_server(struct kvd *handle, struct flight *f)
+{
+	if (f->kind == FLIGHT_RAW && f->rpc.on_loss == LOSS_SERVER)
+		flight_fails(handle, f);
+}
+
+static void heal_done(struct kvd *handle)
+{
+	struct heal *heal = &handle->heal;
+
+	if (heal->opening)
+		return;
+	if (heal->incarnation != handle->geometry.incarnation)
+		each_flight(handle, flight_other_server);
+	healed_log(handle);
+	handle->stats.reconnects++;
+	handle->attention = true;
+	handle->changes--;
+	memset(handle->change_filter, 0, sizeof(handle->change_filter));
+	memset(handle->touch_filter, 0, sizeof(handle->touch_filter));
+	each_flight(handle, change_count_anew);
+	blocked_hash_anew(handle);
+	blocked_begin(handle);
+	/* The server has no record of them. Last: their ends begin lookups, by the new hashes. */
+	while (handle->sent.resend == handle->sent.next && !list_empty(&handle->resends))
+		flight_unknown(handle, list_entry(handle->resends.next, struct flight, link));
+}
+
+static void hello_response(struct kvd *handle, struct flight *f, const struct response *response)
+{
+	f->status = hello_take(handle, response);
+	f->place = PLACE_ENDED;
+}
+
+static const struct flight_ops hello_ops = { .response = hello_response };
+
+static void hello_begin(struct kvd *handle)
+{
+	struct flight *f = &handle->clock_flight;
+
+	handle->heal.state = HEAL_HELLO;
+	f->ops = &hello_ops;
+	f->kind = FLIGHT_OWN;
+	f->status = KVD_OK;
+	hello_post(handle, f);
+}
+
+/* *@moved: there was a step. */
+static enum kvd_status connecting(struct kvd *handle, bool *moved)
+{
+	enum kvd_status status = connect_progress(handle, moved);
+
+	if (!status && *moved)
+		hello_begin(handle);
+	return status;
+}
+
+static enum kvd_status hello_wait(struct kvd *handle, bool *moved)
+{
+	completions_poll(handle);
+	if (!handle->up && !handle->conn.broken)
+		events_poll(handle);
+	*moved = handle->up;
+	return handle->clock_flight.status;
+}
+
+static enum kvd_status too_late(struct kvd *handle)
+{
+	return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s within connect_timeout_ms",
+			   handle->dev->address);
+}
+
+static bool pausing(struct kvd *handle)
+{
+	if (clock_ns() < handle->heal.next_ns)
+		return false;
+	if (may_heal(handle))
+		try_begin(handle, clock_ns());
+	else
+		heal_close(handle);
+	return true;
+}
+
+bool heal_progress(struct kvd *handle)
+{
+	struct heal *heal = &handle->heal;
+	enum kvd_status status;
+	bool moved = false;
+
+	if (handle->closed)
+		return false;
+	if (heal->state == HEAL_PAUSE)
+		return pausing(handle);
+	status = heal->state == HEAL_CONNECTING ? connecting(handle, &moved) :
+						  hello_wait(handle, &moved);
+	if (handle->conn.broken)
+		status = handle->conn.lost;
+	if (!status && !handle->up && clock_ns() >= heal->next_ns)
+		status = too_late(handle);
+	if (status) {
+		handle->up = false;
+		try_failed(handle, status);
+		return true;
+	}
+	if (handle->up)
+		heal_done(handle);
+	return moved;
+}
+
+uint64_t heal_next_ns(const struct kvd *handle)
+{
+	return handle->closed ? UINT64_MAX : handle->heal.next_ns;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/control/admission.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "common/util/log.h"
+#include "common/util/network.h"
+#include "server/control/user_tenants.h"
+#include "server/worker/permit.h"
+
+int admission_load(struct users **users, const struct config *config)
+{
+	char why[USERS_WHY_MAX] = "no memory";
+	int err;
+
+	*users = NULL;
+	if (!*config->users.file)
+		return 0;
+	err = users_load(users, config->users.file, why);
+	if (err) {
+		log_error("users.file = %s", why);
+		return err;
+	}
+	err = user_tenants_agree(*users, config, why);
+	if (err) {
+		log_error("users.file = %s: %s", config->users.file, why);
+		users_put(*users);
+		*users = NULL;
+	}
+	return err;
+}
+
+/* Nothing but an address says who is there. */
+static bool is_open(enum device_kind kind)
+{
+	return kind == DEVICE_VERBS || kind == DEVICE_VERBS_TCP;
+}
+
+static struct user_peer user_peer_of(const struct cm_peer *peer, enum device_kind kind)
+{
+	return (struct user_peer){
+		.identity = peer->identity,
+		.uid_known = peer->uid_known,
+		.uid = peer->uid,
+		.address = peer->address,
+		.open = is_open(kind),
+	};
+}
+
+static void user_decide(struct admission *admission, const struct accounts *accounts,
+			const struct cm_peer *peer)
+{
+	const struct user *user = admission->user;
+	struct principal who;
+
+	principal_init(&who, peer, user);
+	if (!user) {
+		admission->reason = WIRE_REJECT_USER;
+		snprintf(admission->text, sizeof(admission->text),
+			 "users.file has no user for %.60s", who.name);
+	} else if (user->connections && accounts_connections(accounts, &who) >= user->connections) {
+		admission->reason = WIRE_REJECT_LIMIT;
+		snprintf(admission->text, sizeof(admission->text),
+			 "%.50s has the %u connections that it may have", who.name,
+			 user->connections);
+	}
+}
+
+void admission_decide(struct admission *admission, const struct users *users,
+		      const struct accounts *accounts, const struct config *config,
+		      enum device_kind kind, const struct cm_peer *peer)
+{
+	const struct user_peer who = user_peer_of(peer, kind);
+
+	*admission = (struct admission){ 0 };
+	if (is_open(kind) && !networks_hold(config->rdma.networks, peer->address)) {
+		admission->reason = WIRE_REJECT_USER;
+		snprintf(admission->text, sizeof(admission->text), "%s is in none of rdma.networks",
+			 peer->address);
+		return;
+	}
+	if (config->users.require_identity && !*peer->identity && !peer->uid_known) {
+		admission->reason = WIRE_REJECT_USER;
+		snprintf(admission->text, sizeof(admission->text),
+			 "the client has no identity (users.require_identity)");
+		return;
+	}
+	if (!users)
+		return;
+	admission->user = users_match(users, &who);
+	user_decide(admission, accounts, peer);
+}
+
+const struct user *admission_user(const struct users *users, const struct conn *conn)
+{
+	const struct user_peer who = user_peer_of(&conn->peer, conn->id->dev->kind);
+
+	return users_match(users, &who);
+}
+
+void admission_set(struct conn *conn, struct users *users, const struct user *user)
+{
+	conn->users = users ? users_hold(users) : NULL;
+	atomic_store_explicit(&conn->user, user, memory_order_release);
+}

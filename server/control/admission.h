@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who may connect: rdma.networks for the ways without a secret, and the users of users.file.
+ *
+ * All functions are for the control thread.
+ */
+#ifndef KVD_SERVER_CONTROL_ADMISSION_H
+#define KVD_SERVER_CONTROL_ADMISSION_H
+
+#include "common/rdma/device.h"
+#include "common/wire.h"
+#include "server/config/config.h"
+#include "server/control/accounts.h"
+#include "server/users/users.h"
+#include "server/worker/conn.h"
+
+/*
+ * Reads users.file; *@users is NULL if there is none. 0, or a negative errno after logging, also if
+ * a user's memory is not what tenants.create says.
+ */
+int admission_load(struct users **users, const struct config *config);
+
+/* What a connection request is answered. */
+struct admission {
+	const struct user *user; /* NULL: the server has no users */
+	/* 0: it is admitted; else why not. */
+	enum wire_reject_reason reason;
+	char text[WIRE_REJECT_TEXT_BYTES];
+};
+
+/* @kind: the way that @peer came. @users may be NULL. */
+void admission_decide(struct admission *admission, const struct users *users,
+		      const struct accounts *accounts, const struct config *config,
+		      enum device_kind kind, const struct cm_peer *peer);
+
+/* The user of a connection in another snapshot of the file, or NULL. */
+const struct user *admission_user(const struct users *users, const struct conn *conn);
+
+/*
+ * Makes @user, of @users, that of the connection; both NULL: none. The caller puts what conn->users
+ * was, when no worker has its user any more.
+ */
+void admission_set(struct conn *conn, struct users *users, const struct user *user);
+
+#endif /* KVD_SERVER_CONTROL_ADMISSION_H */

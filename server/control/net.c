@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* Sets up devices and workers, starts and stops them, and releases them in reverse order. */
+#include "server/control/net.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util/log.h"
+#include "common/util/stat.h"
+#include "server/control/admission.h"
+#include "server/control/nic_address.h"
+#include "server/control/user_tenants.h"
+#include "server/worker/worker_loop.h"
+
+int net_check(const struct config *config, bool warn)
+{
+	struct nic_addresses list;
+	struct users *users;
+	unsigned int i;
+	int err, first;
+
+	first = admission_load(&users, config);
+	if (!first)
+		first = user_tenants_fit(users, config);
+	users_put(users);
+	nic_addresses(&list, config);
+	for (i = 0; i < list.count; i++) {
+		err = nic_address_check(config, &list.addr[i], warn);
+		first = first ? first : err;
+	}
+	return first;
+}
+
+/* The nic that the endpoint's device is on, if an earlier endpoint has one, or a new one. */
+static int net_open_nic(struct net *net, struct endpoint *endpoint, const struct config *config,
+			const char *why)
+{
+	const struct device *dev = endpoint->dev;
+	struct nic *nic;
+	int err;
+
+	for (nic = net->nics; nic < net->nics + net->nic_count; nic++)
+		if (device_is_same(nic->dev, dev)) {
+			endpoint->nic = nic;
+			return 0;
+		}
+	if (net->nic_count == NIC_MAX) {
+		log_error("the addresses are of more than %d devices: take some away", NIC_MAX);
+		return -E2BIG;
+	}
+	err = nic_open(nic, endpoint->dev, config, why);
+	if (!err) {
+		net->nic_count++;
+		endpoint->nic = nic;
+	}
+	return err;
+}
+
+int net_open(struct net *net, const struct config *config)
+{
+	struct nic_addresses list;
+	struct endpoint *endpoint;
+	unsigned int i;
+	int err;
+
+	nic_addresses(&list, config);
+	for (i = 0; i < list.count; i++) {
+		endpoint = &net->endpoints[i];
+		err = endpoint_open(endpoint, &list.addr[i], config);
+		if (err)
+			return err;
+		net->endpoint_count++;
+		err = net_open_nic(net, endpoint, config, list.why);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int net_init_nics(struct net *net)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < net->nic_count; i++) {
+		err = nic_init(&net->nics[i], net->env.config);
+		if (err)
+			return err;
+	}
+	net->env.nics = net->nics;
+	net->env.nic_count = net->nic_count;
+	for (i = 0; i < net->endpoint_count; i++) {
+		err = endpoint_init(&net->endpoints[i]);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int net_init_workers(struct net *net)
+{
+	unsigned int i, n = cpu_workers(net->env.config);
+	int err;
+
+	net->workers = calloc(n, sizeof(*net->workers));
+	if (!net->workers) {
+		log_error("no memory for %u workers: lower server.workers", n);
+		return -ENOMEM;
+	}
+	net->worker_count = n;
+	net->env.workers = n;
+	for (i = 0; i < n; i++) {
+		err = worker_init(&net->workers[i], &net->env, i,
+				  net->env.config->server.pin ? cpu_number(i) : -1);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int net_init_registry(struct net *net)
+{
+	const struct config *config = net->env.config;
+	uint32_t conns_max = config->server.max_connections + config->server.admin_connections;
+	int err = conn_registry_init(&net->registry, conns_max);
+
+	if (err)
+		log_error("no memory for %u connections: lower server.max_connections", conns_max);
+	return err;
+}
+
+static int net_init_identities(struct net *net)
+{
+	const struct config *config = net->env.config;
+	int err = identities_init(&net->identities, config->limits.identities,
+				  config->server.identity_time);
+
+	if (err)
+		log_error("can't set up %u identities: %s: lower limits.identities",
+			  config->limits.identities, strerror(-err));
+	return err;
+}
+
+static int net_init_users(struct net *net)
+{
+	int err = admission_load(&net->users, net->env.config);
+
+	stat_set(&net->stats.users, net->users ? net->users->count : 0);
+	return err;
+}
+
+int net_init(struct net *net, const struct worker_env *env)
+{
+	int err;
+
+	net->env = *env;
+	err = mailbox_init(&net->mailbox);
+	if (err)
+		return err;
+	net->env.control = &net->mailbox;
+	net->env.late_principals = &net->late_principals;
+	net->env.cancel = &net->jobs.cancels;
+	net->starting = true;
+	accounts_init(&net->accounts);
+	net->create_left = env->config->tenants.create;
+	err = net_init_registry(net);
+	if (!err)
+		err = net_init_identities(net);
+	if (!err)
+		err = net_init_users(net);
+	if (!err)
+		err = net_init_nics(net);
+	if (!err)
+		err = net_init_workers(net);
+	if (!err)
+		err = tenant_jobs_init(&net->jobs, &net->env);
+	return err ? err : tenants_init(&net->tenants, &net->env, net->workers);
+}
+
+void net_release(struct net *net)
+{
+	unsigned int i;
+
+	tenants_release(&net->tenants);
+	tenant_jobs_release(&net->jobs);
+	for (i = 0; i < net->worker_count; i++)
+		worker_release(&net->workers[i]);
+	free(net->workers);
+	net->workers = NULL;
+	net->worker_count = 0;
+	for (i = 0; i < net->endpoint_count; i++)
+		endpoint_release(&net->endpoints[i]);
+	while (net->nic_count)
+		nic_release(&net->nics[--net->nic_count]);
+	while (net->endpoint_count)
+		endpoint_close(&net->endpoints[--net->endpoint_count]);
+	users_put(net->users);
+	net->users = NULL;
+	accounts_release(&net->accounts);
+	identities_release(&net->identities);
+	conn_registry_release(&net->registry);
+	if (net->env.control)
+		mailbox_release(&net->mailbox);
+	net->env.control = NULL;
+}
+
+int net_start(struct net *net)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < net->worker_count; i++) {
+		err = worker_start(&net->workers[i]);
+		if (err)
+			return err;
+	}
+	for (i = 0; i < net->endpoint_count; i++) {
+		err = endpoint_listen(&net->endpoints[i]);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+bool net_alive(struct net *net)
+{
+	bool alive = true;
+	unsigned int i;
+	uint64_t taken;
+
+	for (i = 0; i < net->worker_count; i++) {
+		taken = atomic_load_explicit(&net->workers[i].mailbox.taken, memory_order_relaxed);
+		/* + 1: a worker's first count is 0, and so is what was never asked for. */
+		if (net->taken[i] == taken + 1) {
+			log_warn("worker %u has not finished a turn since it was last asked", i);
+			alive = false;
+		}
+		net->taken[i] = taken + 1;
+		mailbox_wake(&net->workers[i].mailbox);
+	}
+	return alive;
+}
+
+void net_stop(struct net *net)
+{
+	unsigned int i;
+
+	for (i = 0; i < net->worker_count; i++)
+		worker_stop(&net->workers[i]);
+	tenant_jobs_stop(&net->jobs);
+	tenants_stop(&net->tenants);
+}
+
+void net_renew(struct net *net)
+{
+	const struct tls_files files = nic_address_tls(net->env.config);
+	char why[TLS_WHY_MAX] = "no memory";
+	struct device *dev;
+	unsigned int i;
+
+	for (i = 0; i < net->endpoint_count; i++) {
+		dev = net->endpoints[i].dev;
+		if (!dev || !dev->ops->renew)
+			continue;
+		if (dev->ops->renew(dev, &files, why))
+			log_error("%s%s: [tls] stays as it was: %s", device_scheme(dev->kind),
+				  dev->address, why);
+		else
+			log_notice("%s%s: the files of [tls] were read again",
+				   device_scheme(dev->kind), dev->address);
+	}
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+/* The network part of the server as a whole: its devices, its workers and its connections. */
+#ifndef KVD_SERVER_CONTROL_NET_H
+#define KVD_SERVER_CONTROL_NET_H
+
+#include "server/control/accounts.h"
+#include "server/control/conn_registry.h"
+#include "server/control/conn_timer.h"
+#include "server/control/endpoint.h"
+#include "server/control/identity.h"
+#include "server/control/revoke.h"
+#include "server/control/tenant_job.h"
+#include "server/control/tenants.h"
+#include "server/worker/cpu.h"
+#include "server/worker/worker.h"
+
+/* X(name, help): counted by the control thread. */
+#define NET_STATS(X)                                                                               \
+	X(connections, "connections open")                                                         \
+	X(connections_total, "connections accepted since the start")                               \
+	X(connections_rejected, "connections refused")                                             \
+	X(connections_not_allowed,                                                                 \
+	  "of those, since no user of users.file, or none of rdma.networks, is the client's")      \
+	X(connections_over_limit, "of those, beyond the connections of their user (users.file)")   \
+	X(connections_withdrawn,                                                                   \
+	  "connections closed because users.file, read again, does not allow them any more")       \
+	X(users, "users of users.file")                                                            \
+	X(connections_expired,                                                                     \
+	  "connections closed because HELLO, or the answer to a probe, did not arrive in time")    \
+	X(connections_killed, "connections closed because a client asked for it")                  \
+	X(connections_revoked, "connections closed because their client was revoked")              \
+	X(access_errors, "connections closed because their client READ what it may not")           \
+	X(connections_replaced, "connections closed because their client connected anew")          \
+	X(identities, "clients whose connections are open and whose changes are executed once")    \
+	X(identities_kept, "clients whose connections ended within server.identity_time")          \
+	X(identities_evicted,                                                                      \
+	  "clients forgotten before that time, to make room for others (limits.identities)")       \
+	X(identities_refused, "connections without exactly-once execution, for lack of room")      \
+	X(keepalive_probes, "probes of idle connections")                                          \
+	X(srq_limits, "times a shared receive queue had less than an eighth of its receives left") \
+	X(async_errors, "asynchronous errors reported by a device")                                \
+	X(device_failures, "devices that failed or were removed")
+
+struct net_stats {
+#define X(name, help) uint64_t name;
+	NET_STATS(X)
+#undef X
+};
+
+TAILQ_HEAD(query_list, conn);
+
+/* The change of a tenant that is under way: server/control/tenant_manager.h. */
+struct tenant_command {
+	enum {
+		COMMAND_NONE,
+		COMMAND_CLOSING,   /* connections end */
+		COMMAND_DETACHING, /* workers forget the tenant; then devices may be changing */
+		COMMAND_WORKING,   /* the job runs */
+	} step;
+	enum wire_tenant mode;
+	struct tenant *tenant;
+	uint64_t bytes;
+	uint64_t asker; /* the number of the connection that has asked; 0: `memory` of a user has */
+	unsigned int workers_left;
+	int err;
+};
+
+struct net {
+	struct worker_env env;
+	struct endpoint endpoints[NIC_ADDRESSES_MAX];
+	unsigned int endpoint_count;
+	struct nic nics[NIC_MAX];
+	unsigned int nic_count;
+	struct worker *workers;
+	unsigned int worker_count;
+	struct mailbox mailbox; /* notes to the control thread */
+	struct late_principals late_principals;
+	struct tenants tenants;
+
+	/* The control thread's: server/control/conn_manager.h. */
+	struct net_stats stats; /* other threads may read them */
+	struct conn *conns;	/* all connections, linked by next and prev */
+	struct users *users;	/* who may connect; NULL: everybody */
+	struct accounts accounts;
+	struct conn_timers timers;
+	struct query_list queries; /* connections whose HELLO, CLIENTS, KILL or REVOKE waits */
+	struct query_list stats_queries;  /* and those whose STATS does */
+	struct query_list tenant_queries; /* and those whose TENANT does */
+	bool starting; /* server/control/tenant_manager.h makes the stores: nobody is served yet */
+	int start_err; /* why that failed; 0 */
+	const char *create_left; /* of tenants.create, what is not made */
+	struct tenant_command command;
+	size_t users_sized; /* of users: those whose memory was compared with their tenant's */
+	struct tenant_jobs jobs;
+	uint64_t stats_at_ns; /* no snapshot is made before */
+	struct conn_registry registry;
+	struct identities identities;
+	struct revoked revoked[REVOKED_MAX];
+	uint32_t serial;	     /* of the next connection */
+	uint32_t admins_count;	     /* connections beyond server.max_connections */
+	bool events_left;	     /* EVENTS_AT_ONCE were taken: a device may have more */
+	bool stopping;		     /* new connections are refused */
+	uint64_t taken[WORKERS_MAX]; /* each worker's mailbox.taken at the last net_alive() */
+};
+
+/*
+ * Opens the configured devices, before there is a store; @net is all zero before. Returns 0 or a
+ * negative errno after logging. net_release() releases what was set up, as after net_init().
+ */
+int net_open(struct net *net, const struct config *config);
+/*
+ * Sets up the devices and the workers; tenant_manager_run() makes the stores then. The caller fills
+ * in config, store, store_options, stats_print and stats_source of @env. Returns 0 or a negative
+ * errno after logging.
+ */
+int net_init(struct net *net, const struct worker_env *env);
+/*
+ * Checks, without changing anything, that a server could listen at the configured addresses; @warn:
+ * warns of those that are in use. 0 or a negative errno after logging.
+ */
+int net_check(const struct config *config, bool warn);
+/* No worker may run and no connection may be left. */
+void net_release(struct net *net);
+
+/*
+ * Starts the workers, then the listeners, when net->starting is false. 0 or a negative errno after
+ * logging.
+ */
+int net_start(struct net *net);
+/*
+ * Whether each worker has finished a turn since the last call, or this is the first; wakes all of
+ * them, so that those that sleep do until the next one. A worker that has not is logged. The
+ * control thread calls it, now and then.
+ */
+bool net_alive(struct net *net);
+/*
+ * Reads the files of [tls] again, for connections from now on; what can't be used stays as it was,
+ * and is in the log. The control thread calls it.
+ */
+void net_renew(struct net *net);
+/* Stops the workers. */
+void net_stop(struct net *net);
+
+#endif /* KVD_SERVER_CONTROL_NET_H */

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/* Grants remote read, lists connections, and finds the one to be closed. */
+#include "server/control/query_answer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util/clock.h"
+#include "common/util/stat.h"
+#include "server/worker/conn.h"
+#include "server/worker/grant.h"
+#include "server/worker/permit.h"
+
+#define LINE_MAX_BYTES 896
+static_assert(LINE_MAX_BYTES + sizeof(struct wire_response) <= WIRE_RESPONSE_MIN,
+	      "a response has room for a line");
+#define NS_PER_S 1000000000u
+
+static const char *state_name(const struct conn *conn)
+{
+	if (conn->stage != CONN_LIVE)
+		return "closing";
+	return atomic_load_explicit(&conn->hello_done, memory_order_relaxed) ? "open" : "hello";
+}
+
+/* The clocks that the worker stored are of its last batch, so one may be ahead of ours. */
+static uint64_t seconds_since(uint64_t then_ns, uint64_t now_ns)
+{
+	return now_ns > then_ns ? (now_ns - then_ns) / NS_PER_S : 0;
+}
+
+/* Writes the connection's line to @line; returns its length. */
+static uint32_t print_conn(const struct net *net, const struct conn *conn, char *line)
+{
+	uint64_t age_s = seconds_since(conn->connected_ns, clock_ns());
+	uint64_t active_ns = stat_read(&conn->active_ns);
+	uint64_t idle_s = seconds_since(active_ns, store_clock_ns(net->env.store));
+	char uid[24] = "", identity[sizeof(" identity=") + TLS_IDENTITY_MAX] = "";
+	char name[sizeof(" user=") + USER_NAME_MAX] = "";
+	const struct user *user = conn_user(conn);
+	int n;
+
+	if (conn->peer.uid_known)
+		snprintf(uid, sizeof(uid), " uid=%u", (unsigned int)conn->peer.uid);
+	if (*conn->peer.identity)
+		snprintf(identity, sizeof(identity), " identity=%s", conn->peer.identity);
+	if (user)
+		snprintf(name, sizeof(name), " user=%s", user->name);
+	n = snprintf(line, LINE_MAX_BYTES,
+		     "id=%" PRIu64 " device=%s addr=%s%s%s%s worker=%u state=%s age=%" PRIu64
+		     " idle=%" PRIu64 " requests=%" PRIu64 " received=%" PRIu64 " sent=%" PRIu64
+		     " window=%" PRIu64 "\n",
+		     conn->number, conn_device_name(conn), conn->peer.address, uid, identity, name,
+		     conn->poller->worker->number, state_name(conn), age_s,
+		     active_ns ? idle_s : age_s, stat_read(&conn->requests),
+		     stat_read(&conn->received_bytes), stat_read(&conn->sent_bytes),
+		     stat_read(&conn->window_shown));
+	return n < LINE_MAX_BYTES ? (uint32_t)n : LINE_MAX_BYTES - 1;
+}
+
+/* The cursor is the first slot that is wanted. At 0 nothing was listed yet, or all is. */
+static void answer_clients(const struct net *net, struct query *query)
+{
+	uint32_t count = net->registry.count, len, slot, at, end;
+	const struct conn *conn;
+	char line[LINE_MAX_BYTES];
+
+	slot = query->arg < count ? (uint32_t)query->arg : count;
+	end = slot + QUERY_SLOTS_MAX;
+	while (slot < count && slot < end) {
+		at = slot;
+		conn = conn_registry_next(&net->registry, &at, end - slot);
+		len = conn ? print_conn(net, conn, line) : 0;
+		if (len > query->size - query->len)
+			break;
+		memcpy(query->text + query->len, line, len);
+		query->len += len;
+		slot = at;
+	}
+	query->cursor = slot < count ? slot : 0;
+}
+
+struct conn *query_answer(const struct net *net, struct conn *conn)
+{
+	struct query *query = &conn->query;
+	const struct user *user;
+	struct conn *kill = NULL;
+
+	query->status = WIRE_OK;
+	query->len = 0;
+	query->cursor = 0;
+	if (query->op == WIRE_HELLO) {
+		user = conn_user(conn);
+		query->by_request = user && !user_reads_all(user);
+		query->granted = query->by_request || grant_allow(conn);
+		return NULL;
+	}
+	if (query->op == WIRE_CLIENTS) {
+		answer_clients(net, query);
+		return NULL;
+	}
+	kill = conn_registry_find(&net->registry, query->arg);
+	if (!kill)
+		query->status = WIRE_NOT_FOUND;
+	return kill;
+}

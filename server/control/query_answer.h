@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* The control thread's half of HELLO, CLIENTS and KILL: server/worker/query.h. */
+#ifndef KVD_SERVER_CONTROL_QUERY_ANSWER_H
+#define KVD_SERVER_CONTROL_QUERY_ANSWER_H
+
+#include "server/control/net.h"
+
+/* Slots of the registry that one CLIENTS looks at. */
+#define QUERY_SLOTS_MAX 1024
+
+/*
+ * Fills in the answer to the query of @conn. Returns the connection that it closes, or NULL; the
+ * caller closes it.
+ */
+struct conn *query_answer(const struct net *net, struct conn *conn);
+
+#endif /* KVD_SERVER_CONTROL_QUERY_ANSWER_H */

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT */
+/* Keeps the list of tenants, and makes, registers and releases their stores. */
+#include "server/control/tenants.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util/log.h"
+#include "server/config/config.h"
+#include "server/config/tenant_list.h"
+#include "server/worker/budget.h"
+#include "server/worker/worker_loop.h"
+
+/* A store of another size has as many keys for each byte. */
+static uint32_t level_for(const struct worker_env *env, uint64_t bytes)
+{
+	const struct config *config = env->config;
+	double share = (double)bytes / (double)config->memory.size;
+
+	return index_level((uint64_t)((double)config->index.keys * share));
+}
+
+uint64_t tenant_value_max(const struct worker_env *env, uint64_t bytes)
+{
+	uint64_t fits = config_value_fits(env->config, bytes, level_for(env, bytes));
+
+	return env->store_options->value_max < fits ? env->store_options->value_max : fits;
+}
+
+static struct store_options options_for(const struct worker_env *env, bool is_default,
+					uint64_t bytes)
+{
+	struct store_options options = *env->store_options;
+
+	options.cancel = env->cancel;
+	if (is_default)
+		return options;
+	options.pauses = true;
+	options.bytes = bytes;
+	options.bytes_beside = env->workers * sizeof(struct tenant_part);
+	options.level = level_for(env, bytes);
+	options.value_max = tenant_value_max(env, bytes);
+	return options;
+}
+
+static bool is_default(const struct tenant_store *store, const struct worker_env *env)
+{
+	return store->store == env->store;
+}
+
+static void parts_release(struct tenant_store *store, const struct worker_env *env)
+{
+	for (unsigned int i = 0; i < env->workers; i++)
+		if (store->parts[i])
+			store_thread_release(&store->parts[i]->thread);
+	free(store->parts_memory);
+	store->parts_memory = NULL;
+}
+
+static int parts_create(struct tenant_store *to, struct tenant *tenant,
+			const struct worker_env *env)
+{
+	int err = 0;
+
+	if (!is_default(to, env)) {
+		to->parts_memory = calloc(env->workers, sizeof(*to->parts_memory));
+		if (!to->parts_memory)
+			return -ENOMEM;
+		for (unsigned int i = 0; i < env->workers; i++)
+			to->parts[i] = &to->parts_memory[i];
+	}
+	for (unsigned int i = 0; !err && i < env->workers; i++) {
+		to->parts[i]->tenant = tenant;
+		err = part_init(to->parts[i], to->store, i);
+	}
+	return err;
+}
+
+/* N1. One that is away has no protection domain. */
+static bool is_served(const struct tenant_store *store, const struct nic *nic,
+		      const struct worker_env *env)
+{
+	return nic->pd && (nic->windows || is_default(store, env));
+}
+
+static int store_register(struct tenant_store *to, const struct worker_env *env)
+{
+	int err = 0;
+
+	for (unsigned int i = 0; !err && i < env->nic_count; i++)
+		if (is_served(to, &env->nics[i], env))
+			err = nic_register(&env->nics[i], &to->store->region, &to->mrs[i]);
+	return err;
+}
+
+/* Only that of `default` is there when it has been released. */
+static void store_forget(struct tenant_store *store, const struct worker_env *env)
+{
+	if (is_default(store, env))
+		return;
+	free(store->store);
+	*store = (struct tenant_store){ 0 };
+}
+
+int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
+			const struct worker_env *env, uint64_t bytes, bool start)
+{
+	struct store_options options;
+	int err;
+
+	if (!to->store)
+		to->store = calloc(1, sizeof(*to->store));
+	if (!to->store)
+		return -ENOMEM;
+	options = options_for(env, is_default(to, env), bytes);
+	err = store_create(to->store, &options);
+	if (err) {
+		store_forget(to, env);
+		return err;
+	}
+	/* One clock for all, so that a worker reads it once: server/worker/conn_thread.h. */
+	store_set_clock(to->store, env->store->table.clock_base);
+	err = parts_create(to, tenant, env);
+	if (!err)
+		err = store_register(to, env);
+	if (!err && start)
+		err = store_start(to->store, NULL);
+	if (err)
+		tenant_store_destroy(to, env);
+	return err;
+}
+
+void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env)
+{
+	const struct region *region = &tenant->now.store->region;
+	uint64_t share = config_pull_bytes(env->config, region->bytes, region->geometry.level_base);
+
+	budget_init(&tenant->pull_budget, share);
+	budget_init(&tenant->build_budget, share);
+}
+
+void tenant_store_destroy(struct tenant_store *store, const struct worker_env *env)
+{
+	if (!store->store)
+		return;
+	store_stop(store->store);
+	parts_release(store, env);
+	for (unsigned int i = 0; i < env->nic_count; i++) {
+		if (store->mrs[i])
+			env->nics[i].dev->ops->dereg_mr(store->mrs[i]);
+		store->mrs[i] = NULL;
+	}
+	store_destroy(store->store);
+	store_forget(store, env);
+}
+
+struct tenant *tenants_find(const struct tenants *tenants, const char *name)
+{
+	for (unsigned int i = 0; i < TENANTS_MAX; i++)
+		if (tenants->list[i] && !strcmp(tenants->list[i]->name, name))
+			return tenants->list[i];
+	return NULL;
+}
+
+static struct tenant **place_find(struct tenants *tenants, const struct tenant *tenant)
+{
+	for (unsigned int i = 0; i < TENANTS_MAX; i++)
+		if (tenants->list[i] == tenant)
+			return &tenants->list[i];
+	return NULL;
+}
+
+bool tenants_reserve(struct tenants *tenants, uint64_t bytes, char *why, size_t size)
+{
+	uint64_t left = tenants->memory - tenants->used;
+
+	if (bytes <= left) {
+		tenants->used += bytes;
+		return true;
+	}
+	snprintf(why, size,
+		 "%llu bytes are wanted, and of the %llu of tenants.memory %llu are left: drop a "
+		 "tenant, or raise that",
+		 (unsigned long long)bytes, (unsigned long long)tenants->memory,
+		 (unsigned long long)left);
+	return false;
+}
+
+void tenants_unreserve(struct tenants *tenants, uint64_t bytes)
+{
+	tenants->used -= bytes;
+}
+
+struct tenant *tenants_add(struct tenants *tenants, const char *name, uint64_t bytes, char *why,
+			   size_t size)
+{
+	struct tenant **place = place_find(tenants, NULL);
+	struct tenant *tenant = NULL;
+
+	if (tenants_find(tenants, name))
+		snprintf(why, size, "there is a tenant %s already", name);
+	else if (!place)
+		snprintf(why, size, "there are %d tenants, which is the most: drop one",
+			 TENANTS_MAX);
+	else if (tenants_reserve(tenants, bytes, why, size)) {
+		tenant = calloc(1, sizeof(*tenant));
+		if (!tenant) {
+			snprintf(why, size, "no memory");
+			tenants_unreserve(tenants, bytes);
+		}
+	}
+	if (!tenant)
+		return NULL;
+	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
+	tenant->state = TENANT_WORKING;
+	tenant->bytes = bytes;
+	*place = tenant;
+	return tenant;
+}
+
+void tenants_remove(struct tenants *tenants, struct tenant *tenant)
+{
+	tenants_unreserve(tenants, tenant->bytes);
+	*place_find(tenants, tenant) = NULL;
+	free(tenant);
+}
+
+static int add_default(struct tenants *tenants, struct worker *workers)
+{
+	struct tenant *tenant = calloc(1, sizeof(*tenant));
+
+	if (!tenant) {
+		log_error("no memory for the list of tenants");
+		return -ENOMEM;
+	}
+	strcpy(tenant->name, TENANT_DEFAULT);
+	tenant->state = TENANT_WORKING;
+	tenant->bytes = tenants->env->config->memory.size;
+	tenant->now.store = tenants->env->store;
+	for (unsigned int i = 0; i < tenants->env->workers; i++)
+		tenant->now.parts[i] = &workers[i].part;
+	tenants->list[0] = tenant;
+	return 0;
+}
+
+int tenants_init(struct tenants *tenants, const struct worker_env *env, struct worker *workers)
+{
+	*tenants = (struct tenants){ .env = env, .memory = env->config->tenants.memory };
+	return add_default(tenants, workers);
+}
+
+void tenants_release(struct tenants *tenants)
+{
+	struct tenant *tenant;
+
+	for (unsigned int i = 0; i < TENANTS_MAX; i++) {
+		tenant = tenants->list[i];
+		if (tenant)
+			tenant_store_destroy(&tenant->now, tenants->env);
+		free(tenant);
+		tenants->list[i] = NULL;
+	}
+}
+
+void tenants_stop(struct tenants *tenants)
+{
+	for (unsigned int i = 0; i < TENANTS_MAX; i++)
+		if (tenants->list[i] && tenants->list[i]->now.store)
+			store_stop(tenants->list[i]->now.store);
+}
+
+static void tenant_tick(struct tenant *tenant)
+{
+	uint32_t youngest_s;
+
+	if (store_tick(tenant->now.store, &youngest_s))
+		log_warn(
+			"tenant %s: an item was evicted %" PRIu32 " s after it was stored or used "
+			"last: more memory would keep items longer (evictions_1m in `kvctl stats`)",
+			tenant->name, youngest_s);
+}
+
+void tenants_tick(struct tenants *tenants)
+{
+	for (unsigned int i = 0; i < TENANTS_MAX; i++)
+		if (tenants->list[i] && tenants->list[i]->state != TENANT_WORKING)
+			tenant_tick(tenants->list[i]);
+}
+
+int tenants_register(struct tenants *tenants, unsigned int number)
+{
+	struct nic *nic = &tenants->env->nics[number];
+	struct tenant_store *store;
+	int err = 0;
+
+	for (unsigned int i = 0; !err && i < TENANTS_MAX; i++) {
+		if (!tenants->list[i] || !tenants->list[i]->now.store)
+			continue;
+		store = &tenants->list[i]->now;
+		if (is_served(store, nic, tenants->env))
+			err = nic_register(nic, &store->store->region, &store->mrs[number]);
+	}
+	return err;
+}
+
+void tenants_deregister(struct tenants *tenants, unsigned int number)
+{
+	struct tenant_store *store;
+
+	for (unsigned int i = 0; i < TENANTS_MAX; i++) {
+		if (!tenants->list[i])
+			continue;
+		store = &tenants->list[i]->now;
+		if (store->mrs[number])
+			tenants->env->nics[number].dev->ops->dereg_mr(store->mrs[number]);
+		store->mrs[number] = NULL;
+	}
+}

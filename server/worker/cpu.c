@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* Reads the affinity mask of the process, for the number of workers and the CPUs to pin them to. */
+#include "server/worker/cpu.h"
+
+#include <sched.h>
+
+/* CPU 0 alone if the mask can't be read. */
+static void affinity_read(cpu_set_t *set)
+{
+	CPU_ZERO(set);
+	if (sched_getaffinity(0, sizeof(*set), set))
+		CPU_SET(0, set);
+}
+
+unsigned int cpu_workers(const struct config *config)
+{
+	unsigned int n = config->server.workers;
+	cpu_set_t set;
+
+	if (!n) {
+		affinity_read(&set);
+		n = (unsigned int)CPU_COUNT(&set);
+	}
+	return n < WORKERS_MAX ? n : WORKERS_MAX;
+}
+
+int cpu_number(unsigned int n)
+{
+	cpu_set_t set;
+	int cpu;
+
+	affinity_read(&set);
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &set) && !n--)
+			return cpu;
+	return -1;
+}

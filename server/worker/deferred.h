@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Deferred requests: those that do not fit a worker's turn. They are executed piece by piece, one
+ * piece in each turn, after the requests that do fit.
+ *
+ *   D1. A turn runs one piece, of DEFERRED_PIECE_NS. So the others' requests wait for one piece at
+ *	 most, however many are deferred.
+ *   D2. Connections take turns: a client that defers a whole window of requests gets no more
+ *	 pieces than one that defers a single request. One whose piece gets nowhere, because it
+ *	 waits for what others hold, leaves what is left of it to the next.
+ *   D3. The requests of one connection are executed in order: while it has a deferred one, later
+ *	 ones are deferred, too.
+ *   D4. A deferred request keeps its receive buffer, so what its pointers lead to stays. It is
+ *	 outstanding: it counts in the client's window until just before its response is posted, and
+ *	 the sum of the windows is at most the number of receives (W4 in server/worker/worker.h).
+ *   D5. Between two pieces the worker polls, reads its mail and passes a quiescent state: a step
+ *	 must not use what it found without a lock in the piece before.
+ *   D6. When its connection fails or ends, a deferred request is cancelled, and its buffer posted
+ *	 again; one whose value is being READ, when the queue pair is destroyed.
+ *
+ * Without room for its response (response_room()) a request waits for one of its connection's own
+ * to complete, unless it has reserved a place: one that holds what others wait for has. A step that
+ * has to wait for something else returns DEFERRED_WAIT. Either costs nothing until deferred_wake(),
+ * which may come for another reason. All functions are the worker's.
+ */
+#ifndef KVD_SERVER_WORKER_DEFERRED_H
+#define KVD_SERVER_WORKER_DEFERRED_H
+
+#include "server/worker/conn.h"
+#include "server/worker/execute.h"
+#include "server/worker/response.h"
+
+/*
+ * How long a piece should take: as long as some 40 PUTs, so that a worker that has deferred
+ * requests still spends about half of its time on the others of a full batch.
+ */
+#define DEFERRED_PIECE_NS 20000u
+
+/*
+ * Bytes of a large item that are copied or summed between two looks at the clock: they take less
+ * than DEFERRED_PIECE_NS.
+ */
+#define DEFERRED_STEP_BYTES (64u << 10)
+
+struct deferred;
+
+/* What is next for a deferred request after a step. */
+enum deferred_next {
+	DEFERRED_DONE,	/* nothing: its response was started, or its connection failed */
+	DEFERRED_AGAIN, /* another piece */
+	DEFERRED_IDLE,	/* the same, but it got nowhere: what others hold comes first */
+	DEFERRED_WAIT,	/* nothing before deferred_wake() */
+};
+
+/* A kind of deferred request: how it is executed. */
+struct deferred_kind {
+	/*
+	 * Executes a piece, inside of an RCU read lock, when there is room for its response; with a
+	 * reserved place it gives that back first and takes it again if it is not done. It
+	 * should end soon after @until_ns of clock_ns(), and has to get on however late it is
+	 * called.
+	 */
+	enum deferred_next (*step)(struct deferred *deferred, struct response_list *responses,
+				   uint64_t until_ns);
+	/* Instead of a step: there is no room, so it waits for its own client. NULL: nothing. */
+	void (*no_room)(struct deferred *deferred);
+	/*
+	 * Releases what the state holds, when it is cancelled. False: it can't, before the queue
+	 * pair is destroyed, and is called again then. NULL: it holds nothing.
+	 */
+	bool (*cancel)(struct deferred *deferred);
+	/* Steps are due without room for a response: it reserves a place before it needs one. */
+	bool needs_no_room;
+};
+
+/* A request on a large item: server/worker/operation.h. All zero before it is begun. */
+struct deferred_large {
+	bool begun;
+	struct large steps;
+	struct budget_hold hold; /* server/worker/build.h */
+};
+
+/* How far a BATCH has been executed: server/worker/batch.h. */
+struct deferred_batch {
+	uint32_t at;	   /* where its next request begins */
+	uint32_t left;	   /* requests from there on */
+	uint32_t buffer;   /* with the results of those before; BUFFER_NONE: none was executed */
+	uint32_t used;	   /* bytes of results */
+	uint32_t numbered; /* requests before it that have a number */
+	uint32_t repeated; /* of all that have one, the first ones, which were sent before */
+	bool paid;	   /* for the message's header, out of the connection's limits */
+	/* Of the next request. */
+	bool admitted; /* it has taken what it takes of the connection's limits */
+	enum { BATCH_NEXT, BATCH_ROOM, BATCH_LARGE } state;
+	union {
+		struct room room;
+		struct deferred_large large;
+	};
+};
+
+/* A PUT whose value is pulled: server/worker/pull.h. */
+struct pull {
+	bool asked;		  /* for memory, as the first request of its connection */
+	bool now;		  /* its steps READ the value by themselves: P5 */
+	bool awaits;		  /* P6: the client's answer to a probe, */
+	bool looks;		  /* and what the client has filled in its time for that */
+	uint32_t waits;		  /* P6: how often it did */
+	uint64_t late_ns;	  /* P6: when the client is late with the next part; 0: it is not */
+	uint64_t probes;	  /* P6: that the client had answered before */
+	struct room room;	  /* of one that asked, before its value is READ */
+	uint64_t addr;		  /* of the next READ, in the client's memory */
+	uint8_t *to;		  /* where the next READ puts its bytes */
+	uint32_t left;		  /* bytes for which no READ was posted yet */
+	uint32_t arrived;	  /* bytes whose READs completed */
+	uint64_t summed;	  /* of those */
+	struct large steps;	  /* sums what has arrived, and commits it; the item is in them */
+	struct budget_hold build; /* of what an append is made into */
+};
+
+/* The request in a receive buffer, while it is deferred. */
+struct deferred {
+	TAILQ_ENTRY(deferred) entry; /* in conn->deferred */
+	const struct deferred_kind *kind;
+	struct conn *conn;
+	uint32_t buffer;	/* that it keeps */
+	struct request request; /* its pointers point into the buffer */
+	uint64_t hash;		/* of the key, if there is one */
+	bool reserved;		/* there is a place for its response: response_reserve() */
+	bool pulls;		/* its value is being READ, or has been */
+	/* The state between two pieces; all zero before the first. The kind decides which. */
+	union {
+		struct {
+			uint64_t busy_since_ns; /* when a chain was first found changing, or 0 */
+		} scan;
+		struct {
+			bool asked;
+		} query; /* HELLO, STATS, CLIENTS, KILL, REVOKE */
+		struct deferred_large large;
+		struct deferred_batch batch;
+		struct pull pull;
+		struct room room; /* for a point operation */
+	};
+};
+
+/* One for each receive buffer of the poller. 0 or -ENOMEM. */
+int deferred_init(struct poller *poller);
+void deferred_release(struct poller *poller);
+
+/*
+ * Defers the request in receive buffer @buffer, behind those of its connection that are deferred
+ * already. The caller does not post the buffer again. It can't fail.
+ */
+void deferred_start(struct conn *conn, const struct deferred_kind *kind,
+		    const struct request *request, uint64_t hash, uint32_t buffer);
+
+/*
+ * Ends the wait of the connection's first deferred request: its step is called again. Nothing
+ * happens if there is none, or if it does not wait.
+ */
+void deferred_wake(struct conn *conn);
+
+/* Runs one piece and sends its response. False: there was none to run. */
+bool deferred_run(struct worker *worker);
+
+/*
+ * Cancels all deferred requests of a connection, but for those that wait until the queue pair is
+ * destroyed: conn->qp_destroyed says that it is.
+ */
+void deferred_cancel(struct conn *conn);
+
+/* Whether a request of the connection has to be deferred, because one before it is (D3). */
+static inline bool deferred_pending(const struct conn *conn)
+{
+	return !TAILQ_EMPTY(&conn->deferred);
+}
+
+#endif /* KVD_SERVER_WORKER_DEFERRED_H */

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* Checks HELLO, has remote read granted, and sends the welcome. */
+#include "server/worker/hello.h"
+
+#include <string.h>
+
+#include "common/sum.h"
+#include "server/worker/answers.h"
+#include "server/worker/grant.h"
+#include "server/worker/query.h"
+#include "server/worker/window.h"
+#include "server/worker/worker.h"
+
+static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
+{
+	const struct poller *poller = conn->poller;
+	const struct table *table = conn->part->thread.table;
+	const struct conn_region region = conn_region(conn);
+	const struct config *config = poller->worker->env->config;
+	bool evicts = config->memory.eviction != EVICTION_NONE;
+
+	*welcome = (struct wire_welcome){
+		.magic = WIRE_MAGIC,
+		.abi = WIRE_ABI,
+		.window = window_welcome(conn),
+		.request_bytes = poller->limits.buffer_bytes,
+		.by_request = conn->query.by_request,
+		.access_rate = evicts ? config->memory.access_rate : 0,
+		.access_delay_ms = (uint32_t)(config->memory.access_delay / 1000000),
+	};
+	if (conn->answers) {
+		welcome->change_last = conn->answers->last;
+		welcome->answers = ANSWERS_MAX;
+		welcome->identity_known = conn->query.hello.known;
+	}
+	index_geometry(table, &welcome->geometry);
+	/* To those alone who may READ. By the seed one finds keys that fall into one bucket. */
+	if (conn->query.by_request) {
+		welcome->geometry.hash_seed = 0;
+		welcome->geometry.sum = geometry_sum(&welcome->geometry);
+		return;
+	}
+	welcome->rkey = grant_rkey(conn);
+	welcome->region_addr = (uintptr_t)region.addr;
+	welcome->sum_key = table->region->sum_key;
+}
+
+/* With an identity there is a number, and without one there is none. */
+static bool identity_is_valid(const struct wire_hello *hello)
+{
+	static const uint8_t none[WIRE_IDENTITY_BYTES];
+	bool has = memcmp(hello->identity, none, sizeof(none));
+
+	return has ? (uint32_t)hello->change_next != 0 : !hello->change_next;
+}
+
+static enum deferred_next hello_check(struct deferred *deferred, struct response_list *responses)
+{
+	uint32_t bytes_max = responses->poller->limits.buffer_bytes;
+	struct conn *conn = deferred->conn;
+	struct wire_hello hello;
+
+	memcpy(&hello, deferred->request.value, sizeof(hello));
+	if (hello.magic != WIRE_MAGIC || hello_done(conn) ||
+	    hello.response_bytes < WIRE_RESPONSE_MIN || hello.response_bytes > WIRE_RESPONSE_MAX ||
+	    !identity_is_valid(&hello)) {
+		conn_fail(conn,
+			  "HELLO with values that the protocol does not allow, or a second HELLO");
+		return DEFERRED_DONE;
+	}
+	if (hello.abi != WIRE_ABI) {
+		response_start(responses, conn, WIRE_HELLO, deferred->request.id)->head.status =
+			WIRE_PROTOCOL;
+		return DEFERRED_DONE;
+	}
+	conn->response_bytes = hello.response_bytes < bytes_max ? hello.response_bytes : bytes_max;
+	atomic_store_explicit(&conn->hello_taken, true, memory_order_relaxed);
+	conn->query.hello = (struct hello_query){ .change_next = hello.change_next };
+	memcpy(conn->query.hello.identity, hello.identity, sizeof(hello.identity));
+	query_send(conn, WIRE_HELLO, 0);
+	deferred->query.asked = true;
+	return DEFERRED_WAIT;
+}
+
+/* From now on the worker looks after what the tenant's requests leave behind. */
+static void part_attach(struct conn *conn)
+{
+	struct worker *worker = conn->poller->worker;
+	struct tenant_part *part = conn->part;
+
+	if (part == &worker->part || part->attached)
+		return;
+	part->attached = true;
+	LIST_INSERT_HEAD(&worker->parts, part, entry);
+}
+
+/*
+ * The client may read the region from now on, if its user may: the welcome tells it where that is.
+ */
+static void hello_welcome(struct deferred *deferred, struct response_list *responses)
+{
+	struct conn *conn = deferred->conn;
+	struct wire_welcome welcome;
+	struct response_wr *response;
+	uint32_t size;
+	void *value;
+
+	response = response_start(responses, conn, WIRE_HELLO, deferred->request.id);
+	value = response_buffer(responses, response, &size);
+	if (!value)
+		return;
+	welcome_fill(&welcome, conn);
+	memcpy(value, &welcome, sizeof(welcome));
+	explicit_bzero(&welcome.sum_key, sizeof(welcome.sum_key));
+	response->value_len = sizeof(welcome);
+	atomic_store_explicit(&conn->hello_done, true, memory_order_relaxed);
+	part_attach(conn);
+}
+
+/* False: the client says that it has never sent what it was answered. */
+static bool hello_identify(struct conn *conn)
+{
+	const struct hello_query *hello = &conn->query.hello;
+
+	if (hello->answers && hello->answers->last >= hello->change_next) {
+		conn_fail(conn, "HELLO with a number of changes that is below one executed before");
+		return false;
+	}
+	conn->answers = hello->answers;
+	conn->change_admitted = hello->answers ? hello->answers->last : 0;
+	return true;
+}
+
+static enum deferred_next hello_step(struct deferred *deferred, struct response_list *responses,
+				     uint64_t until_ns)
+{
+	struct conn *conn = deferred->conn;
+
+	(void)until_ns;
+	if (!deferred->query.asked)
+		return hello_check(deferred, responses);
+	if (!conn->query.answered)
+		return DEFERRED_WAIT;
+	if (!conn->query.granted)
+		conn_fail(conn, "the device did not grant remote read");
+	else if (hello_identify(conn) && (conn->query.by_request || grant_bind(conn)))
+		hello_welcome(deferred, responses);
+	return DEFERRED_DONE;
+}
+
+const struct deferred_kind hello_kind = { .step = hello_step };

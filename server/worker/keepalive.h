@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keepalive: finds clients whose host vanished without a word, so that their windows, slots and
+ * memory come back. A connection from which nothing arrived for a while is probed with an RDMA READ
+ * of no bytes, which the client's device answers, not the client: so a client that is busy,
+ * stopped or asleep is alive. A READ of no bytes needs neither an address nor a key.
+ *
+ * The control thread looks at each connection once in server.keepalive_interval (CONN_TIMER_
+ * KEEPALIVE) and sends the worker a note if it has to be probed. So with n connections there are at
+ * most n notes in an interval, all of one second together, and a worker is woken at most once a
+ * second by them.
+ *
+ * server/DESIGN.md has the time until a host that vanished is found.
+ *
+ * On softnic there is nothing to keep alive: the kernel reports at once that a process ended. A
+ * probe is answered by the client there, when it polls.
+ */
+#ifndef KVD_SERVER_WORKER_KEEPALIVE_H
+#define KVD_SERVER_WORKER_KEEPALIVE_H
+
+#include "server/worker/conn.h"
+
+enum keepalive {
+	KEEPALIVE_NOTHING, /* something arrived, or the probe has more time */
+	KEEPALIVE_PROBE,   /* send NOTE_PROBE */
+	KEEPALIVE_DEAD,	   /* close the connection */
+};
+
+/* Whether the device needs probes. */
+bool keepalive_needed(const struct conn *conn);
+
+/*
+ * The control thread, once in an interval: what to do with the connection. A probe has failed when
+ * it is not answered after @count more intervals.
+ */
+enum keepalive keepalive_check(struct conn *conn, unsigned int count);
+
+/* The worker: posts a probe, because of NOTE_PROBE. */
+void keepalive_probe(struct conn *conn);
+/* The worker: posts one for a reason of its own, if none is posted and there is room. */
+void keepalive_post(struct conn *conn);
+/* The worker: the probe with this wr_id was answered. */
+void keepalive_answered(struct conn *conn, uint64_t wr_id);
+
+#endif /* KVD_SERVER_WORKER_KEEPALIVE_H */

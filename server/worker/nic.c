@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* Opens the devices, registers the region with them, and checks the limit on locked memory. */
+#include "server/worker/nic.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/util/clock.h"
+#include "common/util/log.h"
+#include "common/util/memlock.h"
+#include "server/worker/advice.h"
+#include "server/worker/cpu.h"
+
+/*
+ * What the device's queues hold for each message buffer: a work request and a completion, of 64
+ * bytes each with mlx5.
+ */
+#define QUEUE_BYTES_PER_BUFFER 128u
+
+uint32_t nic_choose(uint32_t configured, const char **why)
+{
+	char name[IBV_SYSFS_NAME_MAX];
+
+	if (configured) {
+		*why = "the configuration asks for it";
+		return configured;
+	}
+	if (device_verbs_present(name)) {
+		*why = "device = auto, and this host has an RDMA device";
+		return DEVICE_VERBS;
+	}
+	*why = "device = auto, and this host has no RDMA device";
+	return DEVICE_SOFTNIC;
+}
+
+uint64_t nic_workers_bytes(const struct config *config)
+{
+	uint64_t buffers = 2 * config->request.srq_depth + config->request.srq_depth / 4;
+
+	return cpu_workers(config) * buffers * (config->request.buffer + QUEUE_BYTES_PER_BUFFER);
+}
+
+enum memlock_verdict memlock_decide(const struct rlimit *limit, bool capable, uint64_t bytes)
+{
+	if (capable || limit->rlim_cur == RLIM_INFINITY || limit->rlim_cur >= bytes)
+		return MEMLOCK_ENOUGH;
+	if (limit->rlim_max == RLIM_INFINITY || limit->rlim_max >= bytes)
+		return MEMLOCK_RAISE;
+	return MEMLOCK_SHORT;
+}
+
+static uint64_t kib(uint64_t bytes)
+{
+	return bytes / 1024 + (bytes % 1024 != 0);
+}
+
+int nic_check_memlock(const struct config *config, uint64_t region_bytes)
+{
+	uint64_t workers = nic_workers_bytes(config), bytes = region_bytes + workers;
+	struct rlimit limit, raised;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit))
+		return 0;
+	switch (memlock_decide(&limit, memlock_is_lifted(), bytes)) {
+	case MEMLOCK_ENOUGH:
+		return 0;
+	case MEMLOCK_RAISE:
+		raised = (struct rlimit){ limit.rlim_max, limit.rlim_max };
+		if (!setrlimit(RLIMIT_MEMLOCK, &raised))
+			return 0;
+		break;
+	case MEMLOCK_SHORT:
+		break;
+	}
+	log_error("this process may lock %" PRIu64 " KiB of memory (RLIMIT_MEMLOCK), at most "
+		  "%" PRIu64 " KiB by its hard limit, and has to lock about %" PRIu64 " KiB to "
+		  "serve on an RDMA device: %" PRIu64 " KiB of regions, %" PRIu64 " KiB of buffers "
+		  "and queues of %" PRIu32 " workers; allow it with `ulimit -l %" PRIu64 "` in the "
+		  "shell that starts kvd, LimitMEMLOCK=%" PRIu64 "K in its systemd unit, or the "
+		  "capability CAP_IPC_LOCK, or lower memory.size or tenants.memory",
+		  (uint64_t)limit.rlim_cur / 1024, (uint64_t)limit.rlim_max / 1024, kib(bytes),
+		  kib(region_bytes), kib(workers), cpu_workers(config), kib(bytes), kib(bytes));
+	return -ENOMEM;
+}
+
+int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_t bytes)
+{
+	if (bytes <= attr->max_mr_size)
+		return 0;
+	log_error("device %s: it registers at most %" PRIu64 " bytes in one piece (max_mr_size), "
+		  "and the region has %" PRIu64 ": lower memory.size to that",
+		  name, (uint64_t)attr->max_mr_size, bytes);
+	return -E2BIG;
+}
+
+/* Whether each connection gets a memory window. 0, or -EOPNOTSUPP after logging. */
+static int windows_choose(struct nic *nic, enum windows_mode mode)
+{
+	bool has = nic->attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B &&
+		   nic->attr.max_mw > 0;
+
+	nic->windows = has && mode != WINDOWS_NO;
+	if (has || mode != WINDOWS_YES)
+		return 0;
+	log_error("device %s: it has no memory windows of type 2B, and rdma.windows = yes wants "
+		  "one for each connection: set it to auto or no, with which all clients READ by "
+		  "one key",
+		  nic->name);
+	return -EOPNOTSUPP;
+}
+
+int nic_open(struct nic *nic, struct device *dev, const struct config *config, const char *why)
+{
+	int err;
+
+	*nic = (struct nic){ .dev = dev, .why = why, .kind = dev->kind };
+	memcpy(nic->name, dev->name, sizeof(nic->name));
+	memcpy(nic->address, dev->address, sizeof(nic->address));
+	err = dev->ops->query(dev, &nic->attr, &nic->port);
+	if (err) {
+		log_error(
+			"device %s: can't query its limits: %s; restart kvd when the device works",
+			dev->name, strerror(-err));
+		return err;
+	}
+	err = windows_choose(nic, config->rdma.windows);
+	if (!err && device_kind_is_rdma(dev->kind))
+		err = nic_check_memlock(config, config->memory.size + config->tenants.memory);
+	return err ? err : nic_check_size(&nic->attr, dev->name, config->memory.size);
+}
+
+int nic_register(struct nic *nic, const struct region *region, struct ibv_mr **mr)
+{
+	const struct device_ops *ops = nic->dev->ops;
+	const struct device_mem mem = { region->base, region->bytes, region->fd, 0 };
+	int access = nic->windows ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_READ;
+	uint64_t start = clock_ns();
+	/* It may be a little longer than was configured: whole pages. */
+	int err = nic_check_size(&nic->attr, nic->dev->name, region->bytes);
+
+	if (err)
+		return err;
+	/* Shared memory, so a fork takes no page from it; but a child has no business in it. */
+	if (madvise(region->base, region->bytes, MADV_DONTFORK))
+		err = -errno;
+	if (!err)
+		err = ops->reg_mr(nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE | access, mr);
+	if (err)
+		log_error("device %s: can't register a region (%zu bytes): %s; lower memory.size",
+			  nic->dev->name, (size_t)region->bytes, strerror(-err));
+	else
+		log_notice("device %s: a region of %zu bytes registered in %" PRIu64 " ms",
+			   nic->dev->name, (size_t)region->bytes, (clock_ns() - start) / 1000000u);
+	return err;
+}
+
+int nic_numa_node(const char *devices, const char *name)
+{
+	char path[256];
+	FILE *in;
+	int node;
+
+	snprintf(path, sizeof(path), "%s/%s/device/numa_node", devices, name);
+	in = fopen(path, "re");
+	if (!in)
+		return -1;
+	if (fscanf(in, "%d", &node) != 1 || node < 0)
+		node = -1;
+	fclose(in);
+	return node;
+}
+
+static void windows_log(const struct nic *nic, const struct config *config)
+{
+	uint32_t conns = config->server.max_connections + config->server.admin_connections;
+
+	if (nic->windows && (uint32_t)nic->attr.max_mw < conns)
+		log_warn("device %s: it has %d memory windows, fewer than the %" PRIu32
+			 " connections of server.max_connections and admin_connections: those "
+			 "beyond are refused; lower the first, or set rdma.windows = no",
+			 nic->name, nic->attr.max_mw, conns);
+	if (!nic->windows && config->rdma.windows == WINDOWS_AUTO)
+		log_notice("device %s: it has no memory windows of type 2B, so all clients READ by "
+			   "one key, which is good until the server ends",
+			   nic->name);
+	if (!nic->windows && config->tenants.memory)
+		log_warn("device %s: without memory windows of type 2B (rdma.windows) it serves "
+			 "the tenant default alone: nothing else would keep clients of one tenant "
+			 "from the memory of another",
+			 nic->name);
+}
+
+static int nic_alloc_pd(struct nic *nic)
+{
+	int err = nic->dev->ops->alloc_pd(nic->dev, &nic->pd);
+
+	if (err)
+		log_error("device %s: can't set up a protection domain: %s", nic->dev->name,
+			  strerror(-err));
+	return err;
+}
+
+int nic_init(struct nic *nic, const struct config *config)
+{
+	int err = nic_alloc_pd(nic);
+
+	if (err)
+		return err;
+	log_notice("device %s %s: %s; %s", device_kind_name(nic->dev->kind), nic->dev->name,
+		   nic->why,
+		   nic->windows ? "a memory window for each connection" : "one key for all");
+	windows_log(nic, config);
+	return 0;
+}
+
+void nic_release(struct nic *nic)
+{
+	if (!nic->dev)
+		return;
+	nic->dev->ops->dealloc_pd(nic->pd);
+	nic->pd = NULL;
+	nic->dev = NULL;
+	nic->watched = false;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * RDMA devices, and softnic, that the server serves on: what all workers share of each. The control
+ * thread sets one up and releases it while no worker uses it; in between all threads read it.
+ */
+#ifndef KVD_SERVER_WORKER_NIC_H
+#define KVD_SERVER_WORKER_NIC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/resource.h>
+
+#include "common/rdma/device.h"
+#include "server/config/config.h"
+#include "server/store/store.h"
+
+#define NIC_MAX 8
+
+enum nic_state {
+	NIC_SERVES,
+	NIC_CLOSING,   /* it has failed; its connections end */
+	NIC_DETACHING, /* none is left; the workers stop to poll it */
+	NIC_AWAY,      /* all that was on it is released: dev is NULL */
+};
+
+struct nic {
+	struct device *dev; /* that of the first address on it, whose owner closes it */
+	struct ibv_pd *pd;
+	bool windows; /* each connection has one for its READs: server/worker/grant.h */
+	struct ibv_device_attr attr;
+	struct ibv_port_attr port;
+	const char *why;   /* the reason for which this device was chosen */
+	_Atomic bool gone; /* it has failed: nothing on it completes any more */
+
+	/* The control thread's: server/control/recovery.h. */
+	enum nic_state state;
+	bool watched;		   /* the control loop waits for its asynchronous events */
+	uint32_t conns_count;	   /* connections on it */
+	unsigned int workers_left; /* DETACHING: those that have not answered */
+	uint64_t look_at_ns;	   /* SERVES: when to look if it is there; AWAY: for it again */
+	/* As dev has them, or had when it was there. */
+	enum device_kind kind;
+	char name[IBV_SYSFS_NAME_MAX];
+	char address[DEVICE_HOST_MAX + 8];
+};
+
+/*
+ * DEVICE_* bits of the devices to serve on: @configured, or for auto what this host has; and why.
+ */
+uint32_t nic_choose(uint32_t configured, const char **why);
+
+/* Where the kernel lists RDMA devices. */
+#define NIC_DEVICES_FOLDER "/sys/class/infiniband"
+
+/* The NUMA node of RDMA device @name in the folder @devices; -1: it does not say. */
+int nic_numa_node(const char *devices, const char *name);
+
+/*
+ * Checks that the device can register @bytes in one piece, as the region is. 0, or -E2BIG after
+ * logging both figures.
+ */
+int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_t bytes);
+
+/*
+ * Takes an open device, and checks that it can register a region of memory.size: so what can't be
+ * served fails before the region's memory is allocated, which may take minutes. 0 or a negative
+ * errno after logging, with nothing to release.
+ */
+int nic_open(struct nic *nic, struct device *dev, const struct config *config, const char *why);
+/*
+ * Registers a region with the device, LOCAL_WRITE | REMOTE_READ, never more (guarantee D); with
+ * windows without REMOTE_READ. It is in no child of fork(2). Any thread, while nobody releases the
+ * nic. 0 or a negative errno after logging.
+ */
+int nic_register(struct nic *nic, const struct region *region, struct ibv_mr **mr);
+/* Makes its protection domain. 0 or a negative errno after logging. */
+int nic_init(struct nic *nic, const struct config *config);
+/* Whatever was set up of it, but the device; dev is NULL then. No region is registered any more. */
+void nic_release(struct nic *nic);
+
+/*
+ * Registered memory is locked, and RLIMIT_MEMLOCK bounds the memory that a process may lock, unless
+ * it has the capability CAP_IPC_LOCK.
+ */
+enum memlock_verdict {
+	MEMLOCK_ENOUGH,
+	MEMLOCK_RAISE, /* the hard limit is enough: raise the soft limit to it */
+	MEMLOCK_SHORT,
+};
+
+enum memlock_verdict memlock_decide(const struct rlimit *limit, bool capable, uint64_t bytes);
+
+/* An estimate: the buffers that the workers allocate, and what their queues hold for them. */
+uint64_t nic_workers_bytes(const struct config *config);
+
+/*
+ * Makes sure that this process may register the region and the workers' buffers with a verbs
+ * device; raises the soft limit if that is enough. 0, or -ENOMEM after logging what is needed and
+ * what to do.
+ */
+int nic_check_memlock(const struct config *config, uint64_t region_bytes);
+
+#endif /* KVD_SERVER_WORKER_NIC_H */

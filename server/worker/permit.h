@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whether a client's user may do what a request asks for: its right, the prefix of its key, and the
+ * limits of the user, which all connections of the client share (server/control/accounts.h).
+ *
+ *   V1. A server without users asks for one pointer of each request, conn->user, and no more.
+ *   V2. A request that is beyond a limit is answered LIMIT and takes nothing. One that is not
+ *	 allowed takes what it would take else: so nobody can ask for it beyond its limits.
+ *   V3. What was answered before is answered again, whatever the user may do now.
+ *   V4. One-sided READs are not seen, so who may not read all has no remote read: it gets no rkey
+ *	 (server/control/query_answer.c), and its GETs come as requests.
+ *
+ * The worker's. The control thread replaces the user when the file of users is read again, and what
+ * the worker has found stays for a grace period.
+ */
+#ifndef KVD_SERVER_WORKER_PERMIT_H
+#define KVD_SERVER_WORKER_PERMIT_H
+
+#include "server/users/account.h"
+#include "server/users/user.h"
+#include "server/worker/conn.h"
+
+/* NULL: the server has no users, and everything is allowed. */
+static inline const struct user *conn_user(const struct conn *conn)
+{
+	return atomic_load_explicit(&conn->user, memory_order_acquire);
+}
+
+/*
+ * For a request of a client whose user is @user and whose account is @account, with a message of
+ * @bytes (0: it is paid for), of which the clock at its arrival is @now_ns: WIRE_OK, WIRE_LIMIT or
+ * WIRE_NOT_ALLOWED. HELLO is WIRE_OK, and so is a BATCH: each of its requests is asked for.
+ */
+enum wire_status permit_request(const struct user *user, struct user_account *account,
+				const struct request *request, uint64_t bytes, uint64_t now_ns);
+
+/* Whether a request that was answered so takes nothing of any limit. */
+static inline bool permit_is_free(uint8_t status)
+{
+	return status == WIRE_BUSY || status == WIRE_LIMIT;
+}
+
+/* For bytes that an admitted request of @conn moves otherwise, out of all limits that it has. */
+static inline void permit_charge(struct conn *conn, uint64_t bytes, uint64_t now_ns)
+{
+	const struct user *user = conn_user(conn);
+
+	conn_limit_charge(&conn->limit, bytes);
+	if (user && user->bytes)
+		account_charge(conn->account, user->bytes, bytes, now_ns);
+}
+
+/* Who may not READ has no GETs to report: takes what it reports away. */
+static inline void permit_access(const struct conn *conn, struct request *request)
+{
+	const struct user *user = conn_user(conn);
+
+	if (conn->query.by_request || (user && !(user->rights & USER_READ))) {
+		request->access_count = 0;
+		request->gets = (struct wire_gets){ 0 };
+	}
+}
+
+#endif /* KVD_SERVER_WORKER_PERMIT_H */

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* The worker's half of CLIENTS, KILL, REVOKE, TENANT and STATS. */
+#include "server/worker/query.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/worker/conn_thread.h"
+#include "server/worker/execute.h"
+#include "server/worker/held.h"
+#include "server/worker/snapshot.h"
+#include "server/worker/worker.h"
+
+void query_send(struct conn *conn, enum wire_op op, uint64_t arg)
+{
+	struct query *query = &conn->query;
+
+	query->op = op;
+	query->arg = arg;
+	query->answered = false;
+	mailbox_send(conn->poller->worker->env->control, &conn->notes[NOTE_QUERY]);
+}
+
+/* False: no memory for the text. It is as long as a response may be, and is made once. */
+static bool query_ask(struct conn *conn, const struct request *request)
+{
+	struct query *query = &conn->query;
+
+	query->size = conn->response_bytes - (uint32_t)sizeof(struct wire_response);
+	if (!query->text)
+		query->text = malloc(query->size);
+	if (!query->text)
+		return false;
+	/* The receive may be posted again before the control thread has read it. */
+	if (request->op == WIRE_REVOKE) {
+		query->len = request->key_len;
+		memcpy(query->text, request->key, query->len);
+	}
+	query->mode = (enum wire_tenant)request->mode;
+	if (request->op == WIRE_TENANT)
+		snprintf(query->tenant, sizeof(query->tenant), "%.*s", (int)request->key_len,
+			 (const char *)request->key);
+	query_send(conn, request->op, request->arg64);
+	return true;
+}
+
+static void query_respond(struct deferred *deferred, struct response_list *responses,
+			  enum wire_status status)
+{
+	const struct query *query = &deferred->conn->query;
+	struct response_wr *response = response_start(responses, deferred->conn,
+						      deferred->request.op, deferred->request.id);
+	uint32_t size;
+	char *text;
+
+	response->head.status = (uint8_t)status;
+	if (deferred->request.op == WIRE_REVOKE)
+		response->head.result = query->closed;
+	/* Why a tenant could not be changed is said, too. */
+	if (status && deferred->request.op != WIRE_TENANT)
+		return;
+	/* A page may be empty, and not the last one. */
+	if (deferred->request.op == WIRE_CLIENTS || deferred->request.op == WIRE_TENANT)
+		response->head.cursor = query->cursor;
+	if (!query->len)
+		return;
+	text = response_buffer(responses, response, &size);
+	if (!text)
+		return;
+	memcpy(text, query->text, query->len);
+	response->value_len = query->len;
+}
+
+static enum deferred_next query_step(struct deferred *deferred, struct response_list *responses,
+				     uint64_t until_ns)
+{
+	struct conn *conn = deferred->conn;
+
+	(void)until_ns;
+	if (!deferred->query.asked) {
+		deferred->query.asked = query_ask(conn, &deferred->request);
+		if (deferred->query.asked)
+			return DEFERRED_WAIT;
+		query_respond(deferred, responses, WIRE_BUSY);
+	} else if (conn->query.answered) {
+		query_respond(deferred, responses, conn->query.status);
+	} else {
+		return DEFERRED_WAIT;
+	}
+	return DEFERRED_DONE;
+}
+
+const struct deferred_kind query_kind = { .step = query_step };
+
+/* A page of the connection's snapshot, which it keeps until the last one. */
+static void stats_respond(struct deferred *deferred, struct response_list *responses)
+{
+	struct query *query = &deferred->conn->query;
+	struct response_wr *response = response_start(responses, deferred->conn, WIRE_STATS,
+						      deferred->request.id);
+	uint32_t size;
+	char *text;
+
+	if (!query->stats) {
+		response->head.status = WIRE_BUSY;
+		return;
+	}
+	text = response_buffer(responses, response, &size);
+	if (!text)
+		return;
+	response->value_len = snapshot_page(query->stats, deferred->request.first_line, text, size,
+					    &query->stats_place, &response->head.next_line);
+	if (response->head.next_line)
+		return;
+	snapshot_drop(query->stats);
+	query->stats = NULL;
+}
+
+/* The first page is of a new snapshot; so is another one whose snapshot is gone. */
+static bool stats_ask(struct deferred *deferred)
+{
+	struct query *query = &deferred->conn->query;
+
+	if (deferred->query.asked || (deferred->request.first_line && query->stats))
+		return false;
+	snapshot_drop(query->stats);
+	query->stats = NULL;
+	query->stats_place = (struct snapshot_place){ 0 };
+	deferred->query.asked = true;
+	held_show(deferred->conn->poller->worker);
+	query_send(deferred->conn, WIRE_STATS, 0);
+	return true;
+}
+
+static enum deferred_next stats_step(struct deferred *deferred, struct response_list *responses,
+				     uint64_t until_ns)
+{
+	struct conn *conn = deferred->conn;
+
+	(void)until_ns;
+	if (stats_ask(deferred))
+		return DEFERRED_WAIT;
+	if (deferred->query.asked && !conn->query.answered)
+		return DEFERRED_WAIT;
+	stats_respond(deferred, responses);
+	return DEFERRED_DONE;
+}
+
+const struct deferred_kind stats_kind = { .step = stats_step };
+
+void query_answered(struct conn *conn)
+{
+	conn->query.answered = true;
+	deferred_wake(conn);
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A worker: a thread that executes its connections' requests and owns all that it needs for that.
+ * It has a poller for each device, a thread cache of item memory, and statistics.
+ *
+ *   W1. On the path of a request there is no malloc, no mutex, no system call and no logging.
+ *	 (HELLO, STATS, CLIENTS, KILL and REVOKE are not on it: a write(2) has the control thread
+ *	 answer them. Nor are FLUSH, failures and going to sleep. Seldom, a change wakes the
+ *	 maintenance thread, which is a write(2), or waits for a grace period: when a limbo of
+ *	 large items and overflow buckets is full, or in a piece that makes room. Making room takes
+ *	 caches_lock of server/store/slab.h. A large value takes the lock of its budget, which
+ *	 spins, and may wake another worker: server/worker/budget.h.)
+ *   W2. At most BATCH_MAX completions are taken from one poller at a time, so a flood on one device
+ *	 starves neither the other device nor the mailbox.
+ *   W3. A worker sleeps only after it armed every completion queue and then found them all empty:
+ *	 no wake-up is lost.
+ *   W4. Receives are posted again before the responses that allow clients to send more: a client
+ *	 that keeps to its window always meets a posted receive. A deferred request's receive is
+ *	 posted just before its response; until then the request is outstanding in the window of
+ *	 its client, so only that client has fewer receives to meet.
+ *   W5. A turn runs one piece of deferred requests, after the batches: server/worker/deferred.h.
+ */
+#ifndef KVD_SERVER_WORKER_WORKER_H
+#define KVD_SERVER_WORKER_WORKER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+
+#include "server/store/store.h"
+#include "server/worker/late_principals.h"
+#include "server/worker/mailbox.h"
+#include "server/worker/poller.h"
+#include "server/worker/tenant_part.h"
+#include "server/worker/turn.h"
+
+/* What a worker needs of the configuration, beside its pollers. */
+struct worker_limits {
+	uint64_t spin_ns;	/* how long an idle worker polls before it sleeps */
+	uint64_t pull_ns;	/* how long a large value may take */
+	uint64_t pull_stall_ns; /* how long no part of it may arrive */
+	/* What a connection may ask for in a second: server/worker/conn_limit.h. 0: no limit. */
+	uint64_t connection_requests;
+	uint64_t connection_bytes;
+	bool busy; /* never sleeps */
+	uint32_t workers;
+};
+
+/* X(name, help); sums over all workers are in the server's statistics. */
+#define WORKER_STATS(X)                                                                            \
+	X(requests, "requests received; of a message with several, each counts")                   \
+	X(batched, "of those, in messages with several")                                           \
+	X(requests_limited,                                                                        \
+	  "of those, beyond a limit of their connection (limits.connection_requests, "             \
+	  "limits.connection_bytes): answered BUSY, or reports of GETs alone, ignored")            \
+	X(requests_not_allowed,                                                                    \
+	  "of those, for which their user has no right, or the key no prefix (users.file)")        \
+	X(requests_over_limit, "of those, beyond a limit of their user (users.file)")              \
+	X(puts, "PUTs, increments and decrements")                                                 \
+	X(put_no_space,                                                                            \
+	  "of those, failed because the memory, or the chain of the bucket, is full")              \
+	X(put_too_large, "of those, failed because the value is larger than limits.max_value")     \
+	X(deletes, "DELETEs")                                                                      \
+	X(delete_misses, "of those, not found")                                                    \
+	X(touches, "TOUCH requests")                                                               \
+	X(scans, "parts of scans")                                                                 \
+	X(pulls, "large values READ from clients")                                                 \
+	X(pull_bytes, "bytes of these values")                                                     \
+	X(pulls_probed,                                                                            \
+	  "connections that had to answer a READ of no bytes before their first large value")      \
+	X(pulls_waited, "large values that had to wait for memory (memory.pull_share)")            \
+	X(pulls_late,                                                                              \
+	  "large values of clients that let one down: they share what one client may have")        \
+	X(pulls_stalled, "connections closed because their large value, or the answer to the "     \
+			 "READ of no bytes before the first one, did not arrive in time")          \
+	X(large_waited, "appends to large values that had to wait for memory (memory.pull_share)") \
+	X(deferred, "requests that took several turns: in pieces, or answered by the control "     \
+		    "thread, or behind one of those")                                              \
+	X(deferred_pieces, "pieces of such requests, and of large values that arrive")             \
+	X(batches, "batches of completions")                                                       \
+	X(responses, "responses sent")                                                             \
+	X(responses_signaled, "of those, signaled")                                                \
+	X(windows_grown, "times a connection's window became larger")                              \
+	X(windows_shrunk, "times it became smaller, since more connections are active")            \
+	X(windows_lapsed, "times it became 1, since the connection was idle")                      \
+	X(answers_repeated,                                                                        \
+	  "changes that a client sent again, answered as when they were executed")                 \
+	X(answers_unknown, "changes that a client sent again, of which the answer was forgotten")  \
+	X(sleeps, "times a worker went to sleep")                                                  \
+	X(connections_failed, "connections closed because the client broke the protocol, the "     \
+			      "queue pair failed, or a large value did not arrive in time")        \
+	X(protocol_errors, "messages that break the protocol")
+
+struct worker_stats {
+#define X(name, help) uint64_t name;
+	WORKER_STATS(X)
+#undef X
+};
+
+/* What connections hold now, likewise, as held.NAME: server/worker/held.h. */
+#define HELD_STATS(X)                                                                              \
+	X(receives, "receives that are not posted: of requests, or refused by the device")         \
+	X(response_buffers, "buffers of responses, or of results, that are not sent")              \
+	X(spare_buffers, "of those, beyond the windows of their connections")                      \
+	X(spare_sends, "work requests outstanding beyond the windows of their connections")        \
+	X(windows, "receives that windows larger than 1 cover")                                    \
+	X(pulls, "large values that are being READ from clients, or have arrived and are summed")
+
+/* What they hold now of the budgets of all tenants (server/worker/budget.h), as held.NAME, too. */
+#define BUDGET_STATS(X)                                                                            \
+	X(pull_bytes, "memory that large values hold of memory.pull_share")                        \
+	X(pull_waits, "large values that wait for such memory")                                    \
+	X(build_bytes, "memory that appends to large values hold of memory.pull_share")            \
+	X(build_waits, "appends to large values that wait for memory")
+
+struct held_stats {
+#define X(name, help) uint64_t name;
+	HELD_STATS(X)
+#undef X
+};
+
+struct budget_stats {
+#define X(name, help) uint64_t name;
+	BUDGET_STATS(X)
+#undef X
+};
+
+struct stats_source;
+
+/* What the workers of a server share; constant while they run. */
+struct worker_env {
+	const struct config *config;
+	struct store *store; /* of the tenant default, when it has been made */
+	/* Of that one; those of others differ in what depends on their size. */
+	const struct store_options *store_options;
+	const _Atomic bool *cancel; /* stores that are being made end early. NULL: never */
+	struct nic *nics;
+	unsigned int nic_count;
+	unsigned int workers;
+	struct mailbox *control;		 /* notes to the control thread */
+	struct late_principals *late_principals; /* of which a value did not arrive */
+	/* Writes the statistics for clients of a tenant: see server/stats.h. */
+	uint32_t (*stats_print)(const struct stats_source *source, const struct tenant *tenant,
+				const struct principal *viewer, char *text, uint32_t size);
+	const struct stats_source *stats_source;
+};
+
+struct worker {
+	const struct worker_env *env; /* NULL: the worker was not initialised */
+	struct mailbox mailbox;	      /* notes to this worker */
+	struct note *mail;	      /* taken from it and not handled yet, oldest first */
+	struct poller pollers[NIC_MAX];
+	unsigned int poller_count;
+	bool attached[NIC_MAX]; /* it polls these; the others' devices have failed */
+	/* Of the default tenant. Its thread's now_ns is the worker's clock, too. */
+	struct tenant_part part;
+	/* Of the other tenants of which it has, or had, connections. */
+	LIST_HEAD(part_list, tenant_part) parts;
+	struct worker_limits limits;
+	struct spin spin;
+	struct worker_stats stats;
+	struct turn turn;
+	struct turn_stats turns;
+	struct held_stats held;	 /* as of the last held_show() */
+	unsigned int held_turns; /* all, modulo HELD_TURNS */
+	/* Connections from which a value is pulled, oldest pull first (server/worker/pull.h). */
+	TAILQ_HEAD(pull_list, conn) pulls;
+	/* The same, the one whose last READ completed earliest first. */
+	TAILQ_HEAD(progress_list, conn) pulls_by_progress;
+	_Atomic bool budgets_look; /* another thread's: a turn of one of its connections may have */
+	uint64_t pulls_count;	   /* begun and not ended; other threads may read it */
+	/* Connections whose first deferred request runs, in the order of their turns. */
+	TAILQ_HEAD(deferred_conns, conn) deferred_conns;
+	unsigned int number;
+	int cpu; /* to pin the thread to, or -1 */
+	pthread_t thread;
+	bool started;
+	_Atomic bool stop;
+};
+
+/* Iterates over the parts of tenants that the worker serves: NULL begins, and ends. */
+static inline struct tenant_part *worker_part_next(struct worker *worker, struct tenant_part *part)
+{
+	if (!part)
+		return &worker->part;
+	return part == &worker->part ? LIST_FIRST(&worker->parts) : LIST_NEXT(part, entry);
+}
+
+#endif /* KVD_SERVER_WORKER_WORKER_H */

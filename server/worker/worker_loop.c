@@ -1,0 +1,687 @@
+/* SPDX-License-Identifier: MIT */
+/* Runs a worker: poll, execute, respond; read the mailbox; spin for a while; sleep. */
+#include "server/worker/worker_loop.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/util/clock.h"
+#include "common/util/log.h"
+#include "common/util/spin.h"
+#include "common/util/stat.h"
+#include "server/worker/advice.h"
+#include "server/worker/budget.h"
+#include "server/worker/conn.h"
+#include "server/worker/deferred.h"
+#include "server/worker/held.h"
+#include "server/worker/keepalive.h"
+#include "server/worker/pace.h"
+#include "server/worker/permit.h"
+#include "server/worker/pull.h"
+#include "server/worker/pull_reads.h"
+#include "server/worker/query.h"
+#include "server/worker/request.h"
+#include "server/worker/teardown.h"
+#include "server/worker/window.h"
+
+/*
+ * How often a sleeping worker that has pulls or active connections wakes up for those that are too
+ * old, or idle.
+ */
+#define EXPIRE_MS 1000
+
+/* A worker that always finds work reads the clock after so many batches, of up to a few us. */
+#define SHARE_CHECK_EVERY 8
+
+/*
+ * Notes that a worker handles in a turn. When many connections end together, the others' requests
+ * do not wait for all of them: one note takes up to some microseconds, the write(2) of its answer
+ * included.
+ */
+#define NOTES_AT_ONCE 8
+
+/*
+ * A client exceeds its window when one batch has more requests of it, so a batch has to hold more
+ * than the largest window (server/config/option_table.h).
+ */
+static_assert(BATCH_MAX > 31, "request.window");
+/* See window_set(). */
+static_assert(1 + SENDS_BESIDE_WINDOW >= 4, "request.signal_every");
+
+struct batch_request {
+	struct conn *conn;
+	struct request request;
+	uint64_t hash;	 /* of the key, if there is one */
+	uint32_t buffer; /* the receive buffer that it is in */
+};
+
+/* What is done with the completions of one ibv_poll_cq(). */
+struct batch {
+	struct batch_request requests[BATCH_MAX];
+	unsigned int request_count;
+	uint32_t recvs[BATCH_MAX]; /* receive buffers to post again: of all but deferred requests */
+	unsigned int recv_count;
+	bool client_waits; /* for the response to a request or pull in this batch */
+	struct response_list responses;
+};
+
+static struct conn *completion_conn(struct poller *poller, const struct ibv_wc *wc)
+{
+	struct conn *conn = conn_lookup(poller, wc->qp_num);
+
+	return conn && (conn->serial & WR_SERIAL_MASK) == wr_id_serial(wc->wr_id) ? conn : NULL;
+}
+
+/* Reports why a queue pair failed. Flush errors only follow the failure, or a disconnect. */
+static void completion_failed(struct conn *conn, const struct ibv_wc *wc)
+{
+	if (wc->status != IBV_WC_WR_FLUSH_ERR)
+		conn_fail(conn, ibv_wc_status_str(wc->status));
+}
+
+/* Checks a message that arrived, and prefetches the bucket of its key. False: it is dropped. */
+static bool batch_add(struct batch *batch, struct poller *poller, const struct ibv_wc *wc)
+{
+	struct worker *worker = poller->worker;
+	struct batch_request *entry = &batch->requests[batch->request_count];
+	struct conn *conn = conn_lookup(poller, wc->qp_num);
+	const char *error;
+
+	if (!conn || conn->stopped)
+		return false;
+	if (wc->status) {
+		completion_failed(conn, wc);
+		return false;
+	}
+	stat_add(&conn->requests, 1);
+	stat_add(&conn->received_bytes, wc->byte_len);
+	stat_set(&conn->active_ns, worker->part.thread.now_ns);
+	window_request(conn);
+	entry->buffer = wr_id_buffer(wc->wr_id);
+	error = wire_request_parse(&entry->request, poller_buffer(poller, entry->buffer),
+				   wc->byte_len);
+	if (!error && ++conn->batch_requests + conn->deferred_count > conn->window)
+		error = "the client has more requests outstanding than its window allows";
+	if (error) {
+		stat_add(&worker->stats.protocol_errors, 1);
+		conn_fail(conn, error);
+		return false;
+	}
+	permit_access(conn, &entry->request);
+	entry->conn = conn;
+	batch->client_waits |= entry->request.op != WIRE_ACCESS;
+	if (entry->request.key && entry->request.op != WIRE_SCAN) {
+		entry->hash = table_hash(conn->part->thread.table, entry->request.key,
+					 entry->request.key_len);
+		table_prefetch_bucket(conn->part->thread.table, entry->hash);
+	}
+	batch->request_count++;
+	return true;
+}
+
+static void batch_complete(struct batch *batch, struct poller *poller, const struct ibv_wc *wc)
+{
+	struct conn *conn;
+
+	if (wr_id_kind(wc->wr_id) == WR_RECV) {
+		poller->posted--;
+		if (!batch_add(batch, poller, wc))
+			batch->recvs[batch->recv_count++] = wr_id_buffer(wc->wr_id);
+		return;
+	}
+	conn = completion_conn(poller, wc);
+	if (!conn)
+		return;
+	if (wr_id_kind(wc->wr_id) == WR_MARKER) {
+		teardown_drained(conn);
+		return;
+	}
+	if (wc->status) {
+		completion_failed(conn, wc);
+		return;
+	}
+	/* Of a bind there is nothing to do but what a response without a buffer does. */
+	switch (wr_id_kind(wc->wr_id)) {
+	case WR_PULL:
+		batch->client_waits = true;
+		pull_done(conn, wc->wr_id);
+		break;
+	case WR_PROBE:
+		keepalive_answered(conn, wc->wr_id);
+		pull_probed(conn);
+		break;
+	case WR_RECV:
+	case WR_MARKER:
+	case WR_BIND:
+	case WR_RESPONSE:
+		response_done(poller, conn, wc->wr_id);
+		break;
+	}
+	/* There is room again for what this connection waits to post. */
+	pull_more(conn);
+	deferred_wake(conn);
+}
+
+static void batch_execute(struct batch *batch, struct poller *poller)
+{
+	struct worker *worker = poller->worker;
+	struct batch_request *entry;
+	unsigned int i;
+
+	for (i = 0; i < batch->request_count; i++) {
+		entry = &batch->requests[i];
+		if (entry->request.key && entry->request.op != WIRE_SCAN)
+			table_prefetch_item(entry->conn->part->thread.table, entry->hash);
+	}
+	for (i = 0; i < batch->request_count; i++) {
+		entry = &batch->requests[i];
+		entry->conn->batch_requests = 0;
+		if (entry->conn->stopped ||
+		    request_execute(&batch->responses, entry->conn, &entry->request, entry->hash,
+				    entry->buffer))
+			batch->recvs[batch->recv_count++] = entry->buffer;
+	}
+	stat_add(&worker->stats.requests, batch->request_count);
+	stat_add(&worker->stats.batches, 1);
+}
+
+static void worker_turn_begin(struct worker *worker)
+{
+	store_thread_clock(&worker->part.thread);
+	turn_begin(&worker->turn, worker->part.thread.now_ns);
+}
+
+static void worker_turn_end(struct worker *worker)
+{
+	store_thread_clock(&worker->part.thread);
+	turn_end(&worker->turn, &worker->turns, worker->part.thread.now_ns);
+	if (++worker->held_turns % HELD_TURNS == 0)
+		held_show(worker);
+}
+
+/* Takes up to BATCH_MAX completions, executes the requests in them and responds (W2, W4). */
+static enum activity poller_poll(struct poller *poller)
+{
+	struct ibv_wc wcs[BATCH_MAX];
+	struct batch batch;
+	int i, n;
+
+	if (poller->unposted_count)
+		poller_post_refused(poller);
+	n = ibv_poll_cq(poller->cq, BATCH_MAX, wcs);
+	poller->all_taken = n < BATCH_MAX;
+	if (n <= 0) {
+		teardown_count(poller, 0);
+		return poller->unposted_count ? ACTIVITY_UNAWAITED : ACTIVITY_NONE;
+	}
+	/*
+	 * After the requests arrived and before any is executed: client/libkvd/clock.c relies on
+	 * it.
+	 */
+	worker_turn_begin(poller->worker);
+	poller->worker->turn.completions += (uint64_t)n;
+	batch.request_count = 0;
+	batch.recv_count = 0;
+	batch.client_waits = false;
+	batch.responses.poller = poller;
+	batch.responses.count = 0;
+	rcu_read_lock();
+	for (i = 0; i < n; i++)
+		batch_complete(&batch, poller, &wcs[i]);
+	batch_execute(&batch, poller);
+	poller_post_recvs(poller, batch.recvs, batch.recv_count);
+	responses_send(&batch.responses);
+	teardown_count(poller, (unsigned int)n);
+	rcu_read_unlock();
+	return batch.client_waits ? ACTIVITY_AWAITED : ACTIVITY_UNAWAITED;
+}
+
+/* Iterates over the pollers of devices that work, with *@i 0 at first; NULL at the end. */
+static struct poller *next_poller(struct worker *worker, unsigned int *i)
+{
+	while (*i < worker->poller_count)
+		if (worker->attached[(*i)++])
+			return &worker->pollers[*i - 1];
+	return NULL;
+}
+
+/* Polls each device once; returns the greatest activity. */
+static enum activity worker_poll(struct worker *worker)
+{
+	enum activity activity = ACTIVITY_NONE, of_poller;
+	struct poller *poller;
+	unsigned int i = 0;
+
+	while ((poller = next_poller(worker, &i))) {
+		of_poller = poller_poll(poller);
+		activity = of_poller > activity ? of_poller : activity;
+	}
+	return activity;
+}
+
+/* The device has failed, and no connection of it is left. */
+static void poller_detach(struct poller *poller)
+{
+	struct worker *worker = poller->worker;
+
+	worker->attached[poller - worker->pollers] = false;
+	held_show(worker);
+	poller->note.kind = NOTE_DETACHED;
+	mailbox_send(worker->env->control, &poller->note);
+}
+
+/* No connection of it is left. What its limbo has is for whoever destroys the store. */
+static void part_detach(struct worker *worker, struct tenant_part *part)
+{
+	if (part->attached)
+		LIST_REMOVE(part, entry);
+	part->attached = false;
+	held_show(worker);
+	part->note.kind = NOTE_TENANT_DETACHED;
+	mailbox_send(worker->env->control, &part->note);
+}
+
+/* True: there was mail. At most NOTES_AT_ONCE notes have their turn, the others wait. */
+static bool worker_read_mail(struct worker *worker)
+{
+	struct note *note;
+	unsigned int i;
+
+	if (!worker->mail && mailbox_pending(&worker->mailbox))
+		worker->mail = mailbox_take(&worker->mailbox);
+	if (!worker->mail)
+		return false;
+	worker_turn_begin(worker);
+	for (i = 0; i < NOTES_AT_ONCE && (note = worker->mail); i++) {
+		/* Before it is handled: the control thread may then send the note again. */
+		worker->mail = note->next;
+		switch (note->kind) {
+		case NOTE_PROBE:
+			keepalive_probe(note->conn);
+			break;
+		case NOTE_ANSWER:
+			query_answered(note->conn);
+			break;
+		case NOTE_QUIESCE:
+			teardown_begin(note->conn);
+			break;
+		case NOTE_RELEASE:
+			teardown_release(note->conn);
+			break;
+		case NOTE_ATTACH:
+			worker->attached[note->poller - worker->pollers] = true;
+			break;
+		case NOTE_DETACH:
+			poller_detach(note->poller);
+			break;
+		case NOTE_TENANT_DETACH:
+			part_detach(worker, note->part);
+			break;
+		case NOTE_QUERY:
+		case NOTE_FAILED:
+		case NOTE_QUIESCED:
+		case NOTE_RELEASED:
+		case NOTE_DETACHED:
+		case NOTE_TENANT_DETACHED:
+		case NOTE_TENANT_DONE:
+			break;
+		}
+	}
+	return true;
+}
+
+/* Another worker has seen that a connection of this one may have its turn (B6). */
+static bool worker_look(struct worker *worker)
+{
+	struct tenant_part *part = NULL;
+
+	if (!atomic_load_explicit(&worker->budgets_look, memory_order_relaxed))
+		return false;
+	/* Before the look: what changes after it sets it again. */
+	atomic_exchange_explicit(&worker->budgets_look, false, memory_order_acq_rel);
+	while ((part = worker_part_next(worker, part))) {
+		budget_look(&part->tenant->pull_budget, worker);
+		budget_look(&part->tenant->build_budget, worker);
+	}
+	return true;
+}
+
+/* After a poll that began at @now_ns or later. */
+static void windows_expire(struct worker *worker, uint64_t now_ns)
+{
+	struct poller *poller;
+	unsigned int i = 0;
+
+	while ((poller = next_poller(worker, &i)))
+		if (poller->all_taken)
+			window_expire(poller, now_ns);
+}
+
+/* More than one call of windows_expire() does. */
+static bool windows_due(struct worker *worker)
+{
+	struct poller *poller;
+	unsigned int i = 0;
+
+	while ((poller = next_poller(worker, &i)))
+		if (window_due(poller, worker->part.thread.now_ns))
+			return true;
+	return false;
+}
+
+static bool windows_any_active(struct worker *worker)
+{
+	struct poller *poller;
+	unsigned int i = 0;
+
+	while ((poller = next_poller(worker, &i)))
+		if (window_any_active(poller))
+			return true;
+	return false;
+}
+
+static int poller_sleep(struct poller *poller, int fd, int timeout_ms)
+{
+	return poller->nic->dev->ops->sleep(poller->comp_channel, fd, timeout_ms);
+}
+
+/* With several devices: waits for all of them, then lets those do their work that have any. */
+static int pollers_sleep(struct worker *worker, int timeout_ms)
+{
+	struct pollfd fds[NIC_MAX + 1];
+	unsigned int i;
+	int ret = 0;
+
+	for (i = 0; i < worker->poller_count; i++)
+		fds[i] = worker->attached[i] ?
+				 (struct pollfd){ worker->pollers[i].comp_channel->fd, POLLIN, 0 } :
+				 (struct pollfd){ -1, 0, 0 };
+	fds[i] = (struct pollfd){ worker->mailbox.event_fd, POLLIN, 0 };
+	if (poll(fds, worker->poller_count + 1, timeout_ms) < 0)
+		return errno == EINTR ? 0 : -errno;
+	for (i = 0; i < worker->poller_count && ret >= 0; i++)
+		if (fds[i].revents)
+			ret = poller_sleep(&worker->pollers[i], -1, 0);
+	return ret;
+}
+
+/* With one device, going to sleep takes one system call, and waking up another. */
+static void worker_wait(struct worker *worker)
+{
+	bool expires = pull_expires(worker) || windows_any_active(worker);
+	int timeout_ms = expires ? EXPIRE_MS : -1;
+	int ret;
+
+	stat_add(&worker->stats.sleeps, 1);
+	rcu_thread_offline();
+	if (worker->poller_count == 1 && worker->attached[0])
+		ret = poller_sleep(&worker->pollers[0], worker->mailbox.event_fd, timeout_ms);
+	else
+		ret = pollers_sleep(worker, timeout_ms);
+	rcu_thread_online();
+	if (ret < 0)
+		log_ratelimited(LOG_ERROR, 1, "worker %u: can't sleep: %s", worker->number,
+				strerror(-ret));
+}
+
+static bool worker_stops(const struct worker *worker)
+{
+	return atomic_load_explicit(&worker->stop, memory_order_acquire);
+}
+
+/* W3: arms every completion queue, polls once more, and only then sleeps. Returns what it found. */
+static enum activity worker_sleep(struct worker *worker)
+{
+	enum activity found;
+	struct poller *poller;
+	unsigned int i = 0;
+
+	while ((poller = next_poller(worker, &i)))
+		if (ibv_req_notify_cq(poller->cq, 0))
+			return ACTIVITY_NONE;
+	found = worker_poll(worker);
+	/* The mail that said so may have been taken since the loop looked, and wakes no more. */
+	if (!found && !mailbox_pending(&worker->mailbox) && !worker_stops(worker))
+		worker_wait(worker);
+	return found;
+}
+
+/*
+ * After server.spin_time without requests: gives back what others may need, then sleeps. Returns
+ * what it found instead.
+ */
+static enum activity worker_rest(struct worker *worker)
+{
+	struct tenant_part *part = NULL;
+
+	/* For windows_expire() after the next poll, too. */
+	store_thread_clock(&worker->part.thread);
+	while ((part = worker_part_next(worker, part)))
+		store_thread_idle(&part->thread);
+	held_show(worker);
+	return !worker->limits.busy && !windows_due(worker) ? worker_sleep(worker) : ACTIVITY_NONE;
+}
+
+static void worker_pin(const struct worker *worker)
+{
+	cpu_set_t set;
+	int err;
+
+	if (worker->cpu < 0)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET(worker->cpu, &set);
+	err = pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+	if (err)
+		log_warn(
+			"worker %u: can't be pinned to CPU %d (server.pin): %s; it runs on any CPU",
+			worker->number, worker->cpu, strerror(err));
+}
+
+/*
+ * Polls for spin_ns after the last awaited activity, or less where that is in vain, then rests.
+ * Returns what worker_rest() found.
+ */
+static enum activity worker_idle(struct worker *worker, enum activity activity, enum pace *pace)
+{
+	struct spin *spin = &worker->spin;
+	uint64_t now = clock_ns();
+
+	if (pace_rests(*pace, activity))
+		return worker_rest(worker);
+	if (*pace != PACE_WAITING)
+		spin_begin(spin, worker->limits.spin_ns, now);
+	*pace = PACE_WAITING;
+	if (worker->limits.busy) {
+		store_thread_clock(&worker->part.thread);
+		cpu_relax();
+	} else if (!spin_wait(spin, now)) {
+		spin_end(spin, true);
+		*pace = PACE_WOKEN;
+		return worker_rest(worker);
+	}
+	return ACTIVITY_NONE;
+}
+
+/* A turn that found work: even if each does, others get the CPU now and then. */
+static void worker_active(struct worker *worker, enum pace *pace)
+{
+	if (*pace == PACE_WAITING)
+		spin_end(&worker->spin, false);
+	else if (!worker->limits.busy &&
+		 (worker->stats.batches + worker->stats.deferred_pieces) % SHARE_CHECK_EVERY == 0)
+		spin_share(&worker->spin, clock_ns());
+	*pace = PACE_ACTIVE;
+}
+
+/* A turn has one poll: of its own, or the one before a sleep that did not come about. */
+static void *worker_run(void *arg)
+{
+	struct worker *worker = arg;
+	enum activity activity = ACTIVITY_NONE;
+	enum pace pace = PACE_ACTIVE;
+	uint64_t polled_ns = 0; /* not later than the poll */
+
+	worker_pin(worker);
+	rcu_register_thread();
+	while (!worker_stops(worker)) {
+		if (!activity) {
+			polled_ns = worker->part.thread.now_ns;
+			activity = worker_poll(worker);
+		}
+		windows_expire(worker, polled_ns);
+		if (worker_read_mail(worker))
+			activity = ACTIVITY_AWAITED;
+		/* After the mail: this flag's wake-up may have been taken with that. */
+		if (worker_look(worker))
+			activity = ACTIVITY_AWAITED;
+		pull_expire(worker);
+		if (deferred_run(worker))
+			activity = ACTIVITY_AWAITED;
+		rcu_quiescent_state();
+		if (worker->turn.began_ns)
+			worker_turn_end(worker);
+		polled_ns = worker->part.thread.now_ns;
+		if (activity == ACTIVITY_AWAITED) {
+			worker_active(worker, &pace);
+			activity = ACTIVITY_NONE;
+		} else {
+			activity = worker_idle(worker, activity, &pace);
+		}
+	}
+	rcu_unregister_thread();
+	return NULL;
+}
+
+int worker_init_poller(struct worker *worker, const struct worker_env *env, unsigned int nic)
+{
+	const struct config *config = env->config;
+	struct poller *poller = &worker->pollers[nic];
+	const struct poller_limits limits = {
+		.srq_depth = config->request.srq_depth,
+		.buffer_bytes = (uint32_t)config->request.buffer,
+		.signal_every = config->request.signal_every,
+		.window = config->request.window,
+		.conns_max = (config->server.max_connections + env->workers - 1) / env->workers,
+		.admins_max = env->nics[nic].dev->kind == DEVICE_SOFTNIC ?
+				      config->server.admin_connections :
+				      0,
+		.dump = config->memory.dump,
+	};
+	int err;
+
+	err = poller_init(poller, worker, worker->number, &limits, &env->nics[nic]);
+	if (err)
+		return err;
+	window_pool_init(poller);
+	err = deferred_init(poller);
+	if (err) {
+		log_error("worker %u: no memory for %u requests: lower request.srq_depth",
+			  worker->number, limits.srq_depth);
+		poller_release(poller);
+	}
+	return err;
+}
+
+void worker_release_poller(struct worker *worker, unsigned int nic)
+{
+	deferred_release(&worker->pollers[nic]);
+	poller_release(&worker->pollers[nic]);
+}
+
+static void worker_release_pollers(struct worker *worker)
+{
+	while (worker->poller_count)
+		worker_release_poller(worker, --worker->poller_count);
+}
+
+int part_init(struct tenant_part *part, struct store *store, unsigned int number)
+{
+	part->store = store;
+	return store_thread_init(&part->thread, &store->table, (uint8_t)number);
+}
+
+int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu)
+{
+	int err;
+
+	TAILQ_INIT(&worker->pulls);
+	TAILQ_INIT(&worker->pulls_by_progress);
+	TAILQ_INIT(&worker->deferred_conns);
+	worker->number = number;
+	worker->cpu = cpu;
+	worker->limits = (struct worker_limits){
+		.spin_ns = env->config->server.spin_time,
+		.pull_ns = env->config->server.pull_timeout,
+		.pull_stall_ns = env->config->server.pull_stall,
+		.connection_requests = env->config->limits.connection_requests,
+		.connection_bytes = env->config->limits.connection_bytes,
+		.busy = env->config->server.poll == POLL_BUSY,
+		.workers = env->workers,
+	};
+	err = mailbox_init(&worker->mailbox);
+	if (err)
+		return err;
+	while (worker->poller_count < env->nic_count) {
+		err = worker_init_poller(worker, env, worker->poller_count);
+		if (err)
+			goto release_pollers;
+		worker->attached[worker->poller_count++] = true;
+	}
+	worker->env = env; /* from now on worker_release() has something to release */
+	return 0;
+
+release_pollers:
+	worker_release_pollers(worker);
+	mailbox_release(&worker->mailbox);
+	return err;
+}
+
+void worker_release(struct worker *worker)
+{
+	if (!worker->env)
+		return;
+	worker_release_pollers(worker);
+	mailbox_release(&worker->mailbox);
+	worker->env = NULL;
+}
+
+int worker_start(struct worker *worker)
+{
+	char name[16]; /* the kernel's limit; for top -H and the like */
+	int err = -pthread_create(&worker->thread, NULL, worker_run, worker);
+
+	if (err)
+		log_error("worker %u: can't start its thread: %s: " ADVICE_THREADS " or lower "
+			  "server.workers",
+			  worker->number, strerror(-err));
+	worker->started = !err;
+	snprintf(name, sizeof(name), "worker-%u", worker->number);
+	if (!err)
+		pthread_setname_np(worker->thread, name);
+	return err;
+}
+
+uint64_t worker_cpu_ns(const struct worker *worker)
+{
+	struct timespec cpu;
+	clockid_t clock;
+
+	if (!worker->started || pthread_getcpuclockid(worker->thread, &clock) ||
+	    clock_gettime(clock, &cpu))
+		return 0;
+	return (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
+}
+
+void worker_stop(struct worker *worker)
+{
+	if (!worker->started)
+		return;
+	atomic_store_explicit(&worker->stop, true, memory_order_release);
+	mailbox_wake(&worker->mailbox);
+	pthread_join(worker->thread, NULL);
+	worker->started = false;
+}

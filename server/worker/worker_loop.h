@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The loop of a worker's thread: it takes completions in batches, executes the requests in them,
+ * and sleeps when there are none. It keeps the rules W1 to W4 of server/worker/worker.h.
+ */
+#ifndef KVD_SERVER_WORKER_WORKER_LOOP_H
+#define KVD_SERVER_WORKER_WORKER_LOOP_H
+
+#include "server/worker/worker.h"
+
+/*
+ * Sets up all but the thread and its parts of tenants. @cpu: to pin the thread to, or -1. 0 or a
+ * negative errno after logging.
+ */
+int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu);
+/*
+ * Sets up what worker @number has of the tenant with @store, before a worker uses it. 0 or a
+ * negative errno after logging.
+ */
+int part_init(struct tenant_part *part, struct store *store, unsigned int number);
+/*
+ * Sets up what the worker has on a device, or releases it; the thread does not poll it yet, or no
+ * more: worker->attached. 0 or a negative errno after logging, with nothing to release.
+ */
+int worker_init_poller(struct worker *worker, const struct worker_env *env, unsigned int nic);
+void worker_release_poller(struct worker *worker, unsigned int nic);
+/* Starts the thread. 0 or a negative errno after logging. */
+int worker_start(struct worker *worker);
+/* CPU time of its thread, 0 if that does not run. Of the thread that starts and stops it. */
+uint64_t worker_cpu_ns(const struct worker *worker);
+/* Ends the thread. Connections that are not released by then are for conn_manager_free_all(). */
+void worker_stop(struct worker *worker);
+void worker_release(struct worker *worker);
+
+#endif /* KVD_SERVER_WORKER_WORKER_LOOP_H */

@@ -495,6 +495,12 @@ static inline struct wire_access request_access(const struct request *request, u
 	return record;
 }
 
+/* Whether the request reports GETs. */
+static inline bool request_reports(const struct request *request)
+{
+	return request->access_count || request->gets.hits || request->gets.misses;
+}
+
 /* Bytes behind the value of the message that has the request. */
 static inline uint32_t request_report_bytes(const struct request *request)
 {

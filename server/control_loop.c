@@ -20,7 +20,6 @@
 #include "server/notify.h"
 #include "server/reload.h"
 #include "server/server.h"
-#include "server/worker/advice.h"
 
 #define TICK_MS 1000
 #define TICK_FLUSHING_MS 10 /* while a connection waits for its last completion */

@@ -134,4 +134,21 @@ bool log_limit_check(struct log_limit *limit, enum log_level level, uint32_t per
 			log_write((level), __VA_ARGS__);                                           \
 	} while (0)
 
+/* Advice for messages of the server: how to raise the limits of its process. */
+
+/* EMFILE. */
+#define ADVICE_OPEN_FILES                                                                          \
+	"raise the limit on open files (`ulimit -n` in the shell that starts kvd, LimitNOFILE= "   \
+	"in its systemd unit)"
+
+/* ENOMEM of an RDMA device. */
+#define ADVICE_LOCKED_MEMORY                                                                       \
+	"raise the limit on locked memory (`ulimit -l` in the shell that starts kvd, "             \
+	"LimitMEMLOCK= in its systemd unit)"
+
+/* EAGAIN of pthread_create(). */
+#define ADVICE_THREADS                                                                             \
+	"raise the limit on threads (`ulimit -u` in the shell that starts kvd, TasksMax= in its "  \
+	"systemd unit)"
+
 #endif /* KVD_COMMON_UTIL_LOG_H */

@@ -24,6 +24,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "common/util/cpu.h"
 #include "common/util/log.h"
 #include "common/util/text.h"
 #include "server/config/option_kinds.h"
@@ -470,6 +471,13 @@ int config_set(struct config *config, const char *assignment)
 		return -EINVAL;
 	}
 	return 0;
+}
+
+unsigned int config_workers(const struct config *config)
+{
+	unsigned int n = config->server.workers ? config->server.workers : cpu_count();
+
+	return n < WORKERS_MAX ? n : WORKERS_MAX;
 }
 
 uint64_t config_pull_bytes(const struct config *config, uint64_t bytes, uint32_t level)

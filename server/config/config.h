@@ -38,6 +38,8 @@ int config_check(const struct config *config);
 
 /* Bytes of the largest value: limits.max_value, also where that is auto. */
 uint64_t config_value_max(const struct config *config);
+/* The number of worker threads: server.workers, or one for each CPU, at most WORKERS_MAX. */
+unsigned int config_workers(const struct config *config);
 /*
  * What memory.pull_share is in a store of @bytes whose index begins with @level, and the largest
  * value that fits it, under any key.

@@ -50,6 +50,9 @@ enum windows_mode {
 	WINDOWS_NO,
 };
 
+/* Worker threads. */
+#define WORKERS_MAX 64
+
 /* Bytes of a path, its zero included: it has to fit a line of the file (server/config/config.c). */
 #define OPTION_FILE_MAX 160
 
@@ -80,7 +83,7 @@ enum windows_mode {
 	  "ways to serve: verbs (RDMA devices, by rdma_cm), verbs-tcp and verbs-tls (the same, "   \
 	  "set up over TCP and over TLS), softnic; auto is verbs if this host has an RDMA device, "\
 	  "else softnic")                                                                          \
-	X(server, workers, UINT, "0", 0, 64,                                                       \
+	X(server, workers, UINT, "0", 0, WORKERS_MAX,                                                       \
 	  "worker threads; 0 is one for each CPU that the process may run on")                     \
 	X(server, pin, BOOL, "yes", 0, 0,                                                          \
 	  "pin each worker thread to one CPU")                                                     \

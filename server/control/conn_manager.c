@@ -13,7 +13,6 @@
 #include "server/config/tenant_list.h"
 #include "server/control/admission.h"
 #include "server/control/query_answer.h"
-#include "server/worker/advice.h"
 #include "server/worker/conn.h"
 #include "server/worker/grant.h"
 #include "server/worker/keepalive.h"

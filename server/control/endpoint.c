@@ -6,7 +6,6 @@
 
 #include "common/util/log.h"
 #include "server/control/nic_address.h"
-#include "server/worker/advice.h"
 
 /* Connection requests that may wait to be handled; the device refuses more. */
 #define LISTEN_BACKLOG 128

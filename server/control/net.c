@@ -100,7 +100,7 @@ static int net_init_nics(struct net *net)
 
 static int net_init_workers(struct net *net)
 {
-	unsigned int i, n = cpu_workers(net->env.config);
+	unsigned int i, n = config_workers(net->env.config);
 	int err;
 
 	net->workers = calloc(n, sizeof(*net->workers));

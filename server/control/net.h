@@ -3,6 +3,7 @@
 #ifndef KVD_SERVER_CONTROL_NET_H
 #define KVD_SERVER_CONTROL_NET_H
 
+#include "common/util/cpu.h"
 #include "server/control/accounts.h"
 #include "server/control/conn_registry.h"
 #include "server/control/conn_timer.h"
@@ -11,7 +12,6 @@
 #include "server/control/revoke.h"
 #include "server/control/tenant_job.h"
 #include "server/control/tenants.h"
-#include "server/worker/cpu.h"
 #include "server/worker/worker.h"
 
 /* X(name, help): counted by the control thread. */

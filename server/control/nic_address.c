@@ -10,7 +10,6 @@
 #include "common/rdma/default_socket.h"
 #include "common/util/log.h"
 #include "server/control/socket_folder.h"
-#include "server/worker/advice.h"
 #include "server/worker/nic.h"
 
 /* Of a socket's flags in /proc/net/unix: __SO_ACCEPTCON of the kernel. */

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/util/log.h"
-#include "server/worker/advice.h"
 
 /*
  * The new store is made beside the old one, which goes on if that fails. No connection is in the

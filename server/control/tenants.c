@@ -121,7 +121,7 @@ int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 		store_forget(to, env);
 		return err;
 	}
-	/* One clock for all, so that a worker reads it once: server/worker/conn_thread.h. */
+	/* One clock for all, so that a worker reads it once: conn_thread(). */
 	store_set_clock(to->store, env->store->table.clock_base);
 	err = parts_create(to, tenant, env);
 	if (!err)

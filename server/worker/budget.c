@@ -4,6 +4,7 @@
 
 #include <assert.h>
 
+#include "common/util/stat.h"
 #include "server/store/store.h"
 #include "server/worker/deferred.h"
 
@@ -285,4 +286,29 @@ void budget_count(struct budget *budget, uint64_t *bytes, uint64_t *waits)
 	*bytes += budget->all.passed;
 	*waits += budget->waits;
 	mem_unlock(&budget->lock);
+}
+
+bool budget_take_build(struct conn *conn, struct budget_hold *hold, struct large *steps)
+{
+	struct worker *worker = conn->poller->worker;
+	size_t wants = large_wants(steps);
+	uint64_t bytes = wants ? mem_class_bytes(wants) : 0;
+	bool waited = hold->wanted;
+	bool admitted;
+
+	if (bytes <= hold->bytes)
+		return true;
+	if (!hold->conn)
+		*hold = (struct budget_hold){ .conn = conn, .own = &conn->gates->builds };
+	admitted = budget_take(&conn->part->tenant->build_budget, hold, bytes);
+	stat_add(&worker->stats.large_waited, !admitted && !waited);
+	return admitted;
+}
+
+void budget_give_build(struct conn *conn, struct budget_hold *hold)
+{
+	struct budget *budget = &conn->part->tenant->build_budget;
+
+	budget_leave(budget, hold);
+	budget_give(budget, hold, hold->bytes);
 }

@@ -3,7 +3,7 @@
  * Budgets: how much item memory large values that are not finished may take, and who waits for
  * some, holding none. A tenant has two, which all workers share: of values that are being read from
  * clients (server/worker/pull.h), and of those that an append or prepend makes from large items
- * (server/worker/build.h). A holder of the second one waits for nobody, so those of the first one
+ * (budget_take_build()). A holder of the second one waits for nobody, so those of the first one
  * may wait for it.
  *
  * Who wants memory passes gates, each in the order of arrival, and each as soon as what has passed
@@ -73,6 +73,15 @@ void budget_give(struct budget *budget, struct budget_hold *hold, uint64_t bytes
 void budget_set_late(struct budget *budget, struct budget_hold *hold, bool late);
 /* It waits no more, if it did. */
 void budget_leave(struct budget *budget, struct budget_hold *hold);
+
+/*
+ * Memory for the value that an append or prepend makes from a large item in @steps: takes what the
+ * next step will allocate from the tenant's budget. False: the step is not due; it needs memory
+ * that others hold, and deferred_wake() of the connection follows. @hold is all zero at first.
+ */
+bool budget_take_build(struct conn *conn, struct budget_hold *hold, struct large *steps);
+/* It has ended in any way: gives back what it held, or waits no more. */
+void budget_give_build(struct conn *conn, struct budget_hold *hold);
 
 /* Wakes those connections of @worker that have their turn. The worker. */
 void budget_look(struct budget *budget, struct worker *worker);

@@ -40,7 +40,8 @@
 #include "server/worker/poller.h"
 #include "server/worker/principal.h"
 #include "server/worker/snapshot.h"
-#include "server/worker/tenant_part.h"
+#include "server/worker/tenant.h"
+#include "server/worker/worker.h"
 
 struct item;
 struct deferred;
@@ -268,6 +269,18 @@ static inline void conn_record(struct conn *conn, uint32_t change, const struct 
 {
 	if (change)
 		answers_record(conn->answers, change, head);
+}
+
+/*
+ * The worker's thread of the tenant's store. Its clock is the worker's, as that was read last: once
+ * for each batch, and not once for each tenant. The worker calls it.
+ */
+static inline struct store_thread *conn_thread(const struct conn *conn)
+{
+	struct store_thread *thread = &conn->part->thread;
+
+	thread->now_ns = conn->poller->worker->part.thread.now_ns;
+	return thread;
 }
 
 /*

@@ -8,7 +8,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
-#include "server/worker/conn_thread.h"
+#include "server/worker/conn.h"
 #include "server/worker/worker.h"
 
 int deferred_init(struct poller *poller)
@@ -86,6 +86,18 @@ void deferred_cancel(struct conn *conn)
 			deferred_end(deferred);
 	}
 	conn_pause(conn);
+}
+
+enum deferred_next deferred_room_run(struct room *room, uint64_t until_ns)
+{
+	enum room_next next;
+
+	do
+		next = room_step(room);
+	while (next == ROOM_AGAIN && clock_ns() < until_ns);
+	if (next == ROOM_DONE)
+		return DEFERRED_DONE;
+	return next == ROOM_WAIT ? DEFERRED_IDLE : DEFERRED_AGAIN;
 }
 
 /* A piece of the connection's. False: it got nowhere, or there was none. */

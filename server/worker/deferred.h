@@ -73,25 +73,39 @@ struct deferred_kind {
 	bool needs_no_room;
 };
 
-/* A request on a large item: server/worker/operation.h. All zero before it is begun. */
+/* What was decided about a message when it arrived. */
+struct verdict {
+	uint8_t status;	   /* enum wire_status: not WIRE_OK: it is refused with that */
+	uint32_t repeated; /* of its numbered operations the first ones, which were sent before */
+};
+
+/* An operation on a large item. All zero before it is begun. */
 struct deferred_large {
 	bool begun;
 	struct large steps;
-	struct budget_hold hold; /* server/worker/build.h */
+	struct budget_hold hold; /* budget_take_build() */
 };
 
-/* How far a BATCH has been executed: server/worker/batch.h. */
-struct deferred_batch {
-	uint32_t at;	   /* where its next request begins */
-	uint32_t left;	   /* requests from there on */
-	uint32_t buffer;   /* with the results of those before; BUFFER_NONE: none was executed */
-	uint32_t used;	   /* bytes of results */
-	uint32_t numbered; /* requests before it that have a number */
-	uint32_t repeated; /* of all that have one, the first ones, which were sent before */
-	bool paid;	   /* for the message's header, out of the connection's limits */
-	/* Of the next request. */
-	bool admitted; /* it has taken what it takes of the connection's limits */
-	enum { BATCH_NEXT, BATCH_ROOM, BATCH_LARGE } state;
+/* How the next operation of a message goes on. */
+enum operation_next {
+	OPERATION_TRY,	 /* it was not tried, or its room is made */
+	OPERATION_ROOM,	 /* steps of room */
+	OPERATION_LARGE, /* steps on a large item */
+};
+
+/* How far the operations of a message have been executed: server/worker/operation.h. */
+struct operations {
+	struct verdict verdict;
+	uint32_t buffer; /* of the response, kept from turn to turn, or BUFFER_NONE */
+	/* Of a BATCH. */
+	uint32_t at;	   /* where its next operation begins, bytes */
+	uint32_t left;	   /* operations from there on */
+	uint32_t used;	   /* bytes of results before it */
+	uint32_t numbered; /* numbered operations before it */
+	bool paid;	   /* for the message's header, out of the client's limits */
+	bool admitted;	   /* the next operation has taken what it takes of the client's limits */
+	/* Of the next operation. */
+	enum operation_next next;
 	union {
 		struct room room;
 		struct deferred_large large;
@@ -135,10 +149,8 @@ struct deferred {
 		struct {
 			bool asked;
 		} query; /* HELLO, STATS, CLIENTS, KILL, REVOKE */
-		struct deferred_large large;
-		struct deferred_batch batch;
+		struct operations operations;
 		struct pull pull;
-		struct room room; /* for a point operation */
 	};
 };
 
@@ -158,6 +170,9 @@ void deferred_start(struct conn *conn, const struct deferred_kind *kind,
  * happens if there is none, or if it does not wait.
  */
 void deferred_wake(struct conn *conn);
+
+/* Steps of a room, until the time is up. DEFERRED_DONE: it has ended. */
+enum deferred_next deferred_room_run(struct room *room, uint64_t until_ns);
 
 /* Runs one piece and sends its response. False: there was none to run. */
 bool deferred_run(struct worker *worker);

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/util/log.h"
-#include "server/worker/advice.h"
 
 int mailbox_init(struct mailbox *mailbox)
 {

@@ -11,8 +11,6 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/memlock.h"
-#include "server/worker/advice.h"
-#include "server/worker/cpu.h"
 
 /*
  * What the device's queues hold for each message buffer: a work request and a completion, of 64
@@ -40,7 +38,7 @@ uint64_t nic_workers_bytes(const struct config *config)
 {
 	uint64_t buffers = 2 * config->request.srq_depth + config->request.srq_depth / 4;
 
-	return cpu_workers(config) * buffers * (config->request.buffer + QUEUE_BYTES_PER_BUFFER);
+	return config_workers(config) * buffers * (config->request.buffer + QUEUE_BYTES_PER_BUFFER);
 }
 
 enum memlock_verdict memlock_decide(const struct rlimit *limit, bool capable, uint64_t bytes)
@@ -82,7 +80,7 @@ int nic_check_memlock(const struct config *config, uint64_t region_bytes)
 		  "shell that starts kvd, LimitMEMLOCK=%" PRIu64 "K in its systemd unit, or the "
 		  "capability CAP_IPC_LOCK, or lower memory.size or tenants.memory",
 		  (uint64_t)limit.rlim_cur / 1024, (uint64_t)limit.rlim_max / 1024, kib(bytes),
-		  kib(region_bytes), kib(workers), cpu_workers(config), kib(bytes), kib(bytes));
+		  kib(region_bytes), kib(workers), config_workers(config), kib(bytes), kib(bytes));
 	return -ENOMEM;
 }
 

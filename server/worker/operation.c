@@ -1,11 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts operations on the table, and runs the steps of those that take several turns. */
+/* Executes the operations of a message one after another and fills in its response. */
 #include "server/worker/operation.h"
+
+#include <string.h>
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
-#include "server/worker/build.h"
-#include "server/worker/conn_thread.h"
+#include "server/worker/answers.h"
+#include "server/worker/budget.h"
+#include "server/worker/conn.h"
+#include "server/worker/execute.h"
+#include "server/worker/permit.h"
+#include "server/worker/worker.h"
+
+/* An operation of a BATCH, decoded. */
+struct batched {
+	struct request request;
+	uint64_t hash; /* of the key, if there is one */
+	uint32_t end;  /* where the next one begins */
+};
+
+/* A message in one turn. */
+struct message {
+	struct worker *worker;
+	struct conn *conn;
+	const struct request *request; /* all of it: the operation, or the BATCH */
+	uint64_t hash;		       /* of its key, if it has one */
+	struct operations *state;
+	struct response_wr *response;
+	uint8_t *value; /* the place behind the response's header; NULL: it needs none */
+	uint32_t size;	/* of value, bytes */
+	uint64_t until_ns;
+};
+
+static bool is_batch(const struct request *request)
+{
+	return request->op == WIRE_BATCH;
+}
 
 /*
  * Of a value in parts the first one counts. What failed for want of room is asked for again; and to
@@ -52,53 +83,452 @@ static void operation_count(struct conn *conn, const struct request *request,
 	}
 }
 
-void operation_done(struct conn *conn, const struct request *request,
-		    const struct wire_response *head)
+static_assert(sizeof(struct principal) <= FLUSH_OWNER_BYTES, "an owner is a principal");
+
+static void flush_cancel(struct conn *conn, const struct request *request,
+			 struct wire_response *head)
 {
-	operation_count(conn, request, head->status);
-	conn_record(conn, request->change, head);
+	bool any = request->mode == WIRE_FLUSH_CANCEL_ANY;
+
+	head->result = maintenance_cancel(&conn->part->store->maintenance, request->ticket,
+					  any ? NULL : conn->principal.name);
+	head->status = head->result ? WIRE_OK : WIRE_NOT_FOUND;
 }
 
-enum deferred_next operation_room_run(struct room *room, uint64_t until_ns)
+static void flush(struct conn *conn, const struct request *request, struct wire_response *head)
 {
-	enum room_next next;
+	struct maintenance *maintenance = &conn->part->store->maintenance;
+	bool done;
 
-	do
-		next = room_step(room);
-	while (next == ROOM_AGAIN && clock_ns() < until_ns);
-	if (next == ROOM_DONE)
-		return DEFERRED_DONE;
-	return next == ROOM_WAIT ? DEFERRED_IDLE : DEFERRED_AGAIN;
+	head->ticket = request->ticket;
+	if (request->mode != WIRE_FLUSH_START) {
+		flush_cancel(conn, request, head);
+		return;
+	}
+	if (request->ticket) {
+		done = maintenance_flushed(maintenance, request->ticket);
+	} else {
+		head->ticket = maintenance_flush(maintenance, conn_thread(conn)->now_ns,
+						 request->ttl, conn->principal.name);
+		done = head->ticket;
+	}
+	head->status = done ? WIRE_OK : WIRE_BUSY;
 }
 
-void operation_large_begin(struct deferred_large *large, struct conn *conn,
-			   const struct request *request, uint64_t hash)
+/* A change that was sent before (A6), which is no matter of limits. */
+static __attribute__((noinline)) void
+operation_repeat(struct conn *conn, const struct request *request, struct wire_response *head)
 {
-	execute_large_begin(&large->steps, conn_thread(conn), request, hash);
-	large->begun = true;
+	struct worker_stats *stats = &conn->poller->worker->stats;
+
+	if (answers_repeat(conn->answers, request->change, head))
+		stat_add(&stats->answers_repeated, 1);
+	else
+		stat_add(&stats->answers_unknown, 1);
 }
 
-enum deferred_next operation_large_run(struct deferred_large *large, struct conn *conn,
-				       struct wire_response *head, uint64_t until_ns)
+/* The BATCH's own header is paid for by the first operation that is admitted. */
+static uint64_t batched_bytes(const struct message *message, const struct request *request)
 {
+	uint64_t bytes = wire_batched_bytes(request);
+
+	if (!message->state->paid)
+		bytes += sizeof(struct wire_request) + sizeof(struct wire_response) +
+			 request_report_bytes(message->request);
+	return bytes;
+}
+
+/* A5, V2: WIRE_OK, or what the next operation of a BATCH is refused with. */
+static enum wire_status batched_admit(struct message *message, const struct request *request)
+{
+	struct operations *state = message->state;
+	struct conn *conn = message->conn;
+	enum wire_status status;
+
+	if (state->admitted || !conn_is_limited(conn))
+		return WIRE_OK;
+	status = permit_admit(conn, request, batched_bytes(message, request));
+	state->admitted = !status;
+	if (!state->paid && !permit_is_free((uint8_t)status)) {
+		state->paid = true;
+		execute_access(conn_thread(conn), message->request);
+	}
+	return status;
+}
+
+/* False: nothing was done; if room_pending(), room comes first, else the item is large. */
+static bool operation_try(struct message *message, const struct request *request, uint64_t hash,
+			  struct wire_response *head, struct response_value *value)
+{
+	struct conn *conn = message->conn;
+
+	if (request->op == WIRE_FLUSH)
+		flush(conn, request, head);
+	else if (!execute(conn_thread(conn), request, hash, head, value, &message->state->room))
+		return false;
+	/* The client asks for that value alone. */
+	if (value->whole && request->op == WIRE_GET && !head->status && head->result > value->size)
+		head->status = WIRE_TOO_LARGE;
+	return true;
+}
+
+/* Steps on a large item, until the time is up. */
+static __attribute__((noinline)) enum deferred_next large_operation(struct message *message,
+								    const struct request *request,
+								    uint64_t hash,
+								    struct wire_response *head)
+{
+	struct deferred_large *large = &message->state->large;
+	struct conn *conn = message->conn;
 	enum large_next next;
 
+	if (!large->begun)
+		execute_large_begin(&large->steps, conn_thread(conn), request, hash);
+	large->begun = true;
 	do {
-		if (!build_admit(conn, &large->hold, &large->steps))
+		if (!budget_take_build(conn, &large->hold, &large->steps))
 			return DEFERRED_WAIT;
 		next = large_step(&large->steps, DEFERRED_STEP_BYTES);
-	} while (next == LARGE_AGAIN && clock_ns() < until_ns);
+	} while (next == LARGE_AGAIN && clock_ns() < message->until_ns);
 	if (next != LARGE_DONE)
 		return next == LARGE_RETRY ? DEFERRED_IDLE : DEFERRED_AGAIN;
 	response_set_change(&large->steps.change, large->steps.status, head);
-	build_end(conn, &large->hold);
+	budget_give_build(conn, &large->hold);
 	return DEFERRED_DONE;
 }
 
-void operation_large_cancel(struct deferred_large *large, struct conn *conn)
+/* Executes an admitted operation as far as it gets in this turn. */
+static enum deferred_next operation_execute(struct message *message, const struct request *request,
+					    uint64_t hash, struct wire_response *head,
+					    struct response_value *value)
 {
-	if (!large->begun)
-		return;
-	large_cancel(&large->steps);
-	build_end(conn, &large->hold);
+	struct operations *state = message->state;
+	enum deferred_next next;
+
+	if (state->next == OPERATION_ROOM) {
+		next = deferred_room_run(&state->room, message->until_ns);
+		if (next != DEFERRED_DONE)
+			return next;
+		state->next = OPERATION_TRY;
+	}
+	if (state->next == OPERATION_LARGE)
+		return large_operation(message, request, hash, head);
+	if (operation_try(message, request, hash, head, value))
+		return DEFERRED_DONE;
+	state->next = room_pending(&state->room) ? OPERATION_ROOM : OPERATION_LARGE;
+	if (state->next == OPERATION_LARGE)
+		memset(&state->large, 0, sizeof(state->large));
+	return DEFERRED_AGAIN;
 }
+
+/*
+ * The next operation of the message. DEFERRED_DONE: @head and @value are filled in, else it goes on
+ * in a later turn.
+ */
+static enum deferred_next operation_run(struct message *message, const struct request *request,
+					uint64_t hash, struct wire_response *head,
+					struct response_value *value)
+{
+	struct operations *state = message->state;
+	struct conn *conn = message->conn;
+	enum deferred_next next;
+	enum wire_status status;
+
+	if (request->change && state->numbered < state->verdict.repeated) {
+		operation_repeat(conn, request, head);
+		return DEFERRED_DONE;
+	}
+	status = is_batch(message->request) ? batched_admit(message, request) :
+					      (enum wire_status)state->verdict.status;
+	if (status) {
+		/* ACCESS is a hint, for which clients expect no other status. */
+		head->status = request->op == WIRE_ACCESS ? WIRE_OK : (uint8_t)status;
+	} else {
+		next = operation_execute(message, request, hash, head, value);
+		if (next != DEFERRED_DONE)
+			return next;
+		operation_count(conn, request, head->status);
+	}
+	conn_record(conn, request->change, head);
+	return DEFERRED_DONE;
+}
+
+static enum deferred_next single_run(struct message *message)
+{
+	const struct request *request = message->request;
+	struct response_wr *response = message->response;
+	struct conn *conn = message->conn;
+	struct response_value value = {
+		.value = message->value,
+		.size = message->size,
+		.sum = !conn->query.by_request,
+	};
+	enum deferred_next next = operation_run(message, request, message->hash, &response->head,
+						&value);
+
+	response->value_len = value.len;
+	if (next == DEFERRED_DONE && message->value)
+		permit_note_part(conn, request, message->hash, value.len, response->head.result);
+	return next;
+}
+
+static void batched_parse(const struct message *message, struct batched *next, size_t at,
+			  uint32_t numbered)
+{
+	const struct request *batch = message->request;
+
+	/* It was parsed before: it has no error. */
+	(void)wire_batched_parse(&next->request, batch->value, batch->value_len, &at);
+	next->end = (uint32_t)at;
+	next->hash = 0;
+	if (batch->change && wire_batched_numbered(next->request.op))
+		next->request.change = wire_change_of(batch->change, numbered);
+}
+
+/* Decodes the next @count operations and prefetches what they will touch (A2). */
+static void batch_decode(const struct message *message, struct batched *list, uint32_t count)
+{
+	struct table *table = message->conn->part->thread.table;
+	uint32_t numbered = message->state->numbered, i;
+	size_t at = message->state->at;
+
+	for (i = 0; i < count; i++) {
+		batched_parse(message, &list[i], at, numbered);
+		at = list[i].end;
+		numbered += list[i].request.change != 0;
+		if (!list[i].request.key)
+			continue;
+		list[i].hash = table_hash(table, list[i].request.key, list[i].request.key_len);
+		table_prefetch_bucket(table, list[i].hash);
+	}
+	for (i = 0; i < count && count > 1; i++)
+		if (list[i].request.key)
+			table_prefetch_item(table, list[i].hash);
+}
+
+/* Writes the result of the next operation, before its value of @value_len bytes. */
+static void batch_result(struct message *message, const struct batched *next,
+			 const struct wire_response *head, uint32_t value_len)
+{
+	struct operations *state = message->state;
+	struct wire_result result = {
+		.op = (uint8_t)next->request.op,
+		.status = head->status,
+		.flags = head->flags,
+	};
+
+	if (!head->status) {
+		result.expires = head->expires;
+		result.version = head->version;
+		result.slot = head->slot;
+		result.result = head->result;
+	}
+	if (!head->status && next->request.op == WIRE_GET) {
+		result.item_flags = head->item_flags;
+		result.value_len = value_len;
+	}
+	memcpy(message->value + state->used, &result, sizeof(result));
+	state->used += (uint32_t)sizeof(result) + value_len;
+	if (!permit_is_free(head->status) && !head->flags)
+		permit_charge(message->conn, sizeof(result) + value_len,
+			      message->worker->part.thread.now_ns);
+}
+
+static void batch_advance(struct operations *state, const struct batched *done)
+{
+	state->at = done->end;
+	state->left--;
+	state->numbered += done->request.change != 0;
+	state->admitted = false;
+	state->next = OPERATION_TRY;
+	room_init(&state->room);
+}
+
+static enum deferred_next batched_run(struct message *message, const struct batched *next)
+{
+	struct operations *state = message->state;
+	struct response_value value = {
+		.value = message->value + state->used + sizeof(struct wire_result),
+		.size = message->size - state->used -
+			state->left * (uint32_t)sizeof(struct wire_result),
+		.whole = true,
+		.sum = !message->conn->query.by_request,
+	};
+	struct wire_response head = { 0 };
+	enum deferred_next ran = operation_run(message, &next->request, next->hash, &head, &value);
+
+	if (ran == DEFERRED_DONE) {
+		batch_result(message, next, &head, value.len);
+		batch_advance(state, next);
+	}
+	return ran;
+}
+
+/* One operation at least; further ones until one has to wait, or the time is up. */
+static enum deferred_next batch_run(struct message *message)
+{
+	struct operations *state = message->state;
+	struct batched list[WIRE_BATCH_MAX];
+	uint32_t i, count = state->next == OPERATION_TRY ? state->left : 1;
+	enum deferred_next next;
+
+	batch_decode(message, list, count);
+	for (i = 0; i < count; i++) {
+		next = batched_run(message, &list[i]);
+		if (next != DEFERRED_DONE)
+			return next;
+		if (message->until_ns && clock_ns() >= message->until_ns)
+			break;
+	}
+	if (state->left)
+		return DEFERRED_AGAIN;
+	message->response->head.entries = message->request->count;
+	message->response->value_len = state->used;
+	return DEFERRED_DONE;
+}
+
+static void operations_init(struct operations *state, const struct request *request,
+			    struct verdict verdict)
+{
+	state->verdict = verdict;
+	state->at = 0;
+	state->left = request->count;
+	state->buffer = BUFFER_NONE;
+	state->used = 0;
+	state->numbered = 0;
+	state->paid = false;
+	state->admitted = false;
+	state->next = OPERATION_TRY;
+	room_init(&state->room);
+}
+
+/* Starts the response. False: it has no place for a value, and the connection has failed. */
+static bool response_open(struct message *message, struct response_list *responses)
+{
+	const struct request *request = message->request;
+	uint32_t buffer = message->state->buffer;
+
+	message->worker = responses->poller->worker;
+	message->response = response_start(responses, message->conn, request->op, request->id);
+	if (buffer != BUFFER_NONE)
+		message->value = response_buffer_again(responses, message->response, buffer,
+						       &message->size);
+	else if (!message->state->verdict.status &&
+		 (is_batch(request) || response_has_value(request)))
+		message->value = response_buffer(responses, message->response, &message->size);
+	else
+		return true;
+	return message->value;
+}
+
+/* DEFERRED_DONE: its response is started, or the connection has failed. */
+static enum deferred_next message_run(struct message *message, struct response_list *responses)
+{
+	if (!response_open(message, responses))
+		return DEFERRED_DONE;
+	return is_batch(message->request) ? batch_run(message) : single_run(message);
+}
+
+/* A4 */
+static void message_keep(struct deferred *deferred, struct response_list *responses)
+{
+	deferred->operations.buffer = response_keep_buffer(responses);
+	response_reserve(deferred->conn);
+	deferred->reserved = true;
+}
+
+/* Defers what is left of a message that was begun. */
+static __attribute__((noinline)) void
+message_defer(const struct message *message, struct response_list *responses, uint32_t buffer)
+{
+	struct deferred *deferred = &message->conn->poller->deferred[buffer];
+
+	deferred_start(message->conn, &operation_kind, message->request, message->hash, buffer);
+	deferred->operations = *message->state;
+	message_keep(deferred, responses);
+}
+
+/* A3 */
+static bool turn_takes(struct worker *worker, const struct request *request)
+{
+	uint64_t batched = worker->turn.batched + request->count;
+
+	if (!is_batch(request))
+		return true;
+	if (batched > BATCHED_TURN_MAX)
+		return false;
+	worker->turn.batched = batched;
+	return true;
+}
+
+bool operation_receive(struct response_list *responses, struct conn *conn,
+		       const struct request *request, uint64_t hash, uint32_t buffer,
+		       struct verdict verdict)
+{
+	struct worker *worker = responses->poller->worker;
+	struct operations state;
+	struct message message = {
+		.conn = conn,
+		.request = request,
+		.hash = hash,
+		.state = &state,
+	};
+
+	if (is_batch(request)) {
+		stat_add(&worker->stats.requests, request->count - 1);
+		stat_add(&worker->stats.batched, request->count);
+	}
+	if (deferred_pending(conn) || !response_room(conn) || !turn_takes(worker, request)) {
+		deferred_start(conn, &operation_kind, request, hash, buffer);
+		conn->poller->deferred[buffer].operations.verdict = verdict;
+		return false;
+	}
+	operations_init(&state, request, verdict);
+	if (message_run(&message, responses) == DEFERRED_DONE)
+		return true;
+	message_defer(&message, responses, buffer);
+	return false;
+}
+
+static enum deferred_next operation_step(struct deferred *deferred, struct response_list *responses,
+					 uint64_t until_ns)
+{
+	struct operations *state = &deferred->operations;
+	struct message message = {
+		.conn = deferred->conn,
+		.request = &deferred->request,
+		.hash = deferred->hash,
+		.state = state,
+		.until_ns = until_ns,
+	};
+	enum deferred_next next;
+
+	if (deferred->reserved)
+		response_unreserve(message.conn);
+	else
+		operations_init(state, message.request, state->verdict);
+	next = message_run(&message, responses);
+	if (next != DEFERRED_DONE)
+		message_keep(deferred, responses);
+	return next;
+}
+
+static bool operation_cancel(struct deferred *deferred)
+{
+	struct operations *state = &deferred->operations;
+	struct conn *conn = deferred->conn;
+
+	if (!deferred->reserved)
+		return true;
+	if (state->next != OPERATION_LARGE) {
+		room_cancel(&state->room);
+	} else if (state->large.begun) {
+		large_cancel(&state->large.steps);
+		budget_give_build(conn, &state->large.hold);
+	}
+	if (state->buffer != BUFFER_NONE)
+		response_buffer_free(conn, state->buffer);
+	return true;
+}
+
+const struct deferred_kind operation_kind = { .step = operation_step, .cancel = operation_cancel };

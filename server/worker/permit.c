@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/worker/permit.h"
 
+#include "common/util/stat.h"
+#include "server/worker/worker.h"
+
 /* The rights that the request needs; all of them. */
 static uint32_t rights_needed(const struct request *request)
 {
@@ -61,4 +64,55 @@ enum wire_status permit_request(const struct user *user, struct user_account *ac
 	if ((user->rights & rights) != rights || !key_is_allowed(user, request))
 		return WIRE_NOT_ALLOWED;
 	return WIRE_OK;
+}
+
+/* What is never refused: the first request, and those by which administrators find out and act. */
+static bool request_is_exempt(const struct conn *conn, enum wire_op op)
+{
+	switch (op) {
+	case WIRE_HELLO:
+		return true;
+	case WIRE_STATS:
+	case WIRE_CLIENTS:
+	case WIRE_KILL:
+	case WIRE_REVOKE:
+	case WIRE_TENANT:
+		return conn->by_admin;
+	default:
+		return false;
+	}
+}
+
+enum wire_status permit_admit(struct conn *conn, const struct request *request, uint64_t bytes)
+{
+	const struct user *user = conn_user(conn);
+	struct worker *worker = conn->poller->worker;
+	uint64_t now_ns = worker->part.thread.now_ns;
+	enum wire_status status = WIRE_OK;
+
+	if (conn->limit.on && bytes && !request_is_exempt(conn, request->op) &&
+	    !conn_limit_admit(&conn->limit, bytes, now_ns)) {
+		stat_add(&worker->stats.requests_limited, 1);
+		return WIRE_BUSY;
+	}
+	if (user)
+		status = permit_request(user, conn->account, request, bytes, now_ns);
+	stat_add(&worker->stats.requests_over_limit, status == WIRE_LIMIT);
+	stat_add(&worker->stats.requests_not_allowed, status == WIRE_NOT_ALLOWED);
+	return status;
+}
+
+bool permit_is_paid(const struct conn *conn, const struct request *request, uint64_t hash)
+{
+	return request->op == WIRE_GET && request->offset && request->offset == conn->part_offset &&
+	       hash == conn->part_hash;
+}
+
+void permit_note_part(struct conn *conn, const struct request *request, uint64_t hash, uint32_t len,
+		      uint64_t value_len)
+{
+	uint64_t end = request->offset + len;
+
+	conn->part_hash = hash;
+	conn->part_offset = len && end < value_len ? end : 0;
 }

@@ -40,6 +40,24 @@ static inline bool permit_is_free(uint8_t status)
 	return status == WIRE_BUSY || status == WIRE_LIMIT;
 }
 
+/* Whether a request of @conn may be refused: permit_admit() says so of none else. */
+static inline bool conn_is_limited(const struct conn *conn)
+{
+	return conn->limit.on || conn_user(conn);
+}
+
+/*
+ * Takes a request of @conn, with a message of @bytes (0: it is paid for), out of all limits that it
+ * has. WIRE_OK, or what it is refused with; that is counted.
+ */
+enum wire_status permit_admit(struct conn *conn, const struct request *request, uint64_t bytes);
+
+/* Whether it asks for the part that follows the one that @conn got last: it is paid for (N1). */
+bool permit_is_paid(const struct conn *conn, const struct request *request, uint64_t hash);
+/* @conn got @len bytes of a value of @value_len, from the request's offset on. */
+void permit_note_part(struct conn *conn, const struct request *request, uint64_t hash, uint32_t len,
+		      uint64_t value_len);
+
 /* For bytes that an admitted request of @conn moves otherwise, out of all limits that it has. */
 static inline void permit_charge(struct conn *conn, uint64_t bytes, uint64_t now_ns)
 {

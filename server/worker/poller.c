@@ -14,7 +14,6 @@
 
 #include "common/util/log.h"
 #include "common/wire.h"
-#include "server/worker/advice.h"
 
 /* Buckets of the table of connections: fixed, so that liburcu needs no resizing thread. */
 #define CONNS_HASH_BUCKETS 1024

@@ -90,7 +90,7 @@ struct poller {
 	uint32_t free_count;
 	uint32_t spare_buffers; /* free buffers that connections may take beyond their windows */
 	uint32_t spare_sends;	/* work requests that they may have outstanding beyond theirs */
-	/* These three without connections, for the statistics (server/worker/held.h). */
+	/* These three without connections, for the statistics (held_show()). */
 	uint32_t free_max, spare_buffers_max, spare_sends_max;
 	uint32_t inline_max;	   /* bytes of the longest message that is sent inline */
 	struct deferred *deferred; /* one for each receive buffer: server/worker/deferred.h */

@@ -9,11 +9,9 @@
 #include "common/util/stat.h"
 #include "server/store/store.h"
 #include "server/worker/budget.h"
-#include "server/worker/build.h"
-#include "server/worker/conn_thread.h"
+#include "server/worker/conn.h"
 #include "server/worker/execute.h"
 #include "server/worker/keepalive.h"
-#include "server/worker/operation.h"
 #include "server/worker/permit.h"
 #include "server/worker/pull_reads.h"
 
@@ -139,7 +137,7 @@ static void pull_finish(struct deferred *deferred, struct response_list *respons
 
 	response_unreserve(conn);
 	response_set_put(deferred, responses, &steps->change, steps->status);
-	build_end(conn, &deferred->pull.build);
+	budget_give_build(conn, &deferred->pull.build);
 	budget_give(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
 	conn->pull_arrived = true;
 	conn->pulls--;
@@ -168,7 +166,7 @@ static enum deferred_next pulling_step(struct deferred *deferred, struct respons
 	enum large_next next;
 
 	do {
-		if (!build_admit(deferred->conn, &pull->build, &pull->steps))
+		if (!budget_take_build(deferred->conn, &pull->build, &pull->steps))
 			return DEFERRED_WAIT;
 		if (pull->now && pull->left && !pull_now_step(deferred, DEFERRED_STEP_BYTES))
 			return pull_now_wait(deferred);
@@ -202,7 +200,7 @@ static bool pulling_cancel(struct deferred *deferred)
 	if (!arrived && !conn->qp_destroyed)
 		return false;
 	large_cancel(&pull->steps);
-	build_end(conn, &pull->build);
+	budget_give_build(conn, &pull->build);
 	/* Of a client that did not fill its memory the principal is remembered: B4. */
 	if (arrived && !pull->awaits)
 		budget_give(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
@@ -267,7 +265,7 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 		room_init(room);
 	deferred->pull.asked = true;
 	if (deferred->reserved) {
-		next = operation_room_run(room, until_ns);
+		next = deferred_room_run(room, until_ns);
 		if (next != DEFERRED_DONE)
 			return next;
 		response_unreserve(conn);
@@ -362,12 +360,6 @@ void pull_more(struct conn *conn)
 		conn->pull_tried = !pull_begin_early(deferred);
 	}
 	pull_reads_fill(conn);
-}
-
-void pull_receive(struct conn *conn, const struct request *request, uint64_t hash, uint32_t buffer)
-{
-	deferred_start(conn, &pull_kind, request, hash, buffer);
-	pull_more(conn);
 }
 
 void pull_release(struct conn *conn)

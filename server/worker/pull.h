@@ -37,12 +37,6 @@
 /* A PUT whose value is pulled. */
 extern const struct deferred_kind pull_kind;
 
-/*
- * The PUT in receive buffer @buffer has just arrived, and is deferred: begins it early, if that is
- * possible. A pull that is deferred in another way begins later.
- */
-void pull_receive(struct conn *conn, const struct request *request, uint64_t hash, uint32_t buffer);
-
 /* A probe of the connection was answered: a pull that waits for that has no deadline any more. */
 void pull_probed(struct conn *conn);
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server/worker/conn_thread.h"
+#include "common/util/stat.h"
+#include "server/worker/conn.h"
 #include "server/worker/execute.h"
-#include "server/worker/held.h"
 #include "server/worker/snapshot.h"
 #include "server/worker/worker.h"
 
@@ -115,6 +115,31 @@ static void stats_respond(struct deferred *deferred, struct response_list *respo
 		return;
 	snapshot_drop(query->stats);
 	query->stats = NULL;
+}
+
+static void poller_add(struct held_stats *held, const struct poller *poller)
+{
+	const struct window_pool *windows = &poller->windows;
+
+	held->receives += poller->limits.srq_depth - poller->posted;
+	held->response_buffers += poller->free_max - poller->free_count;
+	held->spare_buffers += poller->spare_buffers_max - poller->spare_buffers;
+	held->spare_sends += poller->spare_sends_max - poller->spare_sends;
+	held->windows += windows->left_max - windows->left;
+}
+
+void held_show(struct worker *worker)
+{
+	struct held_stats held = {
+		.pulls = worker->pulls_count,
+	};
+
+	for (unsigned int i = 0; i < worker->poller_count; i++)
+		if (worker->attached[i])
+			poller_add(&held, &worker->pollers[i]);
+#define X(name, help) stat_set(&worker->held.name, held.name);
+	HELD_STATS(X)
+#undef X
 }
 
 /* The first page is of a new snapshot; so is another one whose snapshot is gone. */

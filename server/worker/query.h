@@ -18,8 +18,19 @@
 
 #include "server/worker/deferred.h"
 
+/* Turns in which there was something to do, from one held_show() to the next. */
+#define HELD_TURNS 64
+
 extern const struct deferred_kind query_kind; /* CLIENTS, KILL, REVOKE, TENANT */
 extern const struct deferred_kind stats_kind;
+
+/*
+ * Shows in worker->held what the connections of the worker hold now of what is limited. When no
+ * client asks for anything, each number is back at what it was before; one that is not is a leak.
+ * The worker calls it when it has had nothing to do for a while, after every HELD_TURNS turns, and
+ * for its own clients' STATS, so that a response has what its own request holds.
+ */
+void held_show(struct worker *worker);
 
 /* Asks the control thread. */
 void query_send(struct conn *conn, enum wire_op op, uint64_t arg);

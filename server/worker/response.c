@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/util/stat.h"
-#include "server/worker/conn_thread.h"
+#include "server/worker/conn.h"
 #include "server/worker/permit.h"
 #include "server/worker/window.h"
 #include "server/worker/worker.h"
@@ -181,7 +181,7 @@ static void response_signal(struct poller *poller, struct response_wr *response)
 	stat_add(&conn->sent_bytes, response->sge.length);
 	/* A refused request takes nothing, or a client that tries again at once never gets on. */
 	if ((conn->limit.on || conn_user(conn)) && !permit_is_free(response->head.status) &&
-	    response->head.op != WIRE_BATCH) /* server/worker/batch.c */
+	    response->head.op != WIRE_BATCH) /* server/worker/operation.c */
 		permit_charge(conn, response->sge.length, worker->part.thread.now_ns);
 	response->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,
 					buffered ? response->buffer : BUFFER_NONE);

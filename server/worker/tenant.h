@@ -19,9 +19,13 @@
 #ifndef KVD_SERVER_WORKER_TENANT_H
 #define KVD_SERVER_WORKER_TENANT_H
 
+#include <sys/queue.h>
+
+#include "server/config/option_table.h"
+#include "server/store/store.h"
 #include "server/worker/budget_gate.h"
-#include "server/worker/cpu.h"
-#include "server/worker/tenant_part.h"
+#include "server/worker/mailbox.h"
+#include "server/worker/poller.h"
 
 /* With `default`. */
 #define TENANTS_MAX 64
@@ -58,6 +62,22 @@ struct tenant {
 	struct tenant_store now;
 	struct budget pull_budget;  /* of values that are being read from clients */
 	struct budget build_budget; /* of those being made from large items */
+};
+
+/*
+ * A worker's part of a tenant: what one thread needs to work on the tenant's store. A connection
+ * has the part of its tenant and its worker; so what one tenant's clients do is paid for by that
+ * tenant's memory.
+ *
+ * The worker's alone, but for the statistics of the thread.
+ */
+struct tenant_part {
+	struct tenant *tenant;
+	struct store *store;
+	struct store_thread thread;
+	bool attached;		       /* the worker has it in its list, from the first HELLO on */
+	LIST_ENTRY(tenant_part) entry; /* in worker->parts, if it is attached */
+	struct note note;	       /* NOTE_TENANT_DETACH, then NOTE_TENANT_DETACHED */
 };
 
 #endif /* KVD_SERVER_WORKER_TENANT_H */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How long a worker's turns take: server/DESIGN.md says how long they may. A turn counts if there
+ * How long a worker's turns take (server/DESIGN.md says how long they may), and whether it rests
+ * after one. A turn counts if there
  * was something to do. It is measured by the clock, so a turn in which the kernel let another
  * thread run counts as long as that took; the completions of a turn do not depend on that.
  *
@@ -12,6 +13,7 @@
 #ifndef KVD_SERVER_WORKER_TURN_H
 #define KVD_SERVER_WORKER_TURN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/util/hist.h"
@@ -53,6 +55,28 @@ static inline void turn_begin(struct turn *turn, uint64_t now_ns)
 
 /* The turn that was begun has ended. */
 void turn_end(struct turn *turn, struct turn_stats *stats, uint64_t now_ns);
+
+/* What a poll found to do, from the least to the most urgent. */
+enum activity {
+	ACTIVITY_NONE,
+	ACTIVITY_UNAWAITED, /* access records, completed responses: no client waits for them */
+	ACTIVITY_AWAITED,   /* a client or the control thread waits for it */
+};
+
+enum pace {
+	PACE_ACTIVE,  /* the last turn had something that was awaited */
+	PACE_WAITING, /* polls for more */
+	PACE_WOKEN,   /* has slept, and has found nothing that was awaited since */
+};
+
+/*
+ * A worker that is woken by unawaited activity rests again at once, since it expects no request to
+ * follow. After a request it does, also if the completion of its response comes first.
+ */
+static inline bool pace_rests(enum pace pace, enum activity activity)
+{
+	return pace == PACE_WOKEN && activity == ACTIVITY_UNAWAITED;
+}
 
 /* Adds the turns of a worker to @hist, but for their minimum. Any thread. */
 void turn_stats_read(const struct turn_stats *stats, struct hist *hist);

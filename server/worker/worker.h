@@ -31,7 +31,7 @@
 #include "server/worker/late_principals.h"
 #include "server/worker/mailbox.h"
 #include "server/worker/poller.h"
-#include "server/worker/tenant_part.h"
+#include "server/worker/tenant.h"
 #include "server/worker/turn.h"
 
 /* What a worker needs of the configuration, beside its pollers. */
@@ -97,7 +97,7 @@ struct worker_stats {
 #undef X
 };
 
-/* What connections hold now, likewise, as held.NAME: server/worker/held.h. */
+/* What connections hold now, likewise, as held.NAME: held_show(). */
 #define HELD_STATS(X)                                                                              \
 	X(receives, "receives that are not posted: of requests, or refused by the device")         \
 	X(response_buffers, "buffers of responses, or of results, that are not sent")              \

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of several requests in one message (A1 to A6 in server/worker/batch.h): each kind, in
+ * Tests of several requests in one message (A1 to A6 in server/worker/operation.h): each kind, in
  * order; results that don't fit; the bound on a turn; requests that take several turns, and those
  * behind them; limits; connections that end in between.
  */
-#include "server/worker/batch.h"
+#include "server/worker/operation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static uint64_t test_clock_ns(void)
 }
 
 #define clock_ns test_clock_ns
-#include "server/worker/batch.c"
+#include "server/worker/operation.c"
 #undef clock_ns
 
 #include "tests/support/store_fixture.h"
@@ -454,9 +454,9 @@ static void connection_ends_in_a_room(void **state)
 	for (unsigned int ends = 0; ends < ENDS_MAX; ends++) {
 		while (!begins_a_room())
 			assert_true(++in_vain < ENDS_MAX);
-		assert_true(room_pending(&test_poller->deferred[0].batch.room));
+		assert_true(room_pending(&test_poller->deferred[0].operations.room));
 		for (unsigned int n = 0; n < ends; n++)
-			if (room_step(&test_poller->deferred[0].batch.room) == ROOM_DONE)
+			if (room_step(&test_poller->deferred[0].operations.room) == ROOM_DONE)
 				break;
 		test_conn_end(conn);
 		memory_stats(test_store.memory, &stats);

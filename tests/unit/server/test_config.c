@@ -17,6 +17,7 @@
 
 #include <cmocka.h>
 
+#include "common/util/cpu.h"
 #include "common/util/log.h"
 #include "server/config/option_kinds.h"
 #include "server/store/store.h"
@@ -957,36 +958,36 @@ static void test_table(void **state)
 
 #define CONFIG_TEST(name) cmocka_unit_test_setup(name, setup)
 
+/* One for each CPU, unless server.workers says how many. */
+static void workers_by_cpus(void **state)
+{
+	unsigned int cpus = cpu_count();
+
+	(void)state;
+	assert_int_equal(config_workers(&config), cpus < WORKERS_MAX ? cpus : WORKERS_MAX);
+	config.server.workers = 7;
+	assert_int_equal(config_workers(&config), 7);
+	config.server.workers = WORKERS_MAX;
+	assert_int_equal(config_workers(&config), WORKERS_MAX);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CONFIG_TEST(test_defaults),
-		CONFIG_TEST(test_load),
-		CONFIG_TEST(test_names),
-		CONFIG_TEST(test_repeated),
-		CONFIG_TEST(test_form),
-		CONFIG_TEST(test_values),
-		CONFIG_TEST(test_lists),
-		CONFIG_TEST(test_numa),
-		CONFIG_TEST(test_long_line),
-		CONFIG_TEST(test_list_lines),
-		CONFIG_TEST(test_bytes),
-		CONFIG_TEST(test_all_errors),
-		CONFIG_TEST(test_bounds),
-		CONFIG_TEST(test_unreadable),
-		CONFIG_TEST(test_no_file),
-		CONFIG_TEST(test_set),
-		CONFIG_TEST(test_wraps),
-		CONFIG_TEST(test_max_value),
-		CONFIG_TEST(test_value_fits),
-		CONFIG_TEST(test_check),
-		CONFIG_TEST(test_check_each),
-		CONFIG_TEST(test_check_identity),
-		CONFIG_TEST(test_print),
-		CONFIG_TEST(test_print_division),
-		CONFIG_TEST(test_example),
-		CONFIG_TEST(test_table),
-		CONFIG_TEST(test_check_assignments),
+		CONFIG_TEST(test_defaults),	  CONFIG_TEST(test_load),
+		CONFIG_TEST(test_names),	  CONFIG_TEST(test_repeated),
+		CONFIG_TEST(test_form),		  CONFIG_TEST(test_values),
+		CONFIG_TEST(test_lists),	  CONFIG_TEST(test_numa),
+		CONFIG_TEST(test_long_line),	  CONFIG_TEST(test_list_lines),
+		CONFIG_TEST(test_bytes),	  CONFIG_TEST(test_all_errors),
+		CONFIG_TEST(test_bounds),	  CONFIG_TEST(test_unreadable),
+		CONFIG_TEST(test_no_file),	  CONFIG_TEST(test_set),
+		CONFIG_TEST(test_wraps),	  CONFIG_TEST(test_max_value),
+		CONFIG_TEST(test_value_fits),	  CONFIG_TEST(test_check),
+		CONFIG_TEST(test_check_each),	  CONFIG_TEST(test_check_identity),
+		CONFIG_TEST(workers_by_cpus),	  CONFIG_TEST(test_print),
+		CONFIG_TEST(test_print_division), CONFIG_TEST(test_example),
+		CONFIG_TEST(test_table),	  CONFIG_TEST(test_check_assignments),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

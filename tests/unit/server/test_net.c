@@ -16,9 +16,9 @@
 
 #include <cmocka.h>
 
+#include "common/util/cpu.h"
 #include "server/control/net.h"
 #include "server/control/nic_address.h"
-#include "server/worker/cpu.h"
 #include "server/worker/worker_loop.h"
 #include "tests/support/log_fixture.h"
 #include "tests/support/users_file.h"

@@ -16,7 +16,7 @@
 #include <urcu-qsbr.h>
 
 #include "common/util/stat.h"
-#include "server/worker/build.h"
+#include "server/worker/budget.h"
 #include "server/worker/deferred.h"
 #include "server/worker/pull.h"
 #include "server/worker/pull_reads.h"

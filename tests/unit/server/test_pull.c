@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of large values in a worker's turns (P1 to P4 in server/worker/pull.h,
- * server/worker/build.h): what has arrived is summed and appended in pieces, one in each turn, and
+ * budget_take_build()): what has arrived is summed and appended in pieces, one in each turn, and
  * others have theirs in between; values of one connection are READ one behind the other and take
  * effect in their order, and what comes behind them waits; READs don't run ahead of the sum; values
  * that are made from others keep to their budget; the response always has a place; a connection
@@ -1029,7 +1029,8 @@ static unsigned int builders(void)
 	for (unsigned int i = 0; i < TEST_CONNS; i++) {
 		first = TAILQ_FIRST(&test_conns[i].conn.deferred);
 		if (first)
-			n += (first->pulls ? first->pull.build.bytes : first->large.hold.bytes) > 0;
+			n += (first->pulls ? first->pull.build.bytes :
+					     first->operations.large.hold.bytes) > 0;
 	}
 	return n;
 }

@@ -90,12 +90,33 @@ static void classes_have_each_turn_once(void **state)
 	assert_int_equal(sum, hist_bucket(above) + 1);
 }
 
+/* With many clients the completion of a response often comes before the next request. */
+static void polls_on_after_a_request(void **state)
+{
+	(void)state;
+	assert_false(pace_rests(PACE_ACTIVE, ACTIVITY_UNAWAITED));
+	assert_false(pace_rests(PACE_ACTIVE, ACTIVITY_NONE));
+	assert_false(pace_rests(PACE_WAITING, ACTIVITY_UNAWAITED));
+	assert_false(pace_rests(PACE_WAITING, ACTIVITY_NONE));
+}
+
+/* Access records of idle clients cost no polling; a wake-up for nothing may announce a request. */
+static void rests_when_woken_for_nothing_awaited(void **state)
+{
+	(void)state;
+	assert_true(pace_rests(PACE_WOKEN, ACTIVITY_UNAWAITED));
+	assert_false(pace_rests(PACE_WOKEN, ACTIVITY_NONE));
+	assert_false(pace_rests(PACE_WOKEN, ACTIVITY_AWAITED));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(turns_are_summed, setup),
 		cmocka_unit_test_setup(a_turn_begins_once, setup),
 		cmocka_unit_test_setup(classes_have_each_turn_once, setup),
+		cmocka_unit_test(polls_on_after_a_request),
+		cmocka_unit_test(rests_when_woken_for_nothing_awaited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

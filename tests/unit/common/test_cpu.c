@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the CPUs that workers run on: their number, and which one each is pinned to, by an
- * affinity mask of the test's own.
+ * Tests of the CPUs that a process may run on (common/util/cpu.h), by an affinity mask of the
+ * test's own.
  */
-#include "server/worker/cpu.h"
+#include "common/util/cpu.h"
 
 #include <sched.h>
 #include <setjmp.h>
@@ -27,7 +27,7 @@ static int affinity(pid_t pid, size_t bytes, cpu_set_t *set)
 }
 
 #define sched_getaffinity affinity
-#include "server/worker/cpu.c"
+#include "common/util/cpu.c"
 #undef sched_getaffinity
 
 static void use(const int *cpus, unsigned int count)
@@ -38,34 +38,18 @@ static void use(const int *cpus, unsigned int count)
 		CPU_SET((unsigned int)cpus[--count], &mask);
 }
 
-static unsigned int workers(unsigned int configured)
-{
-	const struct config config = { .server.workers = configured };
-
-	return cpu_workers(&config);
-}
-
-/* One worker for each CPU that the process may run on, unless the configuration says how many. */
 static void how_many(void **state)
 {
 	static const int three[] = { 1, 5, 6 };
 
 	(void)state;
 	use(three, 3);
-	assert_int_equal(workers(0), 3);
-	assert_int_equal(workers(1), 1);
-	assert_int_equal(workers(7), 7);
-	assert_int_equal(workers(WORKERS_MAX), WORKERS_MAX);
-	assert_int_equal(workers(WORKERS_MAX + 1), WORKERS_MAX);
-	CPU_ZERO(&mask);
-	for (unsigned int cpu = 0; cpu < WORKERS_MAX + 1; cpu++)
-		CPU_SET(cpu, &mask);
-	assert_int_equal(workers(0), WORKERS_MAX);
+	assert_int_equal(cpu_count(), 3);
 	mask_error = 1;
-	assert_int_equal(workers(0), 1);
+	assert_int_equal(cpu_count(), 1);
 }
 
-/* The n-th worker is pinned to the n-th of these CPUs; there is none for more. */
+/* They are numbered in order; there is none for more. */
 static void which(void **state)
 {
 	static const int cpus[] = { 0, 3, 4, 63, 64, CPU_SETSIZE - 1 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the affinity mask of the process, for the number of workers and the CPUs to pin them to. */
-#include "server/worker/cpu.h"
+/* Reads the affinity mask of the process. */
+#include "common/util/cpu.h"
 
 #include <sched.h>
 
@@ -12,16 +12,12 @@ static void affinity_read(cpu_set_t *set)
 		CPU_SET(0, set);
 }
 
-unsigned int cpu_workers(const struct config *config)
+unsigned int cpu_count(void)
 {
-	unsigned int n = config->server.workers;
 	cpu_set_t set;
 
-	if (!n) {
-		affinity_read(&set);
-		n = (unsigned int)CPU_COUNT(&set);
-	}
-	return n < WORKERS_MAX ? n : WORKERS_MAX;
+	affinity_read(&set);
+	return (unsigned int)CPU_COUNT(&set);
 }
 
 int cpu_number(unsigned int n)

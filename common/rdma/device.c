@@ -109,7 +109,8 @@ static int inet_parse(struct device_addr *addr, const char *rest, struct why *wh
 	err = port_parse(&addr->port, port + 1, &options, why);
 	if (err || !*options)
 		return err;
-	return link_parse(&addr->link, options + 1, addr->kind & DEVICES_OOB, why->text, why->size);
+	return link_parse(&addr->link, options + 1, addr->kind & DEVICES_OVER_TCP, why->text,
+			  why->size);
 }
 
 static int softnic_parse(struct device_addr *addr, const char *path, struct why *why)

@@ -39,10 +39,10 @@ enum device_kind {
 	DEVICE_VERBS_TLS = 1 << 3, /* rdma+tls:// */
 };
 
-/* Those whose connections are set up out of band. */
-#define DEVICES_OOB (DEVICE_VERBS_TCP | DEVICE_VERBS_TLS)
+/* The kinds that set up connections over TCP or TLS, without rdma_cm. */
+#define DEVICES_OVER_TCP (DEVICE_VERBS_TCP | DEVICE_VERBS_TLS)
 /* Those whose hardware is an RDMA device's. */
-#define DEVICES_RDMA (DEVICE_VERBS | DEVICES_OOB)
+#define DEVICES_RDMA (DEVICE_VERBS | DEVICES_OVER_TCP)
 
 enum device_role {
 	DEVICE_LISTEN,	/* a server: the address is its own */
@@ -327,8 +327,8 @@ struct device_ops {
 };
 
 extern const struct device_ops verbs_ops;
-extern const struct device_ops oob_ops;
-extern const struct device_ops oob_tls_ops;
+extern const struct device_ops tcp_ops;
+extern const struct device_ops tcp_tls_ops;
 extern const struct device_ops softnic_ops;
 
 /*
@@ -363,9 +363,9 @@ static inline const struct device_ops *device_ops_of(enum device_kind kind)
 	case DEVICE_VERBS:
 		return &verbs_ops;
 	case DEVICE_VERBS_TCP:
-		return &oob_ops;
+		return &tcp_ops;
 	case DEVICE_VERBS_TLS:
-		return &oob_tls_ops;
+		return &tcp_tls_ops;
 	default:
 		return &softnic_ops;
 	}

@@ -2,7 +2,7 @@
 /*
  * What a user may set of how the queue pairs of an RDMA device use the network, in a URL
  * ("rdma+tcp://10.0.0.1:7472?gid_index=3&traffic_class=106") or in the server's configuration. What
- * is not set is what rdma_cm chooses, or common/rdma/oob/ says.
+ * is not set is what rdma_cm chooses, or common/rdma/tcp/ says.
  */
 #ifndef KVD_COMMON_RDMA_LINK_H
 #define KVD_COMMON_RDMA_LINK_H

@@ -192,7 +192,7 @@ static void verbs_open_error(const struct device_addr *addr, int err)
 }
 
 /* Of verbs-tcp and verbs-tls, whose options have the same names but for this word. */
-static void oob_open_error(const struct device_addr *addr, int err)
+static void tcp_open_error(const struct device_addr *addr, int err)
 {
 	const char *address = addr->host, *way = addr->kind == DEVICE_VERBS_TLS ? "tls" : "tcp";
 
@@ -235,8 +235,8 @@ void nic_address_error(const struct config *config, const struct device_addr *ad
 		log_error("server.device = %s: this host has no RDMA device: set server.device = "
 			  "softnic to serve clients on this host without one",
 			  device_kind_name(addr->kind));
-	else if (addr->kind & DEVICES_OOB)
-		oob_open_error(addr, err);
+	else if (addr->kind & DEVICES_OVER_TCP)
+		tcp_open_error(addr, err);
 	else
 		verbs_open_error(addr, err);
 }

@@ -14,7 +14,7 @@
 
 /* Revocations that are kept; one more waits until the oldest is REVOKED_NS old. */
 #define REVOKED_MAX 16
-/* Longer than a set-up by TLS may take: SETUP_MS in common/rdma/oob/setup.c. */
+/* Longer than a set-up by TLS may take: SETUP_MS in common/rdma/tcp/setup.c. */
 #define REVOKED_NS 10000000000ull
 
 enum revoke_by { REVOKE_USER, REVOKE_IDENTITY, REVOKE_UID, REVOKE_ID, REVOKE_ADDRESS };

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(device_kind_is_rdma(addr.kind) && addr.port);
 		must(memchr(addr.host, '\0', sizeof(addr.host)) && addr.host[0]);
 		must(!strncmp(text, device_scheme(addr.kind), strlen(device_scheme(addr.kind))));
-		must((addr.kind & DEVICES_OOB) ||
+		must((addr.kind & DEVICES_OVER_TCP) ||
 		     !(addr.link.set & (1u << LINK_GID_INDEX | 1u << LINK_PKEY_INDEX)));
 		must(link_or(&addr.link, LINK_SERVICE_LEVEL, 0) <= 15);
 	}

@@ -213,7 +213,7 @@ fi
 
 # Whoever reaches a TCP port can open connections there and say nothing, or what is no message.
 SILENT=10000
-SETUPS_MAX=256 # of common/rdma/oob/setup.c
+SETUPS_MAX=256 # of common/rdma/tcp/setup.c
 
 silent_peers() { # file
 	local n fd garbage

@@ -64,8 +64,8 @@ INTERRUPTED = ("epoll_wait", "poll", "ppoll", "nanosleep", "waitpid")
 KEPT_BYTES = 4096
 # The folders of the code that this device does not run; what is set up by hand shares objects with
 # verbs.
-OTHER_DEVICES = {"softnic": ("rdma/verbs/", "rdma/oob/", "common/tls/"),
-                 "verbs": ("rdma/softnic/", "rdma/oob/", "common/tls/"),
+OTHER_DEVICES = {"softnic": ("rdma/verbs/", "rdma/tcp/", "common/tls/"),
+                 "verbs": ("rdma/softnic/", "rdma/tcp/", "common/tls/"),
                  "verbs-tcp": ("rdma/softnic/", "common/tls/"),
                  "verbs-tls": ("rdma/softnic/",)}[DEVICE]
 # Of the places in code for this device at least this share is reached: below it, something here has

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of connections that are set up over TLS (common/rdma/oob/setup.c, common/tls/): who the
+ * Tests of connections that are set up over TLS (common/rdma/tcp/setup.c, common/tls/): who the
  * peer is, what each bad credential gets at both ends, and that nothing is left of a connection
  * that was refused. The certificates are a small authority's of the test.
  */
@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "tests/support/log_fixture.h"
-#include "tests/support/oob_test.h"
+#include "tests/support/tcp_test.h"
 #include "tests/support/tls_ca.h"
 
 #define HOUR_S 3600
@@ -113,14 +113,14 @@ static void use(const struct names *at_server, const struct names *at_client)
 
 static int setup(void **state)
 {
-	return oob_test_setup(state);
+	return tcp_test_setup(state);
 }
 
 static int teardown(void **state)
 {
 	ahead_s = 0;
 	use(NULL, NULL);
-	return oob_test_teardown(state);
+	return tcp_test_teardown(state);
 }
 
 static const struct names with_certificate = { .certificate = "server" };
@@ -130,15 +130,15 @@ static const char *identity_of(struct cm_id *id)
 {
 	static struct cm_peer peer;
 
-	assert_int_equal(oob_query_peer(id, &peer), 0);
+	assert_int_equal(tcp_query_peer(id, &peer), 0);
 	return peer.identity;
 }
 
 static void end_both(struct cm_id *id, struct cm_id *at_server)
 {
-	oob_destroy_id(id);
+	tcp_destroy_id(id);
 	assert_ptr_equal(expect(&server, CM_DISCONNECTED, -ECONNRESET), at_server);
-	oob_destroy_id(at_server);
+	tcp_destroy_id(at_server);
 }
 
 /* It connects, and the server knows the client as @identity. */
@@ -164,9 +164,9 @@ static void is_refused(const char *why)
 	assert_int_equal(event.status, -EKEYREJECTED);
 	assert_string_equal((const char *)event.private_data, why);
 	assert_int_equal(event.private_len, strlen(why));
-	oob_destroy_id(id);
+	tcp_destroy_id(id);
 	quiet();
-	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
+	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 0);
 }
 
 /* What each end has, and what comes of it: who the server takes the client for, or why not. */
@@ -355,7 +355,7 @@ static void key_against_a_certificate(void **state)
 
 static bool resumed(const struct cm_id *id)
 {
-	const struct tls *tls = ((const struct oob_id *)id)->tls;
+	const struct tls *tls = ((const struct tcp_id *)id)->tls;
 
 	return tls_is_resumed(tls);
 }
@@ -412,7 +412,7 @@ static void resumes_what_is_accepted(void **state)
 	files.ca = strcpy(paths[0], tls_ca_path("other-ca.pem"));
 	files.certificate = strcpy(paths[1], tls_ca_path("server.pem"));
 	files.key = strcpy(paths[2], tls_ca_path("server.key"));
-	assert_int_equal(oob_renew(&server.od.port.dev, &files, why), 0);
+	assert_int_equal(tcp_renew(&server.od.port.dev, &files, why), 0);
 	is_refused("it does not know who signed our certificate");
 }
 
@@ -434,11 +434,11 @@ static void resumes_once(void **state)
 	}
 	assert_true(resumed(ids[0]) != resumed(ids[1]));
 	for (unsigned int i = 0; i < 2; i++)
-		oob_destroy_id(ids[i]);
+		tcp_destroy_id(ids[i]);
 	for (unsigned int i = 0; i < 2; i++)
 		expect(&server, CM_DISCONNECTED, -ECONNRESET);
 	for (unsigned int i = 0; i < 2; i++)
-		oob_destroy_id(at_server[i]);
+		tcp_destroy_id(at_server[i]);
 }
 
 /* Connections that there are stay; a session from before is worth nothing. */
@@ -451,11 +451,11 @@ static void renews(void **state)
 	(void)state;
 	use(&with_certificate, &with_ca);
 	id = connected(&at_server);
-	assert_int_equal(oob_renew(&server.od.port.dev, &files, why), -EINVAL);
+	assert_int_equal(tcp_renew(&server.od.port.dev, &files, why), -EINVAL);
 	connects_as("");
 	files.certificate = tls_ca_path("stranger.pem");
 	files.key = tls_ca_path("stranger.key");
-	assert_int_equal(oob_renew(&server.od.port.dev, &files, why), 0);
+	assert_int_equal(tcp_renew(&server.od.port.dev, &files, why), 0);
 	is_refused("its certificate is not accepted: unable to get local issuer certificate");
 	quiet();
 	assert_int_equal(id->qp->state, IBV_QPS_RTS);
@@ -492,26 +492,26 @@ static void client_renews(void **state)
 	use(&asks, &shows);
 	is_refused("it does not know who signed our certificate");
 	copy("client.pem", "mine.pem");
-	assert_int_equal(oob_renew(dev, &files, why), -EINVAL);
+	assert_int_equal(tcp_renew(dev, &files, why), -EINVAL);
 	assert_non_null(strstr(why, "it is not the certificate's"));
 	copy("client.key", "mine.key");
-	assert_int_equal(oob_renew(dev, &files, why), 0);
+	assert_int_equal(tcp_renew(dev, &files, why), 0);
 	connects_as("cert:dns:client.example");
 	/* The same files: what there is stays, and so does the session. */
-	assert_int_equal(oob_renew(dev, &files, why), 0);
+	assert_int_equal(tcp_renew(dev, &files, why), 0);
 	id = connected(&at_server);
 	assert_true(resumed(id));
 	end_both(id, at_server);
 	/* A secret that others may read by now. */
 	assert_int_equal(chmod(files.key, 0644), 0);
-	assert_int_equal(oob_renew(dev, &files, why), -EINVAL);
+	assert_int_equal(tcp_renew(dev, &files, why), -EINVAL);
 	assert_non_null(strstr(why, "other users may read"));
 	/* Files that are gone. */
 	files.ca = "/nowhere";
 	assert_int_equal(chmod(files.key, 0600), 0);
-	assert_int_equal(oob_renew(dev, &files, why), -EINVAL);
+	assert_int_equal(tcp_renew(dev, &files, why), -EINVAL);
 	files.ca = NULL;
-	assert_int_equal(oob_renew(dev, &files, why), 0);
+	assert_int_equal(tcp_renew(dev, &files, why), 0);
 	is_refused("its certificate is not accepted: self-signed certificate in certificate chain");
 }
 
@@ -525,9 +525,9 @@ static void tcp_against_tls(void **state)
 	id = connecting();
 	event = next_event(&client);
 	assert_int_equal(event.type, CM_UNREACHABLE);
-	oob_destroy_id(id);
+	tcp_destroy_id(id);
 	quiet();
-	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
+	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 0);
 	use(NULL, &with_ca);
 	id = connecting();
 	/* The server awaits a message that is longer than a ClientHello, or takes it for none. */
@@ -535,7 +535,7 @@ static void tcp_against_tls(void **state)
 	time_pass(SETUP_NS + SECOND_NS);
 	event = next_event(&client);
 	assert_int_equal(event.type, CM_UNREACHABLE);
-	oob_destroy_id(id);
+	tcp_destroy_id(id);
 	quiet();
 }
 
@@ -546,16 +546,16 @@ static void silent_peer(void **state)
 
 	(void)state;
 	use(&with_certificate, NULL);
-	assert_int_equal(oob_socket_connect(&server.od.addr, &fd), 0);
-	while (oob_channel_of(server.channel)->setups_count == 0)
+	assert_int_equal(tcp_socket_connect(&server.od.addr, &fd), 0);
+	while (tcp_channel_of(server.channel)->setups_count == 0)
 		go_on(-1, 0);
 	quiet();
 	assert_int_equal(send(fd, "\x16\x03\x01", 3, 0), 3);
 	quiet();
-	assert_int_equal(oob_channel_of(server.channel)->setups_count, 1);
+	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 1);
 	time_pass(SETUP_NS);
 	quiet();
-	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
+	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 0);
 	close(fd);
 }
 
@@ -566,17 +566,17 @@ static void refused_and_silent(void **state)
 
 	(void)state;
 	use(&with_certificate, NULL);
-	assert_int_equal(oob_socket_connect(&server.od.addr, &fd), 0);
-	while (oob_channel_of(server.channel)->setups_count == 0)
+	assert_int_equal(tcp_socket_connect(&server.od.addr, &fd), 0);
+	while (tcp_channel_of(server.channel)->setups_count == 0)
 		go_on(-1, 0);
 	assert_int_equal(send(fd, "GET / HTTP/1.0\r\n\r\n", 18, 0), 18);
 	quiet();
 	assert_int_equal(send(fd, "more", 4, 0), 4);
 	quiet();
-	assert_int_equal(oob_channel_of(server.channel)->setups_count, 1);
+	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 1);
 	time_pass(SETUP_NS);
 	quiet();
-	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
+	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 0);
 	close(fd);
 }
 
@@ -588,7 +588,7 @@ static struct tls *speak(int *fd)
 	struct tls *tls;
 	int err;
 
-	assert_int_equal(oob_socket_connect(&server.od.addr, fd), 0);
+	assert_int_equal(tcp_socket_connect(&server.od.addr, fd), 0);
 	assert_int_equal(tls_start(&tls, made, *fd), 0);
 	tls_context_put(made);
 	while ((err = tls_handshake(tls, &events)) == -EAGAIN)
@@ -597,27 +597,27 @@ static struct tls *speak(int *fd)
 	return tls;
 }
 
-static const struct oob_message test_request = {
-	.kind = OOB_REQUEST,
+static const struct tcp_message test_request = {
+	.kind = TCP_REQUEST,
 	.end = { .qp_num = 1,
 		 .link_layer = IBV_LINK_LAYER_ETHERNET,
 		 .gid_type = IBV_GID_TYPE_ROCE_V2,
 		 .mtu = IBV_MTU_1024 },
 };
 
-static void say(struct tls *tls, const struct oob_message *message)
+static void say(struct tls *tls, const struct tcp_message *message)
 {
-	uint8_t bytes[OOB_MESSAGE_BYTES];
+	uint8_t bytes[TCP_MESSAGE_BYTES];
 
-	oob_message_print(bytes, message);
+	tcp_message_print(bytes, message);
 	assert_int_equal(tls_send(tls, bytes, sizeof(bytes)), sizeof(bytes));
 }
 
 /* After READY nothing is allowed, new keys either, which TLS takes as often as they are sent. */
 static void messages_of_tls_itself(void **state)
 {
-	const struct oob_message ready = { .kind = OOB_READY };
-	uint8_t bytes[OOB_MESSAGE_BYTES];
+	const struct tcp_message ready = { .kind = TCP_READY };
+	uint8_t bytes[TCP_MESSAGE_BYTES];
 	struct cm_id *id;
 	struct tls *tls;
 	ssize_t got;
@@ -637,7 +637,7 @@ static void messages_of_tls_itself(void **state)
 	assert_int_equal(SSL_key_update(tls->ssl, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
 	assert_int_equal(SSL_do_handshake(tls->ssl), 1);
 	assert_ptr_equal(expect(&server, CM_DISCONNECTED, -EPROTO), id);
-	oob_destroy_id(id);
+	tcp_destroy_id(id);
 	tls_end(tls);
 	close(fd);
 	quiet();
@@ -646,27 +646,27 @@ static void messages_of_tls_itself(void **state)
 /* Two messages in one record: the second one would never be seen, since the socket has no more. */
 static void two_messages_at_once(void **state)
 {
-	uint8_t both[2 * OOB_MESSAGE_BYTES];
+	uint8_t both[2 * TCP_MESSAGE_BYTES];
 	struct tls *tls;
 	int fd;
 
 	(void)state;
 	use(&with_certificate, NULL);
 	tls = speak(&fd);
-	oob_message_print(both, &test_request);
-	oob_message_print(both + OOB_MESSAGE_BYTES, &test_request);
+	tcp_message_print(both, &test_request);
+	tcp_message_print(both + TCP_MESSAGE_BYTES, &test_request);
 	assert_int_equal(tls_send(tls, both, sizeof(both)), sizeof(both));
 	quiet();
-	assert_int_equal(oob_channel_of(server.channel)->setups_count, 0);
+	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 0);
 	tls_end(tls);
 	close(fd);
 	/* One in two records is one. */
 	tls = speak(&fd);
 	assert_int_equal(tls_send(tls, both, 100), 100);
 	quiet();
-	assert_int_equal(tls_send(tls, both + 100, OOB_MESSAGE_BYTES - 100),
-			 OOB_MESSAGE_BYTES - 100);
-	oob_destroy_id(expect(&server, CM_CONNECT_REQUEST, 0));
+	assert_int_equal(tls_send(tls, both + 100, TCP_MESSAGE_BYTES - 100),
+			 TCP_MESSAGE_BYTES - 100);
+	tcp_destroy_id(expect(&server, CM_CONNECT_REQUEST, 0));
 	tls_end(tls);
 	close(fd);
 	quiet();
@@ -704,7 +704,7 @@ static void listens_not(const char *key, unsigned int lines)
 
 	addr.tls.certificate = tls_ca_path("server.pem");
 	addr.tls.key = key;
-	assert_int_equal(oob_open(&dev, &addr, DEVICE_LISTEN, 0), -EKEYREJECTED);
+	assert_int_equal(tcp_open(&dev, &addr, DEVICE_LISTEN, 0), -EKEYREJECTED);
 	assert_int_equal(test_log_lines(), lines);
 }
 
@@ -745,6 +745,6 @@ int main(void)
 		cmocka_unit_test(bad_files_are_logged_when_they_change),
 	};
 
-	oob_test_heap();
+	tcp_test_heap();
 	return cmocka_run_group_tests(tests, files_make, files_remove);
 }

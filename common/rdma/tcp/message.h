@@ -8,7 +8,7 @@
  *	READY	 connecting end: its queue pair is in RTS, too
  *
  * After READY nothing is sent: the stream stays open, and its end is that of the connection. Each
- * message has OOB_MESSAGE_BYTES bytes, integers are big-endian as in InfiniBand, and unused bytes
+ * message has TCP_MESSAGE_BYTES bytes, integers are big-endian as in InfiniBand, and unused bytes
  * are zero:
  *
  *	offset	bytes
@@ -28,8 +28,8 @@
  *	39	1	0
  *	40	196	private data
  */
-#ifndef KVD_COMMON_RDMA_OOB_MESSAGE_H
-#define KVD_COMMON_RDMA_OOB_MESSAGE_H
+#ifndef KVD_COMMON_RDMA_TCP_MESSAGE_H
+#define KVD_COMMON_RDMA_TCP_MESSAGE_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,13 +38,13 @@
 
 #include "common/rdma/device.h"
 
-#define OOB_MESSAGE_BYTES 236u
-#define OOB_PRIVATE_MAX CM_PRIVATE_MAX_ACCEPT
+#define TCP_MESSAGE_BYTES 236u
+#define TCP_PRIVATE_MAX CM_PRIVATE_MAX_ACCEPT
 
-enum oob_kind { OOB_REQUEST = 1, OOB_ACCEPT, OOB_REJECT, OOB_READY };
+enum tcp_kind { TCP_REQUEST = 1, TCP_ACCEPT, TCP_REJECT, TCP_READY };
 
 /* What an end needs to know of the other's queue pair. */
-struct oob_end {
+struct tcp_end {
 	uint32_t qp_num;
 	uint32_t psn;
 	union ibv_gid gid;
@@ -56,20 +56,20 @@ struct oob_end {
 	uint8_t initiator_depth;
 };
 
-struct oob_message {
-	enum oob_kind kind;
-	struct oob_end end; /* REQUEST and ACCEPT; else zeros */
+struct tcp_message {
+	enum tcp_kind kind;
+	struct tcp_end end; /* REQUEST and ACCEPT; else zeros */
 	uint8_t private_len;
-	uint8_t private_data[OOB_PRIVATE_MAX];
+	uint8_t private_data[TCP_PRIVATE_MAX];
 };
 
-/* @message is one that oob_message_parse() would take. */
-void oob_message_print(uint8_t bytes[OOB_MESSAGE_BYTES], const struct oob_message *message);
+/* @message is one that tcp_message_parse() would take. */
+void tcp_message_print(uint8_t bytes[TCP_MESSAGE_BYTES], const struct tcp_message *message);
 
 /*
  * NULL, or what is wrong with the message, without a full stop: then *message is not set. What it
  * takes has numbers in their ranges, and so can go into a queue pair's attributes.
  */
-const char *oob_message_parse(struct oob_message *message, const uint8_t bytes[OOB_MESSAGE_BYTES]);
+const char *tcp_message_parse(struct tcp_message *message, const uint8_t bytes[TCP_MESSAGE_BYTES]);
 
-#endif /* KVD_COMMON_RDMA_OOB_MESSAGE_H */
+#endif /* KVD_COMMON_RDMA_TCP_MESSAGE_H */

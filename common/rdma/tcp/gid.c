@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which GID a queue pair has, of those that a port has. */
-#include "common/rdma/oob/oob.h"
+#include "common/rdma/tcp/tcp.h"
 
 #include <netinet/in.h>
 #include <string.h>
@@ -40,7 +40,7 @@ static bool is_address(const union ibv_gid *gid, const struct sockaddr_storage *
 	return !memcmp(gid->raw, bytes, len);
 }
 
-static bool reaches(const struct ibv_gid_entry *entry, const struct oob_end *peer)
+static bool reaches(const struct ibv_gid_entry *entry, const struct tcp_end *peer)
 {
 	return !peer ||
 	       (entry->gid_type == peer->gid_type && is_ipv4(&entry->gid) == is_ipv4(&peer->gid));
@@ -64,7 +64,7 @@ static int table_query(struct ibv_context *context, struct ibv_gid_entry *table)
 	return (int)ibv_query_gid_table(context, table, GID_TABLE_MAX, 0);
 }
 
-static int gid_of_index(const struct verbs_port *port, uint8_t index, const struct oob_end *peer,
+static int gid_of_index(const struct verbs_port *port, uint8_t index, const struct tcp_end *peer,
 			struct ibv_gid_entry *entry)
 {
 	int err = verbs_error(
@@ -80,8 +80,8 @@ static int gid_of_index(const struct verbs_port *port, uint8_t index, const stru
 	return 0;
 }
 
-int oob_gid_choose(const struct verbs_port *port, const struct sockaddr_storage *local,
-		   const struct oob_end *peer, struct ibv_gid_entry *entry)
+int tcp_gid_choose(const struct verbs_port *port, const struct sockaddr_storage *local,
+		   const struct tcp_end *peer, struct ibv_gid_entry *entry)
 {
 	bool wanted = port->link.set & (1u << LINK_GID_INDEX);
 	struct ibv_gid_entry table[GID_TABLE_MAX];
@@ -105,7 +105,7 @@ int oob_gid_choose(const struct verbs_port *port, const struct sockaddr_storage 
 	return best ? 0 : -EADDRNOTAVAIL;
 }
 
-bool oob_gid_find(struct ibv_context *context, const struct sockaddr_storage *addr, uint8_t *number)
+bool tcp_gid_find(struct ibv_context *context, const struct sockaddr_storage *addr, uint8_t *number)
 {
 	struct ibv_gid_entry table[GID_TABLE_MAX];
 	int count = table_query(context, table);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target of oob_message_parse(), which reads what anybody who connects sends: what it takes
+ * Fuzz target of tcp_message_parse(), which reads what anybody who connects sends: what it takes
  * has numbers in their ranges, and is printed as the same bytes, with zeros for those unused.
  */
-#include "common/rdma/oob/message.h"
+#include "common/rdma/tcp/message.h"
 #include "tests/fuzz/fuzz.h"
 
-/* Offsets in common/rdma/oob/message.h. */
+/* Offsets in common/rdma/tcp/message.h. */
 #define LINK_LAYER_AT 7
 #define QP_NUM_AT 8
 #define PRIVATE_LEN_AT 38
@@ -15,24 +15,24 @@
 #define NUMBER_MAX 0xffffffu
 
 /* The message as it was to be sent. */
-static void canonical(uint8_t bytes[OOB_MESSAGE_BYTES], const struct oob_message *message)
+static void canonical(uint8_t bytes[TCP_MESSAGE_BYTES], const struct tcp_message *message)
 {
 	bytes[ZERO_AT] = 0;
 	memset(bytes + PRIVATE_AT + message->private_len, 0,
-	       OOB_PRIVATE_MAX - message->private_len);
-	if (message->kind == OOB_REQUEST || message->kind == OOB_ACCEPT)
+	       TCP_PRIVATE_MAX - message->private_len);
+	if (message->kind == TCP_REQUEST || message->kind == TCP_ACCEPT)
 		return;
 	bytes[LINK_LAYER_AT] = 0;
 	memset(bytes + QP_NUM_AT, 0, PRIVATE_LEN_AT - QP_NUM_AT);
 }
 
-static void check(const struct oob_message *message)
+static void check(const struct tcp_message *message)
 {
-	const struct oob_end *end = &message->end;
+	const struct tcp_end *end = &message->end;
 
-	must(message->kind >= OOB_REQUEST && message->kind <= OOB_READY);
-	must(message->private_len <= OOB_PRIVATE_MAX);
-	if (message->kind != OOB_REQUEST && message->kind != OOB_ACCEPT)
+	must(message->kind >= TCP_REQUEST && message->kind <= TCP_READY);
+	must(message->private_len <= TCP_PRIVATE_MAX);
+	if (message->kind != TCP_REQUEST && message->kind != TCP_ACCEPT)
 		return;
 	must(end->qp_num <= NUMBER_MAX && end->psn <= NUMBER_MAX);
 	must(end->link_layer == IBV_LINK_LAYER_INFINIBAND ||
@@ -43,8 +43,8 @@ static void check(const struct oob_message *message)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	uint8_t given[OOB_MESSAGE_BYTES] = { 0 }, printed[OOB_MESSAGE_BYTES];
-	struct oob_message message, before;
+	uint8_t given[TCP_MESSAGE_BYTES] = { 0 }, printed[TCP_MESSAGE_BYTES];
+	struct tcp_message message, before;
 	uint8_t *bytes;
 	const char *error;
 
@@ -52,14 +52,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bytes = exact_copy(given, sizeof(given));
 	memset(&message, 0xee, sizeof(message));
 	before = message;
-	error = oob_message_parse(&message, bytes);
+	error = tcp_message_parse(&message, bytes);
 	if (error) {
 		must(error[0] && !memcmp(&message, &before, sizeof(message)));
 	} else {
 		check(&message);
 		canonical(given, &message);
 		memset(printed, 0xee, sizeof(printed));
-		oob_message_print(printed, &message);
+		tcp_message_print(printed, &message);
 		must(!memcmp(printed, given, sizeof(printed)));
 	}
 	free(bytes);

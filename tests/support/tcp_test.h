@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fixture for the tests of how connections are set up out of band (common/rdma/oob/): a
- * listening and a connecting device with real TCP sockets on 127.0.0.1, whose queue pairs are the
- * test's. The files are compiled here. So are the clock, and a timer that is due by it: nothing
- * waits. A test may also be one of the ends itself, with a socket. Threads: none.
+ * The fixture for the tests of connections set up over TCP (common/rdma/tcp/): a listening and a
+ * connecting device with real TCP sockets on 127.0.0.1, whose queue pairs the test simulates. The
+ * files under test are compiled here, and so are a clock and a timer that follows it: nothing
+ * waits. A test may also be one of the two ends itself, with a socket. Threads: none.
  */
-#ifndef KVD_TESTS_SUPPORT_OOB_TEST_H
-#define KVD_TESTS_SUPPORT_OOB_TEST_H
+#ifndef KVD_TESTS_SUPPORT_TCP_TEST_H
+#define KVD_TESTS_SUPPORT_TCP_TEST_H
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -26,7 +26,7 @@
 
 #include <cmocka.h>
 
-#include "common/rdma/oob/oob.h"
+#include "common/rdma/tcp/tcp.h"
 #include "common/util/clock.h"
 #include "common/util/heap.h"
 
@@ -36,7 +36,7 @@
 #define EVENTS_MAX 8
 #define GID_INDEX 3
 #define SECOND_NS 1000000000ull
-#define SETUP_NS (60 * SECOND_NS) /* SETUP_MS of oob/setup.c */
+#define SETUP_NS (60 * SECOND_NS) /* SETUP_MS of tcp/setup.c */
 
 /* What the ports may have of READs, each number another one. */
 #define SERVER_RESPONDER 12
@@ -116,7 +116,7 @@ static inline int test_query_port(struct ibv_context *of, uint8_t number,
 }
 
 static inline int test_gid_choose(const struct verbs_port *port,
-				  const struct sockaddr_storage *local, const struct oob_end *peer,
+				  const struct sockaddr_storage *local, const struct tcp_end *peer,
 				  struct ibv_gid_entry *entry)
 {
 	(void)port;
@@ -180,25 +180,25 @@ static inline void time_pass(uint64_t ns)
 #define verbs_qp_create test_qp_create
 #define verbs_qp_destroy test_qp_destroy
 #define verbs_qp_failed test_qp_failed
-#define oob_gid_choose test_gid_choose
+#define tcp_gid_choose test_gid_choose
 #define clock_ns test_clock_ns
 #define timerfd_settime test_timer_settime
-#include "common/rdma/oob/cm.c"
-#include "common/rdma/oob/qp.c"
-#include "common/rdma/oob/setup.c"
+#include "common/rdma/tcp/cm.c"
+#include "common/rdma/tcp/qp.c"
+#include "common/rdma/tcp/setup.c"
 #undef ibv_modify_qp
 #undef ibv_destroy_qp
 #undef ibv_query_port
 #undef verbs_qp_create
 #undef verbs_qp_failed
 #undef verbs_qp_destroy
-#undef oob_gid_choose
+#undef tcp_gid_choose
 #undef clock_ns
 #undef timerfd_settime
 
 /* One of the ends, with the events that were taken and that no test has looked at yet. */
 struct end {
-	struct oob_device od;
+	struct tcp_device od;
 	struct cm_channel *channel;
 	struct cm_event events[EVENTS_MAX];
 	unsigned int count;
@@ -256,7 +256,7 @@ static inline void end_begin(struct end *end, enum device_role role, uint8_t res
 {
 	*end = (struct end){
 		.od = { .port = { .dev = { .kind = DEVICE_VERBS_TCP,
-					   .ops = &oob_ops,
+					   .ops = &tcp_ops,
 					   .verbs = &context,
 					   .name = "fake0",
 					   .port_number = 1,
@@ -268,11 +268,11 @@ static inline void end_begin(struct end *end, enum device_role role, uint8_t res
 			.addr = loopback(),
 			.bound_fd = -1 },
 	};
-	assert_int_equal(oob_create_cm_channel(&end->od.port.dev, &end->channel), 0);
+	assert_int_equal(tcp_create_cm_channel(&end->od.port.dev, &end->channel), 0);
 }
 
 /* A server that listens, and a device that connects to it. */
-static inline int oob_test_setup(void **state)
+static inline int tcp_test_setup(void **state)
 {
 	int fd;
 
@@ -286,21 +286,21 @@ static inline int oob_test_setup(void **state)
 	gid_err = 0;
 	end_begin(&server, DEVICE_LISTEN, SERVER_RESPONDER, SERVER_INITIATOR);
 	end_begin(&client, DEVICE_CONNECT, CLIENT_RESPONDER, CLIENT_INITIATOR);
-	assert_int_equal(oob_socket_bind(&server.od.addr, &fd), 0);
+	assert_int_equal(tcp_socket_bind(&server.od.addr, &fd), 0);
 	server.od.bound_fd = fd;
 	client.od.addr = server.od.addr;
-	assert_int_equal(oob_listen(server.channel, 300, &listener), 0);
+	assert_int_equal(tcp_listen(server.channel, 300, &listener), 0);
 	assert_int_equal(server.od.bound_fd, -1);
 	return 0;
 }
 
 /* Nothing may be left when a test has destroyed its ids and closed its sockets. */
-static inline int oob_test_teardown(void **state)
+static inline int tcp_test_teardown(void **state)
 {
 	(void)state;
-	oob_destroy_id(listener);
-	oob_destroy_cm_channel(server.channel);
-	oob_destroy_cm_channel(client.channel);
+	tcp_destroy_id(listener);
+	tcp_destroy_cm_channel(server.channel);
+	tcp_destroy_cm_channel(client.channel);
 	assert_int_equal(server.count + client.count, 0);
 	assert_int_equal(qps, 0);
 	assert_int_equal(blocks, blocks_before);
@@ -314,7 +314,7 @@ static inline void take_events(struct end *end)
 
 	for (;;) {
 		assert_true(end->count < EVENTS_MAX);
-		err = oob_cm_get_event(end->channel, &end->events[end->count]);
+		err = tcp_cm_get_event(end->channel, &end->events[end->count]);
 		if (err)
 			break;
 		end->count++;
@@ -377,7 +377,7 @@ static inline void give_qp(struct cm_id *id)
 {
 	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
 
-	assert_int_equal(oob_create_qp(id, &test_pd, &attr, IBV_ACCESS_REMOTE_READ), 0);
+	assert_int_equal(tcp_create_qp(id, &test_pd, &attr, IBV_ACCESS_REMOTE_READ), 0);
 	assert_int_equal(id->qp->state, IBV_QPS_INIT);
 }
 
@@ -393,9 +393,9 @@ static inline struct cm_id *connecting(void)
 {
 	struct cm_id *id;
 
-	assert_int_equal(oob_create_id(client.channel, &id), 0);
+	assert_int_equal(tcp_create_id(client.channel, &id), 0);
 	give_qp(id);
-	assert_int_equal(oob_connect(id, &param_plain), 0);
+	assert_int_equal(tcp_connect(id, &param_plain), 0);
 	return id;
 }
 
@@ -412,7 +412,7 @@ static inline struct cm_id *accepted(void)
 {
 	struct cm_id *id = asked();
 
-	assert_int_equal(oob_accept(id, &param_plain), 0);
+	assert_int_equal(tcp_accept(id, &param_plain), 0);
 	in_state(id, IBV_QPS_RTS);
 	return id;
 }
@@ -433,15 +433,15 @@ static inline void server_works(void)
 {
 	struct cm_id *at_server, *id = connected(&at_server);
 
-	oob_destroy_id(id);
+	tcp_destroy_id(id);
 	assert_ptr_equal(expect(&server, CM_DISCONNECTED, -ECONNRESET), at_server);
-	oob_destroy_id(at_server);
+	tcp_destroy_id(at_server);
 	quiet();
 }
 
 static inline unsigned int setups(void)
 {
-	return oob_channel_of(server.channel)->setups_count;
+	return tcp_channel_of(server.channel)->setups_count;
 }
 
 /* A peer of the test's own: a socket that is connected to the server. */
@@ -469,7 +469,7 @@ static inline int raw_listen(void)
 	struct sockaddr_storage addr = loopback();
 	int fd;
 
-	assert_int_equal(oob_socket_bind(&addr, &fd), 0);
+	assert_int_equal(tcp_socket_bind(&addr, &fd), 0);
 	assert_int_equal(listen(fd, 1), 0);
 	client.od.addr = addr;
 	return fd;
@@ -487,9 +487,9 @@ static inline int raw_accept(int listening)
 	return fd;
 }
 
-static inline struct oob_message raw_message(enum oob_kind kind)
+static inline struct tcp_message raw_message(enum tcp_kind kind)
 {
-	return (struct oob_message){
+	return (struct tcp_message){
 		.kind = kind,
 		.end = { .qp_num = 0x77,
 			 .psn = 0x88,
@@ -506,20 +506,20 @@ static inline void raw_write(int fd, const void *bytes, size_t len)
 	assert_int_equal(send(fd, bytes, len, MSG_NOSIGNAL), len);
 }
 
-static inline void raw_send(int fd, enum oob_kind kind)
+static inline void raw_send(int fd, enum tcp_kind kind)
 {
-	const struct oob_message message = raw_message(kind);
-	uint8_t bytes[OOB_MESSAGE_BYTES];
+	const struct tcp_message message = raw_message(kind);
+	uint8_t bytes[TCP_MESSAGE_BYTES];
 
-	oob_message_print(bytes, &message);
+	tcp_message_print(bytes, &message);
 	raw_write(fd, bytes, sizeof(bytes));
 }
 
 /* The next message that the other end sends. */
-static inline struct oob_message raw_receive(int fd)
+static inline struct tcp_message raw_receive(int fd)
 {
-	uint8_t bytes[OOB_MESSAGE_BYTES];
-	struct oob_message message;
+	uint8_t bytes[TCP_MESSAGE_BYTES];
+	struct tcp_message message;
 	ssize_t got;
 
 	while ((got = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_PEEK)) !=
@@ -529,7 +529,7 @@ static inline struct oob_message raw_receive(int fd)
 		go_on(fd, got < 0 ? POLLIN : 0);
 	}
 	assert_int_equal(recv(fd, bytes, sizeof(bytes), 0), sizeof(bytes));
-	assert_null(oob_message_parse(&message, bytes));
+	assert_null(tcp_message_parse(&message, bytes));
 	return message;
 }
 
@@ -552,9 +552,9 @@ static inline void raw_ended(int fd)
 }
 
 /* Each test with a server and a client, and nothing left. */
-#define OOB_CASE(f) cmocka_unit_test_setup_teardown(f, oob_test_setup, oob_test_teardown)
+#define TCP_CASE(f) cmocka_unit_test_setup_teardown(f, tcp_test_setup, tcp_test_teardown)
 
-static inline void oob_test_heap(void)
+static inline void tcp_test_heap(void)
 {
 	static const struct heap_functions counting = { count_alloc, count_realloc, count_free,
 							NULL };
@@ -563,4 +563,4 @@ static inline void oob_test_heap(void)
 		abort();
 }
 
-#endif /* KVD_TESTS_SUPPORT_OOB_TEST_H */
+#endif /* KVD_TESTS_SUPPORT_TCP_TEST_H */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/rdma/oob/oob.h"
+#include "common/rdma/tcp/tcp.h"
 
 /* The first IPv4 address of a network device. */
 static bool address_of(unsigned int index, struct sockaddr_storage *addr)
@@ -33,9 +33,9 @@ static void gid_look(struct device_port *port, const struct verbs_port *open)
 {
 	struct sockaddr_storage addr = { 0 };
 
-	port->has_gid = !port->iwarp && !oob_gid_choose(open, NULL, NULL, &port->gid);
+	port->has_gid = !port->iwarp && !tcp_gid_choose(open, NULL, NULL, &port->gid);
 	if (port->has_gid && address_of(port->gid.ndev_ifindex, &addr))
-		(void)oob_gid_choose(open, &addr, NULL, &port->gid); /* there is one */
+		(void)tcp_gid_choose(open, &addr, NULL, &port->gid); /* there is one */
 }
 
 static int qp_try(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t *inline_bytes)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/rdma/oob/message.h"
+#include "common/rdma/tcp/message.h"
 
 #include <assert.h>
 #include <endian.h>
@@ -25,13 +25,13 @@ struct layout {
 	uint8_t initiator_depth;
 	uint8_t private_len;
 	uint8_t zero;
-	uint8_t private_data[OOB_PRIVATE_MAX];
+	uint8_t private_data[TCP_PRIVATE_MAX];
 };
-static_assert(sizeof(struct layout) == OOB_MESSAGE_BYTES, "as message.h says");
+static_assert(sizeof(struct layout) == TCP_MESSAGE_BYTES, "as message.h says");
 
-void oob_message_print(uint8_t bytes[OOB_MESSAGE_BYTES], const struct oob_message *message)
+void tcp_message_print(uint8_t bytes[TCP_MESSAGE_BYTES], const struct tcp_message *message)
 {
-	const struct oob_end *end = &message->end;
+	const struct tcp_end *end = &message->end;
 	struct layout layout = {
 		.magic = htobe32(MAGIC),
 		.version = htobe16(VERSION),
@@ -52,7 +52,7 @@ void oob_message_print(uint8_t bytes[OOB_MESSAGE_BYTES], const struct oob_messag
 	memcpy(bytes, &layout, sizeof(layout));
 }
 
-static const char *end_check(const struct oob_end *end)
+static const char *end_check(const struct tcp_end *end)
 {
 	if (end->link_layer != IBV_LINK_LAYER_INFINIBAND &&
 	    end->link_layer != IBV_LINK_LAYER_ETHERNET)
@@ -66,9 +66,9 @@ static const char *end_check(const struct oob_end *end)
 	return NULL;
 }
 
-const char *oob_message_parse(struct oob_message *message, const uint8_t bytes[OOB_MESSAGE_BYTES])
+const char *tcp_message_parse(struct tcp_message *message, const uint8_t bytes[TCP_MESSAGE_BYTES])
 {
-	struct oob_message parsed = { 0 };
+	struct tcp_message parsed = { 0 };
 	const char *error = NULL;
 	struct layout layout;
 
@@ -78,15 +78,15 @@ const char *oob_message_parse(struct oob_message *message, const uint8_t bytes[O
 	if (layout.version != htobe16(VERSION))
 		return "the peer sets up queue pairs by another version of kvd: use the same on "
 		       "both sides";
-	if (layout.kind < OOB_REQUEST || layout.kind > OOB_READY)
+	if (layout.kind < TCP_REQUEST || layout.kind > TCP_READY)
 		return "a message of an unknown kind";
-	if (layout.private_len > OOB_PRIVATE_MAX)
+	if (layout.private_len > TCP_PRIVATE_MAX)
 		return "its private data is too long";
 	parsed.kind = layout.kind;
 	parsed.private_len = layout.private_len;
 	memcpy(parsed.private_data, layout.private_data, layout.private_len);
-	if (parsed.kind == OOB_REQUEST || parsed.kind == OOB_ACCEPT) {
-		parsed.end = (struct oob_end){
+	if (parsed.kind == TCP_REQUEST || parsed.kind == TCP_ACCEPT) {
+		parsed.end = (struct tcp_end){
 			.qp_num = be32toh(layout.qp_num),
 			.psn = be32toh(layout.psn),
 			.lid = be16toh(layout.lid),

@@ -21,7 +21,7 @@
  *
  * InfiniBand is written from the specification, and untested for lack of a device.
  */
-#include "common/rdma/oob/oob.h"
+#include "common/rdma/tcp/tcp.h"
 
 #include <string.h>
 #include <sys/random.h>
@@ -36,7 +36,7 @@
 /* The network part of a GID. */
 #define SUBNET_PREFIX_BYTES 8
 
-static int enter_init(const struct oob_id *oid, struct ibv_qp *qp, int access)
+static int enter_init(const struct tcp_id *oid, struct ibv_qp *qp, int access)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -56,9 +56,9 @@ static int enter_init(const struct oob_id *oid, struct ibv_qp *qp, int access)
 	return err;
 }
 
-int oob_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access)
+int tcp_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access)
 {
-	struct oob_channel *oc = oob_channel_of(id->channel);
+	struct tcp_channel *oc = tcp_channel_of(id->channel);
 	struct ibv_qp *qp;
 	int err = verbs_access_check(access);
 
@@ -69,7 +69,7 @@ int oob_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *
 	err = verbs_qp_create(id->dev, pd, attr, &qp);
 	if (err)
 		return err;
-	err = enter_init(oob_id_of(id), qp, access);
+	err = enter_init(tcp_id_of(id), qp, access);
 	if (err) {
 		ibv_destroy_qp(qp);
 		return err;
@@ -80,20 +80,20 @@ int oob_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *
 	return 0;
 }
 
-void oob_destroy_qp(struct cm_id *id)
+void tcp_destroy_qp(struct cm_id *id)
 {
-	struct oob_channel *oc;
+	struct tcp_channel *oc;
 
 	if (!id)
 		return;
-	oc = oob_channel_of(id->channel);
+	oc = tcp_channel_of(id->channel);
 	pthread_mutex_lock(&oc->lock);
 	verbs_qp_destroy(id->dev, id->qp);
 	id->qp = NULL;
 	pthread_mutex_unlock(&oc->lock);
 }
 
-int oob_qp_error(struct oob_id *oid)
+int tcp_qp_error(struct tcp_id *oid)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
@@ -101,10 +101,10 @@ int oob_qp_error(struct oob_id *oid)
 }
 
 /* How this end's port reaches the peer's. */
-static struct ibv_ah_attr path(const struct oob_id *oid)
+static struct ibv_ah_attr path(const struct tcp_id *oid)
 {
 	const struct verbs_port *port = verbs_port_of(oid->id.dev);
-	const struct oob_end *mine = &oid->mine, *peer = &oid->got.end;
+	const struct tcp_end *mine = &oid->mine, *peer = &oid->got.end;
 	bool ethernet = port->link_layer == IBV_LINK_LAYER_ETHERNET;
 
 	return (struct ibv_ah_attr){
@@ -122,9 +122,9 @@ static struct ibv_ah_attr path(const struct oob_id *oid)
 	};
 }
 
-static int enter_rtr(struct oob_id *oid)
+static int enter_rtr(struct tcp_id *oid)
 {
-	const struct oob_end *mine = &oid->mine, *peer = &oid->got.end;
+	const struct tcp_end *mine = &oid->mine, *peer = &oid->got.end;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = (enum ibv_mtu)verbs_min_u8(mine->mtu, peer->mtu),
@@ -141,7 +141,7 @@ static int enter_rtr(struct oob_id *oid)
 						 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
 }
 
-static int enter_rts(struct oob_id *oid)
+static int enter_rts(struct tcp_id *oid)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_RTS,
@@ -159,7 +159,7 @@ static int enter_rts(struct oob_id *oid)
 						 IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
-int oob_qp_connect(struct oob_id *oid)
+int tcp_qp_connect(struct tcp_id *oid)
 {
 	int err;
 
@@ -177,8 +177,8 @@ int oob_qp_connect(struct oob_id *oid)
 	return err;
 }
 
-int oob_end_describe(struct oob_id *oid, const struct sockaddr_storage *local,
-		     const struct oob_end *peer)
+int tcp_end_describe(struct tcp_id *oid, const struct sockaddr_storage *local,
+		     const struct tcp_end *peer)
 {
 	struct verbs_port *port = verbs_port_of(oid->id.dev);
 	struct ibv_gid_entry gid;
@@ -187,7 +187,7 @@ int oob_end_describe(struct oob_id *oid, const struct sockaddr_storage *local,
 	int err = verbs_error(ibv_query_port(port->dev.verbs, port->dev.port_number, &attr));
 
 	if (!err)
-		err = oob_gid_choose(port, local, peer, &gid);
+		err = tcp_gid_choose(port, local, peer, &gid);
 	if (err)
 		return err;
 	if (getrandom(&psn, sizeof(psn), 0) != sizeof(psn))

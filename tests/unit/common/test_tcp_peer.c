@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of connections that are set up out of band with a peer that goes away, is slow, silent or
- * wrong, or that are too many: nothing is left of it, and others are served
- * (common/rdma/oob/setup.c).
+ * Tests of connections set up over TCP with a peer that goes away, is slow, is silent or breaks the
+ * protocol, and of too many such connections: nothing of them is left, and other peers are served
+ * (common/rdma/tcp/setup.c).
  */
-#include "tests/support/oob_test.h"
+#include "tests/support/tcp_test.h"
 
 #define SETUPS 256u /* silent peers that there may be */
 
@@ -28,38 +28,38 @@ static void still_served(int fd)
 {
 	struct cm_id *at_server;
 
-	raw_send(fd, OOB_REQUEST);
+	raw_send(fd, TCP_REQUEST);
 	at_server = accepted();
-	assert_int_equal(raw_receive(fd).kind, OOB_ACCEPT);
-	raw_send(fd, OOB_READY);
+	assert_int_equal(raw_receive(fd).kind, TCP_ACCEPT);
+	raw_send(fd, TCP_READY);
 	assert_ptr_equal(expect(&server, CM_ESTABLISHED, 0), at_server);
 	close(fd);
 	assert_ptr_equal(expect(&server, CM_DISCONNECTED, -ECONNRESET), at_server);
-	oob_destroy_id(at_server);
+	tcp_destroy_id(at_server);
 }
 
 /* Byte by byte: what the server and the client say is what message.h says. */
 static void in_pieces(void **state)
 {
-	const struct oob_message request = raw_message(OOB_REQUEST);
-	const struct oob_message ready = raw_message(OOB_READY);
-	const struct oob_message accept = raw_message(OOB_ACCEPT);
-	uint8_t bytes[OOB_MESSAGE_BYTES];
-	struct oob_message message;
+	const struct tcp_message request = raw_message(TCP_REQUEST);
+	const struct tcp_message ready = raw_message(TCP_READY);
+	const struct tcp_message accept = raw_message(TCP_ACCEPT);
+	uint8_t bytes[TCP_MESSAGE_BYTES];
+	struct tcp_message message;
 	struct cm_id *at_server, *id;
 	int fd = raw_connect(), listening;
 
 	(void)state;
-	oob_message_print(bytes, &request);
+	tcp_message_print(bytes, &request);
 	for (size_t i = 0; i < sizeof(bytes); i++) {
 		quiet();
 		raw_write(fd, bytes + i, 1);
 	}
 	at_server = accepted();
 	message = raw_receive(fd);
-	assert_int_equal(message.kind, OOB_ACCEPT);
+	assert_int_equal(message.kind, TCP_ACCEPT);
 	assert_int_equal(message.end.qp_num, at_server->qp->qp_num);
-	oob_message_print(bytes, &ready);
+	tcp_message_print(bytes, &ready);
 	for (size_t i = 0; i < sizeof(bytes); i++) {
 		quiet();
 		raw_write(fd, bytes + i, 1);
@@ -69,24 +69,24 @@ static void in_pieces(void **state)
 	/* The device has refused what the peer tried. */
 	at_server->qp->state = IBV_QPS_ERR;
 	close(fd);
-	oob_destroy_id(expect(&server, CM_DISCONNECTED, -EACCES));
+	tcp_destroy_id(expect(&server, CM_DISCONNECTED, -EACCES));
 
 	listening = raw_listen();
 	id = connecting();
 	fd = raw_accept(listening);
 	message = raw_receive(fd);
-	assert_int_equal(message.kind, OOB_REQUEST);
+	assert_int_equal(message.kind, TCP_REQUEST);
 	assert_int_equal(message.end.qp_num, id->qp->qp_num);
-	oob_message_print(bytes, &accept);
+	tcp_message_print(bytes, &accept);
 	for (size_t i = 0; i < sizeof(bytes); i++) {
 		quiet();
 		raw_write(fd, bytes + i, 1);
 	}
 	assert_ptr_equal(expect(&client, CM_ESTABLISHED, 0), id);
-	assert_int_equal(raw_receive(fd).kind, OOB_READY);
+	assert_int_equal(raw_receive(fd).kind, TCP_READY);
 	close(fd);
 	close(listening);
-	oob_destroy_id(expect(&client, CM_DISCONNECTED, -ECONNRESET));
+	tcp_destroy_id(expect(&client, CM_DISCONNECTED, -ECONNRESET));
 }
 
 /* The client of a server goes away at each stage. */
@@ -104,28 +104,28 @@ static void client_goes(void **state)
 	server_works();
 	/* It has asked: nobody is to answer any more. */
 	fd = raw_connect();
-	raw_send(fd, OOB_REQUEST);
+	raw_send(fd, TCP_REQUEST);
 	at_server = asked();
 	close(fd);
-	while (oob_id_of(at_server)->state == OOB_ASKED)
+	while (tcp_id_of(at_server)->state == TCP_ASKED)
 		go_on(-1, 0);
-	assert_int_equal(oob_accept(at_server, &param_plain), -ENOTCONN);
+	assert_int_equal(tcp_accept(at_server, &param_plain), -ENOTCONN);
 	in_state(at_server, IBV_QPS_INIT);
-	oob_destroy_id(at_server);
+	tcp_destroy_id(at_server);
 	quiet();
 	/* What can't be sent to it is an error, and no signal. */
 	fd = raw_connect();
-	raw_send(fd, OOB_REQUEST);
+	raw_send(fd, TCP_REQUEST);
 	at_server = asked();
-	assert_int_equal(shutdown(oob_id_of(at_server)->fd, SHUT_WR), 0);
-	assert_int_equal(oob_accept(at_server, &param_plain), -EPIPE);
-	oob_destroy_id(at_server);
+	assert_int_equal(shutdown(tcp_id_of(at_server)->fd, SHUT_WR), 0);
+	assert_int_equal(tcp_accept(at_server, &param_plain), -EPIPE);
+	tcp_destroy_id(at_server);
 	close(fd);
 	quiet();
 	/* It was accepted, and does not say that it is ready; or half of that. */
 	for (int i = 0; i < 2; i++) {
 		fd = raw_connect();
-		raw_send(fd, OOB_REQUEST);
+		raw_send(fd, TCP_REQUEST);
 		at_server = accepted();
 		(void)raw_receive(fd);
 		if (i)
@@ -133,7 +133,7 @@ static void client_goes(void **state)
 		close(fd);
 		assert_ptr_equal(expect(&server, CM_DISCONNECTED, -ECONNRESET), at_server);
 		in_state(at_server, IBV_QPS_ERR);
-		oob_destroy_id(at_server);
+		tcp_destroy_id(at_server);
 	}
 	server_works();
 }
@@ -152,7 +152,7 @@ static void server_goes(void **state)
 		if (stage == 1)
 			raw_write(fd, "kvdQ", 4);
 		if (stage == 2) {
-			raw_send(fd, OOB_ACCEPT);
+			raw_send(fd, TCP_ACCEPT);
 			assert_ptr_equal(expect(&client, CM_ESTABLISHED, 0), id);
 			(void)raw_receive(fd);
 		}
@@ -165,7 +165,7 @@ static void server_goes(void **state)
 			in_state(id, IBV_QPS_ERR);
 		}
 		quiet();
-		oob_destroy_id(id);
+		tcp_destroy_id(id);
 	}
 	close(listening);
 }
@@ -180,16 +180,16 @@ static void accept_grants_too_much(void **state)
 
 	(void)state;
 	param.responder_resources = param.initiator_depth = 2;
-	assert_int_equal(oob_create_id(client.channel, &id), 0);
+	assert_int_equal(tcp_create_id(client.channel, &id), 0);
 	give_qp(id);
-	assert_int_equal(oob_connect(id, &param), 0);
+	assert_int_equal(tcp_connect(id, &param), 0);
 	fd = raw_accept(listening);
-	raw_send(fd, OOB_ACCEPT);
+	raw_send(fd, TCP_ACCEPT);
 	event = next_event(&client);
 	assert_int_equal(event.type, CM_ESTABLISHED);
 	assert_int_equal(event.responder_resources, 2);
 	assert_int_equal(event.initiator_depth, 2);
-	oob_destroy_id(id);
+	tcp_destroy_id(id);
 	close(fd);
 	close(listening);
 }
@@ -203,19 +203,19 @@ static void not_a_request(void **state)
 	} wrong[] = {
 		{ 0, 'K' },	   /* magic */
 		{ 5, 2 },	   /* version */
-		{ 6, OOB_ACCEPT }, /* kinds */
-		{ 6, OOB_REJECT }, { 6, OOB_READY }, { 6, 0 }, { 6, OOB_READY + 1 },
+		{ 6, TCP_ACCEPT }, /* kinds */
+		{ 6, TCP_REJECT }, { 6, TCP_READY }, { 6, 0 }, { 6, TCP_READY + 1 },
 		{ 35, 6 },   /* MTU */
 		{ 38, 255 }, /* private data */
 	};
-	const struct oob_message request = raw_message(OOB_REQUEST);
+	const struct tcp_message request = raw_message(TCP_REQUEST);
 	struct cm_id *at_server, *id = connected(&at_server);
-	uint8_t bytes[OOB_MESSAGE_BYTES];
+	uint8_t bytes[TCP_MESSAGE_BYTES];
 	int waiting = raw_connect(), fd;
 
 	(void)state;
 	for (unsigned int i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		oob_message_print(bytes, &request);
+		tcp_message_print(bytes, &request);
 		bytes[wrong[i].offset] = wrong[i].byte;
 		fd = raw_connect();
 		raw_write(fd, bytes, sizeof(bytes));
@@ -229,25 +229,25 @@ static void not_a_request(void **state)
 	in_state(id, IBV_QPS_RTS);
 	in_state(at_server, IBV_QPS_RTS);
 	still_served(waiting);
-	oob_destroy_id(id);
-	oob_destroy_id(expect(&server, CM_DISCONNECTED, -ECONNRESET));
+	tcp_destroy_id(id);
+	tcp_destroy_id(expect(&server, CM_DISCONNECTED, -ECONNRESET));
 }
 
 /* One end has InfiniBand, the other one Ethernet: they have no network in common. */
 static void other_link_layer(void **state)
 {
-	struct oob_message request = raw_message(OOB_REQUEST);
-	uint8_t bytes[OOB_MESSAGE_BYTES];
+	struct tcp_message request = raw_message(TCP_REQUEST);
+	uint8_t bytes[TCP_MESSAGE_BYTES];
 	int fd = raw_connect();
 
 	(void)state;
 	request.end.link_layer = IBV_LINK_LAYER_INFINIBAND;
-	oob_message_print(bytes, &request);
+	tcp_message_print(bytes, &request);
 	raw_write(fd, bytes, sizeof(bytes));
 	raw_ended(fd);
 	client.od.port.link_layer = IBV_LINK_LAYER_INFINIBAND;
 	connecting();
-	oob_destroy_id(expect(&client, CM_UNREACHABLE, -ECONNRESET));
+	tcp_destroy_id(expect(&client, CM_UNREACHABLE, -ECONNRESET));
 	quiet();
 	client.od.port.link_layer = IBV_LINK_LAYER_ETHERNET;
 	server_works();
@@ -260,25 +260,25 @@ static void second_request(void **state)
 	int fd = raw_connect();
 
 	(void)state;
-	raw_send(fd, OOB_REQUEST);
-	raw_send(fd, OOB_REQUEST);
+	raw_send(fd, TCP_REQUEST);
+	raw_send(fd, TCP_REQUEST);
 	at_server = asked();
 	quiet();
-	assert_int_equal(oob_accept(at_server, &param_plain), 0);
+	assert_int_equal(tcp_accept(at_server, &param_plain), 0);
 	assert_ptr_equal(expect(&server, CM_DISCONNECTED, -EPROTO), at_server);
 	in_state(at_server, IBV_QPS_ERR);
-	oob_destroy_id(at_server);
+	tcp_destroy_id(at_server);
 	close(fd);
 	/* When it is up. */
 	fd = raw_connect();
-	raw_send(fd, OOB_REQUEST);
+	raw_send(fd, TCP_REQUEST);
 	at_server = accepted();
-	raw_send(fd, OOB_READY);
+	raw_send(fd, TCP_READY);
 	assert_ptr_equal(expect(&server, CM_ESTABLISHED, 0), at_server);
-	raw_send(fd, OOB_READY);
+	raw_send(fd, TCP_READY);
 	assert_ptr_equal(expect(&server, CM_DISCONNECTED, -EPROTO), at_server);
 	in_state(at_server, IBV_QPS_ERR);
-	oob_destroy_id(at_server);
+	tcp_destroy_id(at_server);
 	close(fd);
 	quiet();
 }
@@ -286,7 +286,7 @@ static void second_request(void **state)
 /* A client takes one ACCEPT or REJECT, and nothing else. */
 static void not_an_answer(void **state)
 {
-	static const enum oob_kind kinds[] = { OOB_REQUEST, OOB_READY, OOB_READY + 1 };
+	static const enum tcp_kind kinds[] = { TCP_REQUEST, TCP_READY, TCP_READY + 1 };
 	int listening = raw_listen(), fd;
 	struct cm_id *id;
 
@@ -298,19 +298,19 @@ static void not_an_answer(void **state)
 		raw_send(fd, kinds[i]);
 		assert_ptr_equal(expect(&client, CM_UNREACHABLE, -EPROTO), id);
 		in_state(id, IBV_QPS_INIT);
-		oob_destroy_id(id);
+		tcp_destroy_id(id);
 		raw_ended(fd);
 	}
 	id = connecting();
 	fd = raw_accept(listening);
 	(void)raw_receive(fd);
-	raw_send(fd, OOB_ACCEPT);
+	raw_send(fd, TCP_ACCEPT);
 	assert_ptr_equal(expect(&client, CM_ESTABLISHED, 0), id);
 	(void)raw_receive(fd);
-	raw_send(fd, OOB_REJECT);
+	raw_send(fd, TCP_REJECT);
 	assert_ptr_equal(expect(&client, CM_DISCONNECTED, -EPROTO), id);
 	in_state(id, IBV_QPS_ERR);
-	oob_destroy_id(id);
+	tcp_destroy_id(id);
 	raw_ended(fd);
 	close(listening);
 }
@@ -325,7 +325,7 @@ static void silence(void **state)
 	first = silent(1)[0];
 	half = silent(1)[0];
 	fd = raw_connect();
-	raw_send(fd, OOB_REQUEST);
+	raw_send(fd, TCP_REQUEST);
 	at_server = asked();
 	time_pass(SETUP_NS - 2 * SECOND_NS);
 	second = silent(1)[0];
@@ -346,11 +346,11 @@ static void silence(void **state)
 	/* Much later. */
 	time_pass(10 * SETUP_NS);
 	quiet();
-	assert_int_equal(oob_accept(at_server, &param_plain), 0);
-	raw_send(fd, OOB_READY);
+	assert_int_equal(tcp_accept(at_server, &param_plain), 0);
+	raw_send(fd, TCP_READY);
 	assert_ptr_equal(expect(&server, CM_ESTABLISHED, 0), at_server);
 	close(fd);
-	oob_destroy_id(expect(&server, CM_DISCONNECTED, -ECONNRESET));
+	tcp_destroy_id(expect(&server, CM_DISCONNECTED, -ECONNRESET));
 	/* Nobody was silent for a while: the timer is set again. */
 	first = silent(1)[0];
 	time_pass(SETUP_NS - 1);
@@ -367,9 +367,9 @@ static void silent_at_the_end(void **state)
 	struct pollfd ended = { silent(1)[0], POLLIN, 0 };
 
 	(void)state;
-	oob_destroy_id(listener);
+	tcp_destroy_id(listener);
 	listener = NULL;
-	oob_destroy_cm_channel(server.channel);
+	tcp_destroy_cm_channel(server.channel);
 	server.channel = NULL;
 	assert_int_equal(poll(&ended, 1, DEADLINE_MS), 1);
 	assert_true(raw_has_ended(ended.fd));
@@ -407,8 +407,8 @@ static void too_many_silent(void **state)
 	quiet();
 	assert_false(raw_has_ended(fds[2]));
 	in_state(id, IBV_QPS_RTS);
-	oob_destroy_id(id);
-	oob_destroy_id(expect(&server, CM_DISCONNECTED, -ECONNRESET));
+	tcp_destroy_id(id);
+	tcp_destroy_id(expect(&server, CM_DISCONNECTED, -ECONNRESET));
 	silent_end(fds, 0, SETUPS - 1);
 }
 
@@ -527,7 +527,7 @@ static void no_descriptor_left(void **state)
 		if (round) {
 			id = connecting();
 			assert_ptr_equal(expect(&client, CM_UNREACHABLE, -EMFILE), id);
-			oob_destroy_id(id);
+			tcp_destroy_id(id);
 		}
 		assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
 		for (int i = 0; i < 3; i++)
@@ -539,23 +539,23 @@ static void no_descriptor_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		OOB_CASE(in_pieces),
-		OOB_CASE(client_goes),
-		OOB_CASE(server_goes),
-		OOB_CASE(accept_grants_too_much),
-		OOB_CASE(not_a_request),
-		OOB_CASE(other_link_layer),
-		OOB_CASE(second_request),
-		OOB_CASE(not_an_answer),
-		OOB_CASE(silence),
-		OOB_CASE(silent_at_the_end),
-		OOB_CASE(too_many_silent),
-		OOB_CASE(speaking_stays),
-		OOB_CASE(arrived_is_said),
-		OOB_CASE(others_stay),
-		OOB_CASE(no_descriptor_left),
+		TCP_CASE(in_pieces),
+		TCP_CASE(client_goes),
+		TCP_CASE(server_goes),
+		TCP_CASE(accept_grants_too_much),
+		TCP_CASE(not_a_request),
+		TCP_CASE(other_link_layer),
+		TCP_CASE(second_request),
+		TCP_CASE(not_an_answer),
+		TCP_CASE(silence),
+		TCP_CASE(silent_at_the_end),
+		TCP_CASE(too_many_silent),
+		TCP_CASE(speaking_stays),
+		TCP_CASE(arrived_is_said),
+		TCP_CASE(others_stay),
+		TCP_CASE(no_descriptor_left),
 	};
 
-	oob_test_heap();
+	tcp_test_heap();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of connections that are set up out of band between two ends of kvd's own: what each learns
- * of the other, how they are rejected and end, and that nothing is left of an id in any state
- * (common/rdma/oob/cm.c, setup.c). Those whose peer does otherwise: test_oob_peer.c.
+ * Tests of connections set up over TCP between two ends that both run kvd's code: what each end
+ * learns of the other, how connections are rejected and closed, and that an id in any state frees
+ * everything (common/rdma/tcp/cm.c, setup.c). test_tcp_peer.c has the peers that break the rules.
  */
 #include <netinet/tcp.h>
 
-#include "tests/support/oob_test.h"
+#include "tests/support/tcp_test.h"
 
 static int socket_option(const struct cm_id *id, int level, int name)
 {
 	socklen_t len = sizeof(int);
 	int value = -1;
 
-	assert_int_equal(getsockopt(((const struct oob_id *)id)->fd, level, name, &value, &len), 0);
+	assert_int_equal(getsockopt(((const struct tcp_id *)id)->fd, level, name, &value, &len), 0);
 	return value;
 }
 
@@ -49,10 +49,10 @@ static void sets_up(void **state)
 	struct cm_event event;
 
 	(void)state;
-	assert_int_equal(oob_create_id(client.channel, &id), 0);
+	assert_int_equal(tcp_create_id(client.channel, &id), 0);
 	give_qp(id);
-	assert_int_equal(oob_connect(id, &asks), 0);
-	assert_int_equal(oob_connect(id, &asks), -EISCONN);
+	assert_int_equal(tcp_connect(id, &asks), 0);
+	assert_int_equal(tcp_connect(id, &asks), -EISCONN);
 	event = next_event(&server);
 	assert_int_equal(event.type, CM_CONNECT_REQUEST);
 	assert_private(&event, "hello");
@@ -66,10 +66,10 @@ static void sets_up(void **state)
 	assert_ptr_equal(at_server->dev, &server.od.port.dev);
 	assert_ptr_equal(at_server->channel, server.channel);
 	give_qp(at_server);
-	assert_int_equal(oob_accept(at_server, &answers), 0);
+	assert_int_equal(tcp_accept(at_server, &answers), 0);
 	assert_true(gid_with_peer);
-	assert_int_equal(oob_accept(at_server, &answers), -ENOTCONN);
-	assert_int_equal(oob_reject(at_server, NULL, 0), -ENOTCONN);
+	assert_int_equal(tcp_accept(at_server, &answers), -ENOTCONN);
+	assert_int_equal(tcp_reject(at_server, NULL, 0), -ENOTCONN);
 	event = next_event(&client);
 	assert_int_equal(event.type, CM_ESTABLISHED);
 	assert_ptr_equal(event.id, id);
@@ -102,10 +102,10 @@ static void sets_up(void **state)
 	assert_int_equal(peers[IBV_QPS_RTS].retry_cnt, 1);
 	assert_int_equal(peers[IBV_QPS_RTS].rnr_retry, 2);
 	assert_int_equal(peers[IBV_QPS_RTR].min_rnr_timer, 6);
-	assert_int_equal(oob_connect(id, &asks), -EISCONN);
+	assert_int_equal(tcp_connect(id, &asks), -EISCONN);
 	quiet();
-	oob_destroy_id(id);
-	oob_destroy_id(expect(&server, CM_DISCONNECTED, -ECONNRESET));
+	tcp_destroy_id(id);
+	tcp_destroy_id(expect(&server, CM_DISCONNECTED, -ECONNRESET));
 }
 
 /* The server's own limits, where the client can more. */
@@ -122,12 +122,12 @@ static void reads_of_the_server(void **state)
 	assert_int_equal(event.responder_resources, SERVER_RESPONDER);
 	assert_int_equal(event.initiator_depth, SERVER_INITIATOR);
 	give_qp(event.id);
-	assert_int_equal(oob_accept(event.id, &param_plain), 0);
+	assert_int_equal(tcp_accept(event.id, &param_plain), 0);
 	event = next_event(&client);
 	assert_int_equal(event.responder_resources, SERVER_INITIATOR);
 	assert_int_equal(event.initiator_depth, SERVER_RESPONDER);
-	oob_destroy_id(expect(&server, CM_ESTABLISHED, 0));
-	oob_destroy_id(expect(&client, CM_DISCONNECTED, -ECONNRESET));
+	tcp_destroy_id(expect(&server, CM_ESTABLISHED, 0));
+	tcp_destroy_id(expect(&client, CM_DISCONNECTED, -ECONNRESET));
 	assert_ptr_equal(event.id, id);
 }
 
@@ -148,16 +148,16 @@ static void socket_options(void **state)
 		assert_int_equal(socket_option(ids[i], IPPROTO_TCP, TCP_KEEPINTVL), 5);
 		assert_int_equal(socket_option(ids[i], IPPROTO_TCP, TCP_KEEPCNT), 3);
 		assert_int_equal(socket_option(ids[i], IPPROTO_TCP, TCP_USER_TIMEOUT), 20000);
-		assert_true(fcntl(oob_id_of(ids[i])->fd, F_GETFD) & FD_CLOEXEC);
-		assert_true(fcntl(oob_id_of(ids[i])->fd, F_GETFL) & O_NONBLOCK);
+		assert_true(fcntl(tcp_id_of(ids[i])->fd, F_GETFD) & FD_CLOEXEC);
+		assert_true(fcntl(tcp_id_of(ids[i])->fd, F_GETFL) & O_NONBLOCK);
 	}
-	assert_int_equal(oob_socket_local(oob_id_of(ids[0])->fd, &local), 0);
+	assert_int_equal(tcp_socket_local(tcp_id_of(ids[0])->fd, &local), 0);
 	inet_text(&local, expected, sizeof(expected));
-	assert_int_equal(oob_query_peer(ids[1], &peer), 0);
+	assert_int_equal(tcp_query_peer(ids[1], &peer), 0);
 	assert_string_equal(peer.address, expected);
 	assert_false(peer.uid_known);
-	oob_destroy_id(ids[0]);
-	oob_destroy_id(expect(&server, CM_DISCONNECTED, -ECONNRESET));
+	tcp_destroy_id(ids[0]);
+	tcp_destroy_id(expect(&server, CM_DISCONNECTED, -ECONNRESET));
 }
 
 static void rejects(void **state)
@@ -170,22 +170,22 @@ static void rejects(void **state)
 	memset(reason, 'r', sizeof(reason));
 	id = connecting();
 	at_server = expect(&server, CM_CONNECT_REQUEST, 0);
-	assert_int_equal(oob_reject(at_server, reason, sizeof(reason)), -EINVAL);
-	assert_int_equal(oob_reject(at_server, reason, sizeof(reason) - 1), 0);
-	assert_int_equal(oob_reject(at_server, NULL, 0), -ENOTCONN);
+	assert_int_equal(tcp_reject(at_server, reason, sizeof(reason)), -EINVAL);
+	assert_int_equal(tcp_reject(at_server, reason, sizeof(reason) - 1), 0);
+	assert_int_equal(tcp_reject(at_server, NULL, 0), -ENOTCONN);
 	event = next_event(&client);
 	assert_int_equal(event.type, CM_REJECTED);
 	assert_ptr_equal(event.id, id);
 	reason[CM_PRIVATE_MAX_REJECT] = '\0';
 	assert_private(&event, (const char *)reason);
 	give_qp(at_server);
-	assert_int_equal(oob_accept(at_server, &param_plain), -ENOTCONN);
+	assert_int_equal(tcp_accept(at_server, &param_plain), -ENOTCONN);
 	/* An id is for one try. */
-	assert_int_equal(oob_connect(id, &param_plain), -ENOTCONN);
-	assert_int_equal(oob_disconnect(id), 0);
+	assert_int_equal(tcp_connect(id, &param_plain), -ENOTCONN);
+	assert_int_equal(tcp_disconnect(id), 0);
 	quiet();
-	oob_destroy_id(id);
-	oob_destroy_id(at_server);
+	tcp_destroy_id(id);
+	tcp_destroy_id(at_server);
 }
 
 /* Who does not want a request need not say so: the peer learns it. */
@@ -199,12 +199,12 @@ static void rejects_without_a_word(void **state)
 		connecting();
 		at_server = expect(&server, CM_CONNECT_REQUEST, 0);
 		if (i)
-			assert_int_equal(oob_disconnect(at_server), 0);
-		oob_destroy_id(at_server);
+			assert_int_equal(tcp_disconnect(at_server), 0);
+		tcp_destroy_id(at_server);
 		event = next_event(&client);
 		assert_int_equal(event.type, CM_REJECTED);
 		assert_private(&event, "");
-		oob_destroy_id(event.id);
+		tcp_destroy_id(event.id);
 		quiet();
 	}
 }
@@ -218,15 +218,15 @@ static void disconnects(void **state)
 	for (int i = 0; i < 2; i++) {
 		ids[0] = connected(&ids[1]);
 		peer = ids[!i];
-		assert_int_equal(oob_disconnect(ids[i]), 0);
+		assert_int_equal(tcp_disconnect(ids[i]), 0);
 		in_state(ids[i], IBV_QPS_ERR);
 		assert_ptr_equal(expect(i ? &client : &server, CM_DISCONNECTED, -ECONNRESET), peer);
 		in_state(peer, IBV_QPS_ERR);
-		assert_int_equal(oob_disconnect(ids[i]), 0);
-		assert_int_equal(oob_disconnect(peer), 0);
+		assert_int_equal(tcp_disconnect(ids[i]), 0);
+		assert_int_equal(tcp_disconnect(peer), 0);
 		quiet();
-		oob_destroy_id(ids[0]);
-		oob_destroy_id(ids[1]);
+		tcp_destroy_id(ids[0]);
+		tcp_destroy_id(ids[1]);
 	}
 }
 
@@ -238,18 +238,18 @@ static void several(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++)
 		ids[i] = connected(&at_server[i]);
-	oob_destroy_id(ids[1]);
+	tcp_destroy_id(ids[1]);
 	assert_ptr_equal(expect(&server, CM_DISCONNECTED, -ECONNRESET), at_server[1]);
 	in_state(at_server[0], IBV_QPS_RTS);
 	in_state(at_server[2], IBV_QPS_RTS);
 	quiet();
-	oob_destroy_id(at_server[2]);
+	tcp_destroy_id(at_server[2]);
 	assert_ptr_equal(expect(&client, CM_DISCONNECTED, -ECONNRESET), ids[2]);
-	oob_destroy_id(at_server[0]);
+	tcp_destroy_id(at_server[0]);
 	assert_ptr_equal(expect(&client, CM_DISCONNECTED, -ECONNRESET), ids[0]);
-	oob_destroy_id(at_server[1]);
-	oob_destroy_id(ids[0]);
-	oob_destroy_id(ids[2]);
+	tcp_destroy_id(at_server[1]);
+	tcp_destroy_id(ids[0]);
+	tcp_destroy_id(ids[2]);
 }
 
 /* Nobody listens: by an event, since connect() does not wait. */
@@ -260,14 +260,14 @@ static void refused(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(oob_socket_bind(&addr, &fd), 0);
+	assert_int_equal(tcp_socket_bind(&addr, &fd), 0);
 	client.od.addr = addr;
 	id = connecting();
 	assert_ptr_equal(expect(&client, CM_UNREACHABLE, -ECONNREFUSED), id);
 	in_state(id, IBV_QPS_INIT);
-	assert_int_equal(oob_connect(id, &param_plain), -ENOTCONN);
+	assert_int_equal(tcp_connect(id, &param_plain), -ENOTCONN);
 	quiet();
-	oob_destroy_id(id);
+	tcp_destroy_id(id);
 	close(fd);
 }
 
@@ -280,14 +280,14 @@ static void fails_at_once(void **state)
 	client.od.addr.ss_family = AF_UNIX; /* not of TCP */
 	for (int i = 0; i < 4; i++)
 		ids[i] = connecting();
-	assert_int_equal(oob_connect(ids[0], &param_plain), -EISCONN);
-	oob_destroy_id(ids[0]);
-	assert_int_equal(oob_disconnect(ids[2]), 0);
+	assert_int_equal(tcp_connect(ids[0], &param_plain), -EISCONN);
+	tcp_destroy_id(ids[0]);
+	assert_int_equal(tcp_disconnect(ids[2]), 0);
 	assert_ptr_equal(expect(&client, CM_UNREACHABLE, -EPROTONOSUPPORT), ids[1]);
 	assert_ptr_equal(expect(&client, CM_UNREACHABLE, -EPROTONOSUPPORT), ids[3]);
 	quiet();
 	for (int i = 1; i < 4; i++)
-		oob_destroy_id(ids[i]);
+		tcp_destroy_id(ids[i]);
 }
 
 /* What a call may not be given. */
@@ -297,29 +297,29 @@ static void invalid(void **state)
 	struct cm_id *id, *at_server;
 
 	(void)state;
-	assert_int_equal(oob_listen(client.channel, 1, &id), -EINVAL);
-	assert_int_equal(oob_create_id(server.channel, &id), -EINVAL);
-	assert_int_equal(oob_create_id(client.channel, &id), 0);
-	assert_int_equal(oob_connect(id, &param), -EINVAL); /* no queue pair */
+	assert_int_equal(tcp_listen(client.channel, 1, &id), -EINVAL);
+	assert_int_equal(tcp_create_id(server.channel, &id), -EINVAL);
+	assert_int_equal(tcp_create_id(client.channel, &id), 0);
+	assert_int_equal(tcp_connect(id, &param), -EINVAL); /* no queue pair */
 	give_qp(id);
 	param.private_data = "";
 	param.private_len = CM_PRIVATE_MAX_CONNECT + 1;
-	assert_int_equal(oob_connect(id, &param), -EINVAL);
-	assert_int_equal(oob_accept(id, &param_plain), -EINVAL);
-	assert_int_equal(oob_reject(id, NULL, 0), -EINVAL);
-	assert_int_equal(oob_connect(id, &param_plain), 0);
+	assert_int_equal(tcp_connect(id, &param), -EINVAL);
+	assert_int_equal(tcp_accept(id, &param_plain), -EINVAL);
+	assert_int_equal(tcp_reject(id, NULL, 0), -EINVAL);
+	assert_int_equal(tcp_connect(id, &param_plain), 0);
 	at_server = expect(&server, CM_CONNECT_REQUEST, 0);
-	assert_int_equal(oob_accept(at_server, &param_plain), -EINVAL); /* no queue pair */
+	assert_int_equal(tcp_accept(at_server, &param_plain), -EINVAL); /* no queue pair */
 	give_qp(at_server);
-	assert_int_equal(oob_connect(at_server, &param_plain), -EINVAL);
+	assert_int_equal(tcp_connect(at_server, &param_plain), -EINVAL);
 	param.private_len = CM_PRIVATE_MAX_ACCEPT + 1;
-	assert_int_equal(oob_accept(at_server, &param), -EINVAL);
+	assert_int_equal(tcp_accept(at_server, &param), -EINVAL);
 	/* It can still be answered. */
-	assert_int_equal(oob_accept(at_server, &param_plain), 0);
+	assert_int_equal(tcp_accept(at_server, &param_plain), 0);
 	expect(&client, CM_ESTABLISHED, 0);
-	oob_destroy_id(expect(&server, CM_ESTABLISHED, 0));
-	oob_destroy_id(expect(&client, CM_DISCONNECTED, -ECONNRESET));
-	oob_destroy_id(NULL);
+	tcp_destroy_id(expect(&server, CM_ESTABLISHED, 0));
+	tcp_destroy_id(expect(&client, CM_DISCONNECTED, -ECONNRESET));
+	tcp_destroy_id(NULL);
 }
 
 /* The server's queue pair: it can still reject, as when there is no GID for the peer. */
@@ -331,15 +331,15 @@ static void accept_fails(void **state)
 	id = connecting();
 	at_server = asked();
 	gid_err = -EADDRNOTAVAIL;
-	assert_int_equal(oob_accept(at_server, &param_plain), -EADDRNOTAVAIL);
+	assert_int_equal(tcp_accept(at_server, &param_plain), -EADDRNOTAVAIL);
 	gid_err = 0;
 	modify_fails_to = IBV_QPS_RTR;
-	assert_int_equal(oob_accept(at_server, &param_plain), -ENOMEM);
+	assert_int_equal(tcp_accept(at_server, &param_plain), -ENOMEM);
 	quiet();
-	assert_int_equal(oob_reject(at_server, "no", 2), 0);
+	assert_int_equal(tcp_reject(at_server, "no", 2), 0);
 	assert_ptr_equal(expect(&client, CM_REJECTED, 0), id);
-	oob_destroy_id(id);
-	oob_destroy_id(at_server);
+	tcp_destroy_id(id);
+	tcp_destroy_id(at_server);
 }
 
 /* The client's queue pair: both ends learn it. */
@@ -354,17 +354,17 @@ static void client_fails(void **state)
 	assert_ptr_equal(expect(&client, CM_UNREACHABLE, -ENOMEM), id);
 	assert_ptr_equal(expect(&server, CM_DISCONNECTED, -ECONNRESET), at_server);
 	in_state(at_server, IBV_QPS_ERR);
-	oob_destroy_id(id);
-	oob_destroy_id(at_server);
+	tcp_destroy_id(id);
+	tcp_destroy_id(at_server);
 	/* There is no GID. */
 	modify_fails_to = IBV_QPS_UNKNOWN;
 	gid_err = -EADDRNOTAVAIL;
-	oob_destroy_id((connecting(), expect(&client, CM_UNREACHABLE, -EADDRNOTAVAIL)));
+	tcp_destroy_id((connecting(), expect(&client, CM_UNREACHABLE, -EADDRNOTAVAIL)));
 	gid_err = 0;
 	/* It was destroyed meanwhile. */
 	id = connecting();
-	oob_destroy_qp(id);
-	oob_destroy_id(expect(&client, CM_UNREACHABLE, -EINVAL));
+	tcp_destroy_qp(id);
+	tcp_destroy_id(expect(&client, CM_UNREACHABLE, -EINVAL));
 	server_works();
 }
 
@@ -373,10 +373,10 @@ static void listens_again(void **state)
 	struct cm_id *second;
 
 	(void)state;
-	assert_int_equal(oob_listen(server.channel, 1, &second), -EADDRINUSE);
+	assert_int_equal(tcp_listen(server.channel, 1, &second), -EADDRINUSE);
 	server_works();
-	oob_destroy_id(listener);
-	assert_int_equal(oob_listen(server.channel, 1, &listener), 0);
+	tcp_destroy_id(listener);
+	assert_int_equal(tcp_listen(server.channel, 1, &listener), 0);
 	server_works();
 }
 
@@ -386,55 +386,55 @@ static void destroyed_in_each_state(void **state)
 	struct cm_id *id, *at_server;
 
 	(void)state;
-	assert_int_equal(oob_create_id(client.channel, &id), 0);
-	oob_destroy_id(id);
-	oob_destroy_id(connecting()); /* the server meets a connection without a request */
+	assert_int_equal(tcp_create_id(client.channel, &id), 0);
+	tcp_destroy_id(id);
+	tcp_destroy_id(connecting()); /* the server meets a connection without a request */
 	id = connecting();
-	while (oob_id_of(id)->state != OOB_REQUESTED)
+	while (tcp_id_of(id)->state != TCP_REQUESTED)
 		go_on(-1, 0);
-	oob_destroy_id(id);
+	tcp_destroy_id(id);
 	at_server = expect(&server, CM_CONNECT_REQUEST, 0);
-	oob_destroy_id(at_server);
+	tcp_destroy_id(at_server);
 	/* Accepted, and the client has not read it. */
 	id = connecting();
-	oob_destroy_id(accepted());
+	tcp_destroy_id(accepted());
 	take_events(&server);
 	take_events(&client);
 	while (client.count)
 		(void)next_event(&client);
-	oob_destroy_id(id);
+	tcp_destroy_id(id);
 	/* Up, with events that nobody takes. */
 	id = connected(&at_server);
-	oob_destroy_id(id);
-	oob_destroy_id(at_server);
+	tcp_destroy_id(id);
+	tcp_destroy_id(at_server);
 	/* Asked, when the listener is destroyed. */
 	connecting();
 	id = asked();
-	oob_destroy_id(listener);
+	tcp_destroy_id(listener);
 	listener = NULL;
-	oob_destroy_id(id);
-	oob_destroy_id(expect(&client, CM_REJECTED, 0));
+	tcp_destroy_id(id);
+	tcp_destroy_id(expect(&client, CM_REJECTED, 0));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		OOB_CASE(sets_up),
-		OOB_CASE(reads_of_the_server),
-		OOB_CASE(socket_options),
-		OOB_CASE(rejects),
-		OOB_CASE(rejects_without_a_word),
-		OOB_CASE(disconnects),
-		OOB_CASE(several),
-		OOB_CASE(refused),
-		OOB_CASE(fails_at_once),
-		OOB_CASE(invalid),
-		OOB_CASE(accept_fails),
-		OOB_CASE(client_fails),
-		OOB_CASE(listens_again),
-		OOB_CASE(destroyed_in_each_state),
+		TCP_CASE(sets_up),
+		TCP_CASE(reads_of_the_server),
+		TCP_CASE(socket_options),
+		TCP_CASE(rejects),
+		TCP_CASE(rejects_without_a_word),
+		TCP_CASE(disconnects),
+		TCP_CASE(several),
+		TCP_CASE(refused),
+		TCP_CASE(fails_at_once),
+		TCP_CASE(invalid),
+		TCP_CASE(accept_fails),
+		TCP_CASE(client_fails),
+		TCP_CASE(listens_again),
+		TCP_CASE(destroyed_in_each_state),
 	};
 
-	oob_test_heap();
+	tcp_test_heap();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

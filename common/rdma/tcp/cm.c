@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The calls that make and end connections. */
-#include "common/rdma/oob/oob.h"
+#include "common/rdma/tcp/tcp.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "common/util/heap.h"
 #include "common/util/log.h"
 
-static void channel_close(struct oob_channel *oc)
+static void channel_close(struct tcp_channel *oc)
 {
 	if (oc->channel.fd >= 0)
 		close(oc->channel.fd);
@@ -24,7 +24,7 @@ static void channel_close(struct oob_channel *oc)
 	heap_free(oc);
 }
 
-static int channel_open(struct oob_channel *oc)
+static int channel_open(struct tcp_channel *oc)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
@@ -37,9 +37,9 @@ static int channel_open(struct oob_channel *oc)
 	return 0;
 }
 
-int oob_create_cm_channel(struct device *dev, struct cm_channel **channel)
+int tcp_create_cm_channel(struct device *dev, struct cm_channel **channel)
 {
-	struct oob_channel *oc = heap_calloc(1, sizeof(*oc));
+	struct tcp_channel *oc = heap_calloc(1, sizeof(*oc));
 	int err;
 
 	if (!oc)
@@ -59,17 +59,17 @@ int oob_create_cm_channel(struct device *dev, struct cm_channel **channel)
 	return 0;
 }
 
-void oob_destroy_cm_channel(struct cm_channel *channel)
+void tcp_destroy_cm_channel(struct cm_channel *channel)
 {
 	if (!channel)
 		return;
-	oob_setups_drop(oob_channel_of(channel));
-	channel_close(oob_channel_of(channel));
+	tcp_setups_drop(tcp_channel_of(channel));
+	channel_close(tcp_channel_of(channel));
 }
 
-int oob_id_alloc(struct cm_channel *channel, enum oob_state state, struct oob_id **oid)
+int tcp_id_alloc(struct cm_channel *channel, enum tcp_state state, struct tcp_id **oid)
 {
-	struct oob_id *fresh = heap_calloc(1, sizeof(*fresh));
+	struct tcp_id *fresh = heap_calloc(1, sizeof(*fresh));
 
 	if (!fresh)
 		return -ENOMEM;
@@ -81,51 +81,51 @@ int oob_id_alloc(struct cm_channel *channel, enum oob_state state, struct oob_id
 	return 0;
 }
 
-void oob_id_free(struct oob_id *oid)
+void tcp_id_free(struct tcp_id *oid)
 {
 	verbs_qp_destroy(oid->id.dev, oid->id.qp);
-	oob_hang_up(oid);
+	tcp_hang_up(oid);
 	heap_free(oid);
 }
 
 /* Tells a peer that waits for an answer. */
-static int reject_send(struct oob_id *oid, const void *private_data, uint8_t private_len)
+static int reject_send(struct tcp_id *oid, const void *private_data, uint8_t private_len)
 {
-	struct oob_message reject = { .kind = OOB_REJECT, .private_len = private_len };
+	struct tcp_message reject = { .kind = TCP_REJECT, .private_len = private_len };
 
 	if (private_len)
 		memcpy(reject.private_data, private_data, private_len);
-	return oob_send(oid, &reject);
+	return tcp_send(oid, &reject);
 }
 
-void oob_destroy_id(struct cm_id *id)
+void tcp_destroy_id(struct cm_id *id)
 {
-	struct oob_channel *oc;
-	struct oob_id *oid = oob_id_of(id);
+	struct tcp_channel *oc;
+	struct tcp_id *oid = tcp_id_of(id);
 
 	if (!id)
 		return;
-	oc = oob_channel_of(id->channel);
+	oc = tcp_channel_of(id->channel);
 	pthread_mutex_lock(&oc->lock);
-	oob_failure_forget(oid);
-	if (oid->state == OOB_ASKED)
+	tcp_failure_forget(oid);
+	if (oid->state == TCP_ASKED)
 		(void)reject_send(oid, NULL, 0);
-	oob_id_free(oid);
+	tcp_id_free(oid);
 	pthread_mutex_unlock(&oc->lock);
 }
 
 /* The socket that open() bound, or another one at the same address. */
-static int listener_socket(struct oob_device *od, int *fd)
+static int listener_socket(struct tcp_device *od, int *fd)
 {
 	struct sockaddr_storage addr = od->addr;
 
 	*fd = atomic_exchange(&od->bound_fd, -1);
-	return *fd >= 0 ? 0 : oob_socket_bind(&addr, fd);
+	return *fd >= 0 ? 0 : tcp_socket_bind(&addr, fd);
 }
 
-static int listener_start(struct oob_id *oid, int backlog)
+static int listener_start(struct tcp_id *oid, int backlog)
 {
-	int err = listener_socket(oob_device_of(oid->id.dev), &oid->fd);
+	int err = listener_socket(tcp_device_of(oid->id.dev), &oid->fd);
 
 	if (err) {
 		oid->fd = -1;
@@ -133,22 +133,22 @@ static int listener_start(struct oob_id *oid, int backlog)
 	}
 	if (listen(oid->fd, backlog))
 		return -errno;
-	return oob_watch(oid, EPOLLIN, EPOLL_CTL_ADD);
+	return tcp_watch(oid, EPOLLIN, EPOLL_CTL_ADD);
 }
 
-int oob_listen(struct cm_channel *channel, int backlog, struct cm_id **id)
+int tcp_listen(struct cm_channel *channel, int backlog, struct cm_id **id)
 {
-	struct oob_id *oid;
+	struct tcp_id *oid;
 	int err;
 
-	if (oob_device_of(channel->dev)->role != DEVICE_LISTEN)
+	if (tcp_device_of(channel->dev)->role != DEVICE_LISTEN)
 		return -EINVAL;
-	err = oob_id_alloc(channel, OOB_LISTENING, &oid);
+	err = tcp_id_alloc(channel, TCP_LISTENING, &oid);
 	if (err)
 		return err;
 	err = listener_start(oid, backlog);
 	if (err) {
-		oob_id_free(oid);
+		tcp_id_free(oid);
 		errno = -err;
 		log_error("%s: can't listen at %s: %m", channel->dev->name, channel->dev->address);
 		return err;
@@ -157,56 +157,56 @@ int oob_listen(struct cm_channel *channel, int backlog, struct cm_id **id)
 	return 0;
 }
 
-int oob_create_id(struct cm_channel *channel, struct cm_id **id)
+int tcp_create_id(struct cm_channel *channel, struct cm_id **id)
 {
-	struct oob_id *oid;
+	struct tcp_id *oid;
 	int err;
 
-	if (oob_device_of(channel->dev)->role != DEVICE_CONNECT)
+	if (tcp_device_of(channel->dev)->role != DEVICE_CONNECT)
 		return -EINVAL;
-	err = oob_id_alloc(channel, OOB_IDLE, &oid);
+	err = tcp_id_alloc(channel, TCP_IDLE, &oid);
 	if (!err)
 		*id = &oid->id;
 	return err;
 }
 
 /* What the peer is told of the caller's, and what is granted of READs at most. */
-static void param_take(struct oob_id *oid, const struct cm_param *param, uint8_t responder_max,
+static void param_take(struct tcp_id *oid, const struct cm_param *param, uint8_t responder_max,
 		       uint8_t initiator_max)
 {
 	oid->param = verbs_param_copy(verbs_port_of(oid->id.dev), param);
 	oid->mine.responder_resources = verbs_reads_limit(param->responder_resources,
 							  responder_max);
 	oid->mine.initiator_depth = verbs_reads_limit(param->initiator_depth, initiator_max);
-	oid->told = (struct oob_message){ .private_len = param->private_len };
+	oid->told = (struct tcp_message){ .private_len = param->private_len };
 	if (param->private_len)
 		memcpy(oid->told.private_data, param->private_data, param->private_len);
 }
 
-static int do_connect(struct oob_id *oid, const struct cm_param *param)
+static int do_connect(struct tcp_id *oid, const struct cm_param *param)
 {
 	const struct verbs_port *port = verbs_port_of(oid->id.dev);
 	int err;
 
-	if (oid->state != OOB_IDLE)
-		return oid->state == OOB_CLOSED ? -ENOTCONN : -EISCONN;
+	if (oid->state != TCP_IDLE)
+		return oid->state == TCP_CLOSED ? -ENOTCONN : -EISCONN;
 	param_take(oid, param, port->responder_resources_max, port->initiator_depth_max);
-	oid->state = OOB_CONNECTING;
-	err = oob_socket_connect(&oob_device_of(oid->id.dev)->addr, &oid->fd);
+	oid->state = TCP_CONNECTING;
+	err = tcp_socket_connect(&tcp_device_of(oid->id.dev)->addr, &oid->fd);
 	if (!err)
-		err = oob_watch(oid, EPOLLOUT, EPOLL_CTL_ADD);
+		err = tcp_watch(oid, EPOLLOUT, EPOLL_CTL_ADD);
 	else
 		oid->fd = -1;
 	/* The caller learns it by an event, as where the answer takes longer. */
 	if (err)
-		oob_failure(oid, err);
+		tcp_failure(oid, err);
 	return 0;
 }
 
-int oob_connect(struct cm_id *id, const struct cm_param *param)
+int tcp_connect(struct cm_id *id, const struct cm_param *param)
 {
-	struct oob_channel *oc = oob_channel_of(id->channel);
-	struct oob_id *oid = oob_id_of(id);
+	struct tcp_channel *oc = tcp_channel_of(id->channel);
+	struct tcp_id *oid = tcp_id_of(id);
 	int err;
 
 	if (oid->passive || !id->qp || !verbs_param_valid(param, CM_PRIVATE_MAX_CONNECT))
@@ -217,40 +217,40 @@ int oob_connect(struct cm_id *id, const struct cm_param *param)
 	return err;
 }
 
-static int do_accept(struct oob_id *oid, const struct cm_param *param)
+static int do_accept(struct tcp_id *oid, const struct cm_param *param)
 {
 	struct sockaddr_storage local;
 	int err;
 
-	if (oid->state != OOB_ASKED)
+	if (oid->state != TCP_ASKED)
 		return -ENOTCONN;
 	/* Until now these were the most that the peer and our device allow. */
 	param_take(oid, param, oid->mine.responder_resources, oid->mine.initiator_depth);
-	err = oob_socket_local(oid->fd, &local);
+	err = tcp_socket_local(oid->fd, &local);
 	if (!err)
-		err = oob_end_describe(oid, &local, &oid->got.end);
+		err = tcp_end_describe(oid, &local, &oid->got.end);
 	if (!err)
-		err = oob_qp_connect(oid);
+		err = tcp_qp_connect(oid);
 	if (err)
 		return err;
-	oid->told.kind = OOB_ACCEPT;
+	oid->told.kind = TCP_ACCEPT;
 	oid->told.end = oid->mine;
-	oid->state = OOB_ACCEPTED;
-	err = oob_send(oid, &oid->told);
+	oid->state = TCP_ACCEPTED;
+	err = tcp_send(oid, &oid->told);
 	if (!err)
-		err = oob_watch(oid, EPOLLIN, EPOLL_CTL_MOD);
+		err = tcp_watch(oid, EPOLLIN, EPOLL_CTL_MOD);
 	if (err) {
-		oid->state = OOB_CLOSED;
-		oob_hang_up(oid);
-		oob_qp_error(oid);
+		oid->state = TCP_CLOSED;
+		tcp_hang_up(oid);
+		tcp_qp_error(oid);
 	}
 	return err;
 }
 
-int oob_accept(struct cm_id *id, const struct cm_param *param)
+int tcp_accept(struct cm_id *id, const struct cm_param *param)
 {
-	struct oob_channel *oc = oob_channel_of(id->channel);
-	struct oob_id *oid = oob_id_of(id);
+	struct tcp_channel *oc = tcp_channel_of(id->channel);
+	struct tcp_id *oid = tcp_id_of(id);
 	int err;
 
 	if (!oid->passive || !id->qp || !verbs_param_valid(param, CM_PRIVATE_MAX_ACCEPT))
@@ -261,27 +261,27 @@ int oob_accept(struct cm_id *id, const struct cm_param *param)
 	return err;
 }
 
-int oob_reject(struct cm_id *id, const void *private_data, uint8_t private_len)
+int tcp_reject(struct cm_id *id, const void *private_data, uint8_t private_len)
 {
-	struct oob_channel *oc = oob_channel_of(id->channel);
-	struct oob_id *oid = oob_id_of(id);
+	struct tcp_channel *oc = tcp_channel_of(id->channel);
+	struct tcp_id *oid = tcp_id_of(id);
 	int err = -ENOTCONN;
 
 	if (!oid->passive || private_len > CM_PRIVATE_MAX_REJECT)
 		return -EINVAL;
 	pthread_mutex_lock(&oc->lock);
-	if (oid->state == OOB_ASKED) {
+	if (oid->state == TCP_ASKED) {
 		err = reject_send(oid, private_data, private_len);
-		oid->state = OOB_CLOSED;
-		oob_hang_up(oid);
+		oid->state = TCP_CLOSED;
+		tcp_hang_up(oid);
 	}
 	pthread_mutex_unlock(&oc->lock);
 	return err;
 }
 
-int oob_query_peer(struct cm_id *id, struct cm_peer *peer)
+int tcp_query_peer(struct cm_id *id, struct cm_peer *peer)
 {
-	struct oob_id *oid = oob_id_of(id);
+	struct tcp_id *oid = tcp_id_of(id);
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
 
@@ -295,32 +295,32 @@ int oob_query_peer(struct cm_id *id, struct cm_peer *peer)
 	return 0;
 }
 
-int oob_disconnect(struct cm_id *id)
+int tcp_disconnect(struct cm_id *id)
 {
-	struct oob_channel *oc = oob_channel_of(id->channel);
-	struct oob_id *oid = oob_id_of(id);
+	struct tcp_channel *oc = tcp_channel_of(id->channel);
+	struct tcp_id *oid = tcp_id_of(id);
 	int err;
 
 	pthread_mutex_lock(&oc->lock);
-	oob_failure_forget(oid);
-	err = oob_qp_error(oid);
-	if (oid->state == OOB_ASKED)
+	tcp_failure_forget(oid);
+	err = tcp_qp_error(oid);
+	if (oid->state == TCP_ASKED)
 		(void)reject_send(oid, NULL, 0);
-	oob_hang_up(oid);
-	oid->state = OOB_CLOSED;
+	tcp_hang_up(oid);
+	oid->state = TCP_CLOSED;
 	pthread_mutex_unlock(&oc->lock);
 	return err;
 }
 
 /* Members of struct device_ops. */
-#define OOB_CALLS                                                                                  \
-	VERBS_OBJECTS, .open = oob_open, .close = oob_close, .create_qp = oob_create_qp,           \
-		       .destroy_qp = oob_destroy_qp, .create_cm_channel = oob_create_cm_channel,   \
-		       .destroy_cm_channel = oob_destroy_cm_channel,                               \
-		       .cm_get_event = oob_cm_get_event, .listen = oob_listen,                     \
-		       .create_id = oob_create_id, .connect = oob_connect, .accept = oob_accept,   \
-		       .reject = oob_reject, .query_peer = oob_query_peer,                         \
-		       .disconnect = oob_disconnect, .destroy_id = oob_destroy_id
+#define TCP_CALLS                                                                                  \
+	VERBS_OBJECTS, .open = tcp_open, .close = tcp_close, .create_qp = tcp_create_qp,           \
+		       .destroy_qp = tcp_destroy_qp, .create_cm_channel = tcp_create_cm_channel,   \
+		       .destroy_cm_channel = tcp_destroy_cm_channel,                               \
+		       .cm_get_event = tcp_cm_get_event, .listen = tcp_listen,                     \
+		       .create_id = tcp_create_id, .connect = tcp_connect, .accept = tcp_accept,   \
+		       .reject = tcp_reject, .query_peer = tcp_query_peer,                         \
+		       .disconnect = tcp_disconnect, .destroy_id = tcp_destroy_id
 
-const struct device_ops oob_ops = { .name = "verbs-tcp", OOB_CALLS };
-const struct device_ops oob_tls_ops = { .name = "verbs-tls", OOB_CALLS, .renew = oob_renew };
+const struct device_ops tcp_ops = { .name = "verbs-tcp", TCP_CALLS };
+const struct device_ops tcp_tls_ops = { .name = "verbs-tls", TCP_CALLS, .renew = tcp_renew };

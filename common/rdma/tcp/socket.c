@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* TCP sockets over which queue pairs are set up. */
-#include "common/rdma/oob/oob.h"
+#include "common/rdma/tcp/tcp.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -28,14 +28,14 @@ static int socket_make(const struct sockaddr_storage *addr, int *fd)
 	return *fd < 0 ? -errno : 0;
 }
 
-int oob_socket_local(int fd, struct sockaddr_storage *addr)
+int tcp_socket_local(int fd, struct sockaddr_storage *addr)
 {
 	socklen_t len = sizeof(*addr);
 
 	return getsockname(fd, (struct sockaddr *)addr, &len) ? -errno : 0;
 }
 
-int oob_socket_bind(struct sockaddr_storage *addr, int *fd)
+int tcp_socket_bind(struct sockaddr_storage *addr, int *fd)
 {
 	int err = socket_make(addr, fd);
 
@@ -49,13 +49,13 @@ int oob_socket_bind(struct sockaddr_storage *addr, int *fd)
 	if (!err && bind(*fd, (const struct sockaddr *)addr, inet_len(addr)))
 		err = -errno;
 	if (!err)
-		err = oob_socket_local(*fd, addr);
+		err = tcp_socket_local(*fd, addr);
 	if (err)
 		close(*fd);
 	return err;
 }
 
-int oob_socket_connect(const struct sockaddr_storage *addr, int *fd)
+int tcp_socket_connect(const struct sockaddr_storage *addr, int *fd)
 {
 	int err = socket_make(addr, fd);
 
@@ -68,7 +68,7 @@ int oob_socket_connect(const struct sockaddr_storage *addr, int *fd)
 	return err;
 }
 
-int oob_socket_set(int fd)
+int tcp_socket_set(int fd)
 {
 	int err = option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What comes over the TCP connections of a channel, and the events that it makes. */
-#include "common/rdma/oob/oob.h"
+#include "common/rdma/tcp/tcp.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,14 +34,14 @@
 #define NS_PER_MS 1000000u
 #define NS_PER_S 1000000000u
 
-int oob_watch(struct oob_id *oid, uint32_t events, int op)
+int tcp_watch(struct tcp_id *oid, uint32_t events, int op)
 {
 	struct epoll_event event = { .events = events, .data.ptr = oid };
 
 	return epoll_ctl(oid->id.channel->fd, op, oid->fd, &event) ? -errno : 0;
 }
 
-void oob_hang_up(struct oob_id *oid)
+void tcp_hang_up(struct tcp_id *oid)
 {
 	tls_end(oid->tls);
 	oid->tls = NULL;
@@ -52,7 +52,7 @@ void oob_hang_up(struct oob_id *oid)
 }
 
 /* The stream of a connection, a socket or TLS over one: a negative errno, or how many bytes. */
-static ssize_t stream_send(struct oob_id *oid, const void *from, size_t bytes)
+static ssize_t stream_send(struct tcp_id *oid, const void *from, size_t bytes)
 {
 	ssize_t sent;
 
@@ -63,7 +63,7 @@ static ssize_t stream_send(struct oob_id *oid, const void *from, size_t bytes)
 }
 
 /* 0: the peer sends no more. */
-static ssize_t stream_receive(struct oob_id *oid, void *to, size_t bytes)
+static ssize_t stream_receive(struct tcp_id *oid, void *to, size_t bytes)
 {
 	ssize_t got;
 
@@ -73,14 +73,14 @@ static ssize_t stream_receive(struct oob_id *oid, void *to, size_t bytes)
 	return got < 0 ? -errno : got;
 }
 
-int oob_send(struct oob_id *oid, const struct oob_message *message)
+int tcp_send(struct tcp_id *oid, const struct tcp_message *message)
 {
-	uint8_t bytes[OOB_MESSAGE_BYTES];
+	uint8_t bytes[TCP_MESSAGE_BYTES];
 	ssize_t sent;
 
 	if (oid->fd < 0)
 		return -EPIPE;
-	oob_message_print(bytes, message);
+	tcp_message_print(bytes, message);
 	/* There is room in a new socket's buffer for the two messages that an end ever sends. */
 	sent = stream_send(oid, bytes, sizeof(bytes));
 	if (sent < 0)
@@ -89,7 +89,7 @@ int oob_send(struct oob_id *oid, const struct oob_message *message)
 }
 
 /* Wakes whoever waits for the channel when the next deadline is due. */
-static void timer_arm(struct oob_channel *oc)
+static void timer_arm(struct tcp_channel *oc)
 {
 	struct itimerspec when = { 0 };
 	uint64_t at_ns = 0;
@@ -103,7 +103,7 @@ static void timer_arm(struct oob_channel *oc)
 	timerfd_settime(oc->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-static void setup_begin(struct oob_channel *oc, struct oob_id *oid)
+static void setup_begin(struct tcp_channel *oc, struct tcp_id *oid)
 {
 	oid->since_ns = clock_ns();
 	oid->deadline_ns = oid->since_ns + (uint64_t)SETUP_MS * NS_PER_MS;
@@ -112,49 +112,49 @@ static void setup_begin(struct oob_channel *oc, struct oob_id *oid)
 		timer_arm(oc);
 }
 
-static void setup_end(struct oob_channel *oc, struct oob_id *oid)
+static void setup_end(struct tcp_channel *oc, struct tcp_id *oid)
 {
 	TAILQ_REMOVE(&oc->setups, oid, entry);
 	oc->setups_count--;
 }
 
-static void setup_free(struct oob_channel *oc, struct oob_id *oid)
+static void setup_free(struct tcp_channel *oc, struct tcp_id *oid)
 {
 	setup_end(oc, oid);
-	oob_id_free(oid);
+	tcp_id_free(oid);
 }
 
-static void setup_drop(struct oob_channel *oc, struct oob_id *oid, const char *why)
+static void setup_drop(struct tcp_channel *oc, struct tcp_id *oid, const char *why)
 {
 	log_ratelimited(LOG_WARN, 1, "%s: a connection is closed before it was set up: %s",
 			oid->id.dev->address, why);
 	setup_free(oc, oid);
 }
 
-void oob_setups_drop(struct oob_channel *oc)
+void tcp_setups_drop(struct tcp_channel *oc)
 {
 	while (!TAILQ_EMPTY(&oc->setups))
 		setup_drop(oc, TAILQ_FIRST(&oc->setups), "the server stops");
 }
 
-void oob_failure(struct oob_id *oid, int err)
+void tcp_failure(struct tcp_id *oid, int err)
 {
-	struct oob_channel *oc = oob_channel_of(oid->id.channel);
+	struct tcp_channel *oc = tcp_channel_of(oid->id.channel);
 
 	oid->error = err;
 	TAILQ_INSERT_TAIL(&oc->failures, oid, entry);
 	timer_arm(oc);
 }
 
-void oob_failure_forget(struct oob_id *oid)
+void tcp_failure_forget(struct tcp_id *oid)
 {
 	if (!oid->error)
 		return;
-	TAILQ_REMOVE(&oob_channel_of(oid->id.channel)->failures, oid, entry);
+	TAILQ_REMOVE(&tcp_channel_of(oid->id.channel)->failures, oid, entry);
 	oid->error = 0;
 }
 
-static bool deliver(struct cm_event *event, struct oob_id *oid, enum cm_event_type type, int status)
+static bool deliver(struct cm_event *event, struct tcp_id *oid, enum cm_event_type type, int status)
 {
 	event->type = type;
 	event->id = &oid->id;
@@ -180,22 +180,22 @@ static bool deliver(struct cm_event *event, struct oob_id *oid, enum cm_event_ty
  * TLS refused the peer, and told it why. What it sent meanwhile has to be read before the socket is
  * closed: else TCP would reset the connection, and the peer might never see the reason.
  */
-static void linger(struct oob_channel *oc, struct oob_id *oid)
+static void linger(struct tcp_channel *oc, struct tcp_id *oid)
 {
 	struct cm_peer peer;
 
-	(void)oob_query_peer(&oid->id, &peer);
+	(void)tcp_query_peer(&oid->id, &peer);
 	log_ratelimited(LOG_WARN, 1, "%s: %s is refused: %s", oid->id.dev->address, peer.address,
 			tls_why(oid->tls));
-	oid->state = OOB_LINGERING;
+	oid->state = TCP_LINGERING;
 	oid->shaking = false;
-	if (shutdown(oid->fd, SHUT_WR) || oob_watch(oid, EPOLLIN, EPOLL_CTL_MOD))
+	if (shutdown(oid->fd, SHUT_WR) || tcp_watch(oid, EPOLLIN, EPOLL_CTL_MOD))
 		setup_free(oc, oid);
 }
 
-static void on_lingering(struct oob_channel *oc, struct oob_id *oid)
+static void on_lingering(struct tcp_channel *oc, struct tcp_id *oid)
 {
-	uint8_t ignored[OOB_MESSAGE_BYTES];
+	uint8_t ignored[TCP_MESSAGE_BYTES];
 	ssize_t got = recv(oid->fd, ignored, sizeof(ignored), 0);
 
 	if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
@@ -204,12 +204,12 @@ static void on_lingering(struct oob_channel *oc, struct oob_id *oid)
 }
 
 /* The connection has ended, or never came about, because of @status. */
-static bool gone(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event, int status)
+static bool gone(struct tcp_channel *oc, struct tcp_id *oid, struct cm_event *event, int status)
 {
-	enum oob_state state = oid->state;
+	enum tcp_state state = oid->state;
 	bool delivered = false;
 
-	if (state == OOB_SETTING_UP) {
+	if (state == TCP_SETTING_UP) {
 		if (status == -EKEYREJECTED)
 			linger(oc, oid);
 		else
@@ -218,39 +218,39 @@ static bool gone(struct oob_channel *oc, struct oob_id *oid, struct cm_event *ev
 		return false;
 	}
 	switch (state) {
-	case OOB_CONNECTING:
-	case OOB_REQUESTED:
+	case TCP_CONNECTING:
+	case TCP_REQUESTED:
 		delivered = deliver(event, oid, CM_UNREACHABLE, status);
 		break;
-	case OOB_ACCEPTED:
-	case OOB_UP:
+	case TCP_ACCEPTED:
+	case TCP_UP:
 		if (oid->passive && verbs_qp_failed(oid->id.qp))
 			status = -EACCES;
-		oob_qp_error(oid);
+		tcp_qp_error(oid);
 		delivered = deliver(event, oid, CM_DISCONNECTED, status);
 		break;
 	default:
 		/* ASKED: accept() will say so. */
 		break;
 	}
-	oob_hang_up(oid);
-	oid->state = OOB_CLOSED;
+	tcp_hang_up(oid);
+	oid->state = TCP_CLOSED;
 	return delivered;
 }
 
-static bool on_request(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+static bool on_request(struct tcp_channel *oc, struct tcp_id *oid, struct cm_event *event)
 {
 	const struct verbs_port *port = verbs_port_of(oid->id.dev);
-	const struct oob_end *peer = &oid->got.end;
+	const struct tcp_end *peer = &oid->got.end;
 
 	if (peer->link_layer != port->link_layer) {
 		setup_drop(oc, oid, "one end has InfiniBand, the other one Ethernet");
 		return false;
 	}
 	setup_end(oc, oid);
-	oid->state = OOB_ASKED;
+	oid->state = TCP_ASKED;
 	/* Nothing is read before it is answered; the peer's end is seen all the same. */
-	if (oob_watch(oid, EPOLLRDHUP, EPOLL_CTL_MOD))
+	if (tcp_watch(oid, EPOLLRDHUP, EPOLL_CTL_MOD))
 		log_ratelimited(LOG_ERROR, 1, "%s: can't watch a connection: %m",
 				oid->id.dev->address);
 	oid->mine.responder_resources = verbs_min_u8(port->responder_resources_max,
@@ -260,50 +260,50 @@ static bool on_request(struct oob_channel *oc, struct oob_id *oid, struct cm_eve
 	return deliver(event, oid, CM_CONNECT_REQUEST, 0);
 }
 
-static bool on_accept(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+static bool on_accept(struct tcp_channel *oc, struct tcp_id *oid, struct cm_event *event)
 {
-	const struct oob_message ready = { .kind = OOB_READY };
-	const struct oob_end *peer = &oid->got.end;
+	const struct tcp_message ready = { .kind = TCP_READY };
+	const struct tcp_end *peer = &oid->got.end;
 	int err;
 
 	oid->mine.responder_resources = verbs_min_u8(oid->mine.responder_resources,
 						     peer->initiator_depth);
 	oid->mine.initiator_depth = verbs_min_u8(oid->mine.initiator_depth,
 						 peer->responder_resources);
-	err = oob_qp_connect(oid);
+	err = tcp_qp_connect(oid);
 	if (!err)
-		err = oob_send(oid, &ready);
+		err = tcp_send(oid, &ready);
 	if (err)
 		return gone(oc, oid, event, err);
-	oid->state = OOB_UP;
+	oid->state = TCP_UP;
 	return deliver(event, oid, CM_ESTABLISHED, 0);
 }
 
-static bool on_reject(struct oob_id *oid, struct cm_event *event)
+static bool on_reject(struct tcp_id *oid, struct cm_event *event)
 {
-	oob_hang_up(oid);
-	oid->state = OOB_CLOSED;
+	tcp_hang_up(oid);
+	oid->state = TCP_CLOSED;
 	return deliver(event, oid, CM_REJECTED, 0);
 }
 
-static bool on_ready(struct oob_id *oid, struct cm_event *event)
+static bool on_ready(struct tcp_id *oid, struct cm_event *event)
 {
-	oid->state = OOB_UP;
+	oid->state = TCP_UP;
 	return deliver(event, oid, CM_ESTABLISHED, 0);
 }
 
-static bool on_message(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+static bool on_message(struct tcp_channel *oc, struct tcp_id *oid, struct cm_event *event)
 {
-	const char *error = oob_message_parse(&oid->got, oid->in);
+	const char *error = tcp_message_parse(&oid->got, oid->in);
 
 	if (!error) {
-		if (oid->state == OOB_SETTING_UP && oid->got.kind == OOB_REQUEST)
+		if (oid->state == TCP_SETTING_UP && oid->got.kind == TCP_REQUEST)
 			return on_request(oc, oid, event);
-		if (oid->state == OOB_REQUESTED && oid->got.kind == OOB_ACCEPT)
+		if (oid->state == TCP_REQUESTED && oid->got.kind == TCP_ACCEPT)
 			return on_accept(oc, oid, event);
-		if (oid->state == OOB_REQUESTED && oid->got.kind == OOB_REJECT)
+		if (oid->state == TCP_REQUESTED && oid->got.kind == TCP_REJECT)
 			return on_reject(oid, event);
-		if (oid->state == OOB_ACCEPTED && oid->got.kind == OOB_READY)
+		if (oid->state == TCP_ACCEPTED && oid->got.kind == TCP_READY)
 			return on_ready(oid, event);
 		error = "a message that is not expected now";
 	}
@@ -311,12 +311,12 @@ static bool on_message(struct oob_channel *oc, struct oob_id *oid, struct cm_eve
 	return gone(oc, oid, event, -EPROTO);
 }
 
-static bool on_readable(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+static bool on_readable(struct tcp_channel *oc, struct tcp_id *oid, struct cm_event *event)
 {
 	ssize_t got = stream_receive(oid, oid->in + oid->in_len, sizeof(oid->in) - oid->in_len);
 
 	/* A client has no more to say: messages of TLS itself, endless ones, would cost us time. */
-	if (got == -EAGAIN && oid->tls && oid->passive && oid->state == OOB_UP)
+	if (got == -EAGAIN && oid->tls && oid->passive && oid->state == TCP_UP)
 		return gone(oc, oid, event, -EPROTO);
 	if (got == -EAGAIN || got == -EINTR)
 		return false;
@@ -333,36 +333,36 @@ static bool on_readable(struct oob_channel *oc, struct oob_id *oid, struct cm_ev
 }
 
 /* Says what the connection is to be. */
-static int request_send(struct oob_id *oid)
+static int request_send(struct tcp_id *oid)
 {
 	struct sockaddr_storage local;
-	int err = oob_socket_local(oid->fd, &local);
+	int err = tcp_socket_local(oid->fd, &local);
 
 	if (!err)
-		err = oob_end_describe(oid, &local, NULL);
+		err = tcp_end_describe(oid, &local, NULL);
 	if (!err)
-		err = oob_watch(oid, EPOLLIN, EPOLL_CTL_MOD);
+		err = tcp_watch(oid, EPOLLIN, EPOLL_CTL_MOD);
 	if (err)
 		return err;
-	oid->told.kind = OOB_REQUEST;
+	oid->told.kind = TCP_REQUEST;
 	oid->told.end = oid->mine;
-	return oob_send(oid, &oid->told);
+	return tcp_send(oid, &oid->told);
 }
 
-static bool request(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+static bool request(struct tcp_channel *oc, struct tcp_id *oid, struct cm_event *event)
 {
 	int err = request_send(oid);
 
 	if (err)
 		return gone(oc, oid, event, err);
-	oid->state = OOB_REQUESTED;
+	oid->state = TCP_REQUESTED;
 	return false;
 }
 
 /* TLS, if the device wants it: oid->shaking. */
-static int shaking_begin(struct oob_id *oid)
+static int shaking_begin(struct tcp_id *oid)
 {
-	struct tls_context *tls = oob_tls_get(oob_device_of(oid->id.dev));
+	struct tls_context *tls = tcp_tls_get(tcp_device_of(oid->id.dev));
 	int err;
 
 	if (!tls)
@@ -373,14 +373,14 @@ static int shaking_begin(struct oob_id *oid)
 	return err;
 }
 
-static bool on_shaking(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+static bool on_shaking(struct tcp_channel *oc, struct tcp_id *oid, struct cm_event *event)
 {
 	uint32_t events = EPOLLIN;
 	int err = tls_handshake(oid->tls, &events);
 	bool done = !err;
 
 	if (done || err == -EAGAIN)
-		err = oob_watch(oid, events, EPOLL_CTL_MOD);
+		err = tcp_watch(oid, events, EPOLL_CTL_MOD);
 	if (err)
 		return gone(oc, oid, event, err);
 	if (!done)
@@ -389,7 +389,7 @@ static bool on_shaking(struct oob_channel *oc, struct oob_id *oid, struct cm_eve
 	return oid->passive ? false : request(oc, oid, event);
 }
 
-static int tcp_connected(struct oob_id *oid)
+static int socket_connected(struct tcp_id *oid)
 {
 	socklen_t len = sizeof(int);
 	int status = 0, err;
@@ -400,13 +400,13 @@ static int tcp_connected(struct oob_id *oid)
 		return -status;
 	if (!oid->id.qp)
 		return -EINVAL;
-	err = oob_socket_set(oid->fd);
+	err = tcp_socket_set(oid->fd);
 	return err ? err : shaking_begin(oid);
 }
 
-static bool on_connected(struct oob_channel *oc, struct oob_id *oid, struct cm_event *event)
+static bool on_connected(struct tcp_channel *oc, struct tcp_id *oid, struct cm_event *event)
 {
-	int err = tcp_connected(oid);
+	int err = socket_connected(oid);
 
 	if (err)
 		return gone(oc, oid, event, err);
@@ -417,7 +417,7 @@ static bool on_connected(struct oob_channel *oc, struct oob_id *oid, struct cm_e
  * Without a descriptor the connection would wait in the listener's queue, and the listener be
  * readable all the time: so it is taken with the spare one, and closed.
  */
-static void accept_without_fd(struct oob_channel *oc, struct oob_id *listener)
+static void accept_without_fd(struct tcp_channel *oc, struct tcp_id *listener)
 {
 	int fd;
 
@@ -433,7 +433,7 @@ static void accept_without_fd(struct oob_channel *oc, struct oob_id *listener)
 	oc->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static bool is_same_host(const struct oob_id *a, const struct oob_id *b)
+static bool is_same_host(const struct tcp_id *a, const struct tcp_id *b)
 {
 	return !memcmp(&a->host, &b->host, sizeof(a->host));
 }
@@ -442,9 +442,9 @@ static bool is_same_host(const struct oob_id *a, const struct oob_id *b)
  * A set-up of the host that has more than half of them, or NULL: by Boyer and Moore's majority vote
  * (1981).
  */
-static const struct oob_id *setups_majority(const struct oob_channel *oc)
+static const struct tcp_id *setups_majority(const struct tcp_channel *oc)
 {
-	const struct oob_id *oid, *candidate = NULL;
+	const struct tcp_id *oid, *candidate = NULL;
 	unsigned int votes = 0;
 
 	TAILQ_FOREACH(oid, &oc->setups, entry)
@@ -463,7 +463,7 @@ static const struct oob_id *setups_majority(const struct oob_channel *oc)
 }
 
 /* Whether nothing has arrived from the peer, handled or not, though it had time for that. */
-static bool is_silent(struct oob_id *oid, uint64_t now_ns)
+static bool is_silent(struct tcp_id *oid, uint64_t now_ns)
 {
 	uint8_t byte;
 
@@ -473,10 +473,10 @@ static bool is_silent(struct oob_id *oid, uint64_t now_ns)
 	return !oid->heard;
 }
 
-static struct oob_id *setup_to_drop(struct oob_channel *oc)
+static struct tcp_id *setup_to_drop(struct tcp_channel *oc)
 {
-	const struct oob_id *many = setups_majority(oc);
-	struct oob_id *oid, *oldest = NULL;
+	const struct tcp_id *many = setups_majority(oc);
+	struct tcp_id *oid, *oldest = NULL;
 	uint64_t now_ns = clock_ns();
 
 	TAILQ_FOREACH(oid, &oc->setups, entry) {
@@ -499,10 +499,10 @@ static void host_of(struct ip_address *host, const struct sockaddr_storage *peer
 	ip_address_to_host(host);
 }
 
-static int setup_new(struct oob_channel *oc, int fd, const struct sockaddr_storage *peer)
+static int setup_new(struct tcp_channel *oc, int fd, const struct sockaddr_storage *peer)
 {
-	struct oob_id *oid;
-	int err = oob_id_alloc(&oc->channel, OOB_SETTING_UP, &oid);
+	struct tcp_id *oid;
+	int err = tcp_id_alloc(&oc->channel, TCP_SETTING_UP, &oid);
 
 	if (err) {
 		close(fd);
@@ -511,13 +511,13 @@ static int setup_new(struct oob_channel *oc, int fd, const struct sockaddr_stora
 	oid->passive = true;
 	oid->fd = fd;
 	host_of(&oid->host, peer);
-	err = oob_socket_set(fd);
+	err = tcp_socket_set(fd);
 	if (!err)
 		err = shaking_begin(oid);
 	if (!err)
-		err = oob_watch(oid, EPOLLIN, EPOLL_CTL_ADD);
+		err = tcp_watch(oid, EPOLLIN, EPOLL_CTL_ADD);
 	if (err) {
-		oob_id_free(oid);
+		tcp_id_free(oid);
 		return err;
 	}
 	if (oc->setups_count == SETUPS_MAX)
@@ -526,7 +526,7 @@ static int setup_new(struct oob_channel *oc, int fd, const struct sockaddr_stora
 	return 0;
 }
 
-static void on_incoming(struct oob_channel *oc, struct oob_id *listener)
+static void on_incoming(struct tcp_channel *oc, struct tcp_id *listener)
 {
 	struct sockaddr_storage peer = { 0 };
 	socklen_t len = sizeof(peer);
@@ -549,23 +549,23 @@ static void on_incoming(struct oob_channel *oc, struct oob_id *listener)
 	}
 }
 
-static bool on_failure(struct oob_channel *oc, struct cm_event *event)
+static bool on_failure(struct tcp_channel *oc, struct cm_event *event)
 {
-	struct oob_id *oid = TAILQ_FIRST(&oc->failures);
+	struct tcp_id *oid = TAILQ_FIRST(&oc->failures);
 	int err;
 
 	if (!oid)
 		return false;
 	err = oid->error;
-	oob_failure_forget(oid);
+	tcp_failure_forget(oid);
 	return gone(oc, oid, event, err);
 }
 
-static bool on_timer(struct oob_channel *oc, struct cm_event *event)
+static bool on_timer(struct tcp_channel *oc, struct cm_event *event)
 {
 	uint64_t now_ns = clock_ns(), times;
 	bool delivered;
-	struct oob_id *oid;
+	struct tcp_id *oid;
 
 	if (read(oc->timer_fd, &times, sizeof(times)) < 0 && errno != EAGAIN)
 		log_ratelimited(LOG_ERROR, 1, "can't read a timer: %m");
@@ -576,9 +576,9 @@ static bool on_timer(struct oob_channel *oc, struct cm_event *event)
 	return delivered;
 }
 
-static bool handle(struct oob_channel *oc, const struct epoll_event *ready, struct cm_event *event)
+static bool handle(struct tcp_channel *oc, const struct epoll_event *ready, struct cm_event *event)
 {
-	struct oob_id *oid = ready->data.ptr;
+	struct tcp_id *oid = ready->data.ptr;
 
 	if (!oid)
 		return on_timer(oc, event);
@@ -586,14 +586,14 @@ static bool handle(struct oob_channel *oc, const struct epoll_event *ready, stru
 	if (oid->shaking)
 		return on_shaking(oc, oid, event);
 	switch (oid->state) {
-	case OOB_LISTENING:
+	case TCP_LISTENING:
 		on_incoming(oc, oid);
 		return false;
-	case OOB_CONNECTING:
+	case TCP_CONNECTING:
 		return on_connected(oc, oid, event);
-	case OOB_ASKED:
+	case TCP_ASKED:
 		return gone(oc, oid, event, -ECONNRESET);
-	case OOB_LINGERING:
+	case TCP_LINGERING:
 		on_lingering(oc, oid);
 		return false;
 	default:
@@ -601,9 +601,9 @@ static bool handle(struct oob_channel *oc, const struct epoll_event *ready, stru
 	}
 }
 
-int oob_cm_get_event(struct cm_channel *channel, struct cm_event *event)
+int tcp_cm_get_event(struct cm_channel *channel, struct cm_event *event)
 {
-	struct oob_channel *oc = oob_channel_of(channel);
+	struct tcp_channel *oc = tcp_channel_of(channel);
 	struct epoll_event ready;
 	bool delivered = false;
 	int n = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of which GID a queue pair gets that is set up by hand (common/rdma/oob/gid.c). The file is
+ * Tests of which GID a queue pair gets that is set up by hand (common/rdma/tcp/gid.c). The file is
  * compiled here, with a table of the test in place of the device's.
  */
 #include <arpa/inet.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "common/rdma/oob/oob.h"
+#include "common/rdma/tcp/tcp.h"
 
 static ssize_t test_query_table(struct ibv_context *context, struct ibv_gid_entry *entries,
 				size_t max, uint32_t flags);
@@ -22,7 +22,7 @@ static int test_query_gid(struct ibv_context *context, uint32_t port, uint32_t i
 
 #define ibv_query_gid_table test_query_table
 #define ibv_query_gid_ex test_query_gid
-#include "common/rdma/oob/gid.c"
+#include "common/rdma/tcp/gid.c"
 #undef ibv_query_gid_table
 #undef ibv_query_gid_ex
 
@@ -109,11 +109,11 @@ static int setup(void **state)
 }
 
 /* The index that is chosen for a connection from @local (or NULL), or a negative errno. */
-static int chosen(const char *local, const struct oob_end *peer)
+static int chosen(const char *local, const struct tcp_end *peer)
 {
 	struct sockaddr_storage addr = local ? address(local) : (struct sockaddr_storage){ 0 };
 	struct ibv_gid_entry entry = { .gid_index = 99 };
-	int err = oob_gid_choose(&port, local ? &addr : NULL, peer, &entry);
+	int err = tcp_gid_choose(&port, local ? &addr : NULL, peer, &entry);
 
 	if (err)
 		return err;
@@ -122,9 +122,9 @@ static int chosen(const char *local, const struct oob_end *peer)
 	return (int)entry.gid_index;
 }
 
-static struct oob_end peer_of(const char *text, uint8_t type)
+static struct tcp_end peer_of(const char *text, uint8_t type)
 {
-	return (struct oob_end){ .gid = gid(text), .gid_type = type };
+	return (struct tcp_end){ .gid = gid(text), .gid_type = type };
 }
 
 /* Whatever else speaks for the other one. */
@@ -179,10 +179,10 @@ static void not_link_local(void **state)
 /* The peer's RoCE version and address family decide, not what would be best. */
 static void as_the_peer(void **state)
 {
-	struct oob_end v1_ipv4 = peer_of("::ffff:10.0.0.7", IBV_GID_TYPE_ROCE_V1);
-	struct oob_end v1_ipv6 = peer_of("2001:db8::7", IBV_GID_TYPE_ROCE_V1);
-	struct oob_end v2_ipv4 = peer_of("::ffff:10.0.0.7", IBV_GID_TYPE_ROCE_V2);
-	struct oob_end v2_ipv6 = peer_of("2001:db8::7", IBV_GID_TYPE_ROCE_V2);
+	struct tcp_end v1_ipv4 = peer_of("::ffff:10.0.0.7", IBV_GID_TYPE_ROCE_V1);
+	struct tcp_end v1_ipv6 = peer_of("2001:db8::7", IBV_GID_TYPE_ROCE_V1);
+	struct tcp_end v2_ipv4 = peer_of("::ffff:10.0.0.7", IBV_GID_TYPE_ROCE_V2);
+	struct tcp_end v2_ipv6 = peer_of("2001:db8::7", IBV_GID_TYPE_ROCE_V2);
 
 	(void)state;
 	add("fe80::1", IBV_GID_TYPE_ROCE_V1, PORT);
@@ -221,9 +221,9 @@ static void none(void **state)
 /* The user's index, whatever would be better. */
 static void index_of_the_user(void **state)
 {
-	struct oob_end v2_ipv4 = peer_of("::ffff:10.0.0.7", IBV_GID_TYPE_ROCE_V2);
-	struct oob_end v1_ipv4 = peer_of("::ffff:10.0.0.7", IBV_GID_TYPE_ROCE_V1);
-	struct oob_end v1_ipv6 = peer_of("fe80::7", IBV_GID_TYPE_ROCE_V1);
+	struct tcp_end v2_ipv4 = peer_of("::ffff:10.0.0.7", IBV_GID_TYPE_ROCE_V2);
+	struct tcp_end v1_ipv4 = peer_of("::ffff:10.0.0.7", IBV_GID_TYPE_ROCE_V1);
+	struct tcp_end v1_ipv6 = peer_of("fe80::7", IBV_GID_TYPE_ROCE_V1);
 
 	(void)state;
 	add("::ffff:10.0.0.1", IBV_GID_TYPE_ROCE_V2, PORT);
@@ -244,14 +244,14 @@ static void index_of_the_user(void **state)
 	table[1].gid_index = 0;
 	link_set(&port.link, LINK_GID_INDEX, 0);
 	port.link_layer = IBV_LINK_LAYER_ETHERNET;
-	assert_int_equal(oob_gid_choose(&port, NULL, NULL, &table[7]), 0);
+	assert_int_equal(tcp_gid_choose(&port, NULL, NULL, &table[7]), 0);
 	assert_memory_equal(&table[7], &table[1], sizeof(table[1]));
 }
 
 /* Index 0, which the subnet manager gives, or the user's; subnets may differ. */
 static void infiniband(void **state)
 {
-	struct oob_end peer = peer_of("fec0::7", IBV_GID_TYPE_IB);
+	struct tcp_end peer = peer_of("fec0::7", IBV_GID_TYPE_IB);
 	struct ibv_gid_entry entry;
 
 	(void)state;
@@ -259,7 +259,7 @@ static void infiniband(void **state)
 	add("fe80::1", IBV_GID_TYPE_IB, PORT);
 	add("fec0::1", IBV_GID_TYPE_IB, PORT);
 	table[0].gid_index = 0;
-	assert_int_equal(oob_gid_choose(&port, NULL, &peer, &entry), 0);
+	assert_int_equal(tcp_gid_choose(&port, NULL, &peer, &entry), 0);
 	assert_memory_equal(&entry, &table[0], sizeof(entry));
 	link_set(&port.link, LINK_GID_INDEX, 11);
 	assert_int_equal(chosen("10.0.0.1", &peer), 11);
@@ -268,7 +268,7 @@ static void infiniband(void **state)
 	assert_int_equal(chosen("10.0.0.1", &peer), 11);
 	port.link.set = 0;
 	table_count = 0;
-	assert_int_equal(oob_gid_choose(&port, NULL, NULL, &entry), -EADDRNOTAVAIL);
+	assert_int_equal(tcp_gid_choose(&port, NULL, NULL, &entry), -EADDRNOTAVAIL);
 }
 
 /* 0: no port has it. */
@@ -276,7 +276,7 @@ static uint8_t found(const char *text)
 {
 	struct sockaddr_storage addr = address(text);
 	uint8_t number = 0;
-	bool has = oob_gid_find(&context, &addr, &number);
+	bool has = tcp_gid_find(&context, &addr, &number);
 
 	assert_int_equal(has, number != 0);
 	return number;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening a device whose connections are set up out of band: the RDMA device that has the address,
- * which the server listens at or from which the client reaches it; or, where no RDMA device has it,
- * as on clusters whose TCP goes over another network, the first one with an active port.
+ * Opening a device that sets up its connections over TCP: the RDMA device that has the server's
+ * listening address, or the address from which the client reaches the server. Where no RDMA device
+ * has it, as in clusters whose TCP uses another network, it is the first with an active port.
  */
-#include "common/rdma/oob/oob.h"
+#include "common/rdma/tcp/tcp.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -48,7 +48,7 @@ static bool device_fits(struct ibv_device *device, const struct sockaddr_storage
 	context = ibv_open_device(device);
 	if (!context)
 		return false;
-	fits = addr ? oob_gid_find(context, addr, number) : port_is_active(context, number);
+	fits = addr ? tcp_gid_find(context, addr, number) : port_is_active(context, number);
 	ibv_close_device(context);
 	return fits;
 }
@@ -65,7 +65,7 @@ static bool choose(struct ibv_device **list, const struct sockaddr_storage *addr
 }
 
 /* Opens the port for @addr, the address of this end; -ENODEV: there is none. */
-static int port_open(struct oob_device *od, const struct sockaddr_storage *addr)
+static int port_open(struct tcp_device *od, const struct sockaddr_storage *addr)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct choice choice;
@@ -91,7 +91,7 @@ static int source_address(const struct sockaddr_storage *to, struct sockaddr_sto
 	if (connect(fd, (const struct sockaddr *)to, inet_len(to)))
 		err = -errno;
 	else
-		err = oob_socket_local(fd, from);
+		err = tcp_socket_local(fd, from);
 	close(fd);
 	return err;
 }
@@ -103,7 +103,7 @@ static void no_device_log(const struct device_addr *addr)
 		  addr->host);
 }
 
-static int open_connect(struct oob_device *od, const struct device_addr *addr)
+static int open_connect(struct tcp_device *od, const struct device_addr *addr)
 {
 	struct inet_addrs list = { .count = 0 };
 	struct sockaddr_storage from;
@@ -126,12 +126,12 @@ static int open_connect(struct oob_device *od, const struct device_addr *addr)
 	return err;
 }
 
-static int listen_try(struct oob_device *od, const struct sockaddr_storage *addr)
+static int listen_try(struct tcp_device *od, const struct sockaddr_storage *addr)
 {
 	int fd, err;
 
 	od->addr = *addr;
-	err = oob_socket_bind(&od->addr, &fd);
+	err = tcp_socket_bind(&od->addr, &fd);
 	if (err)
 		return err;
 	err = port_open(od, addr);
@@ -142,7 +142,7 @@ static int listen_try(struct oob_device *od, const struct sockaddr_storage *addr
 	return err;
 }
 
-static int listen_named(struct oob_device *od, const char *host, uint16_t port)
+static int listen_named(struct tcp_device *od, const char *host, uint16_t port)
 {
 	struct inet_addrs list = { .count = 0 };
 	int err = inet_addrs_named(&list, host, port);
@@ -159,7 +159,7 @@ static int listen_named(struct oob_device *od, const char *host, uint16_t port)
 	return err;
 }
 
-static int open_listen(struct oob_device *od, const struct device_addr *addr)
+static int open_listen(struct tcp_device *od, const struct device_addr *addr)
 {
 	int err;
 
@@ -169,7 +169,7 @@ static int open_listen(struct oob_device *od, const struct device_addr *addr)
 	return err == -EAFNOSUPPORT ? listen_named(od, "0.0.0.0", addr->port) : err;
 }
 
-struct tls_context *oob_tls_get(struct oob_device *od)
+struct tls_context *tcp_tls_get(struct tcp_device *od)
 {
 	struct tls_context *tls;
 
@@ -181,10 +181,10 @@ struct tls_context *oob_tls_get(struct oob_device *od)
 	return tls;
 }
 
-int oob_renew(struct device *dev, const struct tls_files *files, char *why)
+int tcp_renew(struct device *dev, const struct tls_files *files, char *why)
 {
-	struct oob_device *od = oob_device_of(dev);
-	struct tls_context *fresh, *old = oob_tls_get(od);
+	struct tcp_device *od = tcp_device_of(dev);
+	struct tls_context *fresh, *old = tcp_tls_get(od);
 	int err = tls_context_renew(&fresh, old, files, why);
 
 	tls_context_put(old);
@@ -202,7 +202,7 @@ int oob_renew(struct device *dev, const struct tls_files *files, char *why)
  * A server opens a device that was removed again and again, and says what is wrong with its files
  * when that changes. Of the thread that opens the devices of a server.
  */
-static void tls_failed(const struct oob_device *od, const char *why)
+static void tls_failed(const struct tcp_device *od, const char *why)
 {
 	static char said[TLS_WHY_MAX];
 	bool listens = od->role == DEVICE_LISTEN;
@@ -213,7 +213,7 @@ static void tls_failed(const struct oob_device *od, const char *why)
 		strcpy(said, why);
 }
 
-static int open_tls(struct oob_device *od, const struct device_addr *addr)
+static int open_tls(struct tcp_device *od, const struct device_addr *addr)
 {
 	char why[TLS_WHY_MAX] = "no memory for TLS";
 	int err;
@@ -226,17 +226,17 @@ static int open_tls(struct oob_device *od, const struct device_addr *addr)
 	return err == -EINVAL ? -EKEYREJECTED : err;
 }
 
-static void device_free(struct oob_device *od)
+static void device_free(struct tcp_device *od)
 {
 	tls_context_put(od->tls);
 	pthread_mutex_destroy(&od->tls_lock);
 	heap_free(od);
 }
 
-int oob_open(struct device **dev, const struct device_addr *addr, enum device_role role,
+int tcp_open(struct device **dev, const struct device_addr *addr, enum device_role role,
 	     int timeout_ms)
 {
-	struct oob_device *od = heap_calloc(1, sizeof(*od));
+	struct tcp_device *od = heap_calloc(1, sizeof(*od));
 	int err;
 
 	(void)timeout_ms; /* nothing waits for the peer here */
@@ -260,9 +260,9 @@ int oob_open(struct device **dev, const struct device_addr *addr, enum device_ro
 	return 0;
 }
 
-void oob_close(struct device *dev)
+void tcp_close(struct device *dev)
 {
-	struct oob_device *od = oob_device_of(dev);
+	struct tcp_device *od = tcp_device_of(dev);
 	int fd = atomic_exchange(&od->bound_fd, -1);
 
 	if (fd >= 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of how a queue pair is brought up by hand (common/rdma/oob/qp.c): what each transition is
+ * Tests of how a queue pair is brought up by hand (common/rdma/tcp/qp.c): what each transition is
  * told, and what fails there. The file is compiled here, with functions of the test in place of
  * libibverbs.
  */
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "common/rdma/oob/oob.h"
+#include "common/rdma/tcp/tcp.h"
 
 static int test_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
 static int test_destroy_qp(struct ibv_qp *qp);
@@ -23,7 +23,7 @@ static int test_qp_create(struct device *dev, struct ibv_pd *pd, struct ibv_qp_i
 			  struct ibv_qp **qp);
 static void test_qp_destroy(struct device *dev, struct ibv_qp *qp);
 static int test_gid_choose(const struct verbs_port *port, const struct sockaddr_storage *local,
-			   const struct oob_end *peer, struct ibv_gid_entry *entry);
+			   const struct tcp_end *peer, struct ibv_gid_entry *entry);
 
 #undef ibv_query_port
 #define ibv_modify_qp test_modify_qp
@@ -32,15 +32,15 @@ static int test_gid_choose(const struct verbs_port *port, const struct sockaddr_
 #define getrandom test_getrandom
 #define verbs_qp_create test_qp_create
 #define verbs_qp_destroy test_qp_destroy
-#define oob_gid_choose test_gid_choose
-#include "common/rdma/oob/qp.c"
+#define tcp_gid_choose test_gid_choose
+#include "common/rdma/tcp/qp.c"
 #undef ibv_modify_qp
 #undef ibv_destroy_qp
 #undef ibv_query_port
 #undef getrandom
 #undef verbs_qp_create
 #undef verbs_qp_destroy
-#undef oob_gid_choose
+#undef tcp_gid_choose
 
 #define PORT 2
 #define QPN 0x4711u
@@ -58,9 +58,9 @@ static int test_gid_choose(const struct verbs_port *port, const struct sockaddr_
 static struct ibv_context context;
 static struct ibv_pd pd;
 static struct ibv_qp qp;
-static struct oob_device od;
-static struct oob_channel oc;
-static struct oob_id oid;
+static struct tcp_device od;
+static struct tcp_channel oc;
+static struct tcp_id oid;
 
 /* What the queue pair was told. */
 static struct ibv_qp_attr told[4];
@@ -74,7 +74,7 @@ static uint32_t random_value;
 static struct ibv_port_attr port_attr;
 static struct ibv_gid_entry entry;
 static const struct sockaddr_storage *asked_local;
-static const struct oob_end *asked_peer;
+static const struct tcp_end *asked_peer;
 
 static int test_modify_qp(struct ibv_qp *of, struct ibv_qp_attr *attr, int mask)
 {
@@ -129,7 +129,7 @@ static ssize_t test_getrandom(void *buf, size_t len, unsigned int flags)
 }
 
 static int test_gid_choose(const struct verbs_port *port, const struct sockaddr_storage *local,
-			   const struct oob_end *peer, struct ibv_gid_entry *chosen)
+			   const struct tcp_end *peer, struct ibv_gid_entry *chosen)
 {
 	assert_ptr_equal(port, &od.port);
 	asked_local = local;
@@ -147,14 +147,14 @@ static union ibv_gid gid(uint8_t last)
 static int setup(void **state)
 {
 	(void)state;
-	od = (struct oob_device){
+	od = (struct tcp_device){
 		.port = { .dev = { .name = "fake0", .verbs = &context, .port_number = PORT },
 			  .link_layer = IBV_LINK_LAYER_ETHERNET },
 	};
 	qp = (struct ibv_qp){ .qp_num = QPN };
 	memset(&oc, 0, sizeof(oc));
 	pthread_mutex_init(&oc.lock, NULL);
-	oid = (struct oob_id){
+	oid = (struct tcp_id){
 		.id = { .dev = &od.port.dev, .channel = &oc.channel, .qp = &qp },
 		.mine = { .psn = 0x123456,
 			  .gid = gid(1),
@@ -184,7 +184,7 @@ static int create(int access)
 {
 	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
 
-	return oob_create_qp(&oid.id, &pd, &attr, access);
+	return tcp_create_qp(&oid.id, &pd, &attr, access);
 }
 
 /* It has the rights that are asked for from its first state on, which is INIT. */
@@ -203,11 +203,11 @@ static void init(void **state)
 	/* There is one already. */
 	assert_int_equal(create(READ), -EBUSY);
 	assert_int_equal(created, 1);
-	oob_destroy_qp(&oid.id);
+	tcp_destroy_qp(&oid.id);
 	assert_null(oid.id.qp);
 	assert_int_equal(destroyed, 1);
-	oob_destroy_qp(&oid.id);
-	oob_destroy_qp(NULL);
+	tcp_destroy_qp(&oid.id);
+	tcp_destroy_qp(NULL);
 	assert_int_equal(destroyed, 1);
 	assert_int_equal(create(0), 0);
 	assert_int_equal(told[1].qp_access_flags, 0);
@@ -242,7 +242,7 @@ static void connects(void **state)
 {
 	(void)state;
 	oid.got.end.mtu = IBV_MTU_1024;
-	assert_int_equal(oob_qp_connect(&oid), 0);
+	assert_int_equal(tcp_qp_connect(&oid), 0);
 	assert_int_equal(steps, 2);
 	assert_int_equal(masks[0], MASK_RTR);
 	assert_int_equal(told[0].qp_state, IBV_QPS_RTR);
@@ -261,7 +261,7 @@ static void connects(void **state)
 	/* The smaller MTU, whose ever it is. */
 	oid.mine.mtu = IBV_MTU_512;
 	steps = 0;
-	assert_int_equal(oob_qp_connect(&oid), 0);
+	assert_int_equal(tcp_qp_connect(&oid), 0);
 	assert_int_equal(told[0].path_mtu, IBV_MTU_512);
 }
 
@@ -271,7 +271,7 @@ static void path_of_ethernet(void **state)
 	const struct ibv_ah_attr *path_told = &told[0].ah_attr;
 
 	(void)state;
-	assert_int_equal(oob_qp_connect(&oid), 0);
+	assert_int_equal(tcp_qp_connect(&oid), 0);
 	assert_int_equal(path_told->port_num, PORT);
 	assert_int_equal(path_told->is_global, 1);
 	assert_int_equal(path_told->dlid, 0);
@@ -289,14 +289,14 @@ static void path_of_infiniband(void **state)
 
 	(void)state;
 	od.port.link_layer = IBV_LINK_LAYER_INFINIBAND;
-	assert_int_equal(oob_qp_connect(&oid), 0);
+	assert_int_equal(tcp_qp_connect(&oid), 0);
 	assert_int_equal(path_told->is_global, 0);
 	assert_int_equal(path_told->dlid, 22);
 	assert_int_equal(path_told->port_num, PORT);
 	/* The last byte of the prefix is another one. */
 	oid.got.end.gid.raw[7] ^= 1;
 	steps = 0;
-	assert_int_equal(oob_qp_connect(&oid), 0);
+	assert_int_equal(tcp_qp_connect(&oid), 0);
 	assert_int_equal(path_told->is_global, 1);
 	assert_int_equal(path_told->dlid, 22);
 	assert_memory_equal(&path_told->grh.dgid, &oid.got.end.gid, sizeof(union ibv_gid));
@@ -314,7 +314,7 @@ static void as_the_user_sets(void **state)
 	oid.id.qp = NULL;
 	assert_int_equal(create(READ), 0);
 	assert_int_equal(told[0].pkey_index, 3);
-	assert_int_equal(oob_qp_connect(&oid), 0);
+	assert_int_equal(tcp_qp_connect(&oid), 0);
 	assert_int_equal(told[1].ah_attr.grh.traffic_class, 106);
 	assert_int_equal(told[1].ah_attr.sl, 4);
 	assert_int_equal(told[2].timeout, 17);
@@ -325,28 +325,28 @@ static void connect_fails(void **state)
 	(void)state;
 	for (modify_fails_at = 1; modify_fails_at <= 2; modify_fails_at++) {
 		steps = 0;
-		assert_int_equal(oob_qp_connect(&oid), -ENOMEM);
+		assert_int_equal(tcp_qp_connect(&oid), -ENOMEM);
 		assert_int_equal(steps, modify_fails_at);
 	}
 	/* The queue pair is its owner's. */
 	assert_int_equal(destroyed, 0);
 	steps = 0;
 	oid.id.qp = NULL;
-	assert_int_equal(oob_qp_connect(&oid), -EINVAL);
+	assert_int_equal(tcp_qp_connect(&oid), -EINVAL);
 	assert_int_equal(steps, 0);
 }
 
 static void error_state(void **state)
 {
 	(void)state;
-	assert_int_equal(oob_qp_error(&oid), 0);
+	assert_int_equal(tcp_qp_error(&oid), 0);
 	assert_int_equal(steps, 1);
 	assert_int_equal(masks[0], IBV_QP_STATE);
 	assert_int_equal(told[0].qp_state, IBV_QPS_ERR);
 	modify_fails_at = 2;
-	assert_int_equal(oob_qp_error(&oid), -ENOMEM);
+	assert_int_equal(tcp_qp_error(&oid), -ENOMEM);
 	oid.id.qp = NULL;
-	assert_int_equal(oob_qp_error(&oid), 0);
+	assert_int_equal(tcp_qp_error(&oid), 0);
 	assert_int_equal(steps, 2);
 }
 
@@ -354,7 +354,7 @@ static void error_state(void **state)
 static void describes(void **state)
 {
 	const struct sockaddr_storage local = { .ss_family = AF_INET };
-	const struct oob_end peer = { 0 };
+	const struct tcp_end peer = { 0 };
 
 	(void)state;
 	port_attr = (struct ibv_port_attr){ .lid = 33,
@@ -364,7 +364,7 @@ static void describes(void **state)
 					.gid_index = 6,
 					.gid_type = IBV_GID_TYPE_ROCE_V2 };
 	random_value = 0xa5fedcbau;
-	assert_int_equal(oob_end_describe(&oid, &local, &peer), 0);
+	assert_int_equal(tcp_end_describe(&oid, &local, &peer), 0);
 	assert_ptr_equal(asked_local, &local);
 	assert_ptr_equal(asked_peer, &peer);
 	assert_int_equal(oid.gid_index, 6);
@@ -377,26 +377,26 @@ static void describes(void **state)
 	assert_int_equal(oid.mine.mtu, IBV_MTU_2048);
 	assert_int_equal(oid.mine.responder_resources, 7);
 	assert_int_equal(oid.mine.initiator_depth, 8);
-	assert_int_equal(oob_end_describe(&oid, &local, NULL), 0);
+	assert_int_equal(tcp_end_describe(&oid, &local, NULL), 0);
 	assert_null(asked_peer);
 }
 
 static void describe_fails(void **state)
 {
 	const struct sockaddr_storage local = { .ss_family = AF_INET };
-	const struct oob_end before = oid.mine;
+	const struct tcp_end before = oid.mine;
 
 	(void)state;
 	port_errno = ENODEV;
-	assert_int_equal(oob_end_describe(&oid, &local, NULL), -ENODEV);
+	assert_int_equal(tcp_end_describe(&oid, &local, NULL), -ENODEV);
 	port_errno = 0;
 	gid_err = -EADDRNOTAVAIL;
-	assert_int_equal(oob_end_describe(&oid, &local, NULL), -EADDRNOTAVAIL);
+	assert_int_equal(tcp_end_describe(&oid, &local, NULL), -EADDRNOTAVAIL);
 	gid_err = 0;
 	random_bytes = -1;
-	assert_int_equal(oob_end_describe(&oid, &local, NULL), -EIO);
+	assert_int_equal(tcp_end_describe(&oid, &local, NULL), -EIO);
 	random_bytes = 3;
-	assert_int_equal(oob_end_describe(&oid, &local, NULL), -EIO);
+	assert_int_equal(tcp_end_describe(&oid, &local, NULL), -EIO);
 	assert_memory_equal(&oid.mine, &before, sizeof(before));
 }
 

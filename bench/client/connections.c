@@ -3,15 +3,17 @@
  * connections: measures PUTs of one thread over many connections, in turn, beside many idle ones.
  * bench/connections-scaling.sh runs it.
  *
- *	connections -a URL [-c ACTIVE] [-i IDLE] [-s SECONDS]
+ *	connections -a URL [-c ACTIVE] [-i IDLE] [-s SECONDS] [-t PAUSE_US] [-p KVD_PID]
  *	connections -a URL -o OPENS
  *
  * A handle takes some descriptors, so the idle ones are opened by several processes. The thread is
- * pinned to the last CPU; kvd pins its first worker to the first one.
+ * pinned to the last CPU; kvd pins its first worker to the first one. With -t the thread sleeps
+ * between two PUTs, so that kvd's worker sleeps, too.
  *
- * Prints one line: PUTs per second in the 90th percentile of intervals of 20 ms and over all, p50,
- * p99 and p99.9 in microseconds, and connections that were opened per second. On a machine that
- * others use, too, the first figure is the one to compare.
+ * Prints one line: PUTs per second in the 90th percentile of intervals of 20 ms and overall, p50,
+ * p99 and p99.9 in microseconds, connections opened per second and, with kvd's process number, its
+ * CPU time per PUT in microseconds and its resident memory per connection in KiB (else 0). On a
+ * machine that others use, too, the first figure is the one to compare.
  *
  * With -o it only opens connections, one after the other, each of a handle of its own, which is
  * closed again, and prints p50, p99 and the longest time of kvd_open() in milliseconds, and how
@@ -21,18 +23,20 @@
 #include <err.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bench/client/puts.h"
 
-#define ACTIVE_MAX 1024
+#define ACTIVE_MAX 16384
 #define IDLE_MAX 65536
 #define OPENS_MAX 1000000
 #define IDLE_EACH 1000 /* handles of one process */
@@ -41,7 +45,14 @@
 #define SETTLE_MS 500 /* for the idle ones to be found idle */
 #define INTERVAL_NS 20000000u
 #define SECONDS_MAX 600
+#define PAUSE_US_MAX 100000
 #define INTERVALS_MAX ((unsigned long)SECONDS_MAX * SECOND_NS / INTERVAL_NS)
+
+struct setting {
+	const char *url;
+	unsigned int active, idle, seconds, pause_us;
+	pid_t kvd; /* 0: unknown */
+};
 
 static struct kvd *active[ACTIVE_MAX];
 static struct hist latency;
@@ -72,9 +83,14 @@ static void descriptors_allow(unsigned int handles)
 	limit.rlim_cur = wanted;
 	if (limit.rlim_max < wanted)
 		limit.rlim_max = wanted;
+	if (!setrlimit(RLIMIT_NOFILE, &limit))
+		return;
+	/* It may do: most handles take fewer. */
+	if (getrlimit(RLIMIT_NOFILE, &limit))
+		err(1, "the limit of open files");
+	limit.rlim_cur = limit.rlim_max;
 	if (setrlimit(RLIMIT_NOFILE, &limit))
-		err(1, "%u handles need %ju open files; raise ulimit -n", handles,
-		    (uintmax_t)wanted);
+		err(1, "the limit of open files can't be raised to %ju", (uintmax_t)limit.rlim_max);
 }
 
 /* A process with idle connections: tells on @ready when it has them, and keeps them. */
@@ -132,15 +148,49 @@ static void pin_last(void)
 		err(1, "the thread can't be pinned to CPU %d", cpu);
 }
 
+/* CPU time that kvd's process has used. */
+static uint64_t kvd_cpu_ns(pid_t kvd)
+{
+	struct timespec ts;
+	clockid_t clock;
+
+	if (!kvd)
+		return 0;
+	if (clock_getcpuclockid(kvd, &clock) || clock_gettime(clock, &ts))
+		errx(1, "the CPU time of process %d can't be read", (int)kvd);
+	return (uint64_t)ts.tv_sec * SECOND_NS + (uint64_t)ts.tv_nsec;
+}
+
+/* Resident memory of kvd's process. */
+static double kvd_memory_kib(pid_t kvd)
+{
+	char path[64];
+	long pages;
+	FILE *file;
+
+	if (!kvd)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/%d/statm", (int)kvd);
+	file = fopen(path, "re");
+	if (!file || fscanf(file, "%*d %ld", &pages) != 1)
+		errx(1, "%s can't be read", path);
+	fclose(file);
+	return (double)pages * (double)sysconf(_SC_PAGESIZE) / 1024;
+}
+
 /* PUTs over all active connections in turn until @until_ns; returns how many. */
-static uint64_t puts_until(unsigned int count, struct random *random, uint64_t until_ns)
+static uint64_t puts_until(const struct setting *setting, struct random *random, uint64_t until_ns)
 {
 	static unsigned int next; /* the connection whose turn it is */
 	uint64_t now = clock_ns(), done;
 
 	for (done = 0; now < until_ns; done++) {
 		now = put_measured(active[next], random, &latency, now);
-		next = next + 1 < count ? next + 1 : 0;
+		next = next + 1 < setting->active ? next + 1 : 0;
+		if (setting->pause_us) {
+			usleep(setting->pause_us);
+			now = clock_ns();
+		}
 	}
 	return done;
 }
@@ -157,28 +207,30 @@ static int compare_rates(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static void measure(unsigned int count, unsigned int seconds, double opened_per_second)
+static void measure(const struct setting *setting, double opened_per_second, double each_kib)
 {
 	struct random random;
-	uint64_t begin, before, now, puts, done = 0;
+	uint64_t begin, before, now, puts, cpu_ns, done = 0;
 	unsigned int intervals = 0;
 
 	random_init(&random, 1);
-	puts_until(count, &random, clock_ns() + WARM_UP_NS);
+	puts_until(setting, &random, clock_ns() + WARM_UP_NS);
 	hist_init(&latency);
+	cpu_ns = kvd_cpu_ns(setting->kvd);
 	begin = now = clock_ns();
-	while (now < begin + (uint64_t)seconds * SECOND_NS && intervals < INTERVALS_MAX) {
+	while (now < begin + (uint64_t)setting->seconds * SECOND_NS && intervals < INTERVALS_MAX) {
 		before = now;
-		puts = puts_until(count, &random, before + INTERVAL_NS);
+		puts = puts_until(setting, &random, before + INTERVAL_NS);
 		now = clock_ns();
 		rates[intervals++] = per_second(puts, now - before);
 		done += puts;
 	}
+	cpu_ns = kvd_cpu_ns(setting->kvd) - cpu_ns;
 	qsort(rates, intervals, sizeof(rates[0]), compare_rates);
-	printf("%.0f %.0f %.1f %.1f %.1f %.0f\n", rates[intervals * 9 / 10],
+	printf("%.0f %.0f %.1f %.1f %.1f %.0f %.2f %.1f\n", rates[intervals * 9 / 10],
 	       per_second(done, now - begin), us(hist_quantile(&latency, 0.5)),
 	       us(hist_quantile(&latency, 0.99)), us(hist_quantile(&latency, 0.999)),
-	       opened_per_second);
+	       opened_per_second, us(cpu_ns) / (double)done, each_kib);
 }
 
 static void open_close(const char *url, unsigned int count)
@@ -199,21 +251,22 @@ static void open_close(const char *url, unsigned int count)
 	       per_second(count, clock_ns() - begin));
 }
 
-static void run(const char *url, unsigned int count, unsigned int idle, unsigned int seconds)
+static void run(const struct setting *setting)
 {
 	static pid_t pids[IDLE_MAX / IDLE_EACH + 1];
-	unsigned int processes, i;
+	unsigned int count = setting->active, idle = setting->idle, processes, i;
+	double took, before_kib = kvd_memory_kib(setting->kvd), each_kib;
 	uint64_t begin = clock_ns();
-	double took;
 
 	descriptors_allow(count > IDLE_EACH || !idle ? count : IDLE_EACH);
-	processes = idle_open(url, idle, pids);
+	processes = idle_open(setting->url, idle, pids);
 	for (i = 0; i < count; i++)
-		active[i] = handle_open(url);
+		active[i] = handle_open(setting->url);
 	took = (double)(clock_ns() - begin) / SECOND_NS;
+	each_kib = (kvd_memory_kib(setting->kvd) - before_kib) / (count + idle);
 	usleep(SETTLE_MS * 1000);
 	pin_last();
-	measure(count, seconds, (double)(count + idle) / took);
+	measure(setting, (double)(count + idle) / took, each_kib);
 	for (i = 0; i < processes; i++)
 		kill(pids[i], SIGKILL);
 	for (i = 0; i < processes; i++)
@@ -224,36 +277,44 @@ static void run(const char *url, unsigned int count, unsigned int idle, unsigned
 
 int main(int argc, char **argv)
 {
-	unsigned int count = 1, idle = 0, seconds = 2, opens = 0;
-	const char *url = NULL;
+	struct setting setting = { .active = 1, .seconds = 2 };
+	unsigned int opens = 0;
 	int option;
 
-	while ((option = getopt(argc, argv, "a:c:i:o:s:")) != -1) {
+	while ((option = getopt(argc, argv, "a:c:i:o:p:s:t:")) != -1) {
 		switch (option) {
 		case 'a':
-			url = optarg;
+			setting.url = optarg;
 			break;
 		case 'c':
-			count = number(optarg, ACTIVE_MAX);
+			setting.active = number(optarg, ACTIVE_MAX);
 			break;
 		case 'i':
-			idle = number(optarg, IDLE_MAX);
+			setting.idle = number(optarg, IDLE_MAX);
 			break;
 		case 'o':
 			opens = number(optarg, OPENS_MAX);
 			break;
+		case 'p':
+			setting.kvd = (pid_t)number(optarg, INT_MAX);
+			break;
 		case 's':
-			seconds = number(optarg, SECONDS_MAX);
+			setting.seconds = number(optarg, SECONDS_MAX);
+			break;
+		case 't':
+			setting.pause_us = number(optarg, PAUSE_US_MAX);
 			break;
 		default:
 			return 2;
 		}
 	}
-	if (!url || !count || !seconds || optind != argc)
-		errx(2, "usage: connections -a URL [-c ACTIVE] [-i IDLE] [-s SECONDS] | -o OPENS");
+	if (!setting.url || !setting.active || !setting.seconds || optind != argc)
+		errx(2,
+		     "usage: connections -a URL [-c ACTIVE] [-i IDLE] [-s SECONDS] [-t PAUSE_US] "
+		     "[-p KVD_PID] | -o OPENS");
 	if (opens)
-		open_close(url, opens);
+		open_close(setting.url, opens);
 	else
-		run(url, count, idle, seconds);
+		run(&setting);
 	return 0;
 }

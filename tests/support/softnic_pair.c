@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/rdma/softnic/device_context.h"
 #include "common/rdma/softnic/softnic.h"
 
 #define OPS (&softnic_ops)

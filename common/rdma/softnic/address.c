@@ -8,7 +8,7 @@
  * address is in use. No connection is accepted before listen(), and only one can wait until then,
  * so that those who gave up meanwhile are not in the way of others.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/device_context.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,6 +21,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/rdma/softnic/link.h"
 #include "common/util/log.h"
 
 #define ADDRESS_LOCK_TRIES 100 /* of 10 ms, while another server starts in the same directory */

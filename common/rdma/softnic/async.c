@@ -4,10 +4,13 @@
  * is pending is in the device's list. So none is lost, however many connections end at once before
  * the program takes an event, and one that happens again meanwhile is reported once.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/async_event.h"
 
 #include <errno.h>
 #include <unistd.h>
+
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
 
 void sn_async_push(struct sn_context *ctx, struct sn_async *async)
 {

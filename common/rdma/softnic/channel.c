@@ -10,7 +10,7 @@
  * recvmsg() that takes the wake-up off the socket, and waking takes one, sendmsg(): a notification
  * that the sleeper itself causes, when it serves what woke it, needs no kick.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/completion_channel.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,6 +19,11 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "common/rdma/softnic/completion_queue.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/queue_pair.h"
+#include "common/rdma/softnic/softnic.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
 

@@ -19,6 +19,13 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "common/rdma/softnic/completion_channel.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/queue_pair.h"
+#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/timer.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
 

@@ -42,17 +42,17 @@
  *     allow writing are refused, not ignored.
  *  f. No stale memory. A READ fails once the peer has disconnected, is in error or has revoked the
  *     right; after a SIGKILL, at the latest one tick of the coarse clock later.
- *  g. Bounded. Every queue has a maximum (softnic.h), every step of connecting has a deadline, and
- *     one call does a bounded amount of work. The data path allocates nothing, but for the memory
- *     for inline data, when the first such request of a queue pair has to wait, and for entries of
- *     a pair's queues, when more are outstanding than ever before. It makes system
- *     calls only to wake a peer that sleeps; to READ a client's file, 64 KiB at a time; to take
- *     wake-ups and files off the socket before it sleeps and when a READ's memory is not there;
- *     once per clock tick that a wait lasts through, to find out which peers are gone; and in every
- *     128th poll without work, to find out which cold connections woke us.
+ *  g. Bounded. Every queue has a maximum, in the header of its object; every step of connecting has
+ *     a deadline; and one call does a bounded amount of work. The data path allocates nothing but
+ *     the memory for inline data, when the first such request of a queue pair has to wait, and
+ *     entries of a pair's queues, when more are outstanding than ever before. It makes system calls
+ *     only to wake a peer that sleeps; to READ a client's file, 64 KiB at a time; to take wake-ups
+ *     and files off the socket before it sleeps and when a READ's memory is not there; once per
+ *     clock tick that a wait lasts through, to find out which peers are gone; and in every 128th
+ *     poll without work, to find out which cold connections woke us.
  *  h. Idle connections cost a poll next to nothing (scan.c).
  */
-#include "common/rdma/softnic/cm.h"
+#include "common/rdma/softnic/device_context.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -63,6 +63,20 @@
 #include <unistd.h>
 
 #include "common/rdma/mem.h"
+#include "common/rdma/softnic/async_event.h"
+#include "common/rdma/softnic/cm.h"
+#include "common/rdma/softnic/completion_channel.h"
+#include "common/rdma/softnic/completion_queue.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/file_grant.h"
+#include "common/rdma/softnic/life_word.h"
+#include "common/rdma/softnic/lock.h"
+#include "common/rdma/softnic/memory_region.h"
+#include "common/rdma/softnic/memory_window.h"
+#include "common/rdma/softnic/queue_pair.h"
+#include "common/rdma/softnic/receive_queue.h"
+#include "common/rdma/softnic/scatter_gather.h"
+#include "common/rdma/softnic/send_queue.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
 

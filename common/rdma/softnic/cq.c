@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* Completion queues: completions and notifications. scan.c chooses what a poll looks at. */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/completion_queue.h"
 
 #include <errno.h>
 #include <limits.h>
 
+#include "common/rdma/softnic/async_event.h"
+#include "common/rdma/softnic/completion_channel.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/lock.h"
+#include "common/rdma/softnic/queue_pair.h"
+#include "common/rdma/softnic/softnic.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
 

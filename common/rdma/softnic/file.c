@@ -18,7 +18,7 @@
  * Descriptors are bounded, and shared: all connections that pass the same open file use one of
  * ours. A connection that can't have one is served as if the memory had no file.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/peer_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +29,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/link.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
 

@@ -16,8 +16,15 @@
  * word, under the context's lock, at once. The rest is done by its own thread, before its next
  * SEND, which may name new memory: sn_context.mr_changes says that there is something to do.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/file_grant.h"
 
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/life_word.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/lock.h"
+#include "common/rdma/softnic/memory_region.h"
+#include "common/rdma/softnic/memory_window.h"
+#include "common/rdma/softnic/queue_pair.h"
 #include "common/util/log.h"
 
 static bool do_qp_may_read(const struct sn_qp *qp)

@@ -20,6 +20,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/peer_file.h"
+#include "common/rdma/softnic/queue_pair.h"
+#include "common/rdma/softnic/timer.h"
 #include "common/util/log.h"
 
 #define ACCEPT_MAX 64 /* connections that one call accepts */

@@ -13,7 +13,7 @@
  * The word is in a page of its own, in a file that nobody else may write to. The mutex is never
  * in memory that a client could write: its list of robust mutexes goes through it.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/life_word.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +24,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/peer_file.h"
+#include "common/rdma/softnic/queue_pair.h"
 #include "common/util/log.h"
 
 #define LIFE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL)

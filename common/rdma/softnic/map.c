@@ -10,7 +10,7 @@
  * can give a file blocks behind its end, before it seals its length, to hide holes: it pays for as
  * many pages as the client then may. Of large pages all are looked up at once.)
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/peer_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/link.h"
 #include "common/util/heap.h"
 #include "common/util/large_page.h"
 

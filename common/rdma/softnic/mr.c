@@ -11,7 +11,7 @@
  * destroyed while requests that name it are outstanding. For keys that come from a peer, which is
  * not trusted, it is read under mr_lock.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/memory_region.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +19,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/file_grant.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/memory_window.h"
+#include "common/rdma/softnic/queue_pair.h"
+#include "common/rdma/softnic/softnic.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
 

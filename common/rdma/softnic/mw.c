@@ -8,10 +8,17 @@
  * the owner's (ibv_inc_rkey()). Slots are given in turn, and the tag grows each time, so that a key
  * is used again after 8 million windows at the earliest.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/memory_window.h"
 
 #include <errno.h>
 
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/file_grant.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/memory_region.h"
+#include "common/rdma/softnic/queue_pair.h"
+#include "common/rdma/softnic/softnic.h"
 #include "common/util/heap.h"
 
 #define MW_KEY 0x80000000u

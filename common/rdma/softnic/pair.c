@@ -14,13 +14,16 @@
  * The CM channel does not ask the epoll what happened, which also says what the queue pair watches,
  * but its one socket.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/completion_channel.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "common/rdma/softnic/cm.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/queue_pair.h"
 #include "common/util/log.h"
 
 #define GONE_EVENTS (EPOLLRDHUP | EPOLLHUP | EPOLLERR)

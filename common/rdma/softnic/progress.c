@@ -11,11 +11,21 @@
  * before it sent the byte keeps it, so that it may come late. As it sends the byte before it
  * publishes again, at most SN_WAKES_LATE can be on their way once the socket has been emptied.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/queue_pair.h"
 
 #include <errno.h>
 #include <unistd.h>
 
+#include "common/rdma/softnic/async_event.h"
+#include "common/rdma/softnic/completion_channel.h"
+#include "common/rdma/softnic/completion_queue.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/file_grant.h"
+#include "common/rdma/softnic/life_word.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/peer_file.h"
+#include "common/rdma/softnic/send_queue.h"
+#include "common/rdma/softnic/softnic.h"
 #include "common/util/log.h"
 
 /* IBTA's codes for the RNR NAK timer, in units of 10 us. */

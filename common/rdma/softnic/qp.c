@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* Queue pairs: creating and destroying them, connecting them to a peer, and the error state. */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/queue_pair.h"
 
 #include <errno.h>
 #include <sys/socket.h>
 
+#include "common/rdma/softnic/async_event.h"
 #include "common/rdma/softnic/cm.h"
+#include "common/rdma/softnic/completion_channel.h"
+#include "common/rdma/softnic/completion_queue.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/file_grant.h"
+#include "common/rdma/softnic/life_word.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/lock.h"
+#include "common/rdma/softnic/memory_window.h"
+#include "common/rdma/softnic/receive_queue.h"
+#include "common/rdma/softnic/scatter_gather.h"
+#include "common/rdma/softnic/send_queue.h"
+#include "common/rdma/softnic/softnic.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
 

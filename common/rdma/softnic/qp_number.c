@@ -4,10 +4,12 @@
  * after a wrap some are still in use. A hash table of those in use says which: it grows with their
  * count, so that a number costs the same beside any number of connections.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/queue_pair.h"
 
 #include <errno.h>
 
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
 #include "common/util/heap.h"
 
 #define QP_NUMBER_MASK 0xffffffu

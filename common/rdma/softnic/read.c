@@ -9,7 +9,7 @@
  * on a file that the server mapped. The side that accepts reads them: file.c. The peer revokes a
  * grant by clearing its word in granted[], which every READ checks.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/file_grant.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,6 +19,16 @@
 #include <unistd.h>
 
 #include "common/barrier.h"
+#include "common/rdma/softnic/completion_queue.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/lock.h"
+#include "common/rdma/softnic/memory_region.h"
+#include "common/rdma/softnic/peer_file.h"
+#include "common/rdma/softnic/queue_pair.h"
+#include "common/rdma/softnic/scatter_gather.h"
+#include "common/rdma/softnic/send_queue.h"
+#include "common/rdma/softnic/softnic.h"
 #include "common/sum.h"
 #include "common/util/log.h"
 

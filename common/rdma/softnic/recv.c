@@ -4,10 +4,21 @@
  * READs from the registrations of the PD. Requests are executed in their order; one that has to
  * wait, for a receive or for room for its response, delays those behind it.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/queue_pair.h"
 
 #include <errno.h>
 
+#include "common/rdma/softnic/async_event.h"
+#include "common/rdma/softnic/completion_queue.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/lock.h"
+#include "common/rdma/softnic/memory_region.h"
+#include "common/rdma/softnic/memory_window.h"
+#include "common/rdma/softnic/receive_queue.h"
+#include "common/rdma/softnic/scatter_gather.h"
+#include "common/rdma/softnic/send_queue.h"
+#include "common/rdma/softnic/softnic.h"
 #include "common/util/log.h"
 
 int sn_post_recv(struct ibv_qp *verbs, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)

@@ -27,10 +27,15 @@
  * checks the peer's words again after it asked for the wake-up (link.h). What came before that
  * check is in the CQ; what comes later wakes us. Cold queue pairs are armed at all times.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/completion_queue.h"
 
 #include <errno.h>
 
+#include "common/rdma/softnic/completion_channel.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/lock.h"
+#include "common/rdma/softnic/queue_pair.h"
+#include "common/rdma/softnic/softnic.h"
 #include "common/util/heap.h"
 
 static struct sn_member *cq_member(struct sn_cq *cq, struct sn_qp *qp)

@@ -16,11 +16,22 @@
  * A request without IBV_SEND_SIGNALED keeps its slot until a later completion is polled. If a chain
  * does not fit, the requests from the first that does not are refused with ENOMEM.
  */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/send_queue.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "common/rdma/softnic/completion_queue.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/file_grant.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/lock.h"
+#include "common/rdma/softnic/memory_region.h"
+#include "common/rdma/softnic/memory_window.h"
+#include "common/rdma/softnic/peer_file.h"
+#include "common/rdma/softnic/queue_pair.h"
+#include "common/rdma/softnic/scatter_gather.h"
+#include "common/rdma/softnic/softnic.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Scatter/gather lists: copies between their memory and a ring, and from mapped memory. */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/scatter_gather.h"
+
+#include "common/rdma/softnic/file_grant.h"
 
 uint64_t sn_sges_length(const struct ibv_sge *sges, uint32_t count)
 {

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Receive queues: the queue of posted receives, and shared receive queues with their limit. */
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/receive_queue.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "common/rdma/softnic/async_event.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/scatter_gather.h"
+#include "common/rdma/softnic/softnic.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
 

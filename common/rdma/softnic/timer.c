@@ -4,8 +4,6 @@
 
 #include <stddef.h>
 
-#include "common/rdma/softnic/softnic.h"
-
 static const uint64_t delays_ms[SN_DELAY_COUNT] = {
 	[SN_DELAY_SOON] = 1,
 	[SN_DELAY_RETRY] = SN_RETRY_MS,

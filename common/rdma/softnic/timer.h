@@ -10,6 +10,9 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#define SN_HANDSHAKE_MS 60000 /* for each step of connecting that waits for the peer */
+#define SN_RETRY_MS 10	      /* between attempts at a listener whose queue is full */
+
 enum sn_delay {
 	SN_DELAY_SOON,	    /* 1 ms: after the events that are being served */
 	SN_DELAY_RETRY,	    /* SN_RETRY_MS */

@@ -15,7 +15,6 @@
 #include <stdatomic.h>
 
 #include "client/kvd.h"
-#include "common/rdma/softnic/softnic.h"
 #include "common/wire.h"
 #include "tests/support/softnic_pair.h"
 

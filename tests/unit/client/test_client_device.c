@@ -14,8 +14,8 @@
 #include <cmocka.h>
 
 #include "client/libkvd/handle.h"
+#include "common/rdma/softnic/device_context.h"
 #include "common/rdma/softnic/fault.h"
-#include "common/rdma/softnic/softnic.h"
 #include "tests/support/local_server.h"
 
 #define VALUE_BYTES 300000u

@@ -12,8 +12,11 @@
 
 #include <cmocka.h>
 
+#include "common/rdma/softnic/cm.h"
 #include "common/rdma/softnic/link.h"
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/queue_pair.h"
+#include "common/rdma/softnic/send_queue.h"
+#include "common/rdma/softnic/timer.h"
 #include "common/sum.h"
 #include "common/wire.h"
 #include "server/config/option_table.h"

@@ -15,7 +15,6 @@
 
 #include <cmocka.h>
 
-#include "common/rdma/softnic/softnic.h"
 #include "tests/support/softnic_pair.h"
 
 static struct device_addr addr;

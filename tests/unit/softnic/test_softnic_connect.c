@@ -21,7 +21,12 @@
 #include <cmocka.h>
 
 #include "common/rdma/softnic/cm.h"
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/lock.h"
+#include "common/rdma/softnic/queue_pair.h"
+#include "common/rdma/softnic/timer.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)

@@ -20,6 +20,15 @@
 
 #include <cmocka.h>
 
+#include "common/rdma/softnic/completion_queue.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/memory_region.h"
+#include "common/rdma/softnic/queue_pair.h"
+#include "common/rdma/softnic/receive_queue.h"
+#include "common/rdma/softnic/scatter_gather.h"
+#include "common/rdma/softnic/send_queue.h"
 #include "common/rdma/softnic/softnic.h"
 #include "common/util/heap.h"
 #include "tests/support/softnic_pair.h"

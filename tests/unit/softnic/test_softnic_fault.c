@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/device_context.h"
 #include "common/util/clock.h"
 #include "tests/support/softnic_pair.h"
 

@@ -21,6 +21,15 @@
 
 #include <cmocka.h>
 
+#include "common/rdma/softnic/completion_queue.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/file_grant.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/lock.h"
+#include "common/rdma/softnic/memory_region.h"
+#include "common/rdma/softnic/peer_file.h"
+#include "common/rdma/softnic/queue_pair.h"
 #include "common/rdma/softnic/softnic.h"
 #include "common/sum.h"
 #include "common/util/large_page.h"

@@ -4,6 +4,7 @@
  * (life.c): which files are taken and which are refused, what a full socket or a peer that is gone
  * does, that all that was sent before the end arrives, and what a failing call leaves.
  */
+#include "common/rdma/softnic/life_word.h"
 #include "common/rdma/softnic/link.h"
 
 #include <dirent.h>
@@ -20,7 +21,6 @@
 
 #include <cmocka.h>
 
-#include "common/rdma/softnic/softnic.h"
 #include "tests/support/send_files.h"
 
 #define FULL_MAX 100000 /* wake-ups that a socket takes at most */

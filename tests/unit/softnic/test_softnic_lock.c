@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/lock.h"
 
 static void without_the_promise_it_excludes(void **state)
 {

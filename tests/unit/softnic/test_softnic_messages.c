@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/queue_pair.h"
 #include "common/rdma/softnic/softnic.h"
 #include "tests/support/softnic_pair.h"
 

@@ -15,6 +15,11 @@
 #include <cmocka.h>
 
 #include "common/rdma/softnic/cm.h"
+#include "common/rdma/softnic/completion_channel.h"
+#include "common/rdma/softnic/completion_queue.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/memory_window.h"
+#include "common/rdma/softnic/queue_pair.h"
 #include "common/rdma/softnic/softnic.h"
 #include "tests/support/softnic_pair.h"
 

@@ -16,6 +16,13 @@
 #include <cmocka.h>
 
 #include "common/rdma/softnic/cm.h"
+#include "common/rdma/softnic/completion_channel.h"
+#include "common/rdma/softnic/completion_queue.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/fault.h"
+#include "common/rdma/softnic/peer_file.h"
+#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/timer.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)

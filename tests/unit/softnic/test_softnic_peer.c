@@ -19,7 +19,10 @@
 #include <cmocka.h>
 
 #include "common/rdma/softnic/cm.h"
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/peer_file.h"
+#include "common/rdma/softnic/queue_pair.h"
 #include "tests/support/send_files.h"
 #include "tests/support/softnic_pair.h"
 

@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/queue_pair.h"
 
 static struct link_side mine;
 static unsigned int stores;

@@ -14,7 +14,11 @@
 
 #include <cmocka.h>
 
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/completion_queue.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/link.h"
+#include "common/rdma/softnic/lock.h"
+#include "common/rdma/softnic/queue_pair.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)

@@ -19,7 +19,8 @@
 
 #include <cmocka.h>
 
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/device_context.h"
+#include "common/rdma/softnic/link.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)

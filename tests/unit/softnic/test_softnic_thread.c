@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "common/rdma/softnic/softnic.h"
+#include "common/rdma/softnic/device_context.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)

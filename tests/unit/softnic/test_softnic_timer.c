@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include "common/rdma/softnic/softnic.h"
 #include "common/rdma/softnic/timer.h"
 
 #define TIMERS 100

@@ -47,8 +47,9 @@ struct sn_cqe {
  */
 struct sn_member {
 	struct sn_qp *qp;
-	_Atomic bool hot;		   /* written under the CQ's list_lock */
-	uint32_t index;			   /* in the CQ's hot array; under list_lock */
+	bool hot;	     /* in the CQ's hot array; under list_lock */
+	_Atomic bool asleep; /* armed, so its peer wakes us up; written under list_lock */
+	uint32_t index;	     /* in that array; under list_lock */
 	TAILQ_ENTRY(sn_member) in_cold;	   /* under list_lock */
 	TAILQ_ENTRY(sn_member) in_waiting; /* under the CQ's lock */
 };
@@ -60,6 +61,7 @@ struct sn_hot {
 	const struct link_side *theirs; /* with the bell that is watched */
 	uint32_t seen;			/* last bell seen here; other threads may have seen later */
 	uint32_t active_ms;		/* the clock tick of the bell's last change */
+	bool asleep;			/* the member's */
 };
 
 enum sn_notify { SN_NOTIFY_NONE, SN_NOTIFY_SOLICITED, SN_NOTIFY_ANY };
@@ -86,7 +88,7 @@ struct sn_cq {
 	struct sn_lock list_lock;
 	struct sn_hot *hot;		/* hot_count entries, room for hot_max */
 	struct sn_member **hot_members; /* the members of these entries */
-	struct sn_member_list cold;	/* armed: their peers wake us up */
+	struct sn_member_list cold;	/* asleep */
 	uint32_t hot_count;
 	uint32_t hot_max;
 	uint32_t reserved;     /* queue pairs for which there is room */
@@ -133,7 +135,7 @@ void do_sn_cq_arm_all(struct sn_cq *cq, int notify);
 int sn_cq_reserve(struct sn_cq *cq);
 void sn_cq_unreserve(struct sn_cq *cq);
 void sn_cq_add(struct sn_cq *cq, struct sn_member *member);
-/* Call it when a cold queue pair has requests outstanding again. */
+/* Call it when a queue pair that is asleep has requests outstanding again. */
 void sn_cq_warm(struct sn_cq *cq, struct sn_member *member);
 void sn_cq_remove(struct sn_cq *cq, struct sn_member *member);
 /* Serves one queue pair after its peer woke us. */

@@ -1,31 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hot and cold queue pairs: which of those of a completion queue a poll looks at.
+ * Hot and cold queue pairs: which queue pairs of a completion queue a poll looks at. README.md has
+ * measurements of what this buys.
  *
  * A queue pair with recent traffic is *hot*. A scan looks at the bells of up to SN_HOT_SCAN hot
- * queue pairs in turn, which is all of them unless there are more, and does nothing for one whose
- * bell has not changed. It begins behind the last one that had work, and ends SN_SCAN_ON bells
- * behind the next one: to look at a thousand takes as long as to serve one. So that a bell takes a
- * nanosecond or two, where to find it and what it was are in an array of their own (struct sn_hot):
- * a scan touches a quarter of a cache line of that and the line with the bell, and no line of the
- * queue pair itself. There is no hint that one client could forge or clear for another: only the
- * client can write its bell, and the array is ours.
+ * queue pairs in turn, and does nothing for one whose bell has not changed. It begins after the
+ * last queue pair that had work, and ends SN_SCAN_ON bells after the next one: looking at a
+ * thousand takes as long as serving one. An array (struct sn_hot) holds the place of each bell and
+ * its last value, so that a bell takes a nanosecond or two: a scan touches half a cache line of
+ * that array and the line with the bell, and no line of the queue pair itself. No client can forge
+ * or clear a hint for another one: only the client can write its bell, and the array is ours.
  *
  * A queue pair without traffic for SN_COLD_AFTER_MS becomes *cold*, if its CQ has a completion
  * channel: it asks its peer for a wake-up, stays armed, and costs a scan nothing. The channel says
  * which cold queue pairs were woken. A thread that sleeps learns it at once; one that polls asks
- * now and then, and more often after one was woken: a client that uses many connections in turn
- * wakes another each time. Arming a CQ makes all its hot queue pairs cold, so it costs only as much
- * as those, and after a wake-up only the one that caused it is hot. As a net under that, each clock
- * tick also looks at the bells of a few cold ones.
+ * now and then, and more often after one was woken, since a client that uses many connections in
+ * turn wakes another each time. In case a wake-up is lost, each clock tick also looks at the bells
+ * of a few cold queue pairs.
+ *
+ * Arming a CQ arms its hot queue pairs, and makes those cold that had no traffic for that long. The
+ * others stay hot and are *asleep*: the next arming passes over them, so that it costs as much as
+ * the queue pairs that were served since the last one, and a thread that polls again finds their
+ * work by their bells. (If arming made all cold, a worker that sleeps now and then would have to
+ * ask the channel for the work of each connection once more.)
  *
  * A queue pair that has work which no bell announces (it waits for a receive, or READs a file) is
- * in the CQ's waiting list, and is served by each scan. One with two CQs is always hot in both: two
- * pollers can't agree when it is idle.
+ * in the CQ's waiting list, and is served by each scan. One with two CQs is always hot in both,
+ * since two pollers can't agree when it is idle.
  *
- * No lost wake-up: ibv_req_notify_cq() first sets notify and then arms every hot queue pair; arming
- * checks the peer's words again after it asked for the wake-up (link.h). What came before that
- * check is in the CQ; what comes later wakes us. Cold queue pairs are armed at all times.
+ * No lost wake-up: ibv_req_notify_cq() first sets notify and then arms every queue pair that is not
+ * armed; arming checks the peer's words again after it asked for the wake-up (link.h). What came
+ * before that check is in the CQ; what comes later wakes us. Queue pairs that are cold or asleep
+ * are armed at all times; a wake-up that their peers have sent is on the socket until it is served.
  */
 #include "common/rdma/softnic/completion_queue.h"
 
@@ -48,6 +54,14 @@ static uint32_t clock_tick_ms(void)
 	return (uint32_t)(sn_now_ns(CLOCK_MONOTONIC_COARSE) / 1000000u);
 }
 
+static void do_cq_clock(struct sn_cq *cq)
+{
+	uint32_t now_ms = clock_tick_ms();
+
+	cq->ticked |= now_ms != cq->tick_ms;
+	cq->tick_ms = now_ms;
+}
+
 static void do_hot_add(struct sn_cq *cq, struct sn_member *member)
 {
 	struct sn_qp *qp = member->qp;
@@ -59,7 +73,7 @@ static void do_hot_add(struct sn_cq *cq, struct sn_member *member)
 		.seen = atomic_load_explicit(&qp->seen_bell, memory_order_relaxed),
 		.active_ms = clock_tick_ms(),
 	};
-	atomic_store_explicit(&member->hot, true, memory_order_relaxed);
+	member->hot = true;
 }
 
 /* The last one takes its place. */
@@ -70,24 +84,29 @@ static void do_hot_remove(struct sn_cq *cq, struct sn_member *member)
 	cq->hot[member->index] = cq->hot[last];
 	cq->hot_members[member->index] = cq->hot_members[last];
 	cq->hot_members[member->index]->index = member->index;
-	atomic_store_explicit(&member->hot, false, memory_order_relaxed);
+	member->hot = false;
 }
 
-static void do_member_place(struct sn_cq *cq, struct sn_member *member, bool hot)
+/* The queue pair is armed, and has had no traffic for long. */
+static void do_member_make_cold(struct sn_cq *cq, struct sn_member *member)
 {
-	bool was_hot = atomic_load_explicit(&member->hot, memory_order_relaxed);
+	do_hot_remove(cq, member);
+	TAILQ_INSERT_TAIL(&cq->cold, member, in_cold);
+	atomic_store_explicit(&member->asleep, true, memory_order_relaxed);
+}
 
-	if (hot && was_hot) {
-		/* What progress saw by now needs no second look. */
-		cq->hot[member->index].seen = atomic_load_explicit(&member->qp->seen_bell,
-								   memory_order_relaxed);
-	} else if (hot) {
+/* The queue pair was served and, with @asleep, armed. */
+static void do_member_make_hot(struct sn_cq *cq, struct sn_member *member, bool asleep)
+{
+	if (!member->hot) {
 		TAILQ_REMOVE(&cq->cold, member, in_cold);
 		do_hot_add(cq, member);
-	} else if (was_hot) {
-		do_hot_remove(cq, member);
-		TAILQ_INSERT_TAIL(&cq->cold, member, in_cold);
 	}
+	/* What progress saw by now needs no second look. */
+	cq->hot[member->index].seen = atomic_load_explicit(&member->qp->seen_bell,
+							   memory_order_relaxed);
+	cq->hot[member->index].asleep = asleep;
+	atomic_store_explicit(&member->asleep, asleep, memory_order_relaxed);
 }
 
 static bool cq_notifies(const struct sn_cq *cq)
@@ -123,7 +142,7 @@ static void do_member_settle(struct sn_cq *cq, struct sn_member *member)
 	} else {
 		do_sn_qp_disarm(qp);
 	}
-	do_member_place(cq, member, !sleeping || !cq->channel || qp->member_count > 1);
+	do_member_make_hot(cq, member, sleeping && cq->channel && qp->member_count == 1);
 }
 
 static void do_member_serve(struct sn_cq *cq, struct sn_member *member, bool woken)
@@ -153,6 +172,13 @@ static void do_member_serve_waiting(struct sn_cq *cq, struct sn_member *member)
 	sn_unlock(&qp->lock);
 }
 
+/* Whether the hot queue pair has had no traffic for long. One with two CQs stays hot. */
+static bool cq_hot_rests(const struct sn_cq *cq, uint32_t at)
+{
+	return cq->tick_ms - cq->hot[at].active_ms >= SN_COLD_AFTER_MS &&
+	       cq->hot_members[at]->qp->member_count == 1;
+}
+
 static void do_member_cool(struct sn_cq *cq, struct sn_member *member)
 {
 	struct sn_qp *qp = member->qp;
@@ -161,7 +187,7 @@ static void do_member_cool(struct sn_cq *cq, struct sn_member *member)
 	sn_lock(&qp->lock);
 	resting = !atomic_load_explicit(&qp->attention, memory_order_relaxed) && do_sn_qp_arm(qp);
 	if (resting)
-		do_member_place(cq, member, false);
+		do_member_make_cold(cq, member);
 	else
 		cq->hot[member->index].active_ms = cq->tick_ms;
 	sn_unlock(&qp->lock);
@@ -254,10 +280,9 @@ static void do_tick_cool(struct sn_cq *cq)
 
 		if (cq->cool_next >= cq->hot_count)
 			cq->cool_next = 0;
-		member = cq->hot_members[cq->cool_next];
-		if (cq->tick_ms - cq->hot[cq->cool_next].active_ms < SN_COLD_AFTER_MS ||
-		    member->qp->member_count > 1)
+		if (!cq_hot_rests(cq, cq->cool_next))
 			continue;
+		member = cq->hot_members[cq->cool_next];
 		do_member_cool(cq, member);
 		cooled++;
 	}
@@ -364,16 +389,13 @@ static inline void do_cq_notice_death(struct sn_cq *cq)
 void sn_cq_scan(struct sn_cq *cq, int wanted)
 {
 	bool serve = false;
-	uint32_t now_ms;
 	bool found;
 
 	/* Another thread is scanning: it pushes its completions to the same CQ. */
 	if (sn_trylock(&cq->list_lock))
 		return;
 	do_cq_notice_death(cq);
-	now_ms = clock_tick_ms();
-	cq->ticked |= now_ms != cq->tick_ms;
-	cq->tick_ms = now_ms;
+	do_cq_clock(cq);
 	found = do_scan_hot(cq, wanted);
 	do_scan_waiting(cq, SN_WAITING_SCAN);
 	/* A thread about to sleep learns the rest from the channel; but it may stay awake. */
@@ -394,6 +416,13 @@ void sn_cq_scan(struct sn_cq *cq, int wanted)
 		sn_channel_serve(cq->channel);
 }
 
+static void do_member_arm_for_sleep(struct sn_cq *cq, struct sn_member *member)
+{
+	sn_lock(&member->qp->lock);
+	do_member_settle(cq, member);
+	sn_unlock(&member->qp->lock);
+}
+
 void do_sn_cq_arm_all(struct sn_cq *cq, int notify)
 {
 	struct sn_member *member;
@@ -401,8 +430,9 @@ void do_sn_cq_arm_all(struct sn_cq *cq, int notify)
 
 	cq->armed_scans = 0;
 	do_scan_waiting(cq, SN_WAITING_SCAN);
+	do_cq_clock(cq);
 	for (i = 0; i < cq->hot_count; i++) {
-		if (side_bell(cq->hot[i].theirs) == cq->hot[i].seen)
+		if (cq->hot[i].asleep || side_bell(cq->hot[i].theirs) == cq->hot[i].seen)
 			continue;
 		member = cq->hot_members[i];
 		sn_lock(&member->qp->lock);
@@ -416,9 +446,10 @@ void do_sn_cq_arm_all(struct sn_cq *cq, int notify)
 	/* From the last on, since one that becomes cold gives its place to the last. */
 	for (i = cq->hot_count; i-- > 0;) {
 		member = cq->hot_members[i];
-		sn_lock(&member->qp->lock);
-		do_member_settle(cq, member);
-		sn_unlock(&member->qp->lock);
+		if (!cq->hot[i].asleep)
+			do_member_arm_for_sleep(cq, member);
+		if (cq->channel && cq_hot_rests(cq, i))
+			do_member_cool(cq, member);
 	}
 }
 
@@ -481,7 +512,7 @@ void sn_cq_warm(struct sn_cq *cq, struct sn_member *member)
 void sn_cq_remove(struct sn_cq *cq, struct sn_member *member)
 {
 	sn_lock(&cq->list_lock);
-	if (atomic_load_explicit(&member->hot, memory_order_relaxed))
+	if (member->hot)
 		do_hot_remove(cq, member);
 	else
 		TAILQ_REMOVE(&cq->cold, member, in_cold);

@@ -659,8 +659,8 @@ int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_w
 	sn_unlock(&qp->lock);
 	if (bound)
 		sn_grants_update(qp);
-	/* Make it hot: the response should find us polling, not have to wake us. */
-	if (warm && !atomic_load_explicit(&qp->members[0].hot, memory_order_relaxed))
+	/* The response should find us polling, and not have to wake us. */
+	if (warm && !atomic_load_explicit(&qp->members[0].asleep, memory_order_relaxed))
 		sn_cq_warm(qp->send_cq, &qp->members[0]);
 	if (ret)
 		*bad_wr = wr;

@@ -436,6 +436,52 @@ static void test_each_of_two_has_its_own_places(void **state)
 	ends_stop(2);
 }
 
+/* Arms the CQ after a time without traffic, which makes all queue pairs cold. */
+static void arm_cold(struct sn_cq *cq)
+{
+	uint32_t i;
+
+	for (i = 0; i < cq->hot_count; i++)
+		cq->hot[i].active_ms -= SN_COLD_AFTER_MS;
+	assert_int_equal(ibv_req_notify_cq(&cq->verbs, 0), 0);
+	assert_int_equal(cq->hot_count, 0);
+}
+
+/*
+ * Arming leaves those hot that had traffic lately: a poll finds what their peers do without asking
+ * the channel, and the peers wake the thread if it sleeps.
+ */
+static void test_armed_ones_stay_hot(void **state)
+{
+	struct ibv_cq *taken;
+	struct sn_cq *cq;
+	unsigned int i;
+
+	(void)state;
+	ends_start(2);
+	cq = to_sn_cq(server.cq);
+	comp_settle(&server);
+	cq->hot[0].active_ms -= SN_COLD_AFTER_MS;
+	assert_int_equal(ibv_req_notify_cq(server.cq, 0), 0);
+	assert_int_equal(cq->hot_count, 1);
+	assert_true(cq->hot[0].asleep);
+	send_one(1);
+	assert_true(comp_readable(&server));
+	assert_int_equal(OPS->get_cq_event(server.comp, &taken), 0);
+	received_one(server.cq);
+	assert_false(cq->hot[0].asleep);
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(ibv_req_notify_cq(server.cq, 0), 0);
+		assert_true(cq->hot[0].asleep);
+		atomic_store(&cq->notify, SN_NOTIFY_NONE); /* it polls again */
+		cq->unserved = 0;			   /* and does not ask the channel */
+		send_one(1);
+		received_one(server.cq);
+		assert_false(cq->hot[0].asleep);
+	}
+	ends_stop(2);
+}
+
 /* What the peer did before a cold queue pair became hot is found by the next poll. */
 static void test_warmed_with_work(void **state)
 {
@@ -445,8 +491,7 @@ static void test_warmed_with_work(void **state)
 	ends_start(1);
 	cq = to_sn_cq(server.cq);
 	comp_settle(&server);
-	assert_int_equal(ibv_req_notify_cq(server.cq, 0), 0);
-	assert_int_equal(cq->hot_count, 0);
+	arm_cold(cq);
 	atomic_store(&cq->notify, SN_NOTIFY_NONE); /* it polls again */
 	send_one(0);
 	sn_cq_warm(cq, &to_sn_qp(server.id->qp)->members[0]);
@@ -464,8 +509,7 @@ static void test_cold_one_sends(void **state)
 	(void)state;
 	ends_start(1);
 	comp_settle(&client);
-	assert_int_equal(ibv_req_notify_cq(client.cq, 0), 0);
-	assert_int_equal(to_sn_cq(client.cq)->hot_count, 0);
+	arm_cold(to_sn_cq(client.cq));
 	send_one(0);
 	assert_false(comp_readable(&client));
 	received_one(server.cq);
@@ -523,8 +567,7 @@ static void test_ticks_look_at_cold_ones(void **state)
 	(void)state;
 	ends_start(COLD);
 	cq = to_sn_cq(server.cq);
-	assert_int_equal(ibv_req_notify_cq(server.cq, 0), 0);
-	assert_int_equal(cq->hot_count, 0);
+	arm_cold(cq);
 	atomic_store(&cq->notify, SN_NOTIFY_NONE); /* it polls again */
 	last = TAILQ_LAST(&cq->cold, sn_member_list);
 	assert_ptr_equal(last->qp, to_sn_qp(server.id->qp)); /* the first that connected */
@@ -600,6 +643,7 @@ int main(void)
 		cmocka_unit_test(test_waiting_is_seen_by_both),
 		cmocka_unit_test(test_nothing_is_left_in_either),
 		cmocka_unit_test(test_each_of_two_has_its_own_places),
+		cmocka_unit_test(test_armed_ones_stay_hot),
 		cmocka_unit_test(test_warmed_with_work),
 		cmocka_unit_test(test_cold_one_sends),
 		cmocka_unit_test(test_connected_when_armed),

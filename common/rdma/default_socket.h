@@ -3,10 +3,9 @@
  * The default address: where kvd listens with softnic.socket = auto, and where clients connect if
  * no URL is given. Both compute it here.
  *
- * The server of root, and of the user who owns /run/kvd (in the systemd unit), is the system's: it
- * listens at /run/kvd/kvd.sock. Every other user's own server listens at
- * $XDG_RUNTIME_DIR/kvd/kvd.sock, or, where there is no such folder that is this user's alone, at
- * /tmp/kvd-UID/kvd.sock.
+ * A server of root, or of the owner of /run/kvd (in the systemd unit), is the system's: it listens
+ * at /run/kvd/kvd.sock. Every other user's server listens at $XDG_RUNTIME_DIR/kvd/kvd.sock or,
+ * where there is no such folder that is this user's alone, at /tmp/kvd-UID/kvd.sock.
  *
  * A client takes the first of these sockets that exists: in $XDG_RUNTIME_DIR, in /tmp/kvd-UID, the
  * system's. Anybody may make a folder in /tmp, so one that another user owns or may write to is

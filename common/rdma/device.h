@@ -41,7 +41,7 @@ enum device_kind {
 
 /* The kinds that set up connections over TCP or TLS, without rdma_cm. */
 #define DEVICES_OVER_TCP (DEVICE_VERBS_TCP | DEVICE_VERBS_TLS)
-/* Those whose hardware is an RDMA device's. */
+/* The kinds that need an RDMA device. */
 #define DEVICES_RDMA (DEVICE_VERBS | DEVICES_OVER_TCP)
 
 enum device_role {
@@ -104,7 +104,7 @@ struct cm_id {
 	void *context;	   /* the owner's */
 };
 
-/* Who is at the other end of a connection that was requested. */
+/* The client that requested a connection. */
 struct cm_peer {
 	char address[DEVICE_PEER_MAX]; /* "10.9.0.1:4711", "[fe80::1]:4711" or "pid:4711" */
 	bool uid_known;		       /* the kernel says which user it is: softnic */
@@ -214,7 +214,7 @@ struct device_ops {
 	 * (IBV_DEVICE_MEM_WINDOW_TYPE_2B in device_cap_flags): a key of one queue pair's to a part
 	 * of a registration. It is bound by ibv_post_send() of IBV_WR_BIND_MW on that queue pair,
 	 * once, with a key that ibv_inc_rkey() makes of its rkey: from the completion on, and for
-	 * what is posted behind it, the peer of this queue pair, and no other, may READ by that
+	 * requests posted after it, the peer of this queue pair, and no other, may READ by that
 	 * key. The registration and the queue pair need IBV_ACCESS_MW_BIND, the queue pair
 	 * IBV_ACCESS_REMOTE_READ, too. A bind that is not allowed fails with
 	 * IBV_WC_MW_BIND_ERR, and so does the queue pair. 0, -ENOMEM: there are no more, or
@@ -290,7 +290,7 @@ struct device_ops {
 			    uint32_t bytes, struct value_sum *sum);
 	/*
 	 * Says that the peer has to wait with READs of memory of ours that has a file: @left bytes
-	 * from @addr on are being filled, from the first to the last, and nothing behind them; 0:
+	 * from @addr on are being filled, from the first to the last, and nothing after them; 0:
 	 * all is there. Until then the queue pair serves no READs that need its help. False: the
 	 * peer does not wait, so all has to be there before a READ is possible; of this connection
 	 * it is always the same.
@@ -352,8 +352,8 @@ bool device_verbs_present(char *name);
 
 /*
  * Says how the queue pair of a connection uses the network, "gid=::ffff:10.9.0.1 gid_index=1 ...":
- * with the names of common/rdma/link.h, whoever chose the values. "": softnic, or it can't be
- * queried.
+ * with the names of common/rdma/link.h, whether set or chosen by the device. "": softnic, or the
+ * queue pair can't be queried.
  */
 void device_link_text(struct device *dev, struct ibv_qp *qp, char text[DEVICE_LINK_TEXT_MAX]);
 

@@ -13,8 +13,9 @@
 
 /*
  * X(NAME, name, least, most, who). The ranges are those of struct ibv_qp_attr and ibv_ah_attr; an
- * ack_timeout of 0 would wait for ever, and of READs librdmacm gives 255 another meaning. Who may
- * set it: LINK_BY_HAND says rdma+tcp:// alone, since rdma_cm finds these two itself.
+ * ack_timeout of 0 would wait for ever, and librdmacm gives 255 READs another meaning. "who" says
+ * which ways may set it: LINK_BY_HAND means rdma+tcp:// and rdma+tls://, since rdma_cm finds these
+ * two itself.
  */
 #define LINK_OPTIONS(X)                                                                            \
 	X(GID_INDEX, gid_index, 0, 255, LINK_BY_HAND)                                              \

@@ -108,8 +108,8 @@ close_fd:
 }
 
 /*
- * How long memory of normal pages is to be: a rest of half a large page or more of a file gets a
- * whole one. To copy 1 MiB of a file and sum it takes 51 us of a large page, and 69 of small ones.
+ * The length of memory of normal pages: a rest of half a large page or more of a file gets a whole
+ * one. Copying and summing 1 MiB of a file takes 51 us from a large page, 69 us from small ones.
  */
 static size_t normal_bytes(size_t bytes, bool with_file)
 {

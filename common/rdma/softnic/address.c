@@ -6,7 +6,7 @@
  *
  * The socket listens from the time the device is opened, so that a second server sees that the
  * address is in use. No connection is accepted before listen(), and only one can wait until then,
- * so that those who gave up meanwhile are not in the way of others.
+ * so that clients that gave up meanwhile do not delay others.
  */
 #include "common/rdma/softnic/device_context.h"
 
@@ -51,7 +51,7 @@ int sn_address_find(const struct device_addr *addr)
 	errno = 0;
 	if (!stat(addr->path, &st) && S_ISSOCK(st.st_mode))
 		return 0;
-	/* Without a file, or with another kind of file, there is no server: same result. */
+	/* No file, or another kind of file: there is no server. */
 	return errno == EACCES ? -EACCES : -ECONNREFUSED;
 }
 

@@ -533,7 +533,7 @@ int sn_create_id(struct cm_channel *cm, struct cm_id **out)
 	return 0;
 }
 
-/* With its listener ends every connection that no event has reported or that was not accepted. */
+/* Ends every connection of a closed listener that was not reported by an event or not accepted. */
 static void do_listener_drain(struct sn_id *listener)
 {
 	struct sn_cm_channel *channel = sn_id_channel(listener);

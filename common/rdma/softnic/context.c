@@ -17,7 +17,7 @@
  *	memfd		created by the side that accepts, sealed against shrinking: for each
  *			side, the words that it publishes and two rings, of requests and of
  *			responses (link.h).
- *	region		the memfd behind memory registered for remote reading, sealed and passed to
+ *	region		the memfd of memory registered for remote reading, sealed and passed to
  *			the peer, which copies from it: the side that connects maps it read-only,
  *			the side that accepts reads it (read.c, file.c, grant.c).
  *
@@ -320,7 +320,7 @@ void sn_context_kill(struct sn_context *ctx)
 		if (qp->lock.single)
 			continue;
 		sn_lock(&qp->lock);
-		/* One that is not in the lists of its CQs yet is served when it gets there. */
+		/* A queue pair that is not in its CQs' lists yet is served when it enters them. */
 		if (qp->attached && qp->verbs.state == IBV_QPS_RTS)
 			do_sn_qp_attend(qp, true);
 		sn_unlock(&qp->lock);

@@ -15,7 +15,7 @@
 #include "common/util/heap.h"
 #include "common/util/log.h"
 
-/* That of a channel pair, of which a client may have thousands, begins with a few and grows. */
+/* A channel pair's CQ starts small and grows: a client may have thousands of pairs. */
 static uint32_t cq_entries_first(const struct sn_cq *cq, int cqe)
 {
 	uint32_t entries = sn_round_up((uint32_t)cqe);
@@ -49,7 +49,7 @@ int sn_create_cq(struct device *dev, int cqe, void *cq_context, struct ibv_comp_
 	if (channel)
 		cq->channel = sn_container(channel, struct sn_channel, verbs);
 	cq->mask = cq_entries_first(cq, cqe) - 1;
-	/* Not zeroed: it keeps to its first entries, and the pages of the others are not used. */
+	/* Not zeroed: the queue keeps to its first entries, so the other pages stay unused. */
 	cq->cqes = heap_alloc(((size_t)cq->mask + 1) * sizeof(*cq->cqes));
 	if (!cq->cqes)
 		goto no_memory;
@@ -199,7 +199,7 @@ static inline int do_cq_pop(struct sn_cq *cq, int count, struct ibv_wc *wc)
 			atomic_store_explicit(&cqe->qp->sq.freed, cqe->sq_end,
 					      memory_order_release);
 	}
-	/* With few completions at a time it keeps to its first entries, which are in the cache. */
+	/* With few completions at a time the queue keeps to its first entries, in the cache. */
 	if (cq->tail == cq->head)
 		cq->tail = cq->head = 0;
 	return got;

@@ -2,12 +2,12 @@
 /*
  * Getting rid of descriptors that a peer passed, and of sockets on which it may have.
  *
- * Who drops the last reference to a file waits for what its kind does then: the close of a TCP
- * socket with SO_LINGER waits for its peer, one of a FUSE file system's file for its owner, and the
- * last one of a memfd frees its pages, a second's work for 16 GiB. With SCM_RIGHTS a peer chooses
- * the file. So no thread that serves drops a reference which it did not open: a file that may take
- * long is closed by a thread of its own, which may hang. (Such a thread ends with the process: the
- * kernel does not linger for one that exits.)
+ * A thread that drops the last reference to a file waits for what its kind does then: closing a
+ * TCP socket with SO_LINGER waits for its peer, closing a file of a FUSE file system waits for the
+ * file system's process, and closing a memfd frees its pages, a second's work for 16 GiB. With
+ * SCM_RIGHTS a peer chooses the file. So no thread that serves closes a file that it did not open,
+ * if closing may take long: a separate thread closes it, and may hang. (Such a thread ends with the
+ * process: the kernel does not linger for a process that exits.)
  *
  * The kernel itself drops what it can't deliver, in the thread that receives or closes:
  *  - descriptors that find no room in the control buffer: ours has room for as many as a packet
@@ -46,7 +46,7 @@ static void *drop_run(void *arg)
 	return NULL;
 }
 
-/* Closes @fd in a thread of its own, on whatever CPU is free; false if there can't be one. */
+/* Closes @fd in a new thread, on any CPU; false if the thread can't be created. */
 static bool close_elsewhere(int fd)
 {
 	pthread_attr_t attr;
@@ -70,7 +70,7 @@ static bool close_elsewhere(int fd)
 	return !err;
 }
 
-/* Without a thread it stays open: a descriptor less, but nobody waits. */
+/* If no thread can be created, @fd stays open: one descriptor is lost, but nobody waits. */
 static void close_slow(int fd)
 {
 	if (!close_elsewhere(fd))
@@ -92,9 +92,9 @@ void link_drop_file(int fd, bool serves)
 }
 
 /*
- * Whether a packet is in the queue of a socket that is shut down. The kernel says for each who sent
- * it (SO_PASSCRED), so one of no bytes differs from the end. To look drops nothing: descriptors,
- * for which there is no room here, stay in the queue.
+ * Whether a packet is in the queue of a socket that is shut down. The kernel adds the sender's
+ * credentials to each packet (SO_PASSCRED), so a packet of no bytes differs from the end. Looking
+ * drops nothing: descriptors, for which there is no room here, stay in the queue.
  */
 static bool socket_has_packet(int sock)
 {

@@ -35,7 +35,7 @@
 #include "common/util/heap.h"
 #include "common/util/log.h"
 
-#define FILE_SHARE 4 /* of the descriptors that this process may have, one of so many */
+#define FILE_SHARE 4 /* one in this many of the process's descriptors may be a peer's file */
 
 struct sn_file {
 	LIST_ENTRY(sn_file) in_context;
@@ -101,7 +101,7 @@ static int file_check(int fd, struct stat *st)
 	return 0;
 }
 
-/* Half of the places are for those who have none: one client can't take them all. */
+/* Half of the places are for connections without a file: one client can't take them all. */
 static bool do_files_room(const struct sn_context *ctx, bool is_first)
 {
 	struct rlimit limit;
@@ -197,6 +197,6 @@ int64_t sn_file_read(struct sn_context *ctx, const struct sn_file *file, uint64_
 	got = preadv(file->fd, to, (int)count, (off_t)offset);
 	if (got < 0)
 		return -errno;
-	/* It has the length that it had, so the end is none. */
+	/* The file's length is sealed, so this is not its end. */
 	return got ? got : -EIO;
 }

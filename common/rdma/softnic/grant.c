@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Grants, the owner's side: which files a peer may read. They are the files behind the
- * registrations with REMOTE_READ in its queue pair's PD, and behind the memory windows that are
- * bound to the queue pair, while the queue pair has REMOTE_READ too.
+ * Grants, the owner's side: which files a peer may read. They are the files of the registrations
+ * with REMOTE_READ in its queue pair's PD, and of the memory windows bound to the queue pair, while
+ * the queue pair has REMOTE_READ too.
  * A file is passed over the socket once for each connection: when it is established, or when the
  * memory is registered. The word in granted[] says whether the grant still holds; it is written
  * first, since the accepting side closes files that it does not find there. Memory whose file can't
@@ -127,7 +127,7 @@ static void do_grants_revoke(struct sn_qp *qp, bool all)
 			continue;
 		qp->granted[slot] = 0;
 		side_store(&qp->mine->granted[slot], 0);
-		/* So that the other side closes the file: it keeps the memory allocated. */
+		/* The other side must close the file, which keeps the memory allocated. */
 		if (qp->is_active)
 			qp->changed |= LINK_WAKE_EVENT;
 	}

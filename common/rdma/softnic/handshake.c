@@ -151,7 +151,7 @@ static void do_take_connect(struct sn_id *id)
 			   -ECONNRESET;
 	if (!ret && id->message.type != LINK_MESSAGE_CONNECT)
 		ret = -EPROTO;
-	/* It gave up while its request waited. */
+	/* The client gave up while its request waited. */
 	if (!ret && link_hung_up(id->sock))
 		ret = -ECONNRESET;
 	do_sn_id_unwatch(id);
@@ -416,7 +416,7 @@ static int do_accept_join(struct sn_id *id, const struct cm_param *param)
 	message.line = (uint8_t)attach.line;
 	if (sn_file_allowed(id->ctx, id->sock))
 		link_let_files(id->sock, true);
-	/* Both ends watch the socket, and see that it ends. */
+	/* Both ends watch the socket, and notice its end. */
 	if (link_send(id->sock, &message, fd))
 		shutdown(id->sock, SHUT_RDWR);
 	sn_qp_announce(qp);
@@ -425,7 +425,7 @@ close_fd:
 	return ret;
 }
 
-/* Whether it is one that can be accepted or rejected. */
+/* Whether the id can be accepted or rejected. */
 static int do_request_check(const struct sn_id *id)
 {
 	if (id->state == SN_ID_REQUESTED)

@@ -10,8 +10,8 @@
  * FUTEX_OWNER_DIED (Documentation/locking/robust-futex-ABI.rst of Linux). It does so before it
  * closes the process's sockets, hence before another server can listen at the same path.
  *
- * The word is in a page of its own, in a file that nobody else may write to. The mutex is never
- * in memory that a client could write: its list of robust mutexes goes through it.
+ * The word has its own page, in a file that nobody else may write to. The mutex is never in memory
+ * that a client could write, since the kernel's list of robust mutexes goes through it.
  */
 #include "common/rdma/softnic/life_word.h"
 
@@ -71,7 +71,7 @@ static bool page_is_watched(const union life_page *page)
 	return first >= (uintptr_t)page && first < (uintptr_t)(page + 1);
 }
 
-/* By trylock: it is free, and does not make a lock that others would have to be ordered after. */
+/* Locks by trylock: the mutex is free, and trylock adds nothing to the order of locks. */
 static int page_lock(union life_page *page)
 {
 	pthread_mutexattr_t attr;
@@ -130,7 +130,7 @@ void do_sn_life_send(struct sn_qp *qp)
 		.type = LINK_MESSAGE_LIFE,
 	};
 
-	/* Without it, which a full socket is the reason for, the peer looks at the socket. */
+	/* If the socket is full, the peer goes without the word and checks the socket. */
 	if (qp->life_due && qp->ctx->life.fd >= 0)
 		qp->life_due = link_send(qp->sock, &message, qp->ctx->life.fd);
 }

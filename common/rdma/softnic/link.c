@@ -158,8 +158,8 @@ int link_send(int sock, const struct link_message *message, int fd)
 }
 
 /*
- * Room for all descriptors that a packet can carry: the kernel would drop the others itself. In
- * front of them is who sent it, if the socket wants to know (drop.c).
+ * Room for all descriptors that a packet can carry: the kernel would drop the others itself. The
+ * sender's credentials come first, if the socket asked for them (drop.c).
  */
 union link_control {
 	struct cmsghdr header;

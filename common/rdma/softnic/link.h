@@ -7,7 +7,7 @@
  * Each end writes its own struct link_side and reads the other's; each end produces a ring of
  * requests (SENDs and READ requests) and a ring of responses (the bytes of its peer's READs).
  * Responses have their own ring because a request may have to wait for a receive, and the response
- * to a READ must not wait behind it.
+ * to a READ must not wait for that.
  *
  * THE PEER IS NOT TRUSTED. It can write all of this memory at any time, also our side. So we keep
  * the words that we own privately and store only copies here, we read a word of the peer's once and
@@ -204,16 +204,16 @@ void link_unmap(struct link_shared *shared);
 /* Whether a peer may read a file with these seals (F_GET_SEALS, or -1): its length stays. */
 bool link_file_fixed(int seals);
 
-/* Whether it may map it, if it is full: nobody else writes to it from now on, nor makes a hole. */
+/* Whether a peer may map such a file, if it is full: nobody else can write or punch a hole. */
 bool link_file_safe(int seals);
 
-/* Whether it is a file of memory only: a memfd, or one of a tmpfs. Asks nobody else. */
+/* Whether @fd is a file in memory: of a memfd or a tmpfs. Waits for no other process. */
 bool link_file_is_memory(int fd);
 
 /*
- * Whether two descriptors are of one open file. A file's number proves nothing to who does not
- * trust the peer: those of large pages' files have 32 bits, which wrap. False, too, if this kernel
- * can't tell: before Linux 6.10, where kcmp(2) is not built in or not allowed, as in a container.
+ * Whether two descriptors are of one open file. An inode number proves nothing if the peer is not
+ * trusted: those of hugetlbfs have 32 bits, which wrap. Also false if this kernel can't tell:
+ * before Linux 6.10, where kcmp(2) is not built in or not allowed, as in a container.
  */
 bool link_file_same(int a, int b);
 
@@ -223,7 +223,7 @@ uint64_t link_file_bytes(const struct stat *st);
 /* Whether the file has no holes: an access to one would allocate memory, or fail with SIGBUS. */
 bool link_file_full(const struct stat *st);
 
-/* Who was at the other end when the socket was connected: 0 or a negative errno. */
+/* The process at the other end when the socket was connected: 0 or a negative errno. */
 int link_peer(int sock, struct ucred *cred);
 
 /* Whether files may come over this socket (Linux 6.16); what a listener accepts inherits it. */

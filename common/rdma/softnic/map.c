@@ -7,8 +7,8 @@
  * A file with holes is not mapped: an access to one would allocate a page, on this process's
  * account, or of large pages end it by SIGBUS. Its READs go by way of preadv(2): file.c. Its blocks
  * say whether it is full, and the seal against writing that nobody makes a hole later. (A server
- * can give a file blocks behind its end, before it seals its length, to hide holes: it pays for as
- * many pages as the client then may. Of large pages all are looked up at once.)
+ * can give a file blocks beyond its end, before it seals its length, to hide holes: then the server
+ * pays for as many pages as the client may. The large pages of a file are all mapped at once.)
  */
 #include "common/rdma/softnic/peer_file.h"
 
@@ -44,7 +44,7 @@ static int map_memory(struct sn_map *map, int fd, const struct stat *st)
 	bool large = (size_t)st->st_blksize >= LARGE_PAGE_BYTES;
 	int err;
 
-	/* With large pages a READ costs less, and each GiB 2 MiB of page tables less. */
+	/* Large pages make a READ cheaper, and save 2 MiB of page tables for each GiB. */
 	if (map->length >= LARGE_PAGE_BYTES && !large)
 		map->base = large_page_map(map->length, PROT_READ, MAP_SHARED | MAP_NORESERVE, fd,
 					   map->start);
@@ -53,7 +53,7 @@ static int map_memory(struct sn_map *map, int fd, const struct stat *st)
 				 (off_t)map->start);
 	if (map->base == MAP_FAILED)
 		return -errno;
-	/* It is the peer's: what others have stored, say. */
+	/* No core dump should have the peer's memory, such as values of other users. */
 	if (!madvise(map->base, map->length, MADV_DONTDUMP) &&
 	    (!large || !madvise(map->base, map->length, MADV_POPULATE_READ)))
 		return 0;

@@ -84,7 +84,7 @@ static int mr_seal(const struct sn_context *ctx, int fd, const struct device_mem
 
 fail:
 	ret = -errno;
-	log_error("softnic: can't seal the file behind %zu bytes of memory: %m; it must be a memfd "
+	log_error("softnic: can't seal the file of %zu bytes of memory: %m; it must be a memfd "
 		  "created with MFD_ALLOW_SEALING",
 		  mem->length);
 	return ret;
@@ -116,7 +116,7 @@ static int mr_take_file(const struct sn_context *ctx, struct sn_mr *mr,
 	if (ret)
 		return ret;
 	mr->fd = mr_open(ctx, mem->fd);
-	/* Without /proc peers have no file to copy from: their READs are served, as without one. */
+	/* Without /proc peers have no file to copy from: we serve their READs. */
 	if (mr->fd < 0 && errno == ENOENT)
 		return 0;
 	if (mr->fd < 0) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Memory windows of type 2B: keys by which the peer of one queue pair, and no other, may read a
- * part of a registration. Whoever serves a READ, or passes the file, looks for the key among the
- * windows of the queue pair in question.
+ * part of a registration. Code that serves a READ, or passes the file, looks for the key among the
+ * windows of that queue pair.
  *
  * A key of a window has the highest bit set, then a tag of 7 bits, its slot, and 8 bits that are
  * the owner's (ibv_inc_rkey()). Slots are given in turn, and the tag grows each time, so that a key
@@ -165,7 +165,7 @@ struct sn_mw *do_sn_mw_find(const struct sn_qp *qp, uint32_t rkey)
 	return NULL;
 }
 
-/* The registration that is to be bound, or NULL if it must not be. */
+/* The registration that the request binds, or NULL if it may not. */
 static struct sn_mr *do_bind_check(const struct sn_qp *qp, const struct ibv_send_wr *wr)
 {
 	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;

@@ -3,13 +3,13 @@
  * Pairs: a completion channel and a CM channel of one connection, with one descriptor for both. A
  * client has one for each of its handles, and may have thousands of these.
  *
- * The descriptor is an epoll that as a rule has the connection's socket in it and nothing else.
- * Both channels watch the socket; the epoll's entry has the sum of what they want. A *kick*, which
- * makes the epoll readable although the peer sent nothing, needs no descriptor of its own: while
- * there is something to take, the socket is watched for being writable too, which it is, or has
- * hung up. (Not if the peer leaves more wake-ups in it than it may, which can only delay its own
- * connection.) Without a socket there is an eventfd for as long as the kick lasts. Timers, which a
- * handshake has, and a message that finds no receive, exist while they are set.
+ * The descriptor is an epoll that usually has the connection's socket in it and nothing else. Both
+ * channels watch the socket; the epoll's entry has the sum of what they want. A *kick*, which makes
+ * the epoll readable although the peer sent nothing, needs no other descriptor: while there is
+ * something to take, the socket is watched for being writable too, and it is writable or has hung
+ * up. (The exception is a peer that leaves more wake-ups in it than it may, which can only delay
+ * that peer's connection.) Without a socket there is an eventfd for as long as the kick lasts. A
+ * timer, of a handshake or of a message that finds no receive, exists while it is set.
  *
  * The CM channel does not ask the epoll what happened, which also says what the queue pair watches,
  * but its one socket.

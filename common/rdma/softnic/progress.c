@@ -216,7 +216,7 @@ bool do_sn_qp_arm(struct sn_qp *qp)
 
 	if (!theirs)
 		return true;
-	/* Before, the socket still has the handshake, and wake-ups wait behind it. */
+	/* Until it is established, wake-ups on the socket wait for the handshake to be taken. */
 	if (!qp->armed && qp->wakes && qp->established) {
 		do_sn_qp_drain(qp, true);
 		if (qp->wakes > SN_WAKES_LATE)

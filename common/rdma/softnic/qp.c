@@ -133,7 +133,7 @@ static void qp_delist(struct sn_qp *qp)
 	pthread_mutex_unlock(&qp->ctx->lock);
 }
 
-/* All pages of the link's memory, and a send queue that has grown. */
+/* Assumes that all pages of the link's memory are used, and that the send queue has grown. */
 uint64_t sn_conn_bytes(const struct ibv_qp_cap *cap)
 {
 	const uint64_t slot = sizeof(struct sn_send) + cap->max_send_sge * sizeof(struct ibv_sge) +

@@ -31,7 +31,7 @@ static bool do_number_used(const struct sn_qp_numbers *numbers, uint32_t number)
 	return number < QP_NUMBER_MIN;
 }
 
-/* Without memory for more buckets their lists get longer. */
+/* If there is no memory for more buckets, their lists get longer. */
 static int do_numbers_grow(struct sn_qp_numbers *numbers)
 {
 	struct sn_qp_numbers grown = *numbers;

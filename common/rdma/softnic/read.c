@@ -2,7 +2,7 @@
 /*
  * READs of files that the peer granted us: a check of key, range and right, and a copy. GETs take
  * this path, so the only system call on it is a check of the peer's socket once per tick of the
- * coarse clock (a peer that was killed leaves its memory behind, and without the check READs would
+ * coarse clock (the memory of a peer that was killed remains, and without the check READs would
  * return its stale bytes).
  *
  * Only the side that connects maps files, those without holes: a client could make a server fault
@@ -169,8 +169,8 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 }
 
 /*
- * The file may be one that we refuse, or one too many: then READs of it are asked of its owner, as
- * for memory without a file.
+ * If we refuse the file, or have too many, its owner serves READs of it, as of memory without a
+ * file.
  */
 static int do_grant_open_file(struct sn_qp *qp, const struct link_message *message, int fd,
 			      struct sn_file **file)
@@ -255,7 +255,7 @@ static bool side_gone(const struct link_side *theirs)
 	return side_load(&theirs->closed) || side_load(&theirs->error);
 }
 
-/* By its socket, at which we look once per tick. */
+/* Whether the peer has hung up: checks its socket once per tick. */
 static bool do_read_peer_hung_up(struct sn_qp *qp)
 {
 	uint64_t tick = sn_now_ns(CLOCK_MONOTONIC_COARSE);
@@ -483,8 +483,8 @@ static int64_t read_now_mapped(const uint8_t *from, void *to, uint32_t bytes, st
 }
 
 /*
- * Of a file: by way of a buffer of our own. To copy twice takes less time than to let preadv(2)
- * write to memory that is in no cache: 1 MiB, copied and summed, 85 us and 136 us.
+ * READs a file through a buffer. Copying twice takes less time than letting preadv(2) write to
+ * memory that is in no cache: for 1 MiB, copied and summed, 85 us instead of 136 us.
  */
 static int64_t do_read_now_file(struct sn_qp *qp, const struct sn_grant *grant, uint64_t offset,
 				uint8_t *to, uint32_t bytes, struct value_sum *sum)
@@ -500,7 +500,7 @@ static int64_t do_read_now_file(struct sn_qp *qp, const struct sn_grant *grant, 
 			part = fault_part(part);
 		got = sn_file_read(qp->ctx, grant->file, offset + done,
 				   &(struct iovec){ buffer, part }, 1);
-		/* It counts only if the memory stood until its end. */
+		/* The part counts only if the memory was still registered after the copy. */
 		if (got > 0 && !do_sn_read_stands(qp, rkey))
 			got = -ESTALE;
 		if (got < 0)
@@ -511,7 +511,7 @@ static int64_t do_read_now_file(struct sn_qp *qp, const struct sn_grant *grant, 
 	return done;
 }
 
-/* The same, of what is there, in parts that are worth a system call. */
+/* READs the part of a file that is filled already, if it is worth a system call. */
 static int64_t do_read_now_there(struct sn_qp *qp, const struct link_side *theirs,
 				 const struct sn_grant *grant, uint64_t addr, uint8_t *to,
 				 uint32_t bytes, struct value_sum *sum)

@@ -2,7 +2,7 @@
 /*
  * The receiving half of a queue pair: writes the peer's SENDs to posted receives, and serves its
  * READs from the registrations of the PD. Requests are executed in their order; one that has to
- * wait, for a receive or for room for its response, delays those behind it.
+ * wait, for a receive or for room for its response, delays the following ones.
  */
 #include "common/rdma/softnic/queue_pair.h"
 
@@ -244,7 +244,7 @@ static int do_recv_read(struct sn_qp *qp, const struct link_request *request)
 {
 	struct link_read read;
 
-	/* It may want what is not there. This also tells the peer when all is. */
+	/* The READ may want memory that is not filled yet; its response says that all is. */
 	if (qp->filling)
 		return 0;
 	if (!qp->serving.active) {

@@ -76,7 +76,7 @@ static void do_hot_add(struct sn_cq *cq, struct sn_member *member)
 	member->hot = true;
 }
 
-/* The last one takes its place. */
+/* The last hot queue pair takes the place of @member. */
 static void do_hot_remove(struct sn_cq *cq, struct sn_member *member)
 {
 	uint32_t last = --cq->hot_count;
@@ -157,7 +157,7 @@ static void do_member_serve(struct sn_cq *cq, struct sn_member *member, bool wok
 	sn_unlock(&qp->lock);
 }
 
-/* One of the waiting list, whose turn it is: it may also READ some of a file. */
+/* Serves a queue pair of the waiting list, which may also READ some of a file. */
 static void do_member_serve_waiting(struct sn_cq *cq, struct sn_member *member)
 {
 	struct sn_qp *qp = member->qp;
@@ -205,8 +205,8 @@ static bool cq_has(struct sn_cq *cq, int wanted)
 
 /*
  * Looks at hot queue pairs until @wanted completions are there, or SN_SCAN_ON bells after the last
- * one with work: what was found shall not wait until a thousand others were looked at. The next
- * scan begins behind the last one with work, so each has its turn.
+ * one with work, so that a completion does not wait for the bells of a thousand others. The next
+ * scan begins after the last one with work, so each has its turn.
  */
 static bool do_scan_hot(struct sn_cq *cq, int wanted)
 {
@@ -242,8 +242,8 @@ static bool do_scan_hot(struct sn_cq *cq, int wanted)
 }
 
 /*
- * Serves those of the waiting list that come next, until SN_COPY_SCAN bytes of files were READ:
- * then those behind are first in the next scan.
+ * Serves the first @max queue pairs of the waiting list, until SN_COPY_SCAN bytes of files were
+ * READ. Those that were not served are first in the next scan.
  */
 static void do_scan_waiting(struct sn_cq *cq, uint32_t max)
 {
@@ -252,7 +252,7 @@ static void do_scan_waiting(struct sn_cq *cq, uint32_t max)
 
 	cq->copy_left = SN_COPY_SCAN;
 	for (left = left < max ? left : max; left && cq->copy_left; left--) {
-		/* It stays: it leaves the CQ only under list_lock. */
+		/* The member stays valid: it leaves the CQ only under list_lock. */
 		sn_lock(&cq->lock);
 		member = TAILQ_FIRST(&cq->waiting);
 		if (member) {
@@ -264,7 +264,7 @@ static void do_scan_waiting(struct sn_cq *cq, uint32_t max)
 			return;
 		do_member_serve_waiting(cq, member);
 	}
-	/* If a thread sleeps: those that were left have no timer of their own. */
+	/* A thread that sleeps needs a timer for those that were left. */
 	if (left && cq_notifies(cq) && cq->channel)
 		sn_channel_timer(cq->channel, 1);
 }
@@ -347,7 +347,7 @@ static bool cq_tick_due(struct sn_cq *cq, bool found)
 	return cq->wait_tick_ms != cq->tick_ms;
 }
 
-/* What is done once per tick of the kernel's coarse clock; true if there was one. */
+/* Does the work of a tick of the kernel's coarse clock; true if there was one. */
 static bool do_scan_tick(struct sn_cq *cq)
 {
 	if (!cq->ticked)
@@ -400,7 +400,7 @@ void sn_cq_scan(struct sn_cq *cq, int wanted)
 	do_scan_waiting(cq, SN_WAITING_SCAN);
 	/* A thread about to sleep learns the rest from the channel; but it may stay awake. */
 	if (!cq->channel || !cq_notifies(cq) || ++cq->armed_scans > SN_ARMED_SCANS) {
-		/* By the time that the scan took. */
+		/* A scan counts by the time that it took. */
 		cq->unserved += (found ? SN_BUSY_SCAN : 1) + cq->hot_count / SN_HOT_COST;
 		if (cq_tick_due(cq, found))
 			serve = do_scan_tick(cq);

@@ -416,7 +416,7 @@ static int send_queue_alloc(struct sn_send_queue *sq, uint32_t slots)
 	return 0;
 }
 
-/* That of a channel pair, of which a client may have thousands, begins with a few and grows. */
+/* A channel pair's queue starts small and grows: a client may have thousands of pairs. */
 int sn_send_queue_init(struct sn_qp *qp)
 {
 	uint32_t slots = sn_round_up(qp->cap.max_send_wr);
@@ -641,7 +641,7 @@ int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_w
 	}
 	if (fault_on() && fault_drops())
 		sn_qp_drop(qp);
-	/* Before a message that may name memory: grant.c. */
+	/* A message may name new memory, so the peer gets its file first: grant.c. */
 	if (wr && wr->opcode == IBV_WR_SEND && qp->lock.single &&
 	    qp->mr_changes != atomic_load_explicit(&qp->ctx->mr_changes, memory_order_relaxed))
 		sn_grants_update(qp);

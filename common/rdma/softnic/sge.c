@@ -19,7 +19,7 @@ static void *sge_at(const struct ibv_sge *sge, uint32_t offset)
 	return (uint8_t *)(uintptr_t)sge->addr + offset;
 }
 
-/* Most lists are one memory, used from its begin. */
+/* Most lists have one entry, used from its start. */
 static inline bool sges_are_one(const struct ibv_sge *sges, uint32_t count, uint32_t offset,
 				uint32_t length)
 {

@@ -22,7 +22,7 @@ enum sn_delay {
 };
 
 struct sn_timer {
-	void *owner;	  /* for whoever takes it */
+	void *owner;	  /* for the function that takes the timer */
 	uint64_t when_ns; /* CLOCK_MONOTONIC; 0: not set */
 	enum sn_delay delay;
 	TAILQ_ENTRY(sn_timer) in_queue;

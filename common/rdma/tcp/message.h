@@ -3,7 +3,7 @@
  * The messages by which two ends bring up their queue pairs over a byte stream:
  *
  *	REQUEST	 connecting end: its queue pair, and the private data of connect()
- *	ACCEPT	 accepting end: the same of its own; its queue pair is in RTS
+ *	ACCEPT	 accepting end: its queue pair, which is in RTS, and the private data of accept()
  *	REJECT	 accepting end: private data alone, the reason
  *	READY	 connecting end: its queue pair is in RTS, too
  *

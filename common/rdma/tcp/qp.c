@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queue pairs that are brought up by hand. The attributes of each transition are those that the
- * InfiniBand Architecture Specification (volume 1, 11.2.5.2, "Modify Queue Pair") requires of a
- * reliable connection; what has a choice:
+ * Queue pairs that are brought up without rdma_cm. The attributes of each transition are those
+ * that the InfiniBand Architecture Specification (volume 1, 11.2.5.2, "Modify Queue Pair") requires
+ * of a reliable connection. Those with a choice:
  *
  *	INIT	P_Key index 0, the default partition. The access flags are the caller's from the
  *		first instant (guarantee D).

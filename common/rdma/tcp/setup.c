@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What comes over the TCP connections of a channel, and the events that it makes. */
+/* Receives messages on the TCP connections of a channel and makes events of them. */
 #include "common/rdma/tcp/tcp.h"
 
 #include <stdio.h>
@@ -88,7 +88,7 @@ int tcp_send(struct tcp_id *oid, const struct tcp_message *message)
 	return sent == sizeof(bytes) ? 0 : -EPIPE;
 }
 
-/* Wakes whoever waits for the channel when the next deadline is due. */
+/* Wakes the thread that waits for the channel when the next deadline is due. */
 static void timer_arm(struct tcp_channel *oc)
 {
 	struct itimerspec when = { 0 };
@@ -332,7 +332,7 @@ static bool on_readable(struct tcp_channel *oc, struct tcp_id *oid, struct cm_ev
 	return on_message(oc, oid, event);
 }
 
-/* Says what the connection is to be. */
+/* Sends REQUEST: our queue pair and the private data of connect(). */
 static int request_send(struct tcp_id *oid)
 {
 	struct sockaddr_storage local;

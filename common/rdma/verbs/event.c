@@ -2,7 +2,7 @@
 /*
  * Connection events on verbs: turns librdmacm's events into those of the device interface. Many of
  * librdmacm's events are steps that are completed here: the resolution of an address, the peer's
- * response, which moves the queue pair on, the end of our own disconnect.
+ * response, which moves the queue pair on, the end of a disconnect that we began.
  *
  * An event is handled before it is acknowledged. rdma_destroy_id() waits until all events of an id
  * are acknowledged, so another thread that destroys the id can't free it under the handler.

@@ -77,11 +77,11 @@ int verbs_access_check(int access);
 /* Creates a queue pair, in RESET. 0 or a negative errno after logging. */
 int verbs_qp_create(struct device *dev, struct ibv_pd *pd, struct ibv_qp_init_attr *attr,
 		    struct ibv_qp **qp);
-/* Destroys it, if it is not NULL. */
+/* Destroys the queue pair, if it is not NULL. */
 void verbs_qp_destroy(struct device *dev, struct ibv_qp *qp);
-/* Whether it is in the error state: by what its peer did, if we did nothing. NULL: it is not. */
+/* Whether a queue pair is in the error state, maybe by what its peer did; NULL is not. */
 bool verbs_qp_failed(struct ibv_qp *qp);
-/* What is wrong with @param, of a private data of at most @private_max bytes: false. */
+/* False if @param is invalid, or has more than @private_max bytes of private data. */
 bool verbs_param_valid(const struct cm_param *param, size_t private_max);
 /* A copy without private data, in which the retries are what the port's link says. */
 struct cm_param verbs_param_copy(const struct verbs_port *port, const struct cm_param *param);

@@ -148,7 +148,7 @@ static int open_listen(struct verbs_device *vd, const struct device_addr *addr,
 
 	if (err)
 		return err;
-	/* That would be every RDMA device. */
+	/* The wildcard address would be every RDMA device's. */
 	if (list.count && inet_is_any(&list.addr[0]))
 		return -EINVAL;
 	err = -ENODEV;

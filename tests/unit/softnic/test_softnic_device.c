@@ -41,7 +41,7 @@ static struct end server, client;
 /* Whether the next eventfd(2), and each GRANT, fails. */
 static bool eventfd_fails, grants_fail;
 
-static unsigned int heap_fails_at; /* the next, or one behind it; 0: none */
+static unsigned int heap_fails_at; /* the next, or a later one; 0: none */
 static int allocations;		   /* that were not freed */
 static const void *kept;	   /* memory that is not to be freed yet */
 static bool freed;

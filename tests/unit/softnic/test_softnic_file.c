@@ -740,7 +740,7 @@ static void test_now_filling(void **state)
 	assert_int_equal(read_now(addr + 2 * part, 64, &sum), 64);
 }
 
-/* A server of before does not wait; and one that connects does not fill, nor wait. */
+/* An older server does not wait; and a side that connects neither fills nor waits. */
 static void test_filling_is_not_known(void **state)
 {
 	(void)state;
@@ -1056,7 +1056,7 @@ static void sleep_for_wc(void)
 	assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 1);
 }
 
-/* The sleeper is woken for a READ of many parts, and for one behind others that notify nobody. */
+/* The sleeper is woken for a READ of many parts, and for one after others that notify nobody. */
 static void test_sleeps_for_one(void **state)
 {
 	struct fault_plan plan = { .tear = 1000 };

@@ -169,7 +169,7 @@ static void limits_of_a_shared_receive_queue(void **state)
 	assert_int_equal(sn_container(client.srq, struct sn_srq, verbs)->limit, PAIR_RECVS);
 }
 
-/* Of a chain those before the one that is refused are posted, and none behind it. */
+/* The requests of a chain before the one that is refused are posted, and no later ones. */
 static void chains_of_shared_receives(void **state)
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 5, .max_sge = 2 } };
@@ -611,7 +611,7 @@ static void send_and_arrive(unsigned int slot, unsigned int flags)
 	assert_int_equal(ibv_poll_cq(client.cq, 0, &stray), 0);
 }
 
-/* Who waits for solicited events only is not woken up by another message. */
+/* A thread that waits for solicited events only is not woken by another message. */
 static void solicited_events(void **state)
 {
 	struct ibv_wc wc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of what softnic moves and of how it completes: messages and READs that are longer than a
- * ring, in pieces; the order and the statuses of completions, also behind a request that failed;
+ * ring, in pieces; the order and the statuses of completions, also after a request that failed;
  * that places are used again; receives that are missing or too short; READs that are refused, and
  * responses that a peer forges.
  */

@@ -283,7 +283,7 @@ static void test_shortest_wait_first(void **state)
 	OPS->sleep(client.comp, -1, 0);
 }
 
-/* Who ends a connection is not told any more that it was established. */
+/* A side that ends a connection gets no later event that it was established. */
 static void test_ended_before_it_is_told(void **state)
 {
 	struct sn_id *id;

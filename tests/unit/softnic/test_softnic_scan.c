@@ -104,7 +104,7 @@ static uint32_t place_of(struct cm_id *id)
 	return 0;
 }
 
-/* A scan ends soon after one with work, and the next one begins behind that. */
+/* A scan ends soon after one with work, and the next one begins after that. */
 static void test_found_does_not_wait(void **state)
 {
 	struct ibv_wc wc[4];
@@ -338,7 +338,7 @@ static void test_one_of_two_has_a_channel(void **state)
 	ends_stop(1);
 }
 
-/* Who polls one CQ lets the other, on which a thread sleeps, be woken. */
+/* Polling one CQ wakes a thread that sleeps on the other. */
 static void test_polling_one_of_two_leaves_the_other_armed(void **state)
 {
 	struct ibv_cq *cq;
@@ -584,7 +584,7 @@ static void test_ticks_look_at_cold_ones(void **state)
 }
 
 /*
- * With more hot ones than a poll looks at, the next poll goes on behind the last. Most of them here
+ * With more hot ones than a poll looks at, the next poll goes on after the last. Most of them here
  * are one that says nothing, in many places.
  */
 static void test_more_than_a_poll_looks_at(void **state)

@@ -117,7 +117,7 @@ static void test_litmus(void **state)
 	for (round = 1; round <= atomic_load(&last); round++) {
 		uint32_t i = round % CELLS;
 
-		/* The other one waits for this round at most, and looks at `last` behind it. */
+		/* The other one waits for this round at most, and looks at `last` after it. */
 		if (i == 0 && pair_now_ms() > deadline)
 			atomic_store(&last, round);
 		litmus_meet(1, round);

@@ -507,7 +507,7 @@ static void expect_none_complete(void)
 }
 
 /*
- * SENDs are counted in 32 bits, so that long-lived connections pass 2^32: those behind it complete
+ * SENDs are counted in 32 bits, so that long-lived connections pass 2^32: those after it complete
  * one for each receive, and none before.
  */
 static void test_sends_wrap(void **state)

@@ -552,28 +552,18 @@ help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t14
 
 # What the scripts in bench/ need beside kvbench: the player of traces, measurements of libkvd, and
-# of the storage engine and of liburcu in one process. Programs in bench/engine link the server
-# library and include no headers of server/ but those of the storage engine.
-PROBE_SRC := $(sort $(wildcard bench/rcu/*.c bench/engine/*.c bench/client/*.c \
-	bench/rdma/*.c))
-PROBES    := kvtrace table-bench index-reads rcu-flavours crowd connections get-floor read-bench \
-	async calls loops handshakes chain-attack
-ALL_SRC   += $(PROBE_SRC)
-RCU_LIBS   = $(call libs,RCU_LIBS,liburcu-qsbr liburcu liburcu-mb liburcu-bp liburcu-cds)
+# of the storage engine in one process. Programs in bench/engine link the server library and include
+# no headers of server/ but those of the storage engine.
+MICRO_SRC := $(sort $(wildcard bench/micro/*.c))
+ALL_SRC   += $(MICRO_SRC) bench/engine/table-bench.c
 .PHONY: benchmarks
-benchmarks: all $(addprefix $(B)/,$(PROBES))  ## the programs of bench/*.sh beside kvbench
+benchmarks: all $(addprefix $(B)/,kvtrace micro table-bench)  ## what bench/*.sh need beside kvbench
 	@:
 $(B)/kvtrace: $(O)/bench/kvtrace/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
-$(addprefix $(B)/,crowd connections get-floor async calls loops): $(B)/%: $(O)/bench/client/%.o \
-		$(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
+$(B)/micro: $(call obj,$(MICRO_SRC)) $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
-$(addprefix $(B)/,read-bench handshakes): $(B)/%: $(O)/bench/rdma/%.o $(O)/libcommon.a
-	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(LDLIBS)
-$(B)/rcu-flavours: $(O)/bench/rcu/main.o
-	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(RCU_LIBS) $(LDLIBS)
-$(addprefix $(B)/,table-bench index-reads chain-attack): $(B)/%: $(O)/bench/engine/%.o \
-		$(O)/bench/engine/engine.o $(O)/libbench.a $(O)/libserver.a $(O)/libcommon.a
+$(B)/table-bench: $(O)/bench/engine/table-bench.o $(O)/libbench.a $(O)/libserver.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) -lm $(LDLIBS)
 
 -include $(patsubst %.o,%.d,$(call obj,$(ALL_SRC)))

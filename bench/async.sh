@@ -7,7 +7,7 @@
 #
 # All parts unless some are named; -k: the sizes of large values, in KiB. Each side is measured for
 # MS (200) ms in each of ROUNDS (3) rounds, in turn, in a process of its own
-# (bench/client/async.c); the figures are medians. Both servers have one worker thread and run all
+# (bench/micro/async.c); the figures are medians. Both servers have one worker thread and run all
 # the time, the other one idle. Nothing is pinned but kvd's worker.
 #
 # memcached is measured in two ways where it matters: "one by one" sends each command with a system
@@ -37,7 +37,7 @@ for part in "$@"; do
 	*) die "usage: $usage" ;;
 	esac
 done
-need_hint='run make benchmarks' need "$build/async"
+need_hint='run make benchmarks' need "$build/micro"
 need_hint='apt-get install memcached' need memcached
 
 kib=1024
@@ -45,11 +45,11 @@ mib=$((kib * kib))
 port=$((20000 + $$ % 20000))
 mc_url=memcached://127.0.0.1:$port
 
-# name, arguments of async...: keeps one more figure
+# name, arguments of micro async...: keeps one more figure
 measure() {
 	local name=$1 figure
 	shift
-	figure=$("$build/async" "$@" -t "$ms") || die "async $* failed"
+	figure=$("$build/micro" async "$@" -t "$ms") || die "micro async $* failed"
 	note "$name" "$figure"
 }
 
@@ -152,7 +152,8 @@ cost() {
 	say "exists of 256 keys whose buckets are cached: $(median exists) us each (target 0.15)"
 	say "KiB of private memory and descriptors:"
 	for n in 1 64 1000; do
-		figures=$("$build/async" handles -a "$kvd_url" -k $n) || die 'async handles failed'
+		figures=$("$build/micro" async handles -a "$kvd_url" -k $n) ||
+			die 'micro async handles failed'
 		if [ $n = 1 ]; then
 			say "    1 handle           $figures, with what all of a process share"
 		else

@@ -5,14 +5,13 @@
 #
 #   bench/call-cost.sh [-n CALLS] [-r ROUNDS] [-B BUILD_BEFORE]
 #
-# callgrind runs bench/client/calls.c and counts each of its CALLS (500) alone. The figure is the
+# callgrind runs bench/micro/calls.c and counts each of its CALLS (500) alone. The figure is the
 # least of them in ROUNDS (2), since instructions of a client that polls for its response depend on
 # when that comes. The server spins so long, and callgrind is so slow, that it comes at once as a
 # rule.
 #
 # With -B each figure is also taken with the programs in that folder, in turn, and the ratio is
-# printed. The folder needs a calls of its own, since libkvd is part of that: link
-# bench/client/calls.c with the libkvd.a of before.
+# printed.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -28,7 +27,7 @@ while getopts n:r:B: option; do
 	esac
 done
 need_hint='apt-get install valgrind' need valgrind
-builds_find calls "$before"
+builds_find "$before"
 
 # operation, name: notes the instructions for a key of the call that had the least, of those after
 # the first ones, which store and read the keys
@@ -37,8 +36,9 @@ count() {
 	[ "$1" != many ] || keys=32
 	rm -f "$tmp"/dump*
 	valgrind --tool=callgrind --callgrind-out-file="$tmp/dump" --toggle-collect=call \
-		--dump-after=call "$build/calls" "$1" "$kvd_url" "$calls" >"$tmp/valgrind" 2>&1 ||
-		die "calls failed: $(tail -n 3 "$tmp/valgrind")"
+		--dump-after=call "$build/micro" calls "$1" "$kvd_url" "$calls" \
+		>"$tmp/valgrind" 2>&1 ||
+		die "micro calls failed: $(tail -n 3 "$tmp/valgrind")"
 	note "$2" $(($(grep -h '^summary:' $(ls -v "$tmp"/dump.*) | tail -n "$calls" |
 		sed 's/.* //' | sort -n | head -n 1) / keys))
 }

@@ -37,7 +37,7 @@ for part in "$@"; do
 done
 [ -n "${KVD_RDMA_ADDR:-}" ] || die "KVD_RDMA_ADDR is not set; try tests/vm/run -- $0"
 need_hint="apt-get install perftest" need ib_read_lat ib_send_lat ib_read_bw ib_send_bw
-need_hint="run make benchmarks" need "$build/async"
+need_hint="run make benchmarks" need "$build/micro"
 need_hint="apt-get install memcached" need memcached
 need "$build/kvbench"
 
@@ -163,12 +163,12 @@ table() {
 	say
 }
 
-# name, arguments of bench/client/async.c...
+# name, arguments of bench/micro/async.c...
 async_note() {
 	local name=$1 rate
 	shift
-	rate=$(taskset -c "$client_cpu" "$build/async" "$@" -a "$kvd_url" -t $async_ms) ||
-		die "async $* failed"
+	rate=$(taskset -c "$client_cpu" "$build/micro" async "$@" -a "$kvd_url" -t $async_ms) ||
+		die "micro async $* failed"
 	note "$name" "$rate"
 }
 

@@ -1,42 +1,34 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures how many handshakes of TLS one CPU makes per second, with both ends' work
-# (bench/rdma/handshakes.c); and how long it takes to connect, each way that there is over RDMA: by
-# rdma_cm, and set up by hand over TCP, and over TLS with certificates and with a pre-shared key.
+# Measures how long it takes to connect, each way that there is over RDMA: by rdma_cm, over TCP, and
+# over TLS with certificates and with a pre-shared key.
 #
-#   bench/connect-ways.sh [-n OPENS] [-t SECONDS]
+#   bench/connect-ways.sh [-n OPENS]
 #
-# Without an RDMA device (KVD_RDMA_ADDR) it has the handshakes only. In the test machine
-# (tests/vm/run -- bench/connect-ways.sh) only the ratios mean something. Each of OPENS (1000) is a
-# kvd_open() and a kvd_close(), one after the other, of bench/client/connections.c.
+# It needs an RDMA device (KVD_RDMA_ADDR). In the test machine (tests/vm/run --
+# bench/connect-ways.sh) only the ratios mean something. Each of OPENS (1000) is a kvd_open() and a
+# kvd_close(), one after another, of bench/micro/connections.c.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 opens=1000
-seconds=2
-while getopts n:t: option; do
+while getopts n: option; do
 	case $option in
 	n) opens=$OPTARG ;;
-	t) seconds=$OPTARG ;;
-	*) die "usage: connect-ways.sh [-n OPENS] [-t SECONDS]" ;;
+	*) die "usage: connect-ways.sh [-n OPENS]" ;;
 	esac
 done
-host=${KVD_RDMA_ADDR:-127.0.0.1}
-need_hint='run make benchmarks' need "$build/connections" "$build/handshakes"
+[ -n "${KVD_RDMA_ADDR:-}" ] || die "KVD_RDMA_ADDR is not set; try tests/vm/run -- $0"
+need_hint='run make benchmarks' need "$build/micro"
 need_hint='apt-get install openssl' need openssl
 
 certificate() { # name
 	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
-		-subj "/CN=$1" -addext "subjectAltName=IP:$host" -keyout "$tmp/$1.key" \
+		-subj "/CN=$1" -addext "subjectAltName=IP:$KVD_RDMA_ADDR" -keyout "$tmp/$1.key" \
 		-out "$tmp/$1.pem" 2>/dev/null && chmod 600 "$tmp/$1.key"
 }
 certificate server && certificate client || die "openssl can't make certificates"
 (umask 077 && echo 'bench:8d1f5a3cb77e20496e9bd3c2f0a15b68' >"$tmp/psk")
-
-echo "handshakes of TLS 1.3 per second of one CPU, client and server, certificates of P-256"
-"$build/handshakes" "$seconds" "$host" "$tmp/server.pem" "$tmp/server.key" "$tmp/client.pem" \
-	"$tmp/client.key" "$tmp/psk" || die "handshakes failed"
-[ -n "${KVD_RDMA_ADDR:-}" ] || exit 0
 
 kvd_start verbs -o server.device=verbs,verbs-tcp,verbs-tls -o server.workers=1 \
 	-o rdma.tcp_address="$KVD_RDMA_ADDR" -o rdma.tcp_port=7472 \
@@ -51,10 +43,10 @@ measure() {
 	shift 2
 	# shellcheck disable=SC2046 # figures
 	printf '%-28s %9s %9s %9s %9s\n' "$name" \
-		$(env "$@" "$build/connections" -a "$url" -o "$opens" || die "$name failed")
+		$(env "$@" "$build/micro" connections -a "$url" -o "$opens" || die "$name failed")
 }
 
-echo "$opens connections, one after the other; milliseconds of kvd_open()"
+echo "$opens connections, one after another; milliseconds of kvd_open()"
 printf '%-28s %9s %9s %9s %9s\n' '' p50 p99 most per-second
 measure 'rdma://' "$kvd_url" A=
 measure 'rdma+tcp://' "rdma+tcp://$KVD_RDMA_ADDR:7472" A=

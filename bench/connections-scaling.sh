@@ -11,10 +11,10 @@
 # rate, which is that of the 90th percentile of intervals of 20 ms; the ratio is to one connection
 # of the same build. Targets: 0.5 with 1,000 active, 0.95 with 10,000 idle. "us CPU" is kvd's CPU
 # time per PUT, "KiB each" its resident memory per connection. With -t the client sleeps between
-# two PUTs: then kvd's worker sleeps, too, and its CPU time is the figure to compare.
-# With -B each line also runs with the programs in that folder, in turn. It needs a program
-# connections of its own, since libkvd is part of that: link bench/client/connections.c with the
-# libclient.a of that build. Root may open as many files as it needs; others need ulimit -n 40000.
+# two PUTs: then kvd's worker sleeps, too, and its CPU time is the figure to compare. With -B each
+# line also runs with the programs in that folder, in turn.
+#
+# Root may open as many files as it needs; others need ulimit -n 40000.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -36,7 +36,7 @@ while getopts s:r:c:i:t:B: option; do
 	*) die "usage: $usage" ;;
 	esac
 done
-builds_find connections "$other"
+builds_find "$other"
 ulimit -n 40000 2>/dev/null || ulimit -n "$(ulimit -H -n)"
 
 # build, active, idle: one run, in a line of $tmp/lines
@@ -46,7 +46,7 @@ measure() {
 	kvd_start softnic -o server.workers=1 -o server.max_connections=12000 \
 		-o request.srq_depth=12000 -o request.window=1 -o memory.size=256m \
 		-o memory.hugepages=off
-	figures=$("$build/connections" -a "$kvd_url" -c "$2" -i "$3" -s "$seconds" \
+	figures=$("$build/micro" connections -a "$kvd_url" -c "$2" -i "$3" -s "$seconds" \
 		-t "$pause_us" -p "$kvd_pid") || {
 		tail -n 5 "$tmp/kvd.log" >&2
 		die "$2 active and $3 idle connections: the client failed"
@@ -92,7 +92,7 @@ for ((round = 0; round < rounds; round++)); do
 done
 
 say "kvd on softnic, PUTs of 48 bytes, 1 worker, 1 client thread, $seconds s each, medians of" \
-	"$rounds; $(nproc) cores, Linux $(uname -r), load now: $(cut -d ' ' -f 1 /proc/loadavg)"
+	"$rounds; $(host)"
 for of in "${builds[@]}"; do
 	say "$of:"
 	printf '%7s %7s %9s %6s %9s %8s %8s %8s %9s %8s %8s\n' active idle 'PUT/s' ratio \

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Measures GETs on softnic beside bare loops that prefetch, copy, sum and copy the same items at the
-# same addresses in the same order, in the same process: bench/client/get-floor.c has the loops.
+# same addresses in the same order, in the same process: bench/micro/get_floor.c has the loops.
 #
 #   bench/get-floor.sh [-r ROUNDS] [-n RECORDS] [-B BUILD_BEFORE]
 #
 # A ratio is the time of a bare loop over that of the GETs, the median of the rounds; 1 would be a
 # GET without any cost of its own. With -B each line also runs with the programs in that folder, in
-# turn; it needs a get-floor of its own, since libkvd is part of that.
+# turn.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -18,32 +18,26 @@ while getopts r:n:B: option; do
 	case $option in
 	r) rounds=$OPTARG ;;
 	n) records=$OPTARG ;;
-	B) before=$(realpath "$OPTARG") || exit 1 ;;
+	B) before=$OPTARG ;;
 	*) die "usage: get-floor.sh [-r ROUNDS] [-n RECORDS] [-B BUILD_BEFORE]" ;;
 	esac
 done
-builds=("$build")
-[ -z "$before" ] || builds+=("$before")
-for of in "${builds[@]}"; do
-	need_hint='run make benchmarks' need "$of/get-floor"
-done
+builds_find "$before"
 
 # build, bytes of value, batch, records, target: a line of the table
 measure() {
 	local figures
 	build=$1
 	kvd_start softnic -o server.workers=1 -o memory.size=512m -o memory.eviction=none
-	figures=$("$build/get-floor" -a "$kvd_url" -v "$2" -b "$3" -n "${records:-$4}" \
-		-r "$rounds") || die "get-floor failed"
+	figures=$("$build/micro" get-floor -a "$kvd_url" -v "$2" -b "$3" -n "${records:-$4}" \
+		-r "$rounds") || die "micro get-floor failed"
 	kvd_stop || die "kvd failed"
 	awk -v target="$5" -v build="${before:+$build}" \
 		'{ printf "%8d %6d %9.1f %9.1f %9.1f %9.2f %9.2f %7s %s\n", $1, $2, $3, $4, $5, $6,
 		$7, target, build }' <<<"$figures"
 }
 
-say "kvd on softnic, ns for a GET; $(nproc) cores" \
-	"($(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1))," \
-	"load now: $(cut -d ' ' -f 1 /proc/loadavg)"
+say "kvd on softnic, ns for a GET; $(host)"
 printf '%8s %6s %9s %9s %9s %9s %9s %7s\n' value batch bare index kvd bare/kvd index/kvd target
 for line in '1000 16 100000 0.8' '64 32 1000000 0.6' '1000 1 100000 -' '64 1 1000000 -'; do
 	for of in "${builds[@]}"; do

@@ -17,6 +17,7 @@ STOP_S=30  # until it has ended
 pids=()
 kvd_pid=
 kvd_url=
+on_server=() # what runs a server, as taskset -c 0
 
 # In a subshell, as in say "$(kvd_stat name)", die ends that one alone: the script ends when it has
 # something to say, and with status 1 in any case.
@@ -56,15 +57,23 @@ need() {
 	done
 }
 
-# program, [folder]: sets $builds to our build and, if there is one, the folder with the programs of
-# before; both must have that program of `make benchmarks`
+# [folder]: sets $builds to our build and, if one is given, the folder with the programs to compare
+# with. Both must have micro, which contains libkvd: that of another version is made by `make
+# benchmarks` in a tree of that version.
 builds_find() {
 	local of
 	builds=("$build")
-	[ -z "${2-}" ] || builds+=("$(realpath "$2")") || exit 1
+	[ -z "${1-}" ] || builds+=("$(realpath "$1")") || exit 1
 	for of in "${builds[@]}"; do
-		need_hint='run make benchmarks' need "$of/$1"
+		need_hint='run make benchmarks' need "$of/micro"
 	done
+}
+
+# Cores, CPU and load, for the head of a report.
+host() {
+	printf '%s cores (%s), load now: %s' "$(nproc)" \
+		"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
+		"$(cut -d ' ' -f 1 /proc/loadavg)"
 }
 
 # A child that has ended is a zombie until it is waited for.
@@ -96,7 +105,8 @@ kvd_start() {
 	local device=$1
 	shift
 	need "$build/kvd" "$build/kvctl" "$build/kvbench"
-	"$build/kvd" -o server.device="$device" -o softnic.socket="$tmp/kvd.sock" \
+	${on_server[@]+"${on_server[@]}"} "$build/kvd" -o server.device="$device" \
+		-o softnic.socket="$tmp/kvd.sock" \
 		-o rdma.address="${KVD_RDMA_ADDR:-auto}" -o rdma.port=$((20000 + $$ % 20000)) \
 		"$@" >"$tmp/kvd.log" 2>&1 &
 	kvd_pid=$!

@@ -15,8 +15,7 @@
 # and the p99.9 of that line; "of all" is the ratio to the highest rate of all with as many loops. A
 # target is missed where a rate is below 0.9 of that placement's, or p99.9 above 5 x. Not counted is
 # beside with one worker or one client: one CPU does all the work there and the others none.
-# With -B each line also runs with the programs in that folder, in turn. It needs a crowd of its
-# own, since libkvd is part of that: link bench/client/crowd.c with the libkvd.a of before.
+# With -B each line also runs with the programs in that folder, in turn.
 # -q: only 2 workers with 2 clients, 1 with 1, and 4 with 8.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -39,7 +38,7 @@ while getopts qs:w:c:b:B: option; do
 	*) die "usage: $usage" ;;
 	esac
 done
-builds_find crowd "$before"
+builds_find "$before"
 
 # workers, clients: whether this combination is measured
 wanted() {
@@ -51,13 +50,12 @@ measure() {
 	local pin=yes figures
 	[ "$4" != free ] || pin=no
 	build=$1
-	crowd=$build/crowd
 	kvd_start softnic -o server.workers="$2" -o server.pin=$pin -o memory.size=256m \
 		-o memory.hugepages=off
 	# Those that connected to see that kvd responds are gone before the clients come.
 	wait_until 5 only_this_connection || die "connections stay"
-	figures=$("$crowd" -a "$kvd_url" -w "$2" -c "$3" -p "$4" -b "$5" -s "$seconds") ||
-		die "crowd failed"
+	figures=$("$build/micro" crowd -a "$kvd_url" -w "$2" -c "$3" -p "$4" -b "$5" \
+		-s "$seconds") || die "micro crowd failed"
 	kvd_stop || die "kvd failed"
 	printf '%s %s %s %s %s %s\n' "$1" "$5" "$2" "$3" "$4" "$figures" >>"$tmp/lines"
 }
@@ -108,8 +106,7 @@ for loops in $loops_list; do
 	done
 done
 
-say "kvd on softnic, PUTs of 48 bytes, $seconds s each; $(nproc) cores, Linux $(uname -r)," \
-	"load now: $(cut -d ' ' -f 1 /proc/loadavg)"
+say "kvd on softnic, PUTs of 48 bytes, $seconds s each; $(host)"
 for loops in $loops_list; do
 	for of in "${builds[@]}"; do
 		say "$of, $loops busy loops:"

@@ -25,10 +25,10 @@
 #include <urcu/urcu-qsbr.h>
 #include <urcu/rculfhash.h>
 
-#include "bench/engine/engine.h"
 #include "bench/random.h"
 #include "common/util/clock.h"
 #include "common/util/parse.h"
+#include "server/store/store.h"
 
 #define BATCH 32u
 #define KEY_BYTES 16u
@@ -69,24 +69,64 @@ static void must(bool right, enum op op, uint64_t number)
 
 /* kvd */
 
-static struct engine engine;
+static struct store store;
+static struct store_thread thread;
+
+static void engine_create(uint64_t keys)
+{
+	const struct store_options options = {
+		.bytes = keys * REGION_BYTES_PER_KEY + (64u << 20),
+		.hugepages = HUGEPAGES_OFF,
+		.level = index_level(keys),
+		.value_max = 1 << 20,
+		.fill = 65,
+		.eviction = EVICTION_NONE,
+	};
+
+	urcu_qsbr_register_thread();
+	if (store_create(&store, &options) || store_thread_init(&thread, &store.table, 0))
+		errx(EXIT_FAILURE, "no memory for a store of %" PRIu64 " keys", keys);
+}
+
+static void engine_destroy(void)
+{
+	store_thread_release(&thread);
+	store_destroy(&store);
+	urcu_qsbr_unregister_thread();
+}
+
+static inline bool kvd_put(uint64_t hash, const struct key *key, const struct value *value)
+{
+	struct table_change change = {
+		.key = key,
+		.key_len = KEY_BYTES,
+		.mode = WIRE_SET,
+		.value = value,
+		.value_len = VALUE_BYTES,
+	};
+
+	return table_put(&thread, hash, &change) == WIRE_OK;
+}
 
 static inline void kvd_do(enum op op, uint64_t number, const struct key *key, uint64_t hash)
 {
+	const struct table_change delete = { .key = key, .key_len = KEY_BYTES };
+	struct item_ref ref;
 	struct value value;
 
 	switch (op) {
 	case OP_INSERT:
 	case OP_REPLACE:
 		value = value_of(number, (uint64_t)op);
-		must(engine_put(&engine, hash, key, KEY_BYTES, &value, VALUE_BYTES), op, number);
+		must(kvd_put(hash, key, &value), op, number);
 		break;
 	case OP_DELETE:
-		must(engine_delete(&engine, hash, key, KEY_BYTES), op, number);
+		must(table_delete(&thread, hash, &delete) == WIRE_OK, op, number);
 		break;
 	default:
-		must(engine_get(&engine, hash, key, KEY_BYTES, &value, sizeof(value)) ==
-				     (op == OP_HIT) &&
+		/* The value is copied, as by a two-sided GET. */
+		must((lookup_get(&thread, hash, key, KEY_BYTES, &value, sizeof(value), &ref) ==
+		      WIRE_OK) == (op == OP_HIT) &&
 			     (op == OP_MISS || value.words[0] == number),
 		     op, number);
 	}
@@ -99,9 +139,9 @@ static void kvd_singly(enum op op, const uint32_t *numbers, uint64_t offset, uns
 	for (i = 0; i < count; i++) {
 		const struct key key = key_of(numbers[i] + offset);
 
-		kvd_do(op, numbers[i] + offset, &key, engine_hash(&engine, &key, KEY_BYTES));
+		kvd_do(op, numbers[i] + offset, &key, table_hash(&store.table, &key, KEY_BYTES));
 	}
-	engine_turn();
+	urcu_qsbr_quiescent_state();
 }
 
 static void kvd_batch(enum op op, const uint32_t *numbers, uint64_t offset, unsigned int count)
@@ -112,14 +152,14 @@ static void kvd_batch(enum op op, const uint32_t *numbers, uint64_t offset, unsi
 
 	for (i = 0; i < count; i++) {
 		keys[i] = key_of(numbers[i] + offset);
-		hashes[i] = engine_hash(&engine, &keys[i], KEY_BYTES);
-		table_prefetch_bucket(&engine.store.table, hashes[i]);
+		hashes[i] = table_hash(&store.table, &keys[i], KEY_BYTES);
+		table_prefetch_bucket(&store.table, hashes[i]);
 	}
 	for (i = 0; i < count; i++)
-		table_prefetch_item(&engine.store.table, hashes[i]);
+		table_prefetch_item(&store.table, hashes[i]);
 	for (i = 0; i < count; i++)
 		kvd_do(op, numbers[i] + offset, &keys[i], hashes[i]);
-	engine_turn();
+	urcu_qsbr_quiescent_state();
 }
 
 /* cds_lfht */
@@ -308,12 +348,12 @@ int main(int argc, char **argv)
 	struct orders orders;
 
 	orders_make(&orders, keys);
-	engine_create(&engine, keys * REGION_BYTES_PER_KEY + (64u << 20), index_level(keys), 65);
+	engine_create(keys);
 	/* A first time not measured, so that the region's pages are allocated. */
 	all_ops(kvd_batch, &orders, batches);
 	all_ops(kvd_singly, &orders, singly);
 	all_ops(kvd_batch, &orders, batches);
-	engine_destroy(&engine);
+	engine_destroy();
 	lfht_create(keys);
 	all_ops(lfht_singly, &orders, other);
 	all_ops(lfht_singly, &orders, other);

@@ -6,8 +6,8 @@
  * pages of its own. One lock: TLS is for the set-up of connections, which one thread does.
  *
  * Why not an arena of jemalloc, whose extent hooks mark the pages: it takes 40 lines less, and 16
- * to 21 % of the handshakes that a CPU makes per second (bench/rdma/handshakes.c with this memory,
- * medians of 5, of the last line 3, 2 cores of an Intel Xeon, jemalloc 5.3.0, 2026-11-23):
+ * to 21 % of the handshakes that a CPU makes per second, client and server together (medians of 5,
+ * of the last line 3, 2 cores of an Intel Xeon, jemalloc 5.3.0, 2026-11-23):
  *
  *					both certificates   resumed   pre-shared key
  *	jemalloc's malloc, in dumps		      666     1,316	       2,486

@@ -18,7 +18,7 @@
  * (none_page_to_small in tests/unit/server/test_evict.c). The limit is for a client that chooses
  * keys of one bucket, which costs it nothing: it knows the hash seed, and XXH3 of short keys can be
  * undone. It is what such a client can make others pay, for a chain of keys that all have one tag
- * (ns of the server's CPU, for changes under the bucket's lock; bench/engine/chain-attack.c):
+ * (ns of the server's CPU, for changes under the bucket's lock; 256 such chains in turn):
  *
  *	overflow	keys	GET	PUT	miss	DELETE and PUT	READs of buckets
  *	 0		14	 290	 140	 250	 300		 1

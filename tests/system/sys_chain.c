@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/chosen_keys.h"
 #include "client/kvd.h"
 #include "tests/support/checks.h"
+#include "tests/support/chosen_keys.h"
 #include "tests/support/raw_peer.h"
 
 #define ROUNDS 40u

@@ -7,8 +7,7 @@
  * place in our address space, and can't end in a SIGBUS; a hole reads as zeros and stays one, where
  * a mapping would allocate a page for it, on our account, or fail to. It costs little: 1 MiB that
  * is in no cache takes 1.1 x as long as with memcpy() if the file has large pages, as alloc_mem()
- * has them, and 1.9 x with small ones, which the kernel copies one by one
- * (bench/rdma/read-bench.c).
+ * has them, and 1.9 x with small ones, which the kernel copies one by one.
  *
  * Only memfds get here. A file of a FUSE file system could make a read wait for its owner for ever,
  * one on a disk for the disk; F_GET_SEALS fails for these, and for pipes and devices. Files of a

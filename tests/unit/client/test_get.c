@@ -3,8 +3,8 @@
  * The client's GET: what it costs, warm and cold, and that torn buckets and items, reused memory,
  * colliding tags and growing chains never give a wrong result.
  */
-#include "bench/chosen_keys.h"
 #include "common/util/clock.h"
+#include "tests/support/chosen_keys.h"
 #include "tests/support/get_test.h"
 
 static void cold_is_two_reads_and_warm_one(void **state)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * crowd: measures PUTs of client threads that share few CPUs with kvd's workers, and with busy
- * loops of others. bench/oversubscribed.sh runs it.
+ * Measures PUTs of client threads that share few CPUs with kvd's workers, and with busy loops of
+ * others. bench/oversubscribed.sh runs it.
  *
- *	crowd -a URL [-c CLIENTS] [-w WORKERS] [-p free|beside|across] [-b LOOPS] [-s SECONDS]
+ *	micro crowd -a URL [-c CLIENTS] [-w WORKERS] [-p free|beside|across] [-b LOOPS] [-s SECONDS]
  *
  * The clients connect one after the other, so that client i has worker i modulo WORKERS: kvd gives
  * a connection to the worker that has the fewest. kvd pins worker w to the w-th of its CPUs. A
@@ -13,8 +13,8 @@
  * Prints one line: PUTs per second of all clients, p50, p99, p99.9 and longest in microseconds, the
  * rate of the slowest client over that of the fastest, and context switches per PUT.
  */
-#include <err.h>
-#include <inttypes.h>
+#include "bench/micro/micro.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -24,8 +24,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include "bench/client/puts.h"
 
 #define CLIENTS_MAX 64
 #define LOOPS_MAX 64
@@ -182,7 +180,7 @@ static enum placement placement(const char *text)
 	errx(2, "%s: give free, beside or across", text);
 }
 
-int main(int argc, char **argv)
+int crowd_main(int argc, char **argv)
 {
 	int option;
 	unsigned int i;
@@ -193,27 +191,28 @@ int main(int argc, char **argv)
 			crowd.url = optarg;
 			break;
 		case 'b':
-			crowd.loops = number(optarg, LOOPS_MAX);
+			crowd.loops = number(optarg, 0, LOOPS_MAX);
 			break;
 		case 'c':
-			crowd.clients = number(optarg, CLIENTS_MAX);
+			crowd.clients = number(optarg, 1, CLIENTS_MAX);
 			break;
 		case 'p':
 			crowd.placement = placement(optarg);
 			break;
 		case 's':
-			crowd.seconds = number(optarg, 3600);
+			crowd.seconds = number(optarg, 1, 3600);
 			break;
 		case 'w':
-			crowd.workers = number(optarg, 64);
+			crowd.workers = number(optarg, 1, 64);
 			break;
 		default:
 			return 2;
 		}
 	}
-	if (!crowd.url || !crowd.clients || !crowd.workers || !crowd.seconds || optind != argc)
-		errx(2, "usage: crowd -a URL [-c CLIENTS] [-w WORKERS] [-p free|beside|across] "
-			"[-b LOOPS] [-s SECONDS]");
+	if (!crowd.url || optind != argc)
+		errx(2,
+		     "usage: micro crowd -a URL [-c CLIENTS] [-w WORKERS] [-p free|beside|across] "
+		     "[-b LOOPS] [-s SECONDS]");
 	if (sched_getaffinity(0, sizeof(crowd.cpus), &crowd.cpus))
 		err(1, "the CPUs of this process");
 	crowd.cpu_count = (unsigned int)CPU_COUNT(&crowd.cpus);

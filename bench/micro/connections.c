@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connections: measures PUTs of one thread over many connections, in turn, beside many idle ones.
- * bench/connections-scaling.sh runs it.
+ * Measures PUTs of one thread over many connections, in turn, beside many idle ones.
+ * bench/connections-scaling.sh and bench/connect-ways.sh run it.
  *
- *	connections -a URL [-c ACTIVE] [-i IDLE] [-s SECONDS] [-t PAUSE_US] [-p KVD_PID]
- *	connections -a URL -o OPENS
+ *	micro connections -a URL [-c ACTIVE] [-i IDLE] [-s SECONDS] [-t PAUSE_US] [-p KVD_PID]
+ *	micro connections -a URL -o OPENS
  *
  * A handle takes some descriptors, so the idle ones are opened by several processes. The thread is
  * pinned to the last CPU; kvd pins its first worker to the first one. With -t the thread sleeps
@@ -20,8 +20,8 @@
  * many there were per second, closing included. With credentials (KVD_TLS_...) none resumes a
  * session, which a handle keeps for itself.
  */
-#include <err.h>
-#include <errno.h>
+#include "bench/micro/micro.h"
+
 #include <inttypes.h>
 #include <limits.h>
 #include <sched.h>
@@ -29,18 +29,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "bench/client/puts.h"
 
 #define ACTIVE_MAX 16384
 #define IDLE_MAX 65536
 #define OPENS_MAX 1000000
 #define IDLE_EACH 1000 /* handles of one process */
-#define HANDLE_FDS 10  /* descriptors of a handle, at most */
 #define CONNECT_MS 60000
 #define SETTLE_MS 500 /* for the idle ones to be found idle */
 #define INTERVAL_NS 20000000u
@@ -69,28 +65,6 @@ static struct kvd *handle_open(const char *url)
 	if (kvd_open(&db, url, &options))
 		errx(1, "%s: %s", url, kvd_error(NULL));
 	return db;
-}
-
-static void descriptors_allow(unsigned int handles)
-{
-	const rlim_t wanted = (rlim_t)handles * HANDLE_FDS + 64;
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		err(1, "the limit of open files");
-	if (limit.rlim_cur >= wanted)
-		return;
-	limit.rlim_cur = wanted;
-	if (limit.rlim_max < wanted)
-		limit.rlim_max = wanted;
-	if (!setrlimit(RLIMIT_NOFILE, &limit))
-		return;
-	/* It may do: most handles take fewer. */
-	if (getrlimit(RLIMIT_NOFILE, &limit))
-		err(1, "the limit of open files");
-	limit.rlim_cur = limit.rlim_max;
-	if (setrlimit(RLIMIT_NOFILE, &limit))
-		err(1, "the limit of open files can't be raised to %ju", (uintmax_t)limit.rlim_max);
 }
 
 /* A process with idle connections: tells on @ready when it has them, and keeps them. */
@@ -200,13 +174,6 @@ static double per_second(uint64_t puts, uint64_t ns)
 	return (double)puts * SECOND_NS / (double)ns;
 }
 
-static int compare_rates(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void measure(const struct setting *setting, double opened_per_second, double each_kib)
 {
 	struct random random;
@@ -226,7 +193,7 @@ static void measure(const struct setting *setting, double opened_per_second, dou
 		done += puts;
 	}
 	cpu_ns = kvd_cpu_ns(setting->kvd) - cpu_ns;
-	qsort(rates, intervals, sizeof(rates[0]), compare_rates);
+	qsort(rates, intervals, sizeof(rates[0]), compare_doubles);
 	printf("%.0f %.0f %.1f %.1f %.1f %.0f %.2f %.1f\n", rates[intervals * 9 / 10],
 	       per_second(done, now - begin), us(hist_quantile(&latency, 0.5)),
 	       us(hist_quantile(&latency, 0.99)), us(hist_quantile(&latency, 0.999)),
@@ -275,7 +242,7 @@ static void run(const struct setting *setting)
 		kvd_close(active[i]);
 }
 
-int main(int argc, char **argv)
+int connections_main(int argc, char **argv)
 {
 	struct setting setting = { .active = 1, .seconds = 2 };
 	unsigned int opens = 0;
@@ -287,31 +254,31 @@ int main(int argc, char **argv)
 			setting.url = optarg;
 			break;
 		case 'c':
-			setting.active = number(optarg, ACTIVE_MAX);
+			setting.active = number(optarg, 1, ACTIVE_MAX);
 			break;
 		case 'i':
-			setting.idle = number(optarg, IDLE_MAX);
+			setting.idle = number(optarg, 0, IDLE_MAX);
 			break;
 		case 'o':
-			opens = number(optarg, OPENS_MAX);
+			opens = number(optarg, 1, OPENS_MAX);
 			break;
 		case 'p':
-			setting.kvd = (pid_t)number(optarg, INT_MAX);
+			setting.kvd = (pid_t)number(optarg, 1, INT_MAX);
 			break;
 		case 's':
-			setting.seconds = number(optarg, SECONDS_MAX);
+			setting.seconds = number(optarg, 1, SECONDS_MAX);
 			break;
 		case 't':
-			setting.pause_us = number(optarg, PAUSE_US_MAX);
+			setting.pause_us = number(optarg, 0, PAUSE_US_MAX);
 			break;
 		default:
 			return 2;
 		}
 	}
-	if (!setting.url || !setting.active || !setting.seconds || optind != argc)
-		errx(2,
-		     "usage: connections -a URL [-c ACTIVE] [-i IDLE] [-s SECONDS] [-t PAUSE_US] "
-		     "[-p KVD_PID] | -o OPENS");
+	if (!setting.url || optind != argc)
+		errx(2, "usage: micro connections -a URL [-c ACTIVE] [-i IDLE] [-s SECONDS]\n"
+			"                         [-t PAUSE_US] [-p KVD_PID]\n"
+			"       micro connections -a URL -o OPENS");
 	if (opens)
 		open_close(setting.url, opens);
 	else

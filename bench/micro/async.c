@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * async: one measurement of operations that are under way together; bench/async.sh runs it in turn
- * with what it is compared with.
+ * One measurement of operations that are under way together; bench/async.sh runs it in turn with
+ * what it is compared with.
  *
- *	async put|get -a URL [-m] [-v VALUE_BYTES] [-d DEPTH] [-k KEYS] [-t MS]
- *	async memcpy|memcpy-put [-v VALUE_BYTES] [-k KEYS] [-t MS]
- *	async exists -a URL [-k KEYS] [-t MS]
- *	async handles -a URL -k HANDLES
+ *	micro async put|get -a URL [-m] [-v VALUE_BYTES] [-d DEPTH] [-k KEYS] [-t MS]
+ *	micro async memcpy|memcpy-put [-v VALUE_BYTES] [-k KEYS] [-t MS]
+ *	micro async exists -a URL [-k KEYS] [-t MS]
+ *	micro async handles -a URL -k HANDLES
  *
  * put, get: at softnic:// and rdma:// operations are submitted, and each that ends is submitted
  *	again for the next key: DEPTH are always under way. At memcached:// DEPTH commands go out
@@ -23,23 +23,21 @@
  * Each key is stored before the time begins, so no PUT is the first one of its key. Values are not
  * looked at: the tests do that, and a check would cost all stores the same.
  */
+#include "bench/micro/micro.h"
+
 #include <dirent.h>
-#include <err.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "bench/db.h"
-#include "common/util/clock.h"
 
 #define KEY_BYTES 16
 #define DEPTH_MAX 64u
 #define KEYS_MAX 1000000u
 #define VALUE_MAX (64u << 20)
-#define HANDLE_FDS 10 /* at most */
 #define MS_NS 1000000u
 #define CACHE_BYTES (64u << 20)
 #define TIMEOUT_MS 20000
@@ -342,15 +340,13 @@ static void handle_use(struct kvd *db)
 
 static void handles(void)
 {
-	const rlim_t wanted = (rlim_t)run.keys * HANDLE_FDS + 64;
-	struct rlimit limit = { wanted, wanted };
 	unsigned long kib = 0;
 	unsigned int fds = 0, i;
 	struct kvd **list = calloc(run.keys, sizeof(struct kvd *));
 
 	if (!list)
 		errx(1, "no memory for %u handles", run.keys);
-	(void)setrlimit(RLIMIT_NOFILE, &limit);
+	descriptors_allow(run.keys);
 	kib = private_kib();
 	fds = descriptors();
 	for (i = 0; i < run.keys; i++) {
@@ -368,21 +364,10 @@ static void handles(void)
 	free(list);
 }
 
-static unsigned int number(const char *text, unsigned int max)
-{
-	char *end;
-	unsigned long n = strtoul(text, &end, 10);
-
-	if (end == text || *end || !n || n > max)
-		errx(2, "%s: give a number from 1 to %u", text, max);
-	return (unsigned int)n;
-}
-
 static void usage(void)
 {
-	errx(2,
-	     "usage: async put|get|exists|handles|memcpy|memcpy-put [-a URL] [-m] [-v VALUE_BYTES] "
-	     "[-d DEPTH] [-k KEYS] [-t MS]");
+	errx(2, "usage: micro async put|get|exists|handles|memcpy|memcpy-put [-a URL] [-m]\n"
+		"                   [-v VALUE_BYTES] [-d DEPTH] [-k KEYS] [-t MS]");
 }
 
 static void options_take(int argc, char **argv)
@@ -395,19 +380,19 @@ static void options_take(int argc, char **argv)
 			run.url = optarg;
 			break;
 		case 'd':
-			run.depth = number(optarg, DEPTH_MAX);
+			run.depth = number(optarg, 1, DEPTH_MAX);
 			break;
 		case 'k':
-			run.keys = number(optarg, KEYS_MAX);
+			run.keys = number(optarg, 1, KEYS_MAX);
 			break;
 		case 'm':
 			run.registered = true;
 			break;
 		case 't':
-			run.ms = number(optarg, 3600000);
+			run.ms = number(optarg, 1, 3600000);
 			break;
 		case 'v':
-			run.value_bytes = number(optarg, VALUE_MAX);
+			run.value_bytes = number(optarg, 1, VALUE_MAX);
 			break;
 		default:
 			usage();
@@ -417,7 +402,7 @@ static void options_take(int argc, char **argv)
 		usage();
 }
 
-int main(int argc, char **argv)
+int async_main(int argc, char **argv)
 {
 	const char *mode = argc > 1 ? argv[1] : "";
 

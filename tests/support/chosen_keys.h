@@ -4,8 +4,8 @@
  * is a permutation: it is undone here, so that a key costs no search. Longer keys would have to be
  * tried, 2^level for one of a bucket.
  */
-#ifndef KVD_BENCH_CHOSEN_KEYS_H
-#define KVD_BENCH_CHOSEN_KEYS_H
+#ifndef KVD_TESTS_SUPPORT_CHOSEN_KEYS_H
+#define KVD_TESTS_SUPPORT_CHOSEN_KEYS_H
 
 #include <stdint.h>
 #include <string.h>
@@ -63,4 +63,4 @@ static inline uint64_t chosen_hash(uint64_t like, uint32_t n, bool same_tag)
 			  (uint64_t)(n * 0x9e3779b1u) << 32 | low;
 }
 
-#endif /* KVD_BENCH_CHOSEN_KEYS_H */
+#endif /* KVD_TESTS_SUPPORT_CHOSEN_KEYS_H */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * get-floor: measures what a GET costs above the memory accesses that it can't do without.
- * bench/get-floor.sh runs it against a kvd on softnic.
+ * Measures what a GET costs above the memory accesses that it can't do without. bench/get-floor.sh
+ * runs it against a kvd on softnic.
  *
- *	get-floor -a URL [-v VALUE_BYTES] [-b BATCH] [-n RECORDS] [-r ROUNDS]
+ *	micro get-floor -a URL [-v VALUE_BYTES] [-b BATCH] [-n RECORDS] [-r ROUNDS]
  *
  * Three loops over all records in the same random order, in this process, on the same mapping of
  * the server's region, with the same buffers for the values:
@@ -21,18 +21,16 @@
  * Prints one line: VALUE_BYTES, BATCH, the median ns of each loop for one record, and the medians
  * of the rounds' ratios bare / kvd and index / kvd.
  */
-#include <err.h>
+#include "bench/micro/micro.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/random.h"
-#include "client/kvd.h"
 #include "common/slot_match.h"
 #include "common/sum.h"
-#include "common/util/clock.h"
 #include "common/util/prefetch.h"
 
 #define BATCH_MAX 32u
@@ -298,16 +296,9 @@ static void targets_shuffle(struct random *random)
 	}
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static double median(double *figures)
 {
-	qsort(figures, run.rounds, sizeof(figures[0]), compare);
+	qsort(figures, run.rounds, sizeof(figures[0]), compare_doubles);
 	return figures[run.rounds / 2];
 }
 
@@ -336,16 +327,6 @@ static void measure(void)
 	       median(ns[INDEX]), median(ns[KVD]), median(ratios[BARE]), median(ratios[INDEX]));
 }
 
-static unsigned int number(const char *text, unsigned int min, unsigned int max)
-{
-	char *end;
-	unsigned long n = strtoul(text, &end, 10);
-
-	if (end == text || *end || n < min || n > max)
-		errx(2, "%s: give a number from %u to %u", text, min, max);
-	return (unsigned int)n;
-}
-
 static void open_and_load(void)
 {
 	struct kvd_options options;
@@ -367,7 +348,7 @@ static void open_and_load(void)
 	records_find();
 }
 
-int main(int argc, char **argv)
+int get_floor_main(int argc, char **argv)
 {
 	int option;
 
@@ -393,7 +374,7 @@ int main(int argc, char **argv)
 		}
 	}
 	if (!run.url || optind != argc)
-		errx(2, "usage: get-floor -a URL [-v VALUE_BYTES] [-b BATCH] [-n RECORDS] "
+		errx(2, "usage: micro get-floor -a URL [-v VALUE_BYTES] [-b BATCH] [-n RECORDS] "
 			"[-r ROUNDS]");
 	records = calloc(run.records, sizeof(*records));
 	targets = calloc(run.records, sizeof(*targets));

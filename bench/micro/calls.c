@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * calls: synchronous calls of a known number, for callgrind to count what each costs the client.
+ * Synchronous calls of a known number, for callgrind to count what each costs the client.
+ * bench/call-cost.sh runs it.
  *
- *	calls get|many|put URL CALLS
+ *	micro calls get|many|put URL CALLS
  *
  * 64 keys with values of 100 bytes, all of them stored and read once before; many: kvd_get_many()
  * of 32.
  */
-#include <err.h>
+#include "bench/micro/micro.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "client/kvd.h"
 
 #define KEYS 64u
 #define MANY 32u
@@ -24,9 +24,9 @@ static char values[MANY][VALUE_BYTES];
 static struct kvd_get_request requests[MANY];
 
 /* What callgrind counts. */
-static __attribute__((noinline)) void call(char op, unsigned long number)
+static __attribute__((noinline)) void call(char op, unsigned long i)
 {
-	const char *key = keys[number % KEYS];
+	const char *key = keys[i % KEYS];
 	enum kvd_status status;
 
 	if (op == 'p')
@@ -39,14 +39,14 @@ static __attribute__((noinline)) void call(char op, unsigned long number)
 		errx(1, "%s", kvd_error(db));
 }
 
-int main(int argc, char **argv)
+int calls_main(int argc, char **argv)
 {
 	struct kvd_options options;
 	unsigned long i, count;
 
 	if (argc != 4 || (strcmp(argv[1], "get") != 0 && strcmp(argv[1], "many") != 0 &&
 			  strcmp(argv[1], "put") != 0))
-		errx(2, "usage: calls get|many|put URL CALLS");
+		errx(2, "usage: micro calls get|many|put URL CALLS");
 	count = strtoul(argv[3], NULL, 10);
 	for (i = 0; i < KEYS; i++)
 		snprintf(keys[i], sizeof(keys[i]), "key-%02lu", i % KEYS);

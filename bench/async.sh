@@ -16,6 +16,8 @@
 # A target that is missed is no failure: a busy machine changes every ratio.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=bench/rivals.sh
+. "$bench_dir/rivals.sh"
 
 rounds=3
 ms=200
@@ -42,8 +44,7 @@ need_hint='apt-get install memcached' need memcached
 
 kib=1024
 mib=$((kib * kib))
-port=$((20000 + $$ % 20000))
-mc_url=memcached://127.0.0.1:$port
+mc_url=memcached://127.0.0.1:$((20000 + $$ % 20000))
 
 # name, arguments of micro async...: keeps one more figure
 measure() {
@@ -163,20 +164,10 @@ cost() {
 	done
 }
 
-# shellcheck disable=SC2317 # called by wait_until
-memcached_responds() {
-	"$build/kvbench" count -d memcached -a "$mc_url" >"$tmp/probe" 2>&1
-}
-
-memcached -u "$(id -un)" -t 1 -m 1024 -I 32m -l 127.0.0.1 -p "$port" -U 0 \
-	>"$tmp/memcached.log" 2>&1 &
-pids+=($!)
-wait_until "$READY_S" memcached_responds || die "memcached did not start"
+memcached_start "$mc_url" -t 1 -m 1024 -I 32m
 kvd_start softnic -o server.workers=1 -o memory.size=1g
 say "kvd $(kvd_stat version) on softnic beside memcached $(memcached -V | awk '{ print $2 }')," \
-	"one worker thread each; $ms ms, medians of $rounds rounds; $(nproc) cores" \
-	"($(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1))," \
-	"load now: $(cut -d ' ' -f 1 /proc/loadavg)"
+	"one worker thread each; $ms ms, medians of $rounds rounds; $(host)"
 for part in "$@"; do
 	"$part"
 done

@@ -47,8 +47,7 @@ measure() {
 	[ "$3" != kvd ] || kvd_each=$(awk "BEGIN { print ($full - $empty) * 1024 / $count }")
 }
 
-say "$(commas "$records") records of 16 + 32 bytes; $(nproc) cores," \
-	"load now: $(cut -d ' ' -f 1 /proc/loadavg)"
+say "$(commas "$records") records of 16 + 32 bytes; $(host)"
 printf '%-18s %10s %10s %12s %14s %14s\n' '' 'empty MiB' 'full MiB' 'bytes a key' \
 	'of it overhead' 'loaded per s'
 
@@ -58,11 +57,11 @@ kvd_start softnic -o server.workers=1 -o memory.hugepages=off -o memory.prefault
 measure "kvd $(kvd_stat version)" "$kvd_pid" kvd "$kvd_url"
 "$build/kvctl" -a "$kvd_url" stats --raw >"$tmp/stats" || die "kvctl stats failed"
 kvd_end
-memcached_start 8192 1
+memcached_start "$memcached_url" -t 1 -m 8192
 measure "memcached $(memcached -V | awk '{ print $2 }')" "$memcached_pid" memcached \
 	"$memcached_url"
 rival_stop memcached "$memcached_pid"
-redis_start
+redis_start "$redis_url"
 measure "Redis $(redis-server --version | sed 's/.*v=\([^ ]*\).*/\1/')" "$redis_pid" redis \
 	"$redis_url"
 rival_stop Redis "$redis_pid"

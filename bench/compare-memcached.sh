@@ -1,150 +1,100 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Compares kvd on softnic with memcached, in one run on the same cores. kvbench drives both, with
-# the same keys, values, threads, checks and clock.
+# Compares kvd on softnic with memcached and Redis on this host, over loopback TCP and Unix sockets.
+# kvbench drives all of them: the same keys, values, checks, clock and CPUs.
 #
-#   bench/compare-memcached.sh [-t THREADS] [-w SERVER_THREADS] [-r RECORDS] [-d SECONDS]
+#   bench/compare-memcached.sh [-d SECONDS] [-r RECORDS] [-v "SIZE..."] [-o "OPERATION..."]
+#                              [-w WORKERS] [-c CONNECTIONS] [-S CPUS] [-C CPUS] [PART...]
 #
-# Both servers have the same number of worker threads and run all the time; only one is measured at
-# a time, the other is idle. kvd's workers pin themselves, one to a core; nothing else is pinned.
-# memcached gets its best: TCP over loopback and a Unix socket, multi-key `get`, pipelined `set`.
+# The parts, all unless some are named:
+#   alone      one client with one connection, idle host
+#   saturated  as many connections as give each server its best rate: 1, 2, 4 and so on, until two
+#              doublings in turn bring less than 2 % more; up to CONNECTIONS (256; a + after the
+#              number says that this ended it). Each connection has a client thread of its own.
+#   busy       one client beside a process on each CPU that only burns CPU time. A server that
+#              sleeps between two requests pays for waking an idle CPU in `alone`, and for waiting
+#              until it gets the CPU here.
 #
-# Prints rates and ratios, kvd's over memcached's. Fails if a value is wrong or a call fails.
+# Operations: get, put, get16 (16 GETs that are sent together, whose latency is that of all 16); get
+# and put unless given. Values have SIZE (1000) bytes; several sizes are measured in turn. Keys are
+# uniform over RECORDS (100000), and every byte that is read is checked. Each run takes SECONDS (2)
+# and a second before it that is not counted; so with the defaults and seven numbers of connections
+# all parts take about six minutes.
+#
+# kvd and memcached have WORKERS threads, one for each CPU unless given; Redis executes commands in
+# one. All servers run the whole time, and all but the one that is measured are idle. -S and -C bind
+# servers and clients to CPUs, as 0-3,8; unless given both may use all, and kvd's workers bind
+# themselves, one to each CPU. bench/async.sh compares PUTs that are under way together.
+#
+# Columns: connections; operations per second; p50 and p99 in us; the CPU time of the server's
+# process for an operation in us; and kvd's rate over this one's. Fails if a value is wrong or a
+# call fails. Targets, of one client over TCP on an idle host: GET >= 20 x memcached, PUT >= 8 x.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=bench/rivals.sh
+. "$bench_dir/rivals.sh"
 
-threads=1
-workers=$(nproc)
+seconds=2
 records=100000
-seconds=3
-while getopts t:w:r:d: option; do
+sizes=1000
+operations='get put'
+workers=
+usage='compare-memcached.sh [-d SECONDS] [-r RECORDS] [-v "SIZE..."] [-o "OPERATION..."]
+	[-w WORKERS] [-c CONNECTIONS] [-S CPUS] [-C CPUS] [alone|saturated|busy...]'
+while getopts d:r:v:o:w:c:S:C: option; do
 	case $option in
-	t) threads=$OPTARG ;;
-	w) workers=$OPTARG ;;
-	r) records=$OPTARG ;;
 	d) seconds=$OPTARG ;;
-	*) die "usage: compare-memcached.sh [-t THREADS] [-w WORKERS] [-r RECORDS] [-d SECONDS]" ;;
+	r) records=$OPTARG ;;
+	v) sizes=$OPTARG ;;
+	o) operations=$OPTARG ;;
+	w) workers=$OPTARG ;;
+	c) connections_max=$OPTARG ;;
+	S) on_server=(taskset -c "$OPTARG") ;;
+	C) on_client=(taskset -c "$OPTARG") ;;
+	*) die "usage: $usage" ;;
 	esac
 done
+shift $((OPTIND - 1))
+[ $# != 0 ] || set -- alone saturated busy
+for word in "$@" $operations; do
+	[[ " alone saturated busy get put get16 " == *" $word "* ]] || die "usage: $usage"
+done
 need "$build/kvbench"
-need_hint="apt-get install memcached" need memcached
+need_hint="apt-get install memcached redis-server" need memcached redis-server
+workers=${workers:-$(${on_server[@]+"${on_server[@]}"} nproc)}
 
-mc_port=$((20000 + $$ % 20000))
-mc_tcp=memcached://127.0.0.1:$mc_port
-mc_unix=memcached://$tmp/memcached.sock
-failures=0
+port=$((20000 + $$ % 20000))
+largest=$(tr ' ' '\n' <<<"$sizes" | sort -n | tail -n 1)
+mib=$((1024 + records * (largest + 200) * 2 / 1048576))
+servers=(
+	'' # kvd's address is known when it runs
+	"memcached, TCP|memcached|memcached://127.0.0.1:$((port + 1))"
+	"memcached, Unix socket|memcached|$memcached_url"
+	"Redis, TCP|redis|redis://127.0.0.1:$((port + 2))"
+	"Redis, Unix socket|redis|$redis_url"
+)
+kvd_start softnic -o server.workers="$workers" -o memory.size=${mib}m -o index.keys="$records"
+servers[0]="kvd, softnic|kvd|$kvd_url"
+for row in "${servers[@]:1:2}"; do
+	memcached_start "${row##*|}" -t "$workers" -m $mib -I 32m
+done
+for row in "${servers[@]:3}"; do
+	redis_start "${row##*|}"
+done
 
-# shellcheck disable=SC2317 # called by wait_until
-memcached_responds() {
-	"$build/kvbench" count -d memcached -a "$1" >"$tmp/probe" 2>&1
-}
-
-# url, address options...: one memcached serves either TCP or a Unix socket
-memcached_start() {
-	local url=$1
-	shift
-	memcached -u "$(id -un)" -t "$workers" -m 1024 "$@" >"$tmp/memcached.log" 2>&1 &
-	pids+=($!)
-	wait_until "$READY_S" memcached_responds "$url" || die "memcached did not start at $url"
-}
-
-# store, name, command, url, batch, properties...: the figures are then in $tmp/NAME
-measure() {
-	local store=$1 name=$2 command=$3 url=$4 batch=$5 property args=() result
-	shift 5
-	for property in "$@"; do
-		args+=(-p "$property")
+say "kvd $(kvd_stat version), memcached $(memcached -V | awk '{ print $2 }')," \
+	"Redis $(redis-server --version | sed 's/.*v=\([^ ]*\).*/\1/'); $(host)"
+say "$workers workers; $(commas "$records") records, uniform keys, every byte read is checked;" \
+	"$seconds s each"
+for size in $sizes; do
+	workload=(-P "$bench_dir/workloads/workloadc" -p recordcount="$records"
+		-p requestdistribution=uniform -p fieldcount=1 -p fieldlength="$size"
+		-p operationcount=0 -p maxexecutiontime="$seconds" -p kvd.warmup=1
+		-p kvd.cache_bytes=64m)
+	servers_load
+	for part in "$@"; do
+		# shellcheck disable=SC2086 # a word for each operation
+		compare "$part" "$(commas "$size") B" $operations
 	done
-	"$build/kvbench" "$command" -d "$store" -a "$url" --json \
-		-P "$bench_dir/workloads/workloadc" -t "$threads" -b "$batch" \
-		-p recordcount="$records" -p requestdistribution=uniform "${args[@]}" \
-		>"$tmp/$name"
-	result=$?
-	if [ $result != 0 ]; then
-		failures=$((failures + 1))
-		say "kvbench $command at $url: exit status $result"
-	fi
-}
-
-# store, name, url, batch
-gets() {
-	measure "$1" "$2" run "$3" "$4" maxexecutiontime="$seconds" operationcount=0 \
-		kvd.warmup=1 kvd.cache_bytes=64m
-}
-
-# store, name, url
-sets() {
-	measure "$1" "$2" run "$3" 1 maxexecutiontime="$seconds" operationcount=0 kvd.warmup=1 \
-		readproportion=0 updateproportion=1
-}
-
-# title, operation, name of kvd's figures, names of memcached's over TCP and the Unix socket
-row() {
-	local rate=${2}_per_second p50=${2}_p50_us name
-	printf '%-28s' "$1"
-	for name in "$3" "$4" "$5"; do
-		printf ' %12s %8.1f' "$(commas "$(figure "$tmp/$name" "$rate")")" \
-			"$(figure "$tmp/$name" "$p50")"
-	done
-	printf ' %9s %9s\n' \
-		"$(ratio "$(figure "$tmp/$3" "$rate")" "$(figure "$tmp/$4" "$rate")")" \
-		"$(ratio "$(figure "$tmp/$3" "$rate")" "$(figure "$tmp/$5" "$rate")")"
-}
-
-# name: of the server's CPU for an operation
-cpu() {
-	figure "$tmp/$1" server_cpu_us_per_operation
-}
-
-# name: of kvd's CPU for an operation, with the parts of its workers
-kvd_cpu() {
-	printf '%s us (useful %s, polling %s)' "$(cpu "$1")" \
-		"$(figure "$tmp/$1" server_useful_us_per_operation)" \
-		"$(figure "$tmp/$1" server_polling_us_per_operation)"
-}
-
-memcached_start "$mc_tcp" -l 127.0.0.1 -p "$mc_port" -U 0
-memcached_start "$mc_unix" -s "$tmp/memcached.sock"
-kvd_start softnic -o server.workers="$workers" -o memory.size=1g -o index.keys="$records"
-# Idle workers of kvd sleep, so they take nothing from memcached while that is measured.
-measure kvd load load "$kvd_url" 1
-measure memcached load load "$mc_tcp" 1
-measure memcached load load "$mc_unix" 1
-
-gets kvd kvd-get-1 "$kvd_url" 1
-gets memcached tcp-get-1 "$mc_tcp" 1
-gets memcached unix-get-1 "$mc_unix" 1
-gets kvd kvd-get-16 "$kvd_url" 16
-gets memcached tcp-get-16 "$mc_tcp" 16
-gets memcached unix-get-16 "$mc_unix" 16
-sets kvd kvd-set "$kvd_url"
-sets memcached tcp-set "$mc_tcp"
-sets memcached unix-set "$mc_unix"
-sets memcached tcp-set-16 "$mc_tcp?pipeline=16"
-sets memcached unix-set-16 "$mc_unix?pipeline=16"
-
-say "kvd $(kvd_stat version) on softnic beside memcached $(memcached -V | awk '{ print $2 }')"
-say "$(nproc) cores ($(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1))," \
-	"$workers worker threads each, $threads client thread$([ "$threads" = 1 ] || echo s)"
-say "$(commas "$records") records of $(figure "$tmp/load" record_bytes_max) bytes, uniform keys," \
-	"every byte read is checked, $seconds s each; load now: $(cut -d ' ' -f 1 /proc/loadavg)"
-say
-printf '%-28s %21s %21s %21s %9s %9s\n' '' kvd 'memcached TCP' 'memcached Unix' \
-	'kvd over' 'kvd over'
-printf '%-28s %12s %8s %12s %8s %12s %8s %9s %9s\n' '' 'per second' 'p50 us' 'per second' 'p50 us' \
-	'per second' 'p50 us' TCP Unix
-row 'GET, one at a time' read kvd-get-1 tcp-get-1 unix-get-1
-row 'GET, 16 together' read kvd-get-16 tcp-get-16 unix-get-16
-row 'PUT, one at a time' update kvd-set tcp-set unix-set
-row 'PUT, memcached pipelines 16' update kvd-set tcp-set-16 unix-set-16
-say
-say "Targets: GET of one thread >= 20 x, PUT >= 8 x memcached over TCP, one at a time."
-say "kvd's figures in the last line are those of the line before: bench/async.sh has PUTs of kvd" \
-	"that are under way together."
-say "In 'GET, 16 together' p50 is that of all 16; that of a pipelined PUT means nothing."
-say "READs per GET: $(figure "$tmp/kvd-get-1" reads_per_get)." \
-	"Server's CPU per GET: kvd $(kvd_cpu kvd-get-1), memcached $(cpu tcp-get-1) us over TCP;" \
-	"per PUT: $(kvd_cpu kvd-set) and $(cpu tcp-set) us."
-
-kvd_stop || failures=$((failures + 1))
-[ "$failures" = 0 ]
+done
+kvd_stop

@@ -1,44 +1,66 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Compares kvd over RDMA with perftest's bare READs and SENDs of the same sizes and with memcached
-# over TCP, all on the device at KVD_RDMA_ADDR in one run. On Soft-RoCE in the test VM:
+# Compares kvd over RDMA with perftest's bare READs and SENDs of the same sizes, and with memcached
+# and Redis over TCP, all on the device at KVD_RDMA_ADDR in one run. On Soft-RoCE in the test VM:
 #
-#   tests/vm/run -- bench/compare-rdma.sh [-n ROUNDS] [short|async...]
+#   tests/vm/run -- bench/compare-rdma.sh [-n ROUNDS] [-d SECONDS] [-c CONNECTIONS] [-w WORKERS]
+#                                         [-S CPUS] [-C CPUS] [PART...]
 #
-# short: one operation at a time and GETs in batches; async: PUTs of 64 bytes and values of 1 MiB
-# that are under way together. Both unless one is named.
+# The parts, all unless some are named:
+#   short      beside perftest: one operation at a time, and GETs in batches
+#   async      beside perftest: PUTs of 64 bytes and values of 1 MiB that are under way together
+#   alone, saturated, busy
+#              beside memcached and Redis, GETs and PUTs of 32 and of 1,000 bytes: one client on an
+#              idle host; as many connections as give each server its best rate, up to CONNECTIONS
+#              (64); one client beside a process on each CPU that burns CPU time.
+#              bench/compare-memcached.sh describes them and their columns. Each run takes SECONDS
+#              (2) and a second before it that is not counted.
+#
+# Servers run on the CPUs -S (the first one), clients on -C (the last one). kvd and memcached have
+# WORKERS threads, one for each CPU of -S unless given; Redis executes commands in one.
 #
 # ib_read_lat runs twice: with a queue pair that it connects itself, and with one of rdma_cm (-R),
-# as kvd's are. Servers run on the first CPU, clients on the last one.
-#
-# Each figure is the median of ROUNDS runs. The programs take turns, so that a disturbance of the
-# machine affects all of them. perftest polls without a pause; kvd gets a long spin time to do the
-# same.
+# as kvd's are. Each figure beside perftest is the median of ROUNDS (3) runs. The programs take
+# turns, so that a disturbance of the machine affects all of them. perftest polls without a pause;
+# kvd gets a long spin time to do the same.
 #
 # KVD_GID_INDEX is perftest's -x: by default 1, which is the one for IPv4 on Soft-RoCE.
 #
-# Prints a table with ratios and targets. Fails if a value is wrong or a call fails, but not if a
-# target is missed: a busy host changes every ratio.
+# Prints tables with ratios, beside perftest also with targets. Fails if a value is wrong or a call
+# fails, but not if a target is missed: a busy host changes every ratio.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=bench/rivals.sh
+. "$bench_dir/rivals.sh"
 
 rounds=3
-while getopts n: option; do
+seconds=2
+connections_max=64
+server_cpus=0
+client_cpus=$(($(nproc) - 1))
+workers=
+usage='compare-rdma.sh [-n ROUNDS] [-d SECONDS] [-c CONNECTIONS] [-w WORKERS] [-S CPUS] [-C CPUS]
+	[short|async|alone|saturated|busy...]'
+while getopts n:d:c:w:S:C: option; do
 	case $option in
 	n) rounds=$OPTARG ;;
-	*) die "usage: compare-rdma.sh [-n ROUNDS] [short|async...]" ;;
+	d) seconds=$OPTARG ;;
+	c) connections_max=$OPTARG ;;
+	w) workers=$OPTARG ;;
+	S) server_cpus=$OPTARG ;;
+	C) client_cpus=$OPTARG ;;
+	*) die "usage: $usage" ;;
 	esac
 done
 shift $((OPTIND - 1))
-[ $# != 0 ] || set -- short async
+[ $# != 0 ] || set -- short async alone saturated busy
 for part in "$@"; do
-	[[ $part == short || $part == async ]] ||
-		die "usage: compare-rdma.sh [-n ROUNDS] [short|async...]"
+	[[ " short async alone saturated busy " == *" $part "* ]] || die "usage: $usage"
 done
 [ -n "${KVD_RDMA_ADDR:-}" ] || die "KVD_RDMA_ADDR is not set; try tests/vm/run -- $0"
 need_hint="apt-get install perftest" need ib_read_lat ib_send_lat ib_read_bw ib_send_bw
 need_hint="run make benchmarks" need "$build/micro"
-need_hint="apt-get install memcached" need memcached
+need_hint="apt-get install memcached redis-server" need memcached redis-server
 need "$build/kvbench"
 
 records=200
@@ -46,11 +68,10 @@ samples=2000
 async_ms=1000
 mib=1048576
 perftest_port=$((18000 + $$ % 1000))
-mc_port=$((20000 + $$ % 20000))
-mc_url=memcached://$KVD_RDMA_ADDR:$mc_port
-failures=0
-server_cpu=0
-client_cpu=$(($(nproc) - 1))
+port=$((20000 + $$ % 20000))
+on_server=(taskset -c "$server_cpus")
+on_client=(taskset -c "$client_cpus")
+workers=${workers:-$("${on_server[@]}" nproc)}
 
 # Fields of these lengths make items, and READs, of those sizes: 24 or 40 bytes of header, 23
 # or 24 of key, rounded up to 64 bytes.
@@ -77,41 +98,30 @@ perftest() {
 	: >"$tmp/perftest-server"
 	perftest_port=$((perftest_port + 1))
 	set -- -F -x "${KVD_GID_INDEX:-1}" -p "$perftest_port" -s "$bytes" "$@"
-	stdbuf -oL taskset -c "$server_cpu" "$program" "$@" >"$tmp/perftest-server" 2>&1 &
+	stdbuf -oL "${on_server[@]}" "$program" "$@" >"$tmp/perftest-server" 2>&1 &
 	server=$!
 	if ! wait_until "$READY_S" "${ready[@]}"; then
 		kill -KILL "$server"
 		cat "$tmp/perftest-server" >&2
 		return 1
 	fi
-	taskset -c "$client_cpu" "$program" "$@" "$KVD_RDMA_ADDR" >"$tmp/perftest-client" 2>&1 ||
+	"${on_client[@]}" "$program" "$@" "$KVD_RDMA_ADDR" >"$tmp/perftest-client" 2>&1 ||
 		cat "$tmp/perftest-client" >&2
 	wait "$server"
 	awk -v column="$column" '$1 ~ /^[0-9]+$/ && NF >= 5 { print $column }' \
 		"$tmp/perftest-client"
 }
 
-# store, url, field length, figure, options...: one run of kvbench; prints the figure
+# field length, figure, options...: one run of kvbench; prints the figure
 bench() {
-	local store=$1 url=$2 length=$3 name=$4
-	shift 4
-	if ! taskset -c "$client_cpu" "$build/kvbench" run -d "$store" -a "$url" \
+	local length=$1 name=$2
+	shift 2
+	"${on_client[@]}" "$build/kvbench" run -a "$kvd_url" \
 		-P "$bench_dir/workloads/workloadc" --json -p recordcount=$records \
 		-p requestdistribution=uniform -p fieldcount=1 \
 		-p fieldlength="$length" -p operationcount=$samples -p kvd.timeout_ms=20000 \
-		-p kvd.warmup_operations=$samples "$@" >"$tmp/bench"; then
-		say "kvbench run at $url, $*: failed" >&2
-		touch "$tmp/failed"
-	fi
+		-p kvd.warmup_operations=$samples "$@" >"$tmp/bench" || die "kvbench run $* failed"
 	figure "$tmp/bench" "$name"
-}
-
-# store, url, field length
-load() {
-	"$build/kvbench" load -d "$1" -a "$2" -P "$bench_dir/workloads/workloadc" \
-		-p recordcount=$records -p fieldcount=1 -p fieldlength="$3" \
-		-p kvd.timeout_ms=20000 >"$tmp/load" ||
-		die "kvbench can't load at $2"
 }
 
 # item bytes, field length: every program once
@@ -119,15 +129,14 @@ round() {
 	local bytes=$1 length=$2 puts=(-p readproportion=0 -p updateproportion=1)
 	note "read-lat-$bytes" "$(perftest ib_read_lat "$bytes" 5 -n $samples)"
 	note "read-lat-cm-$bytes" "$(perftest ib_read_lat "$bytes" 5 -R -n $samples)"
-	note "warm-$bytes" "$(bench kvd "$kvd_url" "$length" read_p50_us)"
-	note "cold-$bytes" "$(bench kvd "$kvd_url" "$length" read_p50_us -p kvd.cache_bytes=0)"
+	note "warm-$bytes" "$(bench "$length" read_p50_us)"
+	note "cold-$bytes" "$(bench "$length" read_p50_us -p kvd.cache_bytes=0)"
 	note "send-lat-$bytes" "$(perftest ib_send_lat "$bytes" 5 -n $samples)"
-	note "put-$bytes" "$(bench kvd "$kvd_url" "$length" update_p50_us "${puts[@]}")"
+	note "put-$bytes" "$(bench "$length" update_p50_us "${puts[@]}")"
 	note "read-bw-1-$bytes" "$(perftest ib_read_bw "$bytes" 5 -n $samples -t 1)"
-	note "rate-1-$bytes" "$(bench kvd "$kvd_url" "$length" read_per_second)"
+	note "rate-1-$bytes" "$(bench "$length" read_per_second)"
 	note "read-bw-16-$bytes" "$(perftest ib_read_bw "$bytes" 5 -n $samples -t 16)"
-	note "rate-16-$bytes" "$(bench kvd "$kvd_url" "$length" read_per_second -b 16)"
-	note "tcp-$bytes" "$(bench memcached "$mc_url" "$length" read_p50_us)"
+	note "rate-16-$bytes" "$(bench "$length" read_per_second -b 16)"
 }
 
 # title, a's name, a, b's name, b, target
@@ -158,16 +167,14 @@ table() {
 		"$(perftest_rate "read-bw-1-$bytes")" ''
 	row 'GETs/s, batch 16' "$(median "rate-16-$bytes")" 'ib_read_bw, depth 16' \
 		"$(perftest_rate "read-bw-16-$bytes")" '>= 0.9'
-	row 'warm GET, p50 us' "$(median "warm-$bytes")" 'memcached GET over TCP' \
-		"$(median "tcp-$bytes")" '<= 0.2'
 	say
 }
 
-# name, arguments of bench/micro/async.c...
+# name, arguments of micro async...
 async_note() {
 	local name=$1 rate
 	shift
-	rate=$(taskset -c "$client_cpu" "$build/micro" async "$@" -a "$kvd_url" -t $async_ms) ||
+	rate=$("${on_client[@]}" "$build/micro" async "$@" -a "$kvd_url" -t $async_ms) ||
 		die "micro async $* failed"
 	note "$name" "$rate"
 }
@@ -192,12 +199,20 @@ async() {
 		"$(perftest_rate read-bw)" '>= 0.9'
 }
 
+# field length: stores the records of that size in all servers
+load() {
+	workload=(-P "$bench_dir/workloads/workloadc" -p recordcount=$records
+		-p requestdistribution=uniform -p fieldcount=1 -p fieldlength="$1"
+		-p operationcount=0 -p maxexecutiontime="$seconds" -p kvd.warmup=1
+		-p kvd.timeout_ms=20000)
+	servers_load
+}
+
 # shellcheck disable=SC2317 # a part
 short() {
 	local i n
 	for i in "${!item_bytes[@]}"; do
-		load kvd "$kvd_url" "${field_lengths[i]}"
-		load memcached "$mc_url" "${field_lengths[i]}"
+		load "${field_lengths[i]}"
 		for ((n = 0; n < rounds; n++)); do
 			round "${item_bytes[i]}" "${field_lengths[i]}"
 		done
@@ -205,19 +220,30 @@ short() {
 	done
 }
 
-kvd_start verbs -o server.workers=1 -o server.spin_time=2ms -o memory.size=128m \
+kvd_start verbs -o server.workers="$workers" -o server.spin_time=2ms -o memory.size=128m \
 	-o index.keys=$records
-taskset -c "$server_cpu" memcached -u "$(id -un)" \
-	-l "$KVD_RDMA_ADDR" -p "$mc_port" -U 0 -t 1 >"$tmp/memcached.log" 2>&1 &
-pids+=($!)
-wait_until "$READY_S" listening "$mc_port" || die "memcached did not start"
+servers=(
+	"kvd, verbs|kvd|$kvd_url"
+	"memcached, TCP|memcached|memcached://$KVD_RDMA_ADDR:$((port + 1))"
+	"Redis, TCP|redis|redis://$KVD_RDMA_ADDR:$((port + 2))"
+)
+memcached_start "${servers[1]##*|}" -t "$workers"
+redis_start "${servers[2]##*|}"
 
 say "kvd $(kvd_stat version) on $(kvd_stat device.0.name) ($KVD_RDMA_ADDR)," \
-	"medians of $rounds rounds; load now: $(cut -d ' ' -f 1 /proc/loadavg)"
-say
+	"$workers workers; beside perftest medians of $rounds rounds; $(host)"
 for part in "$@"; do
-	"$part"
+	case $part in
+	short | async)
+		say
+		"$part"
+		;;
+	*)
+		for length in "${field_lengths[@]}"; do
+			load "$length"
+			compare "$part" "$(commas "$length") B" get put
+		done
+		;;
+	esac
 done
-[ ! -e "$tmp/failed" ] || failures=1
-kvd_stop || failures=1
-exit $failures
+kvd_stop

@@ -52,8 +52,8 @@ compare() {
 	say
 }
 
-say "kvd with $megabytes MiB; $(commas "$accesses") accesses to $(commas "$keys") keys," \
-	"load now: $(cut -d ' ' -f 1 /proc/loadavg)"
+say "kvd with $megabytes MiB; $(commas "$accesses") accesses to $(commas "$keys") keys;" \
+	"$(host)"
 say
 compare "zipfian, values of 200 bytes" -s 200
 compare "with 20 % in scans" -s 200 -p 20

@@ -101,7 +101,7 @@ play_kvd() {
 
 play_memcached() {
 	local items
-	memcached_start "$megabytes" 1
+	memcached_start "$memcached_url" -t 1 -m "$megabytes"
 	play "$1" "$tmp/memcached" memcached "$memcached_url"
 	items=$("$build/kvbench" count -d memcached -a "$memcached_url")
 	row memcached "$tmp/memcached" "$items" "$(exact "$1" -i "$items")"
@@ -123,8 +123,7 @@ compare() {
 	printf '%-20s %12s %9.2f\n\n' 'LRU, no overhead' '' "$ideal"
 }
 
-say "kvd beside memcached $(memcached -V | awk '{ print $2 }'); $(nproc) cores," \
-	"load now: $(cut -d ' ' -f 1 /proc/loadavg)"
+say "kvd beside memcached $(memcached -V | awk '{ print $2 }'); $(host)"
 say
 if [ $# -gt 0 ]; then
 	"$build/kvtrace" lru -i 1 ${columns[@]+"${columns[@]}"} "$1" >/dev/null ||

@@ -14,6 +14,8 @@
 # something.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=bench/rivals.sh
+. "$bench_dir/rivals.sh"
 
 rounds=3
 ms=200
@@ -27,27 +29,15 @@ while getopts r:t:c option; do
 	*) die "usage: python.sh [-r ROUNDS] [-t MS] [-c]" ;;
 	esac
 done
-need_hint="run conf/install-deps test" need redis-server memcached redis-cli /usr/bin/python3
+need_hint="run conf/install-deps test" need redis-server memcached /usr/bin/python3
 /usr/bin/python3 -c 'import pylibmc, pymemcache, redis' 2>/dev/null ||
 	die "redis-py, pymemcache or pylibmc is missing: run conf/install-deps test"
 
-# shellcheck disable=SC2317 # called by wait_until
-redis_responds() {
-	redis-cli -s "$tmp/redis.sock" ping >/dev/null 2>&1
-}
-
-redis-server --port 0 --unixsocket "$tmp/redis.sock" --save '' --appendonly no \
-	--dir "$tmp" >"$tmp/redis.log" 2>&1 &
-pids+=($!)
-memcached -u "$(id -un)" -t 1 -m 1024 -I 8m -s "$tmp/memcached.sock" >"$tmp/memcached.log" 2>&1 &
-pids+=($!)
-wait_until "$READY_S" redis_responds || die "redis-server did not start: $(cat "$tmp/redis.log")"
-wait_until "$READY_S" test -S "$tmp/memcached.sock" ||
-	die "memcached did not start: $(cat "$tmp/memcached.log")"
+redis_start "$redis_url"
+memcached_start "$memcached_url" -t 1 -m 1024 -I 8m
 kvd_start softnic -o server.workers=1 -o memory.size=1g -o memory.eviction=none
 
-say "keys per second, median of $rounds x $ms ms; $(nproc) CPUs," \
-	"load $(cut -d ' ' -f 1 /proc/loadavg)"
+say "keys per second, median of $rounds x $ms ms; $(host)"
 KVD_LIBRARY=$build/libkvd.so.0.4 PYTHONPATH=$bench_dir/../client/python \
 	PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 "$bench_dir/python/clients.py" "$kvd_url" \
 	"$tmp/redis.sock" "$tmp/memcached.sock" "$rounds" "$ms" || die "the loops failed"

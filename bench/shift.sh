@@ -22,8 +22,7 @@ shift $((OPTIND - 1))
 need "$build/kvbench"
 
 kvd_start softnic -o memory.size="${megabytes}m" -o memory.hugepages=off -o server.workers=1
-say "kvd, $megabytes MiB, $(nproc) cores," \
-	"load now: $(cut -d' ' -f1 /proc/loadavg)"
+say "kvd, $megabytes MiB; $(host)"
 say
 "$build/kvbench" shift -a "$kvd_url" "$@"
 status=$?

@@ -40,7 +40,7 @@ cost() {
 
 # records
 memcached_costs() {
-	memcached_start 8192 1
+	memcached_start "$memcached_url" -t 1 -m 8192
 	printf '%-10s %9s %9s %9s\n' '' memcached user kernel
 	cost insert put "$1"
 	cost 'get, hit' get "$1"
@@ -50,8 +50,7 @@ memcached_costs() {
 	rival_stop memcached "$memcached_pid"
 }
 
-say "$(nproc) cores ($(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1))," \
-	"load now: $(cut -d ' ' -f 1 /proc/loadavg)"
+say "$(host)"
 for records in "${sizes[@]}"; do
 	say
 	"$build/table-bench" "$records" || die "table-bench failed"

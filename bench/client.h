@@ -23,7 +23,7 @@
 #define CLIENT_BATCH_MAX 1024
 /* Operations of a thread under way together: what kvd_options.depth takes. */
 #define CLIENT_DEPTH_MAX 1024
-/* Threads with registered memory: each registers its own, and a URL has so many (client/kvd.h). */
+/* Threads with registered memory: each registers its own, and a URL takes 64 (client/kvd.h). */
 #define CLIENT_REGISTERED_MAX 64
 /* Lines printed about wrong values in one run of kvbench, and as many about failed operations. */
 #define CLIENT_COMPLAINTS_MAX 10

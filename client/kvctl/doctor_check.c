@@ -5,7 +5,7 @@
 
 #include "client/kvctl/doctor_host.h"
 
-/* What handles lock at most without values above 16 MiB (kvd.h, Memory): copies, and their own. */
+/* What handles lock at most, without values above 16 MiB: libkvd(3), Memory. */
 #define CLIENT_BYTES (UINT64_C(129) << 20)
 /* Below this not even one handle can be opened. */
 #define HANDLE_BYTES (UINT64_C(512) << 10)

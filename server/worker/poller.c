@@ -38,7 +38,7 @@ static int poller_init_buffers(struct poller *poller)
 		poller->memory = NULL;
 		return -errno;
 	}
-	/* A fork, of a library say, must not take pages from the device (kvd.h: fork). */
+	/* A fork, of a library say, must not take pages from the device: libkvd(3), fork. */
 	if (madvise(poller->memory, poller->memory_bytes, MADV_DONTFORK))
 		return -errno;
 	if (!poller->limits.dump && madvise(poller->memory, poller->memory_bytes, MADV_DONTDUMP))

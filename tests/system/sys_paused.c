@@ -2,7 +2,7 @@
 /*
  * A client for tests/vm/two-hosts: GETs a key until it has expired, while its own machine or the
  * server's is stopped from outside, with all its clocks, and goes on. Somebody else makes the key
- * expire soon, with a TOUCH. Checks each result against what kvd.h promises for that (Expiry).
+ * expire soon, with a TOUCH. Checks each result against what libkvd(3) promises for that (Expiry).
  * Prints `ok` and `FAIL` lines as tests/system/lib.sh does.
  *
  *	client	may return the key after it expired. That it expired is known when KEY.gone can be
@@ -29,7 +29,7 @@
 #define PING_NS 100000000u
 /* Misses, confirmed by the server, until the key is believed to have expired for good. */
 #define MISSES 20
-/* kvd.h: 2.5 s after the last response, by this host's clock, a GET asks for another. */
+/* libkvd(3): 2.5 s after the last response, by this host's clock, a GET asks for another. */
 #define STALE_NS 2500000000ull
 
 struct watch {

@@ -48,7 +48,7 @@ class Entry(NamedTuple):
 
 
 class Used(NamedTuple):
-    """A key that scan_uses() delivers; kvd_used in kvd.h says what `uses` and `age` are."""
+    """A key that scan_uses() delivers; `uses` and `age`: libkvd(3), Access records."""
 
     key: bytes
     head: Head

@@ -548,8 +548,8 @@ static void a_suspended_client_asks(void **state)
 }
 
 /*
- * A virtual machine is stopped and its clocks with it: nothing tells. kvd.h says that the item may
- * be returned as much later as the stop was long, until the next response, or for 2.5 s.
+ * A virtual machine is stopped and its clocks with it: nothing tells. libkvd(3) says that the item
+ * may be returned as much later as the stop was long, until the next response, or for 2.5 s.
  */
 static void a_stopped_client_is_late(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What kvd.h says that each call costs: READs, and messages to the server. */
+/* What libkvd(3), Costs, says of each call: READs, and messages to the server. */
 #include "tests/support/get_test.h"
 
 #define PART_BYTES (LOOPBACK_BUFFER_BYTES - sizeof(struct wire_response))

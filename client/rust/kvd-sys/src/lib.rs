@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! Raw bindings of libkvd, the client library of kvd, a key-value store server for RDMA networks.
 //!
-//! Names, types and rules are those of `kvd.h`, which is the manual of each function; the crate
-//! `kvd` is the safe interface. `src/bindings.rs` is made from that header by `bindgen.sh`.
+//! Names, types and rules are those of `kvd.h`, which has the contract of each function; the
+//! crate `kvd` is the safe interface. `src/bindings.rs` is made from that header by `bindgen.sh`.
 //!
 //! Enumerations are integers with constants ([`KVD_OK`]: [`kvd_status`]): a later library may
 //! return a number that these bindings don't know. The `kvd_prep_...` functions of `kvd.h` are

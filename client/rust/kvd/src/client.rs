@@ -22,8 +22,8 @@ pub(crate) const SCRATCH_BYTES: usize = 4096;
 ///
 /// Each call blocks until it is done or the timeout of the [`Options`] has passed.
 /// [`Client::scope`] has many operations under way at once, and [`Client::into_async`] makes
-/// futures of them. A lost connection is opened again by itself; `kvd.h` (Connections, at its top)
-/// says what happens to calls meanwhile.
+/// futures of them. A lost connection is opened again by itself; libkvd(3), Connections, says what
+/// happens to calls meanwhile.
 ///
 /// ```no_run
 /// # fn main() -> kvd::Result<()> {

@@ -23,7 +23,7 @@
 //! | all keys | [`Client::scan`] |
 //! | how much they are used | [`Client::scan_uses_some`] |
 //!
-//! The manual is `kvd.h`: what is guaranteed (linearizable per key, exactly once), when keys
+//! The manual is libkvd(3): what is guaranteed (linearizable per key, exactly once), when keys
 //! expire, what happens when a connection is lost. What this crate adds:
 //!
 //! - A client is [`Send`] but not [`Sync`], as a handle belongs to one thread at a time.

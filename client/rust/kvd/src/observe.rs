@@ -35,11 +35,11 @@ stats! {
     gets,
     /// GETs that found their key.
     hits,
-    /// GETs that did not.
+    /// GETs that did not find their key.
     misses,
     /// Keys of which only the existence was asked, with any status.
     exists,
-    /// Of those, that existed.
+    /// Keys found to exist, where only that was asked.
     exists_found,
     /// PUTs and other changes except DELETEs done, with any status.
     puts,
@@ -67,7 +67,7 @@ stats! {
     expired,
     /// Requests for the server's clock, before an expiry time was judged.
     clock_asks,
-    /// Times a host's clock was seen to have stood still: see Expiry.
+    /// Times a host's clock was seen to have stood still.
     clock_jumps,
     /// Access records sent to the server.
     access_records,

@@ -17,13 +17,6 @@ BLOCK_SECONDS_MAX=1200
 # The first line of a block, and why it is not run.
 skipped=(
 	"make demo " "installs packages, and runs all tests, this one too"
-	"sudo systemd-sysusers "
-	"changes the services of the host; tests/install.sh verifies the unit"
-	"kvd -o tenants.memory" "starts a server of its own; tests/system/tenants.sh does the like"
-	"kvbench load -d memcached" "needs a memcached"
-	"(umask 077; echo " "needs an RDMA device; tests/system/tls.sh does the like"
-	"kvbench load -P bench/workloads/workloada -p recordcount=50 -p fieldcount=1"
-	"needs a server whose limits.max_value is 64m, and measures for long"
 )
 
 if [ "${KVD_TEST_UNSHARED:-}" != 1 ]; then

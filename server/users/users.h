@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The users of a server: a snapshot of the file that users.file names. README.md describes the
- * file.
+ * The users of a server: a snapshot of the file that users.file names. conf/OPERATIONS.md describes
+ * the file.
  *
  * A snapshot is not changed after it was made; it stays as long as somebody holds it. All functions
  * are for the control thread; other threads may read the users of a snapshot that it holds.

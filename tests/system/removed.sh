@@ -4,7 +4,7 @@
 # so, its clients on that device report the loss, those of other devices go on; and when it is back
 # it is served again, with what was stored before. Only with rdma_rxe in the machine of
 # tests/vm/run, and beside a second device, without which librdmacm does not let go of the first
-# (README, Limits). And of a software device that dies.
+# (conf/OPERATIONS.md, Devices). And of a software device that dies.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/system/history_lib.sh

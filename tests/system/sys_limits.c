@@ -18,7 +18,7 @@
 #define PINGS 1000
 #define GETS 2000
 #define OTHERS_PINGS 20
-#define BURST_REQUESTS 32u /* as README.md says, for limits of less than 320 a second */
+#define BURST_REQUESTS 32u /* as conf/OPERATIONS.md says, for limits of less than 320 a second */
 #define LARGE_BYTES (1u << 20)
 #define MEDIUM_BYTES 1000u
 #define STATS_BYTES (64u << 10)

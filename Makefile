@@ -161,7 +161,7 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .SECONDARY:
 .PHONY: all tests examples nth kvtrace rust fuzzers fuzz test check check-long record coverage \
 	mutants demo demo-rdma deps deps-test deps-coverage lint headers layers format fmt \
-	columns errors cppcheck cost scripts python man install install-python uninstall \
+	columns links errors cppcheck cost scripts python man install install-python uninstall \
 	uninstall-python clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
@@ -403,7 +403,7 @@ abi: $(B)/libkvd.so.$(SOMAJOR)  ## records the ABI of libkvd anew, after a chang
 	@conf/abi record $<
 .PHONY: abi
 
-lint: headers layers format columns errors scripts python cppcheck cost  ## all static checks
+lint: headers layers format columns links errors scripts python cppcheck cost  ## all static checks
 
 # Every header compiles on its own; kvd.h does so in C++ too.
 headers:
@@ -431,6 +431,11 @@ format:
 columns:
 	@tests/lint/columns
 	@echo '  columns ok'
+
+# Links of the documents lead somewhere.
+links:
+	@tests/lint/links
+	@echo '  links ok'
 
 # kvctl prints errors through client/kvctl/error.h, which masks what a terminal would obey.
 errors:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Test that libkvd's ABI is the one in conf/libkvd.abi (see "The ABI" in CONTRIBUTING.md). First the
+# Test that libkvd's ABI is the one in conf/libkvd.abi (conf/abi says how to change it). First the
 # comparison is seen failing: with records that lack a function, have another size of a struct,
 # another offset, member or enumerator, which is what the library would have if it had changed.
 # KVD_BUILD is the build folder (default build).

@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Runs every command block of README.md verbatim in a fresh tree, as root and as an ordinary user,
-# and compiles its C block with the installed library. A block is marked by its language: sh is run,
-# text is output and not run; any other is an error, so that no block is forgotten.
+# Runs the command blocks of the documents verbatim in a fresh tree: those of README.md as root and
+# as an ordinary user, the others as an ordinary user. It compiles the C blocks with the installed
+# library, and has kvd check the files of users. A block is marked by its language: sh is run, text
+# is output, c is compiled, ini is a file of users. Any other is an error, so that no block is
+# forgotten, unless it is named below with what tests it. A block that starts a server ends it, and
+# waits until it has removed its pid file.
 #
 # Blocks that can't be run here are listed below with the reason. It runs in a PID and mount
 # namespace with a /run and /tmp of its own, and with overlays on /usr/local and /etc, so that
@@ -14,9 +17,39 @@ cd "$(dirname "$0")/.." || exit 1
 build=$(realpath "${KVD_BUILD:-build}")
 BLOCK_SECONDS_MAX=1200
 
+# Documents whose blocks are no commands; tests/unit/common/test_vectors.c has those of PROTOCOL.md.
+formats='^(common/PROTOCOL|common/rdma/softnic/PROTOCOL)\.md$'
+
 # The first line of a block, and why it is not run.
 skipped=(
 	"make demo " "installs packages, and runs all tests, this one too"
+	"make deb" "installs packages on the host; tests/deb.sh does so in a root of its own"
+	"sudo systemd-sysusers "
+	"changes the services of the host; tests/install.sh verifies the unit"
+	"(umask 077; echo " "needs an RDMA device; tests/system/tls.sh does the like"
+	"kill -HUP " "needs a client to shut out; tests/system/revoke.sh does the like"
+	"kvbench load -P bench/workloads/workloada -p recordcount=50 -p fieldcount=1"
+	"needs a server whose limits.max_value is 64m, and measures for long"
+	"docker run " "needs Docker; tests/system/containers.sh shares namespaces like that"
+	"kvd -o memory.size=200g" "needs a host with so much memory"
+	"lmcache server " "needs LMCache; tests/system/lmcache.sh has a driver in its place"
+	"lmcache bench " "needs LMCache"
+	"vllm serve " "needs vLLM"
+	"make                                    # build/libkvd.so"
+	"needs Rust; tests/system/rust.sh does that"
+	"make DEBUG=1" "builds other flavours; make check does that"
+	"T=release/test_get " "runs the tests"
+	"tests/vm/run " "needs a virtual machine; tests/vm/selftest tests it"
+	"valgrind " "measures"
+	"build/sim/sim " "is run by tests/sim/check.sh"
+)
+
+# A language, the documents in which it may stand, and what tests its blocks.
+elsewhere=(
+	python client/python/README.md "tests/python/test_readme.py"
+	rust client/rust/README.md "needs crates; client/rust/kvd/examples has such programs"
+	rust client/rust/kvd/README.md "rustdoc"
+	yaml conf/CONTAINERS.md "needs Kubernetes"
 )
 
 if [ "${KVD_TEST_UNSHARED:-}" != 1 ]; then
@@ -25,7 +58,7 @@ if [ "${KVD_TEST_UNSHARED:-}" != 1 ]; then
 		exit 77
 	fi
 	[ -x "$build/kvd" ] || { echo "$build/kvd is not built: run make"; exit 1; }
-	work=$(mktemp -d "${TMPDIR:-/tmp}/kvd-readme.XXXXXX") || exit 1
+	work=$(mktemp -d "${TMPDIR:-/tmp}/kvd-documents.XXXXXX") || exit 1
 	trap 'rm -rf "$work"' EXIT
 	export work
 	KVD_TEST_UNSHARED=1 unshare -mp --fork --mount-proc "$0"
@@ -83,15 +116,20 @@ kvctl() {
 PATIENT
 export BASH_ENV=/mnt/patient
 
-# Writes block N of README.md to /mnt/blocks/N.LANGUAGE.
+# Writes block N of a document to /mnt/blocks/N.LANGUAGE, and its document to N.of.
 mkdir -m 755 /mnt/blocks
-awk '!inside && /^```/ {
+mapfile -t documents < <(cd /mnt/tree && find . -name '*.md' -printf '%P\n' | grep -Ev "$formats" |
+	sort | sed '/^README.md$/d; 1i README.md')
+(cd /mnt/tree && awk '!inside && /^```/ {
 		inside = 1
-		file = sprintf("/mnt/blocks/%02d.%s", ++n, substr($0, 4))
+		block = sprintf("/mnt/blocks/%03d.", ++n)
+		file = block (length($0) > 3 ? substr($0, 4) : "none")
+		print FILENAME >(block "of")
+		close(block "of")
 		next
 	}
-	inside && /^```$/ { inside = 0; next }
-	inside { print >file }' README.md
+	inside && /^```$/ { inside = 0; close(file); next }
+	inside { print >file }' "${documents[@]}")
 
 failures=0
 fail() {
@@ -137,7 +175,7 @@ run_as() {
 	(cd "/mnt/$1/kvd" && timeout "$BLOCK_SECONDS_MAX" "${as[@]}" bash -e "$2")
 }
 
-# A block that stops its server leaves it some time to end.
+# kvd ends right after it has removed its pid file.
 no_server() {
 	local i
 	for ((i = 0; i < 6000; i++)); do
@@ -149,21 +187,25 @@ no_server() {
 
 # user, block
 run_block() {
-	local start=${EPOCHREALTIME/./} name="$1: $(head -n 1 "$2")"
+	local start=${EPOCHREALTIME/./} name
+	name="$1: $of: $(head -n 1 "$2")"
 	if ! run_as "$1" "$2" </dev/null >/mnt/said 2>&1; then
 		fail "$name"
 		tail -n 20 /mnt/said | sed 's/^/      | /'
+	elif [ -e "/mnt/$1/kvd.pid" ]; then
+		fail "$name: it does not wait until its server has ended"
+		no_server || exit 1
 	elif ! no_server; then
 		fail "$name: the server still runs"
 		exit 1
 	elif grep -q 'get name$' "$2" && ! grep -q '^Ada' /mnt/said; then
 		fail "$name: no Ada"
 	else
-		printf 'ok    %-60.60s %d ms\n' "$name" $(((${EPOCHREALTIME/./} - start) / 1000))
+		printf 'ok    %-80.80s %d ms\n' "$name" $(((${EPOCHREALTIME/./} - start) / 1000))
 	fi
 }
 
-# The C block is what stands in main().
+# A C block is what stands in main(), unless it has one.
 compile_block() {
 	{
 		printf '#include <%s.h>\n' err kvd stdio string
@@ -174,35 +216,61 @@ compile_block() {
 	# shellcheck disable=SC2046 # a list of flags
 	if (cd /mnt && cc -Wall -Wextra -Werror prog.c $(pkg-config --cflags --libs kvd) -o prog) \
 		>/mnt/said 2>&1 && ldd /mnt/prog >>/mnt/said && grep -q '/libkvd' /mnt/said; then
-		echo "ok    the C block compiles with the installed library"
+		echo "ok    $of: its C block compiles with the installed library"
 	else
-		fail "the C block does not compile"
+		fail "$of: its C block does not compile: $(head -n 1 "$1")"
 		cat /mnt/said
 	fi
 }
 
-for user in root user; do
-	prepare $user || exit 1
-	for block in /mnt/blocks/*; do
-		case $block in
-		*.text) ;;
-		*.sh)
-			if why_skipped "$block"; then
-				[ $user = user ] ||
-					printf 'skip  %s: %s\n' "$(head -n 1 "$block")" "$why"
-			else
-				run_block $user "$block"
-			fi
-			;;
-		*.c) [ $user = user ] || c_block=$block ;;
-		*) fail "$block: its language is none of sh, text, c: $(head -n 1 "$block")" ;;
-		esac
+# A file of users, of whom some are local ones.
+check_users() {
+	cp "$1" /mnt/users && chmod 644 /mnt/users
+	id kvd >/dev/null 2>&1 || useradd -M kvd
+	if kvd --check-config -o memory.size=16m -o users.file=/mnt/users >/mnt/said 2>&1; then
+		echo "ok    $of: kvd takes its file of users"
+	else
+		fail "$of: kvd does not take its file of users"
+		cat /mnt/said
+	fi
+}
+
+# language: whether blocks of it in this document are tested elsewhere
+is_tested_elsewhere() {
+	local i
+	for ((i = 0; i < ${#elsewhere[@]}; i += 3)); do
+		[ "$1 $of" != "${elsewhere[i]} ${elsewhere[i + 1]}" ] || return 0
 	done
+	return 1
+}
+
+prepare root && prepare user || exit 1
+compiled=0
+for block in /mnt/blocks/*; do
+	language=${block##*.}
+	[ "$language" != of ] || continue
+	read -r of <"${block%.*}.of"
+	case $language in
+	text) ;;
+	sh)
+		if why_skipped "$block"; then
+			printf 'skip  %s: %s: %s\n' "$of" "$(head -n 1 "$block")" "$why"
+			continue
+		fi
+		[ "$of" != README.md ] || run_block root "$block"
+		run_block user "$block"
+		;;
+	c) compile_block "$block" && compiled=1 ;;
+	ini) check_users "$block" ;;
+	*)
+		is_tested_elsewhere "$language" ||
+			fail "$of: '$language' is no language of a block: $(head -n 1 "$block")"
+		;;
+	esac
 done
-compile_block "$c_block"
+[ $compiled = 1 ] || fail "no document has a C block"
 for ((i = 0; i < ${#skipped[@]}; i += 2)); do
-	[ "${used[i]:-}" = 1 ] ||
-		fail "no block begins with '${skipped[i]}', which is to be skipped"
+	[ "${used[i]:-}" = 1 ] || fail "no block begins with '${skipped[i]}': take it off the list"
 done
 [ $failures = 0 ] || { echo "$failures failed"; exit 1; }
 echo "ok"

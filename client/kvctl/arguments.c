@@ -35,9 +35,39 @@ const struct option_row option_rows[] = {
 #define ROW_COUNT (sizeof(option_rows) / sizeof(option_rows[0]))
 const size_t option_row_count = ROW_COUNT;
 
+/* The command line that is parsed or run: what help to name for it. */
+static enum arguments_of line_now;
+static const struct command *command_now;
+
+/* "`kvctl help put`", or "`help put`" to somebody who types commands on a connection. */
+static const char *help_now(void)
+{
+	static char text[40];
+
+	if (line_now == ARGUMENTS_OF_PROGRAM && !command_now)
+		return "`kvctl -h`";
+	snprintf(text, sizeof(text), "`%shelp%s%s`",
+		 line_now == ARGUMENTS_OF_PROGRAM ? "kvctl " : "", command_now ? " " : "",
+		 command_now ? command_now->name : "");
+	return text;
+}
+
 int usage_error(const char *word, const char *what)
 {
-	report_error("%s: %s. Try kvctl -h.", word, what);
+	report_error("%s: %s. Try %s.", word, what, help_now());
+	return EX_USAGE;
+}
+
+int usage_no_command(const char *name)
+{
+	char advice[COMMAND_ADVICE_BYTES];
+
+	command_now = NULL;
+	command_advise(advice, name);
+	if (*advice)
+		report_error("no command '%s': %s", name, advice);
+	else
+		report_error("no command '%s'. Try %s.", name, help_now());
 	return EX_USAGE;
 }
 
@@ -46,8 +76,8 @@ static const char *option_now;
 
 static int value_error(const char *text, const char *what)
 {
-	report_error("%s%s%s%s: %s. Try kvctl -h.", option_now ? "--" : "",
-		     option_now ? option_now : "", option_now ? " " : "", text, what);
+	report_error("%s%s%s%s: %s. Try %s.", option_now ? "--" : "", option_now ? option_now : "",
+		     option_now ? " " : "", text, what, help_now());
 	return EX_USAGE;
 }
 
@@ -190,7 +220,7 @@ static char *text_of(char *element, enum arguments_of of)
 	return of == ARGUMENTS_OF_LINE ? word_text(element) : element;
 }
 
-/* Words move to the begin of argv[], which getopt_long() has left behind. */
+/* Words move to the start of argv[], which getopt_long() has read. */
 static int options_parse(struct arguments *arguments, enum arguments_of of, int argc, char **argv)
 {
 	const struct option *longs = long_options();
@@ -202,6 +232,8 @@ static int options_parse(struct arguments *arguments, enum arguments_of of, int 
 	while (!code && (option = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
 		if (optarg && optarg == argv[optind - 1])
 			optarg = text_of(optarg, of);
+		if (option == WORD && !arguments->word_count)
+			command_now = command_find(optarg);
 		if (option == WORD)
 			arguments->words[arguments->word_count++] = optarg;
 		else if (option == ':')
@@ -280,15 +312,17 @@ static int command_take(struct arguments *arguments)
 {
 	const char *name = arguments->words[0];
 
-	arguments->command = command_find(name);
+	arguments->command = command_now = command_find(name);
 	arguments->words++;
 	arguments->word_count--;
-	return arguments->command ? EX_OK : usage_error(name, "no such command");
+	return arguments->command ? EX_OK : usage_no_command(name);
 }
 
 int arguments_parse(struct arguments *arguments, enum arguments_of of, int argc, char **argv)
 {
 	*arguments = (struct arguments){ 0 };
+	line_now = of;
+	command_now = NULL;
 	if (options_parse(arguments, of, argc, argv))
 		return EX_USAGE;
 	if (arguments->word_count && command_take(arguments))

@@ -26,7 +26,7 @@ struct option_value {
 
 struct arguments {
 	const struct command *command; /* NULL: none was named */
-	char **words;		       /* behind the command's name */
+	char **words;		       /* after the command's name */
 	int word_count;
 	/* The options by their names: arguments->hex.given. */
 #define X(name, letter, long_name, kind, min, max, argument, for_commands, help)                   \
@@ -71,8 +71,13 @@ enum arguments_of { ARGUMENTS_OF_PROGRAM, ARGUMENTS_OF_LINE };
  */
 int arguments_parse(struct arguments *arguments, enum arguments_of of, int argc, char **argv);
 
-/* Prints what is wrong with @word, as all errors of usage are printed. Returns EX_USAGE. */
+/*
+ * Prints what is wrong with @word, and where the help of the command in question is, as all errors
+ * of usage are printed. Returns EX_USAGE.
+ */
 int usage_error(const char *word, const char *what);
+/* Likewise that @name is no command, and which one may be meant. */
+int usage_no_command(const char *name);
 
 /*
  * Parsing of words. All return EX_OK and set the value, or EX_USAGE after printing what is wrong.

@@ -19,6 +19,7 @@ enum command_group {
 
 struct command {
 	const char *name;
+	const char *aliases; /* "delete unlink"; "" without any */
 	enum command_group group;
 	const char *words; /* "KEY [VALUE]" */
 	int words_min, words_max;
@@ -31,7 +32,7 @@ struct command {
 	const char *help;
 };
 
-#define X(name, group, words, min, max, kind, help)                                                \
+#define X(name, aliases, group, words, min, max, kind, help)                                       \
 	int command_##name(struct kvd *db, const struct arguments *arguments);
 KVCTL_COMMANDS(X)
 #undef X
@@ -40,8 +41,16 @@ KVCTL_COMMANDS(X)
 extern const struct command commands[];
 extern const size_t command_row_count;
 
-/* NULL: there is none of that name. */
+/* By its name or an alias, in any case. NULL: there is none of that name. */
 const struct command *command_find(const char *name);
+
+/* Longest text that command_advise() writes, its zero included. */
+#define COMMAND_ADVICE_BYTES 128
+/*
+ * What to use in place of @name, which is no command: the command that does the same, or the one
+ * whose name is spelled nearly so. "" if nothing is like it.
+ */
+void command_advise(char advice[COMMAND_ADVICE_BYTES], const char *name);
 
 /*
  * Whether @names, with blanks between them, or FOR_ALL or FOR_CONNECTION, has this command. Without

@@ -40,7 +40,14 @@ static void print_command(FILE *out, const struct command *command)
 	const char *words = command->words;
 	int column = fprintf(out, "  %s%s%s", command->name, *words ? " " : "", words);
 
-	print_wrapped(out, column, command->help);
+	if (*command->aliases) {
+		char text[1000];
+
+		snprintf(text, sizeof(text), "%s (also: %s)", command->help, command->aliases);
+		print_wrapped(out, column, text);
+	} else {
+		print_wrapped(out, column, command->help);
+	}
 }
 
 /* A `*` for options of all commands; the names of the commands begin the text of the others. */
@@ -125,7 +132,7 @@ int command_help(struct kvd *db, const struct arguments *arguments)
 	}
 	command = command_find(arguments->words[0]);
 	if (!command)
-		return usage_error(arguments->words[0], "no such command");
+		return usage_no_command(arguments->words[0]);
 	if (arguments->line)
 		help_print_brief(stdout, command);
 	else

@@ -9,7 +9,6 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/error.h"
-#include "client/kvctl/help.h"
 #include "client/kvctl/interactive.h"
 #include "client/kvctl/run.h"
 #include "client/kvctl/script.h"
@@ -36,7 +35,7 @@ int kvctl_main(int argc, char **argv)
 			return code;
 		if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
 			return interactive_run(&arguments);
-		help_print(stderr);
+		report_error("no command, and none on the standard input. Try `kvctl -h`.");
 		return EX_USAGE;
 	}
 	return run_alone(&arguments);

@@ -29,92 +29,124 @@
 #define WORDS_ANY INT_MAX
 
 /*
- * X(name, group, words' text, least words, most words, what it is, help). The words are those
- * behind the command's name. The functions are command_NAME().
+ * X(name, aliases, group, words' text, least words, most words, what it is, help). The aliases are
+ * names that redis or memcached have for the same, with blanks between them. The words are those
+ * after the command's name. The functions are command_NAME().
  */
 #define KVCTL_COMMANDS(X)                                                                          \
-	X(get, READ, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                                    \
+	X(get, "mget", READ, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                            \
 	  "write the value of KEY to the standard output; of several keys: each with its value "   \
 	  "behind a tab, in a line")                                                               \
-	X(gat, READ, "KEY TTL", 2, 2, COMMAND_CONNECTED,                                           \
+	X(gat, "", READ, "KEY TTL", 2, 2, COMMAND_CONNECTED,                                       \
 	  "the same, and set its time to live to TTL")                                             \
-	X(exists, READ, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                                 \
+	X(exists, "", READ, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                             \
 	  "print how many of the keys exist, without reading values")                              \
-	X(ttl, READ, "KEY", 1, 1, COMMAND_CONNECTED,                                               \
+	X(ttl, "", READ, "KEY", 1, 1, COMMAND_CONNECTED,                                           \
 	  "print how many seconds KEY has to live, at least 1, or never: it does not expire")      \
-	X(count, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                        \
+	X(count, "", READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                    \
 	  "print how many keys there are, or begin with PREFIX, by a scan; items of stats is all " \
 	  "of them at once, with those that have expired")                                         \
-	X(scan, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                         \
+	X(scan, "", READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                     \
 	  "print all keys, or those that begin with PREFIX, in no order")                          \
-	X(dump, READ, "[FILE|- [PREFIX]]", 0, 2, COMMAND_CONNECTED | COMMAND_STOPS,                \
+	X(dump, "", READ, "[FILE|- [PREFIX]]", 0, 2, COMMAND_CONNECTED | COMMAND_STOPS,            \
 	  "write all keys, or those that begin with PREFIX, with values, flags and expiry times "  \
 	  "to FILE or the standard output; a FILE that is there is replaced when all is written")  \
-	X(bigkeys, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED | COMMAND_STOPS,                      \
+	X(bigkeys, "", READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED | COMMAND_STOPS,                  \
 	  "print the keys with the longest values, and how long keys and values are")              \
-	X(hotkeys, READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED | COMMAND_STOPS,                      \
+	X(hotkeys, "", READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED | COMMAND_STOPS,                  \
 	  "print the keys that are used most, as a server that evicts notes it: about how often "  \
 	  "since they were stored, at most 32767 times, and half as often with each quarter of "   \
 	  "the memory that was added since the last use; and how much was added since then, in "   \
 	  "percent of the memory. Of GETs by READ clients report some, which stand for the "       \
 	  "others")                                                                                \
-	X(put, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                     \
+	X(put, "set", CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                              \
 	  "store VALUE; without VALUE, or with -, store the standard input")                       \
-	X(add, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                     \
+	X(add, "", CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                 \
 	  "as put, but only if KEY does not exist")                                                \
-	X(replace, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                 \
+	X(replace, "", CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                             \
 	  "as put, but only if KEY exists")                                                        \
-	X(cas, CHANGE, "KEY VERSION [VALUE]", 2, 3, COMMAND_CONNECTED,                             \
+	X(cas, "", CHANGE, "KEY VERSION [VALUE]", 2, 3, COMMAND_CONNECTED,                         \
 	  "as put, but only if KEY has this version; -v get prints it")                            \
-	X(append, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                  \
+	X(append, "", CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                              \
 	  "add VALUE behind the existing value")                                                   \
-	X(prepend, CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                 \
+	X(prepend, "", CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                             \
 	  "add VALUE before the existing value")                                                   \
-	X(incr, CHANGE, "KEY [N]", 1, 2, COMMAND_CONNECTED,                                        \
+	X(incr, "", CHANGE, "KEY [N]", 1, 2, COMMAND_CONNECTED,                                    \
 	  "add N (default 1) to the number under KEY, and print the result")                       \
-	X(decr, CHANGE, "KEY [N]", 1, 2, COMMAND_CONNECTED,                                        \
+	X(decr, "", CHANGE, "KEY [N]", 1, 2, COMMAND_CONNECTED,                                    \
 	  "subtract N (default 1) from it, not below 0, and print the result")                     \
-	X(touch, CHANGE, "KEY TTL", 2, 2, COMMAND_CONNECTED,                                       \
+	X(touch, "", CHANGE, "KEY TTL", 2, 2, COMMAND_CONNECTED,                                   \
 	  "set the time to live of KEY to TTL; 0: it never expires")                               \
-	X(del, CHANGE, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED, "remove the keys")               \
-	X(flush, CHANGE, "[DELAY | --cancel [TICKET]]", 0, 1, COMMAND_CONNECTED,                   \
+	X(del, "delete unlink", CHANGE, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                 \
+	  "remove the keys")                                                                       \
+	X(flush, "flushall flush_all", CHANGE, "[DELAY | --cancel [TICKET]]", 0, 1,                \
+	  COMMAND_CONNECTED,                                                                       \
 	  "remove all keys and wait until that is done; with DELAY: after this time, without "     \
 	  "waiting; stats prints those that wait, as flush.TICKET")                                \
-	X(restore, CHANGE, "[FILE|-]", 0, 1, COMMAND_LOCAL | COMMAND_STOPS,                        \
+	X(restore, "", CHANGE, "[FILE|-]", 0, 1, COMMAND_LOCAL | COMMAND_STOPS,                    \
 	  "store the keys of a dump, of FILE or the standard input")                               \
-	X(stats, SERVER, "", 0, 0, COMMAND_CONNECTED,                                              \
+	X(stats, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                          \
 	  "print the server's statistics, which kvd --help explains: in groups on a "              \
 	  "terminal, else a name and a value in each line")                                        \
-	X(curve, SERVER, "", 0, 0, COMMAND_CONNECTED,                                              \
+	X(curve, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                          \
 	  "print how many GETs would hit with less memory, and with more, as a server with "       \
 	  "memory.curve = yes estimates it by a sample of keys: what exact LRU would do")          \
-	X(clients, SERVER, "", 0, 0, COMMAND_CONNECTED,                                            \
+	X(clients, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                        \
 	  "print the server's connections, one a line")                                            \
-	X(kill, SERVER, "ID", 1, 1, COMMAND_CONNECTED,                                             \
+	X(kill, "", SERVER, "ID", 1, 1, COMMAND_CONNECTED,                                         \
 	  "close the connection with this id, as clients prints it")                               \
-	X(revoke, SERVER, "WHO", 1, 1, COMMAND_CONNECTED,                                          \
+	X(revoke, "", SERVER, "WHO", 1, 1, COMMAND_CONNECTED,                                      \
 	  "close all connections of WHO, at once, and print how many: user=NAME, identity=NAME, "  \
 	  "uid=N, addr=ADDRESS or id=N")                                                           \
-	X(tenant, SERVER, "list | create NAME SIZE | resize NAME SIZE | drop NAME", 1, 3,          \
+	X(tenant, "", SERVER, "list | create NAME SIZE | resize NAME SIZE | drop NAME", 1, 3,      \
 	  COMMAND_CONNECTED | COMMAND_SLOW,                                                        \
 	  "print the server's tenants, one a line; add a tenant, give it another size (4096, "     \
 	  "64m, 2g), or remove it with all of its keys")                                           \
-	X(info, SERVER, "", 0, 0, COMMAND_CONNECTED, "print the properties of the connection")     \
-	X(ping, SERVER, "", 0, 0, COMMAND_CONNECTED,                                               \
+	X(info, "", SERVER, "", 0, 0, COMMAND_CONNECTED, "print the properties of the connection") \
+	X(ping, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                           \
 	  "send an empty request and print how long it took")                                      \
-	X(latency, SERVER, "", 0, 0, COMMAND_CONNECTED,                                            \
+	X(latency, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                        \
 	  "measure how long a GET takes by each path, with a key of its own that is removed: "     \
 	  "on a terminal until it is interrupted, else for 5 seconds")                             \
-	X(top, SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_SCREEN,                               \
+	X(top, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_SCREEN,                           \
 	  "show what the server does now, on the whole screen: rates, latencies, memory, workers " \
 	  "and connections; without a terminal print it once, as text")                            \
-	X(doctor, HERE, "[URL]", 0, 1, COMMAND_LOCAL,                                              \
+	X(doctor, "", HERE, "[URL]", 0, 1, COMMAND_LOCAL,                                          \
 	  "say what is wrong with this host, and the command that fixes it; with URL, or -a: use " \
 	  "each path to that server, too, with a key that is removed")                             \
-	X(completion, HERE, "bash|zsh", 1, 1, COMMAND_LOCAL,                                       \
+	X(completion, "", HERE, "bash|zsh", 1, 1, COMMAND_LOCAL,                                   \
 	  "print the script by which that shell completes commands and options")                   \
-	X(help, HERE, "[COMMAND]", 0, 1, COMMAND_LOCAL,                                            \
+	X(help, "", HERE, "[COMMAND]", 0, 1, COMMAND_LOCAL,                                        \
 	  "print this help, or that of a command, with its options")
+
+/*
+ * X(name, what to use): names that users of redis, memcached or a shell try, of commands that kvctl
+ * has by another name or with other words, so that they can't be aliases.
+ */
+#define KVCTL_OTHER_NAMES(X)                                                                       \
+	X("keys", "`scan [PREFIX]`, or `scan --match GLOB`")                                       \
+	X("list", "`scan [PREFIX]`")                                                               \
+	X("ls", "`scan [PREFIX]`")                                                                 \
+	X("dbsize", "`count`")                                                                     \
+	X("gets", "`get -v KEY`, which prints the version for cas")                                \
+	X("getex", "`gat KEY TTL`")                                                                \
+	X("pttl", "`ttl KEY`")                                                                     \
+	X("setnx", "`add KEY VALUE`")                                                              \
+	X("setex", "`put -e TTL KEY VALUE`")                                                       \
+	X("mset", "`put KEY VALUE`, once for each key; `kvctl --pipe` for many")                   \
+	X("expire", "`touch KEY TTL`")                                                             \
+	X("persist", "`touch KEY 0`")                                                              \
+	X("incrby", "`incr KEY N`; with -i N it creates a missing key")                            \
+	X("decrby", "`decr KEY N`; with -i N it creates a missing key")                            \
+	X("rm", "`del KEY...`")                                                                    \
+	X("remove", "`del KEY...`")                                                                \
+	X("flushdb", "`flush`")                                                                    \
+	X("save", "`dump FILE`")                                                                   \
+	X("bgsave", "`dump FILE`")                                                                 \
+	X("client", "`clients`, `kill ID`, `revoke WHO`")                                          \
+	X("monitor", "`top`")                                                                      \
+	X("select", "`kvctl --tenant NAME`")                                                       \
+	X("version", "`kvctl --version`; of the server: `stats`")
 
 /* The kinds of an option's argument: what is accepted, and which field has the value. */
 enum option_kind {

@@ -298,8 +298,9 @@ check "info" info_is_complete
 check "stats and --help agree" stats_are_those_of_help
 check "stats in groups, as JSON, and again and again" stats_have_groups
 check "latency" latency_of_paths
-check "no command" usage_error Usage
-check "an unknown command" usage_error 'no such command' frobnicate
+check "no command" usage_error "^kvctl: no command, and none on .*kvctl -h"
+check "an unknown command" usage_error "no command .frobnicate.*kvctl -h" frobnicate
+check "the name that redis has" usage_error "no command .keys.: it is .scan" keys
 check "too few words" usage_error 'number of arguments' get
 check "too many words" usage_error 'number of arguments' touch a 1 2
 check "an unknown option" usage_error 'kvctl -h' -Z

@@ -8,9 +8,11 @@
 
 #include "tests/support/kvctl_test.h"
 
-#define OUT_OF_RANGE(least, most) ": not a number from " least " to " most ". Try kvctl -h.\n"
-#define NO_OPTION "no such option; put -- before a word that begins with -. Try kvctl -h.\n"
-#define NO_TIME ": not a time up to 1073741824 seconds: 90, 90s, 5m, 2h, 7d. Try kvctl -h.\n"
+#define TRY(command) ". Try `kvctl help " command "`.\n"
+#define TRY_ANY ". Try `kvctl -h`.\n"
+#define OUT_OF_RANGE(least, most) ": not a number from " least " to " most
+#define NO_OPTION "no such option; put -- before a word that begins with -"
+#define NO_TIME ": not a time up to 1073741824 seconds: 90, 90s, 5m, 2h, 7d"
 
 static void values_are_read(void **state)
 {
@@ -242,7 +244,7 @@ static void other_changes(void **state)
 	assert_string_equal(program_result.notes, TENANT_OPENED "tenants 65536\n" CLOSED);
 	assert_int_equal(RUN("tenant", "create", "a"), EX_USAGE);
 	assert_int_equal(RUN("tenant", "create", "a", "64x"), EX_USAGE);
-	program_assert_said("kvctl: 64x: not a size. Try kvctl -h.\n");
+	program_assert_said("kvctl: 64x: not a size" TRY("tenant"));
 	assert_int_equal(RUN("tenant", "drop"), EX_USAGE);
 	assert_int_equal(RUN("tenant", "list", "a"), EX_USAGE);
 	assert_int_equal(RUN("tenant", "enlarge", "a", "64m"), EX_USAGE);
@@ -393,8 +395,9 @@ static void statistics_in_groups(void **state)
 	behaviour.terminal = false;
 	assert_calls("stats 65536\n", "stats");
 	assert_string_equal(program_result.out, behaviour.texts[0]);
-	assert_usage("kvctl: --count: how often: with --watch. Try kvctl -h.\n", "stats", "-c2");
-	assert_usage("kvctl: --watch 0" OUT_OF_RANGE("1", "86400"), "stats", "-w0");
+	assert_usage("kvctl: --count: how often: with --watch. Try `kvctl help stats`.\n", "stats",
+		     "-c2");
+	assert_usage("kvctl: --watch 0" OUT_OF_RANGE("1", "86400") TRY("stats"), "stats", "-w0");
 }
 
 /* What counts by its growth a second, also behind a server that has begun anew; the rest as is. */
@@ -518,7 +521,7 @@ static void several_keys_are_read(void **state)
 		     "a: length 3 version 5 flags 0 expires 0\n"
 		     "b: length 3 version 5 flags 0 expires 0\n",
 		     "get", "-v", "a", "b");
-	assert_usage("kvctl: : a key has 1 to 1024 bytes. Try kvctl -h.\n", "get", "a", "");
+	assert_usage("kvctl: : a key has 1 to 1024 bytes. Try `kvctl help get`.\n", "get", "a", "");
 	behaviour.call = KVD_NOT_FOUND;
 	assert_fails(1, "kvctl: a: not found\nkvctl: b: not found\n", "get", "a", "b");
 	/* A terminal obeys no key. */
@@ -560,7 +563,8 @@ static void keys_are_looked_up(void **state)
 			    "{\"key\": {\"hex\": \"61\"}, \"exists\": true, \"value_bytes\": 3, "
 			    "\"version\": 5, \"flags\": 6, \"expires\": 1000}\n"
 			    "{\"key\": {\"hex\": \"ff\"}, \"exists\": false}\n");
-	assert_usage("kvctl: : a key has 1 to 1024 bytes. Try kvctl -h.\n", "exists", "a", "");
+	assert_usage("kvctl: : a key has 1 to 1024 bytes. Try `kvctl help exists`.\n", "exists",
+		     "a", "");
 	behaviour.call = KVD_ERR_TIMEOUT;
 	assert_fails(EX_SOFTWARE, "kvctl: timed out\n", "exists", "a");
 	assert_string_equal(program_result.out, "");
@@ -606,7 +610,7 @@ static void several_keys_are_removed(void **state)
 	(void)state;
 	assert_calls("delete a\ndelete b\n", "del", "a", "b");
 	assert_string_equal(program_result.out, "");
-	assert_usage("kvctl: : a key has 1 to 1024 bytes. Try kvctl -h.\n", "del", "a", "");
+	assert_usage("kvctl: : a key has 1 to 1024 bytes. Try `kvctl help del`.\n", "del", "a", "");
 	behaviour.call = KVD_NOT_FOUND;
 	assert_fails(1, "kvctl: a: not found\nkvctl: b: not found\n", "del", "a", "b");
 	assert_string_equal(program_result.notes, OPENED "delete a\ndelete b\n" CLOSED);
@@ -676,10 +680,10 @@ static void values_of_files_and_digits(void **state)
 	program_files.input_len = 5;
 	assert_calls("append k ab flags 0 ttl 0 pin 0 low 0 if 0\n", "append", "--hex-values", "k");
 	for (const char *const *bad = (const char *const[]){ "0", "0g", "00\n", NULL }; *bad; bad++)
-		assert_usage("kvctl: --hex-values: the value is not hexadecimal. Try kvctl -h.\n",
-			     "put", "--hex-values", "k", *bad);
-	assert_usage("kvctl: v: a value, and --file: give one of them. Try kvctl -h.\n", "put",
-		     "-F", path, "k", "v");
+		assert_usage("kvctl: --hex-values: the value is not hexadecimal" TRY("put"), "put",
+			     "--hex-values", "k", *bad);
+	assert_usage("kvctl: v: a value, and --file: give one of them. Try `kvctl help put`.\n",
+		     "put", "-F", path, "k", "v");
 	close(fd);
 	unlink(path);
 	snprintf(said, sizeof(said), "kvctl: can't open %s: No such file or directory\n", path);
@@ -853,8 +857,8 @@ static void keys_are_chosen_and_counted(void **state)
 	assert_string_equal(program_result.out, "3\n");
 	assert_calls("scan pre 0\nscan pre 1\n", "count", "--json", "--match", "*o*", "pre");
 	assert_string_equal(program_result.out, "{\"keys\": 2}\n");
-	assert_usage("kvctl: --match: a pattern has 1 to 1024 bytes. Try kvctl -h.\n", "count",
-		     "--match", "");
+	assert_usage("kvctl: --match: a pattern has 1 to 1024 bytes. Try `kvctl help count`.\n",
+		     "count", "--match", "");
 	behaviour.call = KVD_ERR_NO_MEMORY;
 	assert_fails(EX_SOFTWARE, "kvctl: out of memory in the client\n", "count");
 	assert_string_equal(program_result.out, "");
@@ -1023,7 +1027,9 @@ static void assert_refused(const char *option, const char *number, const char *l
 			 least, most);
 	else
 		snprintf(said, sizeof(said), "kvctl: %s%s" NO_TIME, option, number);
-	assert_string_equal(program_result.err, said);
+	strcat(said, ". Try `kvctl ");
+	assert_int_equal(strncmp(program_result.err, said, strlen(said)), 0);
+	assert_string_equal(strchr(program_result.err, '\n'), "\n");
 }
 
 static void numbers_out_of_range(void **state)
@@ -1072,16 +1078,16 @@ static void numbers_out_of_range(void **state)
 		}
 #undef WITH
 	}
-	assert_usage("kvctl: --timeout 0" OUT_OF_RANGE("1", "3600000"), "-t", "0", "ping");
-	assert_usage("kvctl: --count 0" OUT_OF_RANGE("1", "1000000000"), "-c", "0", "ping");
-	assert_usage("kvctl: --count 1000000001" OUT_OF_RANGE("1", "1000000000"), "-c",
+	assert_usage("kvctl: --timeout 0" OUT_OF_RANGE("1", "3600000") TRY_ANY, "-t", "0", "ping");
+	assert_usage("kvctl: --count 0" OUT_OF_RANGE("1", "1000000000") TRY_ANY, "-c", "0", "ping");
+	assert_usage("kvctl: --count 1000000001" OUT_OF_RANGE("1", "1000000000") TRY_ANY, "-c",
 		     "1000000001", "ping");
-	assert_usage("kvctl: --count 4294967297" OUT_OF_RANGE("1", "1000000000"), "-c",
+	assert_usage("kvctl: --count 4294967297" OUT_OF_RANGE("1", "1000000000") TRY_ANY, "-c",
 		     "4294967297", "ping");
-	assert_usage("kvctl: --watch 4294967297" OUT_OF_RANGE("1", "86400"), "-w", "4294967297",
-		     "stats");
-	assert_usage("kvctl: --top 4294967297" OUT_OF_RANGE("1", "10000"), "--top", "4294967297",
-		     "bigkeys");
+	assert_usage("kvctl: --watch 4294967297" OUT_OF_RANGE("1", "86400") TRY_ANY, "-w",
+		     "4294967297", "stats");
+	assert_usage("kvctl: --top 4294967297" OUT_OF_RANGE("1", "10000") TRY_ANY, "--top",
+		     "4294967297", "bigkeys");
 	/* The first one fails. */
 	behaviour.call = KVD_ERR_TIMEOUT;
 	assert_int_equal(RUN("-c", "1000000000", "ping"), EX_SOFTWARE);
@@ -1100,23 +1106,23 @@ static void keys_of_any_bytes(void **state)
 	assert_calls("delete \\x0a\\xaf\\xf9\n", "-x", "del", "0aAfF9");
 	assert_calls("delete \\x00\n", "-x", "del", "00");
 	key[KVD_KEY_MAX] = 'k';
-	snprintf(said, sizeof(said), "kvctl: %s: a key has 1 to 1024 bytes. Try kvctl -h.\n", key);
+	snprintf(said, sizeof(said), "kvctl: %s: a key has 1 to 1024 bytes" TRY("del"), key);
 	assert_usage(said, "del", key);
-	assert_usage("kvctl: : a key has 1 to 1024 bytes. Try kvctl -h.\n", "del", "");
+	assert_usage("kvctl: : a key has 1 to 1024 bytes. Try `kvctl help del`.\n", "del", "");
 	hex[2 * KVD_KEY_MAX] = hex[2 * KVD_KEY_MAX + 1] = '6';
-	snprintf(said, sizeof(said),
-		 "kvctl: %s: not 1 to 1024 bytes in hexadecimal. Try kvctl -h.\n", hex);
+	snprintf(said, sizeof(said), "kvctl: %s: not 1 to 1024 bytes in hexadecimal" TRY("del"),
+		 hex);
 	assert_usage(said, "-x", "del", hex);
-	assert_usage("kvctl: 666: not 1 to 1024 bytes in hexadecimal. Try kvctl -h.\n", "-x", "del",
-		     "666");
-	assert_usage("kvctl: : not 1 to 1024 bytes in hexadecimal. Try kvctl -h.\n", "-x", "del",
-		     "");
+	assert_usage("kvctl: 666: not 1 to 1024 bytes in hexadecimal. Try `kvctl help del`.\n",
+		     "-x", "del", "666");
+	assert_usage("kvctl: : not 1 to 1024 bytes in hexadecimal. Try `kvctl help del`.\n", "-x",
+		     "del", "");
 	for (const char *bad = "gG@`/: z~"; *bad; bad++) {
 		const char high[] = { *bad, '0', '\0' }, low[] = { '0', *bad, '\0' };
 
-		snprintf(said, sizeof(said), "kvctl: %s: not hexadecimal. Try kvctl -h.\n", high);
+		snprintf(said, sizeof(said), "kvctl: %s: not hexadecimal" TRY("del"), high);
 		assert_usage(said, "-x", "del", high);
-		snprintf(said, sizeof(said), "kvctl: %s: not hexadecimal. Try kvctl -h.\n", low);
+		snprintf(said, sizeof(said), "kvctl: %s: not hexadecimal" TRY("del"), low);
 		assert_usage(said, "-x", "del", low);
 	}
 }
@@ -1154,25 +1160,22 @@ static void words_of_commands(void **state)
 	}
 }
 
-/* Its text on the standard output if it was asked for, else on the standard error. */
+/* Its text on the standard output if it was asked for; else a line that names it. */
 static void usage_of_kvctl(void **state)
 {
-	static char asked[sizeof(program_result.out)];
-
 	(void)state;
 	assert_int_equal(RUN("-h"), EX_OK);
 	assert_memory_equal(program_result.out, "Usage: kvctl ", 13);
 	assert_string_equal(program_result.err, "");
-	memcpy(asked, program_result.out, program_result.out_len + 1);
-	assert_usage(asked, NULL);
+	assert_usage("kvctl: no command, and none on the standard input. Try `kvctl -h`.\n", NULL);
 	assert_string_equal(program_result.out, "");
 	assert_int_equal(RUN("-V"), EX_OK);
 	assert_string_equal(program_result.out, "kvctl 0.4.0\n");
-	assert_usage("kvctl: frobnicate: no such command. Try kvctl -h.\n", "frobnicate");
+	assert_usage("kvctl: no command 'frobnicate'. Try `kvctl -h`.\n", "frobnicate");
 	assert_int_equal(RUN("-Z", "ping"), EX_USAGE);
-	program_assert_said("Try kvctl -h.\n");
+	program_assert_said(TRY_ANY);
 	assert_int_equal(RUN("-t"), EX_USAGE);
-	program_assert_said("Try kvctl -h.\n");
+	program_assert_said(TRY_ANY);
 	assert_string_equal(program_result.notes, "");
 }
 
@@ -1249,20 +1252,24 @@ static void options_that_are_wrong(void **state)
 {
 	(void)state;
 	assert_usage("kvctl: get: --ttl is not for this command, but for put add replace cas incr "
-		     "decr. Try kvctl -h.\n",
+		     "decr. Try `kvctl help get`.\n",
 		     "-e", "10", "get", "k");
 	assert_usage("kvctl: append: --flags is not for this command, but for put add replace cas "
-		     "incr decr. Try kvctl -h.\n",
+		     "incr decr. Try `kvctl help append`.\n",
 		     "append", "-f0", "k", "v");
-	assert_usage("kvctl: get: wrong number of arguments (get KEY...). Try kvctl -h.\n", "get");
-	assert_usage("kvctl: -Z: " NO_OPTION, "get", "-Z", "k");
-	assert_usage("kvctl: --zeta: " NO_OPTION, "get", "--zeta", "k");
-	assert_usage("kvctl: -5: " NO_OPTION, "put", "k", "-5");
-	assert_usage("kvctl: --hex=1: takes no argument. Try kvctl -h.\n", "get", "--hex=1", "k");
-	assert_usage("kvctl: -t: needs an argument. Try kvctl -h.\n", "ping", "-t");
-	assert_usage("kvctl: --timeout: needs an argument. Try kvctl -h.\n", "ping", "--timeout");
-	assert_usage("kvctl: hex: is for a command, and none is named. Try kvctl -h.\n", "-x");
-	assert_usage("kvctl: incr: -e and -f need -i. Try kvctl -h.\n", "incr", "k", "-e1");
+	assert_usage("kvctl: get: wrong number of arguments (get KEY...). Try `kvctl help get`.\n",
+		     "get");
+	assert_usage("kvctl: -Z: " NO_OPTION TRY("get"), "get", "-Z", "k");
+	assert_usage("kvctl: --zeta: " NO_OPTION TRY("get"), "get", "--zeta", "k");
+	assert_usage("kvctl: -5: " NO_OPTION TRY("put"), "put", "k", "-5");
+	assert_usage("kvctl: --hex=1: takes no argument. Try `kvctl help get`.\n", "get", "--hex=1",
+		     "k");
+	assert_usage("kvctl: -t: needs an argument. Try `kvctl help ping`.\n", "ping", "-t");
+	assert_usage("kvctl: --timeout: needs an argument. Try `kvctl help ping`.\n", "ping",
+		     "--timeout");
+	assert_usage("kvctl: hex: is for a command, and none is named. Try `kvctl -h`.\n", "-x");
+	assert_usage("kvctl: incr: -e and -f need -i. Try `kvctl help incr`.\n", "incr", "k",
+		     "-e1");
 }
 
 static void times_have_units(void **state)
@@ -1303,8 +1310,49 @@ static void times_have_units(void **state)
 	}
 	for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
 		assert_int_equal(RUN("touch", "key", never[i]), EX_USAGE);
-		program_assert_said(NO_TIME);
+		program_assert_said(NO_TIME TRY("touch"));
 	}
+}
+
+/* By the names and the case that users of redis and memcached type; what differs is explained. */
+static void other_names(void **state)
+{
+	static const struct {
+		const char *typed, *said;
+	} each[] = {
+		{ "keys", "'keys': it is `scan [PREFIX]`, or `scan --match GLOB`" },
+		{ "EXPIRE", "'EXPIRE': it is `touch KEY TTL`" },
+		{ "gte", "'gte': did you mean `get`?" },
+		{ "gett", "'gett': did you mean `get`?" },
+		{ "Replcae", "'Replcae': did you mean `replace`?" },
+		{ "stat", "'stat': did you mean `stats`?" },
+		{ "restores2", "'restores2': did you mean `restore`?" },
+		{ "restores23", "'restores23'. Try `kvctl -h`." },
+		{ "x", "'x'. Try `kvctl -h`." },
+		{ "an-end-less-word-1", "'an-end-less-word-1'. Try `kvctl -h`." },
+		{ "", "''. Try `kvctl -h`." },
+	};
+	char said[200];
+
+	(void)state;
+	assert_calls("set k v flags 0 ttl 0 pin 0 low 0 if 0\n", "SET", "k", "v");
+	assert_calls("get k 65536\n", "GET", "k");
+	assert_calls("delete k\n", "delete", "k");
+	assert_calls("delete k\n", "Unlink", "k");
+	assert_calls("flush all \n", "flush_all");
+	assert_calls("flush all \n", "FLUSHALL");
+	assert_int_equal(RUN("mget", "a", "b"), EX_OK);
+	assert_usage("kvctl: k: a value, and --file: give one of them" TRY("put"), "set", "-F", "f",
+		     "k", "k");
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+		snprintf(said, sizeof(said), "kvctl: no command %s\n", each[i].said);
+		assert_usage(said, each[i].typed, "k");
+	}
+	/* To somebody who types commands on a connection. */
+	assert_line("frobnicate k", "", EX_USAGE);
+	program_assert_said("no command 'frobnicate'. Try `help`.\n");
+	assert_line("get", "", EX_USAGE);
+	program_assert_said("wrong number of arguments (get KEY...). Try `help get`.\n");
 }
 
 /* Of a command: its own options and no others. */
@@ -1318,7 +1366,7 @@ static void help_of_a_command(void **state)
 	assert_null(strstr(program_result.out, "--pin"));
 	assert_int_equal(RUN("put", "--help"), EX_OK);
 	assert_non_null(strstr(program_result.out, "--pin TIME"));
-	assert_usage("kvctl: frobnicate: no such command. Try kvctl -h.\n", "help", "frobnicate");
+	assert_usage("kvctl: no command 'frobnicate'. Try `kvctl -h`.\n", "help", "frobnicate");
 }
 
 #define CASE(f) cmocka_unit_test_setup(f, kvctl_setup)
@@ -1373,6 +1421,7 @@ int main(void)
 		CASE(byte_order_marks_are_skipped),
 		CASE(options_that_are_wrong),
 		CASE(times_have_units),
+		CASE(other_names),
 		CASE(help_of_a_command),
 	};
 

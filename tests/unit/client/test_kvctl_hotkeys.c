@@ -106,8 +106,8 @@ static void failures(void **state)
 	behaviour.call = KVD_ERR_NOT_ALLOWED;
 	behaviour.error = "";
 	assert_fails(EX_NOPERM, "kvctl: not allowed\n", "hotkeys", "a");
-	assert_usage("kvctl: f: not 1 to 1024 bytes in hexadecimal. Try kvctl -h.\n", "-x",
-		     "hotkeys", "f");
+	assert_usage("kvctl: f: not 1 to 1024 bytes in hexadecimal. Try `kvctl help hotkeys`.\n",
+		     "-x", "hotkeys", "f");
 }
 
 int main(void)

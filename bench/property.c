@@ -22,6 +22,10 @@ static const char *const order_names[] = { "hashed", "ordered", NULL };
 	{                                                                                          \
 		name, PROPERTY_UINT, AT(field), preset, (double)(min), (double)(max), NULL, help   \
 	}
+#define DURATION(name, unit, field, preset, min, max, help)                                        \
+	{                                                                                          \
+		name, PROPERTY_##unit, AT(field), preset, (double)(min), (double)(max), NULL, help \
+	}
 #define FRACTION(name, field, preset, max, help)                                                   \
 	{                                                                                          \
 		name, PROPERTY_FRACTION, AT(field), preset, 0, (double)(max), NULL, help           \
@@ -78,24 +82,26 @@ const struct property properties[] = {
 	UINT("threadcount", threads, "1", 1, WORKLOAD_THREADS_MAX, "the same as -t"),
 	UINT("target", target, "0", 0, 1e9,
 	     "operations per second, all threads together; 0: no limit"),
-	UINT("maxexecutiontime", max_execution_s, "0", 0, 1e9,
-	     "seconds after which the measurement ends; 0: no limit"),
+	DURATION("maxexecutiontime", SECONDS, max_execution_s, "0", 0, 1e9,
+		 "seconds, or a time like 5m, after which the measurement ends; 0: no limit"),
 	BOOL("spin.sleep", spin_sleep, "false", "spin instead of sleep where target needs a pause"),
 	BOOL("dataintegrity", check, "true",
 	     "check every byte of every value read (YCSB: false)"),
 	BOOL("status", status, "false", "the same as -s"),
-	UINT("status.interval", status_interval_s, "1", 1, 86400,
-	     "seconds between the lines of -s (YCSB: 10)"),
+	DURATION("status.interval", SECONDS, status_interval_s, "1", 1, 86400,
+		 "seconds, or a time like 1m, between the lines of -s (YCSB: 10)"),
 	{ "label", PROPERTY_TEXT, AT(label), "", 0, 0, NULL,
 	  "text at the beginning of each line of -s" },
 
-	UINT("kvd.timeout_ms", timeout_ms, "10000", 1, 3600000, "timeout of an operation"),
-	UINT("kvd.connect_timeout_ms", connect_timeout_ms, "5000", 1, 3600000,
-	     "timeout of the connection"),
+	DURATION("kvd.timeout_ms", MS, timeout_ms, "10000", 1, 3600000,
+		 "timeout of an operation: milliseconds, or a time like 10s"),
+	DURATION("kvd.connect_timeout_ms", MS, connect_timeout_ms, "5000", 1, 3600000,
+		 "timeout of the connection: milliseconds, or a time like 5s"),
 	{ "kvd.cache_bytes", PROPERTY_SIZE, AT(cache_bytes), "16m", 0, 0x1p40, NULL,
 	  "-d kvd: bucket cache of each thread; 0 turns it off" },
-	UINT("kvd.spin_us", spin_us, "200", 0, 1000000,
-	     "-d kvd: microseconds for which a call polls before it sleeps"),
+	DURATION("kvd.spin_us", US, spin_us, "200", 0, 1000000,
+		 "-d kvd: microseconds, or a time like 1ms, for which a call polls before it "
+		 "sleeps"),
 	UINT("kvd.get_tries", get_tries, "16", 1, 1000,
 	     "-d kvd: reads of a changing item before the server is asked"),
 	{ "kvd.warmup", PROPERTY_TIME, AT(warmup_ns), "0", 0, 86400e9, NULL,

@@ -11,6 +11,9 @@
 
 enum property_type {
 	PROPERTY_UINT,
+	PROPERTY_SECONDS, /* likewise of seconds, and so on; a bare number, or a time with unit */
+	PROPERTY_MS,
+	PROPERTY_US,
 	PROPERTY_FRACTION, /* of floating point */
 	PROPERTY_BOOL,
 	PROPERTY_CHOICE,

@@ -19,6 +19,8 @@
 #include "common/util/parse.h"
 #include "common/util/text.h"
 
+#define NS_PER_S UINT64_C(1000000000)
+
 #define WHERE_MAX 256
 
 static int refuse(struct props *props, const struct prop *prop, const char *format, ...)
@@ -92,14 +94,15 @@ static int parse_choice(const char *text, const char *const *choices, unsigned i
 	return -EINVAL;
 }
 
+/* Also fractions of a second, by their unit. */
 static int parse_seconds(const char *text, uint64_t max, uint64_t *ns, struct parse_why *why)
 {
-	char with_unit[32];
-
 	if (!*text || text[strspn(text, "0123456789")])
 		return parse_time(text, 0, max, ns, why);
-	snprintf(with_unit, sizeof(with_unit), "%.20ss", text);
-	return parse_time(with_unit, 0, max, ns, why);
+	if (parse_duration(text, NS_PER_S, 0, max / NS_PER_S, ns, why))
+		return -EINVAL;
+	*ns *= NS_PER_S;
+	return 0;
 }
 
 static int property_parse(const struct property *property, const char *text, void *value,
@@ -110,6 +113,12 @@ static int property_parse(const struct property *property, const char *text, voi
 	switch (property->type) {
 	case PROPERTY_UINT:
 		return parse_uint(text, min, max, value, why);
+	case PROPERTY_SECONDS:
+		return parse_duration(text, NS_PER_S, min, max, value, why);
+	case PROPERTY_MS:
+		return parse_duration(text, NS_PER_S / 1000, min, max, value, why);
+	case PROPERTY_US:
+		return parse_duration(text, NS_PER_S / 1000000, min, max, value, why);
 	case PROPERTY_FRACTION:
 		return parse_fraction(text, property->max, value, why);
 	case PROPERTY_BOOL:

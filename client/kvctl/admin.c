@@ -67,7 +67,7 @@ int command_kill(struct kvd *db, const struct arguments *arguments)
 
 	if (parse_number(arguments->words[0], 0, UINT64_MAX, &id))
 		return EX_USAGE;
-	return report(db, kvd_client_kill(db, id));
+	return report_change(db, arguments, kvd_client_kill(db, id));
 }
 
 int command_revoke(struct kvd *db, const struct arguments *arguments)
@@ -90,7 +90,7 @@ static int tenant_size(struct kvd *db, const struct arguments *arguments, size_f
 
 	if (parse_bytes(arguments->words[2], &bytes))
 		return EX_USAGE;
-	return report(db, set(db, arguments->words[1], bytes));
+	return report_change(db, arguments, set(db, arguments->words[1], bytes));
 }
 
 int command_tenant(struct kvd *db, const struct arguments *arguments)
@@ -105,6 +105,6 @@ int command_tenant(struct kvd *db, const struct arguments *arguments)
 	if (!strcmp(words[0], "resize") && count == 3)
 		return tenant_size(db, arguments, kvd_tenant_resize);
 	if (!strcmp(words[0], "drop") && count == 2)
-		return report(db, kvd_tenant_drop(db, words[1]));
+		return report_change(db, arguments, kvd_tenant_drop(db, words[1]));
 	return usage_error(words[0], "list, create NAME SIZE, resize NAME SIZE or drop NAME");
 }

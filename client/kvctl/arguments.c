@@ -24,6 +24,8 @@
 /* Memory is filled and items are moved meanwhile. */
 #define SLOW_TIMEOUT_MS 600000u
 
+#define NS_PER_MS 1000000u
+
 const struct option_row option_rows[] = {
 #define X(name, letter, long_name, kind, min, max, argument, for_commands, help)                   \
 	{ #name, letter,   long_name,	 OPTION_##kind, min,                                       \
@@ -96,7 +98,7 @@ refuse:
 	return value_error(text, what);
 }
 
-int parse_seconds(const char *text, uint64_t max, uint64_t *seconds)
+int parse_seconds(const char *text, uint64_t min, uint64_t max, uint64_t *seconds)
 {
 	static const struct {
 		char name;
@@ -114,14 +116,31 @@ int parse_seconds(const char *text, uint64_t max, uint64_t *seconds)
 			break;
 		}
 	}
-	if (errno || *text < '0' || *text > '9' || *end || *seconds > max / unit)
+	if (errno || *text < '0' || *text > '9' || *end || *seconds > max / unit ||
+	    *seconds * unit < min)
 		goto refuse;
 	*seconds *= unit;
 	return EX_OK;
 
 refuse:
-	snprintf(what, sizeof(what), "not a time up to %" PRIu64 " seconds: 90, 90s, 5m, 2h, 7d",
-		 max);
+	if (min)
+		snprintf(what, sizeof(what),
+			 "not a time from %" PRIu64 " to %" PRIu64 " seconds: 90, 90s, 5m, 2h, 7d",
+			 min, max);
+	else
+		snprintf(what, sizeof(what),
+			 "not a time up to %" PRIu64 " seconds: 90, 90s, 5m, 2h, 7d", max);
+	return value_error(text, what);
+}
+
+static int parse_ms(const char *text, uint64_t min, uint64_t max, uint64_t *ms)
+{
+	char low[PARSE_FORMAT_MAX], high[PARSE_FORMAT_MAX], what[100];
+
+	if (!parse_duration(text, NS_PER_MS, min, max, ms, NULL))
+		return EX_OK;
+	snprintf(what, sizeof(what), "not a time from %s to %s: 500ms, 5s, 2m",
+		 format_time(min * NS_PER_MS, low), format_time(max * NS_PER_MS, high));
 	return value_error(text, what);
 }
 
@@ -129,7 +148,7 @@ int parse_ttl(const char *text, uint32_t *seconds)
 {
 	uint64_t number;
 
-	if (parse_seconds(text, KVD_TTL_MAX, &number))
+	if (parse_seconds(text, 0, KVD_TTL_MAX, &number))
 		return EX_USAGE;
 	*seconds = (uint32_t)number;
 	return EX_OK;
@@ -157,7 +176,9 @@ static int option_take(struct arguments *arguments, const struct option_row *row
 	if (row->kind == OPTION_NUMBER)
 		code = parse_number(text, row->min, row->max, &value->number);
 	if (row->kind == OPTION_SECONDS)
-		code = parse_seconds(text, row->max, &value->number);
+		code = parse_seconds(text, row->min, row->max, &value->number);
+	if (row->kind == OPTION_MS)
+		code = parse_ms(text, row->min, row->max, &value->number);
 	option_now = NULL;
 	return code;
 }

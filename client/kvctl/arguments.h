@@ -84,7 +84,7 @@ int usage_no_command(const char *name);
  * Times: 90, 90s, 5m, 2h, 7d. Sizes: 4096, 64m, 2g.
  */
 int parse_number(const char *text, uint64_t min, uint64_t max, uint64_t *number);
-int parse_seconds(const char *text, uint64_t max, uint64_t *seconds);
+int parse_seconds(const char *text, uint64_t min, uint64_t max, uint64_t *seconds);
 int parse_ttl(const char *text, uint32_t *seconds);
 int parse_bytes(const char *text, uint64_t *bytes);
 

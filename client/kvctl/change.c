@@ -62,7 +62,7 @@ int command_touch(struct kvd *db, const struct arguments *arguments)
 	status = kvd_touch(db, key.bytes, key.len, ttl_s, &version);
 	if (!status && arguments->json.given)
 		change_json(arguments, &key, version, NULL);
-	return report(db, status);
+	return report_change(db, arguments, status);
 }
 
 static void deleted_json(const struct arguments *arguments, const struct key *key, bool deleted)
@@ -98,7 +98,7 @@ int command_del(struct kvd *db, const struct arguments *arguments)
 			deleted_json(arguments, &key, !status);
 		code = code ? code : one;
 	}
-	return code;
+	return code ? code : report_change(db, arguments, KVD_OK);
 }
 
 static int flush_cancel(struct kvd *db, const struct arguments *arguments)
@@ -125,8 +125,8 @@ int command_flush(struct kvd *db, const struct arguments *arguments)
 	if (arguments->all.given)
 		return usage_error("--all", "needs --cancel");
 	if (!arguments->word_count)
-		return report(db, kvd_flush_all(db));
+		return report_change(db, arguments, kvd_flush_all(db));
 	if (parse_ttl(arguments->words[0], &delay_s))
 		return EX_USAGE;
-	return report(db, kvd_flush_start(db, delay_s, NULL));
+	return report_change(db, arguments, kvd_flush_start(db, delay_s, NULL));
 }

@@ -31,7 +31,7 @@ static int put(struct kvd *db, const struct arguments *arguments, int at, struct
 	value_release(&value);
 	if (!status && arguments->json.given)
 		change_json(arguments, &key, version, NULL);
-	return report(db, status);
+	return report_change(db, arguments, status);
 }
 
 static int put_mode(struct kvd *db, const struct arguments *arguments, enum kvd_put_mode mode)

@@ -4,7 +4,9 @@
 
 #include <stdio.h>
 #include <sysexits.h>
+#include <unistd.h>
 
+#include "client/kvctl/arguments.h"
 #include "client/kvctl/error.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
@@ -44,6 +46,14 @@ int report_of(const struct kvd *db, const char *what, enum kvd_status status)
 int report(const struct kvd *db, enum kvd_status status)
 {
 	return report_of(db, "", status);
+}
+
+int report_change(const struct kvd *db, const struct arguments *arguments, enum kvd_status status)
+{
+	if (!status && !arguments->json.given && !arguments->input_is_script &&
+	    isatty(STDOUT_FILENO))
+		puts("OK");
+	return report(db, status);
 }
 
 int report_open(enum kvd_status status, int hint)

@@ -16,6 +16,12 @@ int report(const struct kvd *db, enum kvd_status status);
 /* The same, of a call that concerned only a part, as one of several keys: @what, a string. */
 int report_of(const struct kvd *db, const char *what, enum kvd_status status);
 
+/*
+ * Likewise of a change that prints nothing. To somebody who typed it, with the standard output on a
+ * terminal, it says OK; not in a script, nor with --json.
+ */
+int report_change(const struct kvd *db, const struct arguments *arguments, enum kvd_status status);
+
 /* Of a connection that could not be opened. @hint: the user may not know how to name a server. */
 int report_open(enum kvd_status status, int hint);
 

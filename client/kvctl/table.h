@@ -153,6 +153,7 @@ enum option_kind {
 	OPTION_FLAG,	/* no argument; .given */
 	OPTION_NUMBER,	/* a decimal number; .number */
 	OPTION_SECONDS, /* a time: 90, 90s, 5m, 2h, 7d; .number, in seconds */
+	OPTION_MS,	/* a time: 500, 500ms, 5s; .number, in milliseconds */
 	OPTION_TEXT,	/* .text */
 	OPTION_FILE,	/* the name of a file; .text */
 };
@@ -180,7 +181,7 @@ enum option_kind {
 	  "the server does not evict the item for so long")                                        \
 	X(low, 'l', "low", FLAG, 0, 0, "", STORE, "the server evicts the item before others")      \
 	X(initial, 'i', "initial", NUMBER, 0, UINT64_MAX, "N", "incr decr",                        \
-	  "store N if KEY does not exist")                                                         \
+	  "store N if KEY does not exist; incr -i 1 counts 1, 2, 3 from the first call on")        \
 	X(request, 'r', "request", FLAG, 0, 0, "", "get",                                          \
 	  "send a request instead of reading the server's memory")                                 \
 	X(verbose, 'v', "verbose", FLAG, 0, 0, "", "get gat scan stats",                           \
@@ -202,9 +203,9 @@ enum option_kind {
 	X(all, 0, "all", FLAG, 0, 0, "", "flush",                                                  \
 	  "with --cancel: also those that others started; for administrators")                     \
 	X(raw, 0, "raw", FLAG, 0, 0, "", "stats", "as the server sends them, also on a terminal")  \
-	X(watch, 'w', "watch", NUMBER, 1, 86400, "SECONDS", "stats top",                           \
-	  "again and again, in groups; what counts by its growth a second, but for --raw and "     \
-	  "--json; top: the interval (default 2)")                                                 \
+	X(watch, 'w', "watch", SECONDS, 1, 86400, "TIME", "stats top",                             \
+	  "print them again after each TIME (2, 90s, 5m), in groups; counters by their growth a "  \
+	  "second, but for --raw and --json; top: the interval (default 2)")                       \
 	X(sort, 0, "sort", TEXT, 0, 0, "COLUMN", "top",                                            \
 	  "the connections, by requests (default), received, sent, idle, age "                     \
 	  "or id")                                                                                 \
@@ -233,9 +234,9 @@ enum option_kind {
 	  "softnic:///PATH; default: $KVD_URL, else the socket of your own kvd, "                  \
 	  "$XDG_RUNTIME_DIR/kvd/kvd.sock or /tmp/kvd-UID/kvd.sock, else the system's, "            \
 	  "/run/kvd/kvd.sock")                                                                     \
-	X(timeout, 't', "timeout", NUMBER, 1, 3600000, "MS", FOR_CONNECTION,                       \
-	  "longest time for one call, and for connecting, in milliseconds (default 2000, 600000 "  \
-	  "for tenant, and 5000 for connecting)")                                                  \
+	X(timeout, 't', "timeout", MS, 1, 3600000, "TIME", FOR_CONNECTION,                         \
+	  "longest time for one call, and for connecting: 500ms, 5s, 2m, or a number of "          \
+	  "milliseconds (default 2s, 10m for tenant, and 5s for connecting)")                      \
 	X(tenant, 0, "tenant", TEXT, 0, 0, "NAME", FOR_CONNECTION,                                 \
 	  "the tenant whose keys these are; default: $KVD_TENANT, or as the server decides")       \
 	X(tls_ca, 0, "tls-ca", FILE, 0, 0, "FILE", FOR_CONNECTION,                                 \

@@ -154,6 +154,29 @@ int parse_time(const char *text, uint64_t min, uint64_t max, uint64_t *ns, struc
 	return parse_number(&form, text, min, max, ns, why);
 }
 
+/* The name of the unit is what format_time() has after the 1. */
+int parse_duration(const char *text, uint64_t unit_ns, uint64_t min, uint64_t max, uint64_t *units,
+		   struct parse_why *why)
+{
+	char with_unit[SHOWN_TEXT_MAX + PARSE_FORMAT_MAX], unit[PARSE_FORMAT_MAX];
+	uint64_t ns;
+	int ret;
+
+	format_time(unit_ns, unit);
+	if (*text && !text[strspn(text, "0123456789")] && strlen(text) < SHOWN_TEXT_MAX) {
+		snprintf(with_unit, sizeof(with_unit), "%s%s", text, unit + 1);
+		text = with_unit;
+	}
+	ret = parse_time(text, min * unit_ns, max * unit_ns, &ns, why);
+	if (ret)
+		return ret;
+	if (ns % unit_ns)
+		return refuse(why, -EINVAL, "'%.*s' is not a multiple of %s", SHOWN_TEXT_MAX, text,
+			      unit);
+	*units = ns / unit_ns;
+	return 0;
+}
+
 int parse_mode(const char *text, uint32_t *mode, struct parse_why *why)
 {
 	size_t digits = strspn(text, "01234567");

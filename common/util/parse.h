@@ -31,6 +31,13 @@ int parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *bytes,
 /* `50us`, `500ms`, `5s`, `2m`, `1h`, `100ns`, `0`. The value and the limits are nanoseconds. */
 int parse_time(const char *text, uint64_t min, uint64_t max, uint64_t *ns, struct parse_why *why);
 
+/*
+ * The same as a number of @unit_ns, one of the units above: `5s` is 5000 of milliseconds, and so is
+ * `5000`, since a number alone counts in them. The limits are such numbers, too.
+ */
+int parse_duration(const char *text, uint64_t unit_ns, uint64_t min, uint64_t max, uint64_t *units,
+		   struct parse_why *why);
+
 /* File permissions in octal: `0660`, `660`; at most 0777. */
 int parse_mode(const char *text, uint32_t *mode, struct parse_why *why);
 

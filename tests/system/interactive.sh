@@ -20,10 +20,13 @@ type_line() {
 }
 
 commands_are_run() {
-	type_line 'put name "Ada \x41"' && type_line 'get name' && screen_shows 'get name.Ada A' &&
-		type_line 'get nobody' && screen_shows 'kvctl: not found' &&
-		type_line "put a 'b" && screen_shows 'kvctl: a quote is not closed' &&
-		type_line 'incr n -i 7' && screen_shows 'incr n -i 7.7'
+	type_line 'put name "Ada \x41"' && screen_shows 'x41".OK' && type_line 'get name' &&
+		screen_shows 'get name.Ada A' && type_line 'get nobody' &&
+		screen_shows 'kvctl: not found' && type_line "put a 'b" &&
+		screen_shows 'kvctl: a quote is not closed' && type_line 'KEYS' &&
+		screen_shows "no command 'KEYS': it is .scan" && type_line 'frobnicate' &&
+		screen_shows 'Try .help.\.' && type_line 'incr n -i 7' &&
+		screen_shows 'incr n -i 7.7'
 }
 
 words_are_completed() {

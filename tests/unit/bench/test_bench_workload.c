@@ -160,6 +160,10 @@ static void bad_values_are_refused(void **state)
 	refused("dataintegrity=yes", "give true or false");
 	refused("kvd.warmup=2x", "kvd.warmup");
 	refused("kvd.spin_us=1000001", "kvd.spin_us");
+	refused("kvd.spin_us=2s", "out of range: give 0 to 1s");
+	refused("kvd.timeout_ms=5us", "out of range: give 1ms to 1h");
+	refused("kvd.timeout_ms=1001us", "not a multiple of 1ms");
+	refused("maxexecutiontime=1500ms", "not a multiple of 1s");
 	refused("dotransactions=false", "dotransactions");
 }
 

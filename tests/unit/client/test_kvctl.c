@@ -12,6 +12,7 @@
 #define TRY_ANY ". Try `kvctl -h`.\n"
 #define OUT_OF_RANGE(least, most) ": not a number from " least " to " most
 #define NO_OPTION "no such option; put -- before a word that begins with -"
+#define NO_INTERVAL ": not a time from 1 to 86400 seconds: 90, 90s, 5m, 2h, 7d"
 #define NO_TIME ": not a time up to 1073741824 seconds: 90, 90s, 5m, 2h, 7d"
 
 static void values_are_read(void **state)
@@ -397,7 +398,7 @@ static void statistics_in_groups(void **state)
 	assert_string_equal(program_result.out, behaviour.texts[0]);
 	assert_usage("kvctl: --count: how often: with --watch. Try `kvctl help stats`.\n", "stats",
 		     "-c2");
-	assert_usage("kvctl: --watch 0" OUT_OF_RANGE("1", "86400") TRY("stats"), "stats", "-w0");
+	assert_usage("kvctl: --watch 0" NO_INTERVAL TRY("stats"), "stats", "-w0");
 }
 
 /* What counts by its growth a second, also behind a server that has begun anew; the rest as is. */
@@ -1011,6 +1012,16 @@ static void timeouts(void **state)
 	assert_int_equal(RUN("-t", "1", "-t3600000", "del", "key"), EX_OK);
 	assert_string_equal(program_result.notes,
 			    "open " URL " 3600000 3600000\ndelete key\n" CLOSED);
+	assert_int_equal(RUN("--timeout", "5s", "del", "key"), EX_OK);
+	assert_string_equal(program_result.notes, "open " URL " 5000 5000\ndelete key\n" CLOSED);
+	assert_int_equal(RUN("-t250ms", "del", "key"), EX_OK);
+	assert_string_equal(program_result.notes, "open " URL " 250 250\ndelete key\n" CLOSED);
+	for (const char *const *bad =
+		     (const char *const[]){ "3600001", "2h", "1us", "5 s", "x", "", "-1", NULL };
+	     *bad; bad++) {
+		assert_int_equal(RUN("-t", *bad, "del", "key"), EX_USAGE);
+		program_assert_said(": not a time from 1ms to 1h: 500ms, 5s, 2m" TRY_ANY);
+	}
 }
 
 #define MOST_64 "18446744073709551615"
@@ -1042,7 +1053,6 @@ static void numbers_out_of_range(void **state)
 		{ "--pin ", NULL, "1073741824", "1073741825", { "-p", NULL, "put" } },
 		{ "--pin ", NULL, "1073741824", "1073741825", { "--pin", NULL, "put" } },
 		{ "--initial ", "0", MOST_64, BEYOND_64, { "-i", NULL, "incr" } },
-		{ "--timeout ", "1", "3600000", "3600001", { "-t", NULL, "get" } },
 		{ "", "0", MOST_64, BEYOND_64, { "cas", "key", NULL } },
 		{ "", "0", MOST_64, BEYOND_64, { "incr", "key", NULL } },
 		{ "", "0", MOST_64, BEYOND_64, { "decr", "key", NULL } },
@@ -1078,14 +1088,14 @@ static void numbers_out_of_range(void **state)
 		}
 #undef WITH
 	}
-	assert_usage("kvctl: --timeout 0" OUT_OF_RANGE("1", "3600000") TRY_ANY, "-t", "0", "ping");
+	assert_usage("kvctl: --timeout 0: not a time from 1ms to 1h: 500ms, 5s, 2m" TRY_ANY, "-t",
+		     "0", "ping");
 	assert_usage("kvctl: --count 0" OUT_OF_RANGE("1", "1000000000") TRY_ANY, "-c", "0", "ping");
 	assert_usage("kvctl: --count 1000000001" OUT_OF_RANGE("1", "1000000000") TRY_ANY, "-c",
 		     "1000000001", "ping");
 	assert_usage("kvctl: --count 4294967297" OUT_OF_RANGE("1", "1000000000") TRY_ANY, "-c",
 		     "4294967297", "ping");
-	assert_usage("kvctl: --watch 4294967297" OUT_OF_RANGE("1", "86400") TRY_ANY, "-w",
-		     "4294967297", "stats");
+	assert_usage("kvctl: --watch 4294967297" NO_INTERVAL TRY_ANY, "-w", "4294967297", "stats");
 	assert_usage("kvctl: --top 4294967297" OUT_OF_RANGE("1", "10000") TRY_ANY, "--top",
 		     "4294967297", "bigkeys");
 	/* The first one fails. */
@@ -1314,6 +1324,40 @@ static void times_have_units(void **state)
 	}
 }
 
+/* To a person who types them; scripts get what they got. */
+static void changes_say_ok(void **state)
+{
+	static const char *const each[][5] = {
+		{ "put", "k", "v" },   { "append", "k", "v" },
+		{ "touch", "k", "1" }, { "del", "k" },
+		{ "flush" },	       { "flush", "1" },
+		{ "kill", "1" },       { "tenant", "drop", "a" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++) {
+		const char *const *w = each[i];
+
+		behaviour.terminal = true;
+		assert_int_equal(RUN(w[0], w[1], w[2]), EX_OK);
+		assert_string_equal(program_result.out, "OK\n");
+		behaviour.call = KVD_ERR_BUSY;
+		assert_int_not_equal(RUN(w[0], w[1], w[2]), EX_OK);
+		assert_string_equal(program_result.out, "");
+		behaviour.call = KVD_OK;
+		behaviour.terminal = false;
+		assert_int_equal(RUN(w[0], w[1], w[2]), EX_OK);
+		assert_string_equal(program_result.out, "");
+	}
+	behaviour.terminal = true;
+	assert_line("put k v", "set k v ", EX_OK);
+	assert_string_equal(program_result.out, "");
+	assert_int_equal(RUN("put", "--json", "k", "v"), EX_OK);
+	assert_null(strstr(program_result.out, "OK"));
+	assert_int_equal(RUN("incr", "k"), EX_OK);
+	assert_null(strstr(program_result.out, "OK"));
+}
+
 /* By the names and the case that users of redis and memcached type; what differs is explained. */
 static void other_names(void **state)
 {
@@ -1421,6 +1465,7 @@ int main(void)
 		CASE(byte_order_marks_are_skipped),
 		CASE(options_that_are_wrong),
 		CASE(times_have_units),
+		CASE(changes_say_ok),
 		CASE(other_names),
 		CASE(help_of_a_command),
 	};

@@ -231,14 +231,40 @@ static void test_long_text(void **state)
 	assert_non_null(strstr(why.text, "give 0 to 18446744073709551615"));
 }
 
+/* Numbers without a unit count in the one that is asked for. */
+static void test_duration(void **state)
+{
+	struct parse_why why;
+	uint64_t value = 7;
+
+	(void)state;
+	assert_int_equal(parse_duration("5s", 1000000, 1, 3600000, &value, &why), 0);
+	assert_int_equal(value, 5000);
+	assert_int_equal(parse_duration("5000", 1000000, 1, 3600000, &value, &why), 0);
+	assert_int_equal(value, 5000);
+	assert_int_equal(parse_duration("2m", 1000000000, 1, 120, &value, &why), 0);
+	assert_int_equal(value, 120);
+	assert_int_equal(parse_duration("0", 1000000000, 0, 120, &value, &why), 0);
+	assert_int_equal(value, 0);
+	value = 7;
+	assert_int_equal(parse_duration("121", 1000000000, 0, 120, &value, &why), -ERANGE);
+	assert_non_null(strstr(why.text, "give 0 to 2m"));
+	assert_int_equal(parse_duration("1500us", 1000000, 0, 120, &value, &why), -EINVAL);
+	assert_non_null(strstr(why.text, "not a multiple of 1ms"));
+	assert_int_equal(parse_duration("", 1000000, 0, 120, &value, &why), -EINVAL);
+	assert_int_equal(parse_duration("99999999999999999999999", 1000000, 0, 120, &value, NULL),
+			 -ERANGE);
+	assert_int_equal(value, 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_uint),	  cmocka_unit_test(test_size),
-		cmocka_unit_test(test_time),	  cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_mode),	  cmocka_unit_test(test_bool),
-		cmocka_unit_test(test_format),	  cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_long_text),
+		cmocka_unit_test(test_uint),	   cmocka_unit_test(test_size),
+		cmocka_unit_test(test_time),	   cmocka_unit_test(test_duration),
+		cmocka_unit_test(test_limits),	   cmocka_unit_test(test_mode),
+		cmocka_unit_test(test_bool),	   cmocka_unit_test(test_format),
+		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_long_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,11 +33,28 @@ static int exit_status(enum kvd_status status)
 	}
 }
 
+/* Statuses whose text would only say once more what libkvd says of the call. */
+static bool is_said(enum kvd_status status)
+{
+	switch (status) {
+	case KVD_ERR_EXISTS:
+	case KVD_ERR_INVALID:
+	case KVD_ERR_LIMIT:
+	case KVD_ERR_NO_SPACE:
+	case KVD_ERR_NOT_ALLOWED:
+		return true;
+	default:
+		return false;
+	}
+}
+
 int report_of(const struct kvd *db, const char *what, enum kvd_status status)
 {
 	const char *more = status == KVD_NOT_FOUND ? "" : kvd_error(db);
 
-	if (status)
+	if (status && *more && is_said(status))
+		report_error("%s%s%s", what, *what ? ": " : "", more);
+	else if (status)
 		report_error("%s%s%s%s%s", what, *what ? ": " : "", kvd_status_text(status),
 			     *more ? ": " : "", more);
 	return exit_status(status);

@@ -219,12 +219,32 @@ static ALWAYS_INLINE void op_rpc(struct rpc *rpc, const struct kvd_op *op, enum 
 	}
 }
 
+/* The condition of a change does not hold: which one, and what the key has instead. */
+static void condition_explain(struct kvd *handle, const struct kvd_op *op,
+			      const struct response *response)
+{
+	const unsigned long long now = response->version, wanted = op->if_version;
+
+	if (op->op == KVD_OP_DELETE)
+		handle_error_set(handle, KVD_ERR_EXISTS,
+				 "the key does not have version %llu; it was not removed", wanted);
+	else if (op->mode == KVD_PUT_IF_VERSION)
+		handle_error_set(handle, KVD_ERR_EXISTS,
+				 "the key has version %llu, not %llu; nothing was changed", now,
+				 wanted);
+	else
+		handle_error_set(handle, KVD_ERR_EXISTS,
+				 "the key exists, with version %llu; nothing was changed", now);
+}
+
 static void change_response(struct kvd *handle, struct flight *f, const struct response *response)
 {
 	struct kvd_op *op = f->op;
 
 	f->answered_ns = handle->conn.response_ns;
 	op->status = response_status(handle, response);
+	if (op->status == KVD_ERR_EXISTS)
+		condition_explain(handle, op, response);
 	if (!op->status && op->op != KVD_OP_PING) {
 		op->item.version = response->version;
 		op->item.expires_s = response->expires;

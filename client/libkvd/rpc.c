@@ -22,6 +22,7 @@
 #include "client/libkvd/read.h"
 #include "client/libkvd/window.h"
 #include "common/util/clock.h"
+#include "common/util/text.h"
 
 static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
 		      (int)WIRE_INVALID == KVD_ERR_INVALID &&
@@ -668,6 +669,19 @@ void requests_post(struct kvd *handle)
 		access_post(handle);
 }
 
+/* A request of a BATCH, and one that was sent before, is refused without the server's reason. */
+static enum kvd_status refused(struct kvd *handle, const struct response *response)
+{
+	if (!response->value_len)
+		return handle_fail(handle, KVD_ERR_NOT_ALLOWED,
+				   "this client's user has not the right to do that, or not with "
+				   "this key (users.file of the server; kvctl whoami)");
+	handle_fail(handle, KVD_ERR_NOT_ALLOWED, "%.*s (users.file of the server)",
+		    (int)response->value_len, (const char *)response->value);
+	text_mask(handle->error, strlen(handle->error));
+	return KVD_ERR_NOT_ALLOWED;
+}
+
 enum kvd_status response_status(struct kvd *handle, const struct response *response)
 {
 	switch (response->status) {
@@ -696,9 +710,7 @@ enum kvd_status response_status(struct kvd *handle, const struct response *respo
 				   "limit (limits.connection_requests, limits.connection_bytes); "
 				   "try again later");
 	case WIRE_NOT_ALLOWED:
-		return handle_fail(handle, KVD_ERR_NOT_ALLOWED,
-				   "this client's user may not do that, or not with this key "
-				   "(users.file of the server)");
+		return refused(handle, response);
 	case WIRE_LIMIT:
 		return handle_fail(handle, KVD_ERR_LIMIT,
 				   "this client's user is over its limit of requests or bytes in a "

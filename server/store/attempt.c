@@ -355,11 +355,17 @@ static enum wire_status put_check(const struct attempt *a)
 	case WIRE_SET:
 		return WIRE_OK;
 	case WIRE_ADD:
-		return a->pos.live ? WIRE_EXISTS : WIRE_OK;
+		if (!a->pos.live)
+			return WIRE_OK;
+		a->change->existing = a->pos.item->version;
+		return WIRE_EXISTS;
 	case WIRE_CAS:
 		if (!a->pos.live)
 			return WIRE_NOT_FOUND;
-		return a->pos.item->version == a->change->version ? WIRE_OK : WIRE_EXISTS;
+		if (a->pos.item->version == a->change->version)
+			return WIRE_OK;
+		a->change->existing = a->pos.item->version;
+		return WIRE_EXISTS;
 	case WIRE_REPLACE:
 	case WIRE_APPEND:
 	case WIRE_PREPEND:

@@ -31,6 +31,7 @@ void response_set_change(const struct table_change *change, enum wire_status sta
 {
 	head->status = (uint8_t)status;
 	head->flags = status && change->pins_full ? WIRE_R_PINS : 0;
+	head->version = status == WIRE_EXISTS ? change->existing : 0;
 	if (status)
 		return;
 	head->slot = change->slot;

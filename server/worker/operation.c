@@ -323,6 +323,8 @@ static void batch_result(struct message *message, const struct batched *next,
 		result.slot = head->slot;
 		result.result = head->result;
 	}
+	if (head->status == WIRE_EXISTS)
+		result.version = head->version;
 	if (!head->status && next->request.op == WIRE_GET) {
 		result.item_flags = head->item_flags;
 		result.value_len = value_len;
@@ -421,12 +423,35 @@ static bool response_open(struct message *message, struct response_list *respons
 	return message->value;
 }
 
+/* Says why the client's user may not do that, unless it may by now. */
+static void refusal_explain(struct response_list *responses, struct response_wr *response,
+			    const struct request *request)
+{
+	const struct user *user = conn_user(response->conn);
+	char why[PERMIT_WHY_BYTES];
+	uint32_t len = user ? permit_why(user, request, why) : 0, size;
+	char *text;
+
+	if (!len)
+		return;
+	text = response_buffer(responses, response, &size);
+	if (!text)
+		return;
+	response->value_len = len < size ? len : size;
+	memcpy(text, why, response->value_len);
+}
+
 /* DEFERRED_DONE: its response is started, or the connection has failed. */
 static enum deferred_next message_run(struct message *message, struct response_list *responses)
 {
+	enum deferred_next next;
+
 	if (!response_open(message, responses))
 		return DEFERRED_DONE;
-	return is_batch(message->request) ? batch_run(message) : single_run(message);
+	next = is_batch(message->request) ? batch_run(message) : single_run(message);
+	if (message->state->verdict.status == WIRE_NOT_ALLOWED)
+		refusal_explain(responses, message->response, message->request);
+	return next;
 }
 
 /* A4 */

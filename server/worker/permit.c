@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/worker/permit.h"
 
+#include <stdio.h>
+
 #include "common/util/stat.h"
 #include "server/worker/worker.h"
 
@@ -40,15 +42,25 @@ static uint32_t rights_needed(const struct request *request)
 }
 
 /* The key of a SCAN is a prefix: all keys that begin with it begin with the user's, too. */
-static bool key_is_allowed(const struct user *user, const struct request *request)
+static bool may_read_key(const struct user *user, const struct request *request)
 {
 	bool reads = request->op == WIRE_GET || request->op == WIRE_SCAN ||
 		     (request->op == WIRE_TOUCH && request->flags & WIRE_F_VALUE);
+
+	return !reads || user_prefixes_hold(&user->read, request->key, request->key_len);
+}
+
+static bool may_change_key(const struct user *user, const struct request *request)
+{
 	bool changes = request->op == WIRE_PUT || request->op == WIRE_ARITH ||
 		       request->op == WIRE_TOUCH || request->op == WIRE_DELETE;
 
-	return (!reads || user_prefixes_hold(&user->read, request->key, request->key_len)) &&
-	       (!changes || user_prefixes_hold(&user->write, request->key, request->key_len));
+	return !changes || user_prefixes_hold(&user->write, request->key, request->key_len);
+}
+
+static bool key_is_allowed(const struct user *user, const struct request *request)
+{
+	return may_read_key(user, request) && may_change_key(user, request);
 }
 
 enum wire_status permit_request(const struct user *user, struct user_account *account,
@@ -115,4 +127,41 @@ void permit_note_part(struct conn *conn, const struct request *request, uint64_t
 
 	conn->part_hash = hash;
 	conn->part_offset = len && end < value_len ? end : 0;
+}
+
+/* "read", "scan": the first of @rights, which it takes away. */
+static const char *right_take(uint32_t *rights)
+{
+	static const char *const names[] = {
+#define X(upper, name) name,
+		USER_RIGHTS(X)
+#undef X
+	};
+	unsigned int number = (unsigned int)__builtin_ctz(*rights);
+
+	*rights &= *rights - 1;
+	return names[number];
+}
+
+uint32_t permit_why(const struct user *user, const struct request *request,
+		    char why[PERMIT_WHY_BYTES])
+{
+	uint32_t missing = rights_needed(request) & ~user->rights;
+	int len = 0;
+
+	if (missing) {
+		len = snprintf(why, PERMIT_WHY_BYTES, "user %s has no right '%s'", user->name,
+			       right_take(&missing));
+		while (missing)
+			len += snprintf(why + len, PERMIT_WHY_BYTES - (size_t)len, ", nor '%s'",
+					right_take(&missing));
+	} else if (!key_is_allowed(user, request)) {
+		const bool reads = may_change_key(user, request);
+
+		len = snprintf(why, PERMIT_WHY_BYTES,
+			       "user %s may not %s this key: it begins with none of the user's "
+			       "%s_prefixes",
+			       user->name, reads ? "read" : "change", reads ? "read" : "write");
+	}
+	return (uint32_t)len;
 }

@@ -34,6 +34,14 @@ static inline const struct user *conn_user(const struct conn *conn)
 enum wire_status permit_request(const struct user *user, struct user_account *account,
 				const struct request *request, uint64_t bytes, uint64_t now_ns);
 
+#define PERMIT_WHY_BYTES 192
+/*
+ * Writes why the user may not do what the request asks for, and returns the length of that; 0: it
+ * may, by now.
+ */
+uint32_t permit_why(const struct user *user, const struct request *request,
+		    char why[PERMIT_WHY_BYTES]);
+
 /* Whether a request that was answered so takes nothing of any limit. */
 static inline bool permit_is_free(uint8_t status)
 {

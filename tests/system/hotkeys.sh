@@ -74,6 +74,6 @@ if [ "$device" = softnic ]; then
 	check "a server with a user who may not read starts" server_start -o memory.size=64m \
 		-o "users.file=$tmp/users"
 	check "who may scan" expect 0 '^$' scan
-	check "is not told what others read" expect 77 'not allowed' hotkeys
+	check "is not told what others read" expect 77 "has no right 'read'" hotkeys
 fi
 finish

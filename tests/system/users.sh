@@ -115,7 +115,7 @@ users_write() {
 	done
 }
 
-not_allowed='not allowed'
+not_allowed='user [a-z]+ (has no right .[a-z]+|may not (read|change) this key)'
 
 # text, option...: kvd does not start, and says why; nor does --check-config pass
 does_not_start() {
@@ -405,7 +405,7 @@ check "the client goes on" loops_on
 check "what each may do is as it was" what_loader_may_not
 users_write 'read'
 check "a right is taken away" reloaded '\[users\]: 5 users'
-check "at once, from the connection that is open" looper_ends 'not allowed'
+check "at once, from the connection that is open" looper_ends 'has no right'
 check "reads go on" gets reader 0 '^3$' get pub:x
 users_write 'read admin'
 check "a user gets the right admin" reloaded '\[users\]: 5 users'

@@ -86,11 +86,26 @@ static void modes_of_put(void **state)
 		assert_true(version == in_both_halves);
 	}
 	next.status = WIRE_EXISTS;
-	assert_int_equal(kvd_put(kvd, "key", 3, "v", 1, NULL, &version), KVD_ERR_EXISTS);
-	assert_true(strlen(kvd_error(kvd)) > 5);
+	args = (struct kvd_put_args){ .mode = KVD_PUT_IF_ABSENT };
+	assert_int_equal(kvd_put(kvd, "key", 3, "v", 1, &args, &version), KVD_ERR_EXISTS);
+	assert_string_equal(kvd_error(kvd), "the key exists, with version 84662395338755; nothing "
+					    "was changed");
+	args = (struct kvd_put_args){ .mode = KVD_PUT_IF_VERSION, .if_version = 7 };
+	next.version = 9;
+	assert_int_equal(kvd_put(kvd, "key", 3, "v", 1, &args, &version), KVD_ERR_EXISTS);
+	assert_string_equal(kvd_error(kvd), "the key has version 9, not 7; nothing was changed");
+	assert_true(version == in_both_halves);
+	/* What the server says of a user's rights, without what a terminal would obey. */
+	next.status = WIRE_NOT_ALLOWED;
+	memcpy(body, "user \x1b has no right 'write'", 28);
+	next.value_len = 28;
+	assert_int_equal(kvd_put(kvd, "key", 3, "v", 1, NULL, &version), KVD_ERR_NOT_ALLOWED);
+	assert_string_equal(kvd_error(kvd),
+			    "user ? has no right 'write' (users.file of the server)");
+	next.value_len = 0;
 	next.status = WIRE_NOT_FOUND;
 	assert_int_equal(kvd_put(kvd, "key", 3, "v", 1, NULL, &version), KVD_NOT_FOUND);
-	assert_int_equal(kvd->stats.puts, 8);
+	assert_int_equal(kvd->stats.puts, 10);
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 }
 
@@ -317,6 +332,7 @@ static void deletes(void **state)
 	}
 	next.status = WIRE_EXISTS;
 	assert_int_equal(kvd_delete_if(kvd, "key", 3, 42), KVD_ERR_EXISTS);
+	assert_string_equal(kvd_error(kvd), "the key does not have version 42; it was not removed");
 	assert_int_equal(kvd_delete_if(kvd, "key", 0, 42), KVD_ERR_INVALID);
 	assert_int_equal(kvd->stats.deletes, 2 + sizeof(versions) / sizeof(versions[0]));
 }

@@ -949,8 +949,11 @@ static void exit_statuses(void **state)
 		{ KVD_NOT_FOUND, "whatever", 1, "kvctl: not found\n" },
 		{ KVD_ERR_EXISTS, NULL, 2, "kvctl: the key exists or has another version\n" },
 		{ KVD_ERR_NOT_A_NUMBER, NULL, 3, "kvctl: the value is not a number\n" },
-		{ KVD_ERR_NO_SPACE, "raise it", 70,
+		/* What is wrong is said once. */
+		{ KVD_ERR_NO_SPACE, "the server's memory is full: raise it", 70,
 		  "kvctl: the server's memory is full: raise it\n" },
+		{ KVD_ERR_NOT_ALLOWED, "user reader has no right 'write'", 77,
+		  "kvctl: user reader has no right 'write'\n" },
 		{ KVD_ERR_INVALID, NULL, 70, "kvctl: invalid argument\n" },
 		{ KVD_ERR_NO_MEMORY, NULL, 70, "kvctl: out of memory in the client\n" },
 		{ KVD_ERR_DISCONNECTED, "gone", 70, "kvctl: connection lost: gone\n" },

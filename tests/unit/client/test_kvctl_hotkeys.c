@@ -100,8 +100,7 @@ static void failures(void **state)
 	(void)state;
 	behaviour.call = KVD_ERR_INVALID;
 	behaviour.error = "the server does not evict";
-	assert_fails(EX_SOFTWARE, "kvctl: invalid argument: the server does not evict\n",
-		     "hotkeys");
+	assert_fails(EX_SOFTWARE, "kvctl: the server does not evict\n", "hotkeys");
 	assert_string_equal(program_result.out, "");
 	behaviour.call = KVD_ERR_NOT_ALLOWED;
 	behaviour.error = "";

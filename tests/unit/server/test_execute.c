@@ -169,9 +169,11 @@ static void modes(void **state)
 	version = head.version;
 	assert_int_equal(ASK("k", "c", .op = WIRE_PUT, .mode = WIRE_ADD, .value_len = 1),
 			 WIRE_EXISTS);
+	assert_true(head.version == version && !head.slot);
 	assert_int_equal(ASK("k", "d", .op = WIRE_PUT, .mode = WIRE_CAS, .value_len = 1,
 			     .version = version + 1),
 			 WIRE_EXISTS);
+	assert_true(head.version == version && !head.slot);
 	assert_int_equal(ASK("k", "e", .op = WIRE_PUT, .mode = WIRE_CAS, .value_len = 1,
 			     .version = version),
 			 WIRE_OK);

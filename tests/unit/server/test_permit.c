@@ -158,6 +158,49 @@ static void prefixes(void **state)
 	assert_int_equal(of_key(WIRE_SCAN, 0, ""), WIRE_OK);
 }
 
+static void assert_why(enum wire_op op, uint32_t flags, const char *key, const char *why)
+{
+	const struct request request = {
+		.op = op,
+		.flags = flags,
+		.key = (const uint8_t *)key,
+		.key_len = (uint32_t)strlen(key),
+	};
+	char text[PERMIT_WHY_BYTES] = "";
+	uint32_t len = permit_why(&user, &request, text);
+
+	assert_int_equal(len, strlen(why));
+	assert_memory_equal(text, why, len);
+}
+
+static void reasons(void **state)
+{
+	static char longest[USER_NAME_MAX + 1];
+
+	(void)state;
+	user.name = "reader";
+	user.rights = USER_READ;
+	assert_why(WIRE_PUT, 0, "k", "user reader has no right 'write'");
+	assert_why(WIRE_SCAN, WIRE_F_VALUES, "k", "user reader has no right 'scan'");
+	assert_why(WIRE_REVOKE, 0, "k", "user reader has no right 'admin'");
+	assert_why(WIRE_GET, 0, "k", "");
+	user.rights = 0;
+	assert_why(WIRE_TOUCH, WIRE_F_VALUE, "k", "user reader has no right 'read', nor 'write'");
+	user.rights = USER_ALL;
+	user.read.list[0] = prefix("pub:");
+	user.read.count = 1;
+	user.write.list[0] = prefix("mine:");
+	user.write.count = 1;
+	assert_why(WIRE_GET, 0, "k",
+		   "user reader may not read this key: it begins with none of the user's "
+		   "read_prefixes");
+	memset(longest, 'u', USER_NAME_MAX);
+	user.name = longest;
+	assert_why(WIRE_DELETE, 0, "pub:k",
+		   "user uuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuuu may not "
+		   "change this key: it begins with none of the user's write_prefixes");
+}
+
 /* V2: what is not allowed is paid for; what is beyond the limit is not. */
 static void limits(void **state)
 {
@@ -233,6 +276,8 @@ static void requests(void **state)
 	atomic_store(&conn->conn.user, &user);
 	assert_true(RECEIVE(conn, 0, "k", 5, .op = WIRE_PUT));
 	assert_int_equal(c->response.status, WIRE_NOT_ALLOWED);
+	assert_int_equal(c->response.value_len, strlen("user u has no right 'write'"));
+	assert_memory_equal(c->value, "user u has no right 'write'", c->response.value_len);
 	assert_false(is_stored("k"));
 	assert_int_equal(stat_read(&test_worker.stats.requests_not_allowed), 1);
 	assert_true(RECEIVE(conn, 1, "k", 0, .op = WIRE_GET));
@@ -493,10 +538,10 @@ static void values_by_request(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(rights),	      CASE(prefixes),	       CASE(limits),
-		CASE(access_records), CASE(requests),	       CASE(pull),
-		CASE(in_order),	      CASE(repeated),	       CASE(batches),
-		CASE(bytes),	      CASE(values_by_request), CASE(parts),
+		CASE(reasons),	      CASE(rights),   CASE(prefixes), CASE(limits),
+		CASE(access_records), CASE(requests), CASE(pull),     CASE(in_order),
+		CASE(repeated),	      CASE(batches),  CASE(bytes),    CASE(values_by_request),
+		CASE(parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -58,7 +58,8 @@ static void usage(FILE *out)
 	      "      --pidfile FILE  write the number of the server's process to FILE, which is\n"
 	      "                      locked while it runs and removed at the end\n"
 	      "      --check-config  check the configuration, and what a start with it needs of\n"
-	      "                      this host, and exit: 0, or 78 if there are errors\n"
+	      "                      this host, print FILE: ok or what is wrong, and exit: 0,\n"
+	      "                      or 78 if there are errors\n"
 	      "      --print-config  print the resulting configuration, as a file, and exit\n"
 	      "  -V, --version       print the version and exit\n"
 	      "  -h, --help          print this and exit\n"
@@ -195,8 +196,8 @@ static int log_file_check(const char *path)
 	return faccessat(AT_FDCWD, dirname(folder), W_OK | X_OK, AT_EACCESS) ? -errno : 0;
 }
 
-/* --check-config: reports all that would stop a start, and changes nothing. */
-static int check(const struct config *config)
+/* --check-config: reports all that would stop a start, or ok, and changes nothing. */
+static int check(const struct config *config, const char *file)
 {
 	int log_err = log_file_check(config->log.file), store_err, net_err;
 
@@ -206,7 +207,23 @@ static int check(const struct config *config)
 	store_err = server_check(config);
 	net_err = net_check(config, true);
 	log_release();
-	return log_err || store_err || net_err ? EX_CONFIG : EX_OK;
+	if (log_err || store_err || net_err)
+		return EX_CONFIG;
+	printf("%s: ok\n", file ? file : "the defaults and -o, without a file");
+	return output_status();
+}
+
+/* Where the configuration is from, and whose rights kvd has. */
+static void log_origin(const char *file)
+{
+	if (file)
+		log_notice("configuration: %s", file);
+	else
+		log_notice("configuration: the defaults and -o; no file was read, -c names one");
+	if (!geteuid())
+		log_notice("kvd runs as root, and needs none of root's rights: better start it by "
+			   "systemd (kvd.service), which runs it as the user kvd, or as a user of "
+			   "its own whose limit of locked memory is raised (`ulimit -l`)");
 }
 
 static int serve(const struct config *config, const struct arguments *arguments)
@@ -230,6 +247,7 @@ static int serve(const struct config *config, const struct arguments *arguments)
 	if (err)
 		goto release;
 	log_notice("kvd %s starts", KVD_SERVER_VERSION);
+	log_origin(arguments->source.file);
 	err = run(&server, arguments->pidfile);
 	log_notice("kvd stopped%s", err ? " because of an error" : "");
 	log_writer_stop();
@@ -270,7 +288,7 @@ int main(int argc, char **argv)
 		config_print(&config, stdout);
 		status = output_status();
 	} else if (arguments.mode == MODE_CHECK)
-		status = check(&config);
+		status = check(&config, arguments.source.file);
 	else
 		status = serve(&config, &arguments);
 	free(assignments);

@@ -75,8 +75,11 @@ int report_change(const struct kvd *db, const struct arguments *arguments, enum 
 
 int report_open(enum kvd_status status, int hint)
 {
+	/* A server that answers is the one that was meant. */
+	const bool none = status == KVD_ERR_UNREACHABLE || status == KVD_ERR_DEVICE;
+
 	report_error("%s%s", kvd_error(NULL),
-		     hint ? " (-a URL or $KVD_URL name another server)" : "");
+		     hint && none ? "; -a URL or $KVD_URL name another server" : "");
 	if (status == KVD_ERR_LIMIT)
 		return EX_TEMPFAIL;
 	return status == KVD_ERR_AUTH ? EX_NOPERM : EX_UNAVAILABLE;

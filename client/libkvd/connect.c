@@ -216,13 +216,18 @@ static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_even
 	memcpy(&reject, event->private_data, sizeof(reject));
 	if (event->private_len < sizeof(reject) || reject.magic != WIRE_MAGIC)
 		return handle_fail(handle, KVD_ERR_PROTOCOL,
-				   "%s refuses the connection: is it kvd?", handle->dev->address);
+				   "the server at %s refuses the connection: is it kvd?",
+				   handle->dev->address);
 	if (reject.reason == WIRE_REJECT_VERSION && reject.abi != WIRE_ABI)
 		return abi_differs(handle, reject.abi);
 	reject.text[sizeof(reject.text) - 1] = '\0';
 	text_mask(reject.text, strlen(reject.text));
-	return handle_fail(handle, reject_status(reject.reason), "%s refuses the connection: %s",
-			   handle->dev->address, reject.text);
+	return handle_fail(handle, reject_status(reject.reason),
+			   "the server at %s refuses the connection: %s%s", handle->dev->address,
+			   reject.text,
+			   reject.reason == WIRE_REJECT_TENANT && *handle->tenant ?
+				   "; --tenant, $KVD_TENANT or kvd_options.tenant names another" :
+				   "");
 }
 
 static enum kvd_status connect_closed(struct kvd *handle)

@@ -9,6 +9,20 @@
 #include "client/libkvd/connect.h"
 #include "client/libkvd/landing.h"
 #include "client/libkvd/rpc.h"
+#include "common/rdma/default_socket.h"
+
+/* Whoever named no URL may have started a kvd at the other one of the default places. */
+static enum kvd_status no_socket(struct kvd *handle, const char *path)
+{
+	char own[DEVICE_PATH_MAX];
+
+	if (default_socket_own(own) && (!strcmp(path, own) || !strcmp(path, DEFAULT_SOCKET_SYSTEM)))
+		return handle_fail(handle, KVD_ERR_UNREACHABLE,
+				   "no socket at %s: is kvd running? (a kvd of your own listens at "
+				   "%s, the system's at " DEFAULT_SOCKET_SYSTEM ")",
+				   path, own);
+	return handle_fail(handle, KVD_ERR_UNREACHABLE, "no socket at %s: is kvd running?", path);
+}
 
 /* The device says ECONNREFUSED if there is no socket at the path, or a file that is none. */
 static enum kvd_status softnic_failed(struct kvd *handle, const char *path, int err)
@@ -22,8 +36,7 @@ static enum kvd_status softnic_failed(struct kvd *handle, const char *path, int 
 				   "%s is not a socket: give the path of kvd's (softnic.socket)",
 				   path);
 	if (err == -ECONNREFUSED)
-		return handle_fail(handle, KVD_ERR_UNREACHABLE, "no socket at %s: is kvd running?",
-				   path);
+		return no_socket(handle, path);
 	return handle_fail(handle, connect_status(err), "softnic device for %s: %s", path,
 			   strerror(-err));
 }

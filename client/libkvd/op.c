@@ -10,6 +10,7 @@
 #include "client/libkvd/rpc.h"
 #include "common/sum.h"
 #include "common/util/clock.h"
+#include "common/util/parse.h"
 
 static_assert((int)WIRE_SET == KVD_PUT_SET && (int)WIRE_ADD == KVD_PUT_IF_ABSENT &&
 		      (int)WIRE_REPLACE == KVD_PUT_IF_PRESENT &&
@@ -51,13 +52,15 @@ static struct kvd_get_request *get_of(struct kvd_op *op)
 
 static enum kvd_status put_check_value(struct kvd *handle, const struct kvd_op *op)
 {
+	char most[PARSE_FORMAT_MAX];
+
 	if (op->value_len && !op->value && !op->iov_count)
 		return handle_fail(handle, KVD_ERR_INVALID, "the value is NULL but not empty");
 	if (op->value_len > handle->geometry.value_max)
 		return handle_fail(handle, KVD_ERR_TOO_LARGE,
-				   "a value of %zu bytes: the server takes at most %llu "
+				   "a value of %zu bytes: the server takes at most %s "
 				   "(limits.max_value)",
-				   op->value_len, (unsigned long long)handle->geometry.value_max);
+				   op->value_len, show_size(handle->geometry.value_max, most));
 	return KVD_OK;
 }
 

@@ -22,6 +22,7 @@
 #include "client/libkvd/read.h"
 #include "client/libkvd/window.h"
 #include "common/util/clock.h"
+#include "common/util/parse.h"
 #include "common/util/text.h"
 
 static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
@@ -684,6 +685,8 @@ static enum kvd_status refused(struct kvd *handle, const struct response *respon
 
 enum kvd_status response_status(struct kvd *handle, const struct response *response)
 {
+	char longest[PARSE_FORMAT_MAX];
+
 	switch (response->status) {
 	case WIRE_OK:
 		return KVD_OK;
@@ -693,10 +696,9 @@ enum kvd_status response_status(struct kvd *handle, const struct response *respo
 		return handle_fail(handle, KVD_ERR_INVALID,
 				   "the server pins no item for so long (memory.pin_time_max)");
 	case WIRE_TOO_LARGE:
-		return handle_fail(
-			handle, KVD_ERR_TOO_LARGE,
-			"the server takes values of at most %llu bytes (limits.max_value)",
-			(unsigned long long)handle->geometry.value_max);
+		return handle_fail(handle, KVD_ERR_TOO_LARGE,
+				   "the server takes values of at most %s (limits.max_value)",
+				   show_size(handle->geometry.value_max, longest));
 	case WIRE_NO_SPACE:
 		return handle_fail(handle, KVD_ERR_NO_SPACE,
 				   "the server's memory is full: raise memory.size or delete keys");

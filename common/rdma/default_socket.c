@@ -42,12 +42,19 @@ static void tmp_socket(char *path)
 	snprintf(path, DEVICE_PATH_MAX, "/tmp/kvd-%u/kvd.sock", (unsigned int)geteuid());
 }
 
-void default_socket_serve(char *path)
+bool default_socket_own(char *path)
 {
 	if (!geteuid() || folder_is_mine(SYSTEM_FOLDER, 0))
-		strcpy(path, DEFAULT_SOCKET_SYSTEM);
-	else if (!runtime_socket(path))
+		return false;
+	if (!runtime_socket(path))
 		tmp_socket(path);
+	return true;
+}
+
+void default_socket_serve(char *path)
+{
+	if (!default_socket_own(path))
+		strcpy(path, DEFAULT_SOCKET_SYSTEM);
 }
 
 static bool is_socket(const char *path)

@@ -29,6 +29,12 @@ void default_socket_serve(char *path);
 void default_socket_find(char *path);
 
 /*
+ * Writes to @path, of DEVICE_PATH_MAX bytes, where a server of this user listens. False for root,
+ * whose server is the system's.
+ */
+bool default_socket_own(char *path);
+
+/*
  * Whether a folder is this user's and nobody else may write to it. A symbolic link is not: it may
  * be changed to lead elsewhere.
  */

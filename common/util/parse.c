@@ -4,6 +4,7 @@
  */
 #include "common/util/parse.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -69,6 +70,26 @@ static const char *format_with(const struct unit *units, uint64_t value, char *b
 const char *format_size(uint64_t bytes, char *buffer)
 {
 	return format_with(size_units, bytes, buffer);
+}
+
+const char *show_size(uint64_t bytes, char *buffer)
+{
+	const struct unit *unit = size_units;
+	uint64_t whole, tenths;
+
+	while (unit->factor > 1 && bytes < unit->factor)
+		unit++;
+	whole = bytes / unit->factor;
+	tenths = bytes % unit->factor * 10 / unit->factor;
+	if (unit->factor == 1)
+		snprintf(buffer, PARSE_FORMAT_MAX, "%" PRIu64 " byte%s", whole,
+			 whole == 1 ? "" : "s");
+	else if (bytes % unit->factor)
+		snprintf(buffer, PARSE_FORMAT_MAX, "%" PRIu64 ".%" PRIu64 " %ciB", whole, tenths,
+			 toupper(*unit->name));
+	else
+		snprintf(buffer, PARSE_FORMAT_MAX, "%" PRIu64 " %ciB", whole, toupper(*unit->name));
+	return buffer;
 }
 
 const char *format_time(uint64_t ns, char *buffer)

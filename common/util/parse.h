@@ -54,4 +54,10 @@ size_t bom_length(const char *text, size_t length);
 const char *format_size(uint64_t bytes, char *buffer);
 const char *format_time(uint64_t ns, char *buffer);
 
+/*
+ * A size as messages have it: "96 MiB", "1.5 GiB", "512 bytes". What is no whole number of its unit
+ * is rounded down to a tenth. In buffer, of PARSE_FORMAT_MAX bytes.
+ */
+const char *show_size(uint64_t bytes, char *buffer);
+
 #endif /* KVD_COMMON_UTIL_PARSE_H */

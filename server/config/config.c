@@ -26,6 +26,7 @@
 
 #include "common/util/cpu.h"
 #include "common/util/log.h"
+#include "common/util/parse.h"
 #include "common/util/text.h"
 #include "server/config/option_kinds.h"
 #include "server/config/tenant_list.h"
@@ -521,15 +522,15 @@ static int check_tenants(const struct config *config)
 	struct tenant_entry entry;
 	struct parse_why why;
 	uint64_t bytes = 0;
+	char needed[PARSE_FORMAT_MAX], has[PARSE_FORMAT_MAX];
 
 	while (*at && !tenant_list_next(&at, &entry, &why))
 		bytes += entry.bytes;
 	if (bytes <= config->tenants.memory)
 		return 0;
 	report("config", 0,
-	       "tenants.create needs %llu bytes, and tenants.memory has %llu: raise that, or lower "
-	       "the sizes",
-	       (unsigned long long)bytes, (unsigned long long)config->tenants.memory);
+	       "tenants.create needs %s, and tenants.memory is %s: raise that, or lower the sizes",
+	       show_size(bytes, needed), show_size(config->tenants.memory, has));
 	return -EINVAL;
 }
 

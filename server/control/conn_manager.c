@@ -226,7 +226,7 @@ static struct tenant *connect_tenant(const struct net *net, const struct nic *ni
 		snprintf(text, WIRE_REJECT_TEXT_BYTES, "user %.30s has the tenant %s, not %s",
 			 user->name, user->tenant, name);
 	else if (!tenant)
-		snprintf(text, WIRE_REJECT_TEXT_BYTES, "there is no tenant %s", name);
+		snprintf(text, WIRE_REJECT_TEXT_BYTES, "it has no tenant %s", name);
 	else if (tenant->state != TENANT_SERVES)
 		snprintf(text, WIRE_REJECT_TEXT_BYTES,
 			 "the tenant %s is being created, resized or dropped", name);
@@ -754,8 +754,8 @@ static void revoke_run(struct net *net, struct conn *asks)
 		conn_close(net, conn);
 		left += !conn_is_cut(conn);
 	}
-	log_ratelimited(LOG_NOTICE, 10, "%s has %.*s revoked: %llu connections closed",
-			asks->peer.address, (int)query->len, query->text,
+	log_ratelimited(LOG_NOTICE, 10, "revoked %.*s, as %s asked for: %llu connections closed",
+			(int)query->len, query->text, asks->peer.address,
 			(unsigned long long)query->closed);
 	if (!left)
 		query->status = query->closed ? WIRE_OK : WIRE_NOT_FOUND;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "common/util/parse.h"
 #include "server/config/tenant_list.h"
 #include "server/control/conn_manager.h"
 #include "server/control/user_tenants.h"
@@ -429,7 +430,7 @@ static void start_end(struct net *net, int err)
 {
 	struct tenant_command *command = &net->command;
 	struct tenant *tenant = command->tenant;
-	char text[LINE_MAX_BYTES];
+	char text[LINE_MAX_BYTES], size[PARSE_FORMAT_MAX], longest[PARSE_FORMAT_MAX];
 
 	command->err = err;
 	if (err)
@@ -437,8 +438,9 @@ static void start_end(struct net *net, int err)
 	else
 		tenant->state = TENANT_SERVES;
 	if (!err && tenant != net->tenants.list[0])
-		log_notice("tenant %s: %" PRIu64 " bytes, values of up to %" PRIu64, tenant->name,
-			   tenant->bytes, tenant->now.store->region.geometry.value_max);
+		log_notice("tenant %s: %s, values of up to %s", tenant->name,
+			   show_size(tenant->bytes, size),
+			   show_size(tenant->now.store->region.geometry.value_max, longest));
 	command->step = COMMAND_NONE;
 }
 

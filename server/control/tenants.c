@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "common/util/parse.h"
 #include "server/config/config.h"
 #include "server/config/tenant_list.h"
 #include "server/worker/budget.h"
@@ -176,16 +177,17 @@ static struct tenant **place_find(struct tenants *tenants, const struct tenant *
 bool tenants_reserve(struct tenants *tenants, uint64_t bytes, char *why, size_t size)
 {
 	uint64_t left = tenants->memory - tenants->used;
+	char wanted[PARSE_FORMAT_MAX], memory[PARSE_FORMAT_MAX], unused[PARSE_FORMAT_MAX];
 
 	if (bytes <= left) {
 		tenants->used += bytes;
 		return true;
 	}
 	snprintf(why, size,
-		 "%llu bytes are wanted, and of the %llu of tenants.memory %llu are left: drop a "
-		 "tenant, or raise that",
-		 (unsigned long long)bytes, (unsigned long long)tenants->memory,
-		 (unsigned long long)left);
+		 "%s wanted, %s of tenants.memory (%s) are free: drop a tenant, or raise "
+		 "tenants.memory",
+		 show_size(bytes, wanted), show_size(left, unused),
+		 show_size(tenants->memory, memory));
 	return false;
 }
 

@@ -8,6 +8,7 @@
 
 #include "common/layout.h"
 #include "common/util/log.h"
+#include "common/util/parse.h"
 #include "server/config/option_table.h"
 #include "server/config/tenant_list.h"
 #include "server/worker/tenant.h"
@@ -55,6 +56,7 @@ int user_tenants_fit(const struct users *users, const struct config *config)
 	uint64_t bytes = 0;
 	struct tenant_entry entry;
 	struct parse_why why;
+	char needed[PARSE_FORMAT_MAX], has[PARSE_FORMAT_MAX];
 
 	for (; *at && !tenant_list_next(&at, &entry, &why); count++)
 		bytes += entry.bytes;
@@ -65,10 +67,9 @@ int user_tenants_fit(const struct users *users, const struct config *config)
 		count++;
 	}
 	if (bytes > config->tenants.memory) {
-		log_error("tenants.create and the memory of users (users.file) need %" PRIu64
-			  " bytes, and tenants.memory has %" PRIu64 ": raise that, or lower the "
-			  "sizes",
-			  bytes, config->tenants.memory);
+		log_error("tenants.create and the memory of users (users.file) need %s, and "
+			  "tenants.memory is %s: raise that, or lower the sizes",
+			  show_size(bytes, needed), show_size(config->tenants.memory, has));
 		return -EINVAL;
 	}
 	if (count > TENANTS_MAX) {

@@ -276,7 +276,7 @@ check "overwriting" overwrite
 check "deleting twice" delete_twice
 check "a missing key" expect 1 'not found' get missing
 check "a value of max_value bytes" round_trip "$tmp/1m" big
-check "one byte more: the client refuses it" expect 70 'at most 1048576 \(limits.max_value\)' \
+check "one byte more: the client refuses it" expect 70 'at most 1 MiB \(limits.max_value\)' \
 	put big - <"$tmp/1m+1"
 check "the old value stays" holds_file "$tmp/1m" big
 check "a value that can't be read" expect 74 "can't read the value" put overread - <"$tmp"

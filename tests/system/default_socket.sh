@@ -135,7 +135,7 @@ signal.pause()' $at &
 	got=$?
 	kill "$holder" && await_end "$holder" && forget "$holder"
 	echo "status $got, said: $said"
-	[ $got = 0 ] && [ -z "$said" ]
+	[ $got = 0 ] && [ "$said" = "the defaults and -o, without a file: ok" ]
 }
 
 user_folder=/tmp/kvd-$USER_ID

@@ -142,14 +142,14 @@ address_comes_first() {
 # kvctl without an address says how to give one; with one it does not. On a host that has a kvd at
 # the default address there is nothing to say.
 default_address_is_said() {
-	local said got hint='(-a URL or $KVD_URL name another server)'
+	local said got hint='; -a URL or $KVD_URL name another server'
 	said=$(env -u KVD_URL XDG_RUNTIME_DIR= "$build/kvctl" ping 2>&1)
 	got=$?
 	echo "status $got: $said"
 	if [ $got = 0 ]; then
 		[[ $said == 'pong from softnic:///'* ]] || return 1
 	else
-		[ $got = 69 ] && [[ $said == 'kvctl: '*'/kvd.sock: '*" $hint" ]] || return 1
+		[ $got = 69 ] && [[ $said == 'kvctl: '*'/kvd.sock: '*"$hint" ]] || return 1
 	fi
 	said=$("$build/kvctl" -a "softnic://$tmp/none" ping 2>&1)
 	got=$?
@@ -158,7 +158,7 @@ default_address_is_said() {
 }
 
 makes_nothing() {
-	kvd_says 0 '^$' -c "$tmp/kvd.ini" --check-config -o server.device=softnic \
+	kvd_says 0 '^.*/kvd.ini: ok$' -c "$tmp/kvd.ini" --check-config -o server.device=softnic \
 		-o "log.file=$tmp/new.log" -o "softnic.socket=$tmp/new/s" &&
 		[ ! -e "$tmp/new.log" ] && [ ! -e "$tmp/new" ]
 }
@@ -200,8 +200,8 @@ help_is_complete() {
 words_and_files() {
 	check "-h names every option" help_is_complete
 	check "-V" kvd_says 0 '^kvd [0-9]+\.[0-9]+\.[0-9]+$' -V
-	check "--check-config of /dev/null, which sets nothing" kvd_says 0 '^$' -c /dev/null \
-		--check-config -o memory.size=64m
+	check "--check-config of /dev/null, which sets nothing" kvd_says 0 '^/dev/null: ok$' \
+		-c /dev/null --check-config -o memory.size=64m
 	check "--check-config: no folder for the log" \
 		would_not_start 'log.file = /none/log: can.t open' -o log.file=/none/log
 	check "--check-config: the log is a folder" \
@@ -239,9 +239,10 @@ words_and_files() {
 	check "-o with a bad value" kvd_says 78 'server.workers' -o server.workers=x
 }
 
-check "--check-config of a good file" kvd_says 0 '^$' -c "$tmp/kvd.ini" --check-config
-check "--check-config of conf/kvd.ini" kvd_says 0 '^$' -c conf/kvd.ini --check-config \
-	-o memory.size=64m
+check "--check-config of a good file" kvd_says 0 '/kvd.ini: ok$' \
+	-c "$tmp/kvd.ini" --check-config
+check "--check-config of conf/kvd.ini" kvd_says 0 '^conf/kvd.ini: ok$' -c conf/kvd.ini \
+	--check-config -o memory.size=64m
 if [ "$device" = verbs ]; then
 	check "--check-config: another host's address" \
 		would_not_start "${own_options}address = 203.0.113.1" \

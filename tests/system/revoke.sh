@@ -44,7 +44,7 @@ check "and logged, once" wait_until "$DEADLINE_S" attacks_are_logged
 check "nothing is held for them" wait_until "$DEADLINE_S" nothing_is_held 1
 checks_of "$build/tests/system/sys_keys" "$url" revoke "$who"
 check "those that were revoked are counted" stat_is connections_revoked 3
-check "and logged" logged "notice .* has $who revoked: 3 connections closed"
+check "and logged" logged "notice revoked $who, as .* asked for: 3 connections closed"
 check "others are not concerned" others_stay
 check "what says nobody is refused" \
 	expect 70 "user=NAME, identity=NAME, uid=N, addr=ADDRESS or id=N" revoke x

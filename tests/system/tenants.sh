@@ -120,7 +120,7 @@ by_environment() {
 unknown() {
 	local said
 	said=$(in_tenant gamma get key 2>&1)
-	[ $? = 69 ] && grep -q 'there is no tenant gamma' <<<"$said" && return 0
+	[ $? = 69 ] && grep -q 'it has no tenant gamma; --tenant, ' <<<"$said" && return 0
 	echo "$said"
 	return 1
 }
@@ -129,13 +129,13 @@ sized_wrong() {
 	local said
 	said=$("$build/kvd" -c "$tmp/kvd.ini" --check-config -o tenants.memory=16m \
 		-o tenants.create=a:16m,b:16m 2>&1) && return 1
-	grep -q 'tenants.create needs 33554432 bytes, and tenants.memory has 16777216' <<<"$said"
+	grep -q 'tenants.create needs 32 MiB, and tenants.memory is 16 MiB' <<<"$said"
 }
 
 # Names and sizes that are not allowed, with why; nothing of them is left.
 wrong_commands() {
 	expect_admin 2 'there is a tenant alpha already' tenant create alpha 16m &&
-		expect_admin 70 '67108864 bytes are wanted.* 83886080 .* 50331648 are left' \
+		expect_admin 70 '64 MiB wanted, 48 MiB of tenants.memory .80 MiB. are free' \
 			tenant create gamma 64m &&
 		expect_admin 70 'has 1 to 24 letters' tenant create 'a b' 16m &&
 		expect_admin 70 'has 1 to 24 letters' tenant create default 16m &&

@@ -286,7 +286,7 @@ memory_write() {
 
 more_than_there_is() {
 	memory_write 16m reader &&
-		does_not_start 'need 33554432 bytes, and tenants.memory has 16777216: raise that' \
+		does_not_start 'need 32 MiB, and tenants.memory is 16 MiB: raise that' \
 			-o "users.file=$tmp/users" -o tenants.memory=16m
 }
 
@@ -349,7 +349,7 @@ loader_grows() {
 # refused until its tenant is made.
 loader_has_no_room() {
 	memory_write 64m reader picker &&
-		reloaded "user loader: its tenant can't be resized: .* 67108864 bytes are" &&
+		reloaded "user loader: its tenant can't be resized: .* 64 MiB wanted" &&
 		wait_until "$DEADLINE_S" gets picker 0 '^$' put key picker &&
 		logged 'tenant picker: created' &&
 		tenant_is loader 33554432 && gets loader 0 '' get fill-20 &&

@@ -81,7 +81,7 @@ struct answer {
 	}
 #define TOO_LARGE                                                                                  \
 	{                                                                                          \
-		WIRE_TOO_LARGE, 0, KVD_ERR_TOO_LARGE, "at most 1048576 bytes"                      \
+		WIRE_TOO_LARGE, 0, KVD_ERR_TOO_LARGE, "at most 1 MiB"                            \
 	}
 #define NO_SPACE                                                                                   \
 	{                                                                                          \

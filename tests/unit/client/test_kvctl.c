@@ -999,7 +999,7 @@ static void no_connection(void **state)
 	(void)state;
 	behaviour.open = KVD_ERR_UNREACHABLE;
 	assert_fails(EX_UNAVAILABLE,
-		     "kvctl: no socket there (-a URL or $KVD_URL name another server)\n", "get",
+		     "kvctl: no socket there; -a URL or $KVD_URL name another server\n", "get",
 		     "key");
 	assert_string_equal(program_result.notes, OPENED);
 	assert_fails(EX_UNAVAILABLE, "kvctl: no socket there\n", "-a", "rdma://h:1", "ping");

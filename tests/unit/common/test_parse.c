@@ -257,14 +257,40 @@ static void test_duration(void **state)
 	assert_int_equal(value, 7);
 }
 
+static void test_shown_sizes(void **state)
+{
+	static const struct {
+		uint64_t bytes;
+		const char *text;
+	} each[] = {
+		{ 0, "0 bytes" },
+		{ 1, "1 byte" },
+		{ 1023, "1023 bytes" },
+		{ 1024, "1 KiB" },
+		{ 1025, "1.0 KiB" },
+		{ 1536, "1.5 KiB" },
+		{ 1048575, "1023.9 KiB" },
+		{ 96ull << 20, "96 MiB" },
+		{ 1ull << 30, "1 GiB" },
+		{ (1ull << 40) + (1ull << 39), "1.5 TiB" },
+		{ UINT64_MAX, "16777215.9 TiB" },
+	};
+	char text[PARSE_FORMAT_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++)
+		assert_string_equal(show_size(each[i].bytes, text), each[i].text);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_uint),	   cmocka_unit_test(test_size),
-		cmocka_unit_test(test_time),	   cmocka_unit_test(test_duration),
-		cmocka_unit_test(test_limits),	   cmocka_unit_test(test_mode),
-		cmocka_unit_test(test_bool),	   cmocka_unit_test(test_format),
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_long_text),
+		cmocka_unit_test(test_uint),	    cmocka_unit_test(test_size),
+		cmocka_unit_test(test_time),	    cmocka_unit_test(test_duration),
+		cmocka_unit_test(test_shown_sizes), cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_mode),	    cmocka_unit_test(test_bool),
+		cmocka_unit_test(test_format),	    cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_long_text),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

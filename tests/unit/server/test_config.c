@@ -778,8 +778,8 @@ static void test_check(void **state)
 	strcpy(config.tenants.create, "a:16m, b:32m");
 	config.tenants.memory = (48 << 20) - 1;
 	assert_int_equal(check(), -EINVAL);
-	assert_non_null(strstr(errors, "tenants.create needs 50331648 bytes, and tenants.memory "
-				       "has 50331647"));
+	assert_non_null(strstr(errors, "tenants.create needs 48 MiB, and tenants.memory is "
+				       "47.9 MiB"));
 	config.tenants.memory++;
 	assert_int_equal(check(), 0);
 }

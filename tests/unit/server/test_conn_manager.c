@@ -676,7 +676,7 @@ static void tenants(void **state)
 	alpha_start();
 	strcpy(connect.tenant, "beta");
 	add_connect_of(connect);
-	assert_refused(WIRE_REJECT_TENANT, "there is no tenant beta");
+	assert_refused(WIRE_REJECT_TENANT, "it has no tenant beta");
 	strcpy(connect.tenant, "a b");
 	add_connect_of(connect);
 	assert_refused(WIRE_REJECT_TENANT, "by what is no name");
@@ -1321,7 +1321,7 @@ static void revokes(void **state)
 	/* One has begun to end by itself. */
 	conn_close(&net, alice[0]);
 	ask_to_revoke(admin, "identity=alice", WIRE_OK, 3);
-	assert_logged("10.0.0.1:5 has identity=alice revoked: 3 connections closed");
+	assert_logged("revoked identity=alice, as 10.0.0.1:5 asked for: 3 connections closed");
 	assert_int_equal(disconnects, 3);
 	assert_int_equal(net.stats.connections_revoked, 2);
 	for (unsigned int i = 0; i < 3; i++)

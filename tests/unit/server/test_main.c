@@ -238,6 +238,7 @@ static void checks(void **state)
 
 	(void)state;
 	assert_int_equal(RUN("--check-config"), EX_OK);
+	assert_printed("the defaults and -o, without a file: ok\n");
 	assert_string_equal(steps, "config store net ");
 	for (unsigned int i = 0; i < 2; i++) {
 		fails = each[i];

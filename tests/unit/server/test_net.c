@@ -278,7 +278,7 @@ static void checks_users(void **state)
 	assert_int_equal(net_check(&test_config, false), 0);
 	test_config.tenants.memory--;
 	assert_int_equal(net_check(&test_config, false), -EINVAL);
-	assert_logged("need 16777216 bytes, and tenants.memory has 16777215");
+	assert_logged("need 16 MiB, and tenants.memory is 15.9 MiB");
 	unlink(test_config.users.file);
 }
 

@@ -232,8 +232,7 @@ static void refuses(void **state)
 	assert_answer(1, WIRE_EXISTS, "there is a tenant a already");
 	ask(1, WIRE_TENANT_CREATE, "b", 37 * MIB);
 	assert_answer(1, WIRE_NO_SPACE,
-		      "38797312 bytes are wanted, and of the 104857600 of "
-		      "tenants.memory 37748736 are left");
+		      "37 MiB wanted, 36 MiB of tenants.memory (100 MiB) are free");
 	ask(1, WIRE_TENANT_CREATE, "b", 16 * MIB - 1);
 	assert_answer(1, WIRE_INVALID, "16m to 512g");
 	ask(1, WIRE_TENANT_CREATE, "b", UINT64_MAX);
@@ -245,7 +244,7 @@ static void refuses(void **state)
 	ask(1, WIRE_TENANT_RESIZE, "default", 16 * MIB);
 	assert_answer(1, WIRE_INVALID, "as long as the server runs");
 	ask(1, WIRE_TENANT_RESIZE, "a", 37 * MIB);
-	assert_answer(1, WIRE_NO_SPACE, "there together while items are moved: 38797312 bytes");
+	assert_answer(1, WIRE_NO_SPACE, "there together while items are moved: 37 MiB wanted");
 	ask(1, WIRE_TENANT_RESIZE, "a", 16 * MIB - 1);
 	assert_answer(1, WIRE_INVALID, "16m to 512g");
 	conns[2].part = &parts[0];
@@ -451,10 +450,10 @@ static void users_without_room(void **state)
 			  OF("bob", "2", "memory = 16m\n"));
 	bob = made_of_user("bob");
 	assert_logged("users.file: user alice: its tenant can't be resized: the old and the new "
-		      "store are there together while items are moved: 83886080 bytes are wanted, "
-		      "and of the 104857600 of tenants.memory 79691776 are left: drop a tenant, or "
-		      "raise that; the next SIGHUP tries again");
-	assert_logged("users.file: user carol: its tenant can't be created: 83886080 bytes are");
+		      "store are there together while items are moved: 80 MiB wanted, 76 MiB of "
+		      "tenants.memory (100 MiB) are free: drop a tenant, or raise tenants.memory; "
+		      "the next SIGHUP tries again");
+	assert_logged("users.file: user carol: its tenant can't be created: 80 MiB wanted");
 	assert_null(tenant_of("carol"));
 	assert_int_equal(closed, 0);
 	assert_int_equal(alice->state, TENANT_SERVES);
@@ -607,7 +606,7 @@ static void a_start_fails(void **state)
 	starts_anew("alpha:101m");
 	job_ends(0);
 	assert_int_equal(test_net.start_err, -ENOMEM);
-	assert_logged("tenant alpha: can't be created: 105906176 bytes are wanted");
+	assert_logged("tenant alpha: can't be created: 101 MiB wanted");
 	starts_anew("alpha:16m");
 	test_net.stopping = true;
 	job_ends(0);

@@ -294,8 +294,9 @@ static void memory_is_accounted_for(void **state)
 	assert_non_null(a);
 	assert_int_equal(a->state, TENANT_WORKING);
 	assert_null(tenants_add(&tenants, "b", 24 * MIB + 1, why, sizeof(why)));
-	assert_string_equal(why, "25165825 bytes are wanted, and of the 67108864 of "
-				 "tenants.memory 25165824 are left: drop a tenant, or raise that");
+	assert_string_equal(why,
+			    "24.0 MiB wanted, 24 MiB of tenants.memory (64 MiB) are free: drop "
+			    "a tenant, or raise tenants.memory");
 	b = tenants_add(&tenants, "b", 24 * MIB, why, sizeof(why));
 	assert_non_null(b);
 	assert_true(tenants.used == 64 * MIB);

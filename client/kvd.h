@@ -520,6 +520,32 @@ enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id);
 enum kvd_status kvd_revoke(struct kvd *handle, const char *who, uint64_t *closed);
 
 /*
+ * Stops the server, as SIGTERM does: it executes the requests that have arrived, closes all
+ * connections and ends. Returns when it has begun to stop; later calls on this handle fail. For
+ * users with the right admin; where the server has no users, for root and the server's own user on
+ * the Unix socket.
+ *
+ * KVD_ERR_NOT_ALLOWED: this client may not do that; nothing was done.
+ * KVD_ERR_DISCONNECTED: the connection was lost before the answer came: the server may be stopping.
+ */
+enum kvd_status kvd_shutdown(struct kvd *handle);
+
+/*
+ * Writes who this client is to the server, and what it may do, as one line of pairs name=value:
+ *
+ *	user		  of users.file; empty if the server has none, and everything is allowed
+ *	rights		  read,write,delete,scan,flush,stats,admin: those that it has
+ *	tenant		  whose keys it uses
+ *	read_prefixes	  how many prefixes limit the keys that it may read; 0: none does
+ *	write_prefixes	  how many limit the keys that it may change; both only if one is not 0
+ *	addr, uid, identity, id  of this connection, as kvd_client_list() has them
+ *
+ * @text, of @size bytes, gets a terminating zero, and *@len, unless @len is NULL, the length
+ * without it. KVD_ERR_BUFFER: it does not fit.
+ */
+enum kvd_status kvd_whoami(struct kvd *handle, char *text, size_t size, size_t *len);
+
+/*
  * As kvd_server_stats(), but writes a line for each of the server's tenants. For administrators of
  * tenants (libkvd(3), Tenants). KVD_ERR_INVALID: you are none.
  */

@@ -47,6 +47,8 @@ static const struct {
 	[WIRE_KILL] = { .name = "KILL" },
 	[WIRE_REVOKE] = { .name = "REVOKE", .key = KEY_MUST },
 	[WIRE_BATCH] = { .name = "BATCH", .value = true },
+	[WIRE_SHUTDOWN] = { .name = "SHUTDOWN" },
+	[WIRE_WHOAMI] = { .name = "WHOAMI" },
 	[WIRE_TENANT] = { .name = "TENANT", .key = KEY_MAY, .modes = WIRE_TENANT_DROP },
 };
 

@@ -72,17 +72,19 @@ enum wire_op {
 	WIRE_PUT = 4,
 	WIRE_DELETE = 5,
 	WIRE_STATS = 6,
-	WIRE_ARITH = 7,	   /* increment or decrement a decimal number */
-	WIRE_TOUCH = 8,	   /* set the expiry time */
-	WIRE_SCAN = 9,	   /* some keys, by cursor */
-	WIRE_FLUSH = 10,   /* remove all items: enum wire_flush */
-	WIRE_ACCESS = 11,  /* reports of GETs alone */
-	WIRE_CLIENTS = 12, /* the server's connections as text, by cursor */
-	WIRE_KILL = 13,	   /* close a connection */
-	WIRE_BATCH = 14,   /* several requests, answered in one response */
-	WIRE_REVOKE = 15,  /* close all connections of a client, at once */
-	WIRE_TENANT = 16,  /* list, create, resize or drop tenants */
-	WIRE_OP_MAX = WIRE_TENANT,
+	WIRE_ARITH = 7,	    /* increment or decrement a decimal number */
+	WIRE_TOUCH = 8,	    /* set the expiry time */
+	WIRE_SCAN = 9,	    /* some keys, by cursor */
+	WIRE_FLUSH = 10,    /* remove all items: enum wire_flush */
+	WIRE_ACCESS = 11,   /* reports of GETs alone */
+	WIRE_CLIENTS = 12,  /* the server's connections as text, by cursor */
+	WIRE_KILL = 13,	    /* close a connection */
+	WIRE_BATCH = 14,    /* several requests, answered in one response */
+	WIRE_REVOKE = 15,   /* close all connections of a client, at once */
+	WIRE_TENANT = 16,   /* list, create, resize or drop tenants */
+	WIRE_SHUTDOWN = 17, /* the server stops, as by SIGTERM */
+	WIRE_WHOAMI = 18,   /* the user, rights and tenant of the connection as text */
+	WIRE_OP_MAX = WIRE_WHOAMI,
 };
 
 /* What a FLUSH does. */

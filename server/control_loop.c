@@ -147,6 +147,13 @@ static void stop(struct server *server)
 	server->drain_until_ns = now + server->config.server.drain_timeout;
 }
 
+/* By SHUTDOWN. Asking once more does not end the waiting, as a second signal does. */
+static void stop_if_asked(struct server *server)
+{
+	if (server->net.stop_asked && !server->net.stopping)
+		stop(server);
+}
+
 static void ready_tell(const struct server *server)
 {
 	if (server->net.stopping || !server->ready)
@@ -294,6 +301,7 @@ static int loop_run(struct loop *loop)
 		err = loop_wait(loop);
 		now = clock_ns();
 		conn_manager_answer(&server->net, now);
+		stop_if_asked(server);
 		tenant_manager_run(&server->net);
 		conn_manager_expire(&server->net, now);
 		if (!err && !server->ready)

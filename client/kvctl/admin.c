@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kvctl clients, kill, revoke and tenant: who uses a server. */
+/* kvctl clients, whoami, kill, revoke and tenant: who uses a server. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "client/kvctl/json.h"
 #include "client/kvctl/report.h"
 
+#define WHOAMI_BYTES 4096
 #define TENANTS_BYTES (64u << 10)
 #define CLIENTS_BYTES (32u << 20) /* 256 for each of the most connections that a server takes */
 
@@ -59,6 +60,35 @@ static int list_print(struct kvd *db, const struct arguments *arguments, list_fn
 int command_clients(struct kvd *db, const struct arguments *arguments)
 {
 	return list_print(db, arguments, kvd_client_list, CLIENTS_BYTES);
+}
+
+/* A line "name value" for each pair. */
+static void whoami_print(const char *text)
+{
+	while (*text && *text != '\n') {
+		const size_t len = strcspn(text, " \n"), name_len = strcspn(text, "= \n");
+		const char *value = text + name_len + (text[name_len] == '=');
+		const int value_len = (int)(text + len - value);
+
+		if (!value_len && name_len == 4 && !memcmp(text, "user", 4))
+			puts("user (none: the server has no users, and allows everything)");
+		else
+			printf("%.*s %.*s\n", (int)name_len, text, value_len, value);
+		text += len;
+		text += strspn(text, " ");
+	}
+}
+
+int command_whoami(struct kvd *db, const struct arguments *arguments)
+{
+	char text[WHOAMI_BYTES];
+	enum kvd_status status = kvd_whoami(db, text, sizeof(text), NULL);
+
+	if (!status && arguments->json.given)
+		list_json(text);
+	else if (!status)
+		whoami_print(text);
+	return report(db, status);
 }
 
 int command_kill(struct kvd *db, const struct arguments *arguments)

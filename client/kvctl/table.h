@@ -103,6 +103,11 @@
 	  "print the server's tenants, one a line; add a tenant, give it another size (4096, "     \
 	  "64m, 2g), or remove it with all of its keys")                                           \
 	X(info, "", SERVER, "", 0, 0, COMMAND_CONNECTED, "print the properties of the connection") \
+	X(whoami, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                         \
+	  "print the user, the rights and the tenant of this connection, as the server knows it")  \
+	X(shutdown, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                       \
+	  "stop the server, and wait until it has ended; it executes the requests that have "      \
+	  "arrived. For administrators; -t: how long to wait (default 60s)")                       \
 	X(ping, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                           \
 	  "send an empty request and print how long it took")                                      \
 	X(latency, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                        \
@@ -141,6 +146,7 @@
 	X("rm", "`del KEY...`")                                                                    \
 	X("remove", "`del KEY...`")                                                                \
 	X("flushdb", "`flush`")                                                                    \
+	X("stop", "`shutdown`")                                                                    \
 	X("save", "`dump FILE`")                                                                   \
 	X("bgsave", "`dump FILE`")                                                                 \
 	X("client", "`clients`, `kill ID`, `revoke WHO`")                                          \
@@ -189,7 +195,7 @@ enum option_kind {
 	  "print values, too, behind a tab; stats: also what is 0")                                \
 	X(json, 0, "json", FLAG, 0, 0, "",                                                         \
 	  OF_KEYS " scan count dump restore bigkeys hotkeys info ping stats curve latency "        \
-		  "doctor clients revoke tenant",                                                  \
+		  "doctor clients revoke tenant whoami",                                           \
 	  "print lines of JSON; bytes that are no UTF-8 as {\"hex\": \"00ff\"}")                   \
 	X(hex_values, 0, "hex-values", FLAG, 0, 0, "", "get gat scan " WITH_VALUE,                 \
 	  "values are given and printed in hexadecimal")                                           \

@@ -78,7 +78,9 @@ static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char
 					   name, verb, size);
 		memcpy(text + used, response.value, response.value_len);
 		used += response.value_len;
-		next = op == WIRE_STATS ? response.next_line : response.cursor;
+		next = op == WIRE_STATS	 ? response.next_line :
+		       op == WIRE_WHOAMI ? 0 :
+					   response.cursor;
 		/* Else a server could keep this loop running for ever. */
 		if (next && next <= at)
 			return handle_fail(handle, KVD_ERR_PROTOCOL,
@@ -123,6 +125,31 @@ enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id)
 	struct response response;
 
 	return status ? status : call_end(handle, rpc_call(handle, &rpc, &response));
+}
+
+/* The server has no reason to answer again after it stopped: a loss may be its end. */
+static enum kvd_status shutdown_ask(struct kvd *handle)
+{
+	struct rpc rpc = { .on_loss = LOSS_FAILS, .head = { .op = WIRE_SHUTDOWN } };
+	struct response response = { 0 };
+
+	return rpc_call(handle, &rpc, &response);
+}
+
+enum kvd_status kvd_shutdown(struct kvd *handle)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status : call_end(handle, shutdown_ask(handle));
+}
+
+enum kvd_status kvd_whoami(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status :
+			call_end(handle,
+				 text_read(handle, WIRE_WHOAMI, "text", "needs", text, size, len));
 }
 
 enum kvd_status kvd_tenant_list(struct kvd *handle, char *text, size_t size, size_t *len)

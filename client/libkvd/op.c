@@ -230,7 +230,7 @@ static void condition_explain(struct kvd *handle, const struct kvd_op *op,
 
 	if (op->op == KVD_OP_DELETE)
 		handle_error_set(handle, KVD_ERR_EXISTS,
-				 "the key does not have version %llu; it was not removed", wanted);
+				 "the key does not have version %llu; nothing was changed", wanted);
 	else if (op->mode == KVD_PUT_IF_VERSION)
 		handle_error_set(handle, KVD_ERR_EXISTS,
 				 "the key has version %llu, not %llu; nothing was changed", now,

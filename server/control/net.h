@@ -100,6 +100,7 @@ struct net {
 	uint32_t admins_count;	     /* connections beyond server.max_connections */
 	bool events_left;	     /* EVENTS_AT_ONCE were taken: a device may have more */
 	bool stopping;		     /* new connections are refused */
+	bool stop_asked;	     /* SHUTDOWN came: the control loop stops the server */
 	uint64_t taken[WORKERS_MAX]; /* each worker's mailbox.taken at the last net_alive() */
 };
 

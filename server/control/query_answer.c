@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Grants remote read, lists connections, and finds the one to be closed. */
+/* Grants remote read, lists connections, finds the one to close, and says who a client is. */
 #include "server/control/query_answer.h"
 
 #include <inttypes.h>
@@ -81,7 +81,67 @@ static void answer_clients(const struct net *net, struct query *query)
 	query->cursor = slot < count ? slot : 0;
 }
 
-struct conn *query_answer(const struct net *net, struct conn *conn)
+static const char *const right_names[] = {
+#define X(upper, name) name,
+	USER_RIGHTS(X)
+#undef X
+};
+
+/* Writes "read,write" of @rights to @text. */
+static void print_rights(uint32_t rights, char *text)
+{
+	*text = '\0';
+	for (unsigned int i = 0; i < USER_RIGHTS_COUNT; i++)
+		if (rights & 1u << i)
+			strcat(strcat(text, *text ? "," : ""), right_names[i]);
+}
+
+/* Who the client is by users.file, or without one, and what it may do. */
+static void answer_whoami(const struct conn *conn, struct query *query)
+{
+	const struct user *user = conn_user(conn);
+	const struct cm_peer *peer = &conn->peer;
+	char rights[USER_RIGHTS_COUNT * 8];
+	char line[LINE_MAX_BYTES];
+	int n;
+
+	print_rights(user ? user->rights : USER_ALL, rights);
+	n = snprintf(line, sizeof(line), "user=%s rights=%s tenant=%s", user ? user->name : "",
+		     rights, conn->part->tenant->name);
+	if (user && (user->read.count || user->write.count))
+		n += snprintf(line + n, sizeof(line) - (size_t)n,
+			      " read_prefixes=%u write_prefixes=%u", user->read.count,
+			      user->write.count);
+	n += snprintf(line + n, sizeof(line) - (size_t)n, " addr=%s", peer->address);
+	if (peer->uid_known)
+		n += snprintf(line + n, sizeof(line) - (size_t)n, " uid=%u",
+			      (unsigned int)peer->uid);
+	if (*peer->identity)
+		n += snprintf(line + n, sizeof(line) - (size_t)n, " identity=%s", peer->identity);
+	n += snprintf(line + n, sizeof(line) - (size_t)n, " id=%" PRIu64 "\n", conn->number);
+	query->len = n < LINE_MAX_BYTES ? (uint32_t)n : LINE_MAX_BYTES - 1;
+	memcpy(query->text, line, query->len);
+}
+
+/*
+ * The user's right counts, which server/net/permit.h has asked for. Without users the owner of the
+ * server may stop it, not whoever can connect: what is stored would be gone.
+ */
+static void answer_shutdown(struct net *net, const struct conn *conn, struct query *query)
+{
+	static const char why[] = "only root and the server's own user, on the Unix socket, may "
+				  "stop a server that has no users (users.file)";
+
+	if (conn_user(conn) || conn->by_admin) {
+		net->stop_asked = true;
+		return;
+	}
+	query->status = WIRE_NOT_ALLOWED;
+	query->len = sizeof(why) - 1;
+	memcpy(query->text, why, query->len);
+}
+
+struct conn *query_answer(struct net *net, struct conn *conn)
 {
 	struct query *query = &conn->query;
 	const struct user *user;
@@ -98,6 +158,14 @@ struct conn *query_answer(const struct net *net, struct conn *conn)
 	}
 	if (query->op == WIRE_CLIENTS) {
 		answer_clients(net, query);
+		return NULL;
+	}
+	if (query->op == WIRE_WHOAMI) {
+		answer_whoami(conn, query);
+		return NULL;
+	}
+	if (query->op == WIRE_SHUTDOWN) {
+		answer_shutdown(net, conn, query);
 		return NULL;
 	}
 	kill = conn_registry_find(&net->registry, query->arg);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The control thread's half of HELLO, CLIENTS and KILL: server/worker/query.h. */
+/* The control thread's half of HELLO, CLIENTS, KILL, SHUTDOWN and WHOAMI: server/worker/query.h. */
 #ifndef KVD_SERVER_CONTROL_QUERY_ANSWER_H
 #define KVD_SERVER_CONTROL_QUERY_ANSWER_H
 
@@ -9,9 +9,9 @@
 #define QUERY_SLOTS_MAX 1024
 
 /*
- * Fills in the answer to the query of @conn. Returns the connection that it closes, or NULL; the
- * caller closes it.
+ * Fills in the answer to the query of @conn; an allowed SHUTDOWN sets net->stop_asked. Returns the
+ * connection that it closes, or NULL; the caller closes it.
  */
-struct conn *query_answer(const struct net *net, struct conn *conn);
+struct conn *query_answer(struct net *net, struct conn *conn);
 
 #endif /* KVD_SERVER_CONTROL_QUERY_ANSWER_H */

@@ -235,6 +235,8 @@ bool execute(struct store_thread *thread, const struct request *request, uint64_
 	case WIRE_KILL:
 	case WIRE_TENANT:
 	case WIRE_REVOKE:
+	case WIRE_SHUTDOWN:
+	case WIRE_WHOAMI:
 	case WIRE_BATCH:
 		head->status = WIRE_PROTOCOL;
 		break;

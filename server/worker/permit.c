@@ -31,9 +31,11 @@ static uint32_t rights_needed(const struct request *request)
 	case WIRE_KILL:
 	case WIRE_REVOKE:
 	case WIRE_TENANT:
+	case WIRE_SHUTDOWN:
 		return USER_ADMIN;
 	case WIRE_HELLO:
 	case WIRE_PING:
+	case WIRE_WHOAMI:
 	case WIRE_ACCESS: /* permit_access() */
 	case WIRE_BATCH:
 		break;
@@ -89,6 +91,8 @@ static bool request_is_exempt(const struct conn *conn, enum wire_op op)
 	case WIRE_KILL:
 	case WIRE_REVOKE:
 	case WIRE_TENANT:
+	case WIRE_SHUTDOWN:
+	case WIRE_WHOAMI:
 		return conn->by_admin;
 	default:
 		return false;

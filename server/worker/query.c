@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The worker's half of CLIENTS, KILL, REVOKE, TENANT and STATS. */
+/* The worker's half of CLIENTS, KILL, REVOKE, TENANT, SHUTDOWN, WHOAMI and STATS. */
 #include "server/worker/query.h"
 
 #include <stdio.h>
@@ -57,8 +57,8 @@ static void query_respond(struct deferred *deferred, struct response_list *respo
 	response->head.status = (uint8_t)status;
 	if (deferred->request.op == WIRE_REVOKE)
 		response->head.result = query->closed;
-	/* Why a tenant could not be changed is said, too. */
-	if (status && deferred->request.op != WIRE_TENANT)
+	/* Why a tenant could not be changed, or the server does not stop, is said, too. */
+	if (status && deferred->request.op != WIRE_TENANT && deferred->request.op != WIRE_SHUTDOWN)
 		return;
 	/* A page may be empty, and not the last one. */
 	if (deferred->request.op == WIRE_CLIENTS || deferred->request.op == WIRE_TENANT)

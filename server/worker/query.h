@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Requests that the control thread answers while they are deferred, off the workers' path: CLIENTS,
- * KILL, REVOKE and TENANT, since it has the connections and tenants; STATS, which takes longer than
- * a worker's turn should; and HELLO (server/worker/hello.h), for its system call.
+ * KILL, REVOKE, TENANT and WHOAMI, since it has the connections and tenants; SHUTDOWN, which it
+ * carries out; STATS, which takes longer than a worker's turn should; and HELLO
+ * (server/worker/hello.h), for its system call.
  *
  *	worker	 query_send()		NOTE_QUERY
  *	control	 conn_manager_answer()	NOTE_ANSWER, unless the connection that asked is being closed
@@ -21,7 +22,7 @@
 /* Turns in which there was something to do, from one held_show() to the next. */
 #define HELD_TURNS 64
 
-extern const struct deferred_kind query_kind; /* CLIENTS, KILL, REVOKE, TENANT */
+extern const struct deferred_kind query_kind; /* CLIENTS, KILL, REVOKE, TENANT, SHUTDOWN, WHOAMI */
 extern const struct deferred_kind stats_kind;
 
 /*

@@ -61,6 +61,8 @@ static const struct deferred_kind *request_kind(const struct request *request)
 	case WIRE_KILL:
 	case WIRE_TENANT:
 	case WIRE_REVOKE:
+	case WIRE_SHUTDOWN:
+	case WIRE_WHOAMI:
 		return &query_kind;
 	case WIRE_PUT:
 		return request->flags & WIRE_F_PULL ? &pull_kind : &operation_kind;

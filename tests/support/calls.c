@@ -53,7 +53,8 @@ void calls_respond(struct fake_server *server, const struct request *request,
 		response->ticket = 1;
 	else if (request->op != WIRE_SCAN && request->op != WIRE_STATS &&
 		 request->op != WIRE_CLIENTS && request->op != WIRE_KILL &&
-		 request->op != WIRE_REVOKE && request->op != WIRE_TENANT)
+		 request->op != WIRE_REVOKE && request->op != WIRE_TENANT &&
+		 request->op != WIRE_SHUTDOWN && request->op != WIRE_WHOAMI)
 		response->version = 5;
 }
 
@@ -254,6 +255,13 @@ static enum kvd_status client_kill(struct kvd *kvd)
 	return kvd_client_kill(kvd, 5);
 }
 
+static enum kvd_status whoami(struct kvd *kvd)
+{
+	char text[100];
+
+	return kvd_whoami(kvd, text, sizeof(text), &results.length);
+}
+
 static enum kvd_status revoke(struct kvd *kvd)
 {
 	return kvd_revoke(kvd, "uid=5", NULL);
@@ -325,6 +333,7 @@ const struct call calls[] = {
 	{ "kvd_ping", CALL_REQUEST, kvd_ping },
 	{ "kvd_server_stats", CALL_REQUEST, server_stats },
 	{ "kvd_client_list", CALL_REQUEST, client_list },
+	{ "kvd_whoami", CALL_REQUEST, whoami },
 	{ "kvd_get_and_touch", CALL_CHANGE, get_and_touch },
 	{ "kvd_get_and_touch of a large value", CALL_CHANGE, get_and_touch_large },
 	{ "kvd_put", CALL_CHANGE, put },

@@ -45,6 +45,7 @@ int __real_clock_gettime(clockid_t id, struct timespec *time);
 static struct {
 	enum kvd_status open, call; /* these end with */
 	enum kvd_status clients;    /* and lists of clients */
+	enum kvd_status stopped;    /* and kvd_open() after kvd_shutdown() */
 	const char *error;	    /* of the call */
 	unsigned int calls_good;    /* pings, scans and submitted PUTs that do not end so */
 	struct kvd_item item;	    /* of GETs; its value is the letters from a to z, repeated */
@@ -389,6 +390,24 @@ enum kvd_status __wrap_kvd_tenant_drop(struct kvd *handle, const char *name)
 {
 	note_call(handle, "drop", "", 0);
 	program_note("%s\n", name);
+	return behaviour.call;
+}
+
+enum kvd_status __wrap_kvd_shutdown(struct kvd *handle)
+{
+	note_call(handle, "shutdown", "", 0);
+	program_note("\n");
+	behaviour.open = behaviour.call ? KVD_OK : behaviour.stopped;
+	return behaviour.call;
+}
+
+enum kvd_status __wrap_kvd_whoami(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	(void)len;
+	note_call(handle, "whoami", "", 0);
+	program_note("\n");
+	if (!behaviour.call)
+		snprintf(text, size, "%s", behaviour.texts[0]);
 	return behaviour.call;
 }
 

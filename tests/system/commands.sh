@@ -99,6 +99,12 @@ other_values() {
 		expect 1 'not found' get filed
 }
 
+shuts_down() {
+	expect 0 '^$' shutdown && [ ! -e "${url#softnic://}" ] && await_end "$server_pid" &&
+		forget "$server_pid" && [ "$status" = 0 ] &&
+		tail -n 1 "$log" | grep -q ' kvd stopped$' && expect 69 'no socket' shutdown
+}
+
 overwrite_with_1() { # key
 	expect 0 '^$' put "$1" 1 && expect 0 '^1$' get "$1" && expect 0 '^1$' -r get "$1"
 }
@@ -334,5 +340,11 @@ head -c 9437184 /dev/urandom >"$tmp/9m"
 check "a value of 9 MiB over it" round_trip "$tmp/9m" eight
 check "a value of 1 byte over that" overwrite_with_1 eight
 check "bash completes commands and options" bash_completes
-check "the server stops once more" server_stop
+check "whoami" expect 0 'rights read,write,.*,admin.tenant default' whoami
+if [ "$device" = softnic ]; then
+	check "kvctl shutdown stops the server, and waits for it" shuts_down
+else
+	check "not over the network, without users" expect 77 'only root' shutdown
+	check "the server stops once more" server_stop
+fi
 finish

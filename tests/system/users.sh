@@ -248,8 +248,14 @@ over_the_limit() {
 }
 
 # Connections and tenants are its matter now, also if it is not root and not on the Unix socket.
+stop_is_for_administrators() {
+	gets loader 77 "user loader has no right 'admin'" shutdown &&
+		gets loader 0 'user loader.*rights [a-z,]*write' whoami
+}
+
 admin_of_the_server() {
-	gets reader 0 ' user=reader ' clients && gets reader 1 '' kill 999999 &&
+	gets reader 0 'user reader.*rights read,.*admin.tenant' whoami &&
+		gets reader 0 ' user=reader ' clients && gets reader 1 '' kill 999999 &&
 		gets reader 1 '' revoke user=stranger && gets reader 0 'name=default' tenant list
 }
 
@@ -408,6 +414,7 @@ check "a right is taken away" reloaded '\[users\]: 5 users'
 check "at once, from the connection that is open" looper_ends 'has no right'
 check "reads go on" gets reader 0 '^3$' get pub:x
 users_write 'read admin'
+check "to stop the server takes the right admin" stop_is_for_administrators
 check "a user gets the right admin" reloaded '\[users\]: 5 users'
 check "connections and tenants are its matter" admin_of_the_server
 users_write

@@ -58,6 +58,8 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "kvd_client_list": (_STATUS, (c_void_p, *_TEXT)),
     "kvd_client_kill": (_STATUS, (c_void_p, c_uint64)),
     "kvd_revoke": (_STATUS, (c_void_p, c_char_p, _OUT_U64)),
+    "kvd_shutdown": (_STATUS, (c_void_p,)),
+    "kvd_whoami": (_STATUS, (c_void_p, *_TEXT)),
     "kvd_tenant_list": (_STATUS, (c_void_p, *_TEXT)),
     "kvd_tenant_create": (_STATUS, (c_void_p, c_char_p, c_uint64)),
     "kvd_tenant_resize": (_STATUS, (c_void_p, c_char_p, c_uint64)),

@@ -686,6 +686,15 @@ class Client(Handle):
                         "connection")
         return closed.value
 
+    def shutdown(self) -> None:
+        """Stops the server, as SIGTERM does: kvd_shutdown(). For administrators."""
+        with self._guard:
+            self._check(lib.kvd_shutdown(self._pointer), "shutdown", None, "server")
+
+    def whoami(self) -> dict[str, str]:
+        """The user, rights and tenant of this client, as the server knows it: kvd_whoami()."""
+        return self._records(lib.kvd_whoami)[0]
+
     def tenants(self) -> list[dict[str, str]]:
         """The server's tenants: name, bytes, state, ...; for administrators."""
         return self._records(lib.kvd_tenant_list)

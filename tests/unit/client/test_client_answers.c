@@ -81,7 +81,7 @@ struct answer {
 	}
 #define TOO_LARGE                                                                                  \
 	{                                                                                          \
-		WIRE_TOO_LARGE, 0, KVD_ERR_TOO_LARGE, "at most 1 MiB"                            \
+		WIRE_TOO_LARGE, 0, KVD_ERR_TOO_LARGE, "at most 1 MiB"                              \
 	}
 #define NO_SPACE                                                                                   \
 	{                                                                                          \
@@ -149,6 +149,7 @@ static const struct {
 	{ "kvd_ping", { BUSY, PROTOCOL } },
 	{ "kvd_server_stats", { BUSY, PROTOCOL } },
 	{ "kvd_client_list", { BUSY, PROTOCOL } },
+	{ "kvd_whoami", { BUSY, PROTOCOL } },
 	{ "kvd_client_kill", { NOT_FOUND, BUSY, PROTOCOL } },
 	{ "kvd_revoke", { NOT_FOUND, BUSY, PROTOCOL } },
 };

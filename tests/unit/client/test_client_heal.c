@@ -368,7 +368,8 @@ static void a_pause_behind_a_refusal(void **state)
 	kvd->heal.next_ns = clock_ns() + 3600000000000;
 	kvd->options.timeout_ms = 1;
 	assert_int_equal(get(1), KVD_ERR_AUTH);
-	assert_non_null(strstr(kvd_error(kvd), "nothing was done: the server at fake server refuses"));
+	assert_non_null(
+		strstr(kvd_error(kvd), "nothing was done: the server at fake server refuses"));
 	assert_non_null(strstr(kvd_error(kvd), "no user for uid 7"));
 	assert_int_equal(server->fake.connects, 1);
 }

@@ -207,6 +207,10 @@ static void the_whole_store(void **state)
 	assert_refused(kvd_client_list(kvd, NULL, sizeof(buffer), &len));
 	assert_int_equal(kvd_client_list(kvd, buffer, sizeof(buffer), NULL), KVD_OK);
 	assert_no_handle(kvd_client_kill(NULL, 1));
+	assert_no_handle(kvd_shutdown(NULL));
+	assert_no_handle(kvd_whoami(NULL, buffer, sizeof(buffer), &len));
+	assert_refused(kvd_whoami(kvd, NULL, sizeof(buffer), &len));
+	assert_int_equal(kvd_whoami(kvd, buffer, sizeof(buffer), NULL), KVD_OK);
 	assert_no_handle(kvd_tenant_list(NULL, buffer, sizeof(buffer), &len));
 	assert_refused(kvd_tenant_list(kvd, NULL, sizeof(buffer), &len));
 	assert_no_handle(kvd_tenant_create(NULL, "a", 1));
@@ -371,9 +375,10 @@ static const char tested[] =
 	"kvd_latency_ns kvd_mem_info kvd_observe kvd_op_stats kvd_open kvd_options_init "
 	"kvd_outstanding kvd_ping kvd_poll kvd_process_stats kvd_put kvd_putv kvd_register "
 	"kvd_revoke kvd_scan kvd_scan_uses kvd_server_stats "
-	"kvd_set_allocator kvd_set_log kvd_stats kvd_stats_text kvd_status_text kvd_submit "
+	"kvd_set_allocator kvd_set_log kvd_shutdown kvd_stats kvd_stats_text "
+	"kvd_status_text kvd_submit "
 	"kvd_tenant_create kvd_tenant_drop kvd_tenant_list kvd_tenant_resize "
-	"kvd_touch kvd_trace kvd_version kvd_wait ";
+	"kvd_touch kvd_trace kvd_version kvd_wait kvd_whoami ";
 
 /*
  * A declaration begins a line; comments and macros do not begin with a letter. The inline functions

@@ -332,7 +332,8 @@ static void deletes(void **state)
 	}
 	next.status = WIRE_EXISTS;
 	assert_int_equal(kvd_delete_if(kvd, "key", 3, 42), KVD_ERR_EXISTS);
-	assert_string_equal(kvd_error(kvd), "the key does not have version 42; it was not removed");
+	assert_string_equal(kvd_error(kvd),
+			    "the key does not have version 42; nothing was changed");
 	assert_int_equal(kvd_delete_if(kvd, "key", 0, 42), KVD_ERR_INVALID);
 	assert_int_equal(kvd->stats.deletes, 2 + sizeof(versions) / sizeof(versions[0]));
 }

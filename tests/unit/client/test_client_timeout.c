@@ -309,6 +309,11 @@ static enum kvd_status client_kill(void)
 	return kvd_client_kill(kvd, 5);
 }
 
+static enum kvd_status shut_down(void)
+{
+	return kvd_shutdown(kvd);
+}
+
 static const struct call {
 	const char *name;
 	enum kvd_status (*run)(void);
@@ -339,6 +344,7 @@ static const struct call {
 	{ "kvd_server_stats", server_stats, true },
 	{ "kvd_client_list", client_list, true },
 	{ "kvd_client_kill", client_kill, false },
+	{ "kvd_shutdown", shut_down, false },
 };
 #define CALLS (sizeof(calls) / sizeof(calls[0]))
 

@@ -1327,6 +1327,41 @@ static void times_have_units(void **state)
 	}
 }
 
+static void who_one_is(void **state)
+{
+	(void)state;
+	behaviour.texts[0] = "user=bob rights=read,scan tenant=default addr=pid:7 id=3\n";
+	assert_calls("whoami \n", "whoami");
+	assert_string_equal(program_result.out,
+			    "user bob\nrights read,scan\ntenant default\naddr pid:7\nid 3\n");
+	assert_calls("whoami \n", "whoami", "--json");
+	assert_non_null(
+		strstr(program_result.out, "{\"user\": \"bob\", \"rights\": \"read,scan\", "));
+	behaviour.texts[0] = "user= rights=read tenant=default\n";
+	assert_calls("whoami \n", "whoami");
+	assert_memory_equal(program_result.out, "user (none: the server has no users", 35);
+	behaviour.call = KVD_ERR_BUSY;
+	assert_fails(EX_SOFTWARE, "kvctl: server busy\n", "whoami");
+}
+
+/* It has ended when nobody listens any more; until then it refuses to serve. */
+static void a_server_is_stopped(void **state)
+{
+	(void)state;
+	behaviour.stopped = KVD_ERR_UNREACHABLE;
+	assert_int_equal(RUN("shutdown"), EX_OK);
+	assert_string_equal(program_result.notes,
+			    OPENED "shutdown \nopen " URL " 1000 1000\n" CLOSED);
+	behaviour.stopped = KVD_ERR_REFUSED;
+	assert_fails(EX_TEMPFAIL,
+		     "kvctl: the server stops, but has not ended after 5 ms "
+		     "(server.drain_timeout); -t waits longer\n",
+		     "shutdown", "-t5");
+	behaviour.call = KVD_ERR_NOT_ALLOWED;
+	assert_fails(EX_NOPERM, "kvctl: not allowed\n", "shutdown");
+	assert_string_equal(program_result.notes, OPENED "shutdown \n" CLOSED);
+}
+
 /* To a person who types them; scripts get what they got. */
 static void changes_say_ok(void **state)
 {
@@ -1469,6 +1504,8 @@ int main(void)
 		CASE(options_that_are_wrong),
 		CASE(times_have_units),
 		CASE(changes_say_ok),
+		CASE(who_one_is),
+		CASE(a_server_is_stopped),
 		CASE(other_names),
 		CASE(help_of_a_command),
 	};

@@ -160,6 +160,8 @@ static const struct {
 	{ { .op = WIRE_TENANT, .mode = WIRE_TENANT_CREATE, .key_len = 1, .bytes = ~0ull }, 1 },
 	{ { .op = WIRE_TENANT, .mode = WIRE_TENANT_RESIZE, .key_len = 24, .bytes = 1 }, 24 },
 	{ { .op = WIRE_TENANT, .mode = WIRE_TENANT_DROP, .key_len = 24 }, 24 },
+	{ { .op = WIRE_SHUTDOWN }, 0 },
+	{ { .op = WIRE_WHOAMI }, 0 },
 	{ { .op = WIRE_REVOKE, .key_len = 1 }, 1 },
 	{ { .op = WIRE_REVOKE, .key_len = KEY_MAX }, KEY_MAX },
 };

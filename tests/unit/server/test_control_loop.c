@@ -201,6 +201,19 @@ static void goes_on(void **state)
 }
 
 /* Requests that have arrived are executed for a while; then, without pulls, it ends at once. */
+/* SHUTDOWN is one signal, however often it comes. */
+static void stops_when_asked(void **state)
+{
+	(void)state;
+	stop_if_asked(&server);
+	assert_false(server.net.stopping);
+	server.net.stop_asked = true;
+	stop_if_asked(&server);
+	assert_true(server.net.stopping);
+	stop_if_asked(&server);
+	assert_closes_at(BEGUN_NS + RESPOND_NS);
+}
+
 static void drains(void **state)
 {
 	(void)state;
@@ -676,6 +689,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(goes_on),
+		CASE(stops_when_asked),
 		CASE(drains),
 		CASE(drains_pulls),
 		CASE(pulls_end),

@@ -78,6 +78,8 @@ static const struct {
 	{ { .op = WIRE_CLIENTS }, USER_ADMIN },
 	{ { .op = WIRE_KILL }, USER_ADMIN },
 	{ { .op = WIRE_REVOKE }, USER_ADMIN },
+	{ { .op = WIRE_SHUTDOWN }, USER_ADMIN },
+	{ { .op = WIRE_WHOAMI }, 0 },
 	{ { .op = WIRE_TENANT }, USER_ADMIN },
 };
 

@@ -285,6 +285,58 @@ static void withholds(void **state)
 	atomic_store(&conns[0].user, NULL);
 }
 
+/* By its user, or without one; in the tenant that it is in. */
+static void who_one_is(void **state)
+{
+	static struct tenant tenant = { .name = "blue" };
+	static struct tenant_part part = { .tenant = &tenant };
+	const struct user user = {
+		.name = "bob",
+		.rights = USER_READ | USER_ADMIN,
+		.read.count = 2,
+	};
+
+	(void)state;
+	conns[0].part = &part;
+	assert_null(ask(WIRE_WHOAMI, 0));
+	assert_int_equal(conns[0].query.status, WIRE_OK);
+	assert_memory_equal(text,
+			    "user= rights=read,write,delete,scan,flush,stats,admin tenant=blue "
+			    "addr=10.9.0.0:1 id=",
+			    85);
+	atomic_store(&conns[0].user, &user);
+	conns[0].peer.uid_known = true;
+	conns[0].peer.uid = 7;
+	strcpy(conns[0].peer.identity, "psk:bob");
+	assert_null(ask(WIRE_WHOAMI, 0));
+	assert_memory_equal(text,
+			    "user=bob rights=read,admin tenant=blue read_prefixes=2 "
+			    "write_prefixes=0 addr=10.9.0.0:1 uid=7 identity=psk:bob id=",
+			    113);
+	assert_false(net.stop_asked);
+}
+
+/* With users it is a matter of their rights (test_permit); else not of whoever can connect. */
+static void stops(void **state)
+{
+	const struct user user = { .name = "bob", .rights = USER_ADMIN };
+
+	(void)state;
+	assert_null(ask(WIRE_SHUTDOWN, 0));
+	assert_int_equal(conns[0].query.status, WIRE_NOT_ALLOWED);
+	assert_memory_equal(text, "only root", 9);
+	assert_false(net.stop_asked);
+	conns[0].by_admin = true;
+	assert_null(ask(WIRE_SHUTDOWN, 0));
+	assert_int_equal(conns[0].query.status, WIRE_OK);
+	assert_true(net.stop_asked);
+	net.stop_asked = conns[0].by_admin = false;
+	atomic_store(&conns[0].user, &user);
+	assert_null(ask(WIRE_SHUTDOWN, 0));
+	assert_int_equal(conns[0].query.status, WIRE_OK);
+	assert_true(net.stop_asked);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -294,6 +346,8 @@ int main(void)
 		CASE(a_line),
 		CASE(pages),
 		CASE(kills),
+		CASE(who_one_is),
+		CASE(stops),
 		CASE(pages_of_a_large_registry),
 		CASE(grants),
 		CASE(withholds),

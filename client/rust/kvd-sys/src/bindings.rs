@@ -1410,6 +1410,17 @@ extern "C" {
     ) -> kvd_status;
 }
 extern "C" {
+    pub fn kvd_shutdown(handle: *mut kvd) -> kvd_status;
+}
+extern "C" {
+    pub fn kvd_whoami(
+        handle: *mut kvd,
+        text: *mut ::std::os::raw::c_char,
+        size: usize,
+        len: *mut usize,
+    ) -> kvd_status;
+}
+extern "C" {
     pub fn kvd_tenant_list(
         handle: *mut kvd,
         text: *mut ::std::os::raw::c_char,

@@ -130,6 +130,27 @@ impl Client {
         self.check(unsafe { sys::kvd_client_kill(self.as_raw(), id) })
     }
 
+    /// Stops the server, as SIGTERM does. For those with the right admin; where the server has no
+    /// users, for root and the server's own user on the Unix socket.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAllowed`]: this client may not do that. [`Error::Disconnected`]: the connection
+    /// was lost before the answer came. Else as [`Client::ping`].
+    pub fn shutdown(&self) -> Result<()> {
+        // SAFETY: as above.
+        self.check(unsafe { sys::kvd_shutdown(self.as_raw()) })
+    }
+
+    /// The user, rights and tenant of this client, as the server knows it: pairs name=value.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::ping`].
+    pub fn whoami(&self) -> Result<String> {
+        self.text(sys::kvd_whoami)
+    }
+
     /// Closes all connections of a client on the server and returns how many there were. `who` is
     /// one of user=NAME, identity=NAME, uid=N, addr=ADDRESS and id=N. For those with the right
     /// admin.

@@ -57,23 +57,25 @@
 /* X(name, help): of the turns of all workers. They are followed by the histogram, TURN_CLASSES. */
 #define TURN_STATS(X)                                                                              \
 	X(worker.turns, "turns of the workers' loops in which there was something to do")          \
-	X(worker.turn_us_max, "the longest of them, microseconds; with the time of other threads " \
-			      "on its CPU")                                                        \
-	X(worker.turn_ns_p50, "half of them took no longer, nanoseconds")                          \
-	X(worker.turn_ns_p99, "99 % took no longer")                                               \
-	X(worker.turn_ns_p99_9, "99.9 % took no longer")                                           \
+	X(worker.turn_us_max,                                                                      \
+	  "the longest turn of a worker, microseconds; with the time of other threads "            \
+	  "on its CPU")                                                                            \
+	X(worker.turn_ns_p50, "median time of a worker's turn, nanoseconds")                       \
+	X(worker.turn_ns_p99, "99th percentile of a worker's turn, nanoseconds")                   \
+	X(worker.turn_ns_p99_9, "99.9th percentile of a worker's turn, nanoseconds")               \
 	X(worker.turn_completions_max, "completions taken in a turn at most")                      \
 	X(worker.turn_batched_max,                                                                 \
 	  "requests of messages with several that were executed at once in a turn, at most")       \
 	X(worker.cpu_useful_us, "CPU time of the workers in turns, microseconds; with the time "   \
 				"of other threads on their CPUs, but no more than there is")       \
-	X(worker.cpu_polling_us, "the rest of their CPU time: polling in vain, going to sleep "    \
-				 "and waking up")                                                  \
-	X(worker.N.cpu_useful_us, "the same for each worker N")                                    \
-	X(worker.N.cpu_polling_us, "the rest of its CPU time")                                     \
-	X(worker.N.turns, "its turns in which there was something to do")                          \
-	X(worker.N.turn_us_max, "the longest of them, microseconds")                               \
-	X(worker.N.turn_ns_p99, "99 % took no longer, nanoseconds")
+	X(worker.cpu_polling_us,                                                                   \
+	  "CPU time of the workers between turns: polling in vain, going to sleep "                \
+	  "and waking up")                                                                         \
+	X(worker.N.cpu_useful_us, "CPU time of worker N in turns, microseconds")                   \
+	X(worker.N.cpu_polling_us, "CPU time of worker N between turns, microseconds")             \
+	X(worker.N.turns, "turns of worker N in which there was something to do")                  \
+	X(worker.N.turn_us_max, "the longest turn of worker N, microseconds")                      \
+	X(worker.N.turn_ns_p99, "99th percentile of worker N's turns, nanoseconds")
 
 /* Where the numbers come from. */
 struct stats_source {

@@ -35,10 +35,10 @@
  */
 #define KVCTL_COMMANDS(X)                                                                          \
 	X(get, "mget", READ, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                            \
-	  "write the value of KEY to the standard output; of several keys: each with its value "   \
-	  "behind a tab, in a line")                                                               \
+	  "write the value of KEY to the standard output; with several keys a line for each: "     \
+	  "the key, a tab, the value")                                                             \
 	X(gat, "", READ, "KEY TTL", 2, 2, COMMAND_CONNECTED,                                       \
-	  "the same, and set its time to live to TTL")                                             \
+	  "write the value of KEY, as get does, and set its time to live to TTL")                  \
 	X(exists, "", READ, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                             \
 	  "print how many of the keys exist, without reading values")                              \
 	X(ttl, "", READ, "KEY", 1, 1, COMMAND_CONNECTED,                                           \
@@ -68,13 +68,13 @@
 	X(cas, "", CHANGE, "KEY VERSION [VALUE]", 2, 3, COMMAND_CONNECTED,                         \
 	  "as put, but only if KEY has this version; -v get prints it")                            \
 	X(append, "", CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                              \
-	  "add VALUE behind the existing value")                                                   \
+	  "add VALUE after the existing value")                                                    \
 	X(prepend, "", CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                             \
 	  "add VALUE before the existing value")                                                   \
 	X(incr, "", CHANGE, "KEY [N]", 1, 2, COMMAND_CONNECTED,                                    \
 	  "add N (default 1) to the number under KEY, and print the result")                       \
 	X(decr, "", CHANGE, "KEY [N]", 1, 2, COMMAND_CONNECTED,                                    \
-	  "subtract N (default 1) from it, not below 0, and print the result")                     \
+	  "subtract N (default 1) from the number under KEY, not below 0, and print the result")   \
 	X(touch, "", CHANGE, "KEY TTL", 2, 2, COMMAND_CONNECTED,                                   \
 	  "set the time to live of KEY to TTL; 0: it never expires")                               \
 	X(del, "delete unlink", CHANGE, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                 \
@@ -184,7 +184,7 @@ enum option_kind {
 	X(flags, 'f', "flags", NUMBER, 0, UINT32_MAX, "N", STORE " incr decr",                     \
 	  "store the flags N with the value; incr and decr: with -i")                              \
 	X(pin, 'p', "pin", SECONDS, 0, KVD_TTL_MAX, "TIME", "put add replace",                     \
-	  "the server does not evict the item for so long")                                        \
+	  "the server does not evict the item during TIME")                                        \
 	X(low, 'l', "low", FLAG, 0, 0, "", STORE, "the server evicts the item before others")      \
 	X(initial, 'i', "initial", NUMBER, 0, UINT64_MAX, "N", "incr decr",                        \
 	  "store N if KEY does not exist; incr -i 1 counts 1, 2, 3 from the first call on")        \
@@ -192,7 +192,7 @@ enum option_kind {
 	  "send a request instead of reading the server's memory")                                 \
 	X(verbose, 'v', "verbose", FLAG, 0, 0, "", "get gat scan stats",                           \
 	  "get, gat: print length, version, flags and expiry time to the standard error; scan: "   \
-	  "print values, too, behind a tab; stats: also what is 0")                                \
+	  "print values, too, after a tab; stats: also what is 0")                                 \
 	X(json, 0, "json", FLAG, 0, 0, "",                                                         \
 	  OF_KEYS " scan count dump restore bigkeys hotkeys info ping stats curve latency "        \
 		  "doctor clients revoke tenant whoami",                                           \
@@ -201,7 +201,7 @@ enum option_kind {
 	  "values are given and printed in hexadecimal")                                           \
 	X(file, 'F', "file", FILE, 0, 0, "FILE", WITH_VALUE, "store the content of FILE")          \
 	X(no_newline, 'n', "no-newline", FLAG, 0, 0, "", "get gat",                                \
-	  "no newline behind the value; default: one, on a terminal and in a script")              \
+	  "no newline after the value; default: one, on a terminal and in a script")               \
 	X(null, '0', "null", FLAG, 0, 0, "", "scan get",                                           \
 	  "lines end with a byte 0, not with a newline: for xargs -0")                             \
 	X(cancel, 0, "cancel", FLAG, 0, 0, "", "flush",                                            \
@@ -216,8 +216,8 @@ enum option_kind {
 	  "the connections, by requests (default), received, sent, idle, age "                     \
 	  "or id")                                                                                 \
 	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping stats latency top",               \
-	  "so many times (default 1); stats: with --watch, by default until it is interrupted; "   \
-	  "latency: so many seconds")                                                              \
+	  "ping, top: N times (default 1); stats: N times with --watch, by default until it is "   \
+	  "interrupted; latency: for N seconds")                                                   \
 	X(match, 0, "match", TEXT, 0, 0, "GLOB", "scan count dump bigkeys hotkeys",                \
 	  "only keys that match GLOB: * ? [a-z] [!a-z] and \\")                                    \
 	X(resume, 0, "resume", FLAG, 0, 0, "", "dump restore", "go on where it was interrupted")   \
@@ -246,11 +246,12 @@ enum option_kind {
 	X(tenant, 0, "tenant", TEXT, 0, 0, "NAME", FOR_CONNECTION,                                 \
 	  "the tenant whose keys these are; default: $KVD_TENANT, or as the server decides")       \
 	X(tls_ca, 0, "tls-ca", FILE, 0, 0, "FILE", FOR_CONNECTION,                                 \
-	  "rdma+tls: whom you trust (kvd_options in kvd.h has more); default: $KVD_TLS_CA")        \
+	  "rdma+tls: the certificate authorities that you trust (kvd_options in kvd.h has more); " \
+	  "default: $KVD_TLS_CA")                                                                  \
 	X(tls_certificate, 0, "tls-certificate", FILE, 0, 0, "FILE", FOR_CONNECTION,               \
-	  "rdma+tls: who you are; default: $KVD_TLS_CERTIFICATE")                                  \
+	  "rdma+tls: your certificate; default: $KVD_TLS_CERTIFICATE")                             \
 	X(tls_key, 0, "tls-key", FILE, 0, 0, "FILE", FOR_CONNECTION,                               \
-	  "rdma+tls: the key of that certificate; default: $KVD_TLS_KEY")                          \
+	  "rdma+tls: the private key of --tls-certificate; default: $KVD_TLS_KEY")                 \
 	X(tls_psk, 0, "tls-psk", FILE, 0, 0, "FILE", FOR_CONNECTION,                               \
 	  "rdma+tls: a key that the server has, too; default: $KVD_TLS_PSK")                       \
 	X(help, 'h', "help", FLAG, 0, 0, "", FOR_ALL, "print this help, or that of the command")   \
@@ -274,7 +275,7 @@ enum option_kind {
 	X(4, "doctor: with warnings")                                                              \
 	X(5, "doctor: with errors")                                                                \
 	X(64, "bad usage")                                                                         \
-	X(65, "the dump is damaged, or is none")                                                   \
+	X(65, "not a dump, or damaged")                                                            \
 	X(69, "can't connect to the server")                                                       \
 	X(70, "the call failed")                                                                   \
 	X(71, "out of memory")                                                                     \

@@ -20,8 +20,9 @@
 	X(connections_total, "connections accepted since the start")                               \
 	X(connections_rejected, "connections refused")                                             \
 	X(connections_not_allowed,                                                                 \
-	  "of those, since no user of users.file, or none of rdma.networks, is the client's")      \
-	X(connections_over_limit, "of those, beyond the connections of their user (users.file)")   \
+	  "connections refused: no user of users.file, or none of rdma.networks, is the client's") \
+	X(connections_over_limit,                                                                  \
+	  "connections refused beyond the connections of their user (users.file)")                 \
 	X(connections_withdrawn,                                                                   \
 	  "connections closed because users.file, read again, does not allow them any more")       \
 	X(users, "users of users.file")                                                            \

@@ -45,10 +45,11 @@ struct memory;
 	X(index, "memory of the index, its overflow buckets not included")                         \
 	X(free, "free pages")                                                                      \
 	X(item_slabs, "slabs of items")                                                            \
-	X(item_slabs_free, "of those, free blocks, the ones in threads' magazines included")       \
+	X(item_slabs_free,                                                                         \
+	  "free blocks in slabs of items, the ones in threads' magazines included")                \
 	X(bucket_slabs, "slabs of overflow buckets")                                               \
-	X(bucket_slabs_free, "of those, free blocks")                                              \
-	X(slab_ends, "of both, ends that are too short for a block")                               \
+	X(bucket_slabs_free, "free blocks in slabs of overflow buckets")                           \
+	X(slab_ends, "ends of slabs that are too short for a block")                               \
 	X(large, "pages of items that are too large for a slab")                                   \
 	X(evacuating, "pages that are being emptied now")
 

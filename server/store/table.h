@@ -105,19 +105,20 @@ struct table {
 	X(replaces_in_place, "values rewritten where they were")                                   \
 	X(replaces_elsewhere, "values written to other memory")                                    \
 	X(removes, "keys removed, for any reason")                                                 \
-	X(expired, "of those, because they had expired")                                           \
-	X(evictions, "of those, evicted to make room")                                             \
-	X(evictions_low, "of these, items of low priority")                                        \
-	X(evictions_large, "of the evictions, items of more than 32 KiB; the others are in "       \
+	X(expired, "keys removed because they had expired")                                        \
+	X(evictions, "keys evicted to make room")                                                  \
+	X(evictions_low, "evictions of items of low priority")                                     \
+	X(evictions_large, "evictions of items of more than 32 KiB; the others are in "            \
 			   "size_class.N.evictions, of sizes that have slabs")                     \
-	X(evictions_1m, "of the evictions, items of normal priority that were last used, or "      \
-			"stored, less than a minute before")                                       \
-	X(evictions_10m, "likewise, less than 10 minutes before, and a minute at least")           \
-	X(evictions_1h, "likewise, less than an hour before, and 10 minutes at least")             \
-	X(evictions_1d, "likewise, less than a day before, and an hour at least")                  \
-	X(flushed, "of those, removed by a flush")                                                 \
+	X(evictions_1m, "evictions of items of normal priority last used, or stored, less "        \
+			"than a minute before")                                                    \
+	X(evictions_10m, "evictions of items of normal priority last used 1 to 10 minutes before") \
+	X(evictions_1h, "evictions of items of normal priority last used 10 to 60 minutes before") \
+	X(evictions_1d, "evictions of items of normal priority last used 1 to 24 hours before")    \
+	X(flushed, "keys removed by a flush")                                                      \
 	X(large_changes, "changes of large items that were made in steps")                         \
-	X(large_restarts, "of those, begun again because the key was changed meanwhile")           \
+	X(large_restarts,                                                                          \
+	  "changes of large items begun again because the key was changed meanwhile")              \
 	X(gathered_bytes, "free blocks taken back from idle threads instead of evicting items")    \
 	X(pins_refused, "PUTs with a pin, and changes of pinned items, that memory.pin_share "     \
 			"refused")                                                                 \
@@ -125,14 +126,15 @@ struct table {
 	X(rooms_failed, "times no room could be made")                                             \
 	X(moves, "items moved to empty the memory they were in")                                   \
 	X(evacuations, "evacuations begun: to make room, to compact, for the index")               \
-	X(evacuations_failed, "of those, not emptied; those for the index are not counted")        \
+	X(evacuations_failed,                                                                      \
+	  "evacuations that did not empty the memory; those for the index are not counted")        \
 	X(expiring, "items that have an expiry time")                                              \
-	X(live_bytes, "the same as item_memory_live_bytes")                                        \
+	X(live_bytes, "bytes of the items that are stored, as item_memory_live_bytes")             \
 	X(gets, "GETs by request and by READ; clients report those by READ with other requests, "  \
 		"with access records and when they close")                                         \
-	X(get_hits, "of those, that found their key")                                              \
-	X(get_misses, "of those, that did not")                                                    \
-	X(gets_reported, "of those, by READ")                                                      \
+	X(get_hits, "GETs, by request and by READ, that found their key")                          \
+	X(get_misses, "GETs, by request and by READ, that did not find their key")                 \
+	X(gets_reported, "GETs by READ, as clients report them")                                   \
 	X(accesses, "access records: hits by READ that change what is evicted, or a sample")       \
 	X(splits, "buckets split")                                                                 \
 	X(overflow_buckets, "overflow buckets in use")                                             \

@@ -49,23 +49,22 @@ struct worker_limits {
 /* X(name, help); sums over all workers are in the server's statistics. */
 #define WORKER_STATS(X)                                                                            \
 	X(requests, "requests received; of a message with several, each counts")                   \
-	X(batched, "of those, in messages with several")                                           \
+	X(batched, "requests received in messages with several")                                   \
 	X(requests_limited,                                                                        \
-	  "of those, beyond a limit of their connection (limits.connection_requests, "             \
+	  "requests beyond a limit of their connection (limits.connection_requests, "              \
 	  "limits.connection_bytes): answered BUSY, or reports of GETs alone, ignored")            \
 	X(requests_not_allowed,                                                                    \
-	  "of those, for which their user has no right, or the key no prefix (users.file)")        \
-	X(requests_over_limit, "of those, beyond a limit of their user (users.file)")              \
+	  "requests refused: their user lacks the right, or a prefix of the key (users.file)")     \
+	X(requests_over_limit, "requests beyond a limit of their user (users.file)")               \
 	X(puts, "PUTs, increments and decrements")                                                 \
-	X(put_no_space,                                                                            \
-	  "of those, failed because the memory, or the chain of the bucket, is full")              \
-	X(put_too_large, "of those, failed because the value is larger than limits.max_value")     \
+	X(put_no_space, "PUTs failed because the memory, or the chain of the bucket, is full")     \
+	X(put_too_large, "PUTs failed because the value is larger than limits.max_value")          \
 	X(deletes, "DELETEs")                                                                      \
-	X(delete_misses, "of those, not found")                                                    \
+	X(delete_misses, "DELETEs of keys that were not found")                                    \
 	X(touches, "TOUCH requests")                                                               \
 	X(scans, "parts of scans")                                                                 \
 	X(pulls, "large values READ from clients")                                                 \
-	X(pull_bytes, "bytes of these values")                                                     \
+	X(pull_bytes, "bytes of large values READ from clients")                                   \
 	X(pulls_probed,                                                                            \
 	  "connections that had to answer a READ of no bytes before their first large value")      \
 	X(pulls_waited, "large values that had to wait for memory (memory.pull_share)")            \
@@ -75,14 +74,16 @@ struct worker_limits {
 			 "READ of no bytes before the first one, did not arrive in time")          \
 	X(large_waited, "appends to large values that had to wait for memory (memory.pull_share)") \
 	X(deferred, "requests that took several turns: in pieces, or answered by the control "     \
-		    "thread, or behind one of those")                                              \
-	X(deferred_pieces, "pieces of such requests, and of large values that arrive")             \
+		    "thread, or after such a request")                                             \
+	X(deferred_pieces,                                                                         \
+	  "pieces of requests that took several turns, and of large values that arrive")           \
 	X(batches, "batches of completions")                                                       \
 	X(responses, "responses sent")                                                             \
-	X(responses_signaled, "of those, signaled")                                                \
+	X(responses_signaled, "responses sent signaled")                                           \
 	X(windows_grown, "times a connection's window became larger")                              \
-	X(windows_shrunk, "times it became smaller, since more connections are active")            \
-	X(windows_lapsed, "times it became 1, since the connection was idle")                      \
+	X(windows_shrunk,                                                                          \
+	  "times a connection's window became smaller, since more connections are active")         \
+	X(windows_lapsed, "times a connection's window became 1, since the connection was idle")   \
 	X(answers_repeated,                                                                        \
 	  "changes that a client sent again, answered as when they were executed")                 \
 	X(answers_unknown, "changes that a client sent again, of which the answer was forgotten")  \
@@ -101,7 +102,7 @@ struct worker_stats {
 #define HELD_STATS(X)                                                                              \
 	X(receives, "receives that are not posted: of requests, or refused by the device")         \
 	X(response_buffers, "buffers of responses, or of results, that are not sent")              \
-	X(spare_buffers, "of those, beyond the windows of their connections")                      \
+	X(spare_buffers, "buffers of responses not sent, beyond the windows of their connections") \
 	X(spare_sends, "work requests outstanding beyond the windows of their connections")        \
 	X(windows, "receives that windows larger than 1 cover")                                    \
 	X(pulls, "large values that are being READ from clients, or have arrived and are summed")

@@ -220,10 +220,10 @@ short() {
 	done
 }
 
-kvd_start verbs -o server.workers="$workers" -o server.spin_time=2ms -o memory.size=128m \
+kvd_start rdma -o server.workers="$workers" -o server.spin_time=2ms -o memory.size=128m \
 	-o index.keys=$records
 servers=(
-	"kvd, verbs|kvd|$kvd_url"
+	"kvd, RDMA|kvd|$kvd_url"
 	"memcached, TCP|memcached|memcached://$KVD_RDMA_ADDR:$((port + 1))"
 	"Redis, TCP|redis|redis://$KVD_RDMA_ADDR:$((port + 2))"
 )

@@ -30,9 +30,9 @@ certificate() { # name
 certificate server && certificate client || die "openssl can't make certificates"
 (umask 077 && echo 'bench:8d1f5a3cb77e20496e9bd3c2f0a15b68' >"$tmp/psk")
 
-kvd_start verbs -o server.device=verbs,verbs-tcp,verbs-tls -o server.workers=1 \
-	-o rdma.tcp_address="$KVD_RDMA_ADDR" -o rdma.tcp_port=7472 \
-	-o rdma.tls_address="$KVD_RDMA_ADDR" -o rdma.tls_port=7473 \
+addr=$KVD_RDMA_ADDR
+kvd_start rdma -o server.workers=1 \
+	-o server.listen="rdma://$addr,rdma+tcp://$addr,rdma+tls://$addr" \
 	-o tls.certificate="$tmp/server.pem" -o tls.key="$tmp/server.key" \
 	-o tls.ca="$tmp/client.pem" -o tls.psk="$tmp/psk" -o memory.size=64m \
 	-o memory.hugepages=off

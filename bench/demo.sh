@@ -21,7 +21,7 @@ warmup_s=1
 case ${1:-} in
 '') ;;
 --rdma)
-	device=verbs
+	device=rdma
 	# Soft-RoCE in an emulated machine is slow, also when it pins memory.
 	records=500
 	memory=32m

@@ -100,15 +100,14 @@ kvd_responds() {
 	[ -n "$kvd_url" ] && "$build/kvctl" -a "$kvd_url" ping >/dev/null 2>&1
 }
 
-# softnic|verbs [-o section.key=value]...: starts kvd; its address is then in $kvd_url
+# softnic|rdma [-o section.key=value]...: starts kvd; its address is then in $kvd_url
 kvd_start() {
-	local device=$1
+	local listen=softnic://$tmp/kvd.sock
+	[ "$1" = softnic ] || listen=$1://${KVD_RDMA_ADDR:-}:$((20000 + $$ % 20000))
 	shift
 	need "$build/kvd" "$build/kvctl" "$build/kvbench"
-	${on_server[@]+"${on_server[@]}"} "$build/kvd" -o server.device="$device" \
-		-o softnic.socket="$tmp/kvd.sock" \
-		-o rdma.address="${KVD_RDMA_ADDR:-auto}" -o rdma.port=$((20000 + $$ % 20000)) \
-		"$@" >"$tmp/kvd.log" 2>&1 &
+	${on_server[@]+"${on_server[@]}"} "$build/kvd" -o server.listen="$listen" "$@" \
+		>"$tmp/kvd.log" 2>&1 &
 	kvd_pid=$!
 	pids+=("$kvd_pid")
 	if ! wait_until "$READY_S" kvd_responds || ended "$kvd_pid"; then

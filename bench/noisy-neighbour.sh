@@ -26,7 +26,7 @@ options=()
 usage="usage: noisy-neighbour.sh [--rdma] [-r RECORDS] [-d SECONDS] [-w WORKERS]
 	[-o SECTION.KEY=VALUE]... [KIND...]"
 if [ "${1:-}" = --rdma ]; then
-	device=verbs
+	device=rdma
 	shift
 fi
 while getopts r:d:w:o: option; do

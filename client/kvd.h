@@ -872,7 +872,7 @@ void kvd_mem_info(const struct kvd_mem *mem, struct kvd_mem_info *info);
  * up to kvd_trace() works on a lost connection, too.
  */
 struct kvd_info {
-	const char *device_kind; /* "verbs", "verbs-tcp", "verbs-tls" or "softnic" */
+	const char *device_kind; /* "rdma", "rdma+tcp", "rdma+tls" or "softnic" */
 	const char *device_name; /* e.g. "mlx5_0", "rxe1", "softnic0" */
 	const char *device_why;	 /* one line: why this device */
 	const char *device_link; /* path of the queue pair: "gid=... mtu=1024 ..."; softnic: "" */

@@ -69,7 +69,7 @@ static void usage(FILE *out)
 	      "configuration again: log.level, server.drain_timeout, rdma.networks, and the\n"
 	      "files of [tls] and [users] are taken over, and the log names other options that\n"
 	      "changed, which need a restart.\n"
-	      "softnic.socket = auto is /run/kvd/kvd.sock for root and for the owner of /run/kvd,\n"
+	      "softnic:// without a path is /run/kvd/kvd.sock for root and the owner of /run/kvd,\n"
 	      "for others $XDG_RUNTIME_DIR/kvd/kvd.sock, or /tmp/kvd-UID/kvd.sock where that is\n"
 	      "not set; the socket's folder is made if it is missing, and removed at the end.\n"
 	      "Exit status: 0 stopped by a signal, 1 failed, 64 bad usage, 74 can't write the\n"

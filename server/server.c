@@ -25,7 +25,7 @@ static bool serves_verbs(const struct config *config)
 {
 	const char *why;
 
-	return nic_choose(config->server.device, &why) & DEVICES_RDMA;
+	return nic_choose(config, &why) & DEVICES_VERBS;
 }
 
 static void store_setup_init(struct store_setup *setup, const struct config *config)

@@ -25,7 +25,7 @@
 	X(tenants, "tenants that there are")                                                       \
 	X(tenants_bytes, "memory of all of them but default, of tenants.memory")                   \
 	X(log_lines_lost, "lines of the log that were lost because its file or pipe took no more") \
-	X(device.N.kind, "verbs, verbs-tcp, verbs-tls or softnic, for each device N")              \
+	X(device.N.kind, "rdma, rdma+tcp, rdma+tls or softnic, for each device N")                 \
 	X(device.N.name, "its name")                                                               \
 	X(device.N.address, "the address it listens at, the first one if there are several")       \
 	X(device.N.why, "why it was chosen")                                                       \

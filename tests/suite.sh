@@ -8,7 +8,7 @@
 #
 #   KVD_BUILD        folder with kvd, kvctl, kvbench and tests/ of the flavour under test
 #   KVD_FLAVOUR      release, asan or tsan
-#   KVD_TEST_DEVICE  softnic, verbs, verbs-tcp or verbs-tls
+#   KVD_TEST_DEVICE  softnic, rdma, rdma+tcp or rdma+tls
 #   KVD_RDMA_ADDR    with the last three: the IP address of the RDMA device
 #   TMPDIR           a folder for this case alone, removed afterwards; short enough for Unix sockets
 #   KVD_TEST_ORDER   with KVD_SHUFFLE: a number that decides the order in which a unit test runs its
@@ -266,7 +266,7 @@ suite_needs_release() {
 suite_programs() {
 	local source kind kinds='conformance race test'
 	case $1 in
-	verbs*) kinds=conformance ;;
+	rdma*) kinds=conformance ;;
 	release | asan | tsan | coverage) ;;
 	*) return ;;
 	esac
@@ -310,12 +310,12 @@ suite_cases_of() {
 suite_start_case() {
 	local flavour=$1 build=$2 limit=$3 name=$4 program=$2/tests/$4 device=softnic arguments=()
 	shift 4
-	[[ $flavour != verbs* ]] || device=$flavour
+	[[ $flavour != rdma* ]] || device=$flavour
 	if [[ $name == *.sh || $name == *.py ]]; then
 		program=$(suite_script "$name") || exit 1
 		limit=$((limit * 2))
 	fi
-	[ "$name $device" != 'demo.sh verbs' ] || arguments=(--rdma)
+	[ "$name $device" != 'demo.sh rdma' ] || arguments=(--rdma)
 	suite_start "$flavour" "${name##*/}" "$limit" KVD_BUILD="$build" \
 		KVD_TEST_DEVICE="$device" "$@" "$program" "${arguments[@]}"
 }

@@ -30,7 +30,8 @@ static void no_device(struct findings *findings, const struct doctor_host *host)
 	char fix[256];
 
 	if (!host->rxe_available || !netdev) {
-		findings_add(findings, SEVERITY_INFO, "device", "kvd -d -o server.device=softnic",
+		findings_add(findings, SEVERITY_INFO, "device",
+			     "kvd -d -o server.listen=softnic://",
 			     "no RDMA device, and %s: clients on this host can use the software "
 			     "device",
 			     host->rxe_available ? "no Ethernet device for Soft-RoCE" :
@@ -43,7 +44,7 @@ static void no_device(struct findings *findings, const struct doctor_host *host)
 		 netdev->up ? "" : " up && ", netdev->name);
 	findings_add(findings, SEVERITY_INFO, "device", fix,
 		     "no RDMA device: clients on this host can use the software device (kvd -d -o "
-		     "server.device=softnic), others Soft-RoCE");
+		     "server.listen=softnic://), others Soft-RoCE");
 }
 
 void doctor_check_modules(struct findings *findings, const struct doctor_host *host)

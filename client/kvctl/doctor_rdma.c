@@ -148,7 +148,7 @@ static void check_limits(struct findings *findings, const struct doctor_port *po
 	size_t used = 3;
 
 	if (!attr->max_srq) {
-		findings_add(findings, SEVERITY_ERROR, "limits", "kvd -o server.device=softnic",
+		findings_add(findings, SEVERITY_ERROR, "limits", "kvd -o server.listen=softnic://",
 			     "it has no shared receive queues, which a server needs");
 		return;
 	}
@@ -203,7 +203,7 @@ static void check_qp(struct findings *findings, const struct doctor_port *port)
 			     "no queue pair can be made: %s", strerror(-rdma->qp_error));
 	else if (rdma->inline_bytes < DOCTOR_INLINE_BYTES)
 		findings_add(
-			findings, SEVERITY_ERROR, "inline", "kvd -d -o server.device=softnic",
+			findings, SEVERITY_ERROR, "inline", "kvd -d -o server.listen=softnic://",
 			"a queue pair sends less than %u bytes inline, so no client can use it",
 			DOCTOR_INLINE_BYTES);
 	else

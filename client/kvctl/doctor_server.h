@@ -39,7 +39,7 @@ struct doctor_server {
 	enum kvd_status open_status; /* if it is not KVD_OK the rest is 0 */
 	char open_error[200];
 	uint64_t open_ns;
-	char device[64];      /* "verbs rxe0" */
+	char device[64];      /* "rdma rxe0" */
 	char link[256];	      /* kvd_info.device_link */
 	uint32_t message_max; /* bytes; longer values are pulled */
 	uint64_t value_max;

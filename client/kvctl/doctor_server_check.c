@@ -12,8 +12,7 @@
 static void fix_start(char *fix, size_t size, const struct device_addr *addr)
 {
 	if (addr->kind == DEVICE_SOFTNIC)
-		snprintf(fix, size, "kvd -d -o server.device=softnic -o softnic.socket=%s",
-			 addr->path);
+		snprintf(fix, size, "kvd -d -o server.listen=softnic://%s", addr->path);
 	else
 		snprintf(fix, size, "ssh %s sudo systemctl start kvd", addr->host);
 }

@@ -32,9 +32,10 @@ static enum kvd_status softnic_failed(struct kvd *handle, const char *path, int 
 	if (err == -EACCES || err == -EPERM)
 		return connect_no_permission(handle, path, err);
 	if (err == -ECONNREFUSED && !stat(path, &st))
-		return handle_fail(handle, KVD_ERR_UNREACHABLE,
-				   "%s is not a socket: give the path of kvd's (softnic.socket)",
-				   path);
+		return handle_fail(
+			handle, KVD_ERR_UNREACHABLE,
+			"%s is not a socket: give the path that kvd listens at (server.listen)",
+			path);
 	if (err == -ECONNREFUSED)
 		return no_socket(handle, path);
 	return handle_fail(handle, connect_status(err), "softnic device for %s: %s", path,
@@ -93,7 +94,7 @@ enum kvd_status device_get(struct kvd *handle, const char *url)
 		return handle_fail(handle, KVD_ERR_INVALID, "the URL is NULL");
 	if (device_addr_parse(&addr, url, reason, sizeof(reason)))
 		return handle_fail(handle, KVD_ERR_INVALID, "%s: %s", url, reason);
-	if (addr.kind == DEVICE_VERBS_TLS)
+	if (addr.kind == DEVICE_RDMA_TLS)
 		addr.tls = handle->credentials;
 	err = shared_device_get(&device, url, &addr, (int)handle->options.connect_timeout_ms,
 				&failure);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The default address: where kvd listens with softnic.socket = auto, and where clients connect if
- * no URL is given. Both compute it here.
+ * The default address: where kvd listens with server.listen = softnic://, and where clients connect
+ * if no URL is given. Both compute it here.
  *
  * A server of root, or of the owner of /run/kvd (in the systemd unit), is the system's: it listens
  * at /run/kvd/kvd.sock. Every other user's server listens at $XDG_RUNTIME_DIR/kvd/kvd.sock or,

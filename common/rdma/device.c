@@ -15,6 +15,10 @@
 
 #define PORT_DIGITS_MAX 5
 #define PORT_MAX 65535
+/* Where a URL names none. */
+#define PORT_RDMA 7471
+#define PORT_RDMA_TCP 7472
+#define PORT_RDMA_TLS 7473
 
 /* The bytes of a host name, an IPv4 address or an IPv6 address with its %interface. */
 #define NAME_BYTES                                                                                 \
@@ -23,122 +27,135 @@
 	"0123456789.-_"
 #define IPV6_BYTES NAME_BYTES ":%"
 
-/* Of a URL that is refused. */
-struct why {
-	char *text;
+struct scheme;
+
+/* What a URL is parsed for. */
+struct parse {
+	const struct scheme *scheme;
+	bool listen;
+	char *text; /* why it is refused */
 	size_t size;
-	const char *scheme;
 };
 
-static int refuse(struct why *why, const char *format, ...) __attribute__((format(printf, 2, 3)));
+struct scheme {
+	const char *name;
+	enum device_kind kind;
+	uint16_t port; /* 0: it has none */
+	int (*parse)(struct device_addr *addr, const char *rest, struct parse *parse);
+};
 
-static int refuse(struct why *why, const char *format, ...)
+static int refuse(struct parse *parse, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static int refuse(struct parse *parse, const char *format, ...)
 {
 	va_list args;
 
-	if (why->size) {
+	if (parse->size) {
 		va_start(args, format);
-		vsnprintf(why->text, why->size, format, args);
+		vsnprintf(parse->text, parse->size, format, args);
 		va_end(args);
 	}
 	return -EINVAL;
 }
 
 /* *end is set to what follows. */
-static int port_parse(uint16_t *port, const char *text, const char **end, struct why *why)
+static int port_parse(uint16_t *port, const char *text, const char **end, struct parse *parse)
 {
 	size_t digits = strspn(text, "0123456789");
 	unsigned int value = 0;
 
 	*end = text + digits;
 	if (digits == 0 || digits > PORT_DIGITS_MAX || (**end != '\0' && **end != '?'))
-		return refuse(why, "'%s' is not a port: write a number from 1 to %d after the ':'.",
+		return refuse(parse,
+			      "'%s' is not a port: write a number from 1 to %d after the ':'.",
 			      text, PORT_MAX);
 	for (size_t i = 0; i < digits; i++)
 		value = value * 10 + (unsigned int)(text[i] - '0');
 	if (value == 0 || value > PORT_MAX)
-		return refuse(why, "The port %s is out of range: use 1 to %d.", text, PORT_MAX);
+		return refuse(parse, "The port %s is out of range: use 1 to %d.", text, PORT_MAX);
 	*port = (uint16_t)value;
 	return 0;
 }
 
-static int host_parse(struct device_addr *addr, const char *host, size_t len, const char *allowed,
-		      struct why *why)
+static int host_parse(struct device_addr *addr, const char *host, size_t len, bool bracket,
+		      struct parse *parse)
 {
+	if (len == 0 && parse->listen && !bracket) {
+		strcpy(addr->host, DEVICE_HOST_AUTO);
+		return 0;
+	}
 	if (len == 0)
-		return refuse(why, "The host is missing: write %sHOST:PORT.", why->scheme);
+		return refuse(parse, "The host is missing: write %sHOST:PORT.",
+			      parse->scheme->name);
 	if (len >= sizeof(addr->host))
-		return refuse(why, "The host is %zu bytes long: use at most %zu.", len,
+		return refuse(parse, "The host is %zu bytes long: use at most %zu.", len,
 			      sizeof(addr->host) - 1);
-	if (strspn(host, allowed) < len)
-		return refuse(why, "'%.*s' is not a host: write a name, an IPv4 address or [IPv6].",
+	if (strspn(host, bracket ? IPV6_BYTES : NAME_BYTES) < len)
+		return refuse(parse,
+			      "'%.*s' is not a host: write a name, an IPv4 address or [IPv6].",
 			      (int)len, host);
 	memcpy(addr->host, host, len);
 	addr->host[len] = '\0';
 	return 0;
 }
 
-/* Of the host and port, which options may follow. */
-static const char *last_colon(const char *text)
-{
-	return memrchr(text, ':', strcspn(text, "?"));
-}
-
-static int inet_parse(struct device_addr *addr, const char *rest, struct why *why)
+static int inet_parse(struct device_addr *addr, const char *rest, struct parse *parse)
 {
 	bool bracket = rest[0] == '[';
 	const char *host = rest + bracket;
-	const char *end = bracket ? strchr(host, ']') : last_colon(host);
-	const char *port, *options;
+	size_t len = strcspn(host, bracket ? "]" : ":?");
+	const char *at = host + len;
 	int err;
 
-	if (!end)
-		return bracket ?
-			       refuse(why, "The ']' is missing: write %s[ADDRESS]:PORT.",
-				      why->scheme) :
-			       refuse(why, "The port is missing: write %sHOST:PORT.", why->scheme);
-	if (!bracket && strchr(host, ':') != end)
-		return refuse(why, "An IPv6 address needs brackets: %s[ADDRESS]:PORT.",
-			      why->scheme);
-	port = end + bracket;
-	if (*port != ':')
-		return refuse(why, "The port is missing: write %s[ADDRESS]:PORT.", why->scheme);
-	err = host_parse(addr, host, (size_t)(end - host), bracket ? IPV6_BYTES : NAME_BYTES, why);
-	if (err)
+	if (bracket && *at++ != ']')
+		return refuse(parse, "The ']' is missing: write %s[ADDRESS]:PORT.",
+			      parse->scheme->name);
+	if (!bracket && *at == ':' && memchr(at + 1, ':', strcspn(at + 1, "?")))
+		return refuse(parse, "An IPv6 address needs brackets: %s[ADDRESS]:PORT.",
+			      parse->scheme->name);
+	if (*at && *at != ':' && *at != '?')
+		return refuse(parse, "'%s' follows the ']': write %s[ADDRESS]:PORT.", at,
+			      parse->scheme->name);
+	err = host_parse(addr, host, len, bracket, parse);
+	addr->port = parse->scheme->port;
+	if (!err && *at == ':')
+		err = port_parse(&addr->port, at + 1, &at, parse);
+	if (err || !*at)
 		return err;
-	err = port_parse(&addr->port, port + 1, &options, why);
-	if (err || !*options)
-		return err;
-	return link_parse(&addr->link, options + 1, addr->kind & DEVICES_OVER_TCP, why->text,
-			  why->size);
+	if (parse->listen)
+		return refuse(parse,
+			      "A URL to listen at has no options: leave out '%s', and set "
+			      "the options of [rdma].",
+			      at);
+	return link_parse(&addr->link, at + 1, addr->kind & DEVICES_OVER_TCP, parse->text,
+			  parse->size);
 }
 
-static int softnic_parse(struct device_addr *addr, const char *path, struct why *why)
+static int softnic_parse(struct device_addr *addr, const char *path, struct parse *parse)
 {
 	size_t len = strlen(path);
 
-	if (path[0] != '/')
-		return refuse(why, "The path must be absolute, so write three slashes: "
-				   "softnic:///run/kvd/kvd.sock.");
-	if (path[len - 1] == '/')
-		return refuse(why, "'%s' is a directory: add the name of the socket.", path);
-	if (len >= sizeof(addr->path))
-		return refuse(why, "The path is %zu bytes long: a Unix socket's may have %zu.", len,
-			      sizeof(addr->path) - 1);
-	memcpy(addr->path, path, len + 1);
 	addr->mode = SOFTNIC_MODE_DEFAULT;
+	if (len == 0 && parse->listen)
+		return 0;
+	if (path[0] != '/')
+		return refuse(parse, "The path must be absolute, so write three slashes: "
+				     "softnic:///run/kvd/kvd.sock.");
+	if (path[len - 1] == '/')
+		return refuse(parse, "'%s' is a directory: add the name of the socket.", path);
+	if (len >= sizeof(addr->path))
+		return refuse(parse, "The path is %zu bytes long: a Unix socket's may have %zu.",
+			      len, sizeof(addr->path) - 1);
+	memcpy(addr->path, path, len + 1);
 	return 0;
 }
 
-static const struct {
-	const char *scheme;
-	enum device_kind kind;
-	int (*parse)(struct device_addr *addr, const char *rest, struct why *why);
-} schemes[] = {
-	{ "rdma://", DEVICE_VERBS, inet_parse },
-	{ "rdma+tcp://", DEVICE_VERBS_TCP, inet_parse },
-	{ "rdma+tls://", DEVICE_VERBS_TLS, inet_parse },
-	{ "softnic://", DEVICE_SOFTNIC, softnic_parse },
+static const struct scheme schemes[] = {
+	{ "rdma://", DEVICE_RDMA, PORT_RDMA, inet_parse },
+	{ "rdma+tcp://", DEVICE_RDMA_TCP, PORT_RDMA_TCP, inet_parse },
+	{ "rdma+tls://", DEVICE_RDMA_TLS, PORT_RDMA_TLS, inet_parse },
+	{ "softnic://", DEVICE_SOFTNIC, 0, softnic_parse },
 };
 
 #define SCHEMES (sizeof(schemes) / sizeof(schemes[0]))
@@ -149,30 +166,52 @@ const char *device_scheme(enum device_kind kind)
 
 	while (schemes[i].kind != kind)
 		i++;
-	return schemes[i].scheme;
+	return schemes[i].name;
 }
 
-int device_addr_parse(struct device_addr *addr, const char *url, char *why, size_t why_size)
+static int url_parse(struct device_addr *addr, const char *url, struct parse *parse)
 {
 	struct device_addr parsed = { 0 };
-	struct why reason = { why, why_size, NULL };
 	int err;
 
 	for (size_t i = 0; i < SCHEMES; i++) {
-		reason.scheme = schemes[i].scheme;
-		if (strncmp(url, reason.scheme, strlen(reason.scheme)) != 0)
+		parse->scheme = &schemes[i];
+		if (strncmp(url, schemes[i].name, strlen(schemes[i].name)) != 0)
 			continue;
 		parsed.kind = schemes[i].kind;
-		err = schemes[i].parse(&parsed, url + strlen(reason.scheme), &reason);
+		err = schemes[i].parse(&parsed, url + strlen(schemes[i].name), parse);
 		if (!err)
 			*addr = parsed;
 		return err;
 	}
-	return refuse(&reason,
+	return refuse(parse,
 		      "'%s' is not a kvd URL: write one like rdma://10.0.0.1:7471, "
 		      "rdma+tcp://10.0.0.1:7472, rdma+tls://10.0.0.1:7473 or "
 		      "softnic:///run/kvd/kvd.sock.",
 		      url);
+}
+
+int device_addr_parse(struct device_addr *addr, const char *url, char *why, size_t why_size)
+{
+	return url_parse(addr, url, &(struct parse){ .text = why, .size = why_size });
+}
+
+int device_listen_parse(struct device_addr *addr, const char *url, char *why, size_t why_size)
+{
+	return url_parse(addr, url,
+			 &(struct parse){ .listen = true, .text = why, .size = why_size });
+}
+
+void device_addr_text(const struct device_addr *addr, char *text)
+{
+	const char *scheme = device_scheme(addr->kind);
+	const char *host = strcmp(addr->host, DEVICE_HOST_AUTO) ? addr->host : "";
+
+	if (addr->kind == DEVICE_SOFTNIC)
+		snprintf(text, DEVICE_URL_MAX, "%s%s", scheme, addr->path);
+	else
+		snprintf(text, DEVICE_URL_MAX, strpbrk(host, ":%") ? "%s[%s]:%u" : "%s%s:%u",
+			 scheme, host, addr->port);
 }
 
 bool device_verbs_present(char *name)

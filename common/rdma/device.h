@@ -33,16 +33,16 @@
 #include "common/tls/tls.h"
 
 enum device_kind {
-	DEVICE_VERBS = 1 << 0,	   /* rdma:// */
-	DEVICE_SOFTNIC = 1 << 1,   /* softnic:// */
-	DEVICE_VERBS_TCP = 1 << 2, /* rdma+tcp:// */
-	DEVICE_VERBS_TLS = 1 << 3, /* rdma+tls:// */
+	DEVICE_RDMA = 1 << 0,	  /* rdma:// */
+	DEVICE_SOFTNIC = 1 << 1,  /* softnic:// */
+	DEVICE_RDMA_TCP = 1 << 2, /* rdma+tcp:// */
+	DEVICE_RDMA_TLS = 1 << 3, /* rdma+tls:// */
 };
 
 /* The kinds that set up connections over TCP or TLS, without rdma_cm. */
-#define DEVICES_OVER_TCP (DEVICE_VERBS_TCP | DEVICE_VERBS_TLS)
+#define DEVICES_OVER_TCP (DEVICE_RDMA_TCP | DEVICE_RDMA_TLS)
 /* The kinds that need an RDMA device. */
-#define DEVICES_RDMA (DEVICE_VERBS | DEVICES_OVER_TCP)
+#define DEVICES_VERBS (DEVICE_RDMA | DEVICES_OVER_TCP)
 
 enum device_role {
 	DEVICE_LISTEN,	/* a server: the address is its own */
@@ -53,12 +53,21 @@ enum device_role {
 #define DEVICE_PATH_MAX 108 /* bytes of a Unix socket's path, with its zero byte (sun_path) */
 #define DEVICE_PEER_MAX 64  /* bytes of the address of a connection's other end, likewise */
 
+/* The host to listen at, of a URL that names none. */
+#define DEVICE_HOST_AUTO "auto"
+/* Bytes of a URL, with its zero byte: scheme, [host], port. */
+#define DEVICE_URL_MAX (DEVICE_HOST_MAX + 32)
+
 struct device_addr {
 	enum device_kind kind;
-	char host[DEVICE_HOST_MAX]; /* verbs; "auto" when listening: the first usable address */
-	uint16_t port;		    /* verbs */
-	struct device_link link;    /* verbs */
-	struct tls_files tls; /* verbs-tls; the names are the caller's, until open() returns */
+	/*
+	 * Not softnic. Listening at DEVICE_HOST_AUTO: rdma at the first usable address of an RDMA
+	 * device, the others at every address of this host.
+	 */
+	char host[DEVICE_HOST_MAX];
+	uint16_t port;		    /* not softnic */
+	struct device_link link;    /* not softnic */
+	struct tls_files tls;	    /* rdma+tls; the names are the caller's, until open() returns */
 	char path[DEVICE_PATH_MAX]; /* softnic */
 	unsigned int mode;	    /* softnic, listening: permissions of the socket */
 };
@@ -109,8 +118,8 @@ struct cm_peer {
 	char address[DEVICE_PEER_MAX]; /* "10.9.0.1:4711", "[fe80::1]:4711" or "pid:4711" */
 	bool uid_known;		       /* the kernel says which user it is: softnic */
 	uid_t uid;
-	char identity[TLS_IDENTITY_MAX]; /* as tls_identity() says it: verbs-tls; or "" */
-	uint64_t since_ns; /* verbs-tcp and -tls: when it came, by clock_ns(); else 0 */
+	char identity[TLS_IDENTITY_MAX]; /* as tls_identity() says it: rdma+tls; or "" */
+	uint64_t since_ns; /* rdma+tcp and rdma+tls: when it came, by clock_ns(); else 0 */
 };
 
 #define CM_PRIVATE_MAX_CONNECT 56 /* bytes of private data: the least of what RDMA_PS_TCP allows */
@@ -332,12 +341,22 @@ extern const struct device_ops tcp_tls_ops;
 extern const struct device_ops softnic_ops;
 
 /*
- * Parses "rdma://HOST:PORT" ([ADDR]:PORT for IPv6), "rdma+tcp://" and "rdma+tls://" likewise, or
- * "softnic:///PATH". The first three may end with options, "?traffic_class=106&retry_count=7"
+ * Parses the URL of a server: "rdma://HOST:PORT", "rdma+tcp://HOST:PORT", "rdma+tls://HOST:PORT" or
+ * "softnic:///PATH". HOST is a name, an IPv4 address or [IPv6]; without ":PORT" it is the way's
+ * default port. All but softnic's may end with options, "?traffic_class=106&retry_count=7"
  * (common/rdma/link.h). -EINVAL if @url is none of them; @why (@why_size bytes) then is a whole
  * sentence that says what is wrong and how to fix it.
  */
 int device_addr_parse(struct device_addr *addr, const char *url, char *why, size_t why_size);
+
+/*
+ * As device_addr_parse(), of a URL to listen at. The host may be missing: it is DEVICE_HOST_AUTO
+ * then. So may softnic's path, which is "" then. Options are refused.
+ */
+int device_listen_parse(struct device_addr *addr, const char *url, char *why, size_t why_size);
+
+/* Writes the URL that device_listen_parse() makes @addr of, with the port: DEVICE_URL_MAX bytes. */
+void device_addr_text(const struct device_addr *addr, char *text);
 
 /* How the URL of a server begins: "rdma://". @kind is one. */
 const char *device_scheme(enum device_kind kind);
@@ -360,11 +379,11 @@ void device_link_text(struct device *dev, struct ibv_qp *qp, char text[DEVICE_LI
 static inline const struct device_ops *device_ops_of(enum device_kind kind)
 {
 	switch (kind) {
-	case DEVICE_VERBS:
+	case DEVICE_RDMA:
 		return &verbs_ops;
-	case DEVICE_VERBS_TCP:
+	case DEVICE_RDMA_TCP:
 		return &tcp_ops;
-	case DEVICE_VERBS_TLS:
+	case DEVICE_RDMA_TLS:
 		return &tcp_tls_ops;
 	default:
 		return &softnic_ops;
@@ -373,7 +392,7 @@ static inline const struct device_ops *device_ops_of(enum device_kind kind)
 
 static inline bool device_kind_is_rdma(enum device_kind kind)
 {
-	return kind & DEVICES_RDMA;
+	return kind & DEVICES_VERBS;
 }
 
 static inline int device_open(struct device **dev, const struct device_addr *addr,

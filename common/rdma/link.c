@@ -33,7 +33,7 @@ static int unknown(const char *name, size_t length, char *why, size_t why_size)
 }
 
 /* One "name=value", of @length bytes. */
-static int parse_one(struct device_link *link, const char *text, size_t length, bool by_hand,
+static int parse_one(struct device_link *link, const char *text, size_t length, bool over_tcp,
 		     char *why, size_t why_size)
 {
 	const char *equals = memchr(text, '=', length);
@@ -57,7 +57,7 @@ static int parse_one(struct device_link *link, const char *text, size_t length, 
 			 options[option].most);
 		return -EINVAL;
 	}
-	if (options[option].who == LINK_BY_HAND && !by_hand) {
+	if (options[option].who == LINK_BY_TCP && !over_tcp) {
 		snprintf(why, why_size,
 			 "%s can't be set here, rdma_cm finds it itself: leave it out, or connect "
 			 "by rdma+tcp://.",
@@ -68,7 +68,8 @@ static int parse_one(struct device_link *link, const char *text, size_t length, 
 	return 0;
 }
 
-int link_parse(struct device_link *link, const char *text, bool by_hand, char *why, size_t why_size)
+int link_parse(struct device_link *link, const char *text, bool over_tcp, char *why,
+	       size_t why_size)
 {
 	struct device_link parsed = *link;
 	size_t length;
@@ -76,7 +77,7 @@ int link_parse(struct device_link *link, const char *text, bool by_hand, char *w
 
 	do {
 		length = strcspn(text, "&");
-		err = parse_one(&parsed, text, length, by_hand, why, why_size);
+		err = parse_one(&parsed, text, length, over_tcp, why, why_size);
 		text += length;
 	} while (!err && *text++ == '&');
 	if (!err)

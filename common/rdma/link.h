@@ -14,23 +14,23 @@
 /*
  * X(NAME, name, least, most, who). The ranges are those of struct ibv_qp_attr and ibv_ah_attr; an
  * ack_timeout of 0 would wait for ever, and librdmacm gives 255 READs another meaning. "who" says
- * which ways may set it: LINK_BY_HAND means rdma+tcp:// and rdma+tls://, since rdma_cm finds these
+ * which ways may set it: LINK_BY_TCP means rdma+tcp:// and rdma+tls://, since rdma_cm finds these
  * two itself.
  */
 #define LINK_OPTIONS(X)                                                                            \
-	X(GID_INDEX, gid_index, 0, 255, LINK_BY_HAND)                                              \
-	X(PKEY_INDEX, pkey_index, 0, 255, LINK_BY_HAND)                                            \
-	X(TRAFFIC_CLASS, traffic_class, 0, 255, LINK_BY_ALL)                                       \
-	X(SERVICE_LEVEL, service_level, 0, 15, LINK_BY_ALL)                                        \
-	X(ACK_TIMEOUT, ack_timeout, 1, 31, LINK_BY_ALL)                                            \
-	X(RETRY_COUNT, retry_count, 0, 7, LINK_BY_ALL)                                             \
-	X(RNR_RETRY, rnr_retry, 0, 7, LINK_BY_ALL)                                                 \
-	X(MAX_RD_ATOMIC, max_rd_atomic, 1, 254, LINK_BY_ALL)
+	X(GID_INDEX, gid_index, 0, 255, LINK_BY_TCP)                                               \
+	X(PKEY_INDEX, pkey_index, 0, 255, LINK_BY_TCP)                                             \
+	X(TRAFFIC_CLASS, traffic_class, 0, 255, LINK_BY_ANY)                                       \
+	X(SERVICE_LEVEL, service_level, 0, 15, LINK_BY_ANY)                                        \
+	X(ACK_TIMEOUT, ack_timeout, 1, 31, LINK_BY_ANY)                                            \
+	X(RETRY_COUNT, retry_count, 0, 7, LINK_BY_ANY)                                             \
+	X(RNR_RETRY, rnr_retry, 0, 7, LINK_BY_ANY)                                                 \
+	X(MAX_RD_ATOMIC, max_rd_atomic, 1, 254, LINK_BY_ANY)
 
 #define LINK_OPTION_NAME(upper, name, least, most, who) LINK_##upper,
 enum link_option { LINK_OPTIONS(LINK_OPTION_NAME) LINK_OPTIONS_COUNT };
 
-enum link_who { LINK_BY_ALL, LINK_BY_HAND };
+enum link_who { LINK_BY_ANY, LINK_BY_TCP };
 
 /* Zeros: nothing is set. */
 struct device_link {
@@ -52,10 +52,10 @@ static inline void link_set(struct device_link *link, enum link_option option, u
 }
 
 /*
- * Sets what @text says, "name=value" with '&' between them. @by_hand: of rdma+tcp://. 0, or
+ * Sets what @text says, "name=value" with '&' between them. @over_tcp: of a way over TCP. 0, or
  * -EINVAL: then *link is unchanged, and @why (@why_size bytes) is a whole sentence.
  */
-int link_parse(struct device_link *link, const char *text, bool by_hand, char *why,
+int link_parse(struct device_link *link, const char *text, bool over_tcp, char *why,
 	       size_t why_size);
 
 #endif /* KVD_COMMON_RDMA_LINK_H */

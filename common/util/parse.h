@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PARSE_WHY_MAX 192
+#define PARSE_WHY_MAX 320
 #define PARSE_FORMAT_MAX 32
 
 struct parse_why {

@@ -28,6 +28,7 @@
 #include "common/util/log.h"
 #include "common/util/parse.h"
 #include "common/util/text.h"
+#include "server/config/listen_list.h"
 #include "server/config/option_kinds.h"
 #include "server/config/tenant_list.h"
 #include "server/store/store.h"
@@ -206,12 +207,23 @@ static void value_finish(struct config_file *file)
 	file->option = NULL;
 }
 
+/* The length of @text without a comment at its end, which begins with ';' after a space. */
+static size_t uncommented(const char *text)
+{
+	size_t kept = 0, at = 0;
+
+	while (text[at] && !(text[at] == ';' && at > kept)) {
+		if (!strchr(" \t", text[at]))
+			kept = at + 1;
+		at++;
+	}
+	return kept;
+}
+
 /* More words of a list, up to a comment. A comma may stand at the end of a line. */
 static void value_append(struct config_file *file, const char *more)
 {
-	const size_t length = strlen(file->value), first = strcspn(more, " \t");
-	const bool has_comment = more[first + strspn(more + first, " \t")] == ';';
-	const size_t more_length = has_comment ? first : strlen(more);
+	const size_t length = strlen(file->value), more_length = uncommented(more);
 	const bool ended = length && file->value[length - 1] == ',';
 	const bool parted = !length || ended || *more == ',';
 
@@ -537,13 +549,15 @@ static int check_tenants(const struct config *config)
 /* users.require_identity: what would let in clients that prove nothing. NULL: nothing does. */
 static const char *identity_hole(const struct config *config)
 {
-	if (!config->server.device)
-		return "server.device = auto may be verbs, which has no identities: name softnic, "
-		       "verbs-tls, or both";
-	if (config->server.device & (DEVICE_VERBS | DEVICE_VERBS_TCP))
-		return "clients of verbs and verbs-tcp have no identity: take them out of "
-		       "server.device";
-	if (config->server.device & DEVICE_VERBS_TLS && !config->tls.require_identity)
+	const uint32_t ways = listen_list_kinds(config->server.listen);
+
+	if (!ways)
+		return "server.listen = auto may be rdma://, which has no identities: give URLs of "
+		       "softnic:// or rdma+tls://";
+	if (ways & (DEVICE_RDMA | DEVICE_RDMA_TCP))
+		return "clients of rdma:// and rdma+tcp:// have no identity: take these URLs out "
+		       "of server.listen";
+	if (ways & DEVICE_RDMA_TLS && !config->tls.require_identity)
 		return "tls.require_identity = no lets clients in that have none";
 	return NULL;
 }

@@ -2,7 +2,6 @@
 /* Option kinds: for each a function to parse it, one to format it and one for its domain. */
 #include "server/config/option_kinds.h"
 
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -12,10 +11,11 @@
 
 #include "common/util/log.h"
 #include "common/util/network.h"
+#include "server/config/listen_list.h"
 #include "server/config/tenant_list.h"
 
-/* Bytes of a word of a list, its zero included: IPv6 networks have 49. */
-#define LIST_WORD_MAX 52
+/* Bytes of a word that may be a network, its zero included: the longest of IPv6 has 49. */
+#define NETWORK_WORD_MAX 52
 
 struct choice {
 	const char *name;
@@ -273,39 +273,20 @@ static void domain_kind_file(const struct config_option *option, char *buffer)
 		 option->size - 1);
 }
 
-static int parse_kind_socket(const struct config_option *option, const char *text, void *field,
-			     struct parse_why *why)
+/*
+ * Takes the next word of a list from *@rest: words stand between commas, with spaces around them or
+ * not. One that is too long is cut to the @size bytes of @word.
+ */
+static void list_word(const char **rest, char *word, size_t size)
 {
-	if (!*text) {
-		strcpy(why->text, "empty: give the path of a Unix socket, or auto");
-		return -EINVAL;
-	}
-	/* Clients name it by its whole path, whatever folder they are in. */
-	if (*text != '/' && strcmp(text, "auto") != 0) {
-		snprintf(why->text, sizeof(why->text),
-			 "'%.46s' is not a whole path: begin it with '/', or give auto", text);
-		return -EINVAL;
-	}
-	return parse_kind_file(option, text, field, why);
-}
+	size_t length, kept;
 
-static void domain_kind_socket(const struct config_option *option, char *buffer)
-{
-	snprintf(buffer, OPTION_TEXT_MAX, "auto | a path from / on, of at most %zu bytes",
-		 option->size - 1);
-}
-
-/* The next word of a list whose words stand between commas. NULL: it is empty, or too long. */
-static const char *list_word(const char **rest, char word[LIST_WORD_MAX])
-{
-	size_t length = strcspn(*rest, ",");
-
-	if (!length || length >= LIST_WORD_MAX)
-		return NULL;
-	memcpy(word, *rest, length);
-	word[length] = '\0';
+	*rest += strspn(*rest, " \t");
+	length = kept = strcspn(*rest, ",");
+	while (kept && strchr(" \t", (*rest)[kept - 1]))
+		kept--;
+	snprintf(word, size, "%.*s", (int)kept, *rest);
 	*rest += length;
-	return word;
 }
 
 /* Skips the comma before another word: true if there is one. */
@@ -314,39 +295,34 @@ static bool list_more(const char **rest)
 	return *(*rest) == ',' && (*rest)++;
 }
 
-static int parse_kind_addresses(const struct config_option *option, const char *text, void *field,
-				struct parse_why *why)
+static int parse_kind_listen(const struct config_option *option, const char *text, void *field,
+			     struct parse_why *why)
 {
-	unsigned char binary[sizeof(struct in6_addr)];
-	const char *rest = text, *word;
-	char room[LIST_WORD_MAX];
-	unsigned int count = 0;
+	char list[OPTION_LIST_MAX] = "", word[DEVICE_URL_MAX];
+	int err;
 
-	if (strcmp(text, "auto") != 0)
-		do {
-			if (count++ == OPTION_ADDRESSES_COUNT_MAX) {
-				snprintf(why->text, sizeof(why->text),
-					 "more than %d addresses: give fewer",
-					 OPTION_ADDRESSES_COUNT_MAX);
-				return -ERANGE;
-			}
-			word = list_word(&rest, room);
-			if (word && (inet_pton(AF_INET, word, binary) == 1 ||
-				     inet_pton(AF_INET6, word, binary) == 1))
-				continue;
-			snprintf(why->text, sizeof(why->text),
-				 "'%.46s' is not an IP address: give one, like 10.9.0.1, several "
-				 "with commas between them, or auto",
-				 word ? word : "");
-			return -EINVAL;
-		} while (list_more(&rest));
-	return parse_kind_file(option, text, field, why);
+	if (!strcmp(text, LISTEN_AUTO)) {
+		strcpy(field, text);
+		return 0;
+	}
+	if (!*text) {
+		strcpy(why->text, "empty: give URLs like rdma://, rdma+tcp://:7472 or softnic://, "
+				  "or auto");
+		return -EINVAL;
+	}
+	do {
+		list_word(&text, word,
+			  sizeof(word)); /* no URL is that long: a cut one is refused */
+		err = listen_list_add(list, word, why);
+	} while (!err && list_more(&text));
+	return err ? err : parse_kind_file(option, list, field, why);
 }
 
-static void domain_kind_addresses(const struct config_option *option, char *buffer)
+static void domain_kind_listen(const struct config_option *option, char *buffer)
 {
 	(void)option;
-	strcpy(buffer, "auto | IPv4 or IPv6 addresses, with commas between them");
+	strcpy(buffer, "auto | rdma://HOST:PORT, rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT, "
+		       "softnic:///PATH, with commas between them");
 }
 
 static int parse_kind_tenants(const struct config_option *option, const char *text, void *field,
@@ -385,22 +361,26 @@ static void domain_kind_tenants(const struct config_option *option, char *buffer
 static int parse_kind_networks(const struct config_option *option, const char *text, void *field,
 			       struct parse_why *why)
 {
-	const char *rest = text, *word;
-	char room[LIST_WORD_MAX];
+	char list[OPTION_LIST_MAX] = "", word[NETWORK_WORD_MAX];
 	struct network network;
+	size_t used = 0;
 
-	while (*rest) {
-		word = list_word(&rest, room);
-		if (network_parse(&network, word ? word : "", why))
+	if (strlen(text) >= option->size)
+		return parse_kind_file(option, text, field, why); /* which refuses it */
+	while (*text) {
+		list_word(&text, word, sizeof(word)); /* a cut one is refused, too */
+		if (network_parse(&network, word, why))
 			return -EINVAL;
-		if (!list_more(&rest))
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? "," : "",
+					 word);
+		if (!list_more(&text))
 			break;
-		if (!*rest) {
+		if (!*text) {
 			strcpy(why->text, "a comma ends the list: remove it");
 			return -EINVAL;
 		}
 	}
-	return parse_kind_file(option, text, field, why);
+	return parse_kind_file(option, list, field, why);
 }
 
 static void domain_kind_networks(const struct config_option *option, char *buffer)
@@ -457,64 +437,6 @@ static void domain_kind_numa(const struct config_option *option, char *buffer)
 	strcpy(buffer, "default | local | interleave | nodes like 0, 0-1 or 0,2");
 }
 
-static const struct choice device_choices[] = {
-	{ "verbs", DEVICE_VERBS },
-	{ "verbs-tcp", DEVICE_VERBS_TCP },
-	{ "verbs-tls", DEVICE_VERBS_TLS },
-	{ "softnic", DEVICE_SOFTNIC },
-	{ NULL, 0 },
-};
-
-static int parse_kind_devices(const struct config_option *option, const char *text, void *field,
-			      struct parse_why *why)
-{
-	const struct choice *choice;
-	const char *rest = text, *word;
-	char room[LIST_WORD_MAX];
-	uint32_t set = 0;
-
-	(void)option;
-	if (strcmp(text, "auto") != 0)
-		do {
-			word = list_word(&rest, room);
-			for (choice = device_choices; word && choice->name; choice++)
-				if (!strcmp(choice->name, word))
-					break;
-			if (!word || !choice->name) {
-				snprintf(why->text, sizeof(why->text),
-					 "'%.40s' is no device: give auto, or some of verbs, "
-					 "verbs-tcp, verbs-tls and softnic, with commas between "
-					 "them",
-					 word ? word : "");
-				return -EINVAL;
-			}
-			set |= choice->value;
-		} while (list_more(&rest));
-	*(uint32_t *)field = set;
-	return 0;
-}
-
-static void format_kind_devices(const struct config_option *option, const void *field, char *buffer)
-{
-	uint32_t set = *(const uint32_t *)field;
-
-	(void)option;
-	strcpy(buffer, set ? "" : "auto");
-	for (const struct choice *choice = device_choices; choice->name; choice++) {
-		if (!(set & choice->value))
-			continue;
-		strcat(buffer, *buffer ? "," : "");
-		strcat(buffer, choice->name);
-	}
-}
-
-static void domain_kind_devices(const struct config_option *option, char *buffer)
-{
-	(void)option;
-	strcpy(buffer,
-	       "auto | some of verbs, verbs-tcp, verbs-tls, softnic, with commas between them");
-}
-
 /* clang-format off */
 
 static const struct choice poll_choices[] = {
@@ -566,16 +488,14 @@ static const struct option_kind
 	kind_TIME = { parse_kind_time, format_kind_time, domain_kind_time, NULL },
 	kind_BOOL = { parse_kind_bool, format_kind_bool, domain_kind_bool, NULL },
 	kind_MODE = { parse_kind_mode, format_kind_mode, domain_kind_mode, NULL },
-	kind_DEVICES = { parse_kind_devices, format_kind_devices, domain_kind_devices, NULL },
+	kind_LISTEN = { parse_kind_listen, format_kind_string, domain_kind_listen, NULL },
 	kind_POLL = CHOICE_KIND(poll_choices),
 	kind_WINDOWS = CHOICE_KIND(windows_choices),
 	kind_HUGEPAGES = CHOICE_KIND(hugepages_choices),
 	kind_EVICTION = CHOICE_KIND(eviction_choices),
 	kind_LEVEL = CHOICE_KIND(level_choices),
-	kind_ADDRESSES = { parse_kind_addresses, format_kind_string, domain_kind_addresses, NULL },
 	kind_NETWORKS = { parse_kind_networks, format_kind_string, domain_kind_networks, NULL },
 	kind_NUMA = { parse_kind_numa, format_kind_string, domain_kind_numa, NULL },
-	kind_SOCKET = { parse_kind_socket, format_kind_string, domain_kind_socket, NULL },
 	kind_TENANTS = { parse_kind_tenants, format_kind_string, domain_kind_tenants, NULL },
 	kind_FILE = { parse_kind_file, format_kind_string, domain_kind_file, NULL };
 
@@ -590,8 +510,8 @@ const struct config_option option_table[OPTION_COUNT] = {
 
 bool option_is_list(const struct config_option *option)
 {
-	return option->kind == &kind_DEVICES || option->kind == &kind_ADDRESSES ||
-	       option->kind == &kind_NETWORKS || option->kind == &kind_TENANTS;
+	return option->kind == &kind_LISTEN || option->kind == &kind_NETWORKS ||
+	       option->kind == &kind_TENANTS;
 }
 
 int option_parse(const struct config_option *option, const char *text, void *field,

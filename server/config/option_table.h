@@ -16,16 +16,14 @@
  *	TIME	  uint64_t nanoseconds, min to max
  *	BOOL	  bool
  *	MODE	  uint32_t, file permissions
- *	DEVICES	  uint32_t, DEVICE_* bits of common/rdma/device.h; 0 = auto
  *	POLL	  uint32_t, enum poll_mode
  *	WINDOWS	  uint32_t, enum windows_mode
  *	HUGEPAGES uint32_t, enum hugepages_mode
  *	EVICTION  uint32_t, enum eviction_policy
  *	LEVEL	  uint32_t, enum log_level
- *	ADDRESSES char[OPTION_LIST_MAX], IP addresses with commas between them, or "auto"
+ *	LISTEN	  char[OPTION_LIST_MAX], URLs or "auto": server/config/listen_list.h
  *	NETWORKS  char[OPTION_LIST_MAX], networks with commas between them, or ""
  *	NUMA	  char[OPTION_NUMA_MAX], default, local, interleave, or nodes
- *	SOCKET	  char[DEVICE_PATH_MAX], a path that begins with '/', or "auto"
  *	FILE	  char[OPTION_FILE_MAX], a path or ""
  *	TENANTS	  char[OPTION_LIST_MAX], names with sizes, or "": server/config/tenant_list.h
  */
@@ -59,9 +57,6 @@ enum windows_mode {
 /* Bytes of a list, its zero included: 240 networks of IPv4, 100 tenants. */
 #define OPTION_LIST_MAX 4096
 
-/* How many addresses a list may have. */
-#define OPTION_ADDRESSES_COUNT_MAX 8
-
 /* Bytes of a list of NUMA nodes, its zero included. */
 #define OPTION_NUMA_MAX 64
 
@@ -79,10 +74,9 @@ enum windows_mode {
 
 /* clang-format off */
 #define OPTIONS_server(X)                                                                          \
-	X(server, device, DEVICES, "auto", 0, 0,                                                   \
-	  "ways to serve: verbs (RDMA devices, by rdma_cm), verbs-tcp and verbs-tls (the same, "   \
-	  "set up over TCP and over TLS), softnic; auto is verbs if this host has an RDMA device, "\
-	  "else softnic")                                                                          \
+	X(server, listen, LISTEN, "auto", 0, 0,                                                    \
+	  "URLs that clients use, without a port at 7471, 7472 (rdma+tcp) or 7473 (rdma+tls); "    \
+	  "auto is rdma:// on a host with an RDMA device, else softnic://")                        \
 	X(server, workers, UINT, "0", 0, WORKERS_MAX,                                                       \
 	  "worker threads; 0 is one for each CPU that the process may run on")                     \
 	X(server, pin, BOOL, "yes", 0, 0,                                                          \
@@ -112,26 +106,14 @@ enum windows_mode {
 	  "a probed client that does not answer for this many intervals is disconnected")
 
 #define OPTIONS_rdma(X)                                                                            \
-	X(rdma, address, ADDRESSES, "auto", 0, 0,                                                  \
-	  "IP addresses of RDMA devices to listen on; auto is the first one found")                \
-	X(rdma, port, UINT, "7471", 1, 65535,                                                      \
-	  "rdma_cm port to listen on")                                                             \
-	X(rdma, tcp_address, ADDRESSES, "auto", 0, 0,                                              \
-	  "IP addresses to listen on for verbs-tcp; auto is every address of this host")           \
-	X(rdma, tcp_port, UINT, "7472", 1, 65535,                                                  \
-	  "TCP port to listen on for verbs-tcp")                                                   \
-	X(rdma, tls_address, ADDRESSES, "auto", 0, 0,                                              \
-	  "IP addresses to listen on for verbs-tls; auto is every address of this host")           \
-	X(rdma, tls_port, UINT, "7473", 1, 65535,                                                  \
-	  "TCP port to listen on for verbs-tls")                                                   \
 	X(rdma, networks, NETWORKS, "", 0, 0,                                                      \
-	  "verbs and verbs-tcp, which have no secret: networks of the clients that may connect; "  \
+	  "verbs and rdma+tcp, which have no secret: networks of the clients that may connect; "  \
 	  "empty: all")                                                                            \
 	X(rdma, gid_index, AUTOUINT, "auto", 0, 255,                                               \
-	  "verbs-tcp and -tls: the GID; auto: of RoCE v2, and of the address that a client "       \
+	  "rdma+tcp and rdma+tls: the GID; auto: of RoCE v2, and of the address that a client "       \
 	  "connects to")                                                                           \
 	X(rdma, pkey_index, AUTOUINT, "auto", 0, 255,                                              \
-	  "verbs-tcp and -tls: the partition key; auto: 0, the default partition")                 \
+	  "rdma+tcp and rdma+tls: the partition key; auto: 0, the default partition")                 \
 	X(rdma, traffic_class, AUTOUINT, "auto", 0, 255,                                           \
 	  "DSCP and ECN bits of what is sent; auto: rdma_cm's choice, by hand: 0")                 \
 	X(rdma, service_level, AUTOUINT, "auto", 0, 15,                                            \
@@ -151,7 +133,7 @@ enum windows_mode {
 
 #define OPTIONS_tls(X)                                                                             \
 	X(tls, certificate, FILE, "", 0, 0,                                                        \
-	  "verbs-tls: PEM file of the server's certificate, then of those between it and who "     \
+	  "rdma+tls: PEM file of the server's certificate, then of those between it and who "     \
 	  "signed it")                                                                             \
 	X(tls, key, FILE, "", 0, 0,                                                                \
 	  "PEM file of its private key, which no other user may read")                             \
@@ -167,12 +149,10 @@ enum windows_mode {
 	  "file of the users that may connect, and what each may do, to which nobody else may "    \
 	  "write; empty: everybody may do everything")                                             \
 	X(users, require_identity, BOOL, "no", 0, 0,                                               \
-	  "serve only where clients prove who they are: softnic, and verbs-tls with "              \
+	  "serve only where clients prove who they are: softnic, and rdma+tls with "              \
 	  "tls.require_identity")
 
 #define OPTIONS_softnic(X)                                                                         \
-	X(softnic, socket, SOCKET, "auto", 0, 0,                                                   \
-	  "path of the Unix socket for clients on this host; auto: where they look by default")    \
 	X(softnic, socket_mode, MODE, "0660", 0, 0777,                                             \
 	  "permissions of the socket; clients need write permission to connect")
 
@@ -276,20 +256,18 @@ enum windows_mode {
 #define OPTION_FIELD_TIME(name) uint64_t name
 #define OPTION_FIELD_BOOL(name) bool name
 #define OPTION_FIELD_MODE(name) uint32_t name
-#define OPTION_FIELD_DEVICES(name) uint32_t name
 #define OPTION_FIELD_POLL(name) uint32_t name
 #define OPTION_FIELD_WINDOWS(name) uint32_t name
 #define OPTION_FIELD_HUGEPAGES(name) uint32_t name
 #define OPTION_FIELD_EVICTION(name) uint32_t name
 #define OPTION_FIELD_LEVEL(name) uint32_t name
-#define OPTION_FIELD_ADDRESSES(name) char name[OPTION_LIST_MAX]
+#define OPTION_FIELD_LISTEN(name) char name[OPTION_LIST_MAX]
 #define OPTION_FIELD_NETWORKS(name) char name[OPTION_LIST_MAX]
 #define OPTION_FIELD_NUMA(name) char name[OPTION_NUMA_MAX]
-#define OPTION_FIELD_SOCKET(name) char name[DEVICE_PATH_MAX]
 #define OPTION_FIELD_FILE(name) char name[OPTION_FILE_MAX]
 #define OPTION_FIELD_TENANTS(name) char name[OPTION_LIST_MAX]
 
-/* config.server.workers, config.softnic.socket, ...: named by section and key. */
+/* config.server.workers, config.memory.size, ...: named by section and key. */
 struct config {
 #define X(section, key, kind, text, min, max, help) OPTION_FIELD_##kind(key);
 #define S(section)                                                                                 \

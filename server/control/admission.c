@@ -34,7 +34,7 @@ int admission_load(struct users **users, const struct config *config)
 /* Nothing but an address says who is there. */
 static bool is_open(enum device_kind kind)
 {
-	return kind == DEVICE_VERBS || kind == DEVICE_VERBS_TCP;
+	return kind == DEVICE_RDMA || kind == DEVICE_RDMA_TCP;
 }
 
 static struct user_peer user_peer_of(const struct cm_peer *peer, enum device_kind kind)

@@ -10,14 +10,13 @@
 /* Connection requests that may wait to be handled; the device refuses more. */
 #define LISTEN_BACKLOG 128
 
-int endpoint_reopen(struct endpoint *endpoint, const struct config *config)
+int endpoint_reopen(struct endpoint *endpoint)
 {
 	const struct device_addr *addr = &endpoint->addr;
 	int err = 0;
 
 	if (addr->kind == DEVICE_SOFTNIC)
-		err = socket_folder_make(&endpoint->folder, addr->path,
-					 nic_address_default(config));
+		err = socket_folder_make(&endpoint->folder, addr->path, nic_address_default(addr));
 	if (!err)
 		err = device_open(&endpoint->dev, addr, DEVICE_LISTEN, 0);
 	if (err)
@@ -31,7 +30,7 @@ int endpoint_open(struct endpoint *endpoint, const struct device_addr *addr,
 	int err;
 
 	*endpoint = (struct endpoint){ .addr = *addr };
-	err = endpoint_reopen(endpoint, config);
+	err = endpoint_reopen(endpoint);
 	if (err)
 		nic_address_error(config, addr, err);
 	return err;
@@ -54,8 +53,8 @@ int endpoint_listen(struct endpoint *endpoint)
 	int err = dev->ops->listen(endpoint->channel, LISTEN_BACKLOG, &endpoint->listener);
 
 	if (err)
-		log_error("device %s: can't listen at %s: %s; set another %s", dev->name,
-			  dev->address, strerror(-err), nic_address_option(dev->kind));
+		log_error("device %s: can't listen on %s%s: %s; set another URL in server.listen",
+			  dev->name, device_scheme(dev->kind), dev->address, strerror(-err));
 	else
 		log_notice("listening on %s%s", device_scheme(dev->kind), dev->address);
 	return err;

@@ -29,7 +29,7 @@ struct endpoint {
 int endpoint_open(struct endpoint *endpoint, const struct device_addr *addr,
 		  const struct config *config);
 /* The same again, after endpoint_close(), and without a line in the log. */
-int endpoint_reopen(struct endpoint *endpoint, const struct config *config);
+int endpoint_reopen(struct endpoint *endpoint);
 /* Creates the channel of connection events. 0 or a negative errno after logging. */
 int endpoint_init(struct endpoint *endpoint);
 /* Starts to accept connections. 0 or a negative errno after logging. */

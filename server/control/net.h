@@ -68,7 +68,7 @@ struct tenant_command {
 
 struct net {
 	struct worker_env env;
-	struct endpoint endpoints[NIC_ADDRESSES_MAX];
+	struct endpoint endpoints[LISTEN_MAX];
 	unsigned int endpoint_count;
 	struct nic nics[NIC_MAX];
 	unsigned int nic_count;

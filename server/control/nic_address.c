@@ -9,57 +9,28 @@
 
 #include "common/rdma/default_socket.h"
 #include "common/util/log.h"
+#include "server/config/listen_list.h"
 #include "server/control/socket_folder.h"
 #include "server/worker/nic.h"
 
 /* Of a socket's flags in /proc/net/unix: __SO_ACCEPTCON of the kernel. */
 #define LISTENING 0x10000
 
-bool nic_address_default(const struct config *config)
+/* Bytes of an address with its option, as text. */
+#define ADDRESS_TEXT_MAX (DEVICE_URL_MAX + 32)
+
+bool nic_address_default(const struct device_addr *addr)
 {
-	return strcmp(config->softnic.socket, "auto") == 0;
+	char path[DEVICE_PATH_MAX];
+
+	default_socket_serve(path);
+	return strcmp(addr->path, path) == 0;
 }
 
-static struct device_addr *address_add(struct nic_addresses *list, enum device_kind kind)
+static void option_set(struct device_addr *addr, enum link_option option, uint32_t value)
 {
-	struct device_addr *addr = &list->addr[list->count++];
-
-	*addr = (struct device_addr){ .kind = kind };
-	return addr;
-}
-
-/* One of each of @hosts, between which are commas. */
-static void addresses_add(struct nic_addresses *list, enum device_kind kind, const char *hosts,
-			  uint32_t port)
-{
-	struct device_addr *addr;
-	size_t length;
-
-	for (; *hosts; hosts += length + (hosts[length] == ',')) {
-		length = strcspn(hosts, ",");
-		addr = address_add(list, kind);
-		memcpy(addr->host, hosts, length);
-		addr->port = (uint16_t)port;
-	}
-}
-
-static void socket_add(struct nic_addresses *list, const struct config *config)
-{
-	struct device_addr *addr = address_add(list, DEVICE_SOFTNIC);
-
-	if (nic_address_default(config))
-		default_socket_serve(addr->path);
-	else
-		memcpy(addr->path, config->softnic.socket, sizeof(addr->path));
-	addr->mode = config->softnic.socket_mode;
-}
-
-static void links_set(struct nic_addresses *list, enum link_option option, uint32_t value)
-{
-	if (value == OPTION_UINT_AUTO)
-		return;
-	for (unsigned int i = 0; i < list->count; i++)
-		link_set(&list->addr[i].link, option, (uint8_t)value);
+	if (value != OPTION_UINT_AUTO)
+		link_set(&addr->link, option, (uint8_t)value);
 }
 
 struct tls_files nic_address_tls(const struct config *config)
@@ -73,172 +44,159 @@ struct tls_files nic_address_tls(const struct config *config)
 	};
 }
 
+/* The options of the address, which are not in its URL. */
+static void address_complete(struct device_addr *addr, const struct config *config)
+{
+	if (addr->kind != DEVICE_SOFTNIC) {
+		addr->tls = nic_address_tls(config);
+#define X(upper, name, least, most, who) option_set(addr, LINK_##upper, config->rdma.name);
+		LINK_OPTIONS(X)
+#undef X
+		return;
+	}
+	addr->mode = config->softnic.socket_mode;
+	if (!addr->path[0])
+		default_socket_serve(addr->path);
+}
+
 void nic_addresses(struct nic_addresses *list, const struct config *config)
 {
-	uint32_t chosen = nic_choose(config->server.device, &list->why);
+	uint32_t chosen = nic_choose(config, &list->why);
+	const char *at = config->server.listen;
 
 	list->count = 0;
-	if (chosen & DEVICE_VERBS)
-		addresses_add(list, DEVICE_VERBS, config->rdma.address, config->rdma.port);
-	if (chosen & DEVICE_VERBS_TCP)
-		addresses_add(list, DEVICE_VERBS_TCP, config->rdma.tcp_address,
-			      config->rdma.tcp_port);
-	if (chosen & DEVICE_VERBS_TLS)
-		addresses_add(list, DEVICE_VERBS_TLS, config->rdma.tls_address,
-			      config->rdma.tls_port);
+	while (list->count < LISTEN_MAX && listen_list_next(&at, &list->addr[list->count]))
+		list->count++;
+	/* auto */
+	if (!list->count && !device_listen_parse(list->addr, device_scheme(chosen), NULL, 0))
+		list->count = 1;
 	for (unsigned int i = 0; i < list->count; i++)
-		list->addr[i].tls = nic_address_tls(config);
-#define X(upper, name, least, most, who) links_set(list, LINK_##upper, config->rdma.name);
-	LINK_OPTIONS(X)
-#undef X
-	if (chosen & DEVICE_SOFTNIC)
-		socket_add(list, config);
+		address_complete(&list->addr[i], config);
 }
 
-const char *nic_address_option(enum device_kind kind)
+/* The option and the address, as they begin a line of the log. */
+static const char *address_text(const struct config *config, const struct device_addr *addr,
+				char text[ADDRESS_TEXT_MAX])
 {
-	switch (kind) {
-	case DEVICE_SOFTNIC:
-		return "softnic.socket";
-	case DEVICE_VERBS_TCP:
-		return "rdma.tcp_port";
-	case DEVICE_VERBS_TLS:
-		return "rdma.tls_port";
-	default:
-		return "rdma.port";
-	}
+	char url[DEVICE_URL_MAX];
+
+	device_addr_text(addr, url);
+	snprintf(text, ADDRESS_TEXT_MAX, "server.listen = %s%s",
+		 listen_list_kinds(config->server.listen) ? "" : LISTEN_AUTO ", ", url);
+	return text;
 }
 
-static void softnic_open_error(const struct config *config, const char *path, int err)
+static void softnic_open_error(const char *at, int err)
 {
-	const char *automatic = nic_address_default(config) ? "auto, " : "";
-	const char *reason = strerror(-err);
-
 	switch (err) {
 	case -ENOENT:
-		log_error("softnic.socket = %s%s: the folder of its folder does not exist: create "
-			  "it, or set another path, e.g. -o softnic.socket=/tmp/kvd.sock",
-			  automatic, path);
+		log_error("%s: the parent directory does not exist: create it, or set another "
+			  "path, e.g. -o server.listen=softnic:///tmp/kvd.sock",
+			  at);
 		break;
 	case -EPERM:
-		log_error(
-			"softnic.socket = %s%s: its folder is not this user's, or others may "
-			"write to it: they could take the place of the server; remove the folder, "
-			"set XDG_RUNTIME_DIR to one of yours, or set another path",
-			automatic, path);
+		log_error("%s: its folder is not this user's, or others may write to it: they "
+			  "could take the place of the server; remove the folder, set "
+			  "XDG_RUNTIME_DIR to one of yours, or set another path",
+			  at);
 		break;
 	case -EACCES:
-		log_error("softnic.socket = %s%s: this user may not create it (%s): allow the user "
-			  "to write to its folder, or set another path, e.g. -o "
-			  "softnic.socket=/tmp/kvd.sock",
-			  automatic, path, reason);
+		log_error("%s: this user may not create it (%s): allow the user to write to its "
+			  "folder, or set another path, e.g. -o "
+			  "server.listen=softnic:///tmp/kvd.sock",
+			  at, strerror(-err));
 		break;
 	case -EADDRINUSE:
-		log_error("softnic.socket = %s%s is in use: stop the kvd that listens there, or "
-			  "set another path",
-			  automatic, path);
+		log_error("%s is in use: stop the kvd that listens there, or set another path", at);
 		break;
 	case -ENOTSOCK:
-		log_error("softnic.socket = %s%s: a file that is no socket is there: remove it, or "
-			  "set another path",
-			  automatic, path);
+		log_error("%s: a file that is no socket is there: remove it, or set another path",
+			  at);
 		break;
 	default:
-		log_error("softnic.socket = %s%s: can't listen there: %s%s", automatic, path,
-			  reason, err == -EMFILE ? ": " ADVICE_OPEN_FILES : "");
+		log_error("%s: can't listen there: %s%s", at, strerror(-err),
+			  err == -EMFILE ? ": " ADVICE_OPEN_FILES : "");
 	}
 }
 
-static void verbs_open_error(const struct device_addr *addr, int err)
+static void rdma_open_error(const char *at, int err)
 {
-	const char *address = addr->host;
-
 	switch (err) {
 	case -ENODEV:
-		log_error("server.device = verbs, rdma.address = %s: no RDMA device of this host "
-			  "can be used: set rdma.address to an address of one, or server.device = "
-			  "softnic to serve clients on this host without one",
-			  address);
+		log_error("%s: no RDMA device of this host can be used there: set an address of "
+			  "one, or softnic:// to serve clients on this host without one",
+			  at);
 		break;
 	case -EADDRINUSE:
-		log_error("rdma.port: %u at rdma.address = %s is in use: stop the server that "
-			  "listens there, or set another port",
-			  addr->port, address);
+		log_error("%s is in use: stop the server that listens there, or set another port",
+			  at);
 		break;
 	case -EADDRNOTAVAIL:
-		log_error("rdma.address = %s is not an address of this host: set one that `ip "
-			  "addr` lists for the interface of an RDMA device, or auto",
-			  address);
+		log_error("%s is not an address of this host: set one that `ip addr` lists for "
+			  "the interface of an RDMA device, or none, as in rdma://",
+			  at);
 		break;
 	case -EINVAL:
-		log_error("rdma.address = %s means every RDMA device, but kvd serves one: set the "
-			  "address of one, or auto",
-			  address);
+		log_error("%s means every RDMA device, and a URL of rdma:// is one device's: set a "
+			  "URL for each, or rdma:// for the first",
+			  at);
 		break;
 	case -ENOENT:
 	case -EACCES:
 	case -EPERM:
-		log_error(
-			"server.device = verbs: can't use RDMA connection management: %s; load the "
-			"module rdma_ucm, check the permissions of /dev/infiniband/*, or set "
-			"server.device = softnic",
-			strerror(-err));
+		log_error("%s: can't use RDMA connection management: %s; load the module rdma_ucm, "
+			  "check the permissions of /dev/infiniband/*, or set rdma+tcp:// or "
+			  "softnic://",
+			  at, strerror(-err));
 		break;
 	default:
-		log_error("server.device = verbs: can't listen at rdma.address = %s, rdma.port = "
-			  "%u: %s; set another address, or server.device = softnic",
-			  address, addr->port, strerror(-err));
+		log_error("%s: can't listen there: %s; set another address or port, or softnic://",
+			  at, strerror(-err));
 	}
 }
 
-/* Of verbs-tcp and verbs-tls, whose options have the same names but for this word. */
-static void tcp_open_error(const struct device_addr *addr, int err)
+/* Of rdma+tcp and rdma+tls. */
+static void tcp_open_error(const char *at, int err)
 {
-	const char *address = addr->host, *way = addr->kind == DEVICE_VERBS_TLS ? "tls" : "tcp";
-
 	switch (err) {
 	case -ENODEV:
-		log_error(
-			"server.device = verbs-%s: no RDMA device of this host has an active "
-			"port: check `rdma link`, or set server.device = softnic to serve clients "
-			"on this host without one",
-			way);
+		log_error("%s: no RDMA device of this host has an active port: check `rdma link`, "
+			  "or set softnic:// to serve clients on this host without one",
+			  at);
 		break;
 	case -EADDRINUSE:
-		log_error("rdma.%s_port: %u at rdma.%s_address = %s is in use: stop the program "
-			  "that listens there, or set another port",
-			  way, addr->port, way, address);
+		log_error("%s is in use: stop the program that listens there, or set another port",
+			  at);
 		break;
 	case -EADDRNOTAVAIL:
-		log_error("rdma.%s_address = %s is not an address of this host: set one that `ip "
-			  "addr` lists, or auto",
-			  way, address);
+		log_error("%s is not an address of this host: set one that `ip addr` lists, or "
+			  "none, for every address",
+			  at);
 		break;
 	case -EKEYREJECTED:
-		log_error("server.device = verbs-tls: the line above says which file of [tls] "
-			  "can't be used");
+		log_error("%s: the line above says which file of [tls] can't be used", at);
 		break;
 	default:
-		log_error("server.device = verbs-%s: can't listen at rdma.%s_address = %s, "
-			  "rdma.%s_port = %u: %s; set another address or port",
-			  way, way, address, way, addr->port, strerror(-err));
+		log_error("%s: can't listen there: %s; set another address or port", at,
+			  strerror(-err));
 	}
 }
 
 void nic_address_error(const struct config *config, const struct device_addr *addr, int err)
 {
-	char name[IBV_SYSFS_NAME_MAX];
+	char text[ADDRESS_TEXT_MAX], name[IBV_SYSFS_NAME_MAX];
+	const char *at = address_text(config, addr, text);
 
 	if (addr->kind == DEVICE_SOFTNIC)
-		softnic_open_error(config, addr->path, err);
+		softnic_open_error(at, err);
 	else if (err == -ENODEV && !device_verbs_present(name))
-		log_error("server.device = %s: this host has no RDMA device: set server.device = "
-			  "softnic to serve clients on this host without one",
-			  device_kind_name(addr->kind));
+		log_error("%s: this host has no RDMA device: set softnic:// to serve clients on "
+			  "this host without one",
+			  at);
 	else if (addr->kind & DEVICES_OVER_TCP)
-		tcp_open_error(addr, err);
+		tcp_open_error(at, err);
 	else
-		verbs_open_error(addr, err);
+		rdma_open_error(at, err);
 }
 
 /* Whether a process listens at @path: in this network namespace, as Linux lists them. */
@@ -257,10 +215,10 @@ static bool is_listening(const char *path)
 	return found;
 }
 
-static int softnic_check(const struct config *config, const struct device_addr *addr)
+static int softnic_check(const struct device_addr *addr)
 {
 	struct stat st;
-	int err = socket_folder_check(addr->path, nic_address_default(config));
+	int err = socket_folder_check(addr->path, nic_address_default(addr));
 
 	if (err || lstat(addr->path, &st))
 		return err;
@@ -282,20 +240,14 @@ static int verbs_check(const struct device_addr *addr)
 
 int nic_address_check(const struct config *config, const struct device_addr *addr, bool warn)
 {
-	bool is_softnic = addr->kind == DEVICE_SOFTNIC;
-	int err = is_softnic ? softnic_check(config, addr) : verbs_check(addr);
+	int err = addr->kind == DEVICE_SOFTNIC ? softnic_check(addr) : verbs_check(addr);
+	char text[ADDRESS_TEXT_MAX];
 
 	if (err == -EADDRINUSE) {
-		if (!warn)
-			return 0;
-		if (is_softnic)
-			log_warn("softnic.socket: %s is in use: as long as that kvd runs, no other "
-				 "can start with it",
-				 addr->path);
-		else
-			log_warn("%s: %u is in use: as long as that kvd runs, no other can start "
-				 "with it",
-				 nic_address_option(addr->kind), addr->port);
+		if (warn)
+			log_warn("%s is in use: as long as that kvd runs, no other can start with "
+				 "it",
+				 address_text(config, addr, text));
 		return 0;
 	}
 	if (err)

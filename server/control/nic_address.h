@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The addresses that the configuration asks to serve at; and why one can't be used, with the option
- * to change, which the device interface does not know.
+ * The addresses that server.listen asks to serve at; and why one can't be used, with what to
+ * change, which the device interface does not know.
  */
 #ifndef KVD_SERVER_CONTROL_NIC_ADDRESS_H
 #define KVD_SERVER_CONTROL_NIC_ADDRESS_H
@@ -10,15 +10,13 @@
 
 #include "common/rdma/device.h"
 #include "server/config/config.h"
+#include "server/config/listen_list.h"
 
-/* Whether softnic's socket is the default one. */
-bool nic_address_default(const struct config *config);
-
-/* Of verbs, of verbs-tcp, of verbs-tls, and softnic's. */
-#define NIC_ADDRESSES_MAX (3 * OPTION_ADDRESSES_COUNT_MAX + 1)
+/* Whether it is softnic's default socket, named by the configuration or not. */
+bool nic_address_default(const struct device_addr *addr);
 
 struct nic_addresses {
-	struct device_addr addr[NIC_ADDRESSES_MAX];
+	struct device_addr addr[LISTEN_MAX];
 	unsigned int count;
 	const char *why; /* the reason for which their devices were chosen */
 };
@@ -28,9 +26,6 @@ void nic_addresses(struct nic_addresses *list, const struct config *config);
 
 /* The files that the configuration names; the names are its own. */
 struct tls_files nic_address_tls(const struct config *config);
-
-/* The option that says where to listen with devices of this kind: "rdma.port". */
-const char *nic_address_option(enum device_kind kind);
 
 /* Logs why device_open() of the address failed. */
 void nic_address_error(const struct config *config, const struct device_addr *addr, int err);

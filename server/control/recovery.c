@@ -72,7 +72,7 @@ static int nic_reopen(struct net *net, struct nic *nic)
 	int err;
 
 	while ((endpoint = next_endpoint(net, nic, &i))) {
-		err = endpoint_reopen(endpoint, config);
+		err = endpoint_reopen(endpoint);
 		if (err)
 			return err;
 		if (strcmp(nic->name, endpoint->dev->name) != 0 ||

@@ -15,8 +15,8 @@
 
 uint64_t conns_bytes(const struct config *config)
 {
-	static const enum device_kind kinds[] = { DEVICE_SOFTNIC, DEVICE_VERBS, DEVICE_VERBS_TCP,
-						  DEVICE_VERBS_TLS };
+	static const enum device_kind kinds[] = { DEVICE_SOFTNIC, DEVICE_RDMA, DEVICE_RDMA_TCP,
+						  DEVICE_RDMA_TLS };
 	const struct ibv_qp_cap cap = {
 		.max_send_wr = sq_depth_of(config->request.window, config->request.signal_every),
 		.max_send_sge = 1,
@@ -25,7 +25,7 @@ uint64_t conns_bytes(const struct config *config)
 	uint64_t conns = config->server.max_connections + config->server.admin_connections;
 	uint64_t bytes, most = 0;
 	const char *why;
-	uint32_t chosen = nic_choose(config->server.device, &why);
+	uint32_t chosen = nic_choose(config, &why);
 
 	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		if (!(chosen & kinds[i]))

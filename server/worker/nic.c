@@ -11,6 +11,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/memlock.h"
+#include "server/config/listen_list.h"
 
 /*
  * What the device's queues hold for each message buffer: a work request and a completion, of 64
@@ -18,8 +19,9 @@
  */
 #define QUEUE_BYTES_PER_BUFFER 128u
 
-uint32_t nic_choose(uint32_t configured, const char **why)
+uint32_t nic_choose(const struct config *config, const char **why)
 {
+	const uint32_t configured = listen_list_kinds(config->server.listen);
 	char name[IBV_SYSFS_NAME_MAX];
 
 	if (configured) {
@@ -27,10 +29,10 @@ uint32_t nic_choose(uint32_t configured, const char **why)
 		return configured;
 	}
 	if (device_verbs_present(name)) {
-		*why = "device = auto, and this host has an RDMA device";
-		return DEVICE_VERBS;
+		*why = "server.listen = auto, and this host has an RDMA device";
+		return DEVICE_RDMA;
 	}
-	*why = "device = auto, and this host has no RDMA device";
+	*why = "server.listen = auto, and this host has no RDMA device";
 	return DEVICE_SOFTNIC;
 }
 

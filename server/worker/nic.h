@@ -45,9 +45,10 @@ struct nic {
 };
 
 /*
- * DEVICE_* bits of the devices to serve on: @configured, or for auto what this host has; and why.
+ * The ways to serve, DEVICE_* bits: those of server.listen, or for auto what this host has; and
+ * why.
  */
-uint32_t nic_choose(uint32_t configured, const char **why);
+uint32_t nic_choose(const struct config *config, const char **why);
 
 /* Where the kernel lists RDMA devices. */
 #define NIC_DEVICES_FOLDER "/sys/class/infiniband"

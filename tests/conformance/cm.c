@@ -288,7 +288,7 @@ static void open_wrong_address(void)
 	struct device *dev;
 
 	for (size_t i = 0; i < array_len(hosts); i++) {
-		struct device_addr addr = { .kind = DEVICE_VERBS, .port = 7471 };
+		struct device_addr addr = { .kind = DEVICE_RDMA, .port = 7471 };
 
 		snprintf(addr.host, sizeof(addr.host), "%s", hosts[i]);
 		CHECK(device_open(&dev, &addr, DEVICE_LISTEN, 1000) < 0);
@@ -422,7 +422,7 @@ const struct suite_case cm_cases[] = {
 	{ "connect_to_nobody", connect_to_nobody, ALL_DEVICES },
 	{ "connect_to_closed_listener", connect_to_closed_listener, RDMA_DEVICES },
 	{ "open_unreachable", open_unreachable, RDMA_DEVICES },
-	{ "open_wrong_address", open_wrong_address, DEVICE_VERBS },
+	{ "open_wrong_address", open_wrong_address, DEVICE_RDMA },
 	{ "open_auto", open_auto, RDMA_DEVICES },
 	{ "address_in_use", address_in_use, ALL_DEVICES },
 	{ "peer_is_known", peer_is_known, ALL_DEVICES },

@@ -54,7 +54,7 @@ struct suite_case {
 	unsigned int kinds; /* of enum device_kind, and MANY_IDS */
 };
 
-#define RDMA_DEVICES DEVICES_RDMA
+#define RDMA_DEVICES DEVICES_VERBS
 #define ALL_DEVICES (RDMA_DEVICES | DEVICE_SOFTNIC)
 /* The connecting side has more than one id at a time: not for channel pairs. */
 #define MANY_IDS (1u << 8)

@@ -2,13 +2,13 @@
 /*
  * The program that runs the conformance suite on one device, and prints a line for each case.
  *
- *	conformance_device [softnic|verbs] [CASE...]
+ *	conformance_device [softnic|rdma|rdma+tcp|rdma+tls] [CASE...]
  *
- * KVD_TEST_DEVICE gives the device if the first argument does not. For verbs, KVD_RDMA_ADDR is the
+ * KVD_TEST_DEVICE gives the device if the first argument does not. On RDMA, KVD_RDMA_ADDR is the
  * IP address of the RDMA device (unset: the first usable one). CASE is the beginning of a case's
  * name. KVD_CONFORMANCE_VERBOSE=1 shows the output of cases that pass, too. On softnic each case
  * runs twice: the second time with channel pairs on the connecting side, which have no locks. On
- * verbs-tcp and verbs-tls all cases run in the long form (KVD_TEST_LONG=1) or if they are named.
+ * rdma+tcp and rdma+tls all cases run in the long form (KVD_TEST_LONG=1) or if they are named.
  *
  * Status: 0 if all passed, 1 if one failed, 77 if this host has no such device.
  */
@@ -37,20 +37,20 @@
 
 /*
  * The devices on which the short form runs a group. What comes after the set-up of a connection is
- * the same on all RDMA devices; by hand, queue pairs get their rights and timers in other calls;
+ * the same on all RDMA devices; over TCP, queue pairs get their rights and timers in other calls;
  * and TLS differs from TCP in the set-up alone.
  */
-#define HARDWARE (DEVICE_VERBS | DEVICE_SOFTNIC)
-#define BY_HAND (HARDWARE | DEVICE_VERBS_TCP)
+#define HARDWARE (DEVICE_RDMA | DEVICE_SOFTNIC)
+#define OVER_TCP (HARDWARE | DEVICE_RDMA_TCP)
 
 static const struct {
 	const struct suite_case *cases;
 	unsigned int short_form;
 } groups[] = {
-	{ data_cases, HARDWARE },  { mem_cases, HARDWARE },   { order_cases, HARDWARE },
-	{ access_cases, BY_HAND }, { mw_cases, HARDWARE },    { rnr_cases, BY_HAND },
-	{ cq_cases, HARDWARE },	   { cm_cases, ALL_DEVICES }, { state_cases, ALL_DEVICES },
-	{ load_cases, HARDWARE },  { peer_cases, BY_HAND },
+	{ data_cases, HARDWARE },   { mem_cases, HARDWARE },   { order_cases, HARDWARE },
+	{ access_cases, OVER_TCP }, { mw_cases, HARDWARE },    { rnr_cases, OVER_TCP },
+	{ cq_cases, HARDWARE },	    { cm_cases, ALL_DEVICES }, { state_cases, ALL_DEVICES },
+	{ load_cases, HARDWARE },   { peer_cases, OVER_TCP },
 };
 
 struct totals {
@@ -180,7 +180,7 @@ static int suite_run(char **names)
 
 static bool kind_set(const char *name)
 {
-	static const enum device_kind kinds[] = { DEVICE_VERBS, DEVICE_VERBS_TCP, DEVICE_VERBS_TLS,
+	static const enum device_kind kinds[] = { DEVICE_RDMA, DEVICE_RDMA_TCP, DEVICE_RDMA_TLS,
 						  DEVICE_SOFTNIC };
 
 	for (size_t i = 0; name && i < array_len(kinds); i++) {
@@ -212,7 +212,7 @@ int main(int argc, char **argv)
 
 	suite.program = "/proc/self/exe";
 	if (!kind_set(kind)) {
-		fprintf(stderr, "usage: %s softnic|verbs|verbs-tcp|verbs-tls [CASE...]\n", argv[0]);
+		fprintf(stderr, "usage: %s softnic|rdma|rdma+tcp|rdma+tls [CASE...]\n", argv[0]);
 		return EXIT_FAILURE;
 	}
 	if (argc == 5 && strcmp(argv[2], "--peer") == 0)
@@ -221,7 +221,7 @@ int main(int argc, char **argv)
 		printf("skipped: this host has no RDMA device (tests/vm/run has one)\n");
 		return EXIT_SKIP;
 	}
-	made = suite.kind == DEVICE_VERBS_TLS && !getenv(SUITE_PSK);
+	made = suite.kind == DEVICE_RDMA_TLS && !getenv(SUITE_PSK);
 	if (made)
 		psk_make(psk);
 	status = suite_run(argc > 2 ? argv + 2 : &none);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fuzz target of device_addr_parse(): a URL is either decoded completely or refused with a reason.
+ * Fuzz target of device_addr_parse() and device_listen_parse(): a URL is either decoded completely
+ * or refused with a reason.
  */
 #include "common/rdma/device.h"
 #include "tests/fuzz/fuzz.h"
@@ -27,6 +28,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must((addr.kind & DEVICES_OVER_TCP) ||
 		     !(addr.link.set & (1u << LINK_GID_INDEX | 1u << LINK_PKEY_INDEX)));
 		must(link_or(&addr.link, LINK_SERVICE_LEVEL, 0) <= 15);
+	}
+	if (!device_listen_parse(&addr, text, why, sizeof(why))) {
+		char again[DEVICE_URL_MAX];
+		struct device_addr other;
+
+		/* What it says of the address is a URL of the same one. */
+		device_addr_text(&addr, again);
+		must(!device_listen_parse(&other, again, why, sizeof(why)));
+		must(other.kind == addr.kind && other.port == addr.port);
+		must(!strcmp(other.host, addr.host) && !strcmp(other.path, addr.path));
 	}
 	free(text);
 	free(url);

@@ -71,22 +71,19 @@ static void *server_thread_run(void *arg)
 
 static void configure(struct config *config, const char *const *assignments)
 {
-	static const char *const common[] = { "server.device=softnic",
-					      "server.workers=2",
-					      "server.pin=no",
+	static const char *const common[] = { "server.workers=2", "server.pin=no",
 					      "memory.hugepages=off",
-					      "server.handshake_timeout=60s",
-					      NULL };
+					      "server.handshake_timeout=60s", NULL };
 	const char *const *option;
-	char socket[96];
+	char listen[96];
 
 	snprintf(dir, sizeof(dir), "/tmp/kvd-local-XXXXXX");
 	must(mkdtemp(dir), "mkdtemp");
 	snprintf(path, sizeof(path), "%s/kvd.sock", dir);
 	snprintf(url, sizeof(url), "softnic://%s", path);
-	snprintf(socket, sizeof(socket), "softnic.socket=%s", path);
+	snprintf(listen, sizeof(listen), "server.listen=%s", url);
 	config_init(config);
-	must(!config_set(config, socket), socket);
+	must(!config_set(config, listen), listen);
 	for (option = common; *option; option++)
 		must(!config_set(config, *option), *option);
 	for (option = assignments; *option; option++)

@@ -255,7 +255,7 @@ static inline void end_begin(struct end *end, enum device_role role, uint8_t res
 			     uint8_t initiator_max)
 {
 	*end = (struct end){
-		.od = { .port = { .dev = { .kind = DEVICE_VERBS_TCP,
+		.od = { .port = { .dev = { .kind = DEVICE_RDMA_TCP,
 					   .ops = &tcp_ops,
 					   .verbs = &context,
 					   .name = "fake0",

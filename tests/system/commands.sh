@@ -215,8 +215,8 @@ no_rdma_device() {
 		url=$way://127.0.0.1:7471 \
 			expect 69 'no RDMA device; .* use softnic:///PATH' ping || return 1
 	done
-	"$build/kvd" -o server.device=verbs-tcp 2>"$tmp/no-device" && return 1
-	grep -q 'error server.device = verbs-tcp: this host has no RDMA device' "$tmp/no-device"
+	"$build/kvd" -o server.listen=rdma+tcp:// 2>"$tmp/no-device" && return 1
+	grep -q 'error server.listen = rdma+tcp://:7472: this host has no RDMA' "$tmp/no-device"
 }
 
 bad_url() {

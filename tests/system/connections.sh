@@ -255,7 +255,7 @@ rss_kib() {
 # would be 9 MB, or over 100. The allocator keeps some MB in store.
 costs_little() {
 	local kib=6144
-	[ "$way" != verbs-tls ] || kib=16384
+	[ "$way" != rdma+tls ] || kib=16384
 	echo "descriptors $fds, then $(fds_of_server); KiB $rss, then $(rss_kib)"
 	[ "$(fds_of_server)" -le $((fds + SETUPS_MAX + 8)) ] && [ "$(rss_kib)" -le $((rss + kib)) ]
 }
@@ -269,7 +269,7 @@ silent_peers_end() {
 	await_end "$silent" && forget "$silent"
 }
 
-if [ "$way" = verbs-tcp ] || [ "$way" = verbs-tls ]; then
+if [ "$way" = rdma+tcp ] || [ "$way" = rdma+tls ]; then
 	check "the server starts" server_start
 	check "a client works" works
 	fds=$(fds_of_server) rss=$(rss_kib)

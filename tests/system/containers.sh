@@ -61,7 +61,7 @@ is_known() {
 mkdir "$tmp/run" || exit 1
 chmod 755 "$tmp/run"
 url=softnic://$tmp/run/s
-check "a server starts" server_start -o "softnic.socket=$tmp/run/s" || finish
+check "a server starts" server_start -o "server.listen=softnic://$tmp/run/s" || finish
 check "values pass between a container and the host" values_pass
 check "all paths work from a container" paths_work
 check "and its user is known" is_known

@@ -42,7 +42,7 @@ as=("${root[@]}")
 start() {
 	: >"$log"
 	chmod 666 "$log"
-	"${as[@]}" "$build/kvd" -o server.device=softnic \
+	"${as[@]}" "$build/kvd" -o server.listen=softnic:// \
 		-o memory.size=16m -o limits.max_value=64k -o memory.hugepages=off \
 		-o server.workers=1 -o log.file="$log" "$@" >>"$tmp/stderr" 2>&1 &
 	server_pid=$!
@@ -66,6 +66,13 @@ found_at() {
 	return 1
 }
 
+# Without an RDMA device auto is softnic, at the default socket.
+auto_is_softnic() {
+	start -o server.listen=auto &&
+		logged "softnic: server.listen = auto, and this host has no RDMA device" &&
+		logged "listening on softnic:///run/kvd/kvd.sock\$" && server_stop
+}
+
 # pattern: the server does not start, and says so in one line of errors
 refused() {
 	start >/dev/null
@@ -76,7 +83,7 @@ refused() {
 
 # A folder that somebody else made, or that others may write to, is not used by either side.
 hijacked() { # folder
-	refused "error softnic.socket = auto, $1/kvd.sock: its folder is not this user's" &&
+	refused "error server.listen = softnic://$1/kvd.sock: its folder is not this user's" &&
 		[[ $("${user[@]}" "$build/kvctl" ping 2>&1) == *"no socket at /run/kvd/kvd.sock"* ]]
 }
 
@@ -84,7 +91,7 @@ hijacked() { # folder
 impostor() { # folder
 	local said
 	as=("${root[@]}")
-	start -o softnic.socket="$1/kvd.sock" -o softnic.socket_mode=0666 || return 1
+	start -o server.listen=softnic://"$1/kvd.sock" -o softnic.socket_mode=0666 || return 1
 	said=$("${user[@]}" "$build/kvctl" ping 2>&1)
 	server_stop || return 1
 	[[ $said == *"no socket at /run/kvd/kvd.sock"* ]] && return 0
@@ -130,7 +137,7 @@ signal.pause()' $at &
 	holder=$!
 	pids+=("$holder")
 	wait_until "$DEADLINE_S" [ -e $at.bound ] || return 1
-	said=$("$build/kvd" --check-config -o softnic.socket=$at -o server.device=softnic \
+	said=$("$build/kvd" --check-config -o server.listen=softnic://$at \
 		-o memory.size=16m 2>&1)
 	got=$?
 	kill "$holder" && await_end "$holder" && forget "$holder"
@@ -140,6 +147,8 @@ signal.pause()' $at &
 
 user_folder=/tmp/kvd-$USER_ID
 check "root: /run/kvd/kvd.sock" found_at /run/kvd/kvd.sock 755
+[ -n "$(ls -A /sys/class/infiniband 2>/dev/null)" ] ||
+	check "auto, on a host without an RDMA device" auto_is_softnic
 check "a folder that was there before" folder_stays
 check "a socket that nobody listens at" bound_is_free
 as=("${user[@]}")

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 
 if [ "$device" != verbs ]; then
-	echo "this test needs an RDMA device: set KVD_TEST_DEVICE=verbs"
+	echo "this test needs an RDMA device: set KVD_TEST_DEVICE=rdma"
 	exit 77
 fi
 rdma=$url
@@ -24,10 +24,10 @@ large_seen() { # from, to
 }
 
 both_are_reported() {
-	logged 'notice device verbs ' && logged 'notice device softnic ' &&
-		kvctl stats >"$tmp/stats" && grep -qx 'device.0.kind verbs' "$tmp/stats" &&
+	logged 'notice device rdma ' && logged 'notice device softnic ' &&
+		kvctl stats >"$tmp/stats" && grep -qx 'device.0.kind rdma' "$tmp/stats" &&
 		grep -qx 'device.1.kind softnic' "$tmp/stats" &&
-		url=$rdma kvctl info | grep -qx 'device.kind verbs' &&
+		url=$rdma kvctl info | grep -qx 'device.kind rdma' &&
 		url=$softnic kvctl info | grep -qx 'device.kind softnic'
 }
 
@@ -49,15 +49,15 @@ url_fails() { # url, text
 	url=$1 expect 69 "$2" ping
 }
 
-config_write verbs,softnic
+config_write "$rdma, $softnic"
 check "the server starts on two devices" server_start || finish
 check "log, statistics and clients name both" both_are_reported
-check "from verbs to softnic" seen "$rdma" "$softnic"
-check "from softnic to verbs" seen "$softnic" "$rdma"
-check "a large value from verbs to softnic" large_seen "$rdma" "$softnic"
-check "a large value from softnic to verbs" large_seen "$softnic" "$rdma"
-check "a writer on verbs, a reader on softnic" works_meanwhile "$rdma" "$softnic"
-check "a writer on softnic, a reader on verbs" works_meanwhile "$softnic" "$rdma"
+check "from rdma to softnic" seen "$rdma" "$softnic"
+check "from softnic to rdma" seen "$softnic" "$rdma"
+check "a large value from rdma to softnic" large_seen "$rdma" "$softnic"
+check "a large value from softnic to rdma" large_seen "$softnic" "$rdma"
+check "a writer on rdma, a reader on softnic" works_meanwhile "$rdma" "$softnic"
+check "a writer on softnic, a reader on rdma" works_meanwhile "$softnic" "$rdma"
 check "the server stops" server_stop
 
 # A second RDMA device, with addresses of both families.
@@ -98,19 +98,18 @@ round_is_seen() { # url...: what is put at each is seen at the next one
 if [ -e /run/kvd-vm-command ]; then
 	trap 'cleanup; second_device_end 2>/dev/null' EXIT
 	check "there is a second device" second_device
-	config_write softnic,verbs-tcp,verbs
-	check "the server starts on both, and softnic" server_start \
-		-o "rdma.address=$KVD_RDMA_ADDR,$SECOND" \
-		-o "rdma.tcp_address=$SECOND_V6,$KVD_RDMA_ADDR,$SECOND" \
-		-o "rdma.tcp_port=$((port + 1))"
-	check "each device once" devices_are rxe1 rxe2 softnic
 	tcp=$((port + 1))
+	config_write "rdma://$KVD_RDMA_ADDR:$port, rdma://$SECOND:$port, $softnic,
+		  rdma+tcp://[$SECOND_V6]:$tcp, rdma+tcp://$KVD_RDMA_ADDR:$tcp
+		  rdma+tcp://$SECOND:$tcp"
+	check "the server starts on both, and softnic" server_start
+	check "each device once" devices_are rxe1 rxe2 softnic
 	check "what is put at each address is seen at the next" round_is_seen "$rdma" \
 		"rdma://$SECOND:$port" "rdma+tcp://$KVD_RDMA_ADDR:$tcp" \
 		"rdma+tcp://$SECOND:$tcp" "rdma+tcp://[$SECOND_V6]:$tcp" "$softnic"
 	check "rdma_cm on the second" link_is "rdma://$SECOND:$port" "gid=::ffff:$SECOND "
-	check "by hand on the second" link_is "rdma+tcp://$SECOND:$tcp" "gid=::ffff:$SECOND "
-	check "by hand over IPv6" link_is "rdma+tcp://[$SECOND_V6]:$tcp" "gid=$SECOND_V6 "
+	check "rdma+tcp on the second" link_is "rdma+tcp://$SECOND:$tcp" "gid=::ffff:$SECOND "
+	check "rdma+tcp over IPv6" link_is "rdma+tcp://[$SECOND_V6]:$tcp" "gid=$SECOND_V6 "
 	check "with what the URL says" link_is \
 		"rdma+tcp://$SECOND:$tcp?traffic_class=106&max_rd_atomic=4&retry_count=4" \
 		"traffic_class=106 .* retry_count=4 .* max_rd_atomic=4\$"

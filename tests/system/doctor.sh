@@ -32,7 +32,7 @@ worst_of_host=0
 "$build/kvctl" doctor >/dev/null || worst_of_host=$?
 
 all_paths_work() {
-	doctor "$worst_of_host" "$url" && found ok connect "connected in .* by $way " &&
+	doctor "$worst_of_host" "$url" && found ok connect "connected in .* by ${way/+/\\+} " &&
 		found ok version '' && found ok clock '' && found ok PING '.* of 50' &&
 		found ok REQUEST '.* of 50' && found ok READ '.* of (49|50)"' &&
 		found ok PULL '.*1048576 bytes.* of 10, .*GB/s'
@@ -121,7 +121,7 @@ memory_is_not_lockable() {
 	(ulimit -Sl 64 && build=$tmp && doctor 5 && found error memlock '.*"fix": "ulimit -Sl hard')
 }
 
-if [ "$way" = verbs ] && [ -e /run/kvd-vm-command ]; then
+if [ "$way" = rdma ] && [ -e /run/kvd-vm-command ]; then
 	check "a port that is down; the fix" device_is_down
 	check "an MTU that is too small; the fix" mtu_is_small
 	check "then all is well" all_is_well_then

@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
 
 build=$(realpath "${KVD_BUILD:-build}") || exit 1
 device=${KVD_TEST_DEVICE:-softnic}
-way=$device # in which the server is asked to serve
+way=$device # to connect
 tmp=$(mktemp -d "${TMPDIR:-/tmp}/sys.XXXXXX") || exit 1
 
 DEADLINE_S=300	       # of wait_until
@@ -41,20 +41,18 @@ export TSAN_OPTIONS="${TSAN_OPTIONS:-}:log_path=$tmp/san:exitcode=99"
 
 case $device in
 softnic) url=softnic://$tmp/s ;;
-verbs | verbs-tcp | verbs-tls)
+rdma | rdma+tcp | rdma+tls)
 	if [ -z "${KVD_RDMA_ADDR:-}" ]; then
 		echo "no RDMA device: KVD_RDMA_ADDR is not set"
 		exit 77
 	fi
 	port=$((20000 + $$ % 10000))
-	scheme=rdma own_options=rdma. # of address and port
-	[ "$way" != verbs-tcp ] || { scheme=rdma+tcp && own_options=rdma.tcp_; }
-	[ "$way" != verbs-tls ] || { scheme=rdma+tls && own_options=rdma.tls_; }
+	scheme=$way
 	url=$scheme://$KVD_RDMA_ADDR:$port
 	device=verbs # the hardware is the same
 	;;
 *)
-	echo "KVD_TEST_DEVICE is $device: set it to softnic, verbs, verbs-tcp or verbs-tls"
+	echo "KVD_TEST_DEVICE is $device: set it to softnic, rdma, rdma+tcp or rdma+tls"
 	exit 1
 	;;
 esac
@@ -193,31 +191,23 @@ forget() {
 }
 
 # The key that servers and clients have.
-if [ "$way" = verbs-tls ]; then
+if [ "$way" = rdma+tls ]; then
 	export KVD_TLS_PSK=$tmp/psk
 	(umask 077 && echo 'test:000102030405060708090a0b0c0d0e0f' >"$KVD_TLS_PSK")
 fi
 
-# [devices]: writes the configuration to $tmp/kvd.ini
+# [URLs]: writes the configuration to $tmp/kvd.ini
 # shellcheck disable=SC2120 # scripts pass them
 config_write() {
 	cat >"$tmp/kvd.ini" <<-END
 		[server]
-		device = ${1:-$way}
+		listen = ${1:-$url}
 		workers = 2
 		max_connections = 64
 		handshake_timeout = 60s
-		[rdma]
-		address = ${KVD_RDMA_ADDR:-auto}
-		port = ${port:-7471}
-		tcp_address = ${KVD_RDMA_ADDR:-auto}
-		tcp_port = ${port:-7472}
-		tls_address = ${KVD_RDMA_ADDR:-auto}
-		tls_port = ${port:-7473}
 		[tls]
 		psk = ${KVD_TLS_PSK:-}
 		[softnic]
-		socket = $tmp/s
 		socket_mode = 0600
 		[memory]
 		size = 32m

@@ -35,7 +35,8 @@ does_not_start() {
 
 # On softnic: with a socket of its own, where the user may make one.
 serves() {
-	limited 0 ./kvd -c "$tmp/kvd.ini" -o softnic.socket="$tmp/user/s" >>"$tmp/stderr" 2>&1 &
+	limited 0 ./kvd -c "$tmp/kvd.ini" -o "server.listen=softnic://$tmp/user/s" \
+		>>"$tmp/stderr" 2>&1 &
 	server_pid=$!
 	pids+=("$server_pid")
 	wait_until "$DEADLINE_S" server_is_up && url=softnic://$tmp/user/s kvctl ping && server_stop

@@ -62,12 +62,12 @@ RELEASING = ("munmap", "unlink", "rmdir", "fallocate", "mremap", "flock", "pread
 INTERRUPTED = ("epoll_wait", "poll", "ppoll", "nanosleep", "waitpid")
 # What a client maps once and keeps: the page with which peers see that the process has died.
 KEPT_BYTES = 4096
-# The folders of the code that this device does not run; what is set up by hand shares objects with
-# verbs.
+# The folders of the code that this device does not run; what is set up over TCP shares objects with
+# rdma.
 OTHER_DEVICES = {"softnic": ("rdma/verbs/", "rdma/tcp/", "common/tls/"),
-                 "verbs": ("rdma/softnic/", "rdma/tcp/", "common/tls/"),
-                 "verbs-tcp": ("rdma/softnic/", "common/tls/"),
-                 "verbs-tls": ("rdma/softnic/",)}[DEVICE]
+                 "rdma": ("rdma/softnic/", "rdma/tcp/", "common/tls/"),
+                 "rdma+tcp": ("rdma/softnic/", "common/tls/"),
+                 "rdma+tls": ("rdma/softnic/",)}[DEVICE]
 # Of the places in code for this device at least this share is reached: below it, something here has
 # stopped to work.
 REACHED_MIN = {"kvd": 0.55 if ON_RDMA else 0.6, "client": 0.45}
@@ -160,21 +160,10 @@ class Server:
         address = os.environ.get("KVD_RDMA_ADDR", "auto")
         port = 20000 + (os.getpid() * 7 + int(folder.rsplit("/", 1)[1])) % 10000
         if ON_RDMA:
-            scheme = {"verbs": "rdma", "verbs-tcp": "rdma+tcp",
-                      "verbs-tls": "rdma+tls"}[profile.device]
-            self.url = f"{scheme}://{address}:{port}"
+            self.url = f"{profile.device}://{address}:{port}"
         with open(f"{folder}/kvd.ini", "w", encoding="utf-8") as file:
-            file.write(f"""[rdma]
-address = {address}
-port = {port}
-tcp_address = {address}
-tcp_port = {port}
-tls_address = {address}
-tls_port = {port}
-[tls]
+            file.write(f"""[tls]
 psk = {os.environ.get("KVD_TLS_PSK", "")}
-[softnic]
-socket = {folder}/d/s
 [memory]
 size = 16m
 [limits]
@@ -184,7 +173,7 @@ srq_depth = 64
 [log]
 file = {self.log}
 [server]
-device = {profile.device}
+listen = {self.url}
 workers = 1
 max_connections = 16
 """)
@@ -315,7 +304,7 @@ class Profile:
 
     def kept_fds(self, report, fault):
         """librdmacm never closes the devices that it has opened."""
-        if not fault and self.device == "verbs":
+        if not fault and self.device == "rdma":
             self.library_fds = len(re.findall("=(/dev/infiniband/|anon_inode:.infinibandevent)",
                                               report.left))
         return self.library_fds

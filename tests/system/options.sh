@@ -43,7 +43,7 @@ device_is_reported() { # kind, number, pattern of why
 		kvctl stats | grep -q "^device.$2.why .*$3" &&
 		kvctl stats | grep -q "^device.$2.address ." &&
 		kvctl info | grep -qx "device.kind $1" && kvctl info | grep -q "^device.why ." &&
-		logged "notice device $1 $name: .*$3" && logged "notice listening on "
+		logged "notice device ${1/+/\\+} $name: .*$3" && logged "notice listening on "
 }
 
 log_is_reopened() {
@@ -118,7 +118,7 @@ stops_at_once() { # signal
 
 address_in_use() {
 	kvd_says 1 "" -c "$tmp/kvd.ini" -o "log.file=$tmp/log2" &&
-		grep -Eq ' error (softnic.socket = |rdma.*port: ).* is in use: ' "$tmp/log2" &&
+		grep -Eq ' error server.listen = .* is in use: ' "$tmp/log2" &&
 		[ "$(grep -c ' error ' "$tmp/log2")" = 1 ]
 }
 
@@ -132,11 +132,11 @@ would_not_start() {
 
 # An address that can't be used is found before the memory is filled, and by one line.
 address_comes_first() {
-	kvd_says 1 ' error softnic.socket = /none/none/s: the folder of its folder does not exist' \
+	kvd_says 1 ' error server.listen = softnic:///none/none/s: the parent directory' \
 		-c "$tmp/kvd.ini" -o log.file= \
-		-o server.device=softnic -o softnic.socket=/none/none/s &&
-		! "$build/kvd" -c "$tmp/kvd.ini" -o log.file= -o server.device=softnic \
-			-o softnic.socket=/none/none/s 2>&1 | grep -q ' notice store: '
+		-o server.listen=softnic:///none/none/s &&
+		! "$build/kvd" -c "$tmp/kvd.ini" -o log.file= \
+			-o server.listen=softnic:///none/none/s 2>&1 | grep -q ' notice store: '
 }
 
 # kvctl without an address says how to give one; with one it does not. On a host that has a kvd at
@@ -158,22 +158,22 @@ default_address_is_said() {
 }
 
 makes_nothing() {
-	kvd_says 0 '^.*/kvd.ini: ok$' -c "$tmp/kvd.ini" --check-config -o server.device=softnic \
-		-o "log.file=$tmp/new.log" -o "softnic.socket=$tmp/new/s" &&
+	kvd_says 0 '^.*/kvd.ini: ok$' -c "$tmp/kvd.ini" --check-config \
+		-o "log.file=$tmp/new.log" -o "server.listen=softnic://$tmp/new/s" &&
 		[ ! -e "$tmp/new.log" ] && [ ! -e "$tmp/new" ]
 }
 
 address_in_use_is_said() {
-	kvd_says 0 'warn (softnic.socket|rdma.*port): .* is in use: as long as that kvd runs' \
+	kvd_says 0 'warn server.listen = .* is in use: as long as that kvd runs' \
 		-c "$tmp/kvd.ini" --check-config
 }
 
 not_a_socket() {
 	echo text >"$tmp/file"
 	rm -f "$tmp/log2"
-	kvd_says 1 "" -c "$tmp/kvd.ini" -o server.device=softnic -o "log.file=$tmp/log2" \
-		-o "softnic.socket=$tmp/file" && grep -q text "$tmp/file" &&
-		grep -q ' error softnic.socket = .*: a file that is no socket' "$tmp/log2" &&
+	kvd_says 1 "" -c "$tmp/kvd.ini" -o "log.file=$tmp/log2" \
+		-o "server.listen=softnic://$tmp/file" && grep -q text "$tmp/file" &&
+		grep -q ' error server.listen = .*: a file that is no socket' "$tmp/log2" &&
 		[ "$(grep -c ' error ' "$tmp/log2")" = 1 ]
 }
 
@@ -207,14 +207,14 @@ words_and_files() {
 	check "--check-config: the log is a folder" \
 		would_not_start 'log.file = /tmp: .*Is a directory' -o log.file=/tmp
 	check "--check-config: a relative socket" \
-		kvd_says 78 "softnic.socket: 'kvd.sock' is not a whole" --check-config \
-		-o softnic.socket=kvd.sock
+		kvd_says 78 'server.listen: softnic://kvd.sock: The path must be absolute' \
+		--check-config -o server.listen=softnic://kvd.sock
 	check "--check-config: no folder for the socket's folder" \
-		would_not_start 'softnic.socket = /none/none/s: the folder of its folder' \
-		-o server.device=softnic -o softnic.socket=/none/none/s
+		would_not_start 'server.listen = softnic:///none/none/s: the parent directory' \
+		-o server.listen=softnic:///none/none/s
 	check "--check-config: a file at the socket's path" \
-		would_not_start 'softnic.socket = .*: a file that is no socket' \
-		-o server.device=softnic -o "softnic.socket=$tmp/kvd.ini"
+		would_not_start 'server.listen = .*: a file that is no socket' \
+		-o "server.listen=softnic://$tmp/kvd.ini"
 	check "--check-config: a NUMA node that is not there" would_not_start 'memory.numa = 7' \
 		-o memory.numa=7
 	if [ "$(cat /proc/sys/vm/nr_hugepages)" = 0 ]; then
@@ -232,7 +232,7 @@ words_and_files() {
 	check "no such file" kvd_says 78 "$tmp/none.ini" -c "$tmp/none.ini"
 	check "an unknown key" bad_config 3 'frobs' '[server]\nworkers = 2\nfrobs = 2\n'
 	check "an unknown section" bad_config 1 'nowhere' '[nowhere]\n'
-	check "a repeated key" bad_config 4 'port' '[rdma]\nport = 1\n; again\nport = 2\n'
+	check "a repeated key" bad_config 4 'windows' '[rdma]\nwindows = no\n\nwindows = no\n'
 	check "a value out of range" bad_config 2 'workers' '[server]\nworkers = 65\n'
 	check "a bad size" bad_config 3 'size' '[memory]\n\nsize = much\n'
 	check "-o with an unknown key" kvd_says 78 'frobs' -o server.frobs=1
@@ -245,8 +245,8 @@ check "--check-config of conf/kvd.ini" kvd_says 0 '^conf/kvd.ini: ok$' -c conf/k
 	--check-config -o memory.size=64m
 if [ "$device" = verbs ]; then
 	check "--check-config: another host's address" \
-		would_not_start "${own_options}address = 203.0.113.1" \
-		-o "${own_options}address=203.0.113.1"
+		would_not_start 'server.listen = .*://203.0.113.1:.* is not an address of this' \
+		-o "server.listen=$scheme://203.0.113.1:$port"
 else
 	words_and_files
 fi
@@ -291,18 +291,13 @@ unset SYS_AGAIN
 check "the server starts" server_start
 check "SIGINT" stops_at_once INT
 
-# auto chooses the device that this host has, and rdma_cm.
-config_write auto
-[ "$device" = softnic ] || url=rdma://$KVD_RDMA_ADDR:$port
-check "device = auto" server_start
-if [ -n "$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then
-	if [ "$device" = verbs ]; then
-		check "auto is verbs, since there is an RDMA device" device_is_reported verbs 0 \
-			"this host has an RDMA device"
-	fi
-elif [ "$device" = softnic ]; then
-	check "auto is softnic, since there is no RDMA device" device_is_reported softnic 0 \
-		"this host has no RDMA device"
+# auto chooses rdma where the host has an RDMA device (default_socket.sh: where it has none).
+if [ "$device" = verbs ]; then
+	config_write auto
+	url=rdma://$KVD_RDMA_ADDR
+	check "server.listen = auto" server_start
+	check "auto is rdma, since there is an RDMA device" device_is_reported rdma 0 \
+		"this host has an RDMA device"
+	check "the server stops" server_stop
 fi
-check "the server stops" server_stop
 finish

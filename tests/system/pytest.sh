@@ -22,10 +22,10 @@ fi
 
 # A second server, of the test that restarts one.
 config_write
-sed -e "s|^socket = .*|socket = $tmp/s2|" -e "s|= ${port:-none}$|= $((${port:-0} + 1))|" \
-	-e "s|^file = .*|file = $tmp/log2|" "$tmp/kvd.ini" >"$tmp/kvd2.ini"
 second=${url/%:${port:-none}/:$((${port:-0} + 1))}
 [ "$device" != softnic ] || second=softnic://$tmp/s2
+sed -e "s|^listen = .*|listen = $second|" -e "s|^file = .*|file = $tmp/log2|" "$tmp/kvd.ini" \
+	>"$tmp/kvd2.ini"
 
 export KVD_BUILD=$build KVD_LIBRARY=$build/libkvd.so.0.4 PYTHONPATH=$PWD/client/python
 export PYTHONDONTWRITEBYTECODE=1 KVD_PYTHON_CONFIG=$tmp/kvd.ini KVD_PYTHON_URL=$url

@@ -134,12 +134,11 @@ device_is_back() {
 
 get='' mix='' neighbour='' # set by client_start
 second=$scheme://$SECOND:$port
-config_write "$way,softnic"
+config_write "$url, $second, softnic://$tmp/s"
 check "there is a second device" second_device || finish
 for ((n = 0; n < times; n++)); do
 	: >"$log"
-	check "the server starts" server_start -o "${own_options}address=$KVD_RDMA_ADDR,$SECOND" ||
-		finish
+	check "the server starts" server_start || finish
 	check "a value is stored" expect 0 '^$' put stays before
 	check "clients work" clients_start get mix || finish
 	check "a client of another device works" neighbour_starts || finish

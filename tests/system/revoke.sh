@@ -10,7 +10,7 @@ ATTACKS=7 # of sys_keys attack
 
 case $way in
 softnic) who=uid=$(id -u) ;;
-verbs-tls) who=identity=psk:$(cut -d: -f1 "$KVD_TLS_PSK") ;;
+rdma+tls) who=identity=psk:$(cut -d: -f1 "$KVD_TLS_PSK") ;;
 *) who=addr=$KVD_RDMA_ADDR ;;
 esac
 

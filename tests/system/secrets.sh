@@ -6,7 +6,7 @@
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-if [ "$way" != verbs ] || [ ! -e /run/kvd-vm-command ]; then
+if [ "$way" != rdma ] || [ ! -e /run/kvd-vm-command ]; then
 	echo "this test needs an RDMA device and a machine of its own: tests/vm/run"
 	exit 77
 fi
@@ -28,7 +28,7 @@ files_make() {
 			-subj /CN=client -keyout "$tmp/client.key" -out "$tmp/client.pem" 2>&1 &&
 		chmod 600 "$tmp/server.key" "$tmp/client.key" &&
 		(umask 077 && echo "alice:$psk" >"$tmp/keys") &&
-		config_write verbs-tls && sed -i '/^\[tls\]/,/^psk/d' "$tmp/kvd.ini"
+		config_write && sed -i '/^\[tls\]/,/^psk/d' "$tmp/kvd.ini"
 	cat >>"$tmp/kvd.ini" <<-END
 		[tls]
 		certificate = $tmp/server.pem

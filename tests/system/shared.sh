@@ -20,8 +20,8 @@ case $build in
 esac
 
 second_start() {
-	"$build/kvd" -c "$tmp/kvd.ini" -o "softnic.socket=$tmp/s2" -o "log.file=$tmp/log2" \
-		-o "${own_options:-rdma.}port=$((${port:-1} + 1))" >>"$tmp/stderr" 2>&1 &
+	"$build/kvd" -c "$tmp/kvd.ini" -o "server.listen=$(second_url)" -o "log.file=$tmp/log2" \
+		>>"$tmp/stderr" 2>&1 &
 	second_pid=$!
 	pids+=("$second_pid")
 	wait_until "$DEADLINE_S" grep -q ' ready: ' "$tmp/log2"

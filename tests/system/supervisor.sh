@@ -92,7 +92,7 @@ closed_descriptors() {
 pidfile_is_locked() {
 	daemon && daemon_pid && fails_with \
 		"error --pidfile $pidfile: process $(cat "$pidfile") runs and has it" 1 \
-		-o "softnic.socket=$tmp/s2" -o rdma.port=1 && expect 0 pong ping
+		-o "server.listen=softnic://$tmp/s2" && expect 0 pong ping
 }
 
 # The number may be another process's by now, as this shell's here.
@@ -221,8 +221,8 @@ check "kvd -d returns when the server is ready" ready_at_once
 check "kvd -d without log.file says so" without_log_file
 check "descriptors that the caller closed" closed_descriptors
 check "kvd -d fails as the server: its start" \
-	fails_with 'error softnic.socket = /none/none/s: the folder' 1 -o server.device=softnic \
-	-o softnic.socket=/none/none/s
+	fails_with 'error server.listen = softnic:///none/none/s: the parent' 1 \
+	-o server.listen=softnic:///none/none/s
 check "kvd -d fails as the server: its configuration" fails_with 'server.workers' 78 \
 	-o server.workers=x
 if [ "$device" = softnic ]; then

@@ -13,7 +13,7 @@ KEYS=10
 
 # Administrators come by the Unix socket.
 admin_url=softnic://$tmp/s
-[ "$device" = softnic ] || config_write "$way,softnic"
+[ "$device" = softnic ] || config_write "$url, $admin_url"
 
 # arguments...: kvctl of an administrator
 admin() {

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib.sh"
 
 if [ "$device" != verbs ]; then
-	echo "this test needs an RDMA device: set KVD_TEST_DEVICE=verbs"
+	echo "this test needs an RDMA device: set KVD_TEST_DEVICE=rdma"
 	exit 77
 fi
 tls=rdma+tls://$KVD_RDMA_ADDR:$port
@@ -46,7 +46,7 @@ files_make() {
 
 # name of the server's certificate: its configuration
 tls_config() {
-	config_write verbs-tls
+	config_write "$tls"
 	sed -i '/^\[tls\]/,/^psk/d' "$tmp/kvd.ini"
 	cat >>"$tmp/kvd.ini" <<-END
 		[tls]

@@ -53,7 +53,7 @@ check "a unit that lacks a line has more" open_is_noticed
 if [ "$device" = softnic ] || [ ! -e /run/kvd-vm-command ]; then
 	finish
 fi
-[ "$way" = verbs ] || finish # the unit serves all of them
+[ "$way" = rdma ] || finish # the unit serves all of them
 
 # The machine has no user for it, and its files are the host's, which can't be changed.
 machine_prepare() {
@@ -76,14 +76,11 @@ machine_prepare() {
 }
 
 machine_config() {
-	port=7471
-	config_write "softnic,verbs,verbs-tcp,verbs-tls"
-	sed -i -e "s|^socket = .*|socket = /run/kvd/kvd.sock|" \
-		-e "s|^psk = .*|psk = $home/tls/psk|; s|^hugepages = .*|hugepages = auto|" \
+	config_write "softnic:///run/kvd/kvd.sock, rdma://$KVD_RDMA_ADDR,
+		  rdma+tcp://$KVD_RDMA_ADDR, rdma+tls://$KVD_RDMA_ADDR"
+	sed -i -e "s|^psk = .*|psk = $home/tls/psk|; s|^hugepages = .*|hugepages = auto|" \
 		-e "s|^socket_mode = .*|socket_mode = 0660|" \
-		-e "s|^file = .*|file = /var/log/kvd/kvd.log|" \
-		-e "s|^tcp_port = .*|tcp_port = 7472|; s|^tls_port = .*|tls_port = 7473|" \
-		"$tmp/kvd.ini" &&
+		-e "s|^file = .*|file = /var/log/kvd/kvd.log|" "$tmp/kvd.ini" &&
 		cp "$tmp/kvd.ini" "$home/etc/kvd/kvd.ini" && key_write 00 &&
 		chmod 755 "$home" "$home"/bin "$home"/etc "$home"/etc/kvd "$home"/tls &&
 		chmod 644 "$home/etc/kvd/kvd.ini"

@@ -22,7 +22,7 @@ if [ "$device" = softnic ]; then
 		exit 77
 	}
 else
-	way=verbs-tls
+	way=rdma+tls
 	url=rdma+tls://$KVD_RDMA_ADDR:$port
 	number=0
 	for name in "${names[@]}"; do
@@ -143,8 +143,8 @@ open_file() {
 
 # Where clients are not asked who they are, that can't be required.
 nobody_is_asked() {
-	does_not_start 'users.require_identity = yes: clients of verbs and verbs-tcp have no' \
-		-o users.require_identity=yes -o server.device=verbs-tcp,softnic
+	does_not_start 'users.require_identity = yes: clients of rdma:// and rdma+tcp:// have no' \
+		-o users.require_identity=yes -o server.listen=rdma+tcp://,softnic://
 }
 
 all_of_ops() {
@@ -441,7 +441,7 @@ check "the server stops" server_stop
 
 if [ "$device" = verbs ]; then
 	unset KVD_TLS_PSK
-	way=verbs url=rdma://$KVD_RDMA_ADDR:$port
+	way=rdma url=rdma://$KVD_RDMA_ADDR:$port
 	config_write
 	printf '[user near]\nnetworks = %s\nrights = read write stats\n' "$KVD_RDMA_ADDR" \
 		>"$tmp/users"

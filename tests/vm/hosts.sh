@@ -28,7 +28,7 @@ hosts_start() {
 	out=$(mktemp -d "${TMPDIR:-/tmp}/two.XXXXXX") || exit 1
 	# shellcheck disable=SC2064 # this folder
 	trap "rm -rf '$out'" EXIT
-	export KVD_TEST_DEVICE=${KVD_TEST_DEVICE:-verbs}
+	export KVD_TEST_DEVICE=${KVD_TEST_DEVICE:-rdma}
 	[ "${KVD_TEST_LONG:-0}" != 1 ] || limit_s=$((10 * limit_s))
 	"$here/pair" -t "$limit_s" -m 1024 -o "$out" "$1" direct -- "$1" serve &
 	pair=$!
@@ -60,7 +60,7 @@ remote() {
 
 # What clients on host 2 need to connect.
 remote_prepare() {
-	[ "$way" = verbs-tls ] || return 0
+	[ "$way" = rdma+tls ] || return 0
 	# shellcheck disable=SC2016 # for host 2
 	remote bash -c 'umask 077 && echo "$1" >"$0"' $remote_psk "$(cat "$KVD_TLS_PSK")"
 }

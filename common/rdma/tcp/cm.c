@@ -322,5 +322,5 @@ int tcp_disconnect(struct cm_id *id)
 		       .reject = tcp_reject, .query_peer = tcp_query_peer,                         \
 		       .disconnect = tcp_disconnect, .destroy_id = tcp_destroy_id
 
-const struct device_ops tcp_ops = { .name = "verbs-tcp", TCP_CALLS };
-const struct device_ops tcp_tls_ops = { .name = "verbs-tls", TCP_CALLS, .renew = tcp_renew };
+const struct device_ops tcp_ops = { .name = "rdma+tcp", TCP_CALLS };
+const struct device_ops tcp_tls_ops = { .name = "rdma+tls", TCP_CALLS, .renew = tcp_renew };

@@ -13,8 +13,6 @@
 #include "common/util/heap.h"
 #include "common/util/log.h"
 
-#define HOST_AUTO "auto"
-
 /* A port of one of the devices that ibv_get_device_list() gave. */
 struct choice {
 	struct ibv_device *device;
@@ -163,7 +161,7 @@ static int open_listen(struct tcp_device *od, const struct device_addr *addr)
 {
 	int err;
 
-	if (strcmp(addr->host, HOST_AUTO) != 0)
+	if (strcmp(addr->host, DEVICE_HOST_AUTO) != 0)
 		return listen_named(od, addr->host, addr->port);
 	err = listen_named(od, "::", addr->port); /* every address of this host */
 	return err == -EAFNOSUPPORT ? listen_named(od, "0.0.0.0", addr->port) : err;
@@ -218,7 +216,7 @@ static int open_tls(struct tcp_device *od, const struct device_addr *addr)
 	char why[TLS_WHY_MAX] = "no memory for TLS";
 	int err;
 
-	if (addr->kind != DEVICE_VERBS_TLS)
+	if (addr->kind != DEVICE_RDMA_TLS)
 		return 0;
 	err = tls_context_make(&od->tls, &addr->tls, od->role == DEVICE_LISTEN ? NULL : addr->host,
 			       why);

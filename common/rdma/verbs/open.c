@@ -16,7 +16,6 @@
 #include "common/util/heap.h"
 #include "common/util/log.h"
 
-#define HOST_AUTO "auto"
 static int64_t clock_ms(void)
 {
 	struct timespec now;
@@ -142,7 +141,7 @@ static int open_listen(struct verbs_device *vd, const struct device_addr *addr,
 		       struct rdma_cm_id **id)
 {
 	struct inet_addrs list = { .count = 0 };
-	bool any = strcmp(addr->host, HOST_AUTO) == 0;
+	bool any = strcmp(addr->host, DEVICE_HOST_AUTO) == 0;
 	int err = any ? candidates_local(&list, addr->port) :
 			inet_addrs_named(&list, addr->host, addr->port);
 
@@ -249,7 +248,7 @@ int verbs_open(struct device **dev, const struct device_addr *addr, enum device_
 
 	if (!vd)
 		return -ENOMEM;
-	vd->port.dev.kind = DEVICE_VERBS;
+	vd->port.dev.kind = DEVICE_RDMA;
 	vd->port.dev.ops = &verbs_ops;
 	vd->role = role;
 	vd->port.link = addr->link;

@@ -6,7 +6,7 @@
 #include "common/rdma/verbs/verbs.h"
 
 const struct device_ops verbs_ops = {
-	.name = "verbs",
+	.name = "rdma",
 	VERBS_OBJECTS,
 	.open = verbs_open,
 	.close = verbs_close,

@@ -194,7 +194,7 @@ static void urls_that_are_none(void **state)
 {
 	static const char *const bad[] = {
 		"",	    "softnic",	 "softnic://", "softnic://x", "rdma://",
-		"rdma://h", "rdma://h:", "rdma://h:0", "tcp://h:1",   "rdma://h:65536"
+		"rdma://?", "rdma://h:", "rdma://h:0", "tcp://h:1",   "rdma://h:65536"
 	};
 	int failed = 0;
 
@@ -434,7 +434,7 @@ static int rdma_setup(void **state)
 	(void)state;
 	memset(&rdma, 0, sizeof(rdma));
 	rdma.present = true;
-	rdma.dev = (struct device){ .ops = &rdma_ops, .kind = DEVICE_VERBS };
+	rdma.dev = (struct device){ .ops = &rdma_ops, .kind = DEVICE_RDMA };
 	strcpy(rdma.dev.name, "rdma7");
 	rdma.attr.max_sge_rd = 16;
 	rdma.attr.max_mr_size = UINT64_MAX;

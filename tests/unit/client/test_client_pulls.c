@@ -222,7 +222,7 @@ static bool texts_name_the_limit(void)
 	if (kvd_register(kvd, large, sizeof(large), &mem) != KVD_ERR_NO_MEMORY ||
 	    strstr(kvd_error(kvd), "MEMLOCK"))
 		return false;
-	kvd->dev->kind = DEVICE_VERBS;
+	kvd->dev->kind = DEVICE_RDMA;
 	return kvd_register(kvd, large, sizeof(large), &mem) == KVD_ERR_NO_MEMORY &&
 	       strstr(kvd_error(kvd), "may lock 64 KiB of memory (RLIMIT_MEMLOCK)") &&
 	       put_large() == KVD_ERR_NO_MEMORY && strstr(kvd_error(kvd), "MEMLOCK");

@@ -42,7 +42,7 @@ static int setup_softnic(void **state)
 
 static int setup_verbs(void **state)
 {
-	return setup_kind(state, DEVICE_VERBS);
+	return setup_kind(state, DEVICE_RDMA);
 }
 
 static int teardown_arena(void **state)
@@ -129,7 +129,7 @@ static void release_all(void)
 /* How many READs of a value are in flight together. */
 static void reads_in_flight(void **state)
 {
-	bool verbs = loopback->fake.device.kind == DEVICE_VERBS;
+	bool verbs = loopback->fake.device.kind == DEVICE_RDMA;
 
 	(void)state;
 	other_put("key", value, 3500000);
@@ -146,7 +146,7 @@ static void reads_in_flight(void **state)
 /* More of them than READs may be in flight: those that have none yet end at once if canceled. */
 static void more_than_can_be_in_flight(void **state)
 {
-	bool verbs = loopback->fake.device.kind == DEVICE_VERBS;
+	bool verbs = loopback->fake.device.kind == DEVICE_RDMA;
 	enum { LENGTH = 380000 };
 	unsigned int i;
 
@@ -259,7 +259,7 @@ static void heads(void **state)
 /* A buffer that is longer than what follows the item in the region. */
 static void the_end_of_the_region(void **state)
 {
-	static const enum device_kind kinds[] = { DEVICE_SOFTNIC, DEVICE_VERBS };
+	static const enum device_kind kinds[] = { DEVICE_SOFTNIC, DEVICE_RDMA };
 	struct fake_server *server;
 	uint64_t key = 7;
 	unsigned int i;

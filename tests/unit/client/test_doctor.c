@@ -93,7 +93,7 @@ static void an_empty_host(void **state)
 	assert_int_equal(host.netdevs, 0);
 	assert_false(host.rdma_present || host.rxe_available || host.ucm_loaded);
 	doctor_check_modules(&findings, &host);
-	assert_found(SEVERITY_INFO, "device", "no Soft-RoCE", "kvd -d -o server.device=softnic");
+	assert_found(SEVERITY_INFO, "device", "no Soft-RoCE", "kvd -d -o server.listen=softnic://");
 	doctor_check_clock(&findings, &host);
 	assert_found(SEVERITY_INFO, "clock", "unknown", "");
 	doctor_check_memlock(&findings, &host);
@@ -314,7 +314,7 @@ static void limits_of_devices(void **state)
 		    "kvd -o request.srq_depth=512 -o server.max_connections=84");
 	port.rdma.attr.max_srq = 0;
 	assert_port(&port, SEVERITY_ERROR, "limits", "no shared receive queues",
-		    "kvd -o server.device=softnic");
+		    "kvd -o server.listen=softnic://");
 	port = good_port();
 	port.rdma.attr.max_mr_size = 256 << 20;
 	assert_port(&port, SEVERITY_WARNING, "max_mr_size", "256 MiB", "kvd -o memory.size=256m");
@@ -324,7 +324,7 @@ static void limits_of_devices(void **state)
 	port = good_port();
 	port.rdma.inline_bytes = 0;
 	assert_port(&port, SEVERITY_ERROR, "inline", "less than 220",
-		    "kvd -d -o server.device=softnic");
+		    "kvd -d -o server.listen=softnic://");
 	port.rdma.qp_error = -ENOMEM;
 	assert_port(&port, SEVERITY_ERROR, "inline", "no queue pair", "ulimit -Sl hard");
 }
@@ -400,8 +400,7 @@ static void servers_that_do_not_answer(void **state)
 		const char *url, *fix;
 		enum kvd_status status;
 	} cases[] = {
-		{ SOFT, "kvd -d -o server.device=softnic -o softnic.socket=/run/s",
-		  KVD_ERR_UNREACHABLE },
+		{ SOFT, "kvd -d -o server.listen=softnic:///run/s", KVD_ERR_UNREACHABLE },
 		{ "rdma://[fe80::1]:7471", "ssh fe80::1 sudo systemctl start kvd",
 		  KVD_ERR_UNREACHABLE },
 		{ "rdma+tcp://ten:7472?gid_index=3", "ip route get ten; rdma link",

@@ -32,7 +32,7 @@ static void inet_is(enum device_kind kind, const char *url, const char *host, ui
 
 static void rdma_is(const char *url, const char *host, uint16_t port)
 {
-	inet_is(DEVICE_VERBS, url, host, port);
+	inet_is(DEVICE_RDMA, url, host, port);
 }
 
 /* Refused with a sentence that has @word in it, and without touching the result. */
@@ -59,9 +59,64 @@ static void rdma_addresses(void **state)
 	rdma_is("rdma://[fd00::1]:7471", "fd00::1", 7471);
 	rdma_is("rdma://[fe80::1%eth0]:7471", "fe80::1%eth0", 7471);
 	rdma_is("rdma://h:00080", "h", 80);
-	inet_is(DEVICE_VERBS_TCP, "rdma+tcp://10.9.0.1:7472", "10.9.0.1", 7472);
-	inet_is(DEVICE_VERBS_TCP, "rdma+tcp://[fd00::1]:1", "fd00::1", 1);
-	inet_is(DEVICE_VERBS_TLS, "rdma+tls://kvd.example:7473?gid_index=3", "kvd.example", 7473);
+	inet_is(DEVICE_RDMA_TCP, "rdma+tcp://10.9.0.1:7472", "10.9.0.1", 7472);
+	inet_is(DEVICE_RDMA_TCP, "rdma+tcp://[fd00::1]:1", "fd00::1", 1);
+	inet_is(DEVICE_RDMA_TLS, "rdma+tls://kvd.example:7473?gid_index=3", "kvd.example", 7473);
+	/* Each way has a default port. */
+	rdma_is("rdma://host", "host", 7471);
+	rdma_is("rdma://[fd00::1]", "fd00::1", 7471);
+	rdma_is("rdma://10.9.0.1?traffic_class=106", "10.9.0.1", 7471);
+	inet_is(DEVICE_RDMA_TCP, "rdma+tcp://[fd00::1]?gid_index=1", "fd00::1", 7472);
+	inet_is(DEVICE_RDMA_TLS, "rdma+tls://kvd.example", "kvd.example", 7473);
+}
+
+static struct device_addr listening(const char *url, const char *text)
+{
+	char why[WHY_MAX] = "", made[DEVICE_URL_MAX];
+	struct device_addr addr;
+
+	if (device_listen_parse(&addr, url, why, sizeof(why)))
+		fail_msg("%s: %s", url, why);
+	device_addr_text(&addr, made);
+	assert_string_equal(made, text);
+	return addr;
+}
+
+static void not_listening(const char *url, const char *word)
+{
+	struct device_addr addr;
+	char why[WHY_MAX] = "";
+
+	assert_int_equal(device_listen_parse(&addr, url, why, sizeof(why)), -EINVAL);
+	if (!strstr(why, word))
+		fail_msg("'%s' was refused with \"%s\", which lacks \"%s\"", url, why, word);
+}
+
+/* A server need not name its host or path; what it says is what clients may use. */
+static void listen_addresses(void **state)
+{
+	struct device_addr addr = listening("rdma://", "rdma://:7471");
+
+	(void)state;
+	assert_int_equal(addr.kind, DEVICE_RDMA);
+	assert_string_equal(addr.host, DEVICE_HOST_AUTO);
+	assert_int_equal(addr.port, 7471);
+	addr = listening("rdma+tcp://:80", "rdma+tcp://:80");
+	assert_string_equal(addr.host, DEVICE_HOST_AUTO);
+	listening("rdma+tls://", "rdma+tls://:7473");
+	listening("rdma+tls://10.9.0.1", "rdma+tls://10.9.0.1:7473");
+	listening("rdma+tcp://[::]", "rdma+tcp://[::]:7472");
+	listening("rdma+tcp://[fe80::1%eth0]:1", "rdma+tcp://[fe80::1%eth0]:1");
+	addr = listening("softnic://", "softnic://");
+	assert_string_equal(addr.path, "");
+	addr = listening("softnic:///run/s", "softnic:///run/s");
+	assert_string_equal(addr.path, "/run/s");
+	not_listening("rdma://[]", "host is missing");
+	not_listening("rdma://:", "not a port");
+	not_listening("rdma://h:1?traffic_class=1", "leave out '?traffic_class=1'");
+	not_listening("rdma://h?", "leave out '?'");
+	not_listening("softnic://s", "absolute");
+	not_listening("rdma:/", "not a kvd URL");
 }
 
 static struct device_link link_of(const char *url)
@@ -118,8 +173,7 @@ static void link_refusals(void **state)
 	refused("rdma://h:1?max_rd_atomic=0", "write max_rd_atomic=1 to 254");
 	refused("rdma://h:1?gid_index=1", "gid_index can't be set here");
 	refused("rdma://h:1?pkey_index=1", "connect by rdma+tcp://");
-	refused("rdma://h?gid_index=1", "port is missing");
-	refused("rdma://h?gid_index=1:7471", "port is missing");
+	refused("rdma+tcp://h?gid_index=1:7471", "write gid_index=0 to 255");
 }
 
 /* What is missing is said with the scheme of the URL. */
@@ -127,7 +181,6 @@ static void tcp_refusals(void **state)
 {
 	(void)state;
 	refused("rdma+tcp://", "rdma+tcp://HOST:PORT");
-	refused("rdma+tcp://host", "rdma+tcp://HOST:PORT");
 	refused("rdma+tcp://:7472", "rdma+tcp://HOST:PORT");
 	refused("rdma+tcp://[fd00::1", "rdma+tcp://[ADDRESS]:PORT");
 	refused("rdma+tcp://fd00::1:7472", "rdma+tcp://[ADDRESS]:PORT");
@@ -138,8 +191,8 @@ static void tcp_refusals(void **state)
 static void rdma_refusals(void **state)
 {
 	(void)state;
-	refused("rdma://", "port is missing");
-	refused("rdma://host", "port is missing");
+	refused("rdma://", "host is missing");
+	refused("rdma://?traffic_class=1", "host is missing");
 	refused("rdma://:7471", "host is missing");
 	refused("rdma://[]:7471", "host is missing");
 	refused("rdma://host:", "not a port");
@@ -154,8 +207,7 @@ static void rdma_refusals(void **state)
 	refused("rdma://host:100000", "not a port");
 	refused("rdma://fd00::1:7471", "brackets");
 	refused("rdma://[fd00::1", "']'");
-	refused("rdma://[fd00::1]", "port is missing");
-	refused("rdma://[fd00::1]7471", "port is missing");
+	refused("rdma://[fd00::1]7471", "'7471' follows the ']': write rdma://[ADDRESS]:PORT");
 	refused("rdma://ho st:7471", "not a host");
 	refused("rdma://a/b:7471", "not a host");
 	refused("rdma://user@host:7471", "not a host");
@@ -241,12 +293,12 @@ static void presence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdma_addresses),   cmocka_unit_test(rdma_refusals),
-		cmocka_unit_test(tcp_refusals),	    cmocka_unit_test(link_options),
-		cmocka_unit_test(link_refusals),    cmocka_unit_test(softnic_addresses),
-		cmocka_unit_test(softnic_refusals), cmocka_unit_test(scheme_refusals),
-		cmocka_unit_test(lengths),	    cmocka_unit_test(why_sizes),
-		cmocka_unit_test(presence),
+		cmocka_unit_test(rdma_addresses),    cmocka_unit_test(rdma_refusals),
+		cmocka_unit_test(listen_addresses),  cmocka_unit_test(tcp_refusals),
+		cmocka_unit_test(link_options),	     cmocka_unit_test(link_refusals),
+		cmocka_unit_test(softnic_addresses), cmocka_unit_test(softnic_refusals),
+		cmocka_unit_test(scheme_refusals),   cmocka_unit_test(lengths),
+		cmocka_unit_test(why_sizes),	     cmocka_unit_test(presence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

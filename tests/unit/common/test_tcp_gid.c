@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of which GID a queue pair gets that is set up by hand (common/rdma/tcp/gid.c). The file is
+ * Tests of which GID a queue pair gets that is set up over TCP (common/rdma/tcp/gid.c). The file is
  * compiled here, with a table of the test in place of the device's.
  */
 #include <arpa/inet.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of how a queue pair is brought up by hand (common/rdma/tcp/qp.c): what each transition is
- * told, and what fails there. The file is compiled here, with functions of the test in place of
- * libibverbs.
+ * Tests of how a queue pair that is set up over TCP is brought up (common/rdma/tcp/qp.c): what each
+ * transition is told, and what fails there. The file is compiled here, with functions of the test
+ * in place of libibverbs.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -699,7 +699,7 @@ static void peer_has_gone(void **state)
 
 static void listens_not(const char *key, unsigned int lines)
 {
-	struct device_addr addr = { .kind = DEVICE_VERBS_TLS, .host = "127.0.0.1" };
+	struct device_addr addr = { .kind = DEVICE_RDMA_TLS, .host = "127.0.0.1" };
 	struct device *dev;
 
 	addr.tls.certificate = tls_ca_path("server.pem");

@@ -19,6 +19,7 @@
 
 #include "common/util/cpu.h"
 #include "common/util/log.h"
+#include "server/config/listen_list.h"
 #include "server/config/option_kinds.h"
 #include "server/store/store.h"
 
@@ -143,7 +144,7 @@ static void refuse(const char *text, unsigned int line, const char *message)
 static void test_defaults(void **state)
 {
 	(void)state;
-	assert_int_equal(config.server.device, 0);
+	assert_string_equal(config.server.listen, "auto");
 	assert_int_equal(config.server.workers, 0);
 	assert_true(config.server.pin);
 	assert_int_equal(config.server.poll, POLL_ADAPTIVE);
@@ -159,10 +160,7 @@ static void test_defaults(void **state)
 	assert_int_equal(config.memory.pin_time_max, 3600000000000);
 	assert_int_equal(config.server.keepalive_interval, 15000000000);
 	assert_int_equal(config.server.keepalive_count, 2);
-	assert_string_equal(config.rdma.address, "auto");
-	assert_int_equal(config.rdma.port, 7471);
 	assert_int_equal(config.rdma.gid_index, OPTION_UINT_AUTO);
-	assert_string_equal(config.softnic.socket, "auto");
 	assert_int_equal(config.softnic.socket_mode, 0660);
 	assert_int_equal(config.memory.size, 1 << 30);
 	assert_int_equal(config.memory.hugepages, HUGEPAGES_AUTO);
@@ -198,7 +196,7 @@ static void test_load(void **state)
 			      "   ; and one that is indented\n"
 			      "\n"
 			      "[server] ; of the server\n"
-			      "device=verbs,softnic\r\n"
+			      "listen=rdma://, softnic:///tmp/a b;c=d[e]:f\r\n"
 			      "workers : 3 ; three\n"
 			      "pin = off\n"
 			      "poll=busy\n"
@@ -220,19 +218,17 @@ static void test_load(void **state)
 			      "[index]\n"
 			      "fill = 30\n"
 			      "[rdma]\n"
-			      "address = fe80::1\n"
 			      "gid_index = 0\n"
 			      "ack_timeout = 31\n"
 			      "traffic_class = auto\n"
 			      "[softnic]\n"
-			      "socket = /tmp/a b;c=d[e]:f\n"
 			      "socket_mode = 600\n"
 			      "[log]\n"
 			      "level = debug\n"
 			      "file ="),
 			 0);
 	assert_string_equal(errors, "");
-	assert_int_equal(config.server.device, DEVICE_VERBS | DEVICE_SOFTNIC);
+	assert_string_equal(config.server.listen, "rdma://,softnic:///tmp/a b;c=d[e]:f");
 	assert_int_equal(config.server.workers, 3);
 	assert_false(config.server.pin);
 	assert_int_equal(config.server.poll, POLL_BUSY);
@@ -249,11 +245,9 @@ static void test_load(void **state)
 	assert_int_equal(config.limits.connection_bytes, 64ull << 30);
 	assert_int_equal(config.expiry.sweep_share, 50);
 	assert_int_equal(config.index.fill, 30);
-	assert_string_equal(config.rdma.address, "fe80::1");
 	assert_int_equal(config.rdma.gid_index, 0);
 	assert_int_equal(config.rdma.ack_timeout, 31);
 	assert_int_equal(config.rdma.traffic_class, OPTION_UINT_AUTO);
-	assert_string_equal(config.softnic.socket, "/tmp/a b;c=d[e]:f");
 	assert_int_equal(config.softnic.socket_mode, 0600);
 	assert_int_equal(config.log.level, LOG_DEBUG);
 	/* Options that are not in the file keep their values. */
@@ -300,7 +294,7 @@ static void test_form(void **state)
 	refuse("[server\n", 1, "'[' without ']': ");
 	refuse("[server] workers = 2\n", 1, "text after ']': ");
 	/* inih would append this to the value before it. */
-	refuse("[softnic]\nsocket = /a\n  /b\n", 3, "the line begins with a space: ");
+	refuse("[log]\nfile = /a\n  /b\n", 3, "the line begins with a space: ");
 	refuse("[server]\n\tworkers = 2\n", 2, "the line begins with a space: ");
 	refuse(" [server]\n", 1, "the line begins with a space: ");
 }
@@ -313,9 +307,10 @@ static void test_values(void **state)
 	refuse("[server]\nworkers = two\n", 2, "server.workers: 'two' is not a whole number: ");
 	refuse("[server]\nworkers =\n", 2, "server.workers: '' is not a whole number: ");
 	refuse("[server]\nworkers = 2 # two\n", 2, "server.workers: '2 # two' is not a ");
-	refuse("[server]\ndevice = infiniband\n", 2,
-	       "server.device: 'infiniband' is no device: give auto, or some of verbs, "
-	       "verbs-tcp, verbs-tls and softnic, with commas between them\n");
+	refuse("[server]\nlisten = infiniband\n", 2,
+	       "server.listen: infiniband: 'infiniband' is not a kvd URL: write one like "
+	       "rdma://10.0.0.1:7471, rdma+tcp://10.0.0.1:7472, rdma+tls://10.0.0.1:7473 or "
+	       "softnic:///run/kvd/kvd.sock.\n");
 	refuse("[rdma]\nnetworks = 10.9.0.0/24,10.9.1.1/24\n", 2,
 	       "rdma.networks: '10.9.1.1/24' has bits set behind the network's");
 	refuse("[rdma]\nnetworks = 10.9.0.0/24,\n", 2, "rdma.networks: a comma ends the list");
@@ -353,13 +348,17 @@ static void test_values(void **state)
 	       "limits.connection_bytes: '65g' is out of range: give 0 to 64g\n");
 	refuse("[index]\nfill = 29\n", 2, "index.fill: '29' is out of range: give 30 to 90\n");
 	refuse("[softnic]\nsocket_mode = 0990\n", 2, "softnic.socket_mode: '0990' is not a mode: ");
-	refuse("[softnic]\nsocket =\n", 2, "softnic.socket: empty: ");
-	refuse("[softnic]\nsocket = kvd.sock\n", 2,
-	       "softnic.socket: 'kvd.sock' is not a whole path: ");
-	refuse("[softnic]\nsocket = /a #b\n", 2, "softnic.socket: a space begins or ends ");
-	refuse("[rdma]\naddress = localhost\n", 2,
-	       "rdma.address: 'localhost' is not an IP address: ");
-	refuse("[rdma]\nport = 0\n", 2, "rdma.port: '0' is out of range: give 1 to 65535\n");
+	refuse("[server]\nlisten =\n", 2, "server.listen: empty: give URLs like rdma://, ");
+	refuse("[server]\nlisten = softnic://kvd.sock\n", 2,
+	       "server.listen: softnic://kvd.sock: The path must be absolute, ");
+	refuse("[server]\nlisten = softnic:///a #b\n", 2, "server.listen: a space begins or ends ");
+	refuse("[server]\nlisten = softnic:///\x01\n", 2, "server.listen: a control character ");
+	refuse("[server]\nlisten = rdma://h:0\n", 2,
+	       "server.listen: rdma://h:0: The port 0 is out of range: use 1 to 65535.\n");
+	refuse("[server]\nlisten = rdma+tcp://h?gid_index=1\n", 2,
+	       "server.listen: rdma+tcp://h?gid_index=1: A URL to listen at has no options: "
+	       "leave out '?gid_index=1', and set the options of [rdma].\n");
+	refuse("[log]\nfile = /a #b\n", 2, "log.file: a space begins or ends ");
 	refuse("[rdma]\nack_timeout = 0\n", 2, "rdma.ack_timeout: '0' is out of range: ");
 	refuse("[rdma]\nrnr_retry = 7\n", 2, "rdma.rnr_retry: '7' is out of range: ");
 	refuse("[rdma]\ngid_index = any\n", 2, "rdma.gid_index: 'any' is ");
@@ -377,40 +376,42 @@ static void test_values(void **state)
 	refuse("[log]\nlevel = off\n", 2, "log.level: 'off' is none of: error | ");
 }
 
-/* Lists of NUMA nodes: only their form is checked, not whether the host has the nodes. */
-static void test_lists(void **state)
+/* The URLs that are served: as many as there is room for, each once. */
+static void test_listen(void **state)
 {
-	char text[OPTION_TEXT_MAX];
+	char text[1024] = "server.listen=";
 
 	(void)state;
-	assert_int_equal(load("[server]\ndevice = softnic,verbs-tls,verbs-tcp,verbs,softnic\n"
-			      "[rdma]\naddress = 10.9.0.1,fd00::1\ntcp_address = ::\n"),
+	assert_int_equal(load("[server]\nlisten = softnic:// ,rdma+tls://,\trdma+tcp://[::]:1, "
+			      "rdma://10.9.0.1\n"),
 			 0);
-	assert_int_equal(config.server.device,
-			 DEVICE_VERBS | DEVICE_VERBS_TCP | DEVICE_VERBS_TLS | DEVICE_SOFTNIC);
-	assert_string_equal(config.rdma.address, "10.9.0.1,fd00::1");
-	assert_string_equal(config.rdma.tcp_address, "::");
-	assert_string_equal(option_format(&option_table[0], /* server.device */
-					  &config.server.device, text),
-			    "verbs,verbs-tcp,verbs-tls,softnic");
-	assert_int_equal(load("[rdma]\naddress = 1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5,1.1.1.6,"
-			      "1.1.1.7,1.1.1.8\n"),
-			 0);
-	refuse("[rdma]\naddress = 1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5,1.1.1.6,1.1.1.7,1.1.1.8,"
-	       "1.1.1.9\n",
-	       2, "rdma.address: more than 8 addresses: give fewer\n");
-	refuse("[rdma]\naddress = 10.9.0.1,\n", 2, "rdma.address: '' is not an IP address: ");
-	refuse("[rdma]\naddress = 10.9.0.1,auto\n", 2,
-	       "rdma.address: 'auto' is not an IP address: ");
-	refuse("[rdma]\ntcp_address = 10.9.0.1,,10.9.0.2\n", 2,
-	       "rdma.tcp_address: '' is not an IP address: ");
-	refuse("[server]\ndevice = verbs,auto\n", 2, "server.device: 'auto' is no device: ");
-	refuse("[server]\ndevice = softnic,\n", 2, "server.device: '' is no device: ");
-	refuse("[server]\ndevice =\n", 2, "server.device: '' is no device: ");
-	assert_int_equal(load("[server]\ndevice = auto\n[rdma]\naddress = auto\n"), 0);
-	assert_int_equal(config.server.device, 0);
+	assert_string_equal(config.server.listen,
+			    "softnic://,rdma+tls://,rdma+tcp://[::]:1,rdma://10.9.0.1");
+	for (unsigned int i = 1; i <= LISTEN_MAX; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%srdma://10.9.0.%u",
+			 i > 1 ? "," : "", i);
+	assert_int_equal(set(text), 0);
+	assert_string_equal(config.server.listen, strchr(text, '=') + 1);
+	strcat(text, ",rdma://");
+	assert_int_equal(set(text), -EINVAL);
+	assert_non_null(strstr(errors, "server.listen: more than 16 URLs: give fewer\n"));
+	refuse("[server]\nlisten = rdma://,\n", 2, "server.listen: a URL is empty: ");
+	refuse("[server]\nlisten = rdma://,,softnic://\n", 2, "server.listen: a URL is empty: ");
+	refuse("[server]\nlisten = rdma://,auto\n", 2, "server.listen: auto: 'auto' is not a kvd ");
+	/* Also where it is not the same text. */
+	refuse("[server]\nlisten = rdma://,rdma+tcp://,rdma://auto:7471\n", 2,
+	       "server.listen: rdma://auto:7471 is there twice: remove one\n");
+	refuse("[server]\nlisten = softnic://,softnic://\n", 2,
+	       "server.listen: softnic:// is there twice: remove one\n");
+	assert_int_equal(load("[server]\nlisten = auto\n"), 0);
+	assert_string_equal(config.server.listen, "auto");
+	/* One that is too long is refused, not cut. */
+	snprintf(text, sizeof(text), "server.listen=softnic:///%0*d", 500, 0);
+	assert_int_equal(set(text), -EINVAL);
+	assert_non_null(strstr(errors, "a Unix socket's may have 107."));
 }
 
+/* Lists of NUMA nodes: only their form is checked, not whether the host has the nodes. */
 static void test_numa(void **state)
 {
 	static const char *const good[] = { "default", "local", "interleave", "0",
@@ -466,12 +467,12 @@ static void test_long_line(void **state)
 	refuse(text, 2, "log.file: longer than ");
 
 	value[DEVICE_PATH_MAX - 1] = '\0';
-	snprintf(text, sizeof(text), "[softnic]\nsocket = %s", value);
+	snprintf(text, sizeof(text), "[server]\nlisten = softnic://%s", value);
 	assert_int_equal(load(text), 0);
-	assert_string_equal(config.softnic.socket, value);
-	strcat(value, "y");
-	snprintf(text, sizeof(text), "[softnic]\nsocket = %s", value);
-	refuse(text, 2, "softnic.socket: longer than 107 bytes: ");
+	assert_string_equal(config.server.listen, strstr(text, "softnic://"));
+	strcat(text, "y");
+	refuse(text, 2, "server.listen: softnic:///xxx");
+	assert_non_null(strstr(errors, "The path is 108 bytes long: "));
 }
 
 /* What is printed of it is read back. */
@@ -497,14 +498,12 @@ static void test_list_lines(void **state)
 	(void)state;
 	assert_int_equal(load("[rdma]\nnetworks = 10.0.0.0/24,\n  10.1.0.0/24 ; office\n"
 			      "; between\n\n\t,10.2.0.0/24\n  fd00::/8\n"
-			      "tcp_address = 10.0.0.1\n 10.0.0.2\n"
-			      "[tenants]\ncreate =\n a:16m,\n b:16m\n[server]\ndevice =\n verbs\n"
-			      " softnic"),
+			      "[tenants]\ncreate =\n a:16m,\n b:16m\n[server]\nlisten =\n"
+			      " rdma://, rdma+tcp:// ; both\n softnic://"),
 			 0);
 	assert_string_equal(config.rdma.networks, "10.0.0.0/24,10.1.0.0/24,10.2.0.0/24,fd00::/8");
-	assert_string_equal(config.rdma.tcp_address, "10.0.0.1,10.0.0.2");
 	assert_string_equal(config.tenants.create, "a:16m,b:16m");
-	assert_int_equal(config.server.device, DEVICE_VERBS | DEVICE_SOFTNIC);
+	assert_string_equal(config.server.listen, "rdma://,rdma+tcp://,softnic://");
 	printed_is_read();
 	for (unsigned int i = 0; i < 240; i++) {
 		snprintf(word, sizeof(word), "%s10.100.%u.0/24", i ? "," : "", i);
@@ -519,18 +518,18 @@ static void test_list_lines(void **state)
 		strcat(text, "\n  10.101.0.0/24");
 	refuse(text, 269, "rdma.networks: longer than 4095 bytes: give a shorter list");
 	/* The line of the wrong word is named, and each error once. */
-	refuse("[rdma]\nnetworks = 10.0.0.0/24,\n  10.0.0.1/24\nport = 1\n", 3,
+	refuse("[rdma]\nnetworks = 10.0.0.0/24,\n  10.0.0.1/24\nwindows = no\n", 3,
 	       "rdma.networks: '10.0.0.1/24' has bits set ");
 	refuse("[rdma]\nnetworks = 10.0.0.1/24,\n  10.1.0.0/24\n  10.0.0.1/24\n", 2,
 	       "rdma.networks: '10.0.0.1/24' has bits set ");
-	refuse("[server]\ndevice =\n  verbs\n ; none\n tcp,softnic\n softnic\n", 5,
-	       "server.device: 'tcp' is no device");
+	refuse("[server]\nlisten =\n  rdma://\n ; none\n tcp,softnic://\n softnic://\n", 5,
+	       "server.listen: tcp: 'tcp' is not a kvd URL");
 	refuse("[tenants]\ncreate = a:16m\n b:16m\n a:16m\n c:16m\n", 4,
 	       "tenants.create: tenant a is there twice");
 	refuse("[rdma]\nnetworks = 10.0.0.0/24,\n  \n[log]\n", 2,
 	       "rdma.networks: a comma ends the list");
 	refuse("[rdma]\n  10.0.0.0/24\n", 2, "the line begins with a space: ");
-	refuse("[rdma]\nport = 1\n  10.0.0.0/24\n", 3, "the line begins with a space: ");
+	refuse("[rdma]\nwindows = no\n  10.0.0.0/24\n", 3, "the line begins with a space: ");
 	refuse("[rdma]\nnetworks = 10.0.0.0/24\n[log]\n  10.0.0.0/24\n", 4,
 	       "the line begins with a space: ");
 }
@@ -645,16 +644,16 @@ static void test_set(void **state)
 	assert_int_equal(set("server.workers=2"), 0);
 	assert_int_equal(set("server.workers=3"), 0);
 	assert_int_equal(set("log.file="), 0);
-	assert_int_equal(set("softnic.socket=/a=b.c"), 0);
+	assert_int_equal(set("log.file=/a=b.c"), 0);
 	assert_string_equal(errors, "");
 	assert_int_equal(config.server.workers, 3);
-	assert_string_equal(config.softnic.socket, "/a=b.c");
+	assert_string_equal(config.log.file, "/a=b.c");
 
 	assert_int_equal(set("server.workers=65"), -EINVAL);
 	assert_string_equal(errors, "-o: server.workers: '65' is out of range: give 0 to 64\n");
 	assert_int_equal(set("server.worker=6"), -EINVAL);
 	assert_string_equal(errors, "-o: unknown option 'server.worker': kvd --help lists them\n");
-	assert_int_equal(set("softnic.socket=/a "), -EINVAL);
+	assert_int_equal(set("log.file=/a "), -EINVAL);
 	assert_int_equal(set("workers=6"), -EINVAL);
 	assert_string_equal(errors, "-o: 'workers=6' is not section.key=value: kvd --help "
 				    "lists all options\n");
@@ -829,23 +828,23 @@ static void test_check_each(void **state)
 static void test_check_identity(void **state)
 {
 	static const struct {
-		const char *device;
+		const char *urls;
 		bool tls_requires;
 		const char *error;
 	} cases[] = {
-		{ "softnic", false, NULL },
-		{ "verbs-tls", true, NULL },
-		{ "verbs-tls,softnic", true, NULL },
-		{ "verbs-tls", false, "tls.require_identity = no lets" },
-		{ "verbs-tls,verbs", true, "take them out of server.device" },
-		{ "softnic,verbs-tcp", true, "take them out of server.device" },
-		{ "auto", true, "server.device = auto may be verbs" },
+		{ "softnic://", false, NULL },
+		{ "rdma+tls://", true, NULL },
+		{ "rdma+tls://,softnic://", true, NULL },
+		{ "rdma+tls://", false, "tls.require_identity = no lets" },
+		{ "rdma+tls://,rdma://", true, "take these URLs out of server.listen" },
+		{ "softnic://,rdma+tcp://", true, "take these URLs out of server.listen" },
+		{ "auto", true, "server.listen = auto may be rdma://" },
 	};
 	char text[64];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		snprintf(text, sizeof(text), "server.device=%s", cases[i].device);
+		snprintf(text, sizeof(text), "server.listen=%s", cases[i].urls);
 		assert_int_equal(set(text), 0);
 		config.tls.require_identity = cases[i].tls_requires;
 		config.users.require_identity = false;
@@ -871,12 +870,16 @@ static void print(char *text)
 static void test_print(void **state)
 {
 	static const char *const assignments[] = {
-		"server.device=softnic",     "server.pin=no",
-		"server.spin_time=1ms",	     "memory.numa=0,2",
-		"memory.eviction=byte-hits", "memory.hugepages=1g",
-		"memory.size=48m",	     "softnic.socket=/a b;c",
-		"softnic.socket_mode=07",    "rdma.address=10.9.0.1",
-		"log.level=error",	     "log.file=/var/log/kvd.log",
+		"server.listen=rdma://10.9.0.1, softnic:///a b;c",
+		"server.pin=no",
+		"server.spin_time=1ms",
+		"memory.numa=0,2",
+		"memory.eviction=byte-hits",
+		"memory.hugepages=1g",
+		"memory.size=48m",
+		"softnic.socket_mode=07",
+		"log.level=error",
+		"log.file=/var/log/kvd.log",
 		"limits.max_value=3m",
 	};
 	static char text[TEXT_MAX];
@@ -977,7 +980,7 @@ int main(void)
 		CONFIG_TEST(test_defaults),	  CONFIG_TEST(test_load),
 		CONFIG_TEST(test_names),	  CONFIG_TEST(test_repeated),
 		CONFIG_TEST(test_form),		  CONFIG_TEST(test_values),
-		CONFIG_TEST(test_lists),	  CONFIG_TEST(test_numa),
+		CONFIG_TEST(test_listen),	  CONFIG_TEST(test_numa),
 		CONFIG_TEST(test_long_line),	  CONFIG_TEST(test_list_lines),
 		CONFIG_TEST(test_bytes),	  CONFIG_TEST(test_all_errors),
 		CONFIG_TEST(test_bounds),	  CONFIG_TEST(test_unreadable),

@@ -1541,7 +1541,7 @@ static void interval_passes(void)
 /* A silent client is probed, and closed when its device does not answer for so many intervals. */
 static void probed_and_closed(void **state)
 {
-	struct conn *conn = open_for_keepalive(DEVICE_VERBS, 15 * SECOND_NS);
+	struct conn *conn = open_for_keepalive(DEVICE_RDMA, 15 * SECOND_NS);
 
 	(void)state;
 	stat_add(&conn->requests, 1);
@@ -1576,7 +1576,7 @@ static void not_probed(void **state)
 {
 	(void)state;
 	for (unsigned int off = 0; off < 2; off++) {
-		struct conn *conn = open_for_keepalive(off ? DEVICE_VERBS : DEVICE_SOFTNIC,
+		struct conn *conn = open_for_keepalive(off ? DEVICE_RDMA : DEVICE_SOFTNIC,
 						       off ? 0 : SECOND_NS);
 
 		assert_false(conn_timer_any(&net.timers, CONN_TIMER_KEEPALIVE));
@@ -1705,13 +1705,13 @@ static void networks(void **state)
 	assert_string_equal(conn->principal.name, "uid=61234");
 	close_and_finish(conn);
 	for (unsigned int i = 0; i < 2; i++) {
-		dev.kind = i ? DEVICE_VERBS_TCP : DEVICE_VERBS;
+		dev.kind = i ? DEVICE_RDMA_TCP : DEVICE_RDMA;
 		add_connect();
 		assert_rejected(WIRE_REJECT_USER, "10.0.0.1:5 is in none of rdma.networks");
 	}
 	assert_int_equal(net.stats.connections_not_allowed, 2);
 	strcpy(config.rdma.networks, "10.0.1.0/24,10.0.0.0/24");
-	dev.kind = DEVICE_VERBS;
+	dev.kind = DEVICE_RDMA;
 	close_and_finish(connected());
 	*config.rdma.networks = '\0';
 	/* A user's networks count there, too, and nowhere else. */
@@ -1719,7 +1719,7 @@ static void networks(void **state)
 	conn = connected();
 	assert_string_equal(conn_user(conn)->name, "a");
 	close_and_finish(conn);
-	dev.kind = DEVICE_VERBS_TLS;
+	dev.kind = DEVICE_RDMA_TLS;
 	add_connect();
 	assert_rejected(WIRE_REJECT_USER, "users.file has no user for uid=61234");
 	users_end();

@@ -82,8 +82,8 @@ static void listens(void **state)
 		{ 0, "listening on softnic:///run/kvd.sock", "clLCD" },
 		{ 'c', "can't create a channel for connection events", "c--D" },
 		{ 'l',
-		  "can't listen at /run/kvd.sock: Cannot allocate memory; set another "
-		  "softnic.socket",
+		  "can't listen on softnic:///run/kvd.sock: Cannot allocate memory; set another "
+		  "URL in server.listen",
 		  "cl-CD" },
 	};
 	struct endpoint endpoint;

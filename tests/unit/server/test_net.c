@@ -46,15 +46,15 @@ static int step(const char *what, unsigned int number)
 	return fails && !strcmp(text, fails) ? -EIO : 0;
 }
 
-/* 0 verbs, 1 softnic, 2 verbs-tcp on the same RDMA device as verbs, 3 on another */
+/* 0 verbs, 1 softnic, 2 rdma+tcp on the same RDMA device as verbs, 3 on another */
 static unsigned int number_of(enum device_kind kind)
 {
-	return kind == DEVICE_SOFTNIC ? 1 : kind == DEVICE_VERBS ? 0 : tcp_number;
+	return kind == DEVICE_SOFTNIC ? 1 : kind == DEVICE_RDMA ? 0 : tcp_number;
 }
 
 static void fake_addresses(struct nic_addresses *list, const struct config *of)
 {
-	static const enum device_kind kinds[] = { DEVICE_VERBS, DEVICE_VERBS_TCP, DEVICE_SOFTNIC };
+	static const enum device_kind kinds[] = { DEVICE_RDMA, DEVICE_RDMA_TCP, DEVICE_SOFTNIC };
 
 	assert_ptr_equal(of, &test_config);
 	*list = (struct nic_addresses){ .why = "the test says so" };
@@ -74,10 +74,10 @@ static int fake_endpoint_open(struct endpoint *endpoint, const struct device_add
 			      const struct config *of)
 {
 	static struct device devs[] = {
-		{ .kind = DEVICE_VERBS, .name = "mlx5_0", .port_number = 1 },
+		{ .kind = DEVICE_RDMA, .name = "mlx5_0", .port_number = 1 },
 		{ .kind = DEVICE_SOFTNIC, .name = "softnic" },
-		{ .kind = DEVICE_VERBS_TCP, .name = "mlx5_0", .port_number = 1 },
-		{ .kind = DEVICE_VERBS_TCP, .name = "mlx5_0", .port_number = 2 }
+		{ .kind = DEVICE_RDMA_TCP, .name = "mlx5_0", .port_number = 1 },
+		{ .kind = DEVICE_RDMA_TCP, .name = "mlx5_0", .port_number = 2 }
 	};
 
 	assert_ptr_equal(of, &test_config);
@@ -225,7 +225,7 @@ static int setup(void **state)
 	fails = NULL;
 	config_init(&test_config);
 	test_config.server.workers = WORKERS;
-	devices = DEVICE_VERBS | DEVICE_SOFTNIC;
+	devices = DEVICE_RDMA | DEVICE_SOFTNIC;
 	tcp_number = 2;
 	return test_log_begin();
 }
@@ -290,19 +290,18 @@ static void sets_all_up(void **state)
 		unsigned int tcp;
 		const char *opened, *made, *started, *released;
 	} cases[] = {
-		{ DEVICE_VERBS, 2, "bind0 open0 ", "nic0 channel0 ", "listen0 ",
+		{ DEVICE_RDMA, 2, "bind0 open0 ", "nic0 channel0 ", "listen0 ",
 		  "-listen0 -nic0 -bind0 " },
 		{ DEVICE_SOFTNIC, 2, "bind1 open1 ", "nic0 channel0 ", "listen0 ",
 		  "-listen0 -nic0 -bind0 " },
-		{ DEVICE_VERBS | DEVICE_SOFTNIC, 2, "bind0 open0 bind1 open1 ",
+		{ DEVICE_RDMA | DEVICE_SOFTNIC, 2, "bind0 open0 bind1 open1 ",
 		  "nic0 nic1 channel0 channel1 ", "listen0 listen1 ",
 		  "-listen0 -listen1 -nic1 -nic0 -bind1 -bind0 " },
 		/* Two ways to connect to one RDMA device, */
-		{ DEVICE_VERBS | DEVICE_VERBS_TCP, 2, "bind0 open0 bind2 ",
-		  "nic0 channel0 channel1 ", "listen0 listen1 ",
-		  "-listen0 -listen1 -nic0 -bind1 -bind0 " },
+		{ DEVICE_RDMA | DEVICE_RDMA_TCP, 2, "bind0 open0 bind2 ", "nic0 channel0 channel1 ",
+		  "listen0 listen1 ", "-listen0 -listen1 -nic0 -bind1 -bind0 " },
 		/* and to two ports of it. */
-		{ DEVICE_VERBS | DEVICE_VERBS_TCP, 3, "bind0 open0 bind3 open3 ",
+		{ DEVICE_RDMA | DEVICE_RDMA_TCP, 3, "bind0 open0 bind3 open3 ",
 		  "nic0 nic1 channel0 channel1 ", "listen0 listen1 ",
 		  "-listen0 -listen1 -nic1 -nic0 -bind1 -bind0 " },
 	};
@@ -440,7 +439,7 @@ static int renewed, renew_err;
 
 static int fake_renew(struct device *dev, const struct tls_files *files, char *why)
 {
-	assert_int_equal(dev->kind, DEVICE_VERBS_TLS);
+	assert_int_equal(dev->kind, DEVICE_RDMA_TLS);
 	assert_string_equal(files->psk, "/etc/kvd/keys");
 	renewed++;
 	snprintf(why, TLS_WHY_MAX, "the file says nothing");
@@ -454,9 +453,9 @@ static int fake_renew(struct device *dev, const struct tls_files *files, char *w
 static void renews_credentials(void **state)
 {
 	const struct device_ops none = { .name = "verbs" }, some = { .renew = fake_renew };
-	struct device tls = { .kind = DEVICE_VERBS_TLS, .ops = &some, .address = "10.9.0.1:7473" };
-	struct device other = { .kind = DEVICE_VERBS_TLS, .ops = &some, .address = "10.9.0.2:1" };
-	struct device verbs = { .kind = DEVICE_VERBS, .ops = &none };
+	struct device tls = { .kind = DEVICE_RDMA_TLS, .ops = &some, .address = "10.9.0.1:7473" };
+	struct device other = { .kind = DEVICE_RDMA_TLS, .ops = &some, .address = "10.9.0.2:1" };
+	struct device verbs = { .kind = DEVICE_RDMA, .ops = &none };
 
 	(void)state;
 	test_net.env.config = &test_config;

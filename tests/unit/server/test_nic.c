@@ -370,19 +370,29 @@ static void memory_windows(void **state)
 /* What is configured is taken, without a look at this host. */
 static void chosen(void **state)
 {
-	static const uint32_t configured[] = { DEVICE_VERBS, DEVICE_SOFTNIC,
-					       DEVICE_VERBS | DEVICE_SOFTNIC };
+	static const struct {
+		const char *urls;
+		uint32_t ways;
+	} cases[] = {
+		{ "rdma://", DEVICE_RDMA },
+		{ "softnic:///s", DEVICE_SOFTNIC },
+		{ "softnic://,rdma://:1,rdma://:2", DEVICE_RDMA | DEVICE_SOFTNIC },
+		{ "rdma+tls://,rdma+tcp://[::]", DEVICES_OVER_TCP },
+	};
 	char name[IBV_SYSFS_NAME_MAX];
+	struct config configured;
 	const char *why;
 
 	(void)state;
-	for (unsigned int i = 0; i < 3; i++) {
-		assert_int_equal(nic_choose(configured[i], &why), configured[i]);
+	config_init(&configured);
+	assert_int_equal(nic_choose(&configured, &why),
+			 device_verbs_present(name) ? DEVICE_RDMA : DEVICE_SOFTNIC);
+	assert_memory_equal(why, "server.listen = auto, and this host has ", 40);
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		strcpy(configured.server.listen, cases[i].urls);
+		assert_int_equal(nic_choose(&configured, &why), cases[i].ways);
 		assert_string_equal(why, "the configuration asks for it");
 	}
-	assert_int_equal(nic_choose(0, &why),
-			 device_verbs_present(name) ? DEVICE_VERBS : DEVICE_SOFTNIC);
-	assert_memory_equal(why, "device = auto, and this host has ", 33);
 }
 
 int main(void)

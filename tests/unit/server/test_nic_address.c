@@ -41,6 +41,12 @@ static bool fake_present(char *name)
 static struct config config;
 static char folder[64], path[80]; /* short enough for a socket */
 
+/* softnic's socket */
+static void listen_at(const char *socket)
+{
+	snprintf(config.server.listen, sizeof(config.server.listen), "softnic://%s", socket);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -48,7 +54,7 @@ static int setup(void **state)
 	snprintf(folder, sizeof(folder), "%s/run", test_log_dir);
 	assert_int_equal(mkdir(folder, 0755), 0);
 	snprintf(path, sizeof(path), "%s/kvd.sock", folder);
-	snprintf(config.softnic.socket, sizeof(config.softnic.socket), "%s", path);
+	listen_at(path);
 	return test_log_begin();
 }
 
@@ -60,70 +66,71 @@ static int teardown(void **state)
 	return rmdir(folder);
 }
 
-/* The only address of the devices that are configured. */
-static struct device_addr only_address(uint32_t devices)
+/* The only address that is configured. */
+static struct device_addr only_address(void)
 {
 	struct nic_addresses list;
 
-	config.server.device = devices;
 	nic_addresses(&list, &config);
 	assert_int_equal(list.count, 1);
 	return list.addr[0];
 }
 
+static struct device_addr address_of(const char *url)
+{
+	strcpy(config.server.listen, url);
+	return only_address();
+}
+
 /* The options of RDMA are of the addresses on RDMA devices; auto sets nothing. */
 static void links(void **state)
 {
-	struct device_addr addr = only_address(DEVICE_VERBS);
+	struct device_addr addr = address_of("rdma://");
 
 	(void)state;
 	assert_int_equal(addr.link.set, 0);
 	config.rdma.gid_index = 0;
 	config.rdma.max_rd_atomic = 254;
-	addr = only_address(DEVICE_VERBS_TCP);
+	addr = address_of("rdma+tcp://");
 	assert_int_equal(addr.link.set, 1u << LINK_GID_INDEX | 1u << LINK_MAX_RD_ATOMIC);
 	assert_int_equal(link_or(&addr.link, LINK_GID_INDEX, 9), 0);
 	assert_int_equal(link_or(&addr.link, LINK_MAX_RD_ATOMIC, 9), 254);
-	assert_int_equal(only_address(DEVICE_SOFTNIC).link.set, 0);
+	assert_int_equal(address_of("softnic://").link.set, 0);
 }
 
 static void addresses(void **state)
 {
 	static const struct {
 		enum device_kind kind;
-		const char *host;
+		const char *host, *path;
 		uint16_t port;
 	} expected[] = {
-		{ DEVICE_VERBS, "10.9.0.1", 7471 }, { DEVICE_VERBS, "fd00::1", 7471 },
-		{ DEVICE_VERBS_TCP, "auto", 7474 }, { DEVICE_VERBS_TLS, "10.9.0.2", 7475 },
-		{ DEVICE_SOFTNIC, "", 0 },
+		{ DEVICE_RDMA, "10.9.0.1", "", 7471 }, { DEVICE_RDMA, "fd00::1", "", 1 },
+		{ DEVICE_RDMA_TCP, "auto", "", 7474 }, { DEVICE_RDMA_TLS, "10.9.0.2", "", 7473 },
+		{ DEVICE_SOFTNIC, "", "/run/one", 0 }, { DEVICE_SOFTNIC, "", "/run/two", 0 },
 	};
-	char automatic[DEVICE_PATH_MAX];
 	struct nic_addresses list;
 	struct device_addr addr;
 
 	(void)state;
-	strcpy(config.rdma.address, "10.9.0.1,fd00::1");
-	config.rdma.port = 7471;
-	config.rdma.tcp_port = 7474;
-	strcpy(config.rdma.tls_address, "10.9.0.2");
-	config.rdma.tls_port = 7475;
+	strcpy(config.server.listen, "rdma://10.9.0.1,rdma://[fd00::1]:1,rdma+tcp://:7474,"
+				     "rdma+tls://10.9.0.2,softnic:///run/one,softnic:///run/two");
 	strcpy(config.tls.ca, "ca.pem");
 	strcpy(config.tls.certificate, "c.pem");
 	strcpy(config.tls.key, "c.key");
 	strcpy(config.tls.psk, "keys");
 	config.tls.require_identity = true;
 	config.softnic.socket_mode = 0640;
-	config.server.device = DEVICE_VERBS | DEVICE_VERBS_TCP | DEVICE_VERBS_TLS | DEVICE_SOFTNIC;
 	nic_addresses(&list, &config);
 	assert_string_equal(list.why, "the configuration asks for it");
-	assert_int_equal(list.count, 5);
-	for (unsigned int i = 0; i < 5; i++) {
+	assert_int_equal(list.count, 6);
+	for (unsigned int i = 0; i < 6; i++) {
 		assert_int_equal(list.addr[i].kind, expected[i].kind);
 		assert_string_equal(list.addr[i].host, expected[i].host);
 		assert_int_equal(list.addr[i].port, expected[i].port);
-		assert_string_equal(list.addr[i].path, i == 4 ? path : "");
-		assert_int_equal(list.addr[i].mode, i == 4 ? 0640 : 0);
+		assert_string_equal(list.addr[i].path, expected[i].path);
+		assert_int_equal(list.addr[i].mode, i >= 4 ? 0640 : 0);
+		assert_false(nic_address_default(&list.addr[i]));
 	}
 	addr = list.addr[3];
 	assert_string_equal(addr.tls.ca, "ca.pem");
@@ -132,102 +139,112 @@ static void addresses(void **state)
 	assert_string_equal(addr.tls.psk, "keys");
 	assert_true(addr.tls.peer_certificate);
 	/* As many as may be configured. */
-	strcpy(config.rdma.address,
-	       "1.1.1.1,1.1.1.2,1.1.1.3,1.1.1.4,1.1.1.5,1.1.1.6,1.1.1.7,1.1.1.8");
-	strcpy(config.rdma.tcp_address, config.rdma.address);
-	strcpy(config.rdma.tls_address, config.rdma.address);
+	strcpy(config.server.listen, "rdma://:1");
+	for (unsigned int i = 2; i <= LISTEN_MAX; i++) {
+		char url[32];
+
+		snprintf(url, sizeof(url), ",rdma://:%u", i);
+		strcat(config.server.listen, url);
+	}
 	nic_addresses(&list, &config);
-	assert_int_equal(list.count, NIC_ADDRESSES_MAX);
-	assert_string_equal(list.addr[7].host, "1.1.1.8");
-	assert_string_equal(list.addr[15].host, "1.1.1.8");
-	assert_false(nic_address_default(&config));
-	strcpy(config.softnic.socket, "auto");
-	assert_true(nic_address_default(&config));
-	addr = only_address(DEVICE_SOFTNIC);
-	default_socket_serve(automatic);
-	assert_string_equal(addr.path, automatic);
-	assert_string_equal(nic_address_option(DEVICE_SOFTNIC), "softnic.socket");
-	assert_string_equal(nic_address_option(DEVICE_VERBS), "rdma.port");
-	assert_string_equal(nic_address_option(DEVICE_VERBS_TCP), "rdma.tcp_port");
-	assert_string_equal(nic_address_option(DEVICE_VERBS_TLS), "rdma.tls_port");
+	assert_int_equal(list.count, LISTEN_MAX);
+	assert_int_equal(list.addr[LISTEN_MAX - 1].port, LISTEN_MAX);
 }
 
-/* Each error has its own remedy, with the option that it is about. */
+/* auto is what the host has; the default socket is the same one by its path. */
+static void defaults(void **state)
+{
+	char automatic[DEVICE_PATH_MAX], url[DEVICE_URL_MAX];
+	struct device_addr addr;
+
+	(void)state;
+	default_socket_serve(automatic);
+	addr = address_of("softnic://");
+	assert_string_equal(addr.path, automatic);
+	assert_true(nic_address_default(&addr));
+	snprintf(url, sizeof(url), "softnic://%s", automatic);
+	addr = address_of(url);
+	assert_true(nic_address_default(&addr));
+	addr = address_of("auto");
+	if (addr.kind == DEVICE_SOFTNIC) { /* nic_choose() looks at the host */
+		assert_string_equal(addr.path, automatic);
+		assert_int_equal(addr.mode, config.softnic.socket_mode);
+		nic_address_error(&config, &addr, -EACCES);
+		assert_logged("server.listen = auto, softnic:///");
+	} else {
+		assert_int_equal(addr.kind, DEVICE_RDMA);
+		assert_string_equal(addr.host, "auto");
+		assert_int_equal(addr.port, 7471);
+	}
+}
+
+/* Each error has its own remedy, with the URL that it is about. */
 static void errors(void **state)
 {
 	static const struct {
-		enum device_kind kind;
+		const char *url; /* NULL: softnic at path */
 		int err;
 		const char *text;
 	} cases[] = {
-		{ DEVICE_SOFTNIC, -ENOENT, "the folder of its folder does not exist" },
-		{ DEVICE_SOFTNIC, -EPERM, "its folder is not this user's" },
-		{ DEVICE_SOFTNIC, -EACCES, "this user may not create it (Permission denied)" },
-		{ DEVICE_SOFTNIC, -EADDRINUSE, "is in use: stop the kvd that listens there" },
-		{ DEVICE_SOFTNIC, -ENOTSOCK, "a file that is no socket is there: remove it" },
-		{ DEVICE_SOFTNIC, -EMFILE, "can't listen there: Too many open files: raise" },
-		{ DEVICE_SOFTNIC, -EIO, "can't listen there: Input/output error" },
-		{ DEVICE_VERBS, -ENODEV, "no RDMA device of this host can be used" },
-		{ DEVICE_VERBS, -EADDRINUSE, "rdma.port: 7471 at rdma.address = auto is in use" },
-		{ DEVICE_VERBS, -EADDRNOTAVAIL, "auto is not an address of this host" },
-		{ DEVICE_VERBS, -EINVAL, "auto means every RDMA device" },
-		{ DEVICE_VERBS, -ENOENT, "can't use RDMA connection management: No such file" },
-		{ DEVICE_VERBS, -EACCES, "can't use RDMA connection management: Permission" },
-		{ DEVICE_VERBS, -EIO, "rdma.port = 7471: Input/output error; set another" },
-		{ DEVICE_VERBS_TCP, -ENODEV, "no RDMA device of this host has an active port" },
-		{ DEVICE_VERBS_TCP, -EADDRINUSE,
-		  "rdma.tcp_port: 7472 at rdma.tcp_address = auto is in use" },
-		{ DEVICE_VERBS_TCP, -EADDRNOTAVAIL,
-		  "rdma.tcp_address = auto is not an address of this host" },
-		{ DEVICE_VERBS_TCP, -EACCES,
-		  "rdma.tcp_port = 7472: Permission denied; set another" },
-		{ DEVICE_VERBS_TLS, -ENODEV,
-		  "verbs-tls: no RDMA device of this host has an active port" },
-		{ DEVICE_VERBS_TLS, -EADDRINUSE,
-		  "rdma.tls_port: 7473 at rdma.tls_address = auto is in use" },
-		{ DEVICE_VERBS_TLS, -EADDRNOTAVAIL,
-		  "rdma.tls_address = auto is not an address of this host" },
-		{ DEVICE_VERBS_TLS, -EKEYREJECTED,
+		{ NULL, -ENOENT, "the parent directory does not exist" },
+		{ NULL, -EPERM, "its folder is not this user's" },
+		{ NULL, -EACCES, "this user may not create it (Permission denied)" },
+		{ NULL, -EADDRINUSE, "is in use: stop the kvd that listens there" },
+		{ NULL, -ENOTSOCK, "a file that is no socket is there: remove it" },
+		{ NULL, -EMFILE, "can't listen there: Too many open files: raise" },
+		{ NULL, -EIO, "can't listen there: Input/output error" },
+		{ "rdma://", -ENODEV, "rdma://:7471: no RDMA device of this host can be used" },
+		{ "rdma://10.9.0.1", -EADDRINUSE, "rdma://10.9.0.1:7471 is in use" },
+		{ "rdma://10.9.0.1", -EADDRNOTAVAIL,
+		  "rdma://10.9.0.1:7471 is not an address of this host" },
+		{ "rdma://0.0.0.0:1", -EINVAL, "rdma://0.0.0.0:1 means every RDMA device" },
+		{ "rdma://", -ENOENT, "can't use RDMA connection management: No such file" },
+		{ "rdma://", -EACCES, "can't use RDMA connection management: Permission" },
+		{ "rdma://", -EIO, "can't listen there: Input/output error; set another" },
+		{ "rdma+tcp://", -ENODEV, "no RDMA device of this host has an active port" },
+		{ "rdma+tcp://", -EADDRINUSE, "rdma+tcp://:7472 is in use" },
+		{ "rdma+tcp://[fd00::1]", -EADDRNOTAVAIL,
+		  "rdma+tcp://[fd00::1]:7472 is not an address of this host" },
+		{ "rdma+tcp://:1", -EACCES,
+		  "rdma+tcp://:1: can't listen there: Permission denied; set another" },
+		{ "rdma+tls://", -ENODEV,
+		  "rdma+tls://:7473: no RDMA device of this host has an active port" },
+		{ "rdma+tls://", -EADDRINUSE, "rdma+tls://:7473 is in use" },
+		{ "rdma+tls://", -EKEYREJECTED,
 		  "the line above says which file of [tls] can't be used" },
-		{ DEVICE_VERBS_TLS, -EACCES,
-		  "rdma.tls_port = 7473: Permission denied; set another" },
 	};
-	static const enum device_kind ways[] = { DEVICE_VERBS, DEVICE_VERBS_TCP, DEVICE_VERBS_TLS };
+	static const char *const ways[] = { "rdma://", "rdma+tcp://", "rdma+tls://" };
 	struct device_addr addr;
+	char text[128];
 
 	(void)state;
 	present = false;
 	for (unsigned int i = 0; i < 3; i++) {
-		char text[96];
-
 		assert_int_equal(test_log_begin(), 0);
-		addr = only_address(ways[i]);
+		addr = address_of(ways[i]);
 		nic_address_error(&config, &addr, -ENODEV);
-		snprintf(text, sizeof(text), "server.device = %s: this host has no RDMA device",
-			 device_kind_name(ways[i]));
+		snprintf(text, sizeof(text), "server.listen = %s:%u: this host has no RDMA device",
+			 ways[i], addr.port);
 		assert_logged(text);
 		assert_int_equal(test_log_lines(), 1);
 	}
 	present = true;
 	for (unsigned int i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		assert_int_equal(test_log_begin(), 0);
-		addr = only_address(cases[i].kind);
+		if (!cases[i].url)
+			listen_at(path);
+		addr = cases[i].url ? address_of(cases[i].url) : only_address();
 		nic_address_error(&config, &addr, cases[i].err);
 		assert_logged(cases[i].text);
 		assert_int_equal(test_log_lines(), 1);
-		if (cases[i].kind == DEVICE_SOFTNIC)
-			assert_logged(path);
+		snprintf(text, sizeof(text), "server.listen = softnic://%s", path);
+		assert_logged(cases[i].url ? "server.listen = rdma" : text);
 	}
-	/* The path that auto has become is said, too. */
-	strcpy(config.softnic.socket, "auto");
-	addr = only_address(DEVICE_SOFTNIC);
-	nic_address_error(&config, &addr, -EACCES);
-	assert_logged("softnic.socket = auto, /");
 }
 
 static int check(bool warn)
 {
-	const struct device_addr addr = only_address(DEVICE_SOFTNIC);
+	const struct device_addr addr = only_address();
 
 	assert_int_equal(test_log_begin(), 0);
 	return nic_address_check(&config, &addr, warn);
@@ -274,16 +291,20 @@ static void what_is_there(void **state)
 /* The folder may be missing, but not the one that it would be made in. */
 static void what_it_is_in(void **state)
 {
+	char socket[DEVICE_PATH_MAX];
+
 	(void)state;
-	snprintf(config.softnic.socket, sizeof(config.softnic.socket), "%s/new/kvd.sock", folder);
+	snprintf(socket, sizeof(socket), "%s/new/kvd.sock", folder);
+	listen_at(socket);
 	assert_int_equal(check(true), 0);
 	assert_int_equal(test_log_lines(), 0);
-	snprintf(config.softnic.socket, sizeof(config.softnic.socket), "%s/no/new/kvd.sock",
-		 folder);
+	snprintf(socket, sizeof(socket), "%s/no/new/kvd.sock", folder);
+	listen_at(socket);
 	assert_int_equal(check(true), -ENOENT);
-	assert_logged("the folder of its folder does not exist");
+	assert_logged("the parent directory does not exist");
 	close(open(path, O_CREAT | O_WRONLY, 0644));
-	snprintf(config.softnic.socket, sizeof(config.softnic.socket), "%s/kvd.sock", path);
+	snprintf(socket, sizeof(socket), "%s/kvd.sock", path);
+	listen_at(socket);
 	assert_int_equal(check(true), -ENOTDIR);
 	assert_logged("Not a directory");
 }
@@ -291,7 +312,7 @@ static void what_it_is_in(void **state)
 /* A user who may not write there. */
 static void not_allowed(void **state)
 {
-	const struct device_addr addr = only_address(DEVICE_SOFTNIC);
+	const struct device_addr addr = only_address();
 	uid_t before = geteuid();
 
 	(void)state;
@@ -362,8 +383,8 @@ static void makes_the_folder(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(addresses),     CASE(links),	CASE(errors),		CASE(what_is_there),
-		CASE(what_it_is_in), CASE(not_allowed), CASE(makes_the_folder),
+		CASE(addresses),     CASE(defaults),	  CASE(links),	     CASE(errors),
+		CASE(what_is_there), CASE(what_it_is_in), CASE(not_allowed), CASE(makes_the_folder),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

@@ -628,7 +628,7 @@ static void worker_begin(void)
 	either = ops;
 	either.reg_mr = reg_mr_of_either;
 	for (unsigned int i = 0; i < 2; i++) {
-		devs[i] = (struct device){ .kind = i ? DEVICE_SOFTNIC : DEVICE_VERBS,
+		devs[i] = (struct device){ .kind = i ? DEVICE_SOFTNIC : DEVICE_RDMA,
 					   .ops = &either };
 		strcpy(devs[i].name, i ? "softnic" : "mlx9");
 		nics[i] = (struct nic){ .dev = &devs[i], .pd = &pd, .attr.max_cqe = 100000 };

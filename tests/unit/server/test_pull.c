@@ -1494,7 +1494,7 @@ static void several_over_rdma(void **state)
 
 	(void)state;
 	prove(c);
-	c->conn.poller->nic->dev->kind = DEVICE_VERBS;
+	c->conn.poller->nic->dev->kind = DEVICE_RDMA;
 	assert_true(send_pull(c, 0, "a", WIRE_SET, value, bytes));
 	assert_int_equal(c->read_count, PULL_DEPTH);
 	assert_int_equal(c->sges[PULL_DEPTH - 1].length, PULL_PIECE_BYTES);

@@ -35,7 +35,7 @@ static int step(const char *name, unsigned int number)
 	return fails && !strcmp(fails, text) ? -ENODEV : 0;
 }
 
-static int test_reopen(struct endpoint *endpoint, const struct config *config);
+static int test_reopen(struct endpoint *endpoint);
 static int test_endpoint_init(struct endpoint *endpoint);
 static int test_listen(struct endpoint *endpoint);
 static void test_endpoint_release(struct endpoint *endpoint);
@@ -80,9 +80,8 @@ static unsigned int number_of(const struct endpoint *endpoint)
 	return (unsigned int)(endpoint - net.endpoints);
 }
 
-static int test_reopen(struct endpoint *endpoint, const struct config *config)
+static int test_reopen(struct endpoint *endpoint)
 {
-	assert_ptr_equal(config, net.env.config);
 	assert_null(endpoint->dev);
 	if (step("open", number_of(endpoint)))
 		return -ENODEV;
@@ -183,7 +182,7 @@ static int setup(void **state)
 	net.nic_count = 2;
 	net.endpoint_count = 3;
 	for (unsigned int i = 0; i < 3; i++) {
-		devices[i] = (struct device){ .kind = DEVICE_VERBS_TCP,
+		devices[i] = (struct device){ .kind = DEVICE_RDMA_TCP,
 					      .port_number = 1,
 					      .verbs = &contexts[i / 2] };
 		snprintf(devices[i].name, sizeof(devices[i].name), "fake%u", i / 2);
@@ -194,7 +193,7 @@ static int setup(void **state)
 		contexts[i].device = &hardware;
 		net.nics[i] = (struct nic){ .dev = &devices[2 * i],
 					    .why = "why",
-					    .kind = DEVICE_VERBS_TCP };
+					    .kind = DEVICE_RDMA_TCP };
 		memcpy(net.nics[i].name, devices[2 * i].name, sizeof(net.nics[i].name));
 		assert_int_equal(mailbox_init(&workers[i].mailbox), 0);
 	}

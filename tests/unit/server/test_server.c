@@ -101,7 +101,7 @@ static void steps_and_releases(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		memset(&server, 0, sizeof(server));
 		config_init(&server.config);
-		server.config.server.device = DEVICE_SOFTNIC;
+		strcpy(server.config.server.listen, "softnic://");
 		memset(steps, 0, sizeof(steps));
 		failing = cases[i].failing;
 		assert_int_equal(server_init(&server), failing ? -EIO : 0);
@@ -135,7 +135,7 @@ static void options_of_the_store(void **state)
 
 		memset(&created, 0, sizeof(created));
 		memset(steps, 0, sizeof(steps));
-		config->server.device = verbs ? DEVICE_VERBS : DEVICE_SOFTNIC;
+		strcpy(config->server.listen, verbs ? "rdma://" : "softnic://");
 		config->memory.prefault = prefault;
 		config->memory.dump = prefault;
 		config->limits.identities = i & 4 ? 3000 : 0;
@@ -162,7 +162,7 @@ static void options_of_the_store(void **state)
 		assert_int_equal(created.sweep_share, 9);
 	}
 	/* What the process may lock is checked before anything is made. */
-	config->server.device = DEVICE_VERBS;
+	strcpy(config->server.listen, "rdma://");
 	failing = 'm';
 	memset(steps, 0, sizeof(steps));
 	assert_int_equal(server_init(&server), -EIO);
@@ -172,8 +172,7 @@ static void options_of_the_store(void **state)
 /* Each connection is in what the host has to have, with at least what was measured for it. */
 static void connections_are_accounted_for(void **state)
 {
-	static const uint32_t devices[] = { DEVICE_SOFTNIC, DEVICE_VERBS,
-					    DEVICE_VERBS | DEVICE_SOFTNIC };
+	static const char *const urls[] = { "softnic://", "rdma://", "rdma://,softnic://" };
 	static struct server server;
 	struct config *config = &server.config;
 	uint64_t few, each[3];
@@ -182,7 +181,7 @@ static void connections_are_accounted_for(void **state)
 	failing = 0;
 	for (unsigned int i = 0; i < 3; i++) {
 		config_init(config);
-		config->server.device = devices[i];
+		strcpy(config->server.listen, urls[i]);
 		config->server.max_connections = 1;
 		memset(steps, 0, sizeof(steps));
 		assert_int_equal(server_check(config), 0);

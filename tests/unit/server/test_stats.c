@@ -38,7 +38,7 @@ static struct store store;
 static struct net net;
 static struct worker workers[WORKERS];
 static struct device devices[2] = {
-	{ .kind = DEVICE_VERBS, .name = "mlx9", .address = "10.9.0.1:7471" },
+	{ .kind = DEVICE_RDMA, .name = "mlx9", .address = "10.9.0.1:7471" },
 	{ .kind = DEVICE_SOFTNIC, .name = "softnic", .address = "/run/kvd.sock" },
 };
 static struct stats_source source = { .net = &net };
@@ -230,7 +230,7 @@ static void process_and_devices(void **state)
 	assert_number("workers", WORKERS);
 	assert_number("log_lines_lost", 7);
 	assert_true(number_of("cpu_user_us") + number_of("cpu_system_us") > 0);
-	assert_string_equal(line_of("device.0.kind"), "verbs");
+	assert_string_equal(line_of("device.0.kind"), "rdma");
 	assert_string_equal(line_of("device.0.name"), "mlx9");
 	assert_string_equal(line_of("device.0.address"), "10.9.0.1:7471");
 	assert_string_equal(line_of("device.0.why"), "asked");

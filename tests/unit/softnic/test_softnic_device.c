@@ -191,7 +191,7 @@ static void addresses_that_are_refused(void **state)
 	struct device *dev;
 
 	(void)state;
-	addrs[0].kind = DEVICE_VERBS;
+	addrs[0].kind = DEVICE_RDMA;
 	addrs[1].path[0] = 0;
 	memset(addrs[2].path, 'x', sizeof(addrs[2].path)); /* without an end */
 	for (unsigned int i = 0; i < 3; i++) {

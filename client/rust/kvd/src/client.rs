@@ -212,7 +212,7 @@ impl fmt::Debug for Client {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Info {
-    /// "verbs", "verbs-tcp", "verbs-tls" or "softnic".
+    /// "rdma", "rdma+tcp", "rdma+tls" or "softnic".
     pub device_kind: String,
     /// The device's name, like "mlx5_0".
     pub device_name: String,

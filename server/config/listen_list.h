@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* The URLs to listen at, as server.listen has them: "rdma://:7471,softnic://", or "auto". */
+#ifndef KVD_SERVER_CONFIG_LISTEN_LIST_H
+#define KVD_SERVER_CONFIG_LISTEN_LIST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/rdma/device.h"
+#include "common/util/parse.h"
+
+#define LISTEN_AUTO "auto"
+
+/* URLs that a list may have: each way at several ports of several RDMA devices. */
+#define LISTEN_MAX 16
+
+/*
+ * Adds the URL @word to @list, whose room is OPTION_LIST_MAX bytes. Returns 0, or -EINVAL or
+ * -ERANGE and fills in @why.
+ */
+int listen_list_add(char *list, const char *word, struct parse_why *why);
+
+/*
+ * Decodes the URL at *@at, in a list that listen_list_add() made, and moves *@at to the next one.
+ * Returns false at the end of the list, and if it is LISTEN_AUTO.
+ */
+bool listen_list_next(const char **at, struct device_addr *addr);
+
+/* The ways to connect of the list's URLs, bits of enum device_kind; 0: it is LISTEN_AUTO. */
+uint32_t listen_list_kinds(const char *list);
+
+#endif /* KVD_SERVER_CONFIG_LISTEN_LIST_H */

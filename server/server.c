@@ -43,12 +43,12 @@ static void store_setup_init(struct store_setup *setup, const struct config *con
 		.local = &setup->local,
 		.level = index_level(config->index.keys),
 		.value_max = config_value_max(config),
-		.fill = config->index.fill,
+		.fill = INDEX_FILL,
 		.eviction = (enum eviction_policy)config->memory.eviction,
 		.curve = config->memory.curve,
 		.pin_share = config->memory.pin_share,
 		.pin_time_max = (uint32_t)(config->memory.pin_time_max / 1000000000u),
-		.sweep_share = config->expiry.sweep_share,
+		.sweep_share = EXPIRY_SWEEP_SHARE,
 	};
 }
 

@@ -88,8 +88,6 @@ enum windows_mode {
 	  "how long an idle worker polls before it sleeps")                                        \
 	X(server, max_connections, UINT, "1024", 1, 65536,                                         \
 	  "most connections at a time; further ones are refused")                                  \
-	X(server, admin_connections, UINT, "4", 0, 16,                                             \
-	  "connections beyond those, on the Unix socket, for root and the server's own user")      \
 	X(server, drain_timeout, TIME, "5s", 0, OPTION_S(600),                                     \
 	  "how long a stopping server waits for large values that it reads from clients")          \
 	X(server, handshake_timeout, TIME, "5s", OPTION_MS(10), OPTION_S(600),                     \
@@ -101,9 +99,7 @@ enum windows_mode {
 	X(server, identity_time, TIME, "60s", 0, OPTION_S(3600),                                   \
 	  "how long a client may be away and then still send changes again that are executed once") \
 	X(server, keepalive_interval, TIME, "15s", 0, OPTION_S(3600),                              \
-	  "on RDMA devices, a client that sends nothing for this long is probed; 0: never")        \
-	X(server, keepalive_count, UINT, "2", 1, 100,                                              \
-	  "a probed client that does not answer for this many intervals is disconnected")
+	  "on RDMA devices, a client that sends nothing for this long is probed; 0: never")
 
 #define OPTIONS_rdma(X)                                                                            \
 	X(rdma, networks, NETWORKS, "", 0, 0,                                                      \
@@ -123,8 +119,6 @@ enum windows_mode {
 	  "hand: 18, 1 s")                                                                       \
 	X(rdma, retry_count, AUTOUINT, "auto", 0, 7,                                               \
 	  "how often, until the connection is lost; auto: 6")                                      \
-	X(rdma, rnr_retry, AUTOUINT, "auto", 0, 6,                                                 \
-	  "how often a message is sent again to a client that has no receive; auto: 6")            \
 	X(rdma, max_rd_atomic, AUTOUINT, "auto", 1, 254,                                           \
 	  "outstanding READs of a connection in each direction; auto: what the device can")         \
 	X(rdma, windows, WINDOWS, "auto", 0, 0,                                                    \
@@ -183,23 +177,13 @@ enum windows_mode {
 	X(memory, access_rate, UINT, "4", 1, WIRE_ACCESS_RATE_MAX,                                 \
 	  "with eviction: a client reports one hit in this many at most, those first that tell "    \
 	  "the server something: 1 hits most where items are used a few times")                    \
-	X(memory, access_delay, TIME, "100ms", OPTION_MS(1), OPTION_S(10),                         \
-	  "with eviction: a client's first call after this time reports its GETs, even "           \
-	  "if they are few")                                                                       \
 	X(memory, curve, BOOL, "no", 0, 0,                                                         \
 	  "with eviction: estimate by a sample of keys how many GETs would hit with less memory "  \
 	  "and with more, for kvctl curve; clients report all GETs of these keys")
 
 #define OPTIONS_index(X)                                                                           \
 	X(index, keys, COUNT, "0", 0, UINT64_C(1) << 36,                                           \
-	  "keys that the index has room for at the start, at a fill of 67 %; it grows "            \
-	  "by itself")                                                                             \
-	X(index, fill, UINT, "67", 30, 90,                                                         \
-	  "the index grows when this percentage of its slots is in use")
-
-#define OPTIONS_expiry(X)                                                                          \
-	X(expiry, sweep_share, UINT, "5", 1, 50,                                                   \
-	  "percentage of one CPU that the sweep of expired items may use")
+	  "keys that the index has room for at the start; it grows by itself")
 
 #define OPTIONS_limits(X)                                                                          \
 	X(limits, max_value, AUTOSIZE, "auto", 0, OPTION_GIB(1),                                   \
@@ -220,8 +204,7 @@ enum windows_mode {
 	  "from its client")                                                                       \
 	X(request, srq_depth, UINT, "4096", 64, 32768,                                             \
 	  "receives of each worker on each device; bounds the sum of the windows, and so the "     \
-	  "connections")                                                                           \
-	X(request, signal_every, UINT, "4", 1, 4, "one response in this many is signaled")
+	  "connections")
 
 #define OPTIONS_log(X)                                                                             \
 	X(log, level, LEVEL, "notice", 0, 0,                                                       \
@@ -238,14 +221,14 @@ enum windows_mode {
 
 /* S(section), in the order in which they are printed. */
 #define OPTION_SECTIONS(S)                                                                         \
-	S(server) S(rdma) S(tls) S(users) S(softnic) S(memory) S(index) S(expiry) S(limits)        \
+	S(server) S(rdma) S(tls) S(users) S(softnic) S(memory) S(index) S(limits)        \
 		S(request) S(tenants) S(log)
 /* clang-format on */
 
 #define OPTIONS(X)                                                                                 \
 	OPTIONS_server(X) OPTIONS_rdma(X) OPTIONS_tls(X) OPTIONS_users(X) OPTIONS_softnic(X)       \
-		OPTIONS_memory(X) OPTIONS_index(X) OPTIONS_expiry(X) OPTIONS_limits(X)             \
-			OPTIONS_request(X) OPTIONS_tenants(X) OPTIONS_log(X)
+		OPTIONS_memory(X) OPTIONS_index(X) OPTIONS_limits(X) OPTIONS_request(X)            \
+			OPTIONS_tenants(X) OPTIONS_log(X)
 
 /* The field of an option of each kind. */
 #define OPTION_FIELD_UINT(name) uint32_t name

@@ -310,7 +310,7 @@ static const char *connect_advice(int err)
 		       "all clients READ by one key";
 	case -EINVAL:
 		return "the device may not support send queues of this depth: lower "
-		       "request.window or request.signal_every";
+		       "request.window";
 	case -ENOMEM:
 		return "allow the process more memory, for an RDMA device " ADVICE_LOCKED_MEMORY
 		       ", or lower server.max_connections or request.window";
@@ -926,7 +926,7 @@ static void hello_due(struct net *net, struct conn *conn, uint64_t now_ns)
 static void keepalive_due(struct net *net, struct conn *conn, uint64_t now_ns)
 {
 	conn_timer_set(&net->timers, conn, CONN_TIMER_KEEPALIVE, now_ns);
-	switch (keepalive_check(conn, net->env.config->server.keepalive_count)) {
+	switch (keepalive_check(conn)) {
 	case KEEPALIVE_NOTHING:
 		break;
 	case KEEPALIVE_PROBE:
@@ -936,7 +936,7 @@ static void keepalive_due(struct net *net, struct conn *conn, uint64_t now_ns)
 	case KEEPALIVE_DEAD:
 		log_ratelimited(LOG_WARN, 10,
 				CONN_FMT ": closed: the client's device did not answer a keepalive "
-					 "probe within server.keepalive_count intervals",
+					 "probe within 2 intervals of server.keepalive_interval",
 				CONN_ARG(conn));
 		stat_add(&net->stats.connections_expired, 1);
 		conn_close(net, conn);

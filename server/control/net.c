@@ -122,7 +122,7 @@ static int net_init_workers(struct net *net)
 static int net_init_registry(struct net *net)
 {
 	const struct config *config = net->env.config;
-	uint32_t conns_max = config->server.max_connections + config->server.admin_connections;
+	uint32_t conns_max = config->server.max_connections + ADMIN_CONNECTIONS;
 	int err = conn_registry_init(&net->registry, conns_max);
 
 	if (err)

@@ -49,9 +49,13 @@ static void address_complete(struct device_addr *addr, const struct config *conf
 {
 	if (addr->kind != DEVICE_SOFTNIC) {
 		addr->tls = nic_address_tls(config);
-#define X(upper, name, least, most, who) option_set(addr, LINK_##upper, config->rdma.name);
-		LINK_OPTIONS(X)
-#undef X
+		option_set(addr, LINK_GID_INDEX, config->rdma.gid_index);
+		option_set(addr, LINK_PKEY_INDEX, config->rdma.pkey_index);
+		option_set(addr, LINK_TRAFFIC_CLASS, config->rdma.traffic_class);
+		option_set(addr, LINK_SERVICE_LEVEL, config->rdma.service_level);
+		option_set(addr, LINK_ACK_TIMEOUT, config->rdma.ack_timeout);
+		option_set(addr, LINK_RETRY_COUNT, config->rdma.retry_count);
+		option_set(addr, LINK_MAX_RD_ATOMIC, config->rdma.max_rd_atomic);
 		return;
 	}
 	addr->mode = config->softnic.socket_mode;

@@ -3,7 +3,7 @@
  * The maintenance thread: removes expired items, makes room for the index to grow, moves items
  * together where slabs are sparse, and flushes, so that no worker has to.
  *
- *   K1. Sweeping expired items takes at most expiry.sweep_share percent of one CPU, by the thread's
+ *   K1. Sweeping expired items takes at most sweep_share percent of one CPU, by the thread's
  *	 own CPU clock, and nothing while no item has an expiry time; but one pass an hour while
  *	 items were pinned (P3 in server/store/pins.h).
  *   K2. It holds a bucket's lock for one item at a time, as a worker does.

@@ -12,12 +12,7 @@
 #include "common/sum.h"
 #include "common/util/log.h"
 #include "server/store/hugepages.h"
-
-/*
- * Percent of the slots that are in use when the index has the keys it is sized for; see
- * common/layout.h.
- */
-#define INDEX_FILL 67
+#include "server/store/store_options.h"
 
 /* The largest level that geometry_check() accepts. */
 #define INDEX_LEVEL_MAX 32u

@@ -34,6 +34,20 @@ struct numa_local;
 /* What describes the region's pages and slabs outside it takes one byte for each so many in it. */
 #define STORE_BESIDE 128u
 
+/*
+ * Percent of the slots in use at which a server's index grows, and for which index_level() sizes it
+ * (common/layout.h). A lookup READs 1.04 buckets then, in
+ * the mean over a doubling; 75 % would save a tenth of the index and take 1.06. The table is in
+ * server/DESIGN.md, Growth.
+ */
+#define INDEX_FILL 67
+
+/*
+ * Percent of one CPU that a server's sweep of expired items takes at most. The sweep shares a core
+ * with workers, and items that wait for it hold memory alone: nobody sees them any more.
+ */
+#define EXPIRY_SWEEP_SHARE 5
+
 struct store_options {
 	uint64_t bytes; /* of the region; rounded up to whole pages */
 	enum hugepages_mode hugepages;

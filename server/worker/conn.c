@@ -18,11 +18,11 @@ uint64_t conns_bytes(const struct config *config)
 	static const enum device_kind kinds[] = { DEVICE_SOFTNIC, DEVICE_RDMA, DEVICE_RDMA_TCP,
 						  DEVICE_RDMA_TLS };
 	const struct ibv_qp_cap cap = {
-		.max_send_wr = sq_depth_of(config->request.window, config->request.signal_every),
+		.max_send_wr = sq_depth_of(config->request.window, RESPONSE_SIGNAL_EVERY),
 		.max_send_sge = 1,
 		.max_inline_data = INLINE_WANTED,
 	};
-	uint64_t conns = config->server.max_connections + config->server.admin_connections;
+	uint64_t conns = config->server.max_connections + ADMIN_CONNECTIONS;
 	uint64_t bytes, most = 0;
 	const char *why;
 	uint32_t chosen = nic_choose(config, &why);

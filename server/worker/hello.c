@@ -26,7 +26,7 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 		.request_bytes = poller->limits.buffer_bytes,
 		.by_request = conn->query.by_request,
 		.access_rate = evicts ? config->memory.access_rate : 0,
-		.access_delay_ms = (uint32_t)(config->memory.access_delay / 1000000),
+		.access_delay_ms = ACCESS_DELAY_MS,
 	};
 	if (conn->answers) {
 		welcome->change_last = conn->answers->last;

@@ -11,6 +11,13 @@
 
 #include "server/worker/deferred.h"
 
+/*
+ * Where items are evicted: a client's first call after this time reports its GETs, few as they may
+ * be. Eviction looks at ages of seconds, so 100 ms is soon enough; and a client that makes a call
+ * now and then sends at most ten reports a second that go with no request.
+ */
+#define ACCESS_DELAY_MS 100
+
 extern const struct deferred_kind hello_kind;
 
 /* Whether the welcome was sent: other requests are allowed. */

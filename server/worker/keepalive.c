@@ -10,7 +10,7 @@ bool keepalive_needed(const struct conn *conn)
 	return device_kind_is_rdma(conn->id->dev->kind);
 }
 
-enum keepalive keepalive_check(struct conn *conn, unsigned int count)
+enum keepalive keepalive_check(struct conn *conn)
 {
 	uint64_t arrived = stat_read(&conn->requests) + stat_read(&conn->probes_answered);
 
@@ -23,7 +23,7 @@ enum keepalive keepalive_check(struct conn *conn, unsigned int count)
 	if (atomic_load_explicit(&conn->probe_noted, memory_order_acquire))
 		return KEEPALIVE_NOTHING;
 	if (conn->probe_intervals++)
-		return conn->probe_intervals > count ? KEEPALIVE_DEAD : KEEPALIVE_NOTHING;
+		return conn->probe_intervals > KEEPALIVE_COUNT ? KEEPALIVE_DEAD : KEEPALIVE_NOTHING;
 	atomic_store_explicit(&conn->probe_noted, true, memory_order_relaxed);
 	return KEEPALIVE_PROBE;
 }

@@ -20,6 +20,12 @@
 
 #include "server/worker/conn.h"
 
+/*
+ * Two, so that a host that is stopped for an interval (a live migration, say) keeps its
+ * connections. How soon a vanished host is found is set by server.keepalive_interval.
+ */
+#define KEEPALIVE_COUNT 2
+
 enum keepalive {
 	KEEPALIVE_NOTHING, /* something arrived, or the probe has more time */
 	KEEPALIVE_PROBE,   /* send NOTE_PROBE */
@@ -31,9 +37,9 @@ bool keepalive_needed(const struct conn *conn);
 
 /*
  * The control thread, once in an interval: what to do with the connection. A probe has failed when
- * it is not answered after @count more intervals.
+ * it is not answered after KEEPALIVE_COUNT more intervals.
  */
-enum keepalive keepalive_check(struct conn *conn, unsigned int count);
+enum keepalive keepalive_check(struct conn *conn);
 
 /* The worker: posts a probe, because of NOTE_PROBE. */
 void keepalive_probe(struct conn *conn);

@@ -175,12 +175,12 @@ int nic_numa_node(const char *devices, const char *name)
 
 static void windows_log(const struct nic *nic, const struct config *config)
 {
-	uint32_t conns = config->server.max_connections + config->server.admin_connections;
+	uint32_t conns = config->server.max_connections + ADMIN_CONNECTIONS;
 
 	if (nic->windows && (uint32_t)nic->attr.max_mw < conns)
 		log_warn("device %s: it has %d memory windows, fewer than the %" PRIu32
-			 " connections of server.max_connections and admin_connections: those "
-			 "beyond are refused; lower the first, or set rdma.windows = no",
+			 " connections of server.max_connections and of administrators: further "
+			 "ones are refused; lower server.max_connections, or set rdma.windows = no",
 			 nic->name, nic->attr.max_mw, conns);
 	if (!nic->windows && config->rdma.windows == WINDOWS_AUTO)
 		log_notice("device %s: it has no memory windows of type 2B, so all clients READ by "

@@ -16,6 +16,13 @@
 
 #define NIC_MAX 8
 
+/*
+ * Connections beyond server.max_connections, of softnic alone, for root and the server's own user:
+ * so kvctl can list and close connections when all places are taken. As many as a few people and a
+ * monitoring script open at a time; each takes a receive of the first worker.
+ */
+#define ADMIN_CONNECTIONS 4
+
 enum nic_state {
 	NIC_SERVES,
 	NIC_CLOSING,   /* it has failed; its connections end */

@@ -30,6 +30,12 @@ struct deferred;
  * a READ of a pull, a probe, and one more, for window_set().
  */
 #define SENDS_BESIDE_WINDOW 3
+/*
+ * Of a connection's inline responses one in this many is signaled. A completion costs the worker a
+ * cache line and a turn of its loop, so few are better; but a connection with a window of 1 needs
+ * one among its last 1 + SENDS_BESIDE_WINDOW work requests to go on, so no more than that.
+ */
+#define RESPONSE_SIGNAL_EVERY 4
 /* At the end of a connection, beside all those (server/worker/teardown.h). */
 #define MARKERS 1
 
@@ -168,7 +174,7 @@ static inline void buffer_put(struct poller *poller, uint32_t buffer)
  *	+-------+------------+---------------+-----------+
  *
  * covers: work requests of this queue pair that are done when this one is, itself included; at most
- * request.signal_every.
+ * RESPONSE_SIGNAL_EVERY.
  */
 enum wr_kind { WR_RECV, WR_RESPONSE, WR_PULL, WR_PROBE, WR_BIND, WR_MARKER };
 

@@ -167,7 +167,7 @@ static void response_fill(struct poller *poller, struct response_wr *response)
 
 /*
  * A response that the device reads from its buffer is signaled, since the buffer is free only when
- * it completes; of the inline ones, one in request.signal_every is. All have a wr_id: a queue pair
+ * it completes; of the inline ones, one in RESPONSE_SIGNAL_EVERY is. All have a wr_id: a queue pair
  * that fails completes the unsignaled ones too, and 0 would stand for a receive.
  */
 static void response_signal(struct poller *poller, struct response_wr *response)

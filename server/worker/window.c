@@ -47,7 +47,7 @@ static uint32_t beyond(uint32_t used, uint32_t share)
  * Whatever the window, a connection without room for a response, or for the READ of a pull, waits
  * for a work request of its own that is signaled. All other requests of the window may have
  * reserved a place, so what is posted is at least 1 + SENDS_BESIDE_WINDOW work requests then, and
- * request.signal_every is no more than that: of as many responses in a row one is signaled.
+ * RESPONSE_SIGNAL_EVERY is no more than that: of as many responses in a row one is signaled.
  */
 static bool window_set(struct conn *conn, uint32_t window)
 {

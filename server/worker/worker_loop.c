@@ -46,7 +46,7 @@
  */
 static_assert(BATCH_MAX > 31, "request.window");
 /* See window_set(). */
-static_assert(1 + SENDS_BESIDE_WINDOW >= 4, "request.signal_every");
+static_assert(1 + SENDS_BESIDE_WINDOW >= RESPONSE_SIGNAL_EVERY, "window_set()");
 
 struct batch_request {
 	struct conn *conn;
@@ -560,12 +560,10 @@ int worker_init_poller(struct worker *worker, const struct worker_env *env, unsi
 	const struct poller_limits limits = {
 		.srq_depth = config->request.srq_depth,
 		.buffer_bytes = (uint32_t)config->request.buffer,
-		.signal_every = config->request.signal_every,
+		.signal_every = RESPONSE_SIGNAL_EVERY,
 		.window = config->request.window,
 		.conns_max = (config->server.max_connections + env->workers - 1) / env->workers,
-		.admins_max = env->nics[nic].dev->kind == DEVICE_SOFTNIC ?
-				      config->server.admin_connections :
-				      0,
+		.admins_max = env->nics[nic].dev->kind == DEVICE_SOFTNIC ? ADMIN_CONNECTIONS : 0,
 		.dump = config->memory.dump,
 	};
 	int err;

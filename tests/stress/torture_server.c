@@ -12,7 +12,7 @@
 #include "tests/support/local_server.h"
 
 #define TEAR_BYTES 48
-/* The limits of the option index.fill. */
+/* Fills of the servers' indexes, in percent: chains as long as a server may come to have. */
 #define FILL_MIN 30
 #define FILL_MAX 90
 
@@ -26,16 +26,14 @@ static void server_begin(const struct torture_round *round)
 	uint32_t fill = round->fill < FILL_MIN ? FILL_MIN :
 			round->fill > FILL_MAX ? FILL_MAX :
 						 round->fill;
-	char fill_text[24];
 	const char *const assignments[] = {
 		round->eviction ? "memory.size=16m" : "memory.size=64m",
 		evictions[round->eviction],
 		"index.keys=0",
-		fill_text,
 		NULL,
 	};
 
-	snprintf(fill_text, sizeof(fill_text), "index.fill=%u", fill);
+	local_server_set_fill(fill);
 	url = local_server_begin(assignments);
 }
 

@@ -26,6 +26,7 @@ static struct server server;
 static pthread_t server_thread;
 static char dir[32], path[64], url[80];
 static int server_status;
+static uint32_t server_fill = INDEX_FILL;
 
 static void must(bool ok, const char *what)
 {
@@ -62,6 +63,11 @@ void local_server_tear(unsigned int bytes)
 	fault_set(&(struct fault_plan){ .tear = bytes, .tear_hook = between_pieces });
 }
 
+void local_server_set_fill(uint32_t percent)
+{
+	server_fill = percent;
+}
+
 static void *server_thread_run(void *arg)
 {
 	(void)arg;
@@ -95,6 +101,7 @@ const char *local_server_begin(const char *const *assignments)
 	memset(&server, 0, sizeof(server));
 	configure(&server.config, assignments);
 	must(!server_init(&server), "server_init");
+	server.setup.options.fill = server_fill; /* the store is made when it runs */
 	must(!pthread_create(&server_thread, NULL, server_thread_run, NULL), "pthread_create");
 	return url;
 }

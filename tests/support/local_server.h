@@ -9,6 +9,7 @@
 #define KVD_TESTS_SUPPORT_LOCAL_SERVER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "client/kvd.h"
 
@@ -20,6 +21,12 @@ void local_server_init(void);
 
 /* Makes READs copy @bytes at a time (common/rdma/softnic/fault.h). */
 void local_server_tear(unsigned int bytes);
+
+/*
+ * Makes the index of the servers that begin from now on grow at this percentage of its slots, not
+ * at INDEX_FILL: sooner, so that a few keys split it, or later, so that it has chains.
+ */
+void local_server_set_fill(uint32_t percent);
 
 /*
  * Starts a server with two workers and without hugepages in a folder of its own. @assignments are

@@ -23,7 +23,7 @@ torture_until_grown() {
 	return 1
 }
 
-check "the server starts" server_start -o memory.size=64m -o index.keys=0 -o index.fill=30 || finish
+check "the server starts" server_start -o memory.size=64m -o index.keys=0 || finish
 check "histories of a growing index are linearizable" torture_until_grown
 check "the server stops" server_stop
 if [ "$device" = softnic ]; then

@@ -150,7 +150,6 @@ static void test_defaults(void **state)
 	assert_int_equal(config.server.poll, POLL_ADAPTIVE);
 	assert_int_equal(config.server.spin_time, 50000);
 	assert_int_equal(config.server.max_connections, 1024);
-	assert_int_equal(config.server.admin_connections, 4);
 	assert_int_equal(config.server.drain_timeout, 5000000000);
 	assert_int_equal(config.server.handshake_timeout, 5000000000);
 	assert_int_equal(config.server.pull_timeout, 30000000000);
@@ -159,7 +158,6 @@ static void test_defaults(void **state)
 	assert_int_equal(config.memory.pin_share, 25);
 	assert_int_equal(config.memory.pin_time_max, 3600000000000);
 	assert_int_equal(config.server.keepalive_interval, 15000000000);
-	assert_int_equal(config.server.keepalive_count, 2);
 	assert_int_equal(config.rdma.gid_index, OPTION_UINT_AUTO);
 	assert_int_equal(config.softnic.socket_mode, 0660);
 	assert_int_equal(config.memory.size, 1 << 30);
@@ -170,10 +168,7 @@ static void test_defaults(void **state)
 	assert_int_equal(config.memory.eviction, EVICTION_OBJECT_HITS);
 	assert_int_equal(config.memory.access_rate, 4);
 	assert_false(config.memory.curve);
-	assert_int_equal(config.memory.access_delay, 100000000);
 	assert_int_equal(config.index.keys, 0);
-	assert_int_equal(config.index.fill, 67);
-	assert_int_equal(config.expiry.sweep_share, 5);
 	assert_int_equal(config.limits.max_value, OPTION_SIZE_AUTO);
 	assert_int_equal(config_value_max(&config), 64 << 20);
 	assert_int_equal(config.limits.connection_requests, 0);
@@ -181,7 +176,6 @@ static void test_defaults(void **state)
 	assert_int_equal(config.request.window, 8);
 	assert_int_equal(config.request.buffer, 2048);
 	assert_int_equal(config.request.srq_depth, 4096);
-	assert_int_equal(config.request.signal_every, 4);
 	assert_int_equal(config.log.level, LOG_NOTICE);
 	assert_string_equal(config.log.file, "");
 	assert_int_equal(check(), 0);
@@ -209,14 +203,11 @@ static void test_load(void **state)
 			      "numa = 0-1,3\n"
 			      "eviction = byte-hits\n"
 			      "access_rate = 1\n"
-			      "access_delay = 10s\n"
 			      "[limits]\n"
 			      "connection_requests = 1000000000\n"
 			      "connection_bytes = 64g\n"
-			      "[expiry]\n"
-			      "sweep_share = 50\n"
 			      "[index]\n"
-			      "fill = 30\n"
+			      "keys = 30\n"
 			      "[rdma]\n"
 			      "gid_index = 0\n"
 			      "ack_timeout = 31\n"
@@ -240,11 +231,9 @@ static void test_load(void **state)
 	assert_string_equal(config.memory.numa, "0-1,3");
 	assert_int_equal(config.memory.eviction, EVICTION_BYTE_HITS);
 	assert_int_equal(config.memory.access_rate, 1);
-	assert_int_equal(config.memory.access_delay, 10000000000);
 	assert_int_equal(config.limits.connection_requests, 1000000000);
 	assert_int_equal(config.limits.connection_bytes, 64ull << 30);
-	assert_int_equal(config.expiry.sweep_share, 50);
-	assert_int_equal(config.index.fill, 30);
+	assert_int_equal(config.index.keys, 30);
 	assert_int_equal(config.rdma.gid_index, 0);
 	assert_int_equal(config.rdma.ack_timeout, 31);
 	assert_int_equal(config.rdma.traffic_class, OPTION_UINT_AUTO);
@@ -338,15 +327,10 @@ static void test_values(void **state)
 	       "memory.pin_time_max: '121m' is out of range: give 1s to 2h\n");
 	refuse("[memory]\naccess_rate = 0\n", 2,
 	       "memory.access_rate: '0' is out of range: give 1 to 1024\n");
-	refuse("[memory]\naccess_delay = 11s\n", 2,
-	       "memory.access_delay: '11s' is out of range: give 1ms to 10s\n");
-	refuse("[expiry]\nsweep_share = 51\n", 2,
-	       "expiry.sweep_share: '51' is out of range: give 1 to 50\n");
 	refuse("[limits]\nconnection_requests = 1000000001\n", 2,
 	       "limits.connection_requests: '1000000001' is out of range: give 0 to 1000000000\n");
 	refuse("[limits]\nconnection_bytes = 65g\n", 2,
 	       "limits.connection_bytes: '65g' is out of range: give 0 to 64g\n");
-	refuse("[index]\nfill = 29\n", 2, "index.fill: '29' is out of range: give 30 to 90\n");
 	refuse("[softnic]\nsocket_mode = 0990\n", 2, "softnic.socket_mode: '0990' is not a mode: ");
 	refuse("[server]\nlisten =\n", 2, "server.listen: empty: give URLs like rdma://, ");
 	refuse("[server]\nlisten = softnic://kvd.sock\n", 2,
@@ -360,7 +344,7 @@ static void test_values(void **state)
 	       "leave out '?gid_index=1', and set the options of [rdma].\n");
 	refuse("[log]\nfile = /a #b\n", 2, "log.file: a space begins or ends ");
 	refuse("[rdma]\nack_timeout = 0\n", 2, "rdma.ack_timeout: '0' is out of range: ");
-	refuse("[rdma]\nrnr_retry = 7\n", 2, "rdma.rnr_retry: '7' is out of range: ");
+	refuse("[rdma]\nretry_count = 8\n", 2, "rdma.retry_count: '8' is out of range: ");
 	refuse("[rdma]\ngid_index = any\n", 2, "rdma.gid_index: 'any' is ");
 	refuse("[tenants]\ncreate = alpha\n", 2, "tenants.create: 'alpha' is no tenant: ");
 	refuse("[tenants]\ncreate = al pha:16m\n", 2,
@@ -685,7 +669,7 @@ static void test_wraps(void **state)
 			assert_int_equal(set(assignment), -EINVAL);
 		}
 	}
-	assert_true(refused > 40);
+	assert_true(refused > 30);
 }
 
 /* By default a sixteenth of memory.size, up to a bound; what is configured counts as it is. */

@@ -288,7 +288,6 @@ static int setup(void **state)
 	config.server.max_connections = CONNS - 2;
 	config.server.handshake_timeout = 10 * SECOND_NS;
 	config.server.keepalive_interval = 0;
-	config.server.keepalive_count = 2;
 	net.env.config = &config;
 	net.env.stats_print = print_stats;
 	net.workers = workers;

@@ -16,6 +16,7 @@
 #include "server/worker/answers.h"
 #include "server/worker/deferred.h"
 #include "server/worker/grant.h"
+#include "server/worker/hello.h"
 #include "server/worker/query.h"
 #include "server/worker/window.h"
 #include "tests/support/worker_fixture.h"
@@ -44,7 +45,6 @@ static int setup(void **state)
 	memset(&config, 0, sizeof(config));
 	config.memory.eviction = EVICTION_NONE;
 	config.memory.access_rate = 3;
-	config.memory.access_delay = 7000000;
 	env = *test_worker.env;
 	env.config = &config;
 	test_worker.env = &env;
@@ -173,7 +173,7 @@ static void window_of_the_welcome(void **state)
 		assert_int_equal(w.answers, 0);
 		assert_int_equal(w.identity_known, 0);
 		assert_int_equal(w.access_rate, 0);
-		assert_int_equal(w.access_delay_ms, 7);
+		assert_int_equal(w.access_delay_ms, ACCESS_DELAY_MS);
 		assert_null(geometry_check(&w.geometry));
 		assert_int_equal(w.geometry.incarnation, test_store.region.geometry.incarnation);
 		assert_memory_equal(&w.sum_key, &test_store.region.sum_key, sizeof(w.sum_key));

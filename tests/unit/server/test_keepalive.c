@@ -11,15 +11,13 @@
 #include "server/worker/keepalive.h"
 #include "server/worker/worker.h"
 
-#define COUNT 3
-
 static struct conn conn;
 
 static int setup(void **state)
 {
 	(void)state;
 	conn = (struct conn){ .requests = 1 };
-	assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_NOTHING);
+	assert_int_equal(keepalive_check(&conn), KEEPALIVE_NOTHING);
 	return 0;
 }
 
@@ -34,7 +32,7 @@ static void one_that_sends_is_not_probed(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < 10; i++) {
 		conn.requests++;
-		assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_NOTHING);
+		assert_int_equal(keepalive_check(&conn), KEEPALIVE_NOTHING);
 	}
 }
 
@@ -42,42 +40,42 @@ static void an_answer_counts_as_alive(void **state)
 {
 	(void)state;
 	for (unsigned int i = 0; i < 10; i++) {
-		assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_PROBE);
+		assert_int_equal(keepalive_check(&conn), KEEPALIVE_PROBE);
 		probe_posted();
 		conn.probes_answered++;
-		assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_NOTHING);
+		assert_int_equal(keepalive_check(&conn), KEEPALIVE_NOTHING);
 	}
 }
 
 static void no_answer_for_count_intervals(void **state)
 {
 	(void)state;
-	assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_PROBE);
+	assert_int_equal(keepalive_check(&conn), KEEPALIVE_PROBE);
 	probe_posted();
-	for (unsigned int i = 1; i < COUNT; i++)
-		assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_NOTHING);
-	assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_DEAD);
+	for (unsigned int i = 1; i < KEEPALIVE_COUNT; i++)
+		assert_int_equal(keepalive_check(&conn), KEEPALIVE_NOTHING);
+	assert_int_equal(keepalive_check(&conn), KEEPALIVE_DEAD);
 }
 
 static void an_answer_in_the_last_interval(void **state)
 {
 	(void)state;
-	assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_PROBE);
+	assert_int_equal(keepalive_check(&conn), KEEPALIVE_PROBE);
 	probe_posted();
-	for (unsigned int i = 1; i < COUNT; i++)
-		assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_NOTHING);
+	for (unsigned int i = 1; i < KEEPALIVE_COUNT; i++)
+		assert_int_equal(keepalive_check(&conn), KEEPALIVE_NOTHING);
 	conn.probes_answered++;
-	assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_NOTHING);
-	assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_PROBE);
+	assert_int_equal(keepalive_check(&conn), KEEPALIVE_NOTHING);
+	assert_int_equal(keepalive_check(&conn), KEEPALIVE_PROBE);
 }
 
 /* A worker that does not come to its mailbox is no reason to close the connection. */
 static void a_note_that_was_not_taken(void **state)
 {
 	(void)state;
-	assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_PROBE);
+	assert_int_equal(keepalive_check(&conn), KEEPALIVE_PROBE);
 	for (unsigned int i = 0; i < 10; i++)
-		assert_int_equal(keepalive_check(&conn, COUNT), KEEPALIVE_NOTHING);
+		assert_int_equal(keepalive_check(&conn), KEEPALIVE_NOTHING);
 }
 
 static unsigned int posts;

@@ -331,8 +331,7 @@ static void sets_all_up(void **state)
 					 &test_net.nics[test_net.nic_count - 1]);
 		/* Room for every connection, and for administrators' beyond those. */
 		assert_true(test_net.registry.count >=
-			    test_config.server.max_connections +
-				    test_config.server.admin_connections);
+			    test_config.server.max_connections + ADMIN_CONNECTIONS);
 		assert_int_equal(test_net.identities.max, test_config.limits.identities);
 		assert_true(test_net.identities.keep_ns == test_config.server.identity_time);
 		/* Who connects meets workers that run. */

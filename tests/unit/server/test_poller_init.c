@@ -616,10 +616,8 @@ static void worker_begin(void)
 	config_init(&config);
 	config.request.srq_depth = SRQ_DEPTH;
 	config.request.buffer = BUFFER_BYTES;
-	config.request.signal_every = 3;
 	config.request.window = WINDOW;
 	config.server.max_connections = 3 * CONNS + 1;
-	config.server.admin_connections = ADMINS;
 	config.server.pull_timeout = OVER_32 + 12;
 	config.server.pull_stall = OVER_32 + 13;
 	config.limits.connection_requests = 14;
@@ -666,13 +664,13 @@ static void a_worker(void **state)
 			assert_ptr_equal(of->worker, &worker);
 			assert_int_equal(of->limits.srq_depth, SRQ_DEPTH);
 			assert_int_equal(of->limits.buffer_bytes, BUFFER_BYTES);
-			assert_int_equal(of->limits.signal_every, 3);
+			assert_int_equal(of->limits.signal_every, RESPONSE_SIGNAL_EVERY);
 			assert_int_equal(of->limits.window, WINDOW);
 			/* Together they take all connections; administrators' on the socket. */
 			assert_int_equal(of->limits.conns_max, CONNS + 1);
-			assert_int_equal(of->limits.admins_max, i ? ADMINS : 0);
+			assert_int_equal(of->limits.admins_max, i ? ADMIN_CONNECTIONS : 0);
 			assert_int_equal(of->windows.left,
-					 SRQ_DEPTH - (CONNS + 1) - (i ? ADMINS : 0));
+					 SRQ_DEPTH - (CONNS + 1) - (i ? ADMIN_CONNECTIONS : 0));
 			assert_non_null(of->deferred);
 		}
 		worker_release(&worker);

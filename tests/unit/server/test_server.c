@@ -127,8 +127,6 @@ static void options_of_the_store(void **state)
 	config->memory.pin_share = 17;
 	config->memory.pin_time_max = 77 * SECOND_NS;
 	config->index.keys = 100000;
-	config->index.fill = 55;
-	config->expiry.sweep_share = 9;
 	config->limits.max_value = 5u << 20;
 	for (unsigned int i = 0; i < 8; i++) {
 		bool verbs = i & 1, prefault = i & 2;
@@ -155,11 +153,11 @@ static void options_of_the_store(void **state)
 		assert_string_equal(created.numa, "default");
 		assert_int_equal(created.level, index_level(100000));
 		assert_true(created.value_max == 5u << 20);
-		assert_int_equal(created.fill, 55);
+		assert_int_equal(created.fill, INDEX_FILL);
 		assert_int_equal(created.eviction, EVICTION_BYTE_HITS);
 		assert_int_equal(created.pin_share, 17);
 		assert_int_equal(created.pin_time_max, 77);
-		assert_int_equal(created.sweep_share, 9);
+		assert_int_equal(created.sweep_share, EXPIRY_SWEEP_SHARE);
 	}
 	/* What the process may lock is checked before anything is made. */
 	strcpy(config->server.listen, "rdma://");
@@ -190,10 +188,7 @@ static void connections_are_accounted_for(void **state)
 		assert_int_equal(server_check(config), 0);
 		each[i] = (checked.bytes_beside - few) / 60000;
 		/* And administrators'. */
-		config->server.admin_connections += 10;
-		few = checked.bytes_beside;
-		assert_int_equal(server_check(config), 0);
-		assert_true(checked.bytes_beside == few + 10 * each[i]);
+		assert_true(conns_bytes(config) == (60001 + ADMIN_CONNECTIONS) * each[i]);
 	}
 	assert_in_range(each[0], 43900, 100000);
 	assert_in_range(each[1], sizeof(struct conn) + 16384, 100000);

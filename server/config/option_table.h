@@ -9,10 +9,10 @@
  * The kinds, and the field of struct config for each:
  *
  *	UINT	  uint32_t, min to max
- *	AUTOUINT  the same, or OPTION_UINT_AUTO, "auto"
+ *	AUTOUINT  uint32_t, min to max, or OPTION_UINT_AUTO, "auto"
  *	COUNT	  uint64_t, min to max
  *	SIZE	  uint64_t bytes, min to max
- *	AUTOSIZE  the same, or OPTION_SIZE_AUTO, "auto"
+ *	AUTOSIZE  uint64_t bytes, min to max, or OPTION_SIZE_AUTO, "auto"
  *	TIME	  uint64_t nanoseconds, min to max
  *	BOOL	  bool
  *	MODE	  uint32_t, file permissions
@@ -75,149 +75,164 @@ enum windows_mode {
 /* clang-format off */
 #define OPTIONS_server(X)                                                                          \
 	X(server, listen, LISTEN, "auto", 0, 0,                                                    \
-	  "URLs that clients use, without a port at 7471, 7472 (rdma+tcp) or 7473 (rdma+tls); "    \
-	  "auto is rdma:// on a host with an RDMA device, else softnic://")                        \
-	X(server, workers, UINT, "0", 0, WORKERS_MAX,                                                       \
-	  "worker threads; 0 is one for each CPU that the process may run on")                     \
+	  "URLs to serve at; no host: every address, of rdma:// the first RDMA device; no "        \
+	  "port: 7471, rdma+tcp 7472, rdma+tls 7473; auto: rdma:// where there is an RDMA "        \
+	  "device, else softnic://")                                                               \
+	X(server, workers, UINT, "0", 0, WORKERS_MAX,                                              \
+	  "worker threads; 0: one for each CPU that the process may run on")                       \
 	X(server, pin, BOOL, "yes", 0, 0,                                                          \
 	  "pin each worker thread to one CPU")                                                     \
 	X(server, poll, POLL, "adaptive", 0, 0,                                                    \
-	  "adaptive: an idle worker polls for spin_time, then sleeps; busy: it polls "             \
-	  "all the time")                                                                          \
+	  "what an idle worker does; adaptive: it polls for server.spin_time, then sleeps; "       \
+	  "busy: it never sleeps")                                                                 \
 	X(server, spin_time, TIME, "50us", 0, OPTION_S(1),                                         \
-	  "how long an idle worker polls before it sleeps")                                        \
+	  "time for which an idle worker polls before it sleeps")                                  \
 	X(server, max_connections, UINT, "1024", 1, 65536,                                         \
-	  "most connections at a time; further ones are refused")                                  \
+	  "connections at a time; kvd refuses further ones")                                       \
 	X(server, drain_timeout, TIME, "5s", 0, OPTION_S(600),                                     \
-	  "how long a stopping server waits for large values that it reads from clients")          \
+	  "time that a stopping server gives large values to arrive from their clients")           \
 	X(server, handshake_timeout, TIME, "5s", OPTION_MS(10), OPTION_S(600),                     \
-	  "a connection that sends no HELLO within this time is closed")                           \
+	  "kvd closes a connection that sends no HELLO within this time")                          \
 	X(server, pull_stall, TIME, "5s", OPTION_MS(10), OPTION_S(600),                            \
-	  "a connection is closed if no part of its large value is read for this time")            \
+	  "kvd closes a connection if no part of its large value arrives for this time")           \
 	X(server, pull_timeout, TIME, "30s", OPTION_MS(10), OPTION_S(600),                         \
-	  "a connection whose large value is not read within this time is closed")                 \
+	  "kvd closes a connection whose large value does not arrive within this time")            \
 	X(server, identity_time, TIME, "60s", 0, OPTION_S(3600),                                   \
-	  "how long a client may be away and then still send changes again that are executed once") \
+	  "time for which kvd remembers a client that is away: it executes a change of that "      \
+	  "client once, even if it is sent again")                                                 \
 	X(server, keepalive_interval, TIME, "15s", 0, OPTION_S(3600),                              \
-	  "on RDMA devices, a client that sends nothing for this long is probed; 0: never")
+	  "kvd probes a client on an RDMA device that sends nothing for this time, and closes "    \
+	  "its connection if the device does not answer for two more; 0: never")
 
 #define OPTIONS_rdma(X)                                                                            \
 	X(rdma, networks, NETWORKS, "", 0, 0,                                                      \
-	  "verbs and rdma+tcp, which have no secret: networks of the clients that may connect; "  \
-	  "empty: all")                                                                            \
+	  "networks of the clients that may connect by rdma:// and rdma+tcp://, which do not "     \
+	  "authenticate; empty: all")                                                              \
 	X(rdma, gid_index, AUTOUINT, "auto", 0, 255,                                               \
-	  "rdma+tcp and rdma+tls: the GID; auto: of RoCE v2, and of the address that a client "       \
-	  "connects to")                                                                           \
+	  "GID of connections by rdma+tcp:// and rdma+tls://; auto: of RoCE v2, and of the "       \
+	  "address that the client connects to")                                                   \
 	X(rdma, pkey_index, AUTOUINT, "auto", 0, 255,                                              \
-	  "rdma+tcp and rdma+tls: the partition key; auto: 0, the default partition")                 \
+	  "partition key of connections by rdma+tcp:// and rdma+tls://; auto: 0, the default "     \
+	  "partition")                                                                             \
 	X(rdma, traffic_class, AUTOUINT, "auto", 0, 255,                                           \
-	  "DSCP and ECN bits of what is sent; auto: rdma_cm's choice, by hand: 0")                 \
+	  "DSCP and ECN bits of packets that kvd sends; auto: rdma_cm's choice, or 0 for "         \
+	  "rdma+tcp and rdma+tls")                                                                 \
 	X(rdma, service_level, AUTOUINT, "auto", 0, 15,                                            \
-	  "service level, on Ethernet the priority; auto: rdma_cm's choice, by hand: 0")           \
+	  "service level, on Ethernet the priority, of packets that kvd sends; auto: "             \
+	  "rdma_cm's choice, or 0 for rdma+tcp and rdma+tls")                                      \
 	X(rdma, ack_timeout, AUTOUINT, "auto", 1, 31,                                              \
-	  "what is sent is sent again after 4.096 us x 2^this; auto: rdma_cm's choice, by "        \
-	  "hand: 18, 1 s")                                                                       \
+	  "local ACK timeout, 4.096 us x 2^n, after which a packet is sent again; auto: "          \
+	  "rdma_cm's choice, or 18 (1 s) for rdma+tcp and rdma+tls")                               \
 	X(rdma, retry_count, AUTOUINT, "auto", 0, 7,                                               \
-	  "how often, until the connection is lost; auto: 6")                                      \
+	  "times that a packet without an ACK is sent again before the connection is lost; "       \
+	  "auto: 6")                                                                               \
 	X(rdma, max_rd_atomic, AUTOUINT, "auto", 1, 254,                                           \
-	  "outstanding READs of a connection in each direction; auto: what the device can")         \
+	  "READs that a connection may have outstanding in each direction; auto: as many as "      \
+	  "the device can")                                                                        \
 	X(rdma, windows, WINDOWS, "auto", 0, 0,                                                    \
-	  "softnic too: a key, as a memory window of type 2B, for each connection; auto: where "   \
-	  "the device has them; no: one key for all")
+	  "give each connection, on softnic too, its own key for READs, by a memory window of "    \
+	  "type 2B; auto: where the device has them; no: one key for all")
 
 #define OPTIONS_tls(X)                                                                             \
 	X(tls, certificate, FILE, "", 0, 0,                                                        \
-	  "rdma+tls: PEM file of the server's certificate, then of those between it and who "     \
-	  "signed it")                                                                             \
+	  "PEM file of the server's certificate for rdma+tls://, followed by the intermediate "    \
+	  "certificates")                                                                          \
 	X(tls, key, FILE, "", 0, 0,                                                                \
-	  "PEM file of its private key, which no other user may read")                             \
+	  "PEM file of the private key of tls.certificate; no other user may have access to it")   \
 	X(tls, ca, FILE, "", 0, 0,                                                                 \
-	  "PEM file of the certificates of those who sign the clients' certificates")              \
+	  "PEM file of the CA certificates that sign the clients' certificates")                   \
 	X(tls, psk, FILE, "", 0, 0,                                                                \
-	  "file of keys that clients have too, lines identity:key, which no other user may read")  \
+	  "file of the keys that clients share with the server, lines identity:key; no other "     \
+	  "user may have access to it")                                                            \
 	X(tls, require_identity, BOOL, "yes", 0, 0,                                                \
-	  "only clients with a certificate of ca or a key of psk may connect; no: any may")
+	  "admit by rdma+tls:// only clients with a certificate that tls.ca signed or a key "      \
+	  "of tls.psk; no: any client")
 
 #define OPTIONS_users(X)                                                                           \
 	X(users, file, FILE, "", 0, 0,                                                             \
-	  "file of the users that may connect, and what each may do, to which nobody else may "    \
-	  "write; empty: everybody may do everything")                                             \
+	  "file of the users that may connect and of their rights; no other user may write to "    \
+	  "it; empty: every client may do everything")                                             \
 	X(users, require_identity, BOOL, "no", 0, 0,                                               \
-	  "serve only where clients prove who they are: softnic, and rdma+tls with "              \
-	  "tls.require_identity")
+	  "refuse a configuration that lets clients in without an identity: serve by "             \
+	  "softnic://, or by rdma+tls:// with tls.require_identity")
 
 #define OPTIONS_softnic(X)                                                                         \
 	X(softnic, socket_mode, MODE, "0660", 0, 0777,                                             \
-	  "permissions of the socket; clients need write permission to connect")
+	  "permissions of the Unix sockets of softnic://; clients need write permission to "       \
+	  "connect")
 
 #define OPTIONS_memory(X)                                                                          \
 	X(memory, size, SIZE, "1g", OPTION_MIB(16), OPTION_GIB(512),                               \
 	  "size of the region, which holds the index and all items; it never grows")               \
 	X(memory, hugepages, HUGEPAGES, "auto", 0, 0,                                              \
-	  "pages of the region: auto is the largest there are; require allows no normal or "       \
-	  "transparent ones; those of 1 GiB are for regions, tenants' too, of whole GiB")          \
+	  "page size of the regions; auto: the largest there is; require: only pages that the "    \
+	  "host has put aside, of 2 MiB or 1 GiB; pages of 1 GiB are for regions of whole GiB")    \
 	X(memory, prefault, BOOL, "yes", 0, 0,                                                     \
-	  "allocate all memory at the start; no: as items fill it, unless a verbs device pins it") \
+	  "allocate all memory at start-up; no: as items fill it; memory that an RDMA device "     \
+	  "uses is always allocated at start-up")                                                  \
 	X(memory, dump, BOOL, "no", 0, 0,                                                          \
-	  "core dumps have the region and requests, that is, what clients have stored")            \
+	  "include the region and requests, which have what clients store, in core dumps")         \
 	X(memory, numa, NUMA, "default", 0, 0,                                                     \
-	  "NUMA nodes of the region: default is the kernel's choice, local the RDMA "              \
-	  "device's node")                                                                         \
+	  "NUMA nodes of the region; default: the kernel's choice; local: the RDMA device's "      \
+	  "node; interleave: all nodes in turn")                                                   \
 	X(memory, eviction, EVICTION, "object-hits", 0, 0,                                         \
-	  "when memory is full: none fails PUTs, the others evict items, so that as many GETs, "   \
-	  "or as many bytes of them, as possible hit")                                             \
+	  "what kvd does when memory is full; none: PUTs fail; object-hits: it evicts items "      \
+	  "so that most GETs hit; byte-hits: so that most bytes of GETs hit")                      \
 	X(memory, pull_share, UINT, "12", 1, 50,                                                   \
-	  "percentage of the item memory for large values being pulled from one client (user, "    \
-	  "identity, uid or address), twice that for all, and again for appends to them; "         \
+	  "percentage of the item memory for large values that kvd is reading from one "           \
+	  "client; for all clients it is twice that, and as much again for appends; "              \
 	  "limits.max_value has to fit it")                                                        \
 	X(memory, pin_share, UINT, "25", 0, 75,                                                    \
-	  "with eviction: percentage of the item memory that clients may pin; 0: no pins")         \
+	  "percentage of the item memory that clients may pin, where items are evicted; 0: no "    \
+	  "pins")                                                                                  \
 	X(memory, pin_time_max, TIME, "1h", OPTION_S(1), OPTION_S(PIN_TIME_MAX),                   \
-	  "the longest time for which a client may pin an item")                                   \
+	  "longest time for which a client may pin an item")                                       \
 	X(memory, access_rate, UINT, "4", 1, WIRE_ACCESS_RATE_MAX,                                 \
-	  "with eviction: a client reports one hit in this many at most, those first that tell "    \
-	  "the server something: 1 hits most where items are used a few times")                    \
+	  "where items are evicted, a client reports at most one hit in this many; 1 gives "       \
+	  "the most hits where items are used a few times")                                        \
 	X(memory, curve, BOOL, "no", 0, 0,                                                         \
-	  "with eviction: estimate by a sample of keys how many GETs would hit with less memory "  \
-	  "and with more, for kvctl curve; clients report all GETs of these keys")
+	  "where items are evicted, estimate by a sample of keys how many GETs would hit with "    \
+	  "less and with more memory, for kvctl curve; clients report all GETs of these keys")
 
 #define OPTIONS_index(X)                                                                           \
 	X(index, keys, COUNT, "0", 0, UINT64_C(1) << 36,                                           \
-	  "keys that the index has room for at the start; it grows by itself")
+	  "keys that the index has room for at start-up; it grows by itself")
 
 #define OPTIONS_limits(X)                                                                          \
 	X(limits, max_value, AUTOSIZE, "auto", 0, OPTION_GIB(1),                                   \
-	  "size of the largest value that a client may store; auto: 64m, or a sixteenth of "       \
-	  "memory.size, or what fits memory.pull_share, if that is less")                          \
+	  "size of the largest value that clients may store; auto: the least of 64m, a "           \
+	  "sixteenth of memory.size, and what fits memory.pull_share")                             \
 	X(limits, identities, UINT, "2048", 0, 131072,                                             \
-	  "clients, connected or not long away, whose changes are executed once if sent again")    \
+	  "clients, connected or away for up to server.identity_time, whose changes are "          \
+	  "executed once even if they are sent again")                                             \
 	X(limits, connection_requests, UINT, "0", 0, 1000000000,                                   \
-	  "requests per second of a connection; those beyond are answered BUSY; 0: no limit")      \
+	  "requests per second of each connection; kvd answers further ones BUSY; 0: no limit")    \
 	X(limits, connection_bytes, SIZE, "0", 0, OPTION_GIB(64),                                  \
-	  "bytes per second of a connection's requests, responses and large values; 0: no limit")
+	  "bytes per second of the requests, responses and large values of each connection; "      \
+	  "0: no limit")
 
 #define OPTIONS_request(X)                                                                         \
 	X(request, window, UINT, "8", 1, 31,                                                       \
-	  "most requests that an active connection may have outstanding; an idle one has 1")       \
+	  "requests that an active connection may have outstanding; an idle one may have 1")       \
 	X(request, buffer, SIZE, "2k", WIRE_REQUEST_MIN, WIRE_RESPONSE_MAX,                        \
-	  "size of a message buffer; the value of a request that does not fit is read "            \
-	  "from its client")                                                                       \
+	  "size of a message buffer; kvd reads a value that does not fit in it from the "          \
+	  "client's memory")                                                                       \
 	X(request, srq_depth, UINT, "4096", 64, 32768,                                             \
 	  "receives of each worker on each device; bounds the sum of the windows, and so the "     \
-	  "connections")
+	  "number of connections")
 
 #define OPTIONS_log(X)                                                                             \
 	X(log, level, LEVEL, "notice", 0, 0,                                                       \
-	  "the least important level that is logged")                                              \
+	  "least important level that is logged")                                                  \
 	X(log, file, FILE, "", 0, 0,                                                               \
-	  "file to log to, opened again on SIGHUP; empty is stderr")
+	  "file to log to, opened again on SIGHUP; empty: stderr")
 
 #define OPTIONS_tenants(X)                                                                         \
 	X(tenants, memory, SIZE, "0", 0, OPTION_GIB(512),                                          \
-	  "memory of all tenants together, beside memory.size, which the tenant default has; "     \
-	  "0: there are no others")                                                                \
+	  "memory of all tenants but default, which has memory.size; 0: there is no other "        \
+	  "tenant")                                                                                \
 	X(tenants, create, TENANTS, "", 0, 0,                                                      \
-	  "tenants that are there from the start; users.file and an administrator add others")
+	  "tenants that kvd creates at start-up; users.file and administrators add others")
 
 /* S(section), in the order in which they are printed. */
 #define OPTION_SECTIONS(S)                                                                         \

@@ -40,7 +40,7 @@ append_to_it() {
 
 one_byte_more() {
 	head -c $((mib << 20)) /dev/zero >"$tmp/b" && printf x >>"$tmp/b" &&
-		expect 70 "at most $((mib << 20)) \\(limits.max_value\\)" -t "$CALL_MS" \
+		expect 70 "at most $mib MiB \\(limits.max_value\\)" -t "$CALL_MS" \
 			put large - <"$tmp/b"
 }
 

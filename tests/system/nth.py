@@ -319,8 +319,8 @@ class Profile:
             refused = False
             if server.start():
                 refused = self.use(server, mode)
-            elif "--check-config" in self.options and server.status in (0, 78):
-                refused = server.status == 78
+            elif "--check-config" in self.options and server.status in (0, 74, 78):
+                refused = server.status != 0  # 74: it can't print that the file is right
                 server.status = 1 if refused else 0
         finally:
             server.kill()

@@ -80,8 +80,8 @@ static void fit(void **state)
 	assert_int_equal(test_log_lines(), 0);
 	strcpy(config.tenants.create, "beta:33m");
 	assert_int_equal(user_tenants_fit(users, &config), -EINVAL);
-	assert_logged("tenants.create and the memory of users (users.file) need 68157440 bytes, "
-		      "and tenants.memory has 67108864: raise that, or lower the sizes");
+	assert_logged("tenants.create and the memory of users (users.file) need 65 MiB, "
+		      "and tenants.memory is 64 MiB: raise that, or lower the sizes");
 	*config.tenants.create = '\0';
 	users_are(OF("alice", "1", "memory = 32m\n") OF("bob", "2", "memory = 33m\n"));
 	assert_int_equal(user_tenants_fit(users, &config), -EINVAL);

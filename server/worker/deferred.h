@@ -103,7 +103,7 @@ struct operations {
 	uint32_t used;	   /* bytes of results before it */
 	uint32_t numbered; /* numbered operations before it */
 	bool paid;	   /* for the message's header, out of the client's limits */
-	bool admitted;	   /* the next operation has taken what it takes of the client's limits */
+	bool admitted;	   /* the next operation may be executed, in as many pieces as it takes */
 	/* Of the next operation. */
 	enum operation_next next;
 	union {

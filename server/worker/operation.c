@@ -145,7 +145,11 @@ static enum wire_status batched_admit(struct message *message, const struct requ
 	struct conn *conn = message->conn;
 	enum wire_status status;
 
-	if (state->admitted || !conn_is_limited(conn))
+	if (state->admitted)
+		return WIRE_OK;
+	/* It stays admitted in all of its pieces: what it holds is given back at its end. */
+	state->admitted = true;
+	if (!conn_is_limited(conn))
 		return WIRE_OK;
 	status = permit_admit(conn, request, batched_bytes(message, request));
 	state->admitted = !status;

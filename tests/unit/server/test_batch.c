@@ -722,6 +722,40 @@ static void numbers(void **state)
 	assert_int_equal(wire_change_of(~0u - 1, 3), 2);
 }
 
+/*
+ * The first users come while an operation is executed in pieces: it was admitted, and goes on;
+ * those after it are asked for.
+ */
+static void users_come_in_between(void **state)
+{
+	static struct user reader = { .name = "reader", .rights = USER_READ };
+	struct memory_stats stats;
+	unsigned int in_vain = 0;
+
+	(void)state;
+	batch_with_large(0);
+	atomic_store(&conn->conn.user, &reader);
+	test_turns();
+	assert_answered(conn, 1, 0, 5);
+	assert_result(conn, WIRE_PUT, WIRE_OK);
+	assert_result(conn, WIRE_PUT, WIRE_OK);
+	assert_result(conn, WIRE_TOUCH, WIRE_NOT_ALLOWED);
+	assert_result(conn, WIRE_PUT, WIRE_NOT_ALLOWED);
+	assert_result(conn, WIRE_GET, WIRE_OK);
+	assert_stored("large", large, LARGE + MORE_BYTES);
+	while (!begins_a_room())
+		assert_true(++in_vain < ENDS_MAX);
+	atomic_store(&conn->conn.user, &reader);
+	test_turns();
+	assert_answered(conn, 1, 0, 2);
+	assert_result(conn, WIRE_PING, WIRE_OK);
+	assert_result(conn, WIRE_PUT, WIRE_OK);
+	memory_stats(test_store.memory, &stats);
+	assert_int_equal(stats.evacuating, 0);
+	atomic_store(&conn->conn.user, NULL);
+	test_store.table.eviction = EVICTION_NONE;
+}
+
 /* Without HELLO the connection fails; a batch that came right behind it waits. */
 static void before_hello(void **state)
 {
@@ -757,6 +791,7 @@ int main(void)
 		CASE(one_piece_for_each),
 		CASE(access_records),
 		CASE(before_hello),
+		CASE(users_come_in_between),
 		CASE(numbers),
 	};
 

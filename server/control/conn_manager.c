@@ -775,9 +775,6 @@ static void query_run(struct net *net, struct conn *conn)
 		return;
 	}
 	kill = query_answer(net, conn);
-	if (net->stop_asked && conn->query.op == WIRE_SHUTDOWN)
-		log_notice(CONN_FMT ": %s asked for the server to stop (SHUTDOWN)", CONN_ARG(conn),
-			   conn->principal.name);
 	if (kill) {
 		log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": closed: %s asked for it (KILL %llu)",
 				CONN_ARG(kill), conn->peer.address,

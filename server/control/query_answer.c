@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/util/clock.h"
+#include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/worker/conn.h"
 #include "server/worker/grant.h"
@@ -124,20 +125,28 @@ static void answer_whoami(const struct conn *conn, struct query *query)
 }
 
 /*
- * The user's right counts, which server/net/permit.h has asked for. Without users the owner of the
- * server may stop it, not whoever can connect: what is stored would be gone.
+ * The right counts that the client has now: the file of users may have been read since the worker
+ * looked. Without users the owner of the server may stop it, not any client: what is stored would
+ * be gone.
  */
 static void answer_shutdown(struct net *net, const struct conn *conn, struct query *query)
 {
-	static const char why[] = "only root and the server's own user, on the Unix socket, may "
-				  "stop a server that has no users (users.file)";
+	static const struct request request = { .op = WIRE_SHUTDOWN };
+	char why[PERMIT_WHY_BYTES] = "only root and the server's own user, on the Unix socket, may "
+				     "stop a server that has no users (users.file)";
+	const struct user *user = conn_user(conn);
 
-	if (conn_user(conn) || conn->by_admin) {
+	if (conn_is_admin(conn)) {
+		log_ratelimited(LOG_NOTICE, 10,
+				CONN_FMT ": %s asked for the server to stop (SHUTDOWN)",
+				CONN_ARG(conn), conn->principal.name);
 		net->stop_asked = true;
 		return;
 	}
+	if (user)
+		(void)permit_why(user, &request, why);
 	query->status = WIRE_NOT_ALLOWED;
-	query->len = sizeof(why) - 1;
+	query->len = (uint32_t)strlen(why);
 	memcpy(query->text, why, query->len);
 }
 

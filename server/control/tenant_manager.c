@@ -97,12 +97,6 @@ static void list(struct net *net, struct conn *conn)
 	conn_manager_answered(conn);
 }
 
-/* Where there are users, their right counts, and server/worker/permit.h has asked for it. */
-static bool is_admin(const struct conn *conn)
-{
-	return conn_user(conn) || conn->by_admin;
-}
-
 /* Those that need not wait for the change that is under way. */
 static void answer_at_once(struct net *net)
 {
@@ -110,10 +104,10 @@ static void answer_at_once(struct net *net)
 
 	for (conn = TAILQ_FIRST(&net->tenant_queries); conn; conn = next) {
 		next = TAILQ_NEXT(conn, query_entry);
-		if (is_admin(conn) && conn->query.mode != WIRE_TENANT_LIST)
+		if (conn_is_admin(conn) && conn->query.mode != WIRE_TENANT_LIST)
 			continue;
 		conn_manager_forget_query(conn);
-		if (is_admin(conn))
+		if (conn_is_admin(conn))
 			list(net, conn);
 		else
 			answer(conn, WIRE_INVALID,

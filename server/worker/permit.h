@@ -26,6 +26,14 @@ static inline const struct user *conn_user(const struct conn *conn)
 	return atomic_load_explicit(&conn->user, memory_order_acquire);
 }
 
+/* Whether the client is an administrator now: as its user's rights say, or peer_is_admin(). */
+static inline bool conn_is_admin(const struct conn *conn)
+{
+	const struct user *user = conn_user(conn);
+
+	return user ? user->rights & USER_ADMIN : conn->by_admin;
+}
+
 /*
  * For a request of a client whose user is @user and whose account is @account, with a message of
  * @bytes (0: it is paid for), of which the clock at its arrival is @now_ns: WIRE_OK, WIRE_LIMIT or

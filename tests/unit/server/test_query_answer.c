@@ -320,6 +320,7 @@ static void who_one_is(void **state)
 static void stops(void **state)
 {
 	const struct user user = { .name = "bob", .rights = USER_ADMIN };
+	const struct user reader = { .name = "ann", .rights = USER_READ };
 
 	(void)state;
 	assert_null(ask(WIRE_SHUTDOWN, 0));
@@ -330,7 +331,15 @@ static void stops(void **state)
 	assert_null(ask(WIRE_SHUTDOWN, 0));
 	assert_int_equal(conns[0].query.status, WIRE_OK);
 	assert_true(net.stop_asked);
-	net.stop_asked = conns[0].by_admin = false;
+	net.stop_asked = false;
+	/* The file of users was read after the worker had asked for the right. */
+	atomic_store(&conns[0].user, &reader);
+	assert_null(ask(WIRE_SHUTDOWN, 0));
+	assert_int_equal(conns[0].query.status, WIRE_NOT_ALLOWED);
+	assert_memory_equal(text, "user ann has no right 'admin'", 29);
+	assert_int_equal(conns[0].query.len, 29);
+	assert_false(net.stop_asked);
+	conns[0].by_admin = false;
 	atomic_store(&conns[0].user, &user);
 	assert_null(ask(WIRE_SHUTDOWN, 0));
 	assert_int_equal(conns[0].query.status, WIRE_OK);

@@ -225,6 +225,7 @@ static void creates(void **state)
 
 static void refuses(void **state)
 {
+	static const struct user reader = { .name = "ann", .rights = USER_READ };
 	(void)state;
 	made("a", 64 * MIB);
 	jobs_begun = 0;
@@ -254,6 +255,11 @@ static void refuses(void **state)
 	ask(3, WIRE_TENANT_DROP, "a", 0);
 	assert_answer(3, WIRE_INVALID, "tenants are for administrators");
 	ask(3, WIRE_TENANT_LIST, "", 0);
+	assert_answer(3, WIRE_INVALID, "tenants are for administrators");
+	/* The file of users was read after the worker had asked for the right. */
+	conns[3].by_admin = true;
+	atomic_store(&conns[3].user, &reader);
+	ask(3, WIRE_TENANT_DROP, "a", 0);
 	assert_answer(3, WIRE_INVALID, "tenants are for administrators");
 	assert_int_equal(jobs_begun, 0);
 	assert_int_equal(closed, 0);

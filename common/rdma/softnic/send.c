@@ -660,7 +660,7 @@ int sn_post_send(struct ibv_qp *verbs, struct ibv_send_wr *wr, struct ibv_send_w
 	if (bound)
 		sn_grants_update(qp);
 	/* The response should find us polling, and not have to wake us. */
-	if (warm && !atomic_load_explicit(&qp->members[0].asleep, memory_order_relaxed))
+	if (warm && atomic_load_explicit(&qp->members[0].asleep, memory_order_relaxed))
 		sn_cq_warm(qp->send_cq, &qp->members[0]);
 	if (ret)
 		*bad_wr = wr;

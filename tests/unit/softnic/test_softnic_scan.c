@@ -500,6 +500,28 @@ static void test_warmed_with_work(void **state)
 	ends_stop(1);
 }
 
+/* A cold queue pair that sends while its thread polls is hot: the answer costs no wake-up. */
+static void test_cold_one_sends_and_polls(void **state)
+{
+	struct sn_cq *cq;
+	struct ibv_wc wc;
+
+	(void)state;
+	ends_start(1);
+	cq = to_sn_cq(client.cq);
+	comp_settle(&client);
+	arm_cold(cq);
+	atomic_store(&cq->notify, SN_NOTIFY_NONE); /* it polls again */
+	send_one(0);
+	assert_int_equal(cq->hot_count, 1);
+	assert_false(cq->hot[0].asleep);
+	received_one(server.cq);
+	assert_false(comp_readable(&client));
+	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 1);
+	assert_int_equal(wc.opcode, IBV_WC_SEND);
+	ends_stop(1);
+}
+
 /* A cold queue pair that sends while its thread is about to sleep is woken for the answer. */
 static void test_cold_one_sends(void **state)
 {
@@ -645,6 +667,7 @@ int main(void)
 		cmocka_unit_test(test_each_of_two_has_its_own_places),
 		cmocka_unit_test(test_armed_ones_stay_hot),
 		cmocka_unit_test(test_warmed_with_work),
+		cmocka_unit_test(test_cold_one_sends_and_polls),
 		cmocka_unit_test(test_cold_one_sends),
 		cmocka_unit_test(test_connected_when_armed),
 		cmocka_unit_test(test_armed_for_all),

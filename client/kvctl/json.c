@@ -111,12 +111,6 @@ void json_number(struct json *json, const char *name, uint64_t number)
 	fprintf(json->out, "%" PRIu64, number);
 }
 
-void json_signed(struct json *json, const char *name, int64_t number)
-{
-	value_begin(json, name);
-	fprintf(json->out, "%" PRId64, number);
-}
-
 void json_double(struct json *json, const char *name, double number, int digits)
 {
 	if (!isfinite(number)) {

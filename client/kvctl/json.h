@@ -44,7 +44,6 @@ void json_bytes(struct json *json, const char *name, const void *bytes, size_t l
 void json_hex(struct json *json, const char *name, const void *bytes, size_t len);
 void json_text(struct json *json, const char *name, const char *text);
 void json_number(struct json *json, const char *name, uint64_t number);
-void json_signed(struct json *json, const char *name, int64_t number);
 /* With so many digits behind the point; one that is not finite is null. */
 void json_double(struct json *json, const char *name, double number, int digits);
 void json_bool(struct json *json, const char *name, bool is);

@@ -122,7 +122,6 @@ int sn_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
 int sn_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /* False if the CQ is full, which makes it dead. */
 bool sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe);
-bool do_sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe);
 /* Drops the completions of a queue pair that were not polled. */
 void sn_cq_forget(struct sn_cq *cq, struct sn_qp *qp);
 

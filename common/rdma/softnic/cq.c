@@ -157,11 +157,6 @@ static inline bool do_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe)
 	return true;
 }
 
-bool do_sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe)
-{
-	return do_cq_push(cq, cqe);
-}
-
 bool sn_cq_push(struct sn_cq *cq, const struct sn_cqe *cqe)
 {
 	bool pushed;

@@ -9,7 +9,6 @@
 #define KVD_TESTS_SUPPORT_TCP_TEST_H
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -186,6 +185,7 @@ static inline void time_pass(uint64_t ns)
 #include "common/rdma/tcp/cm.c"
 #include "common/rdma/tcp/qp.c"
 #include "common/rdma/tcp/setup.c"
+#include "tests/support/descriptors.h"
 #undef ibv_modify_qp
 #undef ibv_destroy_qp
 #undef ibv_query_port
@@ -227,18 +227,6 @@ static inline void count_free(void *user, void *memory)
 	(void)user;
 	blocks -= memory != NULL;
 	free(memory);
-}
-
-static inline unsigned int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
 }
 
 static inline struct sockaddr_storage loopback(void)

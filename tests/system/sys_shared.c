@@ -7,7 +7,6 @@
  *	sys_shared threads URL...			threads that open, use and close handles
  *	sys_shared restart URL				handles of before and after a restart
  */
-#include <dirent.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 
 #include "client/kvd.h"
 #include "tests/support/checks.h"
+#include "tests/support/descriptors.h"
 
 #define KEYS 64
 #define THREADS_MAX 8
@@ -25,19 +25,6 @@
 #define VALUE_BYTES 100
 #define PAGE_KIB 1024
 #define DEVICE_HANDLES 512 /* that have one device */
-
-static unsigned int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int count = 0;
-
-	if (!dir)
-		die("cost", "no /proc/self/fd");
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
-}
 
 /* Resident memory of all kinds: what is shared with the server counts in full. */
 static unsigned long long resident_bytes(void)

@@ -5,7 +5,6 @@
  * status and a text, nothing leaks, and what follows on the same handle works: it connects again.
  * Then the same where a completion does not come. The server is another process, and has no faults.
  */
-#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +16,7 @@
 
 #include "client/kvd.h"
 #include "common/rdma/softnic/fault.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/server_process.h"
 
 #define LARGE_BYTES 200000u
@@ -30,18 +30,6 @@
 static const char *url;
 static const struct fault_plan *plan;
 static uint8_t large[LARGE_BYTES], values[SUBMITTED][LARGE_BYTES];
-
-static unsigned int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 static bool has_failed(void)
 {

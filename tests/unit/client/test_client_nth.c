@@ -7,7 +7,6 @@
  * The calls are wrapped by the linker (Makefile), and fail only in the thread that asks for it.
  * The server is another process.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,6 +25,7 @@
 #include <cmocka.h>
 
 #include "client/kvd.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/server_process.h"
 
 #define CALLS_MAX 1000
@@ -79,18 +79,6 @@ WRAP(int, eventfd, EMFILE, -1, (unsigned int count, int flags), (count, flags))
 WRAP(int, epoll_create1, EMFILE, -1, (int flags), (flags))
 WRAP(int, timerfd_create, EMFILE, -1, (int clock, int flags), (clock, flags))
 WRAP(int, socket, EMFILE, -1, (int domain, int type, int protocol), (domain, type, protocol))
-
-static unsigned int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
 
 /* On softnic the server's memory is mapped after kvd_open(); without it the connection ends. */
 static bool is_expected(const struct kvd *kvd, enum kvd_status status)

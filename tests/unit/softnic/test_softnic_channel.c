@@ -4,7 +4,6 @@
  * event and not afterwards, no event is lost, what a sleep waits for besides, and what is left of a
  * channel that is destroyed or could not be created.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -26,6 +25,7 @@
 #include "common/rdma/softnic/device_context.h"
 #include "common/rdma/softnic/queue_pair.h"
 #include "common/rdma/softnic/softnic.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)
@@ -101,18 +101,6 @@ static bool readable_soon(int fd)
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 
 	return poll(&pfd, 1, PAIR_WAIT_MS) == 1;
-}
-
-static int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
 }
 
 /* Events of two CQs, of one of them twice, as if it was armed again before the first was taken. */

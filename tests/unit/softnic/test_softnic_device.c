@@ -4,7 +4,6 @@
  * refuses, what is left of one that can't be opened or is closed too early, of its objects that
  * can't be created and of connections, and how those that sleep or poll learn that it has died.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -31,6 +30,7 @@
 #include "common/rdma/softnic/send_queue.h"
 #include "common/rdma/softnic/softnic.h"
 #include "common/util/heap.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)
@@ -89,18 +89,6 @@ ssize_t sendmsg(int sock, const struct msghdr *msg, int flags)
 		return syscall(SYS_sendmsg, sock, msg, flags);
 	errno = ENOBUFS;
 	return -1;
-}
-
-static int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
 }
 
 /* Of shared memory. */

@@ -7,7 +7,6 @@
 #include "common/rdma/softnic/life_word.h"
 #include "common/rdma/softnic/link.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -21,6 +20,7 @@
 
 #include <cmocka.h>
 
+#include "tests/support/descriptors.h"
 #include "tests/support/send_files.h"
 
 #define FULL_MAX 100000 /* wake-ups that a socket takes at most */
@@ -114,18 +114,6 @@ static void peer_closes(void)
 {
 	close(socks[1]);
 	socks[1] = -1;
-}
-
-static int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
 }
 
 /* Of files with this name. */

@@ -4,7 +4,6 @@
  * readable when and only when either has something to do, and that threads which share a device do
  * not touch each other's connections.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -23,6 +22,7 @@
 #include "common/rdma/softnic/peer_file.h"
 #include "common/rdma/softnic/softnic.h"
 #include "common/rdma/softnic/timer.h"
+#include "tests/support/descriptors.h"
 #include "tests/support/softnic_pair.h"
 
 #define OPS (&softnic_ops)
@@ -83,18 +83,6 @@ static bool readable_soon(int fd)
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 
 	return poll(&pfd, 1, PAIR_WAIT_MS) == 1;
-}
-
-static int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int count = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		count++;
-	closedir(dir);
-	return count;
 }
 
 static void connect_client(void)

@@ -22,7 +22,7 @@
  *
  * Why GETs that use it are linearizable. An item that expires at T does so at the instant when the
  * server's clock reaches T: one instant for all clients. A READ found the item valid at an instant
- * t, when it was the key's only valid one (client/libkvd/lookup.c, G1). Then
+ * t, when it was the key's only valid one (client/libkvd/lookup.c, GET-1). Then
  *
  *   - a hit is right if the server's clock had not reached T at t. That is so if the upper bound
  *     has not reached T *after* the READ, since the clock never goes back.

@@ -5,7 +5,7 @@
  *	warm	the bucket cache has the key's slot: READ item, verify.			1 READ
  *	cold	READ home bucket, pick slots by tag, READ item, verify.			2 READs
  *
- * client/libkvd/lookup.c decides what the data means and what to READ next (G1 to G4).
+ * client/libkvd/lookup.c decides what the data means and what to READ next (GET-1 to GET-4).
  */
 #include "client/libkvd/get.h"
 
@@ -118,7 +118,7 @@ static inline bool bucket_read(struct kvd *handle, struct flight *f)
 		l->step = STEP_RPC;
 		return false;
 	}
-	/* The first bucket of a chain starts the time that G2 bounds by CHAIN_NS_MAX. */
+	/* The first bucket of a chain starts the time that GET-2 bounds by CHAIN_NS_MAX. */
 	if (!l->hops) {
 		if (!handle->conn.chain_ns)
 			handle->conn.chain_ns = clock_raw_ns();

@@ -2,39 +2,40 @@
 /*
  * The rules of a lookup: which data that a GET has READ counts as a hit, as a miss, or as neither.
  *
- *   G1. An item is a hit only if its sum, which covers the incarnation and the item's offset, is
+ *   GET-1. An item is a hit only if its sum, which covers the incarnation and the item's offset, is
  *	 right, its value sum, if it has one, is the value's, and its key is the one looked up, byte
- *	 for byte. Then it was valid at some instant of the READ, and by the server's rule T1
+ *	 for byte. Then it was valid at some instant of the READ, and by the server's rule TABLE-1
  *	 (server/store/table.h) it was the key's only valid copy. (Guarantees A, B) An item that
  *	 expires is a hit only if client/libkvd/clock.h allows it.
- *   G2. A lookup ends in a miss only if every bucket of the chain verified (its sum covers its own
- *	 offset and its home bucket's), the home bucket is the key's by its own level, all buckets
- *	 have its level and epoch, and none had a slot with the key's tag. If a tag matched but the
- *	 item was another key's, the memory may have been reused between the two READs: the client
- *	 asks the server. (Guarantee C)
- *   G3. If something does not verify, the client READs again from the home bucket on, after a pause
- *	 that doubles; after get_tries READs it asks the server. (Guarantee G)
- *   G4. The geometry that the client knows is only where a lookup starts. A bucket of level l holds
- *	 the keys whose hash's low l bits are the bucket's number. If the key is not one of them,
- *	 let bit i be the lowest in which its hash and that number differ. The split that took the
- *	 bucket to level i + 1 <= l moved the key to the bucket of the hash's low i + 1 bits, which
- *	 therefore exists and has at least level i + 1. (The bucket of the hash's low l bits need
- *	 not exist yet: the bucket to which the key was moved is split at other times.) i rises with
- *	 each such step, so the steps end.
- *   G5. That a key exists is known from an item's header, value sum and key alone: the sum of a
+ *   GET-2. A lookup ends in a miss only if every bucket of the chain verified (its sum covers its
+ *	 own offset and its home bucket's), the home bucket is the key's by its own level, all
+ *	 buckets have its level and epoch, and none had a slot with the key's tag. If a tag matched
+ *	 but the item was another key's, the memory may have been reused between the two READs: the
+ *	 client asks the server. (Guarantee C)
+ *   GET-3. If something does not verify, the client READs again from the home bucket on, after a
+ *	 pause that doubles; after get_tries READs it asks the server. (Guarantee G)
+ *   GET-4. The geometry that the client knows is only where a lookup starts. A bucket of level l
+ *	 holds the keys whose hash's low l bits are the bucket's number. If the key is not one of
+ *	 them, let bit i be the lowest in which its hash and that number differ. The split that took
+ *	 the bucket to level i + 1 <= l moved the key to the bucket of the hash's low i + 1 bits,
+ *	 which therefore exists and has at least level i + 1. (The bucket of the hash's low l bits
+ *	 need not exist yet: the bucket to which the key was moved is split at other times.) i rises
+ *	 with each such step, so the steps end.
+ *   GET-5. That a key exists is known from an item's header, value sum and key alone: the sum of a
  *	 longer item covers no more (common/layout.h). Where it is right, these bytes are those that
  *	 it was made of, whenever each was READ, since it covers the version, which is unique. It is
  *	 in memory only while the item is valid, and was there when it was READ. So at that instant
  *	 the item was the key's only valid one, and had that value length, version, flags and expiry
- *	 time, which is judged as a hit's. The value was stored before (T1). A miss is that of G2.
+ *	 time, which is judged as a hit's. The value was stored before (TABLE-1). A miss is that of
+ *	 GET-2.
  *
- * Why G2 is enough while the server moves slots (splits, chains that get shorter:
- * server/store/index.h, I3). From the first slot that moves to the last, the home bucket does not
- * verify, and a rewritten bucket of the chain gets the next even epoch at once. So buckets of one
- * epoch held, from the first one's READ to the last one's, every slot that was there at the first
- * and was not deleted since. A key that was inserted since may be missed: then the miss was true at
- * the first READ. Epochs have 16 bits; a chain's epoch rises by less than 2^16 a second (I4), so it
- * does not wrap around within CHAIN_NS_MAX.
+ * Why GET-2 is enough while the server moves slots (splits, chains that get shorter:
+ * server/store/index.h, INDEX-3). From the first slot that moves to the last, the home bucket does
+ * not verify, and a rewritten bucket of the chain gets the next even epoch at once. So buckets of
+ * one epoch held, from the first one's READ to the last one's, every slot that was there at the
+ * first and was not deleted since. A key that was inserted since may be missed: then the miss was
+ * true at the first READ. Epochs have 16 bits; a chain's epoch rises by less than 2^16 a second
+ * (INDEX-4), so it does not wrap around within CHAIN_NS_MAX.
  */
 #include "client/libkvd/lookup.h"
 
@@ -178,8 +179,8 @@ void lookup_bucket(struct kvd *handle, struct lookup *l)
 }
 
 /*
- * Goes to the bucket to which the key was moved: by the geometry, or by G4 if that does not include
- * the split yet.
+ * Goes to the bucket to which the key was moved: by the geometry, or by GET-4 if that does not
+ * include the split yet.
  */
 void lookup_moved(struct kvd *handle, struct lookup *l)
 {

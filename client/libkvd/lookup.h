@@ -103,7 +103,7 @@ static inline bool item_verifies(const struct item *item, uint64_t bytes, const 
 
 /*
  * The same without the value, if a value sum stands for that: whether the item was valid there
- * (G5).
+ * (GET-5).
  */
 static inline bool item_head_verifies(const struct item *item, uint64_t bytes,
 				      const struct sum_key *key, uint64_t seed, uint64_t offset)

@@ -4,10 +4,12 @@
  * has taken of the limits of its user, over all its connections (server/users/account.h), and, for
  * each tenant that it is connected to, its gates of the budgets (server/worker/budget.h).
  *
- *   A1. A principal has one account, as long as it has a connection, or has not paid for what it
- *	 took: a client that closes its connections and connects again finds its account as it was.
- *   A2. Nothing that users.file says is in it, so that reading the file again changes no account.
- *   A3. Of principals without a connection ACCOUNTS_OWING_MAX are remembered.
+ *   ACCOUNT-1. A principal has one account, as long as it has a connection, or has not paid for
+ *	 what it took: a client that closes its connections and connects again finds its account as
+ *	 it was.
+ *   ACCOUNT-2. Nothing that users.file says is in it, so that reading the file again changes no
+ *	 account.
+ *   ACCOUNT-3. Of principals without a connection ACCOUNTS_OWING_MAX are remembered.
  *
  * The control thread's, but for the buckets, which are for any, and the gates.
  */

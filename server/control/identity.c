@@ -103,7 +103,7 @@ void identities_release(struct identities *identities)
 	*identities = (struct identities){ 0 };
 }
 
-/* Y3. False: none is kept. */
+/* IDENTITY-3. False: none is kept. */
 static bool evict(struct identities *identities)
 {
 	unsigned int i, most = 0;

@@ -3,13 +3,13 @@
  * The identities of clients, and the answers that are kept for each. All functions are for the
  * control thread.
  *
- *   Y1. An identity has one connection at most, its owner, from the answer to its HELLO until its
- *	 NOTE_QUIESCED: from then on no request of that connection is executed. Meanwhile the
- *	 answers are that connection's worker's; the notes order the two threads.
- *   Y2. A HELLO of another connection waits for that, asleep, as the identity's heir; the
+ *   IDENTITY-1. An identity has one connection at most, its owner, from the answer to its HELLO
+ *	 until its NOTE_QUIESCED: from then on no request of that connection is executed. Meanwhile
+ *	 the answers are that connection's worker's; the notes order the two threads.
+ *   IDENTITY-2. A HELLO of another connection waits for that, asleep, as the identity's heir; the
  *	 connection that it replaces is closed at once, and so is an heir that waited before it. So
  *	 each closed connection lets one go on, and the last one that came is the one that stays.
- *   Y3. Without a connection an identity is kept for server.identity_time, but there are
+ *   IDENTITY-3. Without a connection an identity is kept for server.identity_time, but there are
  *	 limits.identities of both kinds at most. One more replaces a kept one: of the principals
  *	 (server/worker/principal.h) that have most of those, the one whose connection ended first,
  *	 so what one principal leaves costs the others nothing. If none is kept, it gets no

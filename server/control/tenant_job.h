@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs: what takes long about a tenant, done by a thread of its own, one after the other (N3):
- * memory is allocated and filled, registered with the devices, and released. While a job runs, the
- * tenant is that thread's, and no device is set up or put away (server/control/recovery.c).
+ * Jobs: what takes long about a tenant, done by a thread of its own, one after the other
+ * (TENANT-3): memory is allocated and filled, registered with the devices, and released. While a
+ * job runs, the tenant is that thread's, and no device is set up or put away
+ * (server/control/recovery.c).
  */
 #ifndef KVD_SERVER_CONTROL_TENANT_JOB_H
 #define KVD_SERVER_CONTROL_TENANT_JOB_H

@@ -80,7 +80,7 @@ static int parts_create(struct tenant_store *to, struct tenant *tenant,
 	return err;
 }
 
-/* N1. One that is away has no protection domain. */
+/* TENANT-1. One that is away has no protection domain. */
 static bool is_served(const struct tenant_store *store, const struct nic *nic,
 		      const struct worker_env *env)
 {

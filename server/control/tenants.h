@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The list of tenants, the account of their memory, and the making and releasing of their stores.
- * The rules are N1 to N4 in server/worker/tenant.h.
+ * The rules are TENANT-1 to TENANT-4 in server/worker/tenant.h.
  */
 #ifndef KVD_SERVER_CONTROL_TENANTS_H
 #define KVD_SERVER_CONTROL_TENANTS_H
@@ -58,8 +58,8 @@ void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env);
 int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 			const struct worker_env *env, uint64_t bytes, bool start);
 /*
- * Any one thread that is no RCU reader; N4. Takes one of zero bytes, too, and that of `default`
- * again.
+ * Any one thread that is no RCU reader; TENANT-4. Takes one of zero bytes, too, and that of
+ * `default` again.
  */
 void tenant_store_destroy(struct tenant_store *store, const struct worker_env *env);
 

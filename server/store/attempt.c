@@ -144,7 +144,7 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 	item_fill(item, a->change, value, item_value(item), &table->region->sum_key);
 	item_access_store(item, a->access);
 	slot = slot_for(table, a->hash, item);
-	/* Before the item is valid again: T1. */
+	/* Before the item is valid again: TABLE-1. */
 	if (slot != *a->pos.slot) {
 		slot_store(a->pos.slot, slot);
 		do_chain_seal(table, a->pos.home, a->pos.bucket);
@@ -205,7 +205,7 @@ static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
 	return WIRE_OK;
 }
 
-/* Makes the key's slot, or a new one, lead to the new item, which is not valid yet (T1). */
+/* Makes the key's slot, or a new one, lead to the new item, which is not valid yet (TABLE-1). */
 static enum wire_status do_point(struct attempt *a, uint64_t slot)
 {
 	const struct table *table = a->thread->table;
@@ -324,7 +324,7 @@ static enum wire_status do_store(struct attempt *a, const struct value *value, b
 	status = keeps ? do_keep_access(a, bytes) : do_new_access(a, bytes);
 	if (status)
 		return status;
-	/* Only small items: L3. */
+	/* Only small items: LOOKUP-3. */
 	if (old && bytes < LIMBO_ITEM_BYTES && old_bytes < LIMBO_ITEM_BYTES &&
 	    mem_class(old_bytes) == mem_class(bytes)) {
 		do_replace_in_place(a, value);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Attempts: changes of a key in one pass, under the lock of the key's home bucket, in the order of
- * T1 to T4 of server/store/table.h. update.h has the operations.
+ * TABLE-1 to TABLE-4 of server/store/table.h. update.h has the operations.
  *
  * A change that would copy or sum a large item changes nothing: it returns WIRE_BUSY and sets
  * change->large. server/store/large.h prepares it without the lock, in steps, and then comes back

@@ -183,7 +183,7 @@ void do_chain_write(const struct table *table, struct bucket *home, uint8_t leve
 	do_chain_seal(table, home, home);
 }
 
-/* They go through the limbo: readers without a lock may be in them (L1). */
+/* They go through the limbo: readers without a lock may be in them (LOOKUP-1). */
 void chain_parts_retire(struct store_thread *thread, struct chain_parts *parts,
 			struct retired *retired)
 {
@@ -198,7 +198,7 @@ void retired_free(struct store_thread *thread, struct retired *retired)
 		limbo_add(&thread->limbo, &thread->cache, retired->buckets[--retired->count], 0);
 }
 
-/* Whether one more chain may be shortened in this second (I4). Counts it. */
+/* Whether one more chain may be shortened in this second (INDEX-4). Counts it. */
 static bool chain_move_allowed(struct store_thread *thread)
 {
 	struct table *table = thread->table;
@@ -246,7 +246,7 @@ bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct b
 	return true;
 }
 
-/* In the order of T1: the item is invalid before its slot is cleared. */
+/* In the order of TABLE-1: the item is invalid before its slot is cleared. */
 void do_remove(struct store_thread *thread, struct chain_pos *pos, struct retired *retired)
 {
 	item_unpin(thread, pos->item);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Chains: a home bucket and its overflow buckets; finds keys in one and changes one. The rules are
- * at the head of server/store/index.h (I3, I4).
+ * at the head of server/store/index.h (INDEX-3, INDEX-4).
  *
  * do_* functions expect the home bucket's lock to be held, and none of them blocks.
  */
@@ -35,7 +35,7 @@
 
 /*
  * Chains shortened in one second, in the whole table. Each adds 2 to an epoch, so those of two
- * seconds add 40,000 at most: I4.
+ * seconds add 40,000 at most: INDEX-4.
  */
 #define CHAIN_MOVES_MAX 10000
 
@@ -95,7 +95,7 @@ void do_chain_seal(const struct table *table, const struct bucket *home, struct 
  * Writes the slots of a chain into as few buckets as they fit. @avoid, unless NULL, is an overflow
  * bucket that is to leave the chain, and @spare one that takes its place. Buckets that are not
  * needed are added to @retired. Returns false and changes nothing if that would free no bucket, or
- * for I4.
+ * for INDEX-4.
  */
 bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct bucket *avoid,
 		      struct bucket *spare, struct retired *retired);

@@ -380,7 +380,7 @@ void curve_hit(struct curve *curve, uint64_t hash)
 	pthread_mutex_unlock(&curve->lock);
 }
 
-/* It was not evicted (W1), but stored since: the client tells of the miss late. */
+/* It was not evicted (EVICT-1), but stored since: the client tells of the miss late. */
 static bool is_new(const struct curve *curve, const struct sampled *key)
 {
 	return key->stored && do_part(curve, key) < PARTS * ACCESS_YOUNG_MAX / ACCESS_TICKS;

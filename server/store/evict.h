@@ -8,8 +8,8 @@
  * the coldest is evicted. The server does not see one-sided GETs; clients report some of them
  * (common/PROTOCOL.md, access records).
  *
- *   W1. What was stored or used while the last quarter of the memory was added, the young, is not
- *	 evicted while there is something older, of whatever size, that is not pinned: it is
+ *   EVICT-1. What was stored or used while the last quarter of the memory was added, the young, is
+ *	 not evicted while there is something older, of whatever size, that is not pinned: it is
  *	 searched for, and young items in memory that is to be emptied are moved. Exceptions: those
  *	 of low priority, or in a full chain; where so little is old that LOOKS_MAX drawings miss
  *	 it, or that it makes no room (room.c).

@@ -51,9 +51,9 @@ static unsigned int do_partition(const struct table *table, struct chain_parts *
 
 /*
  * Splits home bucket @number, which has @level. The new bucket is complete before the old one,
- * whose level leads to it, loses a slot (I2). Both chains together need no more overflow buckets
- * than there were: n slots that were in c + 1 buckets, n <= 14 (c + 1), fit two home buckets and c
- * more, however they are divided.
+ * whose level leads to it, loses a slot (INDEX-2). Both chains together need no more overflow
+ * buckets than there were: n slots that were in c + 1 buckets, n <= 14 (c + 1), fit two home
+ * buckets and c more, however they are divided.
  */
 static void split(struct store_thread *thread, uint64_t number, uint32_t level)
 {
@@ -147,7 +147,7 @@ static void do_grow(struct store_thread *thread)
 			return;
 		}
 	}
-	/* In this order: I2. */
+	/* In this order: INDEX-2. */
 	split(thread, next, level);
 	index_size_advance(table, level, next + 1);
 }

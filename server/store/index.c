@@ -12,7 +12,8 @@ struct bucket *index_home(const struct table *table, uint64_t hash)
 	if (number < index_size_split(size))
 		number = low_bits(hash, level + 1);
 	/*
-	 * I1. The index size may be outdated by now. The bucket was split once for each bit above
+	 * INDEX-1. The index size may be outdated by now. The bucket was split once for each bit
+	 *	 above
 	 * its old level; the first of these bits that differs says in which split the key left, and
 	 * for which bucket, which has been complete since.
 	 */

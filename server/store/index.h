@@ -5,17 +5,17 @@
  * (Litwin, VLDB 1980): with 2^level + split buckets the next split divides bucket number `split`
  * into itself and a new last bucket, and both get the next higher level.
  *
- *   I1. A bucket's level says which keys are in its chain: those whose hash has the bucket's number
- *	 in its low `level` bits. Levels only rise. So a reader that comes to a bucket with an
- *	 outdated index size sees that the key is elsewhere, and where.
- *   I2. A bucket is reachable (through the index size, the superblock's geometry or another
+ *   INDEX-1. A bucket's level says which keys are in its chain: those whose hash has the bucket's
+ *	 number in its low `level` bits. Levels only rise. So a reader that comes to a bucket with
+ *	 an outdated index size sees that the key is elsewhere, and where.
+ *   INDEX-2. A bucket is reachable (through the index size, the superblock's geometry or another
  *	 bucket's level) only after it is complete and sealed.
- *   I3. Slots are moved, by a split or to shorten a chain, only between chain_move_begin() and
+ *   INDEX-3. Slots are moved, by a split or to shorten a chain, only between chain_move_begin() and
  *	 chain_move_end(). The home bucket's epoch is odd meanwhile, and then all buckets of the
  *	 chain get a new one. So a reader that finds the same even epoch before and after, or in all
  *	 buckets that it read, has missed no slot.
- *   I4. The epoch of one chain rises less than 2^16 times a second (CHAIN_MOVES_MAX), so a reader
- *	 that takes less than a second does not meet the same epoch again.
+ *   INDEX-4. The epoch of one chain rises less than 2^16 times a second (CHAIN_MOVES_MAX), so a
+ *	 reader that takes less than a second does not meet the same epoch again.
  *
  * Threads: any; the functions here block only for a bucket's lock, where they say so.
  */

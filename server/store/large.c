@@ -74,7 +74,7 @@ static enum large_next large_end(struct large *large, enum wire_status status)
 	return LARGE_DONE;
 }
 
-/* The key has another version by now, or none (S3). */
+/* The key has another version by now, or none (LARGE-3). */
 static enum large_next large_restart(struct large *large)
 {
 	item_drop(large, &large->item);
@@ -226,7 +226,7 @@ static void value_advance(struct large *large, uint64_t bytes)
 	large_summed(large, bytes);
 }
 
-/* The next bytes of a value that is made from the key's item (S2). */
+/* The next bytes of a value that is made from the key's item (LARGE-2). */
 static enum large_next value_step(struct large *large, uint64_t bytes)
 {
 	const struct table_change *change = &large->change;

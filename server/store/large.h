@@ -3,16 +3,18 @@
  * Large items: changes that take time in proportion to an item's size, in steps of
  * bounded work. The caller decides when the next step is due, and serves others in between.
  *
- *   S1. A step copies and sums at most as many bytes as it was allowed, without a bucket's lock.
- *	 With the lock only the stores of T1 are made, at the end: all they need is prepared.
- *   S2. Between two steps the caller may pass a quiescent state. So each step looks the item up
- *	 again, and goes on only if it still has the version that the first one found. Versions are
- *	 unique, and a large item is not rewritten in place (L3): the same version has the same key
- *	 and value, also when a touch has changed its expiry time or it was moved meanwhile.
- *   S3. A change takes effect only if the key has that version still, under the lock. Else it
+ *   LARGE-1. A step copies and sums at most as many bytes as it was allowed, without a bucket's
+ *	 lock. With the lock only the stores of TABLE-1 are made, at the end: all they need is
+ *	 prepared.
+ *   LARGE-2. Between two steps the caller may pass a quiescent state. So each step looks the item
+ *	 up again, and goes on only if it still has the version that the first one found. Versions
+ *	 are unique, and a large item is not rewritten in place (LOOKUP-3): the same version has the
+ *	 same key and value, also when a touch has changed its expiry time or it was moved
+ *	 meanwhile.
+ *   LARGE-3. A change takes effect only if the key has that version still, under the lock. Else it
  *	 begins again, because another change of the key took effect. After LARGE_RESTARTS_MAX times
- *	 it fails with WIRE_BUSY, and nothing was changed (T4).
- *   S4. Where memory is short, steps make room for it (R1 in server/store/room.h).
+ *	 it fails with WIRE_BUSY, and nothing was changed (TABLE-4).
+ *   LARGE-4. Where memory is short, steps make room for it (ROOM-1 in server/store/room.h).
  *
  *	large_append(&large, ...); or large_commit()
  *	do
@@ -61,7 +63,7 @@ struct large {
 	} state;
 	enum large_state after;
 	struct room room;
-	struct change_from from; /* the item that the change begins with (S2) */
+	struct change_from from; /* the item that the change begins with (LARGE-2) */
 	struct item *item;	 /* that is being made; NULL: there is none yet */
 	size_t item_bytes;
 	struct item *value_item; /* holds what is appended, if it was pulled */

@@ -18,7 +18,7 @@ void limbo_empty(struct limbo *limbo, struct mem_cache *cache)
 		if (limbo->entries[i].bytes) {
 			mem_free(cache, limbo->entries[i].p, limbo->entries[i].bytes);
 		} else {
-			/* M1: zeroes the first 8 bytes, which are a bucket's sum, too. */
+			/* MEMORY-1: zeroes the first 8 bytes, which are a bucket's sum, too. */
 			bucket_seal(limbo->entries[i].p, 0);
 			mem_free_bucket(cache, limbo->entries[i].p);
 		}

@@ -29,7 +29,7 @@ struct item_snapshot {
 	union item_front front;
 };
 
-/* False: the item was invalid or changed meanwhile (L2). */
+/* False: the item was invalid or changed meanwhile (LOOKUP-2). */
 static bool item_snapshot_take(const struct table *table, const struct item *item,
 			       struct item_snapshot *snapshot)
 {
@@ -49,7 +49,7 @@ static bool item_snapshot_take(const struct table *table, const struct item *ite
 	return item_sum_again(item) == sum;
 }
 
-/* Whether the slot leads to the key; if not, with the checks of L4. */
+/* Whether the slot leads to the key; if not, with the checks of LOOKUP-4. */
 static enum lookup_result slot_lookup(const struct table *table, const uint64_t *slot_at,
 				      uint64_t slot, const void *key, uint32_t key_len,
 				      struct item_ref *ref)
@@ -92,7 +92,7 @@ static enum lookup_result lookup_once(const struct table *table, uint64_t hash, 
 	uint16_t epoch = chain_epoch_first(home);
 	enum lookup_result result = LOOKUP_MISSING;
 
-	/* Slots are being moved (I3), or the index size was outdated (I1). */
+	/* Slots are being moved (INDEX-3), or the index size was outdated (INDEX-1). */
 	if (epoch & 1 || low_bits(hash, bucket_level_load(home)) != index_number(table, home))
 		return LOOKUP_RETRY;
 	chain_for_each(table, bucket, home) {
@@ -114,7 +114,7 @@ enum lookup_result lookup_find(const struct store_thread *thread, uint64_t hash,
 
 bool lookup_ref_copy(const struct item_ref *ref, void *to, const void *from, size_t bytes)
 {
-	/* L3 */
+	/* LOOKUP-3 */
 	bool stays = item_bytes(&ref->front.item) >= LIMBO_ITEM_BYTES;
 
 	if (bytes)

@@ -3,17 +3,17 @@
  * Lookups: find keys and copy items inside the server without a lock, for two-sided GETs, scans and
  * eviction. The caller is an RCU reader (QSBR) and passes no quiescent state meanwhile.
  *
- *   L1. A chain stays readable: overflow buckets are freed only after a grace period. The epoch
- *	 shows whether a slot was moved past the reader (server/store/index.h, I3).
- *   L2. A small item may be rewritten or reused while it is read. What was read is used only if the
- *	 item's sum was valid and the same before and after: the sum covers version and place. Else
- *	 the lookup is retried.
- *   L3. A large item (LIMBO_ITEM_BYTES) is never rewritten in place, except for its expiry time,
- *	 and is freed only after a grace period. Once seen valid it can be copied without another
- *	 check.
- *   L4. "Not found" needs the same even epoch before and after, and for each slot with the key's
- *	 tag that its item was valid and another key's, that the slot still led to it then, and that
- *	 its sum was the same after that.
+ *   LOOKUP-1. A chain stays readable: overflow buckets are freed only after a grace period. The
+ *	 epoch shows whether a slot was moved past the reader (server/store/index.h, INDEX-3).
+ *   LOOKUP-2. A small item may be rewritten or reused while it is read. What was read is used only
+ *	 if the item's sum was valid and the same before and after: the sum covers version and
+ *	 place. Else the lookup is retried.
+ *   LOOKUP-3. A large item (LIMBO_ITEM_BYTES) is never rewritten in place, except for its expiry
+ *	 time, and is freed only after a grace period. Once seen valid it can be copied without
+ *	 another check.
+ *   LOOKUP-4. "Not found" needs the same even epoch before and after, and for each slot with the
+ *	 key's tag that its item was valid and another key's, that the slot still led to it then,
+ *	 and that its sum was the same after that.
  */
 #ifndef KVD_SERVER_STORE_LOOKUP_H
 #define KVD_SERVER_STORE_LOOKUP_H
@@ -56,7 +56,7 @@ static inline uint64_t lookup_ref_value_sum(const struct item_ref *ref)
 	return item_is_long(front) ? item_long(front)->value_sum : 0;
 }
 
-/* Copies @bytes of an item that was found. False: it was changed meanwhile (L2, L3). */
+/* Copies @bytes of an item that was found. False: it was changed meanwhile (LOOKUP-2, LOOKUP-3). */
 bool lookup_ref_copy(const struct item_ref *ref, void *to, const void *from, size_t bytes);
 
 /*

@@ -83,7 +83,7 @@ static bool bucket_is_due(const struct store_thread *thread, uint64_t number)
 /*
  * Ends a pass over the index. Buckets that a split has added since are swept with table.growing
  * held: then no split is under way that has moved items and is not in the index size yet. If it
- * can't be had, the pass does not count for pins (P3 in server/store/pins.h), nor does one that
+ * can't be had, the pass does not count for pins (PIN-3 in server/store/pins.h), nor does one that
  * went by hints.
  */
 static void sweep_end(struct maintenance *maintenance)
@@ -102,7 +102,7 @@ static void sweep_end(struct maintenance *maintenance)
 		pins_swept(table->pins, maintenance->sweep_began_ns / PIN_UNIT_NS);
 }
 
-/* Sweeps a slice, and sets when the next may begin to keep to sweep_share (K1). */
+/* Sweeps a slice, and sets when the next may begin to keep to sweep_share (MAINTENANCE-1). */
 static void sweep_slice(struct maintenance *maintenance)
 {
 	struct table *table = maintenance->table;
@@ -141,7 +141,7 @@ static uint64_t sweep(struct maintenance *maintenance)
 	return maintenance->sweep_next_ns;
 }
 
-/* W1: something older makes way. */
+/* EVICT-1: something older makes way. */
 static bool young_make_room(struct store_thread *thread, size_t bytes)
 {
 	void *block = room_make(thread, bytes);
@@ -249,7 +249,10 @@ static bool is_owners(const struct flush *flush, const char *owner)
 	return flush->ticket && flush->later && !strcmp(flush->owner, owner);
 }
 
-/* K4: the place of a new flush, or of one without a delay that has not begun. NULL: none. */
+/*
+ * MAINTENANCE-4: the place of a new flush, or of one without a delay that has not begun. NULL:
+ * none.
+ */
 static struct flush *do_flush_place(struct maintenance *maintenance, bool later, const char *owner)
 {
 	unsigned int count = 0, owners = 0;

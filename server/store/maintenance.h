@@ -3,14 +3,15 @@
  * The maintenance thread: removes expired items, makes room for the index to grow, moves items
  * together where slabs are sparse, and flushes, so that no worker has to.
  *
- *   K1. Sweeping expired items takes at most sweep_share percent of one CPU, by the thread's
- *	 own CPU clock, and nothing while no item has an expiry time; but one pass an hour while
- *	 items were pinned (P3 in server/store/pins.h).
- *   K2. It holds a bucket's lock for one item at a time, as a worker does.
- *   K3. It sleeps when there is nothing to do, and wakes once a second to check (guarantee E).
- *   K4. A flush with a delay has an owner, who may cancel it until it begins. An owner has
- *	 WIRE_FLUSHES_OWNER_MAX of them at most, so it leaves places to others. Flushes without a
- *	 delay that have not begun are one, of all who asked: they need two places, however many
+ *   MAINTENANCE-1. Sweeping expired items takes at most sweep_share percent of one CPU, by the
+ *	 thread's own CPU clock, and nothing while no item has an expiry time; but one pass an hour
+ *	 while items were pinned (PIN-3 in server/store/pins.h).
+ *   MAINTENANCE-2. It holds a bucket's lock for one item at a time, as a worker does.
+ *   MAINTENANCE-3. It sleeps when there is nothing to do, and wakes once a second to check
+ *	 (guarantee E).
+ *   MAINTENANCE-4. A flush with a delay has an owner, who may cancel it until it begins. An owner
+ *	 has WIRE_FLUSHES_OWNER_MAX of them at most, so it leaves places to others. Flushes without
+ *	 a delay that have not begun are one, of all who asked: they need two places, however many
  *	 ask.
  */
 #ifndef KVD_SERVER_STORE_MAINTENANCE_H
@@ -89,8 +90,8 @@ void maintenance_release(struct maintenance *maintenance);
 
 /*
  * Requests a flush, @delay_s seconds after @now_ns: the removal of every item that is stored before
- * then. Returns its ticket; 0: too many of @owner's, or of all, are waiting (K4). Any thread; does
- * not wait for the flush.
+ * then. Returns its ticket; 0: too many of @owner's, or of all, are waiting (MAINTENANCE-4). Any
+ * thread; does not wait for the flush.
  */
 uint64_t maintenance_flush(struct maintenance *maintenance, uint64_t now_ns, uint32_t delay_s,
 			   const char *owner);

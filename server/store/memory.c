@@ -24,7 +24,7 @@
 
 /* Magazines. do_* functions expect the cache's lock to be held. */
 
-/* Sets the number of blocks; magazine_bytes follows, so that M3 is one comparison. */
+/* Sets the number of blocks; magazine_bytes follows, so that MEMORY-3 is one comparison. */
 static void do_magazine_resize(struct mem_cache *cache, unsigned int class_id, unsigned int count)
 {
 	struct mem_magazine *magazine = &cache->magazines[class_id];
@@ -35,7 +35,8 @@ static void do_magazine_resize(struct mem_cache *cache, unsigned int class_id, u
 }
 
 /*
- * Bytes in the magazines of a cache (M3). They may be more for a while after the index has grown.
+ * Bytes in the magazines of a cache (MEMORY-3). They may be more for a while after the index has
+ * grown.
  */
 static uint64_t magazines_max(const struct memory *memory)
 {
@@ -49,7 +50,7 @@ static bool do_magazine_is_full(const struct mem_cache *cache, unsigned int clas
 		       magazines_max(cache->memory);
 }
 
-/* Allocates a block, and fills up to half of the empty magazine, as far as M3 allows. */
+/* Allocates a block, and fills up to half of the empty magazine, as far as MEMORY-3 allows. */
 static void *do_magazine_refill(struct mem_cache *cache, unsigned int class_id)
 {
 	struct mem_magazine *magazine = &cache->magazines[class_id];
@@ -131,7 +132,7 @@ static void block_free(struct mem_cache *cache, unsigned int class_id, void *p)
 	struct memory *memory = cache->memory;
 	struct mem_magazine *magazine = &cache->magazines[class_id];
 
-	/* M1 */
+	/* MEMORY-1 */
 	assert(hint_load((uint64_t *)p) == 0);
 	if (!memory->classes[class_id].has_magazines) {
 		slabs_free(memory, class_id, &p, 1);
@@ -151,7 +152,8 @@ static void block_free(struct mem_cache *cache, unsigned int class_id, void *p)
 }
 
 /*
- * The comparison comes first: pages_of() returns 32 bits. M1: the span's first 8 bytes are zeroed.
+ * The comparison comes first: pages_of() returns 32 bits. MEMORY-1: the span's first 8 bytes are
+ * zeroed.
  */
 static void *large_alloc(struct memory *memory, size_t bytes)
 {

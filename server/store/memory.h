@@ -11,13 +11,13 @@
  * and large items, each a span. Spans come from the region's end, so the pages behind the index
  * stay free for it as long as possible. All that describes them is outside of the region.
  *
- *   M1. A block that is free, or allocated and not written yet, begins with 8 zero bytes: to
+ *   MEMORY-1. A block that is free, or allocated and not written yet, begins with 8 zero bytes: to
  *	 readers of the region an invalid item. mem_alloc() writes them for new slabs and large
  *	 items, and the thread that frees a block has written them before (item_invalidate()).
- *   M2. Any span can be emptied: an evacuation (server/store/evacuate.h) keeps its free blocks
- *	 from being allocated while its user moves or frees the items in it. So memory can always go
- *	 to another size.
- *   M3. Bounded: nothing is allocated beyond the region, and the free blocks in a thread's
+ *   MEMORY-2. Any span can be emptied: an evacuation (server/store/evacuate.h) keeps its free
+ *	 blocks from being allocated while its user moves or frees the items in it. So memory can
+ *	 always go to another size.
+ *   MEMORY-3. Bounded: nothing is allocated beyond the region, and the free blocks in a thread's
  *	 magazines are at most 1/512 of the item memory.
  *
  * Threads: any, each with a struct mem_cache of its own. That is used by one thread at a time, but
@@ -111,8 +111,8 @@ void mem_cache_release(struct mem_cache *cache);
 
 /*
  * Allocates a block for @bytes, aligned to ITEM_ALIGN; its content is undefined but for the first 8
- * bytes (M1). NULL, and quickly, if there is neither a free block of the class nor pages for a
- * slab.
+ * bytes (MEMORY-1). NULL, and quickly, if there is neither a free block of the class nor pages for
+ * a slab.
  */
 void *mem_alloc(struct mem_cache *cache, size_t bytes);
 /*
@@ -161,7 +161,7 @@ unsigned int mem_sample_any(struct memory *memory, uint64_t *random, void **bloc
 
 /* A thread's free blocks of one class: a magazine (Bonwick & Adams 2001). */
 #define MAGAZINE_BLOCKS 16u
-#define MAGAZINES_SHARE 512u /* 1/512 of the item memory for all magazines of a cache (M3) */
+#define MAGAZINES_SHARE 512u /* 1/512 of the item memory for all magazines of a cache (MEMORY-3) */
 
 struct mem_magazine {
 	uint16_t count;

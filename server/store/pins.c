@@ -20,10 +20,10 @@ struct pin_end {
 
 struct pins {
 	uint32_t lock;
-	uint64_t bytes, items; /* P1: the sum of all ends */
+	uint64_t bytes, items; /* PIN-1: the sum of all ends */
 	uint64_t fields;       /* that have a pin, ended or not */
 	uint64_t unit;	       /* until it and before, pins have ended */
-	uint64_t swept;	       /* P3: until it and before, no field has one */
+	uint64_t swept;	       /* PIN-3: until it and before, no field has one */
 	struct pin_end ends[PIN_UNITS];
 };
 
@@ -89,7 +89,7 @@ static void do_skip_sweep(struct pins *pins)
 		hint_store(&pins->swept, pins->unit);
 }
 
-/* A pin that is too far ahead for P3 looks like one that is over. */
+/* A pin that is too far ahead for PIN-3 looks like one that is over. */
 static bool do_may_take(struct pins *pins, uint16_t access, uint64_t bytes, uint64_t max)
 {
 	do_skip_sweep(pins);

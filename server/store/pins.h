@@ -9,14 +9,15 @@
  *	110uuuuu uuuuuuuu	pinned until unit u, then normal
  *	111uuuuu uuuuuuuu	pinned until unit u, then low
  *
- *   P1. The bytes of pinned items, in blocks and pages as they were allocated, are at most
+ *   PIN-1. The bytes of pinned items, in blocks and pages as they were allocated, are at most
  *	 memory.pin_share percent of the item memory, which falls as the index grows, when one is
  *	 pinned; for the instant in which an append copies a pinned item both copies count.
- *   P2. Pins end by time, and no list of items says which: there is a sum for each unit of time, of
- *	 the pins that end then. The sum is taken off when the unit is reached, and a pin that ends
- *	 earlier, with its item, is taken off the sum. So an item costs no memory beside its field.
- *   P3. A field has the unit modulo PIN_UNITS. It stays after the pin has ended, until the item is
- *	 used again or the sweep comes by (server/store/maintenance.c). Pins are given only until
+ *   PIN-2. Pins end by time, and no list of items says which: there is a sum for each unit of time,
+ *	 of the pins that end then. The sum is taken off when the unit is reached, and a pin that
+ *	 ends earlier, with its item, is taken off the sum. So an item costs no memory beside its
+ *	 field.
+ *   PIN-3. A field has the unit modulo PIN_UNITS. It stays after the pin has ended, until the item
+ *	 is used again or the sweep comes by (server/store/maintenance.c). Pins are given only until
  *	 PIN_UNITS after @swept, before which no field has one: so a field means one unit only.
  *
  * Any thread. The lock is held for some instructions, and is taken only for items that have a pin;
@@ -72,7 +73,7 @@ void pins_advance(struct pins *pins, uint64_t now_ns, uint32_t tick);
 /*
  * Adds the pin of an access field, of an item of @bytes that replaces one with @instead pinned
  * bytes (or 0), if all pinned bytes are no more than @max then. False: they would be more, or the
- * sweep is so far behind that P3 would not hold.
+ * sweep is so far behind that PIN-3 would not hold.
  */
 bool pins_take(struct pins *pins, uint16_t access, uint64_t bytes, uint64_t instead, uint64_t max);
 /* Whether pins_take() would: a hint. */
@@ -80,7 +81,7 @@ bool pins_may_take(struct pins *pins, uint16_t access, uint64_t bytes, uint64_t 
 /* The access field of an item of @bytes does not have this pin any more. */
 void pins_give(struct pins *pins, uint16_t access, uint64_t bytes);
 
-/* Whether a sweep has to remove pins that have ended from the items' fields, by P3. */
+/* Whether a sweep has to remove pins that have ended from the items' fields, by PIN-3. */
 bool pins_want_sweep(struct pins *pins);
 /* A sweep has done so for all pins that ended at @unit or before. */
 void pins_swept(struct pins *pins, uint64_t unit);

@@ -45,8 +45,8 @@
 #define ROOM_RETRY_NS 10000000ull
 
 /*
- * How long a room waits for others' evacuations (R3) that do not end, which should not happen; and
- * in room_run(), where it may be the thread's own rooms that it waits for.
+ * How long a room waits for others' evacuations (ROOM-3) that do not end, which should not happen;
+ * and in room_run(), where it may be the thread's own rooms that it waits for.
  */
 #define WAIT_NS 10000000000ull
 #define WAIT_BLOCKS_NS 1000000000ull
@@ -101,7 +101,7 @@ static void limbo_settle(const struct room *room)
 	limbo_empty(&room->thread->limbo, &room->thread->cache);
 }
 
-/* The evacuations that this thread has open of spans like those of this room (R2). */
+/* The evacuations that this thread has open of spans like those of this room (ROOM-2). */
 static uint32_t *rooms_open(const struct room *room)
 {
 	bool larger = is_large(room) && room->bytes > SLAB_BYTES_MAX;
@@ -169,7 +169,7 @@ static enum room_next room_end_without(struct room *room)
 	return room_end(room);
 }
 
-/* There is no room, unless others' evacuations hold it (R3). */
+/* There is no room, unless others' evacuations hold it (ROOM-3). */
 static enum room_next room_fail(struct room *room)
 {
 	struct store_thread *thread = room->thread;
@@ -263,7 +263,7 @@ static bool goes_before(const struct candidate *any, const struct candidate *own
 
 /*
  * Draws candidates of the class, of which overflow buckets have none, and of all items. False: all
- * are young, and the next step looks again (W1 in server/store/evict.h).
+ * are young, and the next step looks again (EVICT-1 in server/store/evict.h).
  */
 static bool candidates_draw(struct room *room, unsigned int class_id, struct candidate *own,
 			    struct candidate *any)

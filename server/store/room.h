@@ -11,16 +11,16 @@
  * some places the one is emptied that has the least of what is young, and then of what is old. With
  * eviction off items are moved together as long as that empties a slab.
  *
- *   R1. Room is made in steps. A step takes 20 us at most, beside a grace period, and 1 to 3 ns for
- *	 each free page of a place. Between two steps the caller may do anything, pass a quiescent
- *	 state, and make other rooms.
- *   R2. What a step closes (server/store/evacuate.h) is open again when the room has ended, in
+ *   ROOM-1. Room is made in steps. A step takes 20 us at most, beside a grace period, and 1 to 3 ns
+ *	 for each free page of a place. Between two steps the caller may do anything, pass a
+ *	 quiescent state, and make other rooms.
+ *   ROOM-2. What a step closes (server/store/evacuate.h) is open again when the room has ended, in
  *	 whatever way. The rooms of a thread have ROOMS_OPEN_MAX evacuations open at once, of slabs
  *	 and places of that size, and as many of larger ones. Further ones evict what they can, or
  *	 wait (ROOM_WAIT): for rooms whose steps the same thread runs, so their caller must not make
  *	 them wait for anything else.
- *   R3. A room fails after ROOM_STEPS_MAX choices. If others' evacuations hold memory by then, it
- *	 waits until all of those have ended, whatever was begun later, and then tries once more.
+ *   ROOM-3. A room fails after ROOM_STEPS_MAX choices. If others' evacuations hold memory by then,
+ *	 it waits until all of those have ended, whatever was begun later, and then tries once more.
  *
  *	room_init(&room);
  *	room_begin(&room, thread, bytes);
@@ -49,7 +49,7 @@ enum room_state {
 	ROOM_CLOSE,   /* closes it */
 	ROOM_EMPTY,
 	ROOM_OPEN,
-	ROOM_WAITS, /* R3 */
+	ROOM_WAITS, /* ROOM-3 */
 };
 
 enum room_next {
@@ -71,7 +71,7 @@ struct room {
 	unsigned int spared;  /* evacuations in which the young stayed, and that failed */
 	bool brief;	      /* inside of room_try() */
 	bool blocks;	      /* inside of room_run() */
-	bool waited;	      /* R3 */
+	bool waited;	      /* ROOM-3 */
 	bool open;	      /* there is an evacuation, */
 	bool for_block;	      /* of a place for the block itself */
 	bool compacts;	      /* of the sparsest slab */
@@ -99,7 +99,7 @@ void room_begin(struct room *room, struct store_thread *thread, size_t bytes);
  * evicted. True: that was it. False: room_step() follows; the room may be moved before that.
  */
 bool room_try(struct room *room);
-/* One step (R1). No lock held, no item or bucket in use. */
+/* One step (ROOM-1). No lock held, no item or bucket in use. */
 enum room_next room_step(struct room *room);
 /* All steps, one after the other: may wait for grace periods. */
 void room_run(struct room *room);
@@ -116,7 +116,7 @@ static inline bool room_pending(const struct room *room)
 
 /*
  * All in one: a block of @bytes, with or without making room; NULL: there is none. It waits for no
- * evacuation (R3), since the thread may have one of its own open.
+ * evacuation (ROOM-3), since the thread may have one of its own open.
  */
 void *room_make(struct store_thread *thread, size_t bytes);
 

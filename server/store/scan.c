@@ -32,7 +32,7 @@ static uint64_t bits_reversed(uint64_t x)
 	return __builtin_bswap64(x);
 }
 
-/* Adds the key that the slot leads to (L4). False: it is being changed. */
+/* Adds the key that the slot leads to (LOOKUP-4). False: it is being changed. */
 static bool scan_key_add(const struct table *table, struct bucket_scan *b, const uint64_t *slot_at,
 			 uint64_t slot, uint64_t from)
 {

@@ -107,7 +107,7 @@ static uint32_t do_slab_pages(struct memory *memory, const struct size_class *si
 	return PAGE_NONE;
 }
 
-/* Makes all blocks free, and invalid items to readers of the region (M1). */
+/* Makes all blocks free, and invalid items to readers of the region (MEMORY-1). */
 static void do_slab_format(struct memory *memory, struct slab *slab, uint32_t blocks)
 {
 	for (uint32_t i = 0; i < blocks; i++)

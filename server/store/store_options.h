@@ -26,7 +26,7 @@ enum eviction_policy {
 	EVICTION_BYTE_HITS,   /* evicts so that GETs hit as many bytes as possible */
 };
 
-/* So that a sweep has time enough to come around before the fields of pins do (P3 in pins.h). */
+/* So that a sweep has time enough to come around before the fields of pins do (PIN-3 in pins.h). */
 #define PIN_TIME_MAX 7200u
 
 struct numa_local;

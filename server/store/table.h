@@ -3,18 +3,18 @@
  * The table: maps keys to items; clients read it with RDMA READs while the server's threads change
  * it.
  *
- *   T1. An item is valid to readers while its sum is not ITEM_SUM_INVALID. It becomes valid only
- *	 after all else of it, the value sum included, was stored, after every older copy of its key
- *	 is invalid and after its slot points at it. Storing its sum is the linearization point of
- *	 PUT, zeroing it that of DELETE.
- *   T2. A function that changed buckets has sealed all of them when it returns, so a reader that
- *	 starts later finds buckets that verify and that have the change.
- *   T3. A slot stays where it is while its key lives, unless the epoch of its chain says that slots
- *	 were moved (server/store/index.h).
- *   T4. An operation that fails (memory, chain length, a condition) has changed nothing: the old
- *	 value is still the key's.
+ *   TABLE-1. An item is valid to readers while its sum is not ITEM_SUM_INVALID. It becomes valid
+ *	 only after all else of it, the value sum included, was stored, after every older copy of
+ *	 its key is invalid and after its slot points at it. Storing its sum is the linearization
+ *	 point of PUT, zeroing it that of DELETE.
+ *   TABLE-2. A function that changed buckets has sealed all of them when it returns, so a reader
+ *	 that starts later finds buckets that verify and that have the change.
+ *   TABLE-3. A slot stays where it is while its key lives, unless the epoch of its chain says that
+ *	 slots were moved (server/store/index.h).
+ *   TABLE-4. An operation that fails (memory, chain length, a condition) has changed nothing: the
+ *	 old value is still the key's.
  *
- * Why T1 has that order: if the sum were stored before the slot, a client that has cached this
+ * Why TABLE-1 has that order: if the sum were stored before the slot, a client that has cached this
  * memory's place from an earlier item could read the new value while another client, through the
  * slot, still reads the old one; and the first client's next GET, through the slot, could return
  * the old value again: new, then old.
@@ -46,10 +46,11 @@
 /*
  * An item of so many bytes or more is large: it is not copied or summed in one pass, but in steps,
  * and not with a bucket's lock held. One pass over a smaller one takes some 20 us. Large ones are
- * freed after a grace period and never rewritten in place (L3 in lookup.h); the steps rely on it.
+ * freed after a grace period and never rewritten in place (LOOKUP-3 in lookup.h); the steps rely on
+ * it.
  */
 #define LARGE_BYTES (128u << 10)
-static_assert(LARGE_BYTES >= LIMBO_ITEM_BYTES, "L3");
+static_assert(LARGE_BYTES >= LIMBO_ITEM_BYTES, "LOOKUP-3");
 
 /* The ticks that a normal item's access field can tell from each other. */
 #define TICKS_TOLD (ACCESS_TIME + 1)
@@ -78,7 +79,7 @@ struct table {
 	_Atomic uint32_t growing;	/* a lock: 1 while a thread splits or adds index memory */
 	_Atomic bool room_wanted;	/* growth waits for the maintenance thread to make room */
 	_Atomic uint64_t chain_moves_s; /* a second of the server's clock, and: */
-	_Atomic uint64_t chain_moves;	/* chains that were shortened in it (I4) */
+	_Atomic uint64_t chain_moves;	/* chains that were shortened in it (INDEX-4) */
 
 	/* server/store/access_time.h */
 	struct pins *pins;	     /* the store's */

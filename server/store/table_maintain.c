@@ -55,8 +55,9 @@ bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *
 }
 
 /*
- * Makes @to, which has a copy of all that follows the item's header, the key's, in the order of T1.
- * The new sum is made of the item's own bytes, so that a copy that differs does not verify.
+ * Makes @to, which has a copy of all that follows the item's header, the key's, in the order of
+ * TABLE-1. The new sum is made of the item's own bytes, so that a copy that differs does not
+ * verify.
  */
 static void do_move(struct store_thread *thread, uint64_t hash, struct chain_pos *pos,
 		    struct item *to)
@@ -128,7 +129,7 @@ enum wire_status table_move_step(struct table_move *move, uint64_t bytes_max)
 	}
 	if (bytes > bytes_max)
 		bytes = bytes_max;
-	/* L3: it is large, so it does not change. */
+	/* LOOKUP-3: it is large, so it does not change. */
 	racy_copy(move->to->tail + move->done, move->item->tail + move->done, bytes);
 	move->done += bytes;
 	return move->done < move->bytes - sizeof(*move->item) ? WIRE_BUSY : move_end(move);

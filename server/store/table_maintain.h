@@ -4,7 +4,7 @@
  * at a key: evicting and moving an item, sweeping a bucket, noting an access.
  *
  * They take a bucket's lock, so the caller holds none, and may wait for a grace period. They keep
- * T1 to T4 of server/store/table.h.
+ * TABLE-1 to TABLE-4 of server/store/table.h.
  */
 #ifndef KVD_SERVER_STORE_TABLE_MAINTAIN_H
 #define KVD_SERVER_STORE_TABLE_MAINTAIN_H
@@ -28,9 +28,9 @@ enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, co
 
 /*
  * A move of a large item in steps, between which the caller may pass quiescent states: each finds
- * the item again, and the last one makes the copy the key's (S1 to S3 in server/store/large.h). The
- * value sum moves with the value, which is not summed again: if the copy were not what was once
- * stored, it would not verify.
+ * the item again, and the last one makes the copy the key's (LARGE-1 to LARGE-3 in
+ * server/store/large.h). The value sum moves with the value, which is not summed again: if the copy
+ * were not what was once stored, it would not verify.
  */
 struct table_move {
 	struct store_thread *thread;

@@ -2,9 +2,9 @@
 /*
  * Updates: the operations that change a key (PUT in all its modes, arithmetic, TOUCH, DELETE).
  *
- * All of them follow T1 to T4 of server/store/table.h. They take the lock of the key's home bucket,
- * so the caller holds none; where memory is short they make room, which may wait for a grace
- * period.
+ * All of them follow TABLE-1 to TABLE-4 of server/store/table.h. They take the lock of the key's
+ * home bucket, so the caller holds none; where memory is short they make room, which may wait for a
+ * grace period.
  */
 #ifndef KVD_SERVER_STORE_UPDATE_H
 #define KVD_SERVER_STORE_UPDATE_H

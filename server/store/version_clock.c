@@ -8,9 +8,9 @@
 
 static_assert((1ull << VERSION_TICKS_BITS) * 3 / 4 >=
 		      (1ull << 25) + FLOOR_MARGIN * S / FLUSH_NS_MIN,
-	      "V1: changes and flushes leave a quarter of the ticks");
+	      "CLOCK-1: changes and flushes leave a quarter of the ticks");
 static_assert(1ull << VERSION_RANDOM_BITS <= (1ull << VERSION_TICKS_BITS) / 4,
-	      "V1: a second makes up for the random ticks");
+	      "CLOCK-1: a second makes up for the random ticks");
 
 uint64_t version_clock_start(uint64_t realtime_ns, uint64_t random)
 {

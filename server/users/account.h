@@ -2,12 +2,13 @@
 /*
  * What a client has taken of the limits of its user, over all its connections.
  *
- *   U1. A request is executed if there is a token for it and at least one for bytes, and takes its
- *	 message's bytes, and later what it moves otherwise: as N1 of
+ *   RATE-1. A request is executed if there is a token for it and at least one for bytes, and takes
+ *	 its message's bytes, and later what it moves otherwise: as LIMIT-1 of
  *	 server/worker/conn_limit.h, with the same bursts.
- *   U2. The connections of a client are served by several workers, which share its buckets: each is
- *	 one word, when the bucket will be full again (GCRA, ITU-T I.371), changed by compare and
- *	 swap. Two workers may both see the last token for bytes: the debt is paid all the same.
+ *   RATE-2. The connections of a client are served by several workers, which share its buckets:
+ *	 each is one word, when the bucket will be full again (GCRA, ITU-T I.371), changed by
+ *	 compare and swap. Two workers may both see the last token for bytes: the debt is paid all
+ *	 the same.
  *
  * Threads: any; base_ns does not change while a worker may use it.
  */

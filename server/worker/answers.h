@@ -3,12 +3,13 @@
  * The answers to the last numbered changes of one client, so that a change which is sent again,
  * because its connection broke, is executed once ("Exactly once" in common/PROTOCOL.md).
  *
- *   O1. What is executed of a numbered change is recorded in the same turn, before its response is
- *	 posted, whether or not that can be posted: a change has an answer here, or changed nothing.
- *   O2. A number is executed only as the next one of its connection, which begins behind the last
- *	 one that was recorded. So none is executed twice, whatever the client sends.
- *   O3. A number has one answer. Every status counts as one, BUSY as well: a client that tries
- *	 again takes another number.
+ *   ANSWER-1. What is executed of a numbered change is recorded in the same turn, before its
+ *	 response is posted, whether or not that can be posted: a change has an answer here, or
+ *	 changed nothing.
+ *   ANSWER-2. A number is executed only as the next one of its connection, which begins behind the
+ *	 last one that was recorded. So none is executed twice, whatever the client sends.
+ *   ANSWER-3. A number has one answer. Every status counts as one, BUSY as well: a client that
+ *	 tries again takes another number.
  *
  * They belong to the worker of the client's connection, which touches them without a lock, and to
  * the control thread while there is none (server/control/identity.h).

@@ -201,7 +201,7 @@ static void wakes_init(struct wakes *wakes, const struct budget *budget,
 	}
 }
 
-/* Releases the lock, and wakes those that have their turn (B6). */
+/* Releases the lock, and wakes those that have their turn (BUDGET-6). */
 static void leave(struct budget *budget, const struct worker *caller)
 {
 	struct wakes wakes;

@@ -11,34 +11,35 @@
  * of its principal, then that of all. A share is memory.pull_share percent of the item memory that
  * the tenant's store begins with. No value of the tenant is larger (config_value_fits()).
  *
- *   B1. What the connections of a principal hold, and what they wait for at the last gate, is a
- *	 share at most; what all hold is BUDGET_SHARES shares, two. So whatever one principal does,
- *	 with however many processes and connections, slow or not, another one that is not late gets
- *	 a share beside it, and waits for no single other one.
- *   B2. Those that wait at the last gate want a share for each principal, at most. So a principal
- *	 with many connections that want memory does not come before another one as often as it has
- *	 connections. Where all that wait there fit together, each passes when it comes.
- *   B3. A connection asks for memory for a pull only after it has served a READ: one of no bytes, a
- *	 probe, before its first value. It has server.pull_stall for that. So clients that serve no
- *	 READ at all hold no memory and have no place among those that wait. (Memory that was given
- *	 can't be taken back while a READ into it is posted, short of ending the queue pair.)
- *   B4. When a connection ends while it holds memory for a value that has not arrived, because it
- *	 stood still or by itself, its principal is late, for as long as server.pull_timeout: what
- *	 its connections ask for from then on, those that wait included when their turn comes,
- *	 passes the gate of the late ones, too. Together they hold a share at most, beside what
- *	 they held before, and wait for each other; what waits there when the time is over still
- *	 does. So principals that stall, however many, leave the others a share, but for the first
- *	 time: for that the others wait if two or more do it at once, for server.pull_stall; for
- *	 those that serve a part now and then, two at least, until one of their values has arrived,
- *	 server.pull_timeout at most. Of more than LATE_PRINCIPALS_MAX the first ones are forgotten
- *	 early.
- *   B5. A connection holds memory for several values, which it gave one behind the other, only
- *	 while nobody of its principal waits, there is room for all at the last gate, too, and it is
- *	 not late; and 1 / BUDGET_MORE_PART of a share at most, or for one value. It waits for one
- *	 of them at a time, in the order of arrival like others. So it gets no more memory than
+ *   BUDGET-1. What the connections of a principal hold, and what they wait for at the last gate, is
+ *	 a share at most; what all hold is BUDGET_SHARES shares, two. So whatever one principal
+ *	 does, with however many processes and connections, slow or not, another one that is not
+ *	 late gets a share beside it, and waits for no single other one.
+ *   BUDGET-2. Those that wait at the last gate want a share for each principal, at most. So a
+ *	 principal with many connections that want memory does not come before another one as often
+ *	 as it has connections. Where all that wait there fit together, each passes when it comes.
+ *   BUDGET-3. A connection asks for memory for a pull only after it has served a READ: one of no
+ *	 bytes, a probe, before its first value. It has server.pull_stall for that. So clients that
+ *	 serve no READ at all hold no memory and have no place among those that wait. (Memory that
+ *	 was given can't be taken back while a READ into it is posted, short of ending the queue
+ *	 pair.)
+ *   BUDGET-4. When a connection ends while it holds memory for a value that has not arrived,
+ *	 because it stood still or by itself, its principal is late, for as long as
+ *	 server.pull_timeout: what its connections ask for from then on, those that wait included
+ *	 when their turn comes, passes the gate of the late ones, too. Together they hold a share at
+ *	 most, beside what they held before, and wait for each other; what waits there when the time
+ *	 is over still does. So principals that stall, however many, leave the others a share, but
+ *	 for the first time: for that the others wait if two or more do it at once, for
+ *	 server.pull_stall; for those that serve a part now and then, two at least, until one of
+ *	 their values has arrived, server.pull_timeout at most. Of more than LATE_PRINCIPALS_MAX the
+ *	 first ones are forgotten early.
+ *   BUDGET-5. A connection holds memory for several values, which it gave one behind the other,
+ *	 only while nobody of its principal waits, there is room for all at the last gate, too, and
+ *	 it is not late; and 1 / BUDGET_MORE_PART of a share at most, or for one value. It waits for
+ *	 one of them at a time, in the order of arrival like others. So it gets no more memory than
  *	 others who want some, and no earlier.
- *   B6. The worker of a hold calls all functions for it, so a hold that waits is of a connection
- *	 that is there. Others move it to the next gate. The last one it passes only in
+ *   BUDGET-6. The worker of a hold calls all functions for it, so a hold that waits is of a
+ *	 connection that is there. Others move it to the next gate. The last one it passes only in
  *	 budget_take(): when the lock is released, those there that have their turn are woken. For
  *	 those of another worker that worker's budgets_look is set, and it is woken, and calls
  *	 budget_look(). So where not all fit, those in line wait for the workers of those before
@@ -65,7 +66,10 @@ void budget_init(struct budget *budget, uint64_t share);
  * worth trying again.
  */
 bool budget_take(struct budget *budget, struct budget_hold *hold, uint64_t bytes);
-/* Takes @bytes in addition to what is held, if B5 allows it. False: it does not wait for them. */
+/*
+ * Takes @bytes in addition to what is held, if BUDGET-5 allows it. False: it does not wait for
+ * them.
+ */
 bool budget_take_more(struct budget *budget, struct budget_hold *hold, uint64_t bytes);
 /* Returns @bytes of what is held: a value arrived. */
 void budget_give(struct budget *budget, struct budget_hold *hold, uint64_t bytes);

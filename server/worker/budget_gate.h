@@ -27,7 +27,7 @@ struct budget_gates {
 struct budget_hold {
 	struct conn *conn; /* to be woken */
 	struct budget_gate *own;
-	bool late;		 /* B4 */
+	bool late;		 /* BUDGET-4 */
 	bool again;		 /* it held some and asks for more: the next at each gate */
 	uint64_t bytes;		 /* that it holds; 0: none */
 	uint64_t wanted;	 /* that it waits for; 0: it does not wait */

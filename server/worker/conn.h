@@ -162,7 +162,9 @@ struct conn {
 	struct answers *answers;	  /* to its numbered changes; NULL: it has no identity */
 	uint64_t change_admitted; /* the last number that arrived; server/worker/answers.h */
 
-	/* The next part of the value of which it has got parts; 0: none. It is paid for (N1). */
+	/*
+	 * The next part of the value of which it has got parts; 0: none. It is paid for (LIMIT-1).
+	 */
 	uint64_t part_offset, part_hash;
 
 	bool marked;		       /* its marker is posted; else: */

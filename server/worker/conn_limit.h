@@ -4,15 +4,16 @@
  * a token bucket for each. A request beyond one of them is answered BUSY (server/worker/request.c),
  * and takes nothing.
  *
- *   N1. A request is executed if there is a token for it and at least one for bytes. It takes its
- *	 message's bytes, and what it moves otherwise when that is known: the response, a value that
- *	 is READ from the client. What follows of a value in parts is executed without a token, if
- *	 the connection asks for it in a row, and pays for its response. So a value that is larger
- *	 than the bucket passes alone, and the debt is paid before the next request. What is under
- *	 way when the debt is made, a window of requests at most, still passes.
- *   N2. READs of the region do not count: the server does not see them.
- *   N3. A bucket holds a tenth of a second's worth, but at least LIMIT_REQUESTS_MIN requests, so
- *	 that a client that was idle may use its window, and LIMIT_BYTES_MIN, the longest message.
+ *   LIMIT-1. A request is executed if there is a token for it and at least one for bytes. It takes
+ *	 its message's bytes, and what it moves otherwise when that is known: the response, a value
+ *	 that is READ from the client. What follows of a value in parts is executed without a token,
+ *	 if the connection asks for it in a row, and pays for its response. So a value that is
+ *	 larger than the bucket passes alone, and the debt is paid before the next request. What is
+ *	 under way when the debt is made, a window of requests at most, still passes.
+ *   LIMIT-2. READs of the region do not count: the server does not see them.
+ *   LIMIT-3. A bucket holds a tenth of a second's worth, but at least LIMIT_REQUESTS_MIN requests,
+ *	 so that a client that was idle may use its window, and LIMIT_BYTES_MIN, the longest
+ *	 message.
  *
  * The worker's, by the clock that it reads once for each batch.
  */

@@ -66,7 +66,7 @@ void deferred_wake(struct conn *conn)
 		conn_run(conn);
 }
 
-/* Before the response is sent: the client may then fill its window again (W4). */
+/* Before the response is sent: the client may then fill its window again (WORKER-4). */
 static void deferred_end(struct deferred *deferred)
 {
 	struct conn *conn = deferred->conn;

@@ -3,20 +3,21 @@
  * Deferred requests: those that do not fit a worker's turn. They are executed piece by piece, one
  * piece in each turn, after the requests that do fit.
  *
- *   D1. A turn runs one piece, of DEFERRED_PIECE_NS. So the others' requests wait for one piece at
- *	 most, however many are deferred.
- *   D2. Connections take turns: a client that defers a whole window of requests gets no more
- *	 pieces than one that defers a single request. One whose piece gets nowhere, because it
+ *   DEFERRED-1. A turn runs one piece, of DEFERRED_PIECE_NS. So the others' requests wait for one
+ *	 piece at most, however many are deferred.
+ *   DEFERRED-2. Connections take turns: a client that defers a whole window of requests gets no
+ *	 more pieces than one that defers a single request. One whose piece gets nowhere, because it
  *	 waits for what others hold, leaves what is left of it to the next.
- *   D3. The requests of one connection are executed in order: while it has a deferred one, later
- *	 ones are deferred, too.
- *   D4. A deferred request keeps its receive buffer, so what its pointers lead to stays. It is
- *	 outstanding: it counts in the client's window until just before its response is posted, and
- *	 the sum of the windows is at most the number of receives (W4 in server/worker/worker.h).
- *   D5. Between two pieces the worker polls, reads its mail and passes a quiescent state: a step
- *	 must not use what it found without a lock in the piece before.
- *   D6. When its connection fails or ends, a deferred request is cancelled, and its buffer posted
- *	 again; one whose value is being READ, when the queue pair is destroyed.
+ *   DEFERRED-3. The requests of one connection are executed in order: while it has a deferred one,
+ *	 later ones are deferred, too.
+ *   DEFERRED-4. A deferred request keeps its receive buffer, so what its pointers lead to stays. It
+ *	 is outstanding: it counts in the client's window until just before its response is posted,
+ *	 and the sum of the windows is at most the number of receives (WORKER-4 in
+ *	 server/worker/worker.h).
+ *   DEFERRED-5. Between two pieces the worker polls, reads its mail and passes a quiescent state: a
+ *	 step must not use what it found without a lock in the piece before.
+ *   DEFERRED-6. When its connection fails or ends, a deferred request is cancelled, and its buffer
+ *	 posted again; one whose value is being READ, when the queue pair is destroyed.
  *
  * Without room for its response (response_room()) a request waits for one of its connection's own
  * to complete, unless it has reserved a place: one that holds what others wait for has. A step that
@@ -115,12 +116,12 @@ struct operations {
 /* A PUT whose value is pulled: server/worker/pull.h. */
 struct pull {
 	bool asked;		  /* for memory, as the first request of its connection */
-	bool now;		  /* its steps READ the value by themselves: P5 */
-	bool awaits;		  /* P6: the client's answer to a probe, */
+	bool now;		  /* its steps READ the value by themselves: PULL-5 */
+	bool awaits;		  /* PULL-6: the client's answer to a probe, */
 	bool looks;		  /* and what the client has filled in its time for that */
-	uint32_t waits;		  /* P6: how often it did */
-	uint64_t late_ns;	  /* P6: when the client is late with the next part; 0: it is not */
-	uint64_t probes;	  /* P6: that the client had answered before */
+	uint32_t waits;		  /* PULL-6: how often it did */
+	uint64_t late_ns;	  /* PULL-6: when the next part is late; 0: it is not */
+	uint64_t probes;	  /* PULL-6: that the client had answered before */
 	struct room room;	  /* of one that asked, before its value is READ */
 	uint64_t addr;		  /* of the next READ, in the client's memory */
 	uint8_t *to;		  /* where the next READ puts its bytes */
@@ -183,7 +184,7 @@ bool deferred_run(struct worker *worker);
  */
 void deferred_cancel(struct conn *conn);
 
-/* Whether a request of the connection has to be deferred, because one before it is (D3). */
+/* Whether a request of the connection has to be deferred, because one before it is (DEFERRED-3). */
 static inline bool deferred_pending(const struct conn *conn)
 {
 	return !TAILQ_EMPTY(&conn->deferred);

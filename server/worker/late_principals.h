@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Principals (server/worker/principal.h) of which a large value did not arrive: together they get
- * as much memory for large values as one other, for a while, of all workers (B4 in
+ * as much memory for large values as one other, for a while, of all workers (BUDGET-4 in
  * server/worker/budget.h). Any thread.
  */
 #ifndef KVD_SERVER_WORKER_LATE_PRINCIPALS_H

@@ -115,7 +115,7 @@ static void flush(struct conn *conn, const struct request *request, struct wire_
 	head->status = done ? WIRE_OK : WIRE_BUSY;
 }
 
-/* A change that was sent before (A6), which is no matter of limits. */
+/* A change that was sent before (OPERATION-6), which is no matter of limits. */
 static __attribute__((noinline)) void
 operation_repeat(struct conn *conn, const struct request *request, struct wire_response *head)
 {
@@ -138,7 +138,7 @@ static uint64_t batched_bytes(const struct message *message, const struct reques
 	return bytes;
 }
 
-/* A5, V2: WIRE_OK, or what the next operation of a BATCH is refused with. */
+/* OPERATION-5, PERMIT-2: WIRE_OK, or what the next operation of a BATCH is refused with. */
 static enum wire_status batched_admit(struct message *message, const struct request *request)
 {
 	struct operations *state = message->state;
@@ -289,7 +289,7 @@ static void batched_parse(const struct message *message, struct batched *next, s
 		next->request.change = wire_change_of(batch->change, numbered);
 }
 
-/* Decodes the next @count operations and prefetches what they will touch (A2). */
+/* Decodes the next @count operations and prefetches what they will touch (OPERATION-2). */
 static void batch_decode(const struct message *message, struct batched *list, uint32_t count)
 {
 	struct table *table = message->conn->part->thread.table;
@@ -458,7 +458,7 @@ static enum deferred_next message_run(struct message *message, struct response_l
 	return next;
 }
 
-/* A4 */
+/* OPERATION-4 */
 static void message_keep(struct deferred *deferred, struct response_list *responses)
 {
 	deferred->operations.buffer = response_keep_buffer(responses);
@@ -477,7 +477,7 @@ message_defer(const struct message *message, struct response_list *responses, ui
 	message_keep(deferred, responses);
 }
 
-/* A3 */
+/* OPERATION-3 */
 static bool turn_takes(struct worker *worker, const struct request *request)
 {
 	uint64_t batched = worker->turn.batched + request->count;

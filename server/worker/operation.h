@@ -4,19 +4,21 @@
  * or is a BATCH with several, which are executed in order and answered in one response; both take
  * the same way.
  *
- *   A1. All of a message is checked, by wire_request_parse(), before any of it is executed.
- *   A2. The buckets of all its keys are prefetched, then their items, then it is executed.
- *   A3. In a turn BATCHED_TURN_MAX operations of BATCHes are executed at once, of all connections
- *	 together. Further BATCHes are deferred and then take turns (D1, D2 in
- *	 server/worker/deferred.h). So a turn is longer by those operations at most.
- *   A4. An operation that does not fit a turn (it needs room, or its item is large) is executed in
- *	 pieces, and later ones of its BATCH wait, to stay in order (D3). Meanwhile the message
- *	 keeps a place in the send queue, and the buffer with the results so far: so it waits for no
- *	 client, and others may wait for what it holds.
- *   A5. Each operation of a BATCH counts for the limits of its client, when it is executed. One
- *	 beyond a limit has the result that a message with that operation alone would have.
- *   A6. Numbered operations have consecutive numbers, and each is executed once (O1 to O3 in
- *	 server/worker/answers.h). Numbers are admitted when the message arrives.
+ *   OPERATION-1. All of a message is checked, by wire_request_parse(), before any of it is
+ *	 executed.
+ *   OPERATION-2. The buckets of all its keys are prefetched, then their items, then it is executed.
+ *   OPERATION-3. In a turn BATCHED_TURN_MAX operations of BATCHes are executed at once, of all
+ *	 connections together. Further BATCHes are deferred and then take turns (DEFERRED-1,
+ *	 DEFERRED-2 in server/worker/deferred.h). So a turn is longer by those operations at most.
+ *   OPERATION-4. An operation that does not fit a turn (it needs room, or its item is large) is
+ *	 executed in pieces, and later ones of its BATCH wait, to stay in order (DEFERRED-3).
+ *	 Meanwhile the message keeps a place in the send queue, and the buffer with the results so
+ *	 far: so it waits for no client, and others may wait for what it holds.
+ *   OPERATION-5. Each operation of a BATCH counts for the limits of its client, when it is
+ *	 executed. One beyond a limit has the result that a message with that operation alone would
+ *	 have.
+ *   OPERATION-6. Numbered operations have consecutive numbers, and each is executed once (ANSWER-1
+ *	 to ANSWER-3 in server/worker/answers.h). Numbers are admitted when the message arrives.
  */
 #ifndef KVD_SERVER_WORKER_OPERATION_H
 #define KVD_SERVER_WORKER_OPERATION_H

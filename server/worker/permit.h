@@ -3,12 +3,12 @@
  * Whether a client's user may do what a request asks for: its right, the prefix of its key, and the
  * limits of the user, which all connections of the client share (server/control/accounts.h).
  *
- *   V1. A server without users asks for one pointer of each request, conn->user, and no more.
- *   V2. A request that is beyond a limit is answered LIMIT and takes nothing. One that is not
+ *   PERMIT-1. A server without users asks for one pointer of each request, conn->user, and no more.
+ *   PERMIT-2. A request that is beyond a limit is answered LIMIT and takes nothing. One that is not
  *	 allowed takes what it would take else: so nobody can ask for it beyond its limits.
- *   V3. What was answered before is answered again, whatever the user may do now.
- *   V4. One-sided READs are not seen, so who may not read all has no remote read: it gets no rkey
- *	 (server/control/query_answer.c), and its GETs come as requests.
+ *   PERMIT-3. What was answered before is answered again, whatever the user may do now.
+ *   PERMIT-4. One-sided READs are not seen, so who may not read all has no remote read: it gets no
+ *	 rkey (server/control/query_answer.c), and its GETs come as requests.
  *
  * The worker's. The control thread replaces the user when the file of users is read again, and what
  * the worker has found stays for a grace period.
@@ -68,7 +68,9 @@ static inline bool conn_is_limited(const struct conn *conn)
  */
 enum wire_status permit_admit(struct conn *conn, const struct request *request, uint64_t bytes);
 
-/* Whether it asks for the part that follows the one that @conn got last: it is paid for (N1). */
+/*
+ * Whether it asks for the part that follows the one that @conn got last: it is paid for (LIMIT-1).
+ */
 bool permit_is_paid(const struct conn *conn, const struct request *request, uint64_t hash);
 /* @conn got @len bytes of a value of @value_len, from the request's offset on. */
 void permit_note_part(struct conn *conn, const struct request *request, uint64_t hash, uint32_t len,

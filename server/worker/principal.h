@@ -5,7 +5,8 @@
  * for that: a process id, a port and the number of a connection are new with each fork() or
  * connect().
  *
- *   Q1. It is the first of these that is known of the client, in the words of CLIENTS and REVOKE:
+ *   PRINCIPAL-1. It is the first of these that is known of the client, in the words of CLIENTS and
+ *	 REVOKE:
  *
  *	 user=NAME		the user of users.file that it is; not "*", which is many clients
  *	 identity=psk:NAME	what it proved by TLS
@@ -14,9 +15,9 @@
  *	 addr=fd00:1:2:3::/64	of IPv6 its network: the last 64 bits are the host's own choice
  *				(RFC 4291, 2.5.1; RFC 7421), and change all the time (RFC 8981)
  *
- *   Q2. All clients of a principal share its fate. To tell two of them apart, give them two users,
- *	 identities or uids.
- *   Q3. It stays as it was when the client connected, whatever users.file says later.
+ *   PRINCIPAL-2. All clients of a principal share its fate. To tell two of them apart, give them
+ *	 two users, identities or uids.
+ *   PRINCIPAL-3. It stays as it was when the client connected, whatever users.file says later.
  */
 #ifndef KVD_SERVER_WORKER_PRINCIPAL_H
 #define KVD_SERVER_WORKER_PRINCIPAL_H

@@ -18,7 +18,7 @@
 /* While the value is READ, summed and put into the table. */
 static const struct deferred_kind pulling_kind;
 
-/* P5: whether the first bytes can be READ so. */
+/* PULL-5: whether the first bytes can be READ so. */
 static bool pull_is_now(const struct conn *conn, const struct request *request)
 {
 	return !conn->poller->nic->dev->ops->read_now(conn->qp, request->pull_rkey,
@@ -32,8 +32,8 @@ static uint64_t pull_bytes(const struct request *request)
 }
 
 /*
- * B3: whether the connection has served a READ. If not, it is probed, and the pull waits for the
- * answer as long as for a part of its value.
+ * BUDGET-3: whether the connection has served a READ. If not, it is probed, and the pull waits for
+ * the answer as long as for a part of its value.
  */
 static bool pull_is_served(struct worker *worker, struct conn *conn)
 {
@@ -58,7 +58,7 @@ static struct budget *budget_of(const struct conn *conn)
 	return &conn->part->tenant->pull_budget;
 }
 
-/* B4. Its principal may have become late while the pull waited. */
+/* BUDGET-4. Its principal may have become late while the pull waited. */
 static void pull_set_late(struct worker *worker, struct conn *conn)
 {
 	bool late = late_principals_have(worker->env->late_principals, &conn->principal,
@@ -85,7 +85,7 @@ static bool pull_admit(struct conn *conn, const struct request *request)
 }
 
 /*
- * There is memory for the value: READs it from now on. @now: P5; only the first pull of a
+ * There is memory for the value: READs it from now on. @now: PULL-5; only the first pull of a
  * connection may, and the caller decides: a second look at the client's memory could say something
  * else.
  */
@@ -201,7 +201,7 @@ static bool pulling_cancel(struct deferred *deferred)
 		return false;
 	large_cancel(&pull->steps);
 	budget_give_build(conn, &pull->build);
-	/* Of a client that did not fill its memory the principal is remembered: B4. */
+	/* Of a client that did not fill its memory the principal is remembered: BUDGET-4. */
 	if (arrived && !pull->awaits)
 		budget_give(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
 	conn->pulls--;
@@ -311,7 +311,7 @@ const struct deferred_kind pull_kind = {
 	.cancel = pull_cancel,
 };
 
-/* P3 */
+/* PULL-3 */
 static bool pull_begin_early(struct deferred *deferred)
 {
 	const struct request *request = &deferred->request;

@@ -323,7 +323,7 @@ static void expire_old(struct worker *worker, uint64_t now_ns)
 	}
 }
 
-/* P6: whether the client may have filled more, without that we know: then we look once more. */
+/* PULL-6: whether the client may have filled more, without that we know: then we look once more. */
 static bool now_looks(struct conn *conn)
 {
 	struct deferred *first = TAILQ_FIRST(&conn->deferred);

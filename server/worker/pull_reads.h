@@ -23,7 +23,7 @@
 #define PULL_PIECE_BYTES_LONG (1u << 20)
 
 /*
- * P6: a client that has filled nothing for so long does not run: it takes some 2 us for a part.
+ * PULL-6: a client that has filled nothing for so long does not run: it takes some 2 us for a part.
  */
 #define PULL_FILL_NS 20000u
 /* So often in one value. */
@@ -32,7 +32,7 @@
 /* The value of @deferred, whose pull has memory from now on, is to be READ. */
 void pull_reads_begin(struct deferred *deferred);
 /*
- * P5 in pull.h: likewise, by pull_now_step(). There is room for the response, which it takes.
+ * PULL-5 in pull.h: likewise, by pull_now_step(). There is room for the response, which it takes.
  */
 void pull_now_begin(struct deferred *deferred);
 /*

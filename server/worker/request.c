@@ -80,7 +80,7 @@ static uint64_t message_bytes(const struct request *request)
 
 /*
  * Whether the message's numbers, of which there are some, are the next ones. Says how many were
- * sent before (A6 in server/worker/operation.h). False: the connection has failed.
+ * sent before (OPERATION-6 in server/worker/operation.h). False: the connection has failed.
  */
 static bool numbers_admit(struct conn *conn, const struct request *request, uint32_t *repeated)
 {

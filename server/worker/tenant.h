@@ -4,15 +4,15 @@
  * each device, and budgets of its memory. What a client may READ is what its rkey reaches: the
  * region of its tenant.
  *
- *   N1. A connection is in one tenant, which is chosen when it is accepted. Its queue pair reaches
- *	 the region of that tenant alone, by a memory window of its own (grant.h). A device without
- *	 windows serves `default` alone, and has no registration of another one's region.
- *   N2. What all tenants but `default` take, whatever they are made from or into at the time, is at
- *	 most tenants.memory.
- *   N3. Memory is allocated, registered and released by the thread of the jobs (tenant_job.h), that
- *	 of `default` at the start, too: neither the control thread nor a worker waits for it, but
- *	 for what is released when the server ends.
- *   N4. A store is released when no connection is in the tenant and no worker knows its part.
+ *   TENANT-1. A connection is in one tenant, which is chosen when it is accepted. Its queue pair
+ *	 reaches the region of that tenant alone, by a memory window of its own (grant.h). A device
+ *	 without windows serves `default` alone, and has no registration of another one's region.
+ *   TENANT-2. What all tenants but `default` take, whatever they are made from or into at the time,
+ *	 is at most tenants.memory.
+ *   TENANT-3. Memory is allocated, registered and released by the thread of the jobs
+ *	 (tenant_job.h), that of `default` at the start, too: neither the control thread nor a
+ *	 worker waits for it, but for what is released when the server ends.
+ *   TENANT-4. A store is released when no connection is in the tenant and no worker knows its part.
  *
  * The control thread has the list. A tenant is the jobs' while one works on it.
  */

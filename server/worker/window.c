@@ -118,8 +118,8 @@ uint32_t window_welcome(struct conn *conn)
 
 /*
  * The share has changed since the client was told. If it is less than its window, it is told that,
- * and C3 begins with this response. If C3 has begun before, it goes on with the larger of the two:
- * so shares that change back and forth don't put it off.
+ * and WINDOW-3 begins with this response. If WINDOW-3 has begun before, it goes on with the larger
+ * of the two: so shares that change back and forth don't put it off.
  */
 void window_change(struct conn *conn)
 {

@@ -6,20 +6,20 @@
  * connections that are active, in equal parts of up to request.window. Every response tells the
  * client its window, so windows follow use.
  *
- *   C1. The windows of all connections, the receives that are not lent and the ones that are set
- *	 aside for connections that are not there add up to the receives. So a client that keeps to
- *	 its window meets a posted receive (with W4).
- *   C2. `window` is what the client may believe in, at most: it grows before a response says so,
- *	 and is made smaller only when the client surely knows (C3), or has lost it by the clock
- *	 (C4).
- *   C3. A client that was told a smaller window in response number a (of those on this connection,
- *	 in the order in which they are sent) knows it when a + window requests of it have arrived.
- *	 For before it took that response, it had taken a - 1 at most, and so had sent fewer than
- *	 a + window requests. No message has to say it. What it knows then is a window that it
- *	 was told in response a or later: the largest of those counts.
- *   C4. A client that has posted no request for WIRE_WINDOW_LAPSE_MS takes its window for 1 when
- *	 it posts the next one. The server counts that window back WINDOW_IDLE_NS after the last
- *	 request arrived, which was later than it was posted, when nothing of that client is
+ *   WINDOW-1. The windows of all connections, the receives that are not lent and the ones that are
+ *	 set aside for connections that are not there add up to the receives. So a client that keeps
+ *	 to its window meets a posted receive (with WORKER-4).
+ *   WINDOW-2. `window` is what the client may believe in, at most: it grows before a response says
+ *	 so, and is made smaller only when the client surely knows (WINDOW-3), or has lost it by the
+ *	 clock (WINDOW-4).
+ *   WINDOW-3. A client that was told a smaller window in response number a (of those on this
+ *	 connection, in the order in which they are sent) knows it when a + window requests of it
+ *	 have arrived. For before it took that response, it had taken a - 1 at most, and so had sent
+ *	 fewer than a + window requests. No message has to say it. What it knows then is a window
+ *	 that it was told in response a or later: the largest of those counts.
+ *   WINDOW-4. A client that has posted no request for WIRE_WINDOW_LAPSE_MS takes its window for 1
+ *	 when it posts the next one. The server counts that window back WINDOW_IDLE_NS after the
+ *	 last request arrived, which was later than it was posted, when nothing of that client is
  *	 outstanding. So an idle client need not be told, nor answer. Between the client's look at
  *	 its clock and the arrival of the request may pass the difference, 4 s. One that takes
  *	 longer (a client that is stopped between the two or with its host, packets that were lost
@@ -29,17 +29,17 @@
  *	 (Responses that a client takes late, after its window has lapsed, do not revive it: with a
  *	 window of 1 it takes all responses before it posts anything, and all that come then were
  *	 sent after the server saw that.)
- *   C5. Nobody depends on what another client gives back but for more than a window of 1. A client
- *	 that does nothing, or breaks the rules, keeps from the others one share for
+ *   WINDOW-5. Nobody depends on what another client gives back but for more than a window of 1. A
+ *	 client that does nothing, or breaks the rules, keeps from the others one share for
  *	 WINDOW_IDLE_NS. One whose share became less keeps the larger one for some requests of its
- *	 own (C3), which a client that wants to can send WINDOW_IDLE_NS apart, but not less often,
- *	 or it is idle. That ends after 2 x request.window of them: C3 takes `window` requests at
- *	 most, and then the largest window counts that was told in the meantime, a part of which may
- *	 be from before the share became what it is. After as many again all that counts was told
- *	 since. With the defaults that is 80 s at most, in which the others have a window of 1 at
- *	 worst: each is served at once, but has one request outstanding. The clock can't end it
- *	 earlier: an honest client that computes between its requests looks the same, and would send
- *	 what it believes in.
+ *	 own (WINDOW-3), which a client that wants to can send WINDOW_IDLE_NS apart, but not less
+ *	 often, or it is idle. That ends after 2 x request.window of them: WINDOW-3 takes `window`
+ *	 requests at most, and then the largest window counts that was told in the meantime, a part
+ *	 of which may be from before the share became what it is. After as many again all that
+ *	 counts was told since. With the defaults that is 80 s at most, in which the others have a
+ *	 window of 1 at worst: each is served at once, but has one request outstanding. The clock
+ *	 can't end it earlier: an honest client that computes between its requests looks the same,
+ *	 and would send what it believes in.
  *
  * The window of an administrator's own place is 1 always.
  *
@@ -52,7 +52,7 @@
 
 /* A connection is idle when nothing has arrived for so long. */
 #define WINDOW_IDLE_NS 5000000000ull
-static_assert(WINDOW_IDLE_NS > 2 * WIRE_WINDOW_LAPSE_MS * 1000000ull, "C4");
+static_assert(WINDOW_IDLE_NS > 2 * WIRE_WINDOW_LAPSE_MS * 1000000ull, "WINDOW-4");
 
 /* Lends nothing yet. The poller's limits are set. */
 void window_pool_init(struct poller *poller);
@@ -89,8 +89,8 @@ static inline uint16_t window_tell(struct conn *conn)
  * Takes the windows of idle connections back, by the server's clock at @now_ns. The last poll found
  * no more requests than it could take, so a worker that was stopped for a while mostly finds them
  * first. (Not always: softnic may look at a connection only in a later poll. Its requests then
- * arrive as those of an idle one do, see C4.) Looks at a bounded number of connections, and at each
- * active one about once a second.
+ * arrive as those of an idle one do, see WINDOW-4.) Looks at a bounded number of connections, and
+ * at each active one about once a second.
  */
 void window_expire(struct poller *poller, uint64_t now_ns);
 

@@ -3,22 +3,23 @@
  * A worker: a thread that executes its connections' requests and owns all that it needs for that.
  * It has a poller for each device, a thread cache of item memory, and statistics.
  *
- *   W1. On the path of a request there is no malloc, no mutex, no system call and no logging.
+ *   WORKER-1. On the path of a request there is no malloc, no mutex, no system call and no logging.
  *	 (HELLO, STATS, CLIENTS, KILL and REVOKE are not on it: a write(2) has the control thread
  *	 answer them. Nor are FLUSH, failures and going to sleep. Seldom, a change wakes the
  *	 maintenance thread, which is a write(2), or waits for a grace period: when a limbo of
  *	 large items and overflow buckets is full, or in a piece that makes room. Making room takes
  *	 caches_lock of server/store/slab.h. A large value takes the lock of its budget, which
  *	 spins, and may wake another worker: server/worker/budget.h.)
- *   W2. At most BATCH_MAX completions are taken from one poller at a time, so a flood on one device
- *	 starves neither the other device nor the mailbox.
- *   W3. A worker sleeps only after it armed every completion queue and then found them all empty:
- *	 no wake-up is lost.
- *   W4. Receives are posted again before the responses that allow clients to send more: a client
- *	 that keeps to its window always meets a posted receive. A deferred request's receive is
- *	 posted just before its response; until then the request is outstanding in the window of
+ *   WORKER-2. At most BATCH_MAX completions are taken from one poller at a time, so a flood on one
+ *	 device starves neither the other device nor the mailbox.
+ *   WORKER-3. A worker sleeps only after it armed every completion queue and then found them all
+ *	 empty: no wake-up is lost.
+ *   WORKER-4. Receives are posted again before the responses that allow clients to send more: a
+ *	 client that keeps to its window always meets a posted receive. A deferred request's receive
+ *	 is posted just before its response; until then the request is outstanding in the window of
  *	 its client, so only that client has fewer receives to meet.
- *   W5. A turn runs one piece of deferred requests, after the batches: server/worker/deferred.h.
+ *   WORKER-5. A turn runs one piece of deferred requests, after the batches:
+ *	 server/worker/deferred.h.
  */
 #ifndef KVD_SERVER_WORKER_WORKER_H
 #define KVD_SERVER_WORKER_WORKER_H

@@ -199,7 +199,10 @@ static void worker_turn_end(struct worker *worker)
 		held_show(worker);
 }
 
-/* Takes up to BATCH_MAX completions, executes the requests in them and responds (W2, W4). */
+/*
+ * Takes up to BATCH_MAX completions, executes the requests in them and responds (WORKER-2,
+ * WORKER-4).
+ */
 static enum activity poller_poll(struct poller *poller)
 {
 	struct ibv_wc wcs[BATCH_MAX];
@@ -330,7 +333,7 @@ static bool worker_read_mail(struct worker *worker)
 	return true;
 }
 
-/* Another worker has seen that a connection of this one may have its turn (B6). */
+/* Another worker has seen that a connection of this one may have its turn (BUDGET-6). */
 static bool worker_look(struct worker *worker)
 {
 	struct tenant_part *part = NULL;
@@ -429,7 +432,10 @@ static bool worker_stops(const struct worker *worker)
 	return atomic_load_explicit(&worker->stop, memory_order_acquire);
 }
 
-/* W3: arms every completion queue, polls once more, and only then sleeps. Returns what it found. */
+/*
+ * WORKER-3: arms every completion queue, polls once more, and only then sleeps. Returns what it
+ * found.
+ */
 static enum activity worker_sleep(struct worker *worker)
 {
 	enum activity found;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The loop of a worker's thread: it takes completions in batches, executes the requests in them,
- * and sleeps when there are none. It keeps the rules W1 to W4 of server/worker/worker.h.
+ * and sleeps when there are none. It keeps the rules WORKER-1 to WORKER-4 of
+ * server/worker/worker.h.
  */
 #ifndef KVD_SERVER_WORKER_WORKER_LOOP_H
 #define KVD_SERVER_WORKER_WORKER_LOOP_H

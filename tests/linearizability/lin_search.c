@@ -22,20 +22,17 @@
  * Three rules keep the number of configurations small. Each drops only configurations that can't
  * explain more than those that stay:
  *
- * L1. Lowe's memory of (operations, state): no configuration is kept twice. Also, of two that
- * differ
- *     only in operations with unknown results, the one in which fewer have taken effect covers the
- *     other, since such operations need not take effect; and a version that is known less exactly
- *     covers one that is known better.
- * L2. An operation whose result says that it changed nothing takes effect as soon as the state
- * allows
- *     it: moving it there from any later place does not affect the others.
- * L3. Versions grow until the item is removed. A configuration is dropped if its version is above
- * the
- *     highest one that the result of a pending operation allows, and nothing that overlaps that
- *     operation can remove the item. This uses a result that is recorded for a later time, so the
- *     search may fail before the first return that no order explains. A wrong key is therefore
- *     searched again without L3, to report the right place.
+ *   SEARCH-1. Lowe's memory of (operations, state): no configuration is kept twice. Also, of two
+ *	 that differ only in operations with unknown results, the one in which fewer have taken
+ *	 effect covers the other, since such operations need not take effect; and a version that is
+ *	 known less exactly covers one that is known better.
+ *   SEARCH-2. An operation whose result says that it changed nothing takes effect as soon as the
+ *	 state allows it: moving it there from any later place does not affect the others.
+ *   SEARCH-3. Versions grow until the item is removed. A configuration is dropped if its version is
+ *	 above the highest one that the result of a pending operation allows, and nothing that
+ *	 overlaps that operation can remove the item. This uses a result that is recorded for a
+ *	 later time, so the search may fail before the first return that no order explains. A wrong
+ *	 key is therefore searched again without SEARCH-3, to report the right place.
  */
 #include "tests/linearizability/lin_internal.h"
 
@@ -59,9 +56,9 @@ struct config {
 /* Pending operations; each has a slot, and sets of them are bits by slot. */
 struct pending_ops {
 	const struct lin_op *ops[LIN_PENDING_MAX];
-	uint64_t version_max[LIN_PENDING_MAX];	/* L3; UINT64_MAX: no limit */
+	uint64_t version_max[LIN_PENDING_MAX];	/* SEARCH-3; UINT64_MAX: no limit */
 	uint64_t pending;			/* slots in use */
-	uint64_t readers, life_enders, limited; /* subsets for L2 and L3 */
+	uint64_t readers, life_enders, limited; /* subsets for SEARCH-2 and SEARCH-3 */
 };
 
 struct configs {
@@ -71,7 +68,7 @@ struct configs {
 
 struct search {
 	const struct lin_options *options;
-	bool without_lookahead; /* search without L3 */
+	bool without_lookahead; /* search without SEARCH-3 */
 	struct pending_ops known, unknown;
 	struct configs now, next;
 	/* Hash table of @next: heads of chains; the size is a power of two. */
@@ -98,7 +95,7 @@ static uint64_t config_hash(const struct config *c)
 	return h ^ h >> 29;
 }
 
-/* L1: whether @a can explain everything that @b can. */
+/* SEARCH-1: whether @a can explain everything that @b can. */
 static bool config_covers(const struct config *a, const struct config *b)
 {
 	const struct lin_state *s = &a->state, *t = &b->state;
@@ -110,7 +107,7 @@ static bool config_covers(const struct config *a, const struct config *b)
 	       (s->exact ? s->version == t->version : s->version <= t->version);
 }
 
-/* L2: applies the pending operations that changed nothing, where the state allows it. */
+/* SEARCH-2: applies the pending operations that changed nothing, where the state allows it. */
 static void config_apply_readers(const struct search *s, struct config *c)
 {
 	uint64_t left = s->known.readers & ~c->known;
@@ -128,7 +125,7 @@ static void config_apply_readers(const struct search *s, struct config *c)
 	}
 }
 
-/* L3: whether the version is too high for the result of a pending operation. */
+/* SEARCH-3: whether the version is too high for the result of a pending operation. */
 static bool config_is_hopeless(const struct search *s, const struct config *c)
 {
 	uint64_t left = s->known.limited & ~c->known;
@@ -498,7 +495,7 @@ static int search_key(struct search *s, const struct lin_event *events, size_t c
 	s->without_lookahead = true;
 	ret = search_events(s, events, count, ops, &exact);
 	exact.steps += s->steps;
-	/* Without L3 the search may exceed a limit; the verdict is valid all the same. */
+	/* Without SEARCH-3 the search may exceed a limit; the verdict is valid all the same. */
 	if (!ret && exact.verdict == LIN_WRONG)
 		*result = exact;
 	return ret;

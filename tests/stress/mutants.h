@@ -16,18 +16,18 @@
 /* clang-format off */
 #define MUTANT_MAP(X) \
 	X(NONE, "none") \
-	X(OLD_STAYS, "T1: a replaced item is invalidated after the new one is valid") \
-	X(SUM_FIRST, "T1: an item is valid before its slot points to it") \
-	X(REWRITE_VALID, "T1: an item stays valid while it is rewritten in place") \
-	X(ACK_EARLY, "T2: an insert returns before its slot is stored and the bucket sealed") \
-	X(FREE_VALID, "T1: a deleted or replaced item is invalidated when its memory is freed, later") \
-	X(SPLIT_CLEARS, "I2: a split clears what it moves before the new bucket has it") \
-	X(LEVEL_LATE, "I1: a split bucket gets its new level late") \
-	X(MOVE_VALID, "T1: a moved item stays valid at its old place for a while") \
-	X(LEVEL_IGNORED, "G2: a client accepts a miss from a bucket that was split") \
-	X(KEY_IGNORED, "G1: a client does not compare the item's key") \
-	X(EPOCH_STAYS, "I3: a chain that is shortened keeps its epoch") \
-	X(EPOCH_IGNORED, "L4: readers in the server ignore the epoch")
+	X(OLD_STAYS, "TABLE-1: a replaced item is invalidated after the new one is valid") \
+	X(SUM_FIRST, "TABLE-1: an item is valid before its slot points to it") \
+	X(REWRITE_VALID, "TABLE-1: an item stays valid while it is rewritten in place") \
+	X(ACK_EARLY, "TABLE-2: an insert returns before its slot is stored and the bucket sealed") \
+	X(FREE_VALID, "TABLE-1: a deleted or replaced item is invalidated when its memory is freed, later") \
+	X(SPLIT_CLEARS, "INDEX-2: a split clears what it moves before the new bucket has it") \
+	X(LEVEL_LATE, "INDEX-1: a split bucket gets its new level late") \
+	X(MOVE_VALID, "TABLE-1: a moved item stays valid at its old place for a while") \
+	X(LEVEL_IGNORED, "GET-2: a client accepts a miss from a bucket that was split") \
+	X(KEY_IGNORED, "GET-1: a client does not compare the item's key") \
+	X(EPOCH_STAYS, "INDEX-3: a chain that is shortened keeps its epoch") \
+	X(EPOCH_IGNORED, "LOOKUP-4: readers in the server ignore the epoch")
 /* clang-format on */
 
 enum mutant {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Shared by the tests of W1 in server/store/evict.h: of a full store nothing that was stored within
- * the last quarter of its memory is evicted while there is something older, whatever the sizes are.
+ * Shared by the tests of EVICT-1 in server/store/evict.h: of a full store nothing that was stored
+ * within the last quarter of its memory is evicted while there is something older, whatever the
+ * sizes are.
  */
 #ifndef KVD_TESTS_SUPPORT_FRESH_TEST_H
 #define KVD_TESTS_SUPPORT_FRESH_TEST_H

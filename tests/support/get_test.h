@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fixture for the tests of the client's GET (client/libkvd/get.c, rules G1 to G3): a store in
- * this process and a handle on it (tests/support/loopback.h). Hooks do what another client or the
- * reuse of memory could do during a READ or between two. After each case the store is checked for
- * leaks, copies for GETs of large values included.
+ * The fixture for the tests of the client's GET (client/libkvd/get.c, rules GET-1 to GET-3): a
+ * store in this process and a handle on it (tests/support/loopback.h). Hooks do what another client
+ * or the reuse of memory could do during a READ or between two. After each case the store is
+ * checked for leaks, copies for GETs of large values included.
  */
 #ifndef KVD_TESTS_SUPPORT_GET_TEST_H
 #define KVD_TESTS_SUPPORT_GET_TEST_H

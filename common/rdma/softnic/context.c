@@ -25,32 +25,32 @@
  * belong to both sides, so a peer could make our write to it block; a socket has an end for each
  * side, and MSG_DONTWAIT. It also takes one descriptor per connection instead of three.
  *
- * Guarantees, which tests cite by letter:
+ * Guarantees, which tests cite:
  *
- *  a. Order. Requests of a queue pair start and complete in the order in which they were posted; a
- *     READ sees what the SENDs before it did to the peer's memory.
- *  b. Once. A posted request completes once, or silently if it is unsignaled and succeeds; in the
- *     error state every request that is not complete is flushed.
- *  c. No wake-up is lost. A completion that can be polled after ibv_req_notify_cq() returned was
- *     either there before, so that the poll after it finds it, or it makes the channel's fd
- *     readable. (The fd may be readable without a completion.)
- *  d. The peer is not trusted. Whatever it writes to the shared memory or the socket, at any time,
- *     can only put its own connection in error: no crash, no endless loop, no blocking call, no
- *     access outside the rings and the registrations that it may read.
- *  e. No remote write. No code here writes a peer's memory; peers can't map the files for writing
- *     (a server's: F_SEAL_FUTURE_WRITE; a client's: a descriptor for reading). Access flags that
- *     allow writing are refused, not ignored.
- *  f. No stale memory. A READ fails once the peer has disconnected, is in error or has revoked the
- *     right; after a SIGKILL, at the latest one tick of the coarse clock later.
- *  g. Bounded. Every queue has a maximum, in the header of its object; every step of connecting has
- *     a deadline; and one call does a bounded amount of work. The data path allocates nothing but
- *     the memory for inline data, when the first such request of a queue pair has to wait, and
- *     entries of a pair's queues, when more are outstanding than ever before. It makes system calls
- *     only to wake a peer that sleeps; to READ a client's file, 64 KiB at a time; to take wake-ups
- *     and files off the socket before it sleeps and when a READ's memory is not there; once per
- *     clock tick that a wait lasts through, to find out which peers are gone; and in every 128th
- *     poll without work, to find out which cold connections woke us.
- *  h. Idle connections cost a poll next to nothing (scan.c).
+ *   SOFTNIC-1. Order. Requests of a queue pair start and complete in the order in which they were
+ *	 posted; a READ sees what the SENDs before it did to the peer's memory.
+ *   SOFTNIC-2. Once. A posted request completes once, or silently if it is unsignaled and succeeds;
+ *	 in the error state every request that is not complete is flushed.
+ *   SOFTNIC-3. No wake-up is lost. A completion that can be polled after ibv_req_notify_cq()
+ *	 returned was either there before, so that the poll after it finds it, or it makes the
+ *	 channel's fd readable. (The fd may be readable without a completion.)
+ *   SOFTNIC-4. The peer is not trusted. Whatever it writes to the shared memory or the socket, at
+ *	 any time, can only put its own connection in error: no crash, no endless loop, no blocking
+ *	 call, no access outside the rings and the registrations that it may read.
+ *   SOFTNIC-5. No remote write. No code here writes a peer's memory; peers can't map the files for
+ *	 writing (a server's: F_SEAL_FUTURE_WRITE; a client's: a descriptor for reading). Access
+ *	 flags that allow writing are refused, not ignored.
+ *   SOFTNIC-6. No stale memory. A READ fails once the peer has disconnected, is in error or has
+ *	 revoked the right; after a SIGKILL, at the latest one tick of the coarse clock later.
+ *   SOFTNIC-7. Bounded. Every queue has a maximum, in the header of its object; every step of
+ *	 connecting has a deadline; and one call does a bounded amount of work. The data path
+ *	 allocates nothing but the memory for inline data, when the first such request of a queue
+ *	 pair has to wait, and entries of a pair's queues, when more are outstanding than ever
+ *	 before. It makes system calls only to wake a peer that sleeps; to READ a client's file, 64
+ *	 KiB at a time; to take wake-ups and files off the socket before it sleeps and when a READ's
+ *	 memory is not there; once per clock tick that a wait lasts through, to find out which peers
+ *	 are gone; and in every 128th poll without work, to find out which cold connections woke us.
+ *   SOFTNIC-8. Idle connections cost a poll next to nothing (scan.c).
  */
 #include "common/rdma/softnic/device_context.h"
 

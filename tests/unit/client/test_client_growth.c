@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The client's GET while the index grows (client/libkvd/lookup.c, G2 and G4): with geometries of
- * any age, through splits that are not in the superblock yet, and while slots are being moved.
+ * The client's GET while the index grows (client/libkvd/lookup.c, GET-2 and GET-4): with geometries
+ * of any age, through splits that are not in the superblock yet, and while slots are being moved.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the accounts of principals (A1 to A3 in server/control/accounts.h), and of their buckets
- * (U1 and U2 in server/users/account.h).
+ * Tests of the accounts of principals (ACCOUNT-1 to ACCOUNT-3 in server/control/accounts.h), and of
+ * their buckets (RATE-1 and RATE-2 in server/users/account.h).
  */
 #include "server/control/accounts.h"
 

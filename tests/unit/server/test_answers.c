@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the answers to a client's numbered changes (O1 to O3 in server/worker/answers.h): which
- * numbers are executed, and what is answered to those that are sent again.
+ * Tests of the answers to a client's numbered changes (ANSWER-1 to ANSWER-3 in
+ * server/worker/answers.h): which numbers are executed, and what is answered to those that are sent
+ * again.
  */
 #include "server/worker/answers.h"
 

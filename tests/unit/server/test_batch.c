@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of several requests in one message (A1 to A6 in server/worker/operation.h): each kind, in
- * order; results that don't fit; the bound on a turn; requests that take several turns, and those
- * behind them; limits; connections that end in between.
+ * Tests of several requests in one message (OPERATION-1 to OPERATION-6 in
+ * server/worker/operation.h): each kind, in order; results that don't fit; the bound on a turn;
+ * requests that take several turns, and those behind them; limits; connections that end in between.
  */
 #include "server/worker/operation.h"
 
@@ -291,7 +291,7 @@ static void as_many_as_there_may_be(void **state)
 	assert_no_more(conn);
 }
 
-/* A3: what is beyond the bound comes in pieces, in which connections take turns. */
+/* OPERATION-3: what is beyond the bound comes in pieces, in which connections take turns. */
 static void a_turn_is_bounded(void **state)
 {
 	unsigned int sent = 0, at_once = 0;
@@ -349,7 +349,7 @@ static void assert_append_first(void)
 				 WIRE_NOT_FOUND);
 }
 
-/* A4: those behind a request that takes several turns wait, in the batch and behind it. */
+/* OPERATION-4: those behind a request that takes several turns wait, in the batch and behind it. */
 static void large_items_in_between(void **state)
 {
 	unsigned int pieces = 0;
@@ -492,7 +492,7 @@ static void no_room(void **state)
 	assert_true(conn->conn.limit.requests.missing <= 3 * TOKEN_UNITS);
 }
 
-/* A5: those beyond the limit are refused, each for itself, and take nothing. */
+/* OPERATION-5: those beyond the limit are refused, each for itself, and take nothing. */
 static void limits(void **state)
 {
 	unsigned int admitted = 0, refused = 0;
@@ -553,7 +553,7 @@ static uint64_t bytes_taken(void)
 	return conn->conn.limit.bytes.missing / TOKEN_UNITS;
 }
 
-/* A5: the message takes each of its bytes once, and its response does. */
+/* OPERATION-5: the message takes each of its bytes once, and its response does. */
 static void bytes_of_the_limit(void **state)
 {
 	static struct answers answers;
@@ -657,7 +657,7 @@ static void assert_number(const char *key, const char *number)
 	assert_stored(key, number, (uint32_t)strlen(number));
 }
 
-/* A6: each number is executed once, though it is sent again in other company. */
+/* OPERATION-6: each number is executed once, though it is sent again in other company. */
 static void numbers(void **state)
 {
 	static struct answers answers;

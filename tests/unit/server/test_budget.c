@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of budgets, by that of pulls (B1, B2, B4 and B5 in server/worker/budget.h): a principal,
- * and those that were late with a value, hold a share at most, others have theirs beside it, and
- * each that waits gets its turn.
+ * Tests of budgets, by that of pulls (BUDGET-1, BUDGET-2, BUDGET-4 and BUDGET-5 in
+ * server/worker/budget.h): a principal, and those that were late with a value, hold a share at
+ * most, others have theirs beside it, and each that waits gets its turn.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +48,7 @@ static int setup(void **state)
 		conns[i].part = &worker.part;
 		conns[i].pull_hold.conn = &conns[i];
 		conns[i].pull_hold.own = &gates[i % PRINCIPALS].pulls;
-		conns[i].probes_answered = 1; /* B3 */
+		conns[i].probes_answered = 1; /* BUDGET-3 */
 		TAILQ_INIT(&conns[i].deferred);
 		TAILQ_INSERT_TAIL(&conns[i].deferred, &deferred[i], entry);
 	}
@@ -107,7 +107,9 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* B1: 80 connections of one principal keep what they got; another one never waits for them. */
+/*
+ * BUDGET-1: 80 connections of one principal keep what they got; another one never waits for them.
+ */
 static void beside_a_hostile_one(void **state)
 {
 	unsigned int admitted = 0;
@@ -134,7 +136,7 @@ static void beside_a_hostile_one(void **state)
 	}
 }
 
-/* B1: one that serves a part now and then, and gets more as soon as a value has arrived. */
+/* BUDGET-1: one that serves a part now and then, and gets more as soon as a value has arrived. */
 static void beside_a_slow_one(void **state)
 {
 	(void)state;
@@ -149,7 +151,7 @@ static void beside_a_slow_one(void **state)
 	}
 }
 
-/* B2: with two slow ones, a third one's turn comes after one value of either. */
+/* BUDGET-2: with two slow ones, a third one's turn comes after one value of either. */
 static void beside_two_slow_ones(void **state)
 {
 	(void)state;
@@ -202,7 +204,9 @@ static void in_the_order_of_arrival(void **state)
 	assert_true(take(conn_of(1, 2), 60));
 }
 
-/* B2: where all that wait fit together, none of them waits for the turns of those before it. */
+/*
+ * BUDGET-2: where all that wait fit together, none of them waits for the turns of those before it.
+ */
 static void nobody_waits_for_turns(void **state)
 {
 	(void)state;
@@ -284,7 +288,7 @@ static void another_size(void **state)
 	assert_true(take(conn_of(0, 1), 5));
 }
 
-/* B4: all late ones together hold a share, each of them no more than before. */
+/* BUDGET-4: all late ones together hold a share, each of them no more than before. */
 static void late_ones_share(void **state)
 {
 	(void)state;
@@ -310,7 +314,7 @@ static void late_ones_share(void **state)
 	assert_false(take(conn_of(0, 3), 10));
 }
 
-/* B4: what waits when its principal becomes late waits anew; what is held stays. */
+/* BUDGET-4: what waits when its principal becomes late waits anew; what is held stays. */
 static void late_while_it_waits(void **state)
 {
 	(void)state;
@@ -337,7 +341,7 @@ static void late_while_it_waits(void **state)
 	assert_int_equal(budget->all.passed, 150);
 }
 
-/* B5: memory in addition is only what nobody waits for, and a part of a share. */
+/* BUDGET-5: memory in addition is only what nobody waits for, and a part of a share. */
 static void several_of_one(void **state)
 {
 	struct budget_hold *hold = hold_of(0);
@@ -390,7 +394,7 @@ static void several_of_one(void **state)
 	assert_false(budget_take_more(budget, hold, 5));
 }
 
-/* B5: one that waits gets nothing in addition, when its turn has come either. */
+/* BUDGET-5: one that waits gets nothing in addition, when its turn has come either. */
 static void nothing_more_for_one_that_waits(void **state)
 {
 	struct budget_hold *hold = hold_of(conn_of(2, 0));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Test of budgets that two workers share (B1, B2, B4 and B6 in server/worker/budget.h): together
- * they hold no more than it has; whoever waits is woken by the other worker, too, and gets its
- * turn; and who let a value down on one of them is late on both.
+ * Test of budgets that two workers share (BUDGET-1, BUDGET-2, BUDGET-4 and BUDGET-6 in
+ * server/worker/budget.h): together they hold no more than it has; whoever waits is woken by the
+ * other worker, too, and gets its turn; and who let a value down on one of them is late on both.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -75,7 +75,7 @@ static void side_setup(struct side *side, unsigned int number)
 		conn->gates = number && i != SAME ? &others[i] : &gates[i];
 		conn->pull_hold.conn = conn;
 		conn->pull_hold.own = &conn->gates->pulls;
-		conn->probes_answered = 1; /* B3 */
+		conn->probes_answered = 1; /* BUDGET-3 */
 		snprintf(conn->principal.name, sizeof(conn->principal.name), "uid=%u",
 			 number && i != SAME ? CONNS + i : i);
 		atomic_init(&conn->hello_done, true);
@@ -224,7 +224,7 @@ static void ask(struct side *side, unsigned int conn)
 	assert_true(deferred_run(&side->worker));
 }
 
-/* B4: a principal is late on all workers. */
+/* BUDGET-4: a principal is late on all workers. */
 static void late_on_both(void **state)
 {
 	struct principal *other = &sides[1].conns[2].principal;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of deferred requests (D1 to D6 in server/worker/deferred.h): one piece at a time,
- * connections take turns, each one's requests stay in order, waiting costs nothing, and receive
- * buffers are posted again before the responses, once each. The device is a table of two functions.
+ * Tests of deferred requests (DEFERRED-1 to DEFERRED-6 in server/worker/deferred.h): one piece at a
+ * time, connections take turns, each one's requests stay in order, waiting costs nothing, and
+ * receive buffers are posted again before the responses, once each. The device is a table of two
+ * functions.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,7 +64,7 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 {
 	(void)qp;
 	(void)bad;
-	/* W4: the receive that the response lets the client use is posted. */
+	/* WORKER-4: the receive that the response lets the client use is posted. */
 	for (; wr; wr = wr->next)
 		assert_true(++sends <= recvs);
 	return 0;
@@ -293,7 +294,7 @@ static bool cancel_later(struct deferred *deferred)
 
 static const struct deferred_kind kept = { .step = step, .cancel = cancel_later };
 
-/* D6: one that waits for the end of the queue pair keeps its receive until then. */
+/* DEFERRED-6: one that waits for the end of the queue pair keeps its receive until then. */
 static void cancelled_later(void **state)
 {
 	const struct request request = { .op = WIRE_PING };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of W1 in server/store/evict.h, for one thread. Each store is filled with items of one size,
- * then items of another size are stored, a little less than a quarter in bytes, and all of these
- * have to be there. With threads: test_fresh_threads.c.
+ * Tests of EVICT-1 in server/store/evict.h, for one thread. Each store is filled with items of one
+ * size, then items of another size are stored, a little less than a quarter in bytes, and all of
+ * these have to be there. With threads: test_fresh_threads.c.
  */
 #include "server/store/evict.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Test of W1 in server/store/evict.h where eight threads store, each items of a size of its own. */
+/*
+ * Test of EVICT-1 in server/store/evict.h where eight threads store, each items of a size of its
+ * own.
+ */
 #include "server/store/evict.h"
 
 #include <pthread.h>

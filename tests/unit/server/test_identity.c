@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the identities of clients (Y1 to Y3 in server/control/identity.h): one connection for
- * each, the last HELLO is the one that stays, and what is kept when there is no room for all.
+ * Tests of the identities of clients (IDENTITY-1 to IDENTITY-3 in server/control/identity.h): one
+ * connection for each, the last HELLO is the one that stays, and what is kept when there is no room
+ * for all.
  */
 #include "server/control/identity.h"
 

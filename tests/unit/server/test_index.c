@@ -85,7 +85,9 @@ static void assert_geometry(void)
 	assert_true(geometry_buckets(&g) == index_buckets(&store.table));
 }
 
-/* What a client does that still has the old geometry @g: the buckets' levels lead it on (I1). */
+/*
+ * What a client does that still has the old geometry @g: the buckets' levels lead it on (INDEX-1).
+ */
 static bool client_finds(const struct geometry *g, uint64_t key)
 {
 	uint64_t hash = hash_of(&key, 8), number = geometry_home(g, hash), home, offset;
@@ -295,7 +297,7 @@ static void to_and_fro_moves_nothing(void **state)
 	assert_store(NULL);
 }
 
-/* I4: CHAIN_MOVES_MAX in a second and not one more. */
+/* INDEX-4: CHAIN_MOVES_MAX in a second and not one more. */
 static void moves_have_a_limit(void **state)
 {
 	struct store_census census;

@@ -61,7 +61,7 @@ static void assert_freed(unsigned int periods)
 {
 	for (unsigned int i = 0; i < block_count; i++) {
 		freed += blocks[i].class_bytes;
-		/* M1 of server/store/memory.h; readers then see an invalid item or bucket. */
+		/* MEMORY-1 of server/store/memory.h; readers then see an invalid item or bucket. */
 		assert_memory_equal(blocks[i].p, &(uint64_t){ 0 }, sizeof(uint64_t));
 	}
 	block_count = 0;

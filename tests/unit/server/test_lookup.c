@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of lookups (L1 to L4 of server/store/lookup.h) beside changes, step by step, so that they
- * do not depend on luck: after every ordered store of a change, all kinds of lookups are made; and
- * at every step of a lookup, the whole change is made. A lookup must return a value that the key
- * had meanwhile, or a miss only if the key was missing. Keys that are not changed must always be
- * found.
+ * Tests of lookups (LOOKUP-1 to LOOKUP-4 of server/store/lookup.h) beside changes, step by step, so
+ * that they do not depend on luck: after every ordered store of a change, all kinds of lookups are
+ * made; and at every step of a lookup, the whole change is made. A lookup must return a value that
+ * the key had meanwhile, or a miss only if the key was missing. Keys that are not changed must
+ * always be found.
  */
 #include "tests/support/form.h"
 #include "tests/support/store_test.h"

@@ -201,8 +201,8 @@ int clock_gettime(clockid_t id, struct timespec *now)
 }
 
 /*
- * K1: by the thread's own counters, a slice takes a step of its CPU clock; and no sweeps if no item
- * has an expiry time. A sleep is never shorter than asked for.
+ * MAINTENANCE-1: by the thread's own counters, a slice takes a step of its CPU clock; and no sweeps
+ * if no item has an expiry time. A sleep is never shorter than asked for.
  */
 static void sweeps_take_their_share(void **state)
 {
@@ -430,7 +430,10 @@ static uint64_t flush_in(uint32_t delay_s, const char *owner)
 	return maintenance_flush(&maintenance, ENGINE_NOW_NS, delay_s, owner);
 }
 
-/* K4: an owner leaves places to others, and all of them leave those of flushes without a delay. */
+/*
+ * MAINTENANCE-4: an owner leaves places to others, and all of them leave those of flushes without a
+ * delay.
+ */
 static void flushes_have_a_limit(void **state)
 {
 	uint64_t tickets[WIRE_FLUSHES_LATER_MAX], at_once;
@@ -457,7 +460,9 @@ static void flushes_have_a_limit(void **state)
 	assert_true(flush_in(10, "uid=0") > 0);
 }
 
-/* K4: one's own, or whoever's; all or one; none that has no delay. What is left goes on. */
+/*
+ * MAINTENANCE-4: one's own, or whoever's; all or one; none that has no delay. What is left goes on.
+ */
 static void flushes_are_cancelled(void **state)
 {
 	struct flush waiting[WIRE_FLUSHES_LATER_MAX];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the order of the table's stores (T1 of server/store/table.h, guarantee B), step by step,
- * so that they do not depend on luck: the table is compiled here so that after every store that
- * readers depend on, a view is taken: what a reader would find at this point, through the buckets
- * and at every place that a client's cache may still lead to.
+ * Tests of the order of the table's stores (TABLE-1 of server/store/table.h, guarantee B), step by
+ * step, so that they do not depend on luck: the table is compiled here so that after every store
+ * that readers depend on, a view is taken: what a reader would find at this point, through the
+ * buckets and at every place that a client's cache may still lead to.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,7 +104,9 @@ static uint64_t find_slot(bool *sealed, bool *linked)
 	}
 }
 
-/* I2: a bucket that the index's size or another one's level leads to is complete and sealed. */
+/*
+ * INDEX-2: a bucket that the index's size or another one's level leads to is complete and sealed.
+ */
 static void view_split(const char *after)
 {
 	const struct bucket *added = index_bucket(&store.table, split_number + (1u << split_level));
@@ -140,7 +142,7 @@ void store_hook(const char *after)
 	for (i = 0; i < place_count; i++) {
 		if (!is_valid(places[i]))
 			continue;
-		/* T1: one valid copy at most, at any instant. */
+		/* TABLE-1: one valid copy at most, at any instant. */
 		if (views[view_count].valid)
 			fail_msg("after %s: two valid copies of the key", after);
 		views[view_count].place = places[i];
@@ -173,11 +175,14 @@ static void assert_order(uint64_t old, uint64_t latest)
 		if (valid != (stage == 0 ? old : stage == 1 ? 0 : latest))
 			fail_msg("step %u, after %s: version %llu is valid, out of order", i,
 				 views[i].after, (unsigned long long)valid);
-		/* Readers in the server do not sum what they copy: only the sum tells them (L2). */
+		/*
+		 * Readers in the server do not sum what they copy: only the sum tells them
+		 * (LOOKUP-2).
+		 */
 		if (!valid && views[i].sum != ITEM_SUM_INVALID)
 			fail_msg("step %u, after %s: not valid, but its sum says so", i,
 				 views[i].after);
-		/* T1: when one reader can see the new value, all can, through the slot. */
+		/* TABLE-1: when one reader can see the new value, all can, through the slot. */
 		if (valid && slot_offset(views[i].slot) != views[i].place)
 			fail_msg("step %u, after %s: valid, but its slot leads elsewhere", i,
 				 views[i].after);
@@ -193,7 +198,7 @@ static void assert_order(uint64_t old, uint64_t latest)
 	assert_null(test_store_check(&store, NULL));
 }
 
-/* T3: the key has a slot at every point. */
+/* TABLE-3: the key has a slot at every point. */
 static void assert_never_without_slot(void)
 {
 	for (unsigned int i = 0; i < view_count; i++)

@@ -203,7 +203,7 @@ static void reasons(void **state)
 		   "change this key: it begins with none of the user's write_prefixes");
 }
 
-/* V2: what is not allowed is paid for; what is beyond the limit is not. */
+/* PERMIT-2: what is not allowed is paid for; what is beyond the limit is not. */
 static void limits(void **state)
 {
 	unsigned int i;
@@ -347,7 +347,7 @@ static void in_order(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.requests_over_limit), 1);
 }
 
-/* V3: what was refused is answered so again, and what was done stays done. */
+/* PERMIT-3: what was refused is answered so again, and what was done stays done. */
 static void repeated(void **state)
 {
 	struct answers answers;
@@ -498,7 +498,7 @@ static void parts(void **state)
 	assert_int_equal(conn->response.status, WIRE_NOT_ALLOWED);
 }
 
-/* V4: who may not READ gets values as others do, in parts, but not their sums. */
+/* PERMIT-4: who may not READ gets values as others do, in parts, but not their sums. */
 static void values_by_request(void **state)
 {
 	static uint8_t value[9000];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of the principal of a connection (Q1 in server/worker/principal.h): who is the same one. */
+/*
+ * Tests of the principal of a connection (PRINCIPAL-1 in server/worker/principal.h): who is the
+ * same one.
+ */
 #include "server/worker/principal.h"
 
 #include <setjmp.h>

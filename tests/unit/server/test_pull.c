@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of large values in a worker's turns (P1 to P4 in server/worker/pull.h,
+ * Tests of large values in a worker's turns (PULL-1 to PULL-4 in server/worker/pull.h,
  * budget_take_build()): what has arrived is summed and appended in pieces, one in each turn, and
  * others have theirs in between; values of one connection are READ one behind the other and take
  * effect in their order, and what comes behind them waits; READs don't run ahead of the sum; values
@@ -230,7 +230,7 @@ static void stall_time_passes(void)
 	pull_expire(&test_worker);
 }
 
-/* P5: without a READ, in pieces, and others have their turns in between. */
+/* PULL-5: without a READ, in pieces, and others have their turns in between. */
 static void now_in_pieces(void **state)
 {
 	struct test_conn *c = &test_conns[0], *other = &test_conns[1];
@@ -394,7 +394,7 @@ static void answer_probe(struct test_conn *c)
 	test_turns();
 }
 
-/* P6: it goes on when the client has answered, and has all its time for the next part. */
+/* PULL-6: it goes on when the client has answered, and has all its time for the next part. */
 static void now_waits_for_a_probe(void **state)
 {
 	struct test_conn *c = &test_conns[0];
@@ -534,7 +534,7 @@ static void now_never_there(void **state)
 	assert_value(value, VALUE_BYTES);
 }
 
-/* No answer: the connection fails after either time, and its principal is late: B4. */
+/* No answer: the connection fails after either time, and its principal is late: BUDGET-4. */
 static void now_stands_still(void **state)
 {
 	const struct worker_limits limits = test_worker.limits;
@@ -767,7 +767,10 @@ static void time_of_the_next_value(void **state)
 	assert_value(value, MORE_BYTES);
 }
 
-/* B3: who has served no READ yet is asked to, and has neither memory nor a place in the queue. */
+/*
+ * BUDGET-3: who has served no READ yet is asked to, and has neither memory nor a place in the
+ * queue.
+ */
 static void probed_first(void **state)
 {
 	struct test_conn *c = &test_conns[0];
@@ -876,7 +879,7 @@ static void ended_otherwise(void **state)
 }
 
 /*
- * B4: connections of a late principal pass the gate of the late ones, those that wait already
+ * BUDGET-4: connections of a late principal pass the gate of the late ones, those that wait already
  * when their turn comes, until the time is over.
  */
 static void late_ones_share(void **state)
@@ -927,7 +930,9 @@ static void late_ones_share(void **state)
 	assert_int_equal(budget->late.passed, 0);
 }
 
-/* B4: one that ends while room is made for its value was late; one that only waited was not. */
+/*
+ * BUDGET-4: one that ends while room is made for its value was late; one that only waited was not.
+ */
 static void ends_while_room_is_made(void **state)
 {
 	struct test_conn *late = &test_conns[0], *waited = &test_conns[1];
@@ -1392,7 +1397,7 @@ static void prove(struct test_conn *c)
 	c->responses = 0;
 }
 
-/* P2: values of a connection are READ one behind the other, and take effect in their order. */
+/* PULL-2: values of a connection are READ one behind the other, and take effect in their order. */
 static void several_values(void **state)
 {
 	struct test_conn *c = &test_conns[0];
@@ -1584,7 +1589,7 @@ static void counted_once(void **state)
 	assert_int_equal(c->conn.limit.requests.missing, TOKEN_UNITS);
 }
 
-/* P1: what comes behind a pull waits for it, and a pull behind that is not READ before. */
+/* PULL-1: what comes behind a pull waits for it, and a pull behind that is not READ before. */
 static void order_is_kept(void **state)
 {
 	struct test_conn *c = &test_conns[0], *other = &test_conns[1];
@@ -1616,7 +1621,7 @@ static void order_is_kept(void **state)
 	assert_value(both, 1 + SMALL_BYTES);
 }
 
-/* B5: further values only of what nobody waits for, and up to a part of all. */
+/* BUDGET-5: further values only of what nobody waits for, and up to a part of all. */
 static void several_values_share(void **state)
 {
 	struct test_conn *c = &test_conns[0], *other = &test_conns[1];
@@ -1751,7 +1756,7 @@ static void time_behind_the_sum(void **state)
 	assert_int_equal(c->responses, 2);
 }
 
-/* P3: nothing of a value begins early that is refused when its turn comes. */
+/* PULL-3: nothing of a value begins early that is refused when its turn comes. */
 static void refused_behind_another(void **state)
 {
 	static const enum wire_status expected[] = { WIRE_TOO_LARGE, WIRE_INVALID };
@@ -1780,7 +1785,7 @@ static void refused_behind_another(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.put_too_large), 1);
 }
 
-/* B4: nor does one whose peer is late by then. */
+/* BUDGET-4: nor does one whose peer is late by then. */
 static void late_behind_another(void **state)
 {
 	struct test_conn *c = &test_conns[0];
@@ -1876,7 +1881,7 @@ static void waits_are_counted(void **state)
 	assert_responded(first, WIRE_OK);
 }
 
-/* P5: the append itself takes steps when all of the value is there. */
+/* PULL-5: the append itself takes steps when all of the value is there. */
 static void now_appends_in_pieces(void **state)
 {
 	struct test_conn *c = &test_conns[0];
@@ -2013,7 +2018,10 @@ static void appends_for_long(void **state)
 	assert_responded(c, WIRE_OK);
 }
 
-/* B4: nor is a peer late that has served READs at last, since it did not fill its memory before. */
+/*
+ * BUDGET-4: nor is a peer late that has served READs at last, since it did not fill its memory
+ * before.
+ */
 static void now_arrived_at_last(void **state)
 {
 	struct test_conn *c = &test_conns[0];
@@ -2048,7 +2056,7 @@ static void now_is_read_in_time(void **state)
 	test_conn_end(c);
 }
 
-/* P6: one that filled some in its time has all of it again for the next part. */
+/* PULL-6: one that filled some in its time has all of it again for the next part. */
 static void now_late_after_a_look(void **state)
 {
 	struct test_conn *c = &test_conns[0];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the table: every operation, with the whole table checked against T1 to T4 of
+ * Tests of the table: every operation, with the whole table checked against TABLE-1 to TABLE-4 of
  * server/store/table.h after each (test_store_check()); a long random walk beside a model; the
  * limits; and the share of keys in overflow buckets that common/layout.h states.
  */
@@ -177,7 +177,7 @@ static void replace_elsewhere_frees_the_old(void **state)
 	assert_true(b.version > a.version);
 	assert_value("key", 3, value + 1, 1000);
 	assert_int_equal(STAT(replaces_elsewhere), 1);
-	/* T1: a stale slot leads to nothing valid. */
+	/* TABLE-1: a stale slot leads to nothing valid. */
 	assert_int_equal(((struct item *)region_at(&store.region, slot_offset(a.slot)))->sum,
 			 ITEM_SUM_INVALID);
 }
@@ -445,7 +445,9 @@ static void first_free_slot(void **state)
 	assert_int_equal(census.overflow_buckets, 2);
 }
 
-/* T4: a PUT of a new key into a full chain fails and changes nothing; replacing still works. */
+/*
+ * TABLE-4: a PUT of a new key into a full chain fails and changes nothing; replacing still works.
+ */
 static void full_chain(void **state)
 {
 	const uint64_t most = (CHAIN_MAX + 1) * BUCKET_SLOTS;
@@ -508,7 +510,7 @@ static uint64_t fill_memory(uint32_t len)
 	return key;
 }
 
-/* T4: without memory for the new item or the reserved item the old value stays. */
+/* TABLE-4: without memory for the new item or the reserved item the old value stays. */
 static void out_of_memory(void **state)
 {
 	struct table_change reserve = { .key = "r", .key_len = 1, .value_len = 5000 };

@@ -187,7 +187,7 @@ static void as_the_model(void **state)
 	}
 }
 
-/* N1 and N3 in server/worker/conn_limit.h. */
+/* LIMIT-1 and LIMIT-3 in server/worker/conn_limit.h. */
 static void limits(void **state)
 {
 	struct conn_limit limit;

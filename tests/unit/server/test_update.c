@@ -611,7 +611,7 @@ static void fill(uint32_t len)
 		key++;
 }
 
-/* T4, in every mode that needs memory: without it, the old value stays. */
+/* TABLE-4, in every mode that needs memory: without it, the old value stays. */
 static void no_space(void **state)
 {
 	static const enum wire_put modes[] = {
@@ -679,8 +679,8 @@ static void pulled_conditions(void **state)
 }
 
 /*
- * L3 of server/store/lookup.h: an item that readers copy without a second check is never rewritten;
- * smaller ones are, where they are.
+ * LOOKUP-3 of server/store/lookup.h: an item that readers copy without a second check is never
+ * rewritten; smaller ones are, where they are.
  */
 static void large_items_are_not_rewritten(void **state)
 {

@@ -16,7 +16,7 @@
 
 #define SECOND_NS 1000000000ull
 #define NOW_NS (1795000000ull * SECOND_NS) /* in 2026 */
-/* What V1 says of a second: changes, and flushes. */
+/* What CLOCK-1 says of a second: changes, and flushes. */
 #define RISE_MAX ((1ull << 25) + FLOOR_MARGIN * SECOND_NS / FLUSH_NS_MIN)
 
 static uint64_t random_next(void)

@@ -2,8 +2,8 @@
 /*
  * Tests of windows: the shares of active connections, what is set aside for those that are not
  * there, when a smaller window is counted back; and a model of clients, whose half is libkvd's,
- * with messages that take their time, which checks C1 and C2 of server/worker/window.h after every
- * step.
+ * with messages that take their time, which checks WINDOW-1 and WINDOW-2 of server/worker/window.h
+ * after every step.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,7 +87,7 @@ static uint32_t exchange(struct conn *conn)
 	return respond(conn);
 }
 
-/* C1. A connection that is not there has a receive set aside, like one with a window of 1. */
+/* WINDOW-1. A connection that is not there has a receive set aside, like one with a window of 1. */
 static void assert_all_covered(void)
 {
 	uint32_t sum = ADMINS, i;
@@ -145,7 +145,9 @@ static void shares(void **state)
 	assert_all_covered();
 }
 
-/* C3: not before so many requests have arrived that the client must have taken the response. */
+/*
+ * WINDOW-3: not before so many requests have arrived that the client must have taken the response.
+ */
 static void a_smaller_window_is_known(void **state)
 {
 	struct conn *conn = &conns[0];
@@ -223,8 +225,8 @@ static void shares_change(void **state)
 }
 
 /*
- * C5: clients that send as seldom as they may keep a larger share for 2 x WINDOW requests, though
- * others come and go, so that the share changes all the time.
+ * WINDOW-5: clients that send as seldom as they may keep a larger share for 2 x WINDOW requests,
+ * though others come and go, so that the share changes all the time.
  */
 static void slow_senders(void **state)
 {
@@ -410,7 +412,7 @@ static void looks_are_bounded(void **state)
 
 #define STEPS 400000
 #define QUEUE 64 /* more than a window */
-/* How long a message may take, less than C4 allows. */
+/* How long a message may take, less than WINDOW-4 allows. */
 #define DELAY_NS_MAX (WINDOW_IDLE_NS - WIRE_WINDOW_LAPSE_MS * 1000000ull - 1)
 
 /* Messages in one direction, in order. */
@@ -555,7 +557,10 @@ static void model_step(void)
 	}
 }
 
-/* C2: no client has more requests on their way or not answered than the server has receives for. */
+/*
+ * WINDOW-2: no client has more requests on their way or not answered than the server has receives
+ * for.
+ */
 static void clients_and_messages(void **state)
 {
 	unsigned int step, i;

@@ -147,7 +147,7 @@ static void request_arrives(void)
 		ADD(&test_conns[0], 0, NULL, .op = WIRE_PING);
 }
 
-/* W3: it asks to be woken, looks once more, and sleeps only if there is nothing at all. */
+/* WORKER-3: it asks to be woken, looks once more, and sleeps only if there is nothing at all. */
 static void sleeps_if_there_is_nothing(void **state)
 {
 	const struct device_ops *before = idle_begin();

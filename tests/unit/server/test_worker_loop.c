@@ -556,7 +556,7 @@ static void a_receive_used_again(void **state)
 	assert_int_equal(test_conns[0].responses, 1);
 }
 
-/* D1: a turn has one piece, whoever has deferred requests. */
+/* DEFERRED-1: a turn has one piece, whoever has deferred requests. */
 static void one_piece_in_a_turn(void **state)
 {
 	(void)state;
@@ -616,7 +616,7 @@ static int post_behind_receives(struct ibv_qp *qp, struct ibv_send_wr *wr, struc
 	return posts(qp, wr, bad);
 }
 
-/* W4: the client meets a receive for what it sends when it has the response. */
+/* WORKER-4: the client meets a receive for what it sends when it has the response. */
 static void receives_before_responses(void **state)
 {
 	(void)state;

@@ -2,7 +2,7 @@
 /*
  * Tests of softnic with peers that break every rule. The attacker uses the socket and the shared
  * memory directly; beside it a good client works on the same CQ, SRQ and listener, and must not be
- * disturbed (guarantee d).
+ * disturbed (SOFTNIC-4).
  */
 #include <errno.h>
 #include <fcntl.h>

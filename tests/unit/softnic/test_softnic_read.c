@@ -551,7 +551,7 @@ static void test_places_of_reads(void **state)
 	assert_int_equal(ibv_poll_cq(client.cq, 1, &wc), 1);
 }
 
-/* Guarantee f: what a peer that has ended left in its memory is not read. */
+/* SOFTNIC-6: what a peer that has ended left in its memory is not read. */
 static void test_peer_in_error(void **state)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of sleeping and waking on softnic (guarantee c): many connections that are mostly idle,
+ * Tests of sleeping and waking on softnic (SOFTNIC-3): many connections that are mostly idle,
  * both ends asleep, work that needs several turns, receives that are posted late, two CQs.
  */
 #include <errno.h>
@@ -400,7 +400,7 @@ static void poll_until_hot(uint32_t hot)
 
 /*
  * Connections without traffic for some time become cold, and their messages are found all the same;
- * those with traffic stay hot (guarantee h).
+ * those with traffic stay hot (SOFTNIC-8).
  */
 static void test_cold(void **state)
 {

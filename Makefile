@@ -161,8 +161,8 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .SECONDARY:
 .PHONY: all tests examples nth kvtrace rust fuzzers fuzz test check check-long record coverage \
 	mutants demo demo-rdma deps deps-test deps-coverage lint headers layers format fmt \
-	columns links errors cppcheck cost scripts python man install install-python uninstall \
-	uninstall-python clean help FORCE
+	columns links rules errors cppcheck cost scripts python man install install-python \
+	uninstall uninstall-python clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
 all: $(PRODUCTS) $(HOT)  ## the programs and the library (default)
@@ -403,7 +403,8 @@ abi: $(B)/libkvd.so.$(SOMAJOR)  ## records the ABI of libkvd anew, after a chang
 	@conf/abi record $<
 .PHONY: abi
 
-lint: headers layers format columns links errors scripts python cppcheck cost  ## all static checks
+lint: headers layers format columns links rules errors  ## all static checks
+lint: scripts python cppcheck cost
 
 # Every header compiles on its own; kvd.h does so in C++ too.
 headers:
@@ -436,6 +437,11 @@ columns:
 links:
 	@tests/lint/links
 	@echo '  links ok'
+
+# Each rule has a label of its own, and texts cite labels that exist.
+rules:
+	@tests/lint/rules
+	@echo '  rules ok'
 
 # kvctl prints errors through client/kvctl/error.h, which masks what a terminal would obey.
 errors:

@@ -78,7 +78,7 @@ extern "C" {
 	X(ERR_DEVICE, 11, "RDMA device error")                                                     \
 	/* The server has another version, or broke the protocol: the connection is lost. */       \
 	X(ERR_PROTOCOL, 12, "protocol error")                                                      \
-	/* A limit or a bounded resource of the server is used up: try again later. */             \
+	/* A bounded resource of the server is used up: try again later. */                        \
 	X(ERR_BUSY, 13, "server busy")                                                             \
 	/* A condition on the key does not hold: nothing was changed. */                           \
 	X(ERR_EXISTS, 14, "the key exists or has another version")                                 \

@@ -217,9 +217,10 @@ static void add_memory(struct top_view *view, const struct span *span)
 static void add_trouble(struct top_view *view, const struct span *span)
 {
 	static const char *const names[] = {
-		"connections_failed", "connections_rejected", "protocol_errors",  "access_errors",
-		"put_no_space",	      "put_too_large",	      "requests_limited", "pulls_stalled",
-		"device_failures",    "async_errors",
+		"connections_failed",  "connections_rejected", "protocol_errors",
+		"access_errors",       "put_no_space",	       "put_too_large",
+		"requests_over_limit", "pulls_stalled",	       "device_failures",
+		"async_errors",
 	};
 	char text[TOP_LINE_BYTES] = "";
 	size_t used = 0;

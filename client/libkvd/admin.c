@@ -7,7 +7,9 @@
 #include "client/libkvd/handle.h"
 #include "common/util/clock.h"
 
-/* Pauses between two tries of a request that is answered BUSY: the first, and the longest. */
+/*
+ * Pauses between two tries of a request that is answered BUSY or LIMIT: the first, and the longest.
+ */
 #define PAUSE_MS_MIN 1
 #define PAUSE_MS_MAX 20
 
@@ -36,9 +38,14 @@ static bool tries_pause(struct tries *tries)
 	return true;
 }
 
+static bool is_worth_a_try(enum kvd_status status)
+{
+	return status == KVD_ERR_BUSY || status == KVD_ERR_LIMIT;
+}
+
 /*
- * Asks for a page of a text. When the server's limits refuse one behind the first, those before it
- * would have been for nothing, so it is asked for again.
+ * Asks for a page of a text. If the server refuses a page after the first one, it is asked for
+ * again: the pages before it would have been for nothing.
  */
 static enum kvd_status page_read(struct kvd *handle, struct rpc *rpc, bool first,
 				 struct response *response)
@@ -50,7 +57,7 @@ static enum kvd_status page_read(struct kvd *handle, struct rpc *rpc, bool first
 	do {
 		handle->deadline_ns = 0;
 		status = rpc_call(handle, rpc, response);
-	} while (status == KVD_ERR_BUSY && !first && tries_pause(&tries));
+	} while (is_worth_a_try(status) && !first && tries_pause(&tries));
 	return status;
 }
 
@@ -216,8 +223,8 @@ static const char revoke_whom[] =
 	"that says nobody to revoke: use user=NAME, identity=NAME, uid=N, addr=ADDRESS or id=N";
 
 /*
- * BUSY says that some are not cut off yet, though they are being closed. How many were closed, the
- * server says at the first time; later they may be gone.
+ * BUSY: some are being closed, but are not cut off yet. The first of these answers has the number
+ * of those that are closed; at a later one they may be gone.
  */
 static enum kvd_status revoke(struct kvd *handle, const char *who, uint64_t *closed)
 {
@@ -230,14 +237,16 @@ static enum kvd_status revoke(struct kvd *handle, const char *who, uint64_t *clo
 	struct response response = { 0 };
 	enum kvd_status status;
 	struct tries tries;
+	bool begun = false;
 
 	tries_begin(&tries, handle);
 	do {
 		handle->deadline_ns = 0;
 		status = rpc_call(handle, &rpc, &response);
+		begun |= status == KVD_ERR_BUSY;
 		if (response.result > *closed)
 			*closed = response.result;
-	} while (status == KVD_ERR_BUSY && tries_pause(&tries));
+	} while (begun && is_worth_a_try(status) && tries_pause(&tries));
 	if (status == KVD_ERR_INVALID)
 		return handle_fail(handle, status, "%s", revoke_whom);
 	return status == KVD_NOT_FOUND && *closed ? KVD_OK : status;
@@ -266,14 +275,11 @@ static enum kvd_status flush_start(struct kvd *handle, uint32_t delay_s, uint64_
 
 	if (!status)
 		status = rpc_call(handle, &rpc, &response);
-	/* The answer does not say which of the two it is. */
 	if (status == KVD_ERR_BUSY && delay_s)
 		return handle_fail(handle, status,
 				   "at most %d flushes with a delay of this client and %d of all "
-				   "may wait: if that many do, cancel one (kvctl flush --cancel, "
-				   "kvd_flush_cancel()); else the connection is over its limit "
-				   "(limits.connection_requests, limits.connection_bytes): try "
-				   "again later",
+				   "may wait: cancel one (kvctl flush --cancel, "
+				   "kvd_flush_cancel())",
 				   WIRE_FLUSHES_OWNER_MAX, WIRE_FLUSHES_LATER_MAX);
 	if (status)
 		return status;
@@ -349,7 +355,7 @@ enum kvd_status kvd_flush_all(struct kvd *handle)
 		/* What was stored before the flush is gone with the server that had it. */
 		if (status == KVD_ERR_BUSY && handle->geometry.incarnation != incarnation)
 			return KVD_OK;
-		if (status != KVD_ERR_BUSY)
+		if (!is_worth_a_try(status))
 			return status;
 	} while (tries_pause(&tries));
 	return handle_error_set(handle, KVD_ERR_TIMEOUT,

@@ -708,9 +708,7 @@ enum kvd_status response_status(struct kvd *handle, const struct response *respo
 					   "as many bytes are pinned as the server allows "
 					   "(memory.pin_share); try again later, or without a pin");
 		return handle_fail(handle, KVD_ERR_BUSY,
-				   "the server can't do this now, or the connection is over its "
-				   "limit (limits.connection_requests, limits.connection_bytes); "
-				   "try again later");
+				   "the server can't do this now; try again later");
 	case WIRE_NOT_ALLOWED:
 		return refused(handle, response);
 	case WIRE_LIMIT:

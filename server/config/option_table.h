@@ -204,12 +204,7 @@ enum windows_mode {
 	  "sixteenth of memory.size, and what fits memory.pull_share")                             \
 	X(limits, identities, UINT, "2048", 0, 131072,                                             \
 	  "clients, connected or away for up to server.identity_time, whose changes are "          \
-	  "executed once even if they are sent again")                                             \
-	X(limits, connection_requests, UINT, "0", 0, 1000000000,                                   \
-	  "requests per second of each connection; kvd answers further ones BUSY; 0: no limit")    \
-	X(limits, connection_bytes, SIZE, "0", 0, OPTION_GIB(64),                                  \
-	  "bytes per second of the requests, responses and large values of each connection; "      \
-	  "0: no limit")
+	  "executed once even if they are sent again")
 
 #define OPTIONS_request(X)                                                                         \
 	X(request, window, UINT, "8", 1, 31,                                                       \

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a client has taken of the limits of its user, over all its connections.
+ * What a client has taken of the limits of its user, over all its connections: a token bucket for
+ * requests, and one for bytes.
  *
- *   RATE-1. A request is executed if there is a token for it and at least one for bytes, and takes
- *	 its message's bytes, and later what it moves otherwise: as LIMIT-1 of
- *	 server/worker/conn_limit.h, with the same bursts.
- *   RATE-2. The connections of a client are served by several workers, which share its buckets:
- *	 each is one word, when the bucket will be full again (GCRA, ITU-T I.371), changed by
- *	 compare and swap. Two workers may both see the last token for bytes: the debt is paid all
- *	 the same.
+ *   RATE-1. A request is executed if there is a token for it and at least one for bytes.
+ *   RATE-2. It takes its message's bytes at once, and what it moves otherwise when that is known:
+ *	 the response, a value that is READ from the client. The later parts of a value that the
+ *	 client asks for in a row need no token, and take the bytes of their responses. So a value
+ *	 that is larger than the bucket passes alone, and its debt is paid before the next request;
+ *	 a window of requests at most, those under way when the debt is made, still passes.
+ *   RATE-3. A bucket holds a tenth of a second's worth, but at least ACCOUNT_REQUESTS_MIN requests,
+ *	 so that a client that was idle may use its window, and ACCOUNT_BYTES_MIN bytes, the longest
+ *	 message.
+ *   RATE-4. The connections of a client are served by several workers, which share its buckets:
+ *	 each is one word, the time at which the bucket will be full again (GCRA, ITU-T I.371),
+ *	 changed by compare and swap. Two workers may both see the last token for bytes: the debt is
+ *	 paid all the same.
+ *   RATE-5. READs of the region do not count: the server does not see them.
  *
  * Threads: any; base_ns does not change while a worker may use it.
  */
@@ -23,14 +31,13 @@
 #define ACCOUNT_SECOND 16000000000ull
 #define ACCOUNT_PER_NS 16u
 
-/* What a bucket holds is what comes in a tenth of a second, and this at least. */
 #define ACCOUNT_BURSTS_PER_S 10u
-#define ACCOUNT_REQUESTS_MIN 32u
+#define ACCOUNT_REQUESTS_MIN 32u /* more than the largest request.window */
 #define ACCOUNT_BYTES_MIN 65536u
 
 struct user_account {
 	_Atomic uint64_t requests_full, bytes_full; /* when the buckets are full again */
-	uint64_t base_ns;			    /* the clock at the begin */
+	uint64_t base_ns;			    /* the clock when it was opened */
 };
 
 /* How long @tokens take to come at @rate in a second. */

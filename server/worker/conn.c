@@ -118,7 +118,6 @@ bool peer_is_admin(const struct cm_peer *peer)
 int conn_create(struct conn **out, struct poller *poller, struct tenant *tenant, struct cm_id *id,
 		uint32_t serial, uint32_t window_max)
 {
-	const struct worker_limits *limits = &poller->worker->limits;
 	struct conn *conn = calloc(1, sizeof(*conn));
 	unsigned int i;
 	int err;
@@ -139,7 +138,6 @@ int conn_create(struct conn **out, struct poller *poller, struct tenant *tenant,
 	TAILQ_INIT(&conn->deferred);
 	for (i = 0; i < NOTE_KINDS; i++)
 		conn->notes[i] = (struct note){ .conn = conn, .kind = (enum note_kind)i };
-	conn_limit_init(&conn->limit, limits->connection_requests, limits->connection_bytes);
 	err = id->dev->ops->query_peer(id, &conn->peer);
 	conn->by_admin = !err && peer_is_admin(&conn->peer);
 	if (!err)

@@ -35,7 +35,6 @@
 #include "server/store/store.h"
 #include "server/worker/answers.h"
 #include "server/worker/budget_gate.h"
-#include "server/worker/conn_limit.h"
 #include "server/worker/mailbox.h"
 #include "server/worker/poller.h"
 #include "server/worker/principal.h"
@@ -129,7 +128,6 @@ struct conn {
 	uint32_t sq_used;	 /* work requests posted, or about to be, not known done */
 	uint32_t sq_unsignaled;	 /* of those, posted since the last signaled one */
 	uint32_t batch_requests; /* in the current batch */
-	struct conn_limit limit; /* of its requests */
 	/*
 	 * Who the client is: server/worker/permit.h. The control thread's, which may replace it,
 	 * and what it was stays for a grace period. NULL: the server has no users.
@@ -163,7 +161,7 @@ struct conn {
 	uint64_t change_admitted; /* the last number that arrived; server/worker/answers.h */
 
 	/*
-	 * The next part of the value of which it has got parts; 0: none. It is paid for (LIMIT-1).
+	 * The next part of the value of which it has got parts; 0: none. It is paid for (RATE-2).
 	 */
 	uint64_t part_offset, part_hash;
 

@@ -143,17 +143,18 @@ static enum wire_status batched_admit(struct message *message, const struct requ
 {
 	struct operations *state = message->state;
 	struct conn *conn = message->conn;
+	const struct user *user = conn_user(conn);
 	enum wire_status status;
 
 	if (state->admitted)
 		return WIRE_OK;
 	/* It stays admitted in all of its pieces: what it holds is given back at its end. */
 	state->admitted = true;
-	if (!conn_is_limited(conn))
+	if (!user)
 		return WIRE_OK;
-	status = permit_admit(conn, request, batched_bytes(message, request));
+	status = permit_admit(conn, user, request, batched_bytes(message, request));
 	state->admitted = !status;
-	if (!state->paid && !permit_is_free((uint8_t)status)) {
+	if (!state->paid && status != WIRE_LIMIT) {
 		state->paid = true;
 		execute_access(conn_thread(conn), message->request);
 	}
@@ -335,7 +336,7 @@ static void batch_result(struct message *message, const struct batched *next,
 	}
 	memcpy(message->value + state->used, &result, sizeof(result));
 	state->used += (uint32_t)sizeof(result) + value_len;
-	if (!permit_is_free(head->status) && !head->flags)
+	if (head->status != WIRE_LIMIT && !head->flags)
 		permit_charge(message->conn, sizeof(result) + value_len,
 			      message->worker->part.thread.now_ns);
 }

@@ -80,39 +80,13 @@ enum wire_status permit_request(const struct user *user, struct user_account *ac
 	return WIRE_OK;
 }
 
-/* What is never refused: the first request, and those by which administrators find out and act. */
-static bool request_is_exempt(const struct conn *conn, enum wire_op op)
+enum wire_status permit_admit(struct conn *conn, const struct user *user,
+			      const struct request *request, uint64_t bytes)
 {
-	switch (op) {
-	case WIRE_HELLO:
-		return true;
-	case WIRE_STATS:
-	case WIRE_CLIENTS:
-	case WIRE_KILL:
-	case WIRE_REVOKE:
-	case WIRE_TENANT:
-	case WIRE_SHUTDOWN:
-	case WIRE_WHOAMI:
-		return conn->by_admin;
-	default:
-		return false;
-	}
-}
-
-enum wire_status permit_admit(struct conn *conn, const struct request *request, uint64_t bytes)
-{
-	const struct user *user = conn_user(conn);
 	struct worker *worker = conn->poller->worker;
-	uint64_t now_ns = worker->part.thread.now_ns;
-	enum wire_status status = WIRE_OK;
+	enum wire_status status = permit_request(user, conn->account, request, bytes,
+						 worker->part.thread.now_ns);
 
-	if (conn->limit.on && bytes && !request_is_exempt(conn, request->op) &&
-	    !conn_limit_admit(&conn->limit, bytes, now_ns)) {
-		stat_add(&worker->stats.requests_limited, 1);
-		return WIRE_BUSY;
-	}
-	if (user)
-		status = permit_request(user, conn->account, request, bytes, now_ns);
 	stat_add(&worker->stats.requests_over_limit, status == WIRE_LIMIT);
 	stat_add(&worker->stats.requests_not_allowed, status == WIRE_NOT_ALLOWED);
 	return status;

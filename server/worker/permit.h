@@ -50,38 +50,23 @@ enum wire_status permit_request(const struct user *user, struct user_account *ac
 uint32_t permit_why(const struct user *user, const struct request *request,
 		    char why[PERMIT_WHY_BYTES]);
 
-/* Whether a request that was answered so takes nothing of any limit. */
-static inline bool permit_is_free(uint8_t status)
-{
-	return status == WIRE_BUSY || status == WIRE_LIMIT;
-}
-
-/* Whether a request of @conn may be refused: permit_admit() says so of none else. */
-static inline bool conn_is_limited(const struct conn *conn)
-{
-	return conn->limit.on || conn_user(conn);
-}
+/* permit_request() for a request of @conn, whose user is @user. Counts a refusal. */
+enum wire_status permit_admit(struct conn *conn, const struct user *user,
+			      const struct request *request, uint64_t bytes);
 
 /*
- * Takes a request of @conn, with a message of @bytes (0: it is paid for), out of all limits that it
- * has. WIRE_OK, or what it is refused with; that is counted.
- */
-enum wire_status permit_admit(struct conn *conn, const struct request *request, uint64_t bytes);
-
-/*
- * Whether it asks for the part that follows the one that @conn got last: it is paid for (LIMIT-1).
+ * Whether it asks for the part that follows the one that @conn got last: it is paid for (RATE-2).
  */
 bool permit_is_paid(const struct conn *conn, const struct request *request, uint64_t hash);
 /* @conn got @len bytes of a value of @value_len, from the request's offset on. */
 void permit_note_part(struct conn *conn, const struct request *request, uint64_t hash, uint32_t len,
 		      uint64_t value_len);
 
-/* For bytes that an admitted request of @conn moves otherwise, out of all limits that it has. */
+/* Takes @bytes that an admitted request of @conn moves otherwise out of its limit (RATE-2). */
 static inline void permit_charge(struct conn *conn, uint64_t bytes, uint64_t now_ns)
 {
 	const struct user *user = conn_user(conn);
 
-	conn_limit_charge(&conn->limit, bytes);
 	if (user && user->bytes)
 		account_charge(conn->account, user->bytes, bytes, now_ns);
 }

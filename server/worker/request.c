@@ -100,24 +100,25 @@ static bool numbers_admit(struct conn *conn, const struct request *request, uint
 
 /*
  * Decides about a request that has arrived after HELLO. NULL: its connection has failed. A change
- * that was sent before is no matter of limits: BUSY would not say whether it was executed. What the
- * client reports with a request was before it, and is noted first, unless the request is refused.
- * The operations of a BATCH are admitted one by one, when they are executed.
+ * that was sent before is no matter of limits: LIMIT would not say whether it was executed. What
+ * the client reports with a request was before it, and is noted first, unless the request is
+ * refused. The operations of a BATCH are admitted one by one, when they are executed.
  */
 static const struct deferred_kind *request_admit(struct conn *conn, const struct request *request,
 						 uint64_t hash, struct verdict *verdict)
 {
-	bool batch = request->op == WIRE_BATCH, limited = conn_is_limited(conn);
+	const struct user *user = conn_user(conn);
+	bool batch = request->op == WIRE_BATCH;
 
 	*verdict = (struct verdict){ 0 };
 	if (request->change && !numbers_admit(conn, request, &verdict->repeated))
 		return NULL;
-	if (limited && !batch && !verdict->repeated)
+	if (user && !batch && !verdict->repeated)
 		verdict->status = (uint8_t)permit_admit(
-			conn, request,
+			conn, user, request,
 			permit_is_paid(conn, request, hash) ? 0 : message_bytes(request));
-	/* Of a BATCH with limits the first operation that is admitted reports. */
-	if (request_reports(request) && !verdict->status && !(batch && limited))
+	/* Of a BATCH of a user the first operation that is admitted reports. */
+	if (request_reports(request) && !verdict->status && !(batch && user))
 		execute_access(conn_thread(conn), request);
 	/* Refused or sent before: the answer is known, whatever the request is. */
 	if (verdict->status || (verdict->repeated && !batch))

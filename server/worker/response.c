@@ -180,7 +180,7 @@ static void response_signal(struct poller *poller, struct response_wr *response)
 	stat_add(&worker->stats.responses, 1);
 	stat_add(&conn->sent_bytes, response->sge.length);
 	/* A refused request takes nothing, or a client that tries again at once never gets on. */
-	if ((conn->limit.on || conn_user(conn)) && !permit_is_free(response->head.status) &&
+	if (response->head.status != WIRE_LIMIT &&
 	    response->head.op != WIRE_BATCH) /* server/worker/operation.c */
 		permit_charge(conn, response->sge.length, worker->part.thread.now_ns);
 	response->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,

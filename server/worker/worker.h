@@ -40,10 +40,7 @@ struct worker_limits {
 	uint64_t spin_ns;	/* how long an idle worker polls before it sleeps */
 	uint64_t pull_ns;	/* how long a large value may take */
 	uint64_t pull_stall_ns; /* how long no part of it may arrive */
-	/* What a connection may ask for in a second: server/worker/conn_limit.h. 0: no limit. */
-	uint64_t connection_requests;
-	uint64_t connection_bytes;
-	bool busy; /* never sleeps */
+	bool busy;		/* never sleeps */
 	uint32_t workers;
 };
 
@@ -51,9 +48,6 @@ struct worker_limits {
 #define WORKER_STATS(X)                                                                            \
 	X(requests, "requests received; of a message with several, each counts")                   \
 	X(batched, "requests received in messages with several")                                   \
-	X(requests_limited,                                                                        \
-	  "requests beyond a limit of their connection (limits.connection_requests, "              \
-	  "limits.connection_bytes): answered BUSY, or reports of GETs alone, ignored")            \
 	X(requests_not_allowed,                                                                    \
 	  "requests refused: their user lacks the right, or a prefix of the key (users.file)")     \
 	X(requests_over_limit, "requests beyond a limit of their user (users.file)")               \

@@ -618,8 +618,6 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 		.spin_ns = env->config->server.spin_time,
 		.pull_ns = env->config->server.pull_timeout,
 		.pull_stall_ns = env->config->server.pull_stall,
-		.connection_requests = env->config->limits.connection_requests,
-		.connection_bytes = env->config->limits.connection_bytes,
 		.busy = env->config->server.poll == POLL_BUSY,
 		.workers = env->workers,
 	};

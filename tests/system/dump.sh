@@ -11,13 +11,13 @@
 # blocks of a dump at least, whatever the order of the keys is: a restore that is killed has to be
 # between two of them.
 small=30000
-slow=(-o limits.connection_requests=4000)
+slow=4000
 if [ "$device" != softnic ]; then
 	small=10000
-	slow=(-o limits.connection_requests=1000)
+	slow=1000
 elif [ "${KVD_TEST_LONG:-0}" = 1 ]; then
 	small=100000
-	slow=(-o limits.connection_requests=30000)
+	slow=30000
 fi
 options=(-o memory.size=128m -o memory.eviction=none -o limits.max_value=4m)
 dump=$tmp/dump
@@ -242,10 +242,11 @@ check "an empty file" expect 65 'ends here' restore --verify /dev/null
 check "no file" expect 74 'No such file' restore "$tmp/nothing"
 check "the server stops" server_stop
 
-# A restore that is killed. The server's limit has it take seconds.
+# A restore that is killed. The limit of its user has it take seconds.
 mv "$dump" "$tmp/whole"
+printf '%s\n' '[user *]' 'rights = all' "requests = $slow" >"$tmp/users"
 check "a server that is slow for each client" server_start "${options[@]}" \
-	"${slow[@]}" || finish
+	-o "users.file=$tmp/users" || finish
 killed_restore() {
 	# Not by the function, whose shell would be what is killed.
 	"$build/kvctl" -a "$url" restore "$tmp/whole" >"$tmp/out" 2>&1 &

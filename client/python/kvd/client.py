@@ -610,7 +610,7 @@ class Client(Handle):
     def flush_start(self, delay_s: int = 0) -> int:
         """Starts a flush of what is in the store in @delay_s seconds; a ticket for flush_done().
         BusyError: 8 flushes with a delay of this client, or 56 of all, wait already, and
-        flush_cancel() makes room; or the connection is over its limit."""
+        flush_cancel() makes room."""
         ticket = c_uint64()
         delay_s = check_ttl(delay_s, "delay_s")
         with self._guard:

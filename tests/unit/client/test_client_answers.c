@@ -89,7 +89,15 @@ struct answer {
 	}
 #define BUSY                                                                                       \
 	{                                                                                          \
-		WIRE_BUSY, 0, KVD_ERR_BUSY, "limits.connection_requests"                           \
+		WIRE_BUSY, 0, KVD_ERR_BUSY, "try again later"                                      \
+	}
+#define LIMIT                                                                                      \
+	{                                                                                          \
+		WIRE_LIMIT, 0, KVD_ERR_LIMIT, "over its limit"                                     \
+	}
+#define FLUSHES                                                                                    \
+	{                                                                                          \
+		WIRE_BUSY, 0, KVD_ERR_BUSY, "kvctl flush --cancel"                                 \
 	}
 #define PINNED                                                                                     \
 	{                                                                                          \
@@ -121,41 +129,43 @@ static const struct {
 	const char *name;
 	struct answer answers[12];
 } documented[] = {
-	{ "kvd_get_by_request", { NOT_FOUND, BUSY, PROTOCOL } },
-	{ "kvd_get_by_request of a large value", { NOT_FOUND, BUSY, PROTOCOL } },
-	{ "kvd_get_and_touch", { NOT_FOUND, BUSY, UNKNOWN, PROTOCOL } },
-	{ "kvd_get_and_touch of a large value", { NOT_FOUND, BUSY, UNKNOWN, PROTOCOL } },
+	{ "kvd_get_by_request", { NOT_FOUND, BUSY, LIMIT, PROTOCOL } },
+	{ "kvd_get_by_request of a large value", { NOT_FOUND, BUSY, LIMIT, PROTOCOL } },
+	{ "kvd_get_and_touch", { NOT_FOUND, BUSY, LIMIT, UNKNOWN, PROTOCOL } },
+	{ "kvd_get_and_touch of a large value", { NOT_FOUND, BUSY, LIMIT, UNKNOWN, PROTOCOL } },
 	{ "kvd_put",
-	  { NOT_FOUND, EXISTS, TOO_LARGE, NO_SPACE, BUSY, PINNED, PIN_TOO_LONG, UNKNOWN,
+	  { NOT_FOUND, EXISTS, TOO_LARGE, NO_SPACE, BUSY, LIMIT, PINNED, PIN_TOO_LONG, UNKNOWN,
 	    PROTOCOL } },
 	{ "kvd_put of a large value",
-	  { NOT_FOUND, EXISTS, TOO_LARGE, NO_SPACE, BUSY, PINNED, PIN_TOO_LONG, UNKNOWN,
+	  { NOT_FOUND, EXISTS, TOO_LARGE, NO_SPACE, BUSY, LIMIT, PINNED, PIN_TOO_LONG, UNKNOWN,
 	    PROTOCOL } },
 	{ "kvd_putv",
-	  { NOT_FOUND, EXISTS, TOO_LARGE, NO_SPACE, BUSY, PINNED, PIN_TOO_LONG, UNKNOWN,
+	  { NOT_FOUND, EXISTS, TOO_LARGE, NO_SPACE, BUSY, LIMIT, PINNED, PIN_TOO_LONG, UNKNOWN,
 	    PROTOCOL } },
-	{ "kvd_delete", { NOT_FOUND, BUSY, UNKNOWN, PROTOCOL } },
-	{ "kvd_delete_if", { NOT_FOUND, EXISTS, BUSY, UNKNOWN, PROTOCOL } },
+	{ "kvd_delete", { NOT_FOUND, BUSY, LIMIT, UNKNOWN, PROTOCOL } },
+	{ "kvd_delete_if", { NOT_FOUND, EXISTS, BUSY, LIMIT, UNKNOWN, PROTOCOL } },
 	{ "kvd_incr",
-	  { NOT_FOUND, NOT_A_NUMBER, TOO_LARGE, NO_SPACE, BUSY, PINNED, UNKNOWN, PROTOCOL } },
+	  { NOT_FOUND, NOT_A_NUMBER, TOO_LARGE, NO_SPACE, BUSY, LIMIT, PINNED, UNKNOWN,
+	    PROTOCOL } },
 	{ "kvd_decr",
-	  { NOT_FOUND, NOT_A_NUMBER, TOO_LARGE, NO_SPACE, BUSY, PINNED, UNKNOWN, PROTOCOL } },
-	{ "kvd_touch", { NOT_FOUND, BUSY, UNKNOWN, PROTOCOL } },
-	{ "kvd_flush_start", { BUSY, UNKNOWN, PROTOCOL } },
-	{ "kvd_flush_done", { BUSY, PROTOCOL } },
-	{ "kvd_flush_cancel", { NOT_FOUND, PROTOCOL } },
-	{ "kvd_flush_all", { BUSY, UNKNOWN, PROTOCOL } },
-	{ "kvd_scan", { BUSY, PROTOCOL } },
-	{ "kvd_ping", { BUSY, PROTOCOL } },
-	{ "kvd_server_stats", { BUSY, PROTOCOL } },
-	{ "kvd_client_list", { BUSY, PROTOCOL } },
-	{ "kvd_whoami", { BUSY, PROTOCOL } },
-	{ "kvd_client_kill", { NOT_FOUND, BUSY, PROTOCOL } },
-	{ "kvd_revoke", { NOT_FOUND, BUSY, PROTOCOL } },
+	  { NOT_FOUND, NOT_A_NUMBER, TOO_LARGE, NO_SPACE, BUSY, LIMIT, PINNED, UNKNOWN,
+	    PROTOCOL } },
+	{ "kvd_touch", { NOT_FOUND, BUSY, LIMIT, UNKNOWN, PROTOCOL } },
+	{ "kvd_flush_start", { FLUSHES, LIMIT, UNKNOWN, PROTOCOL } },
+	{ "kvd_flush_done", { BUSY, LIMIT, PROTOCOL } },
+	{ "kvd_flush_cancel", { NOT_FOUND, LIMIT, PROTOCOL } },
+	{ "kvd_flush_all", { BUSY, LIMIT, UNKNOWN, PROTOCOL } },
+	{ "kvd_scan", { BUSY, LIMIT, PROTOCOL } },
+	{ "kvd_ping", { BUSY, LIMIT, PROTOCOL } },
+	{ "kvd_server_stats", { BUSY, LIMIT, PROTOCOL } },
+	{ "kvd_client_list", { BUSY, LIMIT, PROTOCOL } },
+	{ "kvd_whoami", { BUSY, LIMIT, PROTOCOL } },
+	{ "kvd_client_kill", { NOT_FOUND, BUSY, LIMIT, PROTOCOL } },
+	{ "kvd_revoke", { NOT_FOUND, BUSY, LIMIT, PROTOCOL } },
 };
 #define DOCUMENTED (sizeof(documented) / sizeof(documented[0]))
 
-/* A text of before must not pass for that of the answer. */
+/* An earlier text must not pass for that of the answer. */
 static void begin(const struct answer *want)
 {
 	answer = want->status;

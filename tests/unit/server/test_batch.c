@@ -30,6 +30,7 @@ static uint64_t test_clock_ns(void)
 #include "server/worker/operation.c"
 #undef clock_ns
 
+#include "tests/support/limit_fixture.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/worker_fixture.h"
 
@@ -465,12 +466,14 @@ static void connection_ends_in_a_room(void **state)
 	test_store.table.eviction = EVICTION_NONE;
 }
 
+static struct test_limit limit;
+
 /* Memory is full: room is made in pieces, without success here, and the others are executed. */
 static void no_room(void **state)
 {
 	(void)state;
 	fill(2000);
-	conn_limit_init(&conn->conn.limit, 1, 0);
+	test_limit_set(&limit, &conn->conn, 1, 0);
 	message_begin(0);
 	ADD(NULL, .op = WIRE_PING);
 	add((struct request){ .op = WIRE_PUT }, "full", large, 2000);
@@ -489,17 +492,17 @@ static void no_room(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.put_no_space), 1);
 	assert_int_equal(stat_read(&test_worker.stats.deferred), 1);
 	/* One that was begun twice has taken one token. */
-	assert_true(conn->conn.limit.requests.missing <= 3 * TOKEN_UNITS);
+	assert_true(test_limit_taken(&limit.account.requests_full) <= 3);
 }
 
 /* OPERATION-5: those beyond the limit are refused, each for itself, and take nothing. */
 static void limits(void **state)
 {
 	unsigned int admitted = 0, refused = 0;
-	uint64_t missing;
+	uint64_t full;
 
 	(void)state;
-	conn_limit_init(&conn->conn.limit, 1, 1000000);
+	test_limit_set(&limit, &conn->conn, 1, 1000000);
 	test_store_put(&test_store, "large", 5, large, LARGE, NULL);
 	for (uint32_t buffer = 0; buffer < 2; buffer++) {
 		message_begin(buffer);
@@ -517,21 +520,21 @@ static void limits(void **state)
 			assert_null(wire_result_parse(&result, conn->value, conn->value_len,
 						      &result_at));
 			admitted += result.status == WIRE_OK;
-			refused += result.status == WIRE_BUSY;
+			refused += result.status == WIRE_LIMIT;
 		}
 	}
 	/* One that takes several pieces takes one token. */
-	assert_int_equal(admitted, LIMIT_REQUESTS_MIN);
-	assert_int_equal(refused, 40 - LIMIT_REQUESTS_MIN);
-	assert_int_equal(stat_read(&test_worker.stats.requests_limited), refused);
+	assert_int_equal(admitted, ACCOUNT_REQUESTS_MIN);
+	assert_int_equal(refused, 40 - ACCOUNT_REQUESTS_MIN);
+	assert_int_equal(stat_read(&test_worker.stats.requests_over_limit), refused);
 	assert_int_equal(stat_read(&test_worker.stats.puts), admitted);
-	missing = conn->conn.limit.bytes.missing;
+	full = atomic_load(&limit.account.bytes_full);
 	message_begin(2);
 	add_full();
 	assert_true(batch_send(conn));
 	assert_answered(conn, 3, 2, WIRE_BATCH_MAX);
-	assert_result(conn, WIRE_ARITH, WIRE_BUSY);
-	assert_true(conn->conn.limit.bytes.missing <= missing);
+	assert_result(conn, WIRE_ARITH, WIRE_LIMIT);
+	assert_true(atomic_load(&limit.account.bytes_full) == full);
 }
 
 static void batch_number(uint32_t change)
@@ -550,7 +553,7 @@ static void add_access_record(void)
 
 static uint64_t bytes_taken(void)
 {
-	return conn->conn.limit.bytes.missing / TOKEN_UNITS;
+	return test_limit_taken(&limit.account.bytes_full);
 }
 
 /* OPERATION-5: the message takes each of its bytes once, and its response does. */
@@ -560,7 +563,7 @@ static void bytes_of_the_limit(void **state)
 	uint64_t before;
 
 	(void)state;
-	conn_limit_init(&conn->conn.limit, 0, 1);
+	test_limit_set(&limit, &conn->conn, 0, 1);
 	message_begin(0);
 	PUT("a", "0123456789");
 	ADD("a", .op = WIRE_GET);
@@ -597,9 +600,8 @@ static void access_records_and_limits(void **state)
 	(void)state;
 	test_store.table.eviction = EVICTION_OBJECT_HITS;
 	test_store_put(&test_store, "a", 1, "x", 1, NULL);
-	conn_limit_init(&conn->conn.limit, 1, 0);
-	while (conn_limit_admit(&conn->conn.limit, 1, test_worker.part.thread.now_ns))
-		;
+	test_limit_set(&limit, &conn->conn, 1, 0);
+	test_limit_use_up(&limit, &conn->conn);
 	for (uint32_t i = 0; i < 2; i++) {
 		message_begin(i);
 		ADD(NULL, .op = WIRE_PING);
@@ -607,11 +609,11 @@ static void access_records_and_limits(void **state)
 		add_access_record();
 		assert_true(batch_send(conn));
 		assert_answered(conn, i + 1, i, 2);
-		assert_result(conn, WIRE_PING, i ? WIRE_OK : WIRE_BUSY);
-		assert_result(conn, WIRE_PING, WIRE_BUSY);
+		assert_result(conn, WIRE_PING, i ? WIRE_OK : WIRE_LIMIT);
+		assert_result(conn, WIRE_PING, WIRE_LIMIT);
 		assert_int_equal(stat_read(&test_worker.part.thread.stats.accesses), i);
 		/* And with one that is admitted they count. */
-		conn->conn.limit.requests.missing -= TOKEN_UNITS;
+		atomic_fetch_sub(&limit.account.requests_full, ACCOUNT_SECOND);
 	}
 	test_store.table.eviction = EVICTION_NONE;
 }
@@ -699,15 +701,14 @@ static void numbers(void **state)
 	assert_int_equal(answers.last, 4);
 	assert_int_equal(stat_read(&test_worker.stats.answers_repeated), 2);
 	/* What is refused for a limit has its answer, too; what was sent before is not refused. */
-	conn_limit_init(&other->conn.limit, 1, 0);
-	while (conn_limit_admit(&other->conn.limit, 1, test_worker.part.thread.now_ns))
-		;
+	test_limit_set(&limit, &other->conn, 1, 0);
+	test_limit_use_up(&limit, &other->conn);
 	message_begin(2);
 	ADD("n", .op = WIRE_ARITH, .delta = 2);
 	batch_number(5);
 	assert_true(batch_send(other));
 	assert_answered(other, 2, 2, 1);
-	assert_result(other, WIRE_ARITH, WIRE_BUSY);
+	assert_result(other, WIRE_ARITH, WIRE_LIMIT);
 	assert_int_equal(answers.last, 5);
 	/* A gap ends the connection, and nothing of the message is executed. */
 	message_begin(3);

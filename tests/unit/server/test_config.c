@@ -171,8 +171,6 @@ static void test_defaults(void **state)
 	assert_int_equal(config.index.keys, 0);
 	assert_int_equal(config.limits.max_value, OPTION_SIZE_AUTO);
 	assert_int_equal(config_value_max(&config), 64 << 20);
-	assert_int_equal(config.limits.connection_requests, 0);
-	assert_int_equal(config.limits.connection_bytes, 0);
 	assert_int_equal(config.request.window, 8);
 	assert_int_equal(config.request.buffer, 2048);
 	assert_int_equal(config.request.srq_depth, 4096);
@@ -204,8 +202,6 @@ static void test_load(void **state)
 			      "eviction = byte-hits\n"
 			      "access_rate = 1\n"
 			      "[limits]\n"
-			      "connection_requests = 1000000000\n"
-			      "connection_bytes = 64g\n"
 			      "[index]\n"
 			      "keys = 30\n"
 			      "[rdma]\n"
@@ -231,8 +227,6 @@ static void test_load(void **state)
 	assert_string_equal(config.memory.numa, "0-1,3");
 	assert_int_equal(config.memory.eviction, EVICTION_BYTE_HITS);
 	assert_int_equal(config.memory.access_rate, 1);
-	assert_int_equal(config.limits.connection_requests, 1000000000);
-	assert_int_equal(config.limits.connection_bytes, 64ull << 30);
 	assert_int_equal(config.index.keys, 30);
 	assert_int_equal(config.rdma.gid_index, 0);
 	assert_int_equal(config.rdma.ack_timeout, 31);
@@ -327,10 +321,6 @@ static void test_values(void **state)
 	       "memory.pin_time_max: '121m' is out of range: give 1s to 2h\n");
 	refuse("[memory]\naccess_rate = 0\n", 2,
 	       "memory.access_rate: '0' is out of range: give 1 to 1024\n");
-	refuse("[limits]\nconnection_requests = 1000000001\n", 2,
-	       "limits.connection_requests: '1000000001' is out of range: give 0 to 1000000000\n");
-	refuse("[limits]\nconnection_bytes = 65g\n", 2,
-	       "limits.connection_bytes: '65g' is out of range: give 0 to 64g\n");
 	refuse("[softnic]\nsocket_mode = 0990\n", 2, "softnic.socket_mode: '0990' is not a mode: ");
 	refuse("[server]\nlisten =\n", 2, "server.listen: empty: give URLs like rdma://, ");
 	refuse("[server]\nlisten = softnic://kvd.sock\n", 2,

@@ -21,6 +21,7 @@
 #include "server/worker/pull.h"
 #include "server/worker/pull_reads.h"
 #include "server/worker/request.h"
+#include "tests/support/limit_fixture.h"
 #include "tests/support/store_fixture.h"
 
 #define REGION_BYTES (16u << 20)
@@ -335,20 +336,21 @@ static void done_without_a_response(void **state)
 	assert_value("n", "41");
 }
 
-/* BUSY uses the number up, and what was sent before is never BUSY. */
+/* LIMIT uses the number up, and what was sent before is never refused for a limit. */
 static void limits(void **state)
 {
+	static struct test_limit limit;
 	struct request put = { .op = WIRE_PUT, KEY("s"), VALUE("ab"), .change = 1 };
 
 	(void)state;
 	send(&sides[0], &put);
 	assert_int_equal(sides[0].response.status, WIRE_OK);
-	conn_limit_init(&sides[0].conn.limit, 1, 0);
+	test_limit_set(&limit, &sides[0].conn, 1, 0);
 	while (sides[0].response.status == WIRE_OK) {
 		put.change++;
 		send(&sides[0], &put);
 	}
-	assert_int_equal(sides[0].response.status, WIRE_BUSY);
+	assert_int_equal(sides[0].response.status, WIRE_LIMIT);
 	assert_int_equal(answers.last, put.change);
 	put.change--;
 	send(&sides[0], &put);
@@ -358,20 +360,21 @@ static void limits(void **state)
 	connect_to(&sides[1]);
 	send(&sides[1], &put);
 	assert_int_equal(sides[1].response.flags, WIRE_R_REPEATED);
-	assert_int_equal(sides[1].response.status, WIRE_BUSY);
+	assert_int_equal(sides[1].response.status, WIRE_LIMIT);
 	put.change++;
 	send(&sides[1], &put);
 	assert_int_equal(sides[1].response.status, WIRE_OK);
 }
 
-/* Who is no administrator has no more statistics and lists than other requests. */
+/* Statistics and lists count like other requests. */
 static void limits_of_queries(void **state)
 {
 	static const enum wire_op ops_of[] = { WIRE_STATS, WIRE_CLIENTS, WIRE_KILL };
+	static struct test_limit limit;
 	struct side *side = &sides[0];
 
 	(void)state;
-	conn_limit_init(&side->conn.limit, 1, 0);
+	test_limit_set(&limit, &side->conn, 1, 0);
 	do
 		send(side, &(struct request){ .op = WIRE_PING, .id = 1 });
 	while (side->response.status == WIRE_OK);
@@ -379,7 +382,7 @@ static void limits_of_queries(void **state)
 		send(side, &(struct request){ .op = ops_of[i], .id = 2 });
 		assert_int_equal(side->responses, 1);
 		assert_int_equal(side->response.op, ops_of[i]);
-		assert_int_equal(side->response.status, WIRE_BUSY);
+		assert_int_equal(side->response.status, WIRE_LIMIT);
 	}
 	assert_null(mailbox_take(&control));
 }

@@ -431,7 +431,6 @@ static void a_connection(void **state)
 	assert_int_equal(conn->sent_last, BUFFER_NONE);
 	assert_ptr_equal(conn->pull_hold.conn, conn);
 	assert_string_equal(conn->peer.address, "10.9.0.1:5");
-	assert_false(conn->limit.on);
 	rcu_thread_online();
 	assert_ptr_equal(conn_lookup(&worker.pollers[0], qp.qp_num), conn);
 	assert_null(conn_lookup(&worker.pollers[0], qp.qp_num + 1));
@@ -447,25 +446,6 @@ static void a_connection(void **state)
 	end_conn(conn);
 	assert_int_equal(atomic_load(&snapshot->references), 1);
 	snapshot_drop(snapshot);
-	poller_release(&worker.pollers[0]);
-}
-
-/* Limits of requests and of bytes are each its own. */
-static void limits(void **state)
-{
-	struct conn *conn;
-
-	(void)state;
-	assert_int_equal(init_with(CONNS), 0);
-	for (unsigned int which = 1; which < 4; which++) {
-		worker.limits.connection_requests = which & 1 ? 5000 : 0;
-		worker.limits.connection_bytes = which & 2 ? 70000 : 0;
-		conn = new_conn(WINDOW);
-		assert_true(conn->limit.on);
-		assert_true(conn->limit.requests.rate == worker.limits.connection_requests);
-		assert_true(conn->limit.bytes.rate == worker.limits.connection_bytes);
-		end_conn(conn);
-	}
 	poller_release(&worker.pollers[0]);
 }
 
@@ -620,8 +600,6 @@ static void worker_begin(void)
 	config.server.max_connections = 3 * CONNS + 1;
 	config.server.pull_timeout = OVER_32 + 12;
 	config.server.pull_stall = OVER_32 + 13;
-	config.limits.connection_requests = 14;
-	config.limits.connection_bytes = OVER_32 + 15;
 	config.memory.pull_share = 10;
 	either = ops;
 	either.reg_mr = reg_mr_of_either;
@@ -653,8 +631,6 @@ static void a_worker(void **state)
 		assert_true(worker.limits.spin_ns == config.server.spin_time);
 		assert_true(worker.limits.pull_ns == OVER_32 + 12);
 		assert_true(worker.limits.pull_stall_ns == OVER_32 + 13);
-		assert_true(worker.limits.connection_requests == 14);
-		assert_true(worker.limits.connection_bytes == OVER_32 + 15);
 		assert_int_equal(worker.limits.workers, WORKERS);
 		assert_int_equal(worker.poller_count, 2);
 		for (unsigned int i = 0; i < 2; i++) {
@@ -720,11 +696,10 @@ static void a_worker_that_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(all_of_it),	   CASE(small_queues),	     CASE(few_receives),
-		CASE(a_step_fails),	   CASE(a_connection),	     CASE(limits),
-		CASE(no_connection),	   CASE(little_inline_data), CASE(administrators),
-		CASE(own_server),	   CASE(fails_once),	     CASE(a_worker),
-		CASE(a_worker_that_fails),
+		CASE(all_of_it),	  CASE(small_queues),	CASE(few_receives),
+		CASE(a_step_fails),	  CASE(a_connection),	CASE(no_connection),
+		CASE(little_inline_data), CASE(administrators), CASE(own_server),
+		CASE(fails_once),	  CASE(a_worker),	CASE(a_worker_that_fails),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

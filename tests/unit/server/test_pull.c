@@ -27,6 +27,7 @@
 #include "server/worker/budget.h"
 #include "server/worker/keepalive.h"
 #include "server/worker/pull_reads.h"
+#include "tests/support/limit_fixture.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/worker_fixture.h"
 
@@ -1569,24 +1570,25 @@ static bool send_small(struct test_conn *c, uint32_t n, enum wire_op op, const c
 	return test_receive(c, recv_of(c, n), len);
 }
 
-/* A limit of the connection counts the request, the value that is READ, and the response. */
+/* A user's limit counts the request, the value that is READ, and the response. */
 static void counted_once(void **state)
 {
 	const uint64_t message = sizeof(struct wire_request) + sizeof(key);
 	struct test_conn *c = &test_conns[0];
-	const struct token_bucket *bytes = &c->conn.limit.bytes;
+	static struct test_limit limit;
 	uint64_t at_begin;
 
 	(void)state;
 	/* A second has a byte: none comes meanwhile. */
-	conn_limit_init(&c->conn.limit, 0, 1);
+	test_limit_set(&limit, &c->conn, 1, 1);
 	assert_true(ask(c, WIRE_SET, more, MORE_BYTES));
-	at_begin = bytes->missing / TOKEN_UNITS;
+	at_begin = test_limit_taken(&limit.account.bytes_full);
 	pull_through(c);
 	assert_responded(c, WIRE_OK);
 	assert_int_equal(at_begin, message + MORE_BYTES);
-	assert_int_equal(bytes->missing / TOKEN_UNITS, message + MORE_BYTES + sizeof(c->response));
-	assert_int_equal(c->conn.limit.requests.missing, TOKEN_UNITS);
+	assert_int_equal(test_limit_taken(&limit.account.bytes_full),
+			 message + MORE_BYTES + sizeof(c->response));
+	assert_int_equal(test_limit_taken(&limit.account.requests_full), 1);
 }
 
 /* PULL-1: what comes behind a pull waits for it, and a pull behind that is not READ before. */

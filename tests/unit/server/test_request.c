@@ -21,6 +21,7 @@
 #include "server/store/lookup.h"
 #include "server/worker/answers.h"
 #include "server/worker/deferred.h"
+#include "tests/support/limit_fixture.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/test_clock.h"
 #include "tests/support/worker_fixture.h"
@@ -100,20 +101,20 @@ static struct store_value found(const char *key)
 static void refused_in_order(void **state)
 {
 	static const uint32_t ids[] = { 0, 1, 2, 3 };
+	static struct test_limit limit;
 
 	(void)state;
 	assert_false(RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN));
-	conn_limit_init(&conn->conn.limit, 1, 0);
-	while (conn_limit_admit(&conn->conn.limit, 1, test_worker.part.thread.now_ns))
-		;
+	test_limit_set(&limit, &conn->conn, 1, 0);
+	test_limit_use_up(&limit, &conn->conn);
 	assert_false(RECEIVE(conn, 1, "k", 5, .op = WIRE_PUT));
 	test_turns();
-	assert_responses(conn, ids, 2, WIRE_BUSY);
+	assert_responses(conn, ids, 2, WIRE_LIMIT);
 	assert_int_equal(test_store_get(&test_store, "k", 1, NULL, 0, &(struct store_value){ 0 }),
 			 WIRE_NOT_FOUND);
-	assert_int_equal(stat_read(&test_worker.stats.requests_limited), 1);
+	assert_int_equal(stat_read(&test_worker.stats.requests_over_limit), 1);
 	assert_true(RECEIVE(conn, 2, "k", 5, .op = WIRE_PUT));
-	assert_responses(conn, ids, 3, WIRE_BUSY);
+	assert_responses(conn, ids, 3, WIRE_LIMIT);
 	/* Records are ignored, without a word. */
 	assert_true(RECEIVE(conn, 3, NULL, 0, .op = WIRE_ACCESS, .access_count = 1));
 	assert_responses(conn, ids, 4, WIRE_OK);

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "server/users/account.h"
+#include "server/users/user.h"
 #include "server/worker/response.h"
 #include "server/worker/window.h"
 #include "server/worker/worker.h"
@@ -349,30 +351,35 @@ static void send_one(struct test_conn *c, enum wire_op op, enum wire_status stat
 	responses_send(&responses);
 }
 
-/* Each response is counted, with its bytes, and taken out of its connection's limit. */
+/* Each response is counted, with its bytes, and taken out of its client's limit. */
 static void counted(void **state)
 {
 	const uint64_t header = sizeof(struct wire_response);
+	static struct user user = { .name = "limited", .bytes = 1 };
+	static struct user_account account;
 	struct test_conn *c = &conns[0];
 
 	(void)state;
-	conn_limit_init(&c->conn.limit, 0, 1);
+	atomic_store(&c->conn.user, &user);
+	c->conn.account = &account;
+	account = (struct user_account){ .base_ns = worker.part.thread.now_ns };
 	for (unsigned int i = 1; i <= 4; i++) {
 		send_one(c, WIRE_GET, WIRE_NOT_FOUND, 0);
 		assert_int_equal(stat_read(&worker.stats.responses), i);
 		assert_int_equal(stat_read(&worker.stats.responses_signaled), i == 4);
 		assert_int_equal(c->conn.sent_bytes, i * header);
-		assert_int_equal(c->conn.limit.bytes.missing, i * header * TOKEN_UNITS);
+		assert_int_equal(account.bytes_full, i * header * ACCOUNT_SECOND);
 	}
 	send_one(c, WIRE_GET, WIRE_OK, 5);
 	assert_int_equal(stat_read(&worker.stats.responses_signaled), 2);
 	assert_int_equal(c->conn.sent_bytes, 5 * header + 5);
-	assert_int_equal(c->conn.limit.bytes.missing, (5 * header + 5) * TOKEN_UNITS);
+	assert_int_equal(account.bytes_full, (5 * header + 5) * ACCOUNT_SECOND);
 	/* A refusal takes nothing, and a batch has paid. */
-	send_one(c, WIRE_GET, WIRE_BUSY, 0);
+	send_one(c, WIRE_GET, WIRE_LIMIT, 0);
 	send_one(c, WIRE_BATCH, WIRE_OK, 5);
-	assert_int_equal(c->conn.limit.bytes.missing, (5 * header + 5) * TOKEN_UNITS);
+	assert_int_equal(account.bytes_full, (5 * header + 5) * ACCOUNT_SECOND);
 	assert_int_equal(c->conn.sent_bytes, 7 * header + 10);
+	atomic_store(&c->conn.user, NULL);
 	while (complete(c))
 		;
 	response_release_all(poller, &c->conn);

@@ -3,6 +3,7 @@
  * Tests of what the worker's loop does with its work: what becomes of each receive in a batch of
  * completions, whatever happens to its connection meanwhile; flushes, windows and notes.
  */
+#include "tests/support/limit_fixture.h"
 #include "tests/support/worker_loop_test.h"
 
 #define LONG_VALUE 8000u /* does not fit a response */
@@ -192,18 +193,18 @@ static void operations_are_counted(void **state)
  */
 static void requests_cost(void **state)
 {
-	struct conn_limit *limit = &test_conns[0].conn.limit;
+	static struct test_limit limit;
 	uint64_t bytes = sizeof(struct wire_request) + sizeof(struct wire_response) + 3;
 
 	(void)state;
-	conn_limit_init(limit, 0, 1);
+	test_limit_set(&limit, &test_conns[0].conn, 0, 1);
 	ADD(&test_conns[0], 0, "key", .op = WIRE_GET);
 	poller_poll(test_poller);
-	assert_int_equal((limit->bytes.missing + TOKEN_UNITS - 1) / TOKEN_UNITS, bytes);
+	assert_int_equal(test_limit_taken(&limit.account.bytes_full), bytes);
 	add_access(&test_conns[0], 1);
 	poller_poll(test_poller);
 	bytes += sizeof(struct wire_request) + sizeof(struct wire_response) + WIRE_ACCESS_BYTES;
-	assert_int_equal((limit->bytes.missing + TOKEN_UNITS - 1) / TOKEN_UNITS, bytes);
+	assert_int_equal(test_limit_taken(&limit.account.bytes_full), bytes);
 }
 
 static enum wire_status get_part(uint32_t recv, const char *key, uint64_t offset)
@@ -220,7 +221,7 @@ static enum wire_status get_part(uint32_t recv, const char *key, uint64_t offset
  */
 static void parts_cost(void **state)
 {
-	struct conn_limit *limit = &test_conns[0].conn.limit;
+	static struct test_limit limit;
 	uint64_t message = sizeof(struct wire_request) + 1;
 	uint32_t at, part = 0;
 
@@ -228,11 +229,11 @@ static void parts_cost(void **state)
 	assert_int_equal(test_store_put(&test_store, "k", 1, value, sizeof(value), NULL), WIRE_OK);
 	assert_int_equal(test_store_put(&test_store, "l", 1, value, sizeof(value), NULL), WIRE_OK);
 	for (at = 0; at < LONG_VALUE; at += part, message = 0) {
-		conn_limit_init(limit, 0, 1);
+		test_limit_set(&limit, &test_conns[0].conn, 0, 1);
 		assert_int_equal(get_part(0, "k", at), WIRE_OK);
 		part = test_conns[0].value_len;
 		assert_true(part > 0);
-		assert_int_equal(limit->bytes.missing / TOKEN_UNITS,
+		assert_int_equal(test_limit_taken(&limit.account.bytes_full),
 				 message + sizeof(struct wire_response) + part);
 	}
 	assert_int_equal(at, LONG_VALUE);
@@ -240,39 +241,15 @@ static void parts_cost(void **state)
 	assert_int_equal(get_part(0, "k", 0), WIRE_OK);
 	part = test_conns[0].value_len;
 	/* More than is paid in years. */
-	conn_limit_charge(limit, 1u << 30);
-	assert_int_equal(get_part(1, "k", 0), WIRE_BUSY);
-	assert_int_equal(get_part(2, "l", part), WIRE_BUSY);
-	assert_int_equal(get_part(3, "k", part - 1), WIRE_BUSY);
+	account_charge(&limit.account, 1, 1u << 30, test_worker.part.thread.now_ns);
+	assert_int_equal(get_part(1, "k", 0), WIRE_LIMIT);
+	assert_int_equal(get_part(2, "l", part), WIRE_LIMIT);
+	assert_int_equal(get_part(3, "k", part - 1), WIRE_LIMIT);
 	assert_int_equal(get_part(4, "k", part), WIRE_OK);
 	assert_int_equal(part + test_conns[0].value_len, LONG_VALUE);
-	assert_int_equal(get_part(5, "k", part), WIRE_BUSY);
-	assert_int_equal(get_part(6, "k", LONG_VALUE), WIRE_BUSY);
-	assert_int_equal(stat_read(&test_worker.stats.requests_limited), 5);
-}
-
-/* What administrators ask is never beyond a limit; of others it may be. */
-static void administrators_have_no_limit(void **state)
-{
-	static const enum wire_op ops[] = { WIRE_STATS, WIRE_CLIENTS, WIRE_KILL, WIRE_REVOKE };
-
-	(void)state;
-	for (unsigned int i = 0; i < 8; i++) {
-		struct test_conn *c = &test_conns[i % 2];
-
-		conn_limit_init(&c->conn.limit, 1, 0);
-		while (conn_limit_admit(&c->conn.limit, 1, test_worker.part.thread.now_ns))
-			;
-		c->conn.by_admin = i % 2;
-		add_request(c, i, (struct wire_request){ .op = (uint8_t)ops[i / 2] },
-			    ops[i / 2] == WIRE_REVOKE ? "id=1" : NULL);
-		poller_poll(test_poller);
-		assert_int_equal(c->conn.deferred_count, i % 2);
-		assert_int_equal(stat_read(&test_worker.stats.requests_limited), i / 2 + 1);
-		if (i % 2 == 0)
-			assert_int_equal(c->response.status, WIRE_BUSY);
-		deferred_cancel(&c->conn);
-	}
+	assert_int_equal(get_part(5, "k", part), WIRE_LIMIT);
+	assert_int_equal(get_part(6, "k", LONG_VALUE), WIRE_LIMIT);
+	assert_int_equal(stat_read(&test_worker.stats.requests_over_limit), 5);
 }
 
 /* A flush begins, at its time; who asks again by its ticket learns when it has ended. */
@@ -690,7 +667,6 @@ int main(void)
 		CASE(flushes),
 		CASE(operations_are_counted),
 		CASE(requests_cost),
-		CASE(administrators_have_no_limit),
 		CASE(becomes_active),
 		CASE(releases_all),
 		CASE(a_receive_used_again),

@@ -30,7 +30,6 @@
 #include "common/util/text.h"
 #include "server/config/listen_list.h"
 #include "server/config/option_kinds.h"
-#include "server/config/tenant_list.h"
 #include "server/store/store.h"
 
 /* After this many errors or lines it is not a configuration file. */
@@ -528,24 +527,6 @@ static double mib(uint64_t bytes)
 	return (double)bytes / OPTION_MIB(1);
 }
 
-static int check_tenants(const struct config *config)
-{
-	const char *at = config->tenants.create;
-	struct tenant_entry entry;
-	struct parse_why why;
-	uint64_t bytes = 0;
-	char needed[PARSE_FORMAT_MAX], has[PARSE_FORMAT_MAX];
-
-	while (*at && !tenant_list_next(&at, &entry, &why))
-		bytes += entry.bytes;
-	if (bytes <= config->tenants.memory)
-		return 0;
-	report("config", 0,
-	       "tenants.create needs %s, and tenants.memory is %s: raise that, or lower the sizes",
-	       show_size(bytes, needed), show_size(config->tenants.memory, has));
-	return -EINVAL;
-}
-
 /* users.require_identity: what would let in clients that prove nothing. NULL: nothing does. */
 static const char *identity_hole(const struct config *config)
 {
@@ -608,7 +589,7 @@ int config_check(const struct config *config)
 		       "first or raise the second");
 		ret = -EINVAL;
 	}
-	return check_tenants(config) ? -EINVAL : ret;
+	return ret;
 }
 
 int config_read(struct config *config, const struct config_source *source)

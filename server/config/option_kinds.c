@@ -12,7 +12,6 @@
 #include "common/util/log.h"
 #include "common/util/network.h"
 #include "server/config/listen_list.h"
-#include "server/config/tenant_list.h"
 
 /* Bytes of a word that may be a network, its zero included: the longest of IPv6 has 49. */
 #define NETWORK_WORD_MAX 52
@@ -325,39 +324,6 @@ static void domain_kind_listen(const struct config_option *option, char *buffer)
 		       "softnic:///PATH, with commas between them");
 }
 
-static int parse_kind_tenants(const struct config_option *option, const char *text, void *field,
-			      struct parse_why *why)
-{
-	struct tenant_entry entry, other;
-	const char *at = text, *before;
-	int err;
-
-	while (*at) {
-		err = tenant_list_next(&at, &entry, why);
-		if (err)
-			return err;
-		if (!*at && text[strlen(text) - 1] == ',') {
-			snprintf(why->text, sizeof(why->text), "a comma at the end: take it away");
-			return -EINVAL;
-		}
-		/* All of the list up to here is right. */
-		before = text;
-		while (tenant_list_next(&before, &other, why) == 0 && before < at)
-			if (!strcmp(other.name, entry.name)) {
-				snprintf(why->text, sizeof(why->text), "tenant %s is there twice",
-					 entry.name);
-				return -EINVAL;
-			}
-	}
-	return parse_kind_file(option, text, field, why);
-}
-
-static void domain_kind_tenants(const struct config_option *option, char *buffer)
-{
-	(void)option;
-	strcpy(buffer, "NAME:SIZE, several with commas between them, or nothing");
-}
-
 static int parse_kind_networks(const struct config_option *option, const char *text, void *field,
 			       struct parse_why *why)
 {
@@ -496,7 +462,6 @@ static const struct option_kind
 	kind_LEVEL = CHOICE_KIND(level_choices),
 	kind_NETWORKS = { parse_kind_networks, format_kind_string, domain_kind_networks, NULL },
 	kind_NUMA = { parse_kind_numa, format_kind_string, domain_kind_numa, NULL },
-	kind_TENANTS = { parse_kind_tenants, format_kind_string, domain_kind_tenants, NULL },
 	kind_FILE = { parse_kind_file, format_kind_string, domain_kind_file, NULL };
 
 const struct config_option option_table[OPTION_COUNT] = {
@@ -510,8 +475,7 @@ const struct config_option option_table[OPTION_COUNT] = {
 
 bool option_is_list(const struct config_option *option)
 {
-	return option->kind == &kind_LISTEN || option->kind == &kind_NETWORKS ||
-	       option->kind == &kind_TENANTS;
+	return option->kind == &kind_LISTEN || option->kind == &kind_NETWORKS;
 }
 
 int option_parse(const struct config_option *option, const char *text, void *field,

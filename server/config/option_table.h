@@ -25,7 +25,6 @@
  *	NETWORKS  char[OPTION_LIST_MAX], networks with commas between them, or ""
  *	NUMA	  char[OPTION_NUMA_MAX], default, local, interleave, or nodes
  *	FILE	  char[OPTION_FILE_MAX], a path or ""
- *	TENANTS	  char[OPTION_LIST_MAX], names with sizes, or "": server/config/tenant_list.h
  */
 #ifndef KVD_SERVER_CONFIG_OPTION_TABLE_H
 #define KVD_SERVER_CONFIG_OPTION_TABLE_H
@@ -224,10 +223,8 @@ enum windows_mode {
 
 #define OPTIONS_tenants(X)                                                                         \
 	X(tenants, memory, SIZE, "0", 0, OPTION_GIB(512),                                          \
-	  "memory of all tenants but default, which has memory.size; 0: there is no other "        \
-	  "tenant")                                                                                \
-	X(tenants, create, TENANTS, "", 0, 0,                                                      \
-	  "tenants that kvd creates at start-up; users.file and administrators add others")
+	  "memory of the tenants that users.file and administrators make; default has "            \
+	  "memory.size; 0: there is no other tenant")
 
 /* S(section), in the order in which they are printed. */
 #define OPTION_SECTIONS(S)                                                                         \
@@ -258,7 +255,6 @@ enum windows_mode {
 #define OPTION_FIELD_NETWORKS(name) char name[OPTION_LIST_MAX]
 #define OPTION_FIELD_NUMA(name) char name[OPTION_NUMA_MAX]
 #define OPTION_FIELD_FILE(name) char name[OPTION_FILE_MAX]
-#define OPTION_FIELD_TENANTS(name) char name[OPTION_LIST_MAX]
 
 /* config.server.workers, config.memory.size, ...: named by section and key. */
 struct config {

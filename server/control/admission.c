@@ -18,16 +18,8 @@ int admission_load(struct users **users, const struct config *config)
 	if (!*config->users.file)
 		return 0;
 	err = users_load(users, config->users.file, why);
-	if (err) {
+	if (err)
 		log_error("users.file = %s", why);
-		return err;
-	}
-	err = user_tenants_agree(*users, config, why);
-	if (err) {
-		log_error("users.file = %s: %s", config->users.file, why);
-		users_put(*users);
-		*users = NULL;
-	}
 	return err;
 }
 

@@ -14,10 +14,7 @@
 #include "server/users/users.h"
 #include "server/worker/conn.h"
 
-/*
- * Reads users.file; *@users is NULL if there is none. 0, or a negative errno after logging, also if
- * a user's memory is not what tenants.create says.
- */
+/* Reads users.file; *@users is NULL if there is none. 0, or a negative errno after logging. */
 int admission_load(struct users **users, const struct config *config);
 
 /* What a connection request is answered. */

@@ -10,7 +10,6 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/stat.h"
-#include "server/config/tenant_list.h"
 #include "server/control/admission.h"
 #include "server/control/query_answer.h"
 #include "server/worker/conn.h"

@@ -163,7 +163,6 @@ int net_init(struct net *net, const struct worker_env *env)
 	net->env.cancel = &net->jobs.cancels;
 	net->starting = true;
 	accounts_init(&net->accounts);
-	net->create_left = env->config->tenants.create;
 	err = net_init_registry(net);
 	if (!err)
 		err = net_init_identities(net);

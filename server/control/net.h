@@ -89,7 +89,6 @@ struct net {
 	struct query_list tenant_queries; /* and those whose TENANT does */
 	bool starting; /* server/control/tenant_manager.h makes the stores: nobody is served yet */
 	int start_err; /* why that failed; 0 */
-	const char *create_left; /* of tenants.create, what is not made */
 	struct tenant_command command;
 	size_t users_sized; /* of users: those whose memory was compared with their tenant's */
 	struct tenant_jobs jobs;

@@ -10,7 +10,6 @@
 
 #include "common/util/log.h"
 #include "common/util/parse.h"
-#include "server/config/tenant_list.h"
 #include "server/control/conn_manager.h"
 #include "server/control/user_tenants.h"
 #include "server/worker/permit.h"
@@ -185,7 +184,7 @@ static bool users_allow(const struct net *net, const char *name, enum wire_tenan
 		return true;
 	if (mode == WIRE_TENANT_RESIZE)
 		return refuse(refusal, WIRE_INVALID,
-			      "users.file says its size, the memory of user %s: change that, and "
+			      "users.file says its size, with user %s: change that, and "
 			      "send kvd SIGHUP",
 			      user->name);
 	return refuse(refusal, WIRE_INVALID,
@@ -230,17 +229,6 @@ static bool start_create(struct net *net, const char *name, uint64_t bytes)
 	return create_begin(net, name, &refusal) || start_failed(net, name, refusal.text, -ENOMEM);
 }
 
-static bool start_create_configured(struct net *net)
-{
-	struct tenant_entry entry;
-	struct parse_why why;
-	int err = tenant_list_next(&net->create_left, &entry, &why);
-
-	if (err)
-		return start_failed(net, "of tenants.create", why.text, err);
-	return start_create(net, entry.name, entry.bytes);
-}
-
 static bool start_create_default(struct net *net)
 {
 	struct tenant *tenant = net->tenants.list[0];
@@ -261,15 +249,11 @@ static bool start_begin(struct net *net)
 
 	if (net->tenants.list[0]->state == TENANT_WORKING)
 		return start_create_default(net);
-	if (*net->create_left)
-		return start_create_configured(net);
 	while (net->users && net->users_sized < net->users->count) {
 		user = &net->users->list[net->users_sized++];
-		if (user->memory && !tenants_find(&net->tenants, user->tenant))
+		if (user->memory)
 			return start_create(net, user->tenant, user->memory);
 	}
-	/* Tenants of another size than their user's memory are resized when workers run. */
-	net->users_sized = 0;
 	net->starting = false;
 	return false;
 }

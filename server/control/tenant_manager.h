@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The control thread's part in changes of tenants: the stores that the start makes, those of
- * `default`, of tenants.create and of users with `memory`, in this order; TENANT requests; and what
+ * `default`, then of users with `memory`; TENANT requests; and what
  * `memory` of the users asks for when users.file was read again, one after the other, users first.
  *
  *	start	 as long as net->starting: a job makes the store; the tenant serves. Nobody

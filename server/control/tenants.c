@@ -11,7 +11,6 @@
 #include "common/util/log.h"
 #include "common/util/parse.h"
 #include "server/config/config.h"
-#include "server/config/tenant_list.h"
 #include "server/worker/budget.h"
 #include "server/worker/worker_loop.h"
 

@@ -208,23 +208,10 @@ static bool write_prefix_add(struct parser *p, char *word)
 	return prefix_add(p, &p->user->write, word);
 }
 
-static bool is_tenant_name(const char *word)
-{
-	char name[WIRE_TENANT_MAX] = "";
-	size_t length = strlen(word);
-
-	if (length <= sizeof(name))
-		memcpy(name, word, length);
-	return wire_tenant_length(name);
-}
-
 static bool tenant_set(struct parser *p, char *word)
 {
-	if (!is_tenant_name(word))
-		return refuse(p,
-			      "'%.40s' can't be the name of a tenant: use 1 to %u letters, digits "
-			      "and '-', '_', '.'",
-			      word, WIRE_TENANT_MAX);
+	if (strcmp(word, TENANT_DEFAULT) != 0 && !tenant_name_valid(word))
+		return refuse(p, "'%.40s' can't be a tenant: its name has " TENANT_NAME_RULE, word);
 	p->user->tenant = word;
 	return true;
 }
@@ -256,21 +243,12 @@ static bool bytes_set(struct parser *p, char *word)
 	       refuse(p, "bytes: %s", why.text);
 }
 
-/* The tenant has the user's name, so that no other user can have one of the same name. */
 static bool memory_set(struct parser *p, char *word)
 {
-	const char *name = p->user->name;
 	struct parse_why why;
 
-	if (!is_tenant_name(name) || !strcmp(name, USER_TENANT_DEFAULT))
-		return refuse(p,
-			      "memory: a tenant is made with the user's name, and '%.40s' can't be "
-			      "one's: use 1 to %u letters, digits and '-', '_', '.', and not %s",
-			      name, WIRE_TENANT_MAX, USER_TENANT_DEFAULT);
-	if (parse_size(word, USER_MEMORY_MIN, USER_MEMORY_MAX, &p->user->memory, &why))
-		return refuse(p, "memory: %s", why.text);
-	p->user->tenant = name;
-	return true;
+	return !parse_size(word, USER_MEMORY_MIN, USER_MEMORY_MAX, &p->user->memory, &why) ||
+	       refuse(p, "memory: %s", why.text);
 }
 
 /* Those of a word have a number of their own; those of a list may be given on several lines. */
@@ -293,9 +271,6 @@ static const struct key {
 	{ "bytes", bytes_set, .setting = SETTING_BYTES },
 	{ "memory", memory_set, .setting = SETTING_MEMORY },
 };
-
-/* Either says whose store it is. */
-#define STORE_SETTINGS (1u << SETTING_TENANT | 1u << SETTING_MEMORY)
 
 #define KEYS_COUNT (sizeof(keys) / sizeof(keys[0]))
 
@@ -329,11 +304,6 @@ static bool setting_take(struct parser *p, const char *name, char *value)
 	p->recognised |= key->is_who;
 	if (!key->list)
 		p->given |= 1u << key->setting;
-	if ((p->given & STORE_SETTINGS) == STORE_SETTINGS)
-		return refuse(p,
-			      "user '%s' has both tenant and memory, which makes a tenant of "
-			      "its own: remove one",
-			      p->user->name);
 	while ((word = word_take(&value))) {
 		if (words++ && !key->list)
 			return refuse(p, "%s takes one value: remove '%.40s'", name, word);
@@ -343,19 +313,48 @@ static bool setting_take(struct parser *p, const char *name, char *value)
 	return words || refuse(p, "%s has no value: give one, or remove the line", name);
 }
 
+/* A tenant has one size. Without `tenant`, `memory` is that of a tenant of the user's name. */
+static bool memory_finish(struct parser *p, struct user *user)
+{
+	const struct user *other;
+
+	if (!user->memory)
+		return true;
+	if (!(p->given & 1u << SETTING_TENANT))
+		user->tenant = user->name;
+	if (!tenant_name_valid(user->tenant))
+		return refuse(p,
+			      "user '%s' has memory, but '%.40s' can't be a tenant with it: give "
+			      "tenant = NAME, which has " TENANT_NAME_RULE,
+			      user->name, user->tenant);
+	for (other = p->users->list; other < user; other++)
+		if (other->memory && !strcmp(other->tenant, user->tenant))
+			return refuse(p,
+				      "the tenant '%s' has the memory of user '%s', line %u: take "
+				      "that of user '%s' away",
+				      user->tenant, other->name, other->line, user->name);
+	return true;
+}
+
 /* The section of a user ends. */
 static bool user_finish(struct parser *p)
 {
-	const struct user *user = p->user;
+	struct user *user = p->user;
+	unsigned int line = p->line;
 
-	if (!user || (user->rights && (p->recognised || user_is_wildcard(user))))
+	if (!user)
 		return true;
 	p->line = user->line;
-	if (user->rights)
+	if (!user->rights)
+		return refuse(p, "user '%s' has no rights: give some, for example rights = read",
+			      user->name);
+	if (!p->recognised && !user_is_wildcard(user))
 		return refuse(p, "user '%s' has no identity, uid or networks: nobody would be it",
 			      user->name);
-	return refuse(p, "user '%s' has no rights: give some, for example rights = read",
-		      user->name);
+	if (!memory_finish(p, user))
+		return false;
+	p->line = line;
+	return true;
 }
 
 static bool name_check(struct parser *p, const char *name)
@@ -404,7 +403,7 @@ static bool section_take(struct parser *p, char *line)
 		return refuse(p, "there are too many users: %d at most", USERS_MAX);
 	p->user = &p->users->list[p->users->count++];
 	p->user->name = name;
-	p->user->tenant = USER_TENANT_DEFAULT;
+	p->user->tenant = TENANT_DEFAULT;
 	p->user->line = p->line;
 	p->given = 0;
 	p->recognised = false;

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/wire.h"
+
 /* X(upper, name) */
 #define USER_RIGHTS(X)                                                                             \
 	X(READ, "read")                                                                            \
@@ -37,9 +39,12 @@ enum user_right {
 
 #define USER_NAME_MAX 64 /* bytes, without its zero */
 #define USER_PREFIXES_MAX 32
-/* The tenant of a user for which no other is given. */
-#define USER_TENANT_DEFAULT "default"
-/* Bytes of a user's `memory`: what a tenant may have. */
+/* The tenant that has memory.size: that of a user for which no other is given. */
+#define TENANT_DEFAULT "default"
+/* What the name of any other tenant is, for messages. */
+#define TENANT_NAME_RULE "1 to 24 letters, digits, '-', '_' and '.', and is not default"
+static_assert(WIRE_TENANT_MAX == 24, "TENANT_NAME_RULE");
+/* Bytes of a tenant's memory. */
 #define USER_MEMORY_MIN (16ull << 20)
 #define USER_MEMORY_MAX (512ull << 30)
 
@@ -60,12 +65,22 @@ struct user {
 	/* Of each of its clients; 0: no limit. */
 	uint32_t connections;
 	uint64_t requests, bytes; /* in a second */
-	/* Bytes of its own tenant, which has its name; 0: `tenant` is made by others. */
-	uint64_t memory;
+	uint64_t memory;   /* bytes of `tenant`, which kvd makes; 0: this user says no size */
 	unsigned int line; /* where it begins in the file */
 };
 
-/* All who are no other user. */
+static inline bool tenant_name_valid(const char *name)
+{
+	char padded[WIRE_TENANT_MAX] = "";
+	size_t length = strlen(name);
+
+	if (length > sizeof(padded) || !strcmp(name, TENANT_DEFAULT))
+		return false;
+	memcpy(padded, name, length);
+	return wire_tenant_length(padded);
+}
+
+/* Whether its clients are those that no other user matches. */
 static inline bool user_is_wildcard(const struct user *user)
 {
 	return !strcmp(user->name, "*");

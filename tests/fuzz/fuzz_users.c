@@ -19,9 +19,8 @@ static void check_user(const struct user *user)
 	must(strlen(user->name) >= 1 && strlen(user->name) <= USER_NAME_MAX);
 	must(user->rights && !(user->rights & ~(uint32_t)USER_ALL));
 	must(strlen(user->tenant) >= 1 && strlen(user->tenant) <= WIRE_TENANT_MAX);
-	must(!user->memory ||
-	     (user->memory >= USER_MEMORY_MIN && user->memory <= USER_MEMORY_MAX &&
-	      !strcmp(user->tenant, user->name) && strcmp(user->name, USER_TENANT_DEFAULT) != 0));
+	must(!user->memory || (user->memory >= USER_MEMORY_MIN && user->memory <= USER_MEMORY_MAX &&
+			       tenant_name_valid(user->tenant)));
 	must(user->requests <= 1000000000);
 	must(user->read.count <= USER_PREFIXES_MAX && user->write.count <= USER_PREFIXES_MAX);
 	for (unsigned int i = 0; i < user->write.count; i++) {

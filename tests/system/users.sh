@@ -292,13 +292,14 @@ memory_write() {
 
 more_than_there_is() {
 	memory_write 16m reader &&
-		does_not_start 'need 32 MiB, and tenants.memory is 16 MiB: raise that' \
+		does_not_start 'need 32 MiB of memory, and tenants.memory is 16 MiB: raise that' \
 			-o "users.file=$tmp/users" -o tenants.memory=16m
 }
 
-other_size_than_created() {
-	does_not_start 'has memory = 16777216, and tenants.create makes the tenant of that name' \
-		-o "users.file=$tmp/users" -o tenants.memory=64m -o tenants.create=loader:17m
+two_sizes() {
+	memory_write 16m reader && echo 'tenant = loader' >>"$tmp/users" &&
+		does_not_start "the tenant 'loader' has the memory of user 'loader', line" \
+			-o "users.file=$tmp/users" -o tenants.memory=64m
 }
 
 # name, pattern: the tenant, as an administrator sees it
@@ -330,7 +331,7 @@ loader_fills() {
 
 tenants_of_users_stay() {
 	expect 70 'it is the tenant of user loader in users.file' tenant drop loader &&
-		expect 70 'users.file says its size, the memory of user loader' \
+		expect 70 'users.file says its size, with user loader' \
 			tenant resize loader 32m && tenant_is loader 16777216
 }
 
@@ -428,7 +429,8 @@ check "others have their rights" what_loader_may
 check "the server stops" server_stop
 
 check "users whose memory is more than there is" more_than_there_is
-check "a user's memory, and another size in tenants.create" other_size_than_created
+check "two users with memory for one tenant" two_sizes
+memory_write 16m reader
 check "the server starts with memory for users" server_start -o "users.file=$tmp/users" \
 	-o softnic.socket_mode=0666 -o tenants.memory=64m || finish
 check "a user fills its memory" loader_fills

@@ -336,17 +336,6 @@ static void test_values(void **state)
 	refuse("[rdma]\nack_timeout = 0\n", 2, "rdma.ack_timeout: '0' is out of range: ");
 	refuse("[rdma]\nretry_count = 8\n", 2, "rdma.retry_count: '8' is out of range: ");
 	refuse("[rdma]\ngid_index = any\n", 2, "rdma.gid_index: 'any' is ");
-	refuse("[tenants]\ncreate = alpha\n", 2, "tenants.create: 'alpha' is no tenant: ");
-	refuse("[tenants]\ncreate = al pha:16m\n", 2,
-	       "tenants.create: 'al pha' can't be the name of a tenant: ");
-	refuse("[tenants]\ncreate = default:16m\n", 2, "tenants.create: 'default' can't be ");
-	refuse("[tenants]\ncreate = 1234567890123456789012345:16m\n", 2,
-	       "tenants.create: '1234567890123456789012345' can't be ");
-	refuse("[tenants]\ncreate = alpha:16x\n", 2, "tenants.create: '16x' is not a size");
-	refuse("[tenants]\ncreate = alpha:15m\n", 2, "tenants.create: '15m' is out of range");
-	refuse("[tenants]\ncreate = alpha:16m,\n", 2, "tenants.create: a comma at the end");
-	refuse("[tenants]\ncreate = a:16m,b:16m,a:32m\n", 2,
-	       "tenants.create: tenant a is there twice");
 	refuse("[log]\nlevel = off\n", 2, "log.level: 'off' is none of: error | ");
 }
 
@@ -472,11 +461,10 @@ static void test_list_lines(void **state)
 	(void)state;
 	assert_int_equal(load("[rdma]\nnetworks = 10.0.0.0/24,\n  10.1.0.0/24 ; office\n"
 			      "; between\n\n\t,10.2.0.0/24\n  fd00::/8\n"
-			      "[tenants]\ncreate =\n a:16m,\n b:16m\n[server]\nlisten =\n"
+			      "[server]\nlisten =\n"
 			      " rdma://, rdma+tcp:// ; both\n softnic://"),
 			 0);
 	assert_string_equal(config.rdma.networks, "10.0.0.0/24,10.1.0.0/24,10.2.0.0/24,fd00::/8");
-	assert_string_equal(config.tenants.create, "a:16m,b:16m");
 	assert_string_equal(config.server.listen, "rdma://,rdma+tcp://,softnic://");
 	printed_is_read();
 	for (unsigned int i = 0; i < 240; i++) {
@@ -498,8 +486,6 @@ static void test_list_lines(void **state)
 	       "rdma.networks: '10.0.0.1/24' has bits set ");
 	refuse("[server]\nlisten =\n  rdma://\n ; none\n tcp,softnic://\n softnic://\n", 5,
 	       "server.listen: tcp: 'tcp' is not a kvd URL");
-	refuse("[tenants]\ncreate = a:16m\n b:16m\n a:16m\n c:16m\n", 4,
-	       "tenants.create: tenant a is there twice");
 	refuse("[rdma]\nnetworks = 10.0.0.0/24,\n  \n[log]\n", 2,
 	       "rdma.networks: a comma ends the list");
 	refuse("[rdma]\n  10.0.0.0/24\n", 2, "the line begins with a space: ");
@@ -748,13 +734,6 @@ static void test_check(void **state)
 	config.memory.eviction = EVICTION_OBJECT_HITS;
 	assert_int_equal(check(), 0);
 	assert_string_equal(errors, "");
-	strcpy(config.tenants.create, "a:16m, b:32m");
-	config.tenants.memory = (48 << 20) - 1;
-	assert_int_equal(check(), -EINVAL);
-	assert_non_null(strstr(errors, "tenants.create needs 48 MiB, and tenants.memory is "
-				       "47.9 MiB"));
-	config.tenants.memory++;
-	assert_int_equal(check(), 0);
 }
 
 /* What the command line says is checked as what a file says. */

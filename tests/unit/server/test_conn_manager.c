@@ -1853,7 +1853,6 @@ static void memory_is_renewed(void **state)
 {
 	(void)state;
 	snprintf(config.users.file, sizeof(config.users.file), "%s/users", test_log_dir);
-	strcpy(config.tenants.create, "alice:24m");
 	users_write(OF("alice", "61234", "all") "memory = 24m\n");
 	net.users_sized = 7;
 	conn_manager_renew_users(&net);
@@ -1862,7 +1861,6 @@ static void memory_is_renewed(void **state)
 	assert_int_equal(net.users_sized, 0);
 	unlink(config.users.file);
 	*config.users.file = '\0';
-	*config.tenants.create = '\0';
 	users_end();
 }
 
@@ -1880,19 +1878,18 @@ static void bad_files_change_nothing(void **state)
 	assert_logged("users.file = /nonexistent/users: No such file or directory");
 	assert_logged("[users] stays as it was");
 	assert_ptr_equal(net.users, before);
-	/* Nor does one that gives a tenant another size than tenants.create does. */
+	/* Nor does one that gives a tenant two sizes. */
 	snprintf(config.users.file, sizeof(config.users.file), "%s/users", test_log_dir);
-	strcpy(config.tenants.create, "alice:24m");
-	users_write(OF("alice", "61234", "all") "memory = 16m\n");
+	users_write(OF("alice", "61234", "all") "memory = 16m\n" OF(
+		"bob", "61235", "all") "tenant = alice\nmemory = 17m\n");
 	net.users_sized = 7;
 	conn_manager_renew_users(&net);
-	assert_logged("/users: line 1: user 'alice' has memory = 16777216, and tenants.create");
+	assert_logged("/users: line 5: the tenant 'alice' has the memory of user 'alice'");
 	assert_ptr_equal(net.users, before);
 	assert_int_equal(net.users_sized, 7);
 	unlink(config.users.file);
 	assert_ptr_equal(conn_user(conn), &before->list[0]);
 	*config.users.file = '\0';
-	*config.tenants.create = '\0';
 	close_and_finish(conn);
 	users_end();
 }

@@ -15,9 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -25,6 +27,7 @@
 #include "common/util/clock.h"
 #include "server/store/prefault.h"
 #include "tests/support/local_server.h"
+#include "tests/support/users_file.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -118,22 +121,27 @@ static void at_the_start(void **state)
 	assert_ends();
 }
 
-/* The same for one that is configured, when `default` has its memory. */
-static void of_a_configured_tenant(void **state)
+/* The same for a tenant of users.file, when `default` has its memory. */
+static void of_a_users_tenant(void **state)
 {
+	char users[] = "/tmp/kvd-users-XXXXXX", option[64];
 	const char *const options[] = { "memory.size=" DEFAULT_BYTES,
-					"tenants.memory=" FILLED_BYTES,
-					"tenants.create=a:" FILLED_BYTES, NULL };
+					"tenants.memory=" FILLED_BYTES, option, NULL };
 	enum kvd_status status;
 	const char *url;
 
 	(void)state;
+	close(mkstemp(users));
+	users_file_write(users, "[user *]\nrights = all\ntenant = a\nmemory = " FILLED_BYTES "\n",
+			 0600);
+	snprintf(option, sizeof(option), "users.file=%s", users);
 	hold(DEFAULT_PIECES + 3);
 	url = local_server_begin(options);
 	await(&held, true);
 	open_with(url, NULL, &status);
 	assert_int_not_equal(status, KVD_OK);
 	assert_ends();
+	unlink(users);
 }
 
 struct change {
@@ -196,7 +204,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(at_the_start),
-		cmocka_unit_test(of_a_configured_tenant),
+		cmocka_unit_test(of_a_users_tenant),
 		cmocka_unit_test(of_a_tenant),
 	};
 

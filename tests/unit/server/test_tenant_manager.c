@@ -520,7 +520,7 @@ static void users_keep_tenants(void **state)
 	assert_answer(1, WIRE_INVALID, "it is the tenant of user bob in users.file");
 	ask(1, WIRE_TENANT_RESIZE, "alice", 24 * MIB);
 	assert_answer(1, WIRE_INVALID,
-		      "users.file says its size, the memory of user alice: change that, and send "
+		      "users.file says its size, with user alice: change that, and send "
 		      "kvd SIGHUP");
 	assert_int_equal(closed, 0);
 	assert_int_equal(alice->state, TENANT_SERVES);
@@ -529,11 +529,10 @@ static void users_keep_tenants(void **state)
 	assert_int_equal(alpha->state, TENANT_CLOSING);
 }
 
-static void starts_anew(const char *create)
+static void starts_anew(void)
 {
 	test_net.starting = true;
 	test_net.start_err = 0;
-	test_net.create_left = create;
 	test_net.users_sized = 0;
 	test_net.tenants.list[0]->state = TENANT_WORKING;
 	jobs_begun = 0;
@@ -553,7 +552,7 @@ static void assert_makes(const char *name, uint64_t bytes)
 	assert_int_equal(jobs_begun, 0);
 }
 
-/* `default`, what is configured, and what users have, one after the other; then it serves. */
+/* `default`, then what users have, one after another; then it serves. */
 static void starts(void **state)
 {
 	(void)state;
@@ -561,25 +560,18 @@ static void starts(void **state)
 			  OF("delta", "3", "memory = 20m\n"));
 	config.memory.size = 7;
 	test_net.tenants.list[0]->bytes = 7;
-	starts_anew("alpha:16m, beta:32m");
+	starts_anew();
 	assert_makes("default", 7);
 	job_ends(0);
 	assert_int_equal(tenant_of("default")->state, TENANT_SERVES);
-	assert_makes("alpha", 16 * MIB);
-	job_ends(0);
-	assert_makes("beta", 32 * MIB);
-	/* users.file is read again meanwhile. */
-	users_are(OF("alpha", "1", "memory = 24m\n") OF("delta", "3", "memory = 20m\n")
-			  OF("eve", "4", "memory = 16m\n"));
+	assert_makes("alpha", 24 * MIB);
 	job_ends(0);
 	assert_makes("delta", 20 * MIB);
 	job_ends(0);
-	assert_makes("eve", 16 * MIB);
 	assert_int_equal(closed, 0);
-	job_ends(0);
 	assert_false(test_net.starting);
 	assert_int_equal(test_net.start_err, 0);
-	assert_true(test_net.tenants.used == 84 * MIB);
+	assert_true(test_net.tenants.used == 44 * MIB);
 	for (unsigned int i = 0; i < TENANTS_MAX; i++)
 		assert_true(!test_net.tenants.list[i] ||
 			    test_net.tenants.list[i]->state != TENANT_WORKING);
@@ -591,7 +583,8 @@ static void a_start_fails(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < 3; i++) {
 		assert_int_equal(test_log_begin(), 0);
-		starts_anew("alpha:16m");
+		users_are(OF("alpha", "1", "memory = 16m\n"));
+		starts_anew();
 		if (i == 1)
 			job_ends(0);
 		begin_error = i == 2 ? -EAGAIN : 0;
@@ -609,11 +602,13 @@ static void a_start_fails(void **state)
 			tenants_remove(&test_net.tenants, tenant_of("alpha"));
 	}
 	/* tenants.memory is not enough. */
-	starts_anew("alpha:101m");
+	users_are(OF("alpha", "1", "memory = 101m\n"));
+	starts_anew();
 	job_ends(0);
 	assert_int_equal(test_net.start_err, -ENOMEM);
 	assert_logged("tenant alpha: can't be created: 101 MiB wanted");
-	starts_anew("alpha:16m");
+	users_are(OF("alpha", "1", "memory = 16m\n"));
+	starts_anew();
 	test_net.stopping = true;
 	job_ends(0);
 	assert_int_equal(jobs_begun, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Unit tests of server/control/user_tenants.c: what the tenants of users with `memory` need
- * together with those of tenants.create, and who has a tenant.
+ * together, and who has a tenant.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -50,41 +50,20 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* One tenant can't have two sizes. */
-static void agree(void **state)
-{
-	char why[USERS_WHY_MAX] = "";
-
-	(void)state;
-	assert_int_equal(user_tenants_agree(NULL, &config, why), 0);
-	users_are(OF("alice", "1", "memory = 32m\n") OF("bob", "2", "tenant = beta\n"));
-	assert_int_equal(user_tenants_agree(users, &config, why), 0);
-	strcpy(config.tenants.create, "bob:24m,beta:16m,alice:32m");
-	assert_int_equal(user_tenants_agree(users, &config, why), 0);
-	strcpy(config.tenants.create, "alice2:16m,alice:16m");
-	assert_int_equal(user_tenants_agree(users, &config, why), -EINVAL);
-	assert_string_equal(why, "line 1: user 'alice' has memory = 33554432, and tenants.create "
-				 "makes the tenant of that name with 16777216: give both the same");
-}
-
-/* All together, each once. */
+/* All together. */
 static void fit(void **state)
 {
 	(void)state;
+	strcpy(config.users.file, "/users");
 	assert_int_equal(user_tenants_fit(NULL, &config), 0);
-	users_are(OF("alice", "1", "memory = 32m\n") OF("bob", "2", "tenant = alice\n"));
-	strcpy(config.tenants.create, "alice:32m,beta:32m");
-	assert_int_equal(user_tenants_fit(users, &config), 0);
-	strcpy(config.tenants.create, "beta:32m");
+	users_are(OF("alice", "1", "memory = 32m\n") OF("bob", "2", "tenant = alice\n")
+			  OF("carol", "3", "tenant = beta\nmemory = 32m\n"));
 	assert_int_equal(user_tenants_fit(users, &config), 0);
 	assert_int_equal(test_log_lines(), 0);
-	strcpy(config.tenants.create, "beta:33m");
-	assert_int_equal(user_tenants_fit(users, &config), -EINVAL);
-	assert_logged("tenants.create and the memory of users (users.file) need 65 MiB, "
-		      "and tenants.memory is 64 MiB: raise that, or lower the sizes");
-	*config.tenants.create = '\0';
 	users_are(OF("alice", "1", "memory = 32m\n") OF("bob", "2", "memory = 33m\n"));
 	assert_int_equal(user_tenants_fit(users, &config), -EINVAL);
+	assert_logged("users.file = /users: the tenants of users need 65 MiB of memory, and "
+		      "tenants.memory is 64 MiB: raise that, or lower the sizes");
 }
 
 /* As many as there are places beside the default one, and one more. */
@@ -97,14 +76,13 @@ static void places(void **state)
 	for (unsigned int i = 0; i < TENANTS_MAX; i++) {
 		if (i == TENANTS_MAX - 1) {
 			users_are(text);
-			strcpy(config.tenants.create, "u0:16m");
 			assert_int_equal(user_tenants_fit(users, &config), 0);
 		}
 		at += sprintf(at, OF("u%u", "%u", "memory = 16m\n"), i, i);
 	}
 	users_are(text);
 	assert_int_equal(user_tenants_fit(users, &config), -EINVAL);
-	assert_logged("make 65 tenants, with default, and 64 is the most");
+	assert_logged("there are 65 tenants with default, and 64 is the most");
 }
 
 static void holders(void **state)
@@ -124,7 +102,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		CASE(agree),
 		CASE(fit),
 		CASE(places),
 		CASE(holders),

@@ -209,7 +209,7 @@ static void refuses(void **state)
 	refused(A "write_prefixes = a%4", "line 4: a '%' in a prefix has to be followed");
 	refused(A "write_prefixes = a%", "line 4: a '%' in a prefix");
 	refused(A "read_prefixes = %4g", "line 4: a '%' in a prefix");
-	refused(A "tenant = a/b", "line 4: 'a/b' can't be the name of a tenant");
+	refused(A "tenant = a/b", "line 4: 'a/b' can't be a tenant: its name has 1 to 24 letters");
 	refused(A "tenant = 0123456789012345678901234",
 		"line 4: '0123456789012345678901234' can't");
 	refused(A "tenant = a\ntenant = b", "line 5: tenant is repeated");
@@ -229,14 +229,17 @@ static void refuses(void **state)
 	refused_of(A "\0", sizeof(A), "line 4: a control character");
 }
 
-/* It makes a tenant of the user's name, so that name has to be one's, and there is no other. */
-static void own_tenants(void **state)
+/* `memory` is that of `tenant`, or of a tenant of the user's name: of each tenant once. */
+static void sized_tenants(void **state)
 {
 	struct users *users = taken("[user a]\nuid = 1\nmemory = 16m\nrights = read\n"
 				    "[user 0-2_x.0123456789ABCDEFGH]\nuid = 2\nrights = read\n"
 				    "memory = 512g\n"
 				    "[user c]\nuid = 3\nrights = read\ntenant = a\n"
-				    "[user d@host]\nuid = 4\nrights = read\n");
+				    "[user d@host]\nuid = 4\nrights = read\n"
+				    "[user e@host]\nmemory = 17m\nuid = 5\nrights = read\n"
+				    "tenant = f\n"
+				    "[user *]\nrights = read\ntenant = g\nmemory = 18m\n");
 
 	(void)state;
 	assert_true(users->list[0].memory == 16 << 20);
@@ -246,15 +249,22 @@ static void own_tenants(void **state)
 	assert_int_equal(users->list[2].memory, 0);
 	assert_string_equal(users->list[2].tenant, "a");
 	assert_string_equal(users->list[3].tenant, "default");
+	assert_string_equal(users->list[4].tenant, "f");
+	assert_true(users->list[4].memory == 17 << 20);
+	assert_string_equal(users->other->tenant, "g");
+	assert_true(users->other->memory == 18 << 20);
 	users_put(users);
-	refused(A "tenant = b\nmemory = 16m", "line 5: user 'a' has both tenant and memory");
-	refused(A "memory = 16m\ntenant = a", "line 5: user 'a' has both tenant and memory");
-	refused("[user *]\nmemory = 16m\n",
-		"line 2: memory: a tenant is made with the user's name, and '*' can't be one's");
-	refused("[user default]\nmemory = 16m\n", "line 2: memory: a tenant is made with");
-	refused("[user a@b]\nmemory = 16m\n", "line 2: memory: a tenant is made with");
-	refused("[user 0123456789012345678901234]\nmemory = 16m\n",
-		"line 2: memory: a tenant is made with");
+	refused("[user *]\nmemory = 16m\nrights = read\n",
+		"line 1: user '*' has memory, but '*' can't be a tenant with it: give tenant = ");
+	refused(A "memory = 16m\ntenant = default",
+		"line 1: user 'a' has memory, but 'default' can't");
+	refused("[user a@b]\nmemory = 16m\nuid = 1\nrights = read\n[user b]\n",
+		"line 1: user 'a@b' has memory, but 'a@b' can't");
+	refused("[user 0123456789012345678901234]\nuid = 1\nrights = read\nmemory = 16m\n",
+		"line 1: user '0123456789012345678901234' has memory, but ");
+	refused(A "memory = 16m\n[user b]\nuid = 2\nrights = read\ntenant = a\nmemory = 16m",
+		"line 5: the tenant 'a' has the memory of user 'a', line 1: take that of user 'b' "
+		"away");
 	/* What one section has is not the next one's. */
 	users = taken("[user a]\nuid = 1\nmemory = 16m\nrights = read\n"
 		      "[user b]\nuid = 2\ntenant = c\nrights = read\n");
@@ -383,7 +393,7 @@ int main(void)
 		cmocka_unit_test(most_users),
 
 		cmocka_unit_test(loads),	  cmocka_unit_test(loads_names),
-		cmocka_unit_test(own_tenants),	  cmocka_unit_test(skips_a_byte_order_mark),
+		cmocka_unit_test(sized_tenants),  cmocka_unit_test(skips_a_byte_order_mark),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -462,7 +462,7 @@ scripts:
 
 # The package's type hints are what programs are checked with.
 PYTHON_FILES = $(wildcard client/python/kvd/*.py tests/*/*.py tests/python/*/*.py \
-	bench/python/*.py) tests/mutants/schemata
+	bench/python/*.py conf/man/*.py) conf/man/generate tests/mutants/schemata
 python:
 	@/usr/bin/python3 -m pyflakes $(PYTHON_FILES)
 	@MYPYPATH=client/python /usr/bin/python3 -m mypy --strict --no-error-summary \
@@ -491,7 +491,7 @@ COMPLETIONS = $(addprefix $(D)$(PREFIX)/share/,bash-completion/completions/kvctl
 LDCONFIG = PATH="$$PATH:/usr/sbin:/sbin" ldconfig
 ldconfig_run = $(if $(D),:,[ "$$(id -u)" != 0 ] || $(LDCONFIG))
 MAN := build/man
-man: $(B)/kvd $(B)/kvctl $(B)/kvbench  ## the manual pages, to build/man (needs Python)
+man: $(B)/kvd $(B)/kvctl $(B)/kvbench  ## the manual pages, to build/man (needs markdown-it-py)
 	$(Q)DOCDIR='$(DOCDIR)' conf/man/generate $(B) $(MAN)
 
 install: all man  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini

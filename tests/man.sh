@@ -64,6 +64,8 @@ for page in libkvd.3 kvd-protocol.7 kvd.ini.5; do
 	marks=$(formatted "$page" | grep -nE '`|\*\*|\]\(|\|--- *\|')
 	[ -z "$marks" ] || fail "$page has marks of Markdown:" "$(head -n 5 <<<"$marks")"
 done
+text_of kvd-protocol.7
+[[ $text == *"if b < split or b >= 2^level)"* ]] || fail "kvd-protocol.7 lacks what looks like HTML"
 
 # page, what, words...: all of them stand there
 has() {

@@ -96,6 +96,10 @@ has kvd.ini.5 key "${words[@]}"
 mapfile -t words < <("$build/kvctl" help | sed '1,/^Exit status/d' | awk '{ print $1 }')
 has kvctl.1 status "${words[@]}"
 
+for status in 0 1 2 69; do
+	grep -qx "\.It \"$status\"" "$tmp/man/kvbench.1" || fail "kvbench.1 lacks status $status"
+done
+
 # folder, depth: variables of the environment that its sources read
 variables_of() {
 	find "$1" -maxdepth "$2" -name '*.c' -exec cat {} + |

@@ -13,12 +13,10 @@ GUEST_NET=10.9.0	# the host's number follows: 1, or 2 for the second of a pair
 KERNEL_META=linux-image-amd64	# the cloud flavour has no rdma_rxe
 BOOTS_KEPT_MAX=2
 
-# In any order, since modules.dep gives the order. No module depends on crc32_generic, but rdma_rxe
+# In any order, since modprobe gives the order. No module depends on crc32_generic, but rdma_rxe
 # asks for "crc32" by name when a link is added.
 MODULES=(crc32_generic crc32-pclmul virtio_pci virtio_net 9p 9pnet_virtio overlay
 	rdma_rxe ib_uverbs rdma_ucm dummy veth sch_netem)
-APPLETS=(sh mount mkdir insmod cat ls ln chroot setsid sleep readlink mv cp
-	poweroff stty chmod mkfifo)
 
 cache=${KVD_VM_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kvd-vm}
 
@@ -37,7 +35,7 @@ tools_check() {
 		[[ :$PATH: == *:$dir:* ]] || PATH+=:$dir
 	done
 	for pair in qemu-system-x86_64:qemu-system-x86 busybox:busybox-static cpio:cpio \
-		xz:xz-utils depmod:kmod \
+		xz:xz-utils modprobe:kmod \
 		rdma:iproute2 ibv_devinfo:ibverbs-utils dpkg-deb:dpkg apt-get:apt \
 		flock:util-linux setpriv:util-linux; do
 		command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")
@@ -52,16 +50,8 @@ tools_check() {
 	[[ $(uname -m) == x86_64 ]] || fail "only x86_64 hosts are supported, this is $(uname -m)"
 }
 
-file_sha256() {
-	local sum
-	sum=$(sha256sum -- "$1" 2>/dev/null) && printf '%s\n' "${sum%% *}"
-}
-
-# True if the file matches the sum that is stored beside it.
-file_is_intact() {
-	local noted
-	[[ -s $1 && -s $1.sha256 ]] && read -r noted <"$1.sha256" &&
-		[[ $(file_sha256 "$1") == "$noted" ]]
+sums_match() {	# folder, file of sums in it
+	[[ -s $1/$2 ]] && (cd "$1" && sha256sum --check --status "$2" 2>/dev/null)
 }
 
 apt_update() {
@@ -70,83 +60,43 @@ apt_update() {
 		{ say "apt-get update failed (as root?); see $cache/apt.log"; return 1; }
 }
 
-# Prints "PACKAGE VERSION SHA256" of the kernel that the meta package depends on.
-kernel_find() {
-	local package
+# Downloads the kernel that the meta package depends on; apt compares its sum with the index's.
+kernel_download() {
+	local package dir
 	package=$(apt-cache depends --important "$KERNEL_META" 2>/dev/null |
 		sed -n 's/.*Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | head -n 1)
-	[[ -n $package ]] || return 1
-	# Of all versions, apt-cache show prints the candidate first.
-	apt-cache show --no-all-versions "$package" 2>/dev/null |
-		awk -v p="$package" '/^Version:/ { v = $2 } /^SHA256:/ { s = $2 }
-			END { if (v == "" || length(s) != 64) exit 1; print p, v, s }'
-}
-
-kernel_download() {	# PACKAGE VERSION SHA256
-	local dir
-	dir=$(mktemp -d "$cache/download.XXXXXX") || return 1
-	say "fetching $1 $2 (about 70 MB, once)"
+	[[ -n $package ]] && dir=$(mktemp -d "$cache/download.XXXXXX") || return 1
+	say "fetching $package (about 70 MB, once)"
 	# apt's sandbox user could not write to this folder.
-	(cd "$dir" && apt-get -q -o APT::Sandbox::User=root download "$1=$2") \
+	(cd "$dir" && apt-get -q -o APT::Sandbox::User=root download "$package") \
 		>"$cache/apt.log" 2>&1 &&
-		mv "$dir"/*.deb "$dir/deb" && [[ $(file_sha256 "$dir/deb") == "$3" ]] &&
-		mv "$dir/deb" "$cache/kernel.deb" && printf '%s\n' "$3" >"$cache/kernel.deb.sha256"
+		mv "$dir"/*.deb "$cache/kernel.deb" &&
+		(cd "$cache" && sha256sum kernel.deb >kernel.sha256)
 	local err=$?
 	rm -rf -- "$dir"
 	return $err
 }
 
+# apt's lists may be missing, or so old that the mirror has dropped the version.
 kernel_fetch() {
-	local found tries
-	for tries in 1 2; do
-		# shellcheck disable=SC2086 # three words
-		found=$(kernel_find) && kernel_download $found && return 0
-		# apt's lists may be missing, or so old that the mirror has dropped the version.
-		((tries == 1)) && { apt_update || return 1; }
-	done
-	if [[ -z $found ]]; then
-		say "apt knows no package $KERNEL_META: the test machine needs Debian's kernel"
-	else
-		say "could not fetch $found, or its checksum differs from apt's; see $cache/apt.log"
-	fi
-	return 1
-}
-
-# Prints the files of MODULES and what they depend on, in the order of loading.
-modules_order() {	# folder with modules.dep
-	local module
-	for module in "${MODULES[@]}"; do
-		awk -v m="$module" '
-			function base(p) {
-				sub(/.*\//, "", p); sub(/\.ko.*/, "", p); gsub(/-/, "_", p)
-				return p
-			}
-			BEGIN { gsub(/-/, "_", m) }
-			FILENAME ~ /builtin$/ { if (base($1) == m) found = 1; next }
-			{ sub(/:$/, "", $1) }
-			base($1) == m { for (i = NF; i >= 1; i--) print $i; found = 1; exit }
-			END { exit !found }' "$1/modules.dep" "$1/modules.builtin" ||
-			{ say "the kernel package has no module $module"; return 1; }
-	done | awk '!seen[$0]++'
-	return "${PIPESTATUS[0]}"
+	kernel_download || { apt_update && kernel_download; } ||
+		{ say "apt can't fetch the kernel of $KERNEL_META: $cache/apt.log"; return 1; }
 }
 
 initramfs_tree() {	# work folder holding the unpacked package in pkg
-	local lib applet file n=0 name
+	local lib file n=0 name
 	lib=$(echo "$1"/pkg/lib/modules/*)
-	depmod -b "$1/pkg" "${lib##*/}" || { say "depmod failed"; return 1; }
-	modules_order "$lib" >"$1/order" || return 1
 	mkdir -p "$1"/root/{bin,modules,proc,sys,dev,host,share,root} &&
 		cp "$(command -v busybox)" "$1/root/bin/busybox" &&
-		cp "$here/init" "$1/root/init" && chmod 755 "$1/root/init" || return 1
-	for applet in "${APPLETS[@]}"; do
-		ln -s busybox "$1/root/bin/$applet"
-	done
+		cp "$here/init" "$1/root/init" && chmod 755 "$1/root/init" &&
+		depmod -b "$1/pkg" "${lib##*/}" &&
+		modprobe -C /dev/null -d "$1/pkg" -S "${lib##*/}" -a -D "${MODULES[@]}" \
+			>"$1/order" || return 1
 	while read -r file; do
 		# The number makes the shell's sorted glob the order of loading.
 		printf -v name '%03d-%s' $((n++)) "${file##*/}"
-		cp "$lib/$file" "$1/root/modules/$name" || return 1
-	done <"$1/order"
+		cp "$file" "$1/root/modules/$name" || return 1
+	done < <(awk '$1 == "insmod" && !seen[$2]++ { print $2 }' "$1/order")
 }
 
 # Unpacks the kernel from its self-extracting image: QEMU starts it directly (PVH), which saves the
@@ -181,10 +131,6 @@ boot_build() {	# folder
 	return $err
 }
 
-boot_is_intact() {
-	[[ -s $1/SHA256SUMS ]] && (cd "$1" && sha256sum --check --status SHA256SUMS 2>/dev/null)
-}
-
 # Keeps the newest folders: other versions of these scripts may share the cache.
 boots_prune() {
 	local old
@@ -196,7 +142,7 @@ boots_prune() {
 
 boot_key() {
 	local sum
-	sum=$(cat "$here/lib.sh" "$here/init" "$(command -v busybox)" "$cache/kernel.deb.sha256" |
+	sum=$(cat "$here/lib.sh" "$here/init" "$(command -v busybox)" "$cache/kernel.sha256" |
 		sha256sum)
 	printf '%s\n' "${sum:0:16}"
 }
@@ -205,12 +151,12 @@ do_cache_prepare() {	# with the lock held
 	local boot
 	# An earlier, killed run left these; with the lock no other run is using them.
 	rm -rf -- "$cache"/download.?????? "$cache"/build.??????
-	if [[ -s $cache/kernel.deb.sha256 ]]; then
+	if [[ -s $cache/kernel.sha256 ]]; then
 		boot=$cache/boot-$(boot_key)
-		boot_is_intact "$boot" && touch "$boot" && return 0
+		sums_match "$boot" SHA256SUMS && touch "$boot" && return 0
 		[[ -d $boot ]] && say "$boot is damaged"
 	fi
-	file_is_intact "$cache/kernel.deb" || kernel_fetch || return 1
+	sums_match "$cache" kernel.sha256 || kernel_fetch || return 1
 	boot=$cache/boot-$(boot_key)
 	boot_build "$boot" && boots_prune
 }

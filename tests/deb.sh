@@ -55,8 +55,8 @@ mapfile -t packages < <(find "$debs" -name '*.deb' ! -name '*dbgsym*' | LC_ALL=C
 	"kvd-tools kvd libkvd-dev libkvd0.4 python3-kvd" ] || die "packages: ${packages[*]}"
 (cd "$debs" && stat -c '        %s %n' ./*.deb)
 
-# It has man(1) make pages of 66 lines, and a cell of a table may be where one ends; for readers man
-# makes one long page, which tests/man.sh looks at.
+# lintian formats manual pages of 66 lines, and a table cell may cross the end of one: it does not
+# count. Readers get one long page, which tests/man.sh checks.
 step "lintian has nothing to say"
 lintian --allow-root --suppress-tags groff-message --display-info --pedantic --fail-on none \
 	"$debs"/*.changes >"$tmp/lintian" 2>&1 || die "lintian: $(cat "$tmp/lintian")"

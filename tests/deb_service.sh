@@ -37,7 +37,7 @@ inside() {
 	local first
 	# The line has no end.
 	read -r first <"/proc/$starter/task/$starter/children" || [ -n "$first" ] || return
-	# It has its root by chroot(2), where systemctl would look for no systemd.
+	# systemd's root is by chroot(2), where systemctl would look for no systemd.
 	SYSTEMD_IGNORE_CHROOT=1 nsenter -t "${first% }" -p -m -C -r -w "$@"
 }
 

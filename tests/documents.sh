@@ -31,7 +31,7 @@ skipped=(
 	"kvbench load -P bench/workloads/workloada -p recordcount=50 -p fieldcount=1"
 	"needs a server whose limits.max_value is 64m, and measures for long"
 	"docker run " "needs Docker; tests/system/containers.sh shares namespaces like that"
-	"kvd -o memory.size=200g" "needs a host with so much memory"
+	"kvd -o memory.size=200g" "needs a host with 200 GB of memory"
 	"lmcache server " "needs LMCache; tests/system/lmcache.sh has a driver in its place"
 	"lmcache bench " "needs LMCache"
 	"vllm serve " "needs vLLM"

@@ -318,7 +318,7 @@ static void address_in_use(void)
 	addr = suite_connect_addr(server.dev);
 	CHECK_INT(device_open(&dev, &addr, DEVICE_LISTEN, SUITE_WAIT_MS), -EADDRINUSE);
 	side_close(&server);
-	/* It is free again once the server is closed. */
+	/* The address is free again once the server is closed. */
 	CHECK_OK(device_open(&dev, &addr, DEVICE_LISTEN, SUITE_WAIT_MS));
 	device_close(dev);
 }
@@ -358,7 +358,7 @@ static void disconnect_by_server(void)
 	disconnect_by(&pair, &pair.server, &pair.client);
 }
 
-/* Who connected: this process. */
+/* The peer is this process. */
 static void peer_is_known(void)
 {
 	char expected[DEVICE_PEER_MAX];

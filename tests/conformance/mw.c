@@ -158,7 +158,7 @@ static void window_read(void)
 	window_read_run(false);
 }
 
-/* What is posted behind a bind finds it done: a peer may READ as soon as it has the message. */
+/* A bind is done before what is posted after it: a peer may READ once it has the message. */
 static void window_before_send(void)
 {
 	struct pair_options options = mw_options(true);
@@ -422,7 +422,7 @@ static void bad_bind_run(enum bad_bind what)
 		side_qp_in_error(&pair.server);
 	}
 	CHECK_OK(read_post_raw(&pair.client, 1, 0, 64, (uintptr_t)pair.server.mem, rkey));
-	/* It fails when its retries are used up: on rxe never. */
+	/* The READ fails when its retries are used up: on rxe never. */
 	CHECK(!side_wc_within(&pair.client, &wc, SUITE_QUIET_MS) || wc.status != IBV_WC_SUCCESS);
 	suite.ops->dealloc_mw(mw);
 	pair_close(&pair);
@@ -436,7 +436,7 @@ static void window_bad_binds(void)
 			bad_bind_run((enum bad_bind)what);
 }
 
-/* Behind messages that wait for their receiver, and with more windows than files can be passed. */
+/* After messages that wait for their receiver, and with more windows than files can be passed. */
 static void window_many(void)
 {
 	struct pair_options options = mw_options(true);

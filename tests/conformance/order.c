@@ -204,8 +204,8 @@ static void post_in_error(void)
 
 /*
  * How a server drains a queue pair: after disconnect() it posts a marker, whose flush is the queue
- * pair's last completion. It comes behind the receives that were there and behind all requests, it
- * wakes a sleeper, and it may be empty and unsignaled.
+ * pair's last completion. It comes after the receives that were posted and after all requests,
+ * wakes a sleeper, and may be empty and unsignaled.
  */
 static void marker_is_last(void)
 {

@@ -27,7 +27,7 @@ static void rnr_waits(void)
 }
 
 /*
- * READs need no receive, but a READ behind a waiting message waits too: requests keep their order.
+ * READs need no receive, but a READ after a waiting message waits too: requests keep their order.
  */
 static void rnr_keeps_order(void)
 {

@@ -125,7 +125,7 @@ static void destroy_while_connecting(void)
 	pair_close(&pair);
 }
 
-/* The same with disconnect() instead of destroying: no ESTABLISHED may come. */
+/* disconnect() instead of destroying: no ESTABLISHED may come. */
 static void disconnect_while_connecting(void)
 {
 	struct cm_param param = PAIR_DEFAULTS.param;

@@ -11,7 +11,7 @@
 
 #include "tests/linearizability/lin.h"
 
-/* So many operations can be tried in all orders. */
+/* Operations that can be tried in all orders, at most. */
 #define EXHAUSTIVE_OPS_MAX 7
 
 #define V(text) lin_value(text, strlen(text))

@@ -264,7 +264,7 @@ static void plan_parse(const char *text)
 	atomic_store(&armed, true);
 }
 
-/* Of clang's coverage: maps the file of its counters, if that is not mapped. */
+/* clang's coverage: maps the file of its counters, if that is not mapped. */
 __attribute__((weak)) void __llvm_profile_initialize(void);
 
 __attribute__((constructor)) static void begin(void)

@@ -335,7 +335,7 @@ WRAP(int, pthread_setaffinity_np, pthread_t thread, size_t bytes, const cpu_set_
 	return 0;
 }
 
-/* Its text has more or fewer bytes from one moment to another, and each that is read is a point. */
+/* /proc/meminfo changes its length from read to read, and each byte read is a point. */
 WRAP(void, host_memory_read, struct host_memory *memory, const char *root)
 {
 	(void)root;
@@ -386,7 +386,7 @@ static bool mutex_is_free(const void *arg)
 	return !__atomic_load_n(&((const pthread_mutex_t *)arg)->__data.__lock, __ATOMIC_RELAXED);
 }
 
-/* Those that the kernel looks at when their owner dies are its own. */
+/* Robust mutexes, which the kernel looks at when their owner dies, are the kernel's. */
 static bool mutex_is_robust(const pthread_mutex_t *mutex)
 {
 	return mutex->__data.__kind & PTHREAD_MUTEX_ROBUST_NP << 4;

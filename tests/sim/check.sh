@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# The simulation: a seed replays its run exactly, a bug is found and shrunk, and so many seeds show
-# nothing wrong. KVD_TEST_LONG=1: thousands of them. KVD_SIM_SEED: the first one (1).
+# The simulation: a seed replays its run exactly, a bug is found and shrunk, and a number of seeds
+# show nothing wrong. KVD_TEST_LONG=1: thousands of them. KVD_SIM_SEED: the first one (1).
 set -u
 cd "$(dirname "$0")/../.." || exit 1
 sim=${KVD_BUILD:-$PWD/build/sim}/sim

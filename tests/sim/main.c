@@ -6,7 +6,7 @@
  *
  *	sim [-s SEED] [-n SEEDS] [-t SECONDS] [-o NAME=VALUE,...] [-v] [-k]
  *
- * -s SEED, -n SEEDS: so many seeds from this one on. -t: begins no further one after this time. -o:
+ * -s SEED, -n SEEDS: SEEDS seeds from SEED on. -t: begins no further one after this time. -o:
  * parameters instead of what the seed says: clients, ops, keys, features (names with a + between
  * them), schedule, disturbances; broken=1: the clients lie, which must be noticed. -v: shows each
  * disturbance and the history. -k: does not shrink.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * One run of the simulation: a server, clients that do random operations on few keys, and somebody
- * who disturbs them; then the judgement of what the clients saw.
+ * a thread that disturbs them; then the judgement of what the clients saw.
  */
 #ifndef KVD_TESTS_SIM_RUN_H
 #define KVD_TESTS_SIM_RUN_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The scheduler: who has the token, virtual time, timers, and the threads' ends. */
+/* The scheduler: which thread has the token, virtual time, timers, and the threads' ends. */
 #include "tests/sim/sched.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 #define THREADS_MAX 256
 #define REGIONS_MAX 64
-/* Of the ordered stores to memory that clients read, one in so many is a disturbance. */
+/* One in this many ordered stores to memory that clients read is a disturbance. */
 #define STORE_ODDS 8
 #define ATOMIC_WEIGHT 8
 /* The pauses there: 2^10 ns to 2^18 ns, some operations of others. */
@@ -24,14 +24,14 @@
 /* Virtual times: what a point takes, and a reading of the clock. */
 #define POINT_NS 1
 #define CLOCK_NS 15
-/* A thread that has the highest priority for so many points loses it. */
+/* A thread that has the highest priority for this many points loses it. */
 #define STRETCH_POINTS 200000
 /* The pauses of a thread that stands still: 2^8 ns to 2^22 ns. */
 #define PAUSE_LOG_MIN 8
 #define PAUSE_LOG_RANGE 15
 /* The weight between two pauses, in the mean: with less, calls time out by themselves. */
 #define PAUSE_WEIGHT_MIN 8192
-/* Change points of priorities lie so many points apart, in the mean: 2^10 to 2^17. */
+/* The mean distance between change points of priorities, in points: 2^10 to 2^17. */
 #define CHANGE_LOG_MIN 10
 #define CHANGE_LOG_RANGE 8
 /* A run ends sooner, whatever times out in it. */
@@ -492,7 +492,7 @@ int sim_thread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run
 		sim_wrong("too many threads");
 	*t = (struct thread){ .number = sim.count, .run = run, .arg = arg };
 	t->priority = UINT64_MAX / 2 + sim_random() / 2;
-	/* Its pthread_t must not be used again while somebody may ask for it. */
+	/* The pthread_t must not be used again while somebody may ask for it. */
 	if (attr)
 		pthread_attr_setdetachstate((pthread_attr_t *)attr, PTHREAD_CREATE_JOINABLE);
 	err = __real_pthread_create(&t->real, attr, thread_run, t);

@@ -2,7 +2,7 @@
 /*
  * The scheduler of a simulation: a server and its clients are threads of one process, of which one
  * at a time runs, the one that holds the token. At a *point* (an access to memory, an atomic
- * operation, a lock, a system call; points.c, calls.c) a generator that is seeded chooses who has
+ * operation, a lock, a system call; points.c, calls.c) a seeded generator chooses which thread has
  * it next. Time is virtual: it advances by what is executed, and jumps to the next deadline when
  * all threads wait. So a seed replays a run exactly: sim_trace() is a hash of all points.
  *

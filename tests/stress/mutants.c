@@ -11,7 +11,7 @@
 #include "client/libkvd/geometry.h"
 #include "common/barrier.h"
 
-/* A mutant pauses in one of so many cases, for this long. */
+/* A mutant pauses in one of this many cases, for PAUSE_NS. */
 #define ONE_PAUSE_IN 4
 #define PAUSE_NS 300000
 #define ONE_FOLLOW_PAUSE_IN 500
@@ -40,7 +40,7 @@ static _Thread_local struct {
 	struct bucket *fresh;  /* the new bucket of a split */
 	struct bucket *moving; /* home of the chain that is being moved */
 	bool shortening;
-	struct bucket *low; /* a split bucket whose new level is to be stored late */
+	struct bucket *low; /* a split bucket whose new level will be stored late */
 	uint8_t low_level;
 	uint64_t random;
 } mine;

@@ -22,7 +22,7 @@
 /* Bytes in front of the key, with flags. */
 #define FRONT_SHORT 28u
 #define FRONT_LONG 40u
-/* Every so many operations on a mortal or mixed key, one is a DELETE. */
+/* One in this many operations on a mortal or mixed key is a DELETE. */
 #define MORTAL_OPERATIONS 6
 /* Flags: the sequence number in the low bits, the writer above. */
 #define GENERATION_BITS 28
@@ -44,7 +44,7 @@ struct key {
 	uint8_t bytes[KVD_KEY_MAX];
 	uint32_t len;
 	enum kind kind;
-	/* Of PUTs: sequence numbers of the only writer; versions if the key is shared. */
+	/* Sequence numbers of the only writer's PUTs; versions if the key is shared. */
 	_Atomic uint64_t started, acked, seen;
 };
 

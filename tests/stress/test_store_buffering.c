@@ -18,7 +18,7 @@
 #include "common/barrier.h"
 #include "common/util/clock.h"
 
-#define ITEMS 50000u /* a round makes so many valid and invalid, one after the other */
+#define ITEMS 50000u /* a round makes this many valid and invalid, one after another */
 #define ROUNDS_MAX 40
 /* With the barrier as many rounds are done, but at least these. */
 #define ROUNDS_MIN 4

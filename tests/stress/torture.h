@@ -48,7 +48,7 @@ struct torture_round {
 	uint32_t fill;	   /* percent at which it grows; above 100 there are chains */
 	uint32_t eviction; /* enum eviction_policy */
 	uint64_t region_bytes;
-	uint64_t fillers; /* the round ends when a writer has put so many */
+	uint64_t fillers; /* the round ends when a writer has put this many */
 	uint64_t max_ns;  /* or after this */
 	bool flush;	  /* flush sometimes */
 	bool expiring;	  /* some PUTs have a time to live of one second */

@@ -87,7 +87,7 @@ static inline bool torture_has_chains(const struct torture *t)
 uint64_t actor_random(struct actor *a);
 /* Prints what is wrong, and ends the round. */
 void actor_wrong(struct actor *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same for a call that returned an unexpected status. */
+/* Reports a call that returned an unexpected status. */
 void actor_failed(struct actor *a, const char *what, enum kvd_status status);
 
 /* Key number @number of a kind ('h', 's', or 'f' and its writer). */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each call of libkvd that takes a handle and returns a status, for tests that expect the same of
- * many: on a lost connection, in a child process, of a server that refuses. One thread at a time.
+ * Each call of libkvd that takes a handle and returns a status, for tests that expect one result of
+ * many calls: on a lost connection, in a child process, of a server that refuses. One thread at a
+ * time.
  */
 #ifndef KVD_TESTS_SUPPORT_CALLS_H
 #define KVD_TESTS_SUPPORT_CALLS_H
 
 #include "tests/support/fake_server.h"
 
-/* The value of key 1 has so many bytes; those of 2 and 3 have 20. There is no key 0. */
+/* Bytes of the value of key 1; the values of 2 and 3 have 20. There is no key 0. */
 #define CALLS_LARGE_BYTES 200000u
 
 enum call_kind {
@@ -37,7 +38,7 @@ struct fake_server *calls_open(void);
 /* A test's teardown: closes the handle of the last calls_open(). */
 int calls_close(void **state);
 
-/* The same within a test, and then its @setup again: a handle of its own for each call. */
+/* Within a test: ends its handle and runs @setup again, so that each call has a new one. */
 void calls_anew(void **state, int (*setup)(void **state));
 
 /*

@@ -254,7 +254,7 @@ static void execute_batch(struct fake_server *server, const struct request *batc
 	for (n = 0; n < batch->count; n++) {
 		must(!wire_batched_parse(&request, batch->value, batch->value_len, &at), "batch");
 		r = (struct wire_response){ .op = (uint8_t)request.op };
-		/* Its changes have numbers in a row, of which the message has the first. */
+		/* A batch's changes have numbers in a row, of which the message has the first. */
 		if (change && request.op != WIRE_GET)
 			request.change = change++;
 		execute(server, &request, &r, one);

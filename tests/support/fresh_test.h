@@ -14,7 +14,7 @@
 #include "tests/support/form.h"
 #include "tests/support/store_test.h"
 
-/* Of the first items, which are counted by keys from 0 on; the others' are beyond. */
+/* The first key of a pass; keys of the first items count from 0 on. */
 #define KEYS_OF(pass) ((uint64_t)(pass) << 32)
 
 /* The short form has every other of them. */
@@ -96,7 +96,7 @@ static void assert_none_lost(uint64_t first, uint64_t n, uint32_t before, uint32
 	uint64_t missing = lost(first, n);
 
 	if (missing)
-		fail_msg("of %llu values of %u bytes, stored behind those of %u, %llu are lost",
+		fail_msg("of %llu values of %u bytes, stored after those of %u, %llu are lost",
 			 (unsigned long long)n, len, before, (unsigned long long)missing);
 }
 

@@ -28,7 +28,7 @@ static uint64_t keys[OPS];
 static uint8_t values[OPS][32];
 static unsigned int changes;  /* executed */
 static uint16_t change_flags; /* of the last one that came */
-static unsigned int refusals; /* so many tries are refused first */
+static unsigned int refusals; /* tries that are refused first */
 static struct wire_reject reject;
 
 static uint32_t recorded;    /* the last number that was executed, */

@@ -36,7 +36,7 @@ static void held_add(struct held *held, const char *name, uint64_t value)
 	held->list[held->count++].value = value;
 }
 
-/* The number behind @name in the text, which has to be there. */
+/* The number after @name in the text, which has to be there. */
 static uint64_t stat_of(const char *text, const char *name)
 {
 	size_t len = strlen(name);

@@ -40,7 +40,7 @@ bool held_wait(struct kvd *connection, const struct held *noted, uint64_t deadli
 /* Sets the number of that name. */
 void held_set(struct held *held, const char *name, uint64_t value);
 
-/* To a file and back; they end the process if they can't. */
+/* Write to a file and read it; end the process on failure. */
 void held_save(const struct held *held, const char *path);
 void held_load(struct held *held, const char *path);
 

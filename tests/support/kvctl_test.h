@@ -506,7 +506,7 @@ const char *__wrap_kvd_default_url(char buffer[KVD_URL_MAX])
 		assert_string_equal(program_result.err, "");                                       \
 	} while (0)
 
-/* It ends with this status and error, whatever it called. */
+/* kvctl ends with this status and error, whatever it called. */
 #define assert_fails(status, text, ...)                                                            \
 	do {                                                                                       \
 		assert_int_equal(RUN(__VA_ARGS__), status);                                        \

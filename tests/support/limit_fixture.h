@@ -10,7 +10,7 @@ struct test_limit {
 	struct user_account account;
 };
 
-/* Both in a second; 0: no limit. */
+/* Limits the connection to @requests and @bytes in a second; 0: no limit. */
 static inline void test_limit_set(struct test_limit *limit, struct conn *conn, uint64_t requests,
 				  uint64_t bytes)
 {

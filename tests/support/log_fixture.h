@@ -9,7 +9,7 @@
 extern char test_log_dir[];
 extern char test_log_path[64];
 
-/* Of a group: makes the folder, and removes it with the log. */
+/* A group's setup and teardown: make the folder, and remove it with the log. */
 int test_log_group_setup(void **state);
 int test_log_group_teardown(void **state);
 

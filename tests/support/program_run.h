@@ -8,14 +8,14 @@
 
 #include <stddef.h>
 
-/* Of the next runs; all 0 for a program without input, whose output is kept. */
+/* Files of the next runs; all 0 for a program without input, whose output is kept. */
 struct program_files {
 	const void *input; /* what is read from the standard input */
 	size_t input_len;
 	const char *input_path, *output_path; /* files to use instead */
 };
 
-/* Of the last run. */
+/* Result of the last run. */
 struct program_result {
 	char out[200000]; /* standard output */
 	char err[16384];  /* standard error */

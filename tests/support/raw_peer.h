@@ -70,14 +70,14 @@ void raw_close(struct raw_peer *p);
 void raw_connect(struct raw_peer *p, const void *private_data, size_t bytes);
 /* Opens and connects, without HELLO. */
 void raw_start(struct raw_peer *p, bool deaf);
-/* The same, and sends HELLO as a good client does. */
+/* Connects, and sends HELLO as a good client does. */
 void raw_greet(struct raw_peer *p);
 /*
- * The same with one receive, for the welcome: all other responses stand still in the server's
- * device, which gives up after some seconds.
+ * Greets with one receive, for the welcome: all other responses wait in the server's device, which
+ * gives up after some seconds.
  */
 void raw_greet_deaf(struct raw_peer *p);
-/* The same with this HELLO. False: the server closed the connection. */
+/* Greets with this HELLO. False: the server closed the connection. */
 bool raw_greet_with(struct raw_peer *p, const struct wire_hello *hello);
 
 /* Takes connection events alone: a client that looks at no completion and serves no READ. */

@@ -79,7 +79,7 @@ void test_store_destroy(struct store *store)
 	store_destroy(store);
 }
 
-/* Of the block of an item of @bytes: with eviction off it may be of a larger class. */
+/* Bytes of the block of an item of @bytes: with eviction off it may be of a larger class. */
 static uint64_t block_bytes(const struct store *store, uint64_t at, uint64_t bytes)
 {
 	if (mem_class(bytes) == MEM_CLASS_LARGE)
@@ -300,7 +300,7 @@ static uint64_t stat_of(const struct walk *walk, size_t offset)
 
 #define WALK_STAT(walk, name) stat_of(walk, offsetof(struct table_stats, name))
 
-/* Of the items, what operators read of them; and no key is removed for two reasons. */
+/* Checks what operators read about the items, and that no key is removed for two reasons. */
 static const char *check_stats(const struct walk *walk)
 {
 	if (WALK_STAT(walk, live_bytes) != walk->live_bytes)

@@ -334,7 +334,7 @@ static inline struct cm_event next_event(struct end *end)
 	return event;
 }
 
-/* Its next event has to be this one; returns its id. */
+/* The end's next event has to be this one; returns its id. */
 static inline struct cm_id *expect(struct end *end, enum cm_event_type type, int status)
 {
 	struct cm_event event = next_event(end);

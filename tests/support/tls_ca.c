@@ -53,7 +53,7 @@ const char *tls_ca_path(const char *name)
 	return path;
 }
 
-/* A file that is to be removed again. */
+/* Creates a file that will be removed again. */
 static FILE *create(const char *name, const char *suffix, unsigned int mode)
 {
 	char whole[64];

@@ -30,7 +30,7 @@ struct store test_store;
 struct worker test_worker;
 struct tenant test_tenant;
 struct late_principals test_late_principals;
-/* Of the principal of all connections, and of others. */
+/* Gates of the principal of all connections, and of others. */
 static struct budget_gates test_gates[1 + TEST_CONNS];
 struct ibv_mr test_tenant_mr;
 struct poller *const test_poller = &test_worker.pollers[0];

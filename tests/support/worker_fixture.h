@@ -49,7 +49,7 @@ extern unsigned int test_recvs[TEST_RECVS];   /* times that each receive was pos
 extern unsigned int test_recvs_left;	      /* that the device takes until it refuses them */
 
 /*
- * Sets all up, in a region of so many bytes; the thread is registered with RCU. Connections have
+ * Sets all up, in a region of @region_bytes; the thread is registered with RCU. Connections have
  * said HELLO, and served a READ. 0.
  */
 int test_worker_create(uint64_t region_bytes, uint64_t value_max);
@@ -63,9 +63,9 @@ void test_worker_destroy(void);
 void test_conn_setup(struct test_conn *c);
 /* The device is done with all responses. */
 void test_conn_complete(struct test_conn *c);
-/* It has just been set up, and is of the principal @name, as no other one. */
+/* Makes a connection that was just set up the only one of the principal @name. */
 void test_conn_principal(struct test_conn *c, const char *name);
-/* It fails, and its queue pair is destroyed. */
+/* The connection fails, and its queue pair is destroyed. */
 void test_conn_end(struct test_conn *c);
 
 /* The memory of receive @buffer. */

@@ -59,7 +59,7 @@ static inline void quiescent(void)
 	urcu_qsbr_quiescent_state();
 }
 
-/* Of a thread that is to be started. */
+/* Name and result of the thread to be started. */
 static char started_name[16];
 static int create_error;
 
@@ -169,7 +169,7 @@ static inline struct ibv_wc *add_request(const struct test_conn *c, uint32_t rec
 
 #define ADD(c, recv, key, ...) add_request(c, recv, (struct wire_request){ __VA_ARGS__ }, key)
 
-/* So many receives, from number 0 on, were posted again, each once. */
+/* @count receives, from number 0 on, were posted again, each once. */
 static inline void assert_posted(unsigned int count)
 {
 	for (unsigned int i = 0; i < TEST_RECVS; i++)

@@ -403,7 +403,7 @@ bench_start() {
 	await_line "$out.err" 'operations' "$bench_pid"
 }
 
-# Of the first line, whose time begins with the measured part.
+# The rate in the first line, whose time begins with the measured part.
 rate_is_right() {
 	awk '/operations/ && !seen++ { right = $5 + 0 > 0 && $5 + 0 > $3 / ($1 + 1) / 2 }
 		END { if (!right) exit 1 }' "$out.err" && return 0

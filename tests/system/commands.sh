@@ -170,7 +170,7 @@ stats_have_groups() {
 		expect 0 'gets +[0-9.]+/s.*gets +[0-9.]+/s' stats -v --watch 1 --count 3
 }
 
-# Of each path there is a time, also if it is interrupted, and nothing stays behind.
+# Each path has its time, also if the command is interrupted, and nothing is left.
 latency_of_paths() {
 	local some='"count": [1-9][0-9]*, "min_us": [0-9.]+, [^}]*"max_us": [0-9.]+'
 	local gets pid
@@ -248,8 +248,7 @@ head -c 3000 /dev/urandom >"$tmp/binary"
 head -c 1048576 /dev/urandom >"$tmp/1m"
 head -c 1048577 /dev/urandom >"$tmp/1m+1"
 
-# The functions that kvd.h declares, after the preprocessor: comments are gone.
-# But for the inline functions.
+# The functions that kvd.h declares, but inline ones, after the preprocessor: comments are gone.
 declared() {
 	cc -E -P -I. client/kvd.h | sed '/^static/,/^}/d' | grep -o '\<kvd_[a-z0-9_]*(' |
 		tr -d '(' | sort -u

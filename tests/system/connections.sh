@@ -101,7 +101,7 @@ if [ "$device" = softnic ]; then
 	check "the server stops" server_stop
 fi
 
-# Places of root, who runs this, beyond server.max_connections.
+# Root, which runs this, has places beyond server.max_connections.
 admins=0
 [ "$device" != softnic ] || admins=4
 
@@ -217,7 +217,7 @@ if [ "$device" = softnic ]; then
 	check "the server stops" server_stop
 fi
 
-# Whoever reaches a TCP port can open connections there and say nothing, or what is no message.
+# Any host that reaches a TCP port can open connections there and send nothing, or no message.
 SILENT=10000
 SETUPS_MAX=256 # of common/rdma/tcp/setup.c
 

@@ -47,7 +47,7 @@ pull_is_cut() {
 	return 1
 }
 
-# number: runs such clients, one after the other, until so many pulls were cut short
+# number: runs such clients, one after the other, until that many pulls were cut short
 cut_pulls() {
 	local cut=0 tries=0
 	while [ $cut -lt "$1" ] && [ $tries -lt $((10 * $1)) ]; do

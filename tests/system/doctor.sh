@@ -17,7 +17,7 @@ doctor() {
 	return 1
 }
 
-# severity, check, pattern: doctor has found it; the pattern is of the text and the fix behind it
+# severity, check, pattern: doctor has found it; the pattern is of the text and the fix that follows
 found() {
 	local line
 	while read -r line; do

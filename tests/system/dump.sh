@@ -92,7 +92,7 @@ check "of a prefix and a pattern" expect 0 '"keys": 1, "all": true.*"key": "long
 check "its key in hexadecimal" expect 0 '"key": ."hex": "6c6f6e67".,' \
 	-x bigkeys --json --match '*g' 6c6f
 
-# Interrupted at so many KiB, as by a full disk: what is in the file then, a crash leaves, too.
+# KiB: interrupts the dump there, as a full disk does: a crash leaves what is in the file then, too
 interrupted() {
 	rm -f "$tmp/part"
 	(ulimit -c 0 -f "$1" && expect 74 'File too large.*--resume' dump "$tmp/part") &&
@@ -204,7 +204,7 @@ kvctl flush
 is_gone() {
 	! kvctl get shortly >"$tmp/value" 2>&1
 }
-# It may have expired before it is dumped: then it lives longer.
+# The key may expire before it is dumped: then the next try gives it longer.
 shortly() {
 	local seconds=1
 	until kvctl -e $seconds put shortly x && expect 0 ': 1 keys,' dump "$tmp/shortly"; do
@@ -274,7 +274,7 @@ cp "$tmp/kept" "$tmp/whole.restore"
 check "it is not what a restore to another one goes on with" expect 65 'has restarted' \
 	restore --resume "$tmp/whole"
 check "anew it is restored" expect 0 "^$items keys stored" restore "$tmp/whole"
-# They store all small keys again and again, with the values that these have, and change another.
+# Stores all small keys again and again, with the values that they have, and changes another.
 write_on() {
 	while [ ! -e "$tmp/enough" ]; do
 		"$build/kvbench" put -a "$url" -D 64 -n "$small" >/dev/null || return 1

@@ -55,8 +55,8 @@ thread_pool() {
 	example thread_pool 4 && said "2000 jobs done by 4 threads; jobs found each other's keys"
 }
 
-# Its connections are closed all the time meanwhile; with pauses, since each kvctl is an identity
-# more that the server keeps, and the oldest give way.
+# The example's connections are closed all the time meanwhile; with pauses, since each kvctl is an
+# identity more that the server keeps, and the oldest give way.
 counters_beside_kills() {
 	local pid id
 	killed=0

@@ -37,7 +37,7 @@ reader_beside() {
 		"${PATIENT[@]}" >"$tmp/reader" 2>&1 &
 	pid=$!
 	pids+=("$pid")
-	# Of kvctl, and of kvbench for the statistics and its thread.
+	# The connections of kvctl, and of kvbench for the statistics and its thread.
 	wait_until "$DEADLINE_S" stat_is connections 3 && stat_is splits 0 || return 1
 	bench load a recordcount="$records" fieldcount=1 fieldlength=50 || return 1
 	kill -INT "$pid" && await_end "$pid" && forget "$pid"

@@ -21,7 +21,7 @@ heal_start() { # same or restart
 	await_line "$tmp/heal" "all clients are connected" "$heal_pid"
 }
 
-# Its checks become those of this test.
+# sys_heal's checks become those of this test.
 heal_end() {
 	kill -TERM "$heal_pid" && await_end "$heal_pid"
 	forget "$heal_pid"
@@ -51,7 +51,7 @@ connections_kill() {
 	wait_until "$DEADLINE_S" all_are_back
 }
 
-# Those of the threads and kvctl's own; all in use.
+# The connections of the threads and kvctl's own are all in use.
 all_are_back() {
 	[ "$(kvctl clients | grep -c 'state=open')" -gt $THREADS ]
 }

@@ -58,7 +58,7 @@ restart_histories() {
 			continue
 		fi
 		asked=$((asked + 1))
-		# A second of the host's time, so that all versions are above those of before.
+		# A second of the host's time, so that all versions are above the earlier ones.
 		server_kill && sleep 1 &&
 			server_start -o memory.size=64m -o memory.eviction=none || return 1
 		echo done >&9
@@ -84,8 +84,8 @@ if [ "$device" = softnic ]; then
 fi
 check "the server stops" server_stop
 
-# Of the server and of its clients: what their queue pairs complete is late, and mixed, and some
-# connections end in the middle of their work.
+# Faults of the server and of its clients: completions come late and mixed, and some connections end
+# in the middle of their work.
 if [ "$device" = softnic ]; then
 	for plan in reorder=1 late=300us,delay=200us,reorder=1 lose=300:20ms,reorder=1 \
 		late=200us,reorder=1,lose=200:20ms; do

@@ -85,7 +85,7 @@ static void prep_put(struct client *c, struct kvd_op *op, uint32_t number, uint8
 	kvd_prep_put(op, op->key, KEY_BYTES, value, value_make(c, number, value, piece), &args);
 }
 
-/* To one buffer, or to pieces side by side in it: long ones, to which values are READ, or not. */
+/* A GET to one buffer, or to adjacent pieces of it: long ones, to which values are READ, or not. */
 static void prep_get(struct client *c, struct kvd_op *op, const uint8_t *key, uint8_t *value,
 		     struct iovec *pieces)
 {
@@ -281,7 +281,7 @@ static struct place *place_fill_pair(struct client *c, char kind)
 	return place;
 }
 
-/* Those that were not submitted had no effect. */
+/* Operations that were not submitted had no effect. */
 static void submit(struct client *c, struct place **places, unsigned int count)
 {
 	struct kvd_op *ops[BATCH_MAX] = { NULL };

@@ -73,7 +73,7 @@ if [ "$device" = softnic ]; then
 	printf '%s\n' '[user me]' "uid = $(id -u)" 'rights = scan write' >"$tmp/users"
 	check "a server with a user who may not read starts" server_start -o memory.size=64m \
 		-o "users.file=$tmp/users"
-	check "who may scan" expect 0 '^$' scan
+	check "the user may scan" expect 0 '^$' scan
 	check "is not told what others read" expect 77 "has no right 'read'" hotkeys
 fi
 finish

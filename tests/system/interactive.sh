@@ -101,7 +101,7 @@ ascii_without_history() {
 		screen_has "can't keep the history in $tmp/other/kvd/history: "
 }
 
-# folder, line behind compinit: the file is in the folder, which is of $fpath if its name is that
+# folder, line after compinit: the file is in the folder, which is of $fpath if its name is that
 zsh_completes() {
 	local folder=$tmp/$1
 	mkdir "$folder" && "$build/kvctl" completion zsh >"$folder/_kvctl" || return 1

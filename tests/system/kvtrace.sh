@@ -47,7 +47,7 @@ lru_after_a_warm_up() {
 		said 'accesses 0' 'hits 0' 'hit_percent 0.000'
 }
 
-# number: the trace has so many keys at most, and more than half of it
+# number: the trace has at most that many keys, and more than half of it
 keys_are_at_most() {
 	local keys
 	keys=$(cut -d ' ' -f 1 "$trace" | sort -u | wc -l)

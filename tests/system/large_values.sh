@@ -55,7 +55,7 @@ check_once "1 MiB of 16 MiB" default_is 16m 1048576
 check_once "2 MiB of 32 MiB" default_is 32m 2097152
 [ "$device" != softnic ] || check "64 MiB of 2 GiB" default_is 2g 67108864
 
-# Whoever stores small values meanwhile has its turns.
+# A client that stores small values meanwhile has its turns.
 check "the server starts" server_start -o memory.size=$((mib * 4))m \
 	-o memory.pull_share=26 -o limits.max_value=${mib}m -o memory.prefault=no || finish
 pause_us=0
@@ -64,7 +64,7 @@ client_start other "$tmp/other" loop "$url" mix other 100 $pause_us
 await_line "$tmp/other" '^looping' "$other" || finish
 head -c $(((mib << 20) - 4)) /dev/urandom >"$tmp/a"
 check "a value of $mib MiB" put_file "$tmp/a"
-check "4 bytes behind it" append_to_it
+check "4 bytes are appended" append_to_it
 check_once "one byte more than max_value" one_byte_more
 check "the old value stays, by request" holds_file "$tmp/a" -r
 check_once "it is replaced" put_file "$tmp/a"

@@ -21,7 +21,7 @@ tmp=$(mktemp -d "${TMPDIR:-/tmp}/sys.XXXXXX") || exit 1
 DEADLINE_S=300	       # of wait_until
 PAUSE_MAX_MS=50	       # between its looks
 CALL_TIMEOUT_MS=300000 # of a client's call, unless the test is about timeouts
-# The same of kvbench.
+# kvbench's options for these timeouts.
 PATIENT=(-p kvd.timeout_ms="$CALL_TIMEOUT_MS" -p kvd.connect_timeout_ms="$CALL_TIMEOUT_MS")
 CHECK_LINES_SHOWN=20
 
@@ -343,8 +343,8 @@ held_note() {
 	"$build/tests/system/sys_held" "$url" note "$tmp/held"
 }
 
-# connections: waits until there are so many, this one included, and until the server holds no more
-# than held_note has noted. It releases what a killed client held some time after its end.
+# connections: waits until there are that many, this one included, and until the server holds no
+# more than held_note has noted. It releases what a killed client held some time after its end.
 nothing_is_held() {
 	"$build/tests/system/sys_held" "$url" wait "$tmp/held" "$1"
 }

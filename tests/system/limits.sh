@@ -32,7 +32,7 @@ nobody_was_disconnected() {
 	tokens_come && stat_is connections_failed 0
 }
 
-# Their values are no leak.
+# The clients' values are no leak.
 nothing_is_left() {
 	tokens_come && kvctl flush && tokens_come && nothing_is_held 1
 }

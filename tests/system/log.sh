@@ -20,7 +20,7 @@ serves() {
 	expect 0 '^pong ' ping
 }
 
-# Its log can't be read: it is up when it answers.
+# The server's log can't be read: it is up when it answers.
 start_on_pipe() {
 	"$build/kvd" -c "$tmp/kvd.ini" -o log.file= -o server.max_connections=2000 2>&"$pipe" &
 	server_pid=$!

@@ -18,7 +18,7 @@ pool_restore() {
 # A second trap on EXIT replaces the first.
 trap 'pool_restore; cleanup' EXIT
 
-# number: configures so many pages; fails unless all are free then
+# number: configures that many pages; fails unless all are free then
 pool_set() {
 	echo "$1" 2>/dev/null >"$pool/nr_hugepages" && [ "$(cat "$pool/nr_hugepages")" = "$1" ] &&
 		[ "$(cat "$pool/free_hugepages")" = "$1" ]

@@ -32,7 +32,7 @@ noise_start() {
 	await_line "$tmp/noise" '^begins' "$noise"
 }
 
-# It may wait for the server in a call, and is killed then: a client that vanishes.
+# sys_noise may wait for the server in a call, and is killed then: a client that vanishes.
 noise_stop() {
 	kill -TERM "$noise" 2>/dev/null
 	wait_until 3 ended "$noise" || kill -KILL "$noise"

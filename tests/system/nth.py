@@ -68,8 +68,8 @@ OTHER_DEVICES = {"softnic": ("rdma/verbs/", "rdma/tcp/", "common/tls/"),
                  "rdma": ("rdma/softnic/", "rdma/tcp/", "common/tls/"),
                  "rdma+tcp": ("rdma/softnic/", "common/tls/"),
                  "rdma+tls": ("rdma/softnic/",)}[DEVICE]
-# Of the places in code for this device at least this share is reached: below it, something here has
-# stopped to work.
+# The least share of the places in code for this device that is reached: below it, something here no
+# longer works.
 REACHED_MIN = {"kvd": 0.55 if ON_RDMA else 0.6, "client": 0.45}
 OUTCOMES = {"kvd": ("worked", "refused", "ended"), "client": ("worked", "refused")}
 
@@ -103,7 +103,7 @@ def others():
 
 
 def sites_of(program):
-    """By name and by (call, offset); one row for a line that was inlined at several places."""
+    """Sites by name and by (call, offset); one row for a line that was inlined several times."""
     by_name, by_offset = {}, {}
     with open(f"{BUILD}/tests/nth/{program}.sites", encoding="utf-8") as file:
         for line in file:
@@ -243,7 +243,7 @@ max_connections = 16
         self.notify.close()
 
     def detached(self):
-        """Our children, since this process adopts what its children leave behind."""
+        """Our children: this process adopts the processes that its children leave."""
         with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
             return [pid for pid in map(int, file.read().split())
                     if self.folder + "/" in text_of(f"/proc/{pid}/cmdline")]
@@ -253,7 +253,7 @@ max_connections = 16
 
 
 def run_client(server, folder, mode, fault=None, limit_s=CLIENT_S):
-    """Its status, and what it said; None if the server ended meanwhile."""
+    """The client's status, and what it said; None if the server ended meanwhile."""
     env = environment(folder, fault)
     if not fault and folder == server.folder:
         env.pop("KVD_NTH_REPORT")
@@ -478,7 +478,7 @@ class Places:
 
 
 def marks_of(site):
-    """Of places with the same ones, one is tried."""
+    """The marks of a place; of places with the same marks, one is tried."""
     source = site.place.rsplit(":", 1)[0]
     if EVERY or ONLY:
         return [str(site)]

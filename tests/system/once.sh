@@ -12,7 +12,7 @@ once() {
 	"$build/tests/system/sys_once" "$url" "$@"
 }
 
-# The same as another user of the host, which only root can be: its principal is another one.
+# As another user of the host, which only root can be: the principal is another one, too.
 others=
 if [ "$device" = softnic ] && [ "$(id -u)" = 0 ]; then
 	others="setpriv --reuid=61001 --regid=61001 --clear-groups"
@@ -47,7 +47,7 @@ check "closes the old one" stat_is connections_replaced 1
 check "changes of connections that are cut" once cut cuts
 check "many connections with one identity" once twins
 
-# Of three, since one may share a group with the principal that makes the storm.
+# Three clients leave, since one may share a group with the principal that makes the storm.
 check "a client leaves" once leave left-1 0
 check "another one leaves" once leave left-2 0
 check "a third one leaves" once leave left-3 0

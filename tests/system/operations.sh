@@ -140,7 +140,7 @@ flush() {
 		holds x new
 }
 
-# With a delay: items that exist then are removed, and neither those of before nor later ones.
+# A flush with a delay removes what exists when the delay ends: nothing before, nothing later.
 flush_later() {
 	kvctl put x old && expect 0 '^$' flush 3600 && second_passes && holds x old &&
 		expect 0 '^$' flush 1 && wait_until "$DEADLINE_S" gone x && kvctl put x new &&

@@ -28,7 +28,7 @@ share_is_full() {
 		[ $(((bytes + bytes / pinned) * 4)) -gt "$all" ]
 }
 
-# times: puts so many values of 1 MB
+# times: puts that many values of 1 MB
 press() {
 	local n
 	for n in $(seq "$1"); do

@@ -115,8 +115,8 @@ lines_are() {
 	[ "$(kvctl scan gone | wc -l)" -gt 0 ]
 }
 
-# The server ends while lines are fed slowly: those behind are not run, and what is said to be done
-# was answered.
+# The server ends while lines are fed slowly: the lines that follow are not run, and what is said
+# to be done was answered.
 server_goes() {
 	local feeder status done_lines
 	mkfifo "$tmp/fifo"

@@ -84,7 +84,7 @@ neighbour_starts() {
 		await_line "$tmp/neighbour" '^looping' "$neighbour"
 }
 
-# It waits until the last user of the device has closed it.
+# The deletion waits until the last user of the device has closed it.
 device_del() {
 	rdma link del rxe1 &
 	deletion=$!
@@ -95,7 +95,7 @@ server_says_so() {
 		logged 'device rxe1 is released'
 }
 
-# Of other devices.
+# Clients of other devices go on.
 others_go_on() {
 	url=$softnic expect 0 '^before$' get stays && url=$second expect 0 '^before$' get stays &&
 		url=$softnic expect 0 '^$' put stays after && ! ended "$neighbour" &&

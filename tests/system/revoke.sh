@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # System test of keys and revocation: a client that holds the true key of another connection, or of
 # one that has ended, gets a remote access error and loses its connection, which is counted and
-# logged; and `kvctl revoke` closes all connections of a client that never stops to READ: none that
+# logged; and `kvctl revoke` closes all connections of a client that never stops READing: none that
 # it posts afterwards succeeds.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"

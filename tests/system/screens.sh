@@ -25,8 +25,8 @@ top_shows_rates() {
 		screen_shows $'ID +DEVICE[^\n]*\n[0-9]+ +softnic +'"pid:$neighbour +[1-9]"
 }
 
-# Of 30 size classes of a slab each the ten rows that fit beside the rest; m shows all of them, and
-# what is below the screen then is scrolled to. The title stays.
+# The ten rows that fit beside the rest, of 30 size classes with a slab each; m shows all of them,
+# and scrolling shows what is below the screen then. The title stays.
 top_shows_size_classes() {
 	screen_shows $'ITEM BYTES +SLABS .* EVICTED\n +[0-9]+ +1 +64.0 KiB +1 .* 0\n' &&
 		screen_shows $'\nand 2[0-9] size classes with less memory\n' &&

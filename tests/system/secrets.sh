@@ -114,7 +114,7 @@ kvctl_waits() {
 	KVD_TLS_PSK=$tmp/keys wait_until "$DEADLINE_S" stat_is connections $((before + 1))
 }
 
-# Both ways of proving who one is, and a reload, have happened.
+# Both ways to authenticate, and a reload, have happened.
 used() {
 	kvctl --tls-psk "$tmp/keys" put stored "$marker" &&
 		kvctl --tls-ca "$tmp/server.pem" --tls-certificate "$tmp/client.pem" \

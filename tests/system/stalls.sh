@@ -15,7 +15,7 @@ threads="worker-0 worker-1 maintenance log kvd"
 # The emulated machine is slow, and these are what the device has to do with.
 [ "$device" = softnic ] || { stops=0.3 && threads="worker-0 kvd"; }
 [ "${KVD_TEST_LONG:-0}" != 1 ] || stops="0.1 0.3 1 3"
-# A client that goes on gives so many answers; one that stands must not give up before.
+# Answers that a client gives that goes on; one that stands must not give up before.
 ANSWERS=2
 export SYS_TIMEOUT_MS=600000
 put0='' get0='' put1='' get1='' # set by clients_start

@@ -23,7 +23,7 @@
 #define READS_MAX (17u + 5u)
 /* Number of a key that the victim stores in a round: no key of the attacker's has it. */
 #define LATE(round) (65535u - (round))
-/* And of one more that the attacker does. */
+/* Number of one more key, which the attacker stores in a round. */
 #define FURTHER(round) (ROUNDS * KEYS_EACH + (round))
 
 static struct kvd *victim, *attacker;

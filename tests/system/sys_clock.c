@@ -2,8 +2,8 @@
 /*
  * Sets the host's time of day wrong, for tests/system/clock.sh; in the test machine only:
  *
- *	sys_clock step SECONDS	moves the clock by so many seconds
- *	sys_clock tick USEC	lets the clock go by so many microseconds at each of what should be
+ *	sys_clock step SECONDS	moves the clock by SECONDS
+ *	sys_clock tick USEC	lets the clock go by USEC microseconds at each of what should be
  *				10000, and with it CLOCK_MONOTONIC
  */
 #include <errno.h>

@@ -3,8 +3,8 @@
  * A client for the system test of expiry: GETs a key from when it is there until it has expired.
  * What it sees is compared with what the server says: a key that is missed is none that the server
  * has, and a key that the server does not have any more is missed by each GET that begins later.
- * Who notices that the key has expired PUTs KEY.gone, for others that watch it, too. Prints `ok`
- * and `FAIL` lines as tests/system/lib.sh does.
+ * A client that notices that the key has expired PUTs KEY.gone, for others that watch it, too.
+ * Prints `ok` and `FAIL` lines as tests/system/lib.sh does.
  */
 #include <stdbool.h>
 #include <stdio.h>

@@ -136,7 +136,7 @@ static bool worker_open(struct worker *w, unsigned int i)
 	w->key_len = (size_t)snprintf(w->key, sizeof(w->key), "number%u", i);
 	if (kvd_open(&w->db, server_url, &options))
 		die("open", kvd_error(NULL));
-	/* It is there, if the program ran before. */
+	/* The key is there if the program ran before. */
 	kvd_delete(w->db, w->key, w->key_len);
 	return !pthread_create(&w->thread, NULL, work, w);
 }

@@ -7,7 +7,7 @@
  *	- all on keys that threads share must be linearizable (tests/linearizability/lin.h);
  *	- what a handle did must be seen in its order: its changes of a key have growing versions,
  *	  and a GET sees what its handle submitted before;
- *	- whoever sees the second of two changes that a handle submitted one after the other, of two
+ *	- a client that sees the second of two changes that a handle submitted in a row, of two
  *	  keys, sees the first.
  *
  *	sys_history URL SECONDS SEED [kill|restart|faults]
@@ -427,7 +427,7 @@ int main(int argc, char **argv)
 		client_open(&run.clients[i]);
 		client_places(&run.clients[i]);
 	}
-	/* Its device is open: what it does not take over now it never will. */
+	/* The device is open: what it does not take over now it never will. */
 	if (getenv(FAULT_ENV) && !fault_on())
 		die(FAULT_ENV, "the plan is not in force");
 	if (kills && !run.restarts)

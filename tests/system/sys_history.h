@@ -14,11 +14,11 @@
 #define CLIENTS 4
 /* Of all clients together on one key: no more than LIN_PENDING_MAX. */
 #define PLACES 12
-/* The same where the server restarts, since then the result of each that was sent is not known. */
+/* In a run with restarts, which leave the result of each that was sent unknown. */
 #define PLACES_RESTART 3
 #define SHARED_KEYS 6
 #define GENERATIONS 16
-/* Those that all change, and for each client one that no other changes. */
+/* Keys that all clients change, and for each client one that no other changes. */
 #define KEYS (SHARED_KEYS + CLIENTS * GENERATIONS)
 #define VALUE_BYTES_MAX (400u << 10)
 #define KEY_BYTES 24

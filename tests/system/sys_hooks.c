@@ -153,7 +153,7 @@ static void all_levels(const char *url)
 	check(!counts[KVD_LOG_WARN] && !counts[KVD_LOG_ERROR], "nothing is a warning");
 }
 
-/* Of a handle that connects again: the loss and the next connection have a line each. */
+/* A handle that connects again logs a line for the loss and one for the next connection. */
 static void healed(const char *url, struct kvd *db)
 {
 	struct kvd *killed = open_killed(url, db, 1);

@@ -134,8 +134,8 @@ static void revocation(const char *who)
 		      ibv_wc_status_str(readers[i].status));
 		raw_close(&readers[i].peer);
 	}
-	check(!kvd_ping(admin), "who revoked them goes on");
-	/* Those that were revoked are in the list until their teardown has ended. */
+	check(!kvd_ping(admin), "the administrator that revoked them goes on");
+	/* Revoked connections are in the list until their teardown has ended. */
 	end = clock_ns() + DEADLINE_NS;
 	while ((status = kvd_revoke(admin, who, &closed)) == KVD_OK && clock_ns() < end)
 		usleep(RAW_PAUSE_US);

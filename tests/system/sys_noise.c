@@ -181,7 +181,7 @@ static void noise_append(void)
 	repeat(append_huge);
 }
 
-/* The same with a value that the server READs. */
+/* Appends a value that the server READs. */
 static enum kvd_status extend_huge(struct kvd *db)
 {
 	static const struct kvd_put_args append = { .mode = KVD_PUT_APPEND };

@@ -280,7 +280,7 @@ static const char *changes_again(struct raw_peer *p, const char *name, bool know
 	return NULL;
 }
 
-/* A script may expect it to fail: it leaves nothing behind, which LeakSanitizer would report. */
+/* A script may expect a failure: nothing is left then, or LeakSanitizer would report it. */
 static const char *come_back(const char *name, bool known, uint64_t result)
 {
 	struct wire_hello hello = hello_of(name, 2);

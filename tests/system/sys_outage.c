@@ -28,8 +28,8 @@
 #define ROWS_MAX 40
 #define CROWD_NS 10000000u
 /*
- * Tries of a client in an outage of so many seconds, on average, at most: twice what the pauses
- * lead to (client/libkvd/heal.h): 7 until they are the longest, half a second on average, then 2 in
+ * Most tries of a client in an outage of @s seconds, on average: twice what the pauses lead to
+ * (client/libkvd/heal.h): 7 until they are the longest, half a second on average, then 2 in
  * a second.
  */
 #define TRIES_MAX(s) (14 + 4 * (s))

@@ -38,7 +38,7 @@ struct watch {
 	char gone_key[100];
 	char value[100];
 	bool server_stops;
-	/* Of the handle so far; GETs do not wait for responses to access records. */
+	/* The handle's requests so far; GETs do not wait for responses to access records. */
 	uint64_t requests;
 	uint64_t responded_ns; /* when the last response had arrived */
 	unsigned int hits, late, early, misses;

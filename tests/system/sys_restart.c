@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A client for the system test of restarts: changes keys in all ways and keeps their versions in a
- * file; after a restart of the server it makes the same changes again, and checks that no version
- * of before matches. Prints `ok` and `FAIL` lines as tests/system/lib.sh does.
+ * file; after a restart of the server it makes the same changes again, and checks that no earlier
+ * version matches. Prints `ok` and `FAIL` lines as tests/system/lib.sh does.
  */
 #include <inttypes.h>
 #include <stdbool.h>
@@ -78,7 +78,7 @@ static bool all_above(const struct versions *now, const struct versions *before)
 	return lowest > highest;
 }
 
-/* Whether cas and kvd_delete_if() with each version of before leave the key as it is. */
+/* Whether cas and kvd_delete_if() with each version in @before leave the key as it is. */
 static bool none_matches(struct kvd *db, const struct versions *before)
 {
 	struct kvd_put_args cas = { .mode = KVD_PUT_IF_VERSION };
@@ -151,9 +151,9 @@ int main(int argc, char **argv)
 		file_transfer(&now, argv[3], true);
 	} else {
 		file_transfer(&before, argv[3], false);
-		check(none_matches_at_any_time(db, &before), "no version of before matches");
+		check(none_matches_at_any_time(db, &before), "no earlier version matches");
 		keys_change(db, &now);
-		check(all_above(&now, &before), "all versions are above those of before");
+		check(all_above(&now, &before), "all versions are above the earlier ones");
 		check(none_matches(db, &before), "nor after the same changes");
 		file_transfer(&now, argv[3], true);
 	}

@@ -114,7 +114,7 @@ static const char *case_connect_magic(void)
 	return expect_refused(&hello, sizeof(hello));
 }
 
-/* The reason names both versions, and the side that is to be updated. */
+/* The reason names both versions, and the side to update. */
 static const char *connect_abi(uint32_t abi, const char *text)
 {
 	struct wire_connect hello = raw_good_connect;
@@ -358,9 +358,9 @@ static const char *case_hello_abi(void)
 	return expect_closed(&p);
 }
 
-#define SECOND_AT 512 /* of the send buffer: for a message behind HELLO */
+#define SECOND_AT 512 /* of the send buffer: for a message after HELLO */
 
-/* Sends HELLO, and a request behind it without waiting for the welcome. */
+/* Sends HELLO, and then a request without waiting for the welcome. */
 static void hello_and(struct raw_peer *p, const struct wire_hello *hello,
 		      const struct wire_request *head)
 {
@@ -382,7 +382,7 @@ static bool is_responded_twice(const struct raw_peer *p)
 	return p->closed || p->responses == 2;
 }
 
-/* A request behind HELLO is executed after it, however long that waits. */
+/* A request sent after HELLO is executed after it, however long HELLO waits. */
 static const char *case_hello_ping(void)
 {
 	const struct wire_request head = { .op = WIRE_PING, .id = 77 };
@@ -391,7 +391,7 @@ static const char *case_hello_ping(void)
 	hello_and(&p, &raw_good_hello, &head);
 	if (!raw_wait(&p, is_responded_twice) || p.closed || p.response.op != WIRE_PING ||
 	    p.response.id != 77 || p.response.status)
-		return "no response to the request behind HELLO";
+		return "no response to the request after HELLO";
 	return expect_ping(&p);
 }
 
@@ -403,7 +403,7 @@ static const char *case_hello_and_hello(void)
 	return expect_closed(&p);
 }
 
-/* The HELLO gives the client nothing, so the request behind it is too early. */
+/* The HELLO gives the client nothing, so the request after it is too early. */
 static const char *case_hello_abi_ping(void)
 {
 	const struct wire_request head = { .op = WIRE_PING };
@@ -479,7 +479,7 @@ MALFORMED(number_of_set, 5, 5, .op = WIRE_PUT, .version = 7, .key_len = 5, .valu
 MALFORMED(ttl_of_delete, 5, 0, .op = WIRE_DELETE, .ttl = 1, .key_len = 5)
 MALFORMED(ttl_of_append, 5, 5, .op = WIRE_PUT, .mode = WIRE_APPEND, .ttl = 1, .key_len = 5,
 	  .value_len = 5)
-/* Of a server that does not evict. */
+/* Uses, asked for of a server that does not evict. */
 MALFORMED(uses_of_scan, 0, 0, .op = WIRE_SCAN, .flags = WIRE_F_USES)
 MALFORMED(prefix_1025, 1025, 0, .op = WIRE_SCAN, .key_len = 1025)
 MALFORMED(access_none, 0, 0, .op = WIRE_ACCESS)
@@ -588,7 +588,7 @@ static const char *case_flood(void)
 	return flood(&head);
 }
 
-/* Those that the server deferred count in the window, or this client would hold all receives. */
+/* Deferred SCANs count in the window, or this client would hold all receives. */
 static const char *case_flood_of_scans(void)
 {
 	const struct wire_request head = { .op = WIRE_SCAN };
@@ -635,7 +635,7 @@ static const char *bad_batch(uint32_t count, const struct wire_batched *requests
 	return send_and_expect_closed(&p, sizeof(head) + len);
 }
 
-/* Its last value is longer than the message. The ones before it are not executed. */
+/* The batch's last value is longer than the message. The requests before it are not executed. */
 static const char *case_batch_overrun(void)
 {
 	const struct wire_batched put = { .op = WIRE_PUT, .key_len = 5, .value_len = UINT16_MAX };
@@ -664,7 +664,7 @@ static const char *case_batch_in_batch(void)
 	return bad_batch(1, &batch, sizeof(batch) + 16);
 }
 
-/* Sends as many SCANs as the window allows, but one, and a PING behind them. */
+/* Sends as many SCANs as the window allows, but one, and then a PING. */
 static void scans_and_ping(struct raw_peer *p)
 {
 	struct wire_request head = { .op = WIRE_SCAN };
@@ -744,7 +744,7 @@ static const char *case_window_told(void)
 	return error;
 }
 
-/* One request more than the window, behind SCANs, which are deferred, so that it is seen. */
+/* One request more than the window, after SCANs, which are deferred, so that it is seen. */
 static const char *case_window_exceeded(void)
 {
 	uint64_t end = clock_ns() + RAW_DEADLINE_NS;
@@ -1169,7 +1169,7 @@ static void delete_beside(struct kvd *db, int rounds)
 static const char *const pull_fates[] = { "pulls", "pulls_probed", "pulls_waited", "put_no_space",
 					  NULL };
 
-/* They ask; from then on nobody polls their devices. False: the server did not take them all. */
+/* Hoarders ask; then nobody polls their devices. False: the server did not take all requests. */
 static bool hoarders_ask(struct raw_peer *hoarders, struct kvd *db)
 {
 	uint64_t end = clock_ns() + RAW_DEADLINE_NS, asked = server_stats_sum(db, pull_fates);
@@ -1269,7 +1269,7 @@ static void staller_run(int done, int go)
 	static struct raw_peer p;
 	char byte = 0;
 
-	/* It loses the groups, too. The signal is asked for last: this takes it back. */
+	/* The groups are dropped, too. The signal comes last: setuid() would take it back. */
 	if (setgroups(0, NULL) || setgid(STALLER_UID) || setuid(STALLER_UID))
 		raw_die("setuid", errno);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -1961,7 +1961,8 @@ static const char *good_client_works(void)
 static char written[RAW_RECV_BYTES];
 static size_t written_len;
 static bool was_written;
-/* It does not come back: it is noted anew, and the next cases, which may leak more, wait less. */
+/* Leaked memory does not come back: it is noted anew, and the next cases, which may leak more,
+ * wait less. */
 #define LEAKED_DEADLINE_NS 1000000000ull
 static bool leaked;
 

@@ -5,7 +5,7 @@
  *
  *	sys_shared cost URL COUNT [BYTES DESCRIPTORS]	what COUNT further handles cost
  *	sys_shared threads URL...			threads that open, use and close handles
- *	sys_shared restart URL				handles of before and after a restart
+ *	sys_shared restart URL				handles opened before and after a restart
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -178,11 +178,11 @@ static void restart(const char *url)
 	      "a new one does not find what the old server had");
 	fill(new, "new");
 	check(use(new, "new"), "it works");
-	check(use(old, "new"), "one of before connects again and finds what the new one has");
+	check(use(old, "new"), "an earlier handle connects again and finds what the new one has");
 	kvd_close(old);
 	check(use(new, "new"), "that harms no other");
 	kvd_close(older);
-	check(use(new, "new"), "nor does closing the last of before");
+	check(use(new, "new"), "nor does closing the last earlier one");
 	kvd_close(new);
 }
 

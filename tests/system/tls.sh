@@ -64,7 +64,7 @@ works() { # option...
 	expect 0 '^$' "$@" put key value && expect 0 '^value$' "$@" get key
 }
 
-# By the environment, as kvbench and other programs have it.
+# Credentials by the environment, as kvbench and other programs take them.
 works_by_environment() {
 	KVD_TLS_CA=$tmp/ca.pem KVD_TLS_CERTIFICATE=$tmp/client.pem \
 		KVD_TLS_KEY=$tmp/client.key expect 0 '^value$' get key &&
@@ -115,7 +115,7 @@ long_client() {
 		await_line "$tmp/looper" '^looping' "$looper"
 }
 
-# Of the certificate that the server shows now, the name.
+# name: it is that of the certificate that the server shows now
 shows() { # name
 	openssl s_client -connect "$KVD_RDMA_ADDR:$port" -CAfile "$tmp/ca.pem" </dev/null \
 		>"$tmp/s_client" 2>&1
@@ -174,7 +174,7 @@ check "a certificate without its key" can_not_be 'its private key is missing' \
 check "by rdma+tcp://" tcp_is_refused
 check "no secret is in the log or the arguments" no_secret_is_shown
 export KVD_TLS_PSK=$tmp/bob
-check "who was refused left nothing" wait_until "$DEADLINE_S" stat_is connections 1
+check "refused clients left nothing" wait_until "$DEADLINE_S" stat_is connections 1
 check "a writer" long_client
 check "the server shows its certificate" shows server
 tls_config server2
@@ -200,6 +200,6 @@ check "the server stops" server_stop
 tls_config server
 check "the server starts for anybody" server_start -o tls.require_identity=no
 unset KVD_TLS_CERTIFICATE KVD_TLS_KEY
-check "who shows nothing gets in" works
+check "a client without credentials gets in" works
 check "the server stops" server_stop
 finish

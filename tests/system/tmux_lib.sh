@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Programs on a terminal: a window of a tmux of the test's own. To be sourced behind lib.sh.
+# Programs on a terminal: a window of a tmux of the test's own. To be sourced after lib.sh.
 export TERM=xterm
 screen_columns=100 screen_lines=40
 

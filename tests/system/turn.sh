@@ -47,7 +47,7 @@ attack_ends() {
 	return $failed
 }
 
-# A client does so many rounds, each of which it says.
+# A client does VICTIM_ROUNDS rounds, and reports each.
 victim_works() {
 	local i
 	client_start victim "$tmp/victim" loop "$url" "$victim_does" victim 100 0 &&

@@ -105,9 +105,9 @@ systemd_start() {
 	supervisor=$! inside=
 }
 
-# Its first process, as we see it.
+# systemd's process, as we see it.
 systemd_pid() {
-	# Its line has no end.
+	# The line has no end.
 	read -r inside <"/proc/$supervisor/task/$supervisor/children" 2>/dev/null
 	[ -n "$inside" ]
 }
@@ -272,7 +272,7 @@ check "and after a reload" reloaded
 check "it was refused nothing" log_is_clean
 check "it stops" stopped
 check "what it never does is refused" probed
-# It takes half a minute there.
+# The probe outside takes half a minute.
 if [ "${KVD_TEST_LONG:-0}" = 1 ]; then
 	check "and is not where nobody refuses it" probe_can_outside
 fi

@@ -268,7 +268,7 @@ loops_on() {
 	: >"$tmp/looper" && kill -USR1 "$looper" && await_line "$tmp/looper" '^round' "$looper"
 }
 
-# It is still connected, and may not PUT any more.
+# The looper is still connected, and may not PUT any more.
 looper_ends() { # text
 	await_end "$looper"
 	forget "$looper"
@@ -373,7 +373,7 @@ tenants_of_others() {
 		gets reader 0 '^reader$' --tenant reader get key
 }
 
-# Its tenant is there with its items, when it comes again, and until somebody drops it.
+# The loader's tenant stays with its items, when the loader comes again, until somebody drops it.
 loader_goes() {
 	memory_write none reader && reloaded '\[users\]: 2 users' &&
 		gets loader 77 'users.file has no user for' ping && tenant_is loader 33554432 &&
@@ -383,20 +383,20 @@ loader_goes() {
 }
 
 if [ "$device" = verbs ]; then
-	check "identities can't be required of who has none" nobody_is_asked
+	check "identities can't be required where there are none" nobody_is_asked
 fi
 check "kvd does not start with a bad file" bad_file
 check "nor with one to which others may write" open_file
 users_write
 check "the server starts" server_start -o "users.file=$tmp/users" -o softnic.socket_mode=0666 ||
 	finish
-check "who may do all" all_of_ops
+check "a user that may do all" all_of_ops
 check "a user who may change some keys" what_loader_may
 check "and nothing else" what_loader_may_not
 check "a user who reads" reader_reads
 check "a user who reads some keys" picker_picks
 check "a value that does not fit a message" picker_gets_parts
-check "who is no user" stranger_is_refused
+check "a client that is no user" stranger_is_refused
 check "more connections than a user may have" too_many_connections
 check "more requests than a user may send" noisy_pings
 check "others are not refused meanwhile" over_the_limit
@@ -448,18 +448,20 @@ if [ "$device" = verbs ]; then
 	printf '[user near]\nnetworks = %s\nrights = read write stats\n' "$KVD_RDMA_ADDR" \
 		>"$tmp/users"
 	check "the server starts on rdma://" server_start -o "users.file=$tmp/users"
-	check "who is there may write" expect 0 '^$' put key value
+	check "a client in the network may write" expect 0 '^$' put key value
 	check "and not delete" expect 77 "$not_allowed" del key
 	printf '[user far]\nnetworks = 192.0.2.0/24\nrights = all\n' >"$tmp/users"
 	check "the network is another one" reloaded '\[users\]: 1 users'
-	check "who is elsewhere" expect 77 "users.file has no user for addr=$KVD_RDMA_ADDR" ping
+	check "a client elsewhere is refused" expect 77 \
+		"users.file has no user for addr=$KVD_RDMA_ADDR" ping
 	check "the server stops" server_stop
 	check "the server starts for another network" server_start -o rdma.networks=192.0.2.0/24
-	check "who is elsewhere" expect 77 "$KVD_RDMA_ADDR:[0-9]* is in none of rdma.networks" ping
+	check "and refuses a client elsewhere" expect 77 \
+		"$KVD_RDMA_ADDR:[0-9]* is in none of rdma.networks" ping
 	check "the server stops" server_stop
 	check "the server starts for this network" server_start \
 		-o "rdma.networks=192.0.2.0/24,$KVD_RDMA_ADDR"
-	check "who is there" expect 0 '' ping
+	check "a client in the networks gets in" expect 0 '' ping
 	check "the server stops" server_stop
 fi
 finish

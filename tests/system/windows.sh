@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # System test of windows that follow use: the first client has the largest, many idle clients leave
-# it to one that works, all of them share when they work; a client of before has one window to its
+# it to one that works, all of them share when they work; an earlier client has one window to its
 # end; and clients that exceed theirs lose the connection, and nothing else happens.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"

@@ -69,7 +69,7 @@ remote_prepare() {
 remote_start() {
 	local name=$1 line=$2 program=$3
 	shift 3
-	# Its standard input never ends. In a folder of its own: /tmp shows the names of the host's.
+	# The standard input never ends. In a folder of its own: /tmp shows the names of the host's.
 	# shellcheck disable=SC2016 # for host 2
 	remote bash -c 'dir=$(mktemp -d) && mkfifo "$dir/in" && {
 			"$@" <>"$dir/in" >"$KVD_OUT/$0" 2>&1 &

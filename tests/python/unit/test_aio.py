@@ -51,7 +51,7 @@ def test_one_submission_a_turn_in_order(fake):
 
 @pytest.mark.parametrize("places", [1, 2, 5])
 def test_places(fake, places):
-    """No more than so many are outstanding, the others follow in their order, and all end."""
+    """At most @places are outstanding, the others follow in their order, and all end."""
     async def body(c):
         fake.hold = True
         tasks = begin(*(c.put(f"k{i}", "v") for i in range(12)))
@@ -135,7 +135,7 @@ def test_cancelled_with_a_buffer(fake, sent):
 
 
 def test_cancelled_without_a_buffer(fake):
-    """It ends at once; its own memory stays until the library has handed the operation back."""
+    """A PUT or GET ends at once; its memory stays until the library hands the operation back."""
     async def body(c):
         fake.hold = fake.sent = True
         values = [bytearray(4096), memoryview(bytearray(b"xy")), "text", b"x" * 9999]

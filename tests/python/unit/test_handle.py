@@ -81,7 +81,7 @@ def test_opening_fails(fake):
 
 @pytest.mark.parametrize("kind", [kvd.Client, kvd.aio.Client])
 def test_unclosed(fake, kind):
-    """It warns, and is closed."""
+    """A client that was not closed warns, and is closed."""
     client = kind(URL)
     if kind is kvd.aio.Client:
         client._open()
@@ -196,7 +196,7 @@ def test_a_handler_in_a_call(store, fake):
 
 
 def test_a_guard_that_was_left_taken(store, fake):
-    """By a handler that raised before the statement that would have released it."""
+    """A handler raised before the statement that would have released the guard."""
     for call in (lambda: store.get("k"), lambda: store.put("k", "v"), store.info, store.ping,
                  lambda: store.put("k", [b"v"]), lambda: store.gat("k", 1)):
         assert store._guard.acquire(False)

@@ -28,7 +28,7 @@ def connector(fake):
 
 
 def result(connector, number):
-    """Of the batch that was submitted last."""
+    """The result of the batch that was submitted last."""
     poller = select.poll()
     poller.register(connector.event_fd(), select.POLLIN)
     assert poller.poll(60000)

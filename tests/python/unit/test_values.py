@@ -68,7 +68,7 @@ def test_a_value_that_changes_while_it_is_read(both, fake, lengths):
 
 
 def test_no_value_of_before(both, fake):
-    """Nothing of a longer value is behind a shorter one, or of one key in the value of another."""
+    """Nothing of a longer value follows a shorter one, or of one key in the value of another."""
     both.put("long", b"x" * 1000)
     both.put("short", b"y")
     assert [both.get(key) for key in ("long", "short", "long")] == [b"x" * 1000, b"y", b"x" * 1000]
@@ -555,7 +555,7 @@ def test_parts_of_memory(both, fake):
 
 
 def test_memory_that_is_dropped_in_use(store, fake):
-    """It can't go before the operations have ended, and goes with the next that is released."""
+    """Memory in use can't go before its operations have ended; it goes with the next release."""
     buffer = bytearray(100)
     memory, next_one = store.register(buffer), store.register(bytearray(9))
     fake.status["kvd_deregister"] = Status.ERR_BUSY

@@ -33,7 +33,7 @@ static struct arguments arguments;
 static char words[1024];
 static char *argv[WORDS_MAX];
 
-/* Parses the words of @line behind the name of the program; a word has no blank in it. */
+/* Parses the words of @line after the name of the program; a word has no blank in it. */
 static int parse(const char *line)
 {
 	char *rest = words;

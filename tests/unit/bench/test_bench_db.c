@@ -375,7 +375,7 @@ static void redis_changes(void **state)
 	respond(":0\r\n:1\r\n");
 	assert_int_equal(delete (2), KVD_NOT_FOUND);
 	expect_request("*2\r\n$3\r\nDEL\r\n$1\r\na\r\n*2\r\n$3\r\nDEL\r\n$1\r\nb\r\n");
-	/* The responses behind a miss are taken, too: this one is of the PUT. */
+	/* The responses after a miss are taken, too: this one is of the PUT. */
 	respond("+OK\r\n");
 	assert_int_equal(put(1), KVD_OK);
 	respond(":1\r\n:0\r\n");
@@ -477,7 +477,7 @@ static void *long_response_send(void *argument)
 	return argument;
 }
 
-/* Its begin comes with its line, the rest in many parts. */
+/* The start of the value comes with its line, the rest in many parts. */
 static void a_long_value_is_received_whole(void **state)
 {
 	struct kvd_get_request request = {

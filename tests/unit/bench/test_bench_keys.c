@@ -125,7 +125,7 @@ static void latest_follows_the_inserts(void **state)
 	assert_true(hits[RECORDS + 499] > hits[RECORDS + 498]);
 	assert_true(hits[RECORDS + 499] > DRAWS / 10);
 	assert_int_equal(chooser.latest.zeta_items, RECORDS + 499);
-	/* It grew record by record to what it would be with so many from the start. */
+	/* zeta grew record by record to what it would be with all records from the start. */
 	zipfian_init(&fresh, RECORDS + 499);
 	assert_true(fabs(chooser.latest.zeta - fresh.zeta) < 1e-9);
 }

@@ -56,7 +56,7 @@ static void changes_fill(struct db_change *changes, uint16_t *keys)
 	}
 }
 
-/* Each one is done, also those behind the first that are submitted together. */
+/* Each change is done, also those after the first that are submitted together. */
 static void all_of_many_are_done(void **state)
 {
 	struct db_change changes[COUNT];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the gates at which kvbench's threads meet: who arrives waits, all are counted however
+ * Tests of the gates at which kvbench's threads meet: an arrival waits, all are counted however
  * close together they arrive, and a signal is seen once while the main thread waits.
  */
 #include <pthread.h>
@@ -132,7 +132,7 @@ static void *arrive_last(void *argument)
 
 static pthread_t last;
 
-/* So that the meeting ends behind the third tick. */
+/* The meeting ends after the third tick. */
 static void tick(void *context)
 {
 	assert_ptr_equal(context, &meeting);

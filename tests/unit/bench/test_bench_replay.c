@@ -139,7 +139,7 @@ static void a_miss_is_stored_and_then_a_hit(void **state)
 	assert_int_equal(result.resized + result.not_stored, 0);
 }
 
-/* By either of two batches: one ends before a key that it has already. */
+/* A batch ends before a key that it has already. */
 static void a_key_twice_is_a_miss_and_a_hit(void **state)
 {
 	(void)state;
@@ -168,7 +168,7 @@ static void the_warm_up_is_not_counted(void **state)
 	assert_int_equal(store.gets, 10);
 }
 
-/* Nor when it ends in the middle of a batch. */
+/* A warm-up that ends in the middle of a batch is not counted either. */
 static void the_warm_up_ends_within_a_batch(void **state)
 {
 	(void)state;
@@ -240,7 +240,7 @@ static void no_server(void **state)
 	assert_non_null(strstr(printed, ": can't connect to test:: server unreachable: the store"));
 }
 
-/* Those of the options; else libkvd's own. */
+/* Timeouts are those of the options, else libkvd's own. */
 static void timeouts(void **state)
 {
 	struct kvd_options usual;
@@ -295,7 +295,7 @@ static void wrong_values_are_found(void **state)
 	assert_string_equal(printed, "kvtrace: WRONG VALUE of key 1 (10 bytes)\n");
 }
 
-/* Of each value all bytes are looked at; the first wrong one is printed. */
+/* All bytes of each value are looked at; the first wrong one is printed. */
 static void wrong_bytes_are_found(void **state)
 {
 	(void)state;

@@ -94,7 +94,7 @@ static void print(void (*form)(const struct report *report, FILE *out))
 	assert_int_equal(fclose(out), 0);
 }
 
-/* The place behind `"name": ` in the JSON, or NULL. */
+/* The place after `"name": ` in the JSON, or NULL. */
 static const char *json_find(const char *name)
 {
 	char line[64];

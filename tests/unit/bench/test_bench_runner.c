@@ -670,7 +670,7 @@ static double mean_of_fields(enum length_distribution lengths)
 	return (double)bytes / (double)(workload.record_count * workload.field_count);
 }
 
-/* Of each record anew, between both limits. With zipfian short ones are more frequent. */
+/* Each record draws its lengths between both limits. With zipfian short ones are more frequent. */
 static void fields_have_their_lengths(void **state)
 {
 	double mean;

@@ -29,7 +29,7 @@
 static struct {
 	uint64_t puts, bytes, last_key;
 	uint64_t puts_of[LEN_MAX + 1];
-	uint64_t fails_from;  /* this PUT and all behind it fail; 0: none */
+	uint64_t fails_from;  /* this PUT and all after it fail; 0: none */
 	uint64_t fails_until; /* all PUTs up to this one fail */
 	uint64_t put_ns;      /* how long a PUT takes by the clock; 0: as long as it takes */
 } store;
@@ -190,7 +190,7 @@ static void each_size_has_its_rates(void **state)
 	assert_rates(strchr(line, '\n') + 1, 0.3, 200, 190, 0.95);
 }
 
-/* One PUT takes 36 s: the last one ends behind the last interval that is counted. */
+/* One PUT takes 36 s: the last one ends after the last interval that is counted. */
 static void a_step_of_an_hour(void **state)
 {
 	(void)state;

@@ -177,7 +177,7 @@ static void files_that_fail(void **state)
 	trace_close(&trace);
 }
 
-/* It is not the trace's to close. */
+/* The standard input is not the trace's to close. */
 static void the_standard_input_stays_open(void **state)
 {
 	(void)state;

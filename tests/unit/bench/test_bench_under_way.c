@@ -217,7 +217,7 @@ static void read_modify_writes_are_two_after_each_other(void **state)
 	end();
 }
 
-/* It counts from its own beginning, whatever its place did before: a small part of the run. */
+/* A read-modify-write counts from its own start, whatever its place did before. */
 static void read_modify_writes_do_not_count_those_before(void **state)
 {
 	uint64_t start_ns;
@@ -231,7 +231,7 @@ static void read_modify_writes_do_not_count_those_before(void **state)
 	end();
 }
 
-/* One that waits behind others has their time in its latency. */
+/* A request that waits for others has their time in its latency. */
 static void latency_counts_from_the_submission(void **state)
 {
 	(void)state;

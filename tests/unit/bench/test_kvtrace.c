@@ -209,7 +209,7 @@ static void traces_of_each_shape(void **state)
 	assert_made(&shape, 10);
 }
 
-/* Of each option, what it takes at least and at most. */
+/* The least and the most that each option takes. */
 static void numbers_out_of_range(void **state)
 {
 	static const struct {

@@ -171,7 +171,7 @@ static void learns(void **state)
 	(void)state;
 	bcache_learn(&cache, hash_of(5, 5), slot);
 	assert_cached(5, slot);
-	/* It replaces the slot with its tag. */
+	/* The new slot replaces the one with its tag. */
 	bcache_learn(&cache, hash_of(5, 5), moved);
 	assert_cached(5, moved);
 	/* Slots with other tags stay. */
@@ -242,7 +242,7 @@ static void levels(void **state)
 
 			bcache_learn(&cache, number, last);
 			assert_true(bcache_lookup(&cache, number) == last);
-			/* The same by the bucket's number alone. */
+			/* The bucket's number alone finds it, too. */
 			assert_cached(number & ((1u << level) - 1), last);
 		}
 	}

@@ -215,7 +215,7 @@ static void what_is_given_lies_within_the_registration(void **state)
 	}
 }
 
-/* So many values later nothing is remembered. */
+/* After these values nothing of an earlier peak is remembered. */
 static void forget_the_peak(void)
 {
 	struct bounce bounce;
@@ -271,7 +271,7 @@ static void one_beyond_the_bound(void **state)
 		bounce_put(&pool, &one);
 	}
 	assert_int_equal(fake.made, 1);
-	/* It gives way to what is not beyond the bound. */
+	/* The long chunk gives way to one within the bound. */
 	assert_int_equal(bounce_get(&pool, 5000, false, &one), 0);
 	assert_int_equal(fake.registered, BOUNCE_CHUNK_MIN);
 	bounce_put(&pool, &one);

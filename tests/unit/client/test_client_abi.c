@@ -154,7 +154,7 @@ static void a_server_welcomes_us(void **state)
 	assert_refused(UPDATE_CLIENT);
 }
 
-/* Its welcome may have another length, too. */
+/* Another version's welcome may have another length, too. */
 static void a_welcome_of_another_length(void **state)
 {
 	(void)state;

@@ -77,12 +77,12 @@ static void what_is_new_is_reported(void **state)
 				told += hits;
 			}
 			assert_in_range(n, 9500, rates[r] > 1 ? 10500 : 10000);
-			/* They stand for all, on average. */
+			/* The sampled hits stand for all, on average. */
 			assert_in_range(told, 9000ull * rates[r], 11000ull * rates[r]);
 		}
 }
 
-/* Of what changes nothing one in 64 is reported, or in `rate`. */
+/* One in 64 hits that change nothing is reported, or one in `rate`. */
 static void what_is_known_is_sampled(void **state)
 {
 	static const uint16_t fields[] = { KNOWN, LOW };
@@ -195,7 +195,7 @@ static void gets_are_moved(void **state)
 	assert_int_equal(access.misses, 3);
 }
 
-/* Of keys that the server samples each GET is to be reported, whatever the rate. */
+/* Each GET of a key that the server samples is reported, whatever the rate. */
 static void samples(void **state)
 {
 	struct access access;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Submitted operations: more than there are slots, their order, GETs behind changes, cancellation
+ * Submitted operations: more than there are slots, their order, GETs after changes, cancellation
  * and deadlines in each state, callbacks, the descriptor, and what is refused.
  */
 #include <poll.h>
@@ -277,7 +277,7 @@ static void a_get_sees_earlier_changes(void **state)
 	assert_int_equal(kvd->changes, 0);
 }
 
-/* Synchronous calls are behind what was submitted, and what they did is before what comes. */
+/* Synchronous calls come after what was submitted before them, and before what comes later. */
 static void synchronous_calls_keep_the_order(void **state)
 {
 	unsigned int i;
@@ -435,7 +435,7 @@ static void results_of_a_batch(void **state)
 	assert_int_equal(kvd->conn.outstanding, 0);
 }
 
-/* Nor do they share a message then. */
+/* Several GETs that did not fit are sent again, each alone. */
 static void several_that_do_not_fit(void **state)
 {
 	unsigned int i;
@@ -576,7 +576,7 @@ static void a_canceled_change(void **state)
 	assert_int_equal(kvd_cancel(kvd, &ops[WINDOW]), KVD_OK);
 	assert_ended(WINDOW, KVD_ERR_CANCELED);
 	assert_int_equal(kvd_cancel(kvd, &ops[19]), KVD_OK);
-	/* It has ended, and is not handed back. */
+	/* The operation has ended, and is not handed back. */
 	assert_int_equal(kvd_cancel(kvd, &ops[19]), KVD_ERR_BUSY);
 	assert_ended(19, KVD_ERR_CANCELED);
 	server->hold_all = false;
@@ -881,7 +881,7 @@ static void a_touched_value_is_replaced(void **state)
 	assert_int_equal(kvd_wait(kvd, done, OPS, 2, FAKE_TIMEOUT_MS), 2);
 }
 
-/* Of operations that wait for a place, each keeps its own. */
+/* Operations that wait for a place keep their own deadlines. */
 static void deadlines_of_those_that_wait(void **state)
 {
 	unsigned int i;
@@ -929,7 +929,7 @@ static void no_time_to_wait(void **state)
 /* Nothing is over at once of times whose ns do not fit 32 bits. */
 static void long_timeouts(void **state)
 {
-	const uint32_t long_ms = 1u << 26; /* so many ns end with 32 zero bits */
+	const uint32_t long_ms = 1u << 26; /* in ns it ends with 32 zero bits */
 	const struct device_ops *before = kvd->dev->ops;
 	struct device_ops slow = *before;
 
@@ -982,7 +982,7 @@ static void changed_for_a_while(struct fake_server *p, uint64_t offset, uint32_t
 	}
 }
 
-/* Nothing but the pause before a READ is repeated wakes up who waits for the descriptor. */
+/* Only the pause before a READ is repeated wakes up a caller that waits for the descriptor. */
 static void the_descriptor_has_pauses(void **state)
 {
 	struct pollfd fd = { .fd = kvd_fd(kvd), .events = POLLIN };
@@ -1052,7 +1052,7 @@ static void a_second_answer(void **state)
 	assert_ended(2, KVD_ERR_PROTOCOL);
 }
 
-/* The same where the first answer came too late for its operation. */
+/* The first answer came too late for its operation. */
 static void a_second_answer_after_a_timeout(void **state)
 {
 	(void)state;
@@ -1164,7 +1164,7 @@ static void puts_of_pieces(void **state)
 	for (i = 0; i < 2 * DEPTH; i++)
 		assert_int_equal(ops[i].status, KVD_OK);
 	assert_int_equal(seen_count, 2 * DEPTH);
-	/* Those that get their slots share again. */
+	/* Operations that get the free slots share messages again. */
 	server->respond = execute;
 	for (i = 0; i < DEPTH; i++)
 		kvd_prep_delete(&ops[i], &keys[i], 8);
@@ -1294,7 +1294,7 @@ static void synchronous_calls_without_a_turn(void **state)
 		assert_int_equal(ops[i].status, KVD_ERR_DISCONNECTED);
 }
 
-/* Although the window has room, one behind a change that waits for memory does not overtake it. */
+/* Although the window has room, no change overtakes an earlier one that waits for memory. */
 static void synchronous_changes_wait_behind_others(void **state)
 {
 	static uint8_t large[100000];

@@ -25,7 +25,7 @@ static struct {
 } ahead;
 
 /*
- * They go on by so much each time that one is read, and not by themselves: a test that does not get
+ * Each reading moves all clocks on by this much, and nothing else does: a test that does not get
  * the CPU for some milliseconds sees none of that.
  */
 #define READING_NS 20u

@@ -188,7 +188,7 @@ static bool by_request(const struct call *call)
 	return strstr(call->name, "by_request") || changes(call);
 }
 
-/* Its keys have statuses of their own, and it does not fail if only they do. */
+/* Keys of such a call have statuses of their own, and it does not fail if only they do. */
 static bool is_many(const struct call *call)
 {
 	return strstr(call->name, "many");
@@ -286,7 +286,7 @@ static void more_than_the_value(struct wire_response *response)
 	response->value_len++;
 }
 
-/* To whether a key exists that is the answer. */
+/* No part of the value; where that is right, as for whether a key exists, a byte. */
 static void no_part_of_it(struct wire_response *response)
 {
 	if (response->value_len)
@@ -346,7 +346,7 @@ static void each_malformed(void **state,
 		}
 }
 
-/* It is for ever, and why stays known. */
+/* The handle has failed for ever, and the reason stays known. */
 static void expect_an_end(const struct call *call, const struct malformed *answer)
 {
 	judge(call, answer->name, call->run(kvd), KVD_ERR_PROTOCOL, KVD_ERR_PROTOCOL, answer->text);
@@ -369,7 +369,7 @@ static void accept_try(struct fake_device *fake)
 	fake_device_event(fake, CM_ESTABLISHED, 0);
 }
 
-/* It is a loss: the handle connects again, to a server that does better, and goes on. */
+/* The connection is lost: the handle connects again, to a server that does better, and goes on. */
 static void expect_a_loss(const struct call *call, const struct malformed *answer)
 {
 	enum kvd_status status, want;
@@ -420,7 +420,7 @@ static void assert_request(unsigned int i, enum kvd_status want)
 		assert_int_equal(value[n], want ? 0 : 2 + i % 2);
 }
 
-/* Those that were answered before are done. */
+/* Operations that were answered before are done. */
 static void malformed_among_many(void **state)
 {
 	unsigned int i, n;

@@ -305,7 +305,7 @@ static void a_split_in_the_middle_of_a_chain(void **state)
 	assert_int_equal(server->requests, 0);
 }
 
-/* The same, with a chain of the same level and epoch: the sum covers the home bucket. */
+/* Swaps in a chain of the same level and epoch: the sum covers the home bucket. */
 static void swap_home(struct fake_server *p, uint64_t offset, uint8_t *to, uint32_t bytes)
 {
 	struct bucket *bucket = (struct bucket *)(void *)to;

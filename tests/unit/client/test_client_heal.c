@@ -49,7 +49,7 @@ static void a_loss_before_send(void **state)
 	assert_int_equal(get(2), KVD_OK);
 }
 
-/* The same by each event that says so, also behind others that say nothing. */
+/* Each event that means a loss is noticed, also after events that mean none. */
 static void events_before_send(void **state)
 {
 	static const struct {
@@ -96,7 +96,7 @@ static void batches_after_a_loss(void **state)
 	}
 }
 
-/* Of those that were sent nobody knows; those behind them are done on the next connection. */
+/* Changes that were sent have an unknown result; later ones are done on the next connection. */
 static void a_loss_after_send(void **state)
 {
 	unsigned int i;
@@ -225,14 +225,14 @@ static void reject_for(enum wire_reject_reason reason, const char *text)
 	snprintf(reject.text, sizeof(reject.text), "%s", text);
 }
 
-/* So many tries from now on are refused for that. */
+/* Tries from now on that are refused for that. */
 static void user_gone(unsigned int tries)
 {
 	refusals = tries;
 	reject_for(WIRE_REJECT_USER, "users.file has no user for uid 7");
 }
 
-/* These may end at any time, so the next try may succeed. */
+/* Refusals for these reasons may end at any time, so the next try may succeed. */
 static void other_refusals_at_first(void **state)
 {
 	static const enum wire_reject_reason reasons[] = { WIRE_REJECT_STOPPING, WIRE_REJECT_ERROR,
@@ -267,7 +267,7 @@ static void a_user_that_is_gone(void **state)
 	assert_int_equal(stats().unknown, 0);
 }
 
-/* Those in flight, those that wait for a slot, and those that the server may have executed. */
+/* Operations in flight, those that wait for a slot, and those that may have been executed. */
 static void submitted_by_a_user_that_is_gone(void **state)
 {
 	struct kvd_op more, *last[] = { &more };
@@ -580,7 +580,7 @@ static void without_reconnect(void **state)
 	assert_connection("closed");
 }
 
-/* Of an operation that timed out before the loss nothing is left. */
+/* An operation that timed out before the loss leaves nothing. */
 static void a_timeout_before_the_loss(void **state)
 {
 	(void)state;
@@ -691,7 +691,7 @@ static void a_connection_that_does_nothing(void **state)
 	assert_int_equal(kvd->heal.failures, 0);
 }
 
-/* The same where it welcomes the handle, and drops the connection before anything was done. */
+/* The server welcomes the handle, and drops the connection before anything was done. */
 static void a_welcome_and_a_loss(void **state)
 {
 	unsigned int lost;
@@ -796,7 +796,7 @@ static void a_kill_is_for_one_server(void **state)
 
 static unsigned int page_at_loss; /* the connection is lost when this page is asked for, */
 static unsigned int pages;
-static bool loss_follows; /* or right behind the response with the page before it */
+static bool loss_follows; /* or right after the response with the page before it */
 static bool other_start;
 
 static void respond_page(struct fake_server *p, const struct request *request,
@@ -854,7 +854,7 @@ static void a_loss_between_pages(void **state)
 			server->fake.idle = answer_and_lose;
 		memset(text, 'x', sizeof(text));
 		status = call(kvd, text, sizeof(text), &len);
-		/* Behind the last page, or before the first has come, nothing is missing. */
+		/* After the last page, or before the first has come, nothing is missing. */
 		want = page_at_loss == (loss_follows ? 2 : 0) ? KVD_OK : KVD_ERR_DISCONNECTED;
 		if (status != want)
 			fail_msg("case %u: %s: %s", i, kvd_status_text(status), kvd_error(kvd));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a handle has when it is connected again: as many buffers and places as before, nothing of
- * the connection, the server or the clock of before; and what it says of that: log lines, texts.
+ * the previous connection, server or clock; and what it says of that: log lines, texts.
  */
 #include "tests/support/heal_test.h"
 

@@ -222,7 +222,7 @@ static void cancel_of_each_operation(void **state)
 		assert_int_equal(op.status, changes ? KVD_OK : KVD_ERR_CANCELED);
 		assert_int_equal(value[19], code == KVD_OP_GET_AND_TOUCH ? 2 : 0);
 		assert_int_equal(kvd_cancel(kvd, &op), KVD_ERR_INVALID);
-		/* The same one again, to its end. */
+		/* The operation again, to its end. */
 		assert_int_equal(kvd_submit(kvd, list, 1), KVD_OK);
 		assert_int_equal(kvd_wait(kvd, ended, 1, 1, UINT32_MAX), 1);
 		assert_int_equal(op.status, KVD_OK);

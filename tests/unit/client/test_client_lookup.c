@@ -83,8 +83,8 @@ static void chain_arrives(uint64_t slot)
 }
 
 /*
- * Who met another key's item where the key's was to be looks at the rest of the chain, and then
- * asks the server: the key may have moved to a slot that was read before.
+ * A client that finds another key's item in the key's place looks at the rest of the chain, and
+ * then asks the server: the key may have moved to a slot that was read before.
  */
 static void another_key_in_the_first_bucket(void **state)
 {

@@ -44,7 +44,7 @@ static const char *connection(void)
 	return info.connection;
 }
 
-/* It returned what it has to, and wrote nothing. */
+/* The call returned what it has to, and wrote nothing. */
 static void judge(const struct call *call, enum kvd_status status, enum kvd_status want,
 		  const char *text)
 {

@@ -233,7 +233,7 @@ static enum kvd_status trace_all(void)
 	return kvd_trace(kvd, trace, NULL);
 }
 
-/* Those of the process have the thread's text. */
+/* Figures are the process's, so an error is in the thread's text. */
 static enum kvd_status op_stats(void)
 {
 	struct kvd_op_stats figures = { .count = 5 };
@@ -315,7 +315,7 @@ static void each(void **state)
 			fail();
 		traced = 0;
 		memset(&item, 0, sizeof(item));
-		/* A text of before must not pass for the call's. */
+		/* An earlier text must not pass for the call's. */
 		assert_int_equal(kvd_open(NULL, NULL, NULL), KVD_ERR_INVALID);
 		no_memory = true;
 		status = with_memory[i].run();

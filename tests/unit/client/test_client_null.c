@@ -341,7 +341,7 @@ static void hooks(void **state)
 	assert_int_equal(kvd_set_allocator(NULL), KVD_ERR_BUSY);
 }
 
-/* Those that take NULL for the process do what they do with it. */
+/* Calls that take NULL for the process accept it. */
 static void observing(void **state)
 {
 	struct kvd_op_stats stats = { .count = 5 };

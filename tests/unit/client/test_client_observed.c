@@ -214,7 +214,7 @@ static uint64_t line_of(const char *name)
 	return number;
 }
 
-/* Each line has its own figure, of the time before the first post and of that behind it. */
+/* Each line has its own figure, of the time before the first post and of that after it. */
 static void lines_of_times(void **state)
 {
 	static const struct {
@@ -256,7 +256,7 @@ static void lines_of_times(void **state)
 				     "0.00050049"));
 }
 
-/* Of operations that there are none there is no latency; and none of what can't be asked for. */
+/* Kinds without an operation have no latency, nor have kinds that do not exist. */
 static void latencies_by_kind(void **state)
 {
 	struct kvd_key one = { &key, 8 };

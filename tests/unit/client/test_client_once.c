@@ -56,8 +56,8 @@ static void exactly_once(void **state)
 	assert_int_equal(kvd->sent.first, kvd->sent.next);
 }
 
-/* The same of those behind one whose answer came. */
-static void exactly_once_behind_an_answer(void **state)
+/* Changes after one whose answer came are executed exactly once, too. */
+static void exactly_once_after_an_answer(void **state)
 {
 	unsigned int i;
 
@@ -100,7 +100,7 @@ static void exactly_once_in_a_message(void **state)
 	assert_int_equal(change_flags, 0);
 }
 
-/* They are sent again one by one, if the new window is so small, although nothing else is sent. */
+/* A new window of one lets changes be sent again one by one, although nothing else is sent. */
 static void exactly_once_one_by_one(void **state)
 {
 	unsigned int i;
@@ -160,7 +160,7 @@ static void exactly_once_around_an_answer(void **state)
 	assert_int_equal(kvd->sent.first, kvd->sent.next);
 }
 
-/* The same, but the server has forgotten, or is another one. */
+/* The answers are lost, and the server has forgotten the client, or is another one. */
 static void a_forgotten_identity(void **state)
 {
 	unsigned int i;
@@ -359,7 +359,7 @@ static enum ibv_wc_status record_ping(struct fake_device *fake, const struct ibv
 	return send_before(fake, wr);
 }
 
-/* The same where the server got none of them: the PING has the number, and waits for its turn. */
+/* The server got none of the changes: the PING has the number, and waits for its turn. */
 static void a_number_that_was_not_executed(void **state)
 {
 	(void)state;
@@ -386,7 +386,7 @@ static void a_number_that_was_not_executed(void **state)
 	assert_int_equal(kvd->sent.first, kvd->sent.next);
 }
 
-/* Nobody knows what a change did whose value can't be sent again; those behind it go on. */
+/* Nobody knows what a change did whose value can't be sent again; later changes go on. */
 static void no_memory_to_send_a_value_again(void **state)
 {
 	static uint8_t large[10000];
@@ -423,7 +423,7 @@ static void answers_bound_changes(void **state)
 	assert_int_equal(changes, OPS);
 }
 
-/* The same of those that are submitted together, and could share a message. */
+/* The bound holds for changes that are submitted together, and could share a message. */
 static void answers_bound_batches(void **state)
 {
 	static const uint32_t limits[] = { 1, 2, 3, OPS - 1, OPS };
@@ -457,7 +457,7 @@ static void exactly_once_after_many_changes(void **state)
 
 	(void)state;
 	number_changes();
-	/* The answers come one by one, behind others that are still to come. */
+	/* The answers come one by one, while earlier ones are still outstanding. */
 	while (kvd->sent.next <= CHANGES_MAX + WINDOW) {
 		hold_puts(WINDOW);
 		fake_server_answer(server, WINDOW);
@@ -666,7 +666,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		CASE(exactly_once),
-		CASE(exactly_once_behind_an_answer),
+		CASE(exactly_once_after_an_answer),
 		CASE(exactly_once_in_a_message),
 		CASE(exactly_once_one_by_one),
 		CASE(exactly_once_at_the_bound),

@@ -204,7 +204,7 @@ static void urls_that_are_none(void **state)
 	assert_int_equal(failed, 0);
 }
 
-/* The same in a process to which file permissions apply. */
+/* Opens in a process to which file permissions apply. */
 static int open_differs_unprivileged(enum kvd_status want, const char *where, const char *what)
 {
 	pid_t pid = fork();
@@ -625,7 +625,7 @@ static void no_rdma_device(void **state)
 			 0);
 }
 
-/* Those that can't be used, and then those that can, and no device of this host leads there. */
+/* Credentials that can't be used, then some that can, and no device of this host leads there. */
 static void credentials_by_tls(void **state)
 {
 	static const struct {

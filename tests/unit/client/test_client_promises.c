@@ -142,7 +142,7 @@ static void note_line(void *user, enum kvd_log_level level, const char *text)
 	snprintf(lines + used, sizeof(lines) - used, "%d %s\n", (int)level, text);
 }
 
-/* It has done nothing, HELLO does not count; its begin and its end are logged. */
+/* A new handle has done nothing, HELLO does not count; its start and its end are logged. */
 static void a_new_handle(void **state)
 {
 	static const struct kvd_stats nothing;

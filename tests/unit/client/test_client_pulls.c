@@ -84,7 +84,7 @@ static void figures(void **state)
 	assert_int_equal(s.sent_bytes, 2 * (sizeof(struct wire_request) + 3) + 10);
 }
 
-/* As of a server that waits for what is copied behind the request. */
+/* Acts as a server that waits for what is copied after the request. */
 static void wait_for_copy(struct fake_device *fake, uint64_t addr, uint32_t left)
 {
 	(void)fake, (void)addr, (void)left;

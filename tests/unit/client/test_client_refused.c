@@ -16,7 +16,7 @@
 #include "tests/support/calls.h"
 
 #define LONG_TTL (KVD_TTL_MAX + 1)
-/* Of these 16 and 32 bits hold a 1. */
+/* The low 16 and 32 bits of these are 1. */
 #define WRAPS_16 ((1u << 16) + 1)
 #define WRAPS_32 ((1ull << 32) + 1)
 
@@ -369,7 +369,7 @@ static void arguments(void **state)
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 }
 
-/* Of each operation, synchronous and submitted. */
+/* Each operation, synchronous and submitted. */
 static enum kvd_status with_key(enum kvd_opcode op, const void *k, size_t len)
 {
 	switch (op) {
@@ -467,7 +467,7 @@ static void limits(void **state)
 	assert_int_equal(kvd_getv(kvd, &key, 8, NULL, 0, NULL), KVD_ERR_BUFFER);
 }
 
-/* Those of the process or of any thread: the text is the thread's. */
+/* Calls that concern the process, or any thread, have the thread's text. */
 static void of_the_process(void **state)
 {
 	struct kvd_op_stats stats;

@@ -524,7 +524,7 @@ static void scans_of_uses(void **state)
 	assert_int_equal(sent.keys_max, 9);
 	assert_string_equal(names, "abc 1 127 150, abd 3 0 0, ");
 	assert_true(cursor == 555);
-	/* It is no hit that is reported. */
+	/* The scan reports no hit. */
 	assert_int_equal(kvd->access.count, 0);
 	names[0] = '\0';
 	stop_at = 1;
@@ -556,7 +556,7 @@ static void a_scan_with_uses(void **state)
 	assert_string_equal(names, "");
 }
 
-/* It is not asked: an older one would end the connection. */
+/* A server that keeps no uses is not asked: an older one would end the connection. */
 static void a_server_that_tells_no_uses(void **state)
 {
 	uint64_t cursor = 0;
@@ -637,7 +637,7 @@ static void list_of_clients(void **state)
 
 static unsigned int pages, page_requests;
 
-/* A text of three pages; each request for one behind the first is refused, but the busy-th. */
+/* A text of three pages; each request for a later page is refused, but the busy-th. */
 static void respond_pages(struct fake_server *p, const struct request *request,
 			  struct wire_response *response, uint8_t *value)
 {

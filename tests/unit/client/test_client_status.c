@@ -247,7 +247,7 @@ static void texts_that_do_not_fit(void **state)
 			len = 77;
 			assert_int_equal(texts[i](kvd, text, size, &len), want);
 			assert_int_equal(len, want ? 77 : 10);
-			/* Nothing behind @size is touched. */
+			/* Nothing past @size is touched. */
 			assert_int_equal(text[size], 'x');
 			if (!want)
 				assert_string_equal(text, "a 1\nbc 22\n");
@@ -358,7 +358,7 @@ static void trace(void *user, const struct kvd_trace_event *event)
 	(void)user, (void)event;
 }
 
-/* It advances with this host's clock, and is unknown when that stood still. */
+/* The server's clock advances with this host's, and is unknown when that stood still. */
 static void the_clock_of_the_server(void **state)
 {
 	const uint64_t low_ns = 1700000000000000000ull, width_ns = 1000;

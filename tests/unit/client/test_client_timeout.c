@@ -487,7 +487,7 @@ static void refuse_flush(struct fake_server *p, struct wire_response *response)
 		response->status = WIRE_BUSY;
 }
 
-/* It is asked for again and again, and the handle stays usable. */
+/* The flush's end is asked for again and again, and the handle stays usable. */
 static void a_flush_that_never_ends(void **state)
 {
 	uint64_t begin_ns = now_ns;
@@ -667,7 +667,7 @@ static void closing_reports(void **state)
 	}
 }
 
-/* More than a message has room for, behind one that is not answered yet. */
+/* More reports than a message has room for, after one that is not answered yet. */
 static void closing_reports_in_turns(void **state)
 {
 	struct kvd_get_request many[GETS_MAX];

@@ -53,7 +53,7 @@ static int teardown_arena(void **state)
 	return teardown(state) || failed;
 }
 
-/* To @to, of @size bytes, whose end behind the value is left as it was or overwritten. */
+/* To @to, of @size bytes: what follows the value is left as it was or overwritten. */
 static void assert_got_at(uint8_t *to, size_t size, const uint8_t *want, size_t len)
 {
 	struct kvd_item item;
@@ -287,7 +287,7 @@ static void a_device_of_one_memory_per_read(void **state)
 	assert_int_equal(kvd->stats.direct_bytes, 0);
 }
 
-/* What is copied at once behind the first READ counts as READs, and their bytes. */
+/* What is copied at once after the first READ counts as READs, and their bytes. */
 static void figures_of_what_is_copied_at_once(void **state)
 {
 	(void)state;

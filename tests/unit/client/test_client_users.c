@@ -82,7 +82,7 @@ static void gets_are_requests(void **state)
 	size_t present;
 
 	(void)state;
-	/* It is known where key 2 is. */
+	/* The client knows where key 2 is. */
 	assert_int_equal(get(2), KVD_OK);
 	take_reads_away();
 	before = server->gets;
@@ -183,7 +183,7 @@ static void other_version(struct wire_response *response, unsigned int part)
 		response->version++;
 }
 
-/* Its end is before the part that is asked for. */
+/* The version's end is before the part that is asked for. */
 static void shorter_version(struct wire_response *response, unsigned int part)
 {
 	other_version(response, part);
@@ -242,7 +242,7 @@ static void longest(struct wire_response *response, unsigned int part)
 	response->result = VALUE_MAX + 1ull;
 }
 
-/* No byte is written behind what the caller has room for. */
+/* No byte is written past what the caller has room for. */
 static void parts_that_are_none(void **state)
 {
 	static void (*const changes[])(struct wire_response *, unsigned int) = { too_long, shorter,

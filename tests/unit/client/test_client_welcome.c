@@ -186,7 +186,7 @@ static void what_another_handle_was_told(void **state)
 }
 
 static const struct change *greeting;
-static int longer; /* the welcome is by so much */
+static int longer; /* by how much the welcome is longer */
 
 static void greet(struct fake_server *p, struct wire_welcome *welcome)
 {
@@ -285,7 +285,7 @@ static void refresh(void)
 	}
 }
 
-/* It goes on with the one it has. */
+/* The client goes on with the superblock that it has. */
 static void a_superblock_that_lies(void **state)
 {
 	struct superblock *super;

@@ -2,7 +2,7 @@
 /*
  * The format of dumps (client/kvctl/dump_file.h), its reader and its writer: what is written is
  * read; and a file that was cut at any byte, or has any bit flipped, never gives a record that was
- * not written, nor looks complete. The same of the file that says how far a restore is.
+ * not written, nor looks complete. The file that says how far a restore is, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -336,7 +336,7 @@ static void blocks_in_another_order(void **state)
 	assert_int_equal(read_back(fd, &records, &reader), DUMP_DAMAGED);
 	assert_non_null(strstr(reader.why, "belongs to another place"));
 	close(fd);
-	/* The same with the right offset. */
+	/* The right offset, for comparison. */
 	second.offset = at;
 	dump_block_seal(&second);
 	memcpy(bytes + at, &second, sizeof(second));
@@ -366,7 +366,7 @@ static void bytes_behind_the_end(void **state)
 	free(bytes);
 }
 
-/* A damaged body is told, and what is behind it can be read. */
+/* A damaged body is told, and what follows it can be read. */
 static void a_damaged_block_is_skipped(void **state)
 {
 	struct dump_body body = { 0 };
@@ -579,7 +579,7 @@ static void counts_at_the_end(void **state)
 	}
 }
 
-/* Interrupted at any byte, with noise of a crash behind it, and gone on with. */
+/* Interrupted at any byte, with noise of a crash after it, and gone on with. */
 static void resumed_at_every_byte(void **state)
 {
 	struct dump_header same = header;

@@ -11,7 +11,7 @@
 
 #include "common/util/clock.h"
 
-/* Of a bucket, and of header, value sum and a key of 3 bytes. */
+/* Bytes of header, value sum and a key of 3 bytes. */
 #define HEAD_BYTES (sizeof(union item_front) + 3)
 
 static struct kvd_exists exists_of(const void *key, size_t len)
@@ -215,7 +215,7 @@ static void changed_between_two_reads(void **state)
 		loopback->arg = &len;
 		loopback->before_read = change_at_item;
 		assert_exists("key", 1000);
-		/* Its memory is another key's. */
+		/* The item's memory is another key's. */
 		loopback->before_read = NULL;
 		other_delete("key");
 		other_put("heir", value, 1000);
@@ -305,7 +305,7 @@ static void many(void **state)
 	assert_int_equal(present, 2);
 }
 
-/* As a submitted operation; behind a change of the same handle, it sees that. */
+/* As a submitted operation; after a change of the same handle, it sees that. */
 static void submitted(void **state)
 {
 	struct kvd_op put, here, gone, *ops[] = { &put, &here, &gone }, *done[3];

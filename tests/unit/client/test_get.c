@@ -275,7 +275,7 @@ static void assert_bits_are_seen(uint32_t len)
 	loopback->after_read = NULL;
 }
 
-/* Of an item without a value sum, and of one that has it. */
+/* In an item without a value sum, and in one that has it. */
 static void any_wrong_bit_is_seen(void **state)
 {
 	(void)state;
@@ -367,8 +367,8 @@ static void leave_forged(const struct sum_key *sum_key)
 }
 
 /*
- * Who knows all but the store's key can't forge an item: with no key, with none of its own as the
- * hash of keys, with the key but for a bit. Who knows the key can: so the bytes are right else.
+ * An item can't be forged without the store's key: not with zeros, with XXH3's own secret, or with
+ * the key but for a bit. With the key it can, so the rest of the bytes is right.
  */
 static void a_forged_item_does_not_verify(void **state)
 {
@@ -408,7 +408,7 @@ static void moved_between_two_reads(void **state)
 	assert_cost(4, 1, 0);
 }
 
-/* The same, and another key's item is in the old memory: the client asks the server. */
+/* Replaced in other memory, and another key's item is in the old memory: asks the server. */
 static void recycled_between_two_reads(void **state)
 {
 	char heir[] = "heir";
@@ -455,7 +455,7 @@ static void colliding_tags(void **state)
 			assert_get_bytes(&keys[i], 8, value + i, 50 + i);
 		assert_int_equal(kvd->stats.fallbacks, 0);
 	}
-	/* They take turns in the cache: each is found there when it was the last. */
+	/* Keys of one tag take turns in the cache: each is found there when it was the last. */
 	for (i = 0; i < SAME; i++) {
 		assert_get_bytes(&keys[i], 8, value + i, 50 + i);
 		reset_stats();
@@ -623,7 +623,7 @@ static void items_that_expire(void **state)
 		    server_clock_low(&kvd->clock, clock_raw_ns()));
 	assert_int_equal(kvd->stats.clock_asks, 0);
 	assert_cost(1, 0, 0);
-	/* It never expires again. */
+	/* The key never expires again. */
 	assert_int_equal(kvd_touch(kvd, "key", 3, 0, NULL), KVD_OK);
 	assert_int_equal(kvd_get(kvd, "key", 3, found, 100, &item), KVD_OK);
 	assert_int_equal(item.expires_s, 0);

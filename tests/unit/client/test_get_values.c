@@ -160,7 +160,7 @@ static void buffers_that_can_not_grow(void **state)
 	stop_counting();
 }
 
-/* The same of values that need only one READ where there is memory; others are not held up. */
+/* Values of one READ fail so, too, where memory lacks; others are not held up. */
 static void a_ring_that_can_not_grow(void **state)
 {
 	static const char *const names[] = { "middle", "small", "longer", "large" };
@@ -291,7 +291,7 @@ static void a_buffer_too_small(void **state)
 	assert_int_equal(found[100], 0xee);
 	assert_int_equal(kvd_get(kvd, "key", 3, NULL, 0, &item), KVD_ERR_BUFFER);
 	assert_int_equal(kvd->stats.hits, 3);
-	/* The same by request. */
+	/* By request as by READ. */
 	loopback->after_read = tear_bucket;
 	loopback->arg = &left;
 	memset(kvd->cache.lines, 0, bcache_bytes(&kvd->cache));

@@ -51,8 +51,8 @@ static void assert_alarm_is_as_before(void)
 	assert_true(action.sa_handler == SIG_DFL);
 }
 
-/* It comes between the look at interrupted() and the call, which then waits for nobody. */
-static void a_call_that_begins_behind_the_signal(void **state)
+/* The signal comes between the look at interrupted() and the call, which then waits for nobody. */
+static void a_call_that_begins_after_the_signal(void **state)
 {
 	(void)state;
 	interrupt_catch(&before);
@@ -92,7 +92,7 @@ static void an_alarm_of_others(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(a_call_that_begins_behind_the_signal, setup,
+		cmocka_unit_test_setup_teardown(a_call_that_begins_after_the_signal, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(a_signal_that_is_caught_once, setup, teardown),
 		cmocka_unit_test_setup_teardown(an_alarm_of_others, setup, teardown),

@@ -31,7 +31,7 @@ static void values_are_read(void **state)
 	assert_string_equal(program_result.out, "");
 }
 
-/* By a second call, with a buffer of its length. */
+/* A second call reads a longer value, with a buffer of its length. */
 static void longer_values_are_read(void **state)
 {
 	(void)state;
@@ -187,7 +187,7 @@ static void input_that_fails_is_not_stored(void **state)
 	assert_string_equal(program_result.notes, OPENED CLOSED);
 }
 
-/* It is read until it is longer than the server's longest value, and libkvd refuses it. */
+/* Input is read until it is longer than the server's longest value, and libkvd refuses it. */
 static void endless_input_ends(void **state)
 {
 	(void)state;
@@ -401,7 +401,6 @@ static void statistics_in_groups(void **state)
 	assert_usage("kvctl: --watch 0" NO_INTERVAL TRY("stats"), "stats", "-w0");
 }
 
-/* What counts by its growth a second, also behind a server that has begun anew; the rest as is. */
 /* Of a user without the right admin, and of one without the right stats. */
 static void top_without_rights(void **state)
 {
@@ -420,6 +419,7 @@ static void top_without_rights(void **state)
 	assert_string_equal(program_result.out, "");
 }
 
+/* Counters are shown as growth a second, also after the server has restarted; the rest as is. */
 static void statistics_are_watched(void **state)
 {
 	(void)state;
@@ -591,7 +591,7 @@ static void times_to_live(void **state)
 	behaviour.clock_ns = 999999999999;
 	assert_calls("exists  a\nclock \nclock \n", "ttl", "a");
 	assert_string_equal(program_result.out, "1\n");
-	/* It expires before the clock is read. */
+	/* The key expires before the clock is read. */
 	for (behaviour.clock_ns = 1000000000000; behaviour.clock_ns <= 1001000000000;
 	     behaviour.clock_ns += 1000000000) {
 		assert_fails(1, "kvctl: not found\n", "ttl", "a");
@@ -892,14 +892,14 @@ static void output_that_is_full(void **state)
 	for (size_t i = 0; i < sizeof(each) / sizeof(each[0]); i++)
 		assert_fails(EX_IOERR, "kvctl: standard output: No space left on device\n",
 			     each[i][0], each[i][1], each[i][2]);
-	/* Nothing is to be written. */
+	/* Nothing is written. */
 	assert_calls("delete key\n", "del", "key");
 	/* What failed first is said. */
 	behaviour.call = KVD_ERR_TIMEOUT;
 	assert_fails(EX_SOFTWARE, "kvctl: timed out\n", "stats");
 }
 
-/* And ends there: its other lines would print, too, and nobody would see what they do. */
+/* A script ends at a full output: its other lines would print, too, and nobody would see it. */
 static void a_script_with_a_full_output(void **state)
 {
 	static const char script[] = "put a 1\nget a\nget b\ndel a\n";
@@ -993,7 +993,7 @@ static void exit_statuses(void **state)
 	}
 }
 
-/* Who gave no address is told how to. */
+/* A user that gave no address is told how to. */
 static void no_connection(void **state)
 {
 	(void)state;
@@ -1140,7 +1140,7 @@ static void keys_of_any_bytes(void **state)
 	}
 }
 
-/* Of each command: words that it takes at least and at most, itself included, and its help. */
+/* Each command's least and most words, itself included, and its help. */
 static void words_of_commands(void **state)
 {
 	static const struct {
@@ -1173,7 +1173,7 @@ static void words_of_commands(void **state)
 	}
 }
 
-/* Its text on the standard output if it was asked for; else a line that names it. */
+/* The usage goes to the standard output if it was asked for; else a line names it. */
 static void usage_of_kvctl(void **state)
 {
 	(void)state;
@@ -1192,7 +1192,7 @@ static void usage_of_kvctl(void **state)
 	assert_string_equal(program_result.notes, "");
 }
 
-/* Anywhere on the line, but behind -- there are words only. */
+/* Anywhere on the line, but after -- there are words only. */
 static void options_stand_anywhere(void **state)
 {
 	(void)state;
@@ -1206,7 +1206,7 @@ static void options_stand_anywhere(void **state)
 	assert_calls("set k -- flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "--", "k", "--");
 }
 
-/* Of a script of this one line. */
+/* Runs a script of this one line. */
 static void assert_line(const char *line, const char *calls, int status)
 {
 	program_files.input = line;
@@ -1344,7 +1344,7 @@ static void who_one_is(void **state)
 	assert_fails(EX_SOFTWARE, "kvctl: server busy\n", "whoami");
 }
 
-/* It has ended when nobody listens any more; until then it refuses to serve. */
+/* The server has ended when nobody listens any more; until then it refuses to serve. */
 static void a_server_is_stopped(void **state)
 {
 	(void)state;
@@ -1362,7 +1362,7 @@ static void a_server_is_stopped(void **state)
 	assert_string_equal(program_result.notes, OPENED "shutdown \n" CLOSED);
 }
 
-/* To a person who types them; scripts get what they got. */
+/* Changes say ok to a person who types them; scripts get what they got. */
 static void changes_say_ok(void **state)
 {
 	static const char *const each[][5] = {
@@ -1396,7 +1396,7 @@ static void changes_say_ok(void **state)
 	assert_null(strstr(program_result.out, "OK"));
 }
 
-/* By the names and the case that users of redis and memcached type; what differs is explained. */
+/* Names and case that users of redis and memcached type work; what differs is explained. */
 static void other_names(void **state)
 {
 	static const struct {
@@ -1437,7 +1437,7 @@ static void other_names(void **state)
 	program_assert_said("wrong number of arguments (get KEY...). Try `help get`.\n");
 }
 
-/* Of a command: its own options and no others. */
+/* A command's help has its own options and no others. */
 static void help_of_a_command(void **state)
 {
 	(void)state;

@@ -50,7 +50,7 @@ static void uses(void **state)
 			    "\"as_the_last\": 0, \"not_noted\": 0}\n");
 }
 
-/* Of those with as many uses the one that was used last is the hottest. */
+/* The hottest of keys with as many uses is the one that was used last. */
 static void ages(void **state)
 {
 	static const struct kvd_used used[] = {

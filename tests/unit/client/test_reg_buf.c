@@ -137,7 +137,7 @@ static void change(size_t from, size_t to, unsigned int count)
 	fail_count = 0;
 }
 
-/* It has its old size and content, and can be resized later. */
+/* After a failure the buffer has its old size and content, and can be resized later. */
 static void one_failure_restores(void **state)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Values in registered memory: where their bytes go, which are verified, what other statuses leave
- * behind, several registrations, failures, and memory that is ended while it is in use.
+ * there, several registrations, failures, and memory that is ended while it is in use.
  */
 #include "tests/support/get_test.h"
 
@@ -178,7 +178,7 @@ static void puts_are_not_copied(void **state)
 	assert_int_equal(kvd->stats.direct_bytes, 400000);
 }
 
-/* Changes a byte of the value in the region, behind the sums, at the @reads-th READ of the item. */
+/* Changes a byte of the value in the region, but no sum, at READ @damage_at of the item. */
 static unsigned int damage_at;
 
 static void damage_value(struct loopback *d, uint64_t offset, uint32_t bytes)
@@ -276,7 +276,7 @@ static void values_are_copied_at_once(void **state)
 	assert_true(kvd->conn.ring.bytes < 256 << 10);
 }
 
-/* It may end after any number of bytes: READs follow. */
+/* Copying may end after any number of bytes: READs follow. */
 static void copying_at_once_ends(void **state)
 {
 	static const uint32_t ends[] = { 1, 100, 4096, 65536, 295999, 300000 };
@@ -289,7 +289,7 @@ static void copying_at_once_ends(void **state)
 		assert_got(77, 300001, value, 300001);
 		loopback->now_bytes = ends[i];
 		assert_get("key", value, 300001);
-		/* These are as long as others: 64 KiB and 32 KiB. */
+		/* These READs are as long as others: 64 KiB and 32 KiB. */
 		assert_in_range(kvd->stats.reads, 4, 3 + 6 + 3 + 11);
 	}
 	assert_int_equal(kvd->stats.retries + kvd->stats.fallbacks, 0);
@@ -577,7 +577,7 @@ static void canceled_beside_a_deadline(void **state)
 	test_clock_start();
 }
 
-/* Nor is it changed by a READ that does not complete in that time. */
+/* A READ that does not complete in that time does not change the result of kvd_cancel() either. */
 static void a_canceled_read_that_does_not_complete(void **state)
 {
 	struct kvd_op op, *ops[] = { &op }, *done[1];

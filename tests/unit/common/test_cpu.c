@@ -49,7 +49,7 @@ static void how_many(void **state)
 	assert_int_equal(cpu_count(), 1);
 }
 
-/* They are numbered in order; there is none for more. */
+/* CPUs are numbered in order; there is none for higher numbers. */
 static void which(void **state)
 {
 	static const int cpus[] = { 0, 3, 4, 63, 64, CPU_SETSIZE - 1 };

@@ -82,7 +82,7 @@ static void given_back(void **state)
 	}
 }
 
-/* It would keep the pages, and writing to them would not be seen here. */
+/* A child would keep the pages, and what it writes to them would not be seen here. */
 static void not_in_a_child(void **state)
 {
 	struct device_mem mem;

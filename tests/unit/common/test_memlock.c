@@ -64,7 +64,7 @@ static void the_limit_and_its_remedies(void **state)
 	assert_non_null(strstr(text, "ulimit -l"));
 	assert_non_null(strstr(text, "LimitMEMLOCK="));
 	assert_non_null(strstr(text, "CAP_IPC_LOCK"));
-	/* It was not cut. */
+	/* The text was not cut. */
 	assert_true(strlen(text) < sizeof(text) - 1);
 }
 

@@ -50,7 +50,7 @@ static void refuse_all(parse_fn *parse, const char *const *texts, int error, con
 		assert_int_equal(value, UNTOUCHED);
 		if (!strstr(why.text, hint))
 			fail_msg("'%s': '%s' does not say '%s'", *texts, why.text, hint);
-		/* The same without a buffer for the reason. */
+		/* Without a buffer for the reason, too. */
 		assert_int_equal(parse(*texts, 0, UINT64_MAX, &value, NULL), error);
 	}
 }
@@ -74,7 +74,7 @@ static void test_uint(void **state)
 	       { "18446744073709551615", UINT64_MAX });
 	REFUSE(parse_uint, -EINVAL, "digits", "", " ", "-1", "+1", "1 ", " 1", "0x10", "1.5", "1e3",
 	       "1k", "one", "18446744073709551616k");
-	/* Also if the digits behind the overflow fit again. */
+	/* Also if the digits after the overflow fit again. */
 	REFUSE(parse_uint, -ERANGE, "out of range", "18446744073709551616", "18446744073709551617",
 	       "184467440737095516160", "184467440737095516161",
 	       "99999999999999999999999999999999999999999999999999999999999999999999999999999");

@@ -70,7 +70,7 @@ static void assert_all(const uint8_t *memory, size_t from, size_t to, int value)
 		assert_int_equal(memory[at], value);
 }
 
-/* Of each size twice, beside the others: none has bytes of another. */
+/* Two blocks of each size, beside the others: none has bytes of another. */
 static void openssl_s(void **state)
 {
 	static const size_t sizes[] = { 1,     15,    16,    17,     48,     49,     1000,

@@ -105,7 +105,7 @@ static void a_value_is_copied_and_summed(void **state)
 	copies(value_sum_copy);
 }
 
-/* By all variants that this CPU has. */
+/* All variants that this CPU has move a value past the cache. */
 static void a_value_is_moved_past_the_cache(void **state)
 {
 	struct sum_variant variant;
@@ -208,7 +208,7 @@ static void place_and_incarnation_count(void **state)
 #define HEAD_KEY_BYTES 64u
 #define BUCKET_KEY_BYTES 128u
 
-/* Who lacks any bit of the key can't make a sum: each counts for long values, most for the rest. */
+/* Without any one bit of the key no sum is right: each counts for long values, most for others. */
 static void every_bit_of_the_key_counts(void **state)
 {
 	static uint8_t value[2000];
@@ -348,8 +348,7 @@ static void the_algorithm_is_the_one_of_the_abi(void **state)
 	assert_true(bucket_sum(&empty, &sum_key, 0, 0, 0) != 0);
 }
 
-/* All variants that this CPU has, for all lengths and alignments. */
-/* Of lengths that do and don't fill what is kept between two pieces. */
+/* Pieces whose lengths do and don't fill what is kept between two of them. */
 static uint64_t sum_in_pieces(const struct sum_variant *variant, const uint8_t *data, size_t bytes)
 {
 	static _Alignas(VALUE_SUM_ALIGN) XXH3_state_t state;
@@ -364,6 +363,7 @@ static uint64_t sum_in_pieces(const struct sum_variant *variant, const uint8_t *
 	return XXH3_64bits_digest(&state);
 }
 
+/* All variants that this CPU has, for all lengths and alignments. */
 static void test_variants(void **state)
 {
 	enum { BYTES_MAX = 5000, OFFSETS = 65 };

@@ -83,7 +83,7 @@ static struct sockaddr_storage address(const char *text)
 	return out;
 }
 
-/* Its index is 10 more than its place in the table. */
+/* A GID's index is 10 more than its place in the table. */
 static void add(const char *text, uint32_t type, uint32_t number)
 {
 	table[table_count] = (struct ibv_gid_entry){
@@ -149,7 +149,7 @@ static void address_of_the_connection(void **state)
 	assert_int_equal(chosen("2001:db8::2", NULL), 14);
 	/* A socket for both families. */
 	assert_int_equal(chosen("::ffff:10.0.0.1", NULL), 11);
-	/* It goes before one that is not link-local. */
+	/* A link-local GID is preferred to others. */
 	assert_int_equal(chosen("fe80::7", NULL), 13);
 	/* Nobody's: the first one. */
 	assert_int_equal(chosen("10.0.0.3", NULL), 10);
@@ -232,10 +232,10 @@ static void index_of_the_user(void **state)
 	link_set(&port.link, LINK_GID_INDEX, 11);
 	assert_int_equal(chosen("10.0.0.1", NULL), 11);
 	assert_int_equal(chosen("10.0.0.1", &v1_ipv6), 11);
-	/* It does not reach that peer: another version, another family. */
+	/* The GID does not reach that peer: another version, another family. */
 	assert_int_equal(chosen("10.0.0.1", &v2_ipv4), -EADDRNOTAVAIL);
 	assert_int_equal(chosen("10.0.0.1", &v1_ipv4), -EADDRNOTAVAIL);
-	/* It does not exist, or is of another port. */
+	/* The GID does not exist, or is of another port. */
 	link_set(&port.link, LINK_GID_INDEX, 13);
 	assert_int_equal(chosen("10.0.0.1", NULL), -EADDRNOTAVAIL);
 	link_set(&port.link, LINK_GID_INDEX, 12);

@@ -96,13 +96,13 @@ static void client_goes(void **state)
 	int fd;
 
 	(void)state;
-	/* It has said nothing, or half of it. */
+	/* The peer has sent nothing, or half a message. */
 	close(raw_connect());
 	fd = raw_connect();
 	raw_write(fd, "kvdQ", 4);
 	close(fd);
 	server_works();
-	/* It has asked: nobody is to answer any more. */
+	/* The peer has asked: nobody is left to answer. */
 	fd = raw_connect();
 	raw_send(fd, TCP_REQUEST);
 	at_server = asked();
@@ -122,7 +122,7 @@ static void client_goes(void **state)
 	tcp_destroy_id(at_server);
 	close(fd);
 	quiet();
-	/* It was accepted, and does not say that it is ready; or half of that. */
+	/* The peer was accepted, and does not send that it is ready; or half of that. */
 	for (int i = 0; i < 2; i++) {
 		fd = raw_connect();
 		raw_send(fd, TCP_REQUEST);
@@ -315,7 +315,7 @@ static void not_an_answer(void **state)
 	close(listening);
 }
 
-/* Who is silent is closed after 60 s, even in the middle of a message; who has asked is not. */
+/* A silent peer is closed after 60 s, even within a message; one that has asked is not. */
 static void silence(void **state)
 {
 	int first, second, half, fd;
@@ -412,7 +412,7 @@ static void too_many_silent(void **state)
 	silent_end(fds, 0, SETUPS - 1);
 }
 
-/* Who has begun to speak is not pushed out by those that are silent; by those that speak, it is. */
+/* Silent peers do not push out one that has begun to speak; those that speak do. */
 static void speaking_stays(void **state)
 {
 	int *fds = silent(SETUPS);

@@ -187,7 +187,7 @@ static int create(int access)
 	return tcp_create_qp(&oid.id, &pd, &attr, access);
 }
 
-/* It has the rights that are asked for from its first state on, which is INIT. */
+/* A queue pair has the rights that are asked for from its first state on, which is INIT. */
 static void init(void **state)
 {
 	(void)state;

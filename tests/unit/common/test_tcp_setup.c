@@ -188,7 +188,7 @@ static void rejects(void **state)
 	tcp_destroy_id(at_server);
 }
 
-/* Who does not want a request need not say so: the peer learns it. */
+/* A server that does not want a request need not say so: the peer learns it. */
 static void rejects_without_a_word(void **state)
 {
 	struct cm_id *at_server;
@@ -209,7 +209,7 @@ static void rejects_without_a_word(void **state)
 	}
 }
 
-/* The other end's queue pair is in error, too; who disconnects gets no event. */
+/* The other end's queue pair is in error, too; the end that disconnects gets no event. */
 static void disconnects(void **state)
 {
 	struct cm_id *ids[2], *peer;
@@ -314,7 +314,7 @@ static void invalid(void **state)
 	assert_int_equal(tcp_connect(at_server, &param_plain), -EINVAL);
 	param.private_len = CM_PRIVATE_MAX_ACCEPT + 1;
 	assert_int_equal(tcp_accept(at_server, &param), -EINVAL);
-	/* It can still be answered. */
+	/* The request can still be answered. */
 	assert_int_equal(tcp_accept(at_server, &param_plain), 0);
 	expect(&client, CM_ESTABLISHED, 0);
 	tcp_destroy_id(expect(&server, CM_ESTABLISHED, 0));
@@ -361,7 +361,7 @@ static void client_fails(void **state)
 	gid_err = -EADDRNOTAVAIL;
 	tcp_destroy_id((connecting(), expect(&client, CM_UNREACHABLE, -EADDRNOTAVAIL)));
 	gid_err = 0;
-	/* It was destroyed meanwhile. */
+	/* The queue pair was destroyed meanwhile. */
 	id = connecting();
 	tcp_destroy_qp(id);
 	tcp_destroy_id(expect(&client, CM_UNREACHABLE, -EINVAL));

@@ -141,7 +141,7 @@ static void end_both(struct cm_id *id, struct cm_id *at_server)
 	tcp_destroy_id(at_server);
 }
 
-/* It connects, and the server knows the client as @identity. */
+/* The client connects, and the server knows it as @identity. */
 static void connects_as(const char *identity)
 {
 	struct cm_id *id, *at_server;
@@ -290,7 +290,7 @@ static void is_refused_and_logged(const char *key, const char *why, const char *
 	}
 }
 
-/* Of keys that do not fit the server's log says so, and nothing of signatures. */
+/* The server's log says that keys do not fit, and nothing of signatures. */
 static void the_log_names_the_key(void **state)
 {
 	(void)state;
@@ -341,7 +341,7 @@ static void by_key_again(void **state)
 	connects_as("psk:bob");
 }
 
-/* Who has a key trusts no certificate unless it says who signed it. */
+/* A client with a key trusts no certificate unless it names the signer. */
 static void key_against_a_certificate(void **state)
 {
 	const struct names bob = { .psk = "bob" };
@@ -416,7 +416,7 @@ static void resumes_what_is_accepted(void **state)
 	is_refused("it does not know who signed our certificate");
 }
 
-/* Of two that connect at once one resumes the only session that there is. */
+/* One of two clients that connect at once resumes the only session that there is. */
 static void resumes_once(void **state)
 {
 	struct cm_id *ids[2], *at_server[2];
@@ -441,7 +441,7 @@ static void resumes_once(void **state)
 		tcp_destroy_id(at_server[i]);
 }
 
-/* Connections that there are stay; a session from before is worth nothing. */
+/* Existing connections stay; an earlier session is worth nothing. */
 static void renews(void **state)
 {
 	struct tls_files files = { .certificate = "/nowhere", .key = "/nowhere" };

@@ -548,7 +548,7 @@ static void assert_request(const char *name, const struct wire_request *head, co
 	assert_int_equal(request.op, head->op);
 }
 
-/* The same for a response and the client's parser. */
+/* Checks a response and the client's parser. */
 static void assert_response(const char *name, const struct wire_response *head, const void *body,
 			    size_t len)
 {

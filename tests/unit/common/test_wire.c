@@ -646,7 +646,7 @@ static void batches_that_are_refused(void **state)
 	assert_null(parse_batch(WIRE_BATCH_MAX, requests, sizeof(requests) - sizeof(*first)));
 }
 
-/* The first request is refused although those behind it are good, and lead to the end. */
+/* The first request is refused although later ones are good, and lead to the end. */
 static void one_bad_request_of_a_batch(void **state)
 {
 	const struct wire_batched requests[2] = { { .op = WIRE_STATS }, { .op = WIRE_PING } };
@@ -656,7 +656,7 @@ static void one_bad_request_of_a_batch(void **state)
 			    "operation that may not be in a batch");
 }
 
-/* Its numbers of 8 bytes are not read beyond the message. */
+/* A request's numbers of 8 bytes are not read beyond the message. */
 static void a_batched_request_cut_in_its_numbers(void **state)
 {
 	uint8_t requests[64];

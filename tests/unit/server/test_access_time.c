@@ -61,7 +61,7 @@ static uint32_t tick(void)
 	return atomic_load(&store.table.tick);
 }
 
-/* Of a short item, which takes three units of memory. */
+/* Coldness of a short item, which takes three units of memory. */
 static uint64_t coldness_until(uint16_t access, uint32_t expires)
 {
 	union item_front front = { .item.expires = expires };
@@ -175,7 +175,7 @@ static void kinds(void **state)
 	assert_int_equal(coldness_half(0), 0);
 }
 
-/* By length with object-hits: of two that are as old the longer one is the colder. */
+/* With object-hits the longer one of two items of an age is the colder. */
 static void lengths(void **state)
 {
 	union item_front front;
@@ -235,7 +235,7 @@ static void uses_fall(void **state)
 		assert_int_equal(told(much).uses, quarters < 6 ? (1u << (6 - quarters)) - 1 : 0);
 		assert_int_equal(told(much).age, tick());
 	}
-	/* It was used, though: it is not as cold as what never was. */
+	/* The item was used, though: it is not as cold as what never was. */
 	assert_int_equal(coldness(much), cold(tick()));
 	set_tick(2 * YOUNG_MAX);
 	for (unsigned int i = 0; i < 50; i++) {
@@ -370,7 +370,7 @@ static void share(void **state)
 	size_t bytes = 100;
 
 	(void)state;
-	/* Their block is larger by more than what the last one leaves. */
+	/* Blocks of this length are larger by more than what the last one leaves. */
 	while (mem_class_bytes(bytes) - bytes <= most % mem_class_bytes(bytes))
 		bytes++;
 	access = stored(10, false);

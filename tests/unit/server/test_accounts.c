@@ -81,11 +81,11 @@ static void counts_connections(void **state)
 	assert_int_equal(accounts_connections(&accounts, &a), 0);
 	assert_int_equal(accounts_connections(&accounts, &b), 1);
 	accounts_close(&accounts, &b, &tenants[0], now_ns);
-	/* Who owes nothing leaves nothing. */
+	/* A principal that owes nothing leaves nothing. */
 	assert_null(accounts.tree);
 }
 
-/* Who closes its connections and connects again is as much over its limit as before. */
+/* Closing its connections and connecting again leaves a principal as much over its limit. */
 static void debts_stay(void **state)
 {
 	const struct principal a = named("user=a", 1);
@@ -105,7 +105,7 @@ static void debts_stay(void **state)
 	accounts_close(&accounts, &a, &tenants[0], now_ns);
 }
 
-/* Those that have paid are forgotten when others leave. */
+/* Accounts that have paid are forgotten when others leave. */
 static void the_paid_are_forgotten(void **state)
 {
 	const struct principal last = named("uid=", 1000);
@@ -194,7 +194,7 @@ static void limits_requests(void **state)
 	assert_false(account_admit(&account, 100, 0, 1, 2000 + 10000000));
 	/* A clock that goes back gives nothing. */
 	assert_false(account_admit(&account, 100, 0, 1, 0));
-	/* It never holds more than the burst. */
+	/* The bucket never holds more than the burst. */
 	for (i = 0; i < 32; i++)
 		assert_true(account_admit(&account, 100, 0, 1, 3600000000000));
 	assert_false(account_admit(&account, 100, 0, 1, 3600000000000));

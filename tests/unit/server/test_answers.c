@@ -211,7 +211,7 @@ static void numbers_wrap(void **state)
 	}
 }
 
-/* One that is recorded behind a later one takes nothing from the ring. */
+/* An answer that is recorded after a later one takes nothing from the ring. */
 static void a_late_answer(void **state)
 {
 	(void)state;

@@ -2,7 +2,7 @@
 /*
  * Tests of several requests in one message (OPERATION-1 to OPERATION-6 in
  * server/worker/operation.h): each kind, in order; results that don't fit; the bound on a turn;
- * requests that take several turns, and those behind them; limits; connections that end in between.
+ * requests that take several turns, and those after them; limits; connections that end in between.
  */
 #include "server/worker/operation.h"
 
@@ -333,24 +333,24 @@ static void batch_with_large(uint32_t buffer)
 	add((struct request){ .op = WIRE_PUT, .mode = WIRE_APPEND }, "large", large + LARGE,
 	    MORE_BYTES);
 	ADD("large", .op = WIRE_TOUCH, .ttl = 1000);
-	PUT("behind", "2");
+	PUT("after", "2");
 	ADD("before", .op = WIRE_GET);
 	assert_false(batch_send(conn));
 	assert_stored("before", "1", 1);
 }
 
-/* What is behind the append is not stored before it. */
+/* What follows the append is not stored before it. */
 static void assert_append_first(void)
 {
-	struct store_value value = { 0 }, behind;
+	struct store_value value = { 0 }, after;
 
 	assert_int_equal(test_store_get(&test_store, "large", 5, NULL, 0, &value), WIRE_OK);
 	if (value.value_len == LARGE)
-		assert_int_equal(test_store_get(&test_store, "behind", 6, NULL, 0, &behind),
+		assert_int_equal(test_store_get(&test_store, "after", 5, NULL, 0, &after),
 				 WIRE_NOT_FOUND);
 }
 
-/* OPERATION-4: those behind a request that takes several turns wait, in the batch and behind it. */
+/* OPERATION-4: requests after one that takes several turns wait, in the batch and after it. */
 static void large_items_in_between(void **state)
 {
 	unsigned int pieces = 0;
@@ -358,7 +358,7 @@ static void large_items_in_between(void **state)
 	(void)state;
 	batch_with_large(0);
 	message_begin(1);
-	add((struct request){ .op = WIRE_PUT, .mode = WIRE_APPEND }, "behind", "3", 1);
+	add((struct request){ .op = WIRE_PUT, .mode = WIRE_APPEND }, "after", "3", 1);
 	assert_false(batch_send(conn));
 	message_begin(2);
 	PUT("others", "4");
@@ -383,14 +383,14 @@ static void large_items_in_between(void **state)
 	test_turns();
 	assert_answered(conn, 2, 1, 1);
 	assert_result(conn, WIRE_PUT, WIRE_OK);
-	assert_stored("behind", "23", 2);
+	assert_stored("after", "23", 2);
 	assert_stored("large", large, LARGE + MORE_BYTES);
 }
 
 /* After any number of pieces. */
 static void connection_ends(void **state)
 {
-	static const char *const keys[] = { "large", "before", "behind", "b" };
+	static const char *const keys[] = { "large", "before", "after", "b" };
 	uint64_t free_bytes = 0;
 
 	(void)state;
@@ -479,7 +479,7 @@ static void no_room(void **state)
 	add((struct request){ .op = WIRE_PUT }, "full", large, 2000);
 	ADD("n", .op = WIRE_DELETE);
 	if (!batch_send(conn)) {
-		/* Its client takes no responses meanwhile: it has its place and its buffer. */
+		/* The client takes no responses meanwhile: the batch has its place and buffer. */
 		assert_true(test_poller->deferred[0].reserved);
 		while (sq_room(&conn->conn))
 			sq_take(&conn->conn);
@@ -618,7 +618,7 @@ static void access_records_and_limits(void **state)
 	test_store.table.eviction = EVICTION_NONE;
 }
 
-/* A deferred batch leaves its turn to others when the time is up, behind any of its requests. */
+/* A deferred batch leaves its turn to others when the time is up, after any of its requests. */
 static void one_piece_for_each(void **state)
 {
 	(void)state;
@@ -633,7 +633,7 @@ static void one_piece_for_each(void **state)
 	assert_answered(conn, 1, 0, 5);
 }
 
-/* Access records are taken, behind the requests. */
+/* Access records, which follow the requests, are taken. */
 static void access_records(void **state)
 {
 	struct wire_request *head = (struct wire_request *)test_recv(0);
@@ -676,7 +676,7 @@ static void numbers(void **state)
 	assert_true(batch_send(conn));
 	assert_answered(conn, 1, 0, 4);
 	assert_int_equal(answers.last, 3);
-	/* Again, with the next one behind them, and deferred. */
+	/* Again, with the next one after them, and deferred. */
 	other->conn.change_admitted = answers.last;
 	test_worker.turn.batched = BATCHED_TURN_MAX;
 	message_begin(1);
@@ -757,7 +757,7 @@ static void users_come_in_between(void **state)
 	test_store.table.eviction = EVICTION_NONE;
 }
 
-/* Without HELLO the connection fails; a batch that came right behind it waits. */
+/* Without HELLO the connection fails; a batch that came right after it waits. */
 static void before_hello(void **state)
 {
 	(void)state;

@@ -127,7 +127,7 @@ static void beside_a_hostile_one(void **state)
 		give(conn_of(1, 1));
 	}
 	assert_int_equal(woken(), CONNS);
-	/* Its own connections have their turns in the order of arrival. */
+	/* The principal's own connections have their turns in the order of arrival. */
 	for (unsigned int i = 0; i < 70; i++) {
 		give(conn_of(0, i));
 		assert_int_equal(woken(), conn_of(0, i + 10));
@@ -189,7 +189,7 @@ static void in_the_order_of_arrival(void **state)
 	assert_int_equal(woken(), conn_of(2, 0));
 	assert_true(take(conn_of(2, 0), 100));
 	assert_int_equal(woken(), CONNS);
-	/* Those for which there is room together have their turn together. */
+	/* Connections for which there is room together have their turn together. */
 	give(conn_of(1, 0));
 	assert_int_equal(woken(), conn_of(3, 0));
 	assert_int_equal(woken(), conn_of(1, 1));
@@ -440,7 +440,7 @@ static void without_room_for_a_response(void **state)
 	assert_true(deferred_run(&worker));
 	assert_int_equal(woken(), c);
 	assert_true(take(c, SHARE / 2));
-	/* With room again, it waits behind those that came meanwhile. */
+	/* With room again, it waits for those that came meanwhile. */
 	poller.spare_buffers = 1;
 	deferred_wake(&conns[b]);
 	assert_true(deferred_run(&worker));

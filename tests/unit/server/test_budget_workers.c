@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Test of budgets that two workers share (BUDGET-1, BUDGET-2, BUDGET-4 and BUDGET-6 in
- * server/worker/budget.h): together they hold no more than it has; whoever waits is woken by the
- * other worker, too, and gets its turn; and who let a value down on one of them is late on both.
+ * server/worker/budget.h): together they hold no more than it has; a waiter is woken by the other
+ * worker, too, and gets its turn; and a principal that lets a value down on one of them is late on
+ * both.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -153,7 +154,7 @@ static void woken_by_the_other(void **state)
 	assert_int_equal(woken(&sides[1]), 0);
 	assert_int_equal(woken(&sides[1]), CONNS);
 	assert_false(worker_look(&sides[1].worker));
-	/* The next two are the first worker's, who gives, and the other one's. */
+	/* The next two are the first worker's, which gives, and the other one's. */
 	assert_true(take(1, 0, 70));
 	assert_false(worker_look(&sides[0].worker));
 	give(0, 0);
@@ -167,7 +168,7 @@ static void woken_by_the_other(void **state)
 	assert_int_equal(budget->all.passed, 140);
 }
 
-/* The same of what is made from large items. */
+/* What is made from large items is woken by the other worker, too. */
 static void builds_woken_by_the_other(void **state)
 {
 	struct budget_hold hold = { .conn = &sides[0].conns[SAME], .own = &gates[SAME].builds },
@@ -182,7 +183,7 @@ static void builds_woken_by_the_other(void **state)
 	assert_true(budget_take(&tenant.build_budget, &waits, 60));
 }
 
-/* Both hold no more than all together, and of one principal no more than that may. */
+/* The workers together hold no more than all may, and for one principal no more than it may. */
 static void one_for_both(void **state)
 {
 	(void)state;
@@ -278,7 +279,7 @@ static void conn_give(struct side *side, unsigned int i)
 	atomic_fetch_sub(&all_hold, hold->bytes);
 	budget_give(budget, hold, hold->bytes);
 	side->rounds[i]--;
-	/* Its next request. */
+	/* The connection's next request. */
 	deferred_wake(&side->conns[i]);
 }
 

@@ -567,7 +567,7 @@ static void test_unreadable(void **state)
 }
 
 /*
- * Something else than a file is refused, by its kind, and without a wait for who writes to it. Only
+ * Something else than a file is refused, by its kind, and without a wait for a writer. Only
  * /dev/null is an empty file, by whatever name.
  */
 static void test_no_file(void **state)
@@ -625,7 +625,7 @@ static void test_set(void **state)
 	assert_int_equal(config.server.workers, 3);
 }
 
-/* Of each number and time: what would be allowed, if only its last 32 bits counted. */
+/* Numbers and times that would be allowed if only their last 32 bits counted. */
 static void test_wraps(void **state)
 {
 	unsigned int refused = 0;

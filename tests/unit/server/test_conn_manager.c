@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the control thread's half of connections: who is accepted and who refused, every way to
+ * Tests of the control thread's half of connections: which clients are accepted, every way to
  * the end, in which order, and what the events of a device do to the server. The connections'
  * module is compiled here with a clock, a grace period and an end of connections of the test's own;
  * the device is a table of functions that keep what was called.
@@ -764,7 +764,7 @@ static void padded(void **state)
 	conn_manager_free_all(&net);
 }
 
-/* Of each worker a connection gets the poller that is on its device. */
+/* A connection gets, of its worker's pollers, the one that is on its device. */
 static void second_device(void **state)
 {
 	static struct cm_channel other;
@@ -828,7 +828,7 @@ static void accept_fails(void **state)
 	assert_int_equal(conn->stage, CONN_FLUSHING);
 	assert_int_equal(ids_destroyed, 0);
 	assert_int_equal(net.stats.connections, 1);
-	/* It has the deadline of its flush alone. */
+	/* The connection has the deadline of its flush alone. */
 	assert_false(conn_timer_any(&net.timers, CONN_TIMER_HELLO));
 	flush_late();
 	finish(conn);
@@ -1326,7 +1326,7 @@ static void revokes(void **state)
 	for (unsigned int i = 0; i < 3; i++)
 		assert_int_equal(qps[alice[i]->id - ids].state, IBV_QPS_ERR);
 	assert_int_equal(other->stage, CONN_LIVE);
-	/* Its own stays, whoever it is. */
+	/* The administrator's own connection stays, whoever it is. */
 	ask_to_revoke(admin, "addr=10.0.0.1", WIRE_OK, 4);
 	assert_int_equal(admin->stage, CONN_LIVE);
 	assert_int_equal(other->stage, CONN_FLUSHING);
@@ -1378,7 +1378,7 @@ static void revokes_and_is_not_certain(void **state)
 	close_and_finish(admin);
 }
 
-/* Who had shown credentials before, and comes after it, is refused; who shows new ones is not. */
+/* A client that showed credentials before the revocation is refused; one with new ones is not. */
 static void revoked_on_its_way(void **state)
 {
 	struct conn *admin = connected(), *late;
@@ -1471,7 +1471,7 @@ static void stats_of_users(void **state)
 		snapshot_drop(askers[i].query.stats);
 }
 
-/* Those who ask for statistics within one interval share a snapshot, and the last frees it. */
+/* Clients that ask for statistics within one interval share a snapshot, and the last frees it. */
 static void stats_are_shared(void **state)
 {
 	static struct conn askers[QUERIES_AT_ONCE + 1];
@@ -1537,7 +1537,7 @@ static void interval_passes(void)
 	conn_manager_expire(&net, test_now);
 }
 
-/* A silent client is probed, and closed when its device does not answer for so many intervals. */
+/* A silent client is probed, and closed when its device does not answer in time. */
 static void probed_and_closed(void **state)
 {
 	struct conn *conn = open_for_keepalive(DEVICE_RDMA, 15 * SECOND_NS);
@@ -1693,7 +1693,7 @@ static void clients_of_other(void **state)
 	users_end();
 }
 
-/* Of the ways without a secret, and those alone. */
+/* rdma.networks applies to the ways without a secret, and to those alone. */
 static void networks(void **state)
 {
 	struct conn *conn;
@@ -1813,7 +1813,7 @@ static void users_are_withdrawn(void **state)
 		assert_int_equal(net.stats.connections_withdrawn, i + 1);
 		assert_int_equal(conn->stage, CONN_FLUSHING);
 		assert_logged(ends[i].why);
-		/* Its worker may ask who it is until it has ended. */
+		/* The worker may ask for the user until the connection has ended. */
 		assert_string_equal(conn_user(conn)->name, "alice");
 		set_users(&net, users_of(ends[i].text));
 		assert_int_equal(net.stats.connections_withdrawn, i + 1);

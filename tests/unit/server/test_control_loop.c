@@ -246,7 +246,7 @@ static void pulls_end(void **state)
 	assert_int_equal(disconnects, 1);
 }
 
-/* But not in the time in which requests are executed. */
+/* Pulls that end early leave requests their time to be executed. */
 static void pulls_end_early(void **state)
 {
 	(void)state;
@@ -363,7 +363,7 @@ static void assert_waits(int expected_ms)
 	assert_int_equal(waited_ms, expected_ms);
 }
 
-/* A second at most; less while something ends, while systemd waits, or who asked for statistics. */
+/* A second at most; less while something ends, or systemd or a client's query waits. */
 static void how_long_it_waits(void **state)
 {
 	(void)state;
@@ -619,7 +619,7 @@ static int signals_while_filling(struct epoll_event *events, int timeout_ms)
 	return epoll_pwait(test_epoll_fd, events, EVENTS_MAX, 0, NULL);
 }
 
-/* It says that it is ready when it is, and whatever fails, it stops what it may have started. */
+/* The loop reports when it is ready, and whatever fails, it stops what it may have started. */
 static void runs_and_stops(void **state)
 {
 	(void)state;

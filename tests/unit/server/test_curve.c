@@ -88,7 +88,7 @@ static void tell(uint32_t key, uint64_t bytes)
 		curve_miss(curve, hash_at(key), ENGINE_NOW_NS);
 }
 
-/* The same, and what it would be in each memory. */
+/* A GET, and what it would be in each memory. */
 static void get(uint32_t key)
 {
 	uint64_t bytes = model.bytes[key];
@@ -112,7 +112,7 @@ static struct curve_stats stats_now(void)
 	return stats;
 }
 
-/* Of GETs of all keys from @gets on, so many hit at each point. */
+/* @gets GETs since @before, of which @hits hit at each point. */
 static void assert_hits(const struct curve_stats *before, uint64_t gets, uint64_t hits)
 {
 	struct curve_stats stats = stats_now();
@@ -224,7 +224,7 @@ static void absent(void **state)
 	curve_put(curve, hash_at(1), 100, 0);
 	curve_put(curve, hash_at(2), 100, (uint32_t)(now / SECOND_NS));
 	curve_put(curve, hash_at(3), 100, (uint32_t)(now / SECOND_NS) + 1);
-	/* Far enough behind that a miss can't be told late. */
+	/* These push the others so far back that no miss can be a late report. */
 	curve_put(curve, hash_at(4), memory / 6, 0);
 	curve_put(curve, hash_at(5), memory / 6, 0);
 	before = stats_now();
@@ -237,7 +237,7 @@ static void absent(void **state)
 	assert_int_equal(stats_now().hits_25, before.hits_25);
 	assert_int_equal(stats_now().hits_50, before.hits_50 + 1);
 	assert_int_equal(stats_now().keys, 3);
-	/* It is the last used now. */
+	/* Key 3 is the last used now. */
 	before = stats_now();
 	tell(3, 0);
 	assert_hits(&before, 1, 1);
@@ -371,7 +371,7 @@ static void of_the_store(void **state)
 	before = stats_now();
 	table_access(&test_threads[0], hash, 1);
 	assert_hits(&before, 1, 1);
-	/* Its expiry time is known. */
+	/* The key's expiry time is known. */
 	set_now(ENGINE_NOW_NS + 3 * SECOND_NS);
 	before = stats_now();
 	table_missed(&test_threads[0], hash);

@@ -166,7 +166,7 @@ static void assert_order(const uint32_t *ids, unsigned int count)
 	assert_memory_equal(order, ids, count * sizeof(*ids));
 }
 
-/* Those that wait for what others hold leave the piece to them, and are asked once a turn. */
+/* Requests that wait for what others hold leave the piece to them, and are asked once a turn. */
 static void idle_ones_leave_the_piece(void **state)
 {
 	static const uint32_t expected[] = { 1, 2, 3, 1, 2, 3, 1, 2, 1, 2 };
@@ -221,7 +221,7 @@ static void connections_take_turns(void **state)
 	assert_int_equal(recvs, 6);
 }
 
-/* One that waits gets no pieces, and keeps those behind it on its connection from running. */
+/* A request that waits gets no pieces, and keeps later ones of its connection from running. */
 static void waiting(void **state)
 {
 	static const uint32_t ids[] = { 1, 3, 1, 2 };

@@ -415,7 +415,7 @@ static void closed_in_vain(void **state)
 		assert_false(mem_evacuation_begin_sparse(&e, memory, NULL));
 		assert_true(mem_evacuation_begin(&e, memory, p));
 		assert_false(mem_evacuation_end(&e));
-		/* Its free blocks are used again. */
+		/* The slab's free blocks are used again. */
 		assert_int_equal(page_of(memory, put(&a, 200)), page_of(memory, p));
 		assert_int_equal(stats().item_slabs, SLAB_BYTES_MIN);
 	}
@@ -447,7 +447,7 @@ static void just_enough_free_blocks(void **state)
 	all_freed();
 }
 
-/* Of slabs that are nearly as empty as each other the one with the fewest blocks is emptied. */
+/* Of several nearly empty slabs the one with the fewest blocks is emptied. */
 static void the_sparsest_of_many(void **state)
 {
 	static const unsigned int used[][3] = { { 5, 20, 12 }, { 20, 12, 5 }, { 12, 5, 20 } };
@@ -487,7 +487,7 @@ static void all_of_a_place_is_closed(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < 40; i++)
 		assert_non_null(put(&a, 9 * PAGE_BYTES));
-	/* It lies before those. */
+	/* The best page lies before those. */
 	place.best_page = page_of(memory, put(&a, 20 * PAGE_BYTES)) + 11;
 	mem_evacuation_begin_place(&e, memory, &place);
 	do

@@ -212,7 +212,7 @@ static void a_scan_sweeps_itself(void **state)
 	assert_true(share_after_a_scan(13000) > 90);
 }
 
-/* But not for ever. */
+/* A scan of several times the memory sweeps hot items, too. */
 static void a_long_scan_sweeps_all(void **state)
 {
 	(void)state;
@@ -314,7 +314,7 @@ static void full_chain(void **state)
 	assert_int_equal(STAT(chain_evictions), 1);
 	assert_int_equal(STAT(chain_full), 0);
 	assert_store(NULL);
-	/* One of some hundred goes each time: after so many rounds about half of them. */
+	/* One of some hundred goes each time: after these rounds about half of them. */
 	for (; key < CHAIN_SLOTS_MAX + OVERFLOW * 7 / 10; key++)
 		put(key, 10);
 	for (old = 0; old < CHAIN_SLOTS_MAX; old++) {
@@ -322,7 +322,7 @@ static void full_chain(void **state)
 		old_gone += !is_there(old);
 	}
 	assert_in_range(old_gone, OVERFLOW / 3, OVERFLOW * 2 / 3);
-	/* Those that came later go as the others do. */
+	/* Items that came later go as the others do. */
 	for (old_stay = 0, old = key; key < old + ROUNDS; key++)
 		put(key, 10);
 	while (old-- > BUCKET_SLOTS)
@@ -706,7 +706,7 @@ static void idle_magazines_before_evicting(void **state)
 	assert_int_equal(idle->count, 0);
 }
 
-/* A slab has 64 blocks of 4 KiB at most, so room is made more than 64 times for so many. */
+/* A slab has 64 blocks of 4 KiB at most, so room is made more than 64 times for BUSY_PUTS. */
 #define BUSY_VALUE 3900
 #define BUSY_PUTS 10000
 

@@ -104,7 +104,7 @@ static void ages(void **state)
 		assert_int_equal(stats_sum(cases[i].stat), before + evictions);
 		counted += evictions;
 	}
-	/* Those that are older are in none of these. */
+	/* Older items are in none of these. */
 	pass(NOW_S + 86400 - now_s);
 	while (STAT(evictions) < counted + 20)
 		put(key++);
@@ -149,7 +149,7 @@ static void classes(void **state)
 	assert_int_equal(test_threads[0].evicted[class], evictions);
 }
 
-/* Those of low priority are meant to go at once. */
+/* Items of low priority are meant to go at once. */
 static void low_ones_have_no_age(void **state)
 {
 	uint32_t youngest_s;
@@ -163,7 +163,7 @@ static void low_ones_have_no_age(void **state)
 	assert_false(ticks(&youngest_s));
 }
 
-/* It is said once, when it begins, and again when it begins again. */
+/* Evictions of young items are logged once, when they begin, and again when they begin again. */
 static void youngest(void **state)
 {
 	uint32_t youngest_s;

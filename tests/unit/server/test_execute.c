@@ -9,7 +9,7 @@
 #include "server/store/store.h"
 #include "tests/support/store_test.h"
 
-/* What another client does between a touch and the lookup behind it; NULL: nothing. */
+/* What another client does between a touch and the lookup after it; NULL: nothing. */
 static void (*between)(void);
 
 static enum wire_status hooked_get_part(struct store_thread *thread, uint64_t hash, const void *key,
@@ -270,7 +270,7 @@ static void touch_with_value(void **state)
 	assert_int_equal(response_value.len, 0);
 }
 
-/* Of a long value the first part comes, and the client GETs the others; of an empty one nothing. */
+/* A long value's first part comes, and the client GETs the others; an empty one has no part. */
 static void touch_with_value_in_parts(void **state)
 {
 	static const uint32_t lens[] = { 0, RESPONSE_VALUE_BYTES, RESPONSE_VALUE_BYTES + 1, 60000 };
@@ -581,7 +581,7 @@ static void report_accesses(const char *keys, uint16_t count)
 	execute_access(&test_threads[0], &request);
 }
 
-/* Of a chain that was made long only so many buckets are looked at for a message. */
+/* A message looks at a bounded number of buckets of a chain that was made long. */
 static void access_records_of_a_long_chain(void **state)
 {
 	char absent[WIRE_ACCESS_MAX];

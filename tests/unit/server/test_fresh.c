@@ -76,7 +76,7 @@ static void the_index_grows(void **state)
 			sched_yield();
 		}
 	}
-	/* It waits for a grace period. */
+	/* store_stop() waits for a grace period. */
 	rcu_thread_offline();
 	store_stop(&store);
 	rcu_thread_online();
@@ -95,7 +95,7 @@ static void beside_pins(void **state)
 	fill(1000);
 	for (; pinned < memory_bytes(store.memory) / 4 / bytes_of(300000); pinned++)
 		put_with(&test_threads[0], KEYS_OF(1) + pinned, 300000, 600);
-	/* Those are young, too, until as much was added. */
+	/* These items are young, too, until as much was added. */
 	put_all(KEYS_OF(2), memory_bytes(store.memory) / 2, 1000);
 	n = put_all(KEYS_OF(3), quarter(), 1u << 20);
 	assert_none_lost(KEYS_OF(1), pinned, 1000, 300000);

@@ -108,7 +108,7 @@ static struct wire_welcome welcome(void)
 	return w;
 }
 
-/* Who may not READ learns no key to the region, nor where keys are in it. */
+/* A client that may not READ learns no key to the region, nor where keys are in it. */
 static void welcome_without_the_region(void **state)
 {
 	const struct wire_hello hello = hello_make();
@@ -152,7 +152,7 @@ static void window_of_the_welcome(void **state)
 		assert_int_equal(c->responses, 0);
 		assert_true(atomic_load(&c->conn.hello_taken));
 		assert_false(atomic_load(&c->conn.hello_done));
-		/* It may be woken for another reason, and goes on waiting. */
+		/* The HELLO may be woken for another reason, and goes on waiting. */
 		deferred_wake(&c->conn);
 		test_turns();
 		assert_int_equal(c->responses, 0);
@@ -314,7 +314,7 @@ static void once_and_first(void **state)
 
 	(void)state;
 	receive(0, &hello);
-	/* Behind a HELLO that is not done yet it waits for that. */
+	/* A request after a HELLO that is not done yet waits for that. */
 	memcpy(test_recv(1), &ping, sizeof(ping));
 	assert_false(test_receive(c, 1, sizeof(ping)));
 	test_turns();
@@ -358,7 +358,7 @@ static void memory_window(void **state)
 	assert_true(info->length == test_store.region.bytes);
 	assert_int_equal(info->mw_access_flags, IBV_ACCESS_REMOTE_READ);
 	assert_int_equal(welcome().rkey, 0x1200);
-	/* Both have their places, and give them back. */
+	/* The bind and the response have their places, and give them back. */
 	assert_int_equal(c->conn.sq_used, 2);
 	response_done(test_poller, &c->conn, c->bind.wr_id);
 	assert_int_equal(c->conn.sq_used, 1);

@@ -194,7 +194,7 @@ static void refused(void **state)
 		      "region and about 1024 MiB beside it, and can have 16384 "
 		      "MiB at most, by MemTotal of /proc/meminfo: lower "
 		      "memory.size, or raise that limit\n");
-	/* More than is free now: refused if it is to be filled now, else a warning. */
+	/* More than is free now: refused if it must be filled now, else a warning. */
 	assert_int_equal(host_memory_check(&memory, 8 * GIB, GIB, true), -ENOMEM);
 	assert_logged(" error memory.size: kvd needs 9216 MiB, 8192 MiB of "
 		      "region and about 1024 MiB beside it, and 8192 MiB can be "

@@ -111,7 +111,7 @@ static void bytes_of_all(void **state)
 		    2048 * sizeof(struct identity_bucket) + 1025 * sizeof(struct identity));
 }
 
-/* Those of clients that came back can't make room. */
+/* Identities of clients that came back can't make room. */
 static void who_came_back_makes_no_room(void **state)
 {
 	(void)state;
@@ -156,7 +156,7 @@ static void the_next_connection_waits_for_the_end(void **state)
 	assert_ptr_equal(leave(0, 0), &conns[1]);
 	assert_ptr_equal(conns[1].query.hello.answers, answers);
 	assert_true(conns[1].query.hello.known);
-	/* Its query is answered then. */
+	/* The connection's query is answered then. */
 	assert_true(identity_claim(&identities, &conns[1], &closes));
 	assert_null(closes);
 	assert_ptr_equal(conns[1].query.hello.answers, answers);

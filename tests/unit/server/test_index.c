@@ -121,7 +121,7 @@ static bool client_finds(const struct geometry *g, uint64_t key)
 #define GROWTH_KEYS 3000
 #define KNOWN_MAX 12
 
-/* The same for a thread that read the index size when it was that of @g, and was delayed since. */
+/* The home for a thread that read the index size when it was that of @g, and was delayed since. */
 static const struct bucket *late_home(const struct geometry *g, uint64_t key)
 {
 	uint64_t size = atomic_load(&store.table.index_size);
@@ -434,8 +434,7 @@ static void put_for(uint64_t key, uint64_t *large)
 }
 
 /*
- * Items are behind the index: it does not grow and asks for room; PUTs go on. Then there is room
- * again.
+ * Items follow the index: it does not grow and asks for room; PUTs go on. Then there is room again.
  */
 static void no_room_for_the_index(void **state)
 {
@@ -461,7 +460,7 @@ static void no_room_for_the_index(void **state)
 		delete_key(--large);
 	for (last = key, key = 0; key < last; key += 10)
 		assert_there(key);
-	/* All but a few keys, so that the pages behind the index become free. */
+	/* All but a few keys, so that the pages after the index become free. */
 	for (key = 0; key < last; key++)
 		delete_key(key);
 	test_store_check(&store, NULL);

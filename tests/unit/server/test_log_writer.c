@@ -283,7 +283,7 @@ static void a_full_pipe(void **state)
 	lines = check_order(2, &lost);
 	assert_true(lost == log_writer_lost() - before);
 	assert_int_equal(lines + lost, 2 * LINES);
-	/* It goes on. */
+	/* Logging goes on. */
 	length = 0;
 	text[0] = '\0';
 	log_info("line 9999 of thread 0");
@@ -368,7 +368,7 @@ static void in_parts(void **state)
 	assert_true(log_writer_lost() == before);
 }
 
-/* Several batches that wait at the stop, in a file that is to be opened again. */
+/* Several batches that wait at the stop, in a file that must be opened again. */
 static void a_stop_writes_all(void **state)
 {
 	(void)state;
@@ -402,7 +402,7 @@ static void opened_again(void **state)
 		log_info("line %u", i);
 	log_writer_reopen();
 	wait_for(path, " notice SIGHUP: log reopened\n");
-	/* It is the first line there, though others were waiting. */
+	/* This is the first line there, though others were waiting. */
 	first = strchr(text, '\n');
 	assert_non_null(first);
 	assert_non_null(strstr(text, "SIGHUP: log reopened"));
@@ -410,7 +410,7 @@ static void opened_again(void **state)
 	log_info("two");
 	wait_for(path, " info two\n");
 
-	/* It can't be opened: the old file says so, and stderr, for it may be gone. */
+	/* The file can't be opened: the old one says so, and stderr, for that may be gone. */
 	assert_int_equal(unlink(moved), 0);
 	assert_int_equal(rename(path, moved), 0);
 	assert_int_equal(mkdir(path, 0700), 0);
@@ -471,7 +471,7 @@ static void *dying_thread(void *barrier)
 	return NULL;
 }
 
-/* Several threads at once, while much is to be written: none ends the process before that is. */
+/* Several threads die at once, while much must be written: none ends the process before it is. */
 static void threads_die(void)
 {
 	const struct sigaction standard = { .sa_handler = SIG_DFL };

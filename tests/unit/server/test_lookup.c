@@ -503,7 +503,7 @@ static void append(void)
 	assert_int_equal(table_put(changer, hash_of(&key, 8), &change), WIRE_OK);
 }
 
-/* Both of one salt, so that the longer value begins with the shorter one. */
+/* The values have one salt, so that the longer one begins with the shorter one. */
 static void to_append(void)
 {
 	VALUES_ARE(304, 312);
@@ -736,7 +736,7 @@ static void reader_step(void)
 	scenario->change();
 }
 
-/* Of the steps each of the first @all, then some of them: scans and many GETs repeat themselves. */
+/* Each of the first @all steps, then some of them: scans and many GETs repeat themselves. */
 static unsigned int interrupted_each(const struct scenario *s, void (*lookup)(void),
 				     unsigned int all)
 {

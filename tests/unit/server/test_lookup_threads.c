@@ -127,7 +127,7 @@ static void flags_come_and_go(void **state)
 		}
 		rcu_quiescent_state();
 	}
-	/* It waits for grace periods. */
+	/* The thread waits for grace periods. */
 	rcu_thread_offline();
 	pthread_join(thread, NULL);
 	rcu_thread_online();

@@ -22,11 +22,11 @@
 static struct mailbox mailbox;
 
 /*
- * A note that another thread sends just before the owner empties the fd, or just behind that, or
+ * A note that another thread sends just before the owner empties the fd, or just after that, or
  * when the owner has the others.
  */
 static struct note meanwhile;
-static _Thread_local enum { NEVER, BEFORE, BEHIND, AT_THE_END } when;
+static _Thread_local enum { NEVER, BEFORE, AFTER, AT_THE_END } when;
 
 ssize_t read(int fd, void *buf, size_t len)
 {
@@ -35,7 +35,7 @@ ssize_t read(int fd, void *buf, size_t len)
 	if (when == BEFORE)
 		mailbox_send(&mailbox, &meanwhile);
 	n = syscall(SYS_read, fd, buf, len);
-	if (when == BEHIND)
+	if (when == AFTER)
 		mailbox_send(&mailbox, &meanwhile);
 	if (when != AT_THE_END)
 		when = NEVER;
@@ -128,7 +128,7 @@ static void a_wake_without_a_note(void **state)
 	assert_false(readable(0));
 }
 
-/* It is taken with the others, or the owner does not sleep before it has taken it. */
+/* The note is taken with the others, or the owner does not sleep before it has taken it. */
 static void sent_while_others_are_taken(void **state)
 {
 	struct note first, *note;

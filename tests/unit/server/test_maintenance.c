@@ -149,7 +149,7 @@ static void expired_items_go(void **state)
 		put(key, 100);
 	set_now(ENGINE_NOW_NS + 2 * SECOND_NS + SECOND_NS / 2);
 	start();
-	/* Those that live 1 and 2 seconds: half of the first. */
+	/* Items that live 1 and 2 seconds: half of the first. */
 	WAIT_FOR(STAT(expired) == 1000);
 	stop();
 	assert_int_equal(STAT(removes), 1000);
@@ -638,7 +638,7 @@ static void index_grows_over_items(uint64_t fill, uint32_t len, uint64_t small)
 static void index_gets_room_by_moving(void **state)
 {
 	(void)state;
-	/* Full, then with holes between items: those that came last are behind the index. */
+	/* Full, then with holes between items: those that came last follow the index. */
 	for (uint64_t key = 1ull << 40; put_ttl(key, 3000, 0) == WIRE_OK; key++)
 		assert_true(key < 1ull << 41);
 	for (uint64_t key = 1ull << 40; is_there(key); key++)

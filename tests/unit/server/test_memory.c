@@ -65,7 +65,7 @@ static void check_slabs(void)
 	}
 }
 
-/* Of all size classes together: what the totals say. */
+/* All size classes together are what the totals say. */
 static void check_size_classes(const struct memory_stats *s)
 {
 	uint64_t bytes = 0, free_bytes = 0, used_bytes = 0, ends = 0;
@@ -357,7 +357,7 @@ static void gathering(void **state)
 	assert_int_equal(a.failures, 9);
 }
 
-/* Of the threads' magazines those are drained whose thread did nothing since the last time. */
+/* Magazines are drained whose thread did nothing since the last time. */
 static void gathering_from_the_idle(void **state)
 {
 	struct mem_cache c;
@@ -369,7 +369,7 @@ static void gathering_from_the_idle(void **state)
 	q = mem_alloc(&b, 160);
 	assert_non_null(mem_alloc(&c, 320));
 	assert_int_equal(a.magazine_bytes, MAGAZINE_BLOCKS / 2 * 160);
-	/* Those that were never looked at, but for the caller's own. */
+	/* Magazines that were never looked at, but for the caller's own. */
 	assert_int_equal(memory_gather_idle(memory, &a), MAGAZINE_BLOCKS / 2 * (160 + 320));
 	assert_int_equal(b.magazine_bytes + c.magazine_bytes, 0);
 	assert_int_equal(memory_gather_idle(memory, &a), 0);
@@ -463,7 +463,7 @@ static void slabs_of_any_length(void **state)
 
 		assert_non_null(large);
 		n = fill(&a, 48);
-		/* Behind a whole slab three pages may be left. */
+		/* After a whole slab three pages may be left. */
 		if (gap > 16 && gap < 20)
 			assert_int_equal(n, 16 * PAGE_BYTES / 48);
 		else if (gap == 20)

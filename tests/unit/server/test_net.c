@@ -319,7 +319,7 @@ static void sets_all_up(void **state)
 			 cases[i].made);
 		assert_steps(expected);
 		assert_int_equal(test_net.worker_count, WORKERS);
-		/* Its stores are made later. */
+		/* The tenants' stores are made later. */
 		assert_true(test_net.starting);
 		assert_ptr_equal(test_net.env.cancel, &test_net.jobs.cancels);
 		for (unsigned int n = 0; n < WORKERS; n++)
@@ -333,7 +333,7 @@ static void sets_all_up(void **state)
 			    test_config.server.max_connections + ADMIN_CONNECTIONS);
 		assert_int_equal(test_net.identities.max, test_config.limits.identities);
 		assert_true(test_net.identities.keep_ns == test_config.server.identity_time);
-		/* Who connects meets workers that run. */
+		/* A client that connects meets workers that run. */
 		assert_int_equal(net_start(&test_net), 0);
 		snprintf(expected, sizeof(expected), "start0 start1 start2 %s", cases[i].started);
 		assert_steps(expected);
@@ -445,8 +445,8 @@ static int fake_renew(struct device *dev, const struct tls_files *files, char *w
 }
 
 /*
- * Those that have credentials read them again, each of them whatever becomes of another, and one
- * that is away does when it is back.
+ * Devices with credentials read them again, each of them whatever becomes of another, and one that
+ * is away does when it is back.
  */
 static void renews_credentials(void **state)
 {

@@ -279,7 +279,7 @@ static void what_is_there(void **state)
 	close(fd);
 	assert_int_equal(check(true), 0);
 	assert_int_equal(test_log_lines(), 0);
-	/* It was checked and not changed. */
+	/* The path was checked and not changed. */
 	assert_int_equal(unlink(path), 0);
 	fd = open(path, O_CREAT | O_WRONLY, 0644);
 	close(fd);
@@ -353,7 +353,7 @@ static void makes_the_folder(void **state)
 		assert_int_equal(socket_folder_make(&made, socket, is_default), 0);
 		assert_int_equal(mode_of(made_path), is_default ? 0700 : 0755);
 		assert_true(made.made);
-		/* Which is removed by who made it, and by nobody else. */
+		/* Only the call that made the folder removes it. */
 		assert_int_equal(
 			socket_folder_make(&(struct socket_folder){ 0 }, socket, is_default), 0);
 		socket_folder_release(&made);

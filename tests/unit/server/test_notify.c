@@ -62,7 +62,7 @@ static const char *received(void)
 	return text;
 }
 
-/* By a file, and by a name that is none. */
+/* Messages to a socket in the file system, and to an abstract one. */
 static void messages(void **state)
 {
 	char name[] = "@kvd-test-0000000000";

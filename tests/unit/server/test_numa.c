@@ -59,7 +59,7 @@ static void host_free(struct bitmask *set)
 	numa_bitmask_free(set);
 }
 
-/* Of nodes as in "0-1,3"; NULL if the host does not have all of them. */
+/* The set of nodes as in "0-1,3"; NULL if the host does not have all of them. */
 static struct bitmask *host_parse(const char *text)
 {
 	struct bitmask *set = host_set();

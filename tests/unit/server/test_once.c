@@ -429,7 +429,7 @@ static void numbers_that_end_the_connection(void **state)
 	sides[0].conn.hello_done = false;
 	send(&sides[0], &put);
 	assert_true(sides[0].conn.stopped);
-	/* Behind a HELLO that waits. */
+	/* After a HELLO that waits. */
 	connect_to(&sides[0]);
 	sides[0].conn.hello_done = false;
 	deferred_start(&sides[0].conn, &waiting_kind, &(struct request){ .op = WIRE_HELLO }, 0, 0);

@@ -383,7 +383,7 @@ static void insert_into_a_new_overflow_bucket(void **state)
 				 views[i].after);
 }
 
-/* Of each split what can be reached is watched, until all buckets of the level were. */
+/* What can be reached is watched in each split, until all buckets of the level were split. */
 static void split_buckets(void **state)
 {
 	uint64_t key, size, splits = 0;

@@ -84,7 +84,7 @@ static void check_runs(void)
 			assert_true(end <= END);
 			for (uint32_t i = run; i < end; i++) {
 				assert_int_equal(used[i], 0);
-				/* Those in the middle are looked at, too. */
+				/* Pages in the middle are looked at, too. */
 				assert_int_equal(heap.map[i].word & PAGE_KIND, PAGE_FREE);
 			}
 			assert_true(run == FIRST || used[run - 1]);
@@ -132,7 +132,7 @@ static void from_the_end(void **state)
 	assert_int_equal(page_heap_alloc(&heap, 16, PAGE_LARGE, 0), c);
 }
 
-/* Of gaps that fit the one at the highest address, in whatever order they came to be. */
+/* The highest of the gaps that fit is taken, in whatever order they came to be. */
 static void the_highest_gap(void **state)
 {
 	uint32_t spans[5];

@@ -244,7 +244,7 @@ static void access_records(void **state)
 	assert_int_equal(request.gets.hits | request.gets.misses, 0);
 }
 
-/* Its id is the receive's number. True: it was executed at once. */
+/* The request's id is the receive's number. True: it was executed at once. */
 static bool receive(struct test_conn *c, uint32_t buffer, struct wire_request head, const char *key,
 		    uint32_t value_len)
 {
@@ -324,7 +324,7 @@ static void pull(void **state)
 	assert_int_equal(conn->read_count, 0);
 }
 
-/* In its place, behind what takes several turns. */
+/* In its place, after what takes several turns. */
 static void in_order(void **state)
 {
 	static const uint32_t ids[] = { 0, 1, 2 };
@@ -498,7 +498,7 @@ static void parts(void **state)
 	assert_int_equal(conn->response.status, WIRE_NOT_ALLOWED);
 }
 
-/* PERMIT-4: who may not READ gets values as others do, in parts, but not their sums. */
+/* PERMIT-4: a client that may not READ gets values as others do, in parts, but not their sums. */
 static void values_by_request(void **state)
 {
 	static uint8_t value[9000];

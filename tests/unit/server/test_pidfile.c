@@ -128,7 +128,7 @@ static void of_a_dead_server(void **state)
 	assert_file_is_ours();
 	assert_logged("replacing that of process 1234567890, which died");
 	pidfile_remove();
-	/* It died before it had written its number. */
+	/* The other kvd died before it had written its number. */
 	write_file(path, "");
 	assert_int_equal(pidfile_create(path), 0);
 	assert_file_is_ours();
@@ -237,7 +237,7 @@ static void without_a_number(void **state)
 	assert_int_equal(open_files(), files);
 }
 
-/* It is removed once, whatever has its descriptor's number by then. */
+/* The file is removed once, whatever has its descriptor's number by then. */
 static void removed_once(void **state)
 {
 	int fd;

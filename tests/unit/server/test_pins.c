@@ -216,7 +216,7 @@ static uint64_t count_there(uint64_t from, uint64_t to)
 	return n;
 }
 
-/* Puts values of these sizes, together of so many bytes. */
+/* Puts values of these sizes, together of @bytes. */
 static void press_bytes(uint64_t *key, const uint32_t *lens, unsigned int count, uint64_t bytes)
 {
 	uint64_t done = 0;
@@ -476,7 +476,7 @@ static void kept_and_ended(void **state)
 }
 
 /*
- * A key that is to be replaced may be evicted for the room that its new value needs. The pin of the
+ * A key that a PUT replaces may be evicted for the room that its new value needs. The pin of the
  * attempt that lacked room has been taken back then, and is not once more.
  */
 static void evicted_for_its_own_room(void **state)
@@ -669,7 +669,7 @@ static void pinned_since_it_was_chosen(void **state)
 		assert_int_equal(STAT(evictions), low + 1);
 		assert_int_equal(STAT(evictions_low), low);
 		assert_pinned(0, 0);
-		/* It is not there any more. */
+		/* The item is not there any more. */
 		assert_false(table_remove_block(&test_threads[0], hash, item, REMOVAL_EVICTED));
 		assert_int_equal(STAT(evictions), low + 1);
 		assert_store(NULL);

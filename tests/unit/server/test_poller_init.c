@@ -73,7 +73,7 @@ static int made(void)
 /* The poller that is being set up. */
 static struct poller *making = &worker.pollers[0];
 
-/* Of the clients' messages the device writes to these buffers alone, and nobody reads them. */
+/* The device writes clients' messages to these buffers alone, and nobody reads them remotely. */
 static int reg_mr(struct ibv_pd *of, const struct device_mem *mem, int access, struct ibv_mr **out)
 {
 	assert_ptr_equal(of, &pd);
@@ -287,7 +287,7 @@ static void all_of_it(void **state)
 	assert_int_equal(worker.pollers[0].spare_sends_max, SPARE);
 	assert_int_equal(worker.pollers[0].spare_buffers, SRQ_DEPTH / 4);
 	assert_int_equal(worker.pollers[0].spare_buffers_max, SRQ_DEPTH / 4);
-	/* Those for responses are no receives, and each is there once. */
+	/* Buffers for responses are no receives, and each is there once. */
 	assert_int_equal(worker.pollers[0].free_count, BUFFERS - SRQ_DEPTH);
 	assert_int_equal(worker.pollers[0].free_max, BUFFERS - SRQ_DEPTH);
 	for (uint32_t n = worker.pollers[0].free_count; n; n--) {
@@ -295,7 +295,7 @@ static void all_of_it(void **state)
 
 		assert_in_range(buffer, SRQ_DEPTH, BUFFERS - 1);
 		assert_int_equal(receives[buffer]++, 0);
-		/* They do not overlap: the memory is as long as all of them. */
+		/* The buffers do not overlap: the memory is as long as all of them. */
 		memset(poller_buffer(&worker.pollers[0], buffer), 1, BUFFER_BYTES);
 	}
 	assert_int_equal(buffer_take(&worker.pollers[0]), BUFFER_NONE);
@@ -531,7 +531,7 @@ static void own_server(void **state)
 	assert_int_equal(seteuid(before), 0);
 }
 
-/* A connection fails once, whatever comes behind it. */
+/* A connection fails once, whatever comes after that. */
 static void fails_once(void **state)
 {
 	struct conn *conn;
@@ -579,7 +579,7 @@ static int make_worker(unsigned int number)
 	return worker_init(&worker, &kept, number, -1);
 }
 
-/* The second device's poller is set up behind the first one's. */
+/* The second device's poller is set up after the first one's. */
 static int reg_mr_of_either(struct ibv_pd *of, const struct device_mem *mem, int access,
 			    struct ibv_mr **out)
 {

@@ -120,7 +120,7 @@ static int host_thread(pthread_t *thread, const pthread_attr_t *attributes, void
 		       void *arg)
 {
 	host.threads++;
-	/* None behind the end of the array of them. */
+	/* None past the end of the array of them. */
 	return host.threads > PREFAULT_THREADS_MAX ? EAGAIN :
 						     pthread_create(thread, attributes, run, arg);
 }
@@ -246,7 +246,7 @@ static void small_pieces(void **state)
 	}
 }
 
-/* Who is served meanwhile gets the lock after each call, but not where pages are there already. */
+/* A thread that serves meanwhile gets the lock after each call, but not for pages that exist. */
 static void pauses(void **state)
 {
 	struct prefault p = of(4 * MIB, 1);
@@ -363,7 +363,7 @@ static void old_kernel(void **state)
 
 /*
  * Of each large page the one page is allocated first that has its turn on the node of the large
- * one; then they are made large, and the rest behind them is allocated.
+ * one; then they are made large, and the rest after them is allocated.
  */
 static void large_pages(void **state)
 {

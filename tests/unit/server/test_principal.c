@@ -70,7 +70,7 @@ static void a_process_is_its_users(void **state)
 	assert_false(principal_is(&a, &b));
 }
 
-/* Of IPv6 the network; of IPv4, also one that is mapped, the host. */
+/* An IPv6 address stands for its network; an IPv4 one, also if mapped, for the host. */
 static void addresses(void **state)
 {
 	(void)state;

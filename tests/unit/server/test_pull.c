@@ -2,8 +2,8 @@
 /*
  * Tests of large values in a worker's turns (PULL-1 to PULL-4 in server/worker/pull.h,
  * budget_take_build()): what has arrived is summed and appended in pieces, one in each turn, and
- * others have theirs in between; values of one connection are READ one behind the other and take
- * effect in their order, and what comes behind them waits; READs don't run ahead of the sum; values
+ * others have theirs in between; values of one connection are READ one after another and take
+ * effect in their order, and what comes after them waits; READs don't run ahead of the sum; values
  * that are made from others keep to their budget; the response always has a place; a connection
  * that ends in any of the pieces leaves nothing. The device is a table of functions that keep what
  * was posted; the test decides when it completes.
@@ -134,7 +134,7 @@ static bool send_pull(struct test_conn *c, uint32_t n, const char *name, enum wi
 	return send_pull_as(c, n, name, (struct wire_request){ .mode = (uint8_t)mode }, from, len);
 }
 
-/* The same with a request behind which nothing is outstanding, after the turns that it needs. */
+/* Sends a pull with nothing outstanding after it, and gives it the turns that it needs. */
 static bool ask(struct test_conn *c, enum wire_put mode, const uint8_t *from, uint32_t len)
 {
 	send_pull(c, 0, key, mode, from, len);
@@ -159,7 +159,7 @@ static void serve_read(struct test_conn *c)
 	memmove(c->reads, c->reads + 1, c->read_count * sizeof(c->reads[0]));
 	memmove(c->sges, c->sges + 1, c->read_count * sizeof(c->sges[0]));
 	pull_done(&c->conn, wr_id);
-	/* It is not summed with the batch. */
+	/* The piece is not summed with the batch. */
 	assert_int_equal(c->conn.pull_ahead - c->conn.reads_bytes, ahead);
 	assert_true(c->read_count <= count && c->read_count <= PULL_DEPTH);
 	deferred_wake(&c->conn);
@@ -283,7 +283,7 @@ static void now_no_more(void **state)
 	}
 }
 
-/* Nothing is READ ahead behind it, and all take effect in their order. */
+/* Nothing later is READ ahead of it, and all take effect in their order. */
 static void now_in_order(void **state)
 {
 	struct test_conn *c = &test_conns[0];
@@ -451,7 +451,7 @@ static void now_goes_on(void **state)
 	assert_value(value, VALUE_BYTES);
 }
 
-/* But not more often than this. */
+/* When the fill was late PULL_FILL_WAITS times the rest is READ. */
 static void now_late_often(void **state)
 {
 	struct test_conn *c = &test_conns[0];
@@ -566,7 +566,7 @@ static void now_stands_still(void **state)
 	}
 }
 
-/* It begins when the response has a place, and keeps that. */
+/* The copy begins when the response has a place, and keeps that. */
 static void now_has_a_place(void **state)
 {
 	struct response_list responses = { .poller = test_poller };
@@ -629,7 +629,7 @@ static void appends_in_pieces(void **state)
 		serve_read(c);
 	while (pull_of(c)->steps.kind != LARGE_APPEND)
 		assert_true(test_turn());
-	/* Its small value needs two turns at most: this connection's, and then its own. */
+	/* The other's small value needs two turns at most: this connection's, and then its own. */
 	assert_true(ask(other, WIRE_SET, more, 1000));
 	serve_read(other);
 	assert_int_equal(other->responses, 0);
@@ -637,7 +637,7 @@ static void appends_in_pieces(void **state)
 	assert_true(test_turn());
 	assert_responded(other, WIRE_OK);
 	assert_int_equal(c->responses, 0);
-	/* It was another version then, of one key: the append is to that. */
+	/* The key has another version then: the append is to that. */
 	while (test_turn())
 		pieces++;
 	assert_responded(c, WIRE_OK);
@@ -769,8 +769,8 @@ static void time_of_the_next_value(void **state)
 }
 
 /*
- * BUDGET-3: who has served no READ yet is asked to, and has neither memory nor a place in the
- * queue.
+ * BUDGET-3: a client that has served no READ yet is asked to, and has neither memory nor a place in
+ * the queue.
  */
 static void probed_first(void **state)
 {
@@ -1026,7 +1026,7 @@ static void arrived(void **state)
 	test_conn_end(c);
 }
 
-/* So many connections build something. */
+/* The number of connections that build something. */
 static unsigned int builders(void)
 {
 	const struct deferred *first;
@@ -1092,7 +1092,7 @@ static void append_byte(struct test_conn *c)
 	assert_false(test_receive(c, recv_of(c, 1), sizeof(put) + sizeof(key) + 1));
 }
 
-/* The same with values that came in messages, beside one that is pulled meanwhile. */
+/* Values that came in messages wait for memory, beside one that is pulled meanwhile. */
 static void requests_wait_for_memory(void **state)
 {
 	(void)state;
@@ -1114,7 +1114,7 @@ static void requests_wait_for_memory(void **state)
 	assert_value(both, VALUE_BYTES + MORE_BYTES + 2);
 }
 
-/* Who waits is counted once, however often it is woken. */
+/* An append that waits is counted once, however often it is woken. */
 static void appends_are_counted(void **state)
 {
 	const unsigned int *count = &test_tenant.build_budget.waits;
@@ -1398,7 +1398,7 @@ static void prove(struct test_conn *c)
 	c->responses = 0;
 }
 
-/* PULL-2: values of a connection are READ one behind the other, and take effect in their order. */
+/* PULL-2: values of a connection are READ one after another, and take effect in their order. */
 static void several_values(void **state)
 {
 	struct test_conn *c = &test_conns[0];
@@ -1591,7 +1591,7 @@ static void counted_once(void **state)
 	assert_int_equal(test_limit_taken(&limit.account.requests_full), 1);
 }
 
-/* PULL-1: what comes behind a pull waits for it, and a pull behind that is not READ before. */
+/* PULL-1: what follows a pull waits for it, and a pull that follows that is not READ before. */
 static void order_is_kept(void **state)
 {
 	struct test_conn *c = &test_conns[0], *other = &test_conns[1];
@@ -1643,7 +1643,7 @@ static void several_values_share(void **state)
 			serve_read(c);
 		else
 			assert_true(test_turn());
-	/* It has had its turn when the memory of the first ones came back. */
+	/* The other had its turn when the memory of the first ones came back. */
 	assert_int_equal(other->conn.pulls, 1);
 	pull_through(other);
 	assert_responded(other, WIRE_OK);
@@ -1861,7 +1861,7 @@ static void longest_value(void **state)
 	test_store.table.eviction = EVICTION_NONE;
 }
 
-/* Who waits is counted once, however often it is woken. */
+/* A connection that waits is counted once, however often it is woken. */
 static void waits_are_counted(void **state)
 {
 	struct test_conn *first = &test_conns[0], *waits = &test_conns[1];
@@ -1918,7 +1918,7 @@ static void sums_without_room(void **state)
 	/* But no further READ is posted. */
 	assert_int_equal(c->read_count, PULL_DEPTH - 1);
 	assert_false(sq_room(&c->conn));
-	/* It takes them: what is left are READs. */
+	/* The client takes the responses: what is left are READs. */
 	sq_put(&c->conn, c->conn.sq_used - c->read_count);
 	c->conn.sq_unsignaled = 0;
 	c->responses = 0;
@@ -2041,7 +2041,7 @@ static void now_arrived_at_last(void **state)
 	assert_false(late_principals_have(&test_late_principals, &c->conn.principal, clock_ns()));
 }
 
-/* But one that serves none of these has no more time than others. */
+/* A client that serves none of these READs has no more time than others. */
 static void now_is_read_in_time(void **state)
 {
 	struct test_conn *c = &test_conns[0];

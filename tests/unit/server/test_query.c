@@ -121,7 +121,7 @@ static void first_page(void)
 
 	ask(WIRE_STATS, 0, 0);
 	assert_asked(WIRE_STATS, 0);
-	/* It may be woken for another reason, and goes on waiting. */
+	/* The query may be woken for another reason, and goes on waiting. */
 	deferred_wake(&c->conn);
 	test_turns();
 	assert_int_equal(c->responses, responses);
@@ -232,7 +232,7 @@ static void one_text(void **state)
 	assert_int_equal(c->value_len, 0);
 }
 
-/* Who is meant is copied: the receive may hold another message by the time that it is read. */
+/* The clients meant are copied: the receive may hold another message by the time it is read. */
 static void revokes(void **state)
 {
 	struct wire_request request = { .op = WIRE_REVOKE, .id = 3, .key_len = 6 };

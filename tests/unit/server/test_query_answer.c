@@ -115,7 +115,7 @@ static void age_and_idle(void **state)
 
 	(void)state;
 	conns[0].connected_ns = clock_ns() - 100 * SECOND_NS;
-	/* It has done nothing yet: since it is there. */
+	/* A connection that has done nothing is idle since it connected. */
 	list_first(host_ns, store_ns);
 	assert_seconds(" age=", conns[0].connected_ns, host_ns[0], host_ns[1]);
 	assert_true(number_in_line(" idle=") == number_in_line(" age="));
@@ -182,7 +182,7 @@ static void pages(void **state)
 	assert_true(pages > 2);
 	for (unsigned int i = 0; i < CONNS; i++)
 		assert_int_equal(seen[i], i != 7);
-	/* Behind all of them there is nothing, however far. */
+	/* After all of them there is nothing, however far. */
 	ask(WIRE_CLIENTS, 1ull << 32);
 	assert_int_equal(conns[0].query.len, 0);
 	assert_int_equal(conns[0].query.cursor, 0);
@@ -201,12 +201,12 @@ static void kills(void **state)
 	assert_null(ask(WIRE_KILL, conns[5].number));
 	assert_int_equal(conns[0].query.status, WIRE_NOT_FOUND);
 	assert_int_equal(conns[0].query.len, 0);
-	/* It may close itself. */
+	/* A connection may close itself. */
 	assert_ptr_equal(ask(WIRE_KILL, conns[0].number), &conns[0]);
 	assert_int_equal(conns[0].query.status, WIRE_OK);
 }
 
-/* A page looks at so many slots, however few of them are in use. */
+/* A page looks at a bounded number of slots, however few of them are in use. */
 static void pages_of_a_large_registry(void **state)
 {
 	unsigned int listed = 0, asked = 0;
@@ -256,7 +256,7 @@ static void grants(void **state)
 	assert_false(conns[0].query.granted);
 }
 
-/* Who may not read all keys gets no remote read. */
+/* A user that may not read all keys gets no remote read. */
 static void withholds(void **state)
 {
 	struct user user = { .name = "u", .rights = USER_ALL };
@@ -285,7 +285,7 @@ static void withholds(void **state)
 	atomic_store(&conns[0].user, NULL);
 }
 
-/* By its user, or without one; in the tenant that it is in. */
+/* A client is known by its user, or without one; in the tenant that it is in. */
 static void who_one_is(void **state)
 {
 	static struct tenant tenant = { .name = "blue" };

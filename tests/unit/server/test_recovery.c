@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of what becomes of a device that failed: the order in which it is left, released, looked
- * for and set up again, and what a failure on that way leaves behind. The devices, addresses and
+ * for and set up again, and what is left when one of these steps fails. The devices, addresses and
  * workers are the test's; each call of theirs is a step of a text.
  */
 #include <errno.h>
@@ -270,7 +270,7 @@ static void is_left(void **state)
 	assert_logged("device fake0 is released");
 }
 
-/* It is looked for once a second, and set up as at the start. */
+/* The device is looked for once a second, and set up as at the start. */
 static void is_back(void **state)
 {
 	(void)state;

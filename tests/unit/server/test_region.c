@@ -95,7 +95,7 @@ static void superblock(void **state)
 	assert_true(super->clock_s == 1234567890123 && super->items == 77);
 }
 
-/* Segments are one behind the other as long as they fit; the buckets are not touched. */
+/* Segments follow each other as long as they fit; the buckets are not touched. */
 static void segments(void **state)
 {
 	const struct geometry *g = &region.geometry;
@@ -443,7 +443,7 @@ static void prefaulted(void **state)
 	region_destroy(&other);
 }
 
-/* To allocate the first @bytes of a region. */
+/* A job that allocates the first @bytes of a region. */
 static struct prefault prefault_of(const struct region *r, uint64_t bytes, uint32_t threads)
 {
 	return (struct prefault){
@@ -478,7 +478,7 @@ static void prefault_ways(void **state)
 	}
 }
 
-/* So many threads can be started, and no more; -1: any number. */
+/* Threads that can still be started; -1: any number. */
 static int threads_left = -1;
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
@@ -488,7 +488,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
 int __real_madvise(void *addr, size_t length, int advice);
 int __wrap_madvise(void *addr, size_t length, int advice);
 
-/* Of two threads with a part each the second ends last, whatever the scheduler does. */
+/* The second of two threads with a part each ends last, whatever the scheduler does. */
 static struct {
 	uint8_t *first, *second; /* NULL: off */
 	void *(*run)(void *);
@@ -593,7 +593,7 @@ static void prefault_fails_in_part(void **state)
 	close(nothing);
 }
 
-/* Nor does a part that has large pages hide why another one has not. */
+/* A part with large pages does not hide why another part has none. */
 static void large_in_part(void **state)
 {
 	const uint64_t bytes = 32 * BYTES; /* two pieces */
@@ -618,7 +618,7 @@ static void prefault_fails(void **state)
 	(void)state;
 	assert_int_equal(create_pages(&other, BYTES, HUGEPAGES_OFF, NULL), 0);
 	for (int way = 0; way < 2; way++) {
-		/* Behind the end of the file */
+		/* Past the end of the file. */
 		struct prefault prefault = {
 			.base = other.base,
 			.bytes = 2 * BYTES,

@@ -78,7 +78,7 @@ static void nothing_changed(void **state)
 	assert_memory_equal(&test_config, &before, sizeof(test_config));
 }
 
-/* To another level and back: each time from the one that holds. */
+/* log.level changes and is changed back, each time from the one in force. */
 static void level(void **state)
 {
 	(void)state;
@@ -142,7 +142,7 @@ static void users(void **state)
 	assert_string_equal(test_config.rdma.networks, "");
 }
 
-/* It stays as it was, however often it is asked for; what else changed is taken over. */
+/* Such an option stays as it was, however often it is changed; what else changed is taken over. */
 static void needs_a_restart(void **state)
 {
 	const unsigned int before = (unsigned int)test_config.server.max_connections;

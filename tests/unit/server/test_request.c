@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the dispatch of requests (server/worker/request.h) where it seldom gets: behind what
+ * Tests of the dispatch of requests (server/worker/request.h) where it seldom gets: after what
  * takes several turns, with a limit, sent again, before HELLO; a scan of a bucket that changes;
  * values in parts; a PUT for which room is made, and what happens to its key or its connection
  * meanwhile.
@@ -57,7 +57,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Its id is the receive's number. True: it was executed at once. */
+/* The request's id is the receive's number. True: it was executed at once. */
 static bool receive(struct test_conn *c, uint32_t buffer, struct wire_request head, const char *key,
 		    uint32_t value_len)
 {
@@ -97,7 +97,7 @@ static struct store_value found(const char *key)
 	return value;
 }
 
-/* Its answer comes behind that of the scan before it, and it was not executed. */
+/* The refused request's answer comes after that of the scan, and it was not executed. */
 static void refused_in_order(void **state)
 {
 	static const uint32_t ids[] = { 0, 1, 2, 3 };
@@ -120,7 +120,7 @@ static void refused_in_order(void **state)
 	assert_responses(conn, ids, 4, WIRE_OK);
 }
 
-/* A change that was sent before is answered behind the scan, and not executed again. */
+/* A change that was sent before is answered after the scan, and not executed again. */
 static void repeated_in_order(void **state)
 {
 	static const uint32_t ids[] = { 0, 1, 2 };
@@ -142,8 +142,8 @@ static void repeated_in_order(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.answers_repeated), 1);
 }
 
-/* What came behind a HELLO that waits is executed behind it; if it was refused, never. */
-static void behind_hello(void **state)
+/* What came after a HELLO that waits is executed after it; if it was refused, never. */
+static void after_hello(void **state)
 {
 	static const uint32_t ids[] = { 0, 1 };
 
@@ -334,7 +334,7 @@ static void room_begin_for(const char *key, uint8_t mode, uint32_t len)
 	assert_int_equal(conn->responses, 0);
 }
 
-/* Its connection ends after so many steps of making room: nothing stays closed or taken. */
+/* The connection ends after any step of making room: nothing stays closed or taken. */
 static void ends_while_room_is_made(void **state)
 {
 	struct memory_stats stats;
@@ -430,8 +430,8 @@ static void misses_of_deletes(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.deletes), 2);
 }
 
-/* A change behind another request that finds no memory has room made for it, too. */
-static void room_behind_another(void **state)
+/* A change that waits for another request and finds no memory gets room made, too. */
+static void room_after_another(void **state)
 {
 	static const uint32_t ids[] = { 0, 1 };
 
@@ -585,7 +585,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(refused_in_order, setup),
 		CASE(repeated_in_order, setup),
-		CASE(behind_hello, setup),
+		CASE(after_hello, setup),
 		CASE(scan_of_a_changing_bucket, setup),
 		CASE(get_in_parts, setup),
 		CASE(touch_with_value, setup),
@@ -595,7 +595,7 @@ int main(void)
 		CASE(room_has_a_place, setup),
 		CASE(counter_in_a_room, setup),
 		CASE(misses_of_deletes, setup),
-		CASE(room_behind_another, setup),
+		CASE(room_after_another, setup),
 		CASE(keeps_its_place_after_a_room, setup),
 		CASE(place_in_a_further_room, setup),
 		CASE(large_append_is_done_once, setup),

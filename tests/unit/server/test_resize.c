@@ -91,7 +91,7 @@ static uint32_t length_of(uint32_t key)
 	return key % 500 == 7 ? LARGE : key % 97;
 }
 
-/* By each of both threads, so that the versions have both numbers. */
+/* Both threads PUT, so that versions have the numbers of both. */
 static void put(uint32_t key, const struct table_change *as)
 {
 	struct table_change change = *as;

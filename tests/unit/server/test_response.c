@@ -188,7 +188,7 @@ static void window_1_beside_deaf(bool value)
 			;
 	assert_true(value ? !poller->spare_buffers : !poller->spare_sends);
 	for (n = 0; n < 1000; n++) {
-		/* Its completions come as late as they can. */
+		/* The honest client's completions come as late as they can. */
 		while (respond(honest, value))
 			;
 		assert_true(complete(honest));
@@ -243,8 +243,8 @@ static void nobody_waits_in_vain(void **state)
 }
 
 /*
- * The same, and windows change all the time. Of as many work requests in a row as a connection with
- * the smallest window may have outstanding, one is signaled.
+ * Nobody waits, and windows change all the time. Of as many work requests in a row as a connection
+ * with the smallest window may have outstanding, one is signaled.
  */
 static void nobody_waits_while_windows_move(void **state)
 {
@@ -335,7 +335,7 @@ static void stopped_in_the_batch(void **state)
 	assert_int_equal(poller->spare_sends, SPARE_SENDS);
 }
 
-/* A response with a value of so many bytes, or none. */
+/* A response with a value of @bytes, or none. */
 static void send_one(struct test_conn *c, enum wire_op op, enum wire_status status, uint32_t bytes)
 {
 	struct response_list responses = { .poller = poller };

@@ -54,7 +54,7 @@ static void texts(void **state)
 	assert_int_equal(strlen(revoke.name), TLS_IDENTITY_MAX - 1);
 	assert_false(revoke_parse(&revoke, name, 9 + TLS_IDENTITY_MAX));
 	assert_false(revoke_parse(&revoke, "identity=alice\0bob", 18));
-	/* What is behind the text is not read. */
+	/* What follows the text is not read. */
 	assert_false(revoke_parse(&revoke, "uid=7", 4));
 	assert_true(revoke_parse(&revoke, "uid=77", 5));
 	assert_true(revoke.number == 7);
@@ -105,7 +105,7 @@ static void whose(void **state)
 	assert_true(matches("user=carol", &conn));
 	assert_false(matches("user=caro", &conn));
 	assert_false(matches("user=alice", &conn));
-	/* Those without an identity, or a number, are nobody's. */
+	/* Connections without an identity, or a number, match nothing. */
 	conn.number = 0;
 	assert_false(matches("id=0", &conn));
 }
@@ -124,7 +124,7 @@ static void kept(void **state)
 		assert_true(parse(&revoke, text));
 		assert_true(revoked_add(revoked, &revoke, NOW + i));
 	}
-	/* n3 was revoked at NOW + 3: who came until then. */
+	/* n3 was revoked at NOW + 3: that concerns clients that came until then. */
 	peer.since_ns = NOW + 3;
 	assert_true(revoked_find(revoked, &peer, NOW + 4));
 	peer.since_ns = NOW + 4;
@@ -141,7 +141,7 @@ static void kept(void **state)
 	assert_true(revoked_find(revoked, &peer, NOW + 20 + REVOKED_NS - 1));
 	assert_false(revoked_find(revoked, &peer, NOW + 20 + REVOKED_NS));
 	assert_true(revoked_add(revoked, &revoke, NOW + REVOKED_NS));
-	/* Who has none came by another way. */
+	/* A peer without an identity came by another way. */
 	peer = (struct cm_peer){ 0 };
 	assert_false(revoked_find(revoked, &peer, NOW + REVOKED_NS));
 }

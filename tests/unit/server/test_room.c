@@ -22,7 +22,7 @@
 #define ITEMS_STEP 4
 #define MOVE_STEP (64u << 10)
 #define CLOSE_STEP (128u * PAGE_BYTES)
-/* And the pause after a room that failed. */
+/* The pause after a room that failed. */
 #define RETRY_NS 10000000u
 
 static uint8_t value[HUGE_VALUE];
@@ -70,7 +70,7 @@ static void delete (uint64_t key)
 	assert_int_equal(test_store_delete(&store, &key, 8), WIRE_OK);
 }
 
-/* Puts values until one was evicted, or did not fit. Returns the key behind the last one. */
+/* Puts values until one was evicted, or did not fit. Returns the key after the last one. */
 static uint64_t fill(uint64_t key, uint32_t len)
 {
 	uint64_t evicted = STAT(evictions);
@@ -226,7 +226,7 @@ static void steps_do_the_same(void **state)
 		}
 }
 
-/* After so many steps, in the long form in every state: what was closed is given back. */
+/* Cancelled after @steps, in the long form in every state: what was closed is given back. */
 static void cancelled_after(unsigned int steps, size_t bytes, bool *ended)
 {
 	struct room room;
@@ -509,7 +509,7 @@ static void waits_for_what_others_closed(void **state)
 	store_thread_idle(&test_threads[0]);
 	set_now(ENGINE_NOW_NS + SECOND_NS);
 	begin(&other, 1, HUGE_VALUE);
-	/* It takes all places in turn; the one with the free run is the cheapest. */
+	/* All places are taken in turn; the one with the free run is the cheapest. */
 	for (i = 0; i < STEPS_MAX && evacuating() < HUGE_VALUE; i++)
 		room_step(&other);
 	assert_true(other.open);
@@ -587,7 +587,7 @@ static struct table_change put_with(const uint64_t *key, struct room *room)
 	};
 }
 
-/* It changes nothing before there is room. */
+/* A PUT changes nothing before there is room. */
 static void a_put_in_steps(void **state)
 {
 	const uint64_t key = 1u << 30;
@@ -685,7 +685,7 @@ static void a_put_fails(void **state)
 	assert_all_open();
 }
 
-/* Nor is a second one begun for a value that is pulled, or any for one that can't wait for it. */
+/* No second room is begun for a value that is pulled, and none for one that can't wait for it. */
 static void a_reservation_fails(void **state)
 {
 	const uint64_t key = 1u << 30;

@@ -327,7 +327,7 @@ static void prefix_longer_than_the_key(void **state)
 	assert_int_equal(scan.cursor, 0);
 }
 
-/* An expired key is left out, and the scan goes on behind it; others say when they will. */
+/* An expired key is left out, and the scan goes on after it; others say when they will. */
 static void expiring_keys(void **state)
 {
 	const uint64_t keys = 200;
@@ -429,7 +429,7 @@ static void uses(void **state)
 	set_now(ENGINE_NOW_NS + 120 * 1000000000ull);
 	assert_use("pinned", WIRE_USE_NORMAL, 0, 0);
 	set_now(ENGINE_NOW_NS);
-	/* Who does not ask is not told. */
+	/* A client that does not ask is not told. */
 	scan_init(&scan, BUFFER_MAX, false);
 	assert_int_equal(table_scan(&test_threads[0], &scan), WIRE_OK);
 	assert_int_equal(((struct wire_entry *)buffer)->use, WIRE_USE_NONE);

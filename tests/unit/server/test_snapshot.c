@@ -95,7 +95,7 @@ static void pages_in_any_order(void **state)
 	assert_int_equal(snapshot_page(snapshot, 2, text, 8, &place, &next), 7);
 	assert_memory_equal(text, "line 4\n", 7);
 	assert_int_equal(next, 3);
-	/* Behind the end, as a client of another version might ask. */
+	/* Past the end, as a client of another version might ask. */
 	assert_int_equal(snapshot_page(snapshot, LINES, text, 64, &place, &next), 0);
 	assert_int_equal(next, 0);
 	assert_int_equal(snapshot_page(snapshot, UINT32_MAX, text, 64, &place, &next), 0);

@@ -144,7 +144,7 @@ static void replace_in_place_keeps_the_slot(void **state)
 	assert_int_equal(STAT(replaces_elsewhere), 0);
 }
 
-/* Of an item with a value sum and a key of 3 bytes. */
+/* Bytes of an item's header, value sum and a key of 3 bytes. */
 #define HEAD_BYTES (uint32_t)(sizeof(union item_front) + 3)
 
 /* Same size class, another length in slot units: same place, new slot, bucket sealed again. */
@@ -711,11 +711,11 @@ static void flushed_item_is_freed_once(void **state)
 		put("x", value, lens[i], &old);
 		test_store_taken += exhaust(thread, 64 << 10) + exhaust(thread, 4096) +
 				    exhaust(thread, item_bytes_for(1, lens[i], 0));
-		/* It is the last one that the flush is to remove. */
+		/* This item is the last one that the flush has to remove. */
 		atomic_store(&store.table.version_floor, old.version >> THREAD_ID_BITS);
 		put("x", value + 1, lens[i], NULL);
 		assert_int_equal(STAT(flushed), flushed + 1);
-		/* It was the only memory there was. */
+		/* The item's memory was all that there was. */
 		assert_null(mem_alloc(&thread->cache, item_bytes_for(1, lens[i], 0)));
 		assert_value("x", 1, value + 1, lens[i]);
 		assert_store(NULL);

@@ -279,8 +279,8 @@ static void full_queue_without_a_marker(void **state)
 }
 
 /*
- * A device that has failed completes nothing more: who waits for a marker is drained with what the
- * queue still had.
+ * A device that has failed completes nothing more: a connection that waits for a marker is drained
+ * with what the queue still had.
  */
 static void without_the_device(void **state)
 {

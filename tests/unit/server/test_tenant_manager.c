@@ -172,7 +172,7 @@ static void job_ends(int err)
 {
 	test_net.jobs.job.err = err;
 	test_net.jobs.runs = false;
-	/* It has made the store. */
+	/* The job has made the store. */
 	if (!err)
 		begun.tenant->now.store = &test_store;
 	tenant_manager_run(&test_net);
@@ -361,7 +361,7 @@ static void one_after_the_other(void **state)
 	assert_int_equal(jobs_begun, 2);
 	job_ends(0);
 	assert_answer(1, WIRE_OK, "");
-	/* It could be refused only now. */
+	/* The second request could be refused only now. */
 	assert_answer(2, WIRE_EXISTS, "there is a tenant a already");
 	assert_null(TAILQ_FIRST(&test_net.tenant_queries));
 	/* A server that stops begins nothing more. */
@@ -400,7 +400,7 @@ static struct tenant *made_of_user(const char *name)
 	return tenant;
 }
 
-/* A new user gets its tenant; another size is another store; who has gone leaves it there. */
+/* A new user gets its tenant; another size is another store; a user that has gone leaves it. */
 static void users_have_tenants(void **state)
 {
 	struct tenant *alice;
@@ -415,7 +415,7 @@ static void users_have_tenants(void **state)
 	assert_int_equal(alice->state, TENANT_SERVES);
 	assert_logged("tenant alice: created");
 	assert_int_equal(jobs_begun, 1);
-	/* The same again is nothing to do. */
+	/* Without a change there is nothing to do. */
 	users_are(OF("bob", "2", "") OF("alice", "1", "memory = 24m\n"));
 	tenant_manager_run(&test_net);
 	assert_int_equal(jobs_begun, 1);
@@ -482,7 +482,7 @@ static void users_without_room(void **state)
 	assert_int_equal(jobs_begun, 0);
 }
 
-/* One after the other with what administrators ask for, which comes behind it. */
+/* Users' tenants come first, and then what administrators ask for. */
 static void users_and_administrators(void **state)
 {
 	(void)state;

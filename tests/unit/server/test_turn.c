@@ -41,7 +41,7 @@ static void turns_are_summed(void **state)
 	assert_int_equal(hist_max(&hist), 5000);
 	assert_int_equal(hist.sum_ns, 5170);
 	assert_int_equal(stats.completions_max, 32);
-	/* Those of another worker come on top. */
+	/* Another worker's turns are added. */
 	turn_stats_read(&stats, &hist);
 	assert_int_equal(hist_count(&hist), 6);
 	assert_int_equal(hist.sum_ns, 2 * 5170);

@@ -279,7 +279,7 @@ static void append_to_large(void **state)
 	assert_int_equal(STAT(large_changes), 4);
 }
 
-/* By a few bytes, through every size class and over every border between classes. */
+/* A value grows by a few bytes, through every size class and over every border between classes. */
 static void append_grows(void **state)
 {
 	uint32_t behind = 0, before = 0;
@@ -389,7 +389,7 @@ static void not_numbers(void **state)
 		"1.0",
 		"0x10",
 		"1\n",
-		"1:", /* the character behind 9 */
+		"1:", /* the character after 9 */
 		"/",  /* in front of 0 */
 	};
 	uint64_t number;
@@ -455,7 +455,7 @@ static void touch(void **state)
 		assert_value(value, lens[i / 2], OLD_FLAGS, change.expires);
 		assert_int_equal(change.expires, expires_after(ENGINE_NOW_NS, i % 2 * 50));
 		assert_store(NULL);
-		/* It lives longer than it would have. */
+		/* The item lives longer than it would have. */
 		set_now(OLD_EXPIRES * SECOND_NS);
 		assert_value(value, lens[i / 2], OLD_FLAGS, change.expires);
 	}

@@ -25,7 +25,7 @@ static void one_version(void **state)
 	assert_string_equal(KVD_SERVER_VERSION, text);
 }
 
-/* These never change: programs that were compiled against an older library rely on them. */
+/* Numbers of statuses never change: programs built with an older library rely on them. */
 static const struct {
 	enum kvd_status status;
 	int number;

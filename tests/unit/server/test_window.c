@@ -157,7 +157,7 @@ static void a_smaller_window_is_known(void **state)
 	assert_int_equal(exchange(conn), WINDOW);
 	for (i = 1; i < 7; i++)
 		exchange(&conns[i]);
-	/* It sends a whole window before it takes the response with the smaller one. */
+	/* The client sends a whole window before it takes the response with the smaller one. */
 	for (i = 0; i < WINDOW - 1; i++)
 		request(conn);
 	assert_int_equal(respond(conn), 7);
@@ -268,7 +268,7 @@ static void idle_connections(void **state)
 	expire();
 	assert_int_equal(conn->window, WINDOW);
 	advance(SECOND / 2 + 1);
-	/* It was looked at half a second ago; the next look finds it. */
+	/* The window was looked at half a second ago; the next look finds it. */
 	expire();
 	advance(SECOND);
 	expire();
@@ -297,7 +297,7 @@ static void not_idle(void **state)
 	exchange(&conns[0]);
 	conns[0].deferred_count = 1;
 	exchange(&conns[1]);
-	/* Its value may have arrived, and be worked at (pull_since_ns is 0 then). */
+	/* A pull's value may have arrived, and be worked at (pull_since_ns is 0 then). */
 	conns[1].deferred_count = 1;
 	exchange(&conns[2]);
 	conns[2].stopped = true;
@@ -337,7 +337,7 @@ static void responses_outstanding(void **state)
 	assert_int_equal(poller->spare_sends, 1);
 	sq_put(conn, conn->sq_used);
 	assert_int_equal(poller->spare_sends, WINDOW);
-	/* The same with buffers. */
+	/* Buffers: */
 	exchange(conn);
 	conn->buffers = 4;
 	poller->spare_buffers = 2;

@@ -49,7 +49,7 @@ static void looks_after_what_expires(void **state)
 
 	(void)state;
 	assert_int_equal(sleeps_ms(), -1);
-	/* The window of an idle client, which is not to be looked at yet. */
+	/* The window of an idle client, which is not due for a look. */
 	conn->window_look_ns = test_worker.part.thread.now_ns + 3600 * SECOND_NS;
 	TAILQ_INSERT_TAIL(&test_poller->windows.active, conn, window_entry);
 	assert_false(windows_due(&test_worker));
@@ -223,7 +223,7 @@ static void rests(void **state)
 	idle_end(before);
 }
 
-/* It polls for spin_ns before it sleeps, and after a wake-up that nobody awaited not at all. */
+/* A worker polls for spin_ns before it sleeps, but not after a wake-up that nobody awaited. */
 static void spins_before_it_sleeps(void **state)
 {
 	const struct device_ops *before = idle_begin();
@@ -237,7 +237,7 @@ static void spins_before_it_sleeps(void **state)
 		assert_int_equal(pace, PACE_WAITING);
 	}
 	assert_true(test_worker.spin.limit_ns > 0);
-	/* Its wait was long enough. */
+	/* The worker has waited long enough. */
 	test_worker.spin.since_ns -= 2 * test_worker.limits.spin_ns;
 	worker_idle(&test_worker, ACTIVITY_NONE, &pace);
 	assert_int_equal(sleeps, 1);
@@ -368,7 +368,7 @@ static void sleeps_on_two_devices(void **state)
 	assert_int_equal(pollers_sleep(&test_worker, -1), 0);
 	assert_int_equal(works[0] + works[1], 0);
 	mailbox_take(&test_worker.mailbox);
-	/* Both are asked to wake it: only if both will, it sleeps. */
+	/* The worker sleeps only if both devices will wake it. */
 	for (unsigned int i = 0; i < 2; i++) {
 		polls = 0;
 		works[0] = works[1] = 0;
@@ -379,7 +379,7 @@ static void sleeps_on_two_devices(void **state)
 		assert_int_equal(polls, 2 * i);
 	}
 	mailbox_take(&test_worker.mailbox);
-	/* Both are polled, and the more urgent of what they have counts. */
+	/* The worker polls both devices, and the more urgent of what they have counts. */
 	polls = 0;
 	ADD(&test_conns[0], 0, NULL, .op = WIRE_PING);
 	assert_int_equal(worker_poll(&test_worker), ACTIVITY_AWAITED);
@@ -423,7 +423,7 @@ static void no_sleep_beside_work(void)
 	turns++;
 	if (turns == 1)
 		ADD(&test_conns[0], 0, NULL, .op = WIRE_SCAN);
-	/* It was not armed in between, to sleep. On a slow machine the lookup may give up. */
+	/* The queue was not armed to sleep in between. On a slow machine the lookup may give up. */
 	if (turns > 1 && turns < 10 && !test_conns[0].responses)
 		assert_int_equal(notifies, 0);
 	if (turns == 10)

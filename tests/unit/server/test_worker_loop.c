@@ -15,14 +15,14 @@ static uint64_t failed(void)
 	return stat_read(&test_worker.stats.connections_failed);
 }
 
-/* A request stops its connection: those behind it are not executed, but their receives go back. */
+/* A request stops its connection: later ones are not executed, but their receives go back. */
 static void stops_within_a_batch(void **state)
 {
 	struct test_conn *a = &test_conns[0], *b = &test_conns[1];
 
 	(void)state;
 	ADD(a, 0, NULL, .op = WIRE_PING, .id = 1);
-	/* It has no identity. */
+	/* The client has no identity. */
 	ADD(a, 1, "k", .op = WIRE_DELETE, .id = 2, .change = 1);
 	ADD(b, 2, NULL, .op = WIRE_PING, .id = 3);
 	ADD(a, 3, NULL, .op = WIRE_PING, .id = 4);
@@ -252,7 +252,7 @@ static void parts_cost(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.requests_over_limit), 5);
 }
 
-/* A flush begins, at its time; who asks again by its ticket learns when it has ended. */
+/* A flush begins, at its time; a client that asks again by its ticket learns when it ends. */
 static void flushes(void **state)
 {
 	struct maintenance *maintenance = &test_store.maintenance;
@@ -291,7 +291,7 @@ static void flushes(void **state)
 	}
 	assert_int_equal(a->response.status, WIRE_BUSY);
 	assert_true(a->response.ticket == 0);
-	/* They are the principal's. */
+	/* Flushes that wait are the principal's. */
 	strcpy(a->conn.principal.name, "uid=5");
 	for (unsigned int any = 0; any < 2; any++) {
 		ADD(a, 4, NULL, .op = WIRE_FLUSH,
@@ -423,7 +423,7 @@ static void notes_in_turns(void **state)
 		assert_true(test_worker.turn.began_ns != 0);
 		for (unsigned int i = 0; i < n; i++)
 			assert_int_equal(conns[i].query.answered, turn || i < NOTES_AT_ONCE);
-		/* What comes meanwhile waits behind them. */
+		/* What comes meanwhile waits for the notes before it. */
 		conns[0].query.answered = turn;
 		if (!turn)
 			mailbox_send(&test_worker.mailbox, &conns[0].notes[NOTE_ANSWER]);
@@ -573,7 +573,7 @@ static void what_is_held(void **state)
 			.windows = { .left_max = 40, .left = 37 - i },
 		};
 	w.pulls_count = 5;
-	/* It is what is held now, not what was held so far. */
+	/* The figures say what is held now, not what was held so far. */
 	for (unsigned int i = 0; i < 2; i++) {
 		held_show(&w);
 		assert_int_equal(w.held.receives, 21);

@@ -123,7 +123,7 @@ static void one_whose_queue_is_full_is_in_use(void **state)
 }
 
 /*
- * A server that is about to serve listens, but accepts nobody yet: who tries first stays in its
+ * A server that is about to serve listens, but accepts nobody yet: the first client stays in its
  * queue, which is full for the second one.
  */
 static void a_server_that_starts_is_in_use(void **state)

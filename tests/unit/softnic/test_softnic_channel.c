@@ -217,7 +217,7 @@ static void what_a_sleep_can_not_wait_for(void **state)
 	pipe_close(fds);
 }
 
-/* Of all that is needed one can't be had: nothing is left, and it works the next time. */
+/* One object that is needed can't be had: nothing is left, and it works the next time. */
 static void one_that_can_not_be_created(void **state)
 {
 	struct sn_context *ctx = dev_to_sn_context(server.dev);

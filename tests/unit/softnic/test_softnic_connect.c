@@ -144,7 +144,7 @@ static void assert_qp(const struct end *end, unsigned int reads, unsigned int re
 	assert_int_equal(attr.min_rnr_timer, timer);
 }
 
-/* Of READs in each direction there are as many as both ends allow; each retries as it was told. */
+/* Each direction has as many READs as both ends allow; each end retries as it was told. */
 static void what_is_agreed(void **state)
 {
 	struct cm_param param = good;
@@ -301,7 +301,7 @@ static void descriptors_end_with_their_program(void **state)
 		int flags = fcntl(fd, F_GETFD);
 
 		if (flags >= 0 && !(flags & FD_CLOEXEC) && !inherited[fd])
-			fail_msg("descriptor %d is left to who is executed", fd);
+			fail_msg("descriptor %d is left open for an executed program", fd);
 	}
 }
 
@@ -315,7 +315,7 @@ static void assert_not_accepted(bool looks)
 	assert_int_equal(to_sn_id(server.listener)->watched, looks);
 }
 
-/* After a failure it rests a while, and then accepts who is waiting. */
+/* After a failure the listener rests a while, and then accepts the clients that wait. */
 static void accepting_that_fails(void **state)
 {
 	static const struct {
@@ -518,7 +518,7 @@ static void look(struct sn_id *id, enum cm_event_type until)
 	}
 }
 
-/* Of one that ended before it was told that it was established both are told, in their order. */
+/* A connection that ends before ESTABLISHED was reported has both events, in their order. */
 static void two_events_at_once(void **state)
 {
 	struct sn_id *id = to_sn_id(client.id);
@@ -534,7 +534,7 @@ static void two_events_at_once(void **state)
 	event_of(&client, CM_DISCONNECTED);
 }
 
-/* Nothing is told of one that was destroyed with an event pending. */
+/* A connection that was destroyed with an event pending reports nothing. */
 static void destroyed_with_an_event(void **state)
 {
 	struct sn_cm_channel *channel = sn_id_channel(to_sn_id(client.id));
@@ -550,7 +550,7 @@ static void destroyed_with_an_event(void **state)
 	assert_int_equal(OPS->cm_get_event(client.cm, &event), -EAGAIN);
 }
 
-/* Of a device that is gone each one that is known is told once, and none that is not. */
+/* The end of a device is reported once for each known connection, and for no other. */
 static void a_device_that_is_gone(void **state)
 {
 	struct link_message request;

@@ -43,7 +43,7 @@ static bool eventfd_fails, grants_fail;
 
 static unsigned int heap_fails_at; /* the next, or a later one; 0: none */
 static int allocations;		   /* that were not freed */
-static const void *kept;	   /* memory that is not to be freed yet */
+static const void *kept;	   /* memory that is not freed yet */
 static bool freed;
 
 static void *memory_take(void *user, size_t bytes)
@@ -367,7 +367,7 @@ static void queues_that_overflow(void **state)
 	OPS->destroy_comp_channel(comp);
 }
 
-/* Nor is it told when the queue is gone. */
+/* An overflow is not reported when the queue is gone. */
 static void an_overflow_ends_with_its_queue(void **state)
 {
 	const struct sn_cqe cqe = { .wc = { .wr_id = 7 } };
@@ -437,7 +437,7 @@ static void a_grant_that_fails(void **state)
 	assert_string_equal((const char *)client.mem, "served");
 }
 
-/* Of no bytes any memory may be named. */
+/* A piece of no bytes may name any memory. */
 static void a_piece_of_nothing(void **state)
 {
 	struct ibv_sge nothing = { .addr = 1, .length = 0, .lkey = 0 };
@@ -466,7 +466,7 @@ static void an_error_of_arming(void **state)
 	assert_int_equal(ibv_req_notify_cq(server.cq, 0), 0);
 }
 
-/* Its memory is a file, which peers can map, and is given back. */
+/* A device's memory is a file, which peers can map, and is given back. */
 static void memory(void **state)
 {
 	const int before = descriptors(), mapped = mappings();

@@ -149,7 +149,7 @@ static int lingering_socket(int *listener, int *receiver)
 	return sock;
 }
 
-/* It is not closed while somebody waits for that. */
+/* A socket whose close() would wait is not closed by the caller's thread. */
 static void a_close_that_lingers(void **state)
 {
 	int listener, receiver, sock;

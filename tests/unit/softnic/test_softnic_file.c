@@ -422,7 +422,7 @@ static void test_malformed(void **state)
 	assert_int_equal(server.id->qp->state, IBV_QPS_ERR);
 }
 
-/* So many files, and one more for each SEND. */
+/* LINK_GRANTS_MAX files, and one more for each SEND. */
 static void test_flood(void **state)
 {
 	struct link_message grant = grant_message();
@@ -560,7 +560,7 @@ static void test_shared(void **state)
 	memset(client.mem, 0x31, 4096);
 	assert_int_equal(read_status((uintptr_t)client.mem, 4096, client.mr->rkey, false),
 			 IBV_WC_SUCCESS);
-	/* It stays for the others when one connection ends. */
+	/* The file stays for the others when one connection ends. */
 	OPS->destroy_id(more[0]);
 	more[0] = NULL;
 	while (end_serve_cm(&server, &END_DEFAULTS) != 0)
@@ -680,7 +680,7 @@ static int64_t read_now(uint64_t addr, uint32_t bytes, struct value_sum *sum)
 	return OPS->read_now(server.id->qp, client.mr->rkey, addr, server.mem, bytes, sum);
 }
 
-/* By the call itself, of memory that the client has passed. */
+/* The call itself reads memory that the client has passed. */
 static void test_now(void **state)
 {
 	const uint64_t addr = (uintptr_t)client.mem;
@@ -768,7 +768,7 @@ static void test_filling_is_served(void **state)
 	}
 	assert_int_equal(server.mem[0], 0x33);
 	memset(client.mem, 0x44, 2048);
-	/* Its owner need not poll for that. */
+	/* The READ's owner need not poll for that. */
 	assert_true(OPS->fill(client.id->qp, addr + 2048, 0));
 	assert_int_equal(ibv_poll_cq(server.cq, 1, &wc), 1);
 	assert_int_equal(wc.status, IBV_WC_SUCCESS);

@@ -116,7 +116,7 @@ static void peer_closes(void)
 	socks[1] = -1;
 }
 
-/* Of files with this name. */
+/* The number of mappings of files with this name. */
 static int mappings(const char *name)
 {
 	FILE *file = fopen("/proc/self/maps", "r");
@@ -205,7 +205,7 @@ static void memory_that_can_not_be_had(void **state)
 	assert_int_equal(mappings("memfd:softnic"), mapped);
 }
 
-/* To who is gone. */
+/* A message to a peer that is gone. */
 static void nobody_receives(void **state)
 {
 	const struct link_message message = { .magic = LINK_MAGIC };

@@ -237,7 +237,7 @@ static void all_places_each_time(void **state)
 	}
 }
 
-/* One fails for the peer's error, those behind it for nothing of theirs; and that is an event. */
+/* The peer's error fails the first request and flushes the rest; and that is an event. */
 static void one_fails_the_others_are_flushed(void **state)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -325,7 +325,7 @@ static void a_message_too_long(void **state)
 	assert_int_equal(wc.status, IBV_WC_REM_INV_REQ_ERR);
 }
 
-/* The receive of a message of which only the begin is here ends with the connection. */
+/* The receive of a message of which only the start is here ends with the connection. */
 static void a_message_that_is_cut_off(void **state)
 {
 	struct ibv_sge to[2];
@@ -383,7 +383,7 @@ static void retries_are_counted(void **state)
 	assert_int_equal(wc.status, IBV_WC_RNR_RETRY_EXC_ERR);
 }
 
-/* A message that waits long enough for a receive fails; who may retry without end does not. */
+/* A message that waits long enough for a receive fails; with retries without end it does not. */
 static void no_receive_for_long(void **state)
 {
 	struct ibv_wc wc;
@@ -418,7 +418,7 @@ static void each_wait_begins_anew(void **state)
 	}
 }
 
-/* One who waits for acknowledgements hears of them though nothing else comes. */
+/* A sleeper that waits for acknowledgements hears of them though nothing else comes. */
 static void taken_messages_are_told(void **state)
 {
 	struct sn_qp *qp = to_sn_qp(client.id->qp);
@@ -471,7 +471,7 @@ static void a_refused_read(void **state)
 	}
 }
 
-/* By its word, before its socket ends: a poll does not look at that each time. */
+/* A poll sees the peer's word before the socket ends, at which it does not look each time. */
 static void a_disconnect_is_noticed_by_a_poll(void **state)
 {
 	struct sn_qp *peer = to_sn_qp(server.id->qp);

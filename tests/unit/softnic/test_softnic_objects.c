@@ -147,7 +147,7 @@ static void test_window_keys(void **state)
 		last = mw->rkey;
 		OPS->dealloc_mw(mw);
 	}
-	/* Its slot comes round again, with another tag. */
+	/* The kept window's slot comes round again, with another tag. */
 	OPS->dealloc_mw(kept);
 	for (i = 0; i < SN_MW_MAX; i++) {
 		assert_int_equal(OPS->alloc_mw(client.pd, &mw), 0);

@@ -266,7 +266,7 @@ static void a_kick_needs_no_descriptor(void **state)
 	assert_int_equal(end_wait(&client, &server, &wc), 0);
 }
 
-/* An event that did not come through the socket: who sleeps is told to look for it. */
+/* An event that did not come through the socket: a sleeper is told to look for it. */
 static void a_kick_of_its_events_ends_a_sleep(void **state)
 {
 	struct cm_event event;

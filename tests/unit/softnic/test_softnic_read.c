@@ -75,7 +75,7 @@ static void served_memory(struct end *end)
 	assert_int_equal(OPS->reg_mr(end->pd, &mem, REG_ACCESS, &served_mr), 0);
 }
 
-/* Of the client's device, all mappings together. */
+/* Users of all mappings of the client's device together. */
 static unsigned int mapping_users(void)
 {
 	const struct sn_map *map;
@@ -142,7 +142,7 @@ static void test_torn(void **state)
 		assert_int_equal(client.mem[i], i / 64);
 }
 
-/* By the call itself; the sum is the one of the bytes that it returns, torn or not. */
+/* The call itself reads; the sum is the one of the bytes that it returns, torn or not. */
 static void test_now(void **state)
 {
 	uint8_t value = 0;
@@ -227,7 +227,7 @@ static void test_key_of_nothing(void **state)
 	assert_int_equal(event.type, IBV_EVENT_QP_ACCESS_ERR);
 }
 
-/* It is not reported of a queue pair that is gone. */
+/* A wrong key is not reported of a queue pair that is gone. */
 static void test_key_of_nothing_and_the_end(void **state)
 {
 	struct device_async_event event;
@@ -404,7 +404,7 @@ static void warm_up(void)
 	assert_int_equal(read_status(64, 0, client.remote.rkey), IBV_WC_SUCCESS);
 }
 
-/* A signaled READ of the begin of the server's memory. */
+/* A signaled READ of the start of the server's memory. */
 static struct ibv_send_wr read_of(struct ibv_sge *sges, int count)
 {
 	return (struct ibv_send_wr){
@@ -597,7 +597,7 @@ static void test_part_of_a_file(void **state)
 	OPS->dereg_mr(mr);
 }
 
-/* The client has mapped the begin of a file when it is passed more of it. */
+/* The client has mapped the start of a file when it is passed more of it. */
 static void test_more_of_a_file(void **state)
 {
 	const uint64_t end = PAIR_MEM_BYTES - 64;
@@ -783,7 +783,7 @@ enum killable_kind {
 	KILLABLE_PLAIN,
 	/* Once it has its client, another process holds its files open, the sockets too. */
 	KILLABLE_HELD,
-	/* Its list of robust mutexes is lost, as when the OOM reaper was faster than its end. */
+	/* The list of robust mutexes is lost, as when the OOM reaper is faster than the exit. */
 	KILLABLE_REAPED,
 };
 
@@ -946,7 +946,7 @@ static void test_killed_server_without_word(void **state)
 	killable_release(&k);
 }
 
-/* Nor does the kernel always change the word. Nothing but READs looks at the socket here. */
+/* The kernel does not always change the word. Nothing but READs looks at the socket here. */
 static void test_killed_server_reaped(void **state)
 {
 	struct killable k = { 0 };

@@ -42,7 +42,7 @@ static void test_counts_of_each_send(void **state)
 		do_recv_wait(&qp);
 		assert_int_equal(side_load(&mine.rnr_send), qp.acked);
 		assert_true(side_load(&mine.rnr_count) >= 1);
-		/* As after so many retries of a NIC. */
+		/* As after five retries of a NIC. */
 		qp.incoming.waiting_since_ns -= 5 * sn_rnr_timer_ns(TIMER);
 		do_recv_wait(&qp);
 		assert_int_equal(side_load(&mine.rnr_send), qp.acked);

@@ -273,7 +273,7 @@ static void test_without_a_channel_ends_are_noticed(void **state)
 	ends_stop(FEW);
 }
 
-/* Nor does one that is never idle wait with it for ever. */
+/* A poller that is never idle does not put the scan off for ever. */
 static void test_a_busy_poller_notices_ends(void **state)
 {
 	struct ibv_wc wc;
@@ -295,7 +295,7 @@ static void test_a_busy_poller_notices_ends(void **state)
 	ends_stop(2);
 }
 
-/* It can be armed, too, and is then looked at as before. */
+/* A queue without a channel can be armed, too, and is then looked at as before. */
 static void test_without_a_channel_it_can_be_armed(void **state)
 {
 	unsigned int i;

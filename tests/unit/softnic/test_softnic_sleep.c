@@ -55,7 +55,7 @@ static void litmus_meet(unsigned int me, uint32_t round)
 			sched_yield();
 }
 
-/* The @nth of the CPUs in @allowed alone, if there are so many: else it is left to the kernel. */
+/* The @nth of the CPUs in @allowed alone, if there are that many: else it is left to the kernel. */
 static void run_on(const cpu_set_t *allowed, int nth)
 {
 	cpu_set_t one;

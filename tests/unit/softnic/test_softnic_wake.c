@@ -484,7 +484,7 @@ static void test_hot(void **state)
 	ends_release();
 }
 
-/* As if both sides of a connection had seen so many SENDs of the client. */
+/* As if both sides of a connection had seen @number SENDs of the client. */
 static void sends_begin_at(uint32_t number)
 {
 	struct sn_qp *from = to_sn_qp(ids[0]->qp), *to = to_sn_qp(server.id->qp);

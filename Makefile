@@ -349,7 +349,7 @@ endif
 
 deps:  ## installs what the build needs and is missing (Debian, Ubuntu)
 	@conf/install-deps build
-deps-test:  ## the same for lint, check and the Soft-RoCE VM
+deps-test:  ## installs what lint, check and the Soft-RoCE VM need
 	@conf/install-deps build test deb
 
 deps-deb:
@@ -357,7 +357,7 @@ deps-deb:
 deps-coverage:
 	@conf/install-deps coverage
 
-# It builds what the chosen tests need.
+# tests/run-all builds what the chosen tests need.
 run_all = @+$(if $(filter file,$(origin JOBS)),,JOBS=$(JOBS)) T='$(T)' tests/run-all
 test: $(O)/found-test  ## the quick tests of a developer, in two minutes: no root, no VM, no network
 	$(run_all) test
@@ -365,7 +365,7 @@ check: deps-test  ## release, ASan+UBSan and TSan, software device and Soft-RoCE
 	$(run_all)
 record:  ## notes what each case of the last `make check` cost, for lint
 	@tests/lint/record --write
-check-long:  ## the same, each test in its long form and on each device: hours
+check-long:  ## every test in its long form and on each device: hours
 	@+KVD_TEST_LONG=1 $(MAKE) --no-print-directory check
 
 # Clang's coverage, with counters that stay when a process is killed. VERBS=1: in the VM, too.
@@ -390,7 +390,7 @@ survivors:  ## what of F= can be broken so that no test (or of T=) notices
 demo: deps  ## a server and YCSB A and C on the software device
 	@+$(MAKE) --no-print-directory $(SUBJOBS) all
 	@bench/demo.sh
-demo-rdma: deps-test  ## the same over libibverbs and librdmacm, in a VM if there is no device
+demo-rdma: deps-test  ## the demo over libibverbs and librdmacm, in a VM if there is no device
 	@+$(MAKE) --no-print-directory $(SUBJOBS) all
 	@if [ -n "$$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then bench/demo.sh --rdma; \
 	else tests/vm/run -- bench/demo.sh --rdma; fi

@@ -121,7 +121,7 @@ static enum dump_result end_check(struct dump_reader *reader, const struct dump_
 		return DUMP_IS_DONE;
 	case DUMP_BLOCK:
 		return fail(reader, DUMP_DAMAGED, reader->offset - 1,
-			    "there are bytes behind the end of the dump");
+			    "there are bytes after the end of the dump");
 	default:
 		return DUMP_FAILED;
 	}

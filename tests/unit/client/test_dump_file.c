@@ -361,7 +361,7 @@ static void bytes_behind_the_end(void **state)
 	bytes[len] = 0;
 	fd = memory_file(bytes, len + 1);
 	assert_int_equal(read_back(fd, &records, &reader), DUMP_DAMAGED);
-	assert_non_null(strstr(reader.why, "behind the end"));
+	assert_non_null(strstr(reader.why, "after the end"));
 	close(fd);
 	free(bytes);
 }

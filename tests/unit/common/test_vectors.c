@@ -239,7 +239,7 @@ static void the_tables_of_the_region_match_the_code(void **state)
 	FIELDS("\n### Items\n", item, F(item, sum, "sum"), F(item, version, "version"),
 	       F(item, expires, "expires"), F(item, access, "access time"),
 	       F(item, lengths, "lengths"));
-	FIELDS("**Behind the header of a long item**", item_long,
+	FIELDS("**After the header of a long item**", item_long,
 	       F(item_long, value_len, "value length"), F(item_long, flags, "flags"),
 	       F(item_long, value_sum, "value sum"));
 }

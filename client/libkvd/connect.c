@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Connecting: queue pair, rdma_cm, HELLO. Only the response to HELLO says where the server's memory
- * is and with which key the client may READ it. Nothing here waits: client/libkvd/heal.c takes the
- * steps.
+ * is and with which key the client may READ it. Nothing here waits: client/libkvd/reconnect.c takes
+ * the steps.
  */
 #include "client/libkvd/connect.h"
 

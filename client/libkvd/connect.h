@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A connection from its start to the server's welcome, in steps of which none waits:
- * client/libkvd/heal.h takes them.
+ * client/libkvd/reconnect.h takes them.
  */
 #ifndef KVD_CLIENT_LIBKVD_CONNECT_H
 #define KVD_CLIENT_LIBKVD_CONNECT_H

@@ -70,7 +70,7 @@ struct connection {
 	char link[DEVICE_LINK_TEXT_MAX];
 	uint32_t inline_max;
 	uint32_t read_sges_max; /* memories that one READ may go to */
-	bool broken; /* it is closed, or there is none; client/libkvd/heal.h says what follows */
+	bool broken; /* closed, or there is none; client/libkvd/reconnect.h says what follows */
 	enum kvd_status lost;
 
 	/* The send queue: work requests posted, and those that are known to have left it. */

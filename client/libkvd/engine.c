@@ -12,9 +12,9 @@
 #include "client/libkvd/changes.h"
 #include "client/libkvd/completion.h"
 #include "client/libkvd/events.h"
-#include "client/libkvd/heal.h"
 #include "client/libkvd/landing.h"
 #include "client/libkvd/read.h"
+#include "client/libkvd/reconnect.h"
 #include "client/libkvd/rpc.h"
 #include "common/util/clock.h"
 
@@ -97,7 +97,7 @@ static void engine_attend(struct kvd *handle)
 	ready_run(handle);
 	requests_post(handle);
 	if (handle->conn.broken) {
-		heal_lost(handle);
+		reconnect_lost(handle);
 		return;
 	}
 	handle->attention = !list_empty(&handle->paused) || !list_empty(&handle->ready) ||
@@ -146,14 +146,14 @@ inline unsigned int engine_progress(struct kvd *handle)
 	if (handle->up)
 		n = completions_poll(handle);
 	else
-		n = heal_progress(handle);
+		n = reconnect_progress(handle);
 	if (n && n < handle->tick_left)
 		handle->tick_left -= n;
 	else
 		engine_tick(handle);
 	engine_push(handle);
 	if (handle->conn.broken && handle->up)
-		heal_lost(handle);
+		reconnect_lost(handle);
 	return n;
 }
 
@@ -165,8 +165,8 @@ uint64_t engine_next_ns(const struct kvd *handle)
 	for (link = handle->paused.next; link != &handle->paused; link = link->next)
 		if (list_entry(link, struct flight, link)->retry_ns < next)
 			next = list_entry(link, struct flight, link)->retry_ns;
-	if (!handle->up && heal_next_ns(handle) < next)
-		next = heal_next_ns(handle);
+	if (!handle->up && reconnect_next_ns(handle) < next)
+		next = reconnect_next_ns(handle);
 	return next;
 }
 
@@ -328,5 +328,5 @@ enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned 
 	if (handle->closed)
 		return handle->conn.lost;
 	/* It was not up for any of those that were not done. */
-	return !handle->up && handle->heal.status == KVD_ERR_AUTH ? KVD_ERR_AUTH : status;
+	return !handle->up && handle->reconnect.status == KVD_ERR_AUTH ? KVD_ERR_AUTH : status;
 }

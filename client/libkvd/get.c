@@ -237,7 +237,7 @@ static void read_done(struct kvd *handle, struct flight *f)
 	struct lookup *l = &f->lookup;
 
 	if (f->phase != PHASE_PLAIN) {
-		long_done(handle, f);
+		large_done(handle, f);
 		return;
 	}
 	if (l->step == STEP_BUCKET)
@@ -257,7 +257,7 @@ static void get_ready(struct kvd *handle, struct flight *f)
 	if (f->phase == PHASE_PLAIN)
 		lookup_step(handle, f);
 	else
-		long_ready(handle, f);
+		large_ready(handle, f);
 }
 
 static void get_fail(struct flight *f, enum kvd_status status)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GETs: by READs (client/libkvd/get.c), and by request or of long items (client/libkvd/get_long.c).
+ * GETs: by READs (client/libkvd/get.c), and of large items or by request
+ * (client/libkvd/get_large.c).
  */
 #ifndef KVD_CLIENT_LIBKVD_GET_H
 #define KVD_CLIENT_LIBKVD_GET_H
@@ -52,7 +53,7 @@ bool value_is_direct(struct kvd *handle, struct flight *f);
 /* READs the item at @offset in pieces: @bytes at most, or, if 0, as its header says. */
 void item_transfer(struct kvd *handle, struct flight *f, uint64_t offset, uint64_t bytes);
 /* What the flight, in another phase than PHASE_PLAIN, waited for has come. */
-void long_ready(struct kvd *handle, struct flight *f);
-void long_done(struct kvd *handle, struct flight *f);
+void large_ready(struct kvd *handle, struct flight *f);
+void large_done(struct kvd *handle, struct flight *f);
 
 #endif /* KVD_CLIENT_LIBKVD_GET_H */

@@ -106,7 +106,7 @@ void handle_init(struct kvd *handle, const struct kvd_options *options)
 	handle->epoll_fd = handle->timer_fd = -1;
 	connection_init(&handle->conn);
 	access_init(&handle->access, 0, 0, 0);
-	handle->heal.random = (clock_ns() ^ (uintptr_t)handle ^ (uint64_t)getpid() << 40) | 1;
+	handle->reconnect.random = (clock_ns() ^ (uintptr_t)handle ^ (uint64_t)getpid() << 40) | 1;
 	server_clock_forget(&handle->clock, clock_slept_ns());
 	handle->process = getpid();
 	handle->owner_page = owner_page();
@@ -124,8 +124,8 @@ static bool status_breaks(enum kvd_status status)
 void handle_why_keep(struct kvd *handle)
 {
 	/* The rest of a text that is longer is its remedy. */
-	snprintf(handle->heal.why, sizeof(handle->heal.why), "%.*s",
-		 (int)sizeof(handle->heal.why) - 1, handle->error);
+	snprintf(handle->reconnect.why, sizeof(handle->reconnect.why), "%.*s",
+		 (int)sizeof(handle->reconnect.why) - 1, handle->error);
 }
 
 /* The first failure closes the connection; calls that fail later only set their text. */
@@ -143,7 +143,7 @@ enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const ch
 		vsnprintf(handle->error, sizeof(handle->error), format, args);
 	va_end(args);
 	if (breaks && !handle->conn.broken) {
-		/* Tries to connect have lines of their own: client/libkvd/heal.c, kvd_open(). */
+		/* client/libkvd/reconnect.c and kvd_open() log tries to connect. */
 		if (handle->up)
 			log_warn("%s", handle->error);
 		handle_why_keep(handle);
@@ -171,7 +171,7 @@ enum kvd_status handle_closed(struct kvd *handle)
 {
 	return handle_error_set(handle, KVD_ERR_DISCONNECTED,
 				"this handle does not connect again (kvd_options.reconnect): %s",
-				handle->heal.why);
+				handle->reconnect.why);
 }
 
 /* Counts calls since the handle used bounce memory: the last user's end frees it. */
@@ -329,7 +329,7 @@ static const char *connection_text(const struct kvd *handle)
 		return "up";
 	if (handle->closed)
 		return "closed";
-	return handle->heal.state == HEAL_PAUSE ? "waiting" : "connecting";
+	return handle->reconnect.state == RECONNECT_PAUSE ? "waiting" : "connecting";
 }
 
 void kvd_info(const struct kvd *handle, struct kvd_info *info)

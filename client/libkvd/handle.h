@@ -71,11 +71,11 @@ struct changes {
 	uint64_t answered[CHANGES_MAX / 64]; /* a bit for each number; only of those sent */
 };
 
-enum heal_state { HEAL_PAUSE, HEAL_CONNECTING, HEAL_HELLO };
+enum reconnect_state { RECONNECT_PAUSE, RECONNECT_CONNECTING, RECONNECT_HELLO };
 
-/* On the way to the next connection: client/libkvd/heal.h. */
-struct heal {
-	enum heal_state state;
+/* On the way to the next connection: client/libkvd/reconnect.h. */
+struct reconnect {
+	enum reconnect_state state;
 	bool opening;		/* in kvd_open() */
 	bool device_died;	/* the last try says so: the next one begins with another */
 	unsigned int tries;	/* that failed since the connection was lost */
@@ -116,7 +116,7 @@ struct kvd {
 	struct spin spin;
 
 	struct connection conn;
-	struct heal heal;
+	struct reconnect reconnect;
 	struct changes sent;
 	struct list resends;  /* flights with a number that wait to be sent again */
 	uint32_t message_max; /* bytes of one READ: the device's */
@@ -193,9 +193,9 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 
 /*
  * The same, and closes the connection if @status is KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE or
- * KVD_ERR_PROTOCOL: client/libkvd/heal.h says what becomes of the operations in flight. If this is
- * not the process that opened the handle, the text says that instead: it is the cause of any other
- * failure.
+ * KVD_ERR_PROTOCOL: client/libkvd/reconnect.h says what becomes of the operations in flight. If this
+ * is not the process that opened the handle, the text says that instead: it is the cause of any
+ * other failure.
  */
 enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));

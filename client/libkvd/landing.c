@@ -83,21 +83,21 @@ bool flight_may_have_acted(const struct flight *f)
 
 static enum kvd_status no_connection(struct kvd *handle, const struct flight *f)
 {
-	const struct heal *heal = &handle->heal;
-	uint64_t ms = (clock_ns() - heal->since_ns) / 1000000;
+	const struct reconnect *reconnect = &handle->reconnect;
+	uint64_t ms = (clock_ns() - reconnect->since_ns) / 1000000;
 	bool sent = f && flight_may_have_acted(f);
 	enum kvd_status status = KVD_ERR_DISCONNECTED;
 
 	if (sent)
 		status = KVD_ERR_TIMEOUT;
-	else if (heal->status == KVD_ERR_AUTH)
+	else if (reconnect->status == KVD_ERR_AUTH)
 		status = KVD_ERR_AUTH;
 	return handle_error_set(handle, status,
 				"no connection to %s for %llu.%03llu s, %u tries failed; %s: %s",
 				handle->dev->address, (unsigned long long)ms / 1000,
-				(unsigned long long)ms % 1000, heal->tries,
+				(unsigned long long)ms % 1000, reconnect->tries,
 				sent ? "the change may have taken effect" : "nothing was done",
-				heal->why);
+				reconnect->why);
 }
 
 enum kvd_status timeout_fail(struct kvd *handle, const struct flight *f)

@@ -11,8 +11,8 @@
 #include "client/libkvd/connect.h"
 #include "client/libkvd/device.h"
 #include "client/libkvd/engine.h"
-#include "client/libkvd/heal.h"
 #include "client/libkvd/observe.h"
+#include "client/libkvd/reconnect.h"
 #include "client/libkvd/transfer.h"
 #include "common/util/clock.h"
 #include "common/util/heap.h"
@@ -103,7 +103,7 @@ static enum kvd_status open_all(struct kvd *handle, const char *url)
 		status = device_get(handle, url);
 	if (status)
 		return status;
-	heal_open(handle, begin_ns);
+	reconnect_open(handle, begin_ns);
 	if (!open_ended(handle, NULL))
 		engine_wait(handle, open_ended, NULL, &deadline_ns);
 	return handle->up ? KVD_OK : handle->conn.lost;

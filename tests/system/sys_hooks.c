@@ -154,7 +154,7 @@ static void all_levels(const char *url)
 }
 
 /* A handle that connects again logs a line for the loss and one for the next connection. */
-static void healed(const char *url, struct kvd *db)
+static void reconnected(const char *url, struct kvd *db)
 {
 	struct kvd *killed = open_killed(url, db, 1);
 	struct kvd_info info;
@@ -183,7 +183,7 @@ static void lost(const char *url)
 	kvd_set_log(KVD_LOG_WARN, note, counts);
 	clear();
 	db = must_open(url);
-	healed(url, db);
+	reconnected(url, db);
 	kvd_set_log(KVD_LOG_WARN, note, counts);
 	clear();
 	other = open_killed(url, db, 0);

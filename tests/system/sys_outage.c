@@ -29,8 +29,8 @@
 #define CROWD_NS 10000000u
 /*
  * Most tries of a client in an outage of @s seconds, on average: twice what the pauses lead to
- * (client/libkvd/heal.h): 7 until they are the longest, half a second on average, then 2 in
- * a second.
+ * (client/libkvd/reconnect.h), 7 until they are the longest, half a second on average, then 2 in a
+ * second.
  */
 #define TRIES_MAX(s) (14 + 4 * (s))
 

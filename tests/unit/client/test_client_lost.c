@@ -55,7 +55,7 @@ static void judge(const struct call *call, enum kvd_status status, enum kvd_stat
 	assert_int_equal(kvd_outstanding(kvd), 0);
 }
 
-static void assert_healed(const struct call *call)
+static void assert_reconnected(const struct call *call)
 {
 	enum kvd_status status;
 
@@ -119,8 +119,8 @@ static void without_a_connection(void **state)
 		assert_non_null(strstr(kvd_error(kvd), "Work Request Flushed Error"));
 		assert_int_equal(server->requests, requests);
 		kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
-		kvd->heal.next_ns = 0;
-		assert_healed(call);
+		kvd->reconnect.next_ns = 0;
+		assert_reconnected(call);
 	}
 }
 
@@ -182,7 +182,7 @@ static void after_it_was_sent(void **state)
 			judge(call, status, KVD_ERR_DISCONNECTED, "connects again by itself");
 		else if (status || calls_others(KVD_OK))
 			fail_msg("%s: %s: %s", call->name, kvd_status_text(status), kvd_error(kvd));
-		assert_healed(call);
+		assert_reconnected(call);
 	}
 }
 
@@ -205,8 +205,8 @@ static void after_it_was_sent_without_another(void **state)
 		else
 			judge(call, status, KVD_ERR_DISCONNECTED, "nothing was done");
 		kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
-		kvd->heal.next_ns = 0;
-		assert_healed(call);
+		kvd->reconnect.next_ns = 0;
+		assert_reconnected(call);
 	}
 }
 

@@ -3,7 +3,7 @@
  * Changes that were sent when the connection was lost, and a server that keeps the answers to them:
  * each is executed once, or the handle says that it does not know. Their numbers and bounds.
  */
-#include "tests/support/heal_test.h"
+#include "tests/support/reconnect_test.h"
 #include "tests/support/test_clock.h"
 
 /* From now on the server knows the handle's identity. */

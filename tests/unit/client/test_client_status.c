@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "client/libkvd/heal.h"
+#include "client/libkvd/reconnect.h"
 #include "common/util/clock.h"
 #include "tests/support/fake_server.h"
 
@@ -429,7 +429,7 @@ static void on_a_lost_connection(void **state)
 	assert_int_equal(kvd_poll(kvd, NULL, 0), 0);
 	assert_works("waiting");
 	/* The next try has no answer. */
-	kvd->heal.next_ns = 0;
+	kvd->reconnect.next_ns = 0;
 	assert_int_equal(kvd_poll(kvd, NULL, 0), 0);
 	assert_int_equal(server->fake.connects, 1);
 	assert_works("connecting");

@@ -609,12 +609,12 @@ static void tries_to_connect(void **state)
 			while (server->fake.connects < n)
 				turn();
 			begin_ns = now_ns;
-			while (kvd->heal.tries < n) {
+			while (kvd->reconnect.tries < n) {
 				now_ns += timeouts_ms[i] * MS / 1000;
 				turn();
 			}
-			assert_int_equal(kvd->heal.status, KVD_ERR_TIMEOUT);
-			assert_non_null(strstr(kvd->heal.why, "connect_timeout_ms"));
+			assert_int_equal(kvd->reconnect.status, KVD_ERR_TIMEOUT);
+			assert_non_null(strstr(kvd->reconnect.why, "connect_timeout_ms"));
 			assert_in_range(now_ns - begin_ns, timeouts_ms[i] * MS * 99 / 100,
 					timeouts_ms[i] * MS * 102 / 100 + MS / 10);
 		}

@@ -216,19 +216,19 @@ static void assert_next_connection_refused(const char *text)
 	server->fake.connect = accept_try;
 	fake_device_lose(&server->fake);
 	assert_int_equal(kvd_poll(kvd, NULL, 0), 0);
-	while (!kvd->heal.tries)
+	while (!kvd->reconnect.tries)
 		kvd_poll(kvd, NULL, 0);
-	kvd->heal.next_ns = UINT64_MAX; /* no other try */
+	kvd->reconnect.next_ns = UINT64_MAX; /* no other try */
 	kvd->options.timeout_ms = 1;
 	assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
 	assert_int_equal(server->hellos, 1);
-	assert_int_equal(kvd->heal.status, KVD_ERR_PROTOCOL);
-	assert_non_null(strstr(kvd->heal.why, text));
+	assert_int_equal(kvd->reconnect.status, KVD_ERR_PROTOCOL);
+	assert_non_null(strstr(kvd->reconnect.why, text));
 	assert_int_equal(server->pings, 0);
 	server->greet = NULL;
 	server->before_response = NULL;
 	server->welcome = good;
-	kvd->heal.next_ns = 0; /* the pause is over */
+	kvd->reconnect.next_ns = 0; /* the pause is over */
 	kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 	assert_int_equal(kvd_get(kvd, &key, 8, found, sizeof(found), NULL), KVD_OK);
@@ -399,15 +399,15 @@ static void assert_try_ends(enum kvd_status status, const char *text)
 {
 	kvd->options.reconnect = 1;
 	fake_device_lose(&server->fake);
-	while (!kvd->heal.tries)
+	while (!kvd->reconnect.tries)
 		assert_int_equal(kvd_poll(kvd, NULL, 0), 0);
-	if (kvd->heal.status != status || !strstr(kvd->heal.why, text))
+	if (kvd->reconnect.status != status || !strstr(kvd->reconnect.why, text))
 		fail_msg("not %s, %s: %s: %s", kvd_status_text(status), text,
-			 kvd_status_text(kvd->heal.status), kvd->heal.why);
+			 kvd_status_text(kvd->reconnect.status), kvd->reconnect.why);
 	assert_false(kvd->up);
 	server->fake.connect = accept_try;
-	kvd->heal.device_died = false; /* there is no other one here */
-	kvd->heal.next_ns = 0;
+	kvd->reconnect.device_died = false; /* there is no other one here */
+	kvd->reconnect.next_ns = 0;
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 }
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Clients for the system test of connections that heal. THREADS threads, each with a handle, some
- * with synchronous calls and some with submitted operations, add to one number each and read it,
- * until SIGTERM, while the test kills connections and servers. Then each number has to be at least
- * the acknowledged additions and at most these and the unknown ones. Prints a line of counts, and
- * `ok` and `FAIL` lines as tests/system/lib.sh does.
+ * Clients for the system test of connections that are lost and made again. THREADS threads, each
+ * with a handle, some with synchronous calls and some with submitted operations, add to one number
+ * each and read it, until SIGTERM, while the test kills connections and servers. Then each number
+ * has to be at least the acknowledged additions and at most these and the unknown ones. Prints a
+ * line of counts, and `ok` and `FAIL` lines as tests/system/lib.sh does.
  *
- *	sys_heal URL THREADS same	one server
- *	sys_heal URL THREADS restart	it restarts, so numbers begin anew: only statuses are checked
- *	sys_heal URL THREADS KILLS	one server, and all connections are killed all the time, at
+ *	sys_reconnect URL THREADS same	one server
+ *	sys_reconnect URL THREADS restart	it restarts, so numbers begin anew: only statuses count
+ *	sys_reconnect URL THREADS KILLS	one server, and all connections are killed all the time, at
  *					least KILLS in all, and until REPEATED_MIN additions were
  *					sent again that had been executed; it ends by itself
  */
@@ -195,7 +195,7 @@ int main(int argc, char **argv)
 	int number;
 
 	if (argc != 4 || (!kills && !restarts && strcmp(argv[3], "same"))) {
-		fputs("usage: sys_heal URL THREADS same|restart|KILLS\n", stderr);
+		fputs("usage: sys_reconnect URL THREADS same|restart|KILLS\n", stderr);
 		return 64;
 	}
 	server_url = argv[1];

@@ -3,14 +3,14 @@
  * What a handle has when it is connected again: as many buffers and places as before, nothing of
  * the previous connection, server or clock; and what it says of that: log lines, texts.
  */
-#include "tests/support/heal_test.h"
+#include "tests/support/reconnect_test.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "client/libkvd/heal.h"
+#include "client/libkvd/reconnect.h"
 #include "common/util/clock.h"
 
 #define LARGE_BYTES 100000u
@@ -108,10 +108,10 @@ static void another_version_has_the_longest_pause(void **state)
 	refusals = 1;
 	reject = (struct wire_reject){ .magic = WIRE_MAGIC, .abi = WIRE_ABI + 1, .reason = 1 };
 	fake_device_lose(&server->fake);
-	while (!kvd->heal.tries)
+	while (!kvd->reconnect.tries)
 		kvd_poll(kvd, done, OPS);
-	assert_true(heal_pause_ns(kvd->heal.failures, 1) ==
-		    heal_pause_ns(kvd->heal.failures + 1, 1));
+	assert_true(reconnect_pause_ns(kvd->reconnect.failures, 1) ==
+		    reconnect_pause_ns(kvd->reconnect.failures + 1, 1));
 }
 
 static bool bad_welcome;
@@ -538,9 +538,9 @@ static void a_reason_without_an_end(void **state)
 	reject.abi = WIRE_ABI;
 	reject.reason = 2;
 	fake_device_lose(&server->fake);
-	while (!kvd->heal.tries)
+	while (!kvd->reconnect.tries)
 		kvd_poll(kvd, done, OPS);
-	end = strchr(kvd->heal.why, 'x');
+	end = strchr(kvd->reconnect.why, 'x');
 	assert_non_null(end);
 	assert_int_equal(strlen(end), WIRE_REJECT_TEXT_BYTES - 1);
 	assert_int_equal(strspn(end, "x"), WIRE_REJECT_TEXT_BYTES - 1);
@@ -558,11 +558,11 @@ static void events_that_fail(void **state)
 	note_device();
 	noting.cm_get_event = no_events;
 	fake_device_lose(&server->fake);
-	while (!kvd->heal.tries)
+	while (!kvd->reconnect.tries)
 		assert_int_equal(kvd_poll(kvd, done, OPS), 0);
-	assert_int_equal(kvd->heal.status, KVD_ERR_DEVICE);
-	assert_non_null(strstr(kvd->heal.why, "no events: Input/output error"));
-	kvd->heal.device_died = false; /* there is no other one here */
+	assert_int_equal(kvd->reconnect.status, KVD_ERR_DEVICE);
+	assert_non_null(strstr(kvd->reconnect.why, "no events: Input/output error"));
+	kvd->reconnect.device_died = false; /* there is no other one here */
 	assert_int_equal(get(1), KVD_OK);
 }
 

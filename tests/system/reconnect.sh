@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# System test of connections that heal: clients work while their connections are closed again and
-# again, and while the server is killed, stopped and started. No call fails, changes whose end
-# nobody knows excepted, and these are counted.
+# System test of connections that are lost and made again: clients work while their connections are
+# closed again and again, and while the server is killed, stopped and started. No call fails, except
+# changes whose outcome is unknown, and these are counted.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -13,19 +13,19 @@ KILLS=100 more=60
 ! brief || THREADS=3
 [ "${KVD_TEST_LONG:-0}" != 1 ] || KILLS=$((KILLS * more)) ROUNDS=8
 
-heal_start() { # same or restart
-	: >"$tmp/heal"
-	"$build/tests/system/sys_heal" "$url" $THREADS "$1" >"$tmp/heal" 2>&1 &
-	heal_pid=$!
-	pids+=("$heal_pid")
-	await_line "$tmp/heal" "all clients are connected" "$heal_pid"
+reconnect_start() { # same or restart
+	: >"$tmp/reconnect"
+	"$build/tests/system/sys_reconnect" "$url" $THREADS "$1" >"$tmp/reconnect" 2>&1 &
+	reconnect_pid=$!
+	pids+=("$reconnect_pid")
+	await_line "$tmp/reconnect" "all clients are connected" "$reconnect_pid"
 }
 
-# sys_heal's checks become those of this test.
-heal_end() {
-	kill -TERM "$heal_pid" && await_end "$heal_pid"
-	forget "$heal_pid"
-	checks_of cat "$tmp/heal"
+# sys_reconnect's checks become those of this test.
+reconnect_end() {
+	kill -TERM "$reconnect_pid" && await_end "$reconnect_pid"
+	forget "$reconnect_pid"
+	checks_of cat "$tmp/reconnect"
 	[ "$status" = 0 ]
 }
 
@@ -37,7 +37,7 @@ figures() {
 # Increments are counted while all connections are closed all the time, by the program itself.
 counted() {
 	local status=0
-	"$build/tests/system/sys_heal" "$url" $THREADS $KILLS >"$tmp/counted" 2>&1 || status=$?
+	"$build/tests/system/sys_reconnect" "$url" $THREADS $KILLS >"$tmp/counted" 2>&1 || status=$?
 	checks_of cat "$tmp/counted"
 	return $status
 }
@@ -62,23 +62,23 @@ figures "$tmp/counted"
 
 # As an operator does it.
 connections_are_closed() {
-	check "clients start" heal_start same || finish
+	check "clients start" reconnect_start same || finish
 	for round in $(seq $ROUNDS); do
 		check "connections are closed, and come back ($round)" connections_kill
 	done
-	check "the clients end" heal_end
-	figures "$tmp/heal"
+	check "the clients end" reconnect_end
+	figures "$tmp/reconnect"
 }
 brief || connections_are_closed
 
-check "clients start" heal_start restart || finish
+check "clients start" reconnect_start restart || finish
 check "kill -9 of the server" server_kill
 check "it starts again" server_start || finish
 check "all clients are back" wait_until "$DEADLINE_S" all_are_back
 check "it stops" server_stop
 check "and starts" server_start || finish
 check "all clients are back" wait_until "$DEADLINE_S" all_are_back
-check "the clients end" heal_end
-figures "$tmp/heal"
+check "the clients end" reconnect_end
+figures "$tmp/reconnect"
 check "the server stops" server_stop
 finish

@@ -3,14 +3,14 @@
  * A handle that connects again: what becomes of operations in each state when the connection is
  * lost, tries that fail in each way, another start of the server, deadlines, and how tries spread.
  */
-#include "tests/support/heal_test.h"
+#include "tests/support/reconnect_test.h"
 
 #include <poll.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/libkvd/heal.h"
+#include "client/libkvd/reconnect.h"
 #include "common/util/clock.h"
 
 #define SHORT_MS 60
@@ -75,7 +75,7 @@ static void events_before_send(void **state)
 		assert_int_equal(stats().reconnects, 1);
 		assert_int_equal(stats().unknown, 0);
 		assert_int_equal(stats().resent, 0);
-		assert_non_null(strstr(kvd->heal.why, cases[i].why));
+		assert_non_null(strstr(kvd->reconnect.why, cases[i].why));
 	}
 }
 
@@ -352,7 +352,7 @@ static void credentials_of_each_try(void **state)
 	assert_int_equal(get(1), KVD_OK);
 	assert_int_equal(renewals, 3);
 	assert_int_equal(server->fake.connects, 1);
-	assert_non_null(strstr(kvd->heal.why, "credentials: the key k: it is not"));
+	assert_non_null(strstr(kvd->reconnect.why, "credentials: the key k: it is not"));
 	fake_device_lose(&server->fake);
 	assert_int_equal(get(1), KVD_OK);
 	assert_int_equal(renewals, 4);
@@ -365,7 +365,7 @@ static void a_pause_behind_a_refusal(void **state)
 	user_gone(1);
 	fake_device_lose(&server->fake);
 	assert_int_equal(get(1), KVD_ERR_AUTH);
-	kvd->heal.next_ns = clock_ns() + 3600000000000;
+	kvd->reconnect.next_ns = clock_ns() + 3600000000000;
 	kvd->options.timeout_ms = 1;
 	assert_int_equal(get(1), KVD_ERR_AUTH);
 	assert_non_null(
@@ -412,7 +412,7 @@ static void deadlines(void **state)
 	(void)state;
 	refusals = UINT32_MAX;
 	fake_device_lose(&server->fake);
-	while (!kvd->heal.tries)
+	while (!kvd->reconnect.tries)
 		kvd_poll(kvd, done, OPS);
 	kvd->options.timeout_ms = SHORT_MS;
 	assert_int_equal(get(1), KVD_ERR_DISCONNECTED);
@@ -446,13 +446,13 @@ static void pauses_are_waited_for(void **state)
 	while (!kvd->up || !server->fake.connects) {
 		kvd_poll(kvd, done, OPS);
 		if (server->fake.connects == tries) {
-			next_ns = kvd->heal.next_ns;
+			next_ns = kvd->reconnect.next_ns;
 			continue;
 		}
 		begin_ns = clock_ns();
 		assert_int_equal(server->fake.connects, ++tries);
 		assert_true(!next_ns || begin_ns >= next_ns);
-		next_ns = kvd->heal.next_ns;
+		next_ns = kvd->reconnect.next_ns;
 	}
 	assert_int_equal(tries, 8);
 	assert_int_equal(put(1), KVD_OK);
@@ -463,11 +463,11 @@ static void another_version_for_a_while(void **state)
 	(void)state;
 	refusals = 1;
 	reject = (struct wire_reject){ .magic = WIRE_MAGIC, .abi = WIRE_ABI + 1, .reason = 1 };
-	kvd->heal.random = 1;
+	kvd->reconnect.random = 1;
 	fake_device_lose(&server->fake);
-	while (!kvd->heal.tries)
+	while (!kvd->reconnect.tries)
 		kvd_poll(kvd, done, OPS);
-	assert_int_equal(kvd->heal.status, KVD_ERR_PROTOCOL);
+	assert_int_equal(kvd->reconnect.status, KVD_ERR_PROTOCOL);
 	assert_int_equal(get(1), KVD_OK);
 }
 
@@ -659,19 +659,19 @@ static void a_child(void **state)
 static void tries_spread(void **state)
 {
 	unsigned int failures, i, counts[10];
-	uint64_t most = HEAL_PAUSE_NS_MIN, ns;
+	uint64_t most = RECONNECT_PAUSE_NS_MIN, ns;
 
 	(void)state;
 	for (failures = 0; failures < 12; failures++) {
 		memset(counts, 0, sizeof(counts));
 		for (i = 0; i < 1000; i++) {
-			ns = heal_pause_ns(failures, i * 4099 + 1);
+			ns = reconnect_pause_ns(failures, i * 4099 + 1);
 			assert_true(ns < most);
 			counts[ns * 10 / most]++;
 		}
 		for (i = 0; i < 10; i++)
 			assert_in_range(counts[i], 43, 157);
-		most = most * 2 < HEAL_PAUSE_NS_MAX ? most * 2 : HEAL_PAUSE_NS_MAX;
+		most = most * 2 < RECONNECT_PAUSE_NS_MAX ? most * 2 : RECONNECT_PAUSE_NS_MAX;
 	}
 }
 
@@ -684,11 +684,11 @@ static void a_connection_that_does_nothing(void **state)
 	refusals = 2;
 	fake_device_lose(&server->fake);
 	assert_int_equal(get(1), KVD_OK);
-	assert_int_equal(kvd->heal.failures, 4);
+	assert_int_equal(kvd->reconnect.failures, 4);
 	/* This one did something. */
 	fake_device_lose(&server->fake);
 	assert_int_equal(get(1), KVD_OK);
-	assert_int_equal(kvd->heal.failures, 0);
+	assert_int_equal(kvd->reconnect.failures, 0);
 }
 
 /* The server welcomes the handle, and drops the connection before anything was done. */
@@ -701,12 +701,12 @@ static void a_welcome_and_a_loss(void **state)
 	fake_device_lose(&server->fake);
 	while (kvd_poll(kvd, done, OPS) || !kvd->up || !stats().reconnects)
 		;
-	assert_int_equal(kvd->heal.failures, 2);
+	assert_int_equal(kvd->reconnect.failures, 2);
 	for (lost = 1; lost <= 3; lost++) {
 		fake_device_lose(&server->fake);
 		while (kvd->up)
 			kvd_poll(kvd, done, OPS);
-		assert_int_equal(kvd->heal.failures, 2);
+		assert_int_equal(kvd->reconnect.failures, 2);
 		while (!kvd->up)
 			kvd_poll(kvd, done, OPS);
 		assert_int_equal(stats().reconnects, 1 + lost);
@@ -716,7 +716,7 @@ static void a_welcome_and_a_loss(void **state)
 	fake_device_lose(&server->fake);
 	while (kvd->up)
 		kvd_poll(kvd, done, OPS);
-	assert_int_equal(kvd->heal.failures, 0);
+	assert_int_equal(kvd->reconnect.failures, 0);
 }
 
 /*

@@ -339,13 +339,13 @@ static void transfer_done(struct kvd *handle, struct flight *f)
 	lookup_step(handle, f);
 }
 
-void long_done(struct kvd *handle, struct flight *f)
+void large_done(struct kvd *handle, struct flight *f)
 {
 	if (transfer_piece(handle, f))
 		transfer_done(handle, f);
 }
 
-void long_ready(struct kvd *handle, struct flight *f)
+void large_ready(struct kvd *handle, struct flight *f)
 {
 	f->place = PLACE_NONE;
 	if (f->has_transfer)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The steps to a connection, and what becomes of flights between two connections. */
-#include "client/libkvd/heal.h"
+#include "client/libkvd/reconnect.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,36 +18,38 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 
-/* Tries until the pause is HEAL_PAUSE_NS_MAX. */
+/* Tries until the pause is RECONNECT_PAUSE_NS_MAX. */
 #define TRIES_MAX 7
-static_assert((uint64_t)HEAL_PAUSE_NS_MIN << TRIES_MAX >= HEAL_PAUSE_NS_MAX, "it is then");
+static_assert((uint64_t)RECONNECT_PAUSE_NS_MIN << TRIES_MAX >= RECONNECT_PAUSE_NS_MAX,
+	      "it is then");
 
 /* The high bits of the product: random numbers that differ in their low bits only spread, too. */
-uint64_t heal_pause_ns(unsigned int failures, uint64_t random)
+uint64_t reconnect_pause_ns(unsigned int failures, uint64_t random)
 {
-	uint64_t most = (uint64_t)HEAL_PAUSE_NS_MIN
+	uint64_t most = (uint64_t)RECONNECT_PAUSE_NS_MIN
 			<< (failures < TRIES_MAX ? failures : TRIES_MAX);
 
-	if (most > HEAL_PAUSE_NS_MAX)
-		most = HEAL_PAUSE_NS_MAX;
+	if (most > RECONNECT_PAUSE_NS_MAX)
+		most = RECONNECT_PAUSE_NS_MAX;
 	return (uint64_t)((unsigned __int128)(random * 0x9e3779b97f4a7c15u) * most >> 64);
 }
 
 /* xorshift64 (Marsaglia, 2003). */
-static uint64_t random_next(struct heal *heal)
+static uint64_t random_next(struct reconnect *reconnect)
 {
-	heal->random ^= heal->random << 13;
-	heal->random ^= heal->random >> 7;
-	heal->random ^= heal->random << 17;
-	return heal->random;
+	reconnect->random ^= reconnect->random << 13;
+	reconnect->random ^= reconnect->random >> 7;
+	reconnect->random ^= reconnect->random << 17;
+	return reconnect->random;
 }
 
 static void pause_begin(struct kvd *handle)
 {
-	struct heal *heal = &handle->heal;
+	struct reconnect *reconnect = &handle->reconnect;
 
-	heal->state = HEAL_PAUSE;
-	heal->next_ns = clock_ns() + heal_pause_ns(heal->failures, random_next(heal));
+	reconnect->state = RECONNECT_PAUSE;
+	reconnect->next_ns = clock_ns() +
+			     reconnect_pause_ns(reconnect->failures, random_next(reconnect));
 }
 
 static void flight_close(struct kvd *handle, struct flight *f)
@@ -56,7 +58,7 @@ static void flight_close(struct kvd *handle, struct flight *f)
 }
 
 /* There will be no other connection: everything ends. */
-static void heal_close(struct kvd *handle)
+static void reconnect_close(struct kvd *handle)
 {
 	handle->closed = true;
 	connection_let_go(handle);
@@ -71,11 +73,11 @@ static void heal_close(struct kvd *handle)
 /* The first, second, fourth: a server that stays away fills no log. kvd_open() says its own. */
 static void try_log(const struct kvd *handle)
 {
-	unsigned int tries = handle->heal.tries;
+	unsigned int tries = handle->reconnect.tries;
 
-	if (!handle->heal.opening && !(tries & (tries - 1)))
+	if (!handle->reconnect.opening && !(tries & (tries - 1)))
 		log_warn("try %u to connect to %s again failed: %s", tries, handle->dev->address,
-			 handle->heal.why);
+			 handle->reconnect.why);
 }
 
 /* What was sent on the connection that was lost may have been executed. */
@@ -86,7 +88,7 @@ static void flight_refused(struct kvd *handle, struct flight *f)
 	handle->stats.unknown += acted;
 	flight_cut(handle, f,
 		   handle_error_set(handle, acted ? KVD_ERR_UNKNOWN : KVD_ERR_AUTH, "%s; %s",
-				    handle->heal.why,
+				    handle->reconnect.why,
 				    acted ? "a change was sent before, and not answered: it took "
 					    "effect, did not, or still will; read the key to learn "
 					    "which" :
@@ -106,18 +108,18 @@ static void refused(struct kvd *handle)
 
 static void try_failed(struct kvd *handle, enum kvd_status status)
 {
-	struct heal *heal = &handle->heal;
+	struct reconnect *reconnect = &handle->reconnect;
 
 	handle_why_keep(handle);
 	connection_drop(handle);
 	/* It may have been another server's, which was then refused. */
 	server_clock_forget(&handle->clock, clock_slept_ns());
-	handle->conn.lost = heal->status = status;
-	heal->tries++;
+	handle->conn.lost = reconnect->status = status;
+	reconnect->tries++;
 	try_log(handle);
 	/* Another version will be another one for long. */
-	heal->failures = status == KVD_ERR_PROTOCOL ? TRIES_MAX : heal->failures + 1;
-	if (heal->opening) {
+	reconnect->failures = status == KVD_ERR_PROTOCOL ? TRIES_MAX : reconnect->failures + 1;
+	if (reconnect->opening) {
 		handle->closed = true;
 		return;
 	}
@@ -129,28 +131,28 @@ static void try_failed(struct kvd *handle, enum kvd_status status)
 /* @begin_ns: since when its time runs. */
 static void try_begin(struct kvd *handle, uint64_t begin_ns)
 {
-	struct heal *heal = &handle->heal;
+	struct reconnect *reconnect = &handle->reconnect;
 	enum kvd_status status = KVD_OK;
 
-	heal->state = HEAL_CONNECTING;
-	if (heal->device_died) {
+	reconnect->state = RECONNECT_CONNECTING;
+	if (reconnect->device_died) {
 		status = device_renew(handle);
 		begin_ns = clock_ns();
 	}
-	heal->next_ns = begin_ns + handle->options.connect_timeout_ms * 1000000ull;
-	heal->device_died = status != KVD_OK;
+	reconnect->next_ns = begin_ns + handle->options.connect_timeout_ms * 1000000ull;
+	reconnect->device_died = status != KVD_OK;
 	if (!status) {
 		status = connect_start(handle);
 		/* Nothing but the device takes part in it. That of kvd_open() is new already. */
-		heal->device_died = status == KVD_ERR_DEVICE && !heal->opening;
+		reconnect->device_died = status == KVD_ERR_DEVICE && !reconnect->opening;
 	}
 	if (status)
 		try_failed(handle, status);
 }
 
-void heal_open(struct kvd *handle, uint64_t begin_ns)
+void reconnect_open(struct kvd *handle, uint64_t begin_ns)
 {
-	handle->heal.opening = true;
+	handle->reconnect.opening = true;
 	try_begin(handle, begin_ns);
 }
 
@@ -245,28 +247,28 @@ static void flight_lost(struct kvd *handle, struct flight *f)
 }
 
 /* In a child that got the handle by fork(2), the connection is the parent's. */
-static bool may_heal(const struct kvd *handle)
+static bool may_reconnect(const struct kvd *handle)
 {
 	return handle->options.reconnect && handle->process == getpid();
 }
 
-void heal_lost(struct kvd *handle)
+void reconnect_lost(struct kvd *handle)
 {
-	struct heal *heal = &handle->heal;
+	struct reconnect *reconnect = &handle->reconnect;
 
 	handle->up = false;
 	handle->attention = false;
-	if (!may_heal(handle)) {
-		heal_close(handle);
+	if (!may_reconnect(handle)) {
+		reconnect_close(handle);
 		return;
 	}
-	heal->opening = false;
-	heal->incarnation = handle->geometry.incarnation;
-	heal->status = handle->conn.lost;
-	heal->since_ns = clock_ns();
-	heal->tries = 0;
+	reconnect->opening = false;
+	reconnect->incarnation = handle->geometry.incarnation;
+	reconnect->status = handle->conn.lost;
+	reconnect->since_ns = clock_ns();
+	reconnect->tries = 0;
 	if (connection_worked(&handle->conn))
-		heal->failures = 0;
+		reconnect->failures = 0;
 	/* As an outstanding change of every key, for which lookups wait: see change_blocks(). */
 	handle->changes++;
 	/* Before an operation ends whose memory the server or the device may use. */
@@ -306,14 +308,15 @@ static void blocked_hash_anew(struct kvd *handle)
 		hash_anew(handle, &list_entry(link, struct flight, link)->lookup);
 }
 
-static void healed_log(const struct kvd *handle)
+static void reconnected_log(const struct kvd *handle)
 {
-	const struct heal *heal = &handle->heal;
-	uint64_t ms = (clock_ns() - heal->since_ns) / 1000000;
+	const struct reconnect *reconnect = &handle->reconnect;
+	uint64_t ms = (clock_ns() - reconnect->since_ns) / 1000000;
 
 	log_info("connected again to %s after %llu.%03llu s, %u tries failed%s%s",
 		 handle->dev->address, (unsigned long long)ms / 1000, (unsigned long long)ms % 1000,
-		 heal->tries, heal->tries ? ", the last one: " : "", heal->tries ? heal->why : "");
+		 reconnect->tries, reconnect->tries ? ", the last one: " : "",
+		 reconnect->tries ? reconnect->why : "");
 }
 
 /* Another server has other things of the same name. */
@@ -323,15 +326,15 @@ static void flight_other_server(struct kvd *handle, struct flight *f)
 		flight_fails(handle, f);
 }
 
-static void heal_done(struct kvd *handle)
+static void reconnect_done(struct kvd *handle)
 {
-	struct heal *heal = &handle->heal;
+	struct reconnect *reconnect = &handle->reconnect;
 
-	if (heal->opening)
+	if (reconnect->opening)
 		return;
-	if (heal->incarnation != handle->geometry.incarnation)
+	if (reconnect->incarnation != handle->geometry.incarnation)
 		each_flight(handle, flight_other_server);
-	healed_log(handle);
+	reconnected_log(handle);
 	handle->stats.reconnects++;
 	handle->attention = true;
 	handle->changes--;
@@ -357,7 +360,7 @@ static void hello_begin(struct kvd *handle)
 {
 	struct flight *f = &handle->clock_flight;
 
-	handle->heal.state = HEAL_HELLO;
+	handle->reconnect.state = RECONNECT_HELLO;
 	f->ops = &hello_ops;
 	f->kind = FLIGHT_OWN;
 	f->status = KVD_OK;
@@ -391,30 +394,30 @@ static enum kvd_status too_late(struct kvd *handle)
 
 static bool pausing(struct kvd *handle)
 {
-	if (clock_ns() < handle->heal.next_ns)
+	if (clock_ns() < handle->reconnect.next_ns)
 		return false;
-	if (may_heal(handle))
+	if (may_reconnect(handle))
 		try_begin(handle, clock_ns());
 	else
-		heal_close(handle);
+		reconnect_close(handle);
 	return true;
 }
 
-bool heal_progress(struct kvd *handle)
+bool reconnect_progress(struct kvd *handle)
 {
-	struct heal *heal = &handle->heal;
+	struct reconnect *reconnect = &handle->reconnect;
 	enum kvd_status status;
 	bool moved = false;
 
 	if (handle->closed)
 		return false;
-	if (heal->state == HEAL_PAUSE)
+	if (reconnect->state == RECONNECT_PAUSE)
 		return pausing(handle);
-	status = heal->state == HEAL_CONNECTING ? connecting(handle, &moved) :
-						  hello_wait(handle, &moved);
+	status = reconnect->state == RECONNECT_CONNECTING ? connecting(handle, &moved) :
+							    hello_wait(handle, &moved);
 	if (handle->conn.broken)
 		status = handle->conn.lost;
-	if (!status && !handle->up && clock_ns() >= heal->next_ns)
+	if (!status && !handle->up && clock_ns() >= reconnect->next_ns)
 		status = too_late(handle);
 	if (status) {
 		handle->up = false;
@@ -422,11 +425,11 @@ bool heal_progress(struct kvd *handle)
 		return true;
 	}
 	if (handle->up)
-		heal_done(handle);
+		reconnect_done(handle);
 	return moved;
 }
 
-uint64_t heal_next_ns(const struct kvd *handle)
+uint64_t reconnect_next_ns(const struct kvd *handle)
 {
-	return handle->closed ? UINT64_MAX : handle->heal.next_ns;
+	return handle->closed ? UINT64_MAX : handle->reconnect.next_ns;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fixture for the tests of a handle that connects again (client/libkvd/heal.c): a fake server
- * that executes a change once, by its number, and answers tries to connect as the test says.
+ * The fixture for the tests of a handle that connects again (client/libkvd/reconnect.c): a fake
+ * server that executes a change once, by its number, and answers tries to connect as the test says.
  */
-#ifndef KVD_TESTS_SUPPORT_HEAL_TEST_H
-#define KVD_TESTS_SUPPORT_HEAL_TEST_H
+#ifndef KVD_TESTS_SUPPORT_RECONNECT_TEST_H
+#define KVD_TESTS_SUPPORT_RECONNECT_TEST_H
 
 #include <errno.h>
 #include <setjmp.h>
@@ -175,4 +175,4 @@ static inline void hold_puts(unsigned int count)
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
-#endif /* KVD_TESTS_SUPPORT_HEAL_TEST_H */
+#endif /* KVD_TESTS_SUPPORT_RECONNECT_TEST_H */

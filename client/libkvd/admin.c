@@ -3,7 +3,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "client/libkvd/call.h"
+#include "client/libkvd/engine.h"
 #include "client/libkvd/handle.h"
 #include "common/util/clock.h"
 

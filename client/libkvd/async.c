@@ -3,8 +3,6 @@
  * Submitted operations: they wait in the order of submission for one of options.depth slots, and
  * are handed back by kvd_poll() or kvd_wait() when they have ended.
  */
-#include "client/libkvd/async.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,11 +10,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "client/libkvd/batch.h"
-#include "client/libkvd/completion.h"
 #include "client/libkvd/connect.h"
 #include "client/libkvd/engine.h"
-#include "client/libkvd/landing.h"
+#include "client/libkvd/flight.h"
+#include "client/libkvd/message.h"
 #include "client/libkvd/observe.h"
 #include "client/libkvd/op.h"
 #include "client/libkvd/transfer.h"

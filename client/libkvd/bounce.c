@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#include "client/libkvd/reg_buf.h"
+#include "client/libkvd/memory.h"
 #include "common/util/heap.h"
 
 /*

@@ -2,7 +2,7 @@
 /*
  * Connecting: queue pair, rdma_cm, HELLO. Only the response to HELLO says where the server's memory
  * is and with which key the client may READ it. Nothing here waits: client/libkvd/reconnect.c takes
- * the steps.
+ * the steps. Completions of a connection, and what a failed one says about it.
  */
 #include "client/libkvd/connect.h"
 
@@ -12,6 +12,8 @@
 #include <sys/epoll.h>
 
 #include "client/libkvd/changes.h"
+#include "client/libkvd/message.h"
+#include "client/libkvd/read.h"
 #include "client/libkvd/rpc.h"
 #include "common/sum.h"
 #include "common/util/clock.h"
@@ -31,6 +33,52 @@
 
 /* A completion for each work request that can be posted, so that the queue can't overrun. */
 #define CQ_SIZE (SENDS_MAX + MESSAGES_MAX)
+/* Completions taken at once. */
+#define POLL_MAX 16
+
+void connection_init(struct connection *conn)
+{
+	unsigned int i;
+
+	for (i = 0; i < GETS_MAX; i++)
+		conn->read_wrs[i] = (struct ibv_send_wr){
+			.next = i + 1 < GETS_MAX ? &conn->read_wrs[i + 1] : NULL,
+			.sg_list = conn->read_sges[i],
+			.num_sge = 1,
+			.opcode = IBV_WR_RDMA_READ,
+		};
+	conn->send_wr = (struct ibv_send_wr){
+		.sg_list = &conn->send_sge,
+		.num_sge = 1,
+		.opcode = IBV_WR_SEND,
+	};
+	conn->window = 1; /* for HELLO */
+}
+
+void connection_reset(struct connection *conn)
+{
+	struct reg_buf recvs[MESSAGES_MAX / MESSAGES_CHUNK], sends[MESSAGES_MAX / MESSAGES_CHUNK];
+	uint32_t count = conn->message_count, bytes = conn->message_bytes, i;
+	uint32_t sges_max = conn->read_sges_max;
+	struct batch *batches = conn->batches;
+	struct reg_buf ring = conn->ring;
+
+	memcpy(recvs, conn->recvs, sizeof(recvs));
+	memcpy(sends, conn->sends, sizeof(sends));
+	memset(conn, 0, sizeof(*conn));
+	connection_init(conn);
+	memcpy(conn->recvs, recvs, sizeof(recvs));
+	memcpy(conn->sends, sends, sizeof(sends));
+	conn->ring = ring;
+	conn->batches = batches;
+	conn->read_sges_max = sges_max;
+	conn->message_count = count;
+	conn->message_bytes = bytes;
+	for (i = count; i-- > 0;) {
+		conn->free[conn->free_count++] = (uint8_t)i;
+		conn->recv_free[conn->recv_free_count++] = (uint8_t)i;
+	}
+}
 
 bool connect_is_shortage(int err)
 {
@@ -107,7 +155,7 @@ static int open_qp(struct kvd *handle)
 /* They outlive a connection, as the identity does. */
 enum kvd_status open_buffers(struct kvd *handle)
 {
-	enum kvd_status status = rpc_open(handle);
+	enum kvd_status status = messages_open(handle);
 
 	if (!handle->sent.next)
 		changes_init(&handle->sent);
@@ -449,7 +497,7 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 		handle->geometry = welcome->geometry;
 		handle->sum_key = welcome->sum_key;
 		handle->geometry_ns = 0;
-		status = rpc_resize(handle);
+		status = messages_resize(handle);
 	}
 	if (!status)
 		changes_welcome(&handle->sent, welcome);
@@ -500,4 +548,64 @@ enum kvd_status hello_take(struct kvd *handle, const struct response *response)
 	explicit_bzero(&welcome.sum_key, sizeof(welcome.sum_key));
 	explicit_bzero((void *)(uintptr_t)response->value, response->value_len);
 	return status;
+}
+
+/*
+ * A work request failed, and with it the connection: the device flushes all others. Only the first
+ * failure has a cause; the text of the flushed ones would hide it, so polling stops here.
+ */
+static void completion_failed(struct kvd *handle, const struct ibv_wc *wc)
+{
+	switch (wc->status) {
+	case IBV_WC_WR_FLUSH_ERR:
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		connection_lost(handle, ibv_wc_status_str(wc->status));
+		break;
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+		handle_fail(handle, KVD_ERR_DISCONNECTED,
+			    "the server at %s no longer serves the connection, or this process "
+			    "could not map its memory (%s)",
+			    handle->dev->address, ibv_wc_status_str(wc->status));
+		break;
+	default:
+		handle_fail(handle, KVD_ERR_DEVICE, "device %s: %s", handle->dev->name,
+			    ibv_wc_status_str(wc->status));
+	}
+}
+
+static void completion_take(struct kvd *handle, const struct ibv_wc *wc)
+{
+	if (wc->status) {
+		completion_failed(handle, wc);
+		return;
+	}
+	switch ((enum wr_kind)(wc->wr_id >> 32)) {
+	case WR_READ:
+		reads_completed(handle, (uint32_t)wc->wr_id);
+		break;
+	case WR_RECV:
+		response_arrived(handle, wc);
+		break;
+	case WR_SEND:
+		handle->conn.sq_done = (uint32_t)wc->wr_id;
+		break;
+	}
+}
+
+unsigned int completions_poll(struct kvd *handle)
+{
+	struct ibv_wc wcs[POLL_MAX];
+	int i, n = ibv_poll_cq(handle->conn.cq, POLL_MAX, wcs);
+
+	if (n < 0) {
+		handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_poll_cq failed",
+			    handle->dev->name);
+		return 0;
+	}
+	for (i = 0; i < n && !handle->conn.broken; i++)
+		completion_take(handle, &wcs[i]);
+	return (unsigned int)n;
 }

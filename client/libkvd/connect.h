@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A connection from its start to the server's welcome, in steps of which none waits:
- * client/libkvd/reconnect.h takes them.
+ * A connection: the steps from its start to the server's welcome, of which none waits
+ * (client/libkvd/reconnect.h takes them), the completions that arrive on it, and its end.
  */
 #ifndef KVD_CLIENT_LIBKVD_CONNECT_H
 #define KVD_CLIENT_LIBKVD_CONNECT_H
@@ -35,6 +35,9 @@ enum kvd_status hello_take(struct kvd *handle, const struct response *response);
 void connection_drop(struct kvd *handle);
 /* Adds its descriptors to kvd_fd()'s, if there are any of both. 0 or a negative errno. */
 int connection_watch(struct kvd *handle);
+
+/* Takes in the completions that have arrived; returns how many. */
+unsigned int completions_poll(struct kvd *handle);
 
 /* What tests do on a handle without a device, too: */
 

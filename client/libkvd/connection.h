@@ -19,7 +19,6 @@
 #include "client/kvd.h"
 #include "client/libkvd/bounce.h"
 #include "client/libkvd/memory.h"
-#include "client/libkvd/reg_buf.h"
 #include "common/rdma/device.h"
 #include "common/wire.h"
 
@@ -92,7 +91,7 @@ struct connection {
 	uint32_t rkey;
 	bool by_request; /* it may not READ: GETs are requests */
 	uint32_t request_bytes;
-	uint32_t window;    /* requests that may be outstanding: client/libkvd/window.h */
+	uint32_t window;    /* requests that may be outstanding: client/libkvd/rpc.h */
 	uint64_t posted_ns; /* when the last request was posted, by clock_raw_ns() */
 
 	uint32_t outstanding;	/* requests without a response */

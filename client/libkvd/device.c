@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "client/libkvd/connect.h"
-#include "client/libkvd/landing.h"
+#include "client/libkvd/flight.h"
 #include "client/libkvd/rpc.h"
 #include "common/rdma/default_socket.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The engine: one for synchronous and submitted operations. It takes completions from the device,
- * which moves the flights on that they belong to, and posts what these need next.
+ * which moves the flights on that they belong to, and posts what these need next. Synchronous calls
+ * run on it: rpc_call() is one request and its response.
  */
 #ifndef KVD_CLIENT_LIBKVD_ENGINE_H
 #define KVD_CLIENT_LIBKVD_ENGINE_H
@@ -44,5 +45,16 @@ bool engine_wait(struct kvd *handle, bool (*stop)(struct kvd *handle, const void
 
 /* When engine_progress() has something to do although nothing completes. UINT64_MAX: never. */
 uint64_t engine_next_ns(const struct kvd *handle);
+
+/*
+ * Sends the request and waits for the response. *@response is valid until the next rpc_call() on
+ * the handle. Returns the status of the response.
+ */
+enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *response);
+
+/* After a synchronous GET: if a message of reports is due, waits until it is posted. */
+void access_settle(struct kvd *handle);
+/* Reports all GETs that wait, and waits for the responses, for at most @wait_ms. */
+void access_report_all(struct kvd *handle, unsigned int wait_ms);
 
 #endif /* KVD_CLIENT_LIBKVD_ENGINE_H */

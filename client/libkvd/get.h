@@ -34,13 +34,6 @@ void lookup_begin(struct kvd *handle, struct flight *f);
 /* Does what the lookup needs next, as far as that is possible now; ends it if it is done. */
 void lookup_step(struct kvd *handle, struct flight *f);
 
-/*
- * Does the lookups of up to GETS_MAX requests, as part of a call; @exists: only whether the keys
- * exist. Each request gets its status. Returns why those were not done that were not.
- */
-enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
-			     unsigned int count, bool exists);
-
 /* What FLIGHT_LOOKUP and FLIGHT_GET of a synchronous call do. */
 extern const struct flight_ops get_ops;
 

@@ -10,11 +10,11 @@
  * client has replaced the item meanwhile, the key is touched again, by a new change: what the first
  * one did is gone. This handle's own changes of the key wait until then (request_waits()).
  */
-#include "client/libkvd/batch.h"
+#include "client/libkvd/flight.h"
 #include "client/libkvd/get.h"
-#include "client/libkvd/landing.h"
 #include "client/libkvd/lookup.h"
 #include "client/libkvd/memory.h"
+#include "client/libkvd/message.h"
 #include "client/libkvd/pieces.h"
 #include "client/libkvd/read.h"
 #include "client/libkvd/rpc.h"

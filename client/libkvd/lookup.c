@@ -39,9 +39,8 @@
  */
 #include "client/libkvd/lookup.h"
 
-#include "client/libkvd/pieces.h"
-
 #include "client/libkvd/geometry.h"
+#include "client/libkvd/pieces.h"
 #include "common/barrier.h"
 #include "common/slot_match.h"
 #include "common/util/clock.h"
@@ -198,6 +197,13 @@ void lookup_moved(struct kvd *handle, struct lookup *l)
 		else
 			l->step = STEP_RPC;
 	}
+}
+
+/* The flight that a lookup is part of. */
+static const struct flight *flight_of(const struct lookup *lookup)
+{
+	return (const struct flight *)(const void *)((const char *)lookup -
+						     offsetof(struct flight, lookup));
 }
 
 enum kvd_status value_deliver(struct kvd *handle, const struct lookup *l, const void *value)

@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "client/libkvd/flight.h"
 #include "client/libkvd/handle.h"
 #include "common/sum.h"
 

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory that the caller registered: values go to it and come from it without a copy. Each device
- * has a table of it, in which operations find it by the address of their buffer.
+ * Registered memory: the library's buffers, and memory that the caller registered, which values go
+ * to and come from without a copy.
+ *
+ * Each device has a table of the caller's, in which operations find it by the address of their
+ * buffer.
  *
  * Threads: registering takes the table's lock. Finding takes none. A place in the table stays where
  * it is and is used again; one word of it says whether it is open and how many operations use it.
@@ -17,11 +20,49 @@
 
 #include "client/kvd.h"
 #include "common/rdma/device.h"
+#include "common/util/memlock.h"
 
 /* Memories that one READ goes to: the ring, and the caller's. */
 #define READ_SGES_MAX 2
 /* Registered at the same time with one device: finding one looks at all. */
 #define MEMORIES_MAX 64u
+
+/*
+ * Registered buffers: memory that the client's device may write to, and that the server may read if
+ * @access says so. A child after fork(2) does not have them.
+ */
+
+/* Zeroed: no buffer yet. */
+struct reg_buf {
+	uint8_t *base;
+	size_t bytes;
+	struct ibv_mr *mr;
+};
+
+/*
+ * Makes @buf @bytes bytes long, rounded up to pages, and keeps its content as far as it fits; base
+ * and mr change. At no time are both sizes registered. No device may be using the buffer. @access:
+ * IBV_ACCESS_*. Returns 0 or a negative errno (-ENOMEM when RLIMIT_MEMLOCK forbids it, too: verbs).
+ * Then @buf has its old size, or none if that could not be registered again either.
+ */
+int reg_buf_resize(struct reg_buf *buf, struct device *dev, struct ibv_pd *pd, size_t bytes,
+		   int access);
+
+/*
+ * Registers @mem, which the log says with the time that it took: all registrations of the library
+ * are made by it. 0 or a negative errno.
+ */
+int mr_register(struct device *dev, struct ibv_pd *pd, const struct device_mem *mem, int access,
+		struct ibv_mr **mr);
+
+/*
+ * What bounds registrations, if that may be why one failed with @err, to go behind the text of the
+ * failure. Returns @text, which may be "".
+ */
+const char *mr_failed_why(const struct device *dev, int err, char text[MEMLOCK_WHY_BYTES]);
+
+/* Deregisters and frees it, if there is one. */
+void reg_buf_release(struct reg_buf *buf, struct device *dev);
 
 struct shared_device;
 

@@ -14,7 +14,6 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-#include "client/libkvd/flight.h"
 #include "client/libkvd/handle.h"
 #include "common/util/hist.h"
 

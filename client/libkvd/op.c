@@ -3,8 +3,8 @@
 #include "client/libkvd/op.h"
 
 #include "client/libkvd/engine.h"
+#include "client/libkvd/flight.h"
 #include "client/libkvd/get.h"
-#include "client/libkvd/landing.h"
 #include "client/libkvd/observe.h"
 #include "client/libkvd/pieces.h"
 #include "client/libkvd/rpc.h"

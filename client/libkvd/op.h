@@ -25,4 +25,7 @@ enum kvd_status op_call(struct kvd *handle, struct kvd_op *op);
 /* The same of a PUT, in fewer instructions. */
 enum kvd_status op_call_put(struct kvd *handle, struct kvd_op *op);
 
+/* Frees what submitted operations need: slots and the descriptor. */
+void submitted_release(struct kvd *handle);
+
 #endif /* KVD_CLIENT_LIBKVD_OP_H */

@@ -1,25 +1,89 @@
 /* SPDX-License-Identifier: MIT */
-/* Opening and closing a handle. */
+/*
+ * Opening and closing a handle, and what a program sets before: the log, the heap, options, and the
+ * server that it connects to if its user names none.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "client/libkvd/async.h"
-#include "client/libkvd/call.h"
 #include "client/libkvd/connect.h"
 #include "client/libkvd/device.h"
 #include "client/libkvd/engine.h"
 #include "client/libkvd/observe.h"
+#include "client/libkvd/op.h"
 #include "client/libkvd/reconnect.h"
 #include "client/libkvd/transfer.h"
+#include "common/rdma/default_socket.h"
 #include "common/util/clock.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
 
 /* How long kvd_close() waits for the responses to the last reports. */
 #define CLOSE_WAIT_MS 50
+#define SCHEME "softnic://"
+
+static_assert((int)KVD_LOG_OFF == LOG_OFF && (int)KVD_LOG_ERROR == LOG_ERROR &&
+		      (int)KVD_LOG_WARN == LOG_WARN && (int)KVD_LOG_NOTICE == LOG_NOTICE &&
+		      (int)KVD_LOG_INFO == LOG_INFO && (int)KVD_LOG_DEBUG == LOG_DEBUG,
+	      "levels are the log's");
+
+static kvd_log_fn program_log;
+
+static void log_pass(void *user, enum log_level level, const char *text)
+{
+	program_log(user, (enum kvd_log_level)level, text);
+}
+
+enum kvd_status kvd_set_log(enum kvd_log_level level, kvd_log_fn log, void *user)
+{
+	if ((unsigned int)level > KVD_LOG_DEBUG || (level && !log))
+		return handle_error_set(NULL, KVD_ERR_INVALID,
+					"no such level, or no function for the lines");
+	log_set_level(LOG_OFF);
+	program_log = log;
+	log_set_hook(level ? log_pass : NULL, user);
+	log_set_level((enum log_level)level);
+	return KVD_OK;
+}
+
+enum kvd_status kvd_set_allocator(const struct kvd_allocator *allocator)
+{
+	struct heap_functions functions = { 0 };
+
+	if (allocator && (!allocator->alloc || !allocator->realloc || !allocator->free))
+		return handle_error_set(NULL, KVD_ERR_INVALID,
+					"alloc, realloc and free are needed, all three");
+	if (allocator)
+		functions = (struct heap_functions){
+			.alloc = allocator->alloc,
+			.realloc = allocator->realloc,
+			.free = allocator->free,
+			.user = allocator->user,
+		};
+	if (heap_set(&functions))
+		return handle_error_set(NULL, KVD_ERR_BUSY,
+					"memory has been allocated already: call it before the "
+					"first kvd_open()");
+	return KVD_OK;
+}
+
+const char *kvd_default_url(char buffer[KVD_URL_MAX])
+{
+	const char *url = getenv("KVD_URL");
+	char path[DEVICE_PATH_MAX];
+
+	static_assert(sizeof(SCHEME) + DEVICE_PATH_MAX <= KVD_URL_MAX, "every path fits");
+	if (url && *url)
+		return url;
+	if (!buffer)
+		return SCHEME DEFAULT_SOCKET_SYSTEM;
+	default_socket_find(path);
+	snprintf(buffer, KVD_URL_MAX, SCHEME "%s", path);
+	return buffer;
+}
 
 void kvd_options_init(struct kvd_options *options)
 {

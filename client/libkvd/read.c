@@ -5,9 +5,9 @@
  */
 #include "client/libkvd/read.h"
 
-#include "client/libkvd/observe.h"
-
 #include <string.h>
+
+#include "client/libkvd/observe.h"
 
 /* Work requests before the last signaled one are complete with it: their entries are free again. */
 void chain_post(struct kvd *handle)

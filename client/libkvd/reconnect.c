@@ -7,11 +7,9 @@
 #include <unistd.h>
 
 #include "client/libkvd/changes.h"
-#include "client/libkvd/completion.h"
 #include "client/libkvd/connect.h"
 #include "client/libkvd/device.h"
-#include "client/libkvd/events.h"
-#include "client/libkvd/landing.h"
+#include "client/libkvd/flight.h"
 #include "client/libkvd/rpc.h"
 #include "client/libkvd/transfer.h"
 #include "common/sum.h"

@@ -12,15 +12,13 @@
 #include <errno.h>
 #include <string.h>
 
-#include "client/libkvd/batch.h"
 #include "client/libkvd/changes.h"
-#include "client/libkvd/events.h"
-#include "client/libkvd/landing.h"
+#include "client/libkvd/flight.h"
 #include "client/libkvd/memory.h"
+#include "client/libkvd/message.h"
 #include "client/libkvd/observe.h"
 #include "client/libkvd/pieces.h"
 #include "client/libkvd/read.h"
-#include "client/libkvd/window.h"
 #include "common/util/clock.h"
 #include "common/util/parse.h"
 #include "common/util/text.h"
@@ -47,80 +45,6 @@ static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
  */
 #define FILL_MIN (64u << 10)
 #define FILL_PIECE (16u << 10)
-
-static uint8_t *message_at(const struct connection *conn, uint32_t i)
-{
-	return conn->sends[i / MESSAGES_CHUNK].base +
-	       (size_t)(i % MESSAGES_CHUNK) * conn->message_bytes;
-}
-
-static uint8_t *receive_at(const struct connection *conn, uint32_t i)
-{
-	return conn->recvs[i / MESSAGES_CHUNK].base + (size_t)(i % MESSAGES_CHUNK) * RESPONSE_BYTES;
-}
-
-/* Adds buffers for MESSAGES_CHUNK more messages and responses. */
-static enum kvd_status messages_grow(struct kvd *handle)
-{
-	struct connection *conn = &handle->conn;
-	uint32_t i = conn->message_count, chunk = i / MESSAGES_CHUNK;
-	enum kvd_status status;
-
-	status = handle_buf_resize(handle, &conn->recvs[chunk], MESSAGES_CHUNK * RESPONSE_BYTES,
-				   IBV_ACCESS_LOCAL_WRITE);
-	if (!status)
-		status = handle_buf_resize(handle, &conn->sends[chunk],
-					   MESSAGES_CHUNK * (size_t)conn->message_bytes,
-					   IBV_ACCESS_LOCAL_WRITE);
-	if (status)
-		return status;
-	conn->message_count += MESSAGES_CHUNK;
-	/* The last one that is freed is taken first: a handle with few uses few. */
-	for (i = conn->message_count; i-- > chunk * MESSAGES_CHUNK;) {
-		conn->free[conn->free_count++] = (uint8_t)i;
-		conn->recv_free[conn->recv_free_count++] = (uint8_t)i;
-	}
-	return KVD_OK;
-}
-
-/* Messages of so many bytes. A buffer that was lost when it could not get longer is made again. */
-static enum kvd_status messages_resize(struct kvd *handle, uint32_t bytes)
-{
-	struct connection *conn = &handle->conn;
-	enum kvd_status status = KVD_OK;
-	uint32_t i;
-
-	for (i = 0; i < conn->message_count / MESSAGES_CHUNK && !status; i++) {
-		status = handle_buf_resize(handle, &conn->recvs[i], MESSAGES_CHUNK * RESPONSE_BYTES,
-					   IBV_ACCESS_LOCAL_WRITE);
-		if (!status)
-			status = handle_buf_resize(handle, &conn->sends[i],
-						   MESSAGES_CHUNK * (size_t)bytes,
-						   IBV_ACCESS_LOCAL_WRITE);
-	}
-	if (!status)
-		conn->message_bytes = bytes;
-	return status;
-}
-
-enum kvd_status rpc_open(struct kvd *handle)
-{
-	struct connection *conn = &handle->conn;
-
-	if (conn->message_count)
-		return messages_resize(handle, conn->message_bytes);
-	conn->message_bytes = WIRE_REQUEST_MIN;
-	return messages_grow(handle);
-}
-
-enum kvd_status rpc_resize(struct kvd *handle)
-{
-	struct connection *conn = &handle->conn;
-
-	return conn->request_bytes <= conn->message_bytes ?
-		       KVD_OK :
-		       messages_resize(handle, conn->request_bytes);
-}
 
 static void rpc_bounce_put(struct kvd *handle, struct bounce *bounce)
 {
@@ -748,6 +672,18 @@ static struct message *response_match(struct kvd *handle, const struct response 
 		    "the server at %s sent the response to another request: %s",
 		    handle->dev->address, HANDLE_SHARED_HINT);
 	return NULL;
+}
+
+enum kvd_status window_learn(struct kvd *handle, const struct response *response)
+{
+	/* That of HELLO is in the welcome. */
+	if (!response->window != (response->op == WIRE_HELLO))
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "response with a window of %u from the server at %s",
+				   response->window, handle->dev->address);
+	if (response->window)
+		handle->conn.window = response->window;
+	return KVD_OK;
 }
 
 void response_arrived(struct kvd *handle, const struct ibv_wc *wc)

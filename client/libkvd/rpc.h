@@ -9,10 +9,6 @@
 #include "client/libkvd/handle.h"
 #include "common/wire.h"
 
-/* Makes the first buffers of messages: for HELLO. */
-enum kvd_status rpc_open(struct kvd *handle);
-/* The server takes messages of conn.request_bytes. Nothing is outstanding. */
-enum kvd_status rpc_resize(struct kvd *handle);
 /* Gives back the values' memory, when the queue pair is destroyed: the server READs no more. */
 void rpc_bounces_release(struct kvd *handle);
 void rpc_release(struct kvd *handle);
@@ -33,6 +29,30 @@ void request_begin(struct kvd *handle, struct flight *flight, uint64_t now_ns);
 
 /* Posts the request of a flight that is in no list, the first of the connection. */
 void request_post_now(struct kvd *handle, struct flight *flight);
+
+/*
+ * The window: how many requests the client may have outstanding, ACCESS messages included. Each
+ * response says it, and a client that has posted nothing for a while takes it for 1
+ * (common/PROTOCOL.md, server/worker/window.h). Before a request is posted:
+ *
+ *	window_look(), with the time of now;
+ *	fewer than conn->window requests are outstanding, else wait for a response and look again;
+ *	window_posted(), with a time that is not later than the request is posted.
+ */
+
+/* @now_ns: by clock_raw_ns(). */
+static inline void window_look(struct connection *conn, uint64_t now_ns)
+{
+	conn->window = connection_window(conn, now_ns);
+}
+
+static inline void window_posted(struct connection *conn, uint64_t now_ns)
+{
+	conn->posted_ns = now_ns;
+}
+
+/* Takes the window from a response. KVD_ERR_PROTOCOL if it is 0, or HELLO has one. */
+enum kvd_status window_learn(struct kvd *handle, const struct response *response);
 
 /* Posts requests and ACCESS messages, as many as may be outstanding. */
 void requests_post(struct kvd *handle);

@@ -21,21 +21,34 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/queue.h>
 
+#include "client/kvd.h"
 #include "client/libkvd/bcache.h"
 #include "client/libkvd/bounce.h"
 #include "client/libkvd/clock.h"
-#include "client/libkvd/credentials.h"
 #include "client/libkvd/memory.h"
 #include "common/layout.h"
 #include "common/rdma/device.h"
+#include "common/tls/tls.h"
 
 /*
  * Handles of one device. Further ones get another: softnic has 1,024 channels and 4,096 memory
  * registrations for each device.
  */
 #define SHARED_DEVICE_USERS_MAX 512
+
+/*
+ * Credentials: names of the files that say who a client is and whom it trusts, from kvd_options or
+ * the environment. All are set, or "". 0 or -ENOMEM.
+ */
+int credentials_take(struct tls_files *files, const struct kvd_options *options);
+/* Copies of the names. 0 or -ENOMEM. */
+int credentials_copy(struct tls_files *to, const struct tls_files *from);
+bool credentials_same(const struct tls_files *a, const struct tls_files *b);
+/* Frees what either made. Zeros are allowed. */
+void credentials_release(struct tls_files *files);
 
 /* A device in use, that leads to the server at @url, with the credentials of its handles. */
 struct shared_device {

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The synchronous calls that are one request: changes of one key, GETs by request, PING. */
+/*
+ * Synchronous calls that are one request: changes of one key, GETs by request, PING, and SCAN: some
+ * keys for each request, in the order of the index. Only the server reads the cursor of a scan.
+ */
+#include <string.h>
+
+#include "client/libkvd/engine.h"
+#include "client/libkvd/handle.h"
+#include "client/libkvd/observe.h"
 #include "client/libkvd/op.h"
+#include "common/util/clock.h"
 
 enum kvd_status kvd_put(struct kvd *handle, const void *key, size_t key_len, const void *value,
 			size_t value_len, const struct kvd_put_args *args, uint64_t *version)
@@ -132,4 +141,155 @@ enum kvd_status kvd_ping(struct kvd *handle)
 
 	kvd_prep_ping(&op);
 	return op_call(handle, &op);
+}
+
+/* Whom entries are delivered to: to one of the two, with @arg. */
+struct scan_taker {
+	kvd_entry_fn entry;
+	kvd_used_fn used;
+	void *arg;
+};
+
+/* A server tells uses if it evicts, and then asks for access records. */
+static enum kvd_status uses_check(struct kvd *handle, const struct kvd_scan_args *args)
+{
+	if (args && args->values)
+		return handle_fail(handle, KVD_ERR_INVALID, "a scan of uses has no values");
+	if (handle->access.rate)
+		return KVD_OK;
+	return handle_fail(handle, KVD_ERR_INVALID,
+			   "%s does not note how keys are used, since it does not evict: start it "
+			   "with memory.eviction = object-hits",
+			   handle->dev->address);
+}
+
+static enum kvd_status scan_check(struct kvd *handle, const uint64_t *cursor,
+				  const struct kvd_scan_args *args, const struct scan_taker *taker)
+{
+	if (!cursor || (!taker->entry && !taker->used))
+		return handle_fail(handle, KVD_ERR_INVALID, "a scan needs a cursor and a function");
+	if (args && (args->prefix_len > KVD_KEY_MAX || (args->prefix_len && !args->prefix)))
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "a prefix of %zu bytes: 0 to %d are allowed", args->prefix_len,
+				   KVD_KEY_MAX);
+	return KVD_OK;
+}
+
+/* Checks the whole message before any entry is delivered. */
+static enum kvd_status entries_check(struct kvd *handle, const struct response *response, bool uses)
+{
+	struct scan_entry entry;
+	const char *error = NULL;
+	uint32_t n = 0;
+	size_t at = 0;
+
+	while (!error && at < response->value_len) {
+		error = wire_entry_parse(&entry, response->value, response->value_len, &at);
+		if (!error && (entry.use != WIRE_USE_NONE) != uses)
+			error = uses ? "an entry without its use" : "a use that was not asked for";
+		n++;
+	}
+	if (!error && n != response->entries)
+		error = "the number of entries is wrong";
+	if (error)
+		return handle_fail(handle, KVD_ERR_PROTOCOL,
+				   "malformed response from the server at %s: %s",
+				   handle->dev->address, error);
+	return KVD_OK;
+}
+
+static int entry_deliver(const struct scan_entry *from, bool values, const struct scan_taker *taker)
+{
+	const struct kvd_item item = {
+		.value_len = from->value_len,
+		.version = from->version,
+		.flags = from->item_flags,
+		.expires_s = from->expires,
+	};
+	const struct kvd_entry entry = {
+		.key = from->key,
+		.key_len = from->key_len,
+		.value = values ? from->value : NULL,
+		.item = item,
+	};
+	const struct kvd_used used = {
+		.key = from->key,
+		.key_len = from->key_len,
+		.item = item,
+		.use = from->use,
+		.uses = from->uses,
+		.age = from->age * 100 / WIRE_AGE_MEMORY,
+	};
+
+	return taker->used ? taker->used(taker->arg, &used) : taker->entry(taker->arg, &entry);
+}
+
+/* Returns what the taker returned last: not 0 if it stopped the scan. */
+static int entries_deliver(const struct response *response, bool values,
+			   const struct scan_taker *taker)
+{
+	struct scan_entry from;
+	size_t at = 0;
+	int stop = 0;
+
+	while (!stop && at < response->value_len) {
+		if (wire_entry_parse(&from, response->value, response->value_len, &at))
+			break;
+		stop = entry_deliver(&from, values, taker);
+	}
+	return stop;
+}
+
+static enum kvd_status scan(struct kvd *handle, uint64_t *cursor, const struct kvd_scan_args *args,
+			    const struct scan_taker *taker)
+{
+	bool values = args && args->values;
+	struct observed observed = { .op = KVD_OP_SCAN, .start_ns = clock_ns() };
+	uint64_t end;
+	struct rpc rpc = { .on_loss = LOSS_REPEATS, .head.op = WIRE_SCAN };
+	struct response response;
+	enum kvd_status status;
+
+	status = scan_check(handle, cursor, args, taker);
+	if (!status && taker->used)
+		status = uses_check(handle, args);
+	if (status)
+		return status;
+	if (handle->observing)
+		observe_start(handle, &observed);
+	rpc.head.cursor = *cursor;
+	rpc.head.flags = (values ? WIRE_F_VALUES : 0) | (taker->used ? WIRE_F_USES : 0);
+	if (args) {
+		rpc.key = args->prefix;
+		rpc.key_len = args->prefix_len;
+		rpc.head.keys_max = args->count;
+	}
+	status = rpc_call(handle, &rpc, &response);
+	if (!status)
+		status = entries_check(handle, &response, taker->used);
+	end = clock_ns();
+	handle_latency(handle, KVD_OP_SCAN, end - observed.start_ns);
+	if (handle->observing)
+		observe_call(handle, &observed, status, end);
+	if (!status && !entries_deliver(&response, values, taker))
+		*cursor = response.cursor;
+	return status;
+}
+
+enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_scan_args *args,
+			 kvd_entry_fn each, void *arg)
+{
+	const struct scan_taker taker = { .entry = each, .arg = arg };
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status : call_end(handle, scan(handle, cursor, args, &taker));
+}
+
+enum kvd_status kvd_scan_uses(struct kvd *handle, uint64_t *cursor,
+			      const struct kvd_scan_args *args, kvd_used_fn each, void *arg)
+{
+	const struct scan_taker taker = { .used = each, .arg = arg };
+	enum kvd_status status = call_begin(handle);
+
+	return status ? status : call_end(handle, scan(handle, cursor, args, &taker));
 }

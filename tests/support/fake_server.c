@@ -11,7 +11,7 @@
 
 #include "client/libkvd/connect.h"
 #include "client/libkvd/geometry.h"
-#include "client/libkvd/window.h"
+#include "client/libkvd/rpc.h"
 #include "common/sum.h"
 #include "common/util/clock.h"
 

@@ -12,7 +12,7 @@
 
 #include "client/libkvd/connect.h"
 #include "client/libkvd/read.h"
-#include "client/libkvd/window.h"
+#include "client/libkvd/rpc.h"
 #include "common/util/clock.h"
 #include "tests/support/fake_server.h"
 #include "tests/support/test_clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of where a client's credentials come from (client/libkvd/credentials.c). */
+/* Tests of where a client's credentials come from (client/libkvd/shared.c). */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "client/libkvd/credentials.h"
+#include "client/libkvd/shared.h"
 #include "common/util/heap.h"
 
 static const char *const variables[] = { "KVD_TLS_CA", "KVD_TLS_CERTIFICATE", "KVD_TLS_KEY",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Whether keys exist (client/libkvd/exists.c, GET-5): what it costs, and that it is true whatever
+ * Whether keys exist (client/libkvd/get.c, GET-5): what it costs, and that it is true whatever
  * other clients change meanwhile, whatever memory the slots lead to, and whichever bit is wrong.
  */
 #include "tests/support/get_test.h"

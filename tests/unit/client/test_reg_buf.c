@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Registered buffers (client/libkvd/reg_buf.c): what they hold after each change of their size,
+ * Registered buffers (client/libkvd/memory.c): what they hold after each change of their size,
  * what they are after a registration that failed, and that a child after fork(2) does not get them.
  */
 #include <errno.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "client/libkvd/reg_buf.h"
+#include "client/libkvd/memory.h"
 
 #define PAGE 4096u
 #define ACCESS 5

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "client/libkvd/window.h"
+#include "client/libkvd/rpc.h"
 #include "common/util/stat.h"
 #include "server/worker/window.h"
 #include "server/worker/worker.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* How flights end. */
-#include "client/libkvd/landing.h"
+/* How flights end, in time or early, and the memory of the caller's that they use. */
+#include "client/libkvd/flight.h"
 
-#include "client/libkvd/batch.h"
 #include "client/libkvd/memory.h"
+#include "client/libkvd/message.h"
 #include "client/libkvd/read.h"
 #include "client/libkvd/transfer.h"
 #include "common/util/clock.h"

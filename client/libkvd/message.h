@@ -1,12 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Batches: requests that wait together go in one message, and are answered in one
- * (common/PROTOCOL.md, Batches).
+ * Messages: their buffers, and batches: requests that wait together go in one message, and are
+ * answered in one (common/PROTOCOL.md, Batches).
  */
-#ifndef KVD_CLIENT_LIBKVD_BATCH_H
-#define KVD_CLIENT_LIBKVD_BATCH_H
+#ifndef KVD_CLIENT_LIBKVD_MESSAGE_H
+#define KVD_CLIENT_LIBKVD_MESSAGE_H
 
 #include "client/libkvd/handle.h"
+
+/* Where message @i is written, and the response that receive buffer @i gets. */
+static inline uint8_t *message_at(const struct connection *conn, uint32_t i)
+{
+	return conn->sends[i / MESSAGES_CHUNK].base +
+	       (size_t)(i % MESSAGES_CHUNK) * conn->message_bytes;
+}
+
+static inline uint8_t *receive_at(const struct connection *conn, uint32_t i)
+{
+	return conn->recvs[i / MESSAGES_CHUNK].base + (size_t)(i % MESSAGES_CHUNK) * RESPONSE_BYTES;
+}
+
+/* Adds buffers for MESSAGES_CHUNK more messages and responses. */
+enum kvd_status messages_grow(struct kvd *handle);
+/* Makes the first buffers of messages: for HELLO. */
+enum kvd_status messages_open(struct kvd *handle);
+/* The server takes messages of conn.request_bytes. Nothing is outstanding. */
+enum kvd_status messages_resize(struct kvd *handle);
 
 /* The requests of a message that is a BATCH; NULL: nobody waits for its result any more. */
 struct batch {
@@ -43,4 +62,4 @@ bool batch_check(struct kvd *handle, const struct batch *batch, const struct res
 /* Gives each flight its result, from a response that was checked. */
 void batch_response(struct kvd *handle, struct batch *batch, const struct response *response);
 
-#endif /* KVD_CLIENT_LIBKVD_BATCH_H */
+#endif /* KVD_CLIENT_LIBKVD_MESSAGE_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Batches: which requests share a message, and what their results are. */
-#include "client/libkvd/batch.h"
+/* Messages: makes their buffers; which requests share one, and what their results are. */
+#include "client/libkvd/message.h"
 
 #include <string.h>
 
@@ -9,6 +9,68 @@
 
 /* So many requests that wait while none is outstanding are sent in two messages. */
 #define SPLIT_MIN 8u
+
+enum kvd_status messages_grow(struct kvd *handle)
+{
+	struct connection *conn = &handle->conn;
+	uint32_t i = conn->message_count, chunk = i / MESSAGES_CHUNK;
+	enum kvd_status status;
+
+	status = handle_buf_resize(handle, &conn->recvs[chunk], MESSAGES_CHUNK * RESPONSE_BYTES,
+				   IBV_ACCESS_LOCAL_WRITE);
+	if (!status)
+		status = handle_buf_resize(handle, &conn->sends[chunk],
+					   MESSAGES_CHUNK * (size_t)conn->message_bytes,
+					   IBV_ACCESS_LOCAL_WRITE);
+	if (status)
+		return status;
+	conn->message_count += MESSAGES_CHUNK;
+	/* The last one that is freed is taken first: a handle with few uses few. */
+	for (i = conn->message_count; i-- > chunk * MESSAGES_CHUNK;) {
+		conn->free[conn->free_count++] = (uint8_t)i;
+		conn->recv_free[conn->recv_free_count++] = (uint8_t)i;
+	}
+	return KVD_OK;
+}
+
+/* Messages of so many bytes. A buffer that was lost when it could not get longer is made again. */
+static enum kvd_status buffers_resize(struct kvd *handle, uint32_t bytes)
+{
+	struct connection *conn = &handle->conn;
+	enum kvd_status status = KVD_OK;
+	uint32_t i;
+
+	for (i = 0; i < conn->message_count / MESSAGES_CHUNK && !status; i++) {
+		status = handle_buf_resize(handle, &conn->recvs[i], MESSAGES_CHUNK * RESPONSE_BYTES,
+					   IBV_ACCESS_LOCAL_WRITE);
+		if (!status)
+			status = handle_buf_resize(handle, &conn->sends[i],
+						   MESSAGES_CHUNK * (size_t)bytes,
+						   IBV_ACCESS_LOCAL_WRITE);
+	}
+	if (!status)
+		conn->message_bytes = bytes;
+	return status;
+}
+
+enum kvd_status messages_open(struct kvd *handle)
+{
+	struct connection *conn = &handle->conn;
+
+	if (conn->message_count)
+		return buffers_resize(handle, conn->message_bytes);
+	conn->message_bytes = WIRE_REQUEST_MIN;
+	return messages_grow(handle);
+}
+
+enum kvd_status messages_resize(struct kvd *handle)
+{
+	struct connection *conn = &handle->conn;
+
+	return conn->request_bytes <= conn->message_bytes ?
+		       KVD_OK :
+		       buffers_resize(handle, conn->request_bytes);
+}
 
 /* As the message has it. */
 static struct request request_of(const struct rpc *rpc)

@@ -13,11 +13,11 @@ static uint64_t random_next(struct access *access)
 	return access->random;
 }
 
-/* Of hits that change nothing one in so many is reported, on average. */
+/* One in this many hits that change nothing is reported, on average. */
 #define SAMPLE_EVERY 64u
 /*
- * The credit, in hits for each `rate` squared, below which chance decides, with the probability
- * that is left of it: so it settles where 16 records more could be added. And the most there is.
+ * Credit, in units of `rate` squared. Below CREDIT_SHORT chance decides, with the share that is
+ * left as the probability; if every hit may be reported, credit settles at 16 records.
  */
 #define CREDIT_SHORT 16u
 #define CREDIT_MAX (2 * CREDIT_SHORT)
@@ -42,7 +42,7 @@ void access_init(struct access *access, uint32_t rate, uint32_t delay_ms, uint64
 	access->credit = access->rate * rate * CREDIT_MAX;
 	access->count = 0;
 	access->due = false;
-	/* The first numbers of seeds that differ little are alike. */
+	/* Similar seeds have similar first numbers. */
 	for (unsigned int i = 0; i < 8; i++)
 		random_next(access);
 	access->known_left = rate ? gap_next(access) : UINT64_MAX;
@@ -91,7 +91,7 @@ void access_add(struct access *access, uint64_t hash, uint32_t hits, uint64_t no
 		access->due = true;
 }
 
-/* What stays may be due still: more than a message holds was waiting. */
+/* What stays may still be due, if more was waiting than a message holds. */
 uint32_t access_take(struct access *access, uint8_t *to, size_t room)
 {
 	uint32_t n = access->count < WIRE_ACCESS_MAX ? access->count : WIRE_ACCESS_MAX;

@@ -88,7 +88,7 @@ static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char
 		next = op == WIRE_STATS	 ? response.next_line :
 		       op == WIRE_WHOAMI ? 0 :
 					   response.cursor;
-		/* Else a server could keep this loop running for ever. */
+		/* Or a server could keep this loop running for ever. */
 		if (next && next <= at)
 			return handle_fail(handle, KVD_ERR_PROTOCOL,
 					   "the server at %s sent the same %s twice",
@@ -134,7 +134,7 @@ enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id)
 	return status ? status : call_end(handle, rpc_call(handle, &rpc, &response));
 }
 
-/* The server has no reason to answer again after it stopped: a loss may be its end. */
+/* The loss of the connection may be the server's end, so the request is not repeated. */
 static enum kvd_status shutdown_ask(struct kvd *handle)
 {
 	struct rpc rpc = { .on_loss = LOSS_FAILS, .head = { .op = WIRE_SHUTDOWN } };
@@ -168,7 +168,7 @@ enum kvd_status kvd_tenant_list(struct kvd *handle, char *text, size_t size, siz
 				 text_read(handle, WIRE_TENANT, "list", "needs", text, size, len));
 }
 
-/* Where the server says why it refuses, that is the error. */
+/* If the server says why it refuses, that is the error's text. */
 static enum kvd_status tenant_change(struct kvd *handle, enum wire_tenant mode, const char *name,
 				     uint64_t bytes)
 {

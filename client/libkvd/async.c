@@ -59,7 +59,7 @@ void submitted_release(struct kvd *handle)
 		close(handle->epoll_fd);
 }
 
-/* It will be handed back. */
+/* Queues an operation that has ended, to be handed back. */
 static void op_ended(struct kvd *handle, struct kvd_op *op)
 {
 	struct op_private *private = private_of(op);
@@ -81,7 +81,7 @@ static void op_end(struct kvd *handle, struct flight *f)
 	op_ended(handle, op);
 }
 
-/* One that waits for a slot ends. */
+/* Ends an operation that waits for a slot. */
 static void waiting_end(struct kvd *handle, struct kvd_op *op, enum kvd_status status)
 {
 	struct observed observed = op_observed(op, private_of(op)->start_ns);
@@ -141,7 +141,7 @@ static void deadline_note(struct kvd *handle, uint64_t deadline_ns)
 		handle->next_deadline_ns = deadline_ns;
 }
 
-/* All are looked at, but only when one of them may be late: once in a timeout. */
+/* Looks at all operations, but runs only when one may be late: once in a timeout. */
 static void ops_expire(struct kvd *handle, uint64_t now_ns)
 {
 	struct list *link, *next;
@@ -187,7 +187,7 @@ static enum kvd_status slots_make(struct kvd *handle)
 		return handle_fail(handle, KVD_ERR_NO_MEMORY,
 				   "no memory for %u operations in flight (depth)",
 				   handle->options.depth);
-	/* Without memory for them requests go alone. */
+	/* Without memory for batches requests go alone. */
 	handle->conn.batches = heap_calloc(MESSAGES_MAX, sizeof(struct batch));
 	handle->submitted = &submitted_ops;
 	for (i = 0; i < handle->options.depth; i++)
@@ -205,7 +205,7 @@ static enum kvd_status submit_check(struct kvd *handle, struct kvd_op *op)
 	return op_check(handle, op);
 }
 
-/* All or nothing. */
+/* Takes all operations, or none. */
 static enum kvd_status submit_check_all(struct kvd *handle, struct kvd_op *const ops[],
 					size_t count)
 {
@@ -278,7 +278,7 @@ enum kvd_status kvd_submit(struct kvd *handle, struct kvd_op *const ops[], size_
 	return nested ? status : call_end(handle, status);
 }
 
-/* Whether the server may have changed something, so that only its response says what. */
+/* Whether the server may have changed something, so that only its response tells. */
 static bool op_is_sent(const struct flight *f)
 {
 	return f->touching || (f->sent && f->kind == FLIGHT_CHANGE && f->op->op != KVD_OP_PING);
@@ -300,7 +300,7 @@ static enum kvd_status cancel(struct kvd *handle, struct kvd_op *op)
 	if (private->state == OP_FLYING && op_is_sent(private->flight))
 		return handle_error_set(handle, KVD_ERR_BUSY,
 					"the change was sent: its response says what it did");
-	/* It ends when they have completed. */
+	/* The operation ends when its READs to the caller's memory have completed. */
 	if (private->state == OP_FLYING && transfer_touches(private->flight))
 		transfer_stop(private->flight, KVD_ERR_CANCELED);
 	else if (private->state == OP_FLYING)
@@ -321,7 +321,7 @@ enum kvd_status kvd_cancel(struct kvd *handle, struct kvd_op *op)
 	return nested ? status : call_end(handle, status);
 }
 
-/* Its memory may be used otherwise from now on. */
+/* From now on the caller may use the operation's memory for other things. */
 static void op_hand_back(struct kvd *handle, struct kvd_op *op)
 {
 	struct op_private *private = private_of(op);
@@ -332,7 +332,7 @@ static void op_hand_back(struct kvd *handle, struct kvd_op *op)
 	handle->outstanding--;
 }
 
-/* What the callbacks submit, and ends at once, is for the next call. */
+/* Operations that callbacks submit, and that end at once, are for the next call. */
 static void call_back(struct kvd *handle)
 {
 	struct kvd_op *op;
@@ -363,7 +363,7 @@ static size_t hand_back(struct kvd *handle, struct kvd_op **done, size_t max)
 	return n;
 }
 
-/* Takes what made the descriptor readable. */
+/* Consumes what made the descriptor readable. */
 static void disarm(struct kvd *handle)
 {
 	struct ibv_cq *cq;
@@ -452,7 +452,7 @@ int kvd_fd(struct kvd *handle)
 	return fd;
 }
 
-/* The time of the next deadline, or of a retry; none: the timer stands still. */
+/* Sets the timer to the next deadline or retry; without one it is stopped. */
 static void timer_set(struct kvd *handle)
 {
 	uint64_t next_ns = engine_next_ns(handle);
@@ -467,8 +467,8 @@ static void timer_set(struct kvd *handle)
 }
 
 /*
- * Requests a notification, and then looks once more: a completion that came before the request
- * causes none, but is found here.
+ * Requests a notification, and then polls once more: a completion that came before the request
+ * causes no notification, but is found here.
  */
 static enum kvd_status arm(struct kvd *handle)
 {

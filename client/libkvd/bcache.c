@@ -19,9 +19,9 @@ int bcache_init(struct bcache *cache, size_t bytes)
 	cache->tag_mask = (1u << cache->tag_bits) - 1;
 	lines = 1ull << cache->bits;
 	/*
-	 * The kernel allocates a page when it is first used: a large one if it has one, since a
-	 * lookup of a random key costs a walk of the page tables where pages are small. The lines
-	 * of an index that is small for the cache lie together.
+	 * The kernel allocates a page when it is first used: if it can a large one, since with
+	 * small pages each lookup of a random key walks the page tables. The lines of an index
+	 * that is small for the cache lie together.
 	 */
 	p = mmap(NULL, lines * sizeof(struct bcache_line), PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -61,7 +61,7 @@ static void line_store(struct bcache *cache, struct bcache_line *line, uint64_t 
 
 	for (i = 0; i < LINE_SLOTS; i++) {
 		old = slot_load(&line->slots[i]);
-		/* Not written again: the line may be in other cores' caches, too. */
+		/* No store: the line may be in other cores' caches, too. */
 		if (old == slot)
 			return;
 		if (!old) {

@@ -5,23 +5,23 @@
  * the item it leads to proves by its sum and its key that it is the right one. The cache never
  * proves that a key does not exist.
  *
- * It is an array of lines of the CPU's cache, with eight slots each. The line of a key is chosen by
- * the low bits of its hash and, because one bucket's keys need more than one line, by some bits of
- * its tag. Both are known of each slot of a bucket: the low bits are the bucket's number. So a
- * lookup takes one line, wherever in a chain the slot is, and where a bucket is split its slots
- * stay in place.
+ * The cache is an array of lines of the CPU's cache, with eight slots each. The line of a key is
+ * chosen by the low bits of its hash and, because one bucket's keys need more than one line, by
+ * some bits of its tag. Both are known for each slot of a bucket: the low bits are the bucket's
+ * number. So a lookup touches one line, wherever in a chain the slot is, and the slots of a bucket
+ * that is split stay in place.
  *
- * With 3 bits of the tag a line gets 1.1 to 2.3 slots if the cache has the room. Keys that agree in
- * the other 13 bits, too, one in some 5,000, take turns in one slot: it has the one that was found
- * last. A smaller cache has more in a line; the share of keys that find no place (Poisson) is 0.1 %
- * at 20 bytes of cache for each key, and 0.8 % at 16.
+ * With 3 bits of the tag a line gets 1.1 to 2.3 slots if the cache is large enough. Keys that also
+ * agree in the other 13 bits, one in some 5,000, share one slot: it has the one that was found
+ * last. In a smaller cache lines are fuller; the share of keys that find no place (Poisson) is 0.1
+ * % at 20 bytes of cache for each key, and 0.8 % at 16.
  *
- * All handles of a process with one server have the same lines, which their threads read and write
- * without locks. A slot is one word, so no one sees a part of one. Two threads that write at a time
- * may lose one of the slots, leave one that another thread has just dropped, or put one tag in two
- * slots, of which only the first is found: each costs a READ, or a place, until the next write. A
- * lookup may find a slot of another tag, which was stored after the tags were compared: that leads
- * to another key's item, as one of the same tag may. No answer depends on what is here.
+ * The handles of a process share the lines of a server, and read and write them without locks. A
+ * slot is one word, so no thread sees half of one. Two threads that write at the same time may lose
+ * a slot, keep one that another thread has just dropped, or store one tag in two slots, of which
+ * only the first is found: each costs a READ, or a place, until the next write. A lookup may find a
+ * slot of another tag, which was stored after the tags were compared: it leads to another key's
+ * item, as a slot of the same tag may. No answer depends on the cache.
  */
 #ifndef KVD_CLIENT_LIBKVD_BCACHE_H
 #define KVD_CLIENT_LIBKVD_BCACHE_H
@@ -32,18 +32,18 @@
 #include "common/util/prefetch.h"
 
 struct bcache_line {
-	uint64_t slots[LINE_SLOTS]; /* 0: empty; no two have the same tag, but see above */
+	uint64_t slots[LINE_SLOTS]; /* 0: empty; no two have the same tag, except as above */
 };
 static_assert(sizeof(struct bcache_line) == 64, "a line of the CPU's cache");
 
-/* A handle's view: the lines are the process's, all else is its own. */
+/* A handle's view: the lines are shared, all else is the handle's. */
 struct bcache {
 	struct bcache_line *lines; /* NULL: off */
 	uint64_t low_mask;	   /* the hash's low bits that choose the line */
-	uint64_t tag_mask;	   /* the tag's, which follow as the lowest of the line's number */
+	uint64_t tag_mask;	   /* the tag's bits, the lowest of the line's number */
 	uint8_t tag_bits;
 	uint8_t bits;	/* 2^bits lines */
-	uint8_t victim; /* of the next full line */
+	uint8_t victim; /* slot to replace in the next full line */
 };
 
 #define BCACHE_TAG_BITS 3
@@ -54,14 +54,14 @@ void bcache_release(struct bcache *cache);
 size_t bcache_bytes(const struct bcache *cache);
 
 /*
- * Says that every bucket has at least this level: so many low bits of the hash are known of its
- * keys. Where that makes the lines more, half of the slots are where no lookup finds them.
+ * Every bucket has at least this level: that many low bits of its keys' hashes are known. If more
+ * lines are used from now on, lookups no longer find half of the slots.
  */
 void bcache_level(struct bcache *cache, uint32_t level);
 
 /*
- * Stores the slots of a bucket that verified, in the chain of the home bucket with this number.
- * Those with @tag replace others if there is no room; the rest are stored where there is.
+ * Stores the slots of a verified bucket in the chain of the home bucket with this number. Those
+ * with @tag replace others in a full line; the rest are stored only where there is room.
  */
 void bcache_store(struct bcache *cache, uint64_t number, const struct bucket *bucket, uint16_t tag);
 
@@ -71,7 +71,7 @@ void bcache_learn(struct bcache *cache, uint64_t hash, uint64_t slot);
 /* Removes a slot that no longer led to the key with this hash. */
 void bcache_drop(struct bcache *cache, uint64_t hash, uint64_t slot);
 
-/* The only line that a slot may be in. @low: low bits of the hash. */
+/* The only line in which a slot may be. @low: low bits of the hash. */
 static inline struct bcache_line *bcache_line(const struct bcache *cache, uint64_t low,
 					      uint16_t tag)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The pool of bounce memory: finds places in its chunks, makes and frees these. */
+/* The pool of bounce memory: finds places in its chunks, makes and frees chunks. */
 #include "client/libkvd/bounce.h"
 
 #include <errno.h>
@@ -8,20 +8,20 @@
 #include "common/util/heap.h"
 
 /*
- * The server READs it. Memory that no device may write could be pinned as pages that the next write
- * of this process replaces.
+ * The server READs bounce memory. LOCAL_WRITE, since without it pages could be pinned that the next
+ * write of this process replaces.
  */
 #define BOUNCE_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
 #define UNITS_MAX 64u
 #define UNIT_BYTES_MIN ((size_t)4096)
 
 struct bounce_chunk {
-	struct bounce_chunk *next; /* of those that are to be freed */
+	struct bounce_chunk *next; /* of those to be freed */
 	struct device_mem mem;
 	struct ibv_mr *mr;
-	size_t length; /* that is registered */
-	size_t unit;   /* bytes of one; the last one may be shorter */
-	uint64_t all;  /* a bit for each that there is */
+	size_t length; /* registered bytes */
+	size_t unit;   /* bytes of a unit; the last one may be shorter */
+	uint64_t all;  /* a bit for each unit */
 	uint64_t used;
 };
 
@@ -53,7 +53,7 @@ static void do_take_out(struct bounce_pool *pool, unsigned int place, struct bou
 	*out = chunk;
 }
 
-/* Adds to *@out what nobody has, until @keep bytes are left: to be freed without the lock. */
+/* Moves unused chunks to *@out, to be freed without the lock, until @keep bytes are left. */
 static void do_take_out_unused(struct bounce_pool *pool, size_t keep, struct bounce_chunk **out)
 {
 	unsigned int i;
@@ -63,7 +63,7 @@ static void do_take_out_unused(struct bounce_pool *pool, size_t keep, struct bou
 			do_take_out(pool, i, out);
 }
 
-/* So much may stay though nobody has it. */
+/* How many bytes may stay unused. */
 static size_t do_keep_bytes(const struct bounce_pool *pool)
 {
 	size_t peak = pool->peak > pool->peak_before ? pool->peak : pool->peak_before;
@@ -71,7 +71,7 @@ static size_t do_keep_bytes(const struct bounce_pool *pool)
 	return peak > BOUNCE_BYTES_MAX ? peak : BOUNCE_BYTES_MAX;
 }
 
-/* Counts a value that was taken. Adds to *@out what is not needed any more. */
+/* Counts a value. Moves chunks that are not needed any more to *@out. */
 static void do_peak_note(struct bounce_pool *pool, struct bounce_chunk **out)
 {
 	if (pool->busy > pool->peak)
@@ -141,7 +141,7 @@ static unsigned int units_find(const struct bounce_chunk *chunk, size_t bytes)
 
 	if (count > UNITS_MAX)
 		return UNITS_MAX;
-	/* A bit of `runs` says that it and the next ones, `have` in all, are free. */
+	/* A bit of `runs` says that its unit and the next ones, `have` in all, are free. */
 	for (have = 1; have < count && runs; have += step) {
 		step = count - have < have ? count - have : have;
 		runs &= runs >> step;
@@ -165,8 +165,8 @@ static void do_units_take(struct bounce_pool *pool, unsigned int place, unsigned
 }
 
 /*
- * In the chunk with the smallest units: short values leave the longer ones to others. Without
- * @must, none that would be beyond the bound: that is left to handles that have nothing.
+ * Takes units of the chunk with the smallest ones: short values leave larger units to others. What
+ * is beyond the bound needs @must: it is left to handles that hold nothing.
  */
 static bool do_find(struct bounce_pool *pool, size_t bytes, bool must, struct bounce *bounce)
 {
@@ -190,7 +190,7 @@ static bool do_find(struct bounce_pool *pool, size_t bytes, bool must, struct bo
 	return best_first != UNITS_MAX;
 }
 
-/* How long the next chunk is to be, for a value of @bytes. */
+/* The length of the next chunk, for a value of @bytes. */
 static size_t do_chunk_bytes(const struct bounce_pool *pool, size_t bytes)
 {
 	size_t want = pool->bytes < BOUNCE_CHUNK_MIN ? BOUNCE_CHUNK_MIN : pool->bytes;
@@ -219,7 +219,7 @@ static int chunk_make(struct bounce_pool *pool, size_t bytes, struct bounce_chun
 	if (err)
 		goto free_chunk;
 	part = chunk->mem;
-	/* There may be more, since large pages are whole; but all are counted by what is wanted. */
+	/* Large pages may give more, but chunks are counted by what is wanted. */
 	if (part.length > wanted)
 		part.length = wanted;
 	if (part.length > pool->mr_max)
@@ -241,7 +241,7 @@ free_chunk:
 	return err;
 }
 
-/* A place for a chunk, by one in *@out that nobody has if need be; BOUNCE_CHUNKS_MAX: none. */
+/* A place for a chunk, if need be that of an unused one, now in *@out; BOUNCE_CHUNKS_MAX: none. */
 static unsigned int do_place_find(struct bounce_pool *pool, struct bounce_chunk **out)
 {
 	unsigned int i;
@@ -259,8 +259,7 @@ static unsigned int do_place_find(struct bounce_pool *pool, struct bounce_chunk 
 }
 
 /*
- * A chunk of the size @wanted, which is counted already; or, if there is no memory for that, of
- * @bytes.
+ * Adds a chunk of @wanted bytes, which are counted already, or, without memory for that, of @bytes.
  */
 static int chunk_add(struct bounce_pool *pool, size_t wanted, size_t bytes, struct bounce *bounce)
 {
@@ -289,8 +288,8 @@ static int chunk_add(struct bounce_pool *pool, size_t wanted, size_t bytes, stru
 }
 
 /*
- * Makes room for a chunk of @bytes, by chunks in *@out that nobody has, and counts it. Returns its
- * size; 0: it would be beyond the bound.
+ * Reserves a chunk for @bytes: moves unused chunks to *@out if need be, and counts the new one.
+ * Returns its size; 0: it would exceed the bound.
  */
 static size_t do_reserve(struct bounce_pool *pool, size_t bytes, bool must,
 			 struct bounce_chunk **out)

@@ -37,7 +37,7 @@ void change_number(struct changes *changes, struct flight *f)
 		return;
 	f->rpc.change = changes->next++;
 	answered_set(changes, f->rpc.change, false);
-	/* Numbers whose low half is 0 are left out: HELLO does not name such a one, either. */
+	/* Numbers whose low half is 0 are left out, also in HELLO. */
 	if (!(uint32_t)changes->next)
 		answered_set(changes, changes->next++, true);
 	changes->resend = changes->next;

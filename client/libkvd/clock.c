@@ -19,7 +19,7 @@ static uint64_t drift_ns(uint64_t ns)
 	return ns / (1000000 / DRIFT_PPM) + 1;
 }
 
-/* Backwards in time both bounds diverge, too: the drift is counted from the last response. */
+/* Before the last response the bounds diverge, too: the drift counts from it in both directions. */
 inline uint64_t server_clock_low(const struct server_clock *clock, uint64_t now_ns)
 {
 	uint64_t age;
@@ -55,7 +55,7 @@ uint64_t server_clock_width(const struct server_clock *clock, uint64_t now_ns)
 	return server_clock_high(clock, now_ns) - server_clock_low(clock, now_ns);
 }
 
-/* Signed: two readings differ by less than the minimum in either direction. */
+/* Signed, since two readings may differ a little in either direction. */
 bool server_clock_slept(const struct server_clock *clock, uint64_t slept_ns)
 {
 	return (int64_t)(slept_ns - clock->slept_ns) >= (int64_t)CLOCK_SLEPT_NS_MIN;
@@ -76,7 +76,7 @@ bool server_clock_learn(struct server_clock *clock, uint64_t clock_ns, uint64_t 
 	old_low = server_clock_low(clock, received_ns);
 	old_high = server_clock_high(clock, received_ns);
 	fits = old_low <= high && low <= old_high;
-	/* One that is too wide is of the past: what happened since would live on in it. */
+	/* A wide interval is old: intersected, it would carry a jump since then along. */
 	if (fits && old_high - old_low <= CLOCK_WIDTH_NS_MAX) {
 		low = low > old_low ? low : old_low;
 		high = high < old_high ? high : old_high;

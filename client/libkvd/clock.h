@@ -8,15 +8,15 @@
  * was in [clock, clock + t1 - t0]. From then on both bounds advance with the local clock and
  * diverge by DRIFT_PPM, since neither clock's rate is exact. The server's clock never goes back.
  *
- * Both are CLOCK_MONOTONIC_RAW, which nobody steers; chrony slews CLOCK_MONOTONIC by up to 83,333
- * ppm unless told otherwise (maxslewrate), adjtimex(2) by 100,000. What is left is the error of a
+ * Both clocks are CLOCK_MONOTONIC_RAW, which nothing steers; chrony slews CLOCK_MONOTONIC by up to
+ * 83,333 ppm by default (maxslewrate), adjtimex(2) by 100,000. The remaining error is that of a
  * rate that the kernel took from the hardware at boot, at most 1,000 ppm on each host:
  *
- *   - of the oscillator that the counter is calibrated by, 500 ppm: what the specification of the
- *     HPET allows (IA-PC HPET 1.0a, 2.2), and the most that the kernel's NTP code can correct
+ *   - the oscillator that calibrates the counter, 500 ppm: what the specification of the HPET
+ *     allows (IA-PC HPET 1.0a, 2.2), and the most that the kernel's NTP code can correct
  *     (MAXFREQ, include/linux/timex.h); crystals of network cards keep within 100 ppm (IEEE 802.3);
- *   - of the calibration, 500 ppm: what the kernel's fast one against the PIT settles for
- *     (quick_pit_calibrate(), arch/x86/kernel/tsc.c), where it has nothing to refine it by. A
+ *   - the calibration, 500 ppm: what the kernel's fast one against the PIT accepts
+ *     (quick_pit_calibrate(), arch/x86/kernel/tsc.c), if it can't refine it. A
  *     virtual machine that moved to another host may keep a rate that is 250 ppm wrong
  *     (kvm.tsc_tolerance_ppm). On arm64 the firmware states the counter's rate, exactly.
  *
@@ -29,23 +29,23 @@
  *   - "not found" is right if the server's clock had reached T at t. That is so if the lower bound
  *     had reached T *before* the READ began. The lower bound after the READ is not enough: between
  *     t and then another client may have replaced the item, before T, and the key was never absent.
- *     (A READ may be a load of this core: clock_load_barrier() keeps it behind the clock.)
+ *     (A READ may be a load of this core: clock_load_barrier() keeps it after the clock's.)
  *   - otherwise only the server knows: the client asks it.
  *
  * Assumption: since the last response the two hosts' clocks have differed in rate by no more than
  * DRIFT_PPM. That response is at most CLOCK_WIDTH_NS_MAX / 2 / DRIFT_PPM = 2.5 s ago; if it is
  * older, the client sends a PING first.
  *
- * A response proves this to all handles of the process with that incarnation of the server, since
- * its threads read one local clock: so a handle whose interval is too wide takes another's, if that
- * is not (client/libkvd/shared.h), before it sends a PING.
+ * The interval holds for all handles of the process with that incarnation of the server, since
+ * their threads read one local clock: so a handle whose interval is too wide takes a narrower one
+ * of another handle (client/libkvd/shared.h) before it sends a PING.
  *
- * A host that is suspended breaks it: CLOCK_MONOTONIC_RAW stands still. The client's host tells so
- * afterwards (clock_slept_ns()), and what was known is forgotten. A virtual machine that is stopped
- * from outside while all its clocks stand still can't tell. Then, by the length of the stop at most
- * and until the next response or for 2.5 s, a client that was stopped takes items for valid that
- * have expired, and while the server was, clients take items for expired that it holds valid. The
- * next response shows it: it does not fit the interval.
+ * The assumption fails when a host is suspended: CLOCK_MONOTONIC_RAW stands still. On the client's
+ * host clock_slept_ns() shows that afterwards, and the interval is forgotten. Nothing shows it in a
+ * virtual machine that is stopped from outside, with all its clocks. Until the next response, at
+ * most 2.5 s, the error is up to the length of the stop: a stopped client takes expired items for
+ * valid, and clients of a stopped server take items for expired that it holds valid. The next
+ * response does not fit the interval, and so shows the stop.
  */
 #ifndef KVD_CLIENT_LIBKVD_CLOCK_H
 #define KVD_CLIENT_LIBKVD_CLOCK_H
@@ -57,37 +57,37 @@
 /* Before a wider interval is used, a PING narrows it, and a response replaces it. */
 #define CLOCK_WIDTH_NS_MAX 10000000u
 
-/* The host was suspended if it slept by so much more; less is time between two readings. */
+/* The host was suspended if it slept this much more; less is time between two readings. */
 #define CLOCK_SLEPT_NS_MIN 1000000u
 
 struct server_clock {
 	uint64_t low_ns, high_ns; /* at local time at_ns, since 1970 */
 	uint64_t at_ns;		  /* clock_raw_ns() */
-	uint64_t slept_ns;	  /* clock_slept_ns() that is taken into account */
+	uint64_t slept_ns;	  /* clock_slept_ns() when the interval was known */
 	bool known;
 };
 
 /*
- * Takes in a response that was received at @received_ns, to a request posted at @sent_ns, and has
- * the server's clock in it, @clock_ns. The interval is narrowed to its intersection with the one
- * before, if that is not too wide to be used and they have one; else it replaces that. False: they
- * have none, so one of the clocks has stood still or jumped.
+ * Takes a response that was received at @received_ns, to a request posted at @sent_ns, and carries
+ * the server's clock, @clock_ns. Its interval is intersected with the previous one, if that is
+ * narrow enough to be used and they overlap; else it replaces it. False: they do not overlap, so
+ * one of the clocks has stood still or jumped.
  */
 bool server_clock_learn(struct server_clock *clock, uint64_t clock_ns, uint64_t sent_ns,
 			uint64_t received_ns);
 
 /*
- * Whether this host was suspended since the interval was known, by clock_slept_ns(), which must be
- * read after the time that is judged by.
+ * Whether this host was suspended since the interval was known. @slept_ns: clock_slept_ns(), read
+ * after the time at which an item is judged.
  */
 bool server_clock_slept(const struct server_clock *clock, uint64_t slept_ns);
-/* Makes the interval unknown; what the host has slept until now, @slept_ns, no longer counts. */
+/* Makes the interval unknown; sleep until now, @slept_ns, no longer counts. */
 void server_clock_forget(struct server_clock *clock, uint64_t slept_ns);
 
 /* Bounds of the server's clock at local time @now_ns, which may be before the last response. */
 uint64_t server_clock_low(const struct server_clock *clock, uint64_t now_ns);
 uint64_t server_clock_high(const struct server_clock *clock, uint64_t now_ns);
-/* The distance of the bounds; UINT64_MAX before the first response. */
+/* The distance between the bounds; UINT64_MAX before the first response. */
 uint64_t server_clock_width(const struct server_clock *clock, uint64_t now_ns);
 
 enum expiry {

@@ -21,13 +21,13 @@
 
 /* Bytes of inline data to ask for: a request header with a short key and value. */
 #define INLINE_WANTED 220
-/* Transport retries. Not 7, the most there is: rdma_rxe (Linux 6.1) takes that for no limit. */
+/* Transport retries. Not 7, the maximum, which rdma_rxe (Linux 6.1) takes for no limit. */
 #define RETRY_COUNT 6
 /* IBTA code 12: 0.64 ms. rdma_cm's default, 0, is 655 ms. */
 #define MIN_RNR_TIMER 12
 /*
- * The index grows, so what bounds the cache is not the index's size now, but an eighth of the
- * region: with more slots than that has room for, items are so small that caching all is useless.
+ * The index grows, so not its current size bounds the cache, but an eighth of the region: an index
+ * with more slots than fit in that has items so small that caching all is useless.
  */
 #define CACHE_SHARE 8
 
@@ -106,8 +106,8 @@ enum kvd_status connect_status(int err)
 enum kvd_status connect_no_permission(struct kvd *handle, const char *path, int err)
 {
 	return handle_fail(handle, KVD_ERR_REFUSED,
-			   "no permission for %s: %s; run as a user whom the socket "
-			   "(softnic.socket_mode) and its folders let in",
+			   "no permission for %s: %s; run as a user that the socket "
+			   "(softnic.socket_mode) and its folders admit",
 			   path, strerror(-err));
 }
 
@@ -152,7 +152,7 @@ static int open_qp(struct kvd *handle)
 	return 0;
 }
 
-/* They outlive a connection, as the identity does. */
+/* The buffers outlive a connection, as the identity does. */
 enum kvd_status open_buffers(struct kvd *handle)
 {
 	enum kvd_status status = messages_open(handle);
@@ -184,7 +184,7 @@ int connection_watch(struct kvd *handle)
 	return err;
 }
 
-/* A child after fork(2) may have the descriptors: then their end here is not enough. */
+/* Closing does not suffice: a child after fork(2) may have the descriptors. */
 static void connection_unwatch(struct kvd *handle)
 {
 	const struct connection *conn = &handle->conn;
@@ -256,7 +256,7 @@ static enum kvd_status reject_status(uint32_t reason)
 	}
 }
 
-/* The reason is the peer's private data; a peer that is not kvd sends none, or another one. */
+/* The reason is in the peer's private data, unless the peer is not kvd. */
 static enum kvd_status connect_rejected(struct kvd *handle, const struct cm_event *event)
 {
 	struct wire_reject reject;
@@ -284,7 +284,7 @@ static enum kvd_status connect_closed(struct kvd *handle)
 			   "%s closed the connection while it was set up", handle->dev->address);
 }
 
-/* No connection came about, and the server did not say why. */
+/* Connecting failed, and the server did not say why. */
 static enum kvd_status connect_failed(struct kvd *handle, const struct cm_event *event)
 {
 	const char *address = handle->dev->address;
@@ -370,7 +370,7 @@ enum kvd_status connect_progress(struct kvd *handle, bool *done)
 	return status;
 }
 
-/* What the files say now: other handles may have opened the device when they said other things. */
+/* Reads changed files: another handle may have opened the device before they changed. */
 static enum kvd_status credentials_renew(struct kvd *handle)
 {
 	char why[TLS_WHY_MAX] = "";
@@ -419,7 +419,7 @@ static const char *welcome_check(const struct kvd *handle, const struct wire_wel
 	if (welcome->identity_known > 1 || welcome->change_last >= handle->sent.next)
 		return "a change that was never sent";
 	if (welcome->by_request > 1 || welcome->reserved)
-		return "fields that the protocol has not";
+		return "fields that the protocol does not have";
 	if (!welcome->window || welcome->window > WIRE_WINDOW_MAX)
 		return "window out of range";
 	if (welcome->request_bytes < WIRE_REQUEST_MIN || welcome->request_bytes > WIRE_RESPONSE_MAX)
@@ -429,7 +429,7 @@ static const char *welcome_check(const struct kvd *handle, const struct wire_wel
 	return geometry_check(&welcome->geometry);
 }
 
-/* What this handle has in common with others of the process: client/libkvd/shared.h. */
+/* Takes what this handle shares with others of the process: client/libkvd/shared.h. */
 static enum kvd_status open_shared(struct kvd *handle, const struct geometry *geometry)
 {
 	size_t cache_bytes = handle->options.cache_bytes;
@@ -452,10 +452,10 @@ static enum kvd_status open_shared(struct kvd *handle, const struct geometry *ge
 	if (err)
 		return handle_fail(handle, KVD_ERR_NO_MEMORY, "no memory for a cache of %zu bytes",
 				   cache_bytes);
-	/* That of the last incarnation may end here, and with it its cache. */
+	/* The previous incarnation's may be freed here, with its cache. */
 	shared_server_put(handle->server);
 	handle->server = server;
-	/* Where keys are is no matter of a client that may not READ. */
+	/* A client that may not READ has no use for slots. */
 	handle->cache = cache;
 	if (handle->conn.by_request)
 		handle->cache.lines = NULL;
@@ -477,12 +477,12 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	if (error)
 		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: bad welcome: %s",
 				   handle->dev->address, error);
-	/* It would refuse every change: there are two servers behind the address, say. */
+	/* The server would refuse every change. There may be two servers at the address. */
 	if (welcome->identity_known && changes_are_missing(&handle->sent, welcome->change_last)) {
 		changes_identify(&handle->sent);
 		return handle_fail(handle, KVD_ERR_DISCONNECTED,
 				   "%s has an old record of this handle's changes; it connects "
-				   "again as another one",
+				   "again under a new identity",
 				   handle->dev->address);
 	}
 	handle->conn.region_addr = welcome->region_addr;
@@ -539,12 +539,12 @@ enum kvd_status hello_take(struct kvd *handle, const struct response *response)
 		memcpy(&welcome, response->value,
 		       response->value_len < sizeof(welcome) ? response->value_len :
 							       sizeof(welcome));
-	/* That of another ABI may have another length. */
+	/* A welcome of another ABI may have another length. */
 	if (response->value_len != sizeof(welcome) && welcome.abi == WIRE_ABI)
 		return handle_fail(handle, KVD_ERR_PROTOCOL, "%s: welcome of %u bytes",
 				   handle->dev->address, response->value_len);
 	status = open_welcome(handle, &welcome);
-	/* The key stays in the handle alone, and not in a buffer for as long as that lasts. */
+	/* Only the handle keeps the key: buffers live longer. */
 	explicit_bzero(&welcome.sum_key, sizeof(welcome.sum_key));
 	explicit_bzero((void *)(uintptr_t)response->value, response->value_len);
 	return status;
@@ -552,7 +552,7 @@ enum kvd_status hello_take(struct kvd *handle, const struct response *response)
 
 /*
  * A work request failed, and with it the connection: the device flushes all others. Only the first
- * failure has a cause; the text of the flushed ones would hide it, so polling stops here.
+ * failure tells the cause; the texts of flushed ones would hide it, so polling stops here.
  */
 static void completion_failed(struct kvd *handle, const struct ibv_wc *wc)
 {

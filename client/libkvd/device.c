@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The device of a handle: opened by its URL, and anew after it died. */
+/* The device of a handle: opens it by its URL, and replaces it after it died. */
 #include "client/libkvd/device.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "client/libkvd/rpc.h"
 #include "common/rdma/default_socket.h"
 
-/* Whoever named no URL may have started a kvd at the other one of the default places. */
+/* A user that named no URL may have started kvd at the other default socket. */
 static enum kvd_status no_socket(struct kvd *handle, const char *path)
 {
 	char own[DEVICE_PATH_MAX];
@@ -24,7 +24,7 @@ static enum kvd_status no_socket(struct kvd *handle, const char *path)
 	return handle_fail(handle, KVD_ERR_UNREACHABLE, "no socket at %s: is kvd running?", path);
 }
 
-/* The device says ECONNREFUSED if there is no socket at the path, or a file that is none. */
+/* ECONNREFUSED: nothing is at the path, or a file that is not a socket. */
 static enum kvd_status softnic_failed(struct kvd *handle, const char *path, int err)
 {
 	struct stat st;
@@ -63,14 +63,14 @@ static enum kvd_status verbs_failed(struct kvd *handle, const char *url, int err
 			url);
 	if (err == -ENODEV)
 		return handle_fail(handle, KVD_ERR_DEVICE,
-				   "%s: the route to this host leads over no RDMA device; `rdma "
-				   "link` shows those there are",
+				   "%s: the route to this host uses no RDMA device; `rdma link` "
+				   "lists the RDMA devices",
 				   url);
 	return handle_fail(handle, connect_status(err), "%s can't be reached by RDMA: %s; %s", url,
 			   strerror(-err), verbs_remedy(err));
 }
 
-/* The files were read, and could not be used: reads them again, for the reason. */
+/* The credentials could not be used: reads the files again, for the reason. */
 static enum kvd_status credentials_failed(struct kvd *handle, const struct device_addr *addr)
 {
 	char why[TLS_WHY_MAX] = "they can be used now";
@@ -122,7 +122,7 @@ void device_buffers_release(struct kvd *handle)
 	reg_buf_release(&handle->conn.ring, handle->dev);
 }
 
-/* Memory that the caller registered is with the old device: values are copied from now on. */
+/* Memory of the caller is registered with the old device: values are copied from now on. */
 static void memory_leave(struct kvd *handle, struct flight *f)
 {
 	if (f->direct)
@@ -137,7 +137,7 @@ enum kvd_status device_renew(struct kvd *handle)
 	shared_device_condemn(old);
 	each_flight(handle, memory_leave);
 	device_buffers_release(handle);
-	/* None is left: open_buffers() makes them anew, with the device that there is then. */
+	/* No buffers are left: open_buffers() makes new ones, on the device of that time. */
 	handle->conn.message_count = 0;
 	connection_reset(&handle->conn);
 	handle->conn.broken = true;

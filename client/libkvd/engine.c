@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine: moves flights on, waits for completions, first by polling, which is enough when they
- * come within microseconds, then asleep; and ends what has waited for too long or can't be done any
- * more.
+ * The engine: moves flights on and waits for completions, first by polling, which is enough when
+ * they come within microseconds, then asleep; ends what has waited for too long or has become
+ * impossible.
  */
 #include "client/libkvd/engine.h"
 
@@ -17,14 +17,14 @@
 #include "client/libkvd/rpc.h"
 #include "common/util/clock.h"
 
-/* Completions after which the clock is read, while each poll finds some. */
+/* The clock is read after this many completions, while each poll finds some. */
 #define TICK_COMPLETIONS 64
-/* How often the connection's events are looked at: that is a system call. */
+/* The connection's events are checked once in this time: that is a system call. */
 #define EVENTS_NS 10000000u
-/* Longest sleep at once: a lost peer may cause no event, so completions are polled again. */
+/* Longest sleep: a lost peer may cause no event, so completions are polled again. */
 #define SLEEP_MS_MAX 100
 
-/* Those whose pause has ended. */
+/* Moves on the flights whose pause has ended. */
 static void paused_run(struct kvd *handle)
 {
 	struct list waiters;
@@ -46,7 +46,7 @@ static void paused_run(struct kvd *handle)
 	}
 }
 
-/* Makes the ring larger if a READ did not fit. It is empty: nothing writes to it. */
+/* Makes the ring larger after a READ did not fit. It is empty: nothing writes to it. */
 static void ring_grow(struct kvd *handle)
 {
 	struct connection *conn = &handle->conn;
@@ -57,7 +57,7 @@ static void ring_grow(struct kvd *handle)
 	conn->ring_stuck = conn->ring.bytes < RING_BYTES_MAX;
 }
 
-/* Those that wait for room to READ, in order, as far as there is some. */
+/* Moves on the flights that wait for room to READ, in order, while there is some. */
 static void ready_run(struct kvd *handle)
 {
 	struct connection *conn = &handle->conn;
@@ -77,7 +77,7 @@ static void ready_run(struct kvd *handle)
 		f->ops->ready(handle, f);
 		if (handle->ready.prev != &f->link)
 			continue;
-		/* It still waits: it keeps its turn. */
+		/* The flight still waits: it keeps its turn. */
 		list_remove(&f->link);
 		list_add_first(&handle->ready, &f->link);
 		return;
@@ -109,7 +109,7 @@ static inline void engine_push(struct kvd *handle)
 {
 	if (handle->attention)
 		engine_attend(handle);
-	/* Of a lost connection the queue pair may be gone. */
+	/* A lost connection may have no queue pair any more. */
 	if (handle->conn.chain_count && !handle->conn.broken)
 		chain_post(handle);
 }
@@ -120,8 +120,9 @@ void engine_post(struct kvd *handle)
 }
 
 /*
- * What time brings: deadlines of submitted operations, and events of the connection. By every poll
- * that finds nothing, and after TICK_COMPLETIONS else: completions alone keep neither waiting.
+ * Handles what depends on time: deadlines of submitted operations, events of the connection. Runs
+ * after every poll that finds nothing, and every TICK_COMPLETIONS completions, so that completions
+ * delay neither.
  */
 static void engine_tick(struct kvd *handle)
 {
@@ -170,8 +171,8 @@ uint64_t engine_next_ns(const struct kvd *handle)
 }
 
 /*
- * Sleeps until a completion or an event of the connection comes; 1: the latter did. Without a
- * connection until the next try.
+ * Sleeps until a completion or an event of the connection comes; without a connection, until the
+ * next try. Returns 1 after an event, or a negative errno.
  */
 static int sleep_once(struct kvd *handle, uint64_t left_ns)
 {
@@ -187,9 +188,9 @@ static int sleep_once(struct kvd *handle, uint64_t left_ns)
 }
 
 /*
- * Waits asleep until a completion came: requests a notification, polls once more, sleeps. The order
+ * Waits asleep for a completion: requests a notification, polls once more, sleeps. The order
  * matters: a completion that arrives before the request causes no notification, but the poll finds
- * it. Completions come before events: a response that arrived before the disconnect counts.
+ * it. Completions are handled before events: a response that arrived before the disconnect counts.
  */
 static void engine_sleep(struct kvd *handle, uint64_t until_ns)
 {
@@ -214,9 +215,9 @@ static void engine_sleep(struct kvd *handle, uint64_t until_ns)
 }
 
 /*
- * How long a call may poll. While the server READs a value it polls longer on softnic: there the
- * polls are what serves the READs, and a byte takes less than a nanosecond. Asleep, it would be
- * woken up for each of their pieces, and run on the worker's CPU, which it would keep from work.
+ * How long a call may poll. On softnic it polls longer while the server READs a value: the polls
+ * serve the READs, and a byte takes less than a nanosecond. If the call slept, each piece would
+ * wake it up, and it would run on the worker's CPU and hold up the worker.
  */
 static uint64_t poll_ns_max(const struct kvd *handle)
 {
@@ -227,9 +228,10 @@ static uint64_t poll_ns_max(const struct kvd *handle)
 }
 
 /*
- * Waits by polling, for poll_ns_max() since the last completion or less where that is in vain
- * (spin.h), then asleep, but for the pause of a retry. A call that finds its completion at the
- * first poll reads no clock, so the deadline of a call is set at the first poll that finds nothing.
+ * Waits by polling, for poll_ns_max() after the last completion, or less if polling has been
+ * useless lately (spin.h); then asleep, unless a retry pauses. A call that finds its completion at
+ * the first poll reads no clock, so the deadline of a call is set at the first poll that finds
+ * nothing.
  */
 bool engine_wait(struct kvd *handle, bool (*stop)(struct kvd *handle, const void *arg),
 		 const void *arg, uint64_t *deadline_ns)
@@ -326,11 +328,11 @@ enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned 
 	handle->call_count = 0;
 	if (handle->closed)
 		return handle->conn.lost;
-	/* It was not up for any of those that were not done. */
+	/* The flights that were not done had no connection. */
 	return !handle->up && handle->reconnect.status == KVD_ERR_AUTH ? KVD_ERR_AUTH : status;
 }
 
-/* The caller may use the last response until now. */
+/* Frees the last response: the caller could use it until now. */
 static void held_release(struct connection *conn)
 {
 	if (!conn->held)
@@ -403,7 +405,7 @@ static bool access_reported(struct kvd *handle, const void *arg)
 	return !handle->up || (access_is_empty(&handle->access) && !handle->conn.accesses);
 }
 
-/* What is not due yet is made so, in turns, as a message has room for some of them only. */
+/* Makes what is left due, one message after another, since each has room for some only. */
 static bool access_all(struct kvd *handle, const void *arg)
 {
 	if (!access_is_empty(&handle->access) && !handle->conn.accesses) {
@@ -413,7 +415,7 @@ static bool access_all(struct kvd *handle, const void *arg)
 	return access_reported(handle, arg);
 }
 
-/* Failures are ignored: the handle is being closed, and a lost record costs a hint only. */
+/* Ignores failures: the handle is being closed, and a lost record is only a lost hint. */
 void access_report_all(struct kvd *handle, unsigned int wait_ms)
 {
 	uint64_t until_ns = clock_ns() + wait_ms * 1000000ull;

@@ -9,12 +9,12 @@
 
 #include "client/libkvd/handle.h"
 
-/* engine_turn(), if there is something to wait for. */
+/* engine_turn() when submitted operations wait for a slot. */
 enum kvd_status engine_turn_wait(struct kvd *handle);
 
 /*
- * Waits until a synchronous call is next: all that was submitted before has begun. KVD_ERR_TIMEOUT;
- * or why the connection is lost.
+ * Waits until a synchronous call is next: all operations submitted before have begun.
+ * KVD_ERR_TIMEOUT, or why the connection is lost.
  */
 static inline enum kvd_status engine_turn(struct kvd *handle)
 {
@@ -22,10 +22,10 @@ static inline enum kvd_status engine_turn(struct kvd *handle)
 }
 
 /*
- * Does what flights of a synchronous call need until @left, their count, is 0. Those that do not
- * end before the deadline (handle->deadline_ns; 0: timeout_ms from the first wait on) end with
- * KVD_ERR_TIMEOUT, and those that the connection did not live to do with another status. Returns
- * KVD_OK if there were none of either, else their status.
+ * Runs the flights of a synchronous call until @left, the count of those that have not ended, is 0.
+ * Flights that do not end before the deadline (handle->deadline_ns; 0: timeout_ms from the first
+ * wait on) end with KVD_ERR_TIMEOUT, or, without a connection, as timeout_fail() says. Returns
+ * KVD_OK if all ended in time, else why not.
  */
 enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned int count,
 			   const unsigned int *left);
@@ -33,17 +33,17 @@ enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned 
 /* Moves on what can be moved, without waiting. Returns the number of completions taken. */
 unsigned int engine_progress(struct kvd *handle);
 
-/* Posts what flights need that have just begun. */
+/* Posts what flights that have just begun need. */
 void engine_post(struct kvd *handle);
 
 /*
- * Waits until @stop(@handle, @arg) or *@deadline_ns (0: sets it, timeout_ms from the first poll in
- * vain on): first by polling, then asleep. False: it was the deadline.
+ * Waits until @stop(@handle, @arg) or *@deadline_ns (0: set to timeout_ms after the first poll that
+ * finds nothing): first by polling, then asleep. False: the deadline has passed.
  */
 bool engine_wait(struct kvd *handle, bool (*stop)(struct kvd *handle, const void *arg),
 		 const void *arg, uint64_t *deadline_ns);
 
-/* When engine_progress() has something to do although nothing completes. UINT64_MAX: never. */
+/* When engine_progress() has work even if nothing completes. UINT64_MAX: never. */
 uint64_t engine_next_ns(const struct kvd *handle);
 
 /*
@@ -54,7 +54,7 @@ enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *r
 
 /* After a synchronous GET: if a message of reports is due, waits until it is posted. */
 void access_settle(struct kvd *handle);
-/* Reports all GETs that wait, and waits for the responses, for at most @wait_ms. */
+/* Sends all reports of GETs, and waits for the responses, for at most @wait_ms. */
 void access_report_all(struct kvd *handle, unsigned int wait_ms);
 
 #endif /* KVD_CLIENT_LIBKVD_ENGINE_H */

@@ -23,7 +23,7 @@ void blocked_begin(struct kvd *handle)
 	}
 }
 
-/* No flight's change of the key is outstanding any more: GETs of it may begin. */
+/* The flight's change is not outstanding any more: GETs of the key may begin. */
 static void change_end(struct kvd *handle, struct flight *f)
 {
 	f->counted = false;
@@ -33,7 +33,7 @@ static void change_end(struct kvd *handle, struct flight *f)
 		blocked_begin(handle);
 }
 
-/* Changes of the key may be sent. */
+/* The touch is done: changes of the key may be sent. */
 static void touch_end(struct kvd *handle, struct flight *f)
 {
 	f->touching = false;
@@ -108,7 +108,7 @@ enum kvd_status timeout_fail(struct kvd *handle, const struct flight *f)
 			   handle->dev->address);
 }
 
-/* Whether the server may READ the caller's memory. */
+/* Whether the server may READ the caller's memory for the flight. */
 static bool server_reads(const struct kvd *handle, const struct flight *f)
 {
 	return f->direct && f->place == PLACE_SENT && handle->conn.messages[f->message].pulled;
@@ -127,7 +127,7 @@ bool flight_expire(struct kvd *handle, struct flight *f)
 	if (transfer_touches(f) || server_reads(handle, f)) {
 		handle_fail(handle, KVD_ERR_DISCONNECTED,
 			    "the connection to %s was closed: an operation on registered memory "
-			    "timed out, which the server or the device might have used later",
+			    "timed out, and the server or the device might use that memory later",
 			    handle->dev->address);
 		status = transfer_touches(f) ? f->transfer->stopped : KVD_ERR_TIMEOUT;
 		connection_let_go(handle);
@@ -141,7 +141,7 @@ bool flight_expire(struct kvd *handle, struct flight *f)
 void flight_end(struct kvd *handle, struct flight *f)
 {
 	f->place = PLACE_ENDED;
-	/* Statistics want to know that it was. */
+	/* `direct` stays set, for the statistics. */
 	if (f->direct)
 		flight_leave_memory(handle, f);
 	if (f->counted)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The index's geometry: READs it from the superblock and computes buckets' offsets from it. The
- * index grows while clients read. A client's geometry may be older than the index, but never newer:
- * the server splits a bucket first and publishes that in the superblock afterwards. The level in a
+ * The index's geometry: READs it from the superblock and computes offsets of buckets. The index
+ * grows while clients read. A client's geometry may be older than the index, but never newer: the
+ * server splits a bucket first and publishes that in the superblock afterwards. The level in a
  * bucket says whether some of its keys have moved (client/libkvd/lookup.c).
  */
 #include "client/libkvd/geometry.h"
@@ -35,7 +35,7 @@ bool bucket_offset(const struct kvd *handle, uint64_t number, uint64_t *offset)
 
 	if (number >> g->level_base)
 		segment = 64 - (unsigned int)__builtin_clzll(number) - g->level_base;
-	/* geometry_check() does not look at segments behind the index's end. */
+	/* geometry_check() does not check segments past the end of the index. */
 	if (segment >= SEGMENTS_MAX || g->segments[segment] < sizeof(struct superblock) ||
 	    g->segments[segment] % BUCKET_BYTES)
 		return false;
@@ -43,7 +43,7 @@ bool bucket_offset(const struct kvd *handle, uint64_t number, uint64_t *offset)
 	return region_holds(handle, *offset, BUCKET_BYTES);
 }
 
-/* The same region, with an index at least as large. */
+/* Whether @fresh is of the same region, with an index at least as large. */
 static bool geometry_follows(const struct geometry *old, const struct geometry *fresh)
 {
 	return fresh->incarnation == old->incarnation && fresh->region_bytes == old->region_bytes &&
@@ -67,7 +67,7 @@ static void geometry_add(struct kvd *handle, struct flight *f)
 		read_wait(handle, f, sizeof(struct geometry));
 }
 
-/* Whether it is a newer one of the same region, whole: then it is taken. */
+/* Takes @data if it is a whole geometry of the same region, not an older one. */
 static bool geometry_take(struct kvd *handle, const void *data)
 {
 	struct geometry g;
@@ -89,7 +89,7 @@ bool geometry_adopt(struct kvd *handle)
 	return true;
 }
 
-/* It is as new as can be now, and the lookups that wait for it find it so. */
+/* Takes the geometry, or READs it again; then the lookups that wait for it go on. */
 static void geometry_done(struct kvd *handle, struct flight *f)
 {
 	struct list waiters;

@@ -26,7 +26,7 @@
 /* The pause before a retry: the first, and the bound to which it doubles. */
 #define PAUSE_NS_MIN 250
 #define PAUSE_NS_MAX 64000
-/* kvd_exists_leading() begins with so many keys, and doubles that up to GETS_MAX. */
+/* kvd_exists_leading() starts with this many keys, and doubles that up to GETS_MAX. */
 #define LEADING_FIRST 4u
 
 /* Lets the flight wait in @queue until something else moves it on. */
@@ -36,7 +36,7 @@ static void flight_queue(struct flight *f, struct list *queue)
 	list_add(queue, &f->link);
 }
 
-/* A PUT takes less time than a sleep. Doubles with each try up to PAUSE_NS_MAX. */
+/* Pauses awake: a PUT takes less time than a sleep. */
 static void lookup_pause(struct kvd *handle, struct flight *f)
 {
 	unsigned int tries = f->lookup.tries;
@@ -57,14 +57,14 @@ static void lookup_by_rpc(struct kvd *handle, struct flight *f)
 	get_request(handle, f);
 }
 
-/* The server's clock is known: the READs that it judges have to begin now. */
+/* The server's clock is known: the READs that it judges must begin now. */
 static void clock_response(struct kvd *handle, struct flight *f, const struct response *response)
 {
 	struct list waiters;
 
 	list_init(&waiters);
 	list_move_all(&waiters, &handle->clock_waiters);
-	/* A refusal has the clock, too: it is no failure. */
+	/* A refusal is no failure here: it has the clock, too. */
 	if (response->status && response->status != WIRE_BUSY && response->status != WIRE_LIMIT)
 		response_status(handle, response);
 	while (!list_empty(&waiters)) {
@@ -135,7 +135,7 @@ static inline bool bucket_read(struct kvd *handle, struct flight *f)
 	return true;
 }
 
-/* The same; false: lookup.step says what to do next. */
+/* True: the READ is in the chain, or waits for room; false: lookup.step says what is next. */
 static ALWAYS_INLINE bool item_read(struct kvd *handle, struct flight *f)
 {
 	struct lookup *l = &f->lookup;
@@ -146,7 +146,7 @@ static ALWAYS_INLINE bool item_read(struct kvd *handle, struct flight *f)
 		item_transfer(handle, f, slot_offset(slot), 0);
 		return true;
 	}
-	/* No server stores such a slot; a READ of it would break the connection. */
+	/* No server stores such a slot, and its READ would break the connection. */
 	if (!bytes || !region_holds(handle, slot_offset(slot), bytes)) {
 		lookup_stale(handle, l);
 		return false;
@@ -159,7 +159,7 @@ static ALWAYS_INLINE bool item_read(struct kvd *handle, struct flight *f)
 	return true;
 }
 
-/* Ends: each step takes a lookup to its next slot, bucket or try, and each of these has a bound. */
+/* The loop ends: each step leads to the next slot, bucket or try, which all have bounds. */
 void lookup_step(struct kvd *handle, struct flight *f)
 {
 	struct lookup *l = &f->lookup;
@@ -195,7 +195,7 @@ void lookup_step(struct kvd *handle, struct flight *f)
 	}
 }
 
-/* KVD_ERR_INVALID if the key or the buffer is. */
+/* KVD_ERR_INVALID if the key or the buffer is invalid. */
 static inline enum kvd_status get_check(struct kvd *handle, const struct kvd_get_request *request)
 {
 	enum kvd_status status = key_check(handle, request->key, request->key_len);
@@ -203,20 +203,20 @@ static inline enum kvd_status get_check(struct kvd *handle, const struct kvd_get
 	return status ? status : buffer_check(handle, request->value, request->value_size);
 }
 
-/* Where the region is mapped here; asked for until it is known. */
+/* Looks up where the region is mapped here, until that is known. */
 static inline void source_find(struct kvd *handle)
 {
 	struct connection *conn = &handle->conn;
 
-	/* Of a lost connection the queue pair may be gone. */
+	/* A lost connection may have no queue pair any more. */
 	if (!conn->region_source && !conn->broken && !conn->by_request)
 		conn->region_source = handle->dev->ops->read_source(
 			conn->qp, conn->rkey, conn->region_addr, handle->geometry.region_bytes);
 }
 
 /*
- * A GET sees the changes that were submitted before it: it waits for one of the same key. While
- * there is no connection it waits for one, which is counted as a change.
+ * A GET sees the changes submitted before it, so it waits for those of the same key. While there is
+ * no connection, which counts as a change, it waits for that.
  */
 static inline bool change_blocks(const struct kvd *handle, uint64_t hash)
 {
@@ -278,9 +278,9 @@ const struct flight_ops get_ops = {
 };
 
 /*
- * Starts the lookups, and puts their first READs together; those with a bad key or buffer are done
- * at once. Cache and region are much larger than the CPU's cache: each of the two is prefetched for
- * all lookups before the first one uses it.
+ * Starts the lookups, except those that ended for a bad key or buffer, and adds their first READs
+ * to one chain. Bucket cache and region are much larger than the CPU's cache: each is prefetched
+ * for all lookups before the first one uses it.
  */
 static ALWAYS_INLINE void lookups_start(struct kvd *handle, struct flight *flights,
 					unsigned int count)
@@ -307,7 +307,7 @@ static enum kvd_opcode lookup_op(const struct flight *f)
 	return f->lookup.exists ? KVD_OP_EXISTS : KVD_OP_GET;
 }
 
-/* These two are not inlined: what they need would cost GETs that are not observed. */
+/* batch_start() and batch_end() are not inlined: that would cost GETs that are not observed. */
 static __attribute__((noinline)) void batch_start(struct kvd *handle, struct flight *flights,
 						  unsigned int count)
 {
@@ -322,7 +322,7 @@ static __attribute__((noinline)) void batch_start(struct kvd *handle, struct fli
 	}
 }
 
-/* They end together. */
+/* The lookups of a batch end together. */
 static __attribute__((noinline)) void batch_end(struct kvd *handle, const struct flight *flights,
 						unsigned int count)
 {
@@ -336,7 +336,7 @@ static __attribute__((noinline)) void batch_end(struct kvd *handle, const struct
 	}
 }
 
-/* For one lookup the loops are not there, and it is near the top of the stack, which is warm. */
+/* Inlined: one lookup needs no loops, and its flight is near the warm top of the stack. */
 static ALWAYS_INLINE enum kvd_status do_lookups(struct kvd *handle, struct flight *flights,
 						struct kvd_get_request *requests,
 						unsigned int count, bool exists)
@@ -373,7 +373,7 @@ static ALWAYS_INLINE enum kvd_status do_lookups(struct kvd *handle, struct fligh
 
 /*
  * Does the lookups of up to GETS_MAX requests, as part of a call; @exists: only whether the keys
- * exist. Each request gets its status. Returns why those were not done that were not.
+ * exist. Each request gets its status. Returns KVD_OK, or why some were not done.
  */
 static enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
 				    unsigned int count, bool exists)
@@ -398,7 +398,7 @@ static ALWAYS_INLINE enum kvd_status do_gets(struct kvd *handle, struct flight *
 		observe_counted(handle);
 	if (timed)
 		handle_latency(handle, KVD_OP_GET, clock_ns() - start);
-	/* These GETs are done; if this fails, the next call returns the error. */
+	/* The GETs are done; if this fails, the next call returns the error. */
 	if (handle->access.due && !status)
 		access_settle(handle);
 	return status;

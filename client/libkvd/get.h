@@ -19,7 +19,7 @@ static inline void get_count(struct kvd *handle, enum kvd_status status)
 		handle->stats.misses += status == KVD_NOT_FOUND;
 }
 
-/* The same for a lookup of no value. */
+/* Counts a lookup of no value that ended. */
 void exists_count(struct kvd *handle, enum kvd_status status);
 
 /* Hashes the key, and prefetches what is cached of it: before lookup_begin(). */
@@ -29,23 +29,23 @@ static inline void lookup_prepare(struct kvd *handle, struct lookup *l)
 	bcache_prefetch(&handle->cache, l->hash);
 }
 
-/* Starts it; or it waits for a change of the same key that was submitted before. */
+/* Starts the lookup, unless it must wait for an earlier change of the same key. */
 void lookup_begin(struct kvd *handle, struct flight *f);
-/* Does what the lookup needs next, as far as that is possible now; ends it if it is done. */
+/* Does the next steps of the lookup that are possible now; ends it if it is done. */
 void lookup_step(struct kvd *handle, struct flight *f);
 
 /* What FLIGHT_LOOKUP and FLIGHT_GET of a synchronous call do. */
 extern const struct flight_ops get_ops;
 
-/* Lets the server do the GET; the GET and touch. */
+/* Let the server do the GET, and the GET and touch. */
 void get_request(struct kvd *handle, struct flight *f);
 void touch_request(struct kvd *handle, struct flight *f);
 void get_response(struct kvd *handle, struct flight *f, const struct response *response);
 /* Whether the value is READ to memory that the caller registered. */
 bool value_is_direct(struct kvd *handle, struct flight *f);
-/* READs the item at @offset in pieces: @bytes at most, or, if 0, as its header says. */
+/* READs the item at @offset in pieces: at most @bytes; 0: as many as its header says. */
 void item_transfer(struct kvd *handle, struct flight *f, uint64_t offset, uint64_t bytes);
-/* What the flight, in another phase than PHASE_PLAIN, waited for has come. */
+/* PHASE_LARGE: what the flight waited for has come; its READ has completed. */
 void large_ready(struct kvd *handle, struct flight *f);
 void large_done(struct kvd *handle, struct flight *f);
 

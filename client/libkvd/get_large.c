@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * GETs that need more than READs to the ring: of items that are longer than it, and by request. For
- * the latter the server looks the key up without a lock (server/store/lookup.h) and sends what fits
- * a response; the rest is asked for in parts, of which all have to be of one version of the item,
- * or the GET begins again.
+ * a request the server looks the key up without a lock (server/store/lookup.h) and sends what fits
+ * a response. More requests fetch the other parts, which must all be of one version of the item, or
+ * the GET starts again.
  *
- * A GET and touch is a TOUCH that has the value in its response, or its first part. The parts that
- * follow, and the value of one that was answered before, are GETs, which have no effect. If another
- * client has replaced the item meanwhile, the key is touched again, by a new change: what the first
- * one did is gone. This handle's own changes of the key wait until then (request_waits()).
+ * A GET and touch is a TOUCH whose response has the value, or its first part. GETs, which have no
+ * effect, fetch the other parts, and the whole value if the TOUCH was repeated and had been
+ * executed before. If another client has replaced the item meanwhile, a new change touches the key
+ * again: the effect of the first one is gone. This handle's own changes of the key wait until then
+ * (request_waits()).
  */
 #include "client/libkvd/flight.h"
 #include "client/libkvd/get.h"
@@ -123,7 +124,8 @@ void item_transfer(struct kvd *handle, struct flight *f, uint64_t offset, uint64
 }
 
 /*
- * Whether a GET may be answered so: too large says that it did not fit the response to a batch.
+ * Whether a GET may have this status. WIRE_TOO_LARGE: its value does not fit the response to a
+ * batch.
  */
 static bool status_fits(const struct flight *f, enum wire_status status)
 {
@@ -146,7 +148,7 @@ static const char *part_check(const struct flight *f, const struct response *res
 	return NULL;
 }
 
-/* Whether the item is not the one any more that was touched, or of which a part has come. */
+/* Whether the item that was touched, or of which a part has come, was replaced. */
 static bool item_has_changed(const struct flight *f, const struct response *response)
 {
 	if (!f->rpc.version)
@@ -156,8 +158,8 @@ static bool item_has_changed(const struct flight *f, const struct response *resp
 }
 
 /*
- * NULL, or what is wrong. Only what has a number can have been executed before, and is answered
- * without the value then. Of another item, which may be shorter, there is nothing to check.
+ * NULL, or what is wrong. Only a request with a number can have been executed before; then the
+ * answer has no value. An answer about another item, which may be shorter, is not checked.
  */
 static const char *answer_check(const struct flight *f, const struct response *response)
 {
@@ -178,7 +180,7 @@ static void request_next(struct kvd *handle, struct flight *f)
 	handle->attention = true;
 }
 
-/* Asks for the value from @offset on, of the item that has @version; 0: of any. */
+/* Asks for the value from @offset on, of the item with @version; 0: of any. */
 static void part_request(struct kvd *handle, struct flight *f, uint64_t version, uint64_t offset)
 {
 	request_set(f, LOSS_REPEATS, &(struct wire_request){ .op = WIRE_GET, .offset = offset });
@@ -187,7 +189,7 @@ static void part_request(struct kvd *handle, struct flight *f, uint64_t version,
 	request_next(handle, f);
 }
 
-/* Another client has replaced the item of which there are parts, or which was touched. */
+/* Another client has replaced the item that was touched, or of which parts have come. */
 static void value_begin_again(struct kvd *handle, struct flight *f)
 {
 	if (++f->lookup.tries >= handle->options.get_tries) {
@@ -203,7 +205,7 @@ static void value_begin_again(struct kvd *handle, struct flight *f)
 	}
 }
 
-/* Where byte @at of the value goes, and how many of @bytes in a row from there: *@count. */
+/* Where byte @at of the value goes; *@count: how many of @bytes are contiguous from there. */
 static uint8_t *value_at(const struct flight *f, uint64_t at, uint64_t bytes, size_t *count)
 {
 	uint8_t *to;
@@ -228,7 +230,7 @@ static void part_deliver(const struct flight *f, const uint8_t *from, uint64_t a
 	}
 }
 
-/* Whether the parts, of which this is the last one, are the value that was stored. */
+/* Whether the parts, of which @response has the last, are the value that was stored. */
 static bool value_verifies(const struct kvd *handle, const struct flight *f,
 			   const struct response *response)
 {
@@ -314,7 +316,7 @@ void get_response(struct kvd *handle, struct flight *f, const struct response *r
 	get_end(handle, f, status);
 }
 
-/* The transfer, which was released, is another's now: the flight has what is left of it. */
+/* Copies what it needs of the transfer first: once released, another flight may use it. */
 static void transfer_done(struct kvd *handle, struct flight *f)
 {
 	enum transfer_outcome outcome = f->transfer->outcome;
@@ -323,7 +325,7 @@ static void transfer_done(struct kvd *handle, struct flight *f)
 	struct lookup *l = &f->lookup;
 
 	transfer_release(handle, f);
-	/* What is READ next may be short, and copied. */
+	/* What is READ next may be short, and then is copied. */
 	if (outcome != TRANSFER_FOUND && f->direct)
 		flight_put_memory(handle, f);
 	if (outcome == TRANSFER_ENDED) {

@@ -35,7 +35,7 @@ const char *kvd_status_text(enum kvd_status status)
 	return "unknown status";
 }
 
-/* What the last call of this thread met that had no handle to keep it in: kvd_open(), mostly. */
+/* The text of the last failure of this thread without a handle: of kvd_open(), mostly. */
 static _Thread_local char thread_error[ERROR_BYTES];
 
 const char *kvd_error(const struct kvd *handle)
@@ -46,9 +46,9 @@ const char *kvd_error(const struct kvd *handle)
 #define PAGE_BYTES 4096
 
 /*
- * A page of the process that a child after fork(2), vfork(2) excepted, finds zeroed: to ask it
- * costs a call one load. One for all handles, or a thread that uses many in turn would miss the
- * cache and the TLB on each. NULL, where the kernel can't do that: then misuse is seen only when a
+ * A page of the process that a child after fork(2), but not vfork(2), finds zeroed: checking it
+ * costs a call one load. All handles share it, or a thread that uses many in turn would miss the
+ * cache and the TLB on each. NULL if the kernel can't do that: then misuse is noticed only when a
  * call fails.
  */
 static _Atomic uint32_t *owner_page(void)
@@ -70,8 +70,8 @@ static _Atomic uint32_t *owner_page(void)
 }
 
 /*
- * The number of this process in the page: another one than all the processes had from which it got
- * its handles by fork(2).
+ * The number of this process in the page, which differs from those of the processes that it was
+ * forked from.
  */
 static uint32_t owner_number(_Atomic uint32_t *page)
 {
@@ -114,7 +114,7 @@ void handle_init(struct kvd *handle, const struct kvd_options *options)
 		handle->owner = owner_number(handle->owner_page);
 }
 
-/* After these the state of the connection is unknown. */
+/* Statuses after which the state of the connection is unknown. */
 static bool status_breaks(enum kvd_status status)
 {
 	return status == KVD_ERR_DISCONNECTED || status == KVD_ERR_DEVICE ||
@@ -123,12 +123,12 @@ static bool status_breaks(enum kvd_status status)
 
 void handle_why_keep(struct kvd *handle)
 {
-	/* The rest of a text that is longer is its remedy. */
+	/* What is cut off a longer text is its remedy. */
 	snprintf(handle->reconnect.why, sizeof(handle->reconnect.why), "%.*s",
 		 (int)sizeof(handle->reconnect.why) - 1, handle->error);
 }
 
-/* The first failure closes the connection; calls that fail later only set their text. */
+/* The first failure closes the connection; later ones only set their text. */
 enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 {
 	bool breaks = status_breaks(status);
@@ -156,7 +156,7 @@ enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const ch
 	return status;
 }
 
-/* Two users of a handle corrupt softnic's rings, and then the server closes the connection, too. */
+/* Two users of a handle corrupt softnic's rings: then, too, the server closes the connection. */
 void connection_lost(struct kvd *handle, const char *how)
 {
 	handle_fail(
@@ -197,7 +197,7 @@ enum kvd_status handle_closed(struct kvd *handle)
 				handle->reconnect.why);
 }
 
-/* Counts calls since the handle used bounce memory: the last user's end frees it. */
+/* The last user of the pool frees it. */
 void handle_bounce_age(struct kvd *handle)
 {
 	if (!handle->bounce_user || handle->bounces || ++handle->bounce_calls < BOUNCE_CALLS)
@@ -206,13 +206,13 @@ void handle_bounce_age(struct kvd *handle)
 	bounce_pool_leave(&handle->shared_device->bounces);
 }
 
-/* Its text is the thread's own: that of the handle belongs to the thread that uses it. */
+/* Sets the thread's text: that of the handle belongs to the thread that uses it. */
 static enum kvd_status call_refuse(const char *why)
 {
 	return handle_error_set(NULL, KVD_ERR_INVALID, "%s", why);
 }
 
-/* @user: the thread whose call is under way; 0: that is not why. */
+/* @user: the thread whose call is under way; 0: none, the handle is inherited. */
 static enum kvd_status call_denied(struct kvd *handle, bool *nested, uintptr_t user)
 {
 	if (!handle)
@@ -220,7 +220,7 @@ static enum kvd_status call_denied(struct kvd *handle, bool *nested, uintptr_t u
 	if (!user)
 		return handle_error_set(handle, KVD_ERR_DISCONNECTED,
 					"this handle was opened before fork(2), by the parent: the "
-					"child has to open its own");
+					"child must open its own");
 	if (user != (uintptr_t)pthread_self())
 		return call_refuse("another thread's call on this handle is under way: a handle "
 				   "belongs to one thread at a time");
@@ -231,7 +231,7 @@ static enum kvd_status call_denied(struct kvd *handle, bool *nested, uintptr_t u
 	return call_refuse("a callback may only submit and cancel operations of its handle");
 }
 
-/* An uncontended exchange is the only thing that a second thread can't get past. */
+/* The exchange stops a second thread; it is uncontended otherwise. */
 inline enum kvd_status call_enter(struct kvd *handle, bool *nested)
 {
 	uintptr_t user = 0;
@@ -251,7 +251,7 @@ enum kvd_status call_begin(struct kvd *handle)
 	if (status)
 		return status;
 	handle->deadline_ns = 0;
-	/* The last call may have found the loss out when its own operation had ended. */
+	/* The last call may have noticed the loss after its own operation had ended. */
 	if (handle->closed || (handle->conn.broken && !handle->options.reconnect))
 		return call_end(handle, handle_closed(handle));
 	handle_bounce_age(handle);
@@ -319,7 +319,7 @@ enum kvd_status handle_bounce_failed(struct kvd *handle, size_t bytes, int err)
 	return buffer_failed(handle, bytes, err);
 }
 
-/* Without memory for it nothing is recorded. */
+/* Records nothing if there is no memory for it. */
 void handle_latency(struct kvd *handle, enum kvd_opcode op, uint64_t ns)
 {
 	struct hist_sparse **sparse = &handle->latency[op];

@@ -26,21 +26,21 @@
 
 /* Room for the longest message with the longest URL in it. */
 #define ERROR_BYTES 512
-/* As much of such a text as another one has room for. */
+/* The part of such a text that another text can quote. */
 #define WHY_BYTES 300
-/* Transfers at the same time, of one handle; more wait. */
+/* Transfers of one handle at the same time; more wait. */
 #define TRANSFERS_MAX 16u
 #define LATENCIES (KVD_OP_SCAN + 1)
-/* One GET in so many is timed, beginning with the first. */
+/* One GET in this many is timed, starting with the first. */
 #define TIMED_EVERY 16
-/* Bits of the hash by which a GET finds that a change of its key may be outstanding, */
+/* Bits of the hash by which a GET finds that a change of its key may be outstanding. */
 #define CHANGE_FILTER_BITS 8
-/* and a change that a GET and touch of its key may. */
+/* Bits of the hash by which a change finds that a GET and touch of its key may be under way. */
 #define TOUCH_FILTER_BITS 4
 /* The end of messages about what only a second user of the handle can cause. */
 #define HANDLE_SHARED_HINT                                                                         \
 	"a handle belongs to one process, and one after fork(2) may be using this one"
-/* Parts of what each GET or PUT does: they are compiled anew where they are used. */
+/* For parts of every GET or PUT: compiled anew at each use. */
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 
 static_assert(ACCESS_BATCH_MAX >= GETS_MAX, "a batch's samples have room");
@@ -60,8 +60,8 @@ struct lookup {
 	struct kvd_get_request *request;
 	uint64_t hash;
 	uint64_t number;       /* of the home bucket, as far as the client knows */
-	uint64_t home;	       /* its offset */
-	const uint8_t *buffer; /* to which the current READ goes */
+	uint64_t home;	       /* offset of the home bucket */
+	const uint8_t *buffer; /* where the current READ goes */
 	enum step step;
 	uint32_t bytes;	   /* of the current READ */
 	uint64_t since_ns; /* clock_raw_ns(); the item was READ after it; 0: unknown */
@@ -74,7 +74,7 @@ struct lookup {
 	bool clock_refreshed;
 	bool exists;	/* no value is wanted */
 	bool pieces;	/* the value goes to the operation's pieces (client/libkvd/pieces.h) */
-	bool whole_key; /* the same, and the item has a longer key: READ all of that */
+	bool whole_key; /* no value is wanted, the item's key is longer: READ all of it */
 	uint8_t level;	/* of the home bucket; STEP_MOVED: the least level of the key's new one */
 	uint16_t epoch; /* of the home bucket */
 	uint64_t slots[BUCKET_SLOTS]; /* slots of one bucket that have the key's tag */
@@ -88,7 +88,7 @@ enum loss {
 	LOSS_UNKNOWN, /* it ends with KVD_ERR_UNKNOWN: it may have changed something */
 	LOSS_REPEATS, /* it is sent again: it changes nothing */
 	LOSS_FAILS,   /* it ends with KVD_ERR_DISCONNECTED: it is about this connection */
-	LOSS_SERVER,  /* the same if it was sent, else it goes to the same server only */
+	LOSS_SERVER,  /* LOSS_FAILS if it was sent, else it goes to the same server only */
 };
 
 struct rpc {
@@ -96,40 +96,40 @@ struct rpc {
 	bool alone;	 /* GET: its value does not fit the response to a batch */
 	uint64_t change; /* its number: client/libkvd/changes.h; 0: none yet */
 	/*
-	 * FLIGHT_GET: only the item of this version counts, of which a part has come, or which was
-	 * touched; 0: any does.
+	 * FLIGHT_GET: only the item of this version counts, since a part of it has come or it was
+	 * touched; 0: any version counts.
 	 */
 	uint64_t version;
 	struct wire_request head; /* request_post() sets id, key_len and access_count */
 	const void *key;
 	size_t key_len;
 	const void *value;	     /* head.value_len bytes */
-	const struct kvd_op *pieces; /* not NULL: its pieces have them instead */
+	const struct kvd_op *pieces; /* not NULL: the value is in its pieces */
 };
 
 enum flight_kind {
 	FLIGHT_LOOKUP, /* a GET by READs; by a request where they lead to no result */
 	FLIGHT_GET,    /* a GET by request, or a GET and touch */
 	FLIGHT_CHANGE, /* a request with a result of fixed size; PING too */
-	FLIGHT_RAW,    /* a request whose response the caller reads himself: rpc_call() */
+	FLIGHT_RAW,    /* a request whose response the caller reads: rpc_call() */
 	FLIGHT_OWN,    /* the handle's */
 };
 
 struct flight;
 struct transfer;
 
-/* What the parts of a flight's way call when it goes on; those that can't happen to it are NULL. */
+/* What is called when a flight goes on; NULL where that can't happen to it. */
 struct flight_ops {
-	/* No change that it has to see is outstanding any more. */
+	/* No change that it must see is outstanding any more. */
 	void (*begin)(struct kvd *handle, struct flight *flight);
-	/* What it waited for has come: room for a READ, a buffer, the geometry. */
+	/* What the flight waited for has come: room for a READ, a buffer, the geometry. */
 	void (*ready)(struct kvd *handle, struct flight *flight);
-	/* Its READs have completed. */
+	/* The flight's READs have completed. */
 	void (*read_done)(struct kvd *handle, struct flight *flight);
-	/* The response to its request, valid during the call. */
+	/* The response to the flight's request, valid during the call. */
 	void (*response)(struct kvd *handle, struct flight *flight,
 			 const struct response *response);
-	/* Writes the status of one that ends early to where its owner finds it. */
+	/* The flight ends early: stores its status where its owner finds it. */
 	void (*fail)(struct flight *flight, enum kvd_status status);
 };
 
@@ -155,11 +155,11 @@ enum flight_phase {
 struct flight {
 	struct list link; /* of the list it is in, if PLACE_QUEUED; of the free slots */
 	const struct flight_ops *ops;
-	struct kvd_op *op;  /* NULL: of a synchronous GET, a RAW, or the handle's own */
+	struct kvd_op *op;  /* NULL: a synchronous GET's, FLIGHT_RAW or FLIGHT_OWN */
 	unsigned int *left; /* not NULL: a synchronous call's count of what has not ended */
-	/* It has ended; NULL: a synchronous call's, or the handle's own. */
+	/* Called when it has ended; NULL: a synchronous call's, or FLIGHT_OWN. */
 	void (*ended)(struct kvd *handle, struct flight *flight);
-	/* Side by side: they are initialized by one store. */
+	/* Adjacent, so that one store initializes them. */
 	uint8_t kind;  /* enum flight_kind */
 	uint8_t place; /* enum flight_place */
 	uint8_t phase; /* enum flight_phase */
@@ -168,44 +168,44 @@ struct flight {
 	bool touching; /* GET and touch: it was sent, and later changes of the key wait for it */
 	bool direct;   /* it uses `mem`, which has all of its value, until it ends */
 	bool has_transfer;
-	uint32_t reads;	      /* READs, posted or in the chain, */
-	uint32_t messages;    /* and requests: for client/libkvd/observe.h */
-	struct lookup lookup; /* of changes the hash is used */
+	/* For client/libkvd/observe.h: READs, posted or in the chain, and requests. */
+	uint32_t reads, messages;
+	struct lookup lookup; /* a change uses its request and hash */
 
-	/* clock_ns(); of a synchronous call's that is not observed clock_raw_ns(); 0: not timed */
+	/* clock_ns(), or clock_raw_ns() in a synchronous call that is not observed; 0: not timed */
 	uint64_t start_ns;
-	uint64_t answered_ns; /* of a change: clock_raw_ns() of the response; 0: there is none */
+	uint64_t answered_ns; /* clock_raw_ns() of a change's response; 0: none yet */
 	uint64_t posted_ns; /* clock_ns() of the first READ or request; 0: not observed, or none */
-	uint64_t retry_ns;  /* in the list of those that pause: until then */
-	uint64_t large_bytes;	   /* of the item that is READ, at most; 0: its header says it */
+	uint64_t retry_ns;  /* clock_ns() at the end of its pause */
+	uint64_t large_bytes;	   /* of the large item, at most; 0: its header says how many */
 	uint64_t large_offset;	   /* in the region */
 	struct kvd_mem *mem;	   /* if `direct` */
 	struct transfer *transfer; /* if `has_transfer` */
 	uint32_t message;	   /* PLACE_SENT: its index */
-	enum kvd_status status;	   /* RAW, and of a change: how it ended */
+	enum kvd_status status;	   /* FLIGHT_RAW, and HELLO: how it ended */
 	struct rpc rpc;
-	struct response response; /* RAW: the response, in the buffer that rpc_call() keeps */
+	struct response response; /* FLIGHT_RAW: in the buffer that rpc_call() keeps */
 };
 
-/* What the engine asks of those that were submitted: client/libkvd/async.c. */
+/* What the engine asks of submitted operations: client/libkvd/async.c. */
 struct submitted_ops {
-	/* Begins those that wait, as far as slots are free. */
+	/* Begins those that wait while slots are free. */
 	void (*start)(struct kvd *handle);
 	/* Ends those whose deadline has passed. @now_ns: clock_ns(). */
 	void (*expire)(struct kvd *handle, uint64_t now_ns);
 	/* Calls @visit for those that have begun. */
 	void (*each)(struct kvd *handle, void (*visit)(struct kvd *handle, struct flight *f));
-	/* Ends those that have not, with @status. */
+	/* Ends those that have not begun, with @status. */
 	void (*close)(struct kvd *handle, enum kvd_status status);
 };
 
-/* Numbers from the first one without an answer on; a power of two. */
+/* Bound of the numbers from the first unanswered one on; a power of two. */
 #define CHANGES_MAX 128u
 
 /* The changes that were sent: client/libkvd/changes.h. */
 struct changes {
 	uint8_t identity[WIRE_IDENTITY_BYTES];
-	uint64_t first;	 /* the first without an answer, or next */
+	uint64_t first;	 /* the first without an answer; `next`: none */
 	uint64_t next;	 /* the first that was never sent */
 	uint64_t resend; /* the next to be sent again; `next`: none */
 	uint32_t limit;	 /* of numbers without an answer; 0: changes are not numbered */
@@ -218,9 +218,9 @@ enum reconnect_state { RECONNECT_PAUSE, RECONNECT_CONNECTING, RECONNECT_HELLO };
 struct reconnect {
 	enum reconnect_state state;
 	bool opening;		/* in kvd_open() */
-	bool device_died;	/* the last try says so: the next one begins with another */
-	unsigned int tries;	/* that failed since the connection was lost */
-	unsigned int failures;	/* of which the length of the next pause depends */
+	bool device_died;	/* in the last try: the next one starts with another */
+	unsigned int tries;	/* failed ones since the connection was lost */
+	unsigned int failures;	/* they set the next pause: reconnect_pause_ns() */
 	enum kvd_status status; /* of the loss, or of the last try */
 	uint64_t random;
 	uint64_t incarnation; /* of the server that was lost */
@@ -232,26 +232,26 @@ struct reconnect {
 struct observer;
 
 /*
- * What most calls use is together at the begin: a thread that uses a thousand handles in turn finds
+ * What most calls use is together at the start: a thread that uses a thousand handles in turn finds
  * none of it in its caches.
  */
 struct kvd {
 	struct kvd_options options;
 	struct tls_files credentials;	     /* for rdma+tls:// */
 	char tenant[WIRE_TENANT_MAX + 1];    /* "": the server decides */
-	struct shared_device *shared_device; /* whose dev and pd these are */
+	struct shared_device *shared_device; /* dev and pd are its */
 	struct device *dev;
 	struct ibv_pd *pd;
 	_Atomic uintptr_t user; /* the thread whose call is under way; 0: none */
-	bool in_callback;	/* of kvd_poll(): that thread may submit and cancel */
+	bool in_callback;	/* kvd_poll() runs one, which may submit and cancel */
 	bool up;		/* there is a connection, and the server has welcomed it */
-	bool closed;		/* there will be no other one */
+	bool closed;		/* there will be no other connection */
 	bool attention;		/* engine_attend() has something to do */
 	uint32_t changes;	/* that have begun and not ended */
 	uint64_t deadline_ns;  /* of the current call; 0: not set yet, see client/libkvd/engine.c */
-	uint64_t served_bytes; /* that the server READs for requests outstanding */
-	struct flight *calls;  /* the flights of a synchronous call, */
-	unsigned int call_count; /* so many */
+	uint64_t served_bytes; /* of values that the server READs for outstanding requests */
+	struct flight *calls;  /* the flights of the synchronous call */
+	unsigned int call_count; /* their number */
 	struct observer
 		*observing; /* client/libkvd/observe.h; NULL: neither times nor traces are on */
 	struct spin spin;
@@ -260,7 +260,7 @@ struct kvd {
 	struct reconnect reconnect;
 	struct changes sent;
 	struct list resends;  /* flights with a number that wait to be sent again */
-	uint32_t message_max; /* bytes of one READ: the device's */
+	uint32_t message_max; /* bytes of one READ: the device's limit */
 
 	struct geometry geometry; /* as last READ */
 	struct sum_key sum_key;	  /* of the connection's store: secret */
@@ -270,7 +270,10 @@ struct kvd {
 	struct bcache cache;	      /* a view of the server's */
 	struct server_clock clock;
 
-	/* Flights that wait: for room to READ, to send, for their pause to end, for others. */
+	/*
+	 * Flights that wait: for room to READ, to be sent, for the end of a pause, for a change of
+	 * their key, for the server's clock, the geometry, a transfer.
+	 */
 	struct list ready, requests, paused, blocked, clock_waiters, geometry_waiters;
 	struct list large_waiters;
 	struct flight clock_flight; /* until the welcome it is HELLO's */
@@ -278,27 +281,27 @@ struct kvd {
 	struct list transfers; /* that are free: client/libkvd/transfer.h */
 	struct transfer *transfer_memory[TRANSFERS_MAX];
 	uint32_t transfer_count; /* that were made */
-	uint32_t directs;	 /* flights that use memory of the caller's */
+	uint32_t directs;	 /* flights that use registered memory of the caller */
 	uint32_t bounces;	 /* values in bounce memory: client/libkvd/bounce.h */
-	uint32_t bounce_calls;	 /* since one was, so many; then it is no user of it any more */
+	uint32_t bounce_calls;	 /* calls since; at BOUNCE_CALLS it leaves the pool */
 	bool bounce_user;
 	uint16_t change_filter[1 << CHANGE_FILTER_BITS];
-	uint16_t touch_filter[1 << TOUCH_FILTER_BITS]; /* of flights that are `touching`, */
-	uint32_t touches;			       /* so many */
+	uint16_t touch_filter[1 << TOUCH_FILTER_BITS]; /* of flights that are `touching` */
+	uint32_t touches;			       /* their number */
 
 	/* Submitted operations. */
 	const struct submitted_ops *submitted; /* NULL until the first */
 	struct list waiting;		       /* that have no slot yet, in order */
-	struct list done, called_back; /* to be handed back: by kvd_poll()'s array, or by a call */
+	struct list done, called_back; /* to hand back: in kvd_poll()'s array, or by a callback */
 	struct list slots;	       /* that are free */
 	struct flight *slot_memory;    /* options.depth; NULL until the first is needed */
 	size_t outstanding;	       /* submitted, and not handed back */
 	size_t ended;		       /* of these, in `done` or `called_back` */
 	uint64_t next_deadline_ns;     /* no operation's deadline is earlier; 0: none is set */
 	uint64_t tick_ns;	       /* clock_ns() of the engine's last tick */
-	uint64_t events_ns;	/* the connection's events are looked at by a tick from then on */
-	unsigned int tick_left; /* completions before the next tick */
-	int epoll_fd, timer_fd; /* kvd_fd(); -1: not made */
+	uint64_t events_ns;	       /* a tick from then on looks at the connection's events */
+	unsigned int tick_left;	       /* completions before the next tick */
+	int epoll_fd, timer_fd;	       /* kvd_fd(); -1: not made */
 	bool armed;
 
 	/* To detect a use in another process, in handle_fail(). */
@@ -333,20 +336,20 @@ enum kvd_status handle_error_set(struct kvd *handle, enum kvd_status status, con
 				 ...) __attribute__((format(printf, 3, 4)));
 
 /*
- * The same, and closes the connection if @status is KVD_ERR_DISCONNECTED, KVD_ERR_DEVICE or
- * KVD_ERR_PROTOCOL: client/libkvd/reconnect.h says what becomes of the operations in flight. If
- * this is not the process that opened the handle, the text says that instead: it is the cause of
- * any other failure.
+ * handle_error_set() that also closes the connection if @status is KVD_ERR_DISCONNECTED,
+ * KVD_ERR_DEVICE or KVD_ERR_PROTOCOL: client/libkvd/reconnect.h says what becomes of the operations
+ * in flight. If this is not the process that opened the handle, the text says that instead: it is
+ * the cause of any other failure.
  */
 enum kvd_status handle_fail(struct kvd *handle, enum kvd_status status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Closes the connection; @how says by which sign its loss was seen. */
+/* Closes the connection, which was lost; @how says how that was noticed. */
 void connection_lost(struct kvd *handle, const char *how);
-/* Looks whether the connection was closed: without a SEND or READ posted that is an event only. */
+/* Checks whether the connection was closed: while nothing is posted, only an event says so. */
 void events_poll(struct kvd *handle);
 
-/* Keeps the text, as why there is no connection: calls that fail meanwhile have texts, too. */
+/* Keeps the text as the reason of the loss: calls that fail meanwhile set other texts. */
 void handle_why_keep(struct kvd *handle);
 
 /* KVD_ERR_DISCONNECTED for a handle that is closed, and why it is. */
@@ -370,12 +373,12 @@ static inline bool handle_is_inherited(const struct kvd *handle)
 enum kvd_status call_begin(struct kvd *handle);
 
 /*
- * The same for calls that work on a lost connection, too. If @nested is not NULL, a callback may
- * make them: then *@nested is set.
+ * call_begin() for calls that also work on a closed handle. If @nested is not NULL, a callback may
+ * make the call: then *@nested is set, and call_end() must not follow.
  */
 enum kvd_status call_enter(struct kvd *handle, bool *nested);
 
-/* Ends it. Returns @status. */
+/* Ends a call. Returns @status. */
 static inline enum kvd_status call_end(struct kvd *handle, enum kvd_status status)
 {
 	atomic_store_explicit(&handle->user, 0, memory_order_release);
@@ -389,7 +392,7 @@ void handle_latency(struct kvd *handle, enum kvd_opcode op, uint64_t ns);
 enum kvd_status key_refuse(struct kvd *handle, const void *key, size_t key_len);
 enum kvd_status buffer_refuse(struct kvd *handle, size_t value_size);
 
-/* KVD_ERR_INVALID if it is NULL, empty or longer than KVD_KEY_MAX. */
+/* KVD_ERR_INVALID if the key is NULL, empty or longer than KVD_KEY_MAX. */
 static inline enum kvd_status key_check(struct kvd *handle, const void *key, size_t key_len)
 {
 	return key && key_len - 1 < KVD_KEY_MAX ? KVD_OK : key_refuse(handle, key, key_len);
@@ -401,21 +404,21 @@ static inline enum kvd_status buffer_check(struct kvd *handle, const void *value
 	return value || !value_size ? KVD_OK : buffer_refuse(handle, value_size);
 }
 
-/* KVD_ERR_INVALID if it is longer than KVD_TTL_MAX. */
+/* KVD_ERR_INVALID if @ttl_s is longer than KVD_TTL_MAX. */
 enum kvd_status ttl_check(struct kvd *handle, uint32_t ttl_s);
 
 /*
- * Makes room for @bytes in @buf; to twice what there was, so that growing is rare.
- * KVD_ERR_NO_MEMORY if it fails: the handle stays usable, and a later call tries again.
+ * Makes room for @bytes in @buf, at least twice what there was, so that growing is rare. If it
+ * fails (KVD_ERR_NO_MEMORY, KVD_ERR_DEVICE), a later call tries again.
  */
 enum kvd_status handle_buf_resize(struct kvd *handle, struct reg_buf *buf, size_t bytes,
 				  int access);
-/* Counts a call: after some that used no bounce memory the handle leaves the pool. */
+/* Counts a call: after BOUNCE_CALLS without bounce memory the handle leaves the pool. */
 void handle_bounce_age(struct kvd *handle);
 
 /*
- * Why there is no bounce memory for a value of @bytes: KVD_ERR_TOO_LARGE, if the device never has
- * any for such a value; else KVD_ERR_NO_MEMORY.
+ * Says why there is no bounce memory for a value of @bytes: KVD_ERR_TOO_LARGE if the device never
+ * has any for such a value; else KVD_ERR_NO_MEMORY or KVD_ERR_DEVICE.
  */
 enum kvd_status handle_bounce_failed(struct kvd *handle, size_t bytes, int err);
 

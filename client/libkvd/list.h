@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A list whose links are in what it links: an element is removed without knowing which list it is
+ * A list whose links are in its elements: an element is removed without knowing which list it is
  * in.
  */
 #ifndef KVD_CLIENT_LIBKVD_LIST_H

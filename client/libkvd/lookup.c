@@ -48,15 +48,15 @@
 /* Overflow buckets that are followed. The server makes fewer: CHAIN_MAX, server/store/index.h. */
 #define HOPS_MAX 64
 /*
- * Items of other keys with the key's tag that are READ one after the other: of a chain's keys one
- * in 65,536 is such, so more were made up for it. Then the server looks at them.
+ * Items of other keys with the key's tag that are READ one after another. Of a chain's keys one in
+ * 65,536 has it, so more are an attack: then the server does the GET.
  */
 #define OTHERS_MAX 4
 /* Splits that are followed; there are fewer levels. */
 #define MOVES_MAX 64
 /* No level is higher: there are at most 2^32 buckets, and some are being split. */
 #define LEVEL_MAX 33
-/* From the READ of a home bucket to that of the chain's last bucket: see above. */
+/* Longest time from the READ of a home bucket to that of the chain's last bucket: see above. */
 #define CHAIN_NS_MAX 1000000000u
 
 /* Starts at the first bucket of the chain. */
@@ -70,7 +70,7 @@ static void chain_start(struct lookup *l)
 	l->whole_key = false;
 }
 
-/* Where the chain is by the current geometry. */
+/* Starts at the chain's place by the current geometry. */
 void lookup_restart(const struct kvd *handle, struct lookup *l)
 {
 	l->number = geometry_home(&handle->geometry, l->hash);
@@ -90,7 +90,7 @@ static void retry(struct kvd *handle, struct lookup *l)
 		l->step = STEP_RPC;
 }
 
-/* The key is not there, by what was READ. */
+/* What was READ proves that the key does not exist. */
 static void absent(struct kvd *handle, struct lookup *l)
 {
 	if (!l->exists && access_miss(&handle->access, l->hash))
@@ -230,7 +230,7 @@ static void hit_report(struct kvd *handle, uint64_t hash)
 		access_add(&handle->access, hash, hits, clock_ns());
 }
 
-/* Inlined where an item without an expiry time is found, which most are. */
+/* Inlined for items without an expiry time: most. */
 static ALWAYS_INLINE void do_deliver(struct kvd *handle, struct lookup *l, const struct item *item,
 				     const void *value)
 {
@@ -239,7 +239,7 @@ static ALWAYS_INLINE void do_deliver(struct kvd *handle, struct lookup *l, const
 	if (l->cached)
 		handle->stats.cache_hits++;
 	else if (l->slot_count > 1)
-		/* Of a bucket's slots with one tag, the cache has the last: this one's turn. */
+		/* The cache keeps one of a bucket's slots with a tag: now this one. */
 		bcache_learn(&handle->cache, l->hash, l->slots[l->slot]);
 	if (l->exists) {
 		l->request->item = about;
@@ -257,7 +257,7 @@ static void deliver_item(struct kvd *handle, struct lookup *l, const struct item
 	do_deliver(handle, l, item, value);
 }
 
-/* Reads again what looks like sleep: this thread may have been preempted between two clocks. */
+/* Checks sleep twice: this thread may have been preempted between two clocks. */
 static void forget_if_slept(struct kvd *handle)
 {
 	uint64_t slept;
@@ -317,9 +317,9 @@ void lookup_stale(struct kvd *handle, struct lookup *l)
 }
 
 /*
- * The item's key is longer than the one that is looked up, and that much was READ. From a bucket:
- * the item may be whole, and another key's of the same tag, which is known only when all of its key
- * was READ.
+ * The item's key is longer than the one that is looked up, so not all of it was READ. If its slot
+ * is from a bucket, the item may be valid, and another key's of the same tag: only all of its key
+ * shows that.
  */
 static bool key_is_longer(const struct lookup *l, const struct item *item)
 {

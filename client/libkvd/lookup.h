@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A lookup: the state of one GET on its way through the index, and the rules by which data that was
- * READ moves it on. client/libkvd/get.c does the READs.
+ * A lookup: how one GET goes through the index, by rules on the data that was READ.
+ * client/libkvd/get.c does the READs.
  */
 #ifndef KVD_CLIENT_LIBKVD_LOOKUP_H
 #define KVD_CLIENT_LIBKVD_LOOKUP_H
@@ -45,7 +45,7 @@ static inline void lookup_finish(struct lookup *l, enum kvd_status status)
 	l->step = STEP_DONE;
 }
 
-/* Takes in a bucket, from @l->buffer, or @item, of which @bytes were READ. */
+/* Process a bucket, which is in @l->buffer, or @item, of which @bytes were READ. */
 void lookup_bucket(struct kvd *handle, struct lookup *l);
 void lookup_item(struct kvd *handle, struct lookup *l, const struct item *item, uint64_t bytes);
 /* The item, verified, is the key's, and its value is where the caller wants it. */
@@ -54,10 +54,10 @@ void lookup_found(struct kvd *handle, struct lookup *l, const struct item *item)
 void lookup_other_key(struct kvd *handle, struct lookup *l);
 /* The current slot led to no valid item: drops it from the cache, and starts again. */
 void lookup_stale(struct kvd *handle, struct lookup *l);
-/* Does STEP_MOVED, by the geometry as it is. */
+/* Does STEP_MOVED, by the current geometry. */
 void lookup_moved(struct kvd *handle, struct lookup *l);
 
-/* Bytes of an item of @bytes, by its slot, that the lookup needs: no value, if none is wanted. */
+/* How much of an item of @bytes, by its slot, the lookup READs: no value if none is wanted. */
 static inline uint32_t lookup_item_bytes(const struct lookup *l, uint32_t bytes)
 {
 	uint32_t head = (uint32_t)sizeof(union item_front) +
@@ -70,7 +70,8 @@ static inline uint32_t lookup_item_bytes(const struct lookup *l, uint32_t bytes)
 enum kvd_status value_deliver(struct kvd *handle, const struct lookup *l, const void *value);
 
 /*
- * Copies a value to the caller's buffer; NULL: it is there. KVD_ERR_BUFFER if that is too small.
+ * Copies a value to the caller's buffer; NULL: it is there already. KVD_ERR_BUFFER: that is too
+ * small.
  */
 static inline enum kvd_status lookup_deliver(struct kvd *handle, struct lookup *l,
 					     const void *value, const struct kvd_item *item)
@@ -85,7 +86,7 @@ static inline enum kvd_status lookup_deliver(struct kvd *handle, struct lookup *
 	return KVD_OK;
 }
 
-/* Whether an item may have such lengths, and may be valid. */
+/* Whether the item's lengths are possible and it is not marked invalid. */
 static inline bool item_is_plausible(const struct item *item)
 {
 	return item->sum != ITEM_SUM_INVALID && item_key_len(item) &&
@@ -101,8 +102,7 @@ static inline bool item_verifies(const struct item *item, uint64_t bytes, const 
 }
 
 /*
- * The same without the value, if a value sum stands for that: whether the item was valid there
- * (GET-5).
+ * Whether the item was valid there (GET-5), without looking at a value that a value sum stands for.
  */
 static inline bool item_head_verifies(const struct item *item, uint64_t bytes,
 				      const struct sum_key *key, uint64_t seed, uint64_t offset)
@@ -120,7 +120,7 @@ static inline bool keys_equal(const uint8_t *a, const uint8_t *b, size_t bytes)
 
 	if (bytes < sizeof(first) || bytes > KEY_INLINE_MAX)
 		return !memcmp(a, b, bytes);
-	/* The last word overlaps the one before. */
+	/* The last word overlaps the previous one. */
 	if (bytes < sizeof(x)) {
 		memcpy(&first, a, sizeof(first));
 		memcpy(&other, b, sizeof(other));

@@ -14,15 +14,14 @@
 #include "common/util/large_page.h"
 #include "common/util/log.h"
 
-/* The device writes values to it, the server READs them. */
+/* The device writes values to the caller's memory, the server READs them. */
 #define MEMORY_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ)
-/* Where a registration ends, if not at the border of a large page. */
+/* Where a registration ends, if not at the end of a large page. */
 #define PAGE_BYTES ((size_t)4096)
 
 /*
- * Maps a new buffer. A child after fork(2) does not get it: with pages that a device has pinned, a
- * fork would leave the device and the parent with different ones, or copy them all at once
- * (ibv_fork_init(3)).
+ * Maps a new buffer. A child after fork(2) does not get it: a fork would leave device and parent
+ * with different copies of pinned pages, or copy them all at once (ibv_fork_init(3)).
  */
 static int reg_buf_map(struct reg_buf *buf, size_t bytes)
 {
@@ -41,9 +40,9 @@ static int reg_buf_map(struct reg_buf *buf, size_t bytes)
 }
 
 /*
- * The mapping keeps its content, as far as it fits, and what madvise() said of it. ThreadSanitizer
- * does not know mremap(2): addresses that it moves from one thread's buffer to another's would be a
- * race of the two, so there the content is copied.
+ * The mapping keeps its content, as far as it fits, and its madvise(). ThreadSanitizer does not
+ * know mremap(2), and reports a race when it moves addresses from one thread's buffer to another's:
+ * there the content is copied.
  */
 static int reg_buf_remap(struct reg_buf *buf, size_t bytes)
 {
@@ -98,9 +97,9 @@ static int reg_buf_register(struct reg_buf *buf, struct device *dev, struct ibv_
 }
 
 /*
- * Deregisters first: a device that holds the old pages beside the new ones would need the sum of
- * both, of locked memory as well. If the new size fails the old one is registered again; it shrinks
- * in place, which needs no memory.
+ * Deregisters first: holding the old and the new pages would need the sum of both, of locked memory
+ * as well. If the new size fails, the old one is registered again: the mapping shrinks in place,
+ * which needs no memory.
  */
 int reg_buf_resize(struct reg_buf *buf, struct device *dev, struct ibv_pd *pd, size_t bytes,
 		   int access)
@@ -156,7 +155,7 @@ static bool mem_take(struct kvd_mem *mem)
 	return false;
 }
 
-/* The place may be another memory's when it is taken: only then it stays what it is. */
+/* Checks twice: the place may be another memory's until it is taken. */
 struct kvd_mem *memory_get(struct memory_table *table, const void *buffer, size_t bytes)
 {
 	struct kvd_mem *mem;
@@ -192,7 +191,7 @@ void memory_table_destroy(struct memory_table *table)
 	heap_free(table);
 }
 
-/* One that is not open yet has its range, too, so that it is seen here. */
+/* A place that is not open yet has its range, too, so that overlaps are noticed. */
 int memory_place_take(struct memory_table *table, uintptr_t begin, size_t bytes,
 		      struct kvd_mem **out)
 {
@@ -239,7 +238,7 @@ void memory_deregister(struct kvd_mem *mem, struct device *dev)
 	mem->mrs = NULL;
 }
 
-/* Bytes of each registration: the most that the device takes, whole pages. */
+/* Bytes of each registration: as many as the device takes, in whole pages. */
 static int piece_find(struct device *dev, size_t bytes, size_t *piece)
 {
 	struct ibv_device_attr attr;

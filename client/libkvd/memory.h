@@ -8,7 +8,7 @@
  *
  * Threads: registering takes the table's lock. Finding takes none. A place in the table stays where
  * it is and is used again; one word of it says whether it is open and how many operations use it.
- * Who has raised that number has it until memory_put(); it closes only at 0.
+ * A place whose number was raised stays open until memory_put(); it closes only at 0.
  */
 #ifndef KVD_CLIENT_LIBKVD_MEMORY_H
 #define KVD_CLIENT_LIBKVD_MEMORY_H
@@ -22,17 +22,15 @@
 #include "common/rdma/device.h"
 #include "common/util/memlock.h"
 
-/* Memories that one READ goes to: the ring, and the caller's. */
+/* Memories that one READ scatters to: the ring, and the caller's. */
 #define READ_SGES_MAX 2
-/* Registered at the same time with one device: finding one looks at all. */
+/* Registered at the same time with one device: a search looks at all. */
 #define MEMORIES_MAX 64u
 
 /*
- * Registered buffers: memory that the client's device may write to, and that the server may read if
- * @access says so. A child after fork(2) does not have them.
+ * A registered buffer: memory that the client's device may write to, and that the server may read
+ * if @access says so. A child after fork(2) does not have it. Zeroed: no buffer yet.
  */
-
-/* Zeroed: no buffer yet. */
 struct reg_buf {
 	uint8_t *base;
 	size_t bytes;
@@ -41,27 +39,27 @@ struct reg_buf {
 
 /*
  * Makes @buf @bytes bytes long, rounded up to pages, and keeps its content as far as it fits; base
- * and mr change. At no time are both sizes registered. No device may be using the buffer. @access:
- * IBV_ACCESS_*. Returns 0 or a negative errno (-ENOMEM when RLIMIT_MEMLOCK forbids it, too: verbs).
- * Then @buf has its old size, or none if that could not be registered again either.
+ * and mr change. Old and new size are never registered at the same time. No device may be using the
+ * buffer. @access: IBV_ACCESS_*. Returns 0 or a negative errno (verbs: -ENOMEM also means
+ * RLIMIT_MEMLOCK). Then @buf has its old size, or is zeroed if that could not be registered again.
  */
 int reg_buf_resize(struct reg_buf *buf, struct device *dev, struct ibv_pd *pd, size_t bytes,
 		   int access);
 
 /*
- * Registers @mem, which the log says with the time that it took: all registrations of the library
- * are made by it. 0 or a negative errno.
+ * Registers @mem and logs the time that it took: the library registers all memory by this. 0 or a
+ * negative errno.
  */
 int mr_register(struct device *dev, struct ibv_pd *pd, const struct device_mem *mem, int access,
 		struct ibv_mr **mr);
 
 /*
- * What bounds registrations, if that may be why one failed with @err, to go behind the text of the
- * failure. Returns @text, which may be "".
+ * The limit of registrations, to be appended to the text of a failure with @err that it may have
+ * caused. Returns @text, which may be "".
  */
 const char *mr_failed_why(const struct device *dev, int err, char text[MEMLOCK_WHY_BYTES]);
 
-/* Deregisters and frees it, if there is one. */
+/* Deregisters and frees the buffer, if there is one. */
 void reg_buf_release(struct reg_buf *buf, struct device *dev);
 
 struct shared_device;
@@ -70,9 +68,9 @@ struct kvd_mem {
 	_Atomic uint64_t use; /* MEMORY_OPEN and the operations that use it; 0: closed */
 	_Atomic uintptr_t begin;
 	_Atomic size_t bytes;
-	/* Does not change while it is open. */
-	size_t piece;	    /* of each registration; the last one may be shorter */
-	unsigned int count; /* of them */
+	/* What follows does not change while the place is open. */
+	size_t piece;	    /* bytes of each registration; the last one may be shorter */
+	unsigned int count; /* of registrations */
 	struct ibv_mr **mrs;
 	uint64_t register_ns;
 	struct shared_device *device;
@@ -117,8 +115,8 @@ int memory_place_take(struct memory_table *table, uintptr_t begin, size_t bytes,
 		      struct kvd_mem **mem);
 void memory_place_leave(struct memory_table *table, struct kvd_mem *mem);
 /*
- * Registers @bytes of @memory, for which @mem is the place; as several, if the device does not take
- * so long ones. 0 or a negative errno: then nothing is registered.
+ * Registers @bytes of @memory, whose place is @mem, in several pieces if the device does not take
+ * that many at once. 0 or a negative errno: then nothing is registered.
  */
 int memory_register(struct kvd_mem *mem, struct device *dev, struct ibv_pd *pd,
 		    const struct device_mem *memory, size_t bytes);

@@ -7,7 +7,7 @@
 #include "client/libkvd/changes.h"
 #include "client/libkvd/observe.h"
 
-/* So many requests that wait while none is outstanding are sent in two messages. */
+/* From this many on, requests that wait while none is outstanding go in two messages. */
 #define SPLIT_MIN 8u
 
 enum kvd_status messages_grow(struct kvd *handle)
@@ -25,7 +25,7 @@ enum kvd_status messages_grow(struct kvd *handle)
 	if (status)
 		return status;
 	conn->message_count += MESSAGES_CHUNK;
-	/* The last one that is freed is taken first: a handle with few uses few. */
+	/* The one freed last is taken first, so a handle with few requests uses few buffers. */
 	for (i = conn->message_count; i-- > chunk * MESSAGES_CHUNK;) {
 		conn->free[conn->free_count++] = (uint8_t)i;
 		conn->recv_free[conn->recv_free_count++] = (uint8_t)i;
@@ -33,7 +33,7 @@ enum kvd_status messages_grow(struct kvd *handle)
 	return KVD_OK;
 }
 
-/* Messages of so many bytes. A buffer that was lost when it could not get longer is made again. */
+/* Makes messages @bytes long. A buffer that was lost when it could not grow is made again. */
 static enum kvd_status buffers_resize(struct kvd *handle, uint32_t bytes)
 {
 	struct connection *conn = &handle->conn;
@@ -72,7 +72,7 @@ enum kvd_status messages_resize(struct kvd *handle)
 		       buffers_resize(handle, conn->request_bytes);
 }
 
-/* As the message has it. */
+/* The request as it is written to a batch. */
 static struct request request_of(const struct rpc *rpc)
 {
 	return (struct request){
@@ -119,7 +119,7 @@ unsigned int batch_count(const struct kvd *handle)
 			break;
 		n++;
 	}
-	/* Two messages, so that the server works on one while this thread does on the other. */
+	/* Two messages, so that the server works on one while this thread makes the other. */
 	return !handle->conn.outstanding && n >= SPLIT_MIN ? n / 2 : n;
 }
 
@@ -160,7 +160,7 @@ size_t batch_fill(struct kvd *handle, struct batch *batch, unsigned int count, u
 	return used;
 }
 
-/* NULL, or what is wrong. */
+/* NULL, or what is wrong with the results. */
 static const char *results_check(const struct batch *batch, const struct response *response)
 {
 	struct response result;

@@ -24,10 +24,10 @@ static inline uint8_t *receive_at(const struct connection *conn, uint32_t i)
 enum kvd_status messages_grow(struct kvd *handle);
 /* Makes the first buffers of messages: for HELLO. */
 enum kvd_status messages_open(struct kvd *handle);
-/* The server takes messages of conn.request_bytes. Nothing is outstanding. */
+/* Makes buffers for messages of conn.request_bytes. Nothing is outstanding. */
 enum kvd_status messages_resize(struct kvd *handle);
 
-/* The requests of a message that is a BATCH; NULL: nobody waits for its result any more. */
+/* The requests of a BATCH message; NULL: nobody waits for that result any more. */
 struct batch {
 	unsigned int count;
 	struct flight *flights[WIRE_BATCH_MAX];
@@ -35,27 +35,26 @@ struct batch {
 
 /*
  * Whether the flight's request may be in a batch. A GET and touch, a GET without a value or of the
- * rest of one, and a PUT of a value in pieces go alone.
+ * rest of a value, and a PUT of a value in pieces go alone.
  */
 bool request_may_share(const struct flight *flight);
 
 /*
- * How many of the requests that wait, from the first one on, may go in one message of at most
+ * How many waiting requests, from the first one on, may go in one message of at most
  * conn.request_bytes. Less than 2: the first one goes alone.
  */
 unsigned int batch_count(const struct kvd *handle);
 
 /*
- * Takes the first @count requests that wait into @batch, whose message has the index @message, and
- * writes the header of the message with this @id and them to @to. Returns its length in bytes,
- * without access records.
+ * Moves the first @count waiting requests to @batch, whose message has the index @message, and
+ * writes the message, with this @id, to @to. Returns its length in bytes, without access records.
  */
 size_t batch_fill(struct kvd *handle, struct batch *batch, unsigned int count, uint32_t message,
 		  uint32_t id, uint8_t *to);
 
 /*
- * Before any flight moves on: whether the response has a result for each. One that has not closes
- * the connection.
+ * Whether the response has a result for each request; if not, closes the connection. Must be called
+ * before any flight moves on.
  */
 bool batch_check(struct kvd *handle, const struct batch *batch, const struct response *response);
 

@@ -12,7 +12,7 @@
 
 TAILQ_HEAD(observer_list, observer);
 
-/* Under the lock. What was recorded of handles that are closed is in `closed`. */
+/* All under the lock. `closed` has the sums of handles that were closed. */
 static struct {
 	pthread_mutex_t lock;
 	struct observer_list observers;
@@ -23,7 +23,7 @@ static struct {
 	.observers = TAILQ_HEAD_INITIALIZER(process.observers),
 };
 
-/* In a child, which begins with nothing. It may be in no state to free memory now. */
+/* In a child, which starts with nothing. Memory can't be freed here. */
 static void process_forked(void)
 {
 	pthread_mutex_init(&process.lock, NULL);
@@ -99,7 +99,7 @@ static void cell_merge(struct cell *into, const struct cell *from)
 		into->statuses[i] += stat_read(&from->statuses[i]);
 }
 
-/* The cell to record to; NULL: there is no memory for it, and nothing is recorded. */
+/* The cell to record to; NULL: there is no memory for it. */
 static struct cell *cell_of(struct observer *observer, enum kvd_opcode op, enum kvd_path path)
 {
 	struct cell *cell = atomic_load_explicit(&observer->cells[op][path], memory_order_relaxed);
@@ -114,7 +114,7 @@ static struct cell *cell_of(struct observer *observer, enum kvd_opcode op, enum 
 	return cell;
 }
 
-/* No call on the handle gets through meanwhile, kvd_submit() neither. */
+/* Meanwhile all calls on the handle are refused, kvd_submit() too. */
 static void trace_call(struct kvd *handle, const struct kvd_trace_event *event)
 {
 	bool in_callback = handle->in_callback;
@@ -149,7 +149,7 @@ void observe_start(struct kvd *handle, const struct observed *what)
 	trace_call(handle, &event);
 }
 
-/* A GET that READ first and then had to ask took the path of the request. */
+/* A GET that did READs and then a request took the path of the request. */
 static enum kvd_path path_of(const struct flight *f)
 {
 	if (!f || !f->posted_ns)
@@ -178,7 +178,7 @@ static void cell_record(struct observer *observer, const struct observed *what, 
 		hist_record(&cell->service, end_ns - posted_ns);
 }
 
-/* For readers of all observers, who may not read the handle's own. */
+/* For readers of all observers, which may not read the handle's own stats. */
 static void stats_publish(struct observer *observer, const struct kvd_stats *stats)
 {
 	const uint64_t *words = (const uint64_t *)stats;
@@ -255,7 +255,7 @@ static bool observer_make(struct kvd *handle)
 	return handle->observer;
 }
 
-/* The process counts it from now on, with all the handle has done. */
+/* From now on the process's sums include the handle, with all it has done. */
 static void observer_list(struct kvd *handle)
 {
 	struct observer *observer = handle->observer;
@@ -276,7 +276,7 @@ static void observing_set(struct kvd *handle)
 	handle->observing = observer->times || observer->trace ? observer : NULL;
 }
 
-/* Gives the cells and counts of a handle that is closed to those of the process. */
+/* Adds the cells and counts of a closed handle to those of the process. */
 static void do_observer_retire(struct observer *observer)
 {
 	struct cell *cell, *sum;
@@ -362,7 +362,7 @@ size_t kvd_process_stats(struct kvd_stats *stats, size_t size)
 	return handles;
 }
 
-/* What an operation needs to be observed is set when it starts. */
+/* An operation is observed from its start, so none may be outstanding. */
 static enum kvd_status change_check(struct kvd *handle)
 {
 	if (handle->outstanding)

@@ -3,10 +3,10 @@
  * What is recorded of a handle's operations while kvd_observe() or kvd_trace() is on: counts and
  * times by operation and path, and calls of the program's function. Internal to libkvd.
  *
- * Threads: a handle's observer is written by the handle's thread alone, each word by one relaxed
- * store (common/util/stat.h), and read by any: what a reader sees of each is true at some instant.
- * A cell is published, zeroed, by a release store and stays until the observer is freed, which
- * takes the lock of the process that readers of all observers hold.
+ * Threads: only the handle's thread writes its observer, each word by one relaxed store
+ * (common/util/stat.h), and any thread reads it: each word it sees was true at some instant. A cell
+ * is published, zeroed, by a release store, and stays until the observer is freed, under the lock
+ * of the process that readers of all observers hold.
  */
 #ifndef KVD_CLIENT_LIBKVD_OBSERVE_H
 #define KVD_CLIENT_LIBKVD_OBSERVE_H
@@ -22,20 +22,20 @@
 /* More than there are; a status beyond it is not counted. */
 #define OBSERVE_STATUSES 32
 
-/* Operations of one kind that took one path. */
+/* Figures of one operation on one path. */
 struct cell {
-	struct hist queue;   /* start to first post; of those that posted nothing, to the end */
+	struct hist queue;   /* start to first post, or to the end if nothing was posted */
 	struct hist service; /* first post to end, of those that posted something */
 	uint64_t statuses[OBSERVE_STATUSES];
 };
 
-/* The fields of struct kvd_stats are counters, and nothing else is in it. */
+/* struct kvd_stats has nothing but counters. */
 #define STATS_WORDS (sizeof(struct kvd_stats) / sizeof(uint64_t))
 
 struct observer {
 	TAILQ_ENTRY(observer) entry;
 	bool listed; /* in the process's list: kvd_observe() has been on */
-	bool times;  /* it is on */
+	bool times;  /* kvd_observe() is on */
 	kvd_trace_fn trace;
 	void *trace_user;
 	uint64_t stats[STATS_WORDS]; /* the handle's, when its last operation ended */
@@ -51,9 +51,9 @@ struct observed {
 	uint64_t start_ns;		     /* clock_ns() */
 };
 
-/* These are called while handle->observing is not NULL only. */
+/* What follows is called only while handle->observing is not NULL. */
 
-/* Its flight: no READ or request of it has been posted. */
+/* Prepares the operation's flight, before any post. */
 static inline void observe_flight(struct flight *f)
 {
 	f->posted_ns = 0;
@@ -64,28 +64,28 @@ void observe_start(struct kvd *handle, const struct observed *what);
 /* @f may be NULL: it had none. */
 void observe_end(struct kvd *handle, const struct observed *what, const struct flight *f,
 		 enum kvd_status status, uint64_t end_ns);
-/* After that: the handle's stats count those that have ended. */
+/* After observe_end(), once the handle's stats count the operation. */
 void observe_counted(struct kvd *handle);
-/* As observe_end(), of a call that is one request, posted when it starts. */
+/* observe_end() and observe_counted() for a call that is one request, posted at its start. */
 void observe_call(struct kvd *handle, const struct observed *what, enum kvd_status status,
 		  uint64_t end_ns);
-/* The READs of the chain are being posted; the flight's request is. */
+/* The READs of the chain, or the flight's request, are being posted. */
 void observe_chain(struct kvd *handle);
 void observe_request(struct flight *f);
 
-/* The handle is being closed. @inherited: by fork(2). What was recorded counts on. */
+/* The handle is being closed. @inherited: by fork(2). The process's sums keep what was recorded. */
 void observe_close(struct kvd *handle, bool inherited);
 
 /*
- * Adds what was recorded of operations @op on @path to @into: by @handle, or by all handles of the
- * process if it is NULL. False if that is nothing.
+ * Adds the figures of operation @op on @path to @into: those of @handle, or, if it is NULL, of all
+ * handles of the process. False: there are none.
  */
 bool observe_cell(const struct kvd *handle, enum kvd_opcode op, enum kvd_path path,
 		  struct cell *into);
 
 /* Makes @cell empty. */
 void cell_init(struct cell *cell);
-/* Operations in it, and those that ended with another status than KVD_OK and KVD_NOT_FOUND. */
+/* All operations, and those with a status other than KVD_OK and KVD_NOT_FOUND. */
 uint64_t cell_count(const struct cell *cell);
 uint64_t cell_errors(const struct cell *cell);
 

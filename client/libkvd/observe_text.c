@@ -10,8 +10,8 @@
 #include "common/util/heap.h"
 
 /*
- * Bounds of Prometheus' buckets: powers of two, at which buckets of struct hist end, so the counts
- * are exact. 2^8 ns is 256 ns, and 2^34 ns 17 s.
+ * Bounds of Prometheus' buckets: powers of two, where buckets of struct hist end, so the counts are
+ * exact. 2^8 ns is 256 ns, 2^34 ns is 17 s.
  */
 #define BOUND_FIRST 8
 #define BOUND_LAST 34
@@ -111,7 +111,7 @@ enum kvd_status kvd_op_stats(const struct kvd *handle, enum kvd_opcode op, enum 
 	return KVD_OK;
 }
 
-/* One of the parts of a text: writes what is in @cell. */
+/* Writes the content of @cell, for one part of a text. */
 typedef void (*cell_fn)(struct text *text, const char *op, const char *path,
 			const struct cell *cell);
 
@@ -182,7 +182,7 @@ static void histogram_write(struct text *text, const char *name, const char *op,
 		text_add(text, "%s_bucket{op=\"%s\",path=\"%s\",le=\"%.11g\"} %" PRIu64 "\n", name,
 			 op, path, (double)((1ull << i) - 1) / 1e9, count);
 	}
-	/* Not hist->count: it may have been read a little earlier than the buckets. */
+	/* Not hist->count, which may have been read a little earlier than the buckets. */
 	for (i = 0; i < HIST_BUCKETS; i++)
 		all += hist->buckets[i];
 	text_add(text, "%s_bucket{op=\"%s\",path=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", name, op, path,
@@ -255,6 +255,6 @@ enum kvd_status kvd_stats_text(const struct kvd *handle, enum kvd_stats_format f
 		*len = out.used;
 	if (out.used < size)
 		return KVD_OK;
-	return handle_error_set(NULL, KVD_ERR_BUFFER, "the text has %zu bytes, and there are %zu",
+	return handle_error_set(NULL, KVD_ERR_BUFFER, "the text has %zu bytes, and the buffer %zu",
 				out.used, size);
 }

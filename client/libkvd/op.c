@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations: checks their arguments, makes requests of them, and results of the responses. */
+/* Operations: checks arguments, makes requests, and takes results from the responses. */
 #include "client/libkvd/op.h"
 
 #include "client/libkvd/engine.h"
@@ -18,7 +18,7 @@ static_assert((int)WIRE_SET == KVD_PUT_SET && (int)WIRE_ADD == KVD_PUT_IF_ABSENT
 		      (int)WIRE_PREPEND == KVD_PUT_PREPEND,
 	      "wire modes are those of the API");
 
-/* Programs in other languages lay it out themselves. */
+/* Programs in other languages lay struct kvd_op out themselves. */
 static_assert(
 	sizeof(void *) != 8 ||
 		(sizeof(struct kvd_op) == 256 && offsetof(struct kvd_op, status) == 32 &&
@@ -43,7 +43,7 @@ SAME_FIELD(value);
 SAME_FIELD(status);
 SAME_FIELD(item);
 static_assert(offsetof(struct kvd_op, value_len) == offsetof(struct kvd_get_request, value_size),
-	      "as the others");
+	      "value_len is where value_size is");
 
 static struct kvd_get_request *get_of(struct kvd_op *op)
 {
@@ -82,7 +82,7 @@ static enum kvd_status put_check_priority(struct kvd *handle, const struct kvd_o
 	return KVD_OK;
 }
 
-/* The server checks them again; here they get a text that names the argument. */
+/* The server checks again; here the text names the argument. */
 static enum kvd_status put_check(struct kvd *handle, const struct kvd_op *op)
 {
 	enum kvd_status status = put_check_value(handle, op);
@@ -104,7 +104,7 @@ static enum kvd_status put_check(struct kvd *handle, const struct kvd_op *op)
 	return status ? status : put_check_priority(handle, op);
 }
 
-/* Without create nothing is stored that could have them. */
+/* initial, ttl_s and flags are for a key that create makes. */
 static enum kvd_status arith_check(struct kvd *handle, const struct kvd_op *op)
 {
 	if (!op->create && (op->initial || op->ttl_s || op->flags))
@@ -116,14 +116,14 @@ static enum kvd_status delete_check(struct kvd *handle, const struct kvd_op *op)
 {
 	if (op->mode != KVD_PUT_SET && op->mode != KVD_PUT_IF_VERSION)
 		return handle_fail(handle, KVD_ERR_INVALID,
-				   "mode is for a DELETE 0 or KVD_PUT_IF_VERSION");
+				   "mode of a DELETE must be 0 or KVD_PUT_IF_VERSION");
 	if (op->if_version && op->mode != KVD_PUT_IF_VERSION)
 		return handle_fail(handle, KVD_ERR_INVALID,
 				   "if_version is for KVD_PUT_IF_VERSION only");
 	return KVD_OK;
 }
 
-/* @code: of the operation. Here and below it is known where a call does one of them only. */
+/* @code: op->op. Here and below it is a constant in calls that do one operation only. */
 static ALWAYS_INLINE enum kvd_status do_op_check(struct kvd *handle, const struct kvd_op *op,
 						 enum kvd_opcode code)
 {
@@ -222,7 +222,7 @@ static ALWAYS_INLINE void op_rpc(struct rpc *rpc, const struct kvd_op *op, enum 
 	}
 }
 
-/* The condition of a change does not hold: which one, and what the key has instead. */
+/* Says which condition of a change does not hold, and what the key has instead. */
 static void condition_explain(struct kvd *handle, const struct kvd_op *op,
 			      const struct response *response)
 {
@@ -253,7 +253,7 @@ static void change_response(struct kvd *handle, struct flight *f, const struct r
 		op->item.expires_s = response->expires;
 		if (response->op == WIRE_ARITH)
 			op->number = response->result;
-		/* Caches where the key is now, so that the next GET of it takes one READ. */
+		/* The next GET of the key takes one READ. */
 		if (response->op == WIRE_PUT || response->op == WIRE_ARITH)
 			bcache_learn(&handle->cache, f->lookup.hash, response->slot);
 	}
@@ -357,7 +357,7 @@ static __attribute__((noinline)) void op_observe_end(struct kvd *handle, const s
 	observe_counted(handle);
 }
 
-/* The clock of f->start_ns. A change has read it when its response came. */
+/* The time, by the clock of f->start_ns, which a change has read when its response came. */
 static inline uint64_t op_end_ns(const struct kvd *handle, const struct flight *f)
 {
 	if (handle->observing || !f->left)
@@ -425,7 +425,7 @@ bool op_is_timed(struct kvd *handle, const struct kvd_op *op)
 	return do_op_is_timed(handle, op->op);
 }
 
-/* Tells the observer, and waits until the call is next. */
+/* Reports the start to the observer, and waits until the call is next. */
 static __attribute__((noinline)) enum kvd_status op_turn(struct kvd *handle, struct flight *f)
 {
 	struct observed observed;
@@ -438,7 +438,7 @@ static __attribute__((noinline)) enum kvd_status op_turn(struct kvd *handle, str
 	return engine_turn(handle);
 }
 
-/* The clock is read once, for the latency and for the request, unless something takes its time. */
+/* Reads the clock once for the latency and the request, unless something takes time between. */
 static ALWAYS_INLINE enum kvd_status do_op_call(struct kvd *handle, struct kvd_op *op,
 						enum kvd_opcode code)
 {

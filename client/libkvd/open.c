@@ -55,7 +55,7 @@ enum kvd_status kvd_set_allocator(const struct kvd_allocator *allocator)
 
 	if (allocator && (!allocator->alloc || !allocator->realloc || !allocator->free))
 		return handle_error_set(NULL, KVD_ERR_INVALID,
-					"alloc, realloc and free are needed, all three");
+					"alloc, realloc and free are all needed");
 	if (allocator)
 		functions = (struct heap_functions){
 			.alloc = allocator->alloc,
@@ -65,8 +65,8 @@ enum kvd_status kvd_set_allocator(const struct kvd_allocator *allocator)
 		};
 	if (heap_set(&functions))
 		return handle_error_set(NULL, KVD_ERR_BUSY,
-					"memory has been allocated already: call it before the "
-					"first kvd_open()");
+					"memory has been allocated already: set the allocator "
+					"before the first kvd_open()");
 	return KVD_OK;
 }
 
@@ -124,7 +124,7 @@ static enum kvd_status options_check(struct kvd *handle)
 	return KVD_OK;
 }
 
-/* The name is copied: options->tenant, or that of the environment. */
+/* Copies the name: options->tenant, or $KVD_TENANT. */
 static enum kvd_status tenant_take(struct kvd *handle)
 {
 	const char *name = handle->options.tenant;
@@ -174,8 +174,8 @@ static enum kvd_status open_all(struct kvd *handle, const char *url)
 }
 
 /*
- * A server that can't be reached may be where the name leads now, and a device that failed may be
- * back: later handles get a device of their own. Returns whether it was an old one.
+ * The name may lead elsewhere now, or the device may be back: later handles get another device.
+ * Returns whether this one was other handles' already.
  */
 static bool open_condemns(struct kvd *handle, enum kvd_status status)
 {
@@ -186,7 +186,7 @@ static bool open_condemns(struct kvd *handle, enum kvd_status status)
 	return shared_device_condemn(handle->shared_device);
 }
 
-/* *@stale: it failed on other handles' device, and may not on another. */
+/* *@stale: it failed on the device of other handles, and may succeed on a new one. */
 static enum kvd_status open_once(struct kvd **out, const char *url,
 				 const struct kvd_options *options, bool *stale)
 {
@@ -246,7 +246,7 @@ void kvd_close(struct kvd *handle)
 
 	if (!handle)
 		return;
-	/* Without the page that says so (client/libkvd/handle.c), too. */
+	/* The process is compared in case there is no owner page (client/libkvd/handle.c). */
 	inherited = handle_is_inherited(handle) || handle->process != getpid();
 	if (!inherited && call_enter(handle, NULL)) {
 		log_warn("kvd_close() does nothing: %s", kvd_error(NULL));
@@ -262,12 +262,12 @@ void kvd_close(struct kvd *handle)
 			hist_sparse_release(handle->latency[i]);
 		heap_free(handle->latency[i]);
 	}
-	/* Any call to the device would be the parent's, and so is all that its handles share. */
+	/* In a child the device, and all that handles share, are the parent's. */
 	if (handle->dev && !inherited) {
 		connection_drop(handle);
 		device_buffers_release(handle);
 	}
-	/* Lets go of the caller's memory. */
+	/* Releases the caller's memory. */
 	submitted_release(handle);
 	transfers_release(handle);
 	if (!inherited) {

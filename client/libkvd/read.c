@@ -59,7 +59,7 @@ void reads_forget(struct connection *conn, const struct flight *flight)
 			conn->reads[at % READS_IN_FLIGHT_MAX].flight = NULL;
 }
 
-/* Not by reg_buf_resize(), after whose failure there may be no ring. */
+/* Not by reg_buf_resize() of the ring itself: if that fails there may be no ring left. */
 void ring_resize(struct kvd *handle, size_t bytes)
 {
 	struct reg_buf longer = { 0 };
@@ -71,7 +71,7 @@ void ring_resize(struct kvd *handle, size_t bytes)
 }
 
 /*
- * Work requests before the last signaled one are complete with it. Memory of the ring is free when
+ * Work requests before the last signaled one are complete with it. Memory of the ring is free after
  * its data was used.
  */
 void reads_completed(struct kvd *handle, uint32_t position)

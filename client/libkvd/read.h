@@ -17,13 +17,13 @@ static inline uint64_t wr_id_make(enum wr_kind kind, uint32_t index)
 	return (uint64_t)kind << 32 | index;
 }
 
-/* Where the hardware goes on by itself. */
+/* From here on the hardware prefetches by itself. */
 #define PREFETCH_BYTES_MAX 2048u
 
 /*
- * Prefetches what a READ that comes soon will copy, if the region is mapped here. How often the
- * loop runs does not depend on where the memory begins: that is known only when a line of the
- * bucket cache arrives, and a branch mispredicted then would hold up the next lookup.
+ * Prefetches what a READ will soon copy, if the region is mapped here. The number of turns does not
+ * depend on where the memory begins, which is known only when a line of the bucket cache arrives: a
+ * branch mispredicted then would delay the next lookup.
  */
 static inline void read_prefetch(const struct kvd *handle, uint64_t offset, uint32_t bytes)
 {
@@ -40,16 +40,16 @@ static inline void read_prefetch(const struct kvd *handle, uint64_t offset, uint
 	prefetch_line(from + bytes - 1);
 }
 
-/* Whether so much is READ in pieces, since the ring has no room for it, even if it is empty. */
+/* Whether @bytes do not fit even an empty ring, and so are READ in pieces. */
 static inline bool ring_is_short(const struct connection *conn, uint64_t bytes)
 {
 	return bytes > RING_BYTES_MAX || (conn->ring_stuck && bytes > conn->ring.bytes);
 }
 
 /*
- * Takes memory of the ring for a READ. What is taken is in the order of the READs, so it is free
- * again from ring_tail on. False: there is no room now. The ring is never full, so that the same
- * head and tail mean that it is empty; then both are 0.
+ * Takes memory of the ring for a READ, in the order of the READs, so it is freed at ring_tail.
+ * False: there is no room now. The ring is never full: equal head and tail mean that it is empty,
+ * and then both are 0.
  */
 static inline bool ring_take(struct connection *conn, uint32_t bytes, uint32_t *at)
 {
@@ -92,7 +92,7 @@ static inline void chain_add(struct kvd *handle, struct flight *flight, uint64_t
 	handle->stats.read_bytes += bytes;
 }
 
-/* Whether the chain may get one more READ; counts again what is in flight where it must. */
+/* Whether the chain may get one more READ; recounts what is in flight only if it must. */
 static inline bool chain_room(struct connection *conn)
 {
 	uint32_t max, room;
@@ -127,19 +127,19 @@ static ALWAYS_INLINE bool read_add(struct kvd *handle, struct flight *flight, ui
 	return true;
 }
 
-/* Lets the flight, which got no room for its READ of @bytes to the ring, wait for some. */
+/* Lets the flight wait for room for its READ of @bytes to the ring. */
 void read_wait(struct kvd *handle, struct flight *flight, uint32_t bytes);
 
-/* Posts the chain, of one READ at least. */
+/* Posts the chain, which has at least one READ. */
 void chain_post(struct kvd *handle);
 
 /* The READs up to this position have completed: moves their flights on. */
 void reads_completed(struct kvd *handle, uint32_t position);
 
-/* The READs in flight of a flight complete for nobody. */
+/* Detaches the flight from its READs in flight, which complete without an owner. */
 void reads_forget(struct connection *conn, const struct flight *flight);
 
-/* Makes the ring, to which nothing is READ, longer; if it can't be had it stays as it is. */
+/* Makes the ring longer, while nothing is READ to it; without memory it stays as it is. */
 void ring_resize(struct kvd *handle, size_t bytes);
 
 /* Whether @bytes at @offset lie inside the region. */

@@ -19,9 +19,9 @@
 /* Tries until the pause is RECONNECT_PAUSE_NS_MAX. */
 #define TRIES_MAX 7
 static_assert((uint64_t)RECONNECT_PAUSE_NS_MIN << TRIES_MAX >= RECONNECT_PAUSE_NS_MAX,
-	      "it is then");
+	      "the longest pause is reached");
 
-/* The high bits of the product: random numbers that differ in their low bits only spread, too. */
+/* Uses the high bits of the product: so numbers that differ in low bits alone spread, too. */
 uint64_t reconnect_pause_ns(unsigned int failures, uint64_t random)
 {
 	uint64_t most = (uint64_t)RECONNECT_PAUSE_NS_MIN
@@ -55,7 +55,7 @@ static void flight_close(struct kvd *handle, struct flight *f)
 	flight_cut(handle, f, handle->conn.lost);
 }
 
-/* There will be no other connection: everything ends. */
+/* Ends everything: there will be no other connection. */
 static void reconnect_close(struct kvd *handle)
 {
 	handle->closed = true;
@@ -68,7 +68,7 @@ static void reconnect_close(struct kvd *handle)
 	explicit_bzero(&handle->sum_key, sizeof(handle->sum_key));
 }
 
-/* The first, second, fourth: a server that stays away fills no log. kvd_open() says its own. */
+/* Logs tries 1, 2, 4, ...: a server that stays away fills no log. kvd_open() logs its own. */
 static void try_log(const struct kvd *handle)
 {
 	unsigned int tries = handle->reconnect.tries;
@@ -78,7 +78,7 @@ static void try_log(const struct kvd *handle)
 			 handle->reconnect.why);
 }
 
-/* What was sent on the connection that was lost may have been executed. */
+/* What was sent on the lost connection may have been executed. */
 static void flight_refused(struct kvd *handle, struct flight *f)
 {
 	bool acted = flight_may_have_acted(f);
@@ -94,8 +94,8 @@ static void flight_refused(struct kvd *handle, struct flight *f)
 }
 
 /*
- * Who may not connect now may not in a moment either: nobody waits for that. The tries go on, so
- * that a later call finds out when it may again.
+ * A client that may not connect now may not a moment later either, so no operation waits for that.
+ * The tries go on, so that later calls succeed once it may again.
  */
 static void refused(struct kvd *handle)
 {
@@ -110,12 +110,12 @@ static void try_failed(struct kvd *handle, enum kvd_status status)
 
 	handle_why_keep(handle);
 	connection_drop(handle);
-	/* It may have been another server's, which was then refused. */
+	/* The clock may be another server's, whose welcome was refused. */
 	server_clock_forget(&handle->clock, clock_slept_ns());
 	handle->conn.lost = reconnect->status = status;
 	reconnect->tries++;
 	try_log(handle);
-	/* Another version will be another one for long. */
+	/* Another version will not change soon. */
 	reconnect->failures = status == KVD_ERR_PROTOCOL ? TRIES_MAX : reconnect->failures + 1;
 	if (reconnect->opening) {
 		handle->closed = true;
@@ -126,7 +126,7 @@ static void try_failed(struct kvd *handle, enum kvd_status status)
 		refused(handle);
 }
 
-/* @begin_ns: since when its time runs. */
+/* @begin_ns: when connect_timeout_ms starts. */
 static void try_begin(struct kvd *handle, uint64_t begin_ns)
 {
 	struct reconnect *reconnect = &handle->reconnect;
@@ -141,7 +141,7 @@ static void try_begin(struct kvd *handle, uint64_t begin_ns)
 	reconnect->device_died = status != KVD_OK;
 	if (!status) {
 		status = connect_start(handle);
-		/* Nothing but the device takes part in it. That of kvd_open() is new already. */
+		/* Only the device can have failed here. That of kvd_open() is new already. */
 		reconnect->device_died = status == KVD_ERR_DEVICE && !reconnect->opening;
 	}
 	if (status)
@@ -154,7 +154,7 @@ void reconnect_open(struct kvd *handle, uint64_t begin_ns)
 	try_begin(handle, begin_ns);
 }
 
-/* A lookup has no effect on the server, so it begins anew, whatever it was doing. */
+/* A lookup has no effect on the server, so it starts over at any point. */
 static void lookup_lost(struct kvd *handle, struct flight *f)
 {
 	flight_detach(handle, f);
@@ -186,7 +186,7 @@ static void flight_unknown(struct kvd *handle, struct flight *f)
 						 "keeps no record of changes"));
 }
 
-/* It waits for the next welcome, which decides whether it is sent again. */
+/* Keeps the change for the next welcome, which decides whether it is sent again. */
 static void change_keep(struct kvd *handle, struct flight *f)
 {
 	flight_detach(handle, f);
@@ -212,7 +212,7 @@ static void flight_fails(struct kvd *handle, struct flight *f)
 
 static void flight_lost(struct kvd *handle, struct flight *f)
 {
-	/* It was to end when its READs had completed. */
+	/* The flight should end when its READs had completed. */
 	if (f->has_transfer && f->transfer->outcome == TRANSFER_ENDED) {
 		flight_cut(handle, f, f->transfer->stopped);
 		return;
@@ -221,7 +221,7 @@ static void flight_lost(struct kvd *handle, struct flight *f)
 		lookup_lost(handle, f);
 		return;
 	}
-	/* It waits for its turn as before; so does the next part of a value, and a touch anew. */
+	/* The request keeps its turn, also that of a value's next part or a repeated touch. */
 	if ((!f->sent && f->rpc.on_loss != LOSS_FAILS) ||
 	    (f->sent && f->place == PLACE_QUEUED && f->phase == PHASE_PLAIN && !f->rpc.change))
 		return;
@@ -230,7 +230,6 @@ static void flight_lost(struct kvd *handle, struct flight *f)
 		request_repeat(handle, f);
 		break;
 	case LOSS_UNKNOWN:
-		/* Whether it is sent again, the next welcome decides. */
 		if (f->rpc.change) {
 			change_keep(handle, f);
 			break;
@@ -267,9 +266,9 @@ void reconnect_lost(struct kvd *handle)
 	reconnect->tries = 0;
 	if (connection_worked(&handle->conn))
 		reconnect->failures = 0;
-	/* As an outstanding change of every key, for which lookups wait: see change_blocks(). */
+	/* Counts as a change of every key, for which lookups wait: see change_blocks(). */
 	handle->changes++;
-	/* Before an operation ends whose memory the server or the device may use. */
+	/* First: before an operation ends, nothing may use its memory any more. */
 	connection_let_go(handle);
 	flight_detach(handle, &handle->clock_flight);
 	flight_detach(handle, &handle->geometry_flight);
@@ -297,7 +296,7 @@ static void change_count_anew(struct kvd *handle, struct flight *f)
 		handle->touch_filter[f->lookup.hash % (1 << TOUCH_FILTER_BITS)]++;
 }
 
-/* Before they begin. */
+/* Lookups that wait for the connection, before they begin. */
 static void blocked_hash_anew(struct kvd *handle)
 {
 	struct list *link;
@@ -317,7 +316,7 @@ static void reconnected_log(const struct kvd *handle)
 		 reconnect->tries ? reconnect->why : "");
 }
 
-/* Another server has other things of the same name. */
+/* What such a request names is another thing on another server. */
 static void flight_other_server(struct kvd *handle, struct flight *f)
 {
 	if (f->kind == FLIGHT_RAW && f->rpc.on_loss == LOSS_SERVER)
@@ -341,7 +340,7 @@ static void reconnect_done(struct kvd *handle)
 	each_flight(handle, change_count_anew);
 	blocked_hash_anew(handle);
 	blocked_begin(handle);
-	/* The server has no record of them. Last: their ends begin lookups, by the new hashes. */
+	/* The server has no record of these. Last: their ends begin lookups, by the new hashes. */
 	while (handle->sent.resend == handle->sent.next && !list_empty(&handle->resends))
 		flight_unknown(handle, list_entry(handle->resends.next, struct flight, link));
 }
@@ -365,7 +364,7 @@ static void hello_begin(struct kvd *handle)
 	hello_post(handle, f);
 }
 
-/* *@moved: there was a step. */
+/* *@moved: a step was taken. */
 static enum kvd_status connecting(struct kvd *handle, bool *moved)
 {
 	enum kvd_status status = connect_progress(handle, moved);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Registered memory, as the API has it: kvd_register(), kvd_alloc() and what ends them. */
+/* The API of registered memory: kvd_register(), kvd_alloc() and what ends them. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,8 +31,8 @@ static enum kvd_status register_failed(struct kvd *handle, size_t bytes, int err
 				   "some of these %zu bytes are registered already", bytes);
 	if (err == -ENOSPC)
 		return handle_fail(handle, KVD_ERR_NO_MEMORY,
-				   "%u memories are registered with the device, as many as there "
-				   "can be: register fewer, larger ones",
+				   "%u memories are registered with the device, which is the "
+				   "maximum: register fewer, larger ones",
 				   MEMORIES_MAX);
 	if (err == -EIO || err == -ENODEV)
 		return handle_fail(handle, KVD_ERR_DEVICE,
@@ -43,7 +43,7 @@ static enum kvd_status register_failed(struct kvd *handle, size_t bytes, int err
 			   handle->dev->name, strerror(-err), mr_failed_why(handle->dev, err, why));
 }
 
-/* Registers @memory and opens it. *@out has it, with a user more of the device. */
+/* Registers @memory as *@out, which is a user of the device. mem_open() is next. */
 static int mem_register(struct kvd *handle, const struct device_mem *memory, size_t bytes,
 			struct kvd_mem **out)
 {
@@ -137,7 +137,7 @@ enum kvd_status kvd_alloc(struct kvd *handle, size_t bytes, void **addr, struct 
 	return status ? status : call_end(handle, do_alloc(handle, bytes, addr, mem));
 }
 
-/* Any thread: the texts are the thread's own. */
+/* Any thread may call it: the texts are the thread's own. */
 static enum kvd_status mem_end(struct kvd_mem *mem, bool allocated)
 {
 	uint64_t use = MEMORY_OPEN;
@@ -165,7 +165,7 @@ static enum kvd_status mem_end(struct kvd_mem *mem, bool allocated)
 	device = mem->device;
 	table = atomic_load(&device->memory);
 	memory_deregister(mem, device->dev);
-	/* First: another thread may be given the same addresses as soon as they are free. */
+	/* Before the memory is freed: another thread may get the same addresses at once. */
 	own = mem->own;
 	memory_place_leave(table, mem);
 	if (allocated)

@@ -4,8 +4,8 @@
  * allows, and gives each response to the flight that waits for it. One SEND in SIGNAL_EVERY is
  * signaled: the response proves that the request arrived, and a SEND that fails completes anyway.
  *
- * What waits at the head of the queue holds up those behind it, so changes reach the server in the
- * order in which they were submitted. It executes them in that order.
+ * A request that waits at the head of the queue holds up the others, so changes reach the server in
+ * the order of submission. It executes them in that order.
  */
 #include "client/libkvd/rpc.h"
 
@@ -34,14 +34,14 @@ static_assert((int)WIRE_OK == KVD_OK && (int)WIRE_NOT_FOUND == KVD_NOT_FOUND &&
 		      (int)WIRE_LIMIT == KVD_ERR_LIMIT,
 	      "wire statuses are those of the API");
 
-/* After so long without a request the events of the connection are looked at: a system call. */
+/* After this time without a request the connection's events are checked: a system call. */
 #define EVENTS_IDLE_NS 10000000u
 
 /*
- * Values from here on are copied to bounce memory while the server READs them, in pieces of so
- * many bytes: shorter ones are there before the server has taken the request. 1 MiB that one CPU
- * copied and another one read, summed and stored took 195 to 250 us one behind the other, and 152
- * to 155 in pieces of 16 to 64 KiB (8 KiB: 184; 256 KiB: 229); 64 KiB 17.7 and 14.8.
+ * Values from FILL_MIN on are copied to bounce memory while the server READs them, in pieces of
+ * FILL_PIECE bytes; shorter ones are there before the server has taken the request. 1 MiB that one
+ * CPU copied and another one read, summed and stored took 195 to 250 us one after another, and 152
+ * to 155 in pieces of 16 to 64 KiB (8 KiB: 184; 256 KiB: 229); 64 KiB took 17.7 and 14.8.
  */
 #define FILL_MIN (64u << 10)
 #define FILL_PIECE (16u << 10)
@@ -77,8 +77,8 @@ void rpc_release(struct kvd *handle)
 }
 
 /*
- * Moves what is to be reported of GETs to the end of the message, as much as fits, and says so in
- * @head; returns the message's length.
+ * Moves as many reports of GETs as fit to the end of the message, and notes them in @head; returns
+ * the message's length.
  */
 static uint32_t access_append(struct kvd *handle, struct wire_request *head, uint8_t *message,
 			      size_t used)
@@ -98,7 +98,7 @@ static uint32_t access_append(struct kvd *handle, struct wire_request *head, uin
 	return (uint32_t)(used + n * WIRE_ACCESS_BYTES);
 }
 
-/* The whole value of a PUT to @to. */
+/* Copies the whole value of a PUT to @to. */
 static void value_copy(const struct rpc *rpc, uint8_t *to)
 {
 	if (rpc->pieces)
@@ -120,7 +120,7 @@ static uint32_t message_fill(struct kvd *handle, const struct rpc *rpc, uint8_t 
 	if (value_len)
 		value_copy(rpc, message + used);
 	used += value_len;
-	/* What is reported is this message's: the request may be sent again, with others. */
+	/* The reports are this message's alone: the request may be sent again, with others. */
 	head.key_len = (uint16_t)rpc->key_len;
 	used = access_append(handle, &head, message, used);
 	memcpy(message, &head, sizeof(head));
@@ -153,7 +153,7 @@ static bool receive_post(struct kvd *handle)
 }
 
 /*
- * Posts a message, inline if it is short enough: then the device need not READ it from memory. The
+ * Posts a message, inline if it is short enough: then the device need not read it from memory. The
  * buffer may be written again when the response has arrived.
  */
 static void message_post(struct kvd *handle, uint32_t i, uint32_t bytes)
@@ -183,8 +183,8 @@ static void message_post(struct kvd *handle, uint32_t i, uint32_t bytes)
 }
 
 /*
- * Takes a message whose request may be sent now, and posts the receive of its response. NULL: none
- * may be. @now_ns: clock_raw_ns().
+ * Takes a message for a request that may be sent now, and posts the receive for its response. NULL:
+ * nothing may be sent now. @now_ns: clock_raw_ns().
  */
 static struct message *message_take(struct kvd *handle, uint64_t now_ns)
 {
@@ -192,7 +192,7 @@ static struct message *message_take(struct kvd *handle, uint64_t now_ns)
 	struct message *message;
 	uint32_t i;
 
-	/* What is sent on a connection that was lost while it was idle has an unknown end. */
+	/* A change sent on a connection that was lost while idle would have an unknown outcome. */
 	if (!conn->outstanding && now_ns - conn->posted_ns > EVENTS_IDLE_NS) {
 		events_poll(handle);
 		if (conn->broken)
@@ -202,7 +202,7 @@ static struct message *message_take(struct kvd *handle, uint64_t now_ns)
 	if (conn->outstanding >= conn->window || !connection_room(conn))
 		return NULL;
 	if (!conn->free_count || (conn->receives == conn->outstanding && !conn->recv_free_count)) {
-		/* Without memory for more, those there are do. */
+		/* Without memory for more, it waits for one of these. */
 		if (conn->message_count == MESSAGES_MAX || messages_grow(handle))
 			return NULL;
 	}
@@ -231,22 +231,22 @@ static void message_release(struct connection *conn, struct message *message)
 	message->id = 0;
 }
 
-/* Whether the value is too long for a message, so that the server READs it. */
+/* Whether the value is too long for a message, so that the server must READ it. */
 static bool rpc_pulls(const struct connection *conn, const struct rpc *rpc)
 {
 	return sizeof(rpc->head) + rpc->key_len + rpc->head.value_len > conn->request_bytes;
 }
 
 /*
- * Memory that the server can READ, for a value too long for a message. -EAGAIN: the handle has some
- * for other values, and can have no more now.
+ * Gets memory that the server can READ, for a value too long for a message. -EAGAIN: the handle
+ * holds some for other values, and can get no more now.
  */
 static int rpc_bounce_get(struct kvd *handle, const struct rpc *rpc, struct bounce *bounce)
 {
 	struct bounce_pool *pool = &handle->shared_device->bounces;
 	int err;
 
-	/* Else it would be given back at once. */
+	/* Without room in the window it would be given back at once. */
 	if (handle->conn.outstanding >= handle->conn.window || !connection_room(&handle->conn))
 		return -EAGAIN;
 	if (!handle->bounce_user)
@@ -258,15 +258,15 @@ static int rpc_bounce_get(struct kvd *handle, const struct rpc *rpc, struct boun
 	return err;
 }
 
-/* Says how much of the value, to be at @to, is not there yet. False: the server does not wait. */
+/* Says that @left bytes of the value, from @to on, are missing. False: the server does not wait. */
 static bool fill_say(struct kvd *handle, const uint8_t *to, uint32_t left)
 {
 	return handle->dev->ops->fill(handle->conn.qp, (uintptr_t)to, left);
 }
 
 /*
- * Copies the value to bounce memory at @to: now, or, if the server follows the copy, by
- * rpc_stage_end() when the request has been sent. True: the latter.
+ * Copies the value to bounce memory at @to now; or returns true, if the server follows the copy:
+ * then rpc_stage_end() copies it after the request was sent.
  */
 static bool rpc_stage_begin(struct kvd *handle, const struct rpc *rpc, uint8_t *to)
 {
@@ -291,10 +291,10 @@ static void rpc_stage_end(struct kvd *handle, const struct rpc *rpc, uint8_t *to
 }
 
 /*
- * Whether the server READs the value from where the caller registered it. One that lies across the
- * border of two registrations of the device is copied, and so are pieces; and on softnic memory
- * without a file, of which this thread and the server's would pass each other 4 KiB at a time, with
- * a switch for each where there are more threads than CPUs.
+ * Whether the server READs the value from memory that the caller registered. A value across the
+ * border of two registrations is copied, and so are pieces; on softnic also memory without a file,
+ * which this thread would have to pass to the server's 4 KiB at a time, with a context switch each
+ * if there are more threads than CPUs.
  */
 static bool rpc_is_direct(struct kvd *handle, struct flight *f, uint32_t *rkey)
 {
@@ -313,7 +313,7 @@ static bool rpc_is_direct(struct kvd *handle, struct flight *f, uint32_t *rkey)
 	return true;
 }
 
-/* The server READs the value @from there. */
+/* Lets the server READ the value at @from. */
 static void pull_begin(struct kvd *handle, struct message *message, struct rpc *rpc,
 		       const void *from, uint32_t rkey)
 {
@@ -355,7 +355,7 @@ static inline void flight_post(struct kvd *handle, struct flight *f, struct mess
 	message_post(handle, i, message_fill(handle, &f->rpc, message_at(&handle->conn, i)));
 }
 
-/* There is no memory for its value. What was sent before may have been executed. */
+/* There is no memory for the value. A change that was sent before may have been executed. */
 static enum kvd_status bounce_failed(struct kvd *handle, const struct flight *f, int err)
 {
 	enum kvd_status status = handle_bounce_failed(handle, f->rpc.head.value_len, err);
@@ -386,7 +386,7 @@ static void touch_begin(struct kvd *handle, struct flight *f)
 	handle->touch_filter[f->lookup.hash % (1 << TOUCH_FILTER_BITS)]++;
 }
 
-/* The flight has a message: it waits no longer, if it had to. */
+/* The flight has a message: it leaves the queue, if it waited there. */
 static inline void request_leave(struct kvd *handle, struct flight *f)
 {
 	if (f->place == PLACE_QUEUED)
@@ -491,7 +491,7 @@ void request_post_now(struct kvd *handle, struct flight *f)
 		flight_post(handle, f, message);
 }
 
-/* Takes the place of a change that was given up. */
+/* Posts a PING in place of a change that was given up. */
 static bool placeholder_post(struct kvd *handle, uint64_t number)
 {
 	struct wire_request head = { .op = WIRE_PING, .change = (uint32_t)number };
@@ -522,7 +522,7 @@ static struct flight *resend_find(const struct kvd *handle, uint64_t number)
 	return NULL;
 }
 
-/* Sends the changes again that have no answer. False: some have to wait, and all else with them. */
+/* Resends the changes without an answer. False: some must wait, and all other requests too. */
 static bool changes_resend(struct kvd *handle)
 {
 	struct changes *sent = &handle->sent;
@@ -541,7 +541,7 @@ static bool changes_resend(struct kvd *handle)
 			posted = placeholder_post(handle, sent->resend) ? POST_DONE : POST_WAITS;
 		if (posted == POST_WAITS)
 			return false;
-		/* Without memory for its value it was given up: the number is still to be sent. */
+		/* The change was given up without memory for its value: a PING takes the number. */
 		if (posted == POST_FAILED)
 			continue;
 		handle->stats.resent++;
@@ -594,13 +594,13 @@ void requests_post(struct kvd *handle)
 		access_post(handle);
 }
 
-/* A request of a BATCH, and one that was sent before, is refused without the server's reason. */
+/* A request in a BATCH, or one sent again, is refused without the server's reason. */
 static enum kvd_status refused(struct kvd *handle, const struct response *response)
 {
 	if (!response->value_len)
 		return handle_fail(handle, KVD_ERR_NOT_ALLOWED,
-				   "this client's user has not the right to do that, or not with "
-				   "this key (users.file of the server; kvctl whoami)");
+				   "this client's user has no right to do that, or not with this "
+				   "key (users.file of the server; kvctl whoami)");
 	handle_fail(handle, KVD_ERR_NOT_ALLOWED, "%.*s (users.file of the server)",
 		    (int)response->value_len, (const char *)response->value);
 	text_mask(handle->error, strlen(handle->error));
@@ -618,7 +618,7 @@ enum kvd_status response_status(struct kvd *handle, const struct response *respo
 		return KVD_NOT_FOUND;
 	case WIRE_INVALID:
 		return handle_fail(handle, KVD_ERR_INVALID,
-				   "the server pins no item for so long (memory.pin_time_max)");
+				   "the server pins no item for that long (memory.pin_time_max)");
 	case WIRE_TOO_LARGE:
 		return handle_fail(handle, KVD_ERR_TOO_LARGE,
 				   "the server takes values of at most %s (limits.max_value)",
@@ -661,7 +661,7 @@ enum kvd_status response_status(struct kvd *handle, const struct response *respo
 			   handle->dev->address);
 }
 
-/* Finds the request that it answers. NULL: none, and the connection is closed. */
+/* Finds the request that @response answers. NULL: there is none; the connection is closed. */
 static struct message *response_match(struct kvd *handle, const struct response *response)
 {
 	struct message *message = &handle->conn.messages[response->id % MESSAGES_MAX];
@@ -676,7 +676,7 @@ static struct message *response_match(struct kvd *handle, const struct response 
 
 enum kvd_status window_learn(struct kvd *handle, const struct response *response)
 {
-	/* That of HELLO is in the welcome. */
+	/* The window of HELLO is in the welcome. */
 	if (!response->window != (response->op == WIRE_HELLO))
 		return handle_fail(handle, KVD_ERR_PROTOCOL,
 				   "response with a window of %u from the server at %s",
@@ -709,7 +709,7 @@ void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 		return;
 	access_learn(&handle->access, response.tick);
 	conn->response_ns = clock_raw_ns();
-	/* That of ACCESS may have waited for long before it was taken. */
+	/* A response to ACCESS may have waited long before it was taken. */
 	if (message->op != WIRE_ACCESS && !server_clock_learn(&handle->clock, response.clock_ns,
 							      message->sent_ns, conn->response_ns))
 		handle->stats.clock_jumps++;

@@ -78,7 +78,7 @@ int credentials_copy(struct tls_files *to, const struct tls_files *from)
 	at = heap_alloc(bytes);
 	if (!at)
 		return -ENOMEM;
-		/* In one piece, which begins with the first of them. */
+		/* One allocation, which starts with the first name. */
 #define X(member, option, variable)                                                                \
 	to->member = at;                                                                           \
 	at = stpcpy(at, or_empty(from->member)) + 1;
@@ -122,7 +122,7 @@ static bool do_device_takes(const struct shared_device *device, const char *url,
 	       !strcmp(device->url, url) && credentials_same(&device->credentials, credentials);
 }
 
-/* A user more of the one that a further handle gets; NULL if there is none. */
+/* Adds a user to the device that a further handle gets; NULL if there is none. */
 static struct shared_device *do_device_find(const char *url, const struct tls_files *credentials)
 {
 	struct shared_device *device;
@@ -276,7 +276,7 @@ bool shared_device_condemn(struct shared_device *device)
 	return others;
 }
 
-/* All that stays as it is for as long as a server runs. */
+/* Compares all that stays the same while a server runs. */
 static bool same_region(const struct geometry *a, const struct geometry *b)
 {
 	return a->region_bytes == b->region_bytes && a->hash_seed == b->hash_seed &&
@@ -284,8 +284,8 @@ static bool same_region(const struct geometry *a, const struct geometry *b)
 }
 
 /*
- * Handles that may not READ know no hash seed, and have nothing in common with those that may: the
- * same URL is for both if what its user may do has changed meanwhile.
+ * Handles that may not READ know no hash seed, and share nothing with those that may. One URL has
+ * both if the rights of its user have changed.
  */
 static struct shared_server *do_server_find(const char *url, const struct geometry *geometry)
 {
@@ -395,7 +395,7 @@ void shared_clock_put(struct shared_server *server, const struct server_clock *c
 	pthread_mutex_unlock(&server->lock);
 }
 
-/* Whether the host slept is asked after @now_ns was read. */
+/* clock_slept_ns() must be read after @now_ns. */
 bool shared_clock_get(struct shared_server *server, struct server_clock *clock, uint64_t now_ns)
 {
 	struct server_clock known;

@@ -31,7 +31,7 @@ enum kvd_status kvd_putv(struct kvd *handle, const void *key, size_t key_len,
 	enum kvd_status status;
 	struct kvd_op op;
 
-	/* What lies behind is refused, and not read. */
+	/* Such an iov is refused, and must not be read. */
 	if ((!iov && iov_count) || iov_count > KVD_IOV_MAX)
 		kvd_prep_getv(&op, key, key_len, NULL, iov_count);
 	else
@@ -143,14 +143,14 @@ enum kvd_status kvd_ping(struct kvd *handle)
 	return op_call(handle, &op);
 }
 
-/* Whom entries are delivered to: to one of the two, with @arg. */
+/* The function that gets entries, one of the two, with its @arg. */
 struct scan_taker {
 	kvd_entry_fn entry;
 	kvd_used_fn used;
 	void *arg;
 };
 
-/* A server tells uses if it evicts, and then asks for access records. */
+/* A server reports uses only if it evicts, and then asks for access records. */
 static enum kvd_status uses_check(struct kvd *handle, const struct kvd_scan_args *args)
 {
 	if (args && args->values)
@@ -175,7 +175,7 @@ static enum kvd_status scan_check(struct kvd *handle, const uint64_t *cursor,
 	return KVD_OK;
 }
 
-/* Checks the whole message before any entry is delivered. */
+/* Checks the whole message, before any entry is delivered. */
 static enum kvd_status entries_check(struct kvd *handle, const struct response *response, bool uses)
 {
 	struct scan_entry entry;

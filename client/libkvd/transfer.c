@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Transfers: posts the READs of an item, and takes in what arrives. */
+/* Transfers: posts the READs of an item, and processes what arrives. */
 #include "client/libkvd/transfer.h"
 
 #include <stdlib.h>
@@ -14,14 +14,15 @@
 #define RING_BYTES_LARGE (256u << 10)
 #define RING_SHARE 8u
 /*
- * Bytes of one READ to the caller's memory. On softnic this thread copies when it posts, so one is
- * enough, of what stays in the CPU's second cache until it is hashed.
+ * Bytes of one READ to the caller's memory. On softnic this thread copies when it posts, so one
+ * READ in flight is enough, of a size that stays in the CPU's second-level cache until it is
+ * hashed.
  */
 #define PIECE_SOFTNIC (64u << 10)
 #define PIECE_VERBS (256u << 10)
-/* Of one where what follows is copied. */
+/* Bytes of a READ after which read_now() copies. */
 #define PIECE_NOW (4u << 10)
-/* Copied and hashed at once: stays in the CPU's first cache in between. */
+/* Copied, then hashed: stays in the CPU's first-level cache in between. */
 #define COPY_BYTES (8u << 10)
 
 static struct transfer *transfer_take(struct kvd *handle)
@@ -48,8 +49,8 @@ void transfers_release(struct kvd *handle)
 }
 
 /*
- * How much one READ has. The ring is made longer while nothing is READ to it; it stays as it is if
- * that fails.
+ * The bytes of one READ. Makes the ring longer if nothing is READ to it; if that fails it stays as
+ * it is.
  */
 static uint32_t piece_choose(struct kvd *handle, const struct transfer *t)
 {
@@ -67,7 +68,7 @@ static uint32_t piece_choose(struct kvd *handle, const struct transfer *t)
 	return piece < handle->message_max / 2 ? piece : handle->message_max / 2;
 }
 
-/* Where byte @at of the value goes, and how much goes there in a row, of @bytes. */
+/* Where byte @at of the value goes; lowers *@bytes to what is contiguous there. */
 static uint8_t *value_at(const struct transfer *t, uint64_t at, uint64_t *bytes)
 {
 	uint8_t *to;
@@ -81,7 +82,7 @@ static uint8_t *value_at(const struct transfer *t, uint64_t at, uint64_t *bytes)
 	return to;
 }
 
-/* How many bytes from the item's byte @at on one READ would have. */
+/* How many bytes one READ from the item's byte @at on has. */
 static uint64_t piece_at(const struct flight *f, uint64_t at)
 {
 	const struct transfer *t = f->transfer;
@@ -109,7 +110,7 @@ static int64_t read_now(struct kvd *handle, uint64_t offset, void *to, uint32_t 
 
 static bool now_possible(struct kvd *handle)
 {
-	/* Of a lost connection the queue pair may be gone. */
+	/* A lost connection may have no queue pair any more. */
 	return !handle->conn.broken && !read_now(handle, 0, NULL, 0, NULL);
 }
 
@@ -143,7 +144,7 @@ static void transfer_init(struct kvd *handle, struct flight *f)
 	t->reads_max = handle->dev->kind == DEVICE_SOFTNIC ? 1 : TRANSFER_READS_MAX;
 }
 
-/* A READ that has just completed is still in the ring: a moment later it may be empty. */
+/* Posts later if the ring may grow then: the READ that has just completed is still in it. */
 static void first_post(struct kvd *handle, struct flight *f)
 {
 	const struct transfer *t = f->transfer;
@@ -170,7 +171,7 @@ enum kvd_status transfer_begin(struct kvd *handle, struct flight *f)
 	return KVD_OK;
 }
 
-/* Header and key go to the ring at @ring_at, what follows of @bytes to the caller's memory. */
+/* Adds a READ: header and key go to the ring at @ring_at, the rest to the caller's memory. */
 static void direct_add(struct kvd *handle, struct flight *f, uint32_t ring_at, uint32_t bytes)
 {
 	struct connection *conn = &handle->conn;
@@ -197,7 +198,7 @@ static void direct_add(struct kvd *handle, struct flight *f, uint32_t ring_at, u
 	handle->stats.direct_bytes += sge->length;
 }
 
-/* A READ of @bytes. False: there is no room for it now. */
+/* Adds a READ of @bytes. False: there is no room for it now. */
 static bool piece_post(struct kvd *handle, struct flight *f, uint32_t bytes)
 {
 	struct connection *conn = &handle->conn;
@@ -218,7 +219,7 @@ static bool piece_post(struct kvd *handle, struct flight *f, uint32_t bytes)
 	f->place = PLACE_READING;
 	t->reads++;
 	t->posted += bytes;
-	/* So that each one says when it is complete. */
+	/* Each READ is a chain of its own, so that it has a completion. */
 	if (t->reads_max > 1)
 		chain_post(handle);
 	return true;
@@ -240,7 +241,7 @@ void transfer_post(struct kvd *handle, struct flight *f)
 	}
 }
 
-/* What the header, of an item of which @bytes arrived, says of the item. */
+/* What the header says of the item, of which @bytes have arrived. */
 static enum transfer_outcome head_check(const struct kvd *handle, const struct flight *f,
 					const struct item *item, uint64_t bytes)
 {
@@ -279,7 +280,7 @@ static void head_take(const struct kvd *handle, struct flight *f, const uint8_t 
 	value_sum_begin(&t->sum, &handle->sum_key);
 }
 
-/* Part of the value, in the ring at @from: to the caller, and to the hash. */
+/* Copies a part of the value from the ring at @from to the caller, and hashes it. */
 static void copy_and_sum(struct transfer *t, uint64_t at, const uint8_t *from, uint64_t bytes)
 {
 	uint64_t done, part;
@@ -293,7 +294,7 @@ static void copy_and_sum(struct transfer *t, uint64_t at, const uint8_t *from, u
 	}
 }
 
-/* The bytes from @at to @end of the item have arrived, @ring is the part in the ring. */
+/* Takes the item's bytes from @at to @end, which have arrived; those in the ring are at @ring. */
 static void value_take(struct transfer *t, uint64_t at, uint64_t end, const uint8_t *ring)
 {
 	uint64_t from = at < t->head_bytes ? t->head_bytes : at;
@@ -311,8 +312,8 @@ static void value_take(struct transfer *t, uint64_t at, uint64_t end, const uint
 }
 
 /*
- * Goes on behind the READ that has arrived, to one piece of the caller's after another. If it
- * can't, READs follow, of pieces as without it.
+ * Copies what follows the READ that has arrived, to one of the caller's pieces after another. If it
+ * can't, READs follow.
  */
 static void value_copy(struct kvd *handle, struct flight *f)
 {

@@ -332,7 +332,7 @@ static void hooks(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		assert_int_equal(kvd_set_allocator(&parts[i]), KVD_ERR_INVALID);
-		assert_non_null(strstr(kvd_error(NULL), "all three"));
+		assert_non_null(strstr(kvd_error(NULL), "are all needed"));
 	}
 	assert_int_equal(kvd_set_log(KVD_LOG_DEBUG, NULL, NULL), KVD_ERR_INVALID);
 	assert_int_equal(kvd_set_log(KVD_LOG_OFF, NULL, NULL), KVD_OK);

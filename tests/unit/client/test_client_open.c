@@ -588,7 +588,7 @@ static void no_way_by_rdma(void **state)
 		const char *what, *remedy;
 	} failures[] = {
 		{ -ENODEV, false, KVD_ERR_DEVICE, "has no RDMA device", "use softnic:///PATH" },
-		{ -ENODEV, true, KVD_ERR_DEVICE, "leads over no RDMA device", "`rdma link`" },
+		{ -ENODEV, true, KVD_ERR_DEVICE, "uses no RDMA device", "`rdma link`" },
 		{ -EHOSTUNREACH, true, KVD_ERR_UNREACHABLE, "No route to host", "`ping`" },
 		{ -EHOSTUNREACH, false, KVD_ERR_UNREACHABLE, "No route to host", "`ping`" },
 		{ -EADDRNOTAVAIL, true, KVD_ERR_UNREACHABLE, "Cannot assign", "`ping`" },

@@ -338,7 +338,7 @@ static const struct {
 	{ "a piece that is NULL", "piece 1 of iov", piece_null },
 	{ "kvd_submit of a SCAN", "3 is not an operation", submit_scan },
 	{ "kvd_submit: op", "11 is not an operation", submit_unknown },
-	{ "kvd_submit of a DELETE: mode", "mode is for a DELETE", submit_delete_mode },
+	{ "kvd_submit of a DELETE: mode", "mode of a DELETE", submit_delete_mode },
 	{ "kvd_submit of a DELETE: if_version", "KVD_PUT_IF_VERSION only", submit_delete_version },
 	{ "kvd_submit of a DELETE: iov", "iov is for GETs and PUTs", submit_delete_pieces },
 	{ "kvd_submit: value and iov", "as kvd_prep_getv()", submit_both_values },

@@ -5,16 +5,16 @@
  * "libkvd(3), Expiry" is its section of that name.
  *
  * Threads. Calls on one handle must not overlap; different handles are independent. "Any thread" is
- * any thread at any time. A call while another one on the handle is under way, of another thread or
- * the one whose callback makes it, does nothing: it returns KVD_ERR_INVALID (kvd_poll() and
+ * any thread at any time. A call while another one on the handle is under way, in another thread or
+ * in the one that runs its callback, does nothing: it returns KVD_ERR_INVALID (kvd_poll() and
  * kvd_wait() 0), and kvd_error(NULL) says so. kvd_info() and the functions that read statistics do
  * not check that.
  *
- * Arguments. A pointer may be NULL only where that is said. With another NULL, or an argument out
- * of its range, a function that returns a status does nothing and returns KVD_ERR_INVALID;
- * kvd_options_init(), kvd_info() and kvd_stats() do nothing; kvd_latency_ns() returns 0.
- * kvd_error(NULL) has the text if it was the handle, else kvd_error() of the handle. A time to live
- * is in seconds, at most KVD_TTL_MAX; 0: the key never expires.
+ * Arguments. A pointer may be NULL only where its function says so. With another NULL, or an
+ * argument out of its range, a function that returns a status does nothing and returns
+ * KVD_ERR_INVALID; kvd_options_init(), kvd_info() and kvd_stats() do nothing; kvd_latency_ns()
+ * returns 0. If the handle was NULL kvd_error(NULL) has the text, else kvd_error() of the handle. A
+ * time to live is in seconds, at most KVD_TTL_MAX; 0: the key never expires.
  *
  * Blocking. kvd_get() and the functions after it, to kvd_tenant_drop(), use the network and block
  * for at most kvd_options.timeout_ms. The others do not block, unless their comments say so.
@@ -23,9 +23,9 @@
  * TIMEOUT, DISCONNECTED, DEVICE, PROTOCOL, AUTH, BUSY, LIMIT and NOT_ALLOWED; changes also with
  * UNKNOWN, and calls with a large value with NO_MEMORY. enum kvd_status has the causes; the comment
  * of a function has what it adds to them. The handle stays usable; but after a loss with
- * kvd_options.reconnect 0 every call returns KVD_ERR_DISCONNECTED: kvd_submit(), kvd_arm() and
- * kvd_register() do, too. "Admin" marks what needs the right admin; where the server has no users,
- * every client has it.
+ * kvd_options.reconnect 0 every call returns KVD_ERR_DISCONNECTED, kvd_submit(), kvd_arm() and
+ * kvd_register() included. "Admin" marks calls that need the right admin; on a server without
+ * users, every client has it.
  */
 #ifndef KVD_H
 #define KVD_H
@@ -144,18 +144,18 @@ struct kvd;
  * Connects to the server at @url, as described in libkvd(3), URLs: rdma://HOST:PORT,
  * rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT or softnic:///PATH. Blocks for at most
  * connect_timeout_ms, plus the time to resolve HOST. @options may be NULL for the defaults; the
- * library copies them with their strings. On KVD_OK *@handle belongs to the caller, who ends it
+ * library copies them with their strings. On KVD_OK *@handle belongs to the caller, which ends it
  * with kvd_close(). Otherwise *@handle is NULL and kvd_error(NULL) has the cause.
  * KVD_ERR_INVALID: @url can't be parsed, an option is out of range, or a file of credentials is
  * unusable.
  * KVD_ERR_UNREACHABLE: no such host, no route by RDMA, no socket, or no server listens there.
  * KVD_ERR_REFUSED: the server is full or stopping, the permissions of its socket forbid it, it has
- * no such tenant, or the client's user has another one.
+ * no such tenant, or the client's user belongs to another one.
  * KVD_ERR_LIMIT: the client's user has as many connections as it may have.
  * KVD_ERR_AUTH: the server has no user for this client, or serves none at its address; one end does
  * not accept the other's certificate or key; or the server does not speak TLS.
  * KVD_ERR_PROTOCOL: a program that is not kvd listens there, or a kvd of another protocol version,
- * or one that describes its memory otherwise than to another handle of this process.
+ * or one that describes its memory differently than to another handle of this process.
  * KVD_ERR_DEVICE: this host has no RDMA device, or it failed.
  * KVD_ERR_NO_MEMORY: memory could not be allocated or registered (RLIMIT_MEMLOCK), or no descriptor
  * is left (RLIMIT_NOFILE).
@@ -190,9 +190,8 @@ struct kvd_item {
 
 /*
  * Reads the value of @key into @value, a buffer of @value_size bytes; it may be NULL if @value_size
- * is 0. @item may be NULL. Of a value longer than 64 KiB, or in registered memory, the content of
- * @value is undefined until KVD_OK and with any other status, and bytes after the value may be
- * overwritten.
+ * is 0. @item may be NULL. If the value is longer than 64 KiB, or @value is in registered memory,
+ * its content is undefined without KVD_OK, and bytes after the value may be overwritten.
  * KVD_OK: @value holds item->value_len bytes; the rest is unchanged, except as above.
  * KVD_NOT_FOUND: the key does not exist, or has expired.
  * KVD_ERR_BUFFER: the value is longer than @value_size; *@item is filled.
@@ -207,8 +206,8 @@ enum kvd_status kvd_get(struct kvd *handle, const void *key, size_t key_len, voi
 
 /*
  * As kvd_get(), but fills the @iov_count pieces of @iov (at most KVD_IOV_MAX; each may be empty;
- * @iov may be NULL if there are none) one after another; what the value does not reach is left.
- * libkvd(3), Registered memory, says when the device writes to them without a copy.
+ * @iov may be NULL if there are none) one after another; what the value does not reach is left
+ * unchanged. libkvd(3), Registered memory, says when the device writes to them without a copy.
  * KVD_ERR_BUFFER: the value is longer than all pieces.
  * KVD_ERR_INVALID: also if a piece is NULL and not empty, or longer than KVD_VALUE_MAX.
  */
@@ -268,11 +267,11 @@ struct kvd_exists {
 };
 
 /*
- * Looks whether each of the @count keys exists, without reading values, 32 at a time; timeout_ms
- * applies to each 32. Writes to results[i] what keys[i] is, unless @results is NULL, and to
- * *@present, unless it is NULL, how many exist. @keys may be NULL if @count is 0. Each answer is as
- * certain as that of kvd_get(), and true at some instant of the call; together they are not a
- * snapshot. It counts as no use of a key for eviction.
+ * Checks whether each of the @count keys exists, without reading values, 32 at a time; timeout_ms
+ * applies to each 32. Writes to results[i] what is known of keys[i], unless @results is NULL, and
+ * to *@present, unless it is NULL, how many exist. @keys may be NULL if @count is 0. Each answer is
+ * as certain as that of kvd_get(), and true at some instant of the call; together they are not a
+ * snapshot. It does not count as a use of a key for eviction.
  * KVD_OK: every key was looked up; those with a bad length have KVD_ERR_INVALID as their status.
  * Another status: the keys that were not looked up have it too.
  */
@@ -281,7 +280,7 @@ enum kvd_status kvd_exists_many(struct kvd *handle, const struct kvd_key *keys, 
 
 /*
  * As kvd_exists_many(), but writes to *@leading, unless it is NULL, how many of the keys exist
- * before the first that does not: for keys each of which is of use only if those before it exist.
+ * before the first that does not: for keys of which each is useful only if all before it exist.
  * Looks up at most 32 keys after that one, and no more than are known to exist plus four.
  * KVD_OK: keys[*leading] does not exist, or all exist. Another status: that is not known.
  */
@@ -301,7 +300,7 @@ enum kvd_put_mode {
 /* What a server that is full evicts first. */
 enum kvd_priority {
 	KVD_PRIORITY_NORMAL = 0, /* what was not used for longest, or least often */
-	KVD_PRIORITY_LOW = 1,	 /* before the others: what was stored first */
+	KVD_PRIORITY_LOW = 1,	 /* before all normal ones: what was stored first */
 };
 
 /* What a PUT may have in addition to key and value. Zero it, then set what you need. */
@@ -310,7 +309,7 @@ struct kvd_put_args {
 	uint32_t ttl_s; /* time to live in seconds, at most KVD_TTL_MAX; 0: it never expires */
 	enum kvd_put_mode mode;
 	uint64_t if_version; /* with KVD_PUT_IF_VERSION; else 0 */
-	uint32_t pin_s;	     /* the item is pinned for this number of seconds; 0: it is not */
+	uint32_t pin_s;	     /* seconds for which the item is pinned; 0: it is not */
 	enum kvd_priority priority;
 };
 
@@ -391,9 +390,9 @@ enum kvd_status kvd_touch(struct kvd *handle, const void *key, size_t key_len, u
 enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket);
 
 /*
- * Asks the server whether the flush of @ticket is done. For a number that is no ticket, any of
+ * Asks the server whether the flush of @ticket is done. For a number that is not a ticket, any of
  * these statuses is possible.
- * KVD_OK: no reader sees an item any more that was stored before its time; or it was cancelled.
+ * KVD_OK: no reader sees items any more that were stored before the flush; or it was cancelled.
  * KVD_ERR_BUSY: not yet, as far as this call could find out: readers may still see some.
  * KVD_ERR_INVALID: @ticket is 0.
  */
@@ -457,7 +456,7 @@ enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_
 enum kvd_use {
 	KVD_USE_NORMAL = 1, /* kvd_used.uses and age */
 	KVD_USE_LOW = 2,    /* low priority: age alone, since it was stored */
-	KVD_USE_PINNED = 3, /* its uses are not noted: both are 0 */
+	KVD_USE_PINNED = 3, /* not noted: uses and age are 0 */
 };
 
 /* A key that kvd_scan_uses() delivers. The pointers are valid during the callback only. */
@@ -475,7 +474,8 @@ typedef int (*kvd_used_fn)(void *arg, const struct kvd_used *used);
 
 /*
  * As kvd_scan(), but delivers how keys were used, as the server notes it to choose what it evicts:
- * estimates (libkvd(3), Access records). args->values must be 0. No use of a key for eviction.
+ * estimates (libkvd(3), Access records). args->values must be 0. It does not count as a use of a
+ * key for eviction.
  * KVD_ERR_INVALID: also if the server does not evict (memory.eviction of kvd).
  * KVD_ERR_NOT_ALLOWED: the user lacks the right read, or scan.
  */
@@ -495,7 +495,7 @@ enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, si
 
 /*
  * As kvd_server_stats(), but writes a line for each of the server's connections, of pairs
- * name=value (libkvd(3), Administration). One that stays open meanwhile is listed once. Admin.
+ * name=value (libkvd(3), Administration). A connection that stays open is listed once. Admin.
  * KVD_ERR_BUFFER: @size is too small (256 bytes for each connection are enough).
  * KVD_ERR_BUSY: also if the server has no memory for the list now.
  */
@@ -504,8 +504,8 @@ enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, siz
 /*
  * Closes the connection with this id on the server. Its client connects again, unless its
  * kvd_options.reconnect is 0. Admin.
- * KVD_NOT_FOUND: there is no such connection, or not any more.
- * KVD_ERR_DISCONNECTED: it was the handle's own, or that was lost.
+ * KVD_NOT_FOUND: there is no such connection any more.
+ * KVD_ERR_DISCONNECTED: it was the handle's own connection, or that was lost.
  */
 enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id);
 
@@ -514,8 +514,8 @@ enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id);
  * KVD_OK, none of their queue pairs serves anything any more, one-sided READs included. @who names
  * it (libkvd(3), Administration). *@closed, unless NULL, gets their number. Admin.
  * KVD_NOT_FOUND: there is no such connection.
- * KVD_ERR_BUSY: within timeout_ms it was not certain of all connections; or more than 16 identities
- * were revoked within ten seconds. The same call goes on with it.
+ * KVD_ERR_BUSY: not all connections were known to be cut off within timeout_ms; or more than 16
+ * identities were revoked within ten seconds. Repeat the call to continue.
  */
 enum kvd_status kvd_revoke(struct kvd *handle, const char *who, uint64_t *closed);
 
@@ -547,20 +547,20 @@ enum kvd_status kvd_whoami(struct kvd *handle, char *text, size_t size, size_t *
 
 /*
  * As kvd_server_stats(), but writes a line for each of the server's tenants. For administrators of
- * tenants (libkvd(3), Tenants). KVD_ERR_INVALID: you are none.
+ * tenants (libkvd(3), Tenants). KVD_ERR_INVALID: this client is not one.
  */
 enum kvd_status kvd_tenant_list(struct kvd *handle, char *text, size_t size, size_t *len);
 
 /*
- * Create a tenant with @bytes of memory; give one another size, with its items; drop one with all
- * of its items: libkvd(3), Tenants. @name has 1 to 24 letters, digits, '-', '_' and '.'. For
+ * Create a tenant with @bytes of memory; resize one, with its items; drop one with all of its
+ * items: libkvd(3), Tenants. @name has 1 to 24 letters, digits, '-', '_' and '.'. For
  * administrators of tenants. Block until that is done, which takes as long as filling that memory:
  * raise timeout_ms. What was begun is done, also after a timeout or a loss.
  * KVD_ERR_EXISTS: there is a tenant of that name. KVD_NOT_FOUND: there is none.
  * KVD_ERR_NO_SPACE: too little of the server's tenants.memory is left (kvd_error() has the
  * figures), or of the host's memory; or not all items fit, and nothing may be evicted.
  * KVD_ERR_INVALID: also if the tenant is "default" or your own, the size is not allowed, a value is
- * longer than memory.pull_share percent of it, or you are no administrator.
+ * longer than memory.pull_share percent of it, or this client is not an administrator.
  */
 enum kvd_status kvd_tenant_create(struct kvd *handle, const char *name, uint64_t bytes);
 enum kvd_status kvd_tenant_resize(struct kvd *handle, const char *name, uint64_t bytes);
@@ -779,9 +779,9 @@ static inline void kvd_prep_ping(struct kvd_op *op)
 enum kvd_status kvd_submit(struct kvd *handle, struct kvd_op *const ops[], size_t count);
 
 /*
- * Moves operations on and hands back those that have ended: calls done() of those that have one,
+ * Advances operations and hands back those that have ended: calls done() of those that have one,
  * and writes up to @max others to @done, whose number it returns. @done may be NULL if @max is 0.
- * Blocks only to open an RDMA device that died anew, for connect_timeout_ms.
+ * Blocks only to reopen an RDMA device that died, for at most connect_timeout_ms.
  */
 size_t kvd_poll(struct kvd *handle, struct kvd_op **done, size_t max);
 
@@ -797,7 +797,7 @@ size_t kvd_wait(struct kvd *handle, struct kvd_op **done, size_t max, size_t min
 size_t kvd_outstanding(const struct kvd *handle);
 
 /*
- * Ends an operation early. It is handed back as any other.
+ * Ends an operation early. It is handed back like any other.
  * KVD_OK: it ends with KVD_ERR_CANCELED, and had no effect on the server.
  * KVD_ERR_BUSY: it has ended, or is a change or a GET_AND_TOUCH that was sent to the server: it
  * ends as if it had not been canceled.
@@ -808,8 +808,8 @@ enum kvd_status kvd_cancel(struct kvd *handle, struct kvd_op *op);
 /*
  * Returns a descriptor for poll(2), epoll(7) or an event loop, made by the first call and the same
  * when the handle connects again; -1 if there is none, and kvd_error() says why. It belongs to the
- * handle: never read from it. It is readable when kvd_poll() has something to do since kvd_arm()
- * returned KVD_OK, deadlines and a lost connection included.
+ * handle: never read from it. After kvd_arm() has returned KVD_OK it becomes readable when
+ * kvd_poll() has something to do, deadlines and a lost connection included.
  */
 int kvd_fd(struct kvd *handle);
 
@@ -834,7 +834,8 @@ struct kvd_mem;
  * with the same URL; it outlives @handle. The caller may write the memory, and keeps it mapped
  * until kvd_deregister(). Blocks, without the network: 0.1 to 0.4 s for each GiB that is pinned.
  * KVD_ERR_INVALID: also if @bytes is 0, or some of it is registered already.
- * KVD_ERR_NO_MEMORY: the device can't register it (RLIMIT_MEMLOCK), or the URL has 64 already.
+ * KVD_ERR_NO_MEMORY: the device can't register it (RLIMIT_MEMLOCK), or the URL has 64 memories
+ * already.
  * KVD_ERR_DEVICE: the device failed, or is being removed.
  */
 enum kvd_status kvd_register(struct kvd *handle, void *addr, size_t bytes, struct kvd_mem **mem);
@@ -847,11 +848,11 @@ enum kvd_status kvd_alloc(struct kvd *handle, size_t bytes, void **addr, struct 
 
 /*
  * End the registration of @mem, which is invalid after KVD_OK; kvd_free() also frees the memory of
- * kvd_alloc(). Any thread, also while others begin operations: these copy then, or find the memory
- * and make this one fail. The text is that of kvd_error(NULL).
+ * kvd_alloc(). Any thread, also while others begin operations: these copy then, or use the memory
+ * and make this call fail. The text is that of kvd_error(NULL).
  * KVD_ERR_BUSY: operations of some handle use it; nothing was done. They have ended when kvd_poll()
  * or the call has returned them.
- * KVD_ERR_INVALID: @mem is NULL, or the other function has to end it.
+ * KVD_ERR_INVALID: @mem is NULL, or the other function must end it.
  * KVD_ERR_DISCONNECTED: it belongs to the parent of a fork(2).
  */
 enum kvd_status kvd_deregister(struct kvd_mem *mem);
@@ -860,7 +861,7 @@ enum kvd_status kvd_free(struct kvd_mem *mem);
 struct kvd_mem_info {
 	void *addr;
 	size_t bytes;
-	unsigned int registrations; /* with the device: 1, or more if it takes no longer ones */
+	unsigned int registrations; /* with the device: more than 1 if it bounds their length */
 	uint64_t register_ns;	    /* how long registering took */
 };
 
@@ -894,9 +895,9 @@ struct kvd_info {
 void kvd_info(const struct kvd *handle, struct kvd_info *info);
 
 /*
- * Returns the server's clock now, in nanoseconds since 1970, of which kvd_item.expires_s is a
- * second. It is wrong by at most kvd_info.clock_error_ns, which is small after a kvd_ping(). 0 if
- * @handle is NULL or does not know it, as after its host was suspended.
+ * Returns the server's clock now, in nanoseconds since 1970: the clock of kvd_item.expires_s. It is
+ * wrong by at most kvd_info.clock_error_ns, which is small after a kvd_ping(). 0 if @handle is NULL
+ * or does not know it, as after its host was suspended.
  */
 uint64_t kvd_clock_ns(const struct kvd *handle);
 
@@ -965,7 +966,7 @@ enum kvd_path {
 	KVD_PATH_WARM = 1,    /* by READ, from where the bucket cache said */
 	KVD_PATH_COLD = 2,    /* by READs, of the index first */
 	KVD_PATH_REQUEST = 3, /* by requests to the server; perhaps after READs */
-	KVD_PATH_PULL = 4,    /* the same, and the server READ the value from here */
+	KVD_PATH_PULL = 4,    /* by a request, and the server READ the value from here */
 	KVD_PATH_DIRECT = 5,  /* registered memory: READ to it, or by the server from it; no copy */
 };
 
@@ -977,7 +978,7 @@ enum kvd_observe {
 /*
  * Sets what is observed on @handle; what was recorded stays. While it is on, kvd_latency_ns()
  * measures every submitted GET. @handle may be NULL if @flags is 0: forgets what was recorded of
- * closed handles, which else counts on in the figures of the process.
+ * closed handles, which otherwise stays in the figures of the process.
  * KVD_ERR_INVALID: an unknown flag.
  * KVD_ERR_BUSY: operations are outstanding. Nothing was changed.
  */
@@ -999,8 +1000,8 @@ struct kvd_op_stats {
 
 /*
  * Writes what was recorded of operations @op on @path to @stats, of @size bytes: zeros where
- * nothing was, or where the library has fewer fields. Each figure is true at some instant of the
- * call.
+ * nothing was recorded, or where the library has fewer fields. Each figure is true at some instant
+ * of the call.
  */
 enum kvd_status kvd_op_stats(const struct kvd *handle, enum kvd_opcode op, enum kvd_path path,
 			     struct kvd_op_stats *stats, size_t size);
@@ -1036,7 +1037,7 @@ struct kvd_trace_event {
 	uint64_t start_ns;		/* the same at start and end: kvd_submit(), or the call */
 
 	/* At its end only; else 0. */
-	uint64_t posted_ns; /* of its first READ or request; 0: none was */
+	uint64_t posted_ns; /* of its first READ or request; 0: there was none */
 	uint64_t end_ns;
 	enum kvd_status status;
 	enum kvd_path path;
@@ -1083,8 +1084,8 @@ typedef void (*kvd_log_fn)(void *user, enum kvd_log_level level, const char *tex
 enum kvd_status kvd_set_log(enum kvd_log_level level, kvd_log_fn log, void *user);
 
 /*
- * Called in place of malloc(3), realloc(3) and free(3), and in their manner: aligned for any type,
- * NULL without memory. By any thread that uses the library. free() does not get NULL.
+ * Called like malloc(3), realloc(3) and free(3), by any thread that uses the library. Memory is
+ * aligned for any type; NULL: there is none. free() does not get NULL.
  */
 struct kvd_allocator {
 	void *(*alloc)(void *user, size_t bytes);
@@ -1094,7 +1095,7 @@ struct kvd_allocator {
 };
 
 /*
- * Has all of the library's heap memory come from @allocator, which is copied; NULL: from the C
+ * Takes all of the library's heap memory from @allocator, which is copied; NULL: from the C
  * library, as without this call. For the whole process, before the first kvd_open(). libkvd(3),
  * Memory, says what is not on the heap, and when all is returned.
  * KVD_ERR_INVALID: one of the functions is NULL.

@@ -13,7 +13,7 @@
 
 #define WHOAMI_BYTES 4096
 #define TENANTS_BYTES (64u << 10)
-#define CLIENTS_BYTES (32u << 20) /* 256 for each of the most connections that a server takes */
+#define CLIENTS_BYTES (32u << 20) /* 256 for each connection, at the most that a server takes */
 
 typedef enum kvd_status (*list_fn)(struct kvd *, char *, size_t, size_t *);
 
@@ -62,7 +62,7 @@ int command_clients(struct kvd *db, const struct arguments *arguments)
 	return list_print(db, arguments, kvd_client_list, CLIENTS_BYTES);
 }
 
-/* A line "name value" for each pair. */
+/* Prints a line "name value" for each pair. */
 static void whoami_print(const char *text)
 {
 	while (*text && *text != '\n') {

@@ -18,7 +18,7 @@
 
 /* What getopt_long() returns for a long option: this and the number of its row. */
 #define LONG_BASE (UCHAR_MAX + 1)
-/* And for a word that is no option, if the options begin with '-'. */
+/* What getopt_long() returns for a word that is no option, if the options begin with '-'. */
 #define WORD 1
 
 /* Memory is filled and items are moved meanwhile. */
@@ -37,11 +37,11 @@ const struct option_row option_rows[] = {
 #define ROW_COUNT (sizeof(option_rows) / sizeof(option_rows[0]))
 const size_t option_row_count = ROW_COUNT;
 
-/* The command line that is parsed or run: what help to name for it. */
+/* The command line that is parsed or run; errors name its help. */
 static enum arguments_of line_now;
 static const struct command *command_now;
 
-/* "`kvctl help put`", or "`help put`" to somebody who types commands on a connection. */
+/* "`kvctl help put`", or "`help put`" for commands that are typed on an open connection. */
 static const char *help_now(void)
 {
 	static char text[40];
@@ -73,7 +73,7 @@ int usage_no_command(const char *name)
 	return EX_USAGE;
 }
 
-/* The option whose argument is parsed; NULL: a word is. */
+/* The option whose argument is being parsed; NULL: a word is being parsed. */
 static const char *option_now;
 
 static int value_error(const char *text, const char *what)
@@ -183,7 +183,7 @@ static int option_take(struct arguments *arguments, const struct option_row *row
 	return code;
 }
 
-/* The row of what getopt_long() returned; NULL: none. */
+/* The row of the option that getopt_long() returned; NULL: no such option. */
 static const struct option_row *row_of(int option)
 {
 	if (option >= LONG_BASE)
@@ -273,7 +273,7 @@ static int options_parse(struct arguments *arguments, enum arguments_of of, int 
 	return code;
 }
 
-/* The command takes all options that were given. */
+/* Checks that the command takes all options that were given. */
 static int options_check(const struct arguments *arguments, enum arguments_of of)
 {
 	for (size_t i = 0; i < ROW_COUNT; i++) {
@@ -291,7 +291,7 @@ static int options_check(const struct arguments *arguments, enum arguments_of of
 		if (command_is_among(arguments->command, row->commands))
 			continue;
 		if (!arguments->command)
-			return usage_error(row->long_name, "is for a command, and none is named");
+			return usage_error(row->long_name, "needs a command, and none is named");
 		snprintf(what, sizeof(what), "--%s is not for this command%s%s", row->long_name,
 			 *row->commands ? ", but for " : "", row->commands);
 		return usage_error(arguments->command->name, what);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a command line of kvctl says: its command, options and words. Options may stand anywhere;
- * after `--` there are words only, and what a line of a script has in quotes is a word. An option
- * that the command does not take is an error.
+ * A parsed command line of kvctl: its command, options and words. Options may stand anywhere; after
+ * `--` there are only words. In a line of a script, anything quoted is a word. An option that the
+ * command does not take is an error.
  */
 #ifndef KVD_CLIENT_KVCTL_ARGUMENTS_H
 #define KVD_CLIENT_KVCTL_ARGUMENTS_H
@@ -17,7 +17,7 @@
 struct command;
 struct words;
 
-/* If the option was given several times, the last one counts. */
+/* The value of an option. If the option was given several times, the last one counts. */
 struct option_value {
 	bool given;
 	uint64_t number; /* 0 if it was not given */
@@ -36,8 +36,8 @@ struct arguments {
 	const char *server;	    /* the URL to connect to, given or by default */
 	struct kvd_options options; /* to connect with */
 	/*
-	 * The standard input is a script of commands, so no command may read it. Set by whoever
-	 * runs the script.
+	 * The standard input is a script of commands, so no command may read it. Set by the
+	 * function that runs the script.
 	 */
 	bool input_is_script;
 	const struct words *line; /* the words of a line, which may have zeros; NULL: strings */
@@ -60,7 +60,7 @@ struct option_row {
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;
 
-/* Of the command line of a program, and of a line of a script, whose connection is open. */
+/* A program's command line, or a line of a script, whose connection is open. */
 enum arguments_of { ARGUMENTS_OF_PROGRAM, ARGUMENTS_OF_LINE };
 
 /*
@@ -72,11 +72,11 @@ enum arguments_of { ARGUMENTS_OF_PROGRAM, ARGUMENTS_OF_LINE };
 int arguments_parse(struct arguments *arguments, enum arguments_of of, int argc, char **argv);
 
 /*
- * Prints what is wrong with @word, and where the help of the command in question is, as all errors
- * of usage are printed. Returns EX_USAGE.
+ * Prints what is wrong with @word, and how to get the command's help. All errors of usage are
+ * printed so. Returns EX_USAGE.
  */
 int usage_error(const char *word, const char *what);
-/* Likewise that @name is no command, and which one may be meant. */
+/* Prints that @name is no command, and which command may be meant. Returns EX_USAGE. */
 int usage_no_command(const char *name);
 
 /*

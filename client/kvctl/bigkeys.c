@@ -44,7 +44,7 @@ static int take(void *arg, const struct kvd_entry *entry)
 	return 0;
 }
 
-/* Keys come in the order of their hashes, so the first ones are a sample. */
+/* A scan returns keys in the order of their hashes, so its first keys are a sample. */
 static enum kvd_status scan(struct kvd *db, struct bigkeys *b, const struct kvd_scan_args *args)
 {
 	struct retry retry = { 0 };

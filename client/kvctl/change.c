@@ -84,7 +84,7 @@ int command_del(struct kvd *db, const struct arguments *arguments)
 	int code = EX_OK, one;
 	struct key key;
 
-	/* Nothing is removed if one of the words is no key. */
+	/* If one of the words is no key, nothing is removed. */
 	for (int i = 0; i < arguments->word_count; i++)
 		if (key_parse(&key, arguments, arguments->words[i]))
 			return EX_USAGE;

@@ -54,7 +54,7 @@ static const struct {
 #undef X
 };
 
-/* Longer words are no commands with a letter wrong. */
+/* A longer word is not taken for a misspelled command. */
 #define WORD_MAX 16u
 #define DISTANCE_MAX 2u
 
@@ -64,8 +64,8 @@ static unsigned int least(unsigned int a, unsigned int b)
 }
 
 /*
- * How many letters have to be inserted, removed, replaced or exchanged with their neighbour to make
- * @b of @a (the optimal string alignment distance).
+ * The optimal string alignment distance: how many letters must be inserted, removed, replaced or
+ * swapped with their neighbour to turn @a into @b.
  */
 static unsigned int distance(const char *a, const char *b)
 {
@@ -88,7 +88,7 @@ static unsigned int distance(const char *a, const char *b)
 	return d[a_len][b_len];
 }
 
-/* The command spelled most like @name; NULL: at least half of its letters are others. */
+/* The command spelled most like @name; NULL: in every one, half of the letters or more differ. */
 static const struct command *command_like(const char *name)
 {
 	const struct command *like = NULL;

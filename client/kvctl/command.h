@@ -41,20 +41,20 @@ KVCTL_COMMANDS(X)
 extern const struct command commands[];
 extern const size_t command_row_count;
 
-/* By its name or an alias, in any case. NULL: there is none of that name. */
+/* Finds a command by its name or an alias, in upper or lower case. NULL: there is none. */
 const struct command *command_find(const char *name);
 
 /* Longest text that command_advise() writes, its zero included. */
 #define COMMAND_ADVICE_BYTES 128
 /*
- * What to use in place of @name, which is no command: the command that does the same, or the one
- * whose name is spelled nearly so. "" if nothing is like it.
+ * What to use in place of @name, which is no command: a command that does the same, or one with a
+ * similar name. "" if there is none.
  */
 void command_advise(char advice[COMMAND_ADVICE_BYTES], const char *name);
 
 /*
- * Whether @names, with blanks between them, or FOR_ALL or FOR_CONNECTION, has this command. Without
- * a command, NULL: whether an option for these can be given then.
+ * Whether @names (separated by blanks, or FOR_ALL or FOR_CONNECTION) includes @command. If @command
+ * is NULL: whether an option for @names can be given without a command.
  */
 bool command_is_among(const struct command *command, const char *names);
 

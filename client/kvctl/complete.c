@@ -88,7 +88,7 @@ static void offer_keys(struct completion *c, struct kvd *db, const struct word *
 	} while (cursor && c->count < COMPLETE_MAX && clock_ns() < until_ns);
 }
 
-/* Whether the word with this number, from 1 on, behind the command's name is a key. */
+/* Whether word @number, counted from 1 after the command's name, is a key. */
 static bool is_key(const struct command *command, int number)
 {
 	const char *words = command->words;
@@ -107,7 +107,7 @@ void complete(struct completion *c, struct kvd *db, const char *line, size_t len
 {
 	struct word word = { line, 0 };
 	size_t at = 0;
-	int number = 0; /* of words before this one, options not counted */
+	int number = 0; /* words before this one, without options */
 	char name[COMPLETE_WORD_MAX];
 
 	c->count = 0;

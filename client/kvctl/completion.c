@@ -14,7 +14,7 @@ static void print_commands(void)
 		printf("%s%s", i ? " " : "", commands[i].name);
 }
 
-/* NULL @command: those that can be given before one is named. */
+/* With NULL @command, prints the options that can be given before a command is named. */
 static void print_options(const struct command *command)
 {
 	bool blank = false;
@@ -27,7 +27,7 @@ static void print_options(const struct command *command)
 	}
 }
 
-/* Options behind which a word of the user's follows, as a pattern of the shell. */
+/* The options that take an argument, as a pattern of the shell. */
 static void print_with_argument(bool files)
 {
 	bool bar = false;
@@ -45,8 +45,8 @@ static void print_with_argument(bool files)
 }
 
 /*
- * Both shells run it: zsh through its bashcompinit. COMP_WORDS[] are the words of the line, of
- * which the one with the number COMP_CWORD is completed, to COMPREPLY[].
+ * Prints the function that both shells run (zsh through its bashcompinit). It completes word
+ * number COMP_CWORD of the line's words, COMP_WORDS[], to COMPREPLY[].
  */
 static void print_function(void)
 {
@@ -115,7 +115,7 @@ int command_completion(struct kvd *db, const struct arguments *arguments)
 		puts("autoload -U +X bashcompinit && bashcompinit");
 		print_function();
 		puts("complete -F _kvctl kvctl");
-		/* In a folder of $fpath the first completion loads it, and wants an answer. */
+		/* In a folder of $fpath the first completion loads this file and expects words. */
 		puts("[[ ${funcstack[1]} != _kvctl ]] || _bash_complete -F _kvctl");
 		return EX_OK;
 	}

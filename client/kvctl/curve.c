@@ -23,7 +23,7 @@ struct curve {
 	uint64_t bytes; /* of the item memory */
 };
 
-/* A point of the curve: the next one in the text at *@at. False: there is none. */
+/* Reads the next point of the curve from the text at *@at. False: there is none. */
 static bool point_next(const struct curve *curve, const char **at, uint64_t *percent, double *ratio)
 {
 	struct stats_line line;
@@ -83,7 +83,7 @@ static void print_text(const struct curve *curve)
 	char bytes[16];
 	double ratio;
 
-	printf("by one key in %" PRIu64 ", %" PRIu64 " keys, and %" PRIu64 " GETs of them%s\n",
+	printf("estimated from one key in %" PRIu64 ": %" PRIu64 " keys, %" PRIu64 " GETs%s\n",
 	       stats_number(curve->stats, "curve.one_in"), stats_number(curve->stats, "curve.keys"),
 	       curve->gets, curve->gets ? "" : ": none yet");
 	if (!curve->gets)
@@ -93,7 +93,7 @@ static void print_text(const struct curve *curve)
 		printf("%6" PRIu64 " %% %12s %8.1f %%\n", percent,
 		       bytes_text(bytes, (double)curve->bytes / 100 * (double)percent),
 		       100 * ratio);
-	printf("\nof all GETs since the start %.1f %% hit\n", 100 * measured(curve));
+	printf("\n%.1f %% of all GETs since the start hit\n", 100 * measured(curve));
 }
 
 int command_curve(struct kvd *db, const struct arguments *arguments)

@@ -16,7 +16,7 @@ static int exit_status(const struct findings *findings)
 	return findings->of[SEVERITY_WARNING] ? EXIT_WARNINGS : EX_OK;
 }
 
-/* NULL: none was given. The default is not meant: without a server the host is all there is. */
+/* The server's URL if one was given, else NULL: without a URL doctor checks only this host. */
 static const char *server_url(const struct arguments *arguments)
 {
 	if (arguments->word_count)

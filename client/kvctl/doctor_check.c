@@ -5,7 +5,7 @@
 
 #include "client/kvctl/doctor_host.h"
 
-/* What handles lock at most, without values above 16 MiB: libkvd(3), Memory. */
+/* The most memory that handles lock without values above 16 MiB: libkvd(3), Memory. */
 #define CLIENT_BYTES (UINT64_C(129) << 20)
 /* Below this not even one handle can be opened. */
 #define HANDLE_BYTES (UINT64_C(512) << 10)
@@ -58,13 +58,12 @@ void doctor_check_modules(struct findings *findings, const struct doctor_host *h
 			     "the kernel has rdma_ucm, and you may use it%s",
 			     host->rxe_loaded ? "; Soft-RoCE (rdma_rxe) is loaded" : "");
 	else if (host->ucm_loaded)
-		findings_add(
-			findings, SEVERITY_ERROR, "rdma_cm",
-			"sudo chmod a+rw /dev/infiniband/rdma_cm",
-			"you may not use /dev/infiniband/rdma_cm: nothing connects by rdma://");
+		findings_add(findings, SEVERITY_ERROR, "rdma_cm",
+			     "sudo chmod a+rw /dev/infiniband/rdma_cm",
+			     "you may not use /dev/infiniband/rdma_cm, so rdma:// does not work");
 	else
 		findings_add(findings, SEVERITY_ERROR, "rdma_cm", "sudo modprobe rdma_ucm",
-			     "the module rdma_ucm is not loaded: nothing connects by rdma://");
+			     "the module rdma_ucm is not loaded, so rdma:// does not work");
 }
 
 void doctor_check_memlock(struct findings *findings, const struct doctor_host *host)
@@ -88,8 +87,8 @@ void doctor_check_memlock(struct findings *findings, const struct doctor_host *h
 		     "a process of this shell may lock %" PRIu64 " KiB, %s; a server has to lock "
 		     "memory.size (kvd.service has LimitMEMLOCK=infinity)",
 		     kib,
-		     severity == SEVERITY_ERROR ? "too few for any connection" :
-						  "too few for large values");
+		     severity == SEVERITY_ERROR ? "too little for any connection" :
+						  "too little for large values");
 }
 
 void doctor_check_hugepages(struct findings *findings, const struct doctor_host *host)
@@ -145,7 +144,7 @@ void doctor_check_netdev(struct findings *findings, const struct doctor_host *ho
 
 	if (!netdev) {
 		findings_add(findings, SEVERITY_ERROR, "netdev", "rdma link",
-			     "%s: its network device %s is not there", device, name);
+			     "%s: its network device %s does not exist", device, name);
 		return;
 	}
 	if (!netdev->up) {

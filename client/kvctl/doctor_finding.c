@@ -64,7 +64,7 @@ static void summary_print(const struct findings *findings, FILE *out)
 		fputs("\nNothing is wrong.\n", out);
 }
 
-/* @text in lines of COLUMNS, of which the first one goes on at TEXT_COLUMN. */
+/* Prints @text in lines of COLUMNS; the first line starts at TEXT_COLUMN. */
 static void print_wrapped(const char *text, FILE *out)
 {
 	int column = TEXT_COLUMN;

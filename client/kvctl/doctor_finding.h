@@ -9,12 +9,12 @@
 
 enum severity {
 	SEVERITY_OK,
-	SEVERITY_INFO,	  /* worth to know; nothing to do */
+	SEVERITY_INFO,	  /* worth knowing; nothing to do */
 	SEVERITY_WARNING, /* it works, but slowly, or not for all */
 	SEVERITY_ERROR,	  /* something does not work until it is fixed */
 };
 
-/* Beyond these findings are counted, not kept. */
+/* Further findings are only counted. */
 #define FINDINGS_MAX 256
 
 #define FINDING_GROUP_MAX 160 /* bytes of a heading, with its zero byte */
@@ -47,12 +47,12 @@ void findings_add(struct findings *findings, enum severity severity, const char 
 const char *severity_name(enum severity severity);
 
 /*
- * For people: a line for each, below the headings, and its fix on one below; then how many errors
- * and warnings there are. Errors of writing are left in @out.
+ * For people: under each heading a line for each finding, followed by a line with its fix; then the
+ * numbers of errors and warnings. Write errors stay in @out (ferror(3)).
  */
 void findings_print(const struct findings *findings, FILE *out);
 
-/* For programs: a line of JSON for each. Those that were dropped are an object of their own. */
+/* For programs: a line of JSON for each finding, and one with their number if any were dropped. */
 void findings_print_json(const struct findings *findings, FILE *out);
 
 #endif /* KVD_CLIENT_KVCTL_DOCTOR_FINDING_H */

@@ -97,7 +97,7 @@ static bool is_there(const char *root, const char *path)
 	return !access(name, F_OK);
 }
 
-/* Whether a line of a file has @word in it. */
+/* Whether a line of the file contains @word. */
 static bool file_has(const char *root, const char *path, const char *word)
 {
 	char name[PATH_MAX], line[4096];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The facts of this host that `kvctl doctor` judges, and the checks that judge them. Facts come
- * from /sys, /proc, /dev and /lib/modules, whose folders are arguments, so that tests can give
- * others.
+ * from /sys, /proc, /dev and /lib/modules; tests can pass other folders.
  */
 #ifndef KVD_CLIENT_KVCTL_DOCTOR_HOST_H
 #define KVD_CLIENT_KVCTL_DOCTOR_HOST_H
@@ -15,7 +14,7 @@
 
 #define DOCTOR_NETDEVS_MAX 64
 
-/* Folders, without a slash at the end. */
+/* Folders, without a trailing slash. */
 struct doctor_roots {
 	const char *sys, *proc, *modules, *dev;
 };
@@ -40,8 +39,8 @@ struct doctor_host {
 };
 
 /*
- * What is not there is 0, false or "". Limits are those of this process. Does not fail; reads files
- * alone.
+ * Reads the facts. What is missing is 0, false or "". Limits are those of this process. Does not
+ * fail, and only reads files.
  */
 void doctor_host_read(struct doctor_host *host, const struct doctor_roots *roots);
 
@@ -51,17 +50,17 @@ void doctor_host_read(struct doctor_host *host, const struct doctor_roots *roots
  */
 void doctor_line_read(const char *root, const char *path, char *line, size_t size);
 
-/* NULL: there is none of that name. */
+/* Finds a network device by its name; NULL: there is none. */
 const struct doctor_netdev *doctor_netdev_find(const struct doctor_host *host, const char *name);
 
-/* Each adds at least one finding, whatever it finds. The first one does all that follow. */
+/* Each check adds at least one finding. The first function makes all the checks below. */
 void doctor_check_host(struct findings *findings, const struct doctor_host *host);
 void doctor_check_modules(struct findings *findings, const struct doctor_host *host);
 void doctor_check_memlock(struct findings *findings, const struct doctor_host *host);
 void doctor_check_hugepages(struct findings *findings, const struct doctor_host *host);
 void doctor_check_clock(struct findings *findings, const struct doctor_host *host);
 /*
- * Of a port of RDMA device @device over Ethernet: @netdev is its network device, and @mtu is the
+ * Checks a port of RDMA device @device over Ethernet: @netdev is its network device, @mtu the
  * port's active MTU in bytes.
  */
 void doctor_check_netdev(struct findings *findings, const struct doctor_host *host,

@@ -14,12 +14,12 @@
 #define SERVERS_MAX 64
 #define MTU_BYTES_LEAST 128u /* << IBV_MTU_256, 1 */
 
-/* Of the server's defaults: server.max_connections, request.srq_depth, memory.size. */
+/* The server's defaults for server.max_connections, request.srq_depth and memory.size. */
 #define CONNECTIONS_WANTED 1024
 #define RECEIVES_WANTED 4096
 #define REGION_BYTES_WANTED (UINT64_C(1) << 30)
 #define REGION_BYTES_MOST (UINT64_C(512) << 30) /* of memory.size */
-/* With fewer READs at a time a connection is slow with large values. */
+/* With fewer READs at a time, large values are slow. */
 #define READS_WANTED 4
 
 static const char *port_file(char path[256], const struct doctor_port *port, const char *file)
@@ -127,7 +127,7 @@ static void check_gid(struct findings *findings, const struct doctor_port *port)
 
 	inet_ntop(AF_INET6, gid->gid.raw, text, sizeof(text));
 	if (port->rdma.iwarp)
-		findings_add(findings, SEVERITY_OK, "gid", NULL, "iWARP: for rdma:// alone");
+		findings_add(findings, SEVERITY_OK, "gid", NULL, "iWARP: only rdma:// works");
 	else if (is_ethernet(port))
 		check_roce_gid(findings, port, text);
 	else if (port->rdma.has_gid)
@@ -138,7 +138,7 @@ static void check_gid(struct findings *findings, const struct doctor_port *port)
 			     "it has no GID, so nothing connects");
 }
 
-/* What the server's defaults ask for, and the device has less of. */
+/* Compares the server's defaults with the device's limits. */
 static void check_limits(struct findings *findings, const struct doctor_port *port)
 {
 	const struct ibv_device_attr *attr = &port->rdma.attr;
@@ -174,7 +174,7 @@ static void check_reads(struct findings *findings, const struct doctor_port *por
 	findings_add(findings, few ? SEVERITY_INFO : SEVERITY_OK, "reads", NULL,
 		     "max_rd_atomic: %d READs to a queue pair and %d from it at a time%s",
 		     attr->max_qp_rd_atom, attr->max_qp_init_rd_atom,
-		     few ? ": large values are slow by this device" : "");
+		     few ? ": large values are slow over this device" : "");
 }
 
 static void check_region(struct findings *findings, const struct doctor_port *port)
@@ -200,7 +200,7 @@ static void check_qp(struct findings *findings, const struct doctor_port *port)
 	if (rdma->qp_error)
 		findings_add(findings, SEVERITY_ERROR, "inline",
 			     rdma->qp_error == -ENOMEM ? "ulimit -Sl hard" : "ibv_devinfo -v",
-			     "no queue pair can be made: %s", strerror(-rdma->qp_error));
+			     "can't create a queue pair: %s", strerror(-rdma->qp_error));
 	else if (rdma->inline_bytes < DOCTOR_INLINE_BYTES)
 		findings_add(
 			findings, SEVERITY_ERROR, "inline", "kvd -d -o server.listen=softnic://",
@@ -208,7 +208,7 @@ static void check_qp(struct findings *findings, const struct doctor_port *port)
 			DOCTOR_INLINE_BYTES);
 	else
 		findings_add(findings, SEVERITY_OK, "inline", NULL,
-			     "a queue pair can be made, and sends %u bytes inline",
+			     "a queue pair can be created, and sends %u bytes inline",
 			     rdma->inline_bytes);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The checks of a port of an RDMA device, by `kvctl doctor`: its state, GID, MTU and limits, and on
- * which NUMA node it is.
+ * How `kvctl doctor` checks a port of an RDMA device: its state, GID, MTU, limits and NUMA node.
  */
 #ifndef KVD_CLIENT_KVCTL_DOCTOR_RDMA_H
 #define KVD_CLIENT_KVCTL_DOCTOR_RDMA_H
@@ -9,7 +8,7 @@
 #include "client/kvctl/doctor_host.h"
 #include "common/rdma/ports.h"
 
-/* What the queue pairs of clients ask for (client/libkvd/connect.c). */
+/* What clients request for their queue pairs (client/libkvd/connect.c). */
 #define DOCTOR_INLINE_BYTES 220u
 
 struct doctor_port {
@@ -19,13 +18,13 @@ struct doctor_port {
 	char node_cpus[64];    /* of that node, "0-7,16-23"; "": unknown */
 };
 
-/* Reads what the kernel says of port->rdma in its folders. */
+/* Reads what sysfs says about port->rdma. */
 void doctor_port_read(struct doctor_port *port, const struct doctor_roots *roots);
 
 void doctor_check_port(struct findings *findings, const struct doctor_host *host,
 		       const struct doctor_port *port);
 
-/* All of this host, each in a group of its own. */
+/* Checks all ports of this host, each in a group of its own. */
 void doctor_check_ports(struct findings *findings, const struct doctor_host *host,
 			const struct doctor_roots *roots);
 

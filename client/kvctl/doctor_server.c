@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds out what works between this host and a server: see doctor_server.h. */
+/* Tests what works between this host and a server: see doctor_server.h. */
 #include "client/kvctl/doctor_server.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ struct key {
 	size_t len;
 };
 
-/* Of nobody else: 64 random bits. */
+/* A key that no other client uses: it has 64 random bits. */
 static void key_make(struct key *key)
 {
 	uint64_t random = clock_ns();
@@ -38,7 +38,7 @@ static enum kvd_status store(struct kvd *db, const struct key *key, const void *
 	return kvd_put(db, key->text, key->len, value, len, &args, NULL);
 }
 
-/* What calls of @op took that went by one of two paths. */
+/* The times of calls of @op that took one of two paths. */
 static void loop_read(struct doctor_loop *loop, struct kvd *db, enum kvd_opcode op,
 		      enum kvd_path path, enum kvd_path other)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What `kvctl doctor URL` finds out of a server by using it, and the checks of that. Checks see
- * facts alone, so that tests can give others.
+ * What `kvctl doctor URL` learns about a server by using it, and the checks of these facts. Checks
+ * see only the facts, so that tests can pass others.
  */
 #ifndef KVD_CLIENT_KVCTL_DOCTOR_SERVER_H
 #define KVD_CLIENT_KVCTL_DOCTOR_SERVER_H
@@ -12,7 +12,7 @@
 #include "client/kvctl/doctor_finding.h"
 #include "client/kvd.h"
 
-/* The ways that bytes go between client and server: X(name, what it is). */
+/* The paths by which bytes move between client and server: X(name, what it is). */
 #define DOCTOR_PATHS(X)                                                                            \
 	X(PING, "an empty request")                                                                \
 	X(REQUEST, "GET by request")                                                               \
@@ -50,8 +50,8 @@ struct doctor_server {
 };
 
 /*
- * Connects to @url, stores a value under a key of its own for a minute at most, uses each path some
- * times and removes the key. Blocks for some times the timeouts of @options at most.
+ * Connects to @url, stores a value under a key of its own for a minute at most, uses each path a
+ * few times and removes the key. Blocks at most for a few of the timeouts in @options.
  */
 void doctor_server_read(struct doctor_server *server, const char *url,
 			const struct kvd_options *options);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Judges what was found out of a server: see doctor_server.h. */
+/* Judges the facts of a server: see doctor_server.h. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -23,7 +23,7 @@ static void check_open(struct findings *findings, const struct doctor_server *se
 	struct device_addr addr = { 0 };
 	bool is_softnic;
 
-	/* A URL that is none has KVD_ERR_INVALID, for which there is no command. */
+	/* An invalid URL gives KVD_ERR_INVALID, which no command fixes. */
 	device_addr_parse(&addr, server->url, why, sizeof(why));
 	is_softnic = addr.kind == DEVICE_SOFTNIC;
 	switch (server->open_status) {
@@ -75,14 +75,14 @@ static void check_version(struct findings *findings, const struct doctor_server 
 			     kvd_status_text(server->stats_status));
 	else if (!strcmp(server->version, version))
 		findings_add(findings, SEVERITY_OK, "version", NULL,
-			     "the server has %s, as this program has", version);
+			     "server and this program have %s", version);
 	else
 		findings_add(findings, SEVERITY_WARNING, "version", "make && sudo make install",
 			     "the server has %s, and this program %s: update the older one",
 			     server->version, version);
 }
 
-/* Not for expiry alone: a server that answers so late is busy, or far away. */
+/* This matters not only for expiry: a server that answers so late is busy, or far away. */
 #define CLOCK_ERROR_GOOD_NS 10000000u
 
 static void check_clock(struct findings *findings, const struct doctor_server *server)

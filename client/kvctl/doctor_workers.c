@@ -13,7 +13,7 @@
 #define DEVICE "/dev/infiniband/uverbs"
 #define PROCESS_MAX 1024 /* bytes of the name of its folder */
 
-/* "0-7,16-23"; what is no list is an empty set. */
+/* Parses a list such as "0-7,16-23"; anything else is an empty set. */
 static void cpus_parse(cpu_set_t *set, const char *text)
 {
 	CPU_ZERO(set);
@@ -57,7 +57,7 @@ static bool has_device(const char *process)
 	return found;
 }
 
-/* What /proc/PID/task/TID/status says. */
+/* Reads /proc/PID/task/TID/status. */
 static void allowed_read(const char *thread, char *cpus, size_t size)
 {
 	char path[PATH_MAX + 8], line[512];

@@ -24,10 +24,10 @@
 #include "client/kvctl/report.h"
 #include "common/util/clock.h"
 
-/* Keys wait for their values for no longer: what is dumped twice if it is interrupted then. */
+/* Calls of the scan before values are fetched; a resumed dump repeats the keys that waited. */
 #define SCANS_MAX 32u
 
-#define WRITTEN "what was written is in %s, and --resume goes on with it"
+#define WRITTEN "what was written is in %s; --resume continues it"
 
 struct dump {
 	struct kvd *db;
@@ -39,7 +39,7 @@ struct dump {
 	struct failures failures;
 	uint64_t incarnation;
 	uint64_t gone; /* keys that were removed before their value was read */
-	int code;      /* why it stops, once that was printed */
+	int code;      /* the exit status, once the reason was printed */
 };
 
 static int stop_at_interrupt(struct dump *dump)
@@ -59,7 +59,7 @@ static int stop_at_write(struct dump *dump)
 	progress_end(&dump->progress);
 	report_error("%s%s", dump->writer.why,
 		     dump->writer.partial && dump->writer.offset ?
-			     "; what was written stays there, and --resume goes on with it" :
+			     "; what was written stays there; --resume continues it" :
 			     "");
 	return dump->code = EX_IOERR;
 }
@@ -76,7 +76,7 @@ static int stop_at_call(struct dump *dump, enum kvd_status status)
 static int stop_at_restart(struct dump *dump)
 {
 	progress_end(&dump->progress);
-	report_error("the server has restarted, and its keys are gone: begin the dump anew");
+	report_error("the server has restarted, and its keys are gone: start the dump again");
 	return dump->code = EX_SOFTWARE;
 }
 
@@ -99,7 +99,7 @@ static int write_entry(struct dump *dump, const struct kvd_entry *entry)
 	return 0;
 }
 
-/* Of a GET. */
+/* Receives a GET's result. */
 static int take_fetched(void *arg, const struct kvd_entry *entry, enum kvd_status status)
 {
 	struct dump *dump = arg;
@@ -118,7 +118,7 @@ static int take_fetched(void *arg, const struct kvd_entry *entry, enum kvd_statu
 	return 0;
 }
 
-/* Of the scan, whose handle can't be used here. */
+/* Receives an entry of the scan. The scan's handle can't be used here. */
 static int take_scanned(void *arg, const struct kvd_entry *entry)
 {
 	struct dump *dump = arg;
@@ -135,7 +135,7 @@ static int take_scanned(void *arg, const struct kvd_entry *entry)
 	return dump->code = report_memory();
 }
 
-/* One call of the scan, tried again where that is of use. */
+/* One call of the scan, retried if that may help. */
 static int scan_some(struct dump *dump, uint64_t *cursor)
 {
 	const struct kvd_scan_args args = {
@@ -163,8 +163,9 @@ static int scan_some(struct dump *dump, uint64_t *cursor)
 }
 
 /*
- * A block may say the cursor of a call if all keys of the call are in it or before it: so when none
- * waits for its value. It never says 0 at the end, where that would be the begin.
+ * A block may hold the cursor of a call once all keys of the call are in it or in an earlier block,
+ * that is, when no key waits for its value. It never holds the 0 of the scan's end, which would
+ * mean the start.
  */
 static int dump_all(struct dump *dump)
 {
@@ -222,7 +223,7 @@ static int finish(struct dump *dump, const struct arguments *arguments)
 	print_done(dump, arguments);
 	if (!dump->failures.count)
 		return EX_OK;
-	report_error("%" PRIu64 " keys could not be read, and are missing in the dump",
+	report_error("%" PRIu64 " keys could not be read, and are missing from the dump",
 		     dump->failures.count);
 	return EX_SOFTWARE;
 }
@@ -246,7 +247,7 @@ static int filter_parse(struct dump *dump, const struct arguments *arguments)
 	return EX_OK;
 }
 
-/* Opens the file, new or with what is there. */
+/* Creates the file, or opens the one that is there. */
 static int file_begin(struct dump *dump, const struct arguments *arguments, const char *name)
 {
 	struct dump_writer *writer = &dump->writer;
@@ -275,7 +276,7 @@ static int file_begin(struct dump *dump, const struct arguments *arguments, cons
 	return EX_OK;
 }
 
-/* Such as /dev/stdout, which is a link to what the descriptor is, and no name of its own. */
+/* Whether @name leads to the standard output, as /dev/stdout does. */
 static bool is_output(const char *name)
 {
 	struct stat named, output;
@@ -296,7 +297,7 @@ int command_dump(struct kvd *db, const struct arguments *arguments)
 	if (!strcmp(name, "-") || is_output(name))
 		name = NULL;
 	if (!name && isatty(STDOUT_FILENO))
-		return usage_error("dump", "a dump is not for a terminal: name a file");
+		return usage_error("dump", "a dump can't go to a terminal: name a file");
 	if (!name && arguments->resume.given)
 		return usage_error("--resume", "needs the name of the file");
 	if (filter_parse(&dump, arguments))

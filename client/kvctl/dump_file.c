@@ -67,7 +67,7 @@ size_t dump_record_put(uint8_t *to, const struct dump_entry *entry)
 const char *dump_header_check_lengths(const struct dump_header *header)
 {
 	if (memcmp(header->magic, DUMP_MAGIC, sizeof(header->magic)) != 0)
-		return "this is no dump of kvd";
+		return "this is not a dump of kvd";
 	if (header->version != DUMP_VERSION)
 		return "this dump has another version of the format; use the kvctl that wrote it, "
 		       "or a newer one";
@@ -112,7 +112,7 @@ const char *dump_block_check(const struct dump_block *block, uint64_t offset, ui
 	return block_lengths_check(block);
 }
 
-/* Decodes without trust in the lengths. NULL, or what is wrong. */
+/* Decodes without trusting the lengths. Returns NULL, or what is wrong. */
 static const char *record_check(struct dump_entry *entry, const uint8_t *body, size_t len,
 				size_t *at)
 {
@@ -155,7 +155,7 @@ const char *dump_body_check(const struct dump_block *block, const uint8_t *body,
 		more.value_bytes += entry.value_len;
 	}
 	if (!why && records != block->records)
-		why = "a block has another number of records than it says";
+		why = "a block's number of records is wrong";
 	if (!why && dump_body_sum(body, block->bytes, NULL, 0) != block->body_sum)
 		why = "a block's sum is wrong";
 	if (why)
@@ -172,7 +172,7 @@ const char *dump_end_check(const uint8_t *body, const struct dump_end *counts)
 	memcpy(&end, body, sizeof(end));
 	if (end.blocks != counts->blocks || end.records != counts->records ||
 	    end.key_bytes != counts->key_bytes || end.value_bytes != counts->value_bytes)
-		return "the counts at the end are not those of the file";
+		return "the counts at the end do not match the file";
 	return NULL;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The format of a dump, a file that holds keys, values, flags and expiry times, without any input
- * or output. DUMP.md says the same in prose.
+ * The format of a dump, a file that holds keys, values, flags and expiry times: encoding and
+ * checks, no input or output. DUMP.md describes it in prose.
  *
  *	header | prefix | pattern | block ... | end block
  *	block:	struct dump_block, then its body: records, or struct dump_end
@@ -9,7 +9,7 @@
  *
  * Integers are little-endian, and nothing is padded. All sums are XXH3-64 without a seed. A block's
  * header has the sum of the header before it, so each vouches for all before it, and the end for
- * the whole file. The sums find damage; they are no protection against somebody who forges a file.
+ * the whole file. The sums detect damage; they do not protect against forgery.
  */
 #ifndef KVD_CLIENT_KVCTL_DUMP_FILE_H
 #define KVD_CLIENT_KVCTL_DUMP_FILE_H
@@ -58,12 +58,12 @@ struct dump_block {
 	uint16_t kind;
 	uint16_t reserved; /* 0 */
 	uint32_t bytes;	   /* of the body */
-	uint32_t records;  /* in it; of the end: 0 */
+	uint32_t records;  /* in the body; in the end block: 0 */
 	uint64_t offset;   /* of this header in the file */
-	uint64_t before;   /* sum of the block before, of the first one: of the file's header */
+	uint64_t before;   /* sum of the previous block; in the first block: of the file's header */
 	/*
-	 * Of kvd_scan(): a scan from here on delivers all keys that are not in this block nor
-	 * before it, if they were in the store from the begin of the dump on.
+	 * For kvd_scan(): a scan from here delivers all keys that are neither in this block nor in
+	 * earlier ones, if they were in the store since the dump began.
 	 */
 	uint64_t cursor;
 	uint64_t clock_ns; /* the server's clock, no later than the records were read */
@@ -74,7 +74,7 @@ static_assert(sizeof(struct dump_block) == 64, "file format");
 static_assert(offsetof(struct dump_block, sum) == 56, "file format");
 
 struct dump_record {
-	uint64_t sum; /* of the rest, key and value included */
+	uint64_t sum; /* of the rest of the record, with key and value */
 	uint32_t value_len;
 	uint32_t flags;
 	uint32_t expires_s; /* second of the server's clock, 0: never */
@@ -83,7 +83,7 @@ struct dump_record {
 };
 static_assert(sizeof(struct dump_record) == 24, "file format");
 
-/* What the dump has, and how it went: all that has to be in the file. */
+/* The body of the end block: what the whole file must contain, and what is missing. */
 struct dump_end {
 	uint64_t blocks; /* without the end */
 	uint64_t records;
@@ -93,13 +93,13 @@ struct dump_end {
 };
 static_assert(sizeof(struct dump_end) == 40, "file format");
 
-/* A block of several records has no more bytes. A longer record has a block for itself. */
+/* The most bytes of a block with several records. A longer record has a block of its own. */
 #define DUMP_BODY_MAX (1u << 20)
 #define DUMP_RECORD_MAX (sizeof(struct dump_record) + KVD_KEY_MAX + KVD_VALUE_MAX)
 #define DUMP_RECORD_MIN (sizeof(struct dump_record) + 1)
 static_assert(DUMP_RECORD_MAX <= UINT32_MAX, "a record fits a block");
 
-/* A record, decoded; the pointers lead into the body. */
+/* A decoded record; the pointers point into the body. */
 struct dump_entry {
 	const uint8_t *key;
 	const uint8_t *value;
@@ -109,29 +109,29 @@ struct dump_entry {
 	uint32_t expires_s;
 };
 
-/* Fills in the lengths and the sum. @filter: prefix and pattern, one behind the other. */
+/* Fills in the lengths and the sum. @filter: the prefix, followed by the pattern. */
 void dump_header_seal(struct dump_header *header, const uint8_t *filter);
 void dump_block_seal(struct dump_block *block);
-/* Writes header and key of the record with this value to @to; returns how many bytes. */
+/* Writes header and key of the record with this value to @to; returns the number of bytes. */
 size_t dump_record_put(uint8_t *to, const struct dump_entry *entry);
-/* The sum of a body whose first @head_len bytes are at @head, and the others at @value. */
+/* The sum of a body whose first @head_len bytes are at @head and the rest at @value. */
 uint64_t dump_body_sum(const void *head, size_t head_len, const void *value, size_t value_len);
 
 /*
- * The checks. All return NULL, or what is wrong. Of the first only the fixed part of the header
- * needs to be there, so that a reader knows how much follows.
+ * The checks return NULL, or what is wrong. The first one needs only the fixed part of the header,
+ * so that a reader learns how much follows.
  */
 const char *dump_header_check_lengths(const struct dump_header *header);
 const char *dump_header_check_sum(const struct dump_header *header, const uint8_t *filter);
-/* Of the block at @offset behind one with the sum @before: all but the body. */
+/* Checks the header of the block at @offset; @before is the sum of the previous one. */
 const char *dump_block_check(const struct dump_block *block, uint64_t offset, uint64_t before);
 /*
- * Of the body of a block that passed dump_block_check(): every record of it, too. On failure *@at
- * is where in the body the damage is, or begins. Adds its records to @counts if all is well.
+ * Checks the body of a block that passed dump_block_check(), with every record. On failure *@at is
+ * where in the body the damage is or begins; on success its records are added to @counts.
  */
 const char *dump_body_check(const struct dump_block *block, const uint8_t *body,
 			    struct dump_end *counts, size_t *at);
-/* Of the end, behind blocks with @counts. */
+/* Checks the end block; @counts are those of the blocks before it. */
 const char *dump_end_check(const uint8_t *body, const struct dump_end *counts);
 
 /* Decodes the record at *@at of a body that passed dump_body_check(), and moves *@at to its end. */

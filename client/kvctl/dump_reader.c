@@ -29,7 +29,7 @@ static enum dump_result cut(struct dump_reader *reader)
 		    "end");
 }
 
-/* DUMP_BLOCK: all of @len bytes were read. At the end of the file *@got says how many were. */
+/* DUMP_BLOCK: all @len bytes were read. At the end of the file *@got is how many were read. */
 static enum dump_result read_all(struct dump_reader *reader, void *to, size_t len, size_t *got)
 {
 	*got = 0;
@@ -59,7 +59,7 @@ void dump_body_release(struct dump_body *body)
 	*body = (struct dump_body){ 0 };
 }
 
-/* What is in it is lost. */
+/* Makes room for @bytes; the old content is lost. */
 static bool body_room(struct dump_body *body, size_t bytes)
 {
 	if (bytes <= body->size && body->size / 4 <= bytes + DUMP_BODY_MAX)
@@ -85,7 +85,7 @@ enum dump_result dump_reader_begin(struct dump_reader *reader, int fd, const cha
 		reader->bytes = (uint64_t)st.st_size;
 	result = read_all(reader, header, sizeof(*header), &got);
 	if (result == DUMP_CUT && memcmp(header, DUMP_MAGIC, got < 8 ? got : 8) != 0)
-		return fail(reader, DUMP_DAMAGED, 0, "this is no dump of kvd");
+		return fail(reader, DUMP_DAMAGED, 0, "this is not a dump of kvd");
 	if (result != DUMP_BLOCK)
 		return result;
 	why = dump_header_check_lengths(header);
@@ -101,7 +101,7 @@ enum dump_result dump_reader_begin(struct dump_reader *reader, int fd, const cha
 	return DUMP_BLOCK;
 }
 
-/* Behind the end nothing may follow. */
+/* Nothing may follow the end block. */
 static enum dump_result end_check(struct dump_reader *reader, const struct dump_body *body,
 				  uint64_t offset)
 {

@@ -41,7 +41,7 @@ static int write_all(struct dump_writer *writer, struct iovec *iov, int count)
 		ssize_t written;
 		size_t n;
 
-		/* A pipe that nobody reads would take no more, and SIGINT comes once. */
+		/* A pipe that nobody reads would block for ever, and SIGINT comes once. */
 		if (interrupted() && !writer->partial)
 			return fail(writer, "write", EINTR);
 		written = writev(writer->fd, iov, count);
@@ -59,7 +59,7 @@ static int write_all(struct dump_writer *writer, struct iovec *iov, int count)
 	return 0;
 }
 
-/* Writes the block with the body of @head_len bytes that were collected, and @value behind them. */
+/* Writes a block: the collected @head_len bytes of its body, followed by @value. */
 static int block_write(struct dump_writer *writer, enum dump_kind kind, const void *value,
 		       size_t value_len)
 {
@@ -132,7 +132,7 @@ static int writer_init(struct dump_writer *writer, const char *name)
 	return writer->body ? 0 : fail(writer, "begin", ENOMEM);
 }
 
-/* One process at a time writes it. */
+/* Opens and locks the partial file: only one process at a time may write it. */
 static int partial_open(struct dump_writer *writer, int flags)
 {
 	writer->fd = open(writer->partial, O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
@@ -146,7 +146,7 @@ static int partial_open(struct dump_writer *writer, int flags)
 	return -EBUSY;
 }
 
-/* What the symbolic links of @name lead to, which need not be there. NULL: errno says why. */
+/* The file that @name's symbolic links lead to; it need not exist. NULL: errno says why. */
 static char *links_follow(const char *name)
 {
 	char *path = strdup(name), to[PATH_MAX];
@@ -181,7 +181,7 @@ static int direct_open(struct dump_writer *writer)
 	return -EINVAL;
 }
 
-/* A regular file, which the partial one is going to replace. @now: what is there, or NULL. */
+/* Opens the partial file that will replace a regular file. @now: that file's status, or NULL. */
 static int file_open(struct dump_writer *writer, const struct stat *now, int flags)
 {
 	struct stat end;
@@ -204,7 +204,7 @@ static int file_open(struct dump_writer *writer, const struct stat *now, int fla
 	return partial_open(writer, flags);
 }
 
-/* What is no regular file is not replaced: it is written directly, by a new dump. */
+/* Anything but a regular file is written directly, by a new dump, and not replaced. */
 static int target_open(struct dump_writer *writer, bool is_new)
 {
 	struct stat now;
@@ -216,7 +216,7 @@ static int target_open(struct dump_writer *writer, bool is_new)
 		return direct_open(writer);
 	snprintf(writer->why, sizeof(writer->why),
 		 is_new ? "%s is a folder: name a file in it" :
-			  "%s is no file: a dump to it can't be resumed",
+			  "%s is not a regular file: a dump to it can't be resumed",
 		 writer->name);
 	return -EINVAL;
 }
@@ -251,7 +251,7 @@ static bool same_dump(const struct dump_reader *reader, const struct dump_header
 	       !memcmp(reader->filter, filter, (size_t)header->prefix_len + header->match_len);
 }
 
-/* Finds the last good block, and cuts off what is behind it. */
+/* Finds the last good block, and truncates the file after it. */
 static int partial_read(struct dump_writer *writer, struct dump_reader *reader,
 			struct dump_header *header, const uint8_t *filter)
 {
@@ -260,17 +260,16 @@ static int partial_read(struct dump_writer *writer, struct dump_reader *reader,
 
 	if (dump_reader_begin(reader, writer->fd, writer->partial) != DUMP_BLOCK) {
 		snprintf(writer->why, sizeof(writer->why),
-			 "%s; nothing is lost if the dump begins anew, without --resume",
-			 reader->why);
+			 "%s; start the dump again without --resume; nothing is lost", reader->why);
 		return -EINVAL;
 	}
 	if (reader->header.incarnation != header->incarnation)
 		return refuse(writer,
 			      "the server has restarted since this dump began, or it is another "
-			      "one: begin anew, without --resume");
+			      "one: start again without --resume");
 	if (!same_dump(reader, header, filter))
 		return refuse(writer, "this dump began with another prefix or pattern: give the "
-				      "same, or begin anew, without --resume");
+				      "same, or start again without --resume");
 	do {
 		offset = reader->offset;
 		writer->before = reader->before;
@@ -305,7 +304,7 @@ int dump_writer_resume(struct dump_writer *writer, const char *name, struct dump
 	return err;
 }
 
-/* The name itself has to be on the disk, too. */
+/* The name must be on the disk, too. */
 static int folder_sync(struct dump_writer *writer)
 {
 	char *copy = strdup(writer->final);

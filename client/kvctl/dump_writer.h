@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Writes a dump: to a file beside the final one, NAME.partial, which gets the final name when all
- * of it is on the disk, or directly to a pipe or a device. If NAME is a symbolic link, the final
- * file is what it leads to. A NAME.partial that is there can be gone on with.
+ * Writes a dump: to NAME.partial, in the folder of the final file, which gets the final name once
+ * all of it is on the disk, or directly to a pipe or a device. If NAME is a symbolic link, the
+ * final file is the one it leads to. An existing NAME.partial can be resumed.
  */
 #ifndef KVD_CLIENT_KVCTL_DUMP_WRITER_H
 #define KVD_CLIENT_KVCTL_DUMP_WRITER_H
@@ -12,7 +12,7 @@
 #include "client/kvctl/dump_file.h"
 
 #define DUMP_PARTIAL ".partial"
-#define DUMP_BODY_BYTES (256u << 10) /* a block is written when it has so many */
+#define DUMP_BODY_BYTES (256u << 10) /* a block is written once it has that many */
 
 struct dump_writer {
 	const char *name; /* as the caller gave it; NULL: the standard output */
@@ -39,23 +39,23 @@ int dump_writer_begin(struct dump_writer *writer, const char *name,
 		      const struct dump_header *header, const uint8_t *filter);
 
 /*
- * Goes on with the partial file of @name: with what is behind its last good block cut off, and the
- * cursor of that. *@header gets its header. It must be a dump with the same filter as @header, of
- * the same incarnation, and in a regular file, else -EINVAL; -ENOENT: there is none.
+ * Resumes the partial file of @name: truncates it after its last good block and takes that block's
+ * cursor. *@header gets its header. It must be a regular file with a dump of the same filter and
+ * incarnation as @header, else -EINVAL; -ENOENT: there is none.
  */
 int dump_writer_resume(struct dump_writer *writer, const char *name, struct dump_header *header,
 		       const uint8_t *filter);
 
-/* Adds a record. 0, or a negative errno of a block that could not be written, and `why` is set. */
+/* Adds a record. 0, or a negative errno if a block could not be written, and `why` is set. */
 int dump_writer_add(struct dump_writer *writer, const struct dump_entry *entry);
 
-/* Writes what was added, as a block. As dump_writer_add(). */
+/* Writes what was added as a block. Returns as dump_writer_add(). */
 int dump_writer_flush(struct dump_writer *writer);
 
-/* Writes what was added and the end; with a name, has it on the disk and gives it that name. */
+/* Writes what was added and the end; a named file is synced and gets its final name. */
 int dump_writer_end(struct dump_writer *writer);
 
-/* Frees all. A partial file stays. */
+/* Frees everything. A partial file stays. */
 void dump_writer_release(struct dump_writer *writer);
 
 #endif /* KVD_CLIENT_KVCTL_DUMP_WRITER_H */

@@ -21,7 +21,7 @@ uint64_t report_line_now(void)
 	return line_now;
 }
 
-/* The text has words of the command line, which the terminal must not obey. */
+/* Errors quote the command line; the terminal must not obey escape sequences in it. */
 __attribute__((format(printf, 3, 0))) static void print_masked(FILE *out, const char *before,
 							       const char *format, va_list list)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kvctl exists and ttl: what is known of keys, without their values. */
+/* kvctl exists and ttl: whether keys exist and when they expire, without reading values. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static void print_json(const struct arguments *arguments, const struct key *key,
 	json_end(&json);
 }
 
-/* Of all keys at once, so that they share round trips. */
+/* Asks for all keys at once, so that they share round trips. */
 struct lookup {
 	struct key *keys;
 	struct kvd_key *wanted;
@@ -91,7 +91,7 @@ int command_exists(struct kvd *db, const struct arguments *arguments)
 	return code;
 }
 
-/* The server's clock, which the handle may not know before it has asked. */
+/* The server's clock; the handle may have to ask for it. */
 static enum kvd_status clock_of(struct kvd *db, uint64_t *now_ns)
 {
 	enum kvd_status status = KVD_OK;
@@ -105,9 +105,9 @@ static enum kvd_status clock_of(struct kvd *db, uint64_t *now_ns)
 }
 
 /*
- * By the server's clock, which the time at which a key expires is of: that is a whole second, so
- * more than the TTL given is left at first, and whole seconds are printed. In its last one a key
- * has 1, since 0 as an argument says that it never expires.
+ * A key expires at a whole second of the server's clock, so at first slightly more than the TTL
+ * given may be left. Whole seconds are printed; in its last second a key has 1, since a TTL of 0
+ * means that it never expires.
  */
 int command_ttl(struct kvd *db, const struct arguments *arguments)
 {
@@ -126,7 +126,7 @@ int command_ttl(struct kvd *db, const struct arguments *arguments)
 		status = result.status;
 	if (!status && result.item.expires_s)
 		status = clock_of(db, &now_ns);
-	/* It has expired since the server was asked. */
+	/* The key has expired since the server was asked. */
 	if (!status && result.item.expires_s && result.item.expires_s * S_NS <= now_ns)
 		status = KVD_NOT_FOUND;
 	if (status)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What commands on many keys share: keys that fail are counted, and what is refused is tried again.
+ * For commands on many keys: counts keys that fail, and paces the retries of refused calls.
  */
 #ifndef KVD_CLIENT_KVCTL_FAILURES_H
 #define KVD_CLIENT_KVCTL_FAILURES_H
@@ -18,24 +18,24 @@ struct failures {
 	enum kvd_status first;
 };
 
-/* Counts a key, and prints the first ones with what was wrong. */
+/* Counts a key that failed. The first ones are printed, with the reason. */
 void failures_note(struct failures *failures, const void *key, size_t key_len,
 		   enum kvd_status status);
 
-/* Whether the status is of the connection, so that all other keys would fail, too. */
+/* Whether the status concerns the connection, so that all other keys would fail, too. */
 bool failure_is_of_all(enum kvd_status status);
-/* Whether the same may succeed later: the server is busy, or a limit is reached. */
+/* Whether the call may succeed later: the server is busy, or a limit is reached. */
 bool failure_passes(enum kvd_status status);
 
-/* A pause before the next try; zero it before the first one, and when one has succeeded. */
+/* The pause before the next attempt. Zero it before the first one and after each success. */
 struct retry {
 	uint64_t since_ns;
 	unsigned int tries;
 };
 
-/* Sleeps, longer each time. False: nothing has succeeded for so long that it is time to give up. */
+/* Sleeps, longer each time. False: nothing has succeeded for too long; give up. */
 bool retry_pause(struct retry *retry);
-/* What follows a call that ended with @status: true if it was done, or may be tried again now. */
+/* After a call with @status: sleeps if it may be retried. True: it was done, or retry it now. */
 bool retry_goes_on(struct retry *retry, enum kvd_status status);
 
 /*
@@ -45,7 +45,7 @@ bool retry_goes_on(struct retry *retry, enum kvd_status status);
  */
 enum kvd_status server_now(struct kvd *db, uint64_t *clock_ns, uint64_t *incarnation, bool *same);
 
-/* The statistic of this name, a number; 0 if the server does not say. */
+/* The number of the statistic of this name; 0 if the server has none. */
 uint64_t server_stat(struct kvd *db, const char *name);
 
 #endif /* KVD_CLIENT_KVCTL_FAILURES_H */

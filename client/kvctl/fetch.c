@@ -7,7 +7,7 @@
 
 #include "client/kvctl/failures.h"
 
-/* What a slow network moves in a millisecond, at least. */
+/* The least that a slow network moves in a millisecond. */
 #define BYTES_PER_MS 16384u
 #define VALUE_ALIGN 64u
 
@@ -67,7 +67,7 @@ bool fetch_is_full(const struct fetch *fetch)
 	return fetch->count >= FETCH_KEYS || fetch->value_bytes >= FETCH_BYTES;
 }
 
-/* At least @bytes for values, whose content is lost. What a long one needed is given back. */
+/* Makes room for @bytes of values; their content is lost. Memory of a long value is freed. */
 static bool values_room(struct fetch *fetch, size_t bytes)
 {
 	if (bytes < FETCH_BYTES)
@@ -115,7 +115,7 @@ static int deliver(fetch_fn each, void *arg, const struct kvd_op *op, const void
 	return each(arg, &entry, op->status);
 }
 
-/* One key, alone: of any length, and as often as it has to be tried. */
+/* Gets one key alone, with a value of any length, and retries as often as needed. */
 static int fetch_one(struct fetch *fetch, const struct fetch_key *key, fetch_fn each, void *arg)
 {
 	size_t size = key->value_len;
@@ -140,7 +140,7 @@ static int fetch_one(struct fetch *fetch, const struct fetch_key *key, fetch_fn 
 	return deliver(each, arg, &op, fetch->values);
 }
 
-/* How many keys from @first on have room for their values together; 0: the first one has not. */
+/* How many keys from @first on have room for their values together; 0: not even the first. */
 static size_t group_count(const struct fetch *fetch, size_t first)
 {
 	size_t i = first, bytes = 0;
@@ -153,7 +153,7 @@ static size_t group_count(const struct fetch *fetch, size_t first)
 	return i - first;
 }
 
-/* What can't be had with the others is got alone, when these were delivered. */
+/* Keys whose value has grown or whose GET was refused are got one by one, after the others. */
 static int fetch_group(struct fetch *fetch, size_t first, size_t count, fetch_fn each, void *arg)
 {
 	struct kvd_op ops[FETCH_KEYS];

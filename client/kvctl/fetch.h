@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GETs of keys whose values a scan did not deliver, since they fit no message: many under way at
- * once, in memory that does not grow with the number of keys; long values one after the other.
+ * GETs keys whose values a scan did not deliver because they fit no message: many under way at
+ * once, in memory that does not grow with the number of keys; long values one after another.
  */
 #ifndef KVD_CLIENT_KVCTL_FETCH_H
 #define KVD_CLIENT_KVCTL_FETCH_H
@@ -28,7 +28,7 @@ struct fetch {
 	size_t count, room;
 	uint8_t *bytes; /* of the keys */
 	size_t used, bytes_room;
-	uint64_t value_bytes; /* of the values that are wanted */
+	uint64_t value_bytes; /* of all queued values */
 	uint8_t *values;
 	size_t values_size;
 };
@@ -36,19 +36,19 @@ struct fetch {
 void fetch_init(struct fetch *fetch, struct kvd *db, uint32_t timeout_ms);
 void fetch_release(struct fetch *fetch);
 
-/* Wants the value of a key, which is copied. False: no memory. */
+/* Queues a key, which is copied. False: no memory. */
 bool fetch_add(struct fetch *fetch, const void *key, size_t key_len, size_t value_len);
-/* Whether so much is wanted that it is time for fetch_run(). */
+/* Whether enough is queued for fetch_run(). */
 bool fetch_is_full(const struct fetch *fetch);
 
 /*
- * What a GET ended with: KVD_OK, and entry->value is there until the function returns;
- * KVD_NOT_FOUND; or what went wrong, tried again where that is of use. Without memory for any value
- * it is called once, with an empty key and KVD_ERR_NO_MEMORY. Returns 0, or anything else to stop.
+ * Called with the result of a GET: KVD_OK, and entry->value is valid until the function returns;
+ * KVD_NOT_FOUND; or an error, after retries where they may help. Without memory for any value it is
+ * called once, with an empty key and KVD_ERR_NO_MEMORY. Returns 0, or anything else to stop.
  */
 typedef int (*fetch_fn)(void *arg, const struct kvd_entry *entry, enum kvd_status status);
 
-/* Gets all that is wanted, and then wants nothing. Returns what @each returned last. */
+/* Gets all queued keys and empties the queue. Returns what @each returned last. */
 int fetch_run(struct fetch *fetch, fetch_fn each, void *arg);
 
 #endif /* KVD_CLIENT_KVCTL_FETCH_H */

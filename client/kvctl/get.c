@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kvctl get and gat: values of keys. Several keys are read one after the other. */
+/* kvctl get and gat: values of keys. Several keys are read one after another. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
@@ -42,7 +42,7 @@ static void print_item(const struct get *get, const struct kvd_item *item)
 		     item->flags, item->expires_s);
 }
 
-/* @value: NULL, there is none. */
+/* @value: NULL if there is none. */
 static void print_json(const struct get *get, const uint8_t *value, const struct kvd_item *item)
 {
 	struct json json;
@@ -63,8 +63,8 @@ static void print_json(const struct get *get, const uint8_t *value, const struct
 }
 
 /*
- * One value is nothing but its bytes, so that it can go to a file; in a script a newline parts it
- * from what the next command prints.
+ * A single value is printed as its bytes alone, so that it can go to a file; in a script a newline
+ * separates it from the next command's output.
  */
 static void print_value(const struct get *get, const uint8_t *value, const struct kvd_item *item)
 {
@@ -123,7 +123,7 @@ int command_get(struct kvd *db, const struct arguments *arguments)
 	struct get get = { .arguments = arguments, .word = "" };
 	int code = EX_OK, one;
 
-	/* Nothing is printed for words of which one is no key. */
+	/* If one of the words is no key, nothing is printed. */
 	for (int i = 0; i < arguments->word_count; i++)
 		if (key_parse(&get.key, arguments, arguments->words[i]))
 			return EX_USAGE;

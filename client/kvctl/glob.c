@@ -30,7 +30,7 @@ static size_t class_match(const uint8_t *pattern, size_t len, size_t at, uint8_t
 	return i < len ? i + 1 : 0;
 }
 
-/* Whether one byte matches the element at *@at, which is no `*`; moves *@at behind it. */
+/* Whether one byte matches the element at *@at, which is no `*`; moves *@at past it. */
 static bool byte_matches(const uint8_t *pattern, size_t len, size_t *at, uint8_t byte)
 {
 	size_t behind;

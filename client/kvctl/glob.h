@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Patterns of keys, as those of fnmatch(3) without flags, but of bytes: keys may have zeros in
- * them, which a string can't. Letters are bytes, whatever the locale.
+ * Patterns of keys, as those of fnmatch(3) without flags, but matched byte by byte in any locale:
+ * keys may contain zeros.
  */
 #ifndef KVD_CLIENT_KVCTL_GLOB_H
 #define KVD_CLIENT_KVCTL_GLOB_H
@@ -11,9 +11,9 @@
 #include <stdint.h>
 
 /*
- * Whether all of the key matches the pattern: `*` any bytes, `?` one byte, [abc], [a-z], [!a-z] one
- * of these or not; a backslash takes away the meaning of what follows. A [ without ] is a letter.
- * Takes at most as many steps as pattern and key have bytes, multiplied.
+ * Whether the whole key matches the pattern: `*` any bytes, `?` one byte, [abc], [a-z] one of
+ * these, [!a-z] one byte but these; a backslash makes the next byte literal, and so is a [ without
+ * ]. The number of steps is at most the product of the lengths of pattern and key.
  */
 bool glob_matches(const uint8_t *pattern, size_t pattern_len, const uint8_t *key, size_t key_len);
 

@@ -50,7 +50,7 @@ static void print_command(FILE *out, const struct command *command)
 	}
 }
 
-/* A `*` for options of all commands; the names of the commands begin the text of the others. */
+/* @with_commands: the text of an option of certain commands begins with their names. */
 static void print_option(FILE *out, const struct option_row *row, bool with_commands)
 {
 	char text[1000];

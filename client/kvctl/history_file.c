@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* With all folders above it. */
+/* Makes the folders above the file @path. */
 static bool folder_make(char *path)
 {
 	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -28,7 +28,7 @@ bool history_file(char path[PATH_MAX])
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
 	int len;
 
-	/* It says that a path which is not absolute is to be ignored. */
+	/* The specification says to ignore a path that is not absolute. */
 	if (state && *state == '/')
 		len = snprintf(path, PATH_MAX, "%s/kvd/history", state);
 	else if (home && *home == '/')

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the lines that somebody typed are kept, for the next time. */
+/* The file that keeps typed lines for later sessions. */
 #ifndef KVD_CLIENT_KVCTL_HISTORY_FILE_H
 #define KVD_CLIENT_KVCTL_HISTORY_FILE_H
 
@@ -8,8 +8,7 @@
 
 /*
  * $XDG_STATE_HOME/kvd/history, or ~/.local/state/kvd/history (XDG Base Directory Specification),
- * with folders that are made if they are missing, for this user alone. False: there is no such
- * place.
+ * with missing folders made for this user alone. False: neither variable names a place.
  */
 bool history_file(char path[PATH_MAX]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kvctl hotkeys: the keys that are used most, by what a server notes in order to evict. */
+/* kvctl hotkeys: the most used keys, by the records that a server keeps for eviction. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #include "client/kvctl/sizes.h"
 
 #define TOP_DEFAULT 10u
-/* Of the keys whose uses are noted: kvd_used.uses is 2^n - 1 for an n up to this, and its age. */
+/* For keys with records kvd_used.uses is 2^n - 1; the largest n, and the largest age. */
 #define USES_LOG_MAX 15u
 #define AGE_MAX 1599u
 #define HEATS ((USES_LOG_MAX + 1) * (AGE_MAX + 1))
@@ -27,13 +27,13 @@ struct hotkeys {
 	const char *match; /* NULL: all */
 	uint64_t left;	   /* samples that are still wanted */
 	uint64_t keys;
-	uint64_t not_noted; /* keys of which the server notes no uses */
+	uint64_t not_noted; /* keys for which the server keeps no record of uses */
 	struct top top;	    /* by heat() */
 	uint64_t *counts;   /* keys by heat() */
 	struct progress progress;
 };
 
-/* The more uses, the hotter; of as many, the one that was used last. */
+/* More uses are hotter; among equal ones, a more recent use is. */
 static uint32_t heat(const struct kvd_used *used)
 {
 	uint32_t uses = used->uses ? 32 - (uint32_t)__builtin_clz(used->uses) : 0;
@@ -46,7 +46,7 @@ static uint32_t heat(const struct kvd_used *used)
 	return uses * (AGE_MAX + 1) + AGE_MAX - age;
 }
 
-/* What heat() was made of. */
+/* The inverse of heat(). */
 static uint32_t heat_uses(uint64_t heat)
 {
 	return (1u << heat / (AGE_MAX + 1)) - 1;
@@ -81,7 +81,7 @@ static int take(void *arg, const struct kvd_used *used)
 	return 0;
 }
 
-/* Keys come in the order of their hashes, so the first ones are a sample. */
+/* A scan returns keys in the order of their hashes, so its first keys are a sample. */
 static enum kvd_status scan(struct kvd *db, struct hotkeys *h, const struct kvd_scan_args *args)
 {
 	struct retry retry = { 0 };
@@ -98,7 +98,7 @@ static enum kvd_status scan(struct kvd *db, struct hotkeys *h, const struct kvd_
 	return KVD_OK;
 }
 
-/* Keys that are as hot as the last one that is printed, and are not printed. */
+/* How many keys that are not printed are as hot as the last printed one. */
 static uint64_t equal_count(const struct hotkeys *h)
 {
 	uint64_t last, n;
@@ -141,7 +141,7 @@ static void print_json(const struct hotkeys *h, const struct arguments *argument
 static void print_text(const struct hotkeys *h, const struct arguments *arguments,
 		       uint32_t access_rate)
 {
-	printf("%" PRIu64 " keys%s; of GETs by READ one hit in %u at most is reported\n", h->keys,
+	printf("%" PRIu64 " keys%s; clients report at most one in %u hits by READ\n", h->keys,
 	       h->left ? "" : ", a sample", access_rate);
 	if (h->top.count)
 		printf("\n%8s %12s  %s\n", "uses", "added since", "key");
@@ -154,8 +154,8 @@ static void print_text(const struct hotkeys *h, const struct arguments *argument
 	if (equal_count(h))
 		printf("\n%" PRIu64 " more keys are as hot as the last one\n", equal_count(h));
 	if (h->not_noted)
-		printf("\n%" PRIu64 " keys are pinned or of low priority: their uses are not "
-		       "noted\n",
+		printf("\n%" PRIu64 " keys are pinned or of low priority: no uses are "
+		       "recorded\n",
 		       h->not_noted);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes values: see input.h. */
+/* Reads values: see input.h. */
 #include "client/kvctl/input.h"
 
 #include <errno.h>
@@ -73,7 +73,7 @@ static int value_read_file(struct value *value, const char *name, size_t max)
 	return code;
 }
 
-/* One byte more than the server's longest value: so libkvd refuses it. */
+/* One byte more than the server's longest value, so that libkvd refuses a longer input. */
 static size_t read_max(const struct kvd *db, const struct arguments *arguments)
 {
 	struct kvd_info info;
@@ -82,7 +82,7 @@ static size_t read_max(const struct kvd *db, const struct arguments *arguments)
 	return (info.value_max + 1) * (arguments->hex_values.given ? 2 : 1);
 }
 
-/* The bytes of its hexadecimal digits; those of a file may end with a newline. */
+/* Decodes hexadecimal digits; a newline may follow the digits of a file. */
 static int value_unhex(struct value *value)
 {
 	const size_t digits = value->len -

@@ -16,11 +16,10 @@ struct value {
 };
 
 /*
- * The value that words[@at] says, or --file; without them, or if the word is - without quotes, the
- * standard input.
- * With --hex-values its bytes are hexadecimal digits. Of an input that is longer than the server's
- * longest value one byte more than that is read. EX_OK, or another exit status after printing why
- * there is none.
+ * Takes the value from words[@at] or --file; without them, or if the word is an unquoted -, from
+ * the standard input. With --hex-values it is given as hexadecimal digits. Reading stops one byte
+ * after the server's longest value. EX_OK, or another exit status after printing why there is no
+ * value.
  */
 int value_take(struct value *value, const struct kvd *db, const struct arguments *arguments,
 	       int at);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Commands that somebody types: see interactive.h. Lines are edited by libedit, which reads
- * ~/.editrc (editrc(5)).
+ * Interactive mode: see interactive.h. libedit edits the lines and reads ~/.editrc (editrc(5)).
  */
 #include "client/kvctl/interactive.h"
 
@@ -29,7 +28,7 @@
 #include "common/util/text.h"
 
 #define HISTORY_LINES 1000
-#define SLOW_NS 500000000u /* as redis-cli: what took longer is said */
+#define SLOW_NS 500000000u /* longer times are printed, as by redis-cli */
 #define COLUMNS 80
 
 struct session {
@@ -65,7 +64,7 @@ static void print_words(const struct completion *c)
 	fflush(stdout);
 }
 
-/* Where nothing can be offered, the command's help says what is expected. */
+/* If there is nothing to offer, the command's help says what is expected. */
 static unsigned char tab(EditLine *editor, int key)
 {
 	struct completion *c = &session_now.completion;
@@ -96,7 +95,7 @@ static unsigned char tab(EditLine *editor, int key)
 	return CC_REDISPLAY;
 }
 
-/* For this user alone: there are values in it. */
+/* Only this user may read the history, which has values in it. */
 static void history_keep(struct session *session)
 {
 	const mode_t mask = umask(077);
@@ -107,7 +106,7 @@ static void history_keep(struct session *session)
 	umask(mask);
 }
 
-/* A line that begins with a blank is not kept, as by shells. */
+/* A line that begins with a blank is not kept, as in shells. */
 static void history_add(struct session *session, const char *line)
 {
 	HistEvent event;
@@ -121,7 +120,7 @@ static bool editor_open(struct session *session)
 	HistEvent event;
 
 	setlocale(LC_CTYPE, "");
-	/* libedit drops what the locale has no character for; kvd takes all bytes. */
+	/* libedit drops bytes that are no characters of the locale; kvd takes all bytes. */
 	if (!strcmp(nl_langinfo(CODESET), "ANSI_X3.4-1968"))
 		setlocale(LC_CTYPE, "C.UTF-8");
 	session->history = history_init();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* kvctl without a command on a terminal: commands that somebody types. */
+/* Interactive mode: kvctl without a command on a terminal. */
 #ifndef KVD_CLIENT_KVCTL_INTERACTIVE_H
 #define KVD_CLIENT_KVCTL_INTERACTIVE_H
 
 struct arguments;
 
 /*
- * Reads commands from the terminal until its end or `quit`, and runs them on one handle, opened as
- * @arguments say. Commands that fail do not end it. Returns an exit status: 0, or why the server
+ * Reads commands from the terminal until ^D or `quit` and runs them on one handle, opened as
+ * @arguments say. A failing command does not end it. Returns an exit status: 0, or why the server
  * can't be reached.
  */
 int interactive_run(const struct arguments *arguments);

@@ -16,7 +16,7 @@ static void wake(int number)
 		alarm(WAKE_S);
 }
 
-/* What began to block between its look at interrupted() and the call is woken a moment later. */
+/* Wakes a call that began to block just after interrupted() was checked. */
 static void note(int number)
 {
 	const struct sigaction action = { .sa_handler = wake };
@@ -27,7 +27,7 @@ static void note(int number)
 	alarm(WAKE_S);
 }
 
-/* Without SA_RESTART: what waits for a key or for time ends with EINTR. */
+/* Without SA_RESTART, waiting for a key or for time ends with EINTR. */
 void interrupt_catch(struct sigaction *before)
 {
 	const struct sigaction action = { .sa_handler = note };
@@ -60,7 +60,7 @@ void interrupt_clear(void)
 
 	if (!noted)
 		return;
-	/* One that came in between would have its alarm end kvctl. */
+	/* A SIGINT in between would start alarms, and SIGALRM would end kvctl. */
 	sigemptyset(&sigint);
 	sigaddset(&sigint, SIGINT);
 	sigprocmask(SIG_BLOCK, &sigint, &before);

@@ -42,7 +42,7 @@ static void string_print(struct json *json, const uint8_t *bytes, size_t len)
 	putc('"', json->out);
 }
 
-/* What stands before a value. */
+/* Writes the comma and the name before a value. */
 static void value_begin(struct json *json, const char *name)
 {
 	if (json->comma)

@@ -14,8 +14,8 @@
  *	json_close(&json, '}');
  *	json_end(&json);
  *
- * @name is the name of a member of an object, and NULL of an array's values and of the outermost
- * one. Errors of writing are left in the stream (ferror(3)).
+ * @name is the name of an object's member, and NULL for an array's values and for the outermost
+ * one. Write errors stay in the stream (ferror(3)).
  */
 #ifndef KVD_CLIENT_KVCTL_JSON_H
 #define KVD_CLIENT_KVCTL_JSON_H
@@ -38,19 +38,19 @@ void json_end(struct json *json);
 void json_open(struct json *json, const char *name, char bracket);
 void json_close(struct json *json, char bracket);
 
-/* Bytes that are UTF-8 are a string; others the object {"hex": "00ff"}. */
+/* Bytes as a string if they are UTF-8, else as the object {"hex": "00ff"}. */
 void json_bytes(struct json *json, const char *name, const void *bytes, size_t len);
-/* Always that object. */
+/* Bytes as the object {"hex": "00ff"}, always. */
 void json_hex(struct json *json, const char *name, const void *bytes, size_t len);
 void json_text(struct json *json, const char *name, const char *text);
 void json_number(struct json *json, const char *name, uint64_t number);
-/* With so many digits behind the point; one that is not finite is null. */
+/* A number with that many digits after the point; null if it is not finite. */
 void json_double(struct json *json, const char *name, double number, int digits);
 void json_bool(struct json *json, const char *name, bool is);
 void json_null(struct json *json, const char *name);
 /*
- * What a server says in a text, as a number if it is a decimal one that programs which count in
- * doubles read exactly (below 2^53); else as a string.
+ * A value in a server's text: as a number if it is decimal and doubles represent it exactly (below
+ * 2^53), else as a string.
  */
 void json_word(struct json *json, const char *name, const char *word, size_t len);
 

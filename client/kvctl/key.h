@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keys as kvctl's commands get and print them: as they are, or with -x in hexadecimal; and values,
+ * How kvctl's commands take and print keys: as they are, or with -x in hexadecimal; and values,
  * with --hex-values.
  */
 #ifndef KVD_CLIENT_KVCTL_KEY_H
@@ -21,29 +21,29 @@ struct key {
 	size_t len;
 };
 
-/* Of a word. EX_OK, or EX_USAGE after printing why it is no key. */
+/* Parses a word. EX_OK, or EX_USAGE after printing why it is no key. */
 int key_parse(struct key *key, const struct arguments *arguments, const char *word);
 
-/* Without a newline. */
+/* Prints a key without a newline. */
 void key_print(FILE *out, const struct arguments *arguments, const void *key, size_t len);
 
 /*
- * For people, on a terminal or in a table: what would move the cursor, or is no UTF-8, is quoted as
- * a word of a script is, so that it can be typed as it is printed.
+ * Prints a key for people, on a terminal or in a table: bytes that would move the cursor or are no
+ * UTF-8 are quoted as in a word of a script, so that the key can be typed as it is printed.
  */
 void key_show(FILE *out, const struct arguments *arguments, const void *key, size_t len);
 
-/* The member "key" of an object. */
+/* Writes the member "key" of an object. */
 void key_json(struct json *json, const struct arguments *arguments, const void *key, size_t len);
 
-/* The same of values, with --hex-values. */
+/* Prints and writes values, in hexadecimal with --hex-values. */
 void value_print(FILE *out, const struct arguments *arguments, const void *value, size_t len);
 void value_show(FILE *out, const struct arguments *arguments, const void *value, size_t len);
 void value_json(struct json *json, const struct arguments *arguments, const void *value,
 		size_t len);
 
 void hex_print(FILE *out, const void *bytes, size_t len);
-/* The bytes of @digits hexadecimal digits, an even number, to @bytes. False: they are none. */
+/* Decodes an even number of @digits to @bytes. False: they are not hexadecimal. */
 bool hex_parse(uint8_t *bytes, const char *text, size_t digits);
 
 #endif /* KVD_CLIENT_KVCTL_KEY_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kvctl latency: how long GETs of one small value take, by each path: by READ from where the bucket
- * cache knows it, by READ without knowing, and by request. The paths take turns, so that each meets
- * the same load; the table of percentiles and the histogram grow until the end.
+ * kvctl latency: how long GETs of one small value take by each path: by READ with and without the
+ * place from the bucket cache, and by request. The paths take turns, so that each meets the same
+ * load; the table of percentiles and the histogram grow until the end.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #define KEY_TTL_S 86400u
 #define SECONDS_DEFAULT 5u /* of a script */
 #define ROUND_NS 1000000000ull
-#define BAR_COLUMNS 20	      /* so that a line has 100 */
+#define BAR_COLUMNS 20	      /* a line then has 100 */
 #define POWERS 65	      /* of two nanoseconds: 1 to 2^64 */
 #define CLEAR "\033[H\033[2J" /* ECMA-48: CUP, ED */
 
@@ -31,8 +31,8 @@ enum path { WARM, COLD, REQUEST, PATHS };
 
 static const char *const path_names[PATHS] = { "warm", "cold", "request" };
 static const char *const path_texts[PATHS] = {
-	"warm: one READ, from where the cache says",
-	"cold: two READs, one after the other",
+	"warm: one READ, its place from the cache",
+	"cold: two READs, one after another",
 	"request: a message and its response",
 };
 
@@ -43,7 +43,7 @@ struct latency {
 	struct hist hists[PATHS];
 };
 
-/* Of nobody else: 64 random bits. */
+/* A key that no other client uses: it has 64 random bits. */
 static void key_make(struct latency *latency)
 {
 	uint64_t random = clock_ns();
@@ -53,7 +53,7 @@ static void key_make(struct latency *latency)
 					    "kvctl-latency:%016llx", (unsigned long long)random);
 }
 
-/* If nobody removes it, it expires. */
+/* The value expires if it is not removed. */
 static enum kvd_status store(struct latency *latency)
 {
 	const struct kvd_put_args args = { .ttl_s = KEY_TTL_S };
@@ -113,7 +113,7 @@ static void print_table(const struct latency *latency)
 	}
 }
 
-/* Of each power of two nanoseconds: how many values were below it, and not below the half. */
+/* For each power of two nanoseconds: how many values were below it, but not below its half. */
 static void powers_of(const struct hist *hist, uint64_t counts[POWERS])
 {
 	memset(counts, 0, POWERS * sizeof(counts[0]));
@@ -193,7 +193,7 @@ static void print(const struct latency *latency)
 	print_histogram(latency);
 }
 
-/* For so many seconds, or until it is interrupted. @live: shows what there is each second. */
+/* Measures for @seconds, or until it is interrupted. @live: shows the results each second. */
 static int measure(struct latency *latency, uint64_t seconds, bool live)
 {
 	int code = report(latency->db, store(latency));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Changes of a script that are under way together: see pipeline.h. */
+/* Runs changes of a script concurrently: see pipeline.h. */
 #include "client/kvctl/pipeline.h"
 
 #include <inttypes.h>
@@ -22,9 +22,9 @@
 #include "client/kvctl/words.h"
 
 #define SLOTS 1024u
-#define BYTES_MAX (64u << 20) /* of lines under way; a longer one is alone */
+#define BYTES_MAX (64u << 20) /* of lines under way; a longer line runs alone */
 #define LINE_KEPT 65536u      /* longer memory of a line is freed at once */
-#define BYTES_PER_MS 16384u   /* what a slow network moves in a millisecond, at least */
+#define BYTES_PER_MS 16384u   /* the least that a slow network moves in a millisecond */
 #define STATUSES 64u
 #define CODES 256u
 
@@ -49,7 +49,7 @@ struct pipeline {
 	struct progress progress;
 };
 
-/* Changes that can be under way, with the number of words and of the value's word; 0: none. */
+/* Changes that can run concurrently, with the number of words and of the value's word; 0: none. */
 static const struct row {
 	const char *name;
 	enum kvd_opcode op;
@@ -137,7 +137,7 @@ static void take(struct pipeline *pipeline, const struct kvd_op *op)
 	slot_free(pipeline, slot);
 }
 
-/* Until so many more have ended, or all. */
+/* Waits until @count more have ended, or all. */
 static void wait_for(struct pipeline *pipeline, size_t count)
 {
 	struct kvd_op *done[SLOTS];
@@ -163,7 +163,7 @@ void pipeline_await_input(struct pipeline *pipeline, int fd)
 		wait_for(pipeline, 1);
 }
 
-/* The options that prepare() knows; with another one the line is no plain change. */
+/* The options that prepare() handles; with any other option the line is no plain change. */
 static bool options_are_known(const struct arguments *arguments)
 {
 	unsigned int known = arguments->hex.given + arguments->ttl.given + arguments->flags.given +
@@ -220,7 +220,7 @@ static int prepare(struct slot *slot, const struct row *row, const struct argume
 	return EX_OK;
 }
 
-/* The slot gets the line's memory, where the value stands, and the line the slot's. */
+/* Swaps the memory of slot and line: the value stays in place for the slot. */
 static void submit(struct pipeline *pipeline, struct slot *slot, struct line *line)
 {
 	const struct line other = slot->line;

@@ -52,7 +52,7 @@ char *time_text(char text[24], uint64_t seconds)
 	return text;
 }
 
-/* The share, and the time that is left if it goes on as until now. */
+/* The share that is done, and the remaining time at the rate so far. */
 static void print_share(const struct progress *p, double seconds)
 {
 	const uint64_t done = p->done < p->total ? p->done : p->total;

@@ -8,7 +8,7 @@
 #include "client/kvctl/key.h"
 #include "client/kvctl/report.h"
 
-/* Stores the value of words[@at], in the way @args says so far. */
+/* Stores the value of words[@at], with the options added to @args. */
 static int put(struct kvd *db, const struct arguments *arguments, int at, struct kvd_put_args *args)
 {
 	enum kvd_status status;

@@ -33,7 +33,7 @@ static int exit_status(enum kvd_status status)
 	}
 }
 
-/* Statuses whose text would only say once more what libkvd says of the call. */
+/* Statuses whose text would only repeat libkvd's error. */
 static bool is_said(enum kvd_status status)
 {
 	switch (status) {
@@ -75,11 +75,11 @@ int report_change(const struct kvd *db, const struct arguments *arguments, enum 
 
 int report_open(enum kvd_status status, int hint)
 {
-	/* A server that answers is the one that was meant. */
+	/* A server that answered is the intended one, so no hint. */
 	const bool none = status == KVD_ERR_UNREACHABLE || status == KVD_ERR_DEVICE;
 
 	report_error("%s%s", kvd_error(NULL),
-		     hint && none ? "; -a URL or $KVD_URL name another server" : "");
+		     hint && none ? " (-a URL or $KVD_URL names another server)" : "");
 	if (status == KVD_ERR_LIMIT)
 		return EX_TEMPFAIL;
 	return status == KVD_ERR_AUTH ? EX_NOPERM : EX_UNAVAILABLE;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kvctl restore: the keys of a dump to a server; and --verify, which only reads the dump. Nothing
- * of a block is stored before all of it was verified.
+ * kvctl restore: stores the keys of a dump in a server; with --verify it only reads the dump. Each
+ * block is verified as a whole before any of it is stored.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@
 #include "client/kvctl/store.h"
 #include "common/util/clock.h"
 
-#define STATE_NS 1000000000u /* how often it is written how far the restore is */
+#define STATE_NS 1000000000u /* how often the progress is saved for --resume */
 
 struct restore {
 	const struct arguments *arguments;
@@ -35,12 +35,12 @@ struct restore {
 	struct store_block blocks[2];
 	struct progress progress;
 	struct restore_state state;
-	uint64_t state_ns; /* when it was written */
+	uint64_t state_ns; /* when `state` was last written */
 	uint64_t incarnation;
-	bool has_state; /* it can be written */
+	bool has_state; /* `state` can be written */
 };
 
-/* Notes how far it is. Whether --resume can go on from here. */
+/* Saves the progress. Whether --resume can go on from here. */
 static bool state_save(struct restore *restore)
 {
 	int err;
@@ -52,7 +52,8 @@ static bool state_save(struct restore *restore)
 	if (!err)
 		return true;
 	restore->has_state = false;
-	report_about("kvctl: can't write %s" RESTORE_SUFFIX ": %s; --resume can't go on from here",
+	report_about("kvctl: can't write %s" RESTORE_SUFFIX
+		     ": %s; --resume can't continue from here",
 		     restore->name, strerror(-err));
 	return false;
 }
@@ -64,11 +65,11 @@ static int stop_at_interrupt(struct restore *restore)
 	progress_end(&restore->progress);
 	resumes = state_save(restore);
 	report_about("kvctl: interrupted after %" PRIu64 " keys%s", restore->state.stored.stored,
-		     resumes ? ": --resume goes on after them" : "");
+		     resumes ? "; --resume continues after them" : "");
 	return EXIT_INTERRUPTED;
 }
 
-/* What the result of the reader means for the exit status, after printing it. */
+/* Prints why the reader stopped. Returns the exit status. */
 static int stop_at_file(struct restore *restore, enum dump_result result)
 {
 	if (result == DUMP_FAILED && interrupted())
@@ -84,11 +85,11 @@ static int stop_at_call(struct restore *restore, enum kvd_status status)
 {
 	progress_end(&restore->progress);
 	if (state_save(restore))
-		report_about("kvctl: --resume goes on where this restore stops");
+		report_about("kvctl: --resume continues from here");
 	return report(restore->store.db, status);
 }
 
-/* All blocks up to the one that @before says are stored. */
+/* Notes that @block and all blocks before it are stored. */
 static void state_note(struct restore *restore, const struct dump_block *block)
 {
 	struct restore_state *state = &restore->state;
@@ -141,7 +142,7 @@ static int block_end(struct restore *restore, struct store_block *block)
 	return EX_OK;
 }
 
-/* How much of their times to live is over. */
+/* Sets how much of the records' times to live has passed. */
 static void age_set(struct restore *restore)
 {
 	const uint64_t began_ns = restore->reader.header.wall_ns;
@@ -170,7 +171,7 @@ static int restore_blocks(struct restore *restore)
 		do {
 			result = dump_reader_next(&restore->reader, &block->body);
 			if (result == DUMP_SKIPPED && skips)
-				report_about("kvctl: %s: left out", restore->reader.why);
+				report_about("kvctl: %s: skipped", restore->reader.why);
 		} while (result == DUMP_SKIPPED && skips);
 		if (result != DUMP_BLOCK)
 			break;
@@ -178,7 +179,7 @@ static int restore_blocks(struct restore *restore)
 		if (!store_block_begin(&restore->store, block))
 			return report_memory();
 		if (block->body.block.bytes > DUMP_BODY_MAX) {
-			/* One long value in memory at a time. */
+			/* Only one long value is in memory at a time. */
 			code = block_end(restore, &restore->blocks[i ^ 1]);
 			code = code ? code : block_end(restore, block);
 			dump_body_release(&block->body);
@@ -213,7 +214,7 @@ static void print_result(struct restore *restore)
 	}
 	printf("%" PRIu64 " keys stored", counts->stored);
 	if (counts->existed)
-		printf(", %" PRIu64 " existed and were left", counts->existed);
+		printf(", %" PRIu64 " existed and were kept", counts->existed);
 	if (counts->expired)
 		printf(", %" PRIu64 " had expired", counts->expired);
 	if (counts->failed)
@@ -221,7 +222,7 @@ static void print_result(struct restore *restore)
 	putchar('\n');
 }
 
-/* After all of the file was read. */
+/* Ends the restore after the whole file was read. */
 static int finish(struct restore *restore)
 {
 	progress_end(&restore->progress);
@@ -237,7 +238,7 @@ static int finish(struct restore *restore)
 	return restore->reader.skipped ? EX_DATAERR : EX_OK;
 }
 
-/* Goes on as the file beside the dump says. EX_OK, or why it can't. */
+/* Resumes at the place in the state file. EX_OK, or why it can't. */
 static int resume(struct restore *restore)
 {
 	struct restore_state *state = &restore->state;
@@ -245,13 +246,13 @@ static int resume(struct restore *restore)
 	const char *why = NULL;
 
 	if (err)
-		why = err == -ENOENT ? "there is nothing to resume: begin without --resume" :
-		      err == -EINVAL ? "it is damaged: begin without --resume" :
+		why = err == -ENOENT ? "there is nothing to resume: start without --resume" :
+		      err == -EINVAL ? "it is damaged: start without --resume" :
 				       strerror(-err);
 	else if (state->dump != restore->reader.header.sum)
-		why = "it is of another dump: begin without --resume";
+		why = "it belongs to another dump: start without --resume";
 	else if (state->incarnation != restore->incarnation)
-		why = "the server has restarted since, or is another one: begin without --resume";
+		why = "the server has restarted since, or is another one: start without --resume";
 	if (why) {
 		report_error("%s" RESTORE_SUFFIX ": %s", restore->name, why);
 		return err && err != -ENOENT && err != -EINVAL ? EX_IOERR : EX_DATAERR;
@@ -298,7 +299,7 @@ static int restore_to(struct restore *restore, struct kvd *db)
 	if (!code) {
 		code = finish(restore);
 	} else {
-		/* The handle may live on, and the blocks' memory does not. */
+		/* The handle may outlive the blocks' memory. */
 		store_block_end(&restore->store, &restore->blocks[0]);
 		store_block_end(&restore->store, &restore->blocks[1]);
 		state_save(restore);
@@ -340,10 +341,10 @@ static void print_verified(const struct restore *restore)
 			 reader->counts.missing);
 	report_result("%s: of %s, %" PRIu64 " keys, %s of values%s: %s", reader->name, date,
 		      reader->counts.records, bytes_text(bytes, (double)reader->counts.value_bytes),
-		      missing, reader->skipped ? "damaged" : "all is right");
+		      missing, reader->skipped ? "damaged" : "intact");
 }
 
-/* Every damaged block is named. */
+/* Names every damaged block. */
 static int verify(struct restore *restore)
 {
 	struct dump_body body = { 0 };
@@ -413,7 +414,7 @@ static int usage_check(const struct restore *restore)
 	if (arguments->resume.given && (!restore->name || arguments->verify.given))
 		return usage_error("--resume", "needs the name of the file, and no --verify");
 	if (!restore->name && (arguments->input_is_script || isatty(STDIN_FILENO)))
-		return usage_error("restore", "no dump comes from there: name a file");
+		return usage_error("restore", "the standard input is a terminal: name a file");
 	return EX_OK;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How far a restore is: see restore_state.h. */
+/* Saves the progress of a restore: see restore_state.h. */
 #include "client/kvctl/restore_state.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* NAME.restore, and behind that @more. False: too long for a name. */
+/* NAME.restore, followed by @more. False: the path is too long. */
 static bool name_make(char path[PATH_MAX], const char *name, const char *more)
 {
 	return snprintf(path, PATH_MAX, "%s" RESTORE_SUFFIX "%s", name, more) < PATH_MAX;

@@ -10,8 +10,8 @@ struct kvd;
 struct words;
 
 /*
- * Runs the command of @arguments, whose connection is open (NULL: it needs none), and writes what
- * it prints. Returns its exit status, after printing why it is not 0.
+ * Runs the command of @arguments on the open connection @db (NULL: it needs none), and flushes its
+ * output. Returns its exit status, after printing why it is not 0.
  */
 int run_command(struct kvd *db, const struct arguments *arguments);
 
@@ -19,18 +19,18 @@ int run_command(struct kvd *db, const struct arguments *arguments);
 int run_alone(const struct arguments *arguments);
 
 /*
- * Runs the command in argv[1] and what follows, of a line of a script or of somebody who types, on
- * @db, with the server and the options of the connection of @outer, the program's command line; in
- * the line they are errors. argv[0] is anything, and argv[] is reordered. @words: those of argv[],
- * with their lengths. @is_script: the standard input has the lines, so that no value can be read
- * from it. Returns its exit status.
+ * Runs the command in argv[1] and following, a line of a script or a typed line, on @db. Server and
+ * connection options are those of @outer, the program's command line; in the line they are errors.
+ * argv[0] is ignored, and argv[] is reordered. @words: the words of argv[], with their lengths.
+ * @is_script: lines come from the standard input, so no value can be read from it. Returns the
+ * command's exit status.
  */
 int run_line(struct kvd *db, const struct arguments *outer, bool is_script, int argc, char **argv,
 	     const struct words *words);
 
 /*
- * What --help and --version ask for, and not the command, is done if one of them was given. True if
- * so; *@code is the exit status.
+ * Handles --help and --version, which replace the command. True: one of them was given, and *@code
+ * is the exit status.
  */
 bool run_help(const struct arguments *arguments, int *code);
 

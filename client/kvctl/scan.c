@@ -32,7 +32,7 @@ static void print_value(const struct scan *scan, const struct kvd_entry *entry)
 		printf("(%zu bytes)", entry->item.value_len);
 }
 
-/* A value that is too long for a message is not in it. */
+/* A scan does not deliver a value that is too long for a message. */
 static void print_json(const struct arguments *arguments, const struct kvd_entry *entry)
 {
 	struct json json;
@@ -50,7 +50,7 @@ static void print_json(const struct arguments *arguments, const struct kvd_entry
 	json_end(&json);
 }
 
-/* Returns not 0 if a line could not be written. */
+/* Prints a line. Not 0: it could not be written. */
 static int take(void *arg, const struct kvd_entry *entry)
 {
 	struct scan *scan = arg;

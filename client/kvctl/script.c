@@ -23,7 +23,7 @@
 struct script {
 	const struct arguments *outer;
 	struct kvd *db;
-	struct pipeline *pipeline; /* NULL: one line after the other */
+	struct pipeline *pipeline; /* NULL: one line after another */
 	struct line_input input;
 	struct words words;
 	uint64_t lines;
@@ -80,7 +80,7 @@ static int open_db(struct script *script)
 	if (status)
 		return report_open(status, !script->outer->url.given);
 	kvd_info(script->db, &info);
-	/* Each byte of a value as \xHH, and a key and options as long as they can be. */
+	/* Each byte of a value may be \xHH, and a key and options as long as possible. */
 	script->line_max = 4 * (info.value_max + KVD_KEY_MAX) + 4096;
 	if (script->outer->pipe.given) {
 		script->pipeline = pipeline_create(script->db, script->outer);
@@ -107,7 +107,7 @@ static void run_lines(struct script *script)
 			note_bad(script, "longer than any command with the server's longest value",
 				 EX_USAGE);
 		else if (end == LINE_NO_MEMORY)
-			note_bad(script, "no memory for a line so long", EX_OSERR);
+			note_bad(script, "no memory for such a long line", EX_OSERR);
 		else if (end == LINE_ERROR)
 			note_bad(script, "can't read the standard input", EX_IOERR);
 		else

@@ -8,10 +8,10 @@
 struct arguments;
 
 /*
- * Runs the lines on one handle, opened as @arguments say; all of them, also if some fail. With
- * --pipe many changes are under way at once, and a summary is printed at the end. Returns the exit
- * status of the first line that failed. *@is_empty, unless it is NULL: there was no line at all,
- * and nothing was done.
+ * Runs all lines, even if some fail, on one handle, opened as @arguments say. With --pipe many
+ * changes are under way at once, and a summary is printed at the end. Returns the exit status of
+ * the first line that failed. Unless NULL, *@is_empty is set if there was no line at all; then
+ * nothing was done.
  */
 int script_run(const struct arguments *arguments, bool *is_empty);
 

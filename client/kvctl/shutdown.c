@@ -18,8 +18,8 @@
 #define NS_PER_MS 1000000u
 
 /*
- * Whether the server has ended: nobody listens there, or a supervisor has started another one. One
- * that stops refuses connections until its end.
+ * Whether the server has ended: nobody listens there, or a supervisor has started a new server. A
+ * stopping server refuses connections until it ends.
  */
 static bool has_ended(const struct arguments *arguments, uint64_t incarnation)
 {
@@ -50,7 +50,7 @@ int command_shutdown(struct kvd *db, const struct arguments *arguments)
 		return report(db, status);
 	while (!has_ended(arguments, info.incarnation)) {
 		if (clock_ns() > until_ns || interrupted()) {
-			report_error("the server stops, but has not ended after %" PRIu64
+			report_error("the server is stopping, but has not ended after %" PRIu64
 				     " ms (server.drain_timeout); -t waits longer",
 				     wait_ms);
 			return EX_TEMPFAIL;

@@ -13,7 +13,7 @@
 
 #define PREFIX "size_class."
 
-/* The field of @row that a statistic is, by what is behind "size_class.N." in its name. */
+/* The field of @row for a statistic, by the part of its name after "size_class.N.". */
 static uint64_t *field_of(struct size_class_row *row, const char *name, size_t len)
 {
 	const struct {
@@ -27,10 +27,10 @@ static uint64_t *field_of(struct size_class_row *row, const char *name, size_t l
 	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++)
 		if (strlen(fields[i].name) == len && !memcmp(fields[i].name, name, len))
 			return fields[i].field;
-	return NULL; /* a newer server has it */
+	return NULL; /* a statistic of a newer server */
 }
 
-/* The row of a class: the last one, or one that is begun; lines of a class stand together. */
+/* The row of a class: the last row or a new one, as the lines of a class are consecutive. */
 static struct size_class_row *row_of(struct size_classes *classes, uint64_t item_bytes)
 {
 	if (classes->count && classes->rows[classes->count - 1].item_bytes == item_bytes)

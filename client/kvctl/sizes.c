@@ -57,7 +57,7 @@ static void swap(struct top *top, size_t a, size_t b)
 	top->keys[b] = kept;
 }
 
-/* The parent is behind its children in the order of compare(). */
+/* In the order of compare(), a parent comes after its children. */
 static void sift_up(struct top *top, size_t i)
 {
 	for (; i && compare(&top->keys[i], &top->keys[(i - 1) / 2]) > 0; i = (i - 1) / 2)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sizes of many things: their number, sum, and how many have sizes between two powers of two; and
- * the few keys with the largest numbers of some kind.
+ * Statistics of sizes: their number and sum, and how many lie between powers of two; and the keys
+ * with the largest numbers.
  */
 #ifndef KVD_CLIENT_KVCTL_SIZES_H
 #define KVD_CLIENT_KVCTL_SIZES_H
@@ -20,7 +20,7 @@ struct sizes {
 	uint64_t counts[SIZES_RANGES], sums[SIZES_RANGES];
 };
 
-/* Sizes beyond the last range, of which kvd has none, count in it. */
+/* Sizes above the last range, which kvd does not have, count in it. */
 void sizes_add(struct sizes *sizes, uint64_t size);
 /* The smallest and the largest size of a range. */
 void sizes_range(unsigned int range, uint64_t *low, uint64_t *high);
@@ -31,7 +31,7 @@ struct top_key {
 	uint8_t key[KVD_KEY_MAX];
 };
 
-/* The keys with the largest numbers, as many as there is room for. */
+/* The keys with the largest numbers, up to a fixed count. */
 struct top {
 	struct top_key *keys; /* a heap: the least of them is the first, until top_sort() */
 	size_t count, room;
@@ -40,9 +40,9 @@ struct top {
 /* False: no memory. */
 bool top_init(struct top *top, size_t room);
 void top_release(struct top *top);
-/* A key that is among them already stays so once. */
+/* A key that is already in the list is not added again. */
 void top_add(struct top *top, const void *key, size_t key_len, uint64_t number);
-/* The largest first; keys with equal numbers in the order of their bytes. Nothing is added then. */
+/* Sorts by number, largest first, then by the bytes of the key. Add nothing after it. */
 void top_sort(struct top *top);
 
 #endif /* KVD_CLIENT_KVCTL_SIZES_H */

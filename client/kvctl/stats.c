@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * kvctl stats: the statistics of a server, in groups for people, as the server sends them for
- * scripts, or as JSON; once, or again and again.
+ * scripts, or as JSON; once or repeatedly.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -28,14 +28,14 @@
 #define SIZE_CLASSES_SHOWN 8u /* without -v */
 #define CLEAR "\033[H\033[2J" /* ECMA-48: CUP, ED */
 
-/* What the server said, and when. */
+/* The server's statistics, and when they were taken. */
 struct snapshot {
 	bool is_taken;
 	uint64_t at_ns;
 	char text[STATS_BYTES];
 };
 
-/* What a counter was in a snapshot; 0 if it was not there. */
+/* The value of a counter in a snapshot; 0 if it is missing. */
 static uint64_t number_of(const struct snapshot *snapshot, const struct stats_line *wanted)
 {
 	struct stats_line line;
@@ -60,7 +60,7 @@ static void print_line(const struct stats_line *line, const struct snapshot *now
 		printf("%.*s\n", (int)line->value_len, line->value);
 	} else if (before->is_taken && stats_is_counter(line->name, line->name_len)) {
 		old = number_of(before, line);
-		/* A server that restarted in between counts from 0 on. */
+		/* A server that restarted in between counts from 0. */
 		rate = (double)(number - (old <= number ? old : 0)) /
 		       ((double)(now->at_ns - before->at_ns) / 1e9);
 		if (is_bytes)
@@ -77,7 +77,7 @@ static void print_line(const struct stats_line *line, const struct snapshot *now
 	}
 }
 
-/* A counter that has not grown, or anything that is 0, says little. */
+/* Hides counters that have not grown, and anything that is 0. */
 static bool is_dull(const struct stats_line *line, const struct snapshot *before)
 {
 	uint64_t number;
@@ -89,7 +89,7 @@ static bool is_dull(const struct stats_line *line, const struct snapshot *before
 	return !number;
 }
 
-/* A table, where one line for each number would be many. */
+/* Prints a table in place of one line for each number. */
 static void print_size_classes(const char *text, const char *heading, bool all, bool any)
 {
 	static struct size_classes classes;
@@ -104,7 +104,7 @@ static void print_size_classes(const char *text, const char *heading, bool all, 
 	for (unsigned int i = 0; i < shown; i++)
 		printf("  %s\n", size_class_text(row, &classes.rows[i]));
 	if (shown < classes.count)
-		printf("  and %u smaller ones: -v prints them\n", classes.count - shown);
+		printf("  and %u smaller classes: -v prints them\n", classes.count - shown);
 }
 
 static void print_groups(const struct snapshot *now, const struct snapshot *before, bool all)

@@ -75,7 +75,7 @@ static const struct {
 	{ "held.*", STATS_HELD },
 };
 
-/* What does not only grow; all that is not a number is here, too. */
+/* Statistics that do not only grow, and all that are not numbers. */
 static const char *const gauges[] = {
 	"version",
 	"pid",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What kvctl knows of the server's statistics: under which heading each is shown, and whether it
- * counts. What they mean, kvd --help says.
+ * What kvctl knows about the server's statistics: the heading of each, and whether it is a counter.
+ * kvd --help explains them.
  */
 #ifndef KVD_CLIENT_KVCTL_STATS_GROUP_H
 #define KVD_CLIENT_KVCTL_STATS_GROUP_H
@@ -30,10 +30,10 @@ enum stats_group {
 #undef X
 };
 
-/* STATS_OTHER: a newer server has it. */
+/* STATS_OTHER: an unknown statistic, of a newer server. */
 enum stats_group stats_group_of(const char *name, size_t len);
 
-/* Whether it only grows while the server runs, so that its growth per second says something. */
+/* Whether it only grows while the server runs, so that its rate is meaningful. */
 bool stats_is_counter(const char *name, size_t len);
 
 /* Whether it is a number of bytes. */

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* What a slow network moves in a millisecond, at least. */
+/* The least that a slow network moves in a millisecond. */
 #define BYTES_PER_MS 16384u
 #define DONE_MAX 64u
 #define NS_PER_S 1000000000u
@@ -16,7 +16,7 @@ void store_block_release(struct store_block *block)
 	*block = (struct store_block){ 0 };
 }
 
-/* What is left of it by the clock of the block, less what went by since, rounded up to a second. */
+/* The time that was left by the block's clock, less the age, in seconds, rounded up. */
 bool store_ttl(const struct store *store, const struct dump_block *block, uint32_t expires_s,
 	       uint32_t *ttl_s)
 {
@@ -65,7 +65,7 @@ static void note_failure(struct store *store, struct store_block *block, const s
 	failures_note(&store->failures, op->key, op->key_len, status);
 }
 
-/* What is refused at once, as a value that is too long, fails alone. */
+/* An operation that is refused at once, such as a value that is too long, fails alone. */
 static void submit(struct store *store, struct store_block *block, struct kvd_op *op)
 {
 	const enum kvd_status status = kvd_submit(store->db, &op, 1);
@@ -101,7 +101,7 @@ bool store_block_begin(struct store *store, struct store_block *block)
 	return true;
 }
 
-/* An operation has ended, of whatever block. One that is to be tried again keeps its status. */
+/* Takes a completed operation of any block. One that must be retried keeps its status. */
 static void take(struct store *store, const struct kvd_op *op)
 {
 	struct store_block *block = op->user;
@@ -131,7 +131,7 @@ static void wait_for(struct store *store, const struct store_block *block)
 	}
 }
 
-/* Those that were to be tried again, once more; or, after too many tries, as failed. */
+/* Retries the operations that were refused, or counts them as failed after too many attempts. */
 static void try_again(struct store *store, struct store_block *block, bool is_of_use)
 {
 	block->again = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Stores the records of verified blocks of a dump: all of a block under way at once, and two
- * blocks, so that one is read while the other one is stored.
+ * Stores the records of verified blocks of a dump: all records of a block at once, and with two
+ * blocks, so that one is read while the other is stored.
  */
 #ifndef KVD_CLIENT_KVCTL_STORE_H
 #define KVD_CLIENT_KVCTL_STORE_H
@@ -12,7 +12,7 @@
 #include "client/kvctl/dump_reader.h"
 #include "client/kvctl/failures.h"
 
-/* What became of records. */
+/* Results, in numbers of records. */
 struct store_counts {
 	uint64_t stored, existed, expired, failed;
 };
@@ -22,11 +22,11 @@ struct store {
 	struct kvd *db;
 	uint32_t timeout_ms; /* of a short value; longer ones get more */
 	bool skip_existing;  /* a key that exists stays as it is */
-	/* Since the dump began, in nanoseconds: taken off the times to live. 0: they begin anew. */
+	/* Nanoseconds since the dump began: subtracted from times to live. 0: they start again. */
 	uint64_t age_ns;
-	uint64_t dump_ns; /* the server's clock when the dump began, of which that is the age */
+	uint64_t dump_ns; /* the server's clock when the dump began */
 	struct failures failures;
-	enum kvd_status broken; /* not KVD_OK: of the connection, and nothing can be stored now */
+	enum kvd_status broken; /* not KVD_OK: the connection failed; nothing can be stored now */
 };
 
 /* A block and its operations. Zero it first. */
@@ -35,18 +35,18 @@ struct store_block {
 	struct kvd_op *ops;
 	size_t room, count;
 	size_t under_way;
-	size_t again; /* operations that are to be tried again */
+	size_t again; /* operations to retry */
 	struct store_counts counts;
 };
 
 void store_block_release(struct store_block *block);
 
-/* Begins to store what is in the body. False: no memory, and nothing was begun. */
+/* Starts to store the records of the body. False: no memory, and nothing was started. */
 bool store_block_begin(struct store *store, struct store_block *block);
-/* Waits until all of it is stored, has failed or was refused. Of several blocks in their order. */
+/* Waits until all records are stored or have failed. Call it for blocks in their order. */
 void store_block_end(struct store *store, struct store_block *block);
 
-/* The time to live that a record gets, in seconds; 0: it never expires. False: it has expired. */
+/* The time to live for a record, in seconds; 0: it never expires. False: it has expired. */
 bool store_ttl(const struct store *store, const struct dump_block *block, uint32_t expires_s,
 	       uint32_t *ttl_s);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The commands, options and exit statuses of kvctl, each a row of a table. Parsing, the help texts,
- * completion and the manual are made from these tables, so that they can't disagree.
+ * completion and the manual are generated from these tables, so that they can't disagree.
  *
  * A new command is a row here and a function `int command_NAME(struct kvd *db, const struct
  * arguments *arguments)` (client/kvctl/command.h) that returns one of the exit statuses. A new
@@ -12,61 +12,64 @@
 
 #include <limits.h>
 
-/* X(name, heading): in the order in which the help has them. */
+/* X(name, heading): in the order of the help. */
 #define KVCTL_GROUPS(X)                                                                            \
 	X(READ, "Read")                                                                            \
 	X(CHANGE, "Change")                                                                        \
 	X(SERVER, "The server")                                                                    \
 	X(HERE, "This program")
 
-/* What a command is, in its row; any of these together. */
-#define COMMAND_LOCAL 0u     /* it needs no server: it is called with a NULL handle */
-#define COMMAND_CONNECTED 1u /* it is called with an open handle */
-#define COMMAND_SLOW 2u	     /* its calls may take minutes: a longer timeout by default */
-#define COMMAND_STOPS 8u     /* after SIGINT it says what was done, and ends */
-#define COMMAND_SCREEN 4u    /* it takes over the terminal: not for scripts of commands */
+/* The kind of a command; flags that can be combined. */
+#define COMMAND_LOCAL 0u     /* needs no server: called with a NULL handle */
+#define COMMAND_CONNECTED 1u /* called with an open handle */
+#define COMMAND_SLOW 2u	     /* calls may take minutes: a longer timeout by default */
+#define COMMAND_STOPS 8u     /* after SIGINT it reports what was done, and ends */
+#define COMMAND_SCREEN 4u    /* takes over the terminal: not for scripts */
 
 #define WORDS_ANY INT_MAX
 
 /*
  * X(name, aliases, group, words' text, least words, most words, what it is, help). The aliases are
- * names that redis or memcached have for the same, with blanks between them. The words are those
- * after the command's name. The functions are command_NAME().
+ * the names of the command in redis or memcached, separated by blanks. The words are those after
+ * the command's name. The functions are command_NAME().
  */
 #define KVCTL_COMMANDS(X)                                                                          \
 	X(get, "mget", READ, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                            \
-	  "write the value of KEY to the standard output; with several keys a line for each: "     \
-	  "the key, a tab, the value")                                                             \
+	  "write the value of KEY to the standard output; with several keys a line for "           \
+	  "each: the key, a tab and the value")                                                    \
 	X(gat, "", READ, "KEY TTL", 2, 2, COMMAND_CONNECTED,                                       \
 	  "write the value of KEY, as get does, and set its time to live to TTL")                  \
 	X(exists, "", READ, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                             \
 	  "print how many of the keys exist, without reading values")                              \
 	X(ttl, "", READ, "KEY", 1, 1, COMMAND_CONNECTED,                                           \
-	  "print how many seconds KEY has to live, at least 1, or never: it does not expire")      \
+	  "print the seconds that KEY has left to live, at least 1, or never if it does "          \
+	  "not expire")                                                                            \
 	X(count, "", READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                    \
-	  "print how many keys there are, or begin with PREFIX, by a scan; items of stats is all " \
-	  "of them at once, with those that have expired")                                         \
+	  "scan and print the number of keys, or of those that begin with PREFIX; items "          \
+	  "in stats is quicker, and counts expired keys, too")                                     \
 	X(scan, "", READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED,                                     \
-	  "print all keys, or those that begin with PREFIX, in no order")                          \
+	  "print all keys, or those that begin with PREFIX, in no particular order")               \
 	X(dump, "", READ, "[FILE|- [PREFIX]]", 0, 2, COMMAND_CONNECTED | COMMAND_STOPS,            \
-	  "write all keys, or those that begin with PREFIX, with values, flags and expiry times "  \
-	  "to FILE or the standard output; a FILE that is there is replaced when all is written")  \
+	  "write all keys, or those that begin with PREFIX, with values, flags and expiry "        \
+	  "times to FILE or the standard output; an existing FILE is replaced once the "           \
+	  "dump is complete")                                                                      \
 	X(bigkeys, "", READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED | COMMAND_STOPS,                  \
-	  "print the keys with the longest values, and how long keys and values are")              \
+	  "print the keys with the longest values, and the distribution of the lengths of "        \
+	  "keys and values")                                                                       \
 	X(hotkeys, "", READ, "[PREFIX]", 0, 1, COMMAND_CONNECTED | COMMAND_STOPS,                  \
-	  "print the keys that are used most, as a server that evicts notes it: about how often "  \
-	  "since they were stored, at most 32767 times, and half as often with each quarter of "   \
-	  "the memory that was added since the last use; and how much was added since then, in "   \
-	  "percent of the memory. Of GETs by READ clients report some, which stand for the "       \
-	  "others")                                                                                \
+	  "print the most used keys, by the records that a server keeps for eviction. "            \
+	  "uses: about how often since the key was stored, at most 32767, halved for each "        \
+	  "quarter of the memory that was added since the last use; added since: the data "        \
+	  "added since the last use, in percent of the memory. Clients report a sample of "        \
+	  "their GETs by READ")                                                                    \
 	X(put, "set", CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                              \
-	  "store VALUE; without VALUE, or with -, store the standard input")                       \
+	  "store VALUE; without VALUE, or with -, the standard input")                             \
 	X(add, "", CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                                 \
 	  "as put, but only if KEY does not exist")                                                \
 	X(replace, "", CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                             \
 	  "as put, but only if KEY exists")                                                        \
 	X(cas, "", CHANGE, "KEY VERSION [VALUE]", 2, 3, COMMAND_CONNECTED,                         \
-	  "as put, but only if KEY has this version; -v get prints it")                            \
+	  "as put, but only if KEY has this version, which get -v prints")                         \
 	X(append, "", CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                              \
 	  "add VALUE after the existing value")                                                    \
 	X(prepend, "", CHANGE, "KEY [VALUE]", 1, 2, COMMAND_CONNECTED,                             \
@@ -76,57 +79,59 @@
 	X(decr, "", CHANGE, "KEY [N]", 1, 2, COMMAND_CONNECTED,                                    \
 	  "subtract N (default 1) from the number under KEY, not below 0, and print the result")   \
 	X(touch, "", CHANGE, "KEY TTL", 2, 2, COMMAND_CONNECTED,                                   \
-	  "set the time to live of KEY to TTL; 0: it never expires")                               \
+	  "set the time to live of KEY to TTL; with 0 it never expires")                           \
 	X(del, "delete unlink", CHANGE, "KEY...", 1, WORDS_ANY, COMMAND_CONNECTED,                 \
 	  "remove the keys")                                                                       \
 	X(flush, "flushall flush_all", CHANGE, "[DELAY | --cancel [TICKET]]", 0, 1,                \
 	  COMMAND_CONNECTED,                                                                       \
-	  "remove all keys and wait until that is done; with DELAY: after this time, without "     \
-	  "waiting; stats prints those that wait, as flush.TICKET")                                \
+	  "remove all keys, and wait until that is done; with DELAY: remove them after "           \
+	  "this time, without waiting; stats prints pending flushes, as flush.TICKET")             \
 	X(restore, "", CHANGE, "[FILE|-]", 0, 1, COMMAND_LOCAL | COMMAND_STOPS,                    \
-	  "store the keys of a dump, of FILE or the standard input")                               \
+	  "store the keys of a dump, read from FILE or the standard input")                        \
 	X(stats, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                          \
 	  "print the server's statistics, which kvd --help explains: in groups on a "              \
-	  "terminal, else a name and a value in each line")                                        \
+	  "terminal, else a name and a value on each line")                                        \
 	X(curve, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                          \
-	  "print how many GETs would hit with less memory, and with more, as a server with "       \
-	  "memory.curve = yes estimates it by a sample of keys: what exact LRU would do")          \
+	  "print the share of GETs that would hit with less and with more memory; a "              \
+	  "server with memory.curve = yes estimates it for exact LRU, from a sample of "           \
+	  "keys")                                                                                  \
 	X(clients, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                        \
-	  "print the server's connections, one a line")                                            \
+	  "print the server's connections, one per line")                                          \
 	X(kill, "", SERVER, "ID", 1, 1, COMMAND_CONNECTED,                                         \
-	  "close the connection with this id, as clients prints it")                               \
+	  "close the connection with this id, which clients prints")                               \
 	X(revoke, "", SERVER, "WHO", 1, 1, COMMAND_CONNECTED,                                      \
-	  "close all connections of WHO, at once, and print how many: user=NAME, identity=NAME, "  \
-	  "uid=N, addr=ADDRESS or id=N")                                                           \
+	  "close all connections of WHO at once, and print their number; WHO is "                  \
+	  "user=NAME, identity=NAME, uid=N, addr=ADDRESS or id=N")                                 \
 	X(tenant, "", SERVER, "list | create NAME SIZE | resize NAME SIZE | drop NAME", 1, 3,      \
 	  COMMAND_CONNECTED | COMMAND_SLOW,                                                        \
-	  "print the server's tenants, one a line; add a tenant, give it another size (4096, "     \
+	  "print the server's tenants, one per line; add a tenant, change its size (4096, "        \
 	  "64m, 2g), or remove it with all of its keys")                                           \
 	X(info, "", SERVER, "", 0, 0, COMMAND_CONNECTED, "print the properties of the connection") \
 	X(whoami, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                         \
-	  "print the user, the rights and the tenant of this connection, as the server knows it")  \
+	  "print this connection's user, rights and tenant, and how the server identified "        \
+	  "it")                                                                                    \
 	X(shutdown, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                       \
-	  "stop the server, and wait until it has ended; it executes the requests that have "      \
-	  "arrived. For administrators; -t: how long to wait (default 60s)")                       \
+	  "stop the server, which first executes all requests that have arrived, and wait "        \
+	  "until it has ended, for at most -t (default 60s); for administrators")                  \
 	X(ping, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                           \
 	  "send an empty request and print how long it took")                                      \
 	X(latency, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                        \
-	  "measure how long a GET takes by each path, with a key of its own that is removed: "     \
-	  "on a terminal until it is interrupted, else for 5 seconds")                             \
+	  "measure how long a GET takes by each path, with a temporary key: for -c "               \
+	  "seconds, by default until it is interrupted, or 5 seconds without a terminal")          \
 	X(top, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_SCREEN,                           \
-	  "show what the server does now, on the whole screen: rates, latencies, memory, workers " \
-	  "and connections; without a terminal print it once, as text")                            \
+	  "show the server's rates, latencies, memory, workers and connections on the "            \
+	  "whole screen; without a terminal print them once, as text")                             \
 	X(doctor, "", HERE, "[URL]", 0, 1, COMMAND_LOCAL,                                          \
-	  "say what is wrong with this host, and the command that fixes it; with URL, or -a: use " \
-	  "each path to that server, too, with a key that is removed")                             \
+	  "check this host, and print what is wrong and the command that fixes it; with "          \
+	  "URL, or -a, also test each path to that server, with a temporary key")                  \
 	X(completion, "", HERE, "bash|zsh", 1, 1, COMMAND_LOCAL,                                   \
-	  "print the script by which that shell completes commands and options")                   \
+	  "print a script for that shell which completes commands and options")                    \
 	X(help, "", HERE, "[COMMAND]", 0, 1, COMMAND_LOCAL,                                        \
-	  "print this help, or that of a command, with its options")
+	  "print this help, or the help of a command with its options")
 
 /*
- * X(name, what to use): names that users of redis, memcached or a shell try, of commands that kvctl
- * has by another name or with other words, so that they can't be aliases.
+ * X(name, what to use): names that users of redis, memcached or a shell may try. kvctl's command
+ * has another name and other words, so the name can't be an alias.
  */
 #define KVCTL_OTHER_NAMES(X)                                                                       \
 	X("keys", "`scan [PREFIX]`, or `scan --match GLOB`")                                       \
@@ -164,10 +169,10 @@ enum option_kind {
 	OPTION_FILE,	/* the name of a file; .text */
 };
 
-/* Which commands take an option: their names, with blanks between them, or one of these. */
+/* The commands that take an option: names separated by blanks, or one of these. */
 #define FOR_ALL "*"
-#define FOR_CONNECTION "@" /* all, but not in a script of commands: the connection is open */
-#define FOR_NONE ""	   /* it takes the place of a command */
+#define FOR_CONNECTION "@" /* all commands, but not in a script, whose connection is open */
+#define FOR_NONE ""	   /* the option replaces a command */
 
 #define STORE "put add replace cas"
 #define WITH_VALUE STORE " append prepend"
@@ -178,62 +183,64 @@ enum option_kind {
  */
 #define KVCTL_OPTIONS(X)                                                                           \
 	X(hex, 'x', "hex", FLAG, 0, 0, "", OF_KEYS " scan count bigkeys dump hotkeys",             \
-	  "keys are given and printed in hexadecimal")                                             \
+	  "take and print keys in hexadecimal")                                                    \
 	X(ttl, 'e', "ttl", SECONDS, 0, KVD_TTL_MAX, "TTL", STORE " incr decr",                     \
-	  "time to live: seconds, or 90s, 5m, 2h, 7d; incr and decr: with -i")                     \
+	  "time to live: seconds, or 90s, 5m, 2h, 7d; incr and decr: only with -i")                \
 	X(flags, 'f', "flags", NUMBER, 0, UINT32_MAX, "N", STORE " incr decr",                     \
-	  "store the flags N with the value; incr and decr: with -i")                              \
+	  "store the flags N with the value; incr and decr: only with -i")                         \
 	X(pin, 'p', "pin", SECONDS, 0, KVD_TTL_MAX, "TIME", "put add replace",                     \
-	  "the server does not evict the item during TIME")                                        \
+	  "the server does not evict the item for TIME")                                           \
 	X(low, 'l', "low", FLAG, 0, 0, "", STORE, "the server evicts the item before others")      \
 	X(initial, 'i', "initial", NUMBER, 0, UINT64_MAX, "N", "incr decr",                        \
-	  "store N if KEY does not exist; incr -i 1 counts 1, 2, 3 from the first call on")        \
+	  "store N if KEY does not exist; repeated, incr -i 1 gives 1, 2, 3")                      \
 	X(request, 'r', "request", FLAG, 0, 0, "", "get",                                          \
 	  "send a request instead of reading the server's memory")                                 \
 	X(verbose, 'v', "verbose", FLAG, 0, 0, "", "get gat scan stats",                           \
-	  "get, gat: print length, version, flags and expiry time to the standard error; scan: "   \
-	  "print values, too, after a tab; stats: also what is 0")                                 \
+	  "get, gat: print length, version, flags and expiry time to the standard error; "         \
+	  "scan: also print values, after a tab; stats: also print statistics that are 0")         \
 	X(json, 0, "json", FLAG, 0, 0, "",                                                         \
 	  OF_KEYS " scan count dump restore bigkeys hotkeys info ping stats curve latency "        \
 		  "doctor clients revoke tenant whoami",                                           \
-	  "print lines of JSON; bytes that are no UTF-8 as {\"hex\": \"00ff\"}")                   \
+	  "print lines of JSON; bytes that are not UTF-8 become {\"hex\": \"00ff\"}")              \
 	X(hex_values, 0, "hex-values", FLAG, 0, 0, "", "get gat scan " WITH_VALUE,                 \
-	  "values are given and printed in hexadecimal")                                           \
+	  "take and print values in hexadecimal")                                                  \
 	X(file, 'F', "file", FILE, 0, 0, "FILE", WITH_VALUE, "store the content of FILE")          \
 	X(no_newline, 'n', "no-newline", FLAG, 0, 0, "", "get gat",                                \
-	  "no newline after the value; default: one, on a terminal and in a script")               \
+	  "print no newline after the value; default: one, on a terminal and in a script")         \
 	X(null, '0', "null", FLAG, 0, 0, "", "scan get",                                           \
-	  "lines end with a byte 0, not with a newline: for xargs -0")                             \
+	  "end lines with a zero byte, not with a newline: for xargs -0")                          \
 	X(cancel, 0, "cancel", FLAG, 0, 0, "", "flush",                                            \
-	  "cancel the flushes that you started with a DELAY, or the one of this TICKET")           \
+	  "cancel all flushes that you started with a DELAY, or the one with this TICKET")         \
 	X(all, 0, "all", FLAG, 0, 0, "", "flush",                                                  \
-	  "with --cancel: also those that others started; for administrators")                     \
-	X(raw, 0, "raw", FLAG, 0, 0, "", "stats", "as the server sends them, also on a terminal")  \
+	  "with --cancel: also cancel flushes that others started; for administrators")            \
+	X(raw, 0, "raw", FLAG, 0, 0, "", "stats",                                                  \
+	  "print statistics as the server sends them, also on a terminal")                         \
 	X(watch, 'w', "watch", SECONDS, 1, 86400, "TIME", "stats top",                             \
-	  "print them again after each TIME (2, 90s, 5m), in groups; counters by their growth a "  \
-	  "second, but for --raw and --json; top: the interval (default 2)")                       \
+	  "stats: print them in groups every TIME (2, 90s, 5m), and counters as growth "           \
+	  "per second, unless --raw or --json; top: the interval (default 2)")                     \
 	X(sort, 0, "sort", TEXT, 0, 0, "COLUMN", "top",                                            \
-	  "the connections, by requests (default), received, sent, idle, age "                     \
-	  "or id")                                                                                 \
+	  "sort connections by requests (default), received, sent, idle, age or id")               \
 	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping stats latency top",               \
-	  "ping, top: N times (default 1); stats: N times with --watch, by default until it is "   \
-	  "interrupted; latency: for N seconds")                                                   \
+	  "ping, top: N times (default 1); stats --watch: N times (default: until it is "          \
+	  "interrupted); latency: for N seconds")                                                  \
 	X(match, 0, "match", TEXT, 0, 0, "GLOB", "scan count dump bigkeys hotkeys",                \
 	  "only keys that match GLOB: * ? [a-z] [!a-z] and \\")                                    \
-	X(resume, 0, "resume", FLAG, 0, 0, "", "dump restore", "go on where it was interrupted")   \
+	X(resume, 0, "resume", FLAG, 0, 0, "", "dump restore",                                     \
+	  "continue where it was interrupted")                                                     \
 	X(replace, 0, "replace", FLAG, 0, 0, "", "restore",                                        \
-	  "keys that exist get the value of the dump (default)")                                   \
-	X(skip_existing, 0, "skip-existing", FLAG, 0, 0, "", "restore", "keys that exist stay")    \
+	  "overwrite existing keys with those of the dump (default)")                              \
+	X(skip_existing, 0, "skip-existing", FLAG, 0, 0, "", "restore",                            \
+	  "keep existing keys as they are")                                                        \
 	X(absolute, 0, "absolute", FLAG, 0, 0, "", "restore",                                      \
-	  "keys expire at the time of day at which they would have; default: they live for as "    \
-	  "long as they had to when they were dumped")                                             \
+	  "keys expire at the time of day at which they would have expired; default: they "        \
+	  "get the time to live that they had left when they were dumped")                         \
 	X(skip_damaged, 0, "skip-damaged", FLAG, 0, 0, "", "restore",                              \
-	  "leave out blocks that are damaged, and go on; default: stop before the first one")      \
+	  "skip damaged blocks; default: stop before the first one")                               \
 	X(verify, 0, "verify", FLAG, 0, 0, "", "restore", "only check the file, without a server") \
 	X(progress, 0, "progress", FLAG, 0, 0, "", "dump restore bigkeys hotkeys",                 \
-	  "print how far it is also where the standard error is no terminal")                      \
+	  "show the progress even if the standard error is no terminal")                           \
 	X(samples, 0, "samples", NUMBER, 1, UINT64_MAX, "N", "bigkeys hotkeys",                    \
-	  "look at N keys, chosen by their hashes; default: at all")                               \
+	  "look at N keys, chosen by their hashes; default: all keys")                             \
 	X(top, 0, "top", NUMBER, 1, 10000, "N", "bigkeys hotkeys", "print N keys (default 10)")    \
 	X(url, 'a', "url", TEXT, 0, 0, "URL", FOR_CONNECTION,                                      \
 	  "the server: rdma://HOST:PORT, rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT or "           \
@@ -244,7 +251,7 @@ enum option_kind {
 	  "longest time for one call, and for connecting: 500ms, 5s, 2m, or a number of "          \
 	  "milliseconds (default 2s, 10m for tenant, and 5s for connecting)")                      \
 	X(tenant, 0, "tenant", TEXT, 0, 0, "NAME", FOR_CONNECTION,                                 \
-	  "the tenant whose keys these are; default: $KVD_TENANT, or as the server decides")       \
+	  "the tenant that has the keys; default: $KVD_TENANT, or as the server decides")          \
 	X(tls_ca, 0, "tls-ca", FILE, 0, 0, "FILE", FOR_CONNECTION,                                 \
 	  "rdma+tls: the certificate authorities that you trust (kvd_options in kvd.h has more); " \
 	  "default: $KVD_TLS_CA")                                                                  \
@@ -253,11 +260,11 @@ enum option_kind {
 	X(tls_key, 0, "tls-key", FILE, 0, 0, "FILE", FOR_CONNECTION,                               \
 	  "rdma+tls: the private key of --tls-certificate; default: $KVD_TLS_KEY")                 \
 	X(tls_psk, 0, "tls-psk", FILE, 0, 0, "FILE", FOR_CONNECTION,                               \
-	  "rdma+tls: a key that the server has, too; default: $KVD_TLS_PSK")                       \
+	  "rdma+tls: a key that the server shares; default: $KVD_TLS_PSK")                         \
 	X(help, 'h', "help", FLAG, 0, 0, "", FOR_ALL, "print this help, or that of the command")   \
 	X(pipe, 0, "pipe", FLAG, 0, 0, "", FOR_NONE,                                               \
-	  "run the commands on the standard input, one a line, many changes under way at once; "   \
-	  "print how many were done and failed")                                                   \
+	  "run the commands on the standard input, one per line, with many changes under "         \
+	  "way at once; print how many succeeded and failed")                                      \
 	X(version, 'V', "version", FLAG, 0, 0, "", FOR_NONE, "print the version")
 
 /* X(number, what it means) */
@@ -270,18 +277,18 @@ enum option_kind {
 #define KVCTL_STATUSES(X)                                                                          \
 	X(0, "done")                                                                               \
 	X(1, "the key does not exist")                                                             \
-	X(2, "the key exists or has another version")                                              \
+	X(2, "the key exists, or has another version")                                             \
 	X(3, "the value is not a number")                                                          \
-	X(4, "doctor: with warnings")                                                              \
-	X(5, "doctor: with errors")                                                                \
+	X(4, "doctor found warnings, but no errors")                                               \
+	X(5, "doctor found errors")                                                                \
 	X(64, "bad usage")                                                                         \
 	X(65, "not a dump, or damaged")                                                            \
 	X(69, "can't connect to the server")                                                       \
 	X(70, "the call failed")                                                                   \
 	X(71, "out of memory")                                                                     \
 	X(74, "can't read the input or write the output")                                          \
-	X(75, "over a limit of your user")                                                         \
-	X(77, "not allowed, or the server is not trusted, or does not trust you")                  \
+	X(75, "a limit of your user was exceeded")                                                 \
+	X(77, "you are not allowed, the server is not trusted, or it does not trust you")          \
 	X(130, "dump, restore, bigkeys, hotkeys and --pipe: interrupted by SIGINT")
 
 #endif /* KVD_CLIENT_KVCTL_TABLE_H */

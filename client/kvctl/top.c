@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kvctl top: what a server does now, on the whole screen; where there is none, as plain text. A
- * server that goes away is tried again until it is back.
+ * kvctl top: what a server does now, on the whole screen, or as plain text without a terminal. If
+ * the server goes away, top retries until it is back.
  */
 #define NCURSES_NOMACROS
 #include <limits.h>
@@ -27,7 +27,7 @@
 #define S_NS 1000000000ull
 #define S_MS 1000u
 #define KEYS_TEXT "q quit  s r sort  m all size classes  + - interval  arrows scroll  space now"
-/* Lines beside those of size classes, workers and connections, and how many are to be left. */
+/* Lines of everything else than size classes, workers, connections; lines of connections. */
 #define LINES_BESIDE 17u
 #define CONNECTIONS_LEFT 2u
 #define SIZE_CLASSES_LEAST 2u
@@ -42,9 +42,9 @@ struct top_run {
 	uint64_t seconds;
 	struct top_choice choice;
 	bool all_size_classes;
-	unsigned int first; /* line of the view below the title; it is scrolled to there */
+	unsigned int first; /* the line of the view that is shown below the title */
 	enum kvd_status status;
-	char said[TOP_LINE_BYTES]; /* why there is no newer sample; empty: there is */
+	char said[TOP_LINE_BYTES]; /* why the last sample failed; empty: it did not */
 };
 
 static void sample(struct top_run *run)
@@ -73,7 +73,7 @@ static bool view_make(struct top_run *run)
 	return true;
 }
 
-/* So many that workers and some connections have a place, too. */
+/* How many size classes to show: workers and some connections must fit, too. */
 static unsigned int size_classes_fit(const struct top_run *run, unsigned int rows)
 {
 	const uint64_t others = LINES_BESIDE + CONNECTIONS_LEFT +
@@ -92,7 +92,7 @@ static unsigned int screen_rows(void)
 	return LINES > 0 ? (unsigned int)LINES : 0;
 }
 
-/* How far it may be scrolled: until the last line is to be seen. */
+/* How far the view may be scrolled: until its last line is visible. */
 static unsigned int first_most(const struct top_run *run)
 {
 	const unsigned int rows = screen_rows();
@@ -122,7 +122,7 @@ static void draw_line(int row, attr_t attributes, const char *text)
 	attrset(A_NORMAL);
 }
 
-/* The title stays, the rest is scrolled; the last line has the keys, or what is wrong. */
+/* The title stays, the rest scrolls; the last line shows the keys, or an error. */
 static void draw(struct top_run *run)
 {
 	const unsigned int rows = screen_rows();
@@ -149,7 +149,7 @@ static void draw(struct top_run *run)
 	refresh();
 }
 
-/* Whether it was a key that scrolls. */
+/* Handles keys that scroll. False: it was another key. */
 static bool take_scroll_key(struct top_run *run, int key)
 {
 	const int page = LINES > 3 ? LINES - 3 : 1;
@@ -178,7 +178,7 @@ static bool take_scroll_key(struct top_run *run, int key)
 	}
 }
 
-/* False: it ends top. Else *@at_ns is when the next sample is due. */
+/* False: the key ends top. Else *@at_ns is when the next sample is due. */
 static bool take_key(struct top_run *run, int key, uint64_t *at_ns)
 {
 	if (take_scroll_key(run, key))
@@ -209,7 +209,7 @@ static bool take_key(struct top_run *run, int key, uint64_t *at_ns)
 	case ' ':
 		*at_ns = clock_ns();
 		break;
-	default: /* KEY_RESIZE: only to be drawn again */
+	default: /* KEY_RESIZE: just draw again */
 		break;
 	}
 	return true;
@@ -234,7 +234,7 @@ static void screen_loop(struct top_run *run, uint64_t times)
 		run->choice.size_classes = size_classes_fit(run, screen_rows());
 		(void)view_make(run);
 		draw(run);
-		/* Once: it may pass in between, and what is left be less than 0, for ever. */
+		/* Read once: if at_ns passed in between, the timeout would be negative: forever. */
 		now_ns = clock_ns();
 		timeout(at_ns > now_ns ? (int)((at_ns - now_ns) / (S_NS / S_MS)) + 1 : 0);
 		key = getch();
@@ -243,7 +243,7 @@ static void screen_loop(struct top_run *run, uint64_t times)
 	}
 }
 
-/* As plain text: a block for each sample, with a line between them. */
+/* Plain text: a block for each sample, separated by a line. */
 static int plain_loop(struct top_run *run, uint64_t times)
 {
 	int code;
@@ -283,7 +283,7 @@ static bool sort_parse(struct top_run *run, const struct arguments *arguments)
 	return false;
 }
 
-/* NULL: there is none, and plain text has to do. */
+/* NULL: there is no usable terminal, so plain text is printed. */
 static SCREEN *screen_open(void)
 {
 	const char *term = getenv("TERM");

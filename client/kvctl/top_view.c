@@ -57,7 +57,7 @@ static enum kvd_status ping(struct top_sample *sample, struct kvd *db)
 	return status;
 }
 
-/* A user without the right to see the connections sees the rest. */
+/* Without the right to see the connections, a user sees the rest. */
 enum kvd_status top_sample_take(struct top_sample *sample, struct kvd *db)
 {
 	enum kvd_status status;
@@ -117,7 +117,7 @@ static double grown(const struct span *span, const char *name)
 	const uint64_t now = stats_number(span->now, name);
 	const uint64_t before = stats_number(span->before, name);
 
-	/* A server that restarted in between counts from 0 on. */
+	/* A server that restarted in between counts from 0. */
 	return (double)(now - (before <= now ? before : 0));
 }
 
@@ -165,7 +165,7 @@ static void add_requests(struct top_view *view, const struct span *span)
 	line(view, "Requests   %.0f/s: PUT %.0f, DELETE %.0f, TOUCH %.0f, SCAN %.0f",
 	     rate(span, "requests"), rate(span, "puts"), rate(span, "deletes"),
 	     rate(span, "touches"), rate(span, "scans"));
-	line(view, "GETs       %.0f/s (%s), %.0f/s of them by READ, as clients tell",
+	line(view, "GETs       %.0f/s (%s), %.0f/s of them by READ, as clients report",
 	     rate(span, "gets"), hits, rate(span, "gets_reported"));
 	line(view,
 	     "Keys       %" PRIu64 ": %.0f/s added, %.0f/s removed, %.0f/s expired, %.0f/s evicted",
@@ -185,7 +185,7 @@ static void add_latency(struct top_view *view, const struct span *span,
 	     stats_number(span->now, "worker.turn_us_max"));
 }
 
-/* @share of BAR_COLUMNS, in @text, which has room for one more. */
+/* Draws a bar of @share of BAR_COLUMNS to @text, which has one byte more. */
 static const char *bar(char text[BAR_COLUMNS + 1], double share)
 {
 	const double full = share < 0 ? 0 : share > 1 ? 1 : share;
@@ -213,7 +213,7 @@ static void add_memory(struct top_view *view, const struct span *span)
 	     size(f, span, "memory.evacuating"));
 }
 
-/* What should not grow, if it has. */
+/* Counters of trouble that have grown. */
 static void add_trouble(struct top_view *view, const struct span *span)
 {
 	static const char *const names[] = {
@@ -258,8 +258,8 @@ static const char *of_worker(char text[64], uint64_t i, const char *name)
 }
 
 /*
- * Of the CPU time of each worker: with requests, looking for some in vain, and asleep. TURN us is
- * the average of now; what follows is since the start.
+ * The shares of each worker's time: working on requests, polling in vain, and asleep. TURN us is
+ * the average in this interval; the columns after it count since the start.
  */
 static void add_workers(struct top_view *view, const struct span *span)
 {
@@ -283,7 +283,7 @@ static void add_workers(struct top_view *view, const struct span *span)
 	}
 }
 
-/* A line of the text of kvd_client_list(), and what is shown of it. */
+/* A line of the text of kvd_client_list(), and its fields that are shown. */
 struct client {
 	const char *text;
 	double values[TOP_COLUMN_COUNT];
@@ -311,7 +311,7 @@ static int compare_clients(const void *a, const void *b)
 	return smallest_now ? order : -order;
 }
 
-/* The clients of a text in the order of their ids. NULL: there is none, or no memory. */
+/* The clients of a text, sorted by id. NULL: there is none, or no memory. */
 static struct client *clients_of(const char *text, size_t *count)
 {
 	struct client *clients;
@@ -376,7 +376,7 @@ static void add_clients(struct top_view *view, const struct top_sample *before,
 							(same ? same->values[j] : 0)) /
 						       seconds;
 	}
-	/* At least the one that asks is listed. */
+	/* The list has at least the client that asked. */
 	if (!*now->clients) {
 		line(view, "Connections: not allowed: to see them takes the right admin");
 		free(old);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What kvctl top shows: lines of text, made of two samples of a server. */
+/* What kvctl top shows: lines of text, computed from two samples of a server. */
 #ifndef KVD_CLIENT_KVCTL_TOP_VIEW_H
 #define KVD_CLIENT_KVCTL_TOP_VIEW_H
 
@@ -10,7 +10,7 @@
 #include "client/kvctl/stats_text.h"
 #include "client/kvd.h"
 
-#define TOP_CLIENTS_BYTES (32u << 20) /* 256 for each of the most connections of a server */
+#define TOP_CLIENTS_BYTES (32u << 20) /* 256 for each connection, at the most of a server */
 #define TOP_PINGS 10u
 #define TOP_LINES 1000u
 #define TOP_LINE_BYTES 256u
@@ -37,15 +37,15 @@ struct top_sample {
 	bool is_taken;
 	uint64_t at_ns;
 	char stats[STATS_BYTES];
-	char *clients;		     /* TOP_CLIENTS_BYTES; empty: who asks may not see them */
+	char *clients;		     /* TOP_CLIENTS_BYTES; empty: the user may not see them */
 	uint64_t ping_ns[TOP_PINGS]; /* sorted */
 };
 
 /* What is shown, and in which order. */
 struct top_choice {
-	enum top_column sort; /* of the connections: the largest first, or the smallest */
+	enum top_column sort; /* the column that connections are sorted by */
 	bool smallest_first;
-	unsigned int size_classes; /* rows of them at most */
+	unsigned int size_classes; /* the most rows of size classes */
 };
 
 /* The first line is the title; the others may be scrolled. */
@@ -58,10 +58,10 @@ struct top_view {
 /* False: no memory. */
 bool top_sample_init(struct top_sample *sample);
 void top_sample_release(struct top_sample *sample);
-/* Asks the server. With another status than KVD_OK @sample is as it was before. */
+/* Asks the server. Unless it returns KVD_OK, @sample is unchanged. */
 enum kvd_status top_sample_take(struct top_sample *sample, struct kvd *db);
 
-/* Between @before and @now. */
+/* Makes the lines for the time between @before and @now. */
 void top_view_make(struct top_view *view, const char *server, const struct top_sample *before,
 		   const struct top_sample *now, const struct top_choice *choice);
 

@@ -15,7 +15,7 @@
 #define LINE_BYTES_FIRST 256u
 #define WORDS_FIRST 16
 
-/* What is read and what is written of one line; the second is never ahead of the first. */
+/* Where a line is read and written in place; writing is never ahead of reading. */
 struct split {
 	const char *from, *end;
 	char *to;
@@ -26,7 +26,7 @@ static bool is_blank(char c)
 	return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Behind a backslash between "...". */
+/* The byte after a backslash between "...". */
 static void take_escape(struct split *split)
 {
 	static const char names[] = "nrtab", bytes[] = "\n\r\t\a\b";
@@ -134,7 +134,7 @@ const char *words_split(struct words *words, char *line, size_t len)
 		words->len[words->count] = (size_t)(split.to -
 						    word_text(words->word[words->count]));
 		words->count++;
-		/* In the place of the blank, which has been read. */
+		/* Overwrites the blank, which has been read. */
 		split.from += split.from < split.end;
 		*split.to++ = '\0';
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lines of a script of commands, split to words as redis-cli does it: blanks between words, "..."
+ * Splits lines of a script of commands into words as redis-cli does: blanks between words, "..."
  * with \n \r \t \a \b \xHH and \ before any other byte, '...' with \' alone, and # before a comment
  * where a word could begin. A quoted word is never an option.
  */
@@ -18,18 +18,18 @@
 /* Zero it first. */
 struct words {
 	char **word; /* with marks; word[0] is the program's name; after the last one NULL */
-	char **argv; /* of words_argv() */
+	char **argv; /* the result of words_argv() */
 	size_t *len; /* words may have zeros in them */
 	int count;   /* 1: an empty line, or a comment */
 	int room;
 };
 
 /*
- * Splits @line, of @len bytes and a zero behind them, in place. NULL, or what is wrong with it, or
- * that there is no memory.
+ * Splits @line, of @len bytes and a terminating zero, in place. Returns NULL, or what is wrong with
+ * the line, or that there is no memory.
  */
 const char *words_split(struct words *words, char *line, size_t len);
-/* The words, with marks, in an array that the caller may reorder, until the next call. */
+/* The words, with marks, in an array that the caller may reorder; valid until the next call. */
 char **words_argv(struct words *words);
 void words_release(struct words *words);
 
@@ -39,19 +39,19 @@ static inline char *word_text(char *word)
 	return word + (*word == WORD_MARK);
 }
 
-/* Of @text, which is word_text() of one of these; with NULL @words of a string. */
+/* Length and quoting of @text, the word_text() of one of @words; with NULL @words, a string. */
 size_t word_len(const struct words *words, const char *text);
 bool word_is_quoted(const struct words *words, const char *text);
 
 /* A line of any length up to a limit. Zero it first. */
 struct line {
-	char *bytes; /* a zero behind them, and no newline */
+	char *bytes; /* terminated by a zero, without the newline */
 	size_t len, size;
 };
 
 enum line_end { LINE_READ, LINE_TOO_LONG, LINE_NO_MEMORY, LINE_EOF, LINE_ERROR };
 
-/* Where lines come from. Zero it first, but for fd and what is called before each read. */
+/* The source of lines. Zero it first, then set fd and, if wanted, before_read and arg. */
 struct line_input {
 	int fd;
 	int err; /* errno of a read that failed */
@@ -61,10 +61,10 @@ struct line_input {
 	char bytes[64u << 10];
 };
 
-/* Reads until there is a byte. False: at the end, or it failed, or SIGINT was noted. */
+/* Reads until there is a byte. False: the end, an error, or a noted SIGINT. */
 bool line_input_fill(struct line_input *input);
 
-/* Reads the next one; of one that has no place in @max bytes or in memory no more than that. */
+/* Reads the next line, and no more of it than @max bytes or than fit in memory. */
 enum line_end line_read(struct line *line, struct line_input *input, size_t max);
 void line_release(struct line *line);
 

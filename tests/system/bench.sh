@@ -211,7 +211,7 @@ store_refusals() {
 		bare 2 put -a "$url" && said 'needs -n' && bare 2 put -n 5 -b 2 -a "$url" &&
 		said '-b is not an option of put' && bare 2 get -n 5 -D 4 -a "$url" &&
 		said '-D is not an option of get' && bare 2 put -n 5 -D 65 -a "$url" &&
-		said '-D is 64 at most for put' &&
+		said '-D is at most 64 for put' &&
 		bare 2 run -a "$url" -P $own/workloadc -D 1025 && said '^kvbench: -D:.*1024' &&
 		bare 2 run -a "$url" -P $own/workloadc -D 2 -b 2 && said 'give one' &&
 		bare 2 run -d memcached -a "$mc" -P $own/workloadc -D 2 &&

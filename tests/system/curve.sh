@@ -43,7 +43,7 @@ told_with_the_next_request() {
 
 check "a server that estimates a curve starts" server_start -o memory.size=16m \
 	-o memory.curve=yes || finish
-check "nothing was read yet" expect 0 '^by one key in 1, 0 keys, and 0 .*: none yet$' curve
+check "nothing was read yet" expect 0 'one key in 1: 0 keys, 0 GETs: none yet$' curve
 check "what is there would hit" all_hit
 check "a table" expect 0 ' 100 % +[0-9.]+ MiB +100.0 %' curve
 check "and JSON" expect 0 '"percent": 200, .*"hit_ratio": 1.0000' curve --json

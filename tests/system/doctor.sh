@@ -110,7 +110,7 @@ all_is_well_then() {
 	ip address add 10.9.7.1/24 dev doctor0 &&
 		wait_for 0 ok mtu 'doctor: active MTU 4096' &&
 		found ok gid 'connections use GID 1, ::ffff:10.9.7.1, RoCE v2"' &&
-		found ok limits '' && found ok inline 'a queue pair can be made'
+		found ok limits '' && found ok inline 'a queue pair can be created'
 }
 
 device_goes() {

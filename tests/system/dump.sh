@@ -73,7 +73,7 @@ check "what expires is known" expires_of lives lives
 lives_since=$SECONDS
 check "a dump" expect 0 "$dump: $items keys, [0-9.]+ MiB" dump "$dump"
 check "there is no partial file" [ ! -e "$dump.partial" ]
-check "the dump is right" expect 0 "$items keys.* all is right" restore --verify "$dump"
+check "the dump is right" expect 0 "$items keys.* intact" restore --verify "$dump"
 check "others can't read it" [ "$(stat -c %a "$dump")" = 600 ]
 check "a dump by a pipe is one, too" eval 'kvctl dump - | kvctl restore --verify'
 check "of one prefix and a pattern" expect 0 ': 3 keys,' dump --match '[lm]*' "$tmp/some"
@@ -104,19 +104,19 @@ gone_on() {
 	kvctl dump --resume "$tmp/part" >"$tmp/out" && [ ! -e "$tmp/part.partial" ] &&
 		[[ $(<"$tmp/out") =~ :\ ([0-9]+)\ keys ]] && keys=${BASH_REMATCH[1]} &&
 		echo "$keys of $items" && [ "$keys" -ge "$items" ] &&
-		[ "$keys" -le $((items + 8000)) ] && expect 0 'right' restore --verify "$tmp/part"
+		[ "$keys" -le $((items + 8000)) ] && expect 0 'intact' restore --verify "$tmp/part"
 }
 places=(1 100 900 "$(($(stat -c %s "$dump") / 1024))")
 for at in "${places[@]}"; do
 	check "a dump finds no room, at $at KiB" interrupted "$at"
-	check "it is gone on with" gone_on
+	check "--resume continues it" gone_on
 done
 # As of a host that went down: the file has its length, but not all of its bytes.
 zeros_behind() {
 	interrupted "$at" && head -c 200000 /dev/zero >>"$tmp/part.partial"
 }
 check "another one finds none, and has zeros after what was written" zeros_behind
-check "it is gone on with" gone_on
+check "--resume continues it" gone_on
 check "with another pattern it is not" eval 'cp "$tmp/part" "$tmp/other.partial" &&
 	expect 74 "another prefix or pattern" dump --resume --match "*x" "$tmp/other"'
 full_output() {
@@ -151,11 +151,11 @@ by_pipe() {
 	reader=$!
 	pids+=("$reader")
 	expect 0 ': [0-9]* keys' dump "$1" && await_end "$reader" && forget "$reader" &&
-		grep -q ' keys.* all is right' "$tmp/got" && [ -p "$tmp/pipe" ] &&
+		grep -q ' keys.* intact' "$tmp/got" && [ -p "$tmp/pipe" ] &&
 		[ ! -e "$tmp/pipe.partial" ]
 }
 check "a pipe is written, and keeps its name" eval 'by_pipe "$tmp/pipe" && by_pipe "$tmp/link" &&
-	[ -L "$tmp/link" ] && expect 74 "is no file: a dump to it" dump --resume "$tmp/pipe" &&
+	[ -L "$tmp/link" ] && expect 74 "is not a regular file" dump --resume "$tmp/pipe" &&
 	expect 74 "is a folder" dump "$tmp/folder" && expect 64 "has no name" dump "" &&
 	[ ! -e .partial ]'
 # Links of our own: a kvctl that replaces them would otherwise replace /dev/stdout.
@@ -226,7 +226,7 @@ check "a damaged file" expect 65 'bad, byte [0-9]+: ' restore "$tmp/bad"
 check "nothing was stored" items_are 0
 check "--verify names the place" expect 65 'bad, byte [0-9]+: .*: damaged' \
 	restore --verify "$tmp/bad"
-check "what is right of it can be had" expect 65 'left out.*keys stored' \
+check "what is right of it can be had" expect 65 'skipped.*keys stored' \
 	restore --skip-damaged "$tmp/bad"
 some_items() {
 	local now
@@ -237,7 +237,7 @@ head -c $((bytes - 1)) "$dump" >"$tmp/cut"
 check "a file that was cut" expect 65 "byte $((bytes - 1)): the file ends here" \
 	restore --verify "$tmp/cut"
 head -c 100000 /dev/urandom >"$tmp/noise"
-check "a file of something else" expect 65 'this is no dump' restore "$tmp/noise"
+check "a file of something else" expect 65 'this is not a dump' restore "$tmp/noise"
 check "an empty file" expect 65 'ends here' restore --verify /dev/null
 check "no file" expect 74 'No such file' restore "$tmp/nothing"
 check "the server stops" server_stop
@@ -262,7 +262,7 @@ check "another dump is not gone on with" eval \
 	'cp "$tmp/whole.restore" "$tmp/some.restore" &&
 	expect 65 "another dump" restore --resume "$tmp/some"'
 cp "$tmp/whole.restore" "$tmp/kept"
-check "it is gone on with" expect 0 "^$items keys stored" restore --resume "$tmp/whole"
+check "--resume continues it" expect 0 "^$items keys stored" restore --resume "$tmp/whole"
 check "all keys are there" items_are "$items"
 check "all are the same" same_contents
 check "there is nothing left to resume" expect 65 'nothing to resume' restore --resume "$tmp/whole"

@@ -142,7 +142,7 @@ address_comes_first() {
 # kvctl without an address says how to give one; with one it does not. On a host that has a kvd at
 # the default address there is nothing to say.
 default_address_is_said() {
-	local said got hint='; -a URL or $KVD_URL name another server'
+	local said got hint=' (-a URL or $KVD_URL names another server)'
 	said=$(env -u KVD_URL XDG_RUNTIME_DIR= "$build/kvctl" ping 2>&1)
 	got=$?
 	echo "status $got: $said"

@@ -176,8 +176,8 @@ static void numbers_out_of_range(void **state)
 	/* A small command has no more under way than it sends together. */
 	assert_taken("put -n 5 -D 64");
 	assert_int_equal(arguments.target.depth, SMALL_BATCH);
-	assert_refused("put -n 5 -D 65", "-D is 64 at most for put");
-	assert_refused("delete -n 5 -D 65", "-D is 64 at most for delete");
+	assert_refused("put -n 5 -D 65", "-D is at most 64 for put");
+	assert_refused("delete -n 5 -D 65", "-D is at most 64 for delete");
 }
 
 /* Whether @line is taken; if not it has to be because of the option, not by anything else. */
@@ -233,7 +233,7 @@ static void options_of_another_command(void **state)
 static void what_does_not_go_together(void **state)
 {
 	(void)state;
-	assert_refused("run -b 2 -D 2", "-b and -D are two ways");
+	assert_refused("run -b 2 -D 2", "-b and -D both do several GETs together");
 	assert_taken("run -b 1 -D 2");
 	assert_taken("run -b 2 -D 1");
 	assert_refused("run -D 2 -d redis -a " REDIS, "-D of load and run needs -d kvd");

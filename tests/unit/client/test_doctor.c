@@ -146,12 +146,12 @@ static void locked_memory(void **state)
 	host.rdma_present = true;
 	host.memlock_soft = host.memlock_hard = 64 << 10;
 	doctor_check_memlock(&findings, &host);
-	assert_found(SEVERITY_ERROR, "memlock", "64 KiB, too few for any connection",
+	assert_found(SEVERITY_ERROR, "memlock", "64 KiB, too little for any connection",
 		     "sudo prlimit --pid $$ --memlock=unlimited");
 	host.memlock_soft = 8 << 20;
 	host.memlock_hard = UINT64_MAX;
 	doctor_check_memlock(&findings, &host);
-	assert_found(SEVERITY_WARNING, "memlock", "8192 KiB, too few for large values",
+	assert_found(SEVERITY_WARNING, "memlock", "8192 KiB, too little for large values",
 		     "ulimit -Sl hard");
 	host.memlock_lifted = true;
 	doctor_check_memlock(&findings, &host);
@@ -213,7 +213,7 @@ static void network_devices(void **state)
 	doctor_check_netdev(&findings, &host, "rxe1", "eth0", 512);
 	assert_found(SEVERITY_WARNING, "mtu", "512", "sudo ip link set dev eth0 mtu 4200");
 	doctor_check_netdev(&findings, &host, "rxe1", "eth1", 4096);
-	assert_found(SEVERITY_ERROR, "netdev", "eth1 is not there", "rdma link");
+	assert_found(SEVERITY_ERROR, "netdev", "eth1 does not exist", "rdma link");
 	netdev_write("0x1003\n", "1500\n");
 	host_read();
 	doctor_check_netdev(&findings, &host, "rxe1", "eth0", 4096);
@@ -326,7 +326,7 @@ static void limits_of_devices(void **state)
 	assert_port(&port, SEVERITY_ERROR, "inline", "less than 220",
 		    "kvd -d -o server.listen=softnic://");
 	port.rdma.qp_error = -ENOMEM;
-	assert_port(&port, SEVERITY_ERROR, "inline", "no queue pair", "ulimit -Sl hard");
+	assert_port(&port, SEVERITY_ERROR, "inline", "create a queue pair", "ulimit -Sl hard");
 }
 
 static void where_ports_are(void **state)

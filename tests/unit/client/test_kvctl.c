@@ -813,12 +813,12 @@ static void a_restore_stops(void **state)
 	behaviour.calls_good = 2;
 	assert_int_equal(mkdir(fresh, 0700), 0);
 	assert_int_equal(RUN("restore", path), EX_SOFTWARE);
-	program_assert_said(".restore: Is a directory; --resume can't go on from here\n");
-	assert_null(strstr(program_result.err, "--resume goes on"));
+	program_assert_said(".restore: Is a directory; --resume can't continue from here\n");
+	assert_null(strstr(program_result.err, "--resume continues"));
 	assert_int_equal(access(noted, F_OK), -1);
 	assert_int_equal(rmdir(fresh), 0);
 	assert_int_equal(RUN("restore", path), EX_SOFTWARE);
-	program_assert_said("kvctl: --resume goes on where this restore stops\n");
+	program_assert_said("kvctl: --resume continues from here\n");
 	behaviour.call = KVD_OK;
 	assert_int_equal(RUN("restore", "--resume", path), EX_OK);
 	assert_null(strstr(program_result.notes, "submit set b"));
@@ -999,7 +999,7 @@ static void no_connection(void **state)
 	(void)state;
 	behaviour.open = KVD_ERR_UNREACHABLE;
 	assert_fails(EX_UNAVAILABLE,
-		     "kvctl: no socket there; -a URL or $KVD_URL name another server\n", "get",
+		     "kvctl: no socket there (-a URL or $KVD_URL names another server)\n", "get",
 		     "key");
 	assert_string_equal(program_result.notes, OPENED);
 	assert_fails(EX_UNAVAILABLE, "kvctl: no socket there\n", "-a", "rdma://h:1", "ping");
@@ -1280,7 +1280,7 @@ static void options_that_are_wrong(void **state)
 	assert_usage("kvctl: -t: needs an argument. Try `kvctl help ping`.\n", "ping", "-t");
 	assert_usage("kvctl: --timeout: needs an argument. Try `kvctl help ping`.\n", "ping",
 		     "--timeout");
-	assert_usage("kvctl: hex: is for a command, and none is named. Try `kvctl -h`.\n", "-x");
+	assert_usage("kvctl: hex: needs a command, and none is named. Try `kvctl -h`.\n", "-x");
 	assert_usage("kvctl: incr: -e and -f need -i. Try `kvctl help incr`.\n", "incr", "k",
 		     "-e1");
 }
@@ -1354,7 +1354,7 @@ static void a_server_is_stopped(void **state)
 			    OPENED "shutdown \nopen " URL " 1000 1000\n" CLOSED);
 	behaviour.stopped = KVD_ERR_REFUSED;
 	assert_fails(EX_TEMPFAIL,
-		     "kvctl: the server stops, but has not ended after 5 ms "
+		     "kvctl: the server is stopping, but has not ended after 5 ms "
 		     "(server.drain_timeout); -t waits longer\n",
 		     "shutdown", "-t5");
 	behaviour.call = KVD_ERR_NOT_ALLOWED;

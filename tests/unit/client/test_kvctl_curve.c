@@ -18,12 +18,12 @@ static void points(void **state)
 		  "get_hits 749\n");
 	assert_calls(STATS, "curve");
 	assert_string_equal(program_result.out,
-			    "by one key in 64, 800 keys, and 2000 GETs of them\n\n"
+			    "estimated from one key in 64: 800 keys, 2000 GETs\n\n"
 			    "  memory        bytes   GETs hit\n"
 			    "    50 %     50.0 MiB     50.0 %\n"
 			    "   100 %    100.0 MiB     75.0 %\n"
 			    "   200 %    200.0 MiB    100.0 %\n"
-			    "\nof all GETs since the start 74.9 % hit\n");
+			    "\n74.9 % of all GETs since the start hit\n");
 	assert_calls(STATS, "curve", "--json");
 	assert_string_equal(program_result.out,
 			    "{\"keys\": 800, \"one_in\": 64, \"gets\": 2000, \"measured\": 0.7490, "
@@ -41,7 +41,7 @@ static void nothing(void **state)
 		  "curve.100.hits 0\ncurve.100.hits_2 7\ncurve.new 7\n");
 	assert_calls(STATS, "curve");
 	assert_string_equal(program_result.out,
-			    "by one key in 1, 0 keys, and 0 GETs of them: none yet\n");
+			    "estimated from one key in 1: 0 keys, 0 GETs: none yet\n");
 }
 
 static void failures(void **state)

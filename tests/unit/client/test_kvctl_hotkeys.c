@@ -8,7 +8,7 @@
 	}
 #define STATS "stats 65536\n"
 #define COLUMNS "\n    uses  added since  key\n"
-#define HEAD "; of GETs by READ one hit in 16 at most is reported\n"
+#define HEAD "; clients report at most one in 16 hits by READ\n"
 
 static const struct kvd_used some[] = {
 	USED("cool", KVD_USE_NORMAL, 0, 30),  USED("hottest", KVD_USE_NORMAL, 127, 9),
@@ -33,7 +33,7 @@ static void uses(void **state)
 			    "      15          0 %  \"hot\\n\"\n"
 			    "       3          2 %  warm\n"
 			    "\n1 more keys are as hot as the last one\n"
-			    "\n2 keys are pinned or of low priority: their uses are not noted\n");
+			    "\n2 keys are pinned or of low priority: no uses are recorded\n");
 	/* None is equal to one that is not printed, and none is left out. */
 	assert_calls(STATS "uses  0\nuses  1\nuses  2\nuses  3\n", "hotkeys", "--match", "[wch]*");
 	assert_string_equal(program_result.out,
@@ -75,7 +75,7 @@ static void ages(void **state)
 			    "       0         50 %  middle\n"
 			    "       0       1599 %  old\n"
 			    "       0       1599 %  older\n"
-			    "\n1 keys are pinned or of low priority: their uses are not noted\n");
+			    "\n1 keys are pinned or of low priority: no uses are recorded\n");
 }
 
 static void samples(void **state)

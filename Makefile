@@ -7,7 +7,7 @@
 #        SAN=address,undefined | SAN=thread   sanitizers, in build/asan, build/tsan
 #        CC=clang  CFLAGS= CPPFLAGS= LDFLAGS= LDLIBS= (yours; never overwritten)
 #        PREFIX= DESTDIR= SYSCONFDIR= UNITDIR= SYSUSERSDIR= TMPFILESDIR= ... for install
-#        JOBS=2    what check and demo build and test at once; not given, tests/run-all chooses
+#        JOBS=2    jobs of check and demo at a time; by default tests/run-all chooses
 #        T=pattern only the tests whose name matches, in check
 #        FUZZ_SECONDS=20 for each target, in fuzz
 #        VERBS=1  the tests in the Soft-RoCE VM too, in coverage
@@ -26,7 +26,7 @@ LIBDIR     ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 DOCDIR     ?= $(PREFIX)/share/doc/kvd
 MANDIR     ?= $(PREFIX)/share/man
-# As the GNU coding standards have it; what is installed into /usr is configured in /etc.
+# As in the GNU coding standards; what is installed in /usr is configured in /etc.
 SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX:/=)),/etc,$(PREFIX)/etc)
 UNITDIR    ?= $(PREFIX)/lib/systemd/system
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
@@ -65,9 +65,9 @@ K_CPPFLAGS := -I. -D_GNU_SOURCE $(if $(DEBUG),-DKVD_DEBUG=1)
 K_CFLAGS   := -std=gnu11 -fno-common -fno-strict-aliasing -fno-omit-frame-pointer -pthread $(WARN) \
 	$(if $(WERROR),-Werror) $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all)
 K_CFLAGS_LAST := $(if $(DEBUG),-O0)
-# Against what a bug in here could be used for; tests/hardening.sh looks whether it has come to the
-# programs. The checks of _FORTIFY_SOURCE need an optimizer, and would hide calls from sanitizers
-# and the simulation. CFLAGS and CPPFLAGS may say otherwise.
+# Hardening against exploits of bugs; tests/hardening.sh checks that the programs have it. The
+# checks of _FORTIFY_SOURCE need an optimizer, and would hide calls from sanitizers and the
+# simulation. CFLAGS and CPPFLAGS may say otherwise.
 HARDEN := -fstack-protector-strong -fstack-clash-protection
 machine := $(shell $(CC) -dumpmachine 2>/dev/null)
 HARDEN += $(if $(filter x86_64%,$(machine)),-fcf-protection=full) \
@@ -78,13 +78,13 @@ COMPILE     = $(CC) $(K_CPPFLAGS) $(FORTIFY) $(CPPFLAGS) $(K_CFLAGS) $(HARDEN) $
 	$(K_CFLAGS_LAST)
 K_LDFLAGS  := -pthread -Wl,-z,relro,-z,now,-z,noexecstack,-z,separate-code -Wl,--as-needed \
 	$(if $(SAN),-fsanitize=$(SAN))
-# Programs are loaded at random addresses, also where the compiler's default is another one.
+# Programs are loaded at random addresses, whatever the compiler's default is.
 LINK = $(CC) -pie $(K_LDFLAGS)
 # clang leaves its sanitizer runtime undefined in a shared object, so -z,defs is for plain builds.
 SO_LDFLAGS := -shared -Wl,-soname,libkvd.so.$(SOMAJOR) -Wl,--version-script=client/libkvd/kvd.map \
 	$(if $(SAN),,-Wl,-z,defs)
 
-# Evaluated at the first use: `make deps` must run on a machine that has no pkg-config yet.
+# Evaluated at first use: `make deps` must run on a machine without pkg-config.
 libs = $(eval $(1) := $$(shell $(PKGCONFIG) --libs $(2)))$($(1))
 DEVICE_LIBS   = $(call libs,DEVICE_LIBS,libibverbs librdmacm libssl libcrypto)
 STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc numa)
@@ -102,7 +102,7 @@ QR = @printf '  %-7s %s\n' RUST $@;
 endif
 endif
 
-# Sources are found by their folder; the file with a program's main is not part of its library.
+# Sources are found by folder; the file with a program's main() is not part of its library.
 COMMON_SRC := $(sort $(wildcard common/*.c common/*/*.c common/*/*/*.c))
 CLIENT_SRC := $(sort $(wildcard client/libkvd/*.c))
 KVCTL_SRC  := $(filter-out %/main.c,$(sort $(wildcard client/kvctl/*.c)))
@@ -118,7 +118,7 @@ HELPER_SRC := $(filter-out $(TEST_SRC) tests/fuzz/% tests/nth/% tests/sim/%, \
 NTH_SRC    := $(sort $(wildcard tests/nth/*.c))
 SIM_SRC    := $(sort $(wildcard tests/sim/*.c))
 FUZZ_SRC   := $(sort $(wildcard tests/fuzz/*.c))
-# What makes kvd for Python faster, where the system has the headers of python3.
+# The extension that makes kvd for Python faster, if the system has the headers of python3.
 PYTHON_HOT_SRC := client/python/hot.c
 PYTHON_H := $(lastword $(wildcard /usr/include/python3.*/Python.h))
 HOT = $(if $(PYTHON_H),$(if $(SAN)$(DEBUG)$(SIM),,$(B)/python/_hot.abi3.so))
@@ -135,7 +135,7 @@ SCRIPTS    := $(wildcard conf/abi conf/deb conf/install-deps conf/debian/tests/*
 	client/rust/kvd-sys/bindgen.sh tests/vm/*.sh tests/coverage tests/mutants/run \
 	tests/mutants/*.sh bench/*.sh .ci/run)
 
-# The Rust crates: built once, where the system has the compiler, whatever compiles the C.
+# The Rust crates: built once, if the system has rustc, whichever compiler builds the C.
 RUST_SRC := $(sort $(wildcard client/rust/Cargo.* client/rust/*/Cargo.toml client/rust/*/build.rs \
 	client/rust/*/src/*.rs client/rust/*/tests/*.rs client/rust/*/tests/*/*.rs \
 	client/rust/*/examples/*.rs))
@@ -149,7 +149,7 @@ NTH := $(B)/tests/nth/kvd.sites $(B)/tests/nth/client.sites
 # The tests are more than two hundred programs, which lld links in a quarter of the time.
 LLD := $(if $(shell command -v ld.lld),-fuse-ld=lld)
 TEST_LINK = $(LINK) $(LLD)
-# In link order: each may use what stands to the right of it.
+# In link order: each may use those to its right.
 TEST_AR := $(O)/libtests.a $(O)/libbench.a $(O)/libkvctl.a $(O)/libserver.a $(O)/libclient.a \
 	$(O)/libcommon.a
 
@@ -227,7 +227,7 @@ $(O)/libkvctl.a: $(call obj,$(KVCTL_SRC))
 $(O)/libserver.a: $(call obj,$(SERVER_SRC))
 $(O)/libbench.a: $(call obj,$(BENCH_SRC))
 $(O)/libtests.a: $(call obj,$(HELPER_SRC))
-# q, not r: two folders may have files of one name.
+# q, not r: two folders may have files of the same name.
 $(O)/lib%.a: $(O)/flags
 	$(QA)rm -f $@; $(AR) qcs $@ $(filter %.o,$^)
 
@@ -248,20 +248,20 @@ $(B)/kvctl: $(O)/client/kvctl/main.o $(O)/libkvctl.a $(O)/libclient.a $(O)/libco
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(EDIT_LIBS) $(LDLIBS)
 $(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
-# As a program of somebody else's: <kvd.h> and the library.
+# Built like a user's program: <kvd.h> and the library.
 $(call obj,$(EXAMPLE_SRC)): K_CPPFLAGS += -Iclient
 $(B)/examples/%: $(O)/client/examples/%.o $(B)/libkvd.a
 	@mkdir -p $(@D)
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(UV_LIBS) $(LDLIBS)
-# What test_client_nth lets fail.
+# The calls that test_client_nth lets fail.
 WRAPPED := malloc calloc realloc mmap memfd_create eventfd epoll_create1 timerfd_create socket
 $(B)/tests/unit/client/test_client_nth: K_LDFLAGS += $(WRAPPED:%=-Wl,--wrap=%)
-# In the tests of kvctl, what they do instead of libkvd, and of some calls of the C library.
+# The tests of kvctl replace libkvd and some calls of the C library.
 KVCTL_WRAP = $(shell sed -n 's/^[a-z].*[ *]__wrap_\([a-z_]*\)[^a-z_].*/-Wl,--wrap=\1/p' \
 	tests/support/kvctl_test.h)
 $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/unit/client/test_kvctl*.c)): \
 	private K_LDFLAGS += $(KVCTL_WRAP)
-# What test_client_open does instead of looking for RDMA devices.
+# test_client_open replaces the search for RDMA devices.
 $(B)/tests/unit/client/test_client_open: K_LDFLAGS += -Wl,--wrap=verbs_open \
 	-Wl,--wrap=device_verbs_present
 # What these do at a moment that they choose, and instead of starting a thread.
@@ -363,7 +363,7 @@ test: $(O)/found-test  ## the quick tests of a developer, in two minutes: no roo
 	$(run_all) test
 check: deps-test  ## release, ASan+UBSan and TSan, software device and Soft-RoCE: every test
 	$(run_all)
-record:  ## notes what each case of the last `make check` cost, for lint
+record:  ## records what each case of the last `make check` cost, for lint
 	@tests/lint/record --write
 check-long:  ## every test in its long form and on each device: hours
 	@+KVD_TEST_LONG=1 $(MAKE) --no-print-directory check
@@ -381,7 +381,7 @@ MUTANTS ?=
 mutants: deps-test  ## the bugs of tests/mutants/, each of which the tests must notice: half an hour
 	@WERROR= tests/mutants/run -j $(JOBS) $(MUTANTS)
 
-survivors:  ## what of F= can be broken so that no test (or of T=) notices
+survivors:  ## code in F= that can be broken without any test (or any of T=) noticing
 	@$(if $(F),,$(error give the files: make survivors F=server/store/limbo.c))
 	@CC='$(CC)' tests/mutants/schemata -j $(JOBS) $(N:%=-n %) $(F) \
 		$(if $(filter /%,$(firstword $(T))),-t '$(T)',$(T:%=-t %))
@@ -395,11 +395,11 @@ demo-rdma: deps-test  ## the demo over libibverbs and librdmacm, in a VM if ther
 	@if [ -n "$$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then bench/demo.sh --rdma; \
 	else tests/vm/run -- bench/demo.sh --rdma; fi
 
-deb: deps-deb  ## the Debian packages, and their source package, to build/deb
+deb: deps-deb  ## builds the Debian packages and their source package in build/deb
 	@conf/deb build/deb
 .PHONY: deb deps-deb
 
-abi: $(B)/libkvd.so.$(SOMAJOR)  ## records the ABI of libkvd anew, after a change that is announced
+abi: $(B)/libkvd.so.$(SOMAJOR)  ## records the ABI of libkvd after an announced change
 	@conf/abi record $<
 .PHONY: abi
 
@@ -419,7 +419,7 @@ cost:
 	@tests/lint/record
 	@echo '  cost ok'
 
-# Folders include each other in one direction only: the script says which.
+# Folders include each other in one direction only, which the script defines.
 layers:
 	@tests/lint/includes
 
@@ -449,7 +449,7 @@ errors:
 		grep -v 'help_print(stderr)\|el_init('
 	@echo '  errors ok'
 
-fmt:  ## formats all C and Rust sources as lint wants them
+fmt:  ## formats all C and Rust sources as lint requires
 	@clang-format -i $(ALL_SRC) $(HDRS)
 	@[ ! -x /usr/bin/rustfmt ] || client/rust/cargo fmt
 
@@ -460,7 +460,7 @@ scripts:
 		bash -n $$s || exit 1; done
 	@echo '  scripts ok'
 
-# The package's type hints are what programs are checked with.
+# Programs are checked against the package's type hints.
 PYTHON_FILES = $(wildcard client/python/kvd/*.py tests/*/*.py tests/python/*/*.py \
 	bench/python/*.py conf/man/*.py) conf/man/generate tests/mutants/schemata
 python:
@@ -529,7 +529,7 @@ install: all man  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 		echo "The dynamic linker does not search $(LIBDIR): link programs with" \
 		"-Wl,-rpath,$(LIBDIR), set LD_LIBRARY_PATH, or add it to /etc/ld.so.conf.d."
 
-# Where Debian's python3 looks: packages of Debian stand in a folder for all versions.
+# Where Debian's python3 looks: Debian's packages are in one folder for all versions.
 PYTHONDIR ?= $(if $(filter /usr,$(PREFIX:/=)),/usr/lib/python3/dist-packages,$(PREFIX)/lib/$(shell \
 	python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')/dist-packages)
 PYTHON_SRC := $(sort $(wildcard client/python/kvd/*.py)) client/python/kvd/py.typed
@@ -562,13 +562,13 @@ clean:  ## removes build/
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1\t/p' $(firstword $(MAKEFILE_LIST)) | expand -t14
 
-# What the scripts in bench/ need beside kvbench: the player of traces, measurements of libkvd, and
-# of the storage engine in one process. Programs in bench/engine link the server library and include
+# Programs that the scripts in bench/ need besides kvbench: the player of traces, and measurements
+# of libkvd and of the storage engine. Programs in bench/engine link the server library and include
 # no headers of server/ but those of the storage engine.
 MICRO_SRC := $(sort $(wildcard bench/micro/*.c))
 ALL_SRC   += $(MICRO_SRC) bench/engine/table-bench.c
 .PHONY: benchmarks
-benchmarks: all $(addprefix $(B)/,kvtrace micro table-bench)  ## what bench/*.sh need beside kvbench
+benchmarks: all $(addprefix $(B)/,kvtrace micro table-bench)  ## the other programs of bench/*.sh
 	@:
 $(B)/kvtrace: $(O)/bench/kvtrace/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)

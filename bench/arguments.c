@@ -20,7 +20,7 @@
 /* Long options without a letter. */
 enum { OPTION_JSON = 'j', OPTION_TIMES = 'i', OPTION_REGISTERED = 'r' };
 
-/* In the order of enum command: the options of each beside -a, -d, -h and -V. */
+/* In the order of enum command: the options of each in addition to -a, -d, -h and -V. */
 static const struct {
 	const char *name, *options;
 } commands[COMMAND_TOTAL] = {
@@ -39,24 +39,24 @@ static void help(FILE *out)
 		"       kvbench shift [-a URL] [--times N] SIZE|SIZE-SIZE...\n"
 		"\n"
 		"load    load the records that YCSB's property files describe\n"
-		"run     run YCSB's workload on them and report rates and latencies\n"
+		"run     run YCSB's workload on these records; report rates and latencies\n"
 		"put     store RECORDS small records: %u bytes of key, %u of value\n"
-		"get     look up each of them in random order and check its value\n"
-		"miss    look up as many keys that are not stored\n"
-		"delete  delete each of them in random order\n"
+		"get     look up each small record in random order and check its value\n"
+		"miss    look up RECORDS keys that are not stored\n"
+		"delete  delete each small record in random order\n"
 		"count   print how many keys the store holds\n"
 		"shift   fill kvd with values of one SIZE after another; report for each the rate\n"
 		"        of PUTs in intervals of 100 ms, and the part of memory with live items\n"
 		"\n"
-		"  -d, --db DB            the store; kvd if not given\n"
-		"  -a, --address URL      its address; $KVD_URL if not given; for kvd else the\n"
-		"                         socket of your own kvd, or the system's\n"
+		"  -d, --db DB            the store; default: kvd\n"
+		"  -a, --address URL      the store's address; default: $KVD_URL, for kvd else\n"
+		"                         the socket of your own kvd, or the system's\n"
 		"    DB and its URLs:\n",
 		SMALL_KEY_BYTES, SMALL_VALUE_BYTES);
 	db_help(out);
 	fprintf(out,
-		"      A URL of memcached may end with ?pipeline=N: a PUT does not wait for its\n"
-		"      response until N are under way.\n"
+		"      A memcached URL may end with ?pipeline=N: a PUT waits for responses only\n"
+		"      when N PUTs are under way.\n"
 		"  -P FILE                property file; a later one overrides an earlier one\n"
 		"  -p KEY=VALUE           property; overrides all files\n"
 		"  -t, --threads THREADS  client threads; each has its own connection\n"
@@ -65,18 +65,19 @@ static void help(FILE *out)
 		"      --json             print the results as one JSON object; without the CPU\n"
 		"                         time of a server that restarted meanwhile\n"
 		"  -n, --records RECORDS  number of small records\n"
-		"  -D, --depth DEPTH      kvd: operations of each thread under way together;\n"
+		"  -D, --depth DEPTH      kvd: operations that each thread keeps under way;\n"
 		"                         load, run: 1 to %d; put, delete: 1 to %u; default 1;\n"
 		"                         latencies count from the submission\n"
 		"      --registered       kvd: values are in registered memory, and not copied if\n"
 		"                         they are longer than 4 KiB (PUT: than a message)\n"
-		"      --times N          shift: how often to write the item memory; default %u\n"
+		"      --times N          shift: how many times to write the item memory for\n"
+		"                         each SIZE; default %u\n"
 		"  -h, --help             print this text\n"
 		"  -V, --version          print the version\n"
 		"\n"
 		"Exit status: 0 success; 1 wrong values, records not found, failed operations, or\n"
-		"the output can't be written;\n"
-		"2 wrong usage; 69 the server can't be reached, or the connection was lost.\n"
+		"unwritable output; 2 wrong usage; 69 the server can't be reached, or the\n"
+		"connection was lost.\n"
 		"\n"
 		"Properties of load and run, with their defaults:\n",
 		CLIENT_BATCH_MAX, CLIENT_DEPTH_MAX, SMALL_BATCH, SHIFT_TIMES);
@@ -184,7 +185,7 @@ static int take_option(struct arguments *arguments, int option)
 	case 'V':
 		printf("kvbench %s\n", kvd_version());
 		exit(output_status());
-	default: /* getopt has printed what is wrong */
+	default: /* getopt has printed the error */
 		return -EINVAL;
 	}
 }
@@ -240,13 +241,13 @@ static int check_shift(const struct arguments *arguments)
 	return 0;
 }
 
-/* What load and run can't do together, or not with the store. */
+/* Refuses options of load and run that exclude each other, or that the store lacks. */
 static int check_workload(const struct arguments *arguments)
 {
 	const struct db_target *target = &arguments->target;
 
 	if (target->depth > 1 && arguments->batch > 1)
-		return arguments_refuse("-b and -D are two ways to do several GETs together: "
+		return arguments_refuse("-b and -D both do several GETs together: "
 					"give one",
 					"");
 	if (target->depth > 1 && !target->backend->submit)
@@ -267,7 +268,7 @@ static int check_small(const struct arguments *arguments)
 		return arguments_refuse(commands[arguments->command].name, " needs -n RECORDS");
 	if (arguments->target.depth <= SMALL_BATCH)
 		return 0;
-	snprintf(message, sizeof(message), "-D is %u at most for ", SMALL_BATCH);
+	snprintf(message, sizeof(message), "-D is at most %u for ", SMALL_BATCH);
 	return arguments_refuse(message, commands[arguments->command].name);
 }
 

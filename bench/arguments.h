@@ -23,7 +23,7 @@ enum command {
 };
 #define COMMAND_TOTAL 8
 
-/* Strings belong to the command line. */
+/* Parsed arguments; strings belong to the command line. */
 struct arguments {
 	enum command command;
 	const char *db_name, *url; /* as given, else NULL */
@@ -36,7 +36,7 @@ struct arguments {
 	bool registered;
 
 	uint64_t records; /* -n; 0: not given */
-	uint64_t times;	  /* of shift */
+	uint64_t times;	  /* --times of shift */
 	char *const *sizes;
 	int size_count;
 };
@@ -50,7 +50,7 @@ void arguments_release(struct arguments *arguments);
  */
 int arguments_read(struct arguments *arguments, int argc, char **argv);
 
-/* Prints "kvbench: ", @message and @detail, and that -h helps. Returns -EINVAL. */
+/* Prints "kvbench: ", @message, @detail and a pointer to -h. Returns -EINVAL. */
 int arguments_refuse(const char *message, const char *detail);
 
 #endif /* KVD_BENCH_ARGUMENTS_H */

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures operations that are under way together, large values, and what a look-up and a handle
-# cost, on softnic; beside memcached over loopback TCP and memcpy().
+# Measures operations that are under way together, large values, and the cost of a look-up and of a
+# handle, on softnic; compared with memcached over loopback TCP and with memcpy().
 #
 #   bench/async.sh [-r ROUNDS] [-t MS] [-k "64 1024 16384"] [small|large|memcpy|cost]...
 #
 # All parts unless some are named; -k: the sizes of large values, in KiB. Each side is measured for
-# MS (200) ms in each of ROUNDS (3) rounds, in turn, in a process of its own
-# (bench/micro/async.c); the figures are medians. Both servers have one worker thread and run all
-# the time, the other one idle. Nothing is pinned but kvd's worker.
+# MS (200) ms in each of ROUNDS (3) rounds, in turn, in a process of its own (bench/micro/async.c);
+# the figures are medians. Both servers have one worker thread and run all the time; one is idle
+# while the other is measured. Only kvd's worker is pinned.
 #
 # memcached is measured in two ways where it matters: "one by one" sends each command with a system
 # call of its own and takes 16 responses together; "together" sends all with one system call.
 #
-# A target that is missed is no failure: a busy machine changes every ratio.
+# A missed target is no failure: a busy machine changes every ratio.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=bench/rivals.sh
@@ -83,7 +83,7 @@ small() {
 	row 'PUT 64 B, depth 1' small-kvd-1 memcached small-mc-1 ''
 }
 
-# bytes: as many keys as take 64 MiB, 8 to 256
+# bytes: the number of keys whose values take 64 MiB, 8 to 256
 keys_of() {
 	local keys=$((64 * mib / $1))
 	printf '%s\n' $((keys < 8 ? 8 : keys > 256 ? 256 : keys))
@@ -115,7 +115,7 @@ large() {
 
 # 64 values of 1 MiB: none of them is in the cache when its turn comes. memcpy() is measured in two
 # directions: from many to one, as for a GET, and from one to many, as for a PUT. They hardly differ
-# where it stores so many bytes past the cache. The targets are those of the first.
+# on machines where memcpy() bypasses the cache for that many bytes. The targets are those of GETs.
 memcpy() {
 	local i op depth name target args=(-v "$mib" -k 64)
 	for ((i = 0; i < rounds; i++)); do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures the memory that a key costs beside its own bytes and its value's, in kvd, memcached and
-# Redis.
+# Measures the memory that a key costs in addition to the bytes of key and value, in kvd, memcached
+# and Redis.
 #
 #   bench/bytes-per-key.sh [quick|RECORDS]
 #
@@ -51,7 +51,7 @@ say "$(commas "$records") records of 16 + 32 bytes; $(host)"
 printf '%-18s %10s %10s %12s %14s %14s\n' '' 'empty MiB' 'full MiB' 'bytes a key' \
 	'of it overhead' 'loaded per s'
 
-# 256 bytes a key is about twice what it takes; pages are taken when touched.
+# 256 bytes per key is about twice the need; pages are allocated when touched.
 kvd_start softnic -o server.workers=1 -o memory.hugepages=off -o memory.prefault=no \
 	-o memory.size=$((records * 256 + (64 << 20)))
 measure "kvd $(kvd_stat version)" "$kvd_pid" kvd "$kvd_url"

@@ -6,9 +6,9 @@
 #   bench/call-cost.sh [-n CALLS] [-r ROUNDS] [-B BUILD_BEFORE]
 #
 # callgrind runs bench/micro/calls.c and counts each of its CALLS (500) alone. The figure is the
-# least of them in ROUNDS (2), since instructions of a client that polls for its response depend on
-# when that comes. The server spins so long, and callgrind is so slow, that it comes at once as a
-# rule.
+# lowest count in ROUNDS (2), since the instructions of a client that polls depend on when the
+# response comes. The server spins for so long, and callgrind is so slow, that it usually comes at
+# once.
 #
 # With -B each figure is also taken with the programs in that folder, in turn, and the ratio is
 # printed.
@@ -29,8 +29,8 @@ done
 need_hint='apt-get install valgrind' need valgrind
 builds_find "$before"
 
-# operation, name: notes the instructions for a key of the call that had the least, of those after
-# the first ones, which store and read the keys
+# operation, name: records the lowest instructions per key of all calls but the first ones, which
+# store and read the keys
 count() {
 	local keys=1
 	[ "$1" != many ] || keys=32

@@ -8,9 +8,9 @@
  *	INSERT			PUT of the next record
  *	READ-MODIFY-WRITE	GET, then PUT; timed as a whole and also as READ and UPDATE
  *
- * With a batch size above 1 the GETs of READs wait until there are that many, and are then sent
- * together. The latency of each is that of the batch. With a depth above 1 operations are under way
- * together instead: see under_way.h.
+ * With a batch size above 1 the GETs of READs are collected and sent together; the latency of each
+ * is that of the batch. With a depth above 1 several operations are under way at a time instead:
+ * see under_way.h.
  */
 #include "bench/client.h"
 
@@ -100,7 +100,7 @@ void client_count_done(struct client *client, uint64_t operations)
 	atomic_store_explicit(&client->done, done + operations, memory_order_relaxed);
 }
 
-/* Sends the GETs that wait. */
+/* Sends the collected GETs. */
 static void reads_flush(struct client *client)
 {
 	const uint64_t start = clock_ns();
@@ -182,14 +182,14 @@ static void insert_next(struct client *client)
 	const struct timespec nap = { .tv_nsec = 1000000 };
 	uint64_t number;
 
-	/* Waits for the insert of another thread, at most until that times out. */
+	/* Waits for another thread's insert, at most until it times out. */
 	while (!counter_take(inserted, &number)) {
 		if (atomic_load(&client->load->stop))
 			return;
 		nanosleep(&nap, NULL);
 	}
 	write_one(client, OPERATION_INSERT, number);
-	/* Also if it failed, as in YCSB: else no later record could ever be read. */
+	/* Acknowledged even if it failed, as in YCSB: else no later record could ever be read. */
 	counter_acknowledge(inserted, number);
 }
 
@@ -320,7 +320,7 @@ void client_run(struct client *client, uint64_t quota, uint64_t deadline_ns)
 	}
 	if (!client->status)
 		reads_flush(client);
-	/* GETs that were not sent are not done. */
+	/* GETs that were not sent do not count. */
 	client_count_done(client, (uint64_t)0 - client->queued);
 	client->queued = 0;
 }
@@ -352,7 +352,7 @@ static void values_set(struct client *client, uint8_t *values)
 	}
 }
 
-/* Values that the store's device may access: only a connection can have them registered. */
+/* Allocates values that the store's device may access; this needs the connection. */
 static enum kvd_status values_register(struct client *client)
 {
 	enum kvd_status status;
@@ -411,7 +411,7 @@ static void under_way_release(struct under_way *all)
 	free(all->done);
 }
 
-/* What operations one after the other need, or several that are under way together. */
+/* Allocates what sequential operations need, or several that are under way together. */
 static bool operations_init(struct client *client)
 {
 	const struct load *load = client->load;

@@ -21,11 +21,11 @@
 #include "common/util/hist.h"
 
 #define CLIENT_BATCH_MAX 1024
-/* Operations of a thread under way together: what kvd_options.depth takes. */
+/* The most operations of a thread under way together: the maximum of kvd_options.depth. */
 #define CLIENT_DEPTH_MAX 1024
 /* Threads with registered memory: each registers its own, and a URL takes 64 (client/kvd.h). */
 #define CLIENT_REGISTERED_MAX 64
-/* Lines printed about wrong values in one run of kvbench, and as many about failed operations. */
+/* Lines that a run prints about wrong values, and the same number about failed operations. */
 #define CLIENT_COMPLAINTS_MAX 10
 /* The longest sleep of a thread that waits for its turn: then it checks whether to stop. */
 #define CLIENT_NAP_NS UINT64_C(100000000)
@@ -44,7 +44,7 @@ struct load {
 };
 
 struct operation_stats {
-	struct hist latency; /* of those that succeeded, "not found" included */
+	struct hist latency; /* of operations that succeeded, "not found" included */
 	uint64_t not_found;
 	uint64_t failed;
 };
@@ -60,16 +60,16 @@ struct place {
 	enum operation operation;
 	uint64_t number;    /* INSERT: of the record */
 	uint64_t start_ns;  /* when the operation of the workload was submitted */
-	uint64_t submit_ns; /* when `op` was: later, if it is the PUT of a read-modify-write */
+	uint64_t submit_ns; /* when `op` was submitted: later for a read-modify-write's PUT */
 	bool failed;	    /* the GET of a read-modify-write */
 	uint8_t *value;
 	char key[WORKLOAD_KEY_MAX];
 };
 
-/* All of these; used by under_way.c. */
+/* All operations of a thread that are under way; used by under_way.c. */
 struct under_way {
 	unsigned int free_count, ready, busy;
-	bool insert_waits; /* the next operation is an INSERT, which had no number yet */
+	bool insert_waits; /* the next operation is an INSERT that got no number yet */
 	struct place *places;
 	struct place **free;
 	struct kvd_op **list; /* to be submitted: `ready` of them */
@@ -87,13 +87,13 @@ struct client {
 	uint64_t writer, counter; /* generation of the last record built */
 	uint64_t now_ns;	  /* the last look at the clock */
 
-	/* One operation after the other, or a batch of GETs */
+	/* For sequential operations, or batches of GETs */
 	struct kvd_get_request *requests; /* load->batch, with their keys and values */
 	struct read_slot *slots;
 	unsigned int queued;
-	struct under_way under_way; /* instead of these, if the depth is above 1 */
+	struct under_way under_way; /* replaces `requests` if the depth is above 1 */
 
-	/* One for each of a batch and then the record to PUT; or one for each that is under way */
+	/* One buffer for each GET of a batch and one to PUT, or one for each operation */
 	uint8_t *values;
 	size_t values_bytes, value_size, value_stride;
 	struct kvd_mem *memory;	 /* load->registered: with the values */
@@ -105,7 +105,7 @@ struct client {
 	_Atomic uint64_t done, failed; /* since the start of the part, for progress lines */
 };
 
-/* Prepares all but the connection. Each client has another @id. Returns 0 or -ENOMEM. */
+/* Prepares all but the connection. @id differs for each client. Returns 0 or -ENOMEM. */
 int client_setup(struct client *client, struct load *load, unsigned int id, uint64_t seed);
 void client_teardown(struct client *client);
 
@@ -121,15 +121,15 @@ void client_run(struct client *client, uint64_t quota, uint64_t deadline_ns);
 /* Drops all measurements. */
 void client_reset(struct client *client);
 
-/* The rest is shared with under_way.c. */
+/* The functions below are shared with under_way.c. */
 
 /* Whether to start another operation after @done of client_run(). */
 bool client_goes_on(const struct client *client, uint64_t done, uint64_t quota,
 		    uint64_t deadline_ns);
-/* When the operation after @done others may start, by the property target, or the run ends. */
+/* When the operation after @done others may start by the property target, or the run ends. */
 uint64_t client_turn(const struct client *client, uint64_t start_ns, uint64_t done,
 		     uint64_t deadline_ns);
-/* Sleeps until then, but CLIENT_NAP_NS at most. */
+/* Sleeps until @until_ns, but at most CLIENT_NAP_NS. */
 void client_nap(struct client *client, uint64_t until_ns);
 enum operation client_choose(struct client *client);
 /* Builds a new record for @key at @record, of value_size bytes. Returns its length. */
@@ -139,7 +139,7 @@ void client_read_done(struct client *client, const struct kvd_get_request *reque
 /* Counts and prints an operation that ended with an error. */
 void client_failed(struct client *client, enum operation operation, const void *key, size_t key_len,
 		   enum kvd_status status);
-/* For the lines of progress. */
+/* Counts an operation for the progress lines. */
 void client_count_done(struct client *client, uint64_t operations);
 
 #endif /* KVD_BENCH_CLIENT_H */

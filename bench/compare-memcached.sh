@@ -8,18 +8,18 @@
 #
 # The parts, all unless some are named:
 #   alone      one client with one connection, idle host
-#   saturated  as many connections as give each server its best rate: 1, 2, 4 and so on, until two
-#              doublings in turn bring less than 2 % more; up to CONNECTIONS (256; a + after the
-#              number says that this ended it). Each connection has a client thread of its own.
-#   busy       one client beside a process on each CPU that only burns CPU time. A server that
-#              sleeps between two requests pays for waking an idle CPU in `alone`, and for waiting
-#              until it gets the CPU here.
+#   saturated  the number of connections that gives each server its best rate: 1, 2, 4 and so on,
+#              until two doublings in turn bring less than 2 % more; up to CONNECTIONS (256; a +
+#              after the number marks this end). Each connection has a client thread of its own.
+#   busy       one client, while a process on each CPU burns CPU time. A server that sleeps between
+#              two requests pays for waking an idle CPU in `alone`, and for waiting until it gets
+#              the CPU here.
 #
 # Operations: get, put, get16 (16 GETs that are sent together, whose latency is that of all 16); get
 # and put unless given. Values have SIZE (1000) bytes; several sizes are measured in turn. Keys are
 # uniform over RECORDS (100000), and every byte that is read is checked. Each run takes SECONDS (2)
-# and a second before it that is not counted; so with the defaults and seven numbers of connections
-# all parts take about six minutes.
+# after a second that is not counted; so with the defaults and seven numbers of connections all
+# parts take about six minutes.
 #
 # kvd and memcached have WORKERS threads, one for each CPU unless given; Redis executes commands in
 # one. All servers run the whole time, and all but the one that is measured are idle. -S and -C bind

@@ -7,26 +7,26 @@
 #                                         [-S CPUS] [-C CPUS] [PART...]
 #
 # The parts, all unless some are named:
-#   short      beside perftest: one operation at a time, and GETs in batches
-#   async      beside perftest: PUTs of 64 bytes and values of 1 MiB that are under way together
+#   short      against perftest: one operation at a time, and GETs in batches
+#   async      against perftest: PUTs of 64 bytes and values of 1 MiB that are under way together
 #   alone, saturated, busy
-#              beside memcached and Redis, GETs and PUTs of 32 and of 1,000 bytes: one client on an
-#              idle host; as many connections as give each server its best rate, up to CONNECTIONS
-#              (64); one client beside a process on each CPU that burns CPU time.
-#              bench/compare-memcached.sh describes them and their columns. Each run takes SECONDS
-#              (2) and a second before it that is not counted.
+#              against memcached and Redis, GETs and PUTs of 32 and of 1,000 bytes: one client on an
+#              idle host; the number of connections that gives each server its best rate, up to
+#              CONNECTIONS (64); one client while a process on each CPU burns CPU time.
+#              bench/compare-memcached.sh describes these parts and their columns. Each run takes
+#              SECONDS (2) after a second that is not counted.
 #
 # Servers run on the CPUs -S (the first one), clients on -C (the last one). kvd and memcached have
 # WORKERS threads, one for each CPU of -S unless given; Redis executes commands in one.
 #
 # ib_read_lat runs twice: with a queue pair that it connects itself, and with one of rdma_cm (-R),
-# as kvd's are. Each figure beside perftest is the median of ROUNDS (3) runs. The programs take
+# as kvd's are. Each figure against perftest is the median of ROUNDS (3) runs. The programs take
 # turns, so that a disturbance of the machine affects all of them. perftest polls without a pause;
 # kvd gets a long spin time to do the same.
 #
 # KVD_GID_INDEX is perftest's -x: by default 1, which is the one for IPv4 on Soft-RoCE.
 #
-# Prints tables with ratios, beside perftest also with targets. Fails if a value is wrong or a call
+# Prints tables with ratios, and against perftest with targets. Fails if a value is wrong or a call
 # fails, but not if a target is missed: a busy host changes every ratio.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -88,7 +88,7 @@ listening() {
 }
 
 # program, bytes, column, options...: one run of perftest; prints the column of its result. With
-# rdma_cm its server listens not on TCP, and says when.
+# rdma_cm its server does not listen on TCP, and prints when it is ready.
 perftest() {
 	local program=$1 bytes=$2 column=$3 server ready
 	shift 3

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures how long it takes to connect, each way that there is over RDMA: by rdma_cm, over TCP, and
-# over TLS with certificates and with a pre-shared key.
+# Measures how long it takes to connect over RDMA, in each way: by rdma_cm, over TCP, and over TLS
+# with certificates and with a pre-shared key.
 #
 #   bench/connect-ways.sh [-n OPENS]
 #
 # It needs an RDMA device (KVD_RDMA_ADDR). In the test machine (tests/vm/run --
-# bench/connect-ways.sh) only the ratios mean something. Each of OPENS (1000) is a kvd_open() and a
+# bench/connect-ways.sh) only the ratios are meaningful. Each of OPENS (1000) is a kvd_open() and a
 # kvd_close(), one after another, of bench/micro/connections.c.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"

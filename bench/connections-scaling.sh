@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures PUTs of one client thread over many connections in turn, and beside idle connections, on
-# softnic with one worker.
+# Measures PUTs of one client thread over many connections in turn, and while other connections are
+# idle, on softnic with one worker.
 #
 #   bench/connections-scaling.sh [-s SECONDS] [-r ROUNDS] [-c "1 16 256 1000"] [-i "1000 10000"]
 #                                [-t PAUSE_US] [-B OTHER_BUILD]
 #
 # One line for each number of active connections (-c; none of them idle), then for each number of
-# idle ones (-i) beside one that is active. The figures are those of the round with the median
+# idle ones (-i) with one active connection. The figures are those of the round with the median
 # rate, which is that of the 90th percentile of intervals of 20 ms; the ratio is to one connection
 # of the same build. Targets: 0.5 with 1,000 active, 0.95 with 10,000 idle. "us CPU" is kvd's CPU
 # time per PUT, "KiB each" its resident memory per connection. With -t the client sleeps between

@@ -35,7 +35,7 @@ static void limit_move(struct counter *counter)
 	uint64_t limit = atomic_load(&counter->limit);
 
 	while (atomic_load(&counter->flags[limit & FLAGS_MASK])) {
-		/* Cleared first: once the limit has moved, the flag may be used again. */
+		/* The flag is cleared first, as it may be reused once the limit has moved. */
 		atomic_store(&counter->flags[limit & FLAGS_MASK], 0);
 		atomic_store(&counter->limit, ++limit);
 	}

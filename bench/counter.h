@@ -7,7 +7,7 @@
  * The method is YCSB's (AcknowledgedCounterGenerator.java): an array of flags, and a limit that the
  * thread that gets the lock moves forward.
  *
- * Threads: any thread may call any of these at any time. The thread that took a number acknowledges
+ * Threads: any thread may call any function at any time. The thread that took a number acknowledges
  * it, exactly once. counter_limit() synchronises with counter_acknowledge(): what a thread did
  * before it acknowledged a number has happened for every thread that sees the limit above that
  * number.

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Compares the miss-ratio curve that a server estimates (memory.curve, kvctl curve) with the hit
-# ratios of servers that have so much memory.
+# ratios of servers that have that much memory.
 #
 #   bench/curve.sh [-m MEGABYTES] [-k KEYS] [-n ACCESSES]
 #
-# Traces as those of bench/hit-ratio.sh, and one of mixed sizes; look-aside, all accesses counted.
+# The traces of bench/hit-ratio.sh, and one of mixed sizes; look-aside, all accesses count.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 

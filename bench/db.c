@@ -15,7 +15,7 @@ static const struct db_backend *const backends[] = { &db_kvd, &db_memcached, &db
 
 #define BACKENDS (sizeof(backends) / sizeof(backends[0]))
 
-/* @why (DB_ERROR_MAX bytes) says what is wrong with one of kvd, else "". */
+/* For a wrong URL of kvd @why (DB_ERROR_MAX bytes) says what is wrong, else it is "". */
 static bool url_fits(const struct db_backend *backend, const char *url, char *why)
 {
 	struct device_addr addr;

@@ -51,8 +51,8 @@ struct db_backend {
 	/* Sends @count GETs together. Sets the status of each. */
 	void (*get)(struct db *db, struct kvd_get_request *requests, size_t count);
 	/*
-	 * Sends @count PUTs or DELETEs, together if the store can do that. Returns KVD_OK if all
-	 * succeeded; else the status of one that did not, and each other was done or not.
+	 * Sends @count PUTs or DELETEs, together if the store can. Returns KVD_OK if all succeeded;
+	 * else the status of one that failed, and any of the others may have failed, too.
 	 */
 	enum kvd_status (*put)(struct db *db, const struct db_change *changes, size_t count);
 	enum kvd_status (*remove)(struct db *db, const struct db_change *changes, size_t count);
@@ -62,16 +62,15 @@ struct db_backend {
 	 * cpu_user_us and cpu_system_us.
 	 */
 	enum kvd_status (*server_stats)(struct db *db, char *text, size_t size);
-	/* What this connection did. What a store does not have stays 0. Works on a lost one too. */
+	/* This connection's counters, also after it was lost. Those the store lacks stay 0. */
 	void (*stats)(const struct db *db, struct kvd_stats *stats);
 	void (*info)(const struct db *db, struct kvd_info *info);
 	/* One line about the last failure, "" if there is none. */
 	const char *(*error)(const struct db *db);
 
 	/*
-	 * Operations under way together, and memory that values are stored from and read to without
-	 * a copy: as kvd_submit(), kvd_wait() for one of them, and kvd_alloc(). NULL: the store has
-	 * no such thing.
+	 * Asynchronous operations, and memory from and to which values move without a copy: as
+	 * kvd_submit(), kvd_wait() for one operation, and kvd_alloc(). NULL: the store lacks them.
 	 */
 	enum kvd_status (*submit)(struct db *db, struct kvd_op *const ops[], size_t count);
 	size_t (*wait)(struct db *db, struct kvd_op **done, size_t max, uint32_t timeout_ms);
@@ -80,11 +79,11 @@ struct db_backend {
 
 extern const struct db_backend db_kvd, db_memcached, db_redis;
 
-/* Which store, and where it is. */
+/* The store, and its address. */
 struct db_target {
 	const struct db_backend *backend;
 	const char *url;
-	unsigned int depth; /* kvd: operations under way together, of load, run, put and delete */
+	unsigned int depth; /* kvd: operations under way at a time, of load, run, put, delete */
 };
 
 /*
@@ -99,8 +98,8 @@ int db_target_parse(struct db_target *target, const char *name, const char *url,
 void db_help(FILE *out);
 
 /*
- * Prints that @target can't be connected to, and why. Returns -EINVAL if its URL is wrong, -ENOMEM,
- * else -ENOTCONN.
+ * Prints why connecting to @target failed. Returns -EINVAL if its URL is wrong, -ENOMEM, else
+ * -ENOTCONN.
  */
 int db_connect_failed(const struct db_target *target, enum kvd_status status, const char *error);
 

@@ -58,7 +58,7 @@ static void kvd_db_get(struct db *db, struct kvd_get_request *requests, size_t c
 		kvd_get_many(handle_of(db), requests, count);
 }
 
-/* Waits for all of them; returns the status of one that failed, if any did. */
+/* Waits for all changes; returns the status of one that failed, if any did. */
 static enum kvd_status changes_wait(struct kvd *handle)
 {
 	struct kvd_op *done[SUBMIT_MAX];

@@ -3,7 +3,7 @@
  * The backend for memcached: its text protocol (doc/protocol.txt), over TCP or a Unix socket.
  *
  *	memcached://HOST:PORT, memcached:///PATH
- *	...?pipeline=N		a PUT returns before its response is there, until N are under way:
+ *	...?pipeline=N		a PUT returns before its response arrives, until N are under way:
  *				good for rates, not for latencies
  *
  * Operations that are given together go out with one system call: GETs as one `get` of up to
@@ -22,7 +22,7 @@ static_assert(3 * BATCH_MAX <= STREAM_PARTS_MAX, "stream_send()");
 #define PIPELINE_MAX 1024
 /* memcached's own limit */
 #define MEMCACHED_KEY_MAX 250
-/* of a command, beside its keys */
+/* bytes of a command without its keys */
 #define COMMAND_MAX 64
 
 static const char prefix[] = "memcached://";
@@ -40,7 +40,7 @@ static struct memcached *memcached_of(struct db *db)
 	return (struct memcached *)db;
 }
 
-/* Takes what is behind the '?' of @url. */
+/* Parses the part of @url after the '?'. */
 static enum kvd_status options_parse(struct memcached *mc, const char *url, char *error)
 {
 	const char *option = strchr(url, '?');
@@ -87,7 +87,7 @@ static void memcached_close(struct db *db)
 	free(db);
 }
 
-/* A response that says that one operation failed: memcached has stored or found nothing. */
+/* A response to a failed operation: memcached has stored or found nothing. */
 static enum kvd_status note(struct memcached *mc, const char *line, enum kvd_status status)
 {
 	snprintf(mc->stream.error, sizeof(mc->stream.error), "%s", line);
@@ -145,7 +145,7 @@ static enum kvd_status put_some(struct memcached *mc, const struct db_change *ch
 		parts[3 * i + 2].iov_base = (void *)"\r\n";
 		parts[3 * i + 2].iov_len = 2;
 	}
-	/* Each counts as a round trip, together or not: what is left are those of the GETs. */
+	/* Each counts as a round trip, even if sent together; the rest are those of the GETs. */
 	mc->stats.puts += count;
 	mc->stats.round_trips += count;
 	status = stream_send(&mc->stream, parts, 3 * count);
@@ -179,7 +179,7 @@ static enum kvd_status delete_some(struct memcached *mc, const struct db_change 
 	return status ? status : take_responses(mc, count, "DELETED", KVD_NOT_FOUND);
 }
 
-/* Does @some for each BATCH_MAX of @changes. */
+/* Calls @some for each BATCH_MAX of @changes. */
 static enum kvd_status in_batches(struct db *db, const struct db_change *changes, size_t count,
 				  enum kvd_status (*some)(struct memcached *,
 							  const struct db_change *, size_t))
@@ -295,7 +295,7 @@ static void memcached_get(struct db *db, struct kvd_get_request *requests, size_
 		requests[i].status = status;
 }
 
-/* What memcached calls a statistic, and what kvd does. */
+/* The names of statistics in memcached and in kvd. */
 static const struct {
 	const char *theirs, *ours;
 } stat_names[] = {
@@ -305,7 +305,7 @@ static const struct {
 	{ "evictions", "evictions" },
 };
 
-/* Prints what "STAT name value" says, if it is of interest. Times become microseconds. */
+/* Converts "STAT name value" if kvd has this statistic. Times become microseconds. */
 static size_t stat_print(const char *line, char *text, size_t size)
 {
 	unsigned long long number, micros;

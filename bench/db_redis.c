@@ -16,7 +16,7 @@
 
 #define BATCH_MAX 64
 #define INFO_MAX 65536
-/* Each command is sent in this many parts at most: its beginning, key, middle, value and end. */
+/* The most parts in which a command is sent: start, key, middle, value and end. */
 #define COMMAND_PARTS 5
 static_assert(COMMAND_PARTS * BATCH_MAX <= STREAM_PARTS_MAX, "stream_send()");
 
@@ -28,7 +28,7 @@ struct redis {
 	struct stream stream;
 };
 
-/* Commands that are put together for one send. */
+/* Commands that are collected for one send. */
 struct message {
 	unsigned int commands;
 	size_t count; /* of the parts */
@@ -68,7 +68,7 @@ static void redis_close(struct db *db)
 	free(db);
 }
 
-/* Leaves the rest as it is: a message is large, most have one command. */
+/* Initializes only the counts: a message is large, and most have one command. */
 static void message_init(struct message *message)
 {
 	message->commands = 0;
@@ -103,7 +103,7 @@ static void add_command(struct message *message, const char *name, const struct 
 	add_part(message, "\r\n", 2);
 }
 
-/* "-OOM ..." is what Redis responds where maxmemory is reached and nothing may be evicted. */
+/* Redis responds "-OOM ..." if maxmemory is reached and nothing may be evicted. */
 static enum kvd_status error_take(struct redis *redis, const char *line)
 {
 	if (strncmp(line, "-OOM", 4))
@@ -243,7 +243,7 @@ static void redis_get(struct db *db, struct kvd_get_request *requests, size_t co
 		requests[i].status = status;
 }
 
-/* What INFO calls a statistic, and what kvd does. */
+/* The names of statistics in INFO and in kvd. */
 static const struct {
 	const char *theirs, *ours;
 } stat_names[] = {

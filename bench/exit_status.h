@@ -14,10 +14,10 @@ enum exit_status {
 	EXIT_UNAVAILABLE = 69, /* EX_UNAVAILABLE: no connection, or it was lost */
 };
 
-/* For what runner_run() and the like return. */
+/* The exit status for the result of runner_run() and similar functions. */
 enum exit_status exit_status_of_error(int error);
 
-/* For a run that could be done. */
+/* The exit status for a completed run. */
 enum exit_status exit_status_of_result(const struct result *result);
 
 #endif /* KVD_BENCH_EXIT_STATUS_H */

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures GETs on softnic beside bare loops that prefetch, copy, sum and copy the same items at the
+# Compares GETs on softnic with bare loops that prefetch, copy, sum and copy the same items at the
 # same addresses in the same order, in the same process: bench/micro/get_floor.c has the loops.
 #
 #   bench/get-floor.sh [-r ROUNDS] [-n RECORDS] [-B BUILD_BEFORE]
 #
-# A ratio is the time of a bare loop over that of the GETs, the median of the rounds; 1 would be a
-# GET without any cost of its own. With -B each line also runs with the programs in that folder, in
+# A ratio is the time of a bare loop over that of the GETs, the median of the rounds; at 1, a GET
+# would have no cost of its own. With -B each line also runs with the programs in that folder, in
 # turn.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"

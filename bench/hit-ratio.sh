@@ -8,8 +8,8 @@
 #
 # The traces:
 #   zipfian (0.99) over KEYS keys
-#   the same with a fifth of the accesses in scans of 1,000 keys that are used once
-#   the same with drift, a new most popular key every 20 accesses; without drift a cache that never
+#   zipfian with a fifth of the accesses in scans of 1,000 keys that are used once
+#   zipfian with drift, a new most popular key every 20 accesses; without drift a cache that never
 #   evicts is as good as LRU, as the first trace shows
 # or the file TRACE instead (bench/kvtrace/trace.h describes the format; columns other than key and
 # size: KVTRACE_COLUMNS='-K 2 -Z 4 -T').
@@ -23,7 +23,7 @@
 # cache holds, so that the difference is due to the policy alone. The last line is exact LRU with
 # room for MEGABYTES of keys and values without any overhead.
 #
-# -q: less of everything, about a minute. -R: accesses a second at most. -o: an option of kvd.
+# -q: smaller and shorter, about a minute. -R: accesses per second at most. -o: an option of kvd.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=bench/rivals.sh

@@ -19,8 +19,8 @@ void keys_init(struct keys *keys, const struct workload *workload)
 	keys->gamma = -log(1 - workload->exponential_percentile / 100) /
 		      ((double)workload->record_count * workload->exponential_fraction);
 	/*
-	 * The popular records must not change when records are inserted. So the range is that of
-	 * the end, with twice the expected inserts as a margin, and 1 since YCSB includes its
+	 * The popular records must not change when records are inserted, so this is the final
+	 * range, with twice the expected inserts as a margin, and 1 more since YCSB includes its
 	 * bound.
 	 */
 	keys->scrambled_count = keys->count + (uint64_t)(operations * inserts * 2) + 1;
@@ -46,13 +46,13 @@ static uint64_t hotspot_next(const struct keys *keys, struct random *random)
 	return keys->first + keys->hot_count + random_below(random, keys->count - keys->hot_count);
 }
 
-/* @last, the newest record, is the most popular one; then comes the one before it, ... */
+/* @last, the newest record, is the most popular one, then the previous one, and so on. */
 static uint64_t latest_next(struct key_chooser *chooser, struct random *random, uint64_t last)
 {
 	return last ? last - zipfian_next(&chooser->latest, random, last) : 0;
 }
 
-/* Below the first record the number wraps, and is then larger than that of any record. */
+/* Below the first record the number wraps, and exceeds that of any record. */
 static uint64_t exponential_next(const struct keys *keys, struct random *random, uint64_t last)
 {
 	/* 1 - u is never 0, where the logarithm would be infinite. */

@@ -18,9 +18,9 @@
 #include "bench/zipfian.h"
 
 /*
- * A draw may give a record that is not inserted yet, and is then repeated: at most this often,
- * then a modulus gives a record that is. YCSB draws without end. The bound is reached only if less
- * than about 1 in 1,000 of the expected records exist.
+ * How often a draw is repeated that gave a record not inserted yet; then a modulus gives one that
+ * is. YCSB repeats without end. The bound is reached only if less than about 1 in 1,000 of the
+ * expected records exist.
  */
 #define KEYS_DRAWS_MAX 10000
 
@@ -41,7 +41,7 @@ struct key_chooser {
 	struct zipfian latest; /* grows with the inserts */
 };
 
-/* Takes 30 ns a record for latest, else no time. */
+/* For latest it takes 30 ns per record. */
 void keys_init(struct keys *keys, const struct workload *workload);
 
 void key_chooser_init(struct key_chooser *chooser, struct keys *keys);

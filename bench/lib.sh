@@ -19,8 +19,8 @@ kvd_pid=
 kvd_url=
 on_server=() # what runs a server, as taskset -c 0
 
-# In a subshell, as in say "$(kvd_stat name)", die ends that one alone: the script ends when it has
-# something to say, and with status 1 in any case.
+# In a subshell, as in say "$(kvd_stat name)", die ends only the subshell: the script ends at the
+# next say, and with status 1 in any case.
 say() {
 	[ ! -e "$tmp/died" ] || exit 1
 	printf '%s\n' "$*"
@@ -57,9 +57,9 @@ need() {
 	done
 }
 
-# [folder]: sets $builds to our build and, if one is given, the folder with the programs to compare
-# with. Both must have micro, which contains libkvd: that of another version is made by `make
-# benchmarks` in a tree of that version.
+# [folder]: sets $builds to our build and, if given, the folder with the programs to compare with.
+# Both must have micro, which contains libkvd: for another version run `make benchmarks` in a tree
+# of that version.
 builds_find() {
 	local of
 	builds=("$build")
@@ -69,7 +69,7 @@ builds_find() {
 	done
 }
 
-# Cores, CPU and load, for the head of a report.
+# Prints cores, CPU and load, for the head of a report.
 host() {
 	printf '%s cores (%s), load now: %s' "$(nproc)" \
 		"$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" \
@@ -83,7 +83,7 @@ ended() {
 	[[ ${stat##*) } == Z* ]]
 }
 
-# seconds, command...: until it succeeds
+# seconds, command...: waits until the command succeeds
 wait_until() {
 	local end=$((SECONDS + $1))
 	shift
@@ -126,7 +126,7 @@ kvd_stop() {
 	wait "$kvd_pid"
 }
 
-# name: what kvd's statistics say of it; dies if they say nothing
+# name: prints kvd's statistic of this name; dies if there is none
 kvd_stat() {
 	local stats value
 	stats=$("$build/kvctl" -a "$kvd_url" stats) || die "kvd's statistics can't be read"
@@ -141,7 +141,7 @@ figure() {
 	sed -n "s/^  \"$2\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}\$/\1/p" "$1"
 }
 
-# name, value: keeps one more value of a figure
+# name, value: records one more value of a figure
 note() {
 	[ -n "$2" ] || die "no figure for $1"
 	echo "$2" >>"$tmp/figure-$1"

@@ -105,7 +105,7 @@ static struct timespec timespec_of(uint64_t ns)
 				  .tv_nsec = (long)(ns % SECOND_NS) };
 }
 
-/* Ends, since each client ends by its quota, its deadline, its timeouts or the signal. */
+/* Each client ends by its quota, deadline, timeouts or the signal, so this ends, too. */
 void meeting_wait(struct meeting *meeting, unsigned int count, const struct meeting_watch *watch)
 {
 	struct pollfd news[2] = { { .fd = meeting->arrivals, .events = POLLIN },

@@ -4,8 +4,8 @@
  * arrives at a gate and sleeps until the main thread opens it. The main thread waits until all have
  * arrived; meanwhile it takes signals and prints progress.
  *
- * Threads: clients call meeting_arrive(), the main thread calls the others. Each side sees what the
- * other one did before the meeting.
+ * Threads: clients call meeting_arrive(), the main thread calls the other functions. Each side sees
+ * everything that the other did before they met.
  */
 #ifndef KVD_BENCH_MEETING_H
 #define KVD_BENCH_MEETING_H
@@ -20,10 +20,10 @@ struct meeting {
 	pthread_mutex_t lock;
 	pthread_cond_t opened;
 	unsigned int gates_open; /* under lock: how many gates have been opened */
-	bool interrupted;	 /* a signal came; of the main thread */
+	bool interrupted;	 /* a signal came; used by the main thread alone */
 };
 
-/* What the main thread does while it waits. */
+/* Functions that the main thread calls while it waits. */
 struct meeting_watch {
 	void *context;
 	void (*interrupted)(void *context); /* a signal came; called once */
@@ -35,7 +35,7 @@ struct meeting_watch {
 int meeting_init(struct meeting *meeting);
 void meeting_release(struct meeting *meeting);
 
-/* Arrives at gate @gate, the first being 0, and waits until it is open. */
+/* Arrives at gate number @gate, from 0, and waits until it is open. */
 void meeting_arrive(struct meeting *meeting, unsigned int gate);
 
 /*

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Measures what one client (the victim) notices of others that give it a hard time.
+# Measures how much one client (the victim) suffers from noisy neighbours.
 #
 #   bench/noisy-neighbour.sh [--rdma] [-r RECORDS] [-d SECONDS] [-w WORKERS]
 #			     [-o SECTION.KEY=VALUE]... [KIND...]
 #
-# The victim is kvbench with one thread: half GETs, half PUTs of uniform keys, 1,000 bytes. For each
-# kind of noise (tests/system/sys_noise.c; needs `make tests`) it runs beside that, each time
-# against a fresh server. 4xKIND is four of them.
+# The victim is kvbench with one thread: half GETs, half PUTs of uniform keys, 1,000 bytes. It runs
+# together with each kind of noise (tests/system/sys_noise.c; needs `make tests`), each time against
+# a fresh server. 4xKIND is four noisy clients.
 #
-# "x busy" compares with as many processes that only burn CPU (busy): a process beside the victim
-# takes CPU time whether it is a client or not. The last two columns have how long the worker's
-# turns took, us: what a request waits for in the server itself, whoever else has the CPU.
+# "x busy" compares with the same number of processes that only burn CPU (busy), since any other
+# process takes CPU time from the victim, client or not. The last two columns are how long the
+# worker's turns took, us: the time that a request waits in the server itself.
 #
 # -o is an option of kvd, as on its command line. Three kinds need some: append, extend (by 1
 # MiB) and touch change a value of 64 MiB, with -o limits.max_value=128m -o memory.size=2g.
@@ -50,7 +50,7 @@ need "$noise"
 bench() {
 	local file=$1 command=$2
 	shift 2
-	# Keys that a flush removed are not found, which is no failure here: the figures tell.
+	# Keys that a flush removed are not found, which is no failure here.
 	"$build/kvbench" "$command" -a "$kvd_url" -P "$bench_dir/workloads/workloada" --json \
 		-p recordcount="$records" -p requestdistribution=uniform -p fieldcount=1 \
 		-p fieldlength=1000 "$@" >"$file" 2>"$file.err"
@@ -87,7 +87,7 @@ noise_stop() {
 		wait "$pid" 2>/dev/null
 	done
 	pids=("$kvd_pid")
-	# The server notices the end of the last ones.
+	# Wait until the server has noticed that the last clients have ended.
 	wait_until 10 only_me || true
 }
 
@@ -96,7 +96,7 @@ only_me() {
 	[ "$(kvd_stat connections)" -le 1 ]
 }
 
-# Starts a server with the records, which the victim has used.
+# Starts a server with the records, after a run of the victim alone.
 server_start() {
 	kvd_start "$device" -o server.workers="$workers" -o memory.size=256m \
 		${options[@]+"${options[@]}"}

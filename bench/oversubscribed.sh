@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Measures PUTs where kvd's workers and its clients share few CPUs: any number of threads, pinned in
-# the best and in the worst way and not at all, alone and beside busy loops of others, one on each
-# CPU.
+# the best way, the worst way and not at all, alone and together with busy loops, one on each CPU.
 #
 #   bench/oversubscribed.sh [-q] [-s SECONDS] [-w "1 2 4"] [-c "1 2 4 8"] [-b "0 2"]
 #                           [-B BUILD_BEFORE]
@@ -11,10 +10,10 @@
 #   across  client pinned to another CPU than its worker's (with 2 workers the best for one client)
 #   beside  client pinned to its worker's CPU
 #   free    neither clients nor workers are pinned
-# The ratios are to the best placement of as many workers, clients and busy loops: the highest rate,
-# and the p99.9 of that line; "of all" is the ratio to the highest rate of all with as many loops. A
-# target is missed where a rate is below 0.9 of that placement's, or p99.9 above 5 x. Not counted is
-# beside with one worker or one client: one CPU does all the work there and the others none.
+# The ratios are to the best placement of the same number of workers, clients and busy loops: the
+# highest rate, and the p99.9 of that line; "of all" is the ratio to the highest rate of all lines
+# with that number of loops. A target is missed if a rate is below 0.9 of that placement's, or p99.9
+# above 5 x. `beside` with one worker or one client does not count: one CPU does all the work there.
 # With -B each line also runs with the programs in that folder, in turn.
 # -q: only 2 workers with 2 clients, 1 with 1, and 4 with 8.
 # shellcheck source=bench/lib.sh
@@ -52,7 +51,7 @@ measure() {
 	build=$1
 	kvd_start softnic -o server.workers="$2" -o server.pin=$pin -o memory.size=256m \
 		-o memory.hugepages=off
-	# Those that connected to see that kvd responds are gone before the clients come.
+	# Connections that checked whether kvd responds must be gone before the clients connect.
 	wait_until 5 only_this_connection || die "connections stay"
 	figures=$("$build/micro" crowd -a "$kvd_url" -w "$2" -c "$3" -p "$4" -b "$5" \
 		-s "$seconds") || die "micro crowd failed"

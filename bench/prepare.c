@@ -10,7 +10,7 @@
 #include "bench/client.h"
 #include "bench/workload_parse.h"
 
-/* As in YCSB, no thread is without an operation. */
+/* As in YCSB, each thread has at least one operation. */
 static void threads_limit(struct workload *workload, enum phase phase)
 {
 	const uint64_t operations = phase == PHASE_LOAD ? workload_load_count(workload) :

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The tables of YCSB's properties: those that kvbench acts on, and those that it accepts without
- * effect. The parser and --help are both made from them.
+ * effect. The parser and --help use the same tables.
  */
 #ifndef KVD_BENCH_PROPERTY_H
 #define KVD_BENCH_PROPERTY_H
@@ -11,7 +11,7 @@
 
 enum property_type {
 	PROPERTY_UINT,
-	PROPERTY_SECONDS, /* likewise of seconds, and so on; a bare number, or a time with unit */
+	PROPERTY_SECONDS, /* a whole number of seconds and so on: a bare number, or with a unit */
 	PROPERTY_MS,
 	PROPERTY_US,
 	PROPERTY_FRACTION, /* of floating point */
@@ -28,14 +28,14 @@ struct property {
 	enum property_type type;
 	size_t offset;
 	const char *preset;	    /* the default, as a user would write it; NULL: none */
-	double min, max;	    /* of numbers; every limit is exact as a double */
+	double min, max;	    /* limits of numbers; each is exact as a double */
 	const char *const *choices; /* of PROPERTY_CHOICE, ends with NULL */
 	const char *help;
 };
 
-/* A property of YCSB that has no effect here; another value than these is refused. */
+/* A property of YCSB that has no effect here; values other than these are refused. */
 struct property_idle {
-	const char *name;   /* ends with '.': all names that begin so */
+	const char *name;   /* ends with '.': all names with this prefix */
 	const char *values; /* those accepted, each between '|'; NULL: any */
 	const char *why;
 };

@@ -21,7 +21,7 @@
 struct reader {
 	const char *at;
 	const char *end;
-	unsigned int line; /* of the natural line at @at, from 1 */
+	unsigned int line; /* number of the natural line at @at, from 1 */
 };
 
 static int fail(struct props *props, int error, const char *format, ...)

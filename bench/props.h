@@ -48,7 +48,7 @@ void props_release(struct props *props);
  */
 int props_load(struct props *props, const char *path);
 
-/* The same for @len bytes of @text; messages call it @name. */
+/* As props_load(), for @len bytes of @text, which messages call @name. */
 int props_parse(struct props *props, const char *text, size_t len, const char *name);
 
 /* Adds one -p argument, "key=value", taken literally as in YCSB. Errors as for props_load(). */

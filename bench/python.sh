@@ -9,9 +9,9 @@
 # measured at a time. Each figure is the median of ROUNDS (3) rounds of MS (200) ms, in keys per
 # second. A batch has 32 keys, asyncio 64 outstanding operations, of large values as many as make 16
 # MiB. redis-py may open a connection for each outstanding operation; kvd has one. put_from and
-# get_into move values in registered memory, which the others do not have. kvd has its extension
-# where `make` has built that; -c: it has ctypes alone. On a busy machine only the ratios say
-# something.
+# get_into move values in registered memory, which the other clients do not have. kvd uses its
+# extension if `make` has built it; -c: only ctypes. On a busy machine only the ratios are
+# meaningful.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=bench/rivals.sh

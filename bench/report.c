@@ -34,8 +34,8 @@ static double per_second(const struct result *result, uint64_t count)
 }
 
 /*
- * A PUT or DELETE is one round trip. The others are those of the GETs, also of those that asked the
- * server instead.
+ * Each PUT or DELETE is one round trip. The rest are those of GETs, including GETs that asked the
+ * server.
  */
 static double round_trips_per_get(const struct kvd_stats *client)
 {
@@ -43,7 +43,7 @@ static double round_trips_per_get(const struct kvd_stats *client)
 		     (double)client->gets);
 }
 
-/* Then nobody knows which round trips are those of the GETs. */
+/* In this case the round trips of the GETs can't be told apart. */
 static bool changes_share_messages(const struct report *report)
 {
 	return report->options->target.depth > 1;
@@ -293,7 +293,7 @@ static void json_client(const struct report *report, FILE *out)
 #undef X
 }
 
-/* Of the time of a process, or of threads in it. */
+/* Members for the CPU time of a process, or of threads in it. */
 static void json_cpu(FILE *out, const char *whose, uint64_t us, double operations)
 {
 	fprintf(out, "  \"%s_us\": %" PRIu64 ",\n", whose, us);
@@ -317,7 +317,7 @@ static void json_end(const struct report *report, FILE *out)
 	json_string(out, "ended", kvd_status_text(result->ended));
 	json_uint(out, "not_found", result->not_found);
 	json_uint(out, "failed", result->failed);
-	/* The last one has no comma behind it. */
+	/* The last member has no comma after it. */
 	fprintf(out, "  \"wrong\": %" PRIu64 "\n", result->wrong);
 }
 

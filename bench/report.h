@@ -15,7 +15,7 @@ struct report {
 	const struct workload *workload;
 	const struct run_options *options;
 	const struct result *result;
-	const char *name; /* of the workload: the last -P's file name */
+	const char *name; /* the workload's: the file name of the last -P */
 };
 
 void report_text(const struct report *report, FILE *out);

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# Functions for the scripts that compare kvd with memcached and Redis: start and stop of these, the
-# CPU time and memory of a process, and tables of each server's rate and latencies: with one client,
-# with as many connections as give it its best rate, and beside processes that burn CPU. To be
-# sourced after bench/lib.sh.
+# Functions for the scripts that compare kvd with memcached and Redis: start and stop of these
+# servers, the CPU time and memory of a process, and tables of each server's rate and latencies:
+# with one client, with the number of connections that gives the best rate, and with processes that
+# burn CPU. Source bench/lib.sh first.
 
 memcached_pid=
 memcached_url=memcached://$tmp/memcached.sock
@@ -98,7 +98,7 @@ pss_kib() {
 	awk '$1 == "Pss:" { print $2 }' "/proc/$1/smaps_rollup"
 }
 
-# pid: the same once it no longer changes: tables grow for a while after the last key
+# pid: its proportional set size once it is stable: tables grow for a while after the last key
 pss_settled_kib() {
 	local before now change same=0
 	before=$(pss_kib "$1")
@@ -141,9 +141,9 @@ alone() {
 	done
 }
 
-# operation, store, url: the same with the number of connections that has the best rate: 1, 2, 4 and
-# so on, until two doublings in turn bring less than 2 % more than the best one before them. A +
-# after the number says that the sweep ended at $connections_max instead.
+# operation, store, url: one run with the number of connections that has the best rate: 1, 2, 4 and
+# so on, until two doublings in turn bring less than 2 % more than the best rate so far. A + after
+# the number says that the sweep ended at $connections_max instead.
 saturated() {
 	local connections line rate best='' best_rate=0 vain=0
 	for ((connections = 1; connections <= connections_max; connections *= 2)); do

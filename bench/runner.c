@@ -36,7 +36,7 @@ struct seat {
 	pthread_t thread;
 	struct runner *runner;
 	struct client *client;
-	struct kvd_stats before; /* of the client's connection when the measured part began */
+	struct kvd_stats before; /* the connection's counters when the measured part began */
 };
 
 struct runner {
@@ -183,7 +183,7 @@ static void result_add(struct result *result, const struct seat *seat)
 	stats_add_since(&result->client, &after, &seat->before);
 }
 
-/* All clients wait at the gate. */
+/* Called while all clients wait at the gate. */
 static void measure_begin(struct runner *runner, struct result *result)
 {
 	struct client *client;
@@ -233,7 +233,7 @@ static int connections_check(const struct runner *runner)
 	return 0;
 }
 
-/* Passes the three gates with the clients; after an @error without work in between. */
+/* Passes the three gates with the clients, after an @error without work in between. */
 static int course_run(struct runner *runner, struct result *result, int error)
 {
 	if (error)
@@ -269,7 +269,7 @@ static void seats_destroy(struct runner *runner, unsigned int count)
 
 static int seats_create(struct runner *runner, unsigned int count, uint64_t seed)
 {
-	/* Whole cache lines, so that two threads share none. */
+	/* Whole cache lines, so that no two threads share one. */
 	const size_t size = (sizeof(struct client) + 127) & ~(size_t)127;
 	struct seat *seat;
 	unsigned int i;
@@ -315,7 +315,7 @@ static uint64_t seed_choose(const struct workload *workload)
 
 	if (!seed && getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		seed = clock_ns();
-	/* kvd.seed takes no larger one. */
+	/* kvd.seed takes no larger number. */
 	return seed & ((UINT64_C(1) << 53) - 1);
 }
 
@@ -329,7 +329,7 @@ static void info_copy(struct result *result, const struct db *db)
 	snprintf(result->device_why, sizeof(result->device_why), "%s", info.device_why);
 }
 
-/* Opens the control connection, before any client's: reports a server that is not there. */
+/* Opens the control connection before any client's; so a missing server is reported once. */
 static int control_open(struct runner *runner, struct result *result)
 {
 	struct kvd_options options;

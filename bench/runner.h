@@ -20,7 +20,7 @@ struct run_options {
 	bool registered;
 };
 
-/* The results of a run, all of the measured part after the warm-up. */
+/* The results of a run, for the measured part after the warm-up. */
 struct result {
 	char device_kind[16], device_name[64], device_why[256];
 	uint64_t seed;
@@ -43,7 +43,7 @@ struct result {
  * connect to the server, -EINVAL if the URL is wrong, -ENOMEM, or the error that kept a thread from
  * starting. The reason has then been printed.
  *
- * SIGINT and SIGTERM end the run early, and a second one the process. To be called from the only
+ * SIGINT and SIGTERM end the run early; a second signal ends the process. Call it from the only
  * thread.
  */
 int runner_run(const struct workload *workload, const struct run_options *options,

@@ -57,7 +57,7 @@ struct server_cpu server_cpu_between(const struct server_stats *before,
 				     const struct server_stats *after)
 {
 	const struct server_cpu *b = &before->cpu, *a = &after->cpu;
-	/* A server that was started anew counts from 0: that is no difference. */
+	/* A restarted server counts from 0, so there is no difference to compute. */
 	struct server_cpu cpu = { .known = b->known && a->known && a->us >= b->us };
 	uint64_t workers_us;
 
@@ -68,7 +68,7 @@ struct server_cpu server_cpu_between(const struct server_stats *before,
 			  a->useful_us + a->polling_us >= b->useful_us + b->polling_us;
 	if (!cpu.parts_known)
 		return cpu;
-	/* The useful part counts time of other threads, too, so it may grow more than the whole. */
+	/* The useful part includes time of other threads, so it may grow more than the whole. */
 	workers_us = a->useful_us + a->polling_us - b->useful_us - b->polling_us;
 	cpu.useful_us = a->useful_us - b->useful_us;
 	if (cpu.useful_us > workers_us)

@@ -16,7 +16,7 @@
 
 /* CPU time of the server's process, user and system. */
 struct server_cpu {
-	bool known; /* the server reported it, and was not started anew meanwhile */
+	bool known; /* the server reported it, and did not restart meanwhile */
 	uint64_t us;
 	bool parts_known;		/* and these parts of it, of its workers: */
 	uint64_t useful_us, polling_us; /* in turns that found work; the rest */
@@ -30,14 +30,14 @@ struct server_stats {
 /* Samples now. A statistic that the server does not report is missing; that is no error. */
 void server_stats_sample(struct server_stats *stats, struct db *db);
 
-/* What was spent between two samples. */
+/* The CPU time that was used between two samples. */
 struct server_cpu server_cpu_between(const struct server_stats *before,
 				     const struct server_stats *after);
 
 /* Finds @name and copies its value to @value. Returns whether it is there. */
 bool server_stats_find(const char *text, const char *name, char *value, size_t size);
 
-/* The same for a number. */
+/* As the function above, for a number. */
 bool server_stats_number(const char *text, const char *name, uint64_t *number);
 
 #endif /* KVD_BENCH_SERVER_STATS_H */

@@ -17,7 +17,7 @@
 #define INTERVALS_MAX 36000
 #define FAILURES_MAX 100
 #define KEY_BYTES 16
-/* Bytes of an item beside its value, 40 or 56, to know when enough is written. */
+/* Bytes of an item without its value, 40 or 56, to know when enough is written. */
 #define ITEM_OVERHEAD 48
 #define VALUE_BYTES_MAX (1u << 20)
 #define SEED 1
@@ -46,7 +46,7 @@ static int stat_get(struct shift *shift, const char *name, uint64_t *number)
 	return -EIO;
 }
 
-/* Returns the bytes that were written or would have been. */
+/* Returns the bytes that were written, or would have been. */
 static uint64_t put_one(struct shift *shift, struct step *step)
 {
 	const uint64_t len = step->low + random_below(&shift->random, step->high - step->low + 1);

@@ -3,8 +3,8 @@
  * Shifts of value sizes: fills a kvd that evicts with values of one size after another, and reports
  * whether the rate of PUTs falls while slabs of the old size are emptied for the new one.
  *
- * For each size, new keys with values of that size, or of any size in between, are PUT until that
- * many times the item memory has been written. Columns of the table:
+ * For each size, or range of sizes, new keys are PUT with such values until the item memory has
+ * been written the given number of times. Columns of the table:
  *
  *	steady/s	PUTs per second in the median interval of the second half, after the shift
  *	worst/s		PUTs per second in the worst interval; the last one is not whole, not counted
@@ -17,7 +17,7 @@
 
 #include "bench/db.h"
 
-/* How many times the item memory is written, and the most. */
+/* How many times the item memory is written: the default, and the most. */
 #define SHIFT_TIMES 2u
 #define SHIFT_TIMES_MAX 1000u
 

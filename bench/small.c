@@ -12,7 +12,7 @@
 #include "bench/server_stats.h"
 #include "common/util/clock.h"
 
-/* Records whose operations go out together; with a terminating zero each. */
+/* Records whose operations go out together, each with a terminating zero. */
 struct batch {
 	size_t count;
 	char keys[SMALL_BATCH][SMALL_KEY_BYTES + 1];
@@ -69,8 +69,8 @@ static int gets_do(struct db *db, enum small_op op, const struct batch *batch)
 }
 
 /*
- * Each number below @records once. Those that are not PUT come in an order that jumps: steps of a
- * fixed odd size through the next power of two, without those that are too large.
+ * Yields each number below @records once, for PUTs in order. Other operations jump: in steps of a
+ * fixed odd size through the next power of two, without numbers that are too large.
  */
 static uint64_t number_next(uint64_t *at, uint64_t records, enum small_op op)
 {

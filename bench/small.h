@@ -22,9 +22,9 @@
 enum small_op { SMALL_PUT, SMALL_GET, SMALL_MISS, SMALL_DELETE };
 
 /*
- * Does @op with each of @records records, PUTs in order and the others in an order that jumps, and
- * prints how long that took. Returns 0; -EBADMSG for a wrong value or another status than expected;
- * or as db_connect_failed(). The reason has then been printed.
+ * Does @op with each of @records records, PUTs in order and other operations in an order that
+ * jumps, and prints how long that took. Returns 0; -EBADMSG for a wrong value or an unexpected
+ * status; or as db_connect_failed(). The reason has then been printed.
  */
 int small_run(const struct db_target *target, enum small_op op, uint64_t records);
 

@@ -25,7 +25,7 @@ enum kvd_status stream_refuse(struct stream *stream, const char *what)
 	return lose(stream, KVD_ERR_PROTOCOL, what);
 }
 
-/* For errno of a call on the socket. */
+/* Handles errno of a call on the socket. */
 static enum kvd_status lose_errno(struct stream *stream)
 {
 	if (errno == EAGAIN || errno == EINPROGRESS)
@@ -107,7 +107,7 @@ enum kvd_status stream_open(struct stream *stream, const char *address, uint32_t
 		snprintf(text, sizeof(text), "%.*s", (int)len, address);
 		port = split(&host);
 		if (!port)
-			return lose(stream, KVD_ERR_INVALID, "give HOST:PORT or /PATH behind ://");
+			return lose(stream, KVD_ERR_INVALID, "give HOST:PORT or /PATH after ://");
 		stream->fd = tcp_connect(host, port, timeout_ms);
 	}
 	if (stream->fd < 0)
@@ -209,6 +209,6 @@ enum kvd_status stream_take_end(struct stream *stream)
 
 	status = stream_take_bytes(stream, end, sizeof(end));
 	if (!status && memcmp(end, "\r\n", 2))
-		return stream_refuse(stream, "a value without \\r\\n behind it");
+		return stream_refuse(stream, "a value without \\r\\n after it");
 	return status;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A socket to a server that speaks a text protocol: sends whole messages, receives lines and bytes.
- * For the backends that are not kvd's.
+ * For the backends other than kvd's.
  *
  * Functions that return a status return KVD_OK, or what ended the connection: then every later call
  * returns KVD_ERR_DISCONNECTED, and stream->error is one line about the cause.
@@ -41,13 +41,13 @@ void stream_close(struct stream *stream);
 /* Sends all bytes of @parts, STREAM_PARTS_MAX at most, which it changes. */
 enum kvd_status stream_send(struct stream *stream, struct iovec *parts, size_t count);
 
-/* Takes one line. Its \r\n is replaced by a zero, and it stands until the next call. */
+/* Takes one line. A zero replaces its \r\n; the line is valid until the next call. */
 enum kvd_status stream_take_line(struct stream *stream, char **line);
 
 /* Takes @len bytes. */
 enum kvd_status stream_take_bytes(struct stream *stream, void *bytes, size_t len);
 
-/* Takes the \r\n behind a value. */
+/* Takes the \r\n after a value. */
 enum kvd_status stream_take_end(struct stream *stream);
 
 /* Ends the connection because of @what the server sent. Returns KVD_ERR_PROTOCOL. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # Measures what one operation costs in kvd's table and in liburcu's cds_lfht, in one process without
-# a network, and what it costs memcached's process.
+# a network, and in memcached's process.
 #
 #   bench/table-bench.sh [-q]
 #

@@ -65,7 +65,7 @@ def cdn(accesses):
 
 
 def llm(accesses):
-    """Of 400 conversations the one that goes on is one of those that went on last, as a rule."""
+    """400 conversations; usually one of the most recent continues."""
     chunks = [4 + random.randrange(8) for _ in range(400)]
     order = list(range(400))
     while accesses > 0:

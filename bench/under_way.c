@@ -76,14 +76,14 @@ static void place_end(struct client *client, struct place *place)
 {
 	struct under_way *all = &client->under_way;
 
-	/* Also if it failed, as in YCSB: else no later record could ever be read. */
+	/* Acknowledged even if it failed, as in YCSB: else no later record could ever be read. */
 	if (place->operation == OPERATION_INSERT && client->load->phase == PHASE_RUN)
 		counter_acknowledge(&client->load->keys.inserted, place->number);
 	all->free[all->free_count++] = place;
 	client_count_done(client, 1);
 }
 
-/* A GET has ended. */
+/* Takes a GET that has ended. */
 static void get_end(struct client *client, struct place *place)
 {
 	const struct kvd_op *op = &place->op;
@@ -130,7 +130,7 @@ static void op_end(struct client *client, struct kvd_op *op)
 		put_end(client, place);
 }
 
-/* Submits what is prepared. All of it, or nothing: then each one has failed. */
+/* Submits what is prepared: all, or nothing, and then each operation has failed. */
 static void submit(struct client *client)
 {
 	struct under_way *all = &client->under_way;
@@ -155,14 +155,14 @@ static void submit(struct client *client)
 		return;
 	}
 	client->now_ns = now;
-	/* A failed GET of a read-modify-write may add to the list: only behind what was read. */
+	/* A failed GET of a read-modify-write may add to the list, but only after what was read. */
 	for (i = 0; i < count; i++) {
 		all->list[i]->status = status;
 		op_end(client, all->list[i]);
 	}
 }
 
-/* Takes back what has ended; waits for one for up to @timeout_ms. */
+/* Takes back operations that have ended; waits up to @timeout_ms for one. */
 static void take(struct client *client, uint32_t timeout_ms)
 {
 	struct under_way *all = &client->under_way;
@@ -177,8 +177,8 @@ static void take(struct client *client, uint32_t timeout_ms)
 }
 
 /*
- * How long to wait for an operation that ends, in ms: until the next one's @turn_ns, if that is
- * why none was started; or to look again whether an INSERT may start.
+ * How long to wait for an operation to end, in ms: until @turn_ns if the next operation has to wait
+ * for its turn, or until it is time to check again whether an INSERT may start.
  */
 static uint32_t wait_ms(const struct client *client, uint64_t turn_ns)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Keeps several operations of a client thread under way together: kvbench -D. As soon as one has
- * ended, another one is submitted in its place. The latency of each is the time from its submission
- * to the moment when the thread has it back, so it has the time it waited behind others, too.
+ * ended, another is submitted in its place. The latency of each is the time from its submission
+ * until the thread has it back, which includes time spent queued after other operations.
  *
  * A read-modify-write stays in its place: a GET, and when that has ended a PUT of the same key.
  */

@@ -7,7 +7,7 @@
 #include "bench/record.h"
 #include "bench/zipfian.h"
 
-/* Decimal digits of the hashes that keys are made of, which are below 2^63. */
+/* Decimal digits of the hashes in keys, which are below 2^63. */
 #define HASH_DIGITS_MAX 19
 
 const char *const distribution_names[] = { "uniform", "zipfian",     "latest", "sequential",

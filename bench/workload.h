@@ -35,7 +35,7 @@ enum length_distribution { LENGTH_CONSTANT, LENGTH_UNIFORM, LENGTH_ZIPFIAN };
 
 enum insert_order { ORDER_HASHED, ORDER_ORDERED };
 
-/* The operations of YCSB but scans: kvd's keys have no order. */
+/* YCSB's operations except scans, as kvd's keys have no order. */
 enum operation { OPERATION_READ, OPERATION_UPDATE, OPERATION_INSERT, OPERATION_RMW };
 #define OPERATION_COUNT 4
 
@@ -66,7 +66,7 @@ struct workload {
 
 	uint64_t timeout_ms, connect_timeout_ms, cache_bytes, spin_us, get_tries;
 	uint64_t warmup_ns, warmup_operations;
-	uint64_t seed; /* 0: another one for each run */
+	uint64_t seed; /* 0: another seed for each run */
 };
 
 /* Number of records that the load phase inserts, from insert_start on. */

@@ -94,7 +94,7 @@ static int parse_choice(const char *text, const char *const *choices, unsigned i
 	return -EINVAL;
 }
 
-/* Also fractions of a second, by their unit. */
+/* Parses a time, with a unit also of fractions of a second. */
 static int parse_seconds(const char *text, uint64_t max, uint64_t *ns, struct parse_why *why)
 {
 	if (!*text || text[strspn(text, "0123456789")])
@@ -219,10 +219,10 @@ static int check_hotspot(const struct workload *workload, struct props *props)
 		return 0;
 	if (!hot && workload->hotspot_operation_fraction > 0)
 		return refuse(props, props_find(props, "hotspotdatafraction"),
-			      "no record would be hot, but operations are to go to hot ones");
+			      "no record would be hot, but operations should go to hot ones");
 	if (hot == count && workload->hotspot_operation_fraction < 1)
 		return refuse(props, props_find(props, "hotspotdatafraction"),
-			      "every record would be hot, but operations are to go to cold ones");
+			      "every record would be hot, but operations should go to cold ones");
 	return 0;
 }
 

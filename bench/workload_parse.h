@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses a workload's properties, and prints what they are for --help. */
+/* Parses a workload's properties, and prints them for --help. */
 #ifndef KVD_BENCH_WORKLOAD_PARSE_H
 #define KVD_BENCH_WORKLOAD_PARSE_H
 
@@ -7,9 +7,9 @@
 #include "bench/workload.h"
 
 /*
- * Fills @workload for @phase from @props, which must outlive it. Returns 0; or -EINVAL with the
- * name and the place of a property in props->error that is not known or not supported, or whose
- * value is wrong.
+ * Fills @workload for @phase from @props, which must outlive it. Returns 0; or -EINVAL for a
+ * property that is unknown, not supported or has a wrong value; props->error names it and its
+ * place.
  */
 int workload_parse(struct workload *workload, enum phase phase, struct props *props);
 

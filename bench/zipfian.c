@@ -15,7 +15,7 @@ static double zeta_add(double sum, uint64_t from, uint64_t to)
 	return sum;
 }
 
-/* The item count in eta is that of the start, as in YCSB, also when zeta grows later. */
+/* As in YCSB, eta keeps the initial item count even if zeta grows later. */
 static void set_eta(struct zipfian *zipfian)
 {
 	zipfian->eta = (1 - pow(2.0 / (double)zipfian->items, 1 - ZIPFIAN_THETA)) /

@@ -27,18 +27,18 @@
 
 struct zipfian {
 	uint64_t items;
-	uint64_t zeta_items; /* what zeta has been summed up to */
+	uint64_t zeta_items; /* the number of items in the sum zeta */
 	double zeta;
 	double zeta2; /* zeta(2) */
 	double eta;
 	double alpha;
-	double second; /* below this times 1/zeta lies item 1 */
+	double second; /* item 1 lies below this times 1/zeta */
 };
 
 /* For @items items, at least 1. Takes about 30 ns an item: zeta is a sum over all. */
 void zipfian_init(struct zipfian *zipfian, uint64_t items);
 
-/* For the scrambled kind. */
+/* Initializes @zipfian for scrambled draws. */
 void zipfian_init_scrambled(struct zipfian *zipfian);
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * table-bench: measures what one operation costs in the storage engine alone, without network,
- * messages and threads, beside liburcu's hash table.
+ * messages and threads, compared with liburcu's hash table.
  *
  *	kvd		table_put(), lookup_get(), table_delete(), one key after the other
  *	kvd, batches	the same as a worker does it: BATCH keys are hashed, then their buckets are
@@ -34,7 +34,7 @@
 #define KEY_BYTES 16u
 #define VALUE_BYTES 32u
 #define KEYS_MAX 400000000u
-/* For each key: item 72, bucket slots at half of 67 % fill 28, the rest for size classes. */
+/* Bytes for each key: item 72, bucket slots at half of 67 % fill 28, the rest for size classes. */
 #define REGION_BYTES_PER_KEY 128u
 
 enum op { OP_INSERT, OP_HIT, OP_MISS, OP_REPLACE, OP_DELETE, OPS };
@@ -349,7 +349,7 @@ int main(int argc, char **argv)
 
 	orders_make(&orders, keys);
 	engine_create(keys);
-	/* A first time not measured, so that the region's pages are allocated. */
+	/* The first run is not measured: it makes the kernel allocate the region's pages. */
 	all_ops(kvd_batch, &orders, batches);
 	all_ops(kvd_singly, &orders, singly);
 	all_ops(kvd_batch, &orders, batches);

@@ -2,8 +2,8 @@
 /*
  * Exact LRU in memory, to compare real caches with: counts hits and holds no values.
  *
- * A key that is not there is added, and the least recently used ones are evicted until the limits
- * hold. An item takes key + value + overhead bytes; one that is larger than the limit is not added.
+ * A missing key is added, and the least recently used items are evicted until the limits hold. An
+ * item takes key + value + overhead bytes; one that is larger than the limit is not added.
  */
 #ifndef KVD_BENCH_KVTRACE_LRU_H
 #define KVD_BENCH_KVTRACE_LRU_H
@@ -14,7 +14,7 @@
 struct lru_limits {
 	uint64_t items;		/* 0: no limit but LRU_ITEMS_MAX */
 	uint64_t bytes;		/* 0: no limit */
-	uint64_t item_overhead; /* bytes of an item beside its value: key and what a cache adds */
+	uint64_t item_overhead; /* bytes of an item without its value: key and the cache's own */
 };
 
 #define LRU_ITEMS_MAX (UINT32_MAX - 1)

@@ -37,24 +37,24 @@ static const char help_text[] =
 	"       kvtrace lru [-i ITEMS] [-b BYTES] [-o BYTES] [-w ACCESSES] [columns] FILE\n"
 	"\n"
 	"make  print a trace: zipfian accesses (0.99) to KEYS keys\n"
-	"  -s  bytes of a value; of a range, each key has one size (100)\n"
+	"  -s  bytes of a value; with a range, each key has a fixed size in it (100)\n"
 	"  -p  percent of the accesses that are scans of RUN keys, each used only once (0)\n"
 	"  -r  keys of one scan (1000)\n"
-	"  -D  after so many accesses a new key becomes the most popular one (never)\n"
-	"  -S  start of the random numbers (1)\n"
+	"  -D  accesses after which a new key becomes the most popular one (never)\n"
+	"  -S  seed of the random numbers (1)\n"
 	"play  play FILE (-: standard input) against a server: GET; after a miss, PUT\n"
 	"  -d  the store: kvd (the default), memcached or redis\n"
-	"  -a  its address; $KVD_URL if not given, for kvd else its default:\n";
+	"  -a  the store's address; default: $KVD_URL, for kvd else its own default:\n";
 
 static const char help_rest[] =
 	"  -B  GETs that are sent together (1)\n"
 	"  -c  bytes of libkvd's bucket cache (32m); only for -d kvd\n"
-	"  -R  accesses a second, at most\n"
+	"  -R  accesses per second, at most\n"
 	"  -t  timeout of a connection or call, in ms (kvd_options_init() in client/kvd.h)\n"
 	"lru   report how many accesses of FILE exact LRU would hit\n"
 	"  -i  items it has room for\n"
 	"  -b  bytes it has room for\n"
-	"  -o  bytes of an item beside its value (0)\n"
+	"  -o  bytes of an item without its value (0)\n"
 	"play and lru\n"
 	"  -w  accesses before hits are counted (0)\n"
 	"  -K  column of the key in FILE, from 1 (1)\n"
@@ -73,7 +73,7 @@ static void help(FILE *out)
 	fputs(help_rest, out);
 }
 
-/* What was printed is written. EXIT_WRONG after printing why it could not be. */
+/* Flushes the output. EXIT_WRONG, after printing why, if it could not be written. */
 static enum exit_status output_flush(void)
 {
 	return streams_flush("kvtrace") ? EXIT_WRONG : EXIT_FINE;
@@ -194,7 +194,7 @@ static int take_option(struct arguments *a, int option, const char *text)
 	case 'h':
 		help(stdout);
 		exit(output_flush());
-	default: /* getopt has said what is wrong */
+	default: /* getopt has printed the error */
 		return -EINVAL;
 	}
 }

@@ -27,7 +27,7 @@ struct replay {
 	uint8_t made[TRACE_SIZE_MAX + 8];
 };
 
-/* A shorter value of the same key is the beginning of the longer one. */
+/* A shorter value of a key is a prefix of a longer one. */
 static void value_make(struct replay *replay, uint64_t key, size_t len)
 {
 	uint64_t state = key, word;
@@ -92,7 +92,7 @@ static int response_take(struct replay *replay, unsigned int i)
 	return 0;
 }
 
-/* Waits until the accesses so far have taken as long as the rate asks for. */
+/* Waits until the accesses so far have taken as long as they must at the given rate. */
 static void keep_rate(const struct replay *replay)
 {
 	struct timespec until;

@@ -4,8 +4,8 @@
  * after a miss, PUT of what the database holds, a value of the trace's size.
  *
  * With a batch size above 1 that many GETs are sent together and then the PUTs, as by many clients
- * of one cache. A batch never has a key twice, so an access finds what earlier ones of its key
- * stored. A cache holds many more items than a batch, so it decides the same as without batches.
+ * of one cache. A batch never has a key twice, so an access finds what earlier accesses of its key
+ * stored. A cache holds many more items than a batch, so batches do not change its decisions.
  *
  * A key has REPLAY_KEY_BYTES bytes. The bytes of its value follow from the key, so every hit is
  * checked.
@@ -21,7 +21,7 @@
 
 struct replay_options {
 	struct db_target target;
-	uint32_t timeout_ms;  /* of a connection or call; 0: as kvd_options_init() says */
+	uint32_t timeout_ms;  /* of a connection or call; 0: as kvd_options_init() sets it */
 	uint64_t cache_bytes; /* of libkvd's bucket cache; only for kvd */
 	unsigned int batch;   /* 1 to REPLAY_BATCH_MAX */
 	uint64_t warmup;      /* accesses that are not counted */
@@ -29,7 +29,7 @@ struct replay_options {
 };
 
 struct replay_result {
-	uint64_t accesses; /* counted ones */
+	uint64_t accesses; /* after the warm-up */
 	uint64_t hits;
 	uint64_t not_stored; /* PUTs refused: no space, or too large */
 	uint64_t resized;    /* hits of another size than the trace now has */

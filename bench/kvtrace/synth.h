@@ -2,7 +2,7 @@
 /*
  * Synthetic traces: zipfian accesses (theta 0.99), and on request
  *
- *	scans	runs of keys one after the other, each used once and never again; LRU evicts
+ *	scans	runs of consecutive keys, each used once and never again; LRU evicts
  *		useful keys for them
  *	drift	now and then a new key becomes the most popular and all others lose a rank, as with
  *		news. Without it a cache that never evicts is as good as LRU, since the keys that it

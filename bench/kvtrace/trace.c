@@ -93,7 +93,7 @@ static int field_number(const struct field *field, uint64_t *number)
 	return field->len ? 0 : -EINVAL;
 }
 
-/* FNV-1a. With a hundred million keys the chance that two share a number is 1 in 3,700. */
+/* FNV-1a. With 100 million keys the chance that any two share a number is 1 in 3,700. */
 static uint64_t field_hash(const struct field *field)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325);

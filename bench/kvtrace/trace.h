@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads the traces of a cache's accesses: a text file, one access a line, in the order in which
- * they happened.
+ * Reads traces of a cache's accesses: a text file, one access per line, in order of time.
  *
  *	KEY [SIZE]
  *
@@ -28,7 +27,7 @@ struct trace_format {
 	uint32_t key_column;   /* from 1 */
 	uint32_t size_column;  /* from 1; a line may end before it */
 	bool text_keys;	       /* keys are text; the number of a key is its hash */
-	uint32_t size_default; /* bytes, where a line has no size */
+	uint32_t size_default; /* bytes, for a line without a size */
 };
 
 #define TRACE_FORMAT_DEFAULT                                                                       \
@@ -44,7 +43,7 @@ struct trace_access {
 
 struct trace {
 	struct trace_format format;
-	const char *name; /* as in messages; the caller's */
+	const char *name; /* for messages; the caller's */
 	FILE *file;
 	uint64_t line;
 	uint64_t cut; /* sizes above TRACE_SIZE_MAX, reduced to that */

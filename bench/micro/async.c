@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One measurement of operations that are under way together; bench/async.sh runs it in turn with
- * what it is compared with.
+ * Measures operations that are under way together; bench/async.sh runs it in turn with what it is
+ * compared with.
  *
  *	micro async put|get -a URL [-m] [-v VALUE_BYTES] [-d DEPTH] [-k KEYS] [-t MS]
  *	micro async memcpy|memcpy-put [-v VALUE_BYTES] [-k KEYS] [-t MS]
@@ -20,8 +20,8 @@
  * handles: what each further handle of a process takes after a PUT and a GET, which is the
  *	difference of HANDLES and one. Prints KiB of private memory and descriptors.
  *
- * Each key is stored before the time begins, so no PUT is the first one of its key. Values are not
- * looked at: the tests do that, and a check would cost all stores the same.
+ * Each key is stored before the clock starts, so no PUT creates its key. Values are not checked:
+ * the tests do that, and a check would cost the same for all stores.
  */
 #include "bench/micro/micro.h"
 
@@ -49,7 +49,7 @@ static struct {
 } run = { .value_bytes = 64, .depth = 1, .keys = 1, .ms = 500 };
 
 static char (*keys)[KEY_BYTES + 1];
-static uint8_t *values; /* one for each operation under way */
+static uint8_t *values; /* one buffer for each operation under way */
 
 static void keys_make(void)
 {
@@ -67,7 +67,7 @@ static void *value_of(unsigned int i)
 	return values + (size_t)i * run.value_bytes;
 }
 
-/* The key after the one before; they are taken in turn. */
+/* The next key; all keys are used in turn. */
 static const char *key_next(void)
 {
 	static unsigned int next;
@@ -91,7 +91,7 @@ static struct kvd *kvd_connect(size_t cache_bytes)
 	return db;
 }
 
-/* All bytes are written: pages of zeros would be one page, which is in the cache. */
+/* Writes all bytes: untouched pages would all be the one zero page, which is in the cache. */
 static void *memory(size_t bytes)
 {
 	uint8_t *at = malloc(bytes);
@@ -110,7 +110,7 @@ static void kvd_prepare(struct kvd_op *op, enum kvd_opcode code, unsigned int i)
 		kvd_prep_get(op, key_next(), KEY_BYTES, value_of(i), run.value_bytes);
 }
 
-/* Until @count have ended and @end_ns has passed; returns how many have. */
+/* Runs until @count have ended and @end_ns has passed; returns how many have ended. */
 static uint64_t kvd_loop(struct kvd *db, enum kvd_opcode code, uint64_t count, uint64_t end_ns)
 {
 	static struct kvd_op ops[DEPTH_MAX];
@@ -212,7 +212,7 @@ static void kvd_rate(enum kvd_opcode code)
 
 	values_allocate(db, &mem);
 	kvd_loop(db, KVD_OP_PUT, run.keys, 0);
-	/* Also so that the cache of buckets knows all keys, and pages are mapped. */
+	/* This also fills the bucket cache and maps the pages. */
 	kvd_loop(db, code, run.keys, 0);
 	begin_ns = clock_ns();
 	rate_print(kvd_loop(db, code, 0, end_of(begin_ns)), begin_ns);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Synchronous calls of a known number, for callgrind to count what each costs the client.
+ * Makes a known number of synchronous calls, for callgrind to count the client's cost of each.
  * bench/call-cost.sh runs it.
  *
  *	micro calls get|many|put URL CALLS
  *
- * 64 keys with values of 100 bytes, all of them stored and read once before; many: kvd_get_many()
- * of 32.
+ * The 64 keys have values of 100 bytes and were all stored and read once before; many:
+ * kvd_get_many() of 32 keys.
  */
 #include "bench/micro/micro.h"
 
@@ -23,7 +23,7 @@ static char keys[KEYS][8];
 static char values[MANY][VALUE_BYTES];
 static struct kvd_get_request requests[MANY];
 
-/* What callgrind counts. */
+/* The function whose instructions callgrind counts. */
 static __attribute__((noinline)) void call(char op, unsigned long i)
 {
 	const char *key = keys[i % KEYS];
@@ -59,7 +59,7 @@ int calls_main(int argc, char **argv)
 		};
 	kvd_options_init(&options);
 	options.timeout_ms = 60000;
-	/* It never sleeps: a device that was once to wake its user does more in each call. */
+	/* Never sleep: a device that once had to wake its user does more in each call. */
 	options.spin_us = 1000000;
 	if (kvd_open(&db, argv[2], &options))
 		errx(1, "%s", kvd_error(NULL));

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Measures PUTs of one thread over many connections, in turn, beside many idle ones.
+ * Measures PUTs of one thread over many connections in turn, while many others are idle.
  * bench/connections-scaling.sh and bench/connect-ways.sh run it.
  *
  *	micro connections -a URL [-c ACTIVE] [-i IDLE] [-s SECONDS] [-t PAUSE_US] [-p KVD_PID]
  *	micro connections -a URL -o OPENS
  *
- * A handle takes some descriptors, so the idle ones are opened by several processes. The thread is
- * pinned to the last CPU; kvd pins its first worker to the first one. With -t the thread sleeps
- * between two PUTs, so that kvd's worker sleeps, too.
+ * A handle takes some descriptors, so several processes open the idle ones. The thread is pinned to
+ * the last CPU; kvd pins its first worker to the first CPU. With -t the thread sleeps between two
+ * PUTs, so that kvd's worker sleeps, too.
  *
  * Prints one line: PUTs per second in the 90th percentile of intervals of 20 ms and overall, p50,
  * p99 and p99.9 in microseconds, connections opened per second and, with kvd's process number, its
  * CPU time per PUT in microseconds and its resident memory per connection in KiB (else 0). On a
  * machine that others use, too, the first figure is the one to compare.
  *
- * With -o it only opens connections, one after the other, each of a handle of its own, which is
- * closed again, and prints p50, p99 and the longest time of kvd_open() in milliseconds, and how
- * many there were per second, closing included. With credentials (KVD_TLS_...) none resumes a
- * session, which a handle keeps for itself.
+ * With -o it only opens and closes handles, one after another, and prints p50, p99 and the longest
+ * time of kvd_open() in milliseconds, and connections per second, closing included. With
+ * credentials (KVD_TLS_...) no connection resumes a TLS session, as each handle has sessions of its
+ * own.
  */
 #include "bench/micro/micro.h"
 
@@ -38,7 +38,7 @@
 #define OPENS_MAX 1000000
 #define IDLE_EACH 1000 /* handles of one process */
 #define CONNECT_MS 60000
-#define SETTLE_MS 500 /* for the idle ones to be found idle */
+#define SETTLE_MS 500 /* until kvd has found the idle connections to be idle */
 #define INTERVAL_NS 20000000u
 #define SECONDS_MAX 600
 #define PAUSE_US_MAX 100000
@@ -67,7 +67,7 @@ static struct kvd *handle_open(const char *url)
 	return db;
 }
 
-/* A process with idle connections: tells on @ready when it has them, and keeps them. */
+/* Runs in a process: opens idle connections, reports on @ready, and keeps them. */
 static void idle_main(const char *url, unsigned int count, int ready)
 {
 	unsigned int i;
@@ -81,7 +81,7 @@ static void idle_main(const char *url, unsigned int count, int ready)
 		pause();
 }
 
-/* Starts processes with @count connections in all, one after the other; *@pids are theirs. */
+/* Starts processes with @count connections in all, one after another; *@pids are their ids. */
 static unsigned int idle_open(const char *url, unsigned int count, pid_t *pids)
 {
 	unsigned int processes = 0;

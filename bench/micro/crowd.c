@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Measures PUTs of client threads that share few CPUs with kvd's workers, and with busy loops of
- * others. bench/oversubscribed.sh runs it.
+ * Measures PUTs of client threads that share few CPUs with kvd's workers and with busy loops.
+ * bench/oversubscribed.sh runs it.
  *
  *	micro crowd -a URL [-c CLIENTS] [-w WORKERS] [-p free|beside|across] [-b LOOPS] [-s SECONDS]
  *
- * The clients connect one after the other, so that client i has worker i modulo WORKERS: kvd gives
- * a connection to the worker that has the fewest. kvd pins worker w to the w-th of its CPUs. A
+ * The clients connect one after another, so that client i has worker i modulo WORKERS: kvd gives a
+ * connection to the worker that has the fewest. kvd pins worker w to the w-th of its CPUs. A
  * client is pinned to its worker's CPU (beside), to the next one (across), or not at all (free).
  * Busy loop i is pinned to CPU i.
  *
@@ -36,7 +36,7 @@ static struct crowd {
 	const char *url;
 	unsigned int clients, workers, loops, seconds;
 	enum placement placement;
-	cpu_set_t cpus; /* on which this process may run */
+	cpu_set_t cpus; /* the CPUs on which this process may run */
 	unsigned int cpu_count;
 	pthread_barrier_t start;
 	atomic_bool stop;

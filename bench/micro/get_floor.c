@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Measures what a GET costs above the memory accesses that it can't do without. bench/get-floor.sh
+ * Measures what a GET costs in addition to the memory accesses that it needs. bench/get-floor.sh
  * runs it against a kvd on softnic.
  *
  *	micro get-floor -a URL [-v VALUE_BYTES] [-b BATCH] [-n RECORDS] [-r ROUNDS]
@@ -38,17 +38,17 @@
 #define RECORDS_MAX 100000000u
 #define ROUNDS_MAX 1000u
 #define LINE 64u
-#define CACHE_BYTES_PER_RECORD 64 /* a bucket of the client's cache has 128, for 7 records or so */
+#define CACHE_BYTES_PER_RECORD 64 /* a bucket of the client's cache has 128, for about 7 records */
 #define CACHE_BYTES_MIN (32u << 20)
 
 enum loop { BARE, INDEX, KVD, LOOPS };
 
-/* 16 bytes, as they are sent. */
+/* A key: 16 bytes, as they are sent. */
 struct key {
 	uint64_t words[2];
 };
 
-/* What the loops read in order. */
+/* The records, in the order in which the loops read them. */
 struct target {
 	struct key key;
 	const uint64_t *slot; /* in the region */
@@ -180,9 +180,9 @@ static void prefetch(const void *from, size_t bytes)
 }
 
 /*
- * Copies an item out, makes its sum, and copies its value. libkvd alone has the store's key, so the
- * sum is that of another key: no less work, but nothing to compare with. check_value() looks at
- * what was read.
+ * Copies an item out, computes its sum, and copies its value. Only libkvd has the store's key, so
+ * this sum uses another key: the same work, but nothing to compare it with. check_value() checks
+ * the value instead.
  */
 static const struct item *item_take(unsigned int at, uint64_t slot)
 {
@@ -314,7 +314,7 @@ static void measure(void)
 		loop_run((enum loop)i);
 	for (round = 0; round < run.rounds; round++) {
 		targets_shuffle(&random);
-		/* Each loop is the first one in one round of three. */
+		/* Each loop comes first in every third round. */
 		for (i = 0; i < LOOPS; i++) {
 			enum loop loop = (enum loop)((round + i) % LOOPS);
 
@@ -338,7 +338,7 @@ static void open_and_load(void)
 	if (kvd_open(&db, run.url, &options))
 		errx(1, "%s", kvd_error(NULL));
 	records_load();
-	/* Again, for a cache as large as the index has become. The first READ maps the region. */
+	/* Opens anew, for a cache as large as the index is now. The first READ maps the region. */
 	kvd_close(db);
 	if (kvd_open(&db, run.url, &options))
 		errx(1, "%s", kvd_error(NULL));

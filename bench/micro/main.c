@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* micro's main: finds the command, and has what several commands share. */
+/* micro's main(): finds the command; and functions that several commands share. */
 #include "bench/micro/micro.h"
 
 #include <stdlib.h>
@@ -43,7 +43,7 @@ void descriptors_allow(unsigned int handles)
 		limit.rlim_max = wanted;
 	if (!setrlimit(RLIMIT_NOFILE, &limit))
 		return;
-	/* It may do: most handles take fewer. */
+	/* This limit may suffice: most handles take fewer descriptors. */
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		err(1, "the limit of open files");
 	limit.rlim_cur = limit.rlim_max;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * micro: measurements of libkvd alone, each a command of one program. The scripts in bench/ run
- * them. Each file says at its head what its command measures and prints.
+ * these commands. The head of each file says what its command measures and prints.
  */
 #ifndef KVD_BENCH_MICRO_MICRO_H
 #define KVD_BENCH_MICRO_MICRO_H
@@ -26,16 +26,16 @@ int connections_main(int argc, char **argv);
 int crowd_main(int argc, char **argv);
 int get_floor_main(int argc, char **argv);
 
-/* The number in an argument, from @min to @max; exits the process if it is none. */
+/* The number in an argument, from @min to @max; exits if it is no such number. */
 unsigned int number(const char *text, unsigned int min, unsigned int max);
 
-/* Raises the limit of open files as @handles may need it, or as far as this user may. */
+/* Raises the limit of open files to what @handles may need, or as far as allowed. */
 void descriptors_allow(unsigned int handles);
 
-/* For qsort(). */
+/* Compares two numbers, for qsort(). */
 int compare_doubles(const void *a, const void *b);
 
-/* PUTs a random record, measured from @now_ns; returns the time when it was done. */
+/* PUTs a random record, timed from @now_ns; returns the time when it was done. */
 static inline uint64_t put_measured(struct kvd *db, struct random *random, struct hist *latency,
 				    uint64_t now_ns)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Batches: 1,000 PUTs that are submitted together, and 1,000 GETs in one call. The library does as
- * many at a time as kvd_options.depth says, several to a message and to a chain of READs.
+ * Batches: 1,000 PUTs that are submitted together, and 1,000 GETs in one call. The library keeps
+ * kvd_options.depth of them under way, several in each message and in each chain of READs.
  *
  *	batch [URL]
  */
@@ -32,7 +32,7 @@ static void put_all(struct kvd *db)
 	}
 	if (kvd_submit(db, submit, COUNT))
 		errx(EXIT_FAILURE, "%s", kvd_error(db));
-	/* Keys and values stay as they are until their operations are handed back. */
+	/* Keys and values must stay unchanged until their operations are handed back. */
 	while (kvd_outstanding(db)) {
 		n = kvd_wait(db, done, BATCH, 1, UINT32_MAX);
 		for (i = 0; i < n; i++)

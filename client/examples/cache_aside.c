@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Cache-aside with protection against stampedes: when a popular key expires, one client computes it
- * anew and all others wait for that, instead of all asking the slow origin at once.
+ * again while the others wait, instead of all asking the slow origin at once.
  *
  *	cache_aside [URL [THREADS]]
  *
- * The right to compute is a key beside the value, stored with KVD_PUT_IF_ABSENT, which one client
- * wins. It has a short time to live: if the winner dies, another one takes over then. The winner
- * looks once more before it computes, since an earlier winner may have stored the value and given
- * the right back in between; and it gives the right back only if it still has it: the version says
- * so.
+ * The right to compute is a second key, which one client wins by KVD_PUT_IF_ABSENT. It has a short
+ * time to live: if the winner dies, another client takes over when it expires. The winner looks for
+ * the value once more before it computes, since an earlier winner may just have stored it and given
+ * the right back. It gives the right back only if it still has it, which the version tells.
  */
 #include <err.h>
 #include <errno.h>
@@ -31,7 +30,7 @@ static const char *const key = "report", *const right = "report:computing";
 static const char *url;
 static atomic_uint origin_asked, answers;
 
-/* Slow, and called as rarely as possible. */
+/* The origin: slow, so it is called as rarely as possible. */
 static void origin(char *value, size_t size)
 {
 	const struct timespec slow = { .tv_nsec = 100000000 };
@@ -73,16 +72,16 @@ static void lookup(struct kvd *db, char *value, size_t size)
 	while (!cached(db, value, size)) {
 		status = kvd_put(db, right, strlen(right), "", 0, &args, &version);
 		if (!status) {
-			/* A winner before us may have stored it since we looked. */
+			/* An earlier winner may have stored it since we looked. */
 			if (!cached(db, value, size))
 				compute(db, value, size);
-			/* If it took too long another client has the right: it keeps it. */
+			/* If we took too long, another client has the right and keeps it. */
 			kvd_delete_if(db, right, strlen(right), version);
 			return;
 		}
 		if (status != KVD_ERR_EXISTS)
 			errx(EXIT_FAILURE, "%s", kvd_error(db));
-		/* Another client computes it. To ask again costs the server nothing. */
+		/* Another client computes it. Asking again costs the server nothing. */
 		nanosleep(&pause, NULL);
 	}
 }
@@ -102,7 +101,7 @@ static void *client_run(void *arg)
 	return NULL;
 }
 
-/* The key has expired, say. */
+/* As if the key had expired. */
 static void forget(void)
 {
 	struct kvd *db;

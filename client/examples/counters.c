@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Counters with exactly once: an increment whose connection is lost is sent again by the library,
- * and executed once. So a program needs no care but for two statuses, KVD_ERR_UNKNOWN and
- * KVD_ERR_TIMEOUT, after which nobody can say yet whether the server added or not.
+ * Counters with exactly-once increments: if the connection is lost, the library sends an increment
+ * again, and the server executes it once. A program must only handle two statuses, KVD_ERR_UNKNOWN
+ * and KVD_ERR_TIMEOUT, after which it is not known yet whether the server added.
  *
  *	counters [URL [THREADS [INCREMENTS]]]
  *
- * Such an increment is never repeated: it might count twice. What became of it the counter itself
- * says: nobody else adds to the counter of this thread, so the number that the next increment
- * returns is what was acknowledged, and those unknown ones that took effect. A sum over all threads
- * is the sum of their counters.
+ * Such an increment is never repeated, as it might count twice. The counter itself shows whether it
+ * took effect: only this thread adds to its counter, so the number that the next increment returns
+ * is the acknowledged increments plus the unknown ones that took effect. The total is the sum of
+ * all threads' counters.
  */
 #include <err.h>
 #include <errno.h>
@@ -27,13 +27,13 @@ struct counter {
 	struct kvd *db;
 	char key[32];
 	size_t key_len;
-	uint64_t increments;   /* to be done */
-	uint64_t number;       /* what the server said last */
+	uint64_t increments;   /* to do */
+	uint64_t number;       /* the last result of the server */
 	uint64_t acknowledged; /* since the counter began */
-	uint64_t unknown;      /* increments whose end was not known at once, */
-	uint64_t effective;    /* and those of them that took effect */
-	int last_is_unknown;   /* the last one's end is not known yet */
-	uint64_t restarts;     /* the server was empty again, and the counter began anew */
+	uint64_t unknown;      /* increments whose result was not known at once */
+	uint64_t effective;    /* unknown increments that took effect */
+	int last_is_unknown;   /* the result of the last increment is not known yet */
+	uint64_t restarts;     /* how often the server was empty and the counter started again */
 };
 
 static const char *url;
@@ -44,13 +44,13 @@ static void take(struct counter *c, uint64_t number)
 		c->restarts++;
 		c->number = 0;
 	}
-	/* This one, and those before it that took effect although nobody knew. */
+	/* This increment, and earlier unknown ones that took effect. */
 	c->effective += number - c->number - 1;
 	c->acknowledged++;
 	c->number = number;
 }
 
-/* One increment, unless nothing was done. */
+/* Does one increment, unless the server did nothing. */
 static void add(struct counter *c)
 {
 	const struct kvd_arith_args from_one = { .create = 1, .initial = 1 };
@@ -80,11 +80,11 @@ static void *counter_run(void *arg)
 
 	if (kvd_open(&c->db, url, NULL))
 		errx(EXIT_FAILURE, "%s", kvd_error(NULL));
-	/* It may be there, from another run. */
+	/* The key may exist, from another run. */
 	kvd_delete(c->db, c->key, c->key_len);
 	while (c->acknowledged + c->unknown < c->increments)
 		add(c);
-	/* One more says what became of the last one. */
+	/* One more increment tells whether the last one took effect. */
 	while (c->last_is_unknown)
 		add(c);
 	kvd_close(c->db);

@@ -22,7 +22,7 @@
 
 #define LINE_MAX_BYTES 256
 
-/* The operation and all that it points to, in one piece of memory. */
+/* The operation and everything it points to, in one allocation. */
 struct command {
 	struct kvd_op op;
 	char key[LINE_MAX_BYTES];

@@ -206,7 +206,7 @@ static void on_busy(uv_idle_t *idle)
 }
 
 /*
- * Before libuv waits: poll, then arm. If there is more to do already, an idle watcher keeps libuv
+ * Before libuv waits: poll, then arm. If there already is more to do, an idle watcher keeps libuv
  * from waiting.
  */
 static void on_prepare(uv_prepare_t *prepare)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The synchronous calls, one after the other: put, get, a counter, a change that depends on the
- * version that was read, and a key that is not there.
+ * The synchronous calls, one after another: put, get, a counter, a change that depends on the
+ * version that was read, and a missing key.
  *
  *	sync [URL]
  */
@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 	check(db, kvd_get(db, "name", 4, value, sizeof(value), &item));
 	printf("name is %.*s\n", (int)item.value_len, value);
 
-	/* It may be there, from another run. */
+	/* The key may exist, from another run. */
 	status = kvd_delete(db, "visits", 6);
 	if (status != KVD_NOT_FOUND)
 		check(db, status);

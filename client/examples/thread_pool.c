@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A pool of threads, each with a handle of its own. Handles of a process share the device, the
- * server's memory and the cache of places, so a further one is cheap; a handle that several threads
- * used in turn under a lock would be slower.
+ * mapping of the server's memory and the bucket cache, so each further handle is cheap. Sharing one
+ * handle between threads under a lock would be slower.
  *
  *	thread_pool [URL [THREADS]]
  *
- * The work: each job stores a key, and reads some of jobs that were begun before it.
+ * The work: each job stores a key, and reads keys of jobs that started earlier.
  */
 #include <err.h>
 #include <errno.h>

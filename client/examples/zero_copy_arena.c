@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An arena that is registered once, as a KV cache of an LLM has it: blocks of it are stored from
- * where they lie and read to where they are wanted, several at a time, without a copy. Then one
- * value is read to pieces: each layer's part to that layer's own block.
+ * An arena that is registered once, as for an LLM's KV cache: its blocks are stored and read in
+ * place, several at a time, without a copy. Then one value is scattered: the part of each layer is
+ * read to a block of its own.
  *
  *	zero_copy_arena [URL]
  */
@@ -28,7 +28,7 @@ static uint8_t *block(unsigned int number)
 	return arena + (size_t)number * BLOCK_BYTES;
 }
 
-/* What a model would have computed for it. */
+/* Fills a block, in place of a model's results. */
 static void compute(unsigned int number)
 {
 	uint32_t *words = (uint32_t *)(void *)block(number);
@@ -53,7 +53,7 @@ static unsigned int run(struct kvd_op *ops, unsigned int count)
 	return right;
 }
 
-/* Blocks 0 to 15 are stored, and read to blocks 16 to 31. */
+/* Stores blocks 0 to 15, and reads them to blocks 16 to 31. */
 static void store_and_read_blocks(void)
 {
 	struct kvd_op ops[STORED];
@@ -74,7 +74,7 @@ static void store_and_read_blocks(void)
 	printf("%u blocks stored, %u read back\n", stored, right);
 }
 
-/* A value of 8 layers in a row: each layer is read to a block of its own, from 32 on. */
+/* Reads a value of 8 layers: each layer to a block of its own, from block 32 on. */
 static void read_to_pieces(void)
 {
 	struct iovec layers[LAYERS];

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 /*
- * kvd._hot: the two calls of kvd for Python whose cost is mostly that of calling, GET and PUT, as
- * an extension in place of ctypes. It is optional, and has the stable ABI of Python 3.11: one file
- * for that and all later ones. It is not linked with libkvd: ctypes, which has loaded that, says
- * where the functions are.
+ * kvd._hot: GET and PUT, the two calls of kvd for Python whose cost is mostly call overhead, as an
+ * extension in place of ctypes. It is optional, and uses the stable ABI of Python 3.11: one file
+ * works with 3.11 and all later versions. It is not linked with libkvd: ctypes has loaded libkvd
+ * and passes the addresses of the functions.
  *
- * It does only what is simple. For everything else (a key that is no str or bytes, a wrong length,
- * a buffer, a client that is closed) it returns 0 and does nothing, and ctypes, which then makes
- * the call, has the errors. The caller holds the client's guard; the GIL is released meanwhile.
+ * It handles only the simple cases. In all others (a key that is neither str nor bytes, a wrong
+ * length, a buffer, a closed client) it does nothing and returns 0; the caller then uses ctypes,
+ * which raises the errors. The caller holds the client's guard; the GIL is released meanwhile.
  */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x030b0000
@@ -38,7 +38,7 @@ static PyObject *init(PyObject *module, PyObject *args)
 	return Py_NewRef(Py_None);
 }
 
-/* The bytes of exactly a str or bytes. 1: they are there; 0: it is something else; -1: an error */
+/* The bytes of an exact str or bytes. 1: success; 0: it is something else; -1: an error */
 static int bytes_of(PyObject *object, const char **data, Py_ssize_t *len)
 {
 	PyTypeObject *type = Py_TYPE(object);
@@ -71,7 +71,7 @@ static int arguments_of(PyObject *const *args, struct kvd **handle, const char *
 	return is == 1 && (*len < 1 || *len > KVD_KEY_MAX) ? 0 : is;
 }
 
-/* A value that is longer than the scratch: has another GET read it to bytes of its length */
+/* A value longer than the scratch: another GET reads it to bytes of its length */
 static PyObject *get_long(struct kvd *handle, const char *key, size_t key_len,
 			  struct kvd_item *item)
 {
@@ -190,7 +190,7 @@ PyMODINIT_FUNC PyInit__hot(void)
 {
 	PyObject *module = PyModule_Create(&definition);
 
-	/* Of the kvd.h that it was compiled with. */
+	/* The version of the kvd.h that it was compiled with. */
 	if (module && (PyModule_AddIntMacro(module, KVD_VERSION_MAJOR) ||
 		       PyModule_AddIntMacro(module, KVD_VERSION_MINOR))) {
 		Py_DECREF(module);

@@ -36,7 +36,7 @@ class PutMode(enum.IntEnum):
 
 
 class Priority(enum.IntEnum):
-    """What a server that is full evicts first (enum kvd_priority): LOW before NORMAL."""
+    """What a full server evicts first (enum kvd_priority): LOW before NORMAL."""
 
     NORMAL = 0
     LOW = 1
@@ -59,7 +59,7 @@ class Op(enum.IntEnum):
 
 
 class Path(enum.IntEnum):
-    """Which way an operation took (enum kvd_path)."""
+    """The path that an operation took (enum kvd_path)."""
 
     NONE = 0
     WARM = 1
@@ -70,7 +70,7 @@ class Path(enum.IntEnum):
 
 
 class Use(enum.IntEnum):
-    """How the server notes the use of a key (enum kvd_use)."""
+    """How the server records the use of a key (enum kvd_use)."""
 
     NORMAL = 1
     LOW = 2

@@ -70,8 +70,8 @@ class _Export:
 
 
 def _bytes_of(view: memoryview) -> int:
-    """The length of a buffer. TypeError: its elements are addresses of Python's objects."""
-    # The names of fields may have the letter of objects, too.
+    """The length of a buffer. TypeError: its elements are references to Python objects."""
+    # Names of fields may contain the letter that stands for objects, too.
     if "O" in view.format and "O" in re.sub(":[^:]*:", "", view.format):
         raise TypeError("it has Python objects, which are addresses to others")
     return view.nbytes
@@ -107,7 +107,7 @@ def key_bytes(key: Key) -> bytes:
 
 
 def _registered(buffer: Any) -> tuple[int, int, object] | None:
-    """Address, bytes and holder of what is no buffer of Python, but lies in registered memory."""
+    """Address, bytes and holder of registered memory that is given without a Python buffer."""
     from .memory import Memory, holder_of  # memory.py uses this module, too
 
     if isinstance(buffer, Memory):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""The simple GET and PUT, by the extension kvd._hot where that is installed, else by ctypes.
+"""The simple GET and PUT, by the extension kvd._hot if it is installed, else by ctypes.
 
-By the extension a GET of 100 bytes takes a fourth of the time. KVD_PYTHON_CTYPES=1 in the
-environment has it not used; KVD_PYTHON_HOT names its file, for development.
+With the extension a GET of 100 bytes takes a quarter of the time. KVD_PYTHON_CTYPES=1 in the
+environment turns it off; KVD_PYTHON_HOT names its file, for development.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _no_put(pointer: int | None, key: Any, value: Any) -> int:
 
 
 def _load() -> Any:
-    """The extension; None: there is none, or it is not wanted."""
+    """The extension; None: it is missing or turned off."""
     if os.environ.get("KVD_PYTHON_CTYPES", "0") not in ("", "0"):
         return None
     path = os.environ.get("KVD_PYTHON_HOT")

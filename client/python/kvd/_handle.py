@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""A handle of libkvd: opening, closing, and who may use it.
+"""A handle of libkvd: opening, closing, and exclusive use.
 
-Threads. A handle is used by one thread at a time. `with self._guard:` (or its two halves, where
-time matters) stands around every use; a second one at the same time raises ThreadError.
-Signals. A handler may raise between any two bytecodes; what that leaves is put right by the next
-call (Guard.taken(), Client._settle()).
+Threads. One thread uses a handle at a time. `with self._guard:` (or its two halves, where time
+matters) guards every use; a second use at the same time raises ThreadError.
+Signals. A handler may raise between any two bytecodes; the next call cleans up what that leaves
+(Guard.taken(), Client._settle()).
 Fork. In a child the library refuses the parent's handles with DisconnectedError.
-End of the process. Handles that are open then are closed, so that no operation is left that uses
-memory of Python.
+End of the process. Open handles are closed, so that no operation is left that uses memory of
+Python.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _is_ours(frame: FrameType) -> bool:
 
 
 class Guard:
-    """Lets one use at a time pass, and refuses others."""
+    """Admits one use at a time, and refuses others."""
 
     __slots__ = ("acquire", "release", "forked", "__weakref__")
 
@@ -62,16 +62,16 @@ class Guard:
         self.release = lock.release
 
     def taken(self) -> None:
-        """What acquire() finds taken is refused with ThreadError if a call is under way. Else it
-        is the caller's now: an exception of a signal handler (KeyboardInterrupt) ended a call
-        between taking it and the statement that would have released it."""
+        """Called if acquire() finds the guard taken. ThreadError: a call is under way. Else the
+        caller owns the guard now: an exception of a signal handler (KeyboardInterrupt) ended a
+        call between taking the guard and the statement that would have released it."""
         if self._in_use():
             raise ThreadError("another call is under way on this client (in another thread, or in "
                               "the code that a signal handler interrupted): open a client for "
                               "each thread")
 
     def _in_use(self) -> bool:
-        """Whether a thread is in a method of the client, that which asks excepted."""
+        """Whether another thread is in a method of the client."""
         here = threading.get_ident()
         frame: FrameType | None
         for thread, frame in sys._current_frames().items():
@@ -103,7 +103,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def options_of(given: dict[str, Any]) -> COptions:
-    """Returns struct kvd_options with what is @given by name, and the defaults where that is None.
+    """Returns struct kvd_options with the @given values by name, defaults for those that are None.
 
     TypeError: an option has the wrong type. InvalidError: it is out of range."""
     options = COptions()
@@ -120,7 +120,7 @@ def options_of(given: dict[str, Any]) -> COptions:
 
 
 def _finish(owner: weakref.ref[Handle], pointer: int, guard: Guard, pins: list[Any]) -> None:
-    """Closes a handle that was not closed. Not beside a thread that still is in a call."""
+    """Closes a handle that was not closed, unless a thread still is in a call."""
     if guard.acquire(False):
         handle = owner()
         if handle is not None:  # the process ends; coroutines that are left may still use it
@@ -157,8 +157,7 @@ class Handle(Owner):
 
     def _error(self, status: int, call: str = "", name: object = b"", kind: str = "key") \
             -> Exception:
-        """The exception for the status of a call that has just ended, named @call here, on a @kind
-        of thing called @name."""
+        """The exception for the status of the last call, @call, on @name, which is a @kind."""
         if self._pointer is None:
             return self._closed()
         if status == Status.NOT_FOUND and call:
@@ -235,8 +234,8 @@ class Handle(Owner):
         """Allocates @size bytes of zeros and registers them, in the way that suits the device
         best; on the software device this is faster than register(). Not mapped in a child process.
 
-        InvalidError: @size is not positive. NoMemoryError: there is not so much, or it can't be
-        registered."""
+        InvalidError: @size is not positive. NoMemoryError: there is not enough memory, or it can't
+        be registered."""
         if check_number(size, "size") == 0:
             raise InvalidError(f"alloc() takes a positive number of bytes, not {size}")
         with self._guard:
@@ -251,8 +250,8 @@ class Handle(Owner):
                     for name, value in values}
 
     def clock_ns(self) -> int | None:
-        """The server's clock now, in nanoseconds since 1970, by which keys expire; precise behind
-        a ping(). None: the client does not know it, as after its host was suspended."""
+        """The server's clock now, in nanoseconds since 1970, by which keys expire; precise after
+        a ping(). None: the client does not know it, for example after its host was suspended."""
         with self._guard:
             return lib.kvd_clock_ns(self._open_pointer()) or None
 
@@ -266,7 +265,7 @@ class Handle(Owner):
         return {field[0]: getattr(stats, field[0]) for field in stats._fields_}
 
     def latency_ns(self, op: int, quantile: float) -> int:
-        """The latency below which that share (0 to 1) of GET, PUT, DELETE or SCAN stayed."""
+        """The latency that a share (0 to 1) of GETs, PUTs, DELETEs or SCANs did not exceed."""
         op = check_number(op, "op", 1 << 32)
         with self._guard:
             latency: int = lib.kvd_latency_ns(self._open_pointer(), op, quantile)
@@ -283,7 +282,7 @@ class Handle(Owner):
             return observe.op_stats(self._open_pointer(), op, path)
 
     def stats_text(self, prometheus: bool = False) -> str:
-        """All that was counted, as lines "name value" or in Prometheus' text format."""
+        """All counters, as lines "name value" or in Prometheus' text format."""
         with self._guard:
             return observe.stats_text(self._open_pointer(), prometheus)
 

@@ -150,7 +150,7 @@ def status_text(status: int) -> str:
 
 
 def error_text(handle: int | None) -> str:
-    """Returns the line about the last call that failed on @handle; None: of this thread."""
+    """Returns the error text of the last failed call on @handle; None: of this thread."""
     text: bytes = quick.kvd_error(handle)
     return text.decode(errors="replace")
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""Operations that are submitted: how each is prepared, and what its result is.
+"""Submitted operations: how each is prepared, and its result.
 
-An Operation has a struct kvd_op and everything that this points to, from its preparation until it
-was handed back and its result taken. Used by the asyncio client, and by Client for batches.
+An Operation owns a struct kvd_op and everything it points to, from its preparation until it was
+handed back and its result taken. Used by the asyncio client, and by Client for batches.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Item(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What is known of a key without its value."""
+    """The properties of a key without its value."""
 
     value_len: int  # bytes
     version: int
@@ -87,7 +87,7 @@ def check_text(text: str | bytes | os.PathLike[str], name: str) -> bytes:
 
 
 def not_found(call: str, name: object, kind: str = "key") -> NotFoundError:
-    """The exception for a status of which libkvd has no text, as it is no failure there."""
+    """The exception for a status that is no failure in libkvd, which has no text for it."""
     return NotFoundError(f"{call}: no {kind} {name!r}")
 
 
@@ -98,7 +98,7 @@ _PUT_NAMES: dict[int, str] = {
 
 
 def put_name(mode: int) -> str:
-    """What a PUT of that mode is called in errors: as the method that makes it."""
+    """The name of a PUT of that mode in errors: that of the method."""
     return _PUT_NAMES.get(mode, "put")
 
 
@@ -148,7 +148,7 @@ _IOV = Iovec * IOV_MAX
 
 
 class Operation:
-    """A struct kvd_op, with what it points to."""
+    """A struct kvd_op, with everything it points to."""
 
     __slots__ = ("op", "address", "scratch", "scratch_address", "holder", "into", "result",
                  "group", "retry", "text", "pieces_bytes")
@@ -188,7 +188,7 @@ class Operation:
         self.room(expect)
 
     def room(self, size: int) -> None:
-        """Has a GET's value go to memory of at least @size bytes."""
+        """Makes a GET read its value to memory of at least @size bytes."""
         op = self.op
         if size <= SCRATCH:
             if self.scratch is None:

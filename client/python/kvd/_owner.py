@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Objects that own something of libkvd, which ends once: there is no copy of one."""
+"""Objects that own something of libkvd, which must be released once: they can't be copied."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Owner:
     _instead = ""  # what to do in place of copying it
 
     def __reduce__(self) -> NoReturn:
-        """By this all three of them begin."""
+        """The first step of copy.copy(), copy.deepcopy() and pickle."""
         kind = type(self)
         raise TypeError(f"a {kind.__module__}.{kind.__qualname__} can't be copied or pickled: "
                         f"{self._instead}")

@@ -6,19 +6,18 @@ descriptor.
         await store.put("name", "Ada")
         print(await store.get("name"))
 
-Operations that are begun in one turn of the loop are submitted together, so that they share
-messages and round trips. Changes take effect in the order in which they were begun. At most
-`max_outstanding` operations are outstanding; further ones wait for a place, in their order.
+Operations that begin in one turn of the loop are submitted together, so that they share messages
+and round trips. Changes take effect in the order in which they began. At most `max_outstanding`
+operations are outstanding; further ones wait in order.
 
-Cancellation. A cancelled operation is cancelled in libkvd, too. What it reads to or stores from
-stays alive, exported, and (registered memory) not releasable until libkvd has handed it back. If
-that is the caller's own buffer, the cancelled call ends only then, at the latest 200 ms after its
-deadline; so a buffer is the caller's as soon as the call has ended. (Values that are bytes, str, or
-a buffer of up to 4 KiB are no such case.) A change that was sent before may have taken effect.
+Cancellation. A cancelled operation is cancelled in libkvd, too. Its buffer stays alive and
+exported, and registered memory can't be released, until libkvd has handed it back. If the buffer is
+the caller's own, the cancelled call ends only then, at the latest 200 ms after its deadline; so
+the caller may reuse a buffer as soon as the call has ended. (This does not concern values that are
+bytes, str, or a buffer of up to 4 KiB.) A change that was already sent may have taken effect.
 
-What libkvd has no submitted form of (scan, flush, stats, clients, ...) is done by a second
-connection, in a thread, and so not in order with operations that are outstanding: await these
-first.
+Operations that libkvd can't submit (scan, flush, stats, clients, ...) use a second connection, in a
+thread, and are not ordered with outstanding operations: await these first.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ D = TypeVar("D")
 
 
 def _copied(value: Any) -> Any:
-    """A short buffer's content, so that a PUT that is cancelled has not to wait for its end."""
+    """A copy of a short buffer, so that a cancelled PUT need not wait for its end."""
     if isinstance(value, bytearray):
         return bytes(value) if len(value) <= _COPIED_MAX else value
     if isinstance(value, memoryview) and value.nbytes <= _COPIED_MAX and value.c_contiguous:
@@ -69,8 +68,8 @@ def _copied(value: Any) -> Any:
 
 
 class _Group:
-    """Operations that one coroutine waits for. It has no list of them, each of which has it: such a
-    cycle would keep their values until the garbage collector runs."""
+    """The operations that one coroutine waits for. Each refers to this object, which has no list of
+    them: such a cycle would keep their values until the garbage collector runs."""
 
     __slots__ = ("left", "future", "canceled")
 
@@ -162,9 +161,10 @@ class Client(Handle):
         await self.close()
 
     async def close(self) -> None:
-        """Disconnects. Operations that are outstanding end: with CanceledError if they had no
-        effect, with UnknownOutcomeError if they are changes that were sent. Those that wait for a
-        place end with InvalidError. Also when the client's loop was closed. Again: does nothing."""
+        """Disconnects. Outstanding operations end: with CanceledError if they had no effect, with
+        UnknownOutcomeError if they are changes that were sent. Operations that wait for a place
+        end with InvalidError. Works after the client's loop was closed. A second call does
+        nothing."""
         if self._pointer is None:
             return
         if self._guard.forked or self._loop is not None and self._loop.is_closed():
@@ -224,13 +224,13 @@ class Client(Handle):
 
     @property
     def outstanding(self) -> int:
-        """How many operations are begun and have not ended, without those that wait for a place."""
+        """How many operations are outstanding, without those that wait for a place."""
         return len(self._flying) + len(self._queue)
 
     # Moving operations on.
 
     def _drive(self) -> None:
-        """Submits what is queued, and takes what has ended. The loop calls it."""
+        """Submits queued operations, and takes those that have ended. The loop calls it."""
         self._scheduled = False
         try:
             with self._guard:
@@ -290,7 +290,7 @@ class Client(Handle):
                 waiter.set_result(None)
 
     async def _places(self, wanted: int) -> int:
-        """Waits for a place; returns how many it took, at most @wanted."""
+        """Waits for places; returns how many it took, at most @wanted."""
         if self._free and not self._waiting:
             taken = min(self._free, wanted)
             self._free -= taken
@@ -320,7 +320,7 @@ class Client(Handle):
             self._loop.call_soon(self._drive)
 
     async def _run(self, operations: list[Operation], timeout_ms: int = 0) -> None:
-        """Begins all and waits until they have ended; cancelled: ends them."""
+        """Starts all operations and waits until they have ended; if cancelled, ends them."""
         if not operations:
             return
         loop = self._check_loop()
@@ -346,7 +346,7 @@ class Client(Handle):
             raise
 
     def _abandon(self, group: _Group, operations: list[Operation]) -> None:
-        """Cancels what has not ended."""
+        """Cancels operations that have not ended."""
         group.canceled = True
         if self._pointer is not None and group.left:
             ours = {operation.address for operation in operations}
@@ -466,7 +466,7 @@ class Client(Handle):
                               **arguments)
 
     async def append(self, key: Key, value: Readable, *, timeout_ms: int = 0) -> int:
-        """Adds @value behind the existing one (NotFoundError)."""
+        """Adds @value after the existing one (NotFoundError)."""
         return await self.put(key, value, mode=PutMode.APPEND, timeout_ms=timeout_ms)
 
     async def prepend(self, key: Key, value: Readable, *, timeout_ms: int = 0) -> int:
@@ -481,7 +481,7 @@ class Client(Handle):
         return found
 
     async def delete_if(self, key: Key, version: int, *, timeout_ms: int = 0) -> bool:
-        """Removes the key if it has @version; ExistsError: another. Whether it existed."""
+        """Removes the key if it has @version; else ExistsError. Returns whether it existed."""
         operation = Operation()
         operation.prepare_delete(key, version)
         found: bool = await self._one(operation, timeout_ms)
@@ -614,7 +614,7 @@ class Client(Handle):
         return [head is not None for head in await self.heads(keys, timeout_ms=timeout_ms)]
 
     async def exists_prefix(self, keys: Iterable[Key], *, timeout_ms: int = 0) -> int:
-        """How many of the keys exist before the first that does not."""
+        """How many keys exist before the first that does not."""
         wanted = list(keys_of(keys))
         for begin in range(0, len(wanted), _PREFIX_STEP):
             part = await self.batch_exists(wanted[begin:begin + _PREFIX_STEP],
@@ -685,7 +685,7 @@ class Client(Handle):
         return await self._aside(SyncClient.stats)
 
     async def info(self) -> dict[str, int | str]:
-        """What the client is connected to: the fields of struct kvd_info."""
+        """The properties of the connection: the fields of struct kvd_info."""
         return self._info()
 
     async def clients(self) -> list[dict[str, str]]:
@@ -709,7 +709,7 @@ class Client(Handle):
         await self._aside(SyncClient.tenant_create, name, size)
 
     async def tenant_resize(self, name: str, size: int) -> None:
-        """Gives a tenant another size."""
+        """Changes the size of a tenant."""
         await self._aside(SyncClient.tenant_resize, name, size)
 
     async def tenant_drop(self, name: str) -> None:

@@ -66,8 +66,8 @@ class Client(Handle):
 
     Keys are bytes, or str in UTF-8, of 1 to 1,024 bytes; values are bytes, str or any contiguous
     buffer, and are returned as bytes. Times to live are in seconds; 0: for ever. Each call blocks
-    for at most timeout_ms. What looks for a key returns None or False where there is none; what
-    changes one raises NotFoundError. Other errors raise the class of their status (kvd.Error).
+    for at most timeout_ms. For a missing key, lookups return None or False, and changes raise
+    NotFoundError. Other errors raise the class of their status (kvd.Error).
     """
 
     def __init__(self, url: str | None = None, *, timeout_ms: int | None = None,
@@ -93,7 +93,7 @@ class Client(Handle):
         self._version_ref = byref(self._version)
 
     def close(self) -> None:
-        """Disconnects. May wait for the server for 50 ms. Again: does nothing."""
+        """Disconnects. May wait for the server for 50 ms. A second call does nothing."""
         self._close()
 
     def __enter__(self) -> Client:
@@ -191,11 +191,11 @@ class Client(Handle):
     gat = get_and_touch
 
     def get_into(self, key: Key, buffer: Writable | list[Writable]) -> int:
-        """Reads the value into @buffer, or into the buffers of a list one after the other, and
+        """Reads the value into @buffer, or into the buffers of a list one after another, and
         returns its length. Without a copy if the buffer is in registered memory.
 
-        The content is undefined after an error, and behind the value. NotFoundError; and
-        BufferTooSmallError, whose `needed` is the value's length."""
+        After an error the buffer's content is undefined, and always past the value's end.
+        NotFoundError; and BufferTooSmallError, whose `needed` is the value's length."""
         data = key_bytes(key)
         holder: object
         if isinstance(buffer, list):
@@ -285,7 +285,7 @@ class Client(Handle):
         return self.put(key, value, mode=PutMode.IF_VERSION, if_version=version, **arguments)
 
     def append(self, key: Key, value: Readable) -> int:
-        """Adds @value behind the existing one, which must exist (NotFoundError)."""
+        """Adds @value after the existing one, which must exist (NotFoundError)."""
         return self.put(key, value, mode=PutMode.APPEND)
 
     def prepend(self, key: Key, value: Readable) -> int:
@@ -304,7 +304,7 @@ class Client(Handle):
             return self._found(lib.kvd_delete(self._pointer, data, len(data)))
 
     def delete_if(self, key: Key, version: int) -> bool:
-        """Removes the key if it has @version; ExistsError: another. Returns whether it existed."""
+        """Removes the key if it has @version; else ExistsError. Returns whether it existed."""
         data = key_bytes(key)
         version = check_number(version, "version")
         with self._guard:
@@ -365,10 +365,10 @@ class Client(Handle):
     __iter__ = None
 
     def setdefault(self, key: Key, value: Readable, **arguments: Any) -> bytes:
-        """Returns the value that the key has, or stores @value and returns that. One of several
-        clients that do this at the same time stores, and all return the same.
+        """Returns the key's value, or stores @value and returns it. If several clients do this at
+        the same time, one of them stores, and all return the same value.
 
-        BusyError: others add and remove the key all the time."""
+        BusyError: others keep adding and removing the key."""
         for _ in range(_TRIES):
             try:
                 self.add(key, value, **arguments)
@@ -386,8 +386,8 @@ class Client(Handle):
     def pop(self, key: Key, default: D) -> bytes | D: ...
 
     def pop(self, key: Key, default: Any = None) -> Any:
-        """Removes the key and returns the value that it had, or @default. No other client gets
-        the same value by pop(). BusyError: others change the key all the time."""
+        """Removes the key and returns its value, or @default. No other client gets the same value
+        by pop(). BusyError: others keep changing the key."""
         for _ in range(_TRIES):
             item = self.get_item(key)
             if item is None:
@@ -410,8 +410,8 @@ class Client(Handle):
         return self.heads([key])[0]
 
     def heads(self, keys: Iterable[Key]) -> list[Head | None]:
-        """As head(), of many keys, 32 in a round trip; together they are no snapshot. If one fails
-        its error is raised, with `results` of all."""
+        """head() of many keys, 32 in a round trip; together they are no snapshot. If one fails its
+        error is raised, with the `results` of all."""
         found: list[Any] = []
         for count, array in _chunks_of(keys):
             results = _EXISTS()
@@ -428,7 +428,7 @@ class Client(Handle):
         return [head is not None for head in self.heads(keys)]
 
     def exists_prefix(self, keys: Iterable[Key]) -> int:
-        """How many of the keys exist before the first that does not."""
+        """How many keys exist before the first that does not."""
         total = 0
         leading = c_size_t()
         for count, array in _chunks_of(keys):
@@ -442,8 +442,8 @@ class Client(Handle):
     # Many operations at once.
 
     def _run(self, operations: list[Operation]) -> None:
-        """Submits all and waits for them. Nothing that they point to is freed before they end,
-        whenever a signal handler raises."""
+        """Submits all operations and waits for them. Nothing they point to is freed before they
+        end, even if a signal handler raises."""
         with self._guard:
             self._settle()
             try:
@@ -461,7 +461,7 @@ class Client(Handle):
                 raise
 
     def _settle(self) -> None:
-        """Ends what a batch that was interrupted has left."""
+        """Ends the operations that an interrupted batch has left."""
         for part in self._pins:
             for operation in part:
                 lib.kvd_cancel(self._pointer, operation.address)
@@ -509,7 +509,7 @@ class Client(Handle):
         return self._results(operations)
 
     def delete_many(self, keys: Iterable[Key]) -> list[bool]:
-        """Removes the keys. Returns of each whether it existed."""
+        """Removes the keys. Returns for each whether it existed."""
         operations = []
         for key in keys_of(keys):
             operation = Operation()
@@ -520,8 +520,8 @@ class Client(Handle):
 
     def batch_get_into(self, keys: Iterable[Key], buffers: Iterable[Writable]) -> list[int]:
         """Reads the value of each key into its buffer. Returns the length of each, or minus its
-        status: -Status.NOT_FOUND, -Status.ERR_BUFFER, ... A buffer's content is undefined where
-        that is negative. An error of one is not raised; one of the arguments is."""
+        status: -Status.NOT_FOUND, -Status.ERR_BUFFER, ... If it is negative, the buffer's content
+        is undefined. Only errors in the arguments are raised, not those of single keys."""
         operations = []
         for key, buffer in buffers_of(keys, buffers):
             operation = Operation()
@@ -546,9 +546,9 @@ class Client(Handle):
 
     def scan(self, prefix: bytes | str = b"", *, values: bool = False,
              count: int = 0) -> Iterator[Entry]:
-        """All keys that begin with @prefix, in no order; @count: at most so many by a request.
-        A key that is there from begin to end is delivered at least once, any perhaps more than
-        once. Other calls on the client are allowed between two entries."""
+        """All keys that begin with @prefix, in no particular order, at most @count by a request.
+        A key that exists from start to end is delivered at least once; any key may be delivered
+        more than once. Other calls on the client are allowed between two entries."""
         cursor = 0
         while True:
             found, cursor = self.scan_part(cursor, prefix, values=values, count=count)
@@ -563,8 +563,8 @@ class Client(Handle):
         return self._scan(lib.kvd_scan, ENTRY_FN, _entry, cursor, prefix, values, count)
 
     def scan_uses(self, prefix: bytes | str = b"", *, count: int = 0) -> Iterator[Used]:
-        """As scan(), with how each key was used, as the server notes it to evict. InvalidError:
-        the server does not evict."""
+        """As scan(), with the record of each key's use that the server keeps for eviction.
+        InvalidError: the server does not evict."""
         cursor = 0
         while True:
             found, cursor = self.scan_uses_part(cursor, prefix, count=count)
@@ -603,7 +603,8 @@ class Client(Handle):
         return found, place.value
 
     def flush(self) -> None:
-        """Removes all keys, and waits until no reader can see them. TimedOutError: it goes on."""
+        """Removes all keys, and waits until no reader can see them. TimedOutError: the flush
+        continues."""
         with self._guard:
             self._check(lib.kvd_flush_all(self._pointer))
 
@@ -627,8 +628,8 @@ class Client(Handle):
             return True
 
     def flush_cancel(self, ticket: int = 0, *, any_owner: bool = False) -> int:
-        """Cancels flushes that were started with a delay, and returns how many: the one with this
-        ticket, 0: all, of this client's, or whoever's. NotFoundError: there is none."""
+        """Cancels flushes that were started with a delay, of this client or of all clients, and
+        returns how many: the one with this ticket; 0: all. NotFoundError: there is none."""
         cancelled = c_uint64()
         ticket = check_number(ticket, "ticket")
         with self._guard:
@@ -659,7 +660,7 @@ class Client(Handle):
         return {name: int(value) if value.isdigit() else value for name, _, value in lines}
 
     def info(self) -> dict[str, int | str]:
-        """What the client is connected to: the fields of struct kvd_info. Does not block."""
+        """The properties of the connection: the fields of struct kvd_info. Does not block."""
         return self._info()
 
     def _records(self, call: Callable[..., int]) -> list[dict[str, str]]:
@@ -706,7 +707,7 @@ class Client(Handle):
                                               check_number(size, "size")))
 
     def tenant_resize(self, name: str, size: int) -> None:
-        """Gives a tenant another size. NotFoundError, NoSpaceError."""
+        """Changes the size of a tenant. NotFoundError, NoSpaceError."""
         with self._guard:
             self._check(lib.kvd_tenant_resize(self._pointer, check_text(name, "name"),
                                               check_number(size, "size")),
@@ -720,7 +721,7 @@ class Client(Handle):
 
 
 def _raised(results: list[Any]) -> list[Any]:
-    """@results. If there are errors in it the first is raised, with all of them."""
+    """Returns @results. If it has errors, the first one is raised, with all results."""
     for result in results:
         if isinstance(result, Error):
             result.results = results

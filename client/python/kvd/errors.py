@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The statuses of libkvd, and an exception for each of them.
 
-Every exception is a `kvd.Error`; where Python has a class of the same meaning it is one of these,
-too, so that `except KeyError`, `except TimeoutError` or `except ConnectionError` work.
+Every exception is a `kvd.Error`, and also of the Python class with the same meaning, if there is
+one, so that `except KeyError`, `except TimeoutError` or `except ConnectionError` work.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Status(enum.IntEnum):
 class Error(Exception):
     """An operation failed. `status` says why; the text has the cause and, if known, the remedy.
 
-    `results`: of an operation on many keys that raises this, what became of each: its result, or
-    the Error that it would have raised alone. Else None.
+    `results`: for an operation on many keys, the result of each key, or the Error that it would
+    have raised alone. Else None.
     """
 
     status: Status = Status.ERR_INVALID
@@ -71,7 +71,7 @@ class ThreadError(InvalidError, RuntimeError):
 
 
 class TooLargeError(Error, ValueError):
-    """The value is longer than the server's max_value, or than the device registers at once."""
+    """The value is longer than the server's max_value, or than the device can register at once."""
 
     status = Status.ERR_TOO_LARGE
 
@@ -96,7 +96,7 @@ class NoMemoryError(Error, MemoryError):
 
 
 class TimedOutError(Error, builtins.TimeoutError):
-    """It took longer than timeout_ms. A change may or may not have taken effect, or may yet."""
+    """The call took longer than timeout_ms. A change may have taken effect, or may still do so."""
 
     status = Status.ERR_TIMEOUT
 
@@ -162,24 +162,24 @@ class UnknownOutcomeError(Error):
 
 
 class AuthError(Error, PermissionError):
-    """One end is not who the other one wants, or the server has no such user."""
+    """One end does not accept the other's identity, or the server has no user for the client."""
 
     status = Status.ERR_AUTH
 
 
 class NotAllowedError(Error, PermissionError):
-    """The client's user has not the right, or may not use the key; nothing was done."""
+    """The client's user lacks the right, or may not use the key; nothing was done."""
 
     status = Status.ERR_NOT_ALLOWED
 
 
 class LimitError(Error):
-    """Beyond a limit of the client's user; nothing was done: try again later."""
+    """A limit of the client's user was exceeded; nothing was done: try again later."""
 
     status = Status.ERR_LIMIT
 
 
-# The one place that says which exception a status raises.
+# The only place that maps a status to its exception.
 BY_STATUS: Final[dict[int, type[Error]]] = {
     cls.status: cls
     for cls in (

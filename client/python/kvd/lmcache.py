@@ -5,15 +5,15 @@ keeps KV caches of LLMs in kvd. It imports nothing of LMCache; LMCACHE.md says h
     --l2-adapter '{"type": "native_plugin", "module_path": "kvd.lmcache",
                    "class_name": "Connector", "adapter_params": {"url": "rdma://HOST:7471"}}'
 
-Batches are queued, and executed by worker threads that have a client each; lookups have one of
-their own, so that they do not wait behind large values. Each batch ends once, in any order.
+Batches are queued, and executed by worker threads with a client each; lookups have a thread and
+client of their own, so that they do not wait for large values. Each batch ends once, in any order.
 
-Guarantees. A chunk that is reported as loaded has the bytes that were stored under its key, all of
-one PUT, and the length of its buffer. Everything else is a miss, and the buffer's content then
-undefined: the chunk is not there, was evicted meanwhile, or has another length; or the server is
-busy, restarts, or is gone. `ok` is False where somebody has to mend something (rights, a device, a
-value that is longer than the server allows), and of a store of which a chunk was not stored.
-LMCache drops the text of an error, so that it goes to the log `kvd.lmcache`, too.
+Guarantees. A chunk that is reported as loaded has the bytes that one PUT stored under its key, and
+the length of its buffer. Everything else is a miss, and leaves the buffer's content undefined: the
+chunk is missing, was evicted meanwhile, or has another length; or the server is busy, restarts, or
+is gone. `ok` is False if somebody must fix something (rights, a device, a value that is longer than
+the server allows), and for a store batch if a chunk was not stored. LMCache drops the text of an
+error, so it also goes to the log `kvd.lmcache`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from .client import Client
 from .errors import Error, InvalidError, Status
 from .memory import Memory, MemoryInfo
 
-# What LMCache gets of each batch: its number, whether it succeeded, the error, what became of each
-# key (of a store: None).
+# What LMCache gets for each batch: its number, whether it succeeded, the error, and the result of
+# each key (for a store: None).
 Completion = tuple[int, bool, str, Optional[list[bool]]]
 
-# Statuses that say nothing about the configuration: the chunk is not there now.
+# Statuses that do not point to the configuration: the chunk is just not there now.
 _MISSES: Final = frozenset((
     Status.NOT_FOUND, Status.ERR_BUFFER, Status.ERR_TIMEOUT, Status.ERR_DISCONNECTED,
     Status.ERR_UNREACHABLE, Status.ERR_REFUSED, Status.ERR_BUSY, Status.ERR_CANCELED,
@@ -68,7 +68,7 @@ class _Batch(NamedTuple):
 
 
 class _Shared:
-    """What the worker threads have of a connector. They do not keep the connector itself."""
+    """The state that worker threads share. They hold no reference to the connector itself."""
 
     def __init__(self, ttl_s: int) -> None:
         self.ttl_s = ttl_s
@@ -83,8 +83,8 @@ class _Shared:
         _os.eventfd_write(self.event_fd, 1)
 
     def note(self, kind: str, result: _Result) -> None:
-        """Logs that batches of this kind begin to fail, or for another reason, or no longer. What
-        one sees of a server that is gone (timeouts, losses, refusals) is one reason."""
+        """Logs when batches of this kind begin to fail, fail for another reason, or work again.
+        All signs of a server that is gone (timeouts, losses, refusals) are one reason."""
         status = Status.ERR_DISCONNECTED if result.status in _MISSES else result.status
         before = self.statuses.get(kind, 0)
         self.statuses[kind] = status
@@ -114,7 +114,7 @@ def _work(shared: _Shared, client: Client, batches: queue.SimpleQueue[_Batch | N
 
 
 def _first_error(keys: list[bytes], codes: list[int], but: frozenset[Status]) -> tuple[int, str]:
-    """The first status (here: minus the status) that is none of @but, and its text."""
+    """The first status (here: minus the status) that is not in @but, and its text."""
     for key, code in zip(keys, codes):
         if code < 0 and -code not in but:
             text = status_text(-code)
@@ -144,8 +144,8 @@ def _lookup(client: Client, batch: _Batch, ttl_s: int) -> _Result:
 
 
 def _delete(client: Client, batch: _Batch, ttl_s: int) -> _Result:
-    """A chunk that was not there is deleted, too: LMCache counts what it believes to be stored, and
-    else would ask for the same chunks, which kvd has evicted, again and again."""
+    """A missing chunk counts as deleted, too: otherwise LMCache, which counts what it believes to
+    be stored, would ask again and again for chunks that kvd has evicted."""
     try:
         client.delete_many(batch.keys)
     except Error as error:
@@ -158,7 +158,7 @@ def _delete(client: Client, batch: _Batch, ttl_s: int) -> _Result:
 
 def _stop(shared: _Shared, queues: list[queue.SimpleQueue[_Batch | None]],
           threads: list[threading.Thread], clients: list[Client], pid: int) -> None:
-    """Ends the workers, after the batches that they execute, and what they use."""
+    """Ends the workers after their current batches, and frees what they use."""
     if os.getpid() != pid:
         return  # the threads are the parent's
     if threading.current_thread() in threads:  # where garbage was collected: it can't join itself
@@ -176,7 +176,7 @@ def _stop(shared: _Shared, queues: list[queue.SimpleQueue[_Batch | None]],
 
 
 class _Arena:
-    """An arena that is registered, for all connectors of the process that named it."""
+    """A registered arena, shared by all connectors of the process that named it."""
 
     _all: dict[tuple[str, int, int], _Arena] = {}
     _lock = threading.Lock()
@@ -210,13 +210,13 @@ class Connector(Owner):
     """Chunks of a KV cache in kvd. All methods but close() may be called by any thread.
 
     `url` as of kvd.Client. `num_workers` threads load, store and delete, one batch each at a time.
-    `timeout_ms` bounds each chunk of a batch, from the batch's begin, and `lookup_timeout_ms` 32
-    keys of a lookup: so long a server that is gone holds a request up. `ttl_s`: chunks expire
-    after so many seconds; 0: they stay until they are evicted. `prefix` stands before each key,
+    `timeout_ms` bounds each chunk of a batch, from the batch's start. `lookup_timeout_ms` bounds 32
+    keys of a lookup, and so how long a server that is gone delays a request. `ttl_s`: the seconds
+    after which chunks expire; 0: they stay until they are evicted. `prefix` is put before each key,
     for caches that must not see each other. Other options are those of kvd.Client.
 
     Connecting fails with the errors of kvd.Client; later losses are misses, and the clients
-    connect again by themselves. Not usable in a child process after fork().
+    reconnect by themselves. Not usable in a child process after fork().
     """
 
     _instead = "make another one, with the same arguments"
@@ -251,14 +251,14 @@ class Connector(Owner):
             threads.append(threading.Thread(target=_work, args=(self._shared, client, batches),
                                             name=f"kvd-lmcache-{i}", daemon=True))
             threads[-1].start()
-        # Also at the end of the process, before threads are stopped in the midst of a call.
+        # Also at the end of the process, before threads are stopped in the middle of a call.
         queues = [self._lookups, self._transfers]
         self._stop: Final = weakref.finalize(self, _stop, self._shared, queues, threads, clients,
                                              self._pid)
 
     def register(self, address: int, size: int) -> MemoryInfo:
-        """Registers the arena in which all buffers lie, once, so that chunks are moved without a
-        copy. Takes some 0.1 to 0.4 s for each GiB on an RDMA device. It has to stay until close().
+        """Registers the arena that has all buffers, once, so that chunks are moved without a copy.
+        Takes 0.1 to 0.4 s for each GiB on an RDMA device. The arena must stay until close().
         Connectors of one URL that register the same arena share its registration.
 
         The library registers more than the device's max_mr_size in pieces; `registrations` of the
@@ -273,33 +273,33 @@ class Connector(Owner):
         return self._arena.memory.info()
 
     def event_fd(self) -> int:
-        """The descriptor that is readable while completions are there."""
+        """The descriptor that is readable while there are completions."""
         self._check()
         return self._shared.event_fd
 
     def submit_batch_get(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
-        """Begins to load each chunk into its buffer; returns the batch's number."""
+        """Starts to load each chunk into its buffer; returns the batch's number."""
         views = [memoryview(view) for view in memoryviews]
         if any(view.readonly for view in views):
             raise TypeError("a chunk can't be loaded into a read-only buffer")
         return self._submit(self._transfers, _load, keys, views)
 
     def submit_batch_set(self, keys: Sequence[str], memoryviews: Sequence[Any]) -> int:
-        """Begins to store each buffer; they must stay as they are until the batch ends."""
+        """Starts to store each buffer; buffers must stay unchanged until the batch ends."""
         views = [memoryview(view) for view in memoryviews]
         return self._submit(self._transfers, _store, keys, views)
 
     def submit_batch_exists(self, keys: Sequence[str]) -> int:
-        """Begins to ask which chunks are there."""
+        """Starts to ask which chunks exist."""
         return self._submit(self._lookups, _lookup, keys)
 
     def submit_batch_delete(self, keys: Sequence[str]) -> int:
-        """Begins to delete chunks. Of each, the completion says whether it is not there now."""
+        """Starts to delete chunks. The completion says for each whether it is gone."""
         return self._submit(self._transfers, _delete, keys)
 
     def drain_completions(self) -> list[Completion]:
         """The batches that have ended since the last call; does not block. For each: its number,
-        whether it succeeded, the error or "", and a list of what became of each key (of a store:
+        whether it succeeded, the error or "", and a list of the results of its keys (for a store:
         None)."""
         shared = self._shared
         if self._stop.alive:
@@ -313,8 +313,8 @@ class Connector(Owner):
         return ended
 
     def close(self) -> None:
-        """Waits for the batches that are executed, drops those that wait, and disconnects. No
-        other thread may be in a call. Again: does nothing."""
+        """Waits for batches that are being executed, drops queued ones, and disconnects. No other
+        thread may be in a call. A second call does nothing."""
         self._stop()
         if self._arena is not None and os.getpid() == self._pid:
             self._arena.leave()

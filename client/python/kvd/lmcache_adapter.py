@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""LMCache's own adapter over kvd.lmcache.Connector, which registers LMCache's arena: the form for
-RDMA. LMCache loads it as `plugin`, since `native_plugin` is not told where the arena is.
+"""LMCache's adapter over kvd.lmcache.Connector, which registers LMCache's arena: the form for
+RDMA. LMCache loads it as `plugin`, since `native_plugin` does not get the arena's address.
 
     --l2-adapter '{"type": "plugin", "module_path": "kvd.lmcache_adapter",
                    "class_name": "Adapter", "adapter_params": {"url": "rdma://HOST:7471"}}'
@@ -21,8 +21,8 @@ _log = logging.getLogger("kvd.lmcache")
 
 
 class Adapter(NativeConnectorL2Adapter):  # type: ignore[misc]
-    """@params: what kvd.lmcache.Connector takes, and `max_capacity_gb`, LMCache's own limit of
-    what it keeps there (0: kvd evicts). @l1_memory_desc: where LMCache's arena is."""
+    """@params: arguments of kvd.lmcache.Connector, and `max_capacity_gb`, LMCache's own limit for
+    what it stores in kvd (0: kvd evicts). @l1_memory_desc: where LMCache's arena is."""
 
     def __init__(self, params: dict[str, Any], l1_memory_desc: Any = None) -> None:
         params = dict(params)

@@ -2,8 +2,8 @@
 """Registered memory: values are read to it and stored from it without a copy.
 
 `client.register(buffer)` registers memory that Python has (bytearray, numpy, mmap, ...), and
-`client.alloc(n)` allocates some in the way that suits the device best. Every client of the process
-that was opened with the same URL then uses it where the buffer of an operation lies in it.
+`client.alloc(n)` allocates memory in the way that suits the device best. All clients of the process
+with the same URL then recognize buffers of operations that lie in this memory.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from ._lib import error_text, lib
 from ._owner import Owner
 from .errors import BusyError, InvalidError, Status, error_of
 
-# All that are registered, for holder_of(). At most 64 for each URL.
+# All registrations, for holder_of(). At most 64 for each URL.
 _live: weakref.WeakSet[Memory] = weakref.WeakSet()
-# What was dropped without release() while operations used it, and so can't go before they end.
+# Memory that was dropped without release() while operations used it: it goes when they end.
 _abandoned: list[tuple[int, bool, Any]] = []
 
 
 class MemoryInfo(NamedTuple):
-    """What the device made of registered memory."""
+    """How the device has registered memory."""
 
     address: int
     bytes: int
@@ -48,7 +48,7 @@ def _end(pointer: int, allocated: bool) -> int:
 
 
 def _sweep() -> None:
-    """Ends what was dropped, as far as no operation uses it any more."""
+    """Ends dropped registrations that no operation uses any more."""
     for entry in list(_abandoned):
         if _end(entry[0], entry[1]) != Status.ERR_BUSY:
             _abandoned.remove(entry)
@@ -134,13 +134,13 @@ class Memory(Owner):
         return self.view[part]
 
     def info(self) -> MemoryInfo:
-        """What the device made of it. InvalidError: it was released."""
+        """How the device has registered it. InvalidError: it was released."""
         info = CMemInfo()
         lib.kvd_mem_info(self._usable(), byref(info))
         return MemoryInfo(info.addr, info.bytes, info.registrations, info.register_ns)
 
     def release(self) -> None:
-        """Ends the registration; the memory of alloc() is freed. Again: does nothing.
+        """Ends the registration; the memory of alloc() is freed. A second call does nothing.
 
         BusyError: operations use it, or views of alloc()'s memory exist; nothing was done.
         DisconnectedError: it is the parent process's."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Statistics of clients: of one, and of all of the process that were observed.
+"""Statistics of one client, or of all observed clients of the process.
 
 A client counts and times its operations after `client.observe(True)`.
 """
@@ -19,7 +19,7 @@ _TEXT_BYTES = 256 << 10  # always enough
 
 
 def op_stats(handle: int | None, op: int, path: int) -> dict[str, Any]:
-    """Operations @op on @path of @handle, or with None of the process; any thread."""
+    """Operations @op on @path of @handle, or with None of the process; for any thread."""
     stats = COpStats()
     op, path = check_number(op, "op", 1 << 32), check_number(path, "path", 1 << 32)
     status = lib.kvd_op_stats(handle, op, path, byref(stats), sizeof(stats))
@@ -31,7 +31,7 @@ def op_stats(handle: int | None, op: int, path: int) -> dict[str, Any]:
 
 
 def stats_text(handle: int | None = None, prometheus: bool = True) -> str:
-    """All statistics of @handle, or with None of the process; then any thread may call it."""
+    """All statistics of @handle, or with None of the process; with None any thread may call it."""
     text = ctypes.create_string_buffer(_TEXT_BYTES)
     length = c_size_t()
     status = lib.kvd_stats_text(handle, bool(prometheus), text, len(text), byref(length))

@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flush(u64);
 
-/// What the first try of a text has room for; enough for the statistics.
+/// The size of the first buffer for a text; enough for the statistics.
 const TEXT_BYTES: usize = 64 << 10;
 /// The last one's room: 65,536 connections.
 const TEXT_BYTES_MAX: usize = 16 << 20;
@@ -42,7 +42,7 @@ impl Client {
     }
 
     /// Asks whether a flush is done: then no reader sees an item any more that was stored before
-    /// its time. So is one that was cancelled.
+    /// its time. A cancelled flush is done, too.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Timeout`]: it goes on in the server. Else as [`Client::flush_start`].
+    /// [`Error::Timeout`]: the flush continues. Else as [`Client::flush_start`].
     pub fn flush_all(&self) -> Result<()> {
         // SAFETY: as above.
         self.check(unsafe { sys::kvd_flush_all(self.as_raw()) })
@@ -194,7 +194,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]: there is none of that name. Else as [`Client::tenant_create`].
+    /// [`Error::NotFound`]: there is no such tenant. Else as [`Client::tenant_create`].
     pub fn tenant_resize(&self, name: &str, bytes: u64) -> Result<()> {
         let name = string(name)?;
         // SAFETY: as above.
@@ -205,7 +205,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]: there is none of that name. [`Error::Invalid`]: it is "default" or
+    /// [`Error::NotFound`]: there is no such tenant. [`Error::Invalid`]: it is "default" or
     /// this client's own, or this client is no administrator. Else as [`Client::ping`].
     pub fn tenant_drop(&self, name: &str) -> Result<()> {
         let name = string(name)?;

@@ -54,7 +54,7 @@ use std::time::Duration;
 const TURNS_MAX: u32 = 16;
 /// Room for the first value of [`AsyncClient::get`].
 const ROOM_BYTES: usize = 1024;
-/// So many values that need less than half of the room have the next one get half of it.
+/// After this many values that need less than half of the room, the room is halved.
 const UNUSED_MAX: usize = 64;
 /// How often a value may have become longer than it was a moment ago.
 const GROWTHS_MAX: u32 = 16;
@@ -69,7 +69,7 @@ struct State {
 // SAFETY: the operations' memory may be sent, as all futures demand, and is used under the lock.
 unsafe impl Send for State {}
 
-/// The room for the next value of [`AsyncClient::get`]: what the longest of the last ones needed.
+/// The room for the next value of [`AsyncClient::get`]: that of the longest recent value.
 struct NextRoom {
     bytes: AtomicUsize,
     unused: AtomicUsize, // values, one after the other, that used less than half of it
@@ -132,7 +132,7 @@ pub struct Driver {
     fd: RawFd,
 }
 
-/// What [`Driver::turn`] wants next.
+/// What [`Driver::turn`] waits for next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Turn {
@@ -146,7 +146,7 @@ pub enum Turn {
 }
 
 impl Driver {
-    /// Has `waker` called when there is something to submit, instead of the one of before.
+    /// Calls `waker` when there is something to submit, instead of the previous waker.
     pub fn set_waker(&mut self, waker: &Waker) {
         let mut state = self.shared.lock();
         let old = match &state.driver {
@@ -315,7 +315,7 @@ impl<'a, R, B: Send + 'static> Submitted<'a, R, B> {
         Submitted { shared, owned: Some(owned), is_begun: false }
     }
 
-    /// Lets it take so long, instead of the client's timeout. Has no effect once it was polled.
+    /// Sets the timeout, instead of the client's. Has no effect once the future was polled.
     pub fn timeout(mut self, time: Duration) -> Self {
         if let (false, Some(owned)) = (self.is_begun, &mut self.owned) {
             owned.set_timeout_ms(operation_ms(Some(time)));
@@ -435,7 +435,7 @@ impl AsyncClient {
             let (result, Room(mut data)) = self.submit(read).await;
             match result {
                 Ok(item) => {
-                    // SAFETY: so many bytes were written.
+                    // SAFETY: that many bytes were written.
                     unsafe { data.set_len(item.value_len) };
                     data.shrink_to(item.value_len);
                     self.shared.room.was_enough(bytes, item.value_len);
@@ -462,7 +462,7 @@ impl AsyncClient {
         self.submit(Owned::reads(Request::get(), key.as_ref(), buffer, decode::item))
     }
 
-    /// The same to several buffers, one behind the other, as [`Client::get_into_vectored`].
+    /// GET to several buffers, one after another, as [`Client::get_into_vectored`].
     pub fn get_into_vectored<B: BufferMut + Send + 'static>(
         &self,
         key: impl AsRef<[u8]>,
@@ -537,7 +537,7 @@ impl AsyncClient {
         Ok(self.submit(Owned::stores(request, key.as_ref(), value, decode::version)))
     }
 
-    /// The same of a value in several buffers, one behind the other, as [`Client::put_vectored`].
+    /// PUT of a value in several buffers, one after another, as [`Client::put_vectored`].
     ///
     /// # Errors
     ///

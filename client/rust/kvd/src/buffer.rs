@@ -7,7 +7,7 @@ use std::sync::Arc;
 ///
 /// # Safety
 ///
-/// [`Buffer::bytes`] gives a pointer to so many bytes, which stay where they are, valid and
+/// [`Buffer::bytes`] gives a pointer to that many bytes, which stay where they are, valid and
 /// unchanged, until the buffer is dropped or used again, however it is moved meanwhile.
 pub unsafe trait Buffer {
     /// The bytes: where they are, and how many.

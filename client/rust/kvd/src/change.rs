@@ -84,7 +84,7 @@ impl Client {
         self.check(status).map(|()| version)
     }
 
-    /// As [`Client::put_with`], of a value in several pieces (64 at most), one behind the other.
+    /// As [`Client::put_with`], of a value in several pieces (64 at most), one after another.
     ///
     /// # Errors
     ///

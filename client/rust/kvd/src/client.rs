@@ -93,8 +93,8 @@ impl Client {
 
     /// The handle, for calls of [`crate::sys`]. It stays the client's, which closes it.
     ///
-    /// What is done with it must keep the rules of `kvd.h`. Operations that are submitted through
-    /// it must have their function `done`: this crate takes all others for its own.
+    /// Its use must keep the rules of `kvd.h`. Operations that are submitted through it must have a
+    /// function `done`: this crate takes all others for its own.
     pub fn as_raw(&self) -> *mut sys::kvd {
         self.handle.as_ptr()
     }
@@ -149,7 +149,7 @@ impl Client {
         self.check(unsafe { sys::kvd_ping(self.as_raw()) })
     }
 
-    /// What the client is connected to. Does not block; works on a lost connection too.
+    /// The properties of the connection. Does not block; works on a lost connection, too.
     pub fn info(&self) -> Info {
         let mut raw = MaybeUninit::uninit();
         // SAFETY: all of it is filled; the strings are valid until the next call, and copied.
@@ -208,7 +208,7 @@ impl fmt::Debug for Client {
     }
 }
 
-/// What a client is connected to.
+/// The properties of a connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Info {
@@ -236,7 +236,7 @@ pub struct Info {
     pub buckets: u64,
     /// How exactly this client knows the server's clock now, in nanoseconds.
     pub clock_error_ns: u64,
-    /// One hit in so many at most is reported to the server; 0: none.
+    /// At most one hit in this many is reported to the server; 0: none.
     pub access_rate: u32,
     /// "up", "waiting" (for its next try), "connecting" or "closed".
     pub connection: String,

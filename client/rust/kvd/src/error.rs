@@ -6,7 +6,7 @@ use std::ffi::CStr;
 use std::fmt;
 use std::os::raw::c_char;
 
-/// What calls of this crate return.
+/// The errors of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 macro_rules! errors {
@@ -67,7 +67,7 @@ macro_rules! errors {
 }
 
 errors! {
-    /// The key (or what else was named) is not there: a verified fact, not a guess. Calls that
+    /// The key (or other named thing) does not exist: a verified fact, not a guess. Calls that
     /// look something up return `None` or `false` instead.
     NotFound = KVD_NOT_FOUND,
     /// An argument is out of its range; nothing was done.
@@ -98,9 +98,9 @@ errors! {
     NotANumber = KVD_ERR_NOT_A_NUMBER,
     /// The operation was canceled.
     Canceled = KVD_ERR_CANCELED,
-    /// The connection was lost before a change was answered: nobody knows what it did.
+    /// The connection was lost before a change was answered: its effect is unknown.
     Unknown = KVD_ERR_UNKNOWN,
-    /// One end is not who the other one wants, or has no user.
+    /// One end does not accept the other's identity, or the server has no user for the client.
     Auth = KVD_ERR_AUTH,
     /// The client's user has not the right, or may not use the key; nothing was done.
     NotAllowed = KVD_ERR_NOT_ALLOWED,

@@ -15,11 +15,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum LogLevel {
-    /// What failed in the device, with cause and remedy.
+    /// A failure of the device, with cause and remedy.
     Error,
     /// A connection that is lost, or could not be opened.
     Warn,
-    /// What a user may want to know.
+    /// Information for users.
     Notice,
     /// Connections that are opened, opened again and closed.
     Info,
@@ -157,7 +157,7 @@ fn log_change(level: sys::kvd_log_level, call: sys::kvd_log_fn, logger: *mut Log
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TraceEnd {
-    /// When its first READ or request was posted; `None`: none was.
+    /// When the first READ or request was posted; `None`: none was.
     pub posted_ns: Option<u64>,
     /// When it ended.
     pub end_ns: u64,
@@ -165,9 +165,9 @@ pub struct TraceEnd {
     pub result: Result<()>,
     /// The way that it took.
     pub path: Path,
-    /// RDMA READs of it.
+    /// Number of the operation's RDMA READs.
     pub reads: u32,
-    /// Requests of it.
+    /// Number of the operation's requests.
     pub messages: u32,
 }
 

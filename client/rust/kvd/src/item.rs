@@ -31,7 +31,7 @@ impl Item {
     }
 }
 
-/// A value that was read, with what is stored beside it. It is used as the bytes that it is.
+/// A value that was read, with what is stored with it. It derefs to its bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Value {
@@ -74,20 +74,20 @@ pub enum PutMode {
     IfPresent,
     /// Only if the key has this version; else [`Error::Exists`] or [`Error::NotFound`].
     IfVersion(u64),
-    /// Adds the value behind the existing one; without one [`Error::NotFound`].
+    /// Adds the value after the existing one; without one [`Error::NotFound`].
     Append,
     /// Adds the value before the existing one; without one [`Error::NotFound`].
     Prepend,
 }
 
-/// What a server that is full evicts first.
+/// What a full server evicts first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Priority {
-    /// What was not used for longest, or least often.
+    /// The least recently or least often used items first.
     #[default]
     Normal,
-    /// Before anything of normal priority, and among their kind what was stored first.
+    /// Before all items of normal priority; among low ones the oldest first.
     Low,
 }
 
@@ -111,7 +111,7 @@ pub struct PutArgs {
     pub ttl: Option<Duration>,
     /// What happens if the key exists, or does not.
     pub mode: PutMode,
-    /// The item is not evicted for so long, rounded up to seconds.
+    /// The item is not evicted for this time, rounded up to seconds.
     pub pin: Option<Duration>,
     /// What is evicted first.
     pub priority: Priority,

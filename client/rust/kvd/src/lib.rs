@@ -15,7 +15,7 @@
 //!
 //! | for | use |
 //! |---|---|
-//! | one operation after the other | [`Client`] |
+//! | one operation after another | [`Client`] |
 //! | many keys at once | [`Client::get_many`], [`Client::exists_many`] |
 //! | many operations under way, which borrow their memory | [`Client::scope`] |
 //! | futures, on any executor | [`Client::into_async`], [`aio`] |

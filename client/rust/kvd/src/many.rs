@@ -58,7 +58,7 @@ impl<'a> GetRequest<'a> {
     /// As [`Client::get_into`].
     pub fn value(&self) -> Result<Option<&[u8]>> {
         Ok(self.item()?.map(|item| {
-            // SAFETY: the buffer is borrowed as long as self, and has so many bytes.
+            // SAFETY: the buffer is borrowed as long as self, and has that many bytes.
             unsafe { std::slice::from_raw_parts(self.raw.value.cast(), item.value_len) }
         }))
     }
@@ -111,7 +111,7 @@ impl Client {
         })
     }
 
-    /// Whether `key` exists, and what is stored beside its value, which is not read.
+    /// Whether `key` exists, and what is stored with its value, which is not read.
     ///
     /// # Errors
     ///

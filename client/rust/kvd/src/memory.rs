@@ -53,7 +53,7 @@ unsafe impl<B: Send> Send for Memory<B> {}
 // SAFETY: through a shared reference the bytes are only read, and the backing is not reached.
 unsafe impl<B: Send> Sync for Memory<B> {}
 
-/// What is known of registered memory.
+/// The properties of registered memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemoryInfo {
@@ -169,7 +169,7 @@ impl Drop for Registered<'_> {
 }
 
 impl<B> Memory<B> {
-    /// What is known of it.
+    /// The properties of the memory.
     pub fn info(&self) -> MemoryInfo {
         let mut raw = MaybeUninit::<sys::kvd_mem_info>::zeroed();
         // SAFETY: zeros are valid, and the registration has not ended.
@@ -210,7 +210,7 @@ impl<B> Memory<B> {
 }
 
 impl<B: BufferMut> Memory<B> {
-    /// Ends the registration and gives back what it was made of.
+    /// Ends the registration and gives back the memory.
     ///
     /// # Errors
     ///
@@ -243,7 +243,7 @@ impl<B> Deref for Memory<B> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: so many bytes are there, and initialized.
+        // SAFETY: that many bytes are there, and initialized.
         unsafe { slice::from_raw_parts(self.addr.as_ptr(), self.bytes) }
     }
 }

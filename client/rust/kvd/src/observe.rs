@@ -100,7 +100,7 @@ macro_rules! numbers {
         #[non_exhaustive]
         pub enum $name {
             $($(#[$row])* $variant,)*
-            /// One that a later version of libkvd has: its number.
+            /// One of a later version of libkvd: its number.
             Other(u32),
         }
 
@@ -275,7 +275,7 @@ fn stats_text_of(handle: *const sys::kvd, format: StatsFormat) -> Result<String>
 }
 
 impl Client {
-    /// What this client has done. Does not block; works on a lost connection too.
+    /// This client's counters. Does not block; works on a lost connection, too.
     pub fn stats(&self) -> Stats {
         let mut raw = MaybeUninit::uninit();
         // SAFETY: all of it is filled.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Submitted operations: who owns them, and when.
+//! Submitted operations, and which part of the crate owns them when.
 //!
 //! An operation is one allocation with all that the library uses: `struct kvd_op`, the key and the
 //! buffer of the value. It has up to two owners, each by a raw pointer:
@@ -35,7 +35,7 @@ const HANDED_BACK_MAX: usize = 32;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Its owner has it alone.
+    /// Only its owner has the operation.
     Idle,
     /// It waits for its submission, in a list of pointers.
     Queued,
@@ -189,7 +189,7 @@ impl Request {
     }
 }
 
-/// What the result of an operation is made of, once it has ended.
+/// The parts of an operation's result, once it has ended.
 pub(crate) type Decode<R> = fn(&sys::kvd_op) -> R;
 
 /// The owner of an operation on the caller's side.
@@ -393,7 +393,7 @@ impl<R, B> Owned<R, Vec<B>> {
 }
 
 impl<R, B: BufferMut> Owned<R, Vec<B>> {
-    /// A GET to the buffers, one behind the other.
+    /// A GET to the buffers, one after another.
     pub(crate) fn reads_pieces(key: &[u8], buffers: Vec<B>, decode: Decode<R>) -> Self {
         let mut owned = Owned::new(Request::get(), key, buffers, decode);
         owned.set_pieces(|buffer| buffer.bytes_mut());
@@ -402,7 +402,7 @@ impl<R, B: BufferMut> Owned<R, Vec<B>> {
 }
 
 impl<R, B: Buffer> Owned<R, Vec<B>> {
-    /// A PUT from the buffers, one behind the other.
+    /// A PUT from the buffers, one after another.
     pub(crate) fn stores_pieces(
         request: Request,
         key: &[u8],
@@ -632,11 +632,11 @@ impl Client {
         }
     }
 
-    /// Hands back what has ended; waits for at most so many milliseconds until something has.
+    /// Hands back operations that have ended; waits for one for at most this many milliseconds.
     pub(crate) fn hand_back(&self, wait_ms: u32) {
         let mut done = [ptr::null_mut(); HANDED_BACK_MAX];
         let mut n = if wait_ms == 0 {
-            // SAFETY: the handle is this thread's, and the array has so much room.
+            // SAFETY: the handle is this thread's, and the array has that much room.
             unsafe { sys::kvd_poll(self.as_raw(), done.as_mut_ptr(), done.len()) }
         } else {
             // SAFETY: as above.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! How a client behaves: what [`Client::open`] has defaults for.
+//! Options of a client; [`Client::open`] uses the defaults.
 
 use crate::error::{text_of, Error, Result};
 use crate::{hooks, sys, Client};
@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::ptr::{self, NonNull};
 use std::time::Duration;
 
-/// Options of a connection, and what opens it.
+/// Options of a connection; [`Options::open`] opens it.
 ///
 /// ```no_run
 /// # fn main() -> kvd::Result<()> {

@@ -38,11 +38,11 @@ impl Client {
         })
     }
 
-    /// As [`Client::get`], but to the beginning of `value`; [`Item::value_len`] says how much of
+    /// As [`Client::get`], but to the start of `value`; [`Item::value_len`] says how much of
     /// it. In memory of [`Client::alloc`] or [`Client::register`] a value longer than 4 KiB is
     /// written by the device, without a copy.
     ///
-    /// The content of `value` is undefined after an error, and what is behind the value may be
+    /// The content of `value` is undefined after an error, and bytes after the value may be
     /// overwritten.
     ///
     /// # Errors
@@ -64,8 +64,8 @@ impl Client {
         self.looked_up(status, &item)
     }
 
-    /// As [`Client::get_into`], but the value goes to several pieces (64 at most), one behind the
-    /// other.
+    /// As [`Client::get_into`], but the value goes to several pieces (64 at most), one after
+    /// another.
     ///
     /// # Errors
     ///

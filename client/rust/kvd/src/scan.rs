@@ -17,7 +17,7 @@ use std::slice;
 pub struct ScanArgs {
     /// Only keys that begin with this.
     pub prefix: Vec<u8>,
-    /// At most so many keys for each request; 0: as many as fit a message.
+    /// The most keys for each request; 0: as many as fit a message.
     pub count: u32,
     /// Values, too, where they fit a message.
     pub values: bool,
@@ -35,12 +35,12 @@ impl ScanArgs {
     }
 }
 
-/// Where a scan goes on.
+/// The place where a scan continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Cursor(u64);
 
 impl Cursor {
-    /// Where a scan begins; the cursor of a scan that is complete is this again.
+    /// The start of a scan; the cursor of a complete scan has this value again.
     pub const START: Cursor = Cursor(0);
 
     /// The cursor of a number that [`Cursor::number`] gave.
@@ -92,7 +92,7 @@ impl From<Entry<'_>> for OwnedEntry {
     }
 }
 
-/// What the library calls for each key, and what became of it.
+/// The function that the library calls for each key, and its result.
 struct Visit<F> {
     each: F,
     panic: Option<Box<dyn Any + Send>>,
@@ -113,7 +113,7 @@ where
         value,
         item: Item::new(&entry.item),
     };
-    // A panic must not unwind through the library: it goes on behind it.
+    // A panic must not unwind through the library: it resumes after the call.
     match catch_unwind(AssertUnwindSafe(|| (state.each)(found))) {
         Ok(ControlFlow::Continue(())) => 0,
         Ok(ControlFlow::Break(())) => 1,

@@ -201,7 +201,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.begin(Owned::reads(Request::get(), key.as_ref(), buffer, decode::item))
     }
 
-    /// The same to several buffers, one behind the other, as [`Client::get_into_vectored`].
+    /// GET to several buffers, one after another, as [`Client::get_into_vectored`].
     pub fn get_vectored<B: BufferMut + 'scope>(
         &'scope self,
         key: impl AsRef<[u8]>,
@@ -266,7 +266,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ok(self.begin(Owned::stores(request, key.as_ref(), value, decode::version)))
     }
 
-    /// The same of a value in several buffers, one behind the other, as [`Client::put_vectored`].
+    /// PUT of a value in several buffers, one after another, as [`Client::put_vectored`].
     ///
     /// # Errors
     ///
@@ -346,7 +346,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.inner.timeout_ms.set(operation_ms(time));
     }
 
-    /// Submits what was begun, and moves operations on. Does not block.
+    /// Submits the operations that were begun, and moves all on. Does not block.
     pub fn poll(&'scope self) {
         self.inner.client.hand_back_inherited();
         self.inner.hand_back(0);

@@ -11,7 +11,7 @@ use std::os::raw::{c_int, c_void};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::slice;
 
-/// How a key was used, as the server notes it to choose what it evicts.
+/// The record of a key's use that the server keeps for eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Use {
@@ -22,7 +22,7 @@ pub enum Use {
         /// since the last use.
         uses: u32,
         /// Bytes added to the store since the last use, or since it was stored, in percent of its
-        /// item memory; begins at 0 again behind 1599.
+        /// item memory; wraps to 0 after 1599.
         age: u32,
     },
     /// Low priority.
@@ -30,7 +30,7 @@ pub enum Use {
         /// As of a normal key, but since it was stored, and up to 12799.
         age: u32,
     },
-    /// Uses of it are not noted.
+    /// The server keeps no record of uses of the key.
     Pinned,
     /// What a later version of libkvd has.
     Other(u32),
@@ -59,7 +59,7 @@ pub struct Used<'a> {
     pub usage: Use,
 }
 
-/// What the library calls for each key, and what became of it.
+/// The function that the library calls for each key, and its result.
 struct Visit<F> {
     each: F,
     panic: Option<Box<dyn Any + Send>>,
@@ -78,7 +78,7 @@ where
         item: Item::new(&used.item),
         usage: Use::of_raw(used),
     };
-    // A panic must not unwind through the library: it goes on behind it.
+    // A panic must not unwind through the library: it resumes after the call.
     match catch_unwind(AssertUnwindSafe(|| (state.each)(found))) {
         Ok(ControlFlow::Continue(())) => 0,
         Ok(ControlFlow::Break(())) => 1,

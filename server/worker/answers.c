@@ -42,7 +42,7 @@ void answers_record(struct answers *answers, uint32_t change, const struct wire_
 	*answer = (struct answer){
 		.number = number,
 		.version = head->version,
-		/* Of a TOUCH with VALUE it is the value's sum, which is for that connection. */
+		/* A TOUCH with VALUE has the value's sum here, valid on its own connection only. */
 		.slot = head->op == WIRE_TOUCH ? 0 : head->slot,
 		.arg64 = head->arg64,
 		.expires = head->expires,

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The answers to the last numbered changes of one client, so that a change which is sent again,
- * because its connection broke, is executed once ("Exactly once" in common/PROTOCOL.md).
+ * The answers to one client's last numbered changes, so that a change sent again after its
+ * connection broke is executed once ("Exactly once" in common/PROTOCOL.md).
  *
- *   ANSWER-1. What is executed of a numbered change is recorded in the same turn, before its
- *	 response is posted, whether or not that can be posted: a change has an answer here, or
+ *   ANSWER-1. The result of a numbered change is recorded in the turn that executes it, before its
+ *	 response is posted, whether or not posting succeeds: a change has an answer here, or
  *	 changed nothing.
- *   ANSWER-2. A number is executed only as the next one of its connection, which begins behind the
- *	 last one that was recorded. So none is executed twice, whatever the client sends.
+ *   ANSWER-2. A number is executed only as the next one of its connection, which starts after the
+ *	 last recorded one. So none is executed twice, whatever the client sends.
  *   ANSWER-3. A number has one answer. Every status counts as one, BUSY as well: a client that
  *	 tries again takes another number.
  *
- * They belong to the worker of the client's connection, which touches them without a lock, and to
- * the control thread while there is none (server/control/identity.h).
+ * The answers belong to the worker of the client's connection, which touches them without a lock,
+ * and to the control thread while there is no connection (server/control/identity.h).
  */
 #ifndef KVD_SERVER_WORKER_ANSWERS_H
 #define KVD_SERVER_WORKER_ANSWERS_H
@@ -22,7 +22,7 @@
 
 #include "common/wire.h"
 
-/* A client may have so many changes without an answer; the welcome says so. A power of two. */
+/* The most unanswered changes of a client, as the welcome says. A power of two. */
 #define ANSWERS_MAX 128u
 
 struct answer {
@@ -42,17 +42,17 @@ struct answers {
 
 /* What a number means on a connection. */
 enum change_kind {
-	CHANGE_NEXT,  /* to be executed */
+	CHANGE_NEXT,  /* execute it */
 	CHANGE_OLD,   /* sent before: answers_repeat() */
-	CHANGE_WRONG, /* there is a gap before it, or it is outstanding on this very connection */
+	CHANGE_WRONG, /* there is a gap before it, or it is outstanding on this connection */
 };
 
-/* Nothing below @change_next will ever be executed. */
+/* No number below @change_next will ever be executed. */
 void answers_init(struct answers *answers, uint64_t change_next);
 
 /*
  * The kind of the request with the low bits @change, which has arrived. *@admitted is the last
- * number that the connection has admitted, at first answers->last; it goes on to a next one.
+ * number that the connection has admitted, at first answers->last; a CHANGE_NEXT advances it.
  */
 enum change_kind answers_admit(const struct answers *answers, uint64_t *admitted, uint32_t change);
 

@@ -20,7 +20,7 @@ static struct worker *worker_of(const struct budget_hold *hold)
 	return hold->conn->poller->worker;
 }
 
-/* What follows, up to leave(), is for those that have the lock. */
+/* Functions from here to leave() expect the lock held. */
 
 static struct budget_gate *gate_of(struct budget *budget, const struct budget_hold *hold,
 				   enum budget_stage stage)
@@ -71,7 +71,7 @@ static void wait_end(struct budget *budget, struct budget_hold *hold)
 	budget->waits--;
 }
 
-/* Those for which there is room at this gate come to the next one, and what is behind that. */
+/* Moves the holds for which there is room at this gate to the next one, and on from there. */
 static void gate_advance(struct budget *budget, struct budget_gate *gate)
 {
 	struct budget_hold *hold;
@@ -88,22 +88,22 @@ static void gate_advance(struct budget *budget, struct budget_gate *gate)
 	}
 }
 
-/* At the gates before the last one, after something has changed at that of @hold's principal. */
+/* Advances the gates before the last one, after a change at the gate of @hold's principal. */
 static void advance(struct budget *budget, const struct budget_hold *hold)
 {
 	gate_advance(budget, &budget->late);
 	gate_advance(budget, hold->own);
 }
 
-/* Whether all that wait at the last gate have their turn, and there is room for @bytes more. */
+/* Whether all waiters at the last gate have their turn, and @bytes more fit. */
 static bool all_fit(const struct budget *budget, uint64_t bytes)
 {
 	return has_room(budget, &budget->all, budget->line + bytes);
 }
 
 /*
- * Those at the last gate that have their turn: the first ones, as many as there is room for
- * together, BUDGET_MOVES_MAX at most. Returns how many.
+ * The holds at the last gate that have their turn: the first ones that fit together,
+ * BUDGET_MOVES_MAX at most. Returns their number.
  */
 static unsigned int next(const struct budget *budget, struct budget_hold *holds[BUDGET_MOVES_MAX])
 {
@@ -177,7 +177,7 @@ static bool do_take_more(struct budget *budget, struct budget_hold *hold, uint64
 	return true;
 }
 
-/* Whom the caller wakes when it has released the lock: its own connections, and workers. */
+/* What the caller wakes after it has released the lock: its own connections, and other workers. */
 struct wakes {
 	struct conn *conns[BUDGET_MOVES_MAX];
 	struct worker *workers[BUDGET_MOVES_MAX];
@@ -201,7 +201,7 @@ static void wakes_init(struct wakes *wakes, const struct budget *budget,
 	}
 }
 
-/* Releases the lock, and wakes those that have their turn (BUDGET-6). */
+/* Releases the lock, and wakes the holds that have their turn (BUDGET-6). */
 static void leave(struct budget *budget, const struct worker *caller)
 {
 	struct wakes wakes;
@@ -212,7 +212,7 @@ static void leave(struct budget *budget, const struct worker *caller)
 	for (i = 0; i < wakes.conn_count; i++)
 		deferred_wake(wakes.conns[i]);
 	for (i = 0; i < wakes.worker_count; i++)
-		/* If it was asked to look already, it has not looked yet. */
+		/* A worker whose flag is set already has a wake-up on its way. */
 		if (!atomic_exchange_explicit(&wakes.workers[i]->budgets_look, true,
 					      memory_order_acq_rel))
 			mailbox_wake(&wakes.workers[i]->mailbox);

@@ -1,49 +1,47 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Budgets: how much item memory large values that are not finished may take, and who waits for
- * some, holding none. A tenant has two, which all workers share: of values that are being read from
- * clients (server/worker/pull.h), and of those that an append or prepend makes from large items
- * (budget_take_build()). A holder of the second one waits for nobody, so those of the first one
- * may wait for it.
+ * Budgets: how much item memory unfinished large values may take, and which connections wait for
+ * some, holding none. A tenant has two, which all workers share: one for values being read from
+ * clients (server/worker/pull.h), one for values that an append or prepend makes from large items
+ * (budget_take_build()). A holder of the second waits for nobody, so holders of the first may wait
+ * for it.
  *
- * Who wants memory passes gates, each in the order of arrival, and each as soon as what has passed
- * it leaves room: if its principal (server/worker/principal.h) is late that of all late ones, that
- * of its principal, then that of all. A share is memory.pull_share percent of the item memory that
- * the tenant's store begins with. No value of the tenant is larger (config_value_fits()).
+ * A connection that wants memory passes gates in the order of arrival, each as soon as the bytes
+ * that have passed it leave room: the gate of late principals if its principal
+ * (server/worker/principal.h) is late, its principal's gate, then the gate of all. A share is
+ * memory.pull_share percent of the item memory that the tenant's store starts with. No value of the
+ * tenant is larger (config_value_fits()).
  *
- *   BUDGET-1. What the connections of a principal hold, and what they wait for at the last gate, is
- *	 a share at most; what all hold is BUDGET_SHARES shares, two. So whatever one principal
- *	 does, with however many processes and connections, slow or not, another one that is not
- *	 late gets a share beside it, and waits for no single other one.
- *   BUDGET-2. Those that wait at the last gate want a share for each principal, at most. So a
- *	 principal with many connections that want memory does not come before another one as often
- *	 as it has connections. Where all that wait there fit together, each passes when it comes.
- *   BUDGET-3. A connection asks for memory for a pull only after it has served a READ: one of no
- *	 bytes, a probe, before its first value. It has server.pull_stall for that. So clients that
- *	 serve no READ at all hold no memory and have no place among those that wait. (Memory that
- *	 was given can't be taken back while a READ into it is posted, short of ending the queue
- *	 pair.)
+ *   BUDGET-1. The connections of a principal together hold, or wait for at the last gate, one share
+ *	 at most; all together hold BUDGET_SHARES shares, two. So whatever one principal does, with
+ *	 however many processes and connections, slow or not, another one that is not late gets a
+ *	 share beside it, and no single principal makes it wait.
+ *   BUDGET-2. Waiters at the last gate want one share for each principal at most. So a principal
+ *	 gets no earlier turns by opening more connections. If all waiters there fit together, each
+ *	 passes when it arrives.
+ *   BUDGET-3. A connection asks for memory for a pull only after it has served a READ; before its
+ *	 first value that is a probe, of no bytes. It has server.pull_stall for that. So a client
+ *	 that serves no READ at all holds no memory and has no place in line. (Memory that was given
+ *	 can't be taken back while a READ into it is posted, short of ending the queue pair.)
  *   BUDGET-4. When a connection ends while it holds memory for a value that has not arrived,
- *	 because it stood still or by itself, its principal is late, for as long as
- *	 server.pull_timeout: what its connections ask for from then on, those that wait included
- *	 when their turn comes, passes the gate of the late ones, too. Together they hold a share at
- *	 most, beside what they held before, and wait for each other; what waits there when the time
- *	 is over still does. So principals that stall, however many, leave the others a share, but
- *	 for the first time: for that the others wait if two or more do it at once, for
- *	 server.pull_stall; for those that serve a part now and then, two at least, until one of
- *	 their values has arrived, server.pull_timeout at most. Of more than LATE_PRINCIPALS_MAX the
- *	 first ones are forgotten early.
- *   BUDGET-5. A connection holds memory for several values, which it gave one behind the other,
- *	 only while nobody of its principal waits, there is room for all at the last gate, too, and
- *	 it is not late; and 1 / BUDGET_MORE_PART of a share at most, or for one value. It waits for
- *	 one of them at a time, in the order of arrival like others. So it gets no more memory than
- *	 others who want some, and no earlier.
- *   BUDGET-6. The worker of a hold calls all functions for it, so a hold that waits is of a
- *	 connection that is there. Others move it to the next gate. The last one it passes only in
- *	 budget_take(): when the lock is released, those there that have their turn are woken. For
- *	 those of another worker that worker's budgets_look is set, and it is woken, and calls
- *	 budget_look(). So where not all fit, those in line wait for the workers of those before
- *	 them, too.
+ *	 because it stalled or for another reason, its principal is late for server.pull_timeout:
+ *	 requests of its connections from then on, and those that wait when their turn comes, pass
+ *	 the gate of late principals, too. Late principals together hold one share at most, beside
+ *	 what they held before, and wait for each other; a request that waits there when the time is
+ *	 over still does. So principals that stall, however many, leave the others a share, except
+ *	 the first time: if two or more stall at once, the others wait for server.pull_stall; if two
+ *	 or more serve a part now and then, until one of their values has arrived,
+ *	 server.pull_timeout at most. Beyond LATE_PRINCIPALS_MAX the oldest are forgotten early.
+ *   BUDGET-5. A connection holds memory for several values, sent one after another, only while no
+ *	 connection of its principal waits, all waiters fit at the last gate, and it is not late;
+ *	 then it holds 1 / BUDGET_MORE_PART of a share at most, or one value. It waits for one value
+ *	 at a time, in the order of arrival like others. So it gets no more memory than others that
+ *	 want some, and no earlier.
+ *   BUDGET-6. The worker of a hold calls all functions for it, so the connection of a waiting hold
+ *	 exists. Other workers may move the hold to the next gate, but it passes the last one only
+ *	 in budget_take(): when the lock is released, holds there that have their turn are woken.
+ *	 For a hold of another worker, that worker's budgets_look is set; it wakes, and calls
+ *	 budget_look(). So if not all fit, waiters also wait for the workers of those before them.
  */
 #ifndef KVD_SERVER_WORKER_BUDGET_H
 #define KVD_SERVER_WORKER_BUDGET_H
@@ -54,42 +52,39 @@
 
 #define BUDGET_SHARES 2u
 #define BUDGET_MORE_PART 4
-/* Holds that are moved or woken in one go, with the lock held: each of them does it for more. */
+/* Holds that are moved or woken with the lock held once; each of them then moves or wakes more. */
 #define BUDGET_MOVES_MAX 32u
 
-/* With such a @share in bytes. Nobody uses it. */
+/* @share is in bytes. No other thread uses the budget yet. */
 void budget_init(struct budget *budget, uint64_t share);
 
 /*
- * Asks for @bytes, a share at most; again after it waited. What the hold had of the budget it gives
- * back, and then is the next at each gate. False: it waits; deferred_wake() follows when it is
- * worth trying again.
+ * Asks for @bytes, a share at most; call it again after a wait. The hold gives back what it had of
+ * the budget, and is then next at each gate. False: it waits; deferred_wake() says when to try
+ * again.
  */
 bool budget_take(struct budget *budget, struct budget_hold *hold, uint64_t bytes);
-/*
- * Takes @bytes in addition to what is held, if BUDGET-5 allows it. False: it does not wait for
- * them.
- */
+/* Takes @bytes more if BUDGET-5 allows it. False: it does not, and nothing waits. */
 bool budget_take_more(struct budget *budget, struct budget_hold *hold, uint64_t bytes);
 /* Returns @bytes of what is held: a value arrived. */
 void budget_give(struct budget *budget, struct budget_hold *hold, uint64_t bytes);
-/* Whether it passes the gate of late ones, from now on. If it waited, it does not any more. */
+/* Whether the hold passes the gate of late principals from now on. Its wait ends, if it waited. */
 void budget_set_late(struct budget *budget, struct budget_hold *hold, bool late);
-/* It waits no more, if it did. */
+/* Ends the hold's wait, if it waits. */
 void budget_leave(struct budget *budget, struct budget_hold *hold);
 
 /*
  * Memory for the value that an append or prepend makes from a large item in @steps: takes what the
- * next step will allocate from the tenant's budget. False: the step is not due; it needs memory
- * that others hold, and deferred_wake() of the connection follows. @hold is all zero at first.
+ * next step will allocate from the tenant's budget. False: the step has to wait for memory that
+ * others hold, and deferred_wake() of the connection follows. @hold is all zero at first.
  */
 bool budget_take_build(struct conn *conn, struct budget_hold *hold, struct large *steps);
-/* It has ended in any way: gives back what it held, or waits no more. */
+/* The append ended, in any way: gives back what it held, and ends its wait. */
 void budget_give_build(struct conn *conn, struct budget_hold *hold);
 
-/* Wakes those connections of @worker that have their turn. The worker. */
+/* Wakes the connections of @worker that have their turn. Called by the worker. */
 void budget_look(struct budget *budget, struct worker *worker);
-/* Adds what is held, and how many wait, to these numbers. Any thread. */
+/* Adds the bytes held and the number of waiters. Any thread. */
 void budget_count(struct budget *budget, uint64_t *bytes, uint64_t *waits);
 
 #endif /* KVD_SERVER_WORKER_BUDGET_H */

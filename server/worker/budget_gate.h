@@ -10,7 +10,7 @@
 
 struct conn;
 
-/* In the order in which a hold comes to them. */
+/* In the order in which a hold passes them. */
 enum budget_stage { BUDGET_LATE, BUDGET_OWN, BUDGET_ALL, BUDGET_STAGES };
 
 struct budget_gate {
@@ -18,14 +18,14 @@ struct budget_gate {
 	TAILQ_HEAD(budget_waiting, budget_hold) waiting;
 };
 
-/* Those of a principal in a tenant: server/control/accounts.h. */
+/* A principal's gates in a tenant: server/control/accounts.h. */
 struct budget_gates {
 	struct budget_gate pulls, builds;
 };
 
 /* Under the budget's lock; without it the connection's worker may read `bytes` and `wanted`. */
 struct budget_hold {
-	struct conn *conn; /* to be woken */
+	struct conn *conn; /* woken when it has its turn */
 	struct budget_gate *own;
 	bool late;		 /* BUDGET-4 */
 	bool again;		 /* it held some and asks for more: the next at each gate */

@@ -99,7 +99,7 @@ static int conn_create_qp(struct conn *conn)
 	int err = ops->create_qp(conn->id, poller->nic->pd, &attr, access);
 
 	if (err == -EINVAL && poller->inline_max > sizeof(struct wire_response)) {
-		/* The device has less room: responses without a buffer still have to fit. */
+		/* The device has less room: responses without a buffer must still fit. */
 		poller->inline_max = attr.cap.max_inline_data = sizeof(struct wire_response);
 		err = ops->create_qp(conn->id, poller->nic->pd, &attr, access);
 	}

@@ -5,7 +5,7 @@
  *
  *	CONNECT_REQUEST   control creates the queue pair, adds the connection to the poller's table,
  *			  allocates its memory window, and accepts it
- *	first message     worker: it has to be HELLO; the worker defers it and sends NOTE_QUERY,
+ *	first message     worker: it must be HELLO; the worker defers it and sends NOTE_QUERY,
  *			  control grants remote read and sends NOTE_ANSWER, and the worker binds
  *			  the window and responds with its rkey and the geometry
  *	requests          worker: responses go out in the order of the requests
@@ -61,7 +61,7 @@ struct hello_query {
 struct query {
 	enum wire_op op;
 	uint64_t arg; /* CLIENTS: the cursor; KILL: the number of a connection */
-	/* REVOKE: who, `len` bytes; else for the response. Freed with the connection. */
+	/* REVOKE: its argument, `len` bytes; else for the response. Freed with the connection. */
 	char *text;
 	uint32_t size; /* of text */
 	/* TENANT: */
@@ -80,7 +80,7 @@ struct query {
 	bool answered;			   /* the worker's: NOTE_ANSWER came */
 };
 
-/* How far the end of a connection has come, for the control thread. */
+/* How far a connection's teardown has come, for the control thread. */
 enum conn_stage { CONN_LIVE, CONN_FLUSHING, CONN_QUIESCING, CONN_RELEASING };
 
 /* What the deadline of a connection is for: server/control/conn_timer.h. */
@@ -104,7 +104,7 @@ struct conn {
 	struct tenant_part *part; /* its worker's, of its tenant */
 	struct ibv_mr *mr;	  /* the tenant's region on the poller's device */
 	struct cm_peer peer;
-	struct principal principal;   /* whom it is held against what it does */
+	struct principal principal;   /* charged for what it does */
 	struct user_account *account; /* its principal's: server/control/accounts.h */
 	struct budget_gates *gates;   /* likewise, in its tenant */
 	bool by_admin;		      /* peer_is_admin() */
@@ -122,55 +122,56 @@ struct conn {
 	uint64_t window_look_ns;  /* when to see whether it is still active, or later */
 	TAILQ_ENTRY(conn) window_entry;
 	uint64_t responses;	 /* sent */
-	bool stopped;		 /* failed or quiesced: nothing is to be posted */
+	bool stopped;		 /* failed or quiesced: post nothing */
 	bool qp_destroyed;	 /* nothing moves data any more */
 	uint32_t response_bytes; /* longest message that the client accepts */
-	uint32_t sq_used;	 /* work requests posted, or about to be, not known done */
-	uint32_t sq_unsignaled;	 /* of those, posted since the last signaled one */
+	uint32_t sq_used;	 /* work requests posted or about to be, not known to be done */
+	uint32_t sq_unsignaled;	 /* work requests posted since the last signaled one */
 	uint32_t batch_requests; /* in the current batch */
 	/*
-	 * Who the client is: server/worker/permit.h. The control thread's, which may replace it,
-	 * and what it was stays for a grace period. NULL: the server has no users.
+	 * The client's user: server/worker/permit.h. The control thread may replace it; the old one
+	 * stays for a grace period. NULL: the server has no users.
 	 */
 	_Atomic(const struct user *) user;
 	bool probing;			/* a keepalive probe is posted and not answered */
 	uint32_t sent_first, sent_last; /* buffers of posted responses, oldest first */
 	uint32_t buffers;		/* response buffers held */
 	struct ibv_send_wr *chain_first, *chain_last; /* responses of the current batch */
-	/* Its large values: server/worker/pull.h. */
-	uint32_t pulls;		    /* that have memory: the first ones of `deferred` */
-	uint32_t pulls_reading;	    /* of those, which have not arrived */
-	bool pull_tried;	    /* to begin one behind them; again when one of them has ended */
-	struct deferred *pull_next; /* of which the next READ is; NULL: none */
-	unsigned int reads_posted;  /* and not completed; at most PULL_DEPTH */
-	unsigned int read_first;    /* of read_bytes: the oldest of them */
+	/* Large values: server/worker/pull.h. */
+	uint32_t pulls;		    /* those that have memory: the first ones of `deferred` */
+	uint32_t pulls_reading;	    /* pulls with memory that have not arrived */
+	bool pull_tried;	    /* to begin the next; again when one with memory has ended */
+	struct deferred *pull_next; /* the pull that posts the next READ; NULL: none */
+	unsigned int reads_posted;  /* READs posted and not completed; at most PULL_DEPTH */
+	unsigned int read_first;    /* index of the oldest in read_bytes */
 	uint32_t read_bytes[PULL_DEPTH];
-	uint64_t reads_bytes;		  /* of those */
-	uint64_t pull_ahead;		  /* bytes of READs that were posted, and are not summed */
-	TAILQ_ENTRY(conn) pull_entry;	  /* in worker->pulls, if pull_since_ns is not 0 */
-	uint64_t pull_since_ns;		  /* since when it is to serve the next value; 0: none */
+	uint64_t reads_bytes;		  /* of the posted READs */
+	uint64_t pull_ahead;		  /* bytes of READs posted and not yet summed */
+	TAILQ_ENTRY(conn) pull_entry;	  /* in worker->pulls if pull_since_ns is not 0 */
+	uint64_t pull_since_ns;		  /* since when a value is due; 0: none */
 	TAILQ_ENTRY(conn) progress_entry; /* in worker->pulls_by_progress, likewise */
 	uint64_t progress_ns;		  /* when the last of its READs completed */
 	struct budget_hold pull_hold;
-	bool pull_arrived; /* a large value of it did: others may be begun early */
+	bool pull_arrived; /* a large value arrived: others may begin early */
 	TAILQ_HEAD(deferred_list, deferred) deferred; /* requests, in the order of arrival */
 	uint32_t deferred_count;
-	bool deferred_runs; /* it is in worker->deferred_conns: its work or first request runs */
+	bool deferred_runs;		  /* it is in worker->deferred_conns */
 	TAILQ_ENTRY(conn) deferred_entry; /* in worker->deferred_conns */
 	struct answers *answers;	  /* to its numbered changes; NULL: it has no identity */
 	uint64_t change_admitted; /* the last number that arrived; server/worker/answers.h */
 
 	/*
-	 * The next part of the value of which it has got parts; 0: none. It is paid for (RATE-2).
+	 * The next part of a value that the client reads in parts; 0: none. Already paid for
+	 * (RATE-2).
 	 */
 	uint64_t part_offset, part_hash;
 
-	bool marked;		       /* its marker is posted; else: */
+	bool marked;		       /* its marker is posted; else drained_at counts */
 	uint64_t drained_at;	       /* of poller->taken */
 	TAILQ_ENTRY(conn) drain_entry; /* in poller->marked or unmarked */
 
 	/* Written by the worker, read by the control thread, too. */
-	_Atomic bool hello_taken; /* a valid HELLO came in time, whenever it is granted */
+	_Atomic bool hello_taken; /* a valid HELLO came in time; it may not be granted yet */
 	_Atomic bool hello_done;  /* remote read is granted, and other requests are allowed */
 
 	uint64_t requests;	  /* received */
@@ -193,8 +194,8 @@ struct conn {
 	struct query_list *queries;   /* the one that its query waits in, or NULL */
 	TAILQ_ENTRY(conn) query_entry;
 	struct identity *identity; /* whose owner or heir it is, or NULL */
-	struct users *users;	   /* that `user` is of; NULL: none */
-	struct users *users_old;   /* to be put: conn_manager_renew_users() */
+	struct users *users;	   /* that `user` belongs to; NULL: none */
+	struct users *users_old;   /* to put later: conn_manager_renew_users() */
 
 	/* The worker's and the control thread's in turn: NOTE_QUERY and NOTE_ANSWER pass it on. */
 	struct query query;
@@ -207,7 +208,7 @@ struct conn {
 #define CONN_ARG(conn) conn_device_name(conn), (conn)->qp_num
 
 /*
- * What all connections that the configuration allows take of memory at most, beside the workers'
+ * The most memory that all connections which the configuration allows take beside the workers'
  * buffers: their queue pairs and links, and struct conn.
  */
 uint64_t conns_bytes(const struct config *config);
@@ -230,7 +231,7 @@ static inline bool sq_room(const struct conn *conn)
 	       (conn->poller->spare_sends && conn->sq_used < conn->sq_depth);
 }
 
-/* The same for @count of them. */
+/* Whether there is room for @count work requests. */
 static inline bool sq_room_for(const struct conn *conn, uint32_t count)
 {
 	uint32_t share = sq_share(conn), used = conn->sq_used + count;
@@ -247,7 +248,7 @@ static inline void sq_take(struct conn *conn)
 		conn->poller->spare_sends--;
 }
 
-/* The @count oldest ones are done. */
+/* The @count oldest work requests are done. */
 static inline void sq_put(struct conn *conn, uint32_t count)
 {
 	uint32_t share = sq_share(conn);
@@ -272,8 +273,8 @@ static inline void conn_record(struct conn *conn, uint32_t change, const struct 
 }
 
 /*
- * The worker's thread of the tenant's store. Its clock is the worker's, as that was read last: once
- * for each batch, and not once for each tenant. The worker calls it.
+ * The worker's thread of the tenant's store, with the worker's clock, which is read once for each
+ * batch and not once for each tenant. The worker calls it.
  */
 static inline struct store_thread *conn_thread(const struct conn *conn)
 {
@@ -284,8 +285,8 @@ static inline struct store_thread *conn_thread(const struct conn *conn)
 }
 
 /*
- * Whether a client is an administrator's: of root or the server's own user, as the kernel says. So
- * on the Unix socket only.
+ * Whether the client runs as root or as the server's own user, according to the kernel: so only on
+ * the Unix socket.
  */
 bool peer_is_admin(const struct cm_peer *peer);
 
@@ -303,11 +304,11 @@ void conn_destroy(struct conn *conn);
 /* The worker: the connection of a completion, NULL if there is none. Inside of an RCU read lock. */
 struct conn *conn_lookup(struct poller *poller, uint32_t qp_num);
 /*
- * Adds it to the poller's table, when all that the worker needs of it is there. The thread is
- * RCU-online.
+ * Adds the connection to the poller's table, once everything that the worker needs is set up. The
+ * thread is RCU-online.
  */
 void conn_table_add(struct conn *conn);
-/* Removes it from the poller's table. The thread is RCU-online. */
+/* Removes the connection from the poller's table. The thread is RCU-online. */
 void conn_table_remove(struct conn *conn);
 
 /*

@@ -23,7 +23,7 @@ void deferred_release(struct poller *poller)
 	poller->deferred = NULL;
 }
 
-/* The connection takes its turns from now on, behind the others. */
+/* The connection takes turns from now on, after the others. */
 static void conn_run(struct conn *conn)
 {
 	if (conn->deferred_runs)
@@ -100,7 +100,7 @@ enum deferred_next deferred_room_run(struct room *room, uint64_t until_ns)
 	return next == ROOM_WAIT ? DEFERRED_IDLE : DEFERRED_AGAIN;
 }
 
-/* A piece of the connection's. False: it got nowhere, or there was none. */
+/* Runs a piece of the connection. False: it got nowhere, or there was none. */
 static bool conn_step(struct conn *conn, struct response_list *responses, uint64_t until_ns)
 {
 	struct deferred *deferred = TAILQ_FIRST(&conn->deferred);
@@ -136,7 +136,7 @@ static bool conn_turn(struct conn *conn, uint64_t until_ns)
 	responses.poller = conn->poller;
 	responses.count = 0;
 	rcu_read_lock();
-	/* For what goes on with the thread that it began with. */
+	/* Sets the clock of the tenant's thread, which a request that goes on keeps using. */
 	(void)conn_thread(conn);
 	done = conn_step(conn, &responses, until_ns);
 	responses_send(&responses);
@@ -151,7 +151,7 @@ bool deferred_run(struct worker *worker)
 
 	if (!last)
 		return false;
-	/* As in a batch: after the request arrived and before it is executed. */
+	/* As in a batch: the clock is read after the request arrived and before it is executed. */
 	store_thread_clock(&worker->part.thread);
 	turn_begin(&worker->turn, worker->part.thread.now_ns);
 	until_ns = clock_ns() + DEFERRED_PIECE_NS;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Deferred requests: those that do not fit a worker's turn. They are executed piece by piece, one
- * piece in each turn, after the requests that do fit.
+ * Deferred requests: those that do not fit a worker's turn are executed piece by piece, one piece
+ * in each turn, after the requests that do fit.
  *
- *   DEFERRED-1. A turn runs one piece, of DEFERRED_PIECE_NS. So the others' requests wait for one
- *	 piece at most, however many are deferred.
+ *   DEFERRED-1. A turn runs one piece, of DEFERRED_PIECE_NS. So other requests wait for one piece
+ *	 at most, however many are deferred.
  *   DEFERRED-2. Connections take turns: a client that defers a whole window of requests gets no
- *	 more pieces than one that defers a single request. One whose piece gets nowhere, because it
- *	 waits for what others hold, leaves what is left of it to the next.
+ *	 more pieces than one that defers a single request. A connection whose piece gets nowhere,
+ *	 because it waits for what others hold, leaves the rest of the piece to the next.
  *   DEFERRED-3. The requests of one connection are executed in order: while it has a deferred one,
  *	 later ones are deferred, too.
  *   DEFERRED-4. A deferred request keeps its receive buffer, so what its pointers lead to stays. It
@@ -17,12 +17,12 @@
  *   DEFERRED-5. Between two pieces the worker polls, reads its mail and passes a quiescent state: a
  *	 step must not use what it found without a lock in the piece before.
  *   DEFERRED-6. When its connection fails or ends, a deferred request is cancelled, and its buffer
- *	 posted again; one whose value is being READ, when the queue pair is destroyed.
+ *	 posted again; if its value is being READ, only once the queue pair is destroyed.
  *
- * Without room for its response (response_room()) a request waits for one of its connection's own
- * to complete, unless it has reserved a place: one that holds what others wait for has. A step that
- * has to wait for something else returns DEFERRED_WAIT. Either costs nothing until deferred_wake(),
- * which may come for another reason. All functions are the worker's.
+ * Without room for its response (response_room()) a request waits until a response of its
+ * connection completes, unless it has reserved a place; a request that holds what others wait for
+ * has. A step that waits for something else returns DEFERRED_WAIT. Either costs nothing until
+ * deferred_wake(), which may come for another reason. All functions are the worker's.
  */
 #ifndef KVD_SERVER_WORKER_DEFERRED_H
 #define KVD_SERVER_WORKER_DEFERRED_H
@@ -33,7 +33,7 @@
 
 /*
  * How long a piece should take: as long as some 40 PUTs, so that a worker that has deferred
- * requests still spends about half of its time on the others of a full batch.
+ * requests still spends about half of its time on the other requests of a full batch.
  */
 #define DEFERRED_PIECE_NS 20000u
 
@@ -49,25 +49,24 @@ struct deferred;
 enum deferred_next {
 	DEFERRED_DONE,	/* nothing: its response was started, or its connection failed */
 	DEFERRED_AGAIN, /* another piece */
-	DEFERRED_IDLE,	/* the same, but it got nowhere: what others hold comes first */
+	DEFERRED_IDLE,	/* another piece, but it got nowhere: it needs what others hold */
 	DEFERRED_WAIT,	/* nothing before deferred_wake() */
 };
 
 /* A kind of deferred request: how it is executed. */
 struct deferred_kind {
 	/*
-	 * Executes a piece, inside of an RCU read lock, when there is room for its response; with a
-	 * reserved place it gives that back first and takes it again if it is not done. It
-	 * should end soon after @until_ns of clock_ns(), and has to get on however late it is
-	 * called.
+	 * Executes a piece, inside an RCU read lock, when there is room for its response; with a
+	 * reserved place it gives that back first and takes it again if it is not done. It should
+	 * end soon after @until_ns of clock_ns(), and must make progress however late it is called.
 	 */
 	enum deferred_next (*step)(struct deferred *deferred, struct response_list *responses,
 				   uint64_t until_ns);
 	/* Instead of a step: there is no room, so it waits for its own client. NULL: nothing. */
 	void (*no_room)(struct deferred *deferred);
 	/*
-	 * Releases what the state holds, when it is cancelled. False: it can't, before the queue
-	 * pair is destroyed, and is called again then. NULL: it holds nothing.
+	 * Releases what the state holds when the request is cancelled. False: it can't before the
+	 * queue pair is destroyed, and is called again then. NULL: it holds nothing.
 	 */
 	bool (*cancel)(struct deferred *deferred);
 	/* Steps are due without room for a response: it reserves a place before it needs one. */
@@ -76,8 +75,8 @@ struct deferred_kind {
 
 /* What was decided about a message when it arrived. */
 struct verdict {
-	uint8_t status;	   /* enum wire_status: not WIRE_OK: it is refused with that */
-	uint32_t repeated; /* of its numbered operations the first ones, which were sent before */
+	uint8_t status;	   /* enum wire_status; other than WIRE_OK: it is refused with that */
+	uint32_t repeated; /* its first numbered operations, sent before */
 };
 
 /* An operation on a large item. All zero before it is begun. */
@@ -89,7 +88,7 @@ struct deferred_large {
 
 /* How the next operation of a message goes on. */
 enum operation_next {
-	OPERATION_TRY,	 /* it was not tried, or its room is made */
+	OPERATION_TRY,	 /* not tried yet, or its room is made */
 	OPERATION_ROOM,	 /* steps of room */
 	OPERATION_LARGE, /* steps on a large item */
 };
@@ -98,14 +97,14 @@ enum operation_next {
 struct operations {
 	struct verdict verdict;
 	uint32_t buffer; /* of the response, kept from turn to turn, or BUFFER_NONE */
-	/* Of a BATCH. */
+	/* For a BATCH. */
 	uint32_t at;	   /* where its next operation begins, bytes */
 	uint32_t left;	   /* operations from there on */
 	uint32_t used;	   /* bytes of results before it */
 	uint32_t numbered; /* numbered operations before it */
-	bool paid;	   /* for the message's header, out of the client's limits */
+	bool paid;	   /* the message's header is charged to the client's limits */
 	bool admitted;	   /* the next operation may be executed, in as many pieces as it takes */
-	/* Of the next operation. */
+	/* State of the next operation. */
 	enum operation_next next;
 	union {
 		struct room room;
@@ -117,19 +116,19 @@ struct operations {
 struct pull {
 	bool asked;		  /* for memory, as the first request of its connection */
 	bool now;		  /* its steps READ the value by themselves: PULL-5 */
-	bool awaits;		  /* PULL-6: the client's answer to a probe, */
-	bool looks;		  /* and what the client has filled in its time for that */
+	bool awaits;		  /* PULL-6: awaits the client's answer to a probe */
+	bool looks;		  /* PULL-6: the answer came: see what the client has filled */
 	uint32_t waits;		  /* PULL-6: how often it did */
 	uint64_t late_ns;	  /* PULL-6: when the next part is late; 0: it is not */
-	uint64_t probes;	  /* PULL-6: that the client had answered before */
+	uint64_t probes;	  /* PULL-6: probes answered before */
 	struct room room;	  /* of one that asked, before its value is READ */
 	uint64_t addr;		  /* of the next READ, in the client's memory */
 	uint8_t *to;		  /* where the next READ puts its bytes */
 	uint32_t left;		  /* bytes for which no READ was posted yet */
 	uint32_t arrived;	  /* bytes whose READs completed */
-	uint64_t summed;	  /* of those */
+	uint64_t summed;	  /* of `arrived` */
 	struct large steps;	  /* sums what has arrived, and commits it; the item is in them */
-	struct budget_hold build; /* of what an append is made into */
+	struct budget_hold build; /* memory for the result of an append */
 };
 
 /* The request in a receive buffer, while it is deferred. */
@@ -155,12 +154,12 @@ struct deferred {
 	};
 };
 
-/* One for each receive buffer of the poller. 0 or -ENOMEM. */
+/* Allocates one for each receive buffer of the poller. 0 or -ENOMEM. */
 int deferred_init(struct poller *poller);
 void deferred_release(struct poller *poller);
 
 /*
- * Defers the request in receive buffer @buffer, behind those of its connection that are deferred
+ * Defers the request in receive buffer @buffer, after those of its connection that are deferred
  * already. The caller does not post the buffer again. It can't fail.
  */
 void deferred_start(struct conn *conn, const struct deferred_kind *kind,
@@ -172,10 +171,10 @@ void deferred_start(struct conn *conn, const struct deferred_kind *kind,
  */
 void deferred_wake(struct conn *conn);
 
-/* Steps of a room, until the time is up. DEFERRED_DONE: it has ended. */
+/* Runs steps of a room until the time is up. DEFERRED_DONE: it has ended. */
 enum deferred_next deferred_room_run(struct room *room, uint64_t until_ns);
 
-/* Runs one piece and sends its response. False: there was none to run. */
+/* Runs one piece and sends its response. False: there was nothing to run. */
 bool deferred_run(struct worker *worker);
 
 /*

@@ -50,7 +50,7 @@ static enum wire_status touch(struct store_thread *thread, const struct request 
 	return table_touch(thread, hash, change);
 }
 
-/* What fits of the value from the request's offset on; in a batch all of it or nothing. */
+/* Reads what fits of the value from the request's offset; in a batch the whole value or nothing. */
 static enum wire_status value_get(struct store_thread *thread, const struct request *request,
 				  uint64_t hash, struct response_value *value, struct item_ref *ref)
 {
@@ -83,7 +83,7 @@ static void execute_get(struct store_thread *thread, const struct request *reque
 {
 	struct item_ref ref;
 
-	/* To ask whether a key exists is no use of its value, and its parts are one use. */
+	/* Asking whether a key exists is not a use of its value, and all its parts are one use. */
 	const bool use = !(request->flags & WIRE_F_NO_VALUE) && !request->offset &&
 			 thread->table->eviction != EVICTION_NONE;
 
@@ -101,7 +101,7 @@ static void execute_get(struct store_thread *thread, const struct request *reque
 
 /*
  * A TOUCH with VALUE has two steps. A touch keeps the version, so if the value that is read next
- * has the same one, both steps were on one value; else another client has replaced it.
+ * has the same version, both steps saw one value; else another client has replaced it.
  */
 static void execute_touch_value(struct store_thread *thread, const struct request *request,
 				uint64_t hash, struct wire_response *head,

@@ -19,25 +19,22 @@ struct response_value {
 /*
  * Executes a GET, PUT that is not pulled, DELETE, ARITH or TOUCH, and fills in @head except op, id
  * and clock_ns. A PING or ACCESS has nothing to execute, any other request is WIRE_PROTOCOL;
- * reports of GETs, which every request may carry, are for execute_access(). Of a value @value gets
- * what fits, and head->result is the length of all of it. False: nothing was done. If
- * room_pending(@room), its steps come first, and then the same again; else the key's item is large:
- * begin with execute_large_begin(). @room is that of attempt.h; room_init() before the first call.
+ * reports of GETs, which every request may carry, are for execute_access(). @value gets what fits
+ * of a value, and head->result is its full length. False: nothing was done. If room_pending(@room),
+ * run its steps, then call this again; else the key's item is large: start with
+ * execute_large_begin(). @room is that of attempt.h; room_init() before the first call.
  */
 bool execute(struct store_thread *thread, const struct request *request, uint64_t hash,
 	     struct wire_response *head, struct response_value *value, struct room *room);
 
-/*
- * Executes a SCAN, in the same way, until about @until_ns of clock_ns(): table_scan() in
- * server/store/scan.h.
- */
+/* Executes a SCAN until about @until_ns of clock_ns(): table_scan() in server/store/scan.h. */
 void execute_scan(struct store_thread *thread, const struct request *request, uint64_t until_ns,
 		  struct wire_response *head, struct response_value *value);
 
 /*
- * A PUT that appends to or prepends to a large item, in steps: server/store/large.h. Key and value
- * of the request have to stay until the end; large_cancel() ends it early. The change and its
- * status are for response_set_change().
+ * A PUT that appends or prepends to a large item, in steps: server/store/large.h. Key and value of
+ * the request must stay until the end; large_cancel() ends it early. The change and its status are
+ * for response_set_change().
  */
 void execute_large_begin(struct large *large, struct store_thread *thread,
 			 const struct request *request, uint64_t hash);
@@ -49,8 +46,8 @@ void response_set_change(const struct table_change *change, enum wire_status sta
 			 struct wire_response *head);
 
 /*
- * Buckets looked at for the access records of a message: two for each of them at most, so that
- * chains that a client has made long do not make its messages long.
+ * The most buckets looked at for a message's access records, two for each record: a client that
+ * makes chains long does not make its messages take long.
  */
 #define ACCESS_BUCKETS_MAX (2 * WIRE_ACCESS_MAX)
 

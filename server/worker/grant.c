@@ -61,9 +61,9 @@ bool grant_bind(struct conn *conn)
 
 	if (!conn->mw)
 		return true;
-	/* The welcome needs a place, too. Others than HELLOs of a wrong version take none yet. */
+	/* The welcome needs a place, too. So far only HELLOs of a wrong version have taken any. */
 	if (!sq_room_for(conn, 2)) {
-		conn_fail(conn, "no place is left to bind its memory window");
+		conn_fail(conn, "its send queue has no room to bind its memory window");
 		return false;
 	}
 	if (ibv_post_send(conn->qp, &wr, &bad)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a client may READ, and by which key. Where the device has memory windows of type 2B, each
- * connection has one: its key is good for its own queue pair only, and until that ends. The
- * region's registration has no REMOTE_READ then, so its own key is good for nobody. On other
+ * connection has one: its key is valid for its own queue pair only, and until that ends. The
+ * region's registration then has no REMOTE_READ, so its own key is valid for no client. On other
  * devices (nic->windows is false) all connections READ by the registration's key.
  *
  *	control	 grant_open()	 the connection is created
@@ -12,8 +12,8 @@
  *	control	 grant_close()	 before the queue pair is destroyed
  *
  * The bind is a work request of the connection's send queue, like a response: it has a place there
- * and in the completion queue. What is posted behind it begins when it is done, so the welcome
- * needs not wait for its completion; if it fails, so does the queue pair, and the welcome is not
+ * and in the completion queue. Work requests posted after it start when it is done, so the welcome
+ * need not wait for its completion; if it fails, so does the queue pair, and the welcome is not
  * sent.
  */
 #ifndef KVD_SERVER_WORKER_GRANT_H
@@ -28,14 +28,14 @@ struct conn_region {
 	uint64_t length;
 };
 
-/* That of a connection: nothing else says what its client may READ. */
+/* The region of a connection: nothing else says what its client may READ. */
 struct conn_region conn_region(const struct conn *conn);
 
 /* 0; -ENOSPC: the device has no window left; or another negative errno. */
 int grant_open(struct conn *conn);
 /*
- * A queue pair whose client is gone already may be in the error state, so that the device refuses:
- * false, after logging. Then the connection ends anyway.
+ * If the client is gone already, its queue pair may be in the error state, and the device refuses:
+ * false, after logging. The connection ends anyway.
  */
 bool grant_allow(const struct conn *conn);
 /* False: the connection has failed. */

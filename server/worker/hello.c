@@ -34,7 +34,9 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 		welcome->identity_known = conn->query.hello.known;
 	}
 	index_geometry(table, &welcome->geometry);
-	/* To those alone who may READ. By the seed one finds keys that fall into one bucket. */
+	/*
+	 * Only for a client that may READ: with the seed one finds keys that fall into one bucket.
+	 */
 	if (conn->query.by_request) {
 		welcome->geometry.hash_seed = 0;
 		welcome->geometry.sum = geometry_sum(&welcome->geometry);
@@ -45,7 +47,7 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 	welcome->sum_key = table->region->sum_key;
 }
 
-/* With an identity there is a number, and without one there is none. */
+/* A HELLO has a number if, and only if, it has an identity. */
 static bool identity_is_valid(const struct wire_hello *hello)
 {
 	static const uint8_t none[WIRE_IDENTITY_BYTES];
@@ -82,7 +84,7 @@ static enum deferred_next hello_check(struct deferred *deferred, struct response
 	return DEFERRED_WAIT;
 }
 
-/* From now on the worker looks after what the tenant's requests leave behind. */
+/* From now on the worker looks after what the tenant's requests leave. */
 static void part_attach(struct conn *conn)
 {
 	struct worker *worker = conn->poller->worker;
@@ -94,9 +96,7 @@ static void part_attach(struct conn *conn)
 	LIST_INSERT_HEAD(&worker->parts, part, entry);
 }
 
-/*
- * The client may read the region from now on, if its user may: the welcome tells it where that is.
- */
+/* From now on the client may read the region, if its user may: the welcome says where it is. */
 static void hello_welcome(struct deferred *deferred, struct response_list *responses)
 {
 	struct conn *conn = deferred->conn;
@@ -117,7 +117,7 @@ static void hello_welcome(struct deferred *deferred, struct response_list *respo
 	part_attach(conn);
 }
 
-/* False: the client says that it has never sent what it was answered. */
+/* False: the client says that it has never sent a change that was answered. */
 static bool hello_identify(struct conn *conn)
 {
 	const struct hello_query *hello = &conn->query.hello;

@@ -2,9 +2,8 @@
 /*
  * HELLO. The worker checks it; the control thread grants the client remote read, a system call that
  * takes milliseconds on some devices, while the request is deferred (server/worker/query.h); then
- * the worker sends the welcome. Requests behind it are deferred, and executed after it. If the
- * HELLO has an identity whose older connection is still there, that one ends first:
- * server/control/identity.h.
+ * the worker sends the welcome. Later requests are deferred until then. If the HELLO has an
+ * identity with an older connection, that connection ends first: server/control/identity.h.
  */
 #ifndef KVD_SERVER_WORKER_HELLO_H
 #define KVD_SERVER_WORKER_HELLO_H
@@ -12,9 +11,9 @@
 #include "server/worker/deferred.h"
 
 /*
- * Where items are evicted: a client's first call after this time reports its GETs, few as they may
- * be. Eviction looks at ages of seconds, so 100 ms is soon enough; and a client that makes a call
- * now and then sends at most ten reports a second that go with no request.
+ * With eviction, a client's first call after this time reports its GETs, however few. Eviction
+ * looks at ages of seconds, so 100 ms is soon enough; and a client that makes a call now and then
+ * sends at most ten reports a second without a request.
  */
 #define ACCESS_DELAY_MS 100
 

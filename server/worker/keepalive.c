@@ -36,7 +36,7 @@ void keepalive_post(struct conn *conn)
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 
-	/* One that is not answered yet does as well, and so does anything else outstanding. */
+	/* A probe that is not answered yet does as well, and so does anything else outstanding. */
 	if (conn->stopped || conn->probing || !sq_room(conn))
 		return;
 	if (ibv_post_send(conn->qp, &wr, &bad)) {

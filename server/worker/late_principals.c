@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Remembers the principals of which a large value did not arrive, each for a while. */
+/* Remembers the principals with a large value that did not arrive, each for a while. */
 #include "server/worker/late_principals.h"
 
 #include "server/store/store.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Principals (server/worker/principal.h) of which a large value did not arrive: together they get
- * as much memory for large values as one other, for a while, of all workers (BUDGET-4 in
- * server/worker/budget.h). Any thread.
+ * Principals (server/worker/principal.h) with a large value that did not arrive: for a while they
+ * together get as much memory for large values as one other principal, over all workers (BUDGET-4
+ * in server/worker/budget.h). Any thread.
  */
 #ifndef KVD_SERVER_WORKER_LATE_PRINCIPALS_H
 #define KVD_SERVER_WORKER_LATE_PRINCIPALS_H
@@ -13,7 +13,7 @@
 
 #include "server/worker/principal.h"
 
-/* With more of them, the one that would be forgotten first is forgotten. */
+/* One more replaces the principal that would be forgotten first. */
 #define LATE_PRINCIPALS_MAX 64
 
 struct late_principals {
@@ -25,14 +25,16 @@ struct late_principals {
 	_Atomic uint64_t until_ns; /* the latest of all */
 };
 
-/* A value of @principal did not arrive: remembers that until @until_ns, later each time. */
+/*
+ * A value of @principal did not arrive: remembers it until @until_ns, which grows with each call.
+ */
 void late_principals_add(struct late_principals *late, const struct principal *principal,
 			 uint64_t until_ns);
 
 bool late_principals_find(struct late_principals *late, const struct principal *principal,
 			  uint64_t now_ns);
 
-/* Whether @principal is one of them. Takes no lock while there is none. */
+/* Whether @principal is late. Takes no lock while no principal is. */
 static inline bool late_principals_have(struct late_principals *late,
 					const struct principal *principal, uint64_t now_ns)
 {

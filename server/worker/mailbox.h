@@ -3,8 +3,8 @@
  * Mailboxes: queues of notes about connections, between the control thread and a worker. Not on the
  * data path: a worker checks one flag per loop, and takes the lock only when there is a note.
  *
- * Every connection has one note of each kind, which is sent once; the last three again after they
- * were taken. Every poller has one, and so have every part of a tenant and the jobs. So sending
+ * Every connection has one note of each kind, sent once; PROBE, QUERY and ANSWER again after they
+ * were taken. Every poller, every part of a tenant and every job has a note of its own. So sending
  * never allocates and can't fail.
  */
 #ifndef KVD_SERVER_WORKER_MAILBOX_H
@@ -24,30 +24,31 @@ enum note_kind {
 	NOTE_FAILED,   /* worker -> control: the client broke the rules, or its queue pair failed */
 	NOTE_QUIESCE,  /* control -> worker: the queue pair is in error; post nothing more */
 	NOTE_QUIESCED, /* worker -> control: the queue pair may be destroyed */
-	NOTE_RELEASE,  /* control -> worker: it is destroyed; release what the connection holds */
+	NOTE_RELEASE,  /* control -> worker: it was destroyed; release what the connection holds */
 	NOTE_RELEASED, /* worker -> control: done, the connection may be freed */
 	NOTE_PROBE,    /* control -> worker, before the others: post a keepalive probe */
 	NOTE_QUERY,    /* worker -> control: server/worker/query.h */
 	NOTE_ANSWER,   /* control -> worker, before NOTE_QUIESCE: its answer */
 	NOTE_KINDS,
 
-	/* Of a poller, whose device failed or works again: server/control/recovery.h. */
+	/* Notes of a poller whose device failed or works again: server/control/recovery.h. */
 	NOTE_DETACH = NOTE_KINDS, /* control -> worker: it has no connection; poll it no more */
 	NOTE_DETACHED,		  /* worker -> control: done, the poller may be released */
 	NOTE_ATTACH,		  /* control -> worker: poll it */
 
 	/*
-	 * Of a worker's part of a tenant, which has no connection: server/control/tenant_manager.h.
+	 * Notes of a worker's part of a tenant without connections:
+	 * server/control/tenant_manager.h.
 	 */
 	NOTE_TENANT_DETACH,   /* control -> worker: it is about to go */
 	NOTE_TENANT_DETACHED, /* worker -> control: done, the worker does not know it any more */
-	/* Of a job. */
+	/* Note of a job. */
 	NOTE_TENANT_DONE, /* thread of the jobs -> control: server/control/tenant_job.h */
 };
 
 struct note {
 	struct note *next;
-	struct conn *conn; /* of those before NOTE_KINDS */
+	struct conn *conn; /* for kinds before NOTE_KINDS */
 	struct poller *poller;
 	struct tenant_part *part; /* of NOTE_TENANT_DETACH and DETACHED */
 	enum note_kind kind;
@@ -58,7 +59,7 @@ struct mailbox {
 	struct note *first, **last;
 	_Atomic bool pending;	/* a note or a wake-up was sent since the last mailbox_take() */
 	_Atomic uint64_t taken; /* calls of mailbox_take(): signs of the owner's life */
-	int event_fd;		/* readable from then on, so that the owner can sleep in poll(2) */
+	int event_fd;		/* readable while pending, so that the owner can sleep in poll(2) */
 };
 
 /* 0 or a negative errno after logging. */

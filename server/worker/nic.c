@@ -11,6 +11,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/memlock.h"
+#include "common/util/parse.h"
 #include "server/config/listen_list.h"
 
 /*
@@ -61,6 +62,7 @@ int nic_check_memlock(const struct config *config, uint64_t region_bytes)
 {
 	uint64_t workers = nic_workers_bytes(config), bytes = region_bytes + workers;
 	struct rlimit limit, raised;
+	char sizes[5][PARSE_FORMAT_MAX];
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit))
 		return 0;
@@ -75,24 +77,26 @@ int nic_check_memlock(const struct config *config, uint64_t region_bytes)
 	case MEMLOCK_SHORT:
 		break;
 	}
-	log_error("this process may lock %" PRIu64 " KiB of memory (RLIMIT_MEMLOCK), at most "
-		  "%" PRIu64 " KiB by its hard limit, and has to lock about %" PRIu64 " KiB to "
-		  "serve on an RDMA device: %" PRIu64 " KiB of regions, %" PRIu64 " KiB of buffers "
-		  "and queues of %" PRIu32 " workers; allow it with `ulimit -l %" PRIu64 "` in the "
-		  "shell that starts kvd, LimitMEMLOCK=%" PRIu64 "K in its systemd unit, or the "
-		  "capability CAP_IPC_LOCK, or lower memory.size or tenants.memory",
-		  (uint64_t)limit.rlim_cur / 1024, (uint64_t)limit.rlim_max / 1024, kib(bytes),
-		  kib(region_bytes), kib(workers), config_workers(config), kib(bytes), kib(bytes));
+	log_error("this process may lock %s of memory (RLIMIT_MEMLOCK), at most %s by its hard "
+		  "limit, and must lock about %s to serve on an RDMA device: %s of regions, %s of "
+		  "buffers and queues of %" PRIu32 " workers; allow it with `ulimit -l %" PRIu64
+		  "` in the shell that starts kvd, LimitMEMLOCK=%" PRIu64 "K in its systemd unit, "
+		  "or the capability CAP_IPC_LOCK, or lower memory.size or tenants.memory",
+		  show_size(limit.rlim_cur, sizes[0]), show_size(limit.rlim_max, sizes[1]),
+		  show_size(bytes, sizes[2]), show_size(region_bytes, sizes[3]),
+		  show_size(workers, sizes[4]), config_workers(config), kib(bytes), kib(bytes));
 	return -ENOMEM;
 }
 
 int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_t bytes)
 {
+	char most[PARSE_FORMAT_MAX], has[PARSE_FORMAT_MAX];
+
 	if (bytes <= attr->max_mr_size)
 		return 0;
-	log_error("device %s: it registers at most %" PRIu64 " bytes in one piece (max_mr_size), "
-		  "and the region has %" PRIu64 ": lower memory.size to that",
-		  name, (uint64_t)attr->max_mr_size, bytes);
+	log_error("device %s: it registers at most %s in one piece (max_mr_size), and the region "
+		  "has %s: lower memory.size",
+		  name, show_size(attr->max_mr_size, most), show_size(bytes, has));
 	return -E2BIG;
 }
 
@@ -138,22 +142,23 @@ int nic_register(struct nic *nic, const struct region *region, struct ibv_mr **m
 	const struct device_mem mem = { region->base, region->bytes, region->fd, 0 };
 	int access = nic->windows ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_READ;
 	uint64_t start = clock_ns();
-	/* It may be a little longer than was configured: whole pages. */
+	char size[PARSE_FORMAT_MAX];
+	/* The region is whole pages, so it may be a little longer than configured. */
 	int err = nic_check_size(&nic->attr, nic->dev->name, region->bytes);
 
 	if (err)
 		return err;
-	/* Shared memory, so a fork takes no page from it; but a child has no business in it. */
+	/* Shared memory, so a fork copies no page of it; but a child has no use for it. */
 	if (madvise(region->base, region->bytes, MADV_DONTFORK))
 		err = -errno;
 	if (!err)
 		err = ops->reg_mr(nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE | access, mr);
 	if (err)
-		log_error("device %s: can't register a region (%zu bytes): %s; lower memory.size",
-			  nic->dev->name, (size_t)region->bytes, strerror(-err));
+		log_error("device %s: can't register a region of %s: %s; lower memory.size",
+			  nic->dev->name, show_size(region->bytes, size), strerror(-err));
 	else
-		log_notice("device %s: a region of %zu bytes registered in %" PRIu64 " ms",
-			   nic->dev->name, (size_t)region->bytes, (clock_ns() - start) / 1000000u);
+		log_notice("device %s: a region of %s registered in %" PRIu64 " ms", nic->dev->name,
+			   show_size(region->bytes, size), (clock_ns() - start) / 1000000u);
 	return err;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * RDMA devices, and softnic, that the server serves on: what all workers share of each. The control
- * thread sets one up and releases it while no worker uses it; in between all threads read it.
+ * The devices, RDMA or softnic, that the server serves on: what all workers share of each. The
+ * control thread sets one up and releases it while no worker uses it; in between all threads read
+ * it.
  */
 #ifndef KVD_SERVER_WORKER_NIC_H
 #define KVD_SERVER_WORKER_NIC_H
@@ -18,20 +19,20 @@
 
 /*
  * Connections beyond server.max_connections, of softnic alone, for root and the server's own user:
- * so kvctl can list and close connections when all places are taken. As many as a few people and a
- * monitoring script open at a time; each takes a receive of the first worker.
+ * so kvctl can list and close connections when all places are taken. Enough for a few people and a
+ * monitoring script at a time; each takes a receive of the first worker.
  */
 #define ADMIN_CONNECTIONS 4
 
 enum nic_state {
 	NIC_SERVES,
 	NIC_CLOSING,   /* it has failed; its connections end */
-	NIC_DETACHING, /* none is left; the workers stop to poll it */
+	NIC_DETACHING, /* no connection is left; the workers stop polling it */
 	NIC_AWAY,      /* all that was on it is released: dev is NULL */
 };
 
 struct nic {
-	struct device *dev; /* that of the first address on it, whose owner closes it */
+	struct device *dev; /* the first address's on it, whose owner closes it */
 	struct ibv_pd *pd;
 	bool windows; /* each connection has one for its READs: server/worker/grant.h */
 	struct ibv_device_attr attr;
@@ -43,24 +44,24 @@ struct nic {
 	enum nic_state state;
 	bool watched;		   /* the control loop waits for its asynchronous events */
 	uint32_t conns_count;	   /* connections on it */
-	unsigned int workers_left; /* DETACHING: those that have not answered */
-	uint64_t look_at_ns;	   /* SERVES: when to look if it is there; AWAY: for it again */
-	/* As dev has them, or had when it was there. */
+	unsigned int workers_left; /* DETACHING: workers that have not answered */
+	uint64_t look_at_ns;	   /* SERVES: when to check for it; AWAY: when to look for it */
+	/* Copies from dev, which stay when it is gone. */
 	enum device_kind kind;
 	char name[IBV_SYSFS_NAME_MAX];
 	char address[DEVICE_HOST_MAX + 8];
 };
 
 /*
- * The ways to serve, DEVICE_* bits: those of server.listen, or for auto what this host has; and
- * why.
+ * The ways to serve, DEVICE_* bits, from server.listen or, for auto, from what this host has; *@why
+ * says why.
  */
 uint32_t nic_choose(const struct config *config, const char **why);
 
 /* Where the kernel lists RDMA devices. */
 #define NIC_DEVICES_FOLDER "/sys/class/infiniband"
 
-/* The NUMA node of RDMA device @name in the folder @devices; -1: it does not say. */
+/* The NUMA node of RDMA device @name in the folder @devices; -1: unknown. */
 int nic_numa_node(const char *devices, const char *name);
 
 /*
@@ -70,20 +71,20 @@ int nic_numa_node(const char *devices, const char *name);
 int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_t bytes);
 
 /*
- * Takes an open device, and checks that it can register a region of memory.size: so what can't be
- * served fails before the region's memory is allocated, which may take minutes. 0 or a negative
- * errno after logging, with nothing to release.
+ * Takes an open device, and checks that it can register a region of memory.size, before the
+ * region's memory is allocated, which may take minutes. 0 or a negative errno after logging, with
+ * nothing to release.
  */
 int nic_open(struct nic *nic, struct device *dev, const struct config *config, const char *why);
 /*
  * Registers a region with the device, LOCAL_WRITE | REMOTE_READ, never more (guarantee D); with
- * windows without REMOTE_READ. It is in no child of fork(2). Any thread, while nobody releases the
- * nic. 0 or a negative errno after logging.
+ * windows without REMOTE_READ. A child of fork(2) does not map it. Any thread, while no thread
+ * releases the nic. 0 or a negative errno after logging.
  */
 int nic_register(struct nic *nic, const struct region *region, struct ibv_mr **mr);
-/* Makes its protection domain. 0 or a negative errno after logging. */
+/* Allocates the protection domain. 0 or a negative errno after logging. */
 int nic_init(struct nic *nic, const struct config *config);
-/* Whatever was set up of it, but the device; dev is NULL then. No region is registered any more. */
+/* Releases what was set up, but the device; sets dev to NULL. No region may be registered still. */
 void nic_release(struct nic *nic);
 
 /*
@@ -98,7 +99,7 @@ enum memlock_verdict {
 
 enum memlock_verdict memlock_decide(const struct rlimit *limit, bool capable, uint64_t bytes);
 
-/* An estimate: the buffers that the workers allocate, and what their queues hold for them. */
+/* An estimate of the workers' buffers, and of the queue entries for them. */
 uint64_t nic_workers_bytes(const struct config *config);
 
 /*

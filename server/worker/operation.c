@@ -28,7 +28,7 @@ struct message {
 	uint64_t hash;		       /* of its key, if it has one */
 	struct operations *state;
 	struct response_wr *response;
-	uint8_t *value; /* the place behind the response's header; NULL: it needs none */
+	uint8_t *value; /* after the response's header; NULL: it needs none */
 	uint32_t size;	/* of value, bytes */
 	uint64_t until_ns;
 };
@@ -39,8 +39,8 @@ static bool is_batch(const struct request *request)
 }
 
 /*
- * Of a value in parts the first one counts. What failed for want of room is asked for again; and to
- * ask whether a key exists is no GET.
+ * Of a value read in parts the first part counts. A GET that failed for lack of room is asked for
+ * again, and a check whether a key exists is not a GET.
  */
 static void get_count(struct conn *conn, const struct request *request, enum wire_status status)
 {
@@ -115,7 +115,7 @@ static void flush(struct conn *conn, const struct request *request, struct wire_
 	head->status = done ? WIRE_OK : WIRE_BUSY;
 }
 
-/* A change that was sent before (OPERATION-6), which is no matter of limits. */
+/* A change that was sent before (OPERATION-6); limits do not apply. */
 static __attribute__((noinline)) void
 operation_repeat(struct conn *conn, const struct request *request, struct wire_response *head)
 {
@@ -127,7 +127,7 @@ operation_repeat(struct conn *conn, const struct request *request, struct wire_r
 		stat_add(&stats->answers_unknown, 1);
 }
 
-/* The BATCH's own header is paid for by the first operation that is admitted. */
+/* The first admitted operation pays for the BATCH's own header. */
 static uint64_t batched_bytes(const struct message *message, const struct request *request)
 {
 	uint64_t bytes = wire_batched_bytes(request);
@@ -148,7 +148,9 @@ static enum wire_status batched_admit(struct message *message, const struct requ
 
 	if (state->admitted)
 		return WIRE_OK;
-	/* It stays admitted in all of its pieces: what it holds is given back at its end. */
+	/*
+	 * The operation stays admitted for all its pieces: what it holds is given back at its end.
+	 */
 	state->admitted = true;
 	if (!user)
 		return WIRE_OK;
@@ -171,7 +173,7 @@ static bool operation_try(struct message *message, const struct request *request
 		flush(conn, request, head);
 	else if (!execute(conn_thread(conn), request, hash, head, value, &message->state->room))
 		return false;
-	/* The client asks for that value alone. */
+	/* The client will ask for that value alone. */
 	if (value->whole && request->op == WIRE_GET && !head->status && head->result > value->size)
 		head->status = WIRE_TOO_LARGE;
 	return true;
@@ -282,7 +284,7 @@ static void batched_parse(const struct message *message, struct batched *next, s
 {
 	const struct request *batch = message->request;
 
-	/* It was parsed before: it has no error. */
+	/* The whole BATCH was parsed before: no error. */
 	(void)wire_batched_parse(&next->request, batch->value, batch->value_len, &at);
 	next->end = (uint32_t)at;
 	next->hash = 0;
@@ -371,7 +373,7 @@ static enum deferred_next batched_run(struct message *message, const struct batc
 	return ran;
 }
 
-/* One operation at least; further ones until one has to wait, or the time is up. */
+/* Runs at least one operation, and more until one must wait or the time is up. */
 static enum deferred_next batch_run(struct message *message)
 {
 	struct operations *state = message->state;
@@ -428,7 +430,7 @@ static bool response_open(struct message *message, struct response_list *respons
 	return message->value;
 }
 
-/* Says why the client's user may not do that, unless it may by now. */
+/* Says why the client's user may not do that, unless its rights allow it by now. */
 static void refusal_explain(struct response_list *responses, struct response_wr *response,
 			    const struct request *request)
 {

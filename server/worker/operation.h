@@ -7,15 +7,15 @@
  *   OPERATION-1. All of a message is checked, by wire_request_parse(), before any of it is
  *	 executed.
  *   OPERATION-2. The buckets of all its keys are prefetched, then their items, then it is executed.
- *   OPERATION-3. In a turn BATCHED_TURN_MAX operations of BATCHes are executed at once, of all
- *	 connections together. Further BATCHes are deferred and then take turns (DEFERRED-1,
- *	 DEFERRED-2 in server/worker/deferred.h). So a turn is longer by those operations at most.
+ *   OPERATION-3. A turn executes at most BATCHED_TURN_MAX operations of BATCHes, of all connections
+ *	 together. Further BATCHes are deferred and then take turns (DEFERRED-1, DEFERRED-2 in
+ *	 server/worker/deferred.h). So BATCHes make a turn longer by that many operations at most.
  *   OPERATION-4. An operation that does not fit a turn (it needs room, or its item is large) is
  *	 executed in pieces, and later ones of its BATCH wait, to stay in order (DEFERRED-3).
  *	 Meanwhile the message keeps a place in the send queue, and the buffer with the results so
  *	 far: so it waits for no client, and others may wait for what it holds.
- *   OPERATION-5. Each operation of a BATCH counts for the limits of its client, when it is
- *	 executed. One beyond a limit has the result that a message with that operation alone would
+ *   OPERATION-5. Each operation of a BATCH counts against the limits of its client when it is
+ *	 executed. An operation beyond a limit has the result that a message with it alone would
  *	 have.
  *   OPERATION-6. Numbered operations have consecutive numbers, and each is executed once (ANSWER-1
  *	 to ANSWER-3 in server/worker/answers.h). Numbers are admitted when the message arrives.
@@ -36,7 +36,7 @@ bool operation_receive(struct response_list *responses, struct conn *conn,
 		       const struct request *request, uint64_t hash, uint32_t buffer,
 		       struct verdict verdict);
 
-/* One that is deferred from its arrival on; its verdict is set. */
+/* For a message that is deferred when it arrives; its verdict is set. */
 extern const struct deferred_kind operation_kind;
 
 #endif /* KVD_SERVER_WORKER_OPERATION_H */

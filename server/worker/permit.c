@@ -6,7 +6,7 @@
 #include "common/util/stat.h"
 #include "server/worker/worker.h"
 
-/* The rights that the request needs; all of them. */
+/* All rights that the request needs. */
 static uint32_t rights_needed(const struct request *request)
 {
 	switch (request->op) {
@@ -107,7 +107,7 @@ void permit_note_part(struct conn *conn, const struct request *request, uint64_t
 	conn->part_offset = len && end < value_len ? end : 0;
 }
 
-/* "read", "scan": the first of @rights, which it takes away. */
+/* Removes the first right from @rights and returns its name, such as "read" or "scan". */
 static const char *right_take(uint32_t *rights)
 {
 	static const char *const names[] = {

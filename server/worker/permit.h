@@ -3,15 +3,17 @@
  * Whether a client's user may do what a request asks for: its right, the prefix of its key, and the
  * limits of the user, which all connections of the client share (server/control/accounts.h).
  *
- *   PERMIT-1. A server without users asks for one pointer of each request, conn->user, and no more.
- *   PERMIT-2. A request that is beyond a limit is answered LIMIT and takes nothing. One that is not
- *	 allowed takes what it would take else: so nobody can ask for it beyond its limits.
- *   PERMIT-3. What was answered before is answered again, whatever the user may do now.
- *   PERMIT-4. One-sided READs are not seen, so who may not read all has no remote read: it gets no
- *	 rkey (server/control/query_answer.c), and its GETs come as requests.
+ *   PERMIT-1. A server without users reads one pointer for each request, conn->user, and no more.
+ *   PERMIT-2. A request beyond a limit is answered LIMIT and charges nothing. A request that is not
+ *	 allowed charges what it would charge if it were: so a client can't send those beyond its
+ *	 limits either.
+ *   PERMIT-3. A change answered before is answered again, whatever the user may do now.
+ *   PERMIT-4. The server does not see one-sided READs, so a user that may not read all keys has no
+ *	 remote read: its clients get no rkey (server/control/query_answer.c), and their GETs come
+ *	 as requests.
  *
- * The worker's. The control thread replaces the user when the file of users is read again, and what
- * the worker has found stays for a grace period.
+ * All functions are the worker's. The control thread replaces the user when the file of users is
+ * read again, and the old one stays for a grace period.
  */
 #ifndef KVD_SERVER_WORKER_PERMIT_H
 #define KVD_SERVER_WORKER_PERMIT_H
@@ -35,34 +37,31 @@ static inline bool conn_is_admin(const struct conn *conn)
 }
 
 /*
- * For a request of a client whose user is @user and whose account is @account, with a message of
- * @bytes (0: it is paid for), of which the clock at its arrival is @now_ns: WIRE_OK, WIRE_LIMIT or
- * WIRE_NOT_ALLOWED. HELLO is WIRE_OK, and so is a BATCH: each of its requests is asked for.
+ * Whether @user, with account @account, may make a request in a message of @bytes (0: already paid
+ * for) that arrived at @now_ns: WIRE_OK, WIRE_LIMIT or WIRE_NOT_ALLOWED. HELLO is WIRE_OK, and so
+ * is a BATCH: each of its requests is checked on its own.
  */
 enum wire_status permit_request(const struct user *user, struct user_account *account,
 				const struct request *request, uint64_t bytes, uint64_t now_ns);
 
 #define PERMIT_WHY_BYTES 192
-/*
- * Writes why the user may not do what the request asks for, and returns the length of that; 0: it
- * may, by now.
- */
+/* Writes why the user may not make the request, and returns its length; 0: the user may, by now. */
 uint32_t permit_why(const struct user *user, const struct request *request,
 		    char why[PERMIT_WHY_BYTES]);
 
-/* permit_request() for a request of @conn, whose user is @user. Counts a refusal. */
+/* permit_request() for a request of @conn, whose user is @user. Counts refusals. */
 enum wire_status permit_admit(struct conn *conn, const struct user *user,
 			      const struct request *request, uint64_t bytes);
 
 /*
- * Whether it asks for the part that follows the one that @conn got last: it is paid for (RATE-2).
+ * Whether @request asks for the part after the one that @conn got last: already paid for (RATE-2).
  */
 bool permit_is_paid(const struct conn *conn, const struct request *request, uint64_t hash);
-/* @conn got @len bytes of a value of @value_len, from the request's offset on. */
+/* @conn got @len bytes of a value of @value_len, starting at the request's offset. */
 void permit_note_part(struct conn *conn, const struct request *request, uint64_t hash, uint32_t len,
 		      uint64_t value_len);
 
-/* Takes @bytes that an admitted request of @conn moves otherwise out of its limit (RATE-2). */
+/* Charges further bytes that an admitted request of @conn moves to its limit (RATE-2). */
 static inline void permit_charge(struct conn *conn, uint64_t bytes, uint64_t now_ns)
 {
 	const struct user *user = conn_user(conn);
@@ -71,7 +70,7 @@ static inline void permit_charge(struct conn *conn, uint64_t bytes, uint64_t now
 		account_charge(conn->account, user->bytes, bytes, now_ns);
 }
 
-/* Who may not READ has no GETs to report: takes what it reports away. */
+/* A client that may not READ has no GETs to report: drops its reports. */
 static inline void permit_access(const struct conn *conn, struct request *request)
 {
 	const struct user *user = conn_user(conn);

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 
 #include "common/util/log.h"
+#include "common/util/parse.h"
 #include "common/wire.h"
 
 /* Buckets of the table of connections: fixed, so that liburcu needs no resizing thread. */
@@ -60,9 +61,9 @@ static int poller_register_buffers(struct poller *poller)
 }
 
 /*
- * Entries that the completion queue must have, whatever the clients do: for a receive each, for a
- * response to each request of all windows together, and for what each connection may have
- * outstanding beside those, its marker included.
+ * Entries that the completion queue must have, whatever the clients do: one for each receive, one
+ * for a response to each request of all windows together, and those that each connection may have
+ * outstanding beside them, its marker included.
  */
 static uint32_t cqes_needed(const struct poller_limits *limits, uint32_t conns)
 {
@@ -71,10 +72,10 @@ static uint32_t cqes_needed(const struct poller_limits *limits, uint32_t conns)
 }
 
 /*
- * Sizes the completion queue; lowers limits.conns_max to what fits the device's. A queue pair in
- * error completes all that it holds at once, unsignaled work requests too: each that is posted has
- * its place. What the queue has beyond the places that are needed is spare: for connections whose
- * completions come late, and for more READs of a pull at a time.
+ * Sizes the completion queue; lowers limits.conns_max to what fits the device. A queue pair in
+ * error completes all that it holds at once, unsignaled work requests too, so each posted one has
+ * its place. Entries beyond the needed places are spare: for connections whose completions come
+ * late, and for more READs of a pull at a time.
  */
 static int poller_cq_size(struct poller *poller)
 {
@@ -171,7 +172,7 @@ int poller_arm_srq_limit(struct poller *poller)
 	return poller->nic->dev->ops->modify_srq(poller->srq, &attr, IBV_SRQ_LIMIT);
 }
 
-/* What else than lower options helps against the error. */
+/* What helps against the error, other than lower options. */
 static const char *poller_advice(const struct poller *poller, int err)
 {
 	switch (err) {
@@ -192,13 +193,15 @@ static int poller_error(const struct poller *poller, int err, const char *step, 
 {
 	const struct poller_limits *limits = &poller->limits;
 	const struct ibv_device_attr *attr = &poller->nic->attr;
+	char size[PARSE_FORMAT_MAX];
 
-	log_error("worker %u on device %s: can't %s: %s (%u receives, %u buffers of %u bytes, %u "
+	log_error("worker %u on device %s: can't %s: %s (%u receives, %u buffers of %s, %u "
 		  "connections; the device has at most %d receives and %d completions in a queue): "
 		  "lower %s%s",
 		  poller->worker_number, poller->nic->dev->name, step, strerror(-err),
-		  limits->srq_depth, buffer_count(poller), limits->buffer_bytes, limits->conns_max,
-		  attr->max_srq_wr, attr->max_cqe, options, poller_advice(poller, err));
+		  limits->srq_depth, buffer_count(poller), show_size(limits->buffer_bytes, size),
+		  limits->conns_max, attr->max_srq_wr, attr->max_cqe, options,
+		  poller_advice(poller, err));
 	return err;
 }
 
@@ -303,10 +306,10 @@ void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned 
 		poller->unposted = buffers[i];
 		poller->unposted_count++;
 	}
-	/* There are exactly as many buffers as the SRQ has room for: it is the device. */
+	/* The SRQ has room for exactly all the buffers, so the device is at fault. */
 	log_ratelimited(LOG_ERROR, 1,
-			"device %s: ibv_post_srq_recv: %s: %u of %u receives are missing, so "
-			"that requests may have to wait; trying again",
+			"device %s: ibv_post_srq_recv: %s: %u of %u receives are missing: "
+			"requests may have to wait; trying again",
 			poller->nic->dev->name, strerror(-err), poller->unposted_count,
 			poller->limits.srq_depth);
 }

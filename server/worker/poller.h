@@ -2,7 +2,7 @@
 /*
  * Pollers: what a worker has on one device. A completion queue, a shared receive queue, message
  * buffers and the connections by queue pair number; and how a completion says which work request it
- * is of.
+ * belongs to.
  */
 #ifndef KVD_SERVER_WORKER_POLLER_H
 #define KVD_SERVER_WORKER_POLLER_H
@@ -23,26 +23,26 @@ struct deferred;
 
 /* READs of large values that a connection has outstanding. */
 #define PULL_DEPTH 4
-/* All READs of a connection: of pulls, and a keepalive probe. */
+/* All READs of a connection: those of pulls, and a keepalive probe. */
 #define READS_MAX (PULL_DEPTH + 1)
 /*
- * Work requests that each connection may have outstanding beside a response for each of its window:
- * a READ of a pull, a probe, and one more, for window_set().
+ * Work requests that each connection may have outstanding beside its window of responses: a READ of
+ * a pull, a probe, and one more, for window_set().
  */
 #define SENDS_BESIDE_WINDOW 3
 /*
- * Of a connection's inline responses one in this many is signaled. A completion costs the worker a
+ * One in this many inline responses of a connection is signaled. A completion costs the worker a
  * cache line and a turn of its loop, so few are better; but a connection with a window of 1 needs
- * one among its last 1 + SENDS_BESIDE_WINDOW work requests to go on, so no more than that.
+ * one among its last 1 + SENDS_BESIDE_WINDOW work requests to go on, so no larger than that.
  */
 #define RESPONSE_SIGNAL_EVERY 4
-/* At the end of a connection, beside all those (server/worker/teardown.h). */
+/* Work requests at the end of a connection, beside all others (server/worker/teardown.h). */
 #define MARKERS 1
 
 /*
  * Messages of up to this many bytes are sent inline (inside the work request) if the device can:
  * that saves it a DMA read of host memory. It is enough for the header of a response and 164 bytes
- * of value. A response without a buffer has to be inline, since its header is not in registered
+ * of value. A response without a buffer must be inline, since its header is not in registered
  * memory.
  */
 #define INLINE_WANTED 220
@@ -65,18 +65,18 @@ struct poller_limits {
 	uint32_t signal_every; /* responses for each signaled one */
 	uint32_t window;       /* largest one of a connection, in requests */
 	uint32_t conns_max;    /* each has a receive at least */
-	uint32_t admins_max;   /* connections beyond those, with a window of 1 each */
-	bool dump;	       /* core dumps have the buffers */
+	uint32_t admins_max;   /* connections beyond conns_max, with a window of 1 each */
+	bool dump;	       /* core dumps contain the buffers */
 };
 
-/* What the windows of its connections take of a poller's receives: server/worker/window.h. */
+/* How a poller's receives are divided among windows: server/worker/window.h. */
 struct window_pool {
 	uint32_t lendable; /* receives for windows larger than 1 */
-	uint32_t left;	   /* that no window covers */
-	uint32_t left_max; /* the same without connections */
+	uint32_t left;	   /* receives that no window covers */
+	uint32_t left_max; /* `left` without connections */
 	uint32_t share;	   /* window of each active connection */
 	uint32_t active_count;
-	/* Active connections but those of administrators, by the time of the next look. */
+	/* Active connections except those of administrators, by the time of the next look. */
 	TAILQ_HEAD(active_list, conn) active;
 };
 
@@ -95,13 +95,13 @@ struct poller {
 	uint32_t *free; /* stack of buffers that are free for responses */
 	uint32_t free_count;
 	uint32_t spare_buffers; /* free buffers that connections may take beyond their windows */
-	uint32_t spare_sends;	/* work requests that they may have outstanding beyond theirs */
-	/* These three without connections, for the statistics (held_show()). */
+	uint32_t spare_sends;	/* work requests that they may have beyond theirs */
+	/* The three numbers above without connections, for the statistics (held_show()). */
 	uint32_t free_max, spare_buffers_max, spare_sends_max;
 	uint32_t inline_max;	   /* bytes of the longest message that is sent inline */
 	struct deferred *deferred; /* one for each receive buffer: server/worker/deferred.h */
 	struct cds_lfht *conns;	   /* by qp_num */
-	uint32_t posted;	   /* receives that the device has, or has completed just now */
+	uint32_t posted;	   /* receives that the device has, or has just completed */
 	uint32_t unposted;	   /* receive buffers that the device refused, linked by next */
 	uint32_t unposted_count;
 	uint64_t taken; /* completions, since the start */
@@ -112,7 +112,7 @@ struct poller {
 
 	/* The control thread's. */
 	uint32_t conns_count; /* without those of administrators */
-	bool limit_reached;   /* the SRQ's limit event came; it is to be armed again */
+	bool limit_reached;   /* the SRQ's limit event came; arm it again */
 	struct note note;     /* NOTE_DETACH, then NOTE_DETACHED, and NOTE_ATTACH */
 };
 
@@ -127,16 +127,16 @@ void poller_release(struct poller *poller);
 /* Asks for an event when less than an eighth of the receives is left. 0 or a negative errno. */
 int poller_arm_srq_limit(struct poller *poller);
 /*
- * Posts @count receive buffers, BATCH_MAX at most, in one chain. Those that the device refuses are
- * kept: until poller_post_refused() has posted them, which tries BATCH_MAX, the worker may not
- * sleep.
+ * Posts @count receive buffers, BATCH_MAX at most, in one chain. Buffers that the device refuses
+ * are kept; the worker may not sleep until poller_post_refused(), which tries BATCH_MAX at a time,
+ * has posted them.
  */
 void poller_post_recvs(struct poller *poller, const uint32_t *buffers, unsigned int count);
 void poller_post_refused(struct poller *poller);
 
 /*
- * Work requests that the send queue of a connection with windows up to this one holds, READs and
- * the marker included. A client that keeps the rules has at most `window` responses that it has not
+ * Work requests that the send queue of a connection with windows up to @window holds, READs and the
+ * marker included. A client that keeps the rules has at most `window` responses that it has not
  * taken, but their completions may come later than its next requests.
  */
 static inline uint32_t sq_depth_of(uint32_t window, uint32_t signal_every)
@@ -165,8 +165,8 @@ static inline void buffer_put(struct poller *poller, uint32_t buffer)
 }
 
 /*
- * A work request's wr_id. A failed completion has nothing else that is valid but its queue pair's
- * number, so the wr_id says everything:
+ * A work request's wr_id. In a failed completion only wr_id and the queue pair's number are valid,
+ * so the wr_id says everything:
  *
  *	63    60 59        52 51           32 31        0
  *	+-------+------------+---------------+-----------+

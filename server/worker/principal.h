@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The principal of a connection: the one name by which the server tells its clients apart, and
- * holds against all connections of a client what one of them does. Nothing else of a peer is used
- * for that: a process id, a port and the number of a connection are new with each fork() or
- * connect().
+ * The principal of a connection: the one name by which the server tells clients apart, and charges
+ * all connections of a client for what one of them does. Nothing else of a peer is used: a process
+ * id, a port and a connection's number are new with each fork() or connect().
  *
- *   PRINCIPAL-1. It is the first of these that is known of the client, in the words of CLIENTS and
- *	 REVOKE:
+ *   PRINCIPAL-1. The principal is the first of these that is known of the client, in the words of
+ *	 CLIENTS and REVOKE:
  *
  *	 user=NAME		the user of users.file that it is; not "*", which is many clients
  *	 identity=psk:NAME	what it proved by TLS
- *	 uid=NUMBER		who connected to the Unix socket, by the kernel (SO_PEERCRED)
+ *	 uid=NUMBER		owner of the process at the Unix socket (SO_PEERCRED)
  *	 addr=10.9.0.1		its address
- *	 addr=fd00:1:2:3::/64	of IPv6 its network: the last 64 bits are the host's own choice
+ *	 addr=fd00:1:2:3::/64	with IPv6 its network: the host chooses the last 64 bits itself
  *				(RFC 4291, 2.5.1; RFC 7421), and change all the time (RFC 8981)
  *
- *   PRINCIPAL-2. All clients of a principal share its fate. To tell two of them apart, give them
- *	 two users, identities or uids.
- *   PRINCIPAL-3. It stays as it was when the client connected, whatever users.file says later.
+ *   PRINCIPAL-2. All clients of a principal are treated as one. To tell two clients apart, give
+ *	 them two users, identities or uids.
+ *   PRINCIPAL-3. The principal stays as it was when the client connected, whatever users.file says
+ *	 later.
  */
 #ifndef KVD_SERVER_WORKER_PRINCIPAL_H
 #define KVD_SERVER_WORKER_PRINCIPAL_H
@@ -35,7 +35,7 @@ struct principal {
 	char name[PRINCIPAL_BYTES];
 };
 
-/* @user: of the client, NULL if the server has no users. */
+/* @user: the client's; NULL if the server has no users. */
 void principal_init(struct principal *principal, const struct cm_peer *peer,
 		    const struct user *user);
 

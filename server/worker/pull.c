@@ -15,10 +15,10 @@
 #include "server/worker/permit.h"
 #include "server/worker/pull_reads.h"
 
-/* While the value is READ, summed and put into the table. */
+/* A pull while its value is READ, summed and put into the table. */
 static const struct deferred_kind pulling_kind;
 
-/* PULL-5: whether the first bytes can be READ so. */
+/* PULL-5: whether the first bytes can be READ without the client. */
 static bool pull_is_now(const struct conn *conn, const struct request *request)
 {
 	return !conn->poller->nic->dev->ops->read_now(conn->qp, request->pull_rkey,
@@ -58,19 +58,19 @@ static struct budget *budget_of(const struct conn *conn)
 	return &conn->part->tenant->pull_budget;
 }
 
-/* BUDGET-4. Its principal may have become late while the pull waited. */
+/* BUDGET-4: the principal may have become late while the pull waited. */
 static void pull_set_late(struct worker *worker, struct conn *conn)
 {
 	bool late = late_principals_have(worker->env->late_principals, &conn->principal,
 					 clock_ns());
 
 	stat_add(&worker->stats.pulls_late, late && !conn->pull_hold.late);
-	/* If it is so no more, what waits keeps its place. */
+	/* If it is no longer late, a waiting pull keeps its place. */
 	if (late || !conn->pull_hold.wanted)
 		budget_set_late(budget_of(conn), &conn->pull_hold, late);
 }
 
-/* Asks for the memory. False: the pull waits for that, or for the answer to a probe. */
+/* Asks for memory. False: the pull waits for it, or for the answer to a probe. */
 static bool pull_admit(struct conn *conn, const struct request *request)
 {
 	struct worker *worker = conn->poller->worker;
@@ -85,9 +85,8 @@ static bool pull_admit(struct conn *conn, const struct request *request)
 }
 
 /*
- * There is memory for the value: READs it from now on. @now: PULL-5; only the first pull of a
- * connection may, and the caller decides: a second look at the client's memory could say something
- * else.
+ * There is memory for the value: READs it from now on. @now: by PULL-5, only for the first pull of
+ * a connection. The caller decides: a second look at the client's memory could say something else.
  */
 static void pull_begin(struct deferred *deferred, struct item *item,
 		       const struct table_change *change, bool now)
@@ -146,7 +145,7 @@ static void pull_finish(struct deferred *deferred, struct response_list *respons
 	pull_clock_next(conn);
 }
 
-/* Of the value, so much has been summed. */
+/* The bytes of the value that have been summed. */
 static uint64_t pull_summed(const struct deferred *deferred, enum large_next next)
 {
 	const struct large *steps = &deferred->pull.steps;
@@ -156,8 +155,8 @@ static uint64_t pull_summed(const struct deferred *deferred, enum large_next nex
 }
 
 /*
- * Sums what has arrived, and READs on; with the last of it, the item enters the table, and in front
- * of or behind the key's value, if it is an append.
+ * Sums what has arrived, and READs on; after the last byte the item enters the table, or is joined
+ * to the key's value if it is an append or prepend.
  */
 static enum deferred_next pulling_step(struct deferred *deferred, struct response_list *responses,
 				       uint64_t until_ns)
@@ -187,8 +186,8 @@ static enum deferred_next pulling_step(struct deferred *deferred, struct respons
 
 /*
  * As long as READs are posted the device may write to the item, until the queue pair is destroyed.
- * A value that has arrived may be what rooms have closed, or hold memory to build in, for which
- * nobody has to wait until then.
+ * A value that has arrived is released at once: it may block a room, or hold memory to build in,
+ * and others need not wait for it.
  */
 static bool pulling_cancel(struct deferred *deferred)
 {
@@ -201,7 +200,7 @@ static bool pulling_cancel(struct deferred *deferred)
 		return false;
 	large_cancel(&pull->steps);
 	budget_give_build(conn, &pull->build);
-	/* Of a client that did not fill its memory the principal is remembered: BUDGET-4. */
+	/* The principal of a client that did not fill its memory is remembered: BUDGET-4. */
 	if (arrived && !pull->awaits)
 		budget_give(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
 	conn->pulls--;
@@ -213,12 +212,12 @@ static bool pulling_cancel(struct deferred *deferred)
 static const struct deferred_kind pulling_kind = {
 	.step = pulling_step,
 	.cancel = pulling_cancel,
-	.needs_no_room = true, /* it has reserved a place when it needs one */
+	.needs_no_room = true, /* a place is reserved by the time it needs one */
 };
 
 enum pull_start { PULL_BEGUN, PULL_WAITS, PULL_ROOM, PULL_REFUSED };
 
-/* The first request of its connection: asks for memory, and has room made for it. */
+/* For the first request of its connection: asks for memory, and for room. */
 static enum pull_start pull_start(struct deferred *deferred, struct response_list *responses)
 {
 	const struct request *request = &deferred->request;
@@ -232,7 +231,7 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 	put_change_init(request, &change);
 	if (request->value_len > conn->part->thread.table->region->geometry.value_max)
 		status = WIRE_TOO_LARGE;
-	/* With room for it, it was admitted before. */
+	/* A pull that has room was admitted before. */
 	if (!status && !room->bytes && !pull_admit(conn, request))
 		return PULL_WAITS;
 	if (!status && !room->bytes)
@@ -253,7 +252,7 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 	return PULL_REFUSED;
 }
 
-/* Without memory, or while room is made for it. */
+/* A pull without memory yet, or while room is made for it. */
 static enum deferred_next pull_step(struct deferred *deferred, struct response_list *responses,
 				    uint64_t until_ns)
 {
@@ -276,7 +275,7 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 	case PULL_WAITS:
 		return DEFERRED_WAIT;
 	case PULL_ROOM:
-		/* Others may wait for its part of the budget, so it waits for no client. */
+		/* Others may wait for its part of the budget, so it must not wait for a client. */
 		response_reserve(conn);
 		deferred->reserved = true;
 		return DEFERRED_AGAIN;
@@ -291,7 +290,7 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 	return DEFERRED_WAIT;
 }
 
-/* Without room it waits for its own client, which may never take a response: others come first. */
+/* Without room for a response it waits for its own client, perhaps forever: others go first. */
 static void pull_leave(struct deferred *deferred)
 {
 	budget_leave(budget_of(deferred->conn), &deferred->conn->pull_hold);
@@ -367,7 +366,7 @@ void pull_release(struct conn *conn)
 	struct worker *worker = conn->poller->worker;
 
 	pull_clock_stop(conn);
-	/* Also while room was made for the value. */
+	/* Late even if room was still being made for the value. */
 	if (conn->pull_hold.bytes)
 		late_principals_add(worker->env->late_principals, &conn->principal,
 				    clock_ns() + worker->limits.pull_ns);

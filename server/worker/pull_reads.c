@@ -38,7 +38,7 @@ void pull_clock_stop(struct conn *conn)
 	conn->pull_since_ns = 0;
 }
 
-/* What is next has all its time from @now_ns on, if there is something. */
+/* The time of the next value, if there is one, starts at @now_ns. */
 static void clock_next(struct conn *conn, uint64_t now_ns)
 {
 	pull_clock_stop(conn);
@@ -51,7 +51,7 @@ void pull_clock_next(struct conn *conn)
 	clock_next(conn, clock_ns());
 }
 
-/* A READ has completed, or it is the worker that is late. */
+/* A READ has completed, or the worker itself is late. */
 static void clock_progress(struct conn *conn, uint64_t now_ns)
 {
 	struct worker *worker = conn->poller->worker;
@@ -61,7 +61,7 @@ static void clock_progress(struct conn *conn, uint64_t now_ns)
 	TAILQ_INSERT_TAIL(&worker->pulls_by_progress, conn, progress_entry);
 }
 
-/* Most bytes of the connection's next READ. */
+/* The most bytes of the connection's next READ. */
 static uint32_t piece_bytes_max(const struct conn *conn)
 {
 	const struct nic *nic = conn->poller->nic;
@@ -78,7 +78,7 @@ static uint32_t piece_bytes(const struct conn *conn)
 	return left < bytes_max ? left : bytes_max;
 }
 
-/* Whether another READ is due: no more is READ ahead of the sum than PULL_DEPTH pieces. */
+/* Whether another READ is due: at most PULL_DEPTH pieces are READ ahead of the sum. */
 static bool wants_read(const struct conn *conn)
 {
 	uint64_t ahead_max;
@@ -148,7 +148,7 @@ static void pull_count(struct deferred *deferred)
 	stat_add(&deferred->conn->poller->worker->pulls_count, 1);
 }
 
-/* What is left of the value is READ by the client's help. */
+/* READs the rest of the value with the client's help. */
 static void reads_start(struct deferred *deferred)
 {
 	struct conn *conn = deferred->conn;
@@ -174,7 +174,7 @@ void pull_now_begin(struct deferred *deferred)
 	deferred->reserved = true;
 }
 
-/* One that has ended for another reason stays in the lists until it is released. */
+/* A connection that ended for another reason stays in the lists until it is released. */
 static void expire(struct conn *conn, const char *why)
 {
 	pull_clock_stop(conn);
@@ -182,7 +182,7 @@ static void expire(struct conn *conn, const char *why)
 	conn_fail(conn, why);
 }
 
-/* What is left of the value is READ with the client's help. */
+/* Stops READing without the client; the rest is READ with its help. */
 static void now_end(struct deferred *deferred)
 {
 	deferred->pull.now = deferred->pull.awaits = false;
@@ -191,7 +191,7 @@ static void now_end(struct deferred *deferred)
 	reads_start(deferred);
 }
 
-/* The client gets on. */
+/* The client makes progress. */
 static void now_progress(struct deferred *deferred)
 {
 	struct pull *pull = &deferred->pull;
@@ -202,7 +202,7 @@ static void now_progress(struct deferred *deferred)
 	pull->awaits = pull->looks = false;
 }
 
-/* True: the client is late for the first time since it got on. */
+/* True: the client is late for the first time since its last progress. */
 static bool now_await(struct deferred *deferred)
 {
 	struct pull *pull = &deferred->pull;
@@ -237,7 +237,7 @@ enum deferred_next pull_now_wait(struct deferred *deferred)
 	}
 	first = now_await(deferred);
 	keepalive_post(conn);
-	/* The client may have been done just before it could see the probe: once more. */
+	/* The client may have finished just before it could see the probe: look once more. */
 	return first ? DEFERRED_IDLE : DEFERRED_WAIT;
 }
 
@@ -301,7 +301,7 @@ void pull_done(struct conn *conn, uint64_t wr_id)
 	pull_reads_fill(conn);
 }
 
-/* The first of several values has arrived, and the worker is late with it: the others wait. */
+/* Whether the first value has arrived and only the worker is late with it; later ones wait. */
 static bool first_has_arrived(const struct conn *conn)
 {
 	const struct deferred *first = TAILQ_FIRST(&conn->deferred);
@@ -323,7 +323,7 @@ static void expire_old(struct worker *worker, uint64_t now_ns)
 	}
 }
 
-/* PULL-6: whether the client may have filled more, without that we know: then we look once more. */
+/* PULL-6: whether the client may have filled more unseen: then the pull looks once more. */
 static bool now_looks(struct conn *conn)
 {
 	struct deferred *first = TAILQ_FIRST(&conn->deferred);
@@ -341,14 +341,14 @@ static void expire_stalled(struct worker *worker, uint64_t now_ns)
 
 	while ((conn = TAILQ_FIRST(&worker->pulls_by_progress)) &&
 	       now_ns - conn->progress_ns > worker->limits.pull_stall_ns) {
-		/* What has arrived is not summed. */
+		/* The worker has not yet summed what has arrived. */
 		if (conn->pull_ahead > conn->reads_bytes || now_looks(conn))
 			clock_progress(conn, now_ns);
 		else
 			expire(conn,
 			       conn->pulls ?
 				       STALLED :
-				       "it did not serve a READ of no bytes, before its first "
+				       "the client served no READ of no bytes, before its first "
 				       "large value, within server.pull_stall");
 	}
 }

@@ -22,7 +22,7 @@ void query_send(struct conn *conn, enum wire_op op, uint64_t arg)
 	mailbox_send(conn->poller->worker->env->control, &conn->notes[NOTE_QUERY]);
 }
 
-/* False: no memory for the text. It is as long as a response may be, and is made once. */
+/* False: no memory for the text, which is allocated once, as long as a response may be. */
 static bool query_ask(struct conn *conn, const struct request *request)
 {
 	struct query *query = &conn->query;
@@ -57,10 +57,10 @@ static void query_respond(struct deferred *deferred, struct response_list *respo
 	response->head.status = (uint8_t)status;
 	if (deferred->request.op == WIRE_REVOKE)
 		response->head.result = query->closed;
-	/* Why a tenant could not be changed, or the server does not stop, is said, too. */
+	/* TENANT and SHUTDOWN also say why they failed. */
 	if (status && deferred->request.op != WIRE_TENANT && deferred->request.op != WIRE_SHUTDOWN)
 		return;
-	/* A page may be empty, and not the last one. */
+	/* A page may be empty without being the last one. */
 	if (deferred->request.op == WIRE_CLIENTS || deferred->request.op == WIRE_TENANT)
 		response->head.cursor = query->cursor;
 	if (!query->len)
@@ -142,7 +142,7 @@ void held_show(struct worker *worker)
 #undef X
 }
 
-/* The first page is of a new snapshot; so is another one whose snapshot is gone. */
+/* The first page asks for a new snapshot, and so does another page whose snapshot is gone. */
 static bool stats_ask(struct deferred *deferred)
 {
 	struct query *query = &deferred->conn->query;

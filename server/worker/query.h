@@ -12,24 +12,24 @@
  * A connection has one query at a time, since its deferred requests are executed in order. Its
  * struct query is the worker's, between the two notes the control thread's. When the connection is
  * closed between them, the request is cancelled like every deferred one, and the control thread
- * forgets the query: it destroys the queue pair itself, so that is there while it works on it.
+ * forgets the query: it alone destroys the queue pair, so that exists while it works on the query.
  */
 #ifndef KVD_SERVER_WORKER_QUERY_H
 #define KVD_SERVER_WORKER_QUERY_H
 
 #include "server/worker/deferred.h"
 
-/* Turns in which there was something to do, from one held_show() to the next. */
+/* Busy turns from one held_show() to the next. */
 #define HELD_TURNS 64
 
 extern const struct deferred_kind query_kind; /* CLIENTS, KILL, REVOKE, TENANT, SHUTDOWN, WHOAMI */
 extern const struct deferred_kind stats_kind;
 
 /*
- * Shows in worker->held what the connections of the worker hold now of what is limited. When no
- * client asks for anything, each number is back at what it was before; one that is not is a leak.
+ * Shows in worker->held how much of each limited resource the worker's connections hold. When no
+ * client asks for anything, each number is back at its earlier value; otherwise there is a leak.
  * The worker calls it when it has had nothing to do for a while, after every HELD_TURNS turns, and
- * for its own clients' STATS, so that a response has what its own request holds.
+ * for its own clients' STATS, so that a response includes what its own request holds.
  */
 void held_show(struct worker *worker);
 

@@ -79,8 +79,8 @@ static uint64_t message_bytes(const struct request *request)
 }
 
 /*
- * Whether the message's numbers, of which there are some, are the next ones. Says how many were
- * sent before (OPERATION-6 in server/worker/operation.h). False: the connection has failed.
+ * Whether the numbers of the message, which has some, are the next ones. Adds those sent before to
+ * *@repeated (OPERATION-6 in server/worker/operation.h). False: the connection has failed.
  */
 static bool numbers_admit(struct conn *conn, const struct request *request, uint32_t *repeated)
 {
@@ -99,10 +99,10 @@ static bool numbers_admit(struct conn *conn, const struct request *request, uint
 }
 
 /*
- * Decides about a request that has arrived after HELLO. NULL: its connection has failed. A change
- * that was sent before is no matter of limits: LIMIT would not say whether it was executed. What
- * the client reports with a request was before it, and is noted first, unless the request is
- * refused. The operations of a BATCH are admitted one by one, when they are executed.
+ * Decides about a request that has arrived after HELLO. NULL: its connection has failed. Limits do
+ * not apply to a change that was sent before: LIMIT would not say whether it was executed. GETs
+ * that the client reports with a request happened before it, and are recorded first, unless the
+ * request is refused. The operations of a BATCH are admitted one by one, when they are executed.
  */
 static const struct deferred_kind *request_admit(struct conn *conn, const struct request *request,
 						 uint64_t hash, struct verdict *verdict)
@@ -117,7 +117,7 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 		verdict->status = (uint8_t)permit_admit(
 			conn, user, request,
 			permit_is_paid(conn, request, hash) ? 0 : message_bytes(request));
-	/* Of a BATCH of a user the first operation that is admitted reports. */
+	/* In a BATCH of a user the first admitted operation records the reports. */
 	if (request_reports(request) && !verdict->status && !(batch && user))
 		execute_access(conn_thread(conn), request);
 	/* Refused or sent before: the answer is known, whatever the request is. */
@@ -126,7 +126,7 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 	return request_kind(request);
 }
 
-/* A request that arrived after a HELLO which was not done yet. */
+/* A request that arrived while HELLO was being answered. */
 static enum deferred_next early_step(struct deferred *deferred, struct response_list *responses,
 				     uint64_t until_ns)
 {

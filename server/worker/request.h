@@ -6,8 +6,8 @@
 #include "server/worker/response.h"
 
 /*
- * Executes @request of @conn, which is in receive buffer @buffer, and starts its response; that of
- * a PUT whose value is pulled comes when the value has arrived. @hash is the key's, if there is a
+ * Executes @request of @conn, which is in receive buffer @buffer, and starts its response; a PUT
+ * whose value is pulled is answered when the value has arrived. @hash is the key's, if there is a
  * key. A request that the protocol does not allow now fails the connection. False: the request was
  * deferred (server/worker/deferred.h) and keeps its buffer.
  */

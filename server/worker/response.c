@@ -11,11 +11,10 @@
 #include "server/worker/worker.h"
 
 /*
- * What a connection may always hold, and what it may hold beyond that as long as the others leave
- * some: buffers of responses, and places of work requests in the completion queue. A response's
- * completion may arrive later than the client's next request, so an honest client may have more
- * responses that are not known to be done than its window; it then depends on the spare ones, and
- * where there are none left, on its own responses to complete.
+ * A connection may always hold its window of response buffers, and of places in the completion
+ * queue, and more as long as some are spare. A response's completion may arrive later than the
+ * client's next request, so an honest client may have more responses outstanding than its window;
+ * it then depends on the spare ones, and if none are left, on its own responses to complete.
  */
 static bool conn_has_buffer(const struct poller *poller, const struct conn *conn)
 {
@@ -86,7 +85,7 @@ void *response_buffer(struct response_list *responses, struct response_wr *respo
 	uint32_t buffer = conn_take_buffer(poller, response->conn);
 
 	if (buffer == BUFFER_NONE) {
-		/* Not unless response_room() was not asked. */
+		/* Happens only if response_room() was not asked. */
 		conn_fail(response->conn, "no buffer is left for a response");
 		return NULL;
 	}
@@ -168,7 +167,7 @@ static void response_fill(struct poller *poller, struct response_wr *response)
 /*
  * A response that the device reads from its buffer is signaled, since the buffer is free only when
  * it completes; of the inline ones, one in RESPONSE_SIGNAL_EVERY is. All have a wr_id: a queue pair
- * that fails completes the unsignaled ones too, and 0 would stand for a receive.
+ * that fails completes the unsignaled ones too, and 0 would mean a receive.
  */
 static void response_signal(struct poller *poller, struct response_wr *response)
 {
@@ -179,7 +178,7 @@ static void response_signal(struct poller *poller, struct response_wr *response)
 	conn->sq_unsignaled++;
 	stat_add(&worker->stats.responses, 1);
 	stat_add(&conn->sent_bytes, response->sge.length);
-	/* A refused request takes nothing, or a client that tries again at once never gets on. */
+	/* A refused request costs nothing, or a client that retries at once would never get in. */
 	if (response->head.status != WIRE_LIMIT &&
 	    response->head.op != WIRE_BATCH) /* server/worker/operation.c */
 		permit_charge(conn, response->sge.length, worker->part.thread.now_ns);
@@ -192,7 +191,7 @@ static void response_signal(struct poller *poller, struct response_wr *response)
 	stat_add(&worker->stats.responses_signaled, 1);
 }
 
-/* The time in the access fields of items, and of which keys all GETs are to be reported. */
+/* The time in the access fields of items, and the sample of keys whose GETs are all reported. */
 static uint16_t tick_tell(const struct table *table)
 {
 	uint32_t sample = table->curve ? curve_sample(table->curve) : 0;
@@ -206,7 +205,7 @@ static void response_chain(struct poller *poller, struct response_wr *response)
 	struct conn *conn = response->conn;
 
 	conn->responses++;
-	/* Of HELLO's response the welcome has it. */
+	/* In HELLO's response the welcome has the window. */
 	if (response->head.op != WIRE_HELLO)
 		response->head.window = window_tell(conn);
 	response->head.tick = tick_tell(conn_thread(conn)->table);

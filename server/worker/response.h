@@ -27,14 +27,14 @@ struct response_list {
 
 /*
  * Whether a response of the connection, and its value, can be started now. If not, at least one
- * response of this very connection is posted, signaled and not completed, so that waiting until it
- * completes, with the request deferred, comes to an end: the client's device acknowledges it, or
- * retries are exhausted and the connection fails. What other clients do is of no influence.
+ * response of the same connection is posted, signaled and not completed, so the request can be
+ * deferred until it completes, and that wait ends: the client's device acknowledges it, or retries
+ * are exhausted and the connection fails. Other clients have no influence.
  */
 bool response_room(const struct conn *conn);
 
 /*
- * Takes the place of a response without a value that will be started later, whether or not there is
+ * Reserves the place of a response without a value, to be started later whether or not there is
  * room then. response_room() holds, or a READ of the connection has just completed.
  */
 void response_reserve(struct conn *conn);
@@ -56,14 +56,14 @@ struct response_wr *response_start(struct response_list *responses, struct conn 
 void *response_buffer(struct response_list *responses, struct response_wr *response,
 		      uint32_t *size);
 
-/* The response that was started last is not sent. */
+/* Drops the response that was started last. */
 void response_cancel(struct response_list *responses);
 
 /* The response needs no buffer after all. */
 void response_drop_buffer(struct response_list *responses, struct response_wr *response);
 
 /*
- * The response that was started last is not sent now, but a later one gets its buffer: with
+ * Drops the response that was started last and keeps its buffer for a later one: with
  * response_buffer_again(), or response_buffer_free() if there will be none.
  */
 uint32_t response_keep_buffer(struct response_list *responses);
@@ -74,7 +74,7 @@ void response_buffer_free(struct conn *conn, uint32_t buffer);
 /* Posts all responses. */
 void responses_send(struct response_list *responses);
 
-/* The completion of a response: it and the unsignaled ones before it on its queue pair are done. */
+/* A response completed: it and the unsignaled ones before it on its queue pair are done. */
 void response_done(struct poller *poller, struct conn *conn, uint64_t wr_id);
 
 /* Takes back the buffers of all responses of a connection whose queue pair is destroyed. */

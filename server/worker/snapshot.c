@@ -8,8 +8,8 @@
 #include "server/worker/worker.h"
 
 /*
- * More than the statistics of a server need that has slabs of all size classes and one device, so
- * one attempt is enough.
+ * More than the statistics of a server with slabs of all size classes and one device need, so one
+ * attempt is enough.
  */
 #define SNAPSHOT_BYTES (32u << 10)
 
@@ -41,7 +41,7 @@ struct snapshot *snapshot_share(struct snapshot *snapshot)
 	return snapshot;
 }
 
-/* Release and acquire: whoever frees it does so after the others have read it. */
+/* Release and acquire: the last thread frees it after all others have read it. */
 void snapshot_drop(struct snapshot *snapshot)
 {
 	if (snapshot &&
@@ -49,7 +49,7 @@ void snapshot_drop(struct snapshot *snapshot)
 		free(snapshot);
 }
 
-/* The end of the line at @at, behind its newline. */
+/* The end of the line at @at, past its newline. */
 static const char *line_end(const char *at, const char *end)
 {
 	const char *newline = memchr(at, '\n', (size_t)(end - at));

@@ -2,21 +2,21 @@
 /*
  * The worker's half of the end of a connection (server/worker/conn.h has both).
  *
- * Before a queue pair is destroyed its completions have to be taken, or its receive buffers would
- * be lost. They are taken in the ordinary turns, behind those of other connections: the worker
- * posts a marker to the queue pair, which is in the error state, and the marker's flush is the last
+ * Before a queue pair is destroyed its completions must be taken, or its receive buffers would be
+ * lost. The worker takes them in its ordinary turns, among those of other connections: it posts a
+ * marker to the queue pair, which is in the error state, and the marker's flush is the last
  * completion. (By then the control thread has seen IBV_EVENT_QP_LAST_WQE_REACHED, or waited for
  * FLUSH_WAIT_NS: the completions of receives are in the queue already. Those of sends come in
  * order.) The Linux kernel drains queue pairs in the same way, ib_drain_qp().
  *
  * Some devices take no work requests in the error state. Then the worker counts: a completion queue
- * holds cqe entries at most, so when as many more were taken, or it was found empty, all that were
- * in it when the marker was refused have been taken.
+ * holds at most cqe entries, so once it has taken that many more, or found the queue empty, it has
+ * taken all that were there when the marker was refused.
  *
- * A device that failed completes nothing more: there the markers are not waited for.
+ * A failed device completes nothing more, so the worker does not wait for its markers.
  *
- * A connection leaves the poller's table before its queue pair is destroyed, so a new connection
- * whose queue pair gets the same number is found by it.
+ * A connection leaves the poller's table before its queue pair is destroyed, so a lookup finds a
+ * new connection whose queue pair gets the same number.
  */
 #ifndef KVD_SERVER_WORKER_TEARDOWN_H
 #define KVD_SERVER_WORKER_TEARDOWN_H

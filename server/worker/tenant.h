@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tenants: each has a store of its own, with a part of it for each worker, a registration with
- * each device, and budgets of its memory. What a client may READ is what its rkey reaches: the
- * region of its tenant.
+ * Tenants: each has a store of its own, with a part for each worker, a registration with each
+ * device, and budgets of its memory. A client may READ what its rkey covers: the region of its
+ * tenant.
  *
  *   TENANT-1. A connection is in one tenant, which is chosen when it is accepted. Its queue pair
  *	 reaches the region of that tenant alone, by a memory window of its own (grant.h). A device
- *	 without windows serves `default` alone, and has no registration of another one's region.
- *   TENANT-2. What all tenants but `default` take, whatever they are made from or into at the time,
- *	 is at most tenants.memory.
- *   TENANT-3. Memory is allocated, registered and released by the thread of the jobs
- *	 (tenant_job.h), that of `default` at the start, too: neither the control thread nor a
- *	 worker waits for it, but for what is released when the server ends.
- *   TENANT-4. A store is released when no connection is in the tenant and no worker knows its part.
+ *	 without windows serves `default` alone, and registers no other tenant's region.
+ *   TENANT-2. All tenants but `default` together take at most tenants.memory, also while they are
+ *	 created or resized.
+ *   TENANT-3. The job thread (tenant_job.h) allocates, registers and releases memory, also that of
+ *	 `default` at the start: neither the control thread nor a worker waits for that, except when
+ *	 the server ends.
+ *   TENANT-4. A store is released once no connection is in the tenant and no worker knows its part.
  *
- * The control thread has the list. A tenant is the jobs' while one works on it.
+ * The control thread owns the list. While a job works on a tenant, the job owns the tenant.
  */
 #ifndef KVD_SERVER_WORKER_TENANT_H
 #define KVD_SERVER_WORKER_TENANT_H
@@ -37,39 +37,39 @@ enum tenant_state {
 	TENANT_WORKING, /* a job creates it, resizes it or destroys it */
 };
 
-/* Memory of large values that are not finished, and who waits for it: server/worker/budget.h. */
+/* Memory of unfinished large values, and the holds that wait for it: server/worker/budget.h. */
 struct budget {
-	uint32_t lock;	    /* a mem_lock(); guards what follows but the share, and its holds */
+	uint32_t lock;	    /* a mem_lock(); guards all fields but share, and the holds */
 	unsigned int waits; /* holds, at any gate */
 	uint64_t share;	    /* bytes */
 	struct budget_gate late, all;
-	uint64_t line; /* bytes wanted by those that wait at the last one */
+	uint64_t line; /* bytes wanted by the waiters at `all` */
 };
 
-/* What a resized tenant has anew. */
+/* What resizing a tenant replaces. */
 struct tenant_store {
-	struct store *store; /* NULL: there is none; that of `default` is the server's */
+	struct store *store; /* NULL: none; the server owns that of `default` */
 	struct tenant_part *parts[WORKERS_MAX];
-	struct tenant_part *parts_memory; /* of all of them; NULL: they are the workers' */
+	struct tenant_part *parts_memory; /* of all parts; NULL: the workers own them */
 	struct ibv_mr *mrs[NIC_MAX];	  /* NULL: not registered with that device */
 };
 
 struct tenant {
 	char name[WIRE_TENANT_MAX + 1];
 	enum tenant_state state;
-	uint64_t bytes;	      /* that it was created or resized with */
-	uint32_t conns_count; /* in it */
+	uint64_t bytes;	      /* size at its creation or last resize */
+	uint32_t conns_count; /* connections in the tenant */
 	struct tenant_store now;
 	struct budget pull_budget;  /* of values that are being read from clients */
-	struct budget build_budget; /* of those being made from large items */
+	struct budget build_budget; /* of values made from large items */
 };
 
 /*
  * A worker's part of a tenant: what one thread needs to work on the tenant's store. A connection
- * has the part of its tenant and its worker; so what one tenant's clients do is paid for by that
- * tenant's memory.
+ * has the part of its tenant and its worker, so each tenant's memory pays for what its own clients
+ * do.
  *
- * The worker's alone, but for the statistics of the thread.
+ * Only the worker uses it, except for the statistics of the thread.
  */
 struct tenant_part {
 	struct tenant *tenant;

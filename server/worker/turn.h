@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * How long a worker's turns take (server/DESIGN.md says how long they may), and whether it rests
- * after one. A turn counts if there
- * was something to do. It is measured by the clock, so a turn in which the kernel let another
- * thread run counts as long as that took; the completions of a turn do not depend on that.
+ * after one. A turn counts if there was something to do. It is measured by the clock, so a turn
+ * includes the time for which the kernel let another thread run; its count of completions does not.
  *
- * Their sum is the useful part of the worker's CPU time; the rest is polling in vain, going to
- * sleep and waking up.
+ * The sum of all turns is the useful part of the worker's CPU time; the rest is polling in vain,
+ * going to sleep and waking up.
  *
  * The cost is one more reading of the clock in each turn, and three additions, 30 ns.
  */
@@ -35,7 +34,7 @@ struct turn_stats {
 	uint64_t ns_max;
 	uint64_t ns_sum;
 	uint64_t completions_max;
-	uint64_t batched_max;	       /* requests of BATCHes, beside those of its piece */
+	uint64_t batched_max;	       /* requests of BATCHes, besides those in its piece */
 	uint64_t counts[HIST_BUCKETS]; /* of turns, as struct hist has them */
 };
 
@@ -46,7 +45,7 @@ struct turn {
 	uint64_t batched; /* requests of BATCHes that were executed at once */
 };
 
-/* There is something to do, now. Further calls in a turn do nothing. */
+/* The turn has found something to do. Further calls in a turn do nothing. */
 static inline void turn_begin(struct turn *turn, uint64_t now_ns)
 {
 	if (!turn->began_ns)
@@ -71,14 +70,14 @@ enum pace {
 
 /*
  * A worker that is woken by unawaited activity rests again at once, since it expects no request to
- * follow. After a request it does, also if the completion of its response comes first.
+ * follow. After a request it expects another, even if the completion of its response comes first.
  */
 static inline bool pace_rests(enum pace pace, enum activity activity)
 {
 	return pace == PACE_WOKEN && activity == ACTIVITY_UNAWAITED;
 }
 
-/* Adds the turns of a worker to @hist, but for their minimum. Any thread. */
+/* Adds the turns of a worker to @hist, except their minimum. Any thread. */
 void turn_stats_read(const struct turn_stats *stats, struct hist *hist);
 
 /* How many turns took more than @above_ns and at most @ns, to within 1.6 %. */

@@ -5,9 +5,9 @@
 #include "common/util/stat.h"
 #include "server/worker/worker.h"
 
-/* From one look at an active connection to the next. The list is in the order of the looks. */
+/* Time from one look at an active connection to the next. The list is in the order of looks. */
 #define LOOK_NS 1000000000ull
-/* Connections that are looked at in one call. */
+/* Connections looked at in one call. */
 #define LOOKS_MAX 16
 
 static uint32_t min_u32(uint32_t a, uint32_t b)
@@ -41,13 +41,13 @@ static uint32_t beyond(uint32_t used, uint32_t share)
 }
 
 /*
- * Sets the window. What the connection has outstanding beyond it comes out of what is spare, which
- * has to suffice: false, and nothing was changed, if it does not. A larger window never fails.
+ * Sets the window. What the connection has outstanding beyond it is taken from the spare places;
+ * false, with nothing changed, if those do not suffice. A larger window never fails.
  *
  * Whatever the window, a connection without room for a response, or for the READ of a pull, waits
- * for a work request of its own that is signaled. All other requests of the window may have
- * reserved a place, so what is posted is at least 1 + SENDS_BESIDE_WINDOW work requests then, and
- * RESPONSE_SIGNAL_EVERY is no more than that: of as many responses in a row one is signaled.
+ * for a signaled work request of its own. All other requests of the window may have reserved a
+ * place, so at least 1 + SENDS_BESIDE_WINDOW work requests are posted then. RESPONSE_SIGNAL_EVERY
+ * is no larger than that, so one of them is signaled.
  */
 static bool window_set(struct conn *conn, uint32_t window)
 {
@@ -67,7 +67,7 @@ static bool window_set(struct conn *conn, uint32_t window)
 	return true;
 }
 
-/* As much of @window as there are receives left. */
+/* Grows the window to @window, as far as receives are left. */
 static void window_grow(struct conn *conn, uint32_t window)
 {
 	struct worker_stats *stats = &conn->poller->worker->stats;
@@ -117,9 +117,9 @@ uint32_t window_welcome(struct conn *conn)
 }
 
 /*
- * The share has changed since the client was told. If it is less than its window, it is told that,
- * and WINDOW-3 begins with this response. If WINDOW-3 has begun before, it goes on with the larger
- * of the two: so shares that change back and forth don't put it off.
+ * The share has changed since the client was told. If it is less than the window, the client is
+ * told, and WINDOW-3 begins with this response. If WINDOW-3 has begun before, it goes on with the
+ * larger of the two, so shares that change back and forth don't put it off.
  */
 void window_change(struct conn *conn)
 {
@@ -152,7 +152,7 @@ static bool is_idle(const struct conn *conn, uint64_t now_ns)
 	return now_ns > conn->active_ns + WINDOW_IDLE_NS && !conn->stopped && !conn->deferred_count;
 }
 
-/* A second later again, if its responses stand still and leave it too little room. */
+/* Looks again a second later if outstanding responses leave too little room to shrink. */
 static void look(struct conn *conn, uint64_t now_ns)
 {
 	struct poller *poller = conn->poller;
@@ -175,7 +175,7 @@ void window_expire(struct poller *poller, uint64_t now_ns)
 		look(TAILQ_FIRST(&poller->windows.active), now_ns);
 }
 
-/* Nothing of it is outstanding any more, so the smaller window always can be set. */
+/* The connection has nothing outstanding any more, so the smaller window can always be set. */
 void window_release(struct conn *conn)
 {
 	if (!conn->window_active)

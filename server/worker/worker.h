@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A worker: a thread that executes its connections' requests and owns all that it needs for that.
- * It has a poller for each device, a thread cache of item memory, and statistics.
+ * A worker: a thread that executes its connections' requests and owns all it needs for that. It has
+ * a poller for each device, a thread cache of item memory, and statistics.
  *
  *   WORKER-1. On the path of a request there is no malloc, no mutex, no system call and no logging.
- *	 (HELLO, STATS, CLIENTS, KILL and REVOKE are not on it: a write(2) has the control thread
- *	 answer them. Nor are FLUSH, failures and going to sleep. Seldom, a change wakes the
- *	 maintenance thread, which is a write(2), or waits for a grace period: when a limbo of
- *	 large items and overflow buckets is full, or in a piece that makes room. Making room takes
- *	 caches_lock of server/store/slab.h. A large value takes the lock of its budget, which
- *	 spins, and may wake another worker: server/worker/budget.h.)
+ *	 (HELLO, STATS, CLIENTS, KILL and REVOKE are not on it: a write(2) passes them to the
+ *	 control thread. Nor are FLUSH, failures and going to sleep. Rarely, a change wakes the
+ *	 maintenance thread, by a write(2), or waits for a grace period: when a limbo of large items
+ *	 and overflow buckets is full, or in a piece that makes room. Making room takes caches_lock
+ *	 of server/store/slab.h. A large value takes the lock of its budget, which spins, and may
+ *	 wake another worker: server/worker/budget.h.)
  *   WORKER-2. At most BATCH_MAX completions are taken from one poller at a time, so a flood on one
- *	 device starves neither the other device nor the mailbox.
- *   WORKER-3. A worker sleeps only after it armed every completion queue and then found them all
- *	 empty: no wake-up is lost.
+ *	 device starves neither other devices nor the mailbox.
+ *   WORKER-3. A worker sleeps only after it has armed every completion queue and then found them
+ *	 all empty: no wake-up is lost.
  *   WORKER-4. Receives are posted again before the responses that allow clients to send more: a
  *	 client that keeps to its window always meets a posted receive. A deferred request's receive
  *	 is posted just before its response; until then the request is outstanding in the window of
@@ -46,7 +46,7 @@ struct worker_limits {
 
 /* X(name, help); sums over all workers are in the server's statistics. */
 #define WORKER_STATS(X)                                                                            \
-	X(requests, "requests received; of a message with several, each counts")                   \
+	X(requests, "requests received; each in a message with several counts")                    \
 	X(batched, "requests received in messages with several")                                   \
 	X(requests_not_allowed,                                                                    \
 	  "requests refused: their user lacks the right, or a prefix of the key (users.file)")     \
@@ -63,8 +63,7 @@ struct worker_limits {
 	X(pulls_probed,                                                                            \
 	  "connections that had to answer a READ of no bytes before their first large value")      \
 	X(pulls_waited, "large values that had to wait for memory (memory.pull_share)")            \
-	X(pulls_late,                                                                              \
-	  "large values of clients that let one down: they share what one client may have")        \
+	X(pulls_late, "large values of late clients, which together may have what one client may") \
 	X(pulls_stalled, "connections closed because their large value, or the answer to the "     \
 			 "READ of no bytes before the first one, did not arrive in time")          \
 	X(large_waited, "appends to large values that had to wait for memory (memory.pull_share)") \
@@ -81,7 +80,7 @@ struct worker_limits {
 	X(windows_lapsed, "times a connection's window became 1, since the connection was idle")   \
 	X(answers_repeated,                                                                        \
 	  "changes that a client sent again, answered as when they were executed")                 \
-	X(answers_unknown, "changes that a client sent again, of which the answer was forgotten")  \
+	X(answers_unknown, "changes that a client sent again, whose answer was forgotten")         \
 	X(sleeps, "times a worker went to sleep")                                                  \
 	X(connections_failed, "connections closed because the client broke the protocol, the "     \
 			      "queue pair failed, or a large value did not arrive in time")        \
@@ -93,7 +92,7 @@ struct worker_stats {
 #undef X
 };
 
-/* What connections hold now, likewise, as held.NAME: held_show(). */
+/* X(name, help): what connections hold now, as held.NAME: held_show(). */
 #define HELD_STATS(X)                                                                              \
 	X(receives, "receives that are not posted: of requests, or refused by the device")         \
 	X(response_buffers, "buffers of responses, or of results, that are not sent")              \
@@ -102,7 +101,7 @@ struct worker_stats {
 	X(windows, "receives that windows larger than 1 cover")                                    \
 	X(pulls, "large values that are being READ from clients, or have arrived and are summed")
 
-/* What they hold now of the budgets of all tenants (server/worker/budget.h), as held.NAME, too. */
+/* What connections hold of all tenants' budgets (server/worker/budget.h), as held.NAME, too. */
 #define BUDGET_STATS(X)                                                                            \
 	X(pull_bytes, "memory that large values hold of memory.pull_share")                        \
 	X(pull_waits, "large values that wait for such memory")                                    \
@@ -126,15 +125,15 @@ struct stats_source;
 /* What the workers of a server share; constant while they run. */
 struct worker_env {
 	const struct config *config;
-	struct store *store; /* of the tenant default, when it has been made */
-	/* Of that one; those of others differ in what depends on their size. */
+	struct store *store; /* of the tenant default, once it is made */
+	/* Of that store; other tenants' options differ in what depends on their size. */
 	const struct store_options *store_options;
-	const _Atomic bool *cancel; /* stores that are being made end early. NULL: never */
+	const _Atomic bool *cancel; /* ends the making of stores early. NULL: never */
 	struct nic *nics;
 	unsigned int nic_count;
 	unsigned int workers;
 	struct mailbox *control;		 /* notes to the control thread */
-	struct late_principals *late_principals; /* of which a value did not arrive */
+	struct late_principals *late_principals; /* a value of theirs did not arrive */
 	/* Writes the statistics for clients of a tenant: see server/stats.h. */
 	uint32_t (*stats_print)(const struct stats_source *source, const struct tenant *tenant,
 				const struct principal *viewer, char *text, uint32_t size);
@@ -144,13 +143,13 @@ struct worker_env {
 struct worker {
 	const struct worker_env *env; /* NULL: the worker was not initialised */
 	struct mailbox mailbox;	      /* notes to this worker */
-	struct note *mail;	      /* taken from it and not handled yet, oldest first */
+	struct note *mail;	      /* taken from the mailbox and not handled yet, oldest first */
 	struct poller pollers[NIC_MAX];
 	unsigned int poller_count;
-	bool attached[NIC_MAX]; /* it polls these; the others' devices have failed */
-	/* Of the default tenant. Its thread's now_ns is the worker's clock, too. */
+	bool attached[NIC_MAX]; /* pollers in use; the devices of others have failed */
+	/* The default tenant's part. Its thread's now_ns is the worker's clock, too. */
 	struct tenant_part part;
-	/* Of the other tenants of which it has, or had, connections. */
+	/* Parts of the other tenants of which the worker has, or had, connections. */
 	LIST_HEAD(part_list, tenant_part) parts;
 	struct worker_limits limits;
 	struct spin spin;
@@ -158,14 +157,14 @@ struct worker {
 	struct turn turn;
 	struct turn_stats turns;
 	struct held_stats held;	 /* as of the last held_show() */
-	unsigned int held_turns; /* all, modulo HELD_TURNS */
+	unsigned int held_turns; /* busy turns, counted for HELD_TURNS */
 	/* Connections from which a value is pulled, oldest pull first (server/worker/pull.h). */
 	TAILQ_HEAD(pull_list, conn) pulls;
-	/* The same, the one whose last READ completed earliest first. */
+	/* The same connections, the one whose last READ completed earliest first. */
 	TAILQ_HEAD(progress_list, conn) pulls_by_progress;
-	_Atomic bool budgets_look; /* another thread's: a turn of one of its connections may have */
-	uint64_t pulls_count;	   /* begun and not ended; other threads may read it */
-	/* Connections whose first deferred request runs, in the order of their turns. */
+	_Atomic bool budgets_look; /* set by others: a connection may have its turn */
+	uint64_t pulls_count;	   /* pulls begun and not ended; other threads may read it */
+	/* Connections whose first deferred request can run, in the order of their turns. */
 	TAILQ_HEAD(deferred_conns, conn) deferred_conns;
 	unsigned int number;
 	int cpu; /* to pin the thread to, or -1 */

@@ -25,24 +25,24 @@
 #include "server/worker/window.h"
 
 /*
- * How often a sleeping worker that has pulls or active connections wakes up for those that are too
- * old, or idle.
+ * How often a sleeping worker that has pulls or active connections wakes up to look for pulls that
+ * are too old and connections that are idle.
  */
 #define EXPIRE_MS 1000
 
-/* A worker that always finds work reads the clock after so many batches, of up to a few us. */
+/* Batches, of up to a few us, between clock readings of a worker that always finds work. */
 #define SHARE_CHECK_EVERY 8
 
 /*
- * Notes that a worker handles in a turn. When many connections end together, the others' requests
- * do not wait for all of them: one note takes up to some microseconds, the write(2) of its answer
+ * Notes that a worker handles in a turn. When many connections end together, requests of others do
+ * not wait for all of them: one note takes up to some microseconds, the write(2) of its answer
  * included.
  */
 #define NOTES_AT_ONCE 8
 
 /*
- * A client exceeds its window when one batch has more requests of it, so a batch has to hold more
- * than the largest window (server/config/option_table.h).
+ * A client exceeds its window if one batch has more of its requests than that, so a batch must hold
+ * more than the largest window (server/config/option_table.h).
  */
 static_assert(BATCH_MAX > 31, "request.window");
 /* See window_set(). */
@@ -55,11 +55,11 @@ struct batch_request {
 	uint32_t buffer; /* the receive buffer that it is in */
 };
 
-/* What is done with the completions of one ibv_poll_cq(). */
+/* The work from the completions of one ibv_poll_cq(). */
 struct batch {
 	struct batch_request requests[BATCH_MAX];
 	unsigned int request_count;
-	uint32_t recvs[BATCH_MAX]; /* receive buffers to post again: of all but deferred requests */
+	uint32_t recvs[BATCH_MAX]; /* receive buffers to post again: all but deferred ones */
 	unsigned int recv_count;
 	bool client_waits; /* for the response to a request or pull in this batch */
 	struct response_list responses;
@@ -72,7 +72,7 @@ static struct conn *completion_conn(struct poller *poller, const struct ibv_wc *
 	return conn && (conn->serial & WR_SERIAL_MASK) == wr_id_serial(wc->wr_id) ? conn : NULL;
 }
 
-/* Reports why a queue pair failed. Flush errors only follow the failure, or a disconnect. */
+/* Reports why a queue pair failed. Flush errors only follow a failure or a disconnect. */
 static void completion_failed(struct conn *conn, const struct ibv_wc *wc)
 {
 	if (wc->status != IBV_WC_WR_FLUSH_ERR)
@@ -140,7 +140,7 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 		completion_failed(conn, wc);
 		return;
 	}
-	/* Of a bind there is nothing to do but what a response without a buffer does. */
+	/* A bind is done like a response without a buffer. */
 	switch (wr_id_kind(wc->wr_id)) {
 	case WR_PULL:
 		batch->client_waits = true;
@@ -157,7 +157,7 @@ static void batch_complete(struct batch *batch, struct poller *poller, const str
 		response_done(poller, conn, wc->wr_id);
 		break;
 	}
-	/* There is room again for what this connection waits to post. */
+	/* This connection has room again to post what waits. */
 	pull_more(conn);
 	deferred_wake(conn);
 }
@@ -218,8 +218,8 @@ static enum activity poller_poll(struct poller *poller)
 		return poller->unposted_count ? ACTIVITY_UNAWAITED : ACTIVITY_NONE;
 	}
 	/*
-	 * After the requests arrived and before any is executed: client/libkvd/clock.c relies on
-	 * it.
+	 * The clock is read after the requests arrived and before any is executed:
+	 * client/libkvd/clock.c relies on it.
 	 */
 	worker_turn_begin(poller->worker);
 	poller->worker->turn.completions += (uint64_t)n;
@@ -239,7 +239,7 @@ static enum activity poller_poll(struct poller *poller)
 	return batch.client_waits ? ACTIVITY_AWAITED : ACTIVITY_UNAWAITED;
 }
 
-/* Iterates over the pollers of devices that work, with *@i 0 at first; NULL at the end. */
+/* Iterates over the pollers of working devices, with *@i 0 at first; NULL at the end. */
 static struct poller *next_poller(struct worker *worker, unsigned int *i)
 {
 	while (*i < worker->poller_count)
@@ -273,7 +273,7 @@ static void poller_detach(struct poller *poller)
 	mailbox_send(worker->env->control, &poller->note);
 }
 
-/* No connection of it is left. What its limbo has is for whoever destroys the store. */
+/* No connection of the tenant is left. Destroying the store frees what its limbo holds. */
 static void part_detach(struct worker *worker, struct tenant_part *part)
 {
 	if (part->attached)
@@ -284,7 +284,7 @@ static void part_detach(struct worker *worker, struct tenant_part *part)
 	mailbox_send(worker->env->control, &part->note);
 }
 
-/* True: there was mail. At most NOTES_AT_ONCE notes have their turn, the others wait. */
+/* True: there was mail. Handles at most NOTES_AT_ONCE notes; the others wait. */
 static bool worker_read_mail(struct worker *worker)
 {
 	struct note *note;
@@ -296,7 +296,9 @@ static bool worker_read_mail(struct worker *worker)
 		return false;
 	worker_turn_begin(worker);
 	for (i = 0; i < NOTES_AT_ONCE && (note = worker->mail); i++) {
-		/* Before it is handled: the control thread may then send the note again. */
+		/*
+		 * Unlink the note first: once it is handled, the control thread may send it again.
+		 */
 		worker->mail = note->next;
 		switch (note->kind) {
 		case NOTE_PROBE:
@@ -333,14 +335,14 @@ static bool worker_read_mail(struct worker *worker)
 	return true;
 }
 
-/* Another worker has seen that a connection of this one may have its turn (BUDGET-6). */
+/* Looks if another worker has seen that a connection of this one may have its turn (BUDGET-6). */
 static bool worker_look(struct worker *worker)
 {
 	struct tenant_part *part = NULL;
 
 	if (!atomic_load_explicit(&worker->budgets_look, memory_order_relaxed))
 		return false;
-	/* Before the look: what changes after it sets it again. */
+	/* Clear it before the look: a later change sets it again. */
 	atomic_exchange_explicit(&worker->budgets_look, false, memory_order_acq_rel);
 	while ((part = worker_part_next(worker, part))) {
 		budget_look(&part->tenant->pull_budget, worker);
@@ -349,7 +351,7 @@ static bool worker_look(struct worker *worker)
 	return true;
 }
 
-/* After a poll that began at @now_ns or later. */
+/* Called after a poll that began at @now_ns or later. */
 static void windows_expire(struct worker *worker, uint64_t now_ns)
 {
 	struct poller *poller;
@@ -360,7 +362,7 @@ static void windows_expire(struct worker *worker, uint64_t now_ns)
 			window_expire(poller, now_ns);
 }
 
-/* More than one call of windows_expire() does. */
+/* Whether windows_expire() left something to do. */
 static bool windows_due(struct worker *worker)
 {
 	struct poller *poller;
@@ -388,7 +390,7 @@ static int poller_sleep(struct poller *poller, int fd, int timeout_ms)
 	return poller->nic->dev->ops->sleep(poller->comp_channel, fd, timeout_ms);
 }
 
-/* With several devices: waits for all of them, then lets those do their work that have any. */
+/* With several devices: waits for all of them, then lets those that have work do it. */
 static int pollers_sleep(struct worker *worker, int timeout_ms)
 {
 	struct pollfd fds[NIC_MAX + 1];
@@ -446,7 +448,9 @@ static enum activity worker_sleep(struct worker *worker)
 		if (ibv_req_notify_cq(poller->cq, 0))
 			return ACTIVITY_NONE;
 	found = worker_poll(worker);
-	/* The mail that said so may have been taken since the loop looked, and wakes no more. */
+	/*
+	 * The note that asked to stop may have been taken since the loop looked, and wakes no more.
+	 */
 	if (!found && !mailbox_pending(&worker->mailbox) && !worker_stops(worker))
 		worker_wait(worker);
 	return found;
@@ -460,7 +464,7 @@ static enum activity worker_rest(struct worker *worker)
 {
 	struct tenant_part *part = NULL;
 
-	/* For windows_expire() after the next poll, too. */
+	/* The reading also serves windows_expire() after the next poll. */
 	store_thread_clock(&worker->part.thread);
 	while ((part = worker_part_next(worker, part)))
 		store_thread_idle(&part->thread);
@@ -485,7 +489,7 @@ static void worker_pin(const struct worker *worker)
 }
 
 /*
- * Polls for spin_ns after the last awaited activity, or less where that is in vain, then rests.
+ * Polls for spin_ns after the last awaited activity, or less if polling finds little, then rests.
  * Returns what worker_rest() found.
  */
 static enum activity worker_idle(struct worker *worker, enum activity activity, enum pace *pace)
@@ -509,7 +513,7 @@ static enum activity worker_idle(struct worker *worker, enum activity activity, 
 	return ACTIVITY_NONE;
 }
 
-/* A turn that found work: even if each does, others get the CPU now and then. */
+/* A turn that found work. Even a worker that always does yields the CPU now and then. */
 static void worker_active(struct worker *worker, enum pace *pace)
 {
 	if (*pace == PACE_WAITING)
@@ -520,7 +524,7 @@ static void worker_active(struct worker *worker, enum pace *pace)
 	*pace = PACE_ACTIVE;
 }
 
-/* A turn has one poll: of its own, or the one before a sleep that did not come about. */
+/* A turn has one poll: its own, or the one just before a sleep that was called off. */
 static void *worker_run(void *arg)
 {
 	struct worker *worker = arg;
@@ -538,7 +542,7 @@ static void *worker_run(void *arg)
 		windows_expire(worker, polled_ns);
 		if (worker_read_mail(worker))
 			activity = ACTIVITY_AWAITED;
-		/* After the mail: this flag's wake-up may have been taken with that. */
+		/* After the mail: its reading may have consumed this flag's wake-up. */
 		if (worker_look(worker))
 			activity = ACTIVITY_AWAITED;
 		pull_expire(worker);

@@ -10,26 +10,26 @@
 #include "server/worker/worker.h"
 
 /*
- * Sets up all but the thread and its parts of tenants. @cpu: to pin the thread to, or -1. 0 or a
- * negative errno after logging.
+ * Sets up all but the thread and its parts of tenants. @cpu: the CPU to pin the thread to, or -1. 0
+ * or a negative errno after logging.
  */
 int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu);
 /*
- * Sets up what worker @number has of the tenant with @store, before a worker uses it. 0 or a
- * negative errno after logging.
+ * Sets up worker @number's part of the tenant with @store, before a worker uses it. 0 or a negative
+ * errno after logging.
  */
 int part_init(struct tenant_part *part, struct store *store, unsigned int number);
 /*
- * Sets up what the worker has on a device, or releases it; the thread does not poll it yet, or no
+ * Sets up the worker's poller of a device, or releases it; the thread does not poll it yet, or no
  * more: worker->attached. 0 or a negative errno after logging, with nothing to release.
  */
 int worker_init_poller(struct worker *worker, const struct worker_env *env, unsigned int nic);
 void worker_release_poller(struct worker *worker, unsigned int nic);
 /* Starts the thread. 0 or a negative errno after logging. */
 int worker_start(struct worker *worker);
-/* CPU time of its thread, 0 if that does not run. Of the thread that starts and stops it. */
+/* CPU time of its thread, 0 if that does not run. Called by the thread that starts and stops it. */
 uint64_t worker_cpu_ns(const struct worker *worker);
-/* Ends the thread. Connections that are not released by then are for conn_manager_free_all(). */
+/* Ends the thread. conn_manager_free_all() frees the connections that are left. */
 void worker_stop(struct worker *worker);
 void worker_release(struct worker *worker);
 

@@ -29,7 +29,7 @@ limited() {
 
 does_not_start() {
 	(limited 1024 ./kvd -c "$tmp/kvd.ini" >>"$tmp/refused" 2>&1)
-	[ $? = 1 ] && logged 'this process may lock 1024 KiB of memory \(RLIMIT_MEMLOCK\)' &&
+	[ $? = 1 ] && logged 'this process may lock 1 MiB of memory \(RLIMIT_MEMLOCK\)' &&
 		logged 'ulimit -l.*LimitMEMLOCK=.*CAP_IPC_LOCK'
 }
 

@@ -151,8 +151,8 @@ too_large_for_the_device() {
 	KVD_SOFTNIC_FAULTS=mr_max=1000000 timeout "$DEADLINE_S" "$build/kvd" -c "$tmp/kvd.ini" \
 		>/dev/null 2>&1 && return 1
 	said=$(tail -n "+$start" "$log")
-	grep -q "error device .*: it registers at most 1000000 bytes in one piece (max_mr_size), \
-and the region has 33554432: lower memory.size to that" <<<"$said" &&
+	grep -q "error device .*: it registers at most 976.5 KiB in one piece (max_mr_size), \
+and the region has 32 MiB: lower memory.size" <<<"$said" &&
 		! grep -q ' store: ' <<<"$said" && [ ! -e "$tmp/s" ] && return 0
 	echo "$said"
 	return 1

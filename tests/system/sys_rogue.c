@@ -1805,7 +1805,7 @@ static const struct {
 	{ "limbo_left", "any", ANY, case_limbo_left },
 	{ "pin_left", "any", ANY, case_pin_left },
 	{ "pull_never", "softnic", "closed: a large value was not read", case_pull_never },
-	{ "pull_stalled", "special", "closed: it did not serve a READ of no bytes",
+	{ "pull_stalled", "special", "closed: the client served no READ of no bytes",
 	  case_pull_never },
 	{ "pull_hoard", "special", ANY, case_pull_hoard },
 	{ "pull_stall", "special", ANY, case_pull_stall },

@@ -128,8 +128,8 @@ static void limit_too_low(void **state)
 	assert_int_equal(check_in_child(KIB(16), KIB(64), false, KIB(16)), 1);
 	assert_logged(
 		" error this process may lock 16 KiB of memory (RLIMIT_MEMLOCK), at most 64 "
-		"KiB by its hard limit, and has to lock about 1942 KiB to serve on an RDMA "
-		"device: 1024 KiB of regions, 918 KiB of buffers and queues of 3 workers; allow "
+		"KiB by its hard limit, and must lock about 1.8 MiB to serve on an RDMA "
+		"device: 1023.5 KiB of regions, 918 KiB of buffers and queues of 3 workers; allow "
 		"it with `ulimit -l 1942` in the shell that starts kvd, LimitMEMLOCK=1942K in "
 		"its systemd unit, or the capability CAP_IPC_LOCK, or lower memory.size or "
 		"tenants.memory\n");
@@ -173,7 +173,7 @@ static void a_device_too_small(void **state)
 	assert_int_equal(nic_check_size(&attr, "mlx9", 1001), -E2BIG);
 	assert_logged(
 		" error device mlx9: it registers at most 1000 bytes in one piece (max_mr_size), "
-		"and the region has 1001: lower memory.size to that\n");
+		"and the region has 1001 bytes: lower memory.size\n");
 	log_release();
 }
 
@@ -245,7 +245,7 @@ static void a_device(void **state)
 	static struct device dev = { .name = "fake0", .ops = &ops };
 	static const char letters[] = { 0, 'p', 'm' };
 	static const char *const logged[] = {
-		"device fake0: a region of 1048576 bytes registered in ",
+		"device fake0: a region of 1 MiB registered in ",
 		"can't set up a protection domain",
 		"can't register a region",
 	};

@@ -374,7 +374,7 @@ static void a_step_fails(void **state)
 		assert_int_equal(objects, 0);
 		assert_int_equal(steps, fails);
 		assert_logged(logged[fails - 1]);
-		assert_logged("Cannot allocate memory (64 receives, 144 buffers of 1024 bytes, 10 "
+		assert_logged("Cannot allocate memory (64 receives, 144 buffers of 1 KiB, 10 "
 			      "connections");
 		assert_logged(", or allow the process more memory");
 	}

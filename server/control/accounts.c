@@ -5,7 +5,7 @@
 #include <search.h>
 #include <stdlib.h>
 
-/* Accounts of `owing` that are looked at when one is added: several, so that it gets shorter. */
+/* Accounts of `owing` looked at when one is added: several, so that the list shrinks. */
 #define LOOKED_AT 4
 
 struct tenant_account {
@@ -16,10 +16,10 @@ struct tenant_account {
 };
 
 struct account {
-	struct principal principal; /* first: what the tree compares */
+	struct principal principal; /* first: the tree compares it */
 	struct user_account buckets;
 	uint32_t connections;
-	LIST_HEAD(tenant_list, tenant_account) tenants; /* with a connection */
+	LIST_HEAD(tenant_list, tenant_account) tenants; /* those with a connection */
 	TAILQ_ENTRY(account) entry;
 };
 
@@ -59,7 +59,7 @@ static bool account_owes(const struct account *account, uint64_t now_ns)
 	return account_full_ns(&account->buckets) > now_ns - account->buckets.base_ns;
 }
 
-/* Forgets some of those that have paid, or the first, if there are too many. */
+/* Forgets some accounts that owe nothing, or the first if there are too many. */
 static void owing_shorten(struct accounts *accounts, uint64_t now_ns)
 {
 	bool full = accounts->owing_count >= ACCOUNTS_OWING_MAX;
@@ -132,7 +132,7 @@ static struct tenant_account *tenant_add(struct account *account, const struct t
 	return in;
 }
 
-/* It has no connection any more. */
+/* The account has no connection any more. */
 static void account_leave(struct accounts *accounts, struct account *account, uint64_t now_ns)
 {
 	if (account_owes(account, now_ns)) {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The accounts of principals (server/worker/principal.h): how many connections each has, what it
- * has taken of the limits of its user, over all its connections (server/users/account.h), and, for
- * each tenant that it is connected to, its gates of the budgets (server/worker/budget.h).
+ * The accounts of principals (server/worker/principal.h): how many connections each has, what they
+ * have together used of its user's limits (server/users/account.h), and, for each tenant that it is
+ * connected to, its gates of the budgets (server/worker/budget.h).
  *
- *   ACCOUNT-1. A principal has one account, as long as it has a connection, or has not paid for
- *	 what it took: a client that closes its connections and connects again finds its account as
- *	 it was.
- *   ACCOUNT-2. Nothing that users.file says is in it, so that reading the file again changes no
+ *   ACCOUNT-1. A principal has one account, as long as it has a connection or owes for what it
+ *	 used: a client that closes its connections and connects again finds its account as it was.
+ *   ACCOUNT-2. An account holds nothing from users.file, so reading the file again changes no
  *	 account.
- *   ACCOUNT-3. Of principals without a connection ACCOUNTS_OWING_MAX are remembered.
+ *   ACCOUNT-3. At most ACCOUNTS_OWING_MAX principals without a connection are remembered.
  *
- * The control thread's, but for the buckets, which are for any, and the gates.
+ * Only the control thread uses accounts, except for the buckets, which any thread may use, and the
+ * gates.
  */
 #ifndef KVD_SERVER_CONTROL_ACCOUNTS_H
 #define KVD_SERVER_CONTROL_ACCOUNTS_H
@@ -29,7 +29,7 @@ struct tenant;
 
 struct accounts {
 	void *tree; /* of struct account, for tsearch(3) */
-	/* Those without a connection. */
+	/* Accounts without a connection. */
 	TAILQ_HEAD(account_list, account) owing;
 	unsigned int owing_count;
 };
@@ -39,17 +39,17 @@ void accounts_init(struct accounts *accounts);
 void accounts_release(struct accounts *accounts);
 
 /*
- * Counts one more connection of @principal, to @tenant. Returns its buckets and @gates, which stay
- * until accounts_close(); NULL: no memory. @now_ns: by the stores' clock.
+ * Counts one more connection of @principal, to @tenant. Returns its buckets, and its gates in
+ * *@gates, which stay until accounts_close(); NULL: no memory. @now_ns: by the stores' clock.
  */
 struct user_account *accounts_open(struct accounts *accounts, const struct principal *principal,
 				   const struct tenant *tenant, struct budget_gates **gates,
 				   uint64_t now_ns);
-/* One connection less, which accounts_open() counted with such arguments. */
+/* Counts one connection less, which accounts_open() counted with the same arguments. */
 void accounts_close(struct accounts *accounts, const struct principal *principal,
 		    const struct tenant *tenant, uint64_t now_ns);
 
-/* How many connections it has. */
+/* How many connections the principal has. */
 uint32_t accounts_connections(const struct accounts *accounts, const struct principal *principal);
 
 #endif /* KVD_SERVER_CONTROL_ACCOUNTS_H */

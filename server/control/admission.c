@@ -23,7 +23,7 @@ int admission_load(struct users **users, const struct config *config)
 	return err;
 }
 
-/* Nothing but an address says who is there. */
+/* Whether nothing but its address identifies a client. */
 static bool is_open(enum device_kind kind)
 {
 	return kind == DEVICE_RDMA || kind == DEVICE_RDMA_TCP;
@@ -54,8 +54,7 @@ static void user_decide(struct admission *admission, const struct accounts *acco
 	} else if (user->connections && accounts_connections(accounts, &who) >= user->connections) {
 		admission->reason = WIRE_REJECT_LIMIT;
 		snprintf(admission->text, sizeof(admission->text),
-			 "%.50s has the %u connections that it may have", who.name,
-			 user->connections);
+			 "%.50s is at its limit of connections (%u)", who.name, user->connections);
 	}
 }
 

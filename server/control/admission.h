@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who may connect: rdma.networks for the ways without a secret, and the users of users.file.
+ * Decides which clients may connect: rdma.networks for transports without a secret, and the users
+ * of users.file.
  *
  * All functions are for the control thread.
  */
@@ -14,28 +15,28 @@
 #include "server/users/users.h"
 #include "server/worker/conn.h"
 
-/* Reads users.file; *@users is NULL if there is none. 0, or a negative errno after logging. */
+/* Reads users.file; *@users is NULL if none is set. 0, or a negative errno after logging. */
 int admission_load(struct users **users, const struct config *config);
 
-/* What a connection request is answered. */
+/* The decision on a connection request. */
 struct admission {
 	const struct user *user; /* NULL: the server has no users */
-	/* 0: it is admitted; else why not. */
+	/* 0: admitted; else why not. */
 	enum wire_reject_reason reason;
 	char text[WIRE_REJECT_TEXT_BYTES];
 };
 
-/* @kind: the way that @peer came. @users may be NULL. */
+/* @kind: the transport of @peer. @users may be NULL. */
 void admission_decide(struct admission *admission, const struct users *users,
 		      const struct accounts *accounts, const struct config *config,
 		      enum device_kind kind, const struct cm_peer *peer);
 
-/* The user of a connection in another snapshot of the file, or NULL. */
+/* The user of a connection according to @users, a newer reading of the file, or NULL. */
 const struct user *admission_user(const struct users *users, const struct conn *conn);
 
 /*
- * Makes @user, of @users, that of the connection; both NULL: none. The caller puts what conn->users
- * was, when no worker has its user any more.
+ * Sets the connection's user to @user, of @users; both NULL: none. The caller puts the old
+ * conn->users once no worker uses its user any more.
  */
 void admission_set(struct conn *conn, struct users *users, const struct user *user);
 

@@ -25,7 +25,7 @@
  */
 #define FLUSH_WAIT_NS 100000000ull
 
-/* Transport retries. Not 7, the most there is: rdma_rxe (Linux 6.1) takes that for no limit. */
+/* Transport retries. Not 7, the maximum: rdma_rxe (Linux 6.1) takes that for no limit. */
 #define RETRY_COUNT 6
 /* Retries of a response to a client that has no receive posted, which breaks the protocol. */
 #define RNR_RETRY_COUNT 6
@@ -37,12 +37,14 @@
 
 /* Events of one kind that are handled before notes, deadlines and signals have their turn. */
 #define EVENTS_AT_ONCE 64
-/* Queries likewise, STATS apart. One takes as long as the device's ibv_modify_qp() at most. */
+/*
+ * Queries handled at once, STATS apart. One takes as long as the device's ibv_modify_qp() at most.
+ */
 #define QUERIES_AT_ONCE 64
 
 /*
- * Between two snapshots of the statistics: clients that ask for them in a loop take 2 % of this
- * thread's time. So a snapshot is shared by the requests that arrived before it was begun.
+ * The time between two snapshots of the statistics: clients that ask for them in a loop take 2 % of
+ * this thread's time. All requests that arrived before a snapshot was started share it.
  */
 #define STATS_INTERVAL_NS 5000000u
 #define NS_PER_MS 1000000u
@@ -75,7 +77,7 @@ static void conn_list_add(struct net *net, struct conn *conn)
 		conn->poller->conns_count++;
 }
 
-/* No worker asks who it is any more. */
+/* No worker asks for the connection's user any more. */
 static void conn_set_nobody(struct conn *conn)
 {
 	struct users *users = conn->users;
@@ -114,7 +116,7 @@ static void query_forget(struct conn *conn)
 	conn->queries = NULL;
 }
 
-/* A later stage has its own deadline, or none, and no query is answered any more. */
+/* A later stage has its own deadline, or none, and its queries are not answered any more. */
 static void conn_set_stage(struct net *net, struct conn *conn, enum conn_stage stage)
 {
 	conn->stage = stage;
@@ -164,9 +166,7 @@ static struct poller *poller_choose(struct net *net, const struct nic *nic)
 	return best;
 }
 
-/*
- * For a client that finds no place, if it is an administrator: the poller that takes it, or NULL.
- */
+/* The poller that takes an administrator's client for which there is no other place, or NULL. */
 static struct poller *poller_choose_admin(struct net *net, const struct nic *nic, struct cm_id *id)
 {
 	struct poller *poller = &net->workers[0].pollers[nic - net->nics];
@@ -177,7 +177,7 @@ static struct poller *poller_choose_admin(struct net *net, const struct nic *nic
 	return peer_is_admin(&peer) ? poller : NULL;
 }
 
-/* If it is refused, returns false, and @text says why. */
+/* False: the request is refused, and @text says why. */
 static bool connect_parse(struct wire_connect *connect, const struct cm_event *event,
 			  char text[WIRE_REJECT_TEXT_BYTES])
 {
@@ -192,7 +192,7 @@ static bool connect_parse(struct wire_connect *connect, const struct cm_event *e
 		wire_abi_text(text, connect->abi, WIRE_ABI);
 	else if (len < sizeof(*connect) || connect->reserved)
 		snprintf(text, WIRE_REJECT_TEXT_BYTES,
-			 "the client's connect request is not the protocol's");
+			 "the client's connect request breaks the protocol");
 	else
 		return true;
 	return false;
@@ -220,12 +220,12 @@ static struct tenant *connect_tenant(const struct net *net, const struct nic *ni
 	tenant = tenants_find(&net->tenants, name);
 	if (named && !length)
 		snprintf(text, WIRE_REJECT_TEXT_BYTES,
-			 "the client asks for a tenant by what is no name");
+			 "the client asks for a tenant by an invalid name");
 	else if (user && strcmp(name, user->tenant) != 0)
 		snprintf(text, WIRE_REJECT_TEXT_BYTES, "user %.30s has the tenant %s, not %s",
 			 user->name, user->tenant, name);
 	else if (!tenant)
-		snprintf(text, WIRE_REJECT_TEXT_BYTES, "it has no tenant %s", name);
+		snprintf(text, WIRE_REJECT_TEXT_BYTES, "there is no tenant %s", name);
 	else if (tenant->state != TENANT_SERVES)
 		snprintf(text, WIRE_REJECT_TEXT_BYTES,
 			 "the tenant %s is being created, resized or dropped", name);
@@ -237,7 +237,7 @@ static struct tenant *connect_tenant(const struct net *net, const struct nic *ni
 	return NULL;
 }
 
-/* This thread is offline otherwise: server/control_loop.c. */
+/* This thread is RCU-offline otherwise: server/control_loop.c. */
 static void table_remove(struct conn *conn)
 {
 	rcu_thread_online();
@@ -245,7 +245,7 @@ static void table_remove(struct conn *conn)
 	rcu_thread_offline();
 }
 
-/* Which GID was chosen, and the like: peers decide how often, so limit it. */
+/* Logs the chosen GID and the like; rate-limited, since peers decide how often. */
 static void link_log(const struct conn *conn)
 {
 	char link[DEVICE_LINK_TEXT_MAX];
@@ -258,8 +258,8 @@ static void link_log(const struct conn *conn)
 }
 
 /*
- * After an error id->context is the connection, if there is one: it is to be closed. @user: the
- * client's, NULL if there are none.
+ * After an error id->context is the connection, if there is one; the caller closes it. @user: the
+ * client's, NULL if the server has no users.
  */
 static int connect_accept(struct net *net, struct poller *poller, struct tenant *tenant,
 			  struct cm_id *id, bool admin, const struct user *user)
@@ -331,7 +331,7 @@ static void conn_close(struct net *net, struct conn *conn)
 
 /*
  * A queue pair that was being accepted may have taken receives from the shared queue already, so it
- * ends as that of any other connection, behind its last completion.
+ * ends like that of any other connection, after its last completion.
  */
 static void connect_failed(struct net *net, const struct nic *nic, struct cm_id *id, int err)
 {
@@ -353,7 +353,7 @@ static void connect_failed(struct net *net, const struct nic *nic, struct cm_id 
 	conn_close(net, id->context);
 }
 
-/* Whether the client may connect, or else has been refused. @user: as connect_accept(). */
+/* False: the client may not connect, and has been refused. @user: as for connect_accept(). */
 static bool connect_admit(struct net *net, struct cm_id *id, const struct user **user)
 {
 	const struct config *config = net->env.config;
@@ -378,7 +378,7 @@ static bool connect_admit(struct net *net, struct cm_id *id, const struct user *
 	return false;
 }
 
-/* Its identity was revoked while it was on its way. */
+/* Whether the client's identity was revoked while it connected. */
 static bool connect_revoked(const struct net *net, struct cm_id *id)
 {
 	struct cm_peer peer;
@@ -411,7 +411,7 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 	}
 	if (connect_revoked(net, event->id)) {
 		connect_refuse(net, event->id, WIRE_REJECT_ERROR,
-			       "its identity was revoked while it connected");
+			       "the client's identity was revoked while it connected");
 		return;
 	}
 	if (!connect_admit(net, event->id, &user))
@@ -431,7 +431,7 @@ static void connect_handle(struct net *net, struct nic *nic, const struct cm_eve
 	if (!poller) {
 		connect_refuse(net, event->id, WIRE_REJECT_FULL,
 			       full ? "server.max_connections is reached" :
-				      "every receive has its connection (request.srq_depth)");
+				      "every receive is taken by a connection (request.srq_depth)");
 		return;
 	}
 	err = connect_accept(net, poller, tenant, event->id, admin, user);
@@ -463,8 +463,8 @@ void conn_manager_device_failed(struct net *net, struct nic *nic, const char *wh
 }
 
 /*
- * The peer's READ got a remote access error; its connection ends by that. The device may say so
- * after the peer has disconnected.
+ * The peer's READ got a remote access error, which ends its connection. The device may say so after
+ * the peer has disconnected.
  */
 static void access_refused(struct net *net, struct conn *conn)
 {
@@ -473,8 +473,8 @@ static void access_refused(struct net *net, struct conn *conn)
 	conn->access_refused = true;
 	stat_add(&net->stats.access_errors, 1);
 	log_ratelimited(LOG_WARN, 10,
-			CONN_FMT ": closed: its client %s READ what it may not: a key that is not "
-				 "its own, or memory beyond the region",
+			CONN_FMT ": closed: its client %s READ with a key that is not "
+				 "its own, or outside the region",
 			CONN_ARG(conn), conn->peer.address);
 	conn_close(net, conn);
 }
@@ -516,8 +516,9 @@ void conn_manager_cm_events(struct net *net, struct endpoint *endpoint)
 }
 
 /*
- * The connection of an event's queue pair, NULL if the queue pair is about to be destroyed. It is
- * not destroyed yet: this thread does that, and no device reports events of one that is.
+ * The connection of an event's queue pair, NULL if the queue pair is about to be destroyed. The
+ * queue pair still exists: this thread destroys it, and no device reports events of a destroyed
+ * one.
  */
 static struct conn *event_conn(const struct ibv_qp *qp)
 {
@@ -547,7 +548,7 @@ static struct poller *poller_next(struct net *net, unsigned int *at)
 	return &net->workers[worker].pollers[nic];
 }
 
-/* The event is one-shot and is armed again by the next tick: there is at most one a second. */
+/* The event is one-shot; the next tick arms it again, so there is at most one a second. */
 static void srq_limit_reached(struct net *net, struct nic *nic, const struct ibv_srq *srq)
 {
 	struct poller *poller;
@@ -576,7 +577,7 @@ void conn_manager_arm_srq_limits(struct net *net)
 		}
 }
 
-/* Such an event ends the connection. Not every device flushes the queue pair by itself. */
+/* Ends the connection: not every device flushes the queue pair by itself. */
 static void qp_failed(struct net *net, const struct device_async_event *event)
 {
 	struct conn *conn = event_conn(event->qp);
@@ -695,7 +696,7 @@ static void identities_count(struct net *net)
 	stat_set(&net->stats.identities_evicted, identities->evicted);
 }
 
-/* False: HELLO waits for the end of another connection, identity_leave(). */
+/* False: HELLO waits for another connection to end, identity_leave(). */
 static bool query_claim(struct net *net, struct conn *conn)
 {
 	struct conn *closes;
@@ -728,8 +729,8 @@ static bool conn_is_cut(const struct conn *conn)
 }
 
 /*
- * All but the connection that asks. BUSY: of one the device has not said that its queue pair is in
- * error; it will be destroyed soon. The client asks again.
+ * Revokes all matching connections but the one that asks. BUSY: the device has not yet put a queue
+ * pair in error; it will be destroyed soon, and the client asks again.
  */
 static void revoke_run(struct net *net, struct conn *asks)
 {
@@ -753,14 +754,14 @@ static void revoke_run(struct net *net, struct conn *asks)
 		conn_close(net, conn);
 		left += !conn_is_cut(conn);
 	}
-	log_ratelimited(LOG_NOTICE, 10, "revoked %.*s, as %s asked for: %llu connections closed",
+	log_ratelimited(LOG_NOTICE, 10, "revoked %.*s, asked for by %s: %llu connections closed",
 			(int)query->len, query->text, asks->peer.address,
 			(unsigned long long)query->closed);
 	if (!left)
 		query->status = query->closed ? WIRE_OK : WIRE_NOT_FOUND;
 }
 
-/* The connection that asked may be the one that is closed: then it gets no answer. */
+/* A connection that asks for its own end gets no answer. */
 static void query_run(struct net *net, struct conn *conn)
 {
 	struct conn *kill;
@@ -785,7 +786,7 @@ static void query_run(struct net *net, struct conn *conn)
 		answer_send(conn);
 }
 
-/* Whom the statistics are for: NULL for those who may see what is others'. */
+/* The principal for whom statistics are made; NULL: one that may see those of others. */
 static const struct principal *conn_viewer(const struct conn *conn)
 {
 	const struct user *user = conn_user(conn);
@@ -801,8 +802,8 @@ static bool is_viewer(const struct conn *conn, const struct principal *viewer)
 }
 
 /*
- * All that wait have arrived before this snapshot is begun. Those of other tenants than the first
- * one, those who may not see the same, and those left over, get the next one.
+ * All waiting requests arrived before this snapshot is started. Requests of another tenant than the
+ * first one's, of another viewer, and those left over, get the next snapshot.
  */
 static void stats_run(struct net *net)
 {
@@ -851,7 +852,7 @@ int conn_manager_wait_ms(const struct net *net, int wait_ms)
 	return due_ms < (uint64_t)wait_ms ? (int)due_ms : wait_ms;
 }
 
-/* No request of the connection is executed any more. The HELLO that waited for that goes on. */
+/* No request of the connection is executed any more. A HELLO that waited for that goes on. */
 static void conn_quiesced(struct net *net, struct conn *conn)
 {
 	struct conn *heir = identity_leave(&net->identities, conn, clock_ns());
@@ -967,18 +968,18 @@ static const char *user_objection(const struct conn *conn, const struct user *be
 				  const struct user *user, bool any)
 {
 	if (any && !user)
-		return "users.file has no user for it any more";
+		return "users.file has no user for this client any more";
 	if (before && user && strcmp(before->name, user->name) != 0)
-		return "it is another user of users.file now";
+		return "its client is another user of users.file now";
 	if (user && strcmp(conn->part->tenant->name, user->tenant) != 0)
 		return "its user has another tenant now";
-	/* Its device would have to take back what it can read. */
+	/* The device can't take back remote read. */
 	if (user && !user_reads_all(user) && !conn->query.by_request)
 		return "its user may not read all keys any more";
 	return NULL;
 }
 
-/* True: the connection has another user now, and let go of the snapshot that it had. */
+/* True: the connection has a new user now, and no longer uses the old snapshot. */
 static bool conn_renew_user(struct net *net, struct conn *conn, struct users *users)
 {
 	const struct user *user = users ? admission_user(users, conn) : NULL;
@@ -997,7 +998,7 @@ static bool conn_renew_user(struct net *net, struct conn *conn, struct users *us
 	return false;
 }
 
-/* All that are open have the users of before; those that end may have older ones, and keep them. */
+/* Open connections have the previous users; closing ones may have older ones, and keep them. */
 static void set_users(struct net *net, struct users *users)
 {
 	struct users *before = net->users;
@@ -1010,7 +1011,7 @@ static void set_users(struct net *net, struct users *users)
 			conn->users_old = before;
 		}
 	if (renewed && before)
-		synchronize_rcu(); /* no worker has a user of before any more */
+		synchronize_rcu(); /* no worker has a previous user any more */
 	for (conn = net->conns; conn; conn = conn->next) {
 		users_put(conn->users_old);
 		conn->users_old = NULL;
@@ -1026,7 +1027,7 @@ void conn_manager_renew_users(struct net *net)
 	struct users *users;
 
 	if (admission_load(&users, net->env.config)) {
-		log_error("[users] stays as it was");
+		log_error("the users stay as they were: fix users.file and reload again");
 		return;
 	}
 	if (!users && !net->users)

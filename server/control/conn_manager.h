@@ -2,52 +2,52 @@
 /*
  * The connection manager: accepts, refuses, closes and frees connections, as events, notes and
  * deadlines require. server/worker/conn.h has the life of a connection. All functions are for the
- * control thread. None blocks, but for the grace period before a connection is freed.
+ * control thread. None blocks, except for the grace period before a connection is freed.
  */
 #ifndef KVD_SERVER_CONTROL_CONN_MANAGER_H
 #define KVD_SERVER_CONTROL_CONN_MANAGER_H
 
 #include "server/control/net.h"
 
-/* Before any other of these functions, when net->env is set. */
+/* Called before any other of these functions, once net->env is set. */
 void conn_manager_init(struct net *net);
 /*
- * Handles connection events of the address, EVENTS_AT_ONCE at most: net->events_left says that
+ * Handles connection events of the endpoint, EVENTS_AT_ONCE at most; net->events_left says that
  * there may be more.
  */
 void conn_manager_cm_events(struct net *net, struct endpoint *endpoint);
 /*
  * The device has failed because of @what: its connections end. server/control/recovery.h has what
- * follows. Does nothing for one that has failed before.
+ * follows. Does nothing if the device has failed before.
  */
 void conn_manager_device_failed(struct net *net, struct nic *nic, const char *what);
-/* Handles asynchronous events of the device, in the same way. */
+/* Handles asynchronous events of the device, like connection events. */
 void conn_manager_async_events(struct net *net, struct nic *nic);
 /* Handles the workers' notes. */
 void conn_manager_read_mail(struct net *net);
 /*
- * Answers the queries that read_mail() found (server/worker/query.h), a bounded number of them:
- * net->events_left says that there are more. At most one snapshot of the statistics is made.
+ * Answers queries that read_mail() found (server/worker/query.h), a bounded number of them:
+ * net->events_left says that there are more. Makes at most one snapshot of the statistics.
  */
 void conn_manager_answer(struct net *net, uint64_t now_ns);
-/* How long to wait for events: @wait_ms, or less if a snapshot is due before. */
+/* How long to wait for events: @wait_ms, or less if a snapshot is due earlier. */
 int conn_manager_wait_ms(const struct net *net, int wait_ms);
-/* Arms the limit events of shared receive queues that were reached, again. */
+/* Arms again the limit events of shared receive queues that were raised. */
 void conn_manager_arm_srq_limits(struct net *net);
-/* Closes connections whose HELLO is late or whose client is gone; quiesces those flushed. */
+/* Closes connections whose HELLO is late or whose client is gone; quiesces flushed ones. */
 void conn_manager_expire(struct net *net, uint64_t now_ns);
-/* The query of @conn, which is in no list, has its answer: sends it to the worker. */
+/* Sends the answer to the query of @conn, which is in no list, to the worker. */
 void conn_manager_answered(struct conn *conn);
-/* Takes its query out of the list that it waits in. */
+/* Takes the query of @conn out of the list that it waits in. */
 void conn_manager_forget_query(struct conn *conn);
 /* Starts to close all connections of the tenant. */
 void conn_manager_close_tenant(struct net *net, const struct tenant *tenant);
 /* Starts to close all connections. */
 void conn_manager_close_all(struct net *net);
 /*
- * Reads the file of [users] again; what can't be used changes nothing, and is in the log.
- * Connections get what their user may do now; those that have none, or another one, or that may not
- * read all keys any more, are closed. May wait for a grace period.
+ * Reads the file of [users] again; an unusable file changes nothing, and is logged. Connections get
+ * their user's new rights; a connection is closed if it now has no user, another user, or one that
+ * may no longer read all keys. May wait for a grace period.
  */
 void conn_manager_renew_users(struct net *net);
 /* Whether a value is being pulled from a client. */

@@ -22,7 +22,7 @@ int conn_registry_init(struct conn_registry *registry, uint32_t conns_max)
 	registry->free_count = registry->count;
 	for (i = 0; i < registry->count; i++) {
 		registry->free[i] = registry->count - 1 - i;
-		/* 0 is no number. */
+		/* No connection has the number 0. */
 		registry->numbers[i] = i ? i : registry->count;
 	}
 	return 0;

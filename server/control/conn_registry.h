@@ -3,8 +3,8 @@
  * The registry of connections, for the control thread: gives each a number for users, finds it by
  * that number, and lists all of them page by page, in constant time for each.
  *
- * A connection has a slot while it is open. Its number is made of the slot and of how often the
- * slot was used before, so a number is never used again.
+ * A connection has a slot while it is open. Its number combines the slot and how often the slot was
+ * used before, so a number is never used again.
  */
 #ifndef KVD_SERVER_CONTROL_CONN_REGISTRY_H
 #define KVD_SERVER_CONTROL_CONN_REGISTRY_H
@@ -33,8 +33,8 @@ void conn_registry_remove(struct conn_registry *registry, uint64_t number);
 struct conn *conn_registry_find(const struct conn_registry *registry, uint64_t number);
 
 /*
- * The next connection at slot *@slot or behind it, or NULL; looks at @slots_max slots at most and
- * moves *@slot behind the last one. At registry->count all have been seen: each connection that was
+ * The next connection at slot *@slot or after it, or NULL; looks at @slots_max slots at most and
+ * moves *@slot past the last one. At registry->count all slots were seen: each connection that was
  * open all the time once.
  */
 struct conn *conn_registry_next(const struct conn_registry *registry, uint32_t *slot,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Addresses that the server listens at. Several may be of one RDMA device: they share what
- * server/worker/nic.h has of it. The control thread sets them up and releases them.
+ * Endpoints: addresses that the server listens at. Several may be on one RDMA device and share its
+ * struct nic (server/worker/nic.h). The control thread sets them up and releases them.
  */
 #ifndef KVD_SERVER_CONTROL_ENDPOINT_H
 #define KVD_SERVER_CONTROL_ENDPOINT_H
@@ -14,8 +14,8 @@
 
 struct endpoint {
 	struct device_addr addr;
-	struct device *dev; /* opened for the address: its calls make the connections; or NULL */
-	struct nic *nic;    /* what they are on */
+	struct device *dev; /* opened for the address, accepts its connections; or NULL */
+	struct nic *nic;    /* the device that they share */
 	struct cm_channel *channel;
 	struct cm_id *listener;
 	bool watched;		     /* the control loop waits for its events */
@@ -28,13 +28,13 @@ struct endpoint {
  */
 int endpoint_open(struct endpoint *endpoint, const struct device_addr *addr,
 		  const struct config *config);
-/* The same again, after endpoint_close(), and without a line in the log. */
+/* Opens it again after endpoint_close(), without logging errors. */
 int endpoint_reopen(struct endpoint *endpoint);
 /* Creates the channel of connection events. 0 or a negative errno after logging. */
 int endpoint_init(struct endpoint *endpoint);
 /* Starts to accept connections. 0 or a negative errno after logging. */
 int endpoint_listen(struct endpoint *endpoint);
-/* Listens no more. Then what is on its nic may be released, and then endpoint_close() called. */
+/* Stops listening. Release what is on its nic next, then call endpoint_close(). */
 void endpoint_release(struct endpoint *endpoint);
 void endpoint_close(struct endpoint *endpoint);
 

@@ -10,7 +10,7 @@
 #include "common/sum.h"
 #include "server/worker/conn.h"
 
-/* Identities that are forgotten in one tick of the control thread. */
+/* Identities forgotten in one tick of the control thread. */
 #define EXPIRE_AT_ONCE 1024
 
 static uint32_t bucket_count(uint32_t max)
@@ -80,7 +80,7 @@ static void unkeep(struct identities *identities, struct identity *identity)
 	identities->kept_count--;
 }
 
-/* One that is kept. */
+/* @identity is a kept one. */
 static void forget(struct identities *identities, struct identity *identity)
 {
 	unkeep(identities, identity);
@@ -150,7 +150,7 @@ bool identity_claim(struct identities *identities, struct conn *conn, struct con
 	struct identity *identity = conn->identity;
 
 	*closes = NULL;
-	if (identity) /* it inherited it */
+	if (identity) /* inherited */
 		return true;
 	identity = find(identities, conn->query.hello.identity);
 	if (identity && identity->owner) {

@@ -32,7 +32,7 @@ int net_check(const struct config *config, bool warn)
 	return first;
 }
 
-/* The nic that the endpoint's device is on, if an earlier endpoint has one, or a new one. */
+/* Finds the nic of the endpoint's device from an earlier endpoint, or opens a new one. */
 static int net_open_nic(struct net *net, struct endpoint *endpoint, const struct config *config,
 			const char *why)
 {
@@ -46,7 +46,8 @@ static int net_open_nic(struct net *net, struct endpoint *endpoint, const struct
 			return 0;
 		}
 	if (net->nic_count == NIC_MAX) {
-		log_error("the addresses are of more than %d devices: take some away", NIC_MAX);
+		log_error("server.listen names addresses on more than %d devices: remove some",
+			  NIC_MAX);
 		return -E2BIG;
 	}
 	err = nic_open(nic, endpoint->dev, config, why);
@@ -230,7 +231,7 @@ bool net_alive(struct net *net)
 
 	for (i = 0; i < net->worker_count; i++) {
 		taken = atomic_load_explicit(&net->workers[i].mailbox.taken, memory_order_relaxed);
-		/* + 1: a worker's first count is 0, and so is what was never asked for. */
+		/* + 1: 0 means that the worker was never asked. */
 		if (net->taken[i] == taken + 1) {
 			log_warn("worker %u has not finished a turn since it was last asked", i);
 			alive = false;

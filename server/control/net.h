@@ -20,7 +20,7 @@
 	X(connections_total, "connections accepted since the start")                               \
 	X(connections_rejected, "connections refused")                                             \
 	X(connections_not_allowed,                                                                 \
-	  "connections refused: no user of users.file, or none of rdma.networks, is the client's") \
+	  "connections refused: no user of users.file, or none of rdma.networks, matches")         \
 	X(connections_over_limit,                                                                  \
 	  "connections refused beyond the connections of their user (users.file)")                 \
 	X(connections_withdrawn,                                                                   \
@@ -30,7 +30,7 @@
 	  "connections closed because HELLO, or the answer to a probe, did not arrive in time")    \
 	X(connections_killed, "connections closed because a client asked for it")                  \
 	X(connections_revoked, "connections closed because their client was revoked")              \
-	X(access_errors, "connections closed because their client READ what it may not")           \
+	X(access_errors, "connections closed because their client READ without the right to")      \
 	X(connections_replaced, "connections closed because their client connected anew")          \
 	X(identities, "clients whose connections are open and whose changes are executed once")    \
 	X(identities_kept, "clients whose connections ended within server.identity_time")          \
@@ -54,14 +54,14 @@ TAILQ_HEAD(query_list, conn);
 struct tenant_command {
 	enum {
 		COMMAND_NONE,
-		COMMAND_CLOSING,   /* connections end */
-		COMMAND_DETACHING, /* workers forget the tenant; then devices may be changing */
+		COMMAND_CLOSING,   /* connections are closed */
+		COMMAND_DETACHING, /* workers forget the tenant; waits for devices that change */
 		COMMAND_WORKING,   /* the job runs */
 	} step;
 	enum wire_tenant mode;
 	struct tenant *tenant;
 	uint64_t bytes;
-	uint64_t asker; /* the number of the connection that has asked; 0: `memory` of a user has */
+	uint64_t asker; /* number of the connection that asked; 0: `memory` of a user */
 	unsigned int workers_left;
 	int err;
 };
@@ -81,22 +81,22 @@ struct net {
 	/* The control thread's: server/control/conn_manager.h. */
 	struct net_stats stats; /* other threads may read them */
 	struct conn *conns;	/* all connections, linked by next and prev */
-	struct users *users;	/* who may connect; NULL: everybody */
+	struct users *users;	/* NULL: any client may connect */
 	struct accounts accounts;
 	struct conn_timers timers;
 	struct query_list queries; /* connections whose HELLO, CLIENTS, KILL or REVOKE waits */
-	struct query_list stats_queries;  /* and those whose STATS does */
-	struct query_list tenant_queries; /* and those whose TENANT does */
-	bool starting; /* server/control/tenant_manager.h makes the stores: nobody is served yet */
-	int start_err; /* why that failed; 0 */
+	struct query_list stats_queries;  /* connections whose STATS waits */
+	struct query_list tenant_queries; /* connections whose TENANT waits */
+	bool starting;			  /* the stores are being made: no client is served yet */
+	int start_err;			  /* why `starting` failed; 0 */
 	struct tenant_command command;
-	size_t users_sized; /* of users: those whose memory was compared with their tenant's */
+	size_t users_sized; /* users whose memory was compared with their tenant's */
 	struct tenant_jobs jobs;
-	uint64_t stats_at_ns; /* no snapshot is made before */
+	uint64_t stats_at_ns; /* no snapshot is made earlier */
 	struct conn_registry registry;
 	struct identities identities;
 	struct revoked revoked[REVOKED_MAX];
-	uint32_t serial;	     /* of the next connection */
+	uint32_t serial;	     /* of the last connection */
 	uint32_t admins_count;	     /* connections beyond server.max_connections */
 	bool events_left;	     /* EVENTS_AT_ONCE were taken: a device may have more */
 	bool stopping;		     /* new connections are refused */
@@ -105,19 +105,19 @@ struct net {
 };
 
 /*
- * Opens the configured devices, before there is a store; @net is all zero before. Returns 0 or a
- * negative errno after logging. net_release() releases what was set up, as after net_init().
+ * Opens the configured devices, before there is a store; @net is all zero. Returns 0 or a negative
+ * errno after logging. net_release() releases what was set up, as after net_init().
  */
 int net_open(struct net *net, const struct config *config);
 /*
- * Sets up the devices and the workers; tenant_manager_run() makes the stores then. The caller fills
+ * Sets up the devices and the workers; then tenant_manager_run() makes the stores. The caller fills
  * in config, store, store_options, stats_print and stats_source of @env. Returns 0 or a negative
  * errno after logging.
  */
 int net_init(struct net *net, const struct worker_env *env);
 /*
  * Checks, without changing anything, that a server could listen at the configured addresses; @warn:
- * warns of those that are in use. 0 or a negative errno after logging.
+ * warns of addresses in use. 0 or a negative errno after logging.
  */
 int net_check(const struct config *config, bool warn);
 /* No worker may run and no connection may be left. */
@@ -130,13 +130,13 @@ void net_release(struct net *net);
 int net_start(struct net *net);
 /*
  * Whether each worker has finished a turn since the last call, or this is the first; wakes all of
- * them, so that those that sleep do until the next one. A worker that has not is logged. The
- * control thread calls it, now and then.
+ * them, so that sleeping ones finish a turn until the next call. Logs a worker that has not. The
+ * control thread calls it now and then.
  */
 bool net_alive(struct net *net);
 /*
- * Reads the files of [tls] again, for connections from now on; what can't be used stays as it was,
- * and is in the log. The control thread calls it.
+ * Reads the files of [tls] again, for new connections; if they can't be used, logs why and keeps
+ * the old ones. The control thread calls it.
  */
 void net_renew(struct net *net);
 /* Stops the workers. */

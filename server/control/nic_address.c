@@ -13,10 +13,10 @@
 #include "server/control/socket_folder.h"
 #include "server/worker/nic.h"
 
-/* Of a socket's flags in /proc/net/unix: __SO_ACCEPTCON of the kernel. */
+/* A flag of sockets in /proc/net/unix: __SO_ACCEPTCON of the kernel. */
 #define LISTENING 0x10000
 
-/* Bytes of an address with its option, as text. */
+/* Bytes of an address with its option as text. */
 #define ADDRESS_TEXT_MAX (DEVICE_URL_MAX + 32)
 
 bool nic_address_default(const struct device_addr *addr)
@@ -44,7 +44,7 @@ struct tls_files nic_address_tls(const struct config *config)
 	};
 }
 
-/* The options of the address, which are not in its URL. */
+/* Sets the options of the address that are not in its URL. */
 static void address_complete(struct device_addr *addr, const struct config *config)
 {
 	if (addr->kind != DEVICE_SOFTNIC) {
@@ -78,7 +78,7 @@ void nic_addresses(struct nic_addresses *list, const struct config *config)
 		address_complete(&list->addr[i], config);
 }
 
-/* The option and the address, as they begin a line of the log. */
+/* The option and the address, as they start a line of the log. */
 static const char *address_text(const struct config *config, const struct device_addr *addr,
 				char text[ADDRESS_TEXT_MAX])
 {
@@ -99,8 +99,8 @@ static void softnic_open_error(const char *at, int err)
 			  at);
 		break;
 	case -EPERM:
-		log_error("%s: its folder is not this user's, or others may write to it: they "
-			  "could take the place of the server; remove the folder, set "
+		log_error("%s: its folder is not this user's, or others may write to it and "
+			  "impersonate the server: remove the folder, set "
 			  "XDG_RUNTIME_DIR to one of yours, or set another path",
 			  at);
 		break;
@@ -114,7 +114,8 @@ static void softnic_open_error(const char *at, int err)
 		log_error("%s is in use: stop the kvd that listens there, or set another path", at);
 		break;
 	case -ENOTSOCK:
-		log_error("%s: a file that is no socket is there: remove it, or set another path",
+		log_error("%s: a file that is not a socket is there: remove it, or set another "
+			  "path",
 			  at);
 		break;
 	default:
@@ -141,9 +142,10 @@ static void rdma_open_error(const char *at, int err)
 			  at);
 		break;
 	case -EINVAL:
-		log_error("%s means every RDMA device, and a URL of rdma:// is one device's: set a "
-			  "URL for each, or rdma:// for the first",
-			  at);
+		log_error(
+			"%s means every RDMA device, but rdma:// URLs name one device each: set a "
+			"URL for each, or rdma:// for the first",
+			at);
 		break;
 	case -ENOENT:
 	case -EACCES:
@@ -159,7 +161,7 @@ static void rdma_open_error(const char *at, int err)
 	}
 }
 
-/* Of rdma+tcp and rdma+tls. */
+/* For rdma+tcp and rdma+tls. */
 static void tcp_open_error(const char *at, int err)
 {
 	switch (err) {
@@ -203,7 +205,7 @@ void nic_address_error(const struct config *config, const struct device_addr *ad
 		rdma_open_error(at, err);
 }
 
-/* Whether a process listens at @path: in this network namespace, as Linux lists them. */
+/* Whether a process listens at @path: in this network namespace, whose sockets Linux lists. */
 static bool is_listening(const char *path)
 {
 	FILE *in = fopen("/proc/net/unix", "re");
@@ -231,7 +233,7 @@ static int softnic_check(const struct device_addr *addr)
 	return is_listening(addr->path) ? -EADDRINUSE : 0;
 }
 
-/* Binds the address for a moment: no client can connect meanwhile. */
+/* Binds the address for a moment; no client can connect meanwhile. */
 static int verbs_check(const struct device_addr *addr)
 {
 	struct device *dev;
@@ -249,7 +251,7 @@ int nic_address_check(const struct config *config, const struct device_addr *add
 
 	if (err == -EADDRINUSE) {
 		if (warn)
-			log_warn("%s is in use: as long as that kvd runs, no other can start with "
+			log_warn("%s is in use: while that kvd runs, no other can start with "
 				 "it",
 				 address_text(config, addr, text));
 		return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The addresses that server.listen asks to serve at; and why one can't be used, with what to
- * change, which the device interface does not know.
+ * The addresses that server.listen names; and the message for one that can't be used, which says
+ * what to change.
  */
 #ifndef KVD_SERVER_CONTROL_NIC_ADDRESS_H
 #define KVD_SERVER_CONTROL_NIC_ADDRESS_H
@@ -12,28 +12,28 @@
 #include "server/config/config.h"
 #include "server/config/listen_list.h"
 
-/* Whether it is softnic's default socket, named by the configuration or not. */
+/* Whether @addr is softnic's default socket, named by the configuration or not. */
 bool nic_address_default(const struct device_addr *addr);
 
 struct nic_addresses {
 	struct device_addr addr[LISTEN_MAX];
 	unsigned int count;
-	const char *why; /* the reason for which their devices were chosen */
+	const char *why; /* why their devices were chosen */
 };
 
-/* Their names of files are @config's. */
+/* The addresses point to file names in @config. */
 void nic_addresses(struct nic_addresses *list, const struct config *config);
 
-/* The files that the configuration names; the names are its own. */
+/* The files that the configuration names; the result points to its strings. */
 struct tls_files nic_address_tls(const struct config *config);
 
 /* Logs why device_open() of the address failed. */
 void nic_address_error(const struct config *config, const struct device_addr *addr, int err);
 
 /*
- * Checks, without changing anything, that a server could listen at the address. That one listens
- * there already is no error, and a warning if @warn: it may be the one whose configuration is
- * checked. 0 or a negative errno after logging.
+ * Checks, without changing anything, that a server could listen at the address. An address in use
+ * is no error, but a warning if @warn: the server whose configuration is checked may be running. 0
+ * or a negative errno after logging.
  */
 int nic_address_check(const struct config *config, const struct device_addr *addr, bool warn);
 

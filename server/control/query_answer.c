@@ -25,7 +25,7 @@ static const char *state_name(const struct conn *conn)
 	return atomic_load_explicit(&conn->hello_done, memory_order_relaxed) ? "open" : "hello";
 }
 
-/* The clocks that the worker stored are of its last batch, so one may be ahead of ours. */
+/* The worker stores its clock with each batch, so @then_ns may be later than @now_ns. */
 static uint64_t seconds_since(uint64_t then_ns, uint64_t now_ns)
 {
 	return now_ns > then_ns ? (now_ns - then_ns) / NS_PER_S : 0;
@@ -60,7 +60,7 @@ static uint32_t print_conn(const struct net *net, const struct conn *conn, char 
 	return n < LINE_MAX_BYTES ? (uint32_t)n : LINE_MAX_BYTES - 1;
 }
 
-/* The cursor is the first slot that is wanted. At 0 nothing was listed yet, or all is. */
+/* The cursor is the first slot wanted: 0 at the start of the list, and after its end. */
 static void answer_clients(const struct net *net, struct query *query)
 {
 	uint32_t count = net->registry.count, len, slot, at, end;
@@ -88,7 +88,7 @@ static const char *const right_names[] = {
 #undef X
 };
 
-/* Writes "read,write" of @rights to @text. */
+/* Writes @rights to @text, like "read,write". */
 static void print_rights(uint32_t rights, char *text)
 {
 	*text = '\0';
@@ -97,7 +97,7 @@ static void print_rights(uint32_t rights, char *text)
 			strcat(strcat(text, *text ? "," : ""), right_names[i]);
 }
 
-/* Who the client is by users.file, or without one, and what it may do. */
+/* The client's user, if there is users.file, and what it may do. */
 static void answer_whoami(const struct conn *conn, struct query *query)
 {
 	const struct user *user = conn_user(conn);
@@ -125,9 +125,8 @@ static void answer_whoami(const struct conn *conn, struct query *query)
 }
 
 /*
- * The right counts that the client has now: the file of users may have been read since the worker
- * looked. Without users the owner of the server may stop it, not any client: what is stored would
- * be gone.
+ * The client's current right counts: the file of users may have been read since the worker looked.
+ * Without users only the owner of the server may stop it, not any client: all data would be lost.
  */
 static void answer_shutdown(struct net *net, const struct conn *conn, struct query *query)
 {
@@ -137,8 +136,7 @@ static void answer_shutdown(struct net *net, const struct conn *conn, struct que
 	const struct user *user = conn_user(conn);
 
 	if (conn_is_admin(conn)) {
-		log_ratelimited(LOG_NOTICE, 10,
-				CONN_FMT ": %s asked for the server to stop (SHUTDOWN)",
+		log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": %s asked the server to stop (SHUTDOWN)",
 				CONN_ARG(conn), conn->principal.name);
 		net->stop_asked = true;
 		return;

@@ -37,13 +37,13 @@ static void note_workers(struct net *net, const struct nic *nic, enum note_kind 
 	}
 }
 
-/* Releases whatever there is of it. No worker polls it. */
+/* Releases all that was set up on the device. No worker polls it. */
 static void nic_put_away(struct net *net, struct nic *nic, uint64_t now_ns)
 {
 	struct endpoint *endpoint;
 	unsigned int i;
 
-	/* This thread is offline otherwise (server/control_loop.c). */
+	/* This thread is RCU-offline otherwise (server/control_loop.c). */
 	rcu_thread_online();
 	for (i = 0; i < net->worker_count; i++)
 		worker_release_poller(&net->workers[i], nic_number(net, nic));
@@ -61,8 +61,8 @@ static void nic_put_away(struct net *net, struct nic *nic, uint64_t now_ns)
 }
 
 /*
- * Opens the addresses, which have to be of the same device as before: over TCP one that has lost
- * its device would be served on any other.
+ * Opens the addresses, which must be on the same device as before: over TCP, an address whose
+ * device is gone could be served on any other.
  */
 static int nic_reopen(struct net *net, struct nic *nic)
 {
@@ -122,8 +122,8 @@ static bool nic_retry(struct net *net, struct nic *nic, uint64_t now_ns)
 }
 
 /*
- * Drivers that can't take a device from its users, as rdma_rxe, report no event: its removal waits
- * until they have closed it. It is not listed any more by then. (rdma_cm has an event.)
+ * Drivers that can't take a device from its users, like rdma_rxe, report no event: the removal
+ * waits until all users have closed it. By then it is no longer listed. (rdma_cm has an event.)
  */
 static void nic_look(struct net *net, struct nic *nic, uint64_t now_ns)
 {
@@ -148,7 +148,7 @@ static bool nic_step(struct net *net, struct nic *nic, uint64_t now_ns)
 		note_workers(net, nic, NOTE_DETACH);
 		break;
 	case NIC_DETACHING:
-		/* A job may be registering memory with it. */
+		/* A job may be registering memory with the device. */
 		if (nic->workers_left || net->jobs.runs)
 			break;
 		nic_put_away(net, nic, now_ns);

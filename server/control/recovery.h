@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What becomes of a device that has failed, or was removed, while the server goes on with the
- * others (struct nic, enum nic_state). conn_manager notices it and closes its connections. When the
- * last one has ended the workers stop to poll it, all that was on it is released, and it is looked
- * for once a second: when its addresses can be listened at again it is set up as at the start. No
- * data is lost by that, since it is in the region and not on the device.
+ * Recovers a device that has failed or was removed, while the server goes on with the others
+ * (struct nic, enum nic_state). conn_manager notices the failure and closes the device's
+ * connections. When the last one has ended, the workers stop polling the device, all that was on it
+ * is released, and the server looks for it once a second: when its addresses can be listened at
+ * again, it is set up as at the start. No data is lost, since data is in the region and not on the
+ * device.
  *
- * Control thread.
+ * All functions are for the control thread.
  */
 #ifndef KVD_SERVER_CONTROL_RECOVERY_H
 #define KVD_SERVER_CONTROL_RECOVERY_H
@@ -14,9 +15,9 @@
 #include "server/control/net.h"
 
 /*
- * Goes one step on with each device that has failed. Returns true if one serves again: its file
- * descriptors are new ones (struct nic, struct endpoint: watched). Blocks for as long as the device
- * takes to be opened and to register the region.
+ * Takes the next step for each failed device. Returns true if one serves again: its file
+ * descriptors are new (struct nic, struct endpoint: watched). Blocks while the device is opened and
+ * registers the region.
  */
 bool recovery_run(struct net *net, uint64_t now_ns);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Parses who is to be revoked, finds out whom that is, and keeps it for those who come late. */
+/* Parses revocations, matches connections, and keeps identities for clients still connecting. */
 #include "server/control/revoke.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static const struct {
 	{ "id=", REVOKE_ID },	  { "addr=", REVOKE_ADDRESS },
 };
 
-/* A decimal number of @len digits, that fits 64 bits. */
+/* Parses a decimal number of @len digits that fits 64 bits. */
 static bool number_parse(uint64_t *number, const char *digits, size_t len)
 {
 	*number = 0;
@@ -28,7 +28,7 @@ static bool number_parse(uint64_t *number, const char *digits, size_t len)
 	return len > 0;
 }
 
-/* A name with a zero byte in it is nobody's. */
+/* No client has a name with a zero byte in it. */
 static bool name_parse(char name[TLS_IDENTITY_MAX], const char *text, size_t len)
 {
 	if (!len || len >= TLS_IDENTITY_MAX || memchr(text, 0, len))

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * REVOKE: whose connections are closed. When it is answered, all queue pairs of these connections
- * are in the error state or destroyed, so no READ that is posted later succeeds.
+ * REVOKE closes the connections of a user, an identity, a uid, an address, or one connection. When
+ * it is answered, all their queue pairs are in the error state or destroyed, so no READ posted
+ * later succeeds.
  *
- * Who may connect is not decided here: a client that the credentials still let in comes again. But
- * a client that had shown the ones of before, and was not connected yet, does not get in: for that
- * the last revocations of identities are kept as long as a set-up may take.
+ * REVOKE does not decide which clients may connect: a client with credentials that are still valid
+ * may come again. But a client that showed its old credentials before, and was still connecting,
+ * does not get in: the last revocations of identities are kept as long as a set-up may take.
  */
 #ifndef KVD_SERVER_CONTROL_REVOKE_H
 #define KVD_SERVER_CONTROL_REVOKE_H
 
 #include "server/worker/conn.h"
 
-/* Revocations that are kept; one more waits until the oldest is REVOKED_NS old. */
+/* Revocations kept; one more waits until the oldest is REVOKED_NS old. */
 #define REVOKED_MAX 16
-/* Longer than a set-up by TLS may take: SETUP_MS in common/rdma/tcp/setup.c. */
+/* Longer than a set-up with TLS may take: SETUP_MS in common/rdma/tcp/setup.c. */
 #define REVOKED_NS 10000000000ull
 
 enum revoke_by { REVOKE_USER, REVOKE_IDENTITY, REVOKE_UID, REVOKE_ID, REVOKE_ADDRESS };
 
-/* Who is meant. */
+/* Which connections are revoked. */
 struct revoke {
 	enum revoke_by by;
-	uint64_t number;	     /* of a user, or a connection */
+	uint64_t number;	     /* uid, or number of a connection */
 	char name[TLS_IDENTITY_MAX]; /* user, identity or address */
 };
 
@@ -39,12 +40,9 @@ bool revoke_parse(struct revoke *revoke, const char *text, size_t len);
 /* The control thread calls it. */
 bool revoke_matches(const struct revoke *revoke, const struct conn *conn);
 
-/*
- * Keeps the revocation of an identity; those by which nobody connects need not be kept. False:
- * there is no room.
- */
+/* Keeps the revocation of an identity; other kinds need not be kept. False: there is no room. */
 bool revoked_add(struct revoked revoked[REVOKED_MAX], const struct revoke *revoke, uint64_t now_ns);
-/* Whether @peer came before its identity was revoked. */
+/* Whether @peer started to connect before its identity was revoked. */
 bool revoked_find(const struct revoked revoked[REVOKED_MAX], const struct cm_peer *peer,
 		  uint64_t now_ns);
 

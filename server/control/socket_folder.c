@@ -11,9 +11,9 @@
 
 #include "common/rdma/default_socket.h"
 
-/* Clients pass through it: softnic.socket_mode says which of them may connect. */
+/* Clients pass through the folder: softnic.socket_mode says which of them may connect. */
 #define FOLDER_MODE 0755
-/* Of a user's own server; nobody else looks for it. */
+/* For a user's own server; no other user looks for it. */
 #define FOLDER_MODE_OWN 0700
 
 static bool is_own(const char *socket, bool is_default)
@@ -35,7 +35,7 @@ int socket_folder_make(struct socket_folder *folder, const char *socket, bool is
 	return own && !default_socket_folder_safe(folder->path) ? -EPERM : 0;
 }
 
-/* Whether files can be made in the folder. */
+/* 0: files can be created in the folder; or a negative errno. */
 static int check_writable(const char *folder)
 {
 	struct stat st;
@@ -58,7 +58,7 @@ int socket_folder_check(const char *socket, bool is_default)
 	err = check_writable(folder);
 	if (err == -ENOENT)
 		return check_writable(dirname(folder));
-	/* Whose it is matters more than that it can't be written to. */
+	/* A wrong owner is the better message than a folder that can't be written to. */
 	return is_own(socket, is_default) && !default_socket_folder_safe(folder) ? -EPERM : err;
 }
 

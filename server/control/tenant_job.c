@@ -9,7 +9,7 @@
 
 /*
  * The new store is made beside the old one, which goes on if that fails. No connection is in the
- * tenant, so nobody works on either.
+ * tenant, so no other thread works on either.
  */
 static int resize(struct tenant_jobs *jobs, struct tenant *tenant, uint64_t bytes)
 {
@@ -27,7 +27,7 @@ static int resize(struct tenant_jobs *jobs, struct tenant *tenant, uint64_t byte
 		err = store_start(made.store, tenant->now.store);
 	if (err) {
 		tenant_store_destroy(&made, jobs->env);
-		/* It logs why it can't be started. */
+		/* maintenance_start() logs its errors. */
 		(void)maintenance_start(&tenant->now.store->maintenance);
 		return err;
 	}
@@ -60,7 +60,7 @@ static int job_do(struct tenant_jobs *jobs, const struct tenant_job *job)
 	return 0;
 }
 
-/* False: there is none, and the thread is to end. */
+/* Waits for a job. False: the thread must end. */
 static bool job_wait(struct tenant_jobs *jobs)
 {
 	bool stops;
@@ -78,7 +78,7 @@ static void *jobs_run(void *arg)
 {
 	struct tenant_jobs *jobs = arg;
 
-	/* No RCU reader: it works on stores that no other thread uses. */
+	/* Not an RCU reader: this thread works on stores that no other thread uses. */
 	while (job_wait(jobs)) {
 		jobs->job.err = job_do(jobs, &jobs->job);
 		mailbox_send(jobs->env->control, &jobs->note);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Jobs: what takes long about a tenant, done by a thread of its own, one after the other
- * (TENANT-3): memory is allocated and filled, registered with the devices, and released. While a
- * job runs, the tenant is that thread's, and no device is set up or put away
- * (server/control/recovery.c).
+ * Jobs: the slow work on tenants, done by a thread of its own, one after another (TENANT-3): memory
+ * is allocated and filled, registered with the devices, and released. While a job runs, that thread
+ * owns the tenant, and no device is set up or put away (server/control/recovery.c).
  */
 #ifndef KVD_SERVER_CONTROL_TENANT_JOB_H
 #define KVD_SERVER_CONTROL_TENANT_JOB_H
@@ -25,14 +24,14 @@ struct tenant_jobs {
 	const struct worker_env *env;
 	struct tenant_job job;
 	struct note note;     /* NOTE_TENANT_DONE: the job has ended */
-	_Atomic bool cancels; /* the job is to end early: -ECANCELED */
+	_Atomic bool cancels; /* the job must end early: -ECANCELED */
 
 	/* The control thread's. */
-	bool runs; /* a job was begun, and its note was not taken */
+	bool runs; /* a job was begun, and its note not yet taken */
 	pthread_t thread;
 	bool started; /* by the first job */
 
-	pthread_mutex_t lock; /* guards what follows */
+	pthread_mutex_t lock; /* guards the fields below */
 	pthread_cond_t changed;
 	bool has_job;
 	bool stops;
@@ -41,16 +40,16 @@ struct tenant_jobs {
 /* 0 or a negative errno. */
 int tenant_jobs_init(struct tenant_jobs *jobs, const struct worker_env *env);
 /*
- * Begins @job, when none runs; NOTE_TENANT_DONE follows, and jobs->job.err is its result. A tenant
- * that could not be created has nothing, and one that could not be resized is as it was. 0 or a
- * negative errno after logging: it does not run.
+ * Begins @job while no other runs; NOTE_TENANT_DONE follows, and jobs->job.err is its result. A
+ * tenant that could not be created holds nothing, and one that could not be resized is as it was.
+ * 0, or a negative errno after logging if the job does not run.
  */
 int tenant_jobs_begin(struct tenant_jobs *jobs, const struct tenant_job *job);
-/* The job that runs, and all later ones, end early. */
+/* Makes the running job, and all later ones, end early. */
 void tenant_jobs_cancel(struct tenant_jobs *jobs);
-/* Cancels the job that runs, and ends the thread when that has ended. */
+/* Cancels the running job, and ends the thread after it. */
 void tenant_jobs_stop(struct tenant_jobs *jobs);
-/* After that. Takes one of zero bytes, too. */
+/* Called after tenant_jobs_stop(). Accepts a zeroed @jobs, too. */
 void tenant_jobs_release(struct tenant_jobs *jobs);
 
 #endif /* KVD_SERVER_CONTROL_TENANT_JOB_H */

@@ -34,7 +34,7 @@ answer(struct conn *conn, enum wire_status status, const char *format, ...)
 	conn_manager_answered(conn);
 }
 
-/* The connection that has asked for the change that is under way, if it is there and waits. */
+/* The connection that asked for the change under way, if it still waits; or NULL. */
 static struct conn *asker(struct net *net)
 {
 	struct conn *conn = conn_registry_find(&net->registry, net->command.asker);
@@ -75,7 +75,7 @@ static uint32_t print_tenant(const struct tenant *tenant, char *line)
 	return (uint32_t)n;
 }
 
-/* The cursor is the first place that is wanted. At 0 nothing was listed yet, or all is. */
+/* The cursor is the first place wanted: 0 at the start of the list, and after its end. */
 static void list(struct net *net, struct conn *conn)
 {
 	struct query *query = &conn->query;
@@ -96,7 +96,7 @@ static void list(struct net *net, struct conn *conn)
 	conn_manager_answered(conn);
 }
 
-/* Those that need not wait for the change that is under way. */
+/* Answers the requests that need not wait for the change under way. */
 static void answer_at_once(struct net *net)
 {
 	struct conn *conn, *next;
@@ -115,7 +115,7 @@ static void answer_at_once(struct net *net)
 	}
 }
 
-/* Why a change is not begun. */
+/* Why a change is refused. */
 struct refusal {
 	enum wire_status status;
 	char text[LINE_MAX_BYTES];
@@ -144,7 +144,7 @@ static bool create_begin(struct net *net, const char *name, struct refusal *refu
 	if (command->bytes < OPTION_TENANT_MIN || command->bytes > REGION_BYTES_MAX)
 		return refuse(refusal, WIRE_INVALID, "a tenant has 16m to 512g of memory");
 	if (tenants_find(&net->tenants, name))
-		return refuse(refusal, WIRE_EXISTS, "there is a tenant %s already", name);
+		return refuse(refusal, WIRE_EXISTS, "there is already a tenant %s", name);
 	command->tenant = tenants_add(&net->tenants, name, command->bytes, why, sizeof(why));
 	if (!command->tenant)
 		return refuse(refusal, WIRE_NO_SPACE, "%s", why);
@@ -153,7 +153,7 @@ static bool create_begin(struct net *net, const char *name, struct refusal *refu
 	return true;
 }
 
-/* RESIZE and DROP: command->tenant may go. */
+/* RESIZE and DROP: starts to take command->tenant out of service. */
 static bool change_begin(struct net *net, struct refusal *refusal)
 {
 	struct tenant_command *command = &net->command;
@@ -165,7 +165,7 @@ static bool change_begin(struct net *net, struct refusal *refusal)
 	if (command->mode == WIRE_TENANT_RESIZE &&
 	    !tenants_reserve(&net->tenants, command->bytes, why, sizeof(why)))
 		return refuse(refusal, WIRE_NO_SPACE,
-			      "the old and the new store are there together while items are moved: "
+			      "the old and the new store exist together while items are moved: "
 			      "%s",
 			      why);
 	command->tenant->state = TENANT_CLOSING;
@@ -174,7 +174,7 @@ static bool change_begin(struct net *net, struct refusal *refusal)
 	return true;
 }
 
-/* Whether what users.file says of the tenant lets an administrator drop or resize it. */
+/* Whether users.file lets an administrator drop or resize the tenant. */
 static bool users_allow(const struct net *net, const char *name, enum wire_tenant mode,
 			struct refusal *refusal)
 {
@@ -184,7 +184,7 @@ static bool users_allow(const struct net *net, const char *name, enum wire_tenan
 		return true;
 	if (mode == WIRE_TENANT_RESIZE)
 		return refuse(refusal, WIRE_INVALID,
-			      "users.file says its size, with user %s: change that, and "
+			      "users.file sets its size, with user %s: change that, and "
 			      "send kvd SIGHUP",
 			      user->name);
 	return refuse(refusal, WIRE_INVALID,
@@ -204,7 +204,7 @@ static bool change_ask(struct net *net, const struct conn *conn, struct refusal 
 		return refuse(refusal, WIRE_NOT_FOUND, "there is no such tenant");
 	if (command->tenant == net->tenants.list[0])
 		return refuse(refusal, WIRE_INVALID,
-			      "the tenant " TENANT_DEFAULT " has memory.size, and is there as long "
+			      "the tenant " TENANT_DEFAULT " has memory.size, and exists as long "
 			      "as the server runs");
 	if (conn->part->tenant == command->tenant)
 		return refuse(refusal, WIRE_INVALID,
@@ -242,7 +242,7 @@ static bool start_create_default(struct net *net)
 	return true;
 }
 
-/* The next store that the start makes. False: there is none, or it can't be made. */
+/* Begins the next store of the start. False: there is none, or it can't be made. */
 static bool start_begin(struct net *net)
 {
 	const struct user *user;
@@ -265,14 +265,14 @@ static const char *verb(enum wire_tenant mode)
 					    "dropped";
 }
 
-/* What can't be done now, the file says at the next SIGHUP again. */
+/* A change that fails is tried again at the next SIGHUP. */
 static void user_failed(const char *name, enum wire_tenant mode, const char *why)
 {
 	log_error("users.file: user %s: its tenant can't be %s: %s; the next SIGHUP tries again",
 		  name, verb(mode), why);
 }
 
-/* False: there is nothing to be done, or it can't be, and is in the log. */
+/* False: there is nothing to do, or it failed and is logged. */
 static bool user_begin(struct net *net, const struct user *user)
 {
 	struct tenant *tenant = user->memory ? tenants_find(&net->tenants, user->tenant) : NULL;
@@ -292,7 +292,7 @@ static bool user_begin(struct net *net, const struct user *user)
 	return begins;
 }
 
-/* The next change that users.file, read anew, asks for. False: there is none. */
+/* Begins the next change that users.file asks for. False: there is none. */
 static bool users_begin(struct net *net)
 {
 	while (net->users && net->users_sized < net->users->count)
@@ -332,7 +332,7 @@ static bool command_begin(struct net *net)
 	return begins;
 }
 
-/* Each worker that knows the tenant forgets it. Its connections have gone. */
+/* Makes the workers forget the tenant, once its connections have ended. */
 static bool detach(struct net *net)
 {
 	struct tenant_command *command = &net->command;
@@ -358,7 +358,7 @@ static bool devices_change(const struct net *net)
 	return false;
 }
 
-/* The text is as long as a line. */
+/* Why the change failed; @text has LINE_MAX_BYTES. */
 static const char *failure(const struct net *net, char *text)
 {
 	const struct tenant_command *command = &net->command;
@@ -368,13 +368,12 @@ static const char *failure(const struct net *net, char *text)
 		return "not all of its items fit, and nothing may be evicted "
 		       "(memory.eviction = none): nothing was changed";
 	case -E2BIG:
-		snprintf(
-			text, LINE_MAX_BYTES,
-			"it has a value of more than %.2f MiB, for which memory.pull_share (%u %%) "
-			"of the new size has room: nothing was changed; choose a larger size, or "
-			"raise memory.pull_share",
-			(double)tenant_value_max(&net->env, command->bytes) / (1 << 20),
-			net->env.config->memory.pull_share);
+		snprintf(text, LINE_MAX_BYTES,
+			 "it has a value of more than %.2f MiB, the most that memory.pull_share "
+			 "(%u %%) of the new size allows: nothing was changed; choose a larger "
+			 "size, or raise memory.pull_share",
+			 (double)tenant_value_max(&net->env, command->bytes) / (1 << 20),
+			 net->env.config->memory.pull_share);
 		return text;
 	case -ECANCELED:
 		return "the server stops";
@@ -393,7 +392,7 @@ static void command_account(struct net *net)
 		    (command->mode == WIRE_TENANT_CREATE && command->err);
 
 	if (command->mode == WIRE_TENANT_RESIZE) {
-		/* The one that has gone: the old store, or the new one. */
+		/* Gives back the memory of the store that is gone: the old one, or the new one. */
 		tenants_unreserve(&net->tenants, command->err ? command->bytes : tenant->bytes);
 		if (!command->err)
 			tenant->bytes = command->bytes;
@@ -426,6 +425,7 @@ static void command_end(struct net *net, int err)
 {
 	struct tenant_command *command = &net->command;
 	char name[WIRE_TENANT_MAX + 1], text[LINE_MAX_BYTES];
+	char used[PARSE_FORMAT_MAX], memory[PARSE_FORMAT_MAX];
 	struct conn *conn = command->asker ? asker(net) : NULL;
 	const char *why;
 
@@ -438,9 +438,9 @@ static void command_end(struct net *net, int err)
 	else if (err)
 		log_error("tenant %s: can't be %s: %s", name, verb(command->mode), why);
 	else
-		log_notice("tenant %s: %s; %" PRIu64 " of %" PRIu64
-			   " bytes of tenants.memory are in use",
-			   name, verb(command->mode), net->tenants.used, net->tenants.memory);
+		log_notice("tenant %s: %s; %s of tenants.memory (%s) are in use", name,
+			   verb(command->mode), show_size(net->tenants.used, used),
+			   show_size(net->tenants.memory, memory));
 	if (conn && err)
 		answer(conn, err == -ENOMEM || err == -ENOSPC ? WIRE_NO_SPACE : WIRE_INVALID, "%s",
 		       why);
@@ -449,7 +449,7 @@ static void command_end(struct net *net, int err)
 	command->step = COMMAND_NONE;
 }
 
-/* The job has ended, or could not begin. */
+/* The job has ended, or could not be started. */
 static void job_end(struct net *net, int err)
 {
 	if (net->starting)
@@ -481,7 +481,7 @@ static bool job_begin(struct net *net)
 		command->step = COMMAND_WORKING;
 		return true;
 	}
-	/* A drop can't wait for a thread that can't be had: this one does it. */
+	/* A drop must not fail for lack of a thread: this thread does it. */
 	if (command->mode == WIRE_TENANT_DROP) {
 		tenant_store_destroy(&command->tenant->now, &net->env);
 		err = 0;
@@ -490,7 +490,7 @@ static bool job_begin(struct net *net)
 	return true;
 }
 
-/* False: it waits for something. */
+/* False: the command waits for something. */
 static bool command_step(struct net *net)
 {
 	switch (net->command.step) {
@@ -512,7 +512,7 @@ static bool command_step(struct net *net)
 void tenant_manager_run(struct net *net)
 {
 	answer_at_once(net);
-	/* A refused one leaves the next one to be begun. */
+	/* After a refused change the next one begins. */
 	while (command_step(net) || (net->command.step == COMMAND_NONE && !net->stopping &&
 				     !TAILQ_EMPTY(&net->tenant_queries)))
 		;

@@ -14,7 +14,7 @@
 #include "server/worker/budget.h"
 #include "server/worker/worker_loop.h"
 
-/* A store of another size has as many keys for each byte. */
+/* A store of another size has the same number of keys for each byte. */
 static uint32_t level_for(const struct worker_env *env, uint64_t bytes)
 {
 	const struct config *config = env->config;
@@ -79,7 +79,7 @@ static int parts_create(struct tenant_store *to, struct tenant *tenant,
 	return err;
 }
 
-/* TENANT-1. One that is away has no protection domain. */
+/* TENANT-1. A device that is away has no protection domain. */
 static bool is_served(const struct tenant_store *store, const struct nic *nic,
 		      const struct worker_env *env)
 {
@@ -96,7 +96,7 @@ static int store_register(struct tenant_store *to, const struct worker_env *env)
 	return err;
 }
 
-/* Only that of `default` is there when it has been released. */
+/* A released store is freed, except that of `default`. */
 static void store_forget(struct tenant_store *store, const struct worker_env *env)
 {
 	if (is_default(store, env))
@@ -202,9 +202,9 @@ struct tenant *tenants_add(struct tenants *tenants, const char *name, uint64_t b
 	struct tenant *tenant = NULL;
 
 	if (tenants_find(tenants, name))
-		snprintf(why, size, "there is a tenant %s already", name);
+		snprintf(why, size, "there is already a tenant %s", name);
 	else if (!place)
-		snprintf(why, size, "there are %d tenants, which is the most: drop one",
+		snprintf(why, size, "there are already %d tenants, the maximum: drop one",
 			 TENANTS_MAX);
 	else if (tenants_reserve(tenants, bytes, why, size)) {
 		tenant = calloc(1, sizeof(*tenant));

@@ -34,7 +34,7 @@ int user_tenants_fit(const struct users *users, const struct config *config)
 	}
 	if (count > TENANTS_MAX) {
 		log_error("users.file = %s: there are %u tenants with " TENANT_DEFAULT
-			  ", and %d is the most",
+			  ", and %d is the maximum",
 			  config->users.file, count, TENANTS_MAX);
 		return -EINVAL;
 	}

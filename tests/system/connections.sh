@@ -295,8 +295,8 @@ fi
 check "the server starts with few receives" server_start -o server.workers=1 \
 	-o server.max_connections=1000 -o request.srq_depth=64
 check "more connections than it has windows for" hold "$tmp/held" 65
-check "the last one is refused with the reason" one_too_many 64 "every receive has its connection"
-check "kvctl prints the reason" refused 'every receive has its connection \(request.srq_depth\)'
+check "the last one is refused with the reason" one_too_many 64 "every receive is taken"
+check "kvctl prints the reason" refused 'taken by a connection \(request.srq_depth\)'
 check "the earlier ones still work" release "$tmp/held" 64
 check "then a client can connect again" can_open_again
 check "all windows are free again" hold "$tmp/held" 64

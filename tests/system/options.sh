@@ -164,7 +164,7 @@ makes_nothing() {
 }
 
 address_in_use_is_said() {
-	kvd_says 0 'warn server.listen = .* is in use: as long as that kvd runs' \
+	kvd_says 0 'warn server.listen = .* is in use: while that kvd runs' \
 		-c "$tmp/kvd.ini" --check-config
 }
 
@@ -173,7 +173,7 @@ not_a_socket() {
 	rm -f "$tmp/log2"
 	kvd_says 1 "" -c "$tmp/kvd.ini" -o "log.file=$tmp/log2" \
 		-o "server.listen=softnic://$tmp/file" && grep -q text "$tmp/file" &&
-		grep -q ' error server.listen = .*: a file that is no socket' "$tmp/log2" &&
+		grep -q ' error server.listen = .*: a file that is not a socket' "$tmp/log2" &&
 		[ "$(grep -c ' error ' "$tmp/log2")" = 1 ]
 }
 
@@ -213,7 +213,7 @@ words_and_files() {
 		would_not_start 'server.listen = softnic:///none/none/s: the parent directory' \
 		-o server.listen=softnic:///none/none/s
 	check "--check-config: a file at the socket's path" \
-		would_not_start 'server.listen = .*: a file that is no socket' \
+		would_not_start 'server.listen = .*: a file that is not a socket' \
 		-o "server.listen=softnic://$tmp/kvd.ini"
 	check "--check-config: a NUMA node that is not there" would_not_start 'memory.numa = 7' \
 		-o memory.numa=7
@@ -256,7 +256,7 @@ check "the option of -o holds" option_counts
 check "the log, the statistics and the client report the device" device_is_reported "$way" 0 \
 	"the configuration asks for it"
 check "a second server at the same address is refused" address_in_use
-check "a file that is no socket is left alone" not_a_socket
+check "a file that is not a socket is left alone" not_a_socket
 check "--check-config: that one runs is no error" address_in_use_is_said
 check "the first one still works" expect 0 pong ping
 check "SIGHUP reopens the log" log_is_reopened

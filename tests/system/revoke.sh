@@ -24,7 +24,7 @@ attacks_are_counted() {
 }
 
 attacks_are_logged() {
-	[ "$(grep -c 'warn .* closed: its client .* READ what it may not' "$log")" = $ATTACKS ]
+	[ "$(grep -c 'warn .* closed: its client .* READ with a key' "$log")" = $ATTACKS ]
 }
 
 # What a client without a name, or with another one, has to do with it: nothing.
@@ -44,7 +44,7 @@ check "and logged, once" wait_until "$DEADLINE_S" attacks_are_logged
 check "nothing is held for them" wait_until "$DEADLINE_S" nothing_is_held 1
 checks_of "$build/tests/system/sys_keys" "$url" revoke "$who"
 check "those that were revoked are counted" stat_is connections_revoked 3
-check "and logged" logged "notice revoked $who, as .* asked for: 3 connections closed"
+check "and logged" logged "notice revoked $who, asked for by .*: 3 connections closed"
 check "others are not concerned" others_stay
 check "what says nobody is refused" \
 	expect 70 "user=NAME, identity=NAME, uid=N, addr=ADDRESS or id=N" revoke x

@@ -128,24 +128,24 @@ by_environment() {
 unknown() {
 	local said
 	said=$(in_tenant gamma get key 2>&1)
-	[ $? = 69 ] && grep -q 'it has no tenant gamma; --tenant, ' <<<"$said" && return 0
+	[ $? = 69 ] && grep -q 'there is no tenant gamma; --tenant, ' <<<"$said" && return 0
 	echo "$said"
 	return 1
 }
 
 # Names and sizes that are not allowed, with why; nothing of them is left.
 wrong_commands() {
-	expect_admin 2 'there is a tenant alpha already' tenant create alpha 16m &&
+	expect_admin 2 'there is already a tenant alpha' tenant create alpha 16m &&
 		expect_admin 70 '64 MiB wanted, 48 MiB of tenants.memory .80 MiB. are free' \
 			tenant create gamma 64m &&
 		expect_admin 70 'has 1 to 24 letters' tenant create 'a b' 16m &&
 		expect_admin 70 'has 1 to 24 letters' tenant create default 16m &&
 		expect_admin 70 'a tenant has 16m to 512g' tenant create gamma 15m &&
-		expect_admin 70 'is there as long' tenant drop default &&
+		expect_admin 70 'exists as long' tenant drop default &&
 		expect_admin 70 'this connection is in the tenant' \
 			--tenant alpha tenant drop alpha &&
 		expect_admin 1 'not found' tenant drop gamma &&
-		expect_admin 70 'the old and the new store are there together' \
+		expect_admin 70 'the old and the new store exist together' \
 			tenant resize beta 64m &&
 		stat_is tenants_bytes 33554432
 }

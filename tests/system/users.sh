@@ -214,7 +214,7 @@ too_many_connections() {
 	mkfifo "$tmp/fifo" && exec {held}<>"$tmp/fifo"
 	input=$tmp/fifo client_of holder noisy "$tmp/holder" hold "$url" 2 &&
 		await_line "$tmp/holder" '^holding 2' "$holder" &&
-		gets noisy 75 'user=noisy has the 2 connections that it may have' ping &&
+		gets noisy 75 'user=noisy is at its limit of connections' ping &&
 		gets reader 0 '' ping && gets ops 0 'connections_over_limit 1' stats &&
 		kill -KILL "$holder" && forget "$holder" &&
 		wait_until "$DEADLINE_S" gets noisy 0 '' ping
@@ -331,7 +331,7 @@ loader_fills() {
 
 tenants_of_users_stay() {
 	expect 70 'it is the tenant of user loader in users.file' tenant drop loader &&
-		expect 70 'users.file says its size, with user loader' \
+		expect 70 'users.file sets its size, with user loader' \
 			tenant resize loader 32m && tenant_is loader 16777216
 }
 
@@ -407,7 +407,7 @@ check "the same file again" reloaded '\[users\]: 5 users'
 check "the client goes on" loops_on
 echo 'rights = everything' >>"$tmp/users"
 check "a bad file" reloaded "line [0-9]*: 'everything' is no right"
-check "is not taken" logged '\[users\] stays as it was'
+check "is not taken" logged 'the users stay as they were'
 check "the client goes on" loops_on
 check "what each may do is as it was" what_loader_may_not
 users_write 'read'
@@ -422,7 +422,7 @@ users_write
 check "it gets the right back" reloaded '\[users\]: 5 users'
 check "a client of reader" reader_loops
 without=reader users_write
-check "the user is taken out" reloaded 'closed: users.file has no user for it any more'
+check "the user is taken out" reloaded 'closed: users.file has no user for this client any more'
 check "its client can't connect again, and says why" looper_ends 'users.file has no user for'
 check "nor can another one" gets reader 77 'users.file has no user for' ping
 check "others have their rights" what_loader_may

@@ -613,10 +613,10 @@ static void refused(void **state)
 	connect.reserved++;
 	add_connect_of(connect);
 	connect = good_connect;
-	assert_refused(WIRE_REJECT_VERSION, "not the protocol's");
+	assert_refused(WIRE_REJECT_VERSION, "breaks the protocol");
 	add_connect();
 	cm_events[cm_count - 1].private_len = sizeof(connect) - 1;
-	assert_refused(WIRE_REJECT_VERSION, "not the protocol's");
+	assert_refused(WIRE_REJECT_VERSION, "breaks the protocol");
 	add_connect();
 	cm_events[cm_count - 1].private_len = offsetof(struct wire_connect, tenant) - 1;
 	assert_refused(WIRE_REJECT_VERSION, "does not speak");
@@ -675,10 +675,10 @@ static void tenants(void **state)
 	alpha_start();
 	strcpy(connect.tenant, "beta");
 	add_connect_of(connect);
-	assert_refused(WIRE_REJECT_TENANT, "it has no tenant beta");
+	assert_refused(WIRE_REJECT_TENANT, "there is no tenant beta");
 	strcpy(connect.tenant, "a b");
 	add_connect_of(connect);
-	assert_refused(WIRE_REJECT_TENANT, "by what is no name");
+	assert_refused(WIRE_REJECT_TENANT, "by an invalid name");
 	strcpy(connect.tenant, "alpha");
 	alpha.now.mrs[0] = NULL;
 	add_connect_of(connect);
@@ -863,7 +863,7 @@ static void reads_what_it_may_not(void **state)
 		finish(conn);
 		id_count = 0;
 	}
-	assert_logged("closed: its client 10.0.0.1:5 READ what it may not");
+	assert_logged("closed: its client 10.0.0.1:5 READ with a key that is not its own");
 }
 
 /* Each connection has a memory window, from before it is accepted until its queue pair ends. */
@@ -1320,7 +1320,7 @@ static void revokes(void **state)
 	/* One has begun to end by itself. */
 	conn_close(&net, alice[0]);
 	ask_to_revoke(admin, "identity=alice", WIRE_OK, 3);
-	assert_logged("revoked identity=alice, as 10.0.0.1:5 asked for: 3 connections closed");
+	assert_logged("revoked identity=alice, asked for by 10.0.0.1:5: 3 connections closed");
 	assert_int_equal(disconnects, 3);
 	assert_int_equal(net.stats.connections_revoked, 2);
 	for (unsigned int i = 0; i < 3; i++)
@@ -1391,7 +1391,7 @@ static void revoked_on_its_way(void **state)
 	take_events();
 	assert_null(ids[id_count - 1].context);
 	assert_int_equal(rejects, 1);
-	assert_string_equal(rejected.text, "its identity was revoked while it connected");
+	assert_string_equal(rejected.text, "the client's identity was revoked while it connected");
 	peer_since = test_now + 1;
 	late = connected();
 	close_and_finish(late);
@@ -1650,7 +1650,7 @@ static void users_connect(void **state)
 	assert_connections("user=alice", 1);
 	second = connected();
 	add_connect();
-	assert_rejected(WIRE_REJECT_LIMIT, "user=alice has the 2 connections that it may have");
+	assert_rejected(WIRE_REJECT_LIMIT, "user=alice is at its limit of connections (2)");
 	assert_int_equal(net.stats.connections_over_limit, 1);
 	assert_int_equal(net.stats.connections_not_allowed, 0);
 	peer_uid = 9;
@@ -1680,7 +1680,7 @@ static void clients_of_other(void **state)
 	net.users = users_of("[user *]\nrights = all\nconnections = 1\n");
 	first = connected();
 	add_connect();
-	assert_rejected(WIRE_REJECT_LIMIT, "uid=61234 has the 1 connections that it may have");
+	assert_rejected(WIRE_REJECT_LIMIT, "uid=61234 is at its limit of connections (1)");
 	peer_uid = 9;
 	second = connected();
 	assert_connections("uid=61234", 1);
@@ -1793,9 +1793,9 @@ static void users_are_renewed(void **state)
 static const struct {
 	const char *text, *why;
 } ends[] = {
-	{ OF("bob", "7", "all"), "users.file has no user for it any more" },
-	{ "", "users.file has no user for it any more" },
-	{ OF("bob", "61234", "all"), "it is another user of users.file now" },
+	{ OF("bob", "7", "all"), "users.file has no user for this client any more" },
+	{ "", "users.file has no user for this client any more" },
+	{ OF("bob", "61234", "all"), "its client is another user of users.file now" },
 	{ OF("alice", "61234", "write"), "its user may not read all keys any more" },
 	{ OF("alice", "61234", "all") "read_prefixes = x\n",
 	  "its user may not read all keys any more" },
@@ -1876,7 +1876,7 @@ static void bad_files_change_nothing(void **state)
 	strcpy(config.users.file, "/nonexistent/users");
 	conn_manager_renew_users(&net);
 	assert_logged("users.file = /nonexistent/users: No such file or directory");
-	assert_logged("[users] stays as it was");
+	assert_logged("the users stay as they were");
 	assert_ptr_equal(net.users, before);
 	/* Nor does one that gives a tenant two sizes. */
 	snprintf(config.users.file, sizeof(config.users.file), "%s/users", test_log_dir);

@@ -190,7 +190,7 @@ static void errors(void **state)
 		{ NULL, -EPERM, "its folder is not this user's" },
 		{ NULL, -EACCES, "this user may not create it (Permission denied)" },
 		{ NULL, -EADDRINUSE, "is in use: stop the kvd that listens there" },
-		{ NULL, -ENOTSOCK, "a file that is no socket is there: remove it" },
+		{ NULL, -ENOTSOCK, "a file that is not a socket is there: remove it" },
 		{ NULL, -EMFILE, "can't listen there: Too many open files: raise" },
 		{ NULL, -EIO, "can't listen there: Input/output error" },
 		{ "rdma://", -ENODEV, "rdma://:7471: no RDMA device of this host can be used" },
@@ -275,7 +275,7 @@ static void what_is_there(void **state)
 	assert_int_equal(check(false), 0);
 	assert_int_equal(test_log_lines(), 0);
 	assert_int_equal(check(true), 0);
-	assert_logged("is in use: as long as that kvd runs, no other can start with it");
+	assert_logged("is in use: while that kvd runs, no other can start with it");
 	close(fd);
 	assert_int_equal(check(true), 0);
 	assert_int_equal(test_log_lines(), 0);
@@ -284,7 +284,7 @@ static void what_is_there(void **state)
 	fd = open(path, O_CREAT | O_WRONLY, 0644);
 	close(fd);
 	assert_int_equal(check(true), -ENOTSOCK);
-	assert_logged("a file that is no socket is there");
+	assert_logged("a file that is not a socket is there");
 	assert_int_equal(access(path, F_OK), 0);
 }
 

@@ -230,7 +230,7 @@ static void refuses(void **state)
 	made("a", 64 * MIB);
 	jobs_begun = 0;
 	ask(1, WIRE_TENANT_CREATE, "a", 16 * MIB);
-	assert_answer(1, WIRE_EXISTS, "there is a tenant a already");
+	assert_answer(1, WIRE_EXISTS, "there is already a tenant a");
 	ask(1, WIRE_TENANT_CREATE, "b", 37 * MIB);
 	assert_answer(1, WIRE_NO_SPACE,
 		      "37 MiB wanted, 36 MiB of tenants.memory (100 MiB) are free");
@@ -245,7 +245,7 @@ static void refuses(void **state)
 	ask(1, WIRE_TENANT_RESIZE, "default", 16 * MIB);
 	assert_answer(1, WIRE_INVALID, "as long as the server runs");
 	ask(1, WIRE_TENANT_RESIZE, "a", 37 * MIB);
-	assert_answer(1, WIRE_NO_SPACE, "there together while items are moved: 37 MiB wanted");
+	assert_answer(1, WIRE_NO_SPACE, "exist together while items are moved: 37 MiB wanted");
 	ask(1, WIRE_TENANT_RESIZE, "a", 16 * MIB - 1);
 	assert_answer(1, WIRE_INVALID, "16m to 512g");
 	conns[2].part = &parts[0];
@@ -315,7 +315,7 @@ static void resizes(void **state)
 {
 	static const int errors[] = { 0, -ENOSPC, -E2BIG, -ENOMEM };
 	static const char *const texts[] = { "", "not all of its items fit",
-					     "a value of more than 7.67 MiB, for which",
+					     "a value of more than 7.67 MiB, the most that",
 					     "not enough" };
 	struct tenant *tenant;
 
@@ -362,7 +362,7 @@ static void one_after_the_other(void **state)
 	job_ends(0);
 	assert_answer(1, WIRE_OK, "");
 	/* The second request could be refused only now. */
-	assert_answer(2, WIRE_EXISTS, "there is a tenant a already");
+	assert_answer(2, WIRE_EXISTS, "there is already a tenant a");
 	assert_null(TAILQ_FIRST(&test_net.tenant_queries));
 	/* A server that stops begins nothing more. */
 	test_net.stopping = true;
@@ -456,7 +456,7 @@ static void users_without_room(void **state)
 			  OF("bob", "2", "memory = 16m\n"));
 	bob = made_of_user("bob");
 	assert_logged("users.file: user alice: its tenant can't be resized: the old and the new "
-		      "store are there together while items are moved: 80 MiB wanted, 76 MiB of "
+		      "store exist together while items are moved: 80 MiB wanted, 76 MiB of "
 		      "tenants.memory (100 MiB) are free: drop a tenant, or raise tenants.memory; "
 		      "the next SIGHUP tries again");
 	assert_logged("users.file: user carol: its tenant can't be created: 80 MiB wanted");
@@ -499,7 +499,7 @@ static void users_and_administrators(void **state)
 	assert_ptr_equal(begun.tenant, tenant_of("bob"));
 	assert_true(begun.bytes == 16 * MIB);
 	job_ends(0);
-	assert_answer(2, WIRE_EXISTS, "there is a tenant bob already");
+	assert_answer(2, WIRE_EXISTS, "there is already a tenant bob");
 }
 
 /* A user's clients would find no store, and the next SIGHUP would undo another size. */
@@ -520,7 +520,7 @@ static void users_keep_tenants(void **state)
 	assert_answer(1, WIRE_INVALID, "it is the tenant of user bob in users.file");
 	ask(1, WIRE_TENANT_RESIZE, "alice", 24 * MIB);
 	assert_answer(1, WIRE_INVALID,
-		      "users.file says its size, with user alice: change that, and send "
+		      "users.file sets its size, with user alice: change that, and send "
 		      "kvd SIGHUP");
 	assert_int_equal(closed, 0);
 	assert_int_equal(alice->state, TENANT_SERVES);

@@ -301,7 +301,7 @@ static void memory_is_accounted_for(void **state)
 	assert_non_null(b);
 	assert_true(tenants.used == 64 * MIB);
 	assert_null(tenants_add(&tenants, "a", 0, why, sizeof(why)));
-	assert_string_equal(why, "there is a tenant a already");
+	assert_string_equal(why, "there is already a tenant a");
 	tenants_remove(&tenants, a);
 	assert_true(tenants.used == 24 * MIB);
 	assert_null(tenants_find(&tenants, "a"));
@@ -328,7 +328,7 @@ static void at_most_so_many(void **state)
 		assert_non_null(tenants_add(&tenants, name, 1, why, sizeof(why)));
 	}
 	assert_null(tenants_add(&tenants, "more", 1, why, sizeof(why)));
-	assert_string_equal(why, "there are 64 tenants, which is the most: drop one");
+	assert_string_equal(why, "there are already 64 tenants, the maximum: drop one");
 	assert_int_equal(tenants.used, TENANTS_MAX - 1);
 	tenants_remove(&tenants, tenants_find(&tenants, "t7"));
 	assert_non_null(tenants_add(&tenants, "more", 1, why, sizeof(why)));

@@ -82,7 +82,7 @@ static void places(void **state)
 	}
 	users_are(text);
 	assert_int_equal(user_tenants_fit(users, &config), -EINVAL);
-	assert_logged("there are 65 tenants with default, and 64 is the most");
+	assert_logged("there are 65 tenants with default, and 64 is the maximum");
 }
 
 static void holders(void **state)

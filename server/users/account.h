@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a client has taken of the limits of its user, over all its connections: a token bucket for
+ * What a client has used of its user's limits, over all its connections: a token bucket for
  * requests, and one for bytes.
  *
  *   RATE-1. A request is executed if there is a token for it and at least one for bytes.
- *   RATE-2. It takes its message's bytes at once, and what it moves otherwise when that is known:
- *	 the response, a value that is READ from the client. The later parts of a value that the
+ *   RATE-2. A request takes its message's bytes at once, and other bytes when their number is
+ *	 known: the response, a value that is READ from the client. Later parts of a value that the
  *	 client asks for in a row need no token, and take the bytes of their responses. So a value
- *	 that is larger than the bucket passes alone, and its debt is paid before the next request;
- *	 a window of requests at most, those under way when the debt is made, still passes.
+ *	 larger than the bucket passes alone, and its debt is paid before the next request; at most
+ *	 a window of requests, those under way when the debt is made, still passes.
  *   RATE-3. A bucket holds a tenth of a second's worth, but at least ACCOUNT_REQUESTS_MIN requests,
  *	 so that a client that was idle may use its window, and ACCOUNT_BYTES_MIN bytes, the longest
  *	 message.
- *   RATE-4. The connections of a client are served by several workers, which share its buckets:
- *	 each is one word, the time at which the bucket will be full again (GCRA, ITU-T I.371),
- *	 changed by compare and swap. Two workers may both see the last token for bytes: the debt is
- *	 paid all the same.
+ *   RATE-4. Several workers serve a client's connections and share its buckets: each is one word,
+ *	 the time when the bucket will be full again (GCRA, ITU-T I.371), changed by
+ *	 compare-and-swap. Two workers may both see the last token for bytes: the debt is paid all
+ *	 the same.
  *   RATE-5. READs of the region do not count: the server does not see them.
  *
  * Threads: any; base_ns does not change while a worker may use it.
@@ -45,7 +45,7 @@ static inline uint64_t account_cost(uint64_t tokens, uint64_t rate)
 {
 	unsigned __int128 cost = (unsigned __int128)tokens * ACCOUNT_SECOND / rate;
 
-	/* A debt of a year is for ever. */
+	/* A debt of a year lasts forever. */
 	return cost < (ACCOUNT_SECOND << 25) ? (uint64_t)cost : ACCOUNT_SECOND << 25;
 }
 
@@ -63,7 +63,7 @@ static inline uint64_t account_full_ns(const struct user_account *account)
 	return (requests > bytes ? requests : bytes) / ACCOUNT_PER_NS;
 }
 
-/* How far ahead of the clock a bucket may be that has a token left. */
+/* How far ahead of the clock a bucket with a token left may be. */
 static inline uint64_t account_ahead(uint64_t rate, uint64_t burst_min)
 {
 	uint64_t burst = rate / ACCOUNT_BURSTS_PER_S;
@@ -71,7 +71,7 @@ static inline uint64_t account_ahead(uint64_t rate, uint64_t burst_min)
 	return account_cost((burst > burst_min ? burst : burst_min) - 1, rate);
 }
 
-/* Takes @tokens, also those that are not there. */
+/* Takes @tokens, going into debt if needed. */
 static inline void account_take(_Atomic uint64_t *full, uint64_t rate, uint64_t tokens,
 				uint64_t now)
 {
@@ -99,8 +99,8 @@ static inline bool account_try(_Atomic uint64_t *full, uint64_t rate, uint64_t b
 }
 
 /*
- * For a request with a message of @bytes, of a client that may have @requests and @bytes_rate in a
- * second; 0: no limit. False: it is beyond one, and took nothing.
+ * Charges a request with a message of @bytes to a client that may have @requests and @bytes_rate
+ * per second; 0: no limit. False: it is beyond a limit, and took nothing.
  */
 static inline bool account_admit(struct user_account *account, uint64_t requests,
 				 uint64_t bytes_rate, uint64_t bytes, uint64_t now_ns)
@@ -117,7 +117,7 @@ static inline bool account_admit(struct user_account *account, uint64_t requests
 	return true;
 }
 
-/* For bytes that an admitted request moves otherwise. */
+/* Charges the other bytes that an admitted request moves. */
 static inline void account_charge(struct user_account *account, uint64_t bytes_rate, uint64_t bytes,
 				  uint64_t now_ns)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Reads the file of users, if nobody but its owner may write to it. */
+/* Reads the file of users, if only its owner may write to it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
@@ -11,7 +11,7 @@
 #include "common/util/heap.h"
 #include "server/users/users.h"
 
-/* Room for a line of passwd(5): more than any has. */
+/* Room for a line of passwd(5): more than any needs. */
 #define PASSWD_MAX 16384
 
 static int uid_of(const char *name, uid_t *uid)
@@ -26,7 +26,7 @@ static int uid_of(const char *name, uid_t *uid)
 	return found ? 0 : err ? -err : -ENOENT;
 }
 
-/* Who may write to it decides what everybody may do. NULL, or what is wrong. */
+/* Whoever can write the file decides what all clients may do. NULL, or what is wrong. */
 static const char *file_check(int fd)
 {
 	struct stat st;

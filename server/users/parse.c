@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads the text of a file of users. It is copied once, and cut in place: names, identities and
- * prefixes point into the copy. The first error ends it, so that what was read before it is all
- * that there is to free. It is not read by inih, as the configuration is: that cuts values of 192
- * bytes, and identities and lists of prefixes are longer.
+ * Parses the text of a file of users. The text is copied once, and cut in place: names, identities
+ * and prefixes point into the copy. The first error ends parsing. The file is not read by inih,
+ * like the configuration: that truncates values at 192 bytes, and identities and lists of prefixes
+ * are longer.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 #define SPACE " \t"
 #define KEYS_ROOM_FIRST 16
 
-/* What a user may have been given once: bits of `given`. */
+/* Settings that a user may have once: bits of `given`. */
 enum setting {
 	SETTING_TENANT,
 	SETTING_CONNECTIONS,
@@ -119,7 +119,7 @@ static bool uid_add(struct parser *p, char *word)
 				      "knows, or a number",
 				      word);
 	} else {
-		/* The largest one says "none" to the kernel. */
+		/* The largest uid means "none" to the kernel. */
 		if (parse_uint(word, 0, UINT32_MAX - 1, &number, NULL))
 			return refuse(p, "uid '%.40s' is out of range: 0 to 4294967294", word);
 		uid = (uid_t)number;
@@ -186,7 +186,7 @@ static bool prefix_add(struct parser *p, struct user_prefixes *prefixes, char *w
 			*to++ = (uint8_t)*word;
 			continue;
 		}
-		/* The second is looked at only if the first is one. */
+		/* If the first is not a digit, word[2] may be past the end and is not read. */
 		if (digit(word[1]) < 0 || digit(word[2]) < 0)
 			return refuse(p, "a '%%' in a prefix has to be followed by two hexadecimal "
 					 "digits, which are a byte; %%25 is '%%' itself");
@@ -251,12 +251,12 @@ static bool memory_set(struct parser *p, char *word)
 	       refuse(p, "memory: %s", why.text);
 }
 
-/* Those of a word have a number of their own; those of a list may be given on several lines. */
+/* Keys with one value have a `setting`; lists may be given on several lines. */
 static const struct key {
 	const char *name;
 	bool (*take)(struct parser *p, char *word);
 	bool list;
-	bool is_who; /* says who the user is */
+	bool is_who; /* identifies the user's clients */
 	enum setting setting;
 } keys[] = {
 	{ "identity", identity_add, .list = true, .is_who = true },
@@ -282,7 +282,7 @@ static const struct key *key_find(const char *name)
 	return NULL;
 }
 
-/* @name is what stands before the '=', @value what stands behind it. */
+/* @name is the text before the '=', @value the text after it. */
 static bool setting_take(struct parser *p, const char *name, char *value)
 {
 	const struct key *key = key_find(name);
@@ -336,7 +336,7 @@ static bool memory_finish(struct parser *p, struct user *user)
 	return true;
 }
 
-/* The section of a user ends. */
+/* Checks the user whose section ends. */
 static bool user_finish(struct parser *p)
 {
 	struct user *user = p->user;
@@ -381,7 +381,7 @@ static const struct user *user_named(const struct users *users, const char *name
 	return NULL;
 }
 
-/* A line that begins with '['. */
+/* A line that starts with '['. */
 static bool section_take(struct parser *p, char *line)
 {
 	char *end = strchr(line, ']'), *at = line + 1, *kind, *name;
@@ -418,7 +418,7 @@ static char *trim(char *line, size_t length)
 	return line + strspn(line, SPACE);
 }
 
-/* @line has @length bytes and a zero behind them. */
+/* @line has @length bytes and a zero after them. */
 static bool line_take(struct parser *p, char *line, size_t length)
 {
 	char *equals, *text;
@@ -480,7 +480,7 @@ static bool same_network(const struct user_key *a, const struct user_key *b)
 	return !network_compare(&a->network, &b->network);
 }
 
-/* Nobody can be two users. */
+/* No client can be two users. */
 static bool keys_finish(struct parser *p, struct user_keys *list, const char *what,
 			int (*order)(const void *, const void *),
 			bool (*same)(const struct user_key *, const struct user_key *))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A user: who may connect, and what it may do. It belongs to a snapshot of the file of users
- * (server/users/users.h), and does not change.
+ * A user: which clients it stands for, and what they may do. It belongs to a snapshot of the file
+ * of users (server/users/users.h), and does not change.
  */
 #ifndef KVD_SERVER_USERS_USER_H
 #define KVD_SERVER_USERS_USER_H
@@ -48,7 +48,7 @@ static_assert(WIRE_TENANT_MAX == 24, "TENANT_NAME_RULE");
 #define USER_MEMORY_MIN (16ull << 20)
 #define USER_MEMORY_MAX (512ull << 30)
 
-/* What keys have to begin with; each entry is one of several. None: any key. */
+/* A key must start with one of these. None: any key. */
 struct user_prefixes {
 	struct user_prefix {
 		const uint8_t *bytes; /* 1 at least */
@@ -58,11 +58,11 @@ struct user_prefixes {
 };
 
 struct user {
-	const char *name;   /* "*": who matches no other user */
-	const char *tenant; /* whose store it uses */
+	const char *name;   /* "*": clients that match no other user */
+	const char *tenant; /* the tenant whose store it uses */
 	uint32_t rights;    /* USER_* */
 	struct user_prefixes read, write;
-	/* Of each of its clients; 0: no limit. */
+	/* Limits of each of its clients; 0: no limit. */
 	uint32_t connections;
 	uint64_t requests, bytes; /* in a second */
 	uint64_t memory;   /* bytes of `tenant`, which kvd makes; 0: this user says no size */
@@ -96,7 +96,7 @@ static inline bool user_prefixes_hold(const struct user_prefixes *prefixes, cons
 	return !prefixes->count;
 }
 
-/* Whether it may read the whole store, so that its clients may do it by themselves. */
+/* Whether it may read the whole store, so that its clients may READ it themselves. */
 static inline bool user_reads_all(const struct user *user)
 {
 	return user->rights & USER_READ && !user->read.count;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Snapshots of the file of users: who somebody is, and how long a snapshot stays. */
+/* Snapshots of the file of users: finds the user of a client, and counts holders. */
 #include "server/users/users.h"
 
 #include <stdlib.h>

@@ -53,12 +53,12 @@ static inline void load_barrier(void)
 }
 
 /*
- * Orders earlier stores before later loads, and before later readings of the clock. Nothing else
- * here does, and no processor does it by itself: a store waits in the core's buffer for its cache
- * line, for a hundred ns if another core has it, while later loads are executed. It is for who
- * stores to the region and then decides by what it loads: without it, a reader could still see the
- * region as it was at a time that the decision takes for later than the store. As tests/stress/
- * test_store_buffering.c shows.
+ * Orders earlier stores before later loads, and before later readings of the clock. No other
+ * barrier here does, and no processor does it by itself: a store waits in the core's buffer for its
+ * cache line, for a hundred ns if another core has it, while later loads are executed. It is for a
+ * thread that stores to the region and then decides by what it loads: without it, a reader could
+ * still see the old region at a time that the decision takes for later than the store
+ * (tests/stress/test_store_buffering.c).
  *
  * x86: a locked instruction, which completes when the buffer is empty; the fence in front of the
  * kernel's RDTSC (LFENCE, or RDTSCP) waits for it. Faster than MFENCE. arm64: DSB, since the
@@ -205,7 +205,7 @@ static inline void chain_move_begin(struct bucket *home)
 }
 
 /*
- * Call when all other buckets have the next epoch and their slots; then seal the home bucket, last.
+ * Call when all other buckets have the next epoch and their slots; then seal the home bucket last.
  */
 static inline void chain_move_end(struct bucket *home)
 {
@@ -262,7 +262,7 @@ RACY static inline uint64_t item_sum_again(const struct item *item)
 	return __atomic_load_n(&item->sum, __ATOMIC_RELAXED);
 }
 
-/* Copies what another thread may be writing. The copy has to be verified before it is used. */
+/* Copies what another thread may be writing. The copy must be verified before it is used. */
 RACY static inline void racy_copy(void *to, const void *from, size_t bytes)
 {
 #if defined(__x86_64__) && defined(__SANITIZE_THREAD__)
@@ -290,7 +290,7 @@ RACY static inline uint32_t item_expires_load(const struct item *item)
 	return __atomic_load_n(&item->expires, __ATOMIC_RELAXED);
 }
 
-/* The bytes of an item that may not be valid: anything from those of an empty one up. */
+/* The bytes of an item that may be invalid: any number, but never fewer than an empty item's. */
 RACY static inline uint64_t item_bytes_hint(const struct item *item)
 {
 	union item_front copy;

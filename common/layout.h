@@ -34,7 +34,7 @@
 
 /*
  * The key of a store's sums, random per server start: XXH3's secret, of its usual length. It is not
- * in the region: the welcome has it, for those who may READ. Nobody else learns it.
+ * in the region: the welcome has it, for clients that may READ. No other client learns it.
  */
 #define SUM_KEY_BYTES 192u
 
@@ -56,7 +56,7 @@ struct geometry {
 	uint64_t split;
 	/*
 	 * Offsets; segment k > 0 holds 2^(level_base+k-1) buckets. 0: the region has no room for
-	 * it. The server places them one after the other; a client may not rely on that.
+	 * it. The server places them one after another; a client may not rely on that.
 	 */
 	uint64_t segments[SEGMENTS_MAX];
 	uint64_t sum; /* XXH3-64 of all before it */
@@ -105,8 +105,8 @@ static_assert(offsetof(struct superblock, items) == 336, "ABI");
 /*
  * All buckets of a chain have the same level and epoch, and the offset of the home bucket is part
  * of each one's sum. An operation that moves slots inside a chain or out of it changes the epoch in
- * every bucket; a split changes the level too. So if the buckets that a reader read one after the
- * other agree, they held, between them, all slots of the chain.
+ * every bucket; a split changes the level too. So if the buckets that a reader read one after
+ * another agree, together they held all slots of the chain.
  */
 struct bucket {
 	uint64_t sum;	   /* bucket_sum() of all but the sum and the lock */
@@ -179,10 +179,10 @@ static inline bool slot_is_long(uint64_t slot)
  *	short	header | flags, unless they are 0 | key | value		the sum covers all of it
  *	long	header | struct item_long | key | value			all but the value
  *
- * So of a long one the bytes up to the key prove that the key exists, and how long the value is;
- * and the value can be hashed alone, while it arrives, once for as long as it is stored. A short
- * one, of two cache lines at most, is no more to read than header and key are, and has no room to
- * spare: the 16 bytes are at most 16 % of a long one.
+ * So in a long item the bytes up to the key prove that the key exists, and how long the value is;
+ * and the value is hashed alone, while it arrives, once for as long as it is stored. A short item,
+ * of two cache lines at most, costs no more to read than header and key, and has no room to spare:
+ * the 16 bytes are at most 16 % of a long one.
  */
 #define ITEM_SUM_INVALID 0ull
 #define ITEM_SHORT_MAX 100u /* bytes of key and value */
@@ -213,7 +213,7 @@ static_assert(sizeof(struct item_long) == 16, "ABI");
 static_assert(offsetof(struct item_long, flags) == 4, "ABI");
 static_assert(offsetof(struct item_long, value_sum) == 8, "ABI");
 
-/* All that is in front of the key, to copy it: no block is shorter. */
+/* All that precedes the key, to copy it: no block is shorter. */
 union item_front {
 	struct item item;
 	uint8_t bytes[sizeof(struct item) + sizeof(struct item_long)];
@@ -221,7 +221,7 @@ union item_front {
 static_assert(sizeof(union item_front) == 40, "no padding");
 
 /*
- * The lengths of an item. A long one has ITEM_LONG and the length of its key. Of a short one the
+ * The lengths of an item. A long item has ITEM_LONG and the length of its key. In a short item the
  * low 7 bits are the length of its key, the next 7 that of its value.
  */
 #define ITEM_LONG 0x8000u
@@ -233,8 +233,8 @@ static_assert(sizeof(struct item) + 4 + ITEM_SHORT_MAX == ITEM_SHORT_BYTES_MAX, 
 
 /*
  * The access field of an item, where the server evicts. A normal item has uses and the low bits of
- * the tick at which it was used last, or stored; one of low priority, or pinned, has the bits that
- * say so. A tick is ACCESS_TICKS-th of the item memory that was added: the time.
+ * the tick at which it was used last, or stored; a pinned or low-priority item has the bits that
+ * say so. Time is counted in ticks: each is one ACCESS_TICKS-th of the item memory added.
  */
 #define ACCESS_LOW 0x8000u
 #define ACCESS_PIN 0xc000u /* both bits */
@@ -246,13 +246,13 @@ static_assert(sizeof(struct item) + 4 + ITEM_SHORT_MAX == ITEM_SHORT_BYTES_MAX, 
 
 /*
  * The age up to which an item is young, in ticks: a quarter of the memory. The ticks of now and of
- * the last use are both rounded down, so what is less than a quarter old never has more.
+ * the last use are both rounded down, so an item less than a quarter old never has more.
  */
 #define ACCESS_YOUNG_MAX (ACCESS_TICKS / 4)
 
 /*
- * Whether a hit of the item would change little for the server: it was used, and is young. Nor do
- * uses of one of low priority count. @tick may be late, by what the memory holds at most.
+ * Whether a hit of the item would change little for the server: it was used, and is young. Uses of
+ * a low-priority item do not count either. @tick may be late by a whole memory at most.
  */
 static inline bool access_is_known(uint16_t access, uint16_t tick)
 {
@@ -270,7 +270,7 @@ static inline bool item_has_value_sum(size_t key_len, size_t value_len)
 	return key_len + value_len > ITEM_SHORT_MAX;
 }
 
-/* Bytes in front of the key, and of the whole item, for what is to be stored. */
+/* Bytes before the key, and of the whole item, for an item to store. */
 static inline size_t item_key_at(size_t key_len, size_t value_len, uint32_t flags)
 {
 	return sizeof(struct item) + (item_has_value_sum(key_len, value_len) ?
@@ -285,9 +285,9 @@ static inline uint64_t item_bytes_for(size_t key_len, size_t value_len, uint32_t
 }
 
 /*
- * What an item has, by its header and, if it is long, what follows. Of bytes that are not known to
- * be an item the results may be anything; item_front_bytes() and item_key_len() need the header
- * only.
+ * The fields of an item, from its header and, if it is long, struct item_long. For bytes that are
+ * not known to be an item the results may be anything; item_front_bytes() and item_key_len() need
+ * only the header.
  */
 static inline bool item_is_long(const struct item *item)
 {
@@ -322,7 +322,7 @@ static inline uint32_t item_flags(const struct item *item)
 	return flags;
 }
 
-/* Bytes in front of the key. */
+/* Bytes before the key. */
 static inline size_t item_front_bytes(const struct item *item)
 {
 	return sizeof(*item) + (item_is_long(item)	   ? sizeof(struct item_long) :
@@ -345,7 +345,7 @@ static inline uint8_t *item_value(const struct item *item)
 	return item_key(item) + item_key_len(item);
 }
 
-/* Writes the lengths and flags: after it, key and value can be written. */
+/* Writes lengths and flags; key and value can be written after that. */
 static inline void item_set_lengths(struct item *item, uint32_t key_len, uint32_t value_len,
 				    uint32_t flags)
 {

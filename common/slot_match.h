@@ -13,7 +13,7 @@
 
 #include "common/layout.h"
 
-/* Slots of 64 bytes, as the client's cache has them. */
+/* Slots in 64 bytes, a line of the client's cache. */
 #define LINE_SLOTS 8u
 
 /* An empty slot has the tag 0. */
@@ -53,7 +53,7 @@ static inline unsigned int slots_match(const uint64_t slots[BUCKET_SLOTS], uint1
 	d = _mm_cmpeq_epi16(slots_upper(slots + 10), wanted);
 	a = _mm_packs_epi16(_mm_packs_epi32(a, b), _mm_packs_epi32(c, d));
 	mask = (unsigned int)_mm_movemask_epi8(a);
-	/* The last four are those from slot 10 on: 10 and 11 come twice. */
+	/* The last four start at slot 10: slots 10 and 11 come twice. */
 	return (mask & 0xfff) | (mask >> 2 & 0x3000);
 }
 

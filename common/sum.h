@@ -3,13 +3,13 @@
  * The hash of keys and the checksums of items, buckets and the geometry: XXH3-64 of xxHash 0.8,
  * header-only, so that short inputs are hashed inline. Longer ones go to the variant for this CPU.
  *
- * All sums but the geometry's are keyed: the store's key is XXH3's secret. So who may store values,
- * but does not know the key, can't write bytes into one that a reader with a stale place takes for
- * an item. XXH3 is no MAC: it makes no promise to those who see sums, who might work out the key
- * from them, and those who know the key can make sums. Neither is asked of it here: who may READ
- * the region, where the sums are, gets the key anyway. What remains to others is to guess: a sum
- * has 64 bits, and each guess is a value stored and a reader that comes by. A MAC would be slower,
- * and protect no more.
+ * All sums but the geometry's are keyed: the store's key is XXH3's secret. So a client that may
+ * store values, but does not know the key, can't put bytes into a value that a reader with a stale
+ * place takes for an item. XXH3 is not a MAC: a client that sees sums might work out the key, and
+ * one that knows the key can make sums. Neither matters here: a client that may READ the region,
+ * where the sums are, gets the key anyway. All others can only guess: a sum has 64 bits, and each
+ * guess takes a stored value and a reader that meets it. A MAC would be slower, and protect no
+ * more.
  *
  * Why a 64-bit checksum and not versions around the data: the order in which a device reads host
  * memory inside one READ is not defined, and schemes that rely on it have returned corrupt data
@@ -27,7 +27,7 @@
 #include "common/layout.h"
 #include "common/sum_variant.h"
 
-/* XXH3 works on stripes, where wider registers pay, for more bytes than these. */
+/* Above this many bytes XXH3 works on stripes, where wider registers pay. */
 #define SUM_INLINE_MAX 240u
 
 static inline uint64_t sum_bytes(const struct sum_key *key, const void *data, size_t bytes)
@@ -43,43 +43,43 @@ static inline uint64_t key_hash(const void *key, size_t key_len, uint64_t seed)
 	return XXH3_64bits_withSeed(key, key_len, seed);
 }
 
-/* Stores the value sum of a long item; of a short one, nothing. */
+/* Stores the value sum of a long item; does nothing for a short one. */
 static inline void item_value_sum_store(struct item *item, uint64_t sum)
 {
 	if (item_is_long(item))
 		item_long(item)->value_sum = sum;
 }
 
-/* The same, for the value that is in the item. */
+/* Stores the value sum of the value in the item. */
 static inline void item_value_sum_make(struct item *item, const struct sum_key *key)
 {
 	if (item_is_long(item))
 		item_value_sum_store(item, sum_bytes(key, item_value(item), item_value_len(item)));
 }
 
-/* Whether the value is the one of the value sum. If there is none, the item's sum covers it. */
+/* Whether the value matches the value sum. A short item has none: its sum covers the value. */
 static inline bool item_value_verifies(const struct item *item, const struct sum_key *key)
 {
 	return !item_is_long(item) ||
 	       sum_bytes(key, item_value(item), item_value_len(item)) == item_long(item)->value_sum;
 }
 
-/* The bytes of an item that its sum covers: of a long one, all but the value. */
+/* The bytes of an item that its sum covers: in a long item all but the value. */
 static inline uint64_t item_covered_bytes(const struct item *item)
 {
 	return item_front_bytes(item) + item_key_len(item) +
 	       (item_is_long(item) ? 0 : item_value_len(item));
 }
 
-/* The part of an item's sum that does not depend on its offset: of what is behind the header. */
+/* The part of an item's sum that does not depend on its offset: the bytes after the header. */
 static inline uint64_t item_body_sum(const struct item *item, const struct sum_key *key)
 {
 	return sum_bytes(key, item->tail, item_covered_bytes(item) - sizeof(*item));
 }
 
 /*
- * A value sum in pieces: begin, add the value from the first byte to the last, end. It stays where
- * it is in between: the state in it is aligned, whatever it is part of. The key stays, too.
+ * A value sum in pieces: begin, add the value from the first byte to the last, end. The struct must
+ * not move in between, since the state in it is aligned; the key must stay, too.
  */
 #define VALUE_SUM_ALIGN 64u
 
@@ -111,15 +111,15 @@ static inline uint64_t value_sum_end(struct value_sum *sum)
 }
 
 /*
- * Copies bytes and adds what was copied, in one pass: what @from has may change meanwhile, and the
- * sum is the one of what is at @to.
+ * Copies bytes and adds the copy to the sum, in one pass: the bytes at @from may change meanwhile,
+ * and the sum is that of the bytes at @to.
  */
 void value_sum_copy(struct value_sum *sum, void *to, const void *from, size_t count);
 
 /*
- * The same, for bytes that nobody changes and a copy that is not used soon: it goes to memory past
- * the CPU's cache, where the CPU can do that, and the lines of @to are not read before they are
- * written.
+ * Like value_sum_copy(), for bytes that do not change and a copy that is not used soon: it goes to
+ * memory past the CPU's cache, where the CPU can do that, and the lines of @to are not read before
+ * they are written.
  */
 void value_sum_move(struct value_sum *sum, void *to, const void *from, size_t count);
 
@@ -139,7 +139,7 @@ static inline uint64_t item_sum_of(const struct item *item, uint64_t body,
 	return sum == ITEM_SUM_INVALID ? 1 : sum;
 }
 
-/* Of an item whose value sum, if it has one, is in it. The value itself may not be there. */
+/* The sum of an item that already has its value sum, if any. The value itself may be missing. */
 static inline uint64_t item_sum(const struct item *item, const struct sum_key *key, uint64_t seed,
 				uint64_t offset)
 {

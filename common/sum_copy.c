@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies that make the sum of a value on the way. Both work in parts that stay in the CPU's first
- * cache, so that the second look at a part costs no access to memory.
+ * Copies that sum a value on the way. They work in parts that stay in the CPU's first-level cache,
+ * so that the second pass over a part does not access memory.
  *
- * Why past the cache. To copy 1 MiB to memory that is in no cache took 93 to 107 us by memcpy() of
+ * Why past the cache: copying 1 MiB to memory that is in no cache took 93 to 107 us by memcpy() of
  * 64 KiB at a time, which reads each line before it writes it, 98 to 107 by rep movsb, and 60 with
- * stores past the cache (Xeon with AMX, 2 MiB of second cache). memcpy() of the whole MiB uses such
- * stores by itself.
+ * stores past the cache (Xeon with AMX, 2 MiB of second-level cache). memcpy() of the whole MiB
+ * uses such stores by itself.
  */
 #include "common/sum.h"
 
@@ -26,7 +26,7 @@ void value_sum_copy(struct value_sum *sum, void *to, const void *from, size_t co
 	for (done = 0; done < count; done += part) {
 		part = part_of(count - done);
 		memcpy(copy + done, source + done, part);
-		/* Arrives while this part is summed. */
+		/* The next part arrives while this one is summed. */
 		next = done + part + part_of(count - done - part);
 		for (at = done + part; at < next; at += SUM_LINE_BYTES)
 			__builtin_prefetch(source + at);

@@ -60,7 +60,7 @@ bool sum_variant(unsigned int n, struct sum_variant *variant)
 
 	variants[count++] = (struct sum_variant){ "base", sum_base, sum_base_add, sum_base_move };
 #ifdef __x86_64__
-	/* This asks the operating system, too: it has to save the wider registers. */
+	/* Also asks the operating system, which must save the wider registers. */
 	__builtin_cpu_init();
 	if (__builtin_cpu_supports("avx2"))
 		variants[count++] = (struct sum_variant){ "avx2", sum_avx2, sum_avx2_add,

@@ -22,13 +22,13 @@ typedef void sum_add_function(void *state, const void *data, size_t bytes);
 #define SUM_LINE_BYTES 64u
 
 /*
- * Copies whole lines to memory that begins at one, past the cache if the CPU can do that. What
- * comes later is not ordered behind the stores without sum_lines_fence().
+ * Copies whole lines to line-aligned memory, past the cache if the CPU can do that. Later accesses
+ * are ordered after the stores only by sum_lines_fence().
  *
- * The wider, the better: what waits for memory takes one place in the CPU's store buffer for each
- * store, and a line that is stored at once takes one instead of four. So the CPU sums the next
- * bytes meanwhile: 1 MiB that was copied out of a file, summed and moved took 85 to 102 us with
- * stores of 64 bytes, and 95 to 112 with stores of 16.
+ * Wider stores are better: each store that waits for memory takes a place in the CPU's store
+ * buffer, and a line stored at once takes one instead of four. So the CPU sums the next bytes
+ * meanwhile: 1 MiB that was copied out of a file, summed and moved took 85 to 102 us with stores of
+ * 64 bytes, and 95 to 112 with stores of 16.
  */
 typedef void sum_move_function(void *to, const void *from, size_t bytes);
 
@@ -57,7 +57,7 @@ extern sum_function *sum_long;
 extern sum_add_function *sum_long_add;
 extern sum_move_function *sum_lines_move;
 
-/* Orders what was moved before the stores that come later. */
+/* Orders moved lines before later stores. */
 void sum_lines_fence(void);
 
 /* The @n-th variant that this CPU has, from the slowest to the fastest; false: there is none. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parsers of messages: the one place where what a peer sent is checked. What they accept is
- * complete, in bounds, of a known operation, and uses no field that its operation does not have.
+ * The parsers of messages: the one place that checks what a peer sent. A message that they accept
+ * is complete, in bounds, of a known operation, and uses no field that its operation does not have.
  * They read every byte of a message at most once.
  */
 #include "common/wire.h"
@@ -16,7 +16,7 @@ static const struct {
 	const char *name;
 	enum key_use key;
 	bool value;	/* may have a value */
-	uint16_t flags; /* all it may have */
+	uint16_t flags; /* all that it may have */
 	uint8_t modes;	/* its largest mode */
 	bool batched;	/* may be in a BATCH */
 } ops[WIRE_OP_MAX + 1] = {
@@ -79,7 +79,7 @@ void wire_abi_text(char text[WIRE_REJECT_TEXT_BYTES], uint32_t client_abi, uint3
 		 server_abi, client_abi < server_abi ? "client" : "server");
 }
 
-/* Whether it may create an item, and so has item flags and a time to live. */
+/* Whether the request may create an item, and so has item flags and a time to live. */
 static bool makes_item(const struct wire_request *r)
 {
 	if (r->op == WIRE_PUT)
@@ -119,7 +119,7 @@ static bool has_ttl(const struct wire_request *r)
 	return makes_item(r) || r->op == WIRE_TOUCH || starts_flush(r);
 }
 
-/* What changes the store; and PING, in place of a change that its client gave up. */
+/* Operations that change the store; and PING, which replaces a change that its client gave up. */
 static bool may_be_numbered(const struct wire_request *r)
 {
 	switch ((enum wire_op)r->op) {
@@ -261,7 +261,7 @@ static const char *check_request(const struct wire_request *r)
 	return error ? error : check_lengths(r);
 }
 
-/* Reads 8 bytes at *@at, if there are as many. */
+/* Reads 8 bytes at *@at, if there are that many. */
 static bool word_read(uint64_t *out, const uint8_t *bytes, size_t len, size_t *at)
 {
 	if (len - *at < sizeof(*out))
@@ -271,7 +271,7 @@ static bool word_read(uint64_t *out, const uint8_t *bytes, size_t len, size_t *a
 	return true;
 }
 
-/* The header of the next one, checked. Key and value are from *@at on. */
+/* Checks the header of the next request. Key and value start at *@at. */
 static const char *batched_read(struct wire_request *r, const uint8_t *bytes, size_t len,
 				size_t *at)
 {

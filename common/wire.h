@@ -25,23 +25,22 @@ struct wire_connect {
 	uint64_t magic;
 	uint32_t abi;
 	uint32_t reserved;
-	/* The name of the tenant to be in, see wire_tenant_length(); zeros: the user's. */
+	/* The name of the tenant, see wire_tenant_length(); zeros: the user's. */
 	char tenant[WIRE_TENANT_MAX];
 };
 static_assert(sizeof(struct wire_connect) == 40, "ABI");
 static_assert(offsetof(struct wire_connect, tenant) == 16, "ABI");
 
 /*
- * A client that has posted nothing for so long may post the next request only if none is
- * outstanding, whatever a response that came since says: the server counts on it
- * (server/worker/window.h).
+ * A client that has posted nothing for this long may post the next request only if none is
+ * outstanding, whatever a later response says: the server counts on it (server/worker/window.h).
  */
 #define WIRE_WINDOW_LAPSE_MS 1000u
 #define WIRE_WINDOW_LAPSED 1u
 
 /*
- * The length of a tenant's name, 1 to WIRE_TENANT_MAX: letters, digits, '-', '_' and '.', with
- * zeros behind it. 0: it is not one.
+ * The length of a tenant's name, 1 to WIRE_TENANT_MAX: letters, digits, '-', '_' and '.', followed
+ * by zeros. 0: it is not a name.
  */
 uint32_t wire_tenant_length(const char name[WIRE_TENANT_MAX]);
 
@@ -50,9 +49,9 @@ enum wire_reject_reason {
 	WIRE_REJECT_FULL = 2,	 /* max_connections reached, or no receive left for one more */
 	WIRE_REJECT_STOPPING = 3,
 	WIRE_REJECT_ERROR = 4,	/* the server could not set the connection up */
-	WIRE_REJECT_USER = 5,	/* who or where the client is: it may not connect */
-	WIRE_REJECT_LIMIT = 6,	/* its user has as many connections as it may have */
-	WIRE_REJECT_TENANT = 7, /* there is none of this name, or not now, or not there */
+	WIRE_REJECT_USER = 5,	/* this client, or its address, may not connect */
+	WIRE_REJECT_LIMIT = 6,	/* its user is at its limit of connections */
+	WIRE_REJECT_TENANT = 7, /* it does not exist, or not now, or not on this device */
 };
 
 #define WIRE_REJECT_TEXT_BYTES 96u
@@ -82,7 +81,7 @@ enum wire_op {
 	WIRE_BATCH = 14,    /* several requests, answered in one response */
 	WIRE_REVOKE = 15,   /* close all connections of a client, at once */
 	WIRE_TENANT = 16,   /* list, create, resize or drop tenants */
-	WIRE_SHUTDOWN = 17, /* the server stops, as by SIGTERM */
+	WIRE_SHUTDOWN = 17, /* stop the server, as by SIGTERM */
 	WIRE_WHOAMI = 18,   /* the user, rights and tenant of the connection as text */
 	WIRE_OP_MAX = WIRE_WHOAMI,
 };
@@ -90,8 +89,8 @@ enum wire_op {
 /* What a FLUSH does. */
 enum wire_flush {
 	WIRE_FLUSH_START = 0,	   /* without a ticket; with one it asks whether it is done */
-	WIRE_FLUSH_CANCEL = 1,	   /* those of the client's principal, or the one of the ticket */
-	WIRE_FLUSH_CANCEL_ANY = 2, /* the same, whoever's they are */
+	WIRE_FLUSH_CANCEL = 1,	   /* flushes of the client's principal, or that of the ticket */
+	WIRE_FLUSH_CANCEL_ANY = 2, /* flushes of any principal */
 };
 
 /* What a TENANT does. */
@@ -126,26 +125,26 @@ enum wire_status {
 	WIRE_BUSY = 13,
 	WIRE_EXISTS = 14,	/* add: the key is there; cas: with another version */
 	WIRE_NOT_A_NUMBER = 15, /* arith: the value is not a 64-bit decimal number */
-	WIRE_UNKNOWN = 17,	/* a change that was sent before, of which nothing is known now */
-	WIRE_NOT_ALLOWED = 19,	/* the user has not the right, or the key none of its prefixes */
+	WIRE_UNKNOWN = 17,	/* a change that was sent before; its answer was forgotten */
+	WIRE_NOT_ALLOWED = 19,	/* the user lacks the right, or a prefix of the key */
 	WIRE_LIMIT = 20,	/* beyond a limit of the user: nothing was done */
 };
 
 #define WIRE_F_PULL 0x01u	/* PUT: the server READs the value from pull_addr with pull_rkey */
 #define WIRE_F_IF_VERSION 0x02u /* DELETE: only if the item has this version */
-#define WIRE_F_VALUE 0x04u	/* TOUCH alone: and the value, as a GET from `offset` 0 */
+#define WIRE_F_VALUE 0x04u	/* TOUCH alone: returns the value, too, like a GET from offset 0 */
 #define WIRE_F_CREATE 0x08u	/* ARITH: an absent key is created with the number `initial` */
 #define WIRE_F_VALUES 0x10u	/* SCAN: values as well as keys */
 #define WIRE_F_PIN 0x20u	/* PUT set, add, replace: the item is pinned for `pin` seconds */
 #define WIRE_F_LOW 0x40u	/* PUT but append and prepend: the item has low priority */
 #define WIRE_F_NO_VALUE 0x80u	/* GET: `result` has the value's length, and no value follows */
 #define WIRE_F_USES 0x100u	/* SCAN, if the server evicts: how the items were used */
-#define WIRE_F_GETS 0x200u	/* all but HELLO: a struct wire_gets is behind the value */
+#define WIRE_F_GETS 0x200u	/* all but HELLO: a struct wire_gets follows the value */
 
 struct wire_request {
 	uint8_t op;
 	uint8_t mode; /* PUT: enum wire_put; ARITH: wire_arith; FLUSH, TENANT likewise; else 0 */
-	/* SCAN: of the prefix, may be 0; TENANT: of the name, not to list; REVOKE: of who it is */
+	/* SCAN: of the prefix, may be 0; TENANT but list: of the name; REVOKE: of its argument */
 	uint16_t key_len;
 	uint32_t value_len; /* bytes of value; it follows the key unless WIRE_F_PULL */
 	uint32_t id;	    /* comes back in the response */
@@ -164,10 +163,10 @@ struct wire_request {
 		uint64_t version; /* PUT cas, DELETE with IF_VERSION: the item's */
 		uint64_t pin;	  /* PUT with PIN: seconds, 1 to WIRE_TTL_MAX */
 		uint64_t delta;	  /* ARITH */
-		uint64_t cursor;  /* SCAN, CLIENTS: 0 to begin */
-		uint64_t ticket;  /* FLUSH: 0 to start one, or to cancel all */
+		uint64_t cursor;  /* SCAN, CLIENTS: 0 to start */
+		uint64_t ticket;  /* FLUSH: 0 to start a flush, or to cancel all */
 		uint64_t client;  /* KILL: the id of a connection, as CLIENTS has it */
-		uint64_t offset;  /* GET alone: from which byte of the value on */
+		uint64_t offset;  /* GET alone: the first byte of the value to return */
 		uint64_t bytes;	  /* TENANT create and resize: its memory */
 		uint64_t arg64;
 	};
@@ -177,10 +176,10 @@ struct wire_request {
 		uint64_t arg_addr;
 	};
 	uint32_t pull_rkey;
-	uint32_t ttl; /* seconds to live, 0: for ever (PUT but append and prepend, TOUCH, ARITH
+	uint32_t ttl; /* seconds to live, 0: forever (PUT but append and prepend, TOUCH, ARITH
 			 with CREATE); FLUSH: its delay in seconds */
 	uint16_t flags;
-	uint16_t access_count; /* access records behind all else: struct wire_access */
+	uint16_t access_count; /* access records after all else: struct wire_access */
 	uint32_t change;       /* low 32 bits of its number, or 0: see wire_change_next() */
 };
 static_assert(sizeof(struct wire_request) == 48, "ABI");
@@ -194,8 +193,8 @@ static_assert(offsetof(struct wire_request, change) == 44, "ABI");
 
 /*
  * A client that has an identity numbers its changes in the order of submission, from 1. Numbers
- * whose low 32 bits are 0 are left out, since 0 says that a request has none. Which number is meant
- * follows from one that is near: wire_change_near().
+ * whose low 32 bits are 0 are left out, since 0 says that a request has none. A number near by
+ * tells which one is meant: wire_change_near().
  */
 static inline uint64_t wire_change_next(uint64_t number)
 {
@@ -203,19 +202,19 @@ static inline uint64_t wire_change_next(uint64_t number)
 	return (uint32_t)number ? number : number + 1;
 }
 
-/* The number with the low bits @change that is next to @number; 0 or more than it if below 1. */
+/* The number with the low bits @change closest to @number; 0 or more than @number if below 1. */
 static inline uint64_t wire_change_near(uint64_t number, uint32_t change)
 {
 	return number + (uint64_t)(int64_t)(int32_t)(change - (uint32_t)number);
 }
 
-/* The low bits of the @n-th number behind the one with the low bits @change; @n is small. */
+/* The low bits of the @n-th number after the one with the low bits @change; @n is small. */
 static inline uint32_t wire_change_of(uint32_t change, uint32_t n)
 {
 	return change + n < change ? change + n + 1 : change + n;
 }
 
-/* GETs that the client did by READ since it reported some the last time: for the statistics. */
+/* GETs that the client did by READ since its last report, for the statistics. */
 struct wire_gets {
 	uint32_t hits;
 	uint32_t misses;
@@ -224,8 +223,8 @@ static_assert(sizeof(struct wire_gets) == 8, "ABI");
 
 /* An access record: the item of this hash was used, or was not there. */
 struct wire_access {
-	uint32_t hash; /* its low 32 bits, which all buckets' numbers have room in */
-	uint16_t hits; /* for how many GETs the record stands; 0: for one that missed */
+	uint32_t hash; /* its low 32 bits: enough for the number of any bucket */
+	uint16_t hits; /* GETs that the record stands for; 0: one that missed */
 	uint16_t tag;
 };
 static_assert(sizeof(struct wire_access) == 8, "ABI");
@@ -240,7 +239,7 @@ static inline struct wire_access wire_access_make(uint64_t hash, uint32_t hits)
 				     .tag = hash_tag(hash) };
 }
 
-/* The hash, but for the bits between, which lead to no bucket. */
+/* The hash without its middle bits, which choose no bucket. */
 static inline uint64_t wire_access_hash(struct wire_access record)
 {
 	return (uint64_t)record.tag << 48 | record.hash;
@@ -249,12 +248,12 @@ static inline uint64_t wire_access_hash(struct wire_access record)
 #define WIRE_ACCESS_BYTES sizeof(struct wire_access)
 
 /*
- * The sample, in the upper bits of wire_response.tick: 0: none; n: of keys whose hash's low n - 1
- * bits are 0 each GET by READ is to be reported, if it missed, too.
+ * The sample, in the upper bits of wire_response.tick. 0: none; n: the client reports each GET by
+ * READ, hit or miss, of keys whose hash has n - 1 low bits of 0.
  */
 #define WIRE_SAMPLE_SHIFT 11
 
-/* The bits that are 0 in the hashes of those keys; all bits, if there are none. */
+/* The bits that are 0 in the hashes of sampled keys; all bits, if there is no sample. */
 static inline uint64_t wire_sample_mask(uint16_t tick)
 {
 	uint16_t sample = tick >> WIRE_SAMPLE_SHIFT;
@@ -263,14 +262,14 @@ static inline uint64_t wire_sample_mask(uint16_t tick)
 }
 
 #define WIRE_ACCESS_MAX 96u /* records in a message */
-/* A welcome asks for one hit in so many at most; fewer would say nothing of what is in use. */
+/* A welcome asks for at least one hit in this many; fewer would not show what is in use. */
 #define WIRE_ACCESS_RATE_MAX 1024u
 
 /* Flushes with a delay that may wait for their time, of all clients and of one. */
 #define WIRE_FLUSHES_LATER_MAX 56
 #define WIRE_FLUSHES_OWNER_MAX 8
 
-/* Bytes of GETs and access records of a request with these flags, and so many records. */
+/* Bytes of GETs and access records in a request with @flags and @access_count records. */
 static inline uint32_t wire_report_bytes(uint32_t flags, uint32_t access_count)
 {
 	return (flags & WIRE_F_GETS ? (uint32_t)sizeof(struct wire_gets) : 0) +
@@ -279,8 +278,8 @@ static inline uint32_t wire_report_bytes(uint32_t flags, uint32_t access_count)
 
 /*
  * A request of a BATCH. It is followed by arg64 and arg_addr, 8 bytes each, where the operation
- * uses them, its key and its value, without padding; the next request begins behind that. Allowed
- * are PING, GET without flags, PUT without PULL, DELETE, ARITH and TOUCH without VALUE.
+ * uses them, its key and its value, without padding; then the next request. Allowed are PING, GET
+ * without flags, PUT without PULL, DELETE, ARITH and TOUCH without VALUE.
  */
 struct wire_batched {
 	uint8_t op;
@@ -295,18 +294,18 @@ static_assert(sizeof(struct wire_batched) == 16, "ABI");
 static_assert(offsetof(struct wire_batched, value_len) == 4, "ABI");
 static_assert(offsetof(struct wire_batched, arg32) == 8, "ABI");
 
-/* Their results fit into any client's receive buffer. */
+/* Requests in a BATCH: their results fit any client's receive buffer. */
 #define WIRE_BATCH_MAX 32u
 
 /* The longest time to live and delay: 34 years, so that expiry times fit in 32 bits. */
 #define WIRE_TTL_MAX (1u << 30)
 
 /*
- * A change was executed before, when it was sent for the first time: this is its answer of then,
- * without the value of a TOUCH with VALUE.
+ * The change was executed when it was first sent: this is its answer from that time, without the
+ * value of a TOUCH with VALUE.
  */
 #define WIRE_R_REPEATED 0x01u
-/* BUSY, since no more may be pinned now: PUT with PIN, or a change of a pinned item. */
+/* BUSY because no more may be pinned now: PUT with PIN, or a change of a pinned item. */
 #define WIRE_R_PINS 0x02u
 
 struct wire_response {
@@ -318,7 +317,7 @@ struct wire_response {
 	/* As in the request, the operation decides which member is meant. */
 	union {
 		uint32_t item_flags; /* GET, TOUCH with VALUE: the item's */
-		uint32_t next_line;  /* STATS: the next line's number, 0: that was all */
+		uint32_t next_line;  /* STATS: the next line's number, 0: none */
 		uint32_t entries;    /* SCAN: entries that follow; BATCH: results */
 		uint32_t arg32;
 	};
@@ -336,12 +335,12 @@ struct wire_response {
 		 * FLUSH that cancels: flushes
 		 */
 		uint64_t result;
-		uint64_t cursor; /* SCAN, CLIENTS: of the next part, 0: that was all */
+		uint64_t cursor; /* SCAN, CLIENTS: of the next part, 0: none */
 		uint64_t arg64;
 	};
 	uint64_t clock_ns; /* the server's clock, since 1970, when the request was executed */
 	uint32_t expires;  /* GET, PUT, ARITH, TOUCH: the item's */
-	uint16_t window;   /* requests that it may have outstanding now; HELLO: 0 */
+	uint16_t window;   /* requests that the client may have outstanding; HELLO: 0 */
 	uint16_t tick;	   /* ACCESS_TIME bits: the time in the access fields of items; sample */
 };
 static_assert(sizeof(struct wire_response) == 56, "ABI");
@@ -354,7 +353,7 @@ static_assert(offsetof(struct wire_response, clock_ns) == 40, "ABI");
 
 /* How the server notes the use of an entry's item. */
 enum wire_use {
-	WIRE_USE_NONE = 0,   /* it was not asked for: the other fields are 0 */
+	WIRE_USE_NONE = 0,   /* not asked for: the other fields are 0 */
 	WIRE_USE_NORMAL = 1, /* @uses and @age */
 	WIRE_USE_LOW = 2,    /* low priority: @age, since it was stored */
 	WIRE_USE_PINNED = 3, /* neither */
@@ -362,9 +361,9 @@ enum wire_use {
 };
 #define WIRE_USES_MAX 0x7fffu
 #define WIRE_AGE_MAX 0x3fffu
-#define WIRE_AGE_MEMORY ACCESS_TICKS /* the age at which as much was added as the memory has */
+#define WIRE_AGE_MEMORY ACCESS_TICKS /* the age at which the whole memory was added once */
 
-/* SCAN's response: entries one after the other without padding, each of this, key, value. */
+/* SCAN's response: entries one after another without padding: this struct, key, value. */
 struct wire_entry {
 	uint64_t version;
 	uint32_t value_len;  /* of the item's value */
@@ -373,8 +372,8 @@ struct wire_entry {
 	uint32_t expires;
 	uint16_t key_len;
 	uint16_t use;  /* enum wire_use; not 0 with WIRE_F_USES, else 0 */
-	uint16_t uses; /* about so many; WIRE_USES_MAX at most */
-	uint16_t age;  /* since the last use, by what was added; WIRE_AGE_MAX at most */
+	uint16_t uses; /* approximate; WIRE_USES_MAX at most */
+	uint16_t age;  /* since the last use, in memory added; WIRE_AGE_MAX at most */
 };
 static_assert(sizeof(struct wire_entry) == 32, "ABI");
 static_assert(offsetof(struct wire_entry, use) == 26, "ABI");
@@ -382,8 +381,8 @@ static_assert(offsetof(struct wire_entry, uses) == 28, "ABI");
 static_assert(offsetof(struct wire_entry, age) == 30, "ABI");
 
 /*
- * BATCH's response: a result for each request, in their order, each followed by the value if it is
- * that of a GET. A GET whose value does not fit the response has the status TOO_LARGE.
+ * BATCH's response: a result for each request, in their order, followed by the value for a GET. A
+ * GET whose value does not fit the response has the status TOO_LARGE.
  */
 struct wire_result {
 	uint8_t op; /* the request's */
@@ -415,7 +414,7 @@ struct wire_hello {
 	uint32_t abi;
 	uint32_t response_bytes; /* of the client's receive buffers, WIRE_RESPONSE_MIN or more */
 	uint8_t identity[WIRE_IDENTITY_BYTES]; /* random, the client's secret; all 0: none */
-	uint64_t change_next; /* the first change that it has never sent; 0: no identity */
+	uint64_t change_next;		       /* the first change never sent; 0: no identity */
 };
 static_assert(sizeof(struct wire_hello) == 40, "ABI");
 static_assert(offsetof(struct wire_hello, identity) == 16, "ABI");
@@ -433,11 +432,11 @@ struct wire_welcome {
 	uint32_t by_request;
 	uint32_t reserved;
 	uint32_t access_rate;	  /* report one hit of this many at most; 0: none (no eviction) */
-	uint32_t access_delay_ms; /* and no later than this, once the client calls again */
-	/* Of the identity in HELLO; all 0: none, or there is no room for it. */
-	uint64_t change_last;	 /* the last change of which the answer was recorded */
-	uint32_t answers;	 /* changes that the client may have without an answer, at most */
-	uint32_t identity_known; /* 1: it is that of an older connection, 0: it is new */
+	uint32_t access_delay_ms; /* report no later than this, once the client calls again */
+	/* For the identity in HELLO; all 0: none, or there is no room for it. */
+	uint64_t change_last;	 /* the last change whose answer was recorded */
+	uint32_t answers;	 /* the most unanswered changes of the client */
+	uint32_t identity_known; /* 1: from an older connection, 0: new */
 	struct geometry geometry;
 	struct sum_key sum_key; /* secret: for clients that may READ the region */
 };
@@ -486,7 +485,7 @@ struct request {
 	const uint8_t *access; /* records, not aligned */
 	uint32_t access_count;
 	uint32_t change;   /* 0: not numbered */
-	uint32_t numbered; /* BATCH: of its requests, those that have a number if it has one */
+	uint32_t numbered; /* BATCH: requests in it that have a number if it has one */
 };
 
 static inline struct wire_access request_access(const struct request *request, uint32_t i)
@@ -503,7 +502,7 @@ static inline bool request_reports(const struct request *request)
 	return request->access_count || request->gets.hits || request->gets.misses;
 }
 
-/* Bytes behind the value of the message that has the request. */
+/* Bytes after the value in the request's message. */
 static inline uint32_t request_report_bytes(const struct request *request)
 {
 	return wire_report_bytes(request->flags, request->access_count);
@@ -522,7 +521,7 @@ const char *wire_request_parse(struct request *out, const void *msg, size_t len)
  */
 const char *wire_batched_parse(struct request *out, const void *requests, size_t len, size_t *at);
 
-/* Whether such a request of a BATCH has a number, where the BATCH has that of the first one. */
+/* Whether a request has a number in a BATCH that is numbered (with its first request's number). */
 static inline bool wire_batched_numbered(enum wire_op op)
 {
 	return op != WIRE_GET;
@@ -598,9 +597,7 @@ const char *geometry_check(const struct geometry *g);
 
 const char *wire_op_name(enum wire_op op);
 
-/*
- * What either side says of the other's ABI, which is not its own: both, and which side to update.
- */
+/* The message for different ABIs: says both, and which side to update. */
 void wire_abi_text(char text[WIRE_REJECT_TEXT_BYTES], uint32_t client_abi, uint32_t server_abi);
 
 #endif /* KVD_COMMON_WIRE_H */

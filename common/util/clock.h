@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The clocks of this host in nanoseconds. Which one:
+ * The clocks of this host in nanoseconds, and what each is for:
  *
  *   clock_ns()		deadlines, pauses and latencies on this host. NTP steers its rate, by up
  *			to 500 ppm, and by up to 100,000 ppm where chrony or adjtimex(2) slews it.
- *   clock_raw_ns()	what is compared with another host's clock: the server's clock, and
- *			clients' idea of it. Its rate is the hardware's, and nobody steers it.
+ *   clock_raw_ns()	times compared with another host's clock: the server's clock, and
+ *			clients' idea of it. Its rate is the hardware's, and is not steered.
  *   clock_slept_ns()	how long this host was suspended, which the other two leave out.
  *
  * All are read in the vDSO, without a system call, where the kernel's clock source allows that: 20
@@ -35,7 +35,7 @@ static inline uint64_t clock_raw_ns(void)
 	return clock_read_ns(CLOCK_MONOTONIC_RAW);
 }
 
-/* In total, since boot; too much by the time between the two readings. */
+/* In total, since boot; too large by the time between the two readings. */
 static inline uint64_t clock_slept_ns(void)
 {
 	uint64_t awake = clock_ns();

@@ -3,10 +3,10 @@
 #ifndef KVD_COMMON_UTIL_CPU_H
 #define KVD_COMMON_UTIL_CPU_H
 
-/* How many there are; 1 if the mask can't be read. */
+/* The number of CPUs; 1 if the mask can't be read. */
 unsigned int cpu_count(void);
 
-/* The number of the @n-th of them, from 0 on; -1: there are fewer. */
+/* The number of the @n-th CPU, counted from 0; -1: there are fewer. */
 int cpu_number(unsigned int n);
 
 #endif /* KVD_COMMON_UTIL_CPU_H */

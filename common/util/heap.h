@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The heap of what a program links as libkvd: malloc(3) and its kin, or functions that the program
- * gave instead, before the first allocation.
+ * The heap of libkvd in a program: malloc(3) and its kin, or functions that the program set
+ * instead, before the first allocation.
  *
  * Threads: any, as far as the program's functions allow it; heap_set() before other threads use it.
  */
@@ -17,10 +17,10 @@ struct heap_functions {
 	void *user;
 };
 
-/* From now on these are called. 0, or -EBUSY: memory has been allocated already. */
+/* Uses these functions from now on. 0, or -EBUSY: memory has been allocated already. */
 int heap_set(const struct heap_functions *functions);
 
-/* As the functions of the C library; memory of heap_calloc() is zeroed. heap_free() takes NULL. */
+/* Like the functions of the C library; heap_calloc() zeroes memory. heap_free() accepts NULL. */
 void *heap_alloc(size_t bytes) __attribute__((malloc));
 void *heap_calloc(size_t count, size_t bytes) __attribute__((malloc));
 void *heap_realloc(void *memory, size_t bytes);

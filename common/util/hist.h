@@ -6,8 +6,8 @@
  * (1.6 %) over the whole range of 64 bits; below 128 ns it is known exactly. Recording is a count
  * of leading zeros, a shift and an increment.
  *
- * Threads: no function locks. One thread records. Others may merge from it at any time; what they
- * get of each count is true at some instant. All else is for when it has stopped.
+ * Threads: no function locks. One thread records. Others may merge from it at any time; each count
+ * that they get was true at some instant. All else is for when recording has stopped.
  */
 #ifndef KVD_COMMON_UTIL_HIST_H
 #define KVD_COMMON_UTIL_HIST_H
@@ -87,14 +87,14 @@ static inline void hist_record(struct hist *hist, uint64_t ns)
 #define HIST_PARTS (HIST_BUCKETS / HIST_SUB_BUCKETS)
 
 /*
- * The same with the memory that its values need: 0.1 KiB, and 256 bytes for each power of two in
- * which there is one. For programs with thousands of them.
+ * A histogram with only the memory that its values need: 0.1 KiB, and 256 bytes for each power of
+ * two with a value in it. For programs with thousands of histograms.
  */
 struct hist_sparse {
 	uint64_t count, sum_ns, min_ns, max_ns; /* as in struct hist */
 	uint32_t (*parts)[HIST_SUB_BUCKETS];
 	uint8_t part_count;
-	uint8_t part_of[HIST_PARTS]; /* its part's number, from 1 on; 0: empty */
+	uint8_t part_of[HIST_PARTS]; /* number of its part, from 1; 0: empty */
 };
 
 /* Frees its memory and makes it empty. Zeroed memory is an empty one, too. */
@@ -102,7 +102,7 @@ void hist_sparse_release(struct hist_sparse *sparse);
 /* Allocates a part. False: there is no memory. */
 bool hist_sparse_grow(struct hist_sparse *sparse, unsigned int part);
 
-/* Allocates the value's part if it is the first one there; without memory the value is dropped. */
+/* Allocates the part of the value if need be; without memory the value is dropped. */
 static inline void hist_sparse_record(struct hist_sparse *sparse, uint64_t ns)
 {
 	unsigned int bucket = hist_bucket(ns), part = bucket / HIST_SUB_BUCKETS;
@@ -119,7 +119,7 @@ static inline void hist_sparse_record(struct hist_sparse *sparse, uint64_t ns)
 	*counter += *counter != UINT32_MAX;
 }
 
-/* Makes @hist the same as @sparse. */
+/* Copies @sparse to @hist. */
 void hist_sparse_expand(const struct hist_sparse *sparse, struct hist *hist);
 
 #endif /* KVD_COMMON_UTIL_HIST_H */

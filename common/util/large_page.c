@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Maps memory where large pages can be. */
+/* Maps memory at addresses that allow large pages. */
 #include "common/util/large_page.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 
-/* Of addresses that are a large page more than is needed, the rest is given back. */
+/* Reserves one large page of addresses more than needed, and gives the rest back. */
 void *large_page_map(size_t bytes, int prot, int flags, int fd, uint64_t offset)
 {
 	const size_t reserved = bytes + LARGE_PAGE_BYTES;

@@ -6,13 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of a transparent huge page. */
+/* Bytes of a transparent huge page. */
 #define LARGE_PAGE_BYTES ((size_t)2 << 20)
 
 /*
- * mmap(2) where the address has the same rest as @offset, divided by LARGE_PAGE_BYTES: only there
- * can the kernel map large pages. Returns the mapping, to be ended by munmap(2); or MAP_FAILED,
- * with errno.
+ * mmap(2) at an address that equals @offset modulo LARGE_PAGE_BYTES: only there can the kernel map
+ * large pages. Returns the mapping, which munmap(2) ends; or MAP_FAILED, with errno.
  */
 void *large_page_map(size_t bytes, int prot, int flags, int fd, uint64_t offset);
 

@@ -41,7 +41,7 @@ const char *log_level_name(enum log_level level)
 }
 
 /*
- * Without O_NONBLOCK the open of a FIFO that nobody reads would not return; with it, it fails with
+ * Without O_NONBLOCK the open of a FIFO without a reader would not return; with it, open fails with
  * ENXIO. Writes wait as usual.
  */
 static int log_open(const char *path)

@@ -2,13 +2,13 @@
 /*
  * The log: one line per event, `2026-11-21T00:18:00.123Z level message`, to stderr or a file.
  *
- * Threads: any thread may log at any time, log_set_level() and log_reopen() included. A line is
- * one write(2) on an O_APPEND descriptor, so lines never mix and no lock is taken. That write may
- * block, on a pipe that nobody reads for example: so kvd gives its lines to a thread instead
+ * Threads: any thread may log at any time, log_set_level() and log_reopen() included. A line is one
+ * write(2) on an O_APPEND descriptor, so lines never mix and no lock is taken. That write may
+ * block, for example on a pipe without a reader: so kvd gives its lines to a thread instead
  * (log_set_sink(), server/log_writer.h).
  *
- * It is silent (LOG_OFF) until log_init() or log_set_level(): libkvd contains this code and must
- * not write to the stderr of the program that it is linked into.
+ * The log is silent (LOG_OFF) until log_init() or log_set_level(): libkvd contains this code and
+ * must not write to the stderr of the program that it is linked into.
  */
 #ifndef KVD_COMMON_UTIL_LOG_H
 #define KVD_COMMON_UTIL_LOG_H
@@ -36,8 +36,8 @@ enum log_level {
 const char *log_level_name(enum log_level level);
 
 /*
- * Starts logging to the file at path, created 0640 if need be; NULL or "" is stderr.
- * Returns 0 or a negative errno; after a failure the log is as it was before.
+ * Starts logging to the file at path, created 0640 if need be; NULL or "" is stderr. Returns 0 or a
+ * negative errno; a failure changes nothing.
  */
 int log_init(enum log_level level, const char *path);
 
@@ -66,8 +66,8 @@ void log_set_sink(void (*sink)(const char *line, size_t length));
 void log_set_hook(void (*hook)(void *user, enum log_level level, const char *text), void *user);
 
 /*
- * While @echo, errors are written to stderr, too, if the log is a file: whoever starts a server
- * looks there, and may not know the file. Such a write may block.
+ * While @echo, errors are written to stderr, too, if the log is a file: the user who starts a
+ * server looks there, and may not know the file. Such a write may block.
  */
 void log_echo_errors(bool echo);
 
@@ -85,7 +85,7 @@ static inline bool log_enabled(enum log_level level)
 }
 
 /*
- * Writes one line. Control characters, and bytes that are no UTF-8, become '?', errno is kept, and
+ * Writes one line. Control characters, and bytes that are not UTF-8, become '?'; errno is kept, and
  * %m may be used.
  */
 void log_write(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -136,17 +136,17 @@ bool log_limit_check(struct log_limit *limit, enum log_level level, uint32_t per
 
 /* Advice for messages of the server: how to raise the limits of its process. */
 
-/* EMFILE. */
+/* For EMFILE. */
 #define ADVICE_OPEN_FILES                                                                          \
 	"raise the limit on open files (`ulimit -n` in the shell that starts kvd, LimitNOFILE= "   \
 	"in its systemd unit)"
 
-/* ENOMEM of an RDMA device. */
+/* For ENOMEM of an RDMA device. */
 #define ADVICE_LOCKED_MEMORY                                                                       \
 	"raise the limit on locked memory (`ulimit -l` in the shell that starts kvd, "             \
 	"LimitMEMLOCK= in its systemd unit)"
 
-/* EAGAIN of pthread_create(). */
+/* For EAGAIN of pthread_create(). */
 #define ADVICE_THREADS                                                                             \
 	"raise the limit on threads (`ulimit -u` in the shell that starts kvd, TasksMax= in its "  \
 	"systemd unit)"

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of an address as text, its zero included: inet_pton(3) takes no longer one. */
+/* Bytes of an address as text, with its zero: inet_pton(3) takes no longer one. */
 #define ADDRESS_MAX INET6_ADDRSTRLEN
-/* The same with "/128". */
+/* Bytes of an address with "/128". */
 #define NETWORK_MAX (ADDRESS_MAX + 4)
 
 static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
@@ -48,7 +48,7 @@ bool ip_address_parse(struct ip_address *address, const char *text)
 	return true;
 }
 
-/* Sets the bits behind the first @bits to 0. */
+/* Clears the bits after the first @bits. */
 static void address_mask(struct ip_address *address, unsigned int bits)
 {
 	for (unsigned int i = 0; i < sizeof(address->bytes); i++) {
@@ -84,19 +84,19 @@ int network_parse(struct network *network, const char *text, struct parse_why *w
 		host[length] = '\0';
 	}
 	if (length >= sizeof(host) || !address_read(&network->address, host))
-		return refuse(why, text, "is no network: write it like 10.9.0.0/24 or fd00::/8");
+		return refuse(why, text, "is not a network: write it like 10.9.0.0/24 or fd00::/8");
 	network->bits = network->address.v6 ? 128 : 32;
 	if (text[length]) {
 		if (parse_uint(text + length + 1, 0, network->bits, &bits, NULL))
 			return refuse(why, text,
-				      "has no number of bits behind '/': 0 to 32, of IPv6 to 128");
+				      "has no number of bits after '/': 0 to 32, for IPv6 to 128");
 		network->bits = (unsigned int)bits;
 	}
 	masked = network->address;
 	address_mask(&masked, network->bits);
 	if (memcmp(masked.bytes, network->address.bytes, sizeof(masked.bytes)) != 0)
 		return refuse(why, text,
-			      "has bits set behind the network's: clear them, or write /32 or "
+			      "has bits set after the network's: clear them, or write /32 or "
 			      "/128 for one address");
 	return 0;
 }

@@ -175,7 +175,7 @@ int parse_time(const char *text, uint64_t min, uint64_t max, uint64_t *ns, struc
 	return parse_number(&form, text, min, max, ns, why);
 }
 
-/* The name of the unit is what format_time() has after the 1. */
+/* The name of the unit is the text of format_time() after the 1. */
 int parse_duration(const char *text, uint64_t unit_ns, uint64_t min, uint64_t max, uint64_t *units,
 		   struct parse_why *why)
 {

@@ -32,8 +32,8 @@ int parse_size(const char *text, uint64_t min, uint64_t max, uint64_t *bytes,
 int parse_time(const char *text, uint64_t min, uint64_t max, uint64_t *ns, struct parse_why *why);
 
 /*
- * The same as a number of @unit_ns, one of the units above: `5s` is 5000 of milliseconds, and so is
- * `5000`, since a number alone counts in them. The limits are such numbers, too.
+ * A time as a number of @unit_ns, one of the units above: in milliseconds, `5s` is 5000, and so is
+ * `5000`, since a number alone counts in that unit. The limits are such numbers, too.
  */
 int parse_duration(const char *text, uint64_t unit_ns, uint64_t min, uint64_t max, uint64_t *units,
 		   struct parse_why *why);
@@ -55,8 +55,8 @@ const char *format_size(uint64_t bytes, char *buffer);
 const char *format_time(uint64_t ns, char *buffer);
 
 /*
- * A size as messages have it: "96 MiB", "1.5 GiB", "512 bytes". What is no whole number of its unit
- * is rounded down to a tenth. In buffer, of PARSE_FORMAT_MAX bytes.
+ * A size for messages: "96 MiB", "1.5 GiB", "512 bytes". Rounded down to a tenth of its unit. In
+ * buffer, of PARSE_FORMAT_MAX bytes.
  */
 const char *show_size(uint64_t bytes, char *buffer);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory for secrets: pages of their own that no core dump has, and that are overwritten before
- * they are given back. They are not of the heap that a program gave to libkvd (heap.h).
+ * Memory for secrets: separate pages that no core dump contains, and that are overwritten before
+ * they are freed. They do not come from the heap that a program gave to libkvd (heap.h).
  *
  * Threads: any. There is no state between the calls, so a fork(2) at any moment does no harm.
  */
@@ -10,9 +10,9 @@
 
 #include <stddef.h>
 
-/* @bytes, zeroed, from the beginning of a page on; or NULL: no memory. For few and long-lived. */
+/* Allocates @bytes, zeroed and page-aligned, for few and long-lived secrets; NULL: no memory. */
 void *secret_alloc(size_t bytes);
-/* Overwrites @bytes, as they were allocated, and gives them back. @secret may be NULL. */
+/* Overwrites and frees @bytes, as allocated. @secret may be NULL. */
 void secret_free(void *secret, size_t bytes);
 
 #endif /* KVD_COMMON_UTIL_SECRET_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a thread learns from its waits about the others that want its CPU. */
+/* What a thread learns from its waits about other threads that want its CPU. */
 #include "common/util/spin.h"
 
 #include "common/util/clock.h"

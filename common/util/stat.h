@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Statistics counters, each written by one thread only and read by others at any time: a plain
- * addition without a lock prefix, of which no reader sees a half-written value.
+ * addition without a lock prefix; no reader sees a half-written value.
  */
 #ifndef KVD_COMMON_UTIL_STAT_H
 #define KVD_COMMON_UTIL_STAT_H

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Room for the longest line: a message with a key of which each byte is escaped. */
+/* Room for the longest line: a message with a key whose bytes are all escaped. */
 #define LINE_BYTES 8192
 
-/* The lowest descriptor. Standard input and output can't be used: so that is noticed. */
+/* Fills the lowest descriptor so that wrong use of it fails: stdin and stdout get EBADF. */
 static int null_open(int fd)
 {
 	return fd == STDOUT_FILENO ? open("/dev/null", O_RDONLY) : open("/dev/null", O_WRONLY);
@@ -42,7 +42,7 @@ int streams_flush(const char *program)
 
 	if (!fflush(stdout) && !ferror(stdout))
 		return 0;
-	err = errno ? errno : EIO; /* of what failed last, which may be an earlier write */
+	err = errno ? errno : EIO; /* of the last failure, maybe an earlier write */
 	fprintf(stderr, "%s: standard output: %s\n", program, strerror(err));
 	clearerr(stdout);
 	return -err;

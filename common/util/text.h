@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Text of peers, for a log or a terminal, which must not obey it. */
+/* Text of peers, made safe for a log or a terminal. */
 #ifndef KVD_COMMON_UTIL_TEXT_H
 #define KVD_COMMON_UTIL_TEXT_H
 
@@ -10,12 +10,12 @@
 size_t utf8_len(const uint8_t *p, size_t len);
 
 /*
- * The same of a character that is shown. 0 also for control characters: those of ASCII, and U+0080
- * to U+009F, which a terminal obeys as it does ESC and a letter.
+ * The length of a printable character; 0 also for control characters: those of ASCII, and U+0080 to
+ * U+009F, which a terminal obeys like ESC and a letter.
  */
 size_t plain_len(const uint8_t *p, size_t len);
 
-/* Puts '?' in the place of each byte that belongs to no such character. */
+/* Replaces each byte that belongs to no printable character by '?'. */
 void text_mask(char *text, size_t len);
 
 #endif /* KVD_COMMON_UTIL_TEXT_H */

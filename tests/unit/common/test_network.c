@@ -89,18 +89,18 @@ static void mapped(void **state)
 static void refuses(void **state)
 {
 	(void)state;
-	refused("", "is no network");
-	refused("10.9.0", "is no network");
+	refused("", "is not a network");
+	refused("10.9.0", "is not a network");
 	refused("10.9.0.0/", "number of bits");
 	refused("10.9.0.0/33", "number of bits");
 	refused("10.9.0.0/-1", "number of bits");
 	refused("10.9.0.0/8x", "number of bits");
 	refused("::/129", "number of bits");
-	refused("10.9.0.1/24", "bits set behind");
-	refused("fd00::1/64", "bits set behind");
-	refused("host.example/24", "is no network");
-	refused(long_text, "is no network");
-	refused("1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb/8", "is no network");
+	refused("10.9.0.1/24", "bits set after");
+	refused("fd00::1/64", "bits set after");
+	refused("host.example/24", "is not a network");
+	refused(long_text, "is not a network");
+	refused("1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa:bbbb/8", "is not a network");
 }
 
 static void no_addresses(void **state)

@@ -295,10 +295,10 @@ static void test_values(void **state)
 	       "rdma://10.0.0.1:7471, rdma+tcp://10.0.0.1:7472, rdma+tls://10.0.0.1:7473 or "
 	       "softnic:///run/kvd/kvd.sock.\n");
 	refuse("[rdma]\nnetworks = 10.9.0.0/24,10.9.1.1/24\n", 2,
-	       "rdma.networks: '10.9.1.1/24' has bits set behind the network's");
+	       "rdma.networks: '10.9.1.1/24' has bits set after the network's");
 	refuse("[rdma]\nnetworks = 10.9.0.0/24,\n", 2, "rdma.networks: a comma ends the list");
-	refuse("[rdma]\nnetworks = ,10.9.0.0/24\n", 2, "rdma.networks: '' is no network");
-	refuse("[rdma]\nnetworks = auto\n", 2, "rdma.networks: 'auto' is no network");
+	refuse("[rdma]\nnetworks = ,10.9.0.0/24\n", 2, "rdma.networks: '' is not a network");
+	refuse("[rdma]\nnetworks = auto\n", 2, "rdma.networks: 'auto' is not a network");
 	refuse("[server]\npin = perhaps\n", 2, "server.pin: 'perhaps' is neither: ");
 	refuse("[server]\npoll = lazy\n", 2, "server.poll: 'lazy' is none of: adaptive | busy");
 	refuse("[server]\nspin_time = 50\n", 2, "server.spin_time: '50' is not a time: ");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an end shows and trusts, from its files. */
+/* The credentials and trusted certificates of an end, from its files. */
 #include "common/tls/tls.h"
 
 #include <arpa/inet.h>
@@ -21,7 +21,7 @@
 #include "common/util/heap.h"
 #include "common/util/secret.h"
 
-/* TLS_AES_128_GCM_SHA256: of TLS 1.3's ciphers the one that each implementation has. */
+/* TLS_AES_128_GCM_SHA256: the TLS 1.3 cipher that every implementation has. */
 static const unsigned char psk_cipher[] = { 0x13, 0x01 };
 /* Names a server's sessions, as OpenSSL wants it where clients have certificates. */
 static const unsigned char session_context[] = "kvd";
@@ -40,13 +40,13 @@ struct secret_file {
 
 struct tls_context {
 	SSL_CTX *ssl;
-	unsigned char digest[DIGEST_BYTES]; /* of what it was made of */
+	unsigned char digest[DIGEST_BYTES]; /* of the files it was made from */
 	_Atomic unsigned int users;	    /* this context's owner, and its streams */
 	bool server;
 	char *host; /* a client: the server's name or address */
 	struct tls_psks psks;
 	pthread_mutex_t lock;
-	SSL_SESSION *session; /* a client: to be resumed by the next stream; or NULL */
+	SSL_SESSION *session; /* a client: the next stream resumes it; or NULL */
 };
 
 static int context_index = -1; /* of a context's struct tls_context */
@@ -72,7 +72,7 @@ static bool given(const char *file)
 /* What is wrong with @what in @file; OpenSSL's reason if @reason is NULL. */
 static int refuse(char *why, const char *what, const char *file, const char *reason)
 {
-	unsigned long code = ERR_peek_error(); /* the first: what follows says where it was met */
+	unsigned long code = ERR_peek_error(); /* the first; later ones say where it was met */
 
 	if (!reason)
 		reason = ERR_GET_LIB(code) == ERR_LIB_SYS ? strerror(ERR_GET_REASON(code)) :
@@ -82,7 +82,7 @@ static int refuse(char *why, const char *what, const char *file, const char *rea
 	return -EINVAL;
 }
 
-/* Others than its owner and its group may do nothing with a secret. Its descriptor, or an error. */
+/* Only a secret's owner and its group may access it. Returns its descriptor, or an error. */
 static int secret_open(char *why, const char *what, const char *file)
 {
 	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -94,9 +94,9 @@ static int secret_open(char *why, const char *what, const char *file)
 	if (fstat(fd, &st))
 		wrong = strerror(errno);
 	else if (!S_ISREG(st.st_mode))
-		wrong = "it is no regular file";
+		wrong = "it is not a regular file";
 	else if (st.st_uid != geteuid() && st.st_uid != 0)
-		wrong = "it belongs to another user: who could change it";
+		wrong = "it belongs to another user, who could change it";
 	else if (st.st_mode & (S_IRWXO | S_IWGRP))
 		wrong = "it is a secret that other users may read or change: `chmod 600` it";
 	if (!wrong)
@@ -110,7 +110,9 @@ static void secret_file_release(struct secret_file *secret)
 	secret_free(secret->text, SECRET_FILE_MAX);
 }
 
-/* Its text, to be released, or an error. Of a stream of stdio the heap would keep a copy. */
+/*
+ * Reads the text, which the caller releases, without stdio, which would leave a copy in the heap.
+ */
 static int secret_read(struct secret_file *secret, char *why, const char *what, const char *file)
 {
 	int fd = secret_open(why, what, file);
@@ -137,7 +139,7 @@ static int secret_read(struct secret_file *secret, char *why, const char *what, 
 	return 0;
 }
 
-/* A key needs a passphrase: nobody is asked for it. */
+/* The key needs a passphrase: kvd never asks for one. */
 static int no_passphrase(char *buffer, int size, int writing, void *user)
 {
 	(void)buffer, (void)size, (void)writing;
@@ -173,7 +175,7 @@ static int key_load(struct tls_context *context, const char *file, char *why)
 	if (ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH)
 		return refuse(why, "the key", file, "it is not the certificate's");
 	if (encrypted)
-		return refuse(why, "the key", file, "it is encrypted: give one that is not");
+		return refuse(why, "the key", file, "it is encrypted: give an unencrypted one");
 	return refuse(why, "the key", file, NULL);
 }
 
@@ -196,18 +198,21 @@ static int trust_load(struct tls_context *context, const struct tls_files *files
 	STACK_OF(X509_NAME) * names;
 
 	if (!given(files->ca)) {
-		/* Who has a key wants no server that has none, whoever has signed for it. */
+		/*
+		 * A client with a pre-shared key accepts no server without it, whoever signed its
+		 * certificate.
+		 */
 		if (!context->server && !given(files->psk))
 			SSL_CTX_set_default_verify_paths(context->ssl);
 		return 0;
 	}
 	if (SSL_CTX_load_verify_locations(context->ssl, files->ca, NULL) != 1)
-		return refuse(why, "the certificates of those who sign,", files->ca, NULL);
+		return refuse(why, "the CA certificates", files->ca, NULL);
 	if (!context->server)
 		return 0;
 	names = SSL_load_client_CA_file(files->ca);
 	if (!names)
-		return refuse(why, "the certificates of those who sign,", files->ca, NULL);
+		return refuse(why, "the CA certificates", files->ca, NULL);
 	SSL_CTX_set_client_CA_list(context->ssl, names);
 	return 0;
 }
@@ -229,11 +234,11 @@ static int psks_load(struct tls_context *context, const char *file, char *why)
 	if (err)
 		wrong = err == -ENOMEM ? "no memory" : reason;
 	else if (!context->psks.count)
-		wrong = "there is none in it";
+		wrong = "it has no key";
 	return wrong ? refuse(why, "the file of keys", file, wrong) : 0;
 }
 
-/* A session that both ends would have if they had agreed on the key before. NULL: no memory. */
+/* The session of two ends that agreed on the key earlier. NULL: no memory. */
 static SSL_SESSION *psk_session(SSL *ssl, const struct tls_psk *psk)
 {
 	const SSL_CIPHER *cipher = SSL_CIPHER_find(ssl, psk_cipher);
@@ -254,15 +259,15 @@ static int psk_find(SSL *ssl, const unsigned char *name, size_t length, SSL_SESS
 	const struct tls_psk *psk = tls_psks_find(&context_of(ssl)->psks, name, length);
 
 	*session = psk ? psk_session(ssl, psk) : NULL;
-	/* A resumed session would not say which key it came from. */
+	/* A resumed session would not say from which key it came. */
 	if (*session)
 		SSL_set_num_tickets(ssl, 0);
 	return !psk || *session;
 }
 
 /*
- * It may be offered and not used, if it does not fit the cipher: what counts is the session that
- * the handshake came to.
+ * A key may be offered and not used, if it does not fit the cipher: the session of the completed
+ * handshake counts.
  */
 const struct tls_psk *tls_psk_of(const SSL *ssl)
 {
@@ -289,8 +294,8 @@ static int psk_use(SSL *ssl, const EVP_MD *md, const unsigned char **name, size_
 
 /*
  * Whether the peer of a session would be accepted now, as in a handshake: by its certificate's time
- * and by those whom this end trusts. @chain: what it sent with it; a server's tickets have none, so
- * a client whose certificate needs one to be traced to those has full handshakes.
+ * and by the CAs that this end trusts. @chain: the certificates sent with it; a server's tickets
+ * have none, so a client whose certificate needs one has full handshakes.
  */
 static bool peer_holds(SSL *ssl, X509 *peer, STACK_OF(X509) * chain)
 {
@@ -310,9 +315,9 @@ static bool peer_holds(SSL *ssl, X509 *peer, STACK_OF(X509) * chain)
 }
 
 /*
- * A server got a ticket, which is worth no more than the certificate for which it was given: each
- * resumption gives another one, so by tickets alone a session would have no end. Without it there
- * is a full handshake, which has the reason.
+ * A server got a ticket, which is valid no longer than the certificate for which it was given: each
+ * resumption gives another ticket, so by tickets alone a session would never end. Without a ticket
+ * there is a full handshake, which reports the reason.
  */
 static SSL_TICKET_RETURN ticket_taken(SSL *ssl, SSL_SESSION *session, const unsigned char *name,
 				      size_t length, SSL_TICKET_STATUS status, void *arg)
@@ -328,7 +333,7 @@ static SSL_TICKET_RETURN ticket_taken(SSL *ssl, SSL_SESSION *session, const unsi
 	return status == SSL_TICKET_SUCCESS ? SSL_TICKET_RETURN_USE : SSL_TICKET_RETURN_USE_RENEW;
 }
 
-/* A client got a ticket: its next stream resumes the session. We keep it: 1. */
+/* A client got a ticket: its next stream resumes the session. Returns 1: we keep it. */
 static int session_new(SSL *ssl, SSL_SESSION *session)
 {
 	struct tls_context *context = context_of(ssl);
@@ -342,7 +347,7 @@ static int session_new(SSL *ssl, SSL_SESSION *session)
 	return 1;
 }
 
-/* The key's session has a hash, which the cipher has to share: else the key is not used. */
+/* The cipher must have the hash of the key's session, else the key is not used. */
 static bool ciphers_set(struct tls_context *context)
 {
 	return !context->psks.count ||
@@ -371,8 +376,8 @@ static int sides_set(struct tls_context *context, const struct tls_files *files,
 	}
 	if (files->peer_certificate && !asks && !context->psks.count) {
 		snprintf(why, TLS_WHY_MAX,
-			 "clients have to show a certificate, but who signs them is missing: name "
-			 "the file of the certificates of those who do (ca)");
+			 "clients must show a certificate, but the CA certificates that sign them "
+			 "are missing: name their file (ca)");
 		return -EINVAL;
 	}
 	SSL_CTX_set_session_id_context(context->ssl, session_context, sizeof(session_context) - 1);
@@ -401,7 +406,7 @@ static int context_load(struct tls_context *context, const struct tls_files *fil
 	    !SSL_CTX_set_ex_data(context->ssl, context_index, context) ||
 	    !SSL_CTX_set_min_proto_version(context->ssl, TLS1_3_VERSION))
 		return -ENOMEM;
-	/* Connections are many and silent: their buffers are freed while they are. */
+	/* Connections are many and silent: idle ones need no buffers. */
 	SSL_CTX_set_mode(context->ssl, SSL_MODE_RELEASE_BUFFERS);
 	/* A peer that dies sends no close_notify. */
 	SSL_CTX_set_options(context->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
@@ -413,7 +418,7 @@ static int context_load(struct tls_context *context, const struct tls_files *fil
 	return err ? err : sides_set(context, files, why);
 }
 
-/* Its content, and who may read it: what can't be used is no credential that could. */
+/* The file's content and permissions: an unusable file differs from a usable one. */
 static void file_digest(EVP_MD_CTX *digest, const char *file)
 {
 	int fd = given(file) ? open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
@@ -472,7 +477,7 @@ int tls_context_make(struct tls_context **out, const struct tls_files *files, co
 			err = -ENOMEM;
 	}
 	ERR_clear_error();
-	/* First, so that a change meanwhile is one. */
+	/* First, so that a change meanwhile is noticed later. */
 	if (!err)
 		err = files_digest(files, context->digest);
 	if (!err)
@@ -527,7 +532,7 @@ static bool is_address(const char *host)
 	return inet_pton(AF_INET, host, binary) == 1 || inet_pton(AF_INET6, host, binary) == 1;
 }
 
-/* The server's certificate has to name whom the client wants. */
+/* The server's certificate must name the host that the client wants. */
 static bool host_expect(SSL *ssl, const char *host)
 {
 	char name[256];
@@ -543,8 +548,8 @@ static bool host_expect(SSL *ssl, const char *host)
 }
 
 /*
- * Each session is resumed once, as RFC 8446 (C.4) asks for, so that nobody can link the two; and
- * only while the server's certificate is accepted.
+ * Each session is resumed once, as RFC 8446 (C.4) recommends, so that observers can't link the two;
+ * and only while the server's certificate is accepted.
  */
 static void session_resume(struct tls_context *context, SSL *ssl)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory for OpenSSL that no core dump has: it keeps decoded keys, traffic secrets and what it
- * decrypts in its heap, and its own "secure heap" is for private keys alone. Blocks are of powers
- * of two, cut from chunks, and overwritten when they are freed; chunks are kept. What is larger has
- * pages of its own. One lock: TLS is for the set-up of connections, which one thread does.
+ * Memory for OpenSSL that no core dump contains: OpenSSL keeps decoded keys, traffic secrets and
+ * decrypted data in its heap, and its own "secure heap" is for private keys alone. Blocks are
+ * powers of two, cut from chunks, and overwritten when they are freed; chunks are kept. Larger
+ * allocations have pages of their own. One lock: TLS is for the set-up of connections, which one
+ * thread does.
  *
  * Why not an arena of jemalloc, whose extent hooks mark the pages: it takes 40 lines less, and 16
  * to 21 % of the handshakes that a CPU makes per second, client and server together (medians of 5,
@@ -31,7 +32,7 @@
 #include "common/util/secret.h"
 
 #ifdef __SANITIZE_ADDRESS__
-/* It finds leaks of OpenSSL's objects only in the heap that it knows. */
+/* The leak checker finds leaks of OpenSSL's objects only in the heap that it knows. */
 bool tls_memory_protect(void)
 {
 	return true;
@@ -43,12 +44,12 @@ bool tls_memory_protect(void)
 #define CLASSES 12u	   /* up to 64 KiB */
 #define CLASS_BYTES(class) ((size_t)1 << (BLOCK_MIN_SHIFT + (class)))
 
-/* Before what OpenSSL has; as long as malloc(3) aligns. */
+/* Header of a block; its size is malloc(3)'s alignment. */
 struct block {
-	size_t room; /* bytes behind this */
+	size_t room; /* bytes after this header */
 	union {
 		unsigned int class; /* CLASSES: pages of its own */
-		struct block *next; /* it is free */
+		struct block *next; /* of a free block */
 	};
 };
 
@@ -68,7 +69,7 @@ static unsigned int class_of(size_t bytes)
 	return class;
 }
 
-/* What is left of the chunk before, less than 64 KiB, stays unused. The lock is held. */
+/* The rest of the previous chunk, less than 64 KiB, stays unused. The lock is held. */
 static struct block *do_cut(size_t bytes)
 {
 	struct block *block;

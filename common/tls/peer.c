@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who a certificate says that its owner is. */
+/* The identity that a certificate gives its owner. */
 #include "common/tls/tls.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-/* In the order in which they are looked for. */
+/* In order of preference. */
 static const struct {
 	int type;
 	const char *prefix;
@@ -20,7 +20,7 @@ static const struct {
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 #define SUBJECT_PREFIX "cert:subject:"
-/* Of a subject: an identity is one word. */
+/* Flags to print a subject: an identity is one word. */
 #define SPACE "\\20"
 #define SPACE_BYTES (sizeof(SPACE) - 1)
 
@@ -42,7 +42,7 @@ static bool take(char identity[TLS_IDENTITY_MAX], const char *prefix, const void
 	return true;
 }
 
-/* Whether there is a name of the kind: then only that one counts. */
+/* Whether there is a name of this kind: then only that one counts. */
 static bool named(const GENERAL_NAMES *names, size_t kind, char identity[TLS_IDENTITY_MAX])
 {
 	for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
@@ -60,7 +60,7 @@ static bool named(const GENERAL_NAMES *names, size_t kind, char identity[TLS_IDE
 	return false;
 }
 
-/* As RFC 4514 writes it, what is not printable ASCII escaped; and spaces as well. */
+/* Written as in RFC 4514, with spaces and all but printable ASCII escaped. */
 static void subject(X509 *certificate, char identity[TLS_IDENTITY_MAX])
 {
 	BIO *text = BIO_new(BIO_s_mem());

@@ -8,7 +8,7 @@
 #include "common/util/parse.h"
 #include "common/util/secret.h"
 
-/* They are looked through one by one: a server with more users has certificates for them. */
+/* The most keys. They are searched one by one: a server with more users uses certificates. */
 #define PSKS_MAX 4096
 
 static int digit(char c)
@@ -26,10 +26,10 @@ static int digit(char c)
 static const char *name_take(struct tls_psk *psk, const char *text, size_t length)
 {
 	if (!length || length > TLS_PSK_NAME_MAX)
-		return "the identity has to have 1 to 64 bytes";
+		return "the identity must have 1 to 64 bytes";
 	for (size_t i = 0; i < length; i++)
 		if (text[i] <= ' ' || text[i] > '~')
-			return "the identity has to be of printable ASCII, without spaces";
+			return "the identity must be printable ASCII without spaces";
 	memcpy(psk->name, text, length);
 	psk->name[length] = '\0';
 	return NULL;
@@ -38,19 +38,19 @@ static const char *name_take(struct tls_psk *psk, const char *text, size_t lengt
 static const char *key_take(struct tls_psk *psk, const char *text, size_t length)
 {
 	if (length % 2 || length < 2 * TLS_PSK_KEY_MIN || length > 2 * TLS_PSK_KEY_MAX)
-		return "the key has to have 32 to 128 hexadecimal digits, two for each byte";
+		return "the key must have 32 to 128 hexadecimal digits, two for each byte";
 	for (size_t i = 0; i < length; i += 2) {
 		int high = digit(text[i]), low = digit(text[i + 1]);
 
 		if (high < 0 || low < 0)
-			return "the key has to be of hexadecimal digits";
+			return "the key must consist of hexadecimal digits";
 		psk->key[i / 2] = (uint8_t)(high << 4 | low);
 	}
 	psk->key_len = length / 2;
 	return NULL;
 }
 
-/* The key is what follows the last ':', since an identity may have some. */
+/* The key follows the last ':', since an identity may contain others. */
 static const char *line_take(struct tls_psks *psks, const char *line, size_t length)
 {
 	struct tls_psk *psk = &psks->list[psks->count];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One connection. */
+/* TLS on one connection. */
 #include "common/tls/tls.h"
 
 #include <errno.h>
@@ -115,7 +115,7 @@ void tls_end(struct tls *tls)
 {
 	if (!tls)
 		return;
-	/* The TCP connection's end says all: without this its session could not be resumed. */
+	/* The end of TCP ends TLS, too: without this its session could not be resumed. */
 	if (tls->ssl)
 		SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 	SSL_free(tls->ssl);
@@ -123,14 +123,14 @@ void tls_end(struct tls *tls)
 	heap_free(tls);
 }
 
-/* What the alerts say that peers send where credentials do not fit; NULL: it is another one. */
+/* The meaning of alerts that peers send if credentials do not fit; NULL: another alert. */
 static const char *alert_text(int reason)
 {
 	switch (reason) {
 	case SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED:
-		return "it wants a certificate, or a key that it has";
+		return "it wants a certificate, or a pre-shared key that it knows";
 	case SSL_R_TLSV1_ALERT_UNKNOWN_CA:
-		return "it does not know who signed our certificate";
+		return "it does not trust the signer of our certificate";
 	case SSL_R_SSLV3_ALERT_CERTIFICATE_EXPIRED:
 		return "our certificate has expired";
 	case SSL_R_SSLV3_ALERT_BAD_CERTIFICATE:
@@ -138,13 +138,13 @@ static const char *alert_text(int reason)
 	case SSL_R_SSLV3_ALERT_CERTIFICATE_REVOKED:
 	case SSL_R_SSLV3_ALERT_CERTIFICATE_UNKNOWN:
 		return "it does not accept our certificate";
-	/* OpenSSL says the first of a key that differs, others the second. */
+	/* OpenSSL sends the first alert for a key that differs, others the second. */
 	case SSL_R_SSLV3_ALERT_ILLEGAL_PARAMETER:
 	case SSL_R_TLSV1_ALERT_DECRYPT_ERROR:
-		return "it has another key of our identity";
+		return "it has another key for our identity";
 	case SSL_R_SSLV3_ALERT_HANDSHAKE_FAILURE:
 	case SSL_R_TLSV1_ALERT_UNKNOWN_PSK_IDENTITY:
-		return "it knows no key of our identity, and has no certificate";
+		return "it knows no key for our identity, and has no certificate";
 	case SSL_R_TLSV1_ALERT_PROTOCOL_VERSION:
 		return "it does not speak TLS 1.3";
 	default:
@@ -152,22 +152,22 @@ static const char *alert_text(int reason)
 	}
 }
 
-/* What OpenSSL says where the key of a client does not fit; NULL: it is something else. */
+/* The meaning of OpenSSL's errors if a client's key does not fit; NULL: another error. */
 static const char *psk_text(int reason)
 {
 	switch (reason) {
 	case SSL_R_BINDER_DOES_NOT_VERIFY:
-		return "its pre-shared key is not the one of its identity in tls.psk";
-	/* There is no certificate to go on with. */
+		return "its pre-shared key is not that of its identity in tls.psk";
+	/* There is no certificate to fall back to. */
 	case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
-		return "it has no pre-shared key, or of an identity that is not in tls.psk, and "
+		return "it has no pre-shared key, or one whose identity is not in tls.psk, and "
 		       "tls.certificate is not set";
 	default:
 		return NULL;
 	}
 }
 
-/* What the peer's certificate lacks, or what OpenSSL or the peer's alert says. */
+/* Sets tls->why from the peer's certificate, OpenSSL's error or the peer's alert. */
 static int refused(struct tls *tls)
 {
 	unsigned long code = ERR_peek_error();
@@ -188,7 +188,7 @@ static int refused(struct tls *tls)
 	return -EKEYREJECTED;
 }
 
-/* Of a call that returned @ret: a negative errno. */
+/* The negative errno for a call that returned @ret. */
 static int failed(struct tls *tls, int ret, int saved_errno, uint32_t *events)
 {
 	switch (SSL_get_error(tls->ssl, ret)) {
@@ -210,7 +210,7 @@ static int failed(struct tls *tls, int ret, int saved_errno, uint32_t *events)
 	}
 }
 
-/* OpenSSL's queue of errors belongs to the thread: what others left there is not of this call. */
+/* OpenSSL's error queue belongs to the thread: drops errors of earlier calls. */
 static void call_begin(struct tls *tls)
 {
 	ERR_clear_error();
@@ -218,7 +218,7 @@ static void call_begin(struct tls *tls)
 	tls->why[0] = '\0';
 }
 
-/* It returned @ret: @done if that is success, else a negative errno. */
+/* For a call that returned @ret: @done if that is success, else a negative errno. */
 static ssize_t call_end(struct tls *tls, int ret, size_t done, uint32_t *events)
 {
 	ssize_t result = ret == 1 ? (ssize_t)done : failed(tls, ret, errno, events);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TLS 1.3 (RFC 8446) over a TCP socket, by OpenSSL 3: certificates of a server and, if it asks for
- * them, of its clients; or keys that both ends have in a file (pre-shared keys, with a fresh
- * Diffie-Hellman exchange all the same). No other version of TLS is spoken. Nothing here blocks.
+ * TLS 1.3 (RFC 8446) over a TCP socket, with OpenSSL 3: certificates of a server and, if it asks
+ * for them, of its clients; or keys that both ends have in a file (pre-shared keys, still with a
+ * fresh Diffie-Hellman exchange). No other version of TLS is spoken. Nothing here blocks.
  *
  *	context.c  what an end shows and trusts		psk.c	files of pre-shared keys
  *	stream.c   one connection			peer.c	who is at the other end
@@ -18,13 +18,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Names of files; "" or NULL: there is none. Private keys and pre-shared ones are secrets. */
+/* Names of files; "" or NULL: none. Private and pre-shared keys are secrets. */
 struct tls_files {
-	const char *ca;		 /* PEM: those who sign the peers' certificates */
-	const char *certificate; /* PEM: this end's, then those between it and who signed it */
+	const char *ca;		 /* PEM: the CAs that sign the peers' certificates */
+	const char *certificate; /* PEM: this end's, then the chain to its CA */
 	const char *key;	 /* PEM: its private key, not encrypted */
 	const char *psk;	 /* lines "identity:key", the key in hexadecimal digits */
-	bool peer_certificate;	 /* a server: a client has to show one, or to use a key of @psk */
+	bool peer_certificate;	 /* a server: a client must show one, or use a key of @psk */
 };
 
 /* Bytes of a sentence that says what is wrong. */
@@ -33,58 +33,58 @@ struct tls_files {
 #define TLS_IDENTITY_MAX 256
 
 /*
- * What an end shows and trusts. Of a server if @host is NULL; a client's is for connections to
- * @host, a name or an address, which the server's certificate has to name. Without @ca a client
- * trusts those whom the system trusts, or nobody if it has a @psk; a server asks for no
- * certificate. 0; -ENOMEM; or -EINVAL: a file can't be read, does not fit the others, or is a
- * secret that other users may read. @why (TLS_WHY_MAX bytes) then says which, why and what to do,
- * without a full stop.
+ * Makes the credentials and trusted certificates of a server, if @host is NULL, or of a client for
+ * connections to @host, a name or an address that the server's certificate must name. Without @ca a
+ * client trusts the system's CAs, or none if it has a @psk; a server asks for no certificate. 0;
+ * -ENOMEM; or -EINVAL: a file can't be read, does not fit the others, or is a secret that other
+ * users may read. @why (TLS_WHY_MAX bytes) then says which, why and what to do, without a full
+ * stop.
  */
 struct tls_context;
 int tls_context_make(struct tls_context **context, const struct tls_files *files, const char *host,
 		     char *why);
 /*
- * As tls_context_make(), for the end and the host of @old, unless the files have what it was made
- * of: then *@context is NULL. Whom the system trusts is not looked at.
+ * Like tls_context_make(), for the end and the host of @old; *@context is NULL if the files have
+ * not changed since. Changes of the system's CAs are not noticed.
  */
 int tls_context_renew(struct tls_context **context, const struct tls_context *old,
 		      const struct tls_files *files, char *why);
-/* Streams that exist keep what they need. May be NULL. */
+/* Existing streams keep what they need. @context may be NULL. */
 void tls_context_put(struct tls_context *context);
 
-/* A connection of the socket @fd, which is connected and stays the caller's. 0 or -ENOMEM. */
+/* A stream over the connected socket @fd, which stays the caller's. 0 or -ENOMEM. */
 struct tls;
 int tls_start(struct tls **tls, struct tls_context *context, int fd);
 /* May be NULL. */
 void tls_end(struct tls *tls);
 
 /*
- * Goes on with the handshake. 0: it is done; -EAGAIN: call again when the socket is *@events
- * (EPOLLIN or EPOLLOUT); -EKEYREJECTED: tls_why() says why; -ECONNRESET: the peer has gone.
- * Afterwards a client's peer is who it should be. A server's may turn out not to accept ours, or be
- * one that we do not accept, in what either end receives next.
+ * Continues the handshake. 0: it is done; -EAGAIN: call again when the socket is *@events (EPOLLIN
+ * or EPOLLOUT); -EKEYREJECTED: tls_why() says why; -ECONNRESET: the peer has gone. Afterwards a
+ * client has authenticated its server. Either end may still refuse the other's credentials, which
+ * the next receive reports.
  */
 int tls_handshake(struct tls *tls, uint32_t *events);
-/* As recv(2) and send(2), with a negative errno: -EAGAIN, or as tls_handshake(). */
+/* Like recv(2) and send(2), with a negative errno: -EAGAIN, or as tls_handshake(). */
 ssize_t tls_recv(struct tls *tls, void *to, size_t bytes);
 ssize_t tls_send(struct tls *tls, const void *from, size_t bytes);
-/* Bytes that have come and that no call has returned yet, of those that one record brought. */
+/* Bytes of a received record that no call has returned yet. */
 size_t tls_pending(const struct tls *tls);
 /* Why a call failed, without a full stop. Valid until the next call. */
 const char *tls_why(const struct tls *tls);
-/* After the handshake: whether it went on from an earlier one, without signatures. */
+/* After the handshake: whether it resumed an earlier session, without signatures. */
 bool tls_is_resumed(const struct tls *tls);
 /*
- * Who the peer has proven to be, after the handshake: "psk:NAME", or of its certificate the first
- * of these that it has: "cert:uri:URI", "cert:dns:NAME", "cert:email:ADDRESS", and else
- * "cert:subject:CN=...". Printable ASCII without spaces; "": nobody, or one whose name is none.
+ * The peer's proven identity, after the handshake: "psk:NAME", or the first of these in its
+ * certificate: "cert:uri:URI", "cert:dns:NAME", "cert:email:ADDRESS", else "cert:subject:CN=...".
+ * Printable ASCII without spaces; "": none, or its name is not valid.
  */
 void tls_identity(const struct tls *tls, char identity[TLS_IDENTITY_MAX]);
 
 /*
- * From now on what OpenSSL allocates is in no core dump, and overwritten when it is freed. For a
- * program of its own, before its first call of OpenSSL and before it has threads: a library must
- * not decide that for others. False: OpenSSL has allocated something already.
+ * Keeps OpenSSL's memory out of core dumps from now on, and overwrites it when it is freed. For
+ * programs, before their first call of OpenSSL and before they have threads: a library must not
+ * decide that. False: OpenSSL has allocated memory already.
  */
 bool tls_memory_protect(void);
 
@@ -105,12 +105,12 @@ struct tls_psks {
 };
 
 /*
- * Reads the text of a file of keys: a line "identity:key" each, as psktool(1) of GnuTLS writes
- * them; empty lines and those that begin with '#' say nothing. 0, -ENOMEM, or -EINVAL with @why
+ * Parses the text of a file of keys: lines "identity:key", as psktool(1) of GnuTLS writes them;
+ * empty lines and lines that start with '#' are ignored. 0, -ENOMEM, or -EINVAL with @why
  * (TLS_WHY_MAX bytes), "line 3: ...". tls_psks_release() frees what was read, also after an error.
  */
 int tls_psks_parse(struct tls_psks *psks, const char *text, size_t length, char *why);
-/* The key of that identity, or NULL. */
+/* The key of the identity, or NULL. */
 const struct tls_psk *tls_psks_find(const struct tls_psks *psks, const void *name, size_t length);
 /* Overwrites the keys before it frees them. They are in memory of secret_alloc(). */
 void tls_psks_release(struct tls_psks *psks);
@@ -119,11 +119,11 @@ void tls_psks_release(struct tls_psks *psks);
 struct ssl_st *tls_context_ssl(struct tls_context *context);
 void tls_context_hold(struct tls_context *context);
 bool tls_context_is_server(const struct tls_context *context);
-/* The pre-shared key by which the two ends know each other, after the handshake; or NULL. */
+/* After the handshake: the pre-shared key that authenticated it, or NULL. */
 const struct tls_psk *tls_psk_of(const struct ssl_st *ssl);
 
 /* peer.c */
-/* As tls_identity() of a certificate. */
+/* tls_identity() for a certificate. */
 struct x509_st;
 void tls_certificate_identity(struct x509_st *certificate, char identity[TLS_IDENTITY_MAX]);
 

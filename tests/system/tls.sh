@@ -149,7 +149,7 @@ check "kvd does not start without the file" does_not_start \
 check "nor with the key of another certificate" does_not_start \
 	"the key .*/client.key: it is not the certificate's" -o "tls.key=$tmp/client.key"
 check "nor if nobody could connect" does_not_start \
-	'clients have to show a certificate, but who signs them is missing' -o tls.ca= -o tls.psk=
+	'clients must show a certificate, but the CA certificates' -o tls.ca= -o tls.psk=
 check "the server starts" server_start || finish
 
 check "with a certificate" works "${by_client[@]}"
@@ -157,12 +157,12 @@ check "it is known by its name" is_known_as cert:dns:client.example "${by_client
 check "with a key" works "${by_bob[@]}"
 check "it is known by its identity" is_known_as psk:bob "${by_bob[@]}"
 check "by the environment; an option counts more" works_by_environment
-check "without any" is_refused 'it wants a certificate, or a key that it has' \
+check "without any" is_refused 'it wants a certificate, or a pre-shared key that it knows' \
 	--tls-ca "$tmp/ca.pem"
-check "with one of another authority" is_refused "it does not know who signed our certificate" \
+check "with one of another authority" is_refused "it does not trust the signer of our certificate" \
 	--tls-ca "$tmp/ca.pem" --tls-certificate "$tmp/stranger.pem" \
 	--tls-key "$tmp/stranger.key"
-check "with another key" is_refused 'it has another key of our identity' \
+check "with another key" is_refused 'it has another key for our identity' \
 	--tls-psk "$tmp/mallory"
 check "with the key of nobody" is_refused 'its certificate is not accepted' \
 	--tls-psk "$tmp/carol"

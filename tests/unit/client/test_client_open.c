@@ -631,12 +631,12 @@ static void credentials_by_tls(void **state)
 	static const struct {
 		const char *ca, *certificate, *key, *psk, *what;
 	} each[] = {
-		{ "/nowhere/ca.pem", "", "", "", "those who sign, /nowhere/ca.pem" },
+		{ "/nowhere/ca.pem", "", "", "", "the CA certificates /nowhere/ca.pem" },
 		{ "", "/nowhere/c.pem", "", "", "its private key is missing" },
 		{ "", "", "/nowhere/c.key", "", "a certificate for it is missing" },
 		{ "", "/nowhere/c.pem", "/nowhere/c.key", "", "the certificate /nowhere/c.pem" },
 		{ "", "", "", "/nowhere/psk", "the file of keys /nowhere/psk" },
-		{ "", "", "", "/dev/null", "it is no regular file" },
+		{ "", "", "", "/dev/null", "it is not a regular file" },
 	};
 	static const char tls_url[] = "rdma+tls://127.0.0.1:1";
 	struct kvd_options options;

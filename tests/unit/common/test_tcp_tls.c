@@ -195,17 +195,17 @@ static const struct {
 	  { .ca = "ca", .certificate = "server" },
 	  { .ca = "ca", .certificate = "stranger" },
 	  NULL,
-	  "it does not know who signed our certificate" },
+	  "it does not trust the signer of our certificate" },
 	{ "the client has to have one",
 	  { .ca = "ca", .certificate = "server", .required = true },
 	  { .ca = "ca" },
 	  NULL,
-	  "it wants a certificate, or a key that it has" },
+	  "it wants a certificate, or a pre-shared key that it knows" },
 	{ "a client of another authority",
 	  { .ca = "ca", .certificate = "server", .required = true },
 	  { .ca = "ca", .certificate = "stranger" },
 	  NULL,
-	  "it does not know who signed our certificate" },
+	  "it does not trust the signer of our certificate" },
 	{ "a client that is too old",
 	  { .ca = "ca", .certificate = "server", .required = true },
 	  { .ca = "ca", .certificate = "old" },
@@ -231,12 +231,12 @@ static const struct {
 	  { .psk = "keys", .required = true },
 	  { .psk = "mallory" },
 	  NULL,
-	  "it has another key of our identity" },
+	  "it has another key for our identity" },
 	{ "a key of nobody",
 	  { .psk = "keys", .required = true },
 	  { .psk = "nobody" },
 	  NULL,
-	  "it knows no key of our identity, and has no certificate" },
+	  "it knows no key for our identity, and has no certificate" },
 	{ "a server with both takes a key",
 	  { .ca = "ca", .certificate = "server", .psk = "keys", .required = true },
 	  { .psk = "bob" },
@@ -251,7 +251,7 @@ static const struct {
 	  { .ca = "ca", .certificate = "server", .psk = "keys", .required = true },
 	  { .psk = "nobody", .ca = "ca" },
 	  NULL,
-	  "it wants a certificate, or a key that it has" },
+	  "it wants a certificate, or a pre-shared key that it knows" },
 	{ "and does not harm a certificate",
 	  { .ca = "ca", .certificate = "server", .psk = "keys", .required = true },
 	  { .ca = "ca", .certificate = "client", .psk = "nobody" },
@@ -295,10 +295,10 @@ static void the_log_names_the_key(void **state)
 {
 	(void)state;
 	test_log_begin();
-	is_refused_and_logged("mallory", "it has another key of our identity",
-			      "its pre-shared key is not the one of its identity in tls.psk");
-	is_refused_and_logged("nobody", "it knows no key of our identity, and has no certificate",
-			      "it has no pre-shared key, or of an identity that is not in tls.psk");
+	is_refused_and_logged("mallory", "it has another key for our identity",
+			      "its pre-shared key is not that of its identity in tls.psk");
+	is_refused_and_logged("nobody", "it knows no key for our identity, and has no certificate",
+			      "it has no pre-shared key, or one whose identity is not in tls.psk");
 	log_release();
 }
 
@@ -413,7 +413,7 @@ static void resumes_what_is_accepted(void **state)
 	files.certificate = strcpy(paths[1], tls_ca_path("server.pem"));
 	files.key = strcpy(paths[2], tls_ca_path("server.key"));
 	assert_int_equal(tcp_renew(&server.od.port.dev, &files, why), 0);
-	is_refused("it does not know who signed our certificate");
+	is_refused("it does not trust the signer of our certificate");
 }
 
 /* One of two clients that connect at once resumes the only session that there is. */
@@ -490,7 +490,7 @@ static void client_renews(void **state)
 	copy("stranger.pem", "mine.pem");
 	copy("stranger.key", "mine.key");
 	use(&asks, &shows);
-	is_refused("it does not know who signed our certificate");
+	is_refused("it does not trust the signer of our certificate");
 	copy("client.pem", "mine.pem");
 	assert_int_equal(tcp_renew(dev, &files, why), -EINVAL);
 	assert_non_null(strstr(why, "it is not the certificate's"));

@@ -109,8 +109,8 @@ static void nobody_could_connect(void **state)
 
 	(void)state;
 	is_refused(&files, NULL, "", NULL,
-		   "clients have to show a certificate, but who signs them is missing: name the "
-		   "file of the certificates of those who do (ca)");
+		   "clients must show a certificate, but the CA certificates that sign them "
+		   "are missing: name their file (ca)");
 }
 
 static void halves(void **state)
@@ -141,8 +141,7 @@ static void do_not_exist(void **state)
 	files = (struct tls_files){ .certificate = certificate, .key = "/nowhere/b" };
 	is_refused(&files, NULL, "the key", "/nowhere/b", "No such file or directory");
 	files = (struct tls_files){ .ca = "/nowhere/c" };
-	is_refused(&files, "kvd", "the certificates of those who sign,", "/nowhere/c",
-		   "No such file or directory");
+	is_refused(&files, "kvd", "the CA certificates", "/nowhere/c", "No such file or directory");
 	files = (struct tls_files){ .psk = "/nowhere/d" };
 	is_refused(&files, NULL, "the file of keys", "/nowhere/d", "No such file or directory");
 }
@@ -157,8 +156,7 @@ static void are_no_certificates(void **state)
 	files = (struct tls_files){ .certificate = certificate, .key = text };
 	is_refused(&files, NULL, "the key", text, "unsupported");
 	files = (struct tls_files){ .ca = text };
-	is_refused(&files, "kvd", "the certificates of those who sign,", text,
-		   "no certificate or crl found");
+	is_refused(&files, "kvd", "the CA certificates", text, "no certificate or crl found");
 }
 
 /* Nobody is asked for its passphrase. */
@@ -169,7 +167,7 @@ static void key_is_encrypted(void **state)
 	(void)state;
 	tls_ca_encrypt("one", "encrypted.key");
 	files.key = tls_ca_path("encrypted.key");
-	is_refused(&files, NULL, "the key", files.key, "it is encrypted: give one that is not");
+	is_refused(&files, NULL, "the key", files.key, "it is encrypted: give an unencrypted one");
 }
 
 #define OPEN_TO_OTHERS "it is a secret that other users may read or change: `chmod 600` it"
@@ -212,7 +210,7 @@ static void secret_of_another_user(void **state)
 		skip();
 	assert_int_equal(chown(keys, 4711, (gid_t)-1), 0);
 	is_refused(&files, NULL, "the file of keys", keys,
-		   "it belongs to another user: who could change it");
+		   "it belongs to another user, who could change it");
 }
 
 static void secret_is_no_file(void **state)
@@ -220,7 +218,7 @@ static void secret_is_no_file(void **state)
 	const struct tls_files files = { .psk = "/dev/null" };
 
 	(void)state;
-	is_refused(&files, NULL, "the file of keys", files.psk, "it is no regular file");
+	is_refused(&files, NULL, "the file of keys", files.psk, "it is not a regular file");
 }
 
 static void keys_have_errors(void **state)
@@ -229,10 +227,10 @@ static void keys_have_errors(void **state)
 
 	(void)state;
 	is_refused(&files, NULL, "the file of keys", files.psk,
-		   "line 2: the key has to have 32 to 128 hexadecimal "
+		   "line 2: the key must have 32 to 128 hexadecimal "
 		   "digits, two for each byte");
 	files.psk = tls_ca_write("empty", "# nobody\n", 0600);
-	is_refused(&files, NULL, "the file of keys", files.psk, "there is none in it");
+	is_refused(&files, NULL, "the file of keys", files.psk, "it has no key");
 }
 
 static unsigned long mapped_bytes(void)

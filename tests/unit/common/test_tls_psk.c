@@ -85,8 +85,8 @@ static void takes_nothing(void **state)
 
 static void bad_lines(void **state)
 {
-	const char *digits = "the key has to have 32 to 128 hexadecimal digits, two for each byte";
-	const char *name = "the identity has to have 1 to 64 bytes";
+	const char *digits = "the key must have 32 to 128 hexadecimal digits, two for each byte";
+	const char *name = "the identity must have 1 to 64 bytes";
 	char text[200], why[200];
 
 	(void)state;
@@ -96,20 +96,19 @@ static void bad_lines(void **state)
 	refused(":" HEX16, why);
 	snprintf(text, sizeof(text), "%065d:" HEX16, 0);
 	refused(text, why);
-	refused("a b:" HEX16, "line 1: the identity has to be of printable ASCII, without spaces");
-	refused("\303\244:" HEX16,
-		"line 1: the identity has to be of printable ASCII, without spaces");
+	refused("a b:" HEX16, "line 1: the identity must be printable ASCII without spaces");
+	refused("\303\244:" HEX16, "line 1: the identity must be printable ASCII without spaces");
 	refused_of("a\0b:" HEX16, 4 + 32,
-		   "line 1: the identity has to be of printable ASCII, without spaces");
+		   "line 1: the identity must be printable ASCII without spaces");
 	snprintf(why, sizeof(why), "line 1: %s", digits);
 	refused("alice:", why);
 	refused("alice:" HEX16 "0", why);
 	refused("alice:0102030405060708090a0b0c0d0e0f", why);
 	refused("alice:" HEX64 "00", why);
 	refused("alice:0001020304050607 8090a0b0c0d0e0f\n",
-		"line 1: the key has to be of hexadecimal digits");
+		"line 1: the key must consist of hexadecimal digits");
 	refused("alice:0001020304050607g8090a0b0c0d0e0f\n",
-		"line 1: the key has to be of hexadecimal digits");
+		"line 1: the key must consist of hexadecimal digits");
 	refused("alice:" HEX16 "\nbob:" HEX16 "\nalice:" HEX16 "\n",
 		"line 3: the identity has another key above");
 	/* A carriage return is no digit. */

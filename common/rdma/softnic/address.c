@@ -69,10 +69,10 @@ static int address_clear(const struct device_addr *addr)
 	ret = sn_address_connect(addr, &sock);
 	if (!ret)
 		link_drop_socket(sock, false);
-	/* Another user's socket may refuse us: somebody may listen there. */
+	/* Another user's socket may refuse us: a process may listen there. */
 	if (ret != -ECONNREFUSED && ret != -ENOENT)
 		return -EADDRINUSE;
-	log_notice("softnic: replacing %s, which a server that died left behind", addr->path);
+	log_notice("softnic: replacing %s, which a dead server left", addr->path);
 	return unlink(addr->path) && errno != ENOENT ? -errno : 0;
 }
 

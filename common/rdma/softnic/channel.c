@@ -42,7 +42,7 @@ static int channel_open_timer(struct sn_channel *channel)
 	return channel_add_fd(channel->verbs.fd, channel->timer_fd, EPOLLIN, &channel->timer_fd);
 }
 
-/* A pair's are opened when they are needed, and closed afterwards. */
+/* A pair's descriptors are opened when they are needed, and closed afterwards. */
 static int channel_open_fds(struct sn_channel *channel)
 {
 	channel->verbs.fd = epoll_create1(EPOLL_CLOEXEC);
@@ -298,7 +298,7 @@ void do_sn_channel_serve_qp(struct sn_channel *channel, struct sn_qp *qp, uint32
 		epoll_ctl(channel->verbs.fd, EPOLL_CTL_DEL, qp->sock, NULL);
 }
 
-/* Whether also_fd is readable, or what a pair's CM channel watches. */
+/* Whether also_fd is readable, or a socket that a pair's CM channel watches. */
 static bool do_channel_serve_events(struct sn_channel *channel, const struct epoll_event *events,
 				    int count)
 {

@@ -392,7 +392,7 @@ static void do_channel_report_removal(struct sn_cm_channel *channel)
 			do_sn_id_event(id, CM_DEVICE_REMOVED);
 }
 
-/* The pair's epoll has more in it than this channel's: asks the one connection itself. */
+/* The pair's epoll also reports other events: asks the one connection itself. */
 static void do_channel_serve_pair(struct sn_cm_channel *channel)
 {
 	struct sn_id *id = TAILQ_FIRST(&channel->ids);

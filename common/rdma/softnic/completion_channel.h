@@ -21,7 +21,7 @@ TAILQ_HEAD(sn_cq_list, sn_cq);
  * qp are under event_lock.
  */
 struct sn_pair {
-	int sock;	    /* of the one connection; -1: none */
+	int sock;	    /* the one connection's; -1: none */
 	uint32_t cm_events; /* epoll events of the socket that connection management wants */
 	uint32_t qp_events; /* epoll events of the socket that the queue pair wants */
 	uint32_t watched;   /* epoll events that are watched; 0: the epoll has no socket */

@@ -128,7 +128,7 @@ void sn_cq_forget(struct sn_cq *cq, struct sn_qp *qp);
 /* scan.c */
 /* Serves queue pairs that have work until there are @wanted completions, or all were looked at. */
 void sn_cq_scan(struct sn_cq *cq, int wanted);
-/* Completes what is there, so that it causes no notification, and then asks all for wake-ups. */
+/* Completes all that is there, so that it causes no notification, and then asks for wake-ups. */
 void do_sn_cq_arm_all(struct sn_cq *cq, int notify);
 /* Makes room for one more queue pair, so that the data path allocates nothing. */
 int sn_cq_reserve(struct sn_cq *cq);

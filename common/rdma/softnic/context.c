@@ -295,7 +295,7 @@ static int sn_query(struct device *dev, struct ibv_device_attr *attr, struct ibv
 #ifdef SN_LOCK_CHECK
 void sn_lock_broken(void)
 {
-	log_error("softnic: two threads at once use a connection that was declared one thread's");
+	log_error("softnic: two threads at once use a connection that was declared for one thread");
 	abort();
 }
 #endif
@@ -316,7 +316,10 @@ void sn_context_kill(struct sn_context *ctx)
 	sn_async_push(ctx, &ctx->fatal);
 	pthread_mutex_lock(&ctx->lock);
 	TAILQ_FOREACH(qp, &ctx->qps, in_context) {
-		/* Another thread's: its next scan, or its timer, finds that the device is dead. */
+		/*
+		 * Another thread owns it: its next scan, or its timer, finds that the device is
+		 * dead.
+		 */
 		if (qp->lock.single)
 			continue;
 		sn_lock(&qp->lock);

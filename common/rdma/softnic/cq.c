@@ -135,7 +135,7 @@ static bool do_cq_grow(struct sn_cq *cq)
 	return true;
 }
 
-/* Makes room for one more completion of @count. False: there is none, and so the CQ is dead. */
+/* Makes room for one more completion of @count. False: there is no room, and the CQ is dead. */
 static bool do_cq_make_room(struct sn_cq *cq, uint32_t count)
 {
 	if (!cq->dead && count < (uint32_t)cq->verbs.cqe && do_cq_grow(cq))
@@ -216,7 +216,7 @@ void sn_cq_forget(struct sn_cq *cq, struct sn_qp *qp)
 	sn_unlock(&cq->lock);
 }
 
-/* Fault plan: with all that is there, in a random order of the queue pairs. */
+/* Fault plan: takes all that is there, in a random order of the queue pairs. */
 static int cq_poll_reordered(struct sn_cq *cq, int count, struct ibv_wc *wc)
 {
 	int got = 0;

@@ -17,7 +17,7 @@
 
 #define SN_PD_MAX 256
 #define SN_MR_MAX 4096
-#define SN_BARRED_MAX 16u /* users whose files are refused: the latest ones */
+#define SN_BARRED_MAX 16u /* the latest users whose files are refused */
 
 TAILQ_HEAD(sn_qp_list, sn_qp);
 TAILQ_HEAD(sn_cm_channel_list, sn_cm_channel);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Getting rid of descriptors that a peer passed, and of sockets on which it may have.
+ * Gets rid of descriptors that a peer passed, and of sockets on which it may have passed some.
  *
- * A thread that drops the last reference to a file waits for what its kind does then: closing a
- * TCP socket with SO_LINGER waits for its peer, closing a file of a FUSE file system waits for the
- * file system's process, and closing a memfd frees its pages, a second's work for 16 GiB. With
+ * A thread that drops the last reference to a file waits for work that depends on its kind: closing
+ * a TCP socket with SO_LINGER waits for its peer, closing a file of a FUSE file system waits for
+ * the file system's process, and closing a memfd frees its pages, a second's work for 16 GiB. With
  * SCM_RIGHTS a peer chooses the file. So no thread that serves closes a file that it did not open,
  * if closing may take long: a separate thread closes it, and may hang. (Such a thread ends with the
  * process: the kernel does not linger for a process that exits.)
@@ -15,7 +15,7 @@
  *  - what is in a socket's queue when it is closed: link_drop_socket() takes it out;
  *  - what comes when this process may have no more descriptors. Since Linux 6.16 a socket can
  *    refuse descriptors (SO_PASSRIGHTS): clients may pass them only once they are accepted, and a
- *    user of whom a file came that no kvd passes may not at all (sn_file_bar()). An older kernel
+ *    user that passed a file no kvd client passes may not at all (sn_file_bar()). An older kernel
  *    leaves this gap, for a local user who gets the server to the limit of its descriptors.
  */
 #include <errno.h>
@@ -32,10 +32,10 @@
 #include "common/rdma/softnic/link.h"
 #include "common/util/log.h"
 
-#define FREE_BYTES_MAX (8u << 20) /* whose pages the dropping thread may free itself: 0.3 ms */
+#define FREE_BYTES_MAX (8u << 20) /* memory that the dropping thread may free itself: 0.3 ms */
 #define DROPS_MAX 1024		  /* threads that close at a time: link_take() may bring as many */
 #define DROP_STACK_BYTES (64u << 10)
-#define DROP_PACKETS_MAX 64 /* that are taken out of a socket's queue */
+#define DROP_PACKETS_MAX 64 /* packets taken out of a socket's queue */
 
 static _Atomic unsigned int drops; /* threads that are closing something */
 
@@ -70,7 +70,7 @@ static bool close_elsewhere(int fd)
 	return !err;
 }
 
-/* If no thread can be created, @fd stays open: one descriptor is lost, but nobody waits. */
+/* If no thread can be created, @fd stays open: one descriptor is lost, but no thread waits. */
 static void close_slow(int fd)
 {
 	if (!close_elsewhere(fd))
@@ -107,7 +107,7 @@ static bool socket_has_packet(int sock)
 	return recvmsg(sock, &msg, MSG_PEEK | MSG_DONTWAIT) < 0 || msg.msg_controllen;
 }
 
-/* Takes what came and was not wanted any more; false if that may not be all. */
+/* Takes packets that came and are not wanted any more; false if there may be more. */
 static bool socket_empty(int sock, bool serves)
 {
 	static const int on = 1;

@@ -11,9 +11,9 @@
  *			in each poll
  *	drop=N		the N-th ibv_post_send() loses its connection, as if the peer had died
  *	delay=TIME	what a peer sends waits up to TIME before it is seen
- *	kill=N		the device dies of which the N-th call of any kind is; one that is
- *			opened later works
- *	stall=CALL:N:TIME the N-th CALL takes this long, as on a device or network that is slow
+ *	kill=N		the device of the N-th call of any kind dies; one that is opened
+ *			later works
+ *	stall=CALL:N:TIME the N-th CALL takes this long, as on a slow device or network
  *	reuse=1		a queue pair gets the lowest number that is free, so that numbers are
  *			used again at once
  *	mr_max=BYTES	the longest memory region that the device says it can register, and does
@@ -136,8 +136,8 @@ struct fault_plan {
 const char *fault_call_name(enum fault_call call);
 
 /*
- * Puts a plan in force, with all counts at 0. Threads that are inside the device may go by fields
- * of the plan before it until their calls return.
+ * Puts a plan in force, with all counts at 0. Threads that are inside the device may use fields of
+ * the previous plan until their calls return.
  */
 void fault_set(const struct fault_plan *plan);
 
@@ -159,7 +159,7 @@ uint64_t fault_completions_count(void);
 /* Sets the environment's plan, the first time it is called. 0 or -EINVAL. */
 int fault_init(void);
 
-/* What follows is for the device itself. */
+/* The functions below are for the device itself. */
 
 extern _Atomic bool fault_active;
 
@@ -206,7 +206,7 @@ uint64_t fault_loses_ns(void);
 /* Whether polls take completions in a random order of the queue pairs. */
 bool fault_reorders(void);
 
-/* Of @count completions, the one whose queue pair is next to be taken from. */
+/* Picks one of @count completions: a poll takes next from its queue pair. */
 uint32_t fault_pick(uint32_t count);
 
 /* The bytes of @length that a READ of a file takes in one poll. */

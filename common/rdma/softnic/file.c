@@ -3,19 +3,19 @@
  * Files from which we READ with preadv(2), in one copy and without the peer's help: the memory that
  * a client registered and passed to us, and a server's that has holes (map.c).
  *
- * Why not a mapping, as clients have one of a full region. preadv() needs no page tables and no
- * place in our address space, and can't end in a SIGBUS; a hole reads as zeros and stays one, where
- * a mapping would allocate a page for it, on our account, or fail to. It costs little: 1 MiB that
- * is in no cache takes 1.1 x as long as with memcpy() if the file has large pages, as alloc_mem()
- * has them, and 1.9 x with small ones, which the kernel copies one by one.
+ * Why not a mapping, as clients use for a full region: preadv() needs no page tables and no address
+ * space, and can't raise SIGBUS; a hole reads as zeros and stays one, where a mapping would
+ * allocate a page for it, on our account, or fail to. It costs little: 1 MiB that is in no cache
+ * takes 1.1 x as long as with memcpy() if the file has large pages, as from alloc_mem(), and 1.9 x
+ * with small ones, which the kernel copies one by one.
  *
- * Only memfds get here. A file of a FUSE file system could make a read wait for its owner for ever,
- * one on a disk for the disk; F_GET_SEALS fails for these, and for pipes and devices. Files of a
- * tmpfs or hugetlbfs that is mounted can't be sealed. So what a client can do to a read is what it
- * can do to its own memory: have it swapped out.
+ * Only memfds get here. A file of a FUSE file system could make a read wait for its owner forever,
+ * a file on a disk for the disk; F_GET_SEALS fails for these, and for pipes and devices. Files of a
+ * mounted tmpfs or hugetlbfs can't be sealed. So a client can do no more to a read than to its own
+ * memory: have it swapped out.
  *
  * Descriptors are bounded, and shared: all connections that pass the same open file use one of
- * ours. A connection that can't have one is served as if the memory had no file.
+ * ours. A connection that gets none is served as if the memory had no file.
  */
 #include "common/rdma/softnic/peer_file.h"
 
@@ -81,9 +81,9 @@ void sn_file_bar(struct sn_context *ctx, int sock)
 	pthread_mutex_unlock(&ctx->file_lock);
 	if (is_new)
 		log_ratelimited(LOG_WARN, 1,
-				"softnic: a process of user %u passed a file that is no memory, as "
-				"no kvd client does; no file of this user is taken until %u other "
-				"users have done so, or the server is started again",
+				"softnic: a process of user %u passed a file that is not memory, "
+				"unlike any kvd client; no file of this user is taken until %u "
+				"other users have done so, or the server is restarted",
 				(unsigned int)peer.uid, SN_BARRED_MAX);
 }
 

@@ -9,12 +9,14 @@
  * be passed (no slot, a full socket, too many GRANTs) is read like memory without a file: we serve
  * the READs.
  *
- * The side that connects may be asked for any READ, since the other one may have refused a file.
+ * The side that connects may be asked to serve any READ, since the other side may have refused a
+ * file.
  *
- * A queue pair that is one thread's (device_ops.create_channel_pair) has connected. Registrations,
- * which any thread makes, do not touch it but in one point: memory that is deregistered loses its
- * word, under the context's lock, at once. The rest is done by its own thread, before its next
- * SEND, which may name new memory: sn_context.mr_changes says that there is something to do.
+ * A queue pair declared for one thread (device_ops.create_channel_pair) belongs to a connecting
+ * side. Registrations, which any thread makes, touch it in only one way: memory that is
+ * deregistered loses its word, under the context's lock, at once. Its own thread does the rest,
+ * before its next SEND, which may name new memory: sn_context.mr_changes says that there is
+ * something to do.
  */
 #include "common/rdma/softnic/file_grant.h"
 
@@ -26,6 +28,7 @@
 #include "common/rdma/softnic/memory_window.h"
 #include "common/rdma/softnic/queue_pair.h"
 #include "common/util/log.h"
+#include "common/util/parse.h"
 
 static bool do_qp_may_read(const struct sn_qp *qp)
 {
@@ -38,7 +41,7 @@ static bool mr_readable(const struct sn_qp *qp, const struct sn_mr *mr)
 	return mr && mr->verbs.pd == qp->verbs.pd && (mr->access & IBV_ACCESS_REMOTE_READ);
 }
 
-/* What one key stands for: a registration, or a window of it. */
+/* The memory of one key: a registration, or a window of it. */
 struct readable {
 	const struct sn_mr *mr;
 	uint32_t rkey;
@@ -64,6 +67,7 @@ static bool do_grant_send(struct sn_qp *qp, const struct readable *memory, uint3
 		.grant_length = memory->length,
 		.grant_offset = mr->fd_offset + (memory->addr - (uintptr_t)mr->verbs.addr),
 	};
+	char size[PARSE_FORMAT_MAX];
 	int ret;
 
 	do_sn_life_send(qp);
@@ -73,10 +77,9 @@ static bool do_grant_send(struct sn_qp *qp, const struct readable *memory, uint3
 		side_store(&qp->mine->granted[slot], 0);
 		log_ratelimited(
 			LOG_WARN, 1,
-			"softnic: queue pair %#x: can't pass %llu bytes of memory to the peer: %s; "
-			"READs of them will cost this process CPU time",
-			qp->verbs.qp_num, (unsigned long long)memory->length,
-			strerrordesc_np(-ret));
+			"softnic: queue pair %#x: can't pass %s of memory to the peer: %s; READs "
+			"of it will cost this process CPU time",
+			qp->verbs.qp_num, show_size(memory->length, size), strerrordesc_np(-ret));
 		return false;
 	}
 	qp->granted[slot] = memory->rkey;
@@ -145,7 +148,7 @@ void do_sn_grant_revoke(struct sn_qp *qp, uint32_t rkey)
 		}
 }
 
-/* Passes what it may read to the peer. Returns whether READs of something have to be served. */
+/* Passes the files that the peer may read. Returns whether READs of some memory must be served. */
 static bool do_grants_pass(struct sn_qp *qp)
 {
 	struct readable memory;
@@ -183,7 +186,7 @@ void do_sn_grants_update(struct sn_qp *qp)
 	if (may && do_grants_pass(qp))
 		serves = true;
 	/*
-	 * The right may be given before accept() has announced the queue pair: the peer has its
+	 * The right may be granted before accept() has announced the queue pair: the peer has its
 	 * response, sends, and is served already. Until it has the files, its READs must be served,
 	 * not refused.
 	 */

@@ -125,8 +125,8 @@ static bool do_accept_one(struct sn_id *listener)
 }
 
 /*
- * Other events of the same batch may point to ids of this channel, so none is freed here but one
- * that is not watched yet. The timer, which is served last, frees places.
+ * Other events of the same batch may point to ids of this channel, so only an id that is not
+ * watched yet is freed here. The timer, which is served last, frees places.
  */
 static void do_accept(struct sn_id *listener)
 {

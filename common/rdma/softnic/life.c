@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A word of memory that says whether the process of a device that listens is alive. The memory that
- * a server has passed stays readable when it is killed, and a client that only READs looks at
- * nothing else; so each READ looks at this word, which the kernel changes.
+ * a server has passed stays readable when it is killed, and a client that only READs sees nothing
+ * else; so each READ looks at this word, which the kernel changes.
  *
  * The word is that of a robust mutex (pthread_mutexattr_setrobust(3)), which the thread that opened
  * the device locks and never unlocks. When a thread dies, however it does, the kernel goes through
@@ -10,8 +10,8 @@
  * FUTEX_OWNER_DIED (Documentation/locking/robust-futex-ABI.rst of Linux). It does so before it
  * closes the process's sockets, hence before another server can listen at the same path.
  *
- * The word has its own page, in a file that nobody else may write to. The mutex is never in memory
- * that a client could write, since the kernel's list of robust mutexes goes through it.
+ * The word has its own page, in a file that no other process may write to. The mutex is never in
+ * memory that a client could write, since the kernel's list of robust mutexes goes through it.
  */
 #include "common/rdma/softnic/life_word.h"
 
@@ -54,9 +54,9 @@ static int page_map(struct sn_life *life)
 }
 
 /*
- * Whether the word is where clients look, and the kernel knows of the mutex: the one that was
- * locked last comes first in its list. Another C library may have them elsewhere, and an emulator
- * of another CPU's kernel knows no such list.
+ * Whether the word is where clients look, and the kernel knows of the mutex: the last one locked
+ * comes first in its list. Another C library may place them elsewhere, and an emulator of another
+ * CPU's kernel has no such list.
  */
 static bool page_is_watched(const union life_page *page)
 {
@@ -71,7 +71,7 @@ static bool page_is_watched(const union life_page *page)
 	return first >= (uintptr_t)page && first < (uintptr_t)(page + 1);
 }
 
-/* Locks by trylock: the mutex is free, and trylock adds nothing to the order of locks. */
+/* Locks with trylock: the mutex is free, and trylock adds nothing to the lock order. */
 static int page_lock(union life_page *page)
 {
 	pthread_mutexattr_t attr;
@@ -102,8 +102,8 @@ void sn_life_begin(struct sn_life *life)
 		ret = page_lock(life->page);
 	if (!ret)
 		return;
-	log_warn("softnic: no word of memory that says that this process is alive: %s; if it is "
-		 "killed, clients may READ its memory for some milliseconds more",
+	log_warn("softnic: can't set up the word that says that kvd is alive: %s; after a "
+		 "kill, clients may READ its memory for some milliseconds more",
 		 strerrordesc_np(-ret));
 	if (life->page)
 		munmap(life->page, LINK_LIFE_BYTES);
@@ -112,7 +112,7 @@ void sn_life_begin(struct sn_life *life)
 	*life = SN_LIFE_NONE;
 }
 
-/* Another thread may not unlock it: then the page stays as long as the one that did. */
+/* Another thread may not unlock it: then the page stays as long as the thread that locked it. */
 void sn_life_end(struct sn_life *life)
 {
 	if (life->page && !pthread_mutex_unlock(&life->page->mutex))

@@ -158,7 +158,7 @@ int link_send(int sock, const struct link_message *message, int fd)
 }
 
 /*
- * Room for all descriptors that a packet can carry: the kernel would drop the others itself. The
+ * Room for all descriptors that a packet can carry: the kernel would drop further ones itself. The
  * sender's credentials come first, if the socket asked for them (drop.c).
  */
 union link_control {
@@ -252,7 +252,7 @@ int link_take(int sock, struct link_packet packets[LINK_PACKETS_TAKEN])
 		packets[i].length = (int)messages[i].msg_len;
 		packets[i].fd = link_take_fd(&messages[i].msg_hdr, true, &packets[i].stray);
 	}
-	/* Nothing is an empty packet, or the end, which the caller's epoll shows. */
+	/* No bytes: an empty packet, or the end, which the caller's epoll shows. */
 	while (got > 0 && !packets[got - 1].length && packets[got - 1].fd < 0 &&
 	       !packets[got - 1].stray && link_hung_up(sock))
 		got--;
@@ -265,7 +265,7 @@ void link_wake(int sock)
 
 	/*
 	 * EAGAIN: the peer's socket is full of wake-ups already. EPIPE: the peer is gone. After
-	 * another error, such as ENOBUFS, the peer would sleep for ever: it sees the end of the
+	 * another error, such as ENOBUFS, the peer would sleep forever: it sees the end of the
 	 * connection instead.
 	 */
 	if (send(sock, &byte, sizeof(byte), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno != EAGAIN &&

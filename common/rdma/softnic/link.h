@@ -10,8 +10,8 @@
  * to a READ must not wait for that.
  *
  * THE PEER IS NOT TRUSTED. It can write all of this memory at any time, also our side. So we keep
- * the words that we own privately and store only copies here, we read a word of the peer's once and
- * then check it, and a lost or forged word can harm only the two ends of this connection.
+ * the words that we own privately and store only copies here, we read each of the peer's words once
+ * and then check it, and a lost or forged word can harm only the two ends of this connection.
  */
 #ifndef KVD_COMMON_RDMA_SOFTNIC_LINK_H
 #define KVD_COMMON_RDMA_SOFTNIC_LINK_H
@@ -70,7 +70,7 @@ struct link_side {
 
 	_Atomic uint32_t wake; /* enum link_wake */
 	uint32_t pad1;
-	_Atomic uint64_t fill; /* what I am writing to my files: side_fill_there() */
+	_Atomic uint64_t fill; /* the part of my files that I am filling: side_fill_there() */
 	uint32_t pad2[12];
 
 	_Atomic uint32_t granted[LINK_GRANTS_MAX]; /* rkeys of the files that I pass; 0 = revoked */
@@ -85,9 +85,9 @@ _Static_assert(sizeof(struct link_side) == 192, "layout is shared");
 #define LINK_ACTIVE 1  /* the side that connects */
 
 /*
- * The sides begin at a line of the header page that the accepting end chooses and says in ACCEPT,
- * another for each connection. At the same place in all pages, the bells of all connections would
- * be in one set of the processor's caches, and one that looks at many would miss on each.
+ * The sides begin at a line of the header page that the accepting end chooses, differently for each
+ * connection, and sends in ACCEPT. At the same place in all pages, the bells of all connections
+ * would fall into one set of the processor's caches, and a poll of many would miss on each.
  */
 #define LINK_HEADER 4096
 #define LINK_LINE 64
@@ -151,8 +151,8 @@ enum link_message_type {
 };
 
 /*
- * A file of this length; its first 4 bytes, as an aligned word, have bits of LINK_LIFE_MASK for as
- * long as the process lives that passed it.
+ * A file of this length; its first 4 bytes, an aligned word, have bits of LINK_LIFE_MASK as long as
+ * the process that passed it lives.
  */
 #define LINK_LIFE_BYTES 4096
 #define LINK_LIFE_MASK 0x3fffffffu /* FUTEX_TID_MASK */
@@ -204,7 +204,7 @@ void link_unmap(struct link_shared *shared);
 /* Whether a peer may read a file with these seals (F_GET_SEALS, or -1): its length stays. */
 bool link_file_fixed(int seals);
 
-/* Whether a peer may map such a file, if it is full: nobody else can write or punch a hole. */
+/* Whether a peer may map such a file, if it is full: no one can write to it or punch a hole. */
 bool link_file_safe(int seals);
 
 /* Whether @fd is a file in memory: of a memfd or a tmpfs. Waits for no other process. */
@@ -230,9 +230,9 @@ int link_peer(int sock, struct ucred *cred);
 void link_let_files(int sock, bool let);
 
 /*
- * drop.c: closes a descriptor that a peer passed, and a socket whose queue may have some, and does
- * not wait for what the peer chose. @serves: this thread serves other peers, too, so that it does
- * not free the pages of much memory either.
+ * drop.c: closes a descriptor that a peer passed, or a socket whose queue may hold some, without
+ * waiting for the kind of file that the peer chose. @serves: this thread serves other peers, too,
+ * so it does not free much memory either.
  */
 void link_drop_file(int fd, bool serves);
 void link_drop_socket(int sock, bool serves);
@@ -255,8 +255,8 @@ struct link_packet {
 };
 
 /*
- * Takes packets, as many as there are but at most LINK_PACKETS_TAKEN, and returns how many there
- * were. The files are the caller's.
+ * Takes all packets, but at most LINK_PACKETS_TAKEN, and returns their number. The caller owns
+ * their files.
  */
 int link_take(int sock, struct link_packet packets[LINK_PACKETS_TAKEN]);
 
@@ -295,7 +295,7 @@ static inline bool side_take_wake(struct link_side *theirs, uint32_t events)
 	return false;
 }
 
-/* Asks for a wake-up; true if the one that was asked for before, if any, was or is being sent. */
+/* Asks for a wake-up; true if an earlier one that was asked for was or is being sent. */
 static inline bool side_arm(struct link_side *mine, uint32_t events)
 {
 	return atomic_exchange_explicit(&mine->wake, events, memory_order_seq_cst) == 0;
@@ -323,7 +323,7 @@ static inline void side_store(_Atomic uint32_t *word, uint32_t value)
 	atomic_store_explicit(word, value, memory_order_release);
 }
 
-/* Bytes of what the owner is filling that are worth a READ, if they are not its last ones. */
+/* Bytes being filled that are worth a READ, if they are not the last ones. */
 #define LINK_FILL_MIN 8192u
 
 /*
@@ -338,7 +338,7 @@ static inline void side_fill(struct link_side *mine, uint64_t addr, uint32_t lef
 	atomic_store_explicit(&mine->fill, fill, memory_order_release);
 }
 
-/* How many of @bytes from @addr on are there, from the first on. Then they may be READ. */
+/* How many of the first of @bytes from @addr on are there, and so may be READ. */
 static inline uint32_t side_fill_there(const struct link_side *theirs, uint64_t addr,
 				       uint32_t bytes)
 {

@@ -25,7 +25,7 @@ struct sn_lock {
 };
 
 #ifdef SN_LOCK_CHECK
-/* Logs that two threads use a connection that is one's, and aborts. */
+/* Logs that two threads use a connection declared for one thread, and aborts. */
 _Noreturn void sn_lock_broken(void);
 #endif
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Mappings of files that servers passed, shared by the connections of a device: a server passes the
- * same one to each. A mapping costs page tables, 2 MiB for each GiB where pages are small, and
+ * same file to each. A mapping costs page tables, 2 MiB for each GiB where pages are small, and
  * address space.
  *
- * A file with holes is not mapped: an access to one would allocate a page, on this process's
- * account, or of large pages end it by SIGBUS. Its READs go by way of preadv(2): file.c. Its blocks
- * say whether it is full, and the seal against writing that nobody makes a hole later. (A server
- * can give a file blocks beyond its end, before it seals its length, to hide holes: then the server
- * pays for as many pages as the client may. The large pages of a file are all mapped at once.)
+ * A file with holes is not mapped: an access to a hole would allocate a page, on this process's
+ * account, or with large pages raise SIGBUS. Its READs use preadv(2): file.c. Its block count says
+ * whether it is full, and the seal against writing prevents holes later. (A server can give a file
+ * blocks beyond its end, before it seals its length, to hide holes: then the server pays for as
+ * many pages as the client may. The large pages of a file are all mapped at once.)
  */
 #include "common/rdma/softnic/peer_file.h"
 
@@ -53,7 +53,7 @@ static int map_memory(struct sn_map *map, int fd, const struct stat *st)
 				 (off_t)map->start);
 	if (map->base == MAP_FAILED)
 		return -errno;
-	/* No core dump should have the peer's memory, such as values of other users. */
+	/* No core dump should contain the peer's memory, such as values of other users. */
 	if (!madvise(map->base, map->length, MADV_DONTDUMP) &&
 	    (!large || !madvise(map->base, map->length, MADV_POPULATE_READ)))
 		return 0;

@@ -41,7 +41,7 @@ static inline struct sn_mr *sn_mr_find(struct sn_context *ctx, const struct ibv_
 	return sn_mr_covers(mr, addr, length) ? mr : NULL;
 }
 
-/* Whether the queue pair may access all memory of the list so. */
+/* Whether the queue pair may access all memory of the list with these rights. */
 bool sn_sges_valid(struct sn_qp *qp, const struct ibv_sge *sges, uint32_t count, int access);
 
 #endif /* KVD_COMMON_RDMA_SOFTNIC_MEMORY_REGION_H */

@@ -28,6 +28,7 @@
 #include "common/rdma/softnic/softnic.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
+#include "common/util/parse.h"
 
 #define MR_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE)
 #define MR_SLOT_BITS 12
@@ -35,7 +36,7 @@
 #define MR_ALLOWED                                                                                 \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND |                    \
 	 IBV_ACCESS_OPTIONAL_RANGE)
-/* Peers may get its file. */
+/* Whether peers may get the region's file. */
 #define MR_PASSED (IBV_ACCESS_REMOTE_READ | IBV_ACCESS_MW_BIND)
 
 _Static_assert(SN_MR_MAX == 1 << MR_SLOT_BITS, "the slot is part of the key");
@@ -56,13 +57,14 @@ static int mr_check(const struct device_mem *mem, int access)
 }
 
 /*
- * Makes sure of what the peers check: that clients can neither write our file nor see it shrink
- * under their mapping; that the length of a client's file stays.
+ * Sets the seals that peers check: clients can neither write our file nor see it shrink under their
+ * mapping; the length of a client's file stays.
  */
 static int mr_seal(const struct sn_context *ctx, int fd, const struct device_mem *mem)
 {
 	bool listens = ctx->role == DEVICE_LISTEN;
 	int seals = fcntl(fd, F_GET_SEALS);
+	char size[PARSE_FORMAT_MAX];
 	struct stat st;
 	int ret;
 
@@ -84,15 +86,15 @@ static int mr_seal(const struct sn_context *ctx, int fd, const struct device_mem
 
 fail:
 	ret = -errno;
-	log_error("softnic: can't seal the file of %zu bytes of memory: %m; it must be a memfd "
-		  "created with MFD_ALLOW_SEALING",
-		  mem->length);
+	log_error("softnic: can't seal the file of %s of memory: %m; it must be a memfd created "
+		  "with MFD_ALLOW_SEALING",
+		  show_size(mem->length, size));
 	return ret;
 }
 
 /*
- * A descriptor of ours for the peers. Servers get one that can't be written or mapped for writing:
- * the seal that keeps clients from that would keep the client from mapping its own memory again.
+ * Our descriptor for the peers. Servers get one that can't be written or mapped for writing: a seal
+ * against that, as for clients, would keep the client from mapping its own memory again.
  */
 static int mr_open(const struct sn_context *ctx, int fd)
 {
@@ -131,7 +133,7 @@ static int mr_take_file(const struct sn_context *ctx, struct sn_mr *mr,
 	return 0;
 }
 
-/* Puts @mr into a free slot, the next one after the last used. ctx->lock is held. */
+/* Puts @mr into the next free slot after the last one used. ctx->lock is held. */
 static int do_mr_publish(struct sn_context *ctx, struct sn_mr *mr)
 {
 	uint32_t i;
@@ -157,7 +159,7 @@ static int do_mr_publish(struct sn_context *ctx, struct sn_mr *mr)
 
 /*
  * Updates the grants of all queue pairs of the PD of a registration that is new or gone. ctx->lock
- * is held. Those that are one thread's may be another's than this: grant.c.
+ * is held. A queue pair declared for one thread may belong to another thread than this: grant.c.
  */
 static void do_mr_announce(struct sn_context *ctx, const struct sn_mr *mr, bool gone)
 {

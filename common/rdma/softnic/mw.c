@@ -4,9 +4,9 @@
  * part of a registration. Code that serves a READ, or passes the file, looks for the key among the
  * windows of that queue pair.
  *
- * A key of a window has the highest bit set, then a tag of 7 bits, its slot, and 8 bits that are
- * the owner's (ibv_inc_rkey()). Slots are given in turn, and the tag grows each time, so that a key
- * is used again after 8 million windows at the earliest.
+ * A key of a window has the highest bit set, then a tag of 7 bits, its slot, and 8 bits for the
+ * owner (ibv_inc_rkey()). Slots are used in turn, and the tag grows each time, so that a key is
+ * reused after 8 million windows at the earliest.
  */
 #include "common/rdma/softnic/memory_window.h"
 
@@ -25,7 +25,7 @@
 #define MW_TAG_SHIFT 24
 #define MW_SLOT_SHIFT 8
 #define MW_OWNER_MASK 0xffu /* bits of a key that its owner chooses */
-/* Of a byte of mw_slots: the rest is the tag. */
+/* In a byte of mw_slots; the rest is the tag. */
 #define MW_USED 0x80u
 
 _Static_assert(SN_MW_MAX == 1 << (MW_TAG_SHIFT - MW_SLOT_SHIFT), "the slot is part of the key");
@@ -35,7 +35,7 @@ static struct sn_mw *to_sn_mw(struct ibv_mw *mw)
 	return sn_container(mw, struct sn_mw, verbs);
 }
 
-/* There is a free one, since windows are counted. ctx->lock is held. */
+/* Finds a free slot, which exists since windows are counted. ctx->lock is held. */
 static uint32_t do_slot_take(struct sn_context *ctx)
 {
 	uint32_t slot = ctx->mw_next;

@@ -11,8 +11,8 @@
  * that peer's connection.) Without a socket there is an eventfd for as long as the kick lasts. A
  * timer, of a handshake or of a message that finds no receive, exists while it is set.
  *
- * The CM channel does not ask the epoll what happened, which also says what the queue pair watches,
- * but its one socket.
+ * The CM channel asks its one socket what happened, not the epoll, which also reports the queue
+ * pair's events.
  */
 #include "common/rdma/softnic/completion_channel.h"
 
@@ -33,7 +33,7 @@ void sn_pair_init(struct sn_pair *pair)
 	pair->sock = -1;
 }
 
-/* The eventfd that is readable as long as it exists. */
+/* An eventfd that is readable as long as it exists. */
 static int do_pair_kick_fd(struct sn_channel *channel, bool wanted)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &channel->kick_fd };

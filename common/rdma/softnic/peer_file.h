@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Files that peers passed: read with preadv() (file.c), or mapped (map.c). */
+/* Files that peers passed: read with preadv(2) (file.c), or mapped (map.c). */
 #ifndef KVD_COMMON_RDMA_SOFTNIC_PEER_FILE_H
 #define KVD_COMMON_RDMA_SOFTNIC_PEER_FILE_H
 
@@ -12,7 +12,7 @@
 
 #include "common/rdma/softnic/softnic.h"
 
-#define SN_FILES_MAX 1024 /* of peers, open at once; file.c says when fewer */
+#define SN_FILES_MAX 1024 /* peers' files open at once; file.c says when fewer */
 
 struct stat;
 
@@ -30,8 +30,8 @@ struct sn_map {
 /* file.c */
 /*
  * Whether the user at the other end of @sock may pass files. A user may not after sn_file_bar(),
- * which notes that a process of the user has passed what no kvd passes, until it has noted
- * SN_BARRED_MAX other users.
+ * which bars the user of a process that passed a file no kvd client passes, until SN_BARRED_MAX
+ * other users are barred.
  */
 bool sn_file_allowed(struct sn_context *ctx, int sock);
 void sn_file_bar(struct sn_context *ctx, int sock);

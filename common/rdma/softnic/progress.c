@@ -103,7 +103,7 @@ static bool do_qp_held(struct sn_qp *qp)
 	return false;
 }
 
-/* Fault plan: whether nothing gets on, as the queue pair is held up or lost. May fail it. */
+/* Fault plan: whether there is no progress, as the queue pair is delayed or lost. May fail it. */
 static bool do_qp_stands(struct sn_qp *qp)
 {
 	if (qp->verbs.state != IBV_QPS_RTS)
@@ -294,10 +294,10 @@ static bool do_qp_take_packet(struct sn_qp *qp, const struct link_packet *packet
 }
 
 /*
- * All are taken at once. If a wake-up that came too soon were left, it would be taken after the
- * next arming, and pass for the answer to that. More than LINK_PACKETS_TAKEN are there only after
- * the handshake, which took its time, or with files; sn_qp.wakes and do_sn_grant_allowed() bound
- * their number.
+ * Takes all packets at once. A wake-up that came too soon and was left would be taken after the
+ * next arming, and pass for the answer to it. More than LINK_PACKETS_TAKEN are there only after the
+ * handshake, which took its time, or with files; sn_qp.wakes and do_sn_grant_allowed() bound their
+ * number.
  */
 static void do_qp_drain_passive(struct sn_qp *qp)
 {

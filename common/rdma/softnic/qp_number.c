@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Numbers of queue pairs. They have 24 bits and are given in turn, so that one is used again late;
- * after a wrap some are still in use. A hash table of those in use says which: it grows with their
- * count, so that a number costs the same beside any number of connections.
+ * Numbers of queue pairs. They have 24 bits and are used in turn, so that a number is reused late;
+ * after a wrap some are still in use. A hash table holds those in use and grows with them, so that
+ * finding a free one costs the same for any number of connections.
  */
 #include "common/rdma/softnic/queue_pair.h"
 

@@ -155,7 +155,7 @@ void sn_qp_drop(struct sn_qp *qp);
 bool do_sn_qp_loses(struct sn_qp *qp);
 /* To the error state: the oldest request gets @status, the others are flushed. */
 void do_sn_qp_error(struct sn_qp *qp, enum ibv_wc_status status, enum link_error why);
-/* The peer broke the protocol: logs @what it did, and disconnects it. */
+/* The peer broke the protocol: logs @what, and disconnects it. */
 void do_sn_qp_broken(struct sn_qp *qp, const char *what);
 
 /* progress.c */

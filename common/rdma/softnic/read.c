@@ -31,14 +31,15 @@
 #include "common/rdma/softnic/softnic.h"
 #include "common/sum.h"
 #include "common/util/log.h"
+#include "common/util/parse.h"
 
-/* What one READ of a chain will copy. */
+/* The copy that one READ of a chain makes. */
 struct read_step {
 	const uint8_t *from;
 	uint32_t length;
 };
 
-/* A few whole lines, as small items are; for more, a call of memcpy() is worth its time. */
+/* Copies a few whole lines, as in small items; for more, a call of memcpy() pays. */
 static void copy_lines(uint8_t *to, const uint8_t *from, size_t length)
 {
 	size_t at;
@@ -76,7 +77,7 @@ void do_sn_grants_release(struct sn_qp *qp)
 		do_grant_release(qp, &qp->grants[i]);
 }
 
-/* Else the memory that a client has freed would stay allocated. */
+/* Otherwise memory that a client has freed would stay allocated. */
 void do_sn_grants_review(struct sn_qp *qp)
 {
 	const struct link_side *theirs = atomic_load_explicit(&qp->theirs, memory_order_relaxed);
@@ -110,7 +111,7 @@ static int grant_check(const struct link_message *message, int fd, struct stat *
 	return 0;
 }
 
-/* The mapping that has all of what a GRANT says. */
+/* Maps all memory of a GRANT. */
 static int do_grant_map(struct sn_qp *qp, const struct link_message *message, int fd,
 			const struct stat *st, struct sn_grant *grant)
 {
@@ -118,6 +119,7 @@ static int do_grant_map(struct sn_qp *qp, const struct link_message *message, in
 	uint64_t start = message->grant_offset & ~(unit - 1);
 	uint64_t into = message->grant_offset - start;
 	size_t length = (size_t)((into + message->grant_length + unit - 1) & ~(unit - 1));
+	char size[PARSE_FORMAT_MAX];
 	int ret;
 
 	if (!link_file_full(st))
@@ -125,9 +127,9 @@ static int do_grant_map(struct sn_qp *qp, const struct link_message *message, in
 	ret = sn_map_get(qp->ctx, fd, st, start, length, &grant->map);
 	if (ret) {
 		log_ratelimited(LOG_WARN, 1,
-				"softnic: can't map %zu bytes of the server's memory: %s; READs of "
-				"it are slower; raise the limit of address space (ulimit -v)",
-				length, strerrordesc_np(-ret));
+				"softnic: can't map %s of the server's memory: %s; READs of it are "
+				"slower; raise the limit of address space (ulimit -v)",
+				show_size(length, size), strerrordesc_np(-ret));
 		return ret;
 	}
 	grant->memory = (const uint8_t *)grant->map->base + into;
@@ -169,8 +171,8 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 }
 
 /*
- * If we refuse the file, or have too many, its owner serves READs of it, as of memory without a
- * file.
+ * If we refuse the file, or have too many, its owner serves READs of it, like those of memory
+ * without a file.
  */
 static int do_grant_open_file(struct sn_qp *qp, const struct link_message *message, int fd,
 			      struct sn_file **file)
@@ -234,7 +236,7 @@ static struct sn_grant *do_grant_find(struct sn_qp *qp, const struct link_side *
 	return &qp->grants[slot];
 }
 
-/* The offset of an address in front of it wraps around, and is too large. */
+/* The offset of an address before the grant wraps around, and is too large. */
 static bool grant_covers(const struct sn_grant *grant, uint64_t addr, uint64_t length)
 {
 	uint64_t offset = addr - grant->addr;
@@ -267,9 +269,9 @@ static bool do_read_peer_hung_up(struct sn_qp *qp)
 }
 
 /*
- * Whether the peer is alive. A READ that begins before the peer's death returns what was there
- * then; one that begins later fails. The word may stay when the kernel's OOM reaper has taken the
- * dying process's memory, in which its list of mutexes is: then the socket tells, later.
+ * Whether the peer is alive. A READ that begins before the peer's death returns the memory of that
+ * time; a later one fails. The word may stay if the kernel's OOM reaper has taken the dying
+ * process's memory, with its list of mutexes: then the socket tells, later.
  */
 static inline bool do_read_peer_alive(struct sn_qp *qp, const struct link_side *theirs)
 {
@@ -282,7 +284,7 @@ static inline bool do_read_peer_alive(struct sn_qp *qp, const struct link_side *
 	return false;
 }
 
-/* Whether the peer says that it has passed a file with this key, which we have not taken yet. */
+/* Whether the peer has passed a file with this key that we have not taken yet. */
 static bool side_has_granted(const struct link_side *theirs, uint32_t rkey)
 {
 	uint32_t slot;
@@ -293,7 +295,7 @@ static bool side_has_granted(const struct link_side *theirs, uint32_t rkey)
 	return false;
 }
 
-/* Takes what the peer has passed. NULL: that key is not there, or the queue pair is in error. */
+/* Takes files that the peer passed. NULL: none has that key, or the queue pair is in error. */
 static struct sn_grant *do_grant_await(struct sn_qp *qp, const struct link_side *theirs,
 				       uint32_t rkey)
 {
@@ -316,14 +318,14 @@ enum sn_read_path do_sn_read_resolve(struct sn_qp *qp, uint32_t rkey, uint64_t a
 	/* A zero-length READ is a probe: the peer has to serve it. */
 	if (!length || side_gone(theirs))
 		return SN_READ_SERVED;
-	/* Load this first: if it is 0, the peer has passed all its files before. */
+	/* Load this first: if it is 0, the peer has already passed all its files. */
 	serves = side_load(&theirs->serves);
 	grant = do_grant_find(qp, theirs, rkey);
 	if (!grant)
 		grant = do_grant_await(qp, theirs, rkey);
 	if (qp->verbs.state != IBV_QPS_RTS)
 		return SN_READ_LOST;
-	/* Its word came with the grant. */
+	/* The peer's life word came with the grant. */
 	if (do_sn_life_ended(qp)) {
 		do_sn_qp_error(qp, IBV_WC_WR_FLUSH_ERR, LINK_ERROR_GONE);
 		return SN_READ_LOST;
@@ -351,7 +353,7 @@ bool do_sn_read_stands(struct sn_qp *qp, uint32_t rkey)
 	return do_grant_find(qp, theirs, rkey) && !side_gone(theirs);
 }
 
-/* The keys of the chain's last READ: the next one has the same ones as a rule. */
+/* The keys of the chain's last READ: the next READ usually has the same. */
 struct read_keys {
 	const struct sn_grant *grant;
 	const struct sn_mr *mr;
@@ -379,7 +381,7 @@ static bool do_read_simple(struct sn_qp *qp, const struct link_side *theirs,
 {
 	uint64_t length;
 
-	/* 0 is too large, too: it wraps around. So do no bytes. */
+	/* 0 is too large, too: it wraps around. So does a length of 0. */
 	if (wr->opcode != IBV_WR_RDMA_READ || (uint32_t)wr->num_sge - 1 >= qp->cap.max_send_sge ||
 	    (wr->send_flags & ~(unsigned int)(IBV_SEND_SIGNALED | IBV_SEND_FENCE)))
 		return false;
@@ -470,7 +472,7 @@ const uint8_t *sn_read_source(struct ibv_qp *verbs, uint32_t rkey, uint64_t addr
 	return source;
 }
 
-/* Of a mapping, whose content may change meanwhile. */
+/* READs from a mapping, whose content may change meanwhile. */
 static int64_t read_now_mapped(const uint8_t *from, void *to, uint32_t bytes, struct value_sum *sum)
 {
 	if (fault_on()) {
@@ -550,9 +552,9 @@ static int64_t do_read_now(struct sn_qp *qp, uint32_t rkey, uint64_t addr, void 
 }
 
 /*
- * All is there: serves the READ of a peer that waited meanwhile, since its owner may not poll for
- * long. Either we see the READ here, or the peer, which looks once more when it has posted it, sees
- * that all is there: both store, and then load, with a fence in between.
+ * All is there: serves the READ of a peer that waited meanwhile, since the owner may not poll for
+ * long. Either we see the READ here, or the peer, which looks once more after posting it, sees that
+ * all is there: both store, and then load, with a fence in between.
  */
 static void do_fill_end(struct sn_qp *qp)
 {

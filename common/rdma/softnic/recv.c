@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The receiving half of a queue pair: writes the peer's SENDs to posted receives, and serves its
- * READs from the registrations of the PD. Requests are executed in their order; one that has to
- * wait, for a receive or for room for its response, delays the following ones.
+ * READs from the registrations of the PD. Requests are executed in order; one that waits, for a
+ * receive or for room for its response, delays those after it.
  */
 #include "common/rdma/softnic/queue_pair.h"
 

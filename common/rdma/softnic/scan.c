@@ -21,7 +21,7 @@
  * Arming a CQ arms its hot queue pairs, and makes those cold that had no traffic for that long. The
  * others stay hot and are *asleep*: the next arming passes over them, so that it costs as much as
  * the queue pairs that were served since the last one, and a thread that polls again finds their
- * work by their bells. (If arming made all cold, a worker that sleeps now and then would have to
+ * work by their bells. (If arming made all cold, a worker that sleeps now and then would need to
  * ask the channel for the work of each connection once more.)
  *
  * A queue pair that has work which no bell announces (it waits for a receive, or READs a file) is
@@ -87,7 +87,7 @@ static void do_hot_remove(struct sn_cq *cq, struct sn_member *member)
 	member->hot = false;
 }
 
-/* The queue pair is armed, and has had no traffic for long. */
+/* Makes a queue pair cold that is armed and has had no traffic for long. */
 static void do_member_make_cold(struct sn_cq *cq, struct sn_member *member)
 {
 	do_hot_remove(cq, member);
@@ -102,7 +102,7 @@ static void do_member_make_hot(struct sn_cq *cq, struct sn_member *member, bool 
 		TAILQ_REMOVE(&cq->cold, member, in_cold);
 		do_hot_add(cq, member);
 	}
-	/* What progress saw by now needs no second look. */
+	/* Progress has seen all up to now; no second look is needed. */
 	cq->hot[member->index].seen = atomic_load_explicit(&member->qp->seen_bell,
 							   memory_order_relaxed);
 	cq->hot[member->index].asleep = asleep;
@@ -114,7 +114,7 @@ static bool cq_notifies(const struct sn_cq *cq)
 	return atomic_load_explicit(&cq->notify, memory_order_relaxed) != SN_NOTIFY_NONE;
 }
 
-/* Asks for wake-ups by the peer or, where a point in time is waited for, by the timer. */
+/* Asks for wake-ups by the peer or, to wait for a point in time, by the timer. */
 static bool do_member_arm(struct sn_cq *cq, struct sn_qp *qp)
 {
 	uint64_t delay_ns;
@@ -226,7 +226,7 @@ static bool do_scan_hot(struct sn_cq *cq, int wanted)
 			continue;
 		hot->active_ms = cq->tick_ms;
 		if (!sn_qp_has_work(cq->hot_members[at]->qp)) {
-			hot->seen = bell; /* somebody else has served it */
+			hot->seen = bell; /* another thread has served it */
 			continue;
 		}
 		do_member_serve(cq, cq->hot_members[at], false);
@@ -269,7 +269,7 @@ static void do_scan_waiting(struct sn_cq *cq, uint32_t max)
 		sn_channel_timer(cq->channel, 1);
 }
 
-/* Makes those cold that have had no traffic for long, a few at a time. */
+/* Makes hot queue pairs without traffic for long cold, a few at a time. */
 static void do_tick_cool(struct sn_cq *cq)
 {
 	uint32_t left = cq->hot_count < SN_HOT_SCAN ? cq->hot_count : SN_HOT_SCAN;
@@ -378,7 +378,7 @@ static void do_cq_attend_all(struct sn_cq *cq)
 			do_sn_qp_attend(member->qp, true);
 }
 
-/* The thread that finds the device dead does not touch the queue pairs that are another's. */
+/* The thread that finds the device dead leaves other threads' queue pairs alone. */
 static inline void do_cq_notice_death(struct sn_cq *cq)
 {
 	if (cq->list_lock.single && !cq->dead_noticed &&
@@ -443,7 +443,7 @@ void do_sn_cq_arm_all(struct sn_cq *cq, int notify)
 	if (notify > atomic_load_explicit(&cq->notify, memory_order_relaxed))
 		atomic_store_explicit(&cq->notify, notify, memory_order_relaxed);
 	sn_unlock(&cq->lock);
-	/* From the last on, since one that becomes cold gives its place to the last. */
+	/* Backwards, since the last one takes the place of one that becomes cold. */
 	for (i = cq->hot_count; i-- > 0;) {
 		member = cq->hot_members[i];
 		if (!cq->hot[i].asleep)

@@ -224,7 +224,7 @@ static bool do_push_read_file(struct sn_qp *qp, uint32_t index, const struct sn_
 	unsigned int count;
 	int64_t got;
 
-	/* The side that connects serves nobody else meanwhile. */
+	/* The side that connects serves no other peer meanwhile. */
 	if (!qp->is_active && part > qp->copy_left)
 		part = qp->copy_left;
 	if (fault_on())
@@ -247,7 +247,7 @@ static bool do_push_read_file(struct sn_qp *qp, uint32_t index, const struct sn_
 		qp->copy_left = got < part ? 0 : qp->copy_left - part;
 	if (send->moved < send->length)
 		return false;
-	/* Else the path is chosen anew: the peer serves it, or is gone. */
+	/* Otherwise the path is chosen again: the peer serves the READ, or is gone. */
 	if (!do_sn_read_stands(qp, send->rkey)) {
 		send->moved = 0;
 		return false;
@@ -401,8 +401,8 @@ static int do_send_check(struct sn_qp *qp, const struct ibv_send_wr *wr, uint64_
 }
 
 /*
- * One piece of memory: beside many queue pairs each page of it is a miss of the TLB. Not zeroed,
- * since an entry is written before it is read.
+ * One piece of memory: with many queue pairs each page of it is a TLB miss. Not zeroed, since an
+ * entry is written before it is read.
  */
 static int send_queue_alloc(struct sn_send_queue *sq, uint32_t slots)
 {
@@ -480,7 +480,9 @@ static inline int do_send_reserve(struct sn_qp *qp)
 	return qp->sq.posted - qp->sq.done <= qp->sq.mask ? 0 : do_send_grow(qp);
 }
 
-/* The memory for inline data comes with the first request that does not go to the ring at once. */
+/*
+ * Memory for inline data is allocated for the first request that does not go to the ring at once.
+ */
 static int do_send_inline_init(struct sn_qp *qp)
 {
 	struct sn_send_queue *sq = &qp->sq;
@@ -501,7 +503,7 @@ static void do_send_copy_inline(struct sn_qp *qp, uint32_t index, const struct i
 	}
 }
 
-/* What is kept of a request until it completes. */
+/* Keeps the parts of a request that are needed until it completes. */
 static void do_send_fill(struct sn_qp *qp, struct sn_send *send, const struct ibv_send_wr *wr,
 			 uint64_t length)
 {
@@ -518,8 +520,8 @@ static void do_send_fill(struct sn_qp *qp, struct sn_send *send, const struct ib
 }
 
 /*
- * A SEND that nothing is ahead of, and for which there is room, goes from the caller's memory to
- * the ring. False: it has to be queued.
+ * A SEND with nothing ahead of it, and room for it, goes from the caller's memory to the ring.
+ * False: it must be queued.
  */
 static bool do_send_direct(struct sn_qp *qp, const struct ibv_send_wr *wr, uint64_t length)
 {
@@ -620,10 +622,10 @@ static void do_post_chain(struct sn_qp *qp, struct ibv_send_wr **wr, int *ret)
 	}
 }
 
-/* Whether we wait for more than what the peer is to wake us up for. */
+/* Whether we wait for more than the peer is asked to wake us up for. */
 static inline bool do_wants_more(const struct sn_qp *qp)
 {
-	/* Else it is an event, for which the peer wakes us up in any case. */
+	/* Anything else is an event, for which the peer wakes us up in any case. */
 	bool busy = qp->sq.done != qp->sq.posted || qp->serving.active;
 
 	return busy && (do_sn_qp_wanted(qp) & ~qp->armed);

@@ -15,7 +15,7 @@
 
 enum sn_send_state {
 	SN_SEND_QUEUED,
-	SN_SEND_FAULTY,	 /* names local memory that it may not use: fails in its turn */
+	SN_SEND_FAULTY,	 /* names forbidden local memory: fails in its turn */
 	SN_SEND_WAITING, /* in the ring: waits for the peer's acknowledgement or response */
 	SN_SEND_DONE,
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What all files of the software device share. context.c says how the device works and what it
- * guarantees, link.h what two peers share, README.md which header has which object.
+ * Declarations that all files of the software device share. context.c says how the device works and
+ * what it guarantees, link.h what two peers share, README.md which header has which object.
  *
  * Locks, in the order in which they are taken:
  *

@@ -36,14 +36,14 @@ struct sn_timers {
 
 void sn_timers_init(struct sn_timers *timers);
 
-/* Sets the timer, anew if it is set. @now_ns must not be less than at the call before. */
+/* Sets the timer, again if it is set. @now_ns must not be less than in the previous call. */
 void sn_timer_set(struct sn_timers *timers, struct sn_timer *timer, enum sn_delay delay,
 		  uint64_t now_ns);
 
-/* Nothing if it is not set. */
+/* Does nothing if the timer is not set. */
 void sn_timer_cancel(struct sn_timers *timers, struct sn_timer *timer);
 
-/* When the first one is due; 0: none is set. */
+/* When the first timer is due; 0: none is set. */
 uint64_t sn_timers_first_ns(const struct sn_timers *timers);
 
 /* Takes out a timer that is due, or NULL. */

@@ -82,7 +82,10 @@ void default_socket_find(char *path)
 			return;
 	}
 	strcpy(path, DEFAULT_SOCKET_SYSTEM);
-	/* Not in /tmp: anybody may have made that folder, or may before the program connects. */
+	/*
+	 * Not in /tmp: another user may have created that folder, or may before the program
+	 * connects.
+	 */
 	if (geteuid() && !is_socket(path) && !runtime_socket(path))
 		strcpy(path, DEFAULT_SOCKET_SYSTEM);
 }

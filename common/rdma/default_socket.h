@@ -8,8 +8,8 @@
  * where there is no such folder that is this user's alone, at /tmp/kvd-UID/kvd.sock.
  *
  * A client takes the first of these sockets that exists: in $XDG_RUNTIME_DIR, in /tmp/kvd-UID, the
- * system's. Anybody may make a folder in /tmp, so one that another user owns or may write to is
- * refused by the server and passed over by the client: else its owner could pose as the server.
+ * system's. Any user may create a folder in /tmp, so the server refuses a folder that another user
+ * owns or may write to, and a client skips it: otherwise its owner could pose as the server.
  */
 #ifndef KVD_COMMON_RDMA_DEFAULT_SOCKET_H
 #define KVD_COMMON_RDMA_DEFAULT_SOCKET_H
@@ -35,8 +35,8 @@ void default_socket_find(char *path);
 bool default_socket_own(char *path);
 
 /*
- * Whether a folder is this user's and nobody else may write to it. A symbolic link is not: it may
- * be changed to lead elsewhere.
+ * Whether a folder is this user's and no other user may write to it. A symbolic link is not safe:
+ * it may be changed to lead elsewhere.
  */
 bool default_socket_folder_safe(const char *folder);
 

@@ -15,7 +15,7 @@
 
 #define PORT_DIGITS_MAX 5
 #define PORT_MAX 65535
-/* Where a URL names none. */
+/* The default ports. */
 #define PORT_RDMA 7471
 #define PORT_RDMA_TCP 7472
 #define PORT_RDMA_TLS 7473
@@ -29,7 +29,7 @@
 
 struct scheme;
 
-/* What a URL is parsed for. */
+/* State of parsing a URL. */
 struct parse {
 	const struct scheme *scheme;
 	bool listen;
@@ -145,8 +145,8 @@ static int softnic_parse(struct device_addr *addr, const char *path, struct pars
 	if (path[len - 1] == '/')
 		return refuse(parse, "'%s' is a directory: add the name of the socket.", path);
 	if (len >= sizeof(addr->path))
-		return refuse(parse, "The path is %zu bytes long: a Unix socket's may have %zu.",
-			      len, sizeof(addr->path) - 1);
+		return refuse(parse, "The path is %zu bytes long: a Unix socket's may be %zu.", len,
+			      sizeof(addr->path) - 1);
 	memcpy(addr->path, path, len + 1);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The device interface: all that kvd asks of an RDMA device, whatever its kind.
+ * The device interface: all that kvd needs from an RDMA device, whatever its kind.
  *
  * All code above common/ uses libibverbs' own types. The data path needs no interface of ours:
  * ibv_post_send(), ibv_post_recv(), ibv_post_srq_recv(), ibv_poll_cq() and ibv_req_notify_cq() are
@@ -15,8 +15,8 @@
  * that takes them, so no destroy call ever waits for one. Every destroy function accepts NULL.
  *
  * Threads: as in libibverbs, every call may be made on any thread, and an object must not be used
- * while it is being destroyed. Only one thread at a time may take events of a channel. What belongs
- * to one connection of one thread can be declared so: create_channel_pair().
+ * while it is being destroyed. Only one thread at a time may take events of a channel. Objects that
+ * one thread uses for one connection can be declared so: create_channel_pair().
  */
 #ifndef KVD_COMMON_RDMA_DEVICE_H
 #define KVD_COMMON_RDMA_DEVICE_H
@@ -53,7 +53,7 @@ enum device_role {
 #define DEVICE_PATH_MAX 108 /* bytes of a Unix socket's path, with its zero byte (sun_path) */
 #define DEVICE_PEER_MAX 64  /* bytes of the address of a connection's other end, likewise */
 
-/* The host to listen at, of a URL that names none. */
+/* The host to listen at if a URL names none. */
 #define DEVICE_HOST_AUTO "auto"
 /* Bytes of a URL, with its zero byte: scheme, [host], port. */
 #define DEVICE_URL_MAX (DEVICE_HOST_MAX + 32)
@@ -79,7 +79,7 @@ struct device {
 	struct ibv_context *verbs; /* for the inline verbs and the queries */
 	char name[IBV_SYSFS_NAME_MAX];
 	uint8_t port_number; /* of the RDMA device; 0: softnic */
-	bool serves_plain;   /* READs of memory without a file: with this process's CPU */
+	bool serves_plain;   /* serves READs of memory without a file with this process's CPU */
 	char address[DEVICE_HOST_MAX + 8]; /* "10.9.0.1:7471" or "/run/kvd.sock", for messages */
 };
 
@@ -87,8 +87,8 @@ struct device {
  * Memory to register. If @fd is not -1, the memory is a shared mapping of that file (at
  * @fd_offset), a memfd with MFD_ALLOW_SEALING, and softnic passes it to the peers that may read,
  * which copy from it by themselves: those that connected to us map it read-only, those that we
- * connected to read it. For that it seals the file's length for ever. Else, and where a client has
- * no /proc, by which the file is opened again for reading alone, the owner serves READs while it
+ * connected to read it. For that it seals the file's length forever. Otherwise, and where a client
+ * has no /proc, through which the file is reopened read-only, the owner serves READs while it
  * polls. Verbs ignores @fd.
  */
 struct device_mem {
@@ -116,10 +116,10 @@ struct cm_id {
 /* The client that requested a connection. */
 struct cm_peer {
 	char address[DEVICE_PEER_MAX]; /* "10.9.0.1:4711", "[fe80::1]:4711" or "pid:4711" */
-	bool uid_known;		       /* the kernel says which user it is: softnic */
+	bool uid_known;		       /* the kernel knows its user: softnic */
 	uid_t uid;
-	char identity[TLS_IDENTITY_MAX]; /* as tls_identity() says it: rdma+tls; or "" */
-	uint64_t since_ns; /* rdma+tcp and rdma+tls: when it came, by clock_ns(); else 0 */
+	char identity[TLS_IDENTITY_MAX]; /* from tls_identity(): rdma+tls; or "" */
+	uint64_t since_ns; /* rdma+tcp, rdma+tls: when it connected, by clock_ns(); else 0 */
 };
 
 #define CM_PRIVATE_MAX_CONNECT 56 /* bytes of private data: the least of what RDMA_PS_TCP allows */
@@ -129,10 +129,10 @@ struct cm_peer {
 struct cm_param {
 	const void *private_data;
 	uint8_t private_len;
-	uint8_t responder_resources; /* READs the peer may have outstanding; 0 = most possible */
-	uint8_t initiator_depth;     /* READs we may have outstanding; 0 = most possible */
+	uint8_t responder_resources; /* READs the peer may have outstanding; 0 = the maximum */
+	uint8_t initiator_depth;     /* READs we may have outstanding; 0 = the maximum */
 	uint8_t retry_count;	     /* transport retries of what we send, 0 to 7 */
-	uint8_t rnr_retry_count;     /* retries of our sends without a receive; 7 = for ever */
+	uint8_t rnr_retry_count;     /* retries of our sends without a receive; 7 = forever */
 	uint8_t min_rnr_timer;	     /* how long peers wait before they retry; IBTA code 1 to 31 */
 };
 
@@ -144,16 +144,16 @@ enum cm_event_type {
 			     * TLS failed, -EKEYREJECTED, private_data is a text that does */
 	CM_DISCONNECTED,   /* both ends: the peer disconnected, exited or died; the queue pair is in
 			     * error. The end that called disconnect() does not get it. */
-	CM_DEVICE_REMOVED, /* the device is gone; everything on it has to be destroyed */
+	CM_DEVICE_REMOVED, /* the device is gone; destroy everything on it */
 };
 
 struct cm_event {
 	enum cm_event_type type;
 	struct cm_id *id;
 	/*
-	 * Negative errno, or 0. DISCONNECTED, of an accepting end: -EACCES if the queue pair was
-	 * in the error state before, since the peer tried what it may not, on devices that report
-	 * no asynchronous event of that.
+	 * Negative errno, or 0. DISCONNECTED, at an accepting end: -EACCES if the queue pair was
+	 * already in the error state after a forbidden access by the peer, on devices that report
+	 * no asynchronous event for that.
 	 */
 	int status;
 	uint8_t private_data[256]; /* zero-padded: carry your own length in it */
@@ -164,9 +164,9 @@ struct cm_event {
 
 struct device_async_event {
 	enum ibv_event_type type;
-	struct ibv_qp *qp;   /* for events of a QP, else NULL */
-	struct ibv_srq *srq; /* for events of an SRQ, else NULL */
-	struct ibv_cq *cq;   /* for events of a CQ, else NULL */
+	struct ibv_qp *qp;   /* for QP events, else NULL */
+	struct ibv_srq *srq; /* for SRQ events, else NULL */
+	struct ibv_cq *cq;   /* for CQ events, else NULL */
 };
 
 struct device_ops {
@@ -174,25 +174,25 @@ struct device_ops {
 
 	/*
 	 * Opens the device of @addr. LISTEN: binds the address (EADDRINUSE, EADDRNOTAVAIL, ENODEV:
-	 * no RDMA device has it; EINVAL: it is every device's; ENOTSOCK: the path is another
-	 * file's; ENOENT, EACCES: librdmacm's device can't be opened) but accepts no connection
-	 * yet; the caller logs why it failed, with the option to change. CONNECT: resolves address
-	 * and route; waits up to @timeout_ms (ETIMEDOUT, EHOSTUNREACH, ENODEV, ECONNREFUSED,
-	 * EACCES).
+	 * no RDMA device has it; EINVAL: it means every device; ENOTSOCK: the path is a file that
+	 * is not a socket; ENOENT, EACCES: librdmacm's device can't be opened) but accepts no
+	 * connection yet; the caller logs why it failed, with the option to change. CONNECT:
+	 * resolves address and route; waits up to @timeout_ms (ETIMEDOUT, EHOSTUNREACH, ENODEV,
+	 * ECONNREFUSED, EACCES).
 	 */
 	int (*open)(struct device **dev, const struct device_addr *addr, enum device_role role,
 		    int timeout_ms);
 	void (*close)(struct device *dev);
 	/*
-	 * Reads the files of credentials again, for connections from now on. 0, or a negative errno
-	 * with @why (TLS_WHY_MAX bytes; not of -ENOMEM), and all stays as it was. Any thread. NULL:
-	 * it has none.
+	 * Reads the files of credentials again, for new connections. 0, or a negative errno with
+	 * @why (TLS_WHY_MAX bytes; not for -ENOMEM), and nothing changes. Any thread. NULL: it has
+	 * no credentials.
 	 */
 	int (*renew)(struct device *dev, const struct tls_files *files, char *why);
 	int (*query)(struct device *dev, struct ibv_device_attr *attr, struct ibv_port_attr *port);
 	/*
-	 * Bytes of memory that a connection takes at most, with a queue pair of @cap and a shared
-	 * receive queue; an estimate where a driver has the queue. Any thread, without a device.
+	 * The most memory that a connection takes, with a queue pair of @cap and a shared receive
+	 * queue; an estimate where a driver allocates the queue. Any thread, without a device.
 	 */
 	uint64_t (*conn_bytes)(const struct ibv_qp_cap *cap);
 	/* Takes the next asynchronous event off dev->verbs->async_fd; -EAGAIN if there is none. */
@@ -200,37 +200,36 @@ struct device_ops {
 
 	/*
 	 * Allocates at least @bytes bytes of zeros for reg_mr(), which a peer can READ in the best
-	 * way that the device has: on softnic by itself, with one copy (a memfd: mem->fd). It has
-	 * pages of 2 MiB as far as this host can give them, which are taken now where the device
-	 * does not pin memory: some 0.2 s for each GiB. A child after fork(2) does not have it. Any
-	 * thread may call these two. -EINVAL: 0 or too many bytes; -ENOMEM; -EMFILE, -ENFILE:
-	 * descriptors.
+	 * way that the device has: on softnic by itself, with one copy (a memfd: mem->fd). Uses
+	 * pages of 2 MiB as far as this host has them, and takes them now where the device does not
+	 * pin memory: some 0.2 s for each GiB. A child after fork(2) does not have the memory. Any
+	 * thread may call alloc_mem() and free_mem(). -EINVAL: 0 or too many bytes; -ENOMEM;
+	 * -EMFILE, -ENFILE: descriptors.
 	 */
 	int (*alloc_mem)(struct device *dev, size_t bytes, struct device_mem *mem);
 	/*
-	 * Frees it, after all its registrations: at once, whatever a peer still has open. Sets *mem
-	 * so that it may be called again.
+	 * Frees the memory, after all its registrations: at once, whatever a peer still has open.
+	 * Sets *mem so that it may be called again.
 	 */
 	void (*free_mem)(struct device *dev, struct device_mem *mem);
 	int (*alloc_pd)(struct device *dev, struct ibv_pd **pd);
 	void (*dealloc_pd)(struct ibv_pd *pd);
-	/* @access: IBV_ACCESS_*. ENOMEM when RLIMIT_MEMLOCK forbids it (verbs). */
+	/* @access: IBV_ACCESS_*. -ENOMEM if RLIMIT_MEMLOCK forbids it (verbs). */
 	int (*reg_mr)(struct ibv_pd *pd, const struct device_mem *mem, int access,
 		      struct ibv_mr **mr);
 	void (*dereg_mr)(struct ibv_mr *mr);
 	/*
 	 * Allocates a memory window of type 2B, where the device has them
-	 * (IBV_DEVICE_MEM_WINDOW_TYPE_2B in device_cap_flags): a key of one queue pair's to a part
-	 * of a registration. It is bound by ibv_post_send() of IBV_WR_BIND_MW on that queue pair,
-	 * once, with a key that ibv_inc_rkey() makes of its rkey: from the completion on, and for
+	 * (IBV_DEVICE_MEM_WINDOW_TYPE_2B in device_cap_flags): one queue pair's key to a part of a
+	 * registration. It is bound once, by ibv_post_send() of IBV_WR_BIND_MW on that queue pair,
+	 * with a key that ibv_inc_rkey() makes of its rkey: from the completion on, and for
 	 * requests posted after it, the peer of this queue pair, and no other, may READ by that
 	 * key. The registration and the queue pair need IBV_ACCESS_MW_BIND, the queue pair
-	 * IBV_ACCESS_REMOTE_READ, too. A bind that is not allowed fails with
-	 * IBV_WC_MW_BIND_ERR, and so does the queue pair. 0, -ENOMEM: there are no more, or
-	 * -EOPNOTSUPP.
+	 * IBV_ACCESS_REMOTE_READ, too. A bind that is not allowed fails with IBV_WC_MW_BIND_ERR,
+	 * and so does the queue pair. 0, -ENOMEM: there are no more, or -EOPNOTSUPP.
 	 */
 	int (*alloc_mw)(struct ibv_pd *pd, struct ibv_mw **mw);
-	/* Its key ends. Before its queue pair and its registration are destroyed. */
+	/* Ends its key. Call it before its queue pair and its registration are destroyed. */
 	void (*dealloc_mw)(struct ibv_mw *mw);
 
 	/*
@@ -245,7 +244,7 @@ struct device_ops {
 	 * no two calls on the channels, their CQs, the id and its queue pair may overlap, those of
 	 * the data path included. Then softnic takes no locks in these, and has one descriptor for
 	 * both channels, which are readable when either has something to do. Any thread may make
-	 * the calls, one after the other; the device and its other objects are not concerned.
+	 * the calls, one after another; the device and its other objects are not affected.
 	 * Providers of libibverbs take their locks all the same. Only one id may exist at a time,
 	 * it can't listen, and its queue pair's CQs are this channel's. Where sleep(), with the CM
 	 * channel's fd, returns 1, take the events of the CM channel. Destroy @cm before @comp.
@@ -261,9 +260,10 @@ struct device_ops {
 	int (*get_cq_event)(struct ibv_comp_channel *channel, struct ibv_cq **cq);
 	/*
 	 * Sleeps until @channel has something to do, @fd (-1: none) is readable, or @timeout_ms
-	 * have passed (-1: never). Does it, as get_cq_event does, and takes all notifications: call
-	 * ibv_req_notify_cq() and poll before, and poll after. Returns 1 if @fd is readable, 0 if
-	 * that is not known, or a negative errno. Call it with the same @fd each time.
+	 * have passed (-1: never). Then does that work, like get_cq_event, and takes all
+	 * notifications: call ibv_req_notify_cq() and poll before, and poll after. Returns 1 if @fd
+	 * is readable, 0 if that is not known, or a negative errno. Call it with the same @fd each
+	 * time.
 	 */
 	int (*sleep)(struct ibv_comp_channel *channel, int fd, int timeout_ms);
 
@@ -288,21 +288,21 @@ struct device_ops {
 				      uint64_t length);
 	/*
 	 * READs memory within the call and without a work request, where that can be done without
-	 * the peer: on softnic, memory that has a file. Adds what it READ to @sum. Returns how many
-	 * bytes, at least one of @bytes; with 0 bytes, 0 says that it can be done. Or a negative
-	 * errno, with @sum as it was: then post a READ, which completes with what it meets. In no
-	 * order with posted work requests. @to need not be registered. The accepting end's
-	 * copies go past the CPU's cache. -EBUSY: the peer is filling the memory, as it said by
-	 * fill(), and not even a part that is worth it is there.
+	 * the peer: on softnic, memory that has a file. Adds the READ bytes to @sum. Returns their
+	 * number, at least one of @bytes; with 0 bytes, 0 says that it can be done. Or a negative
+	 * errno, with @sum unchanged: then post a READ, which completes with the error, if any. Not
+	 * ordered with posted work requests. @to need not be registered. The accepting end's copies
+	 * go past the CPU's cache. -EBUSY: the peer is filling the memory, as it said by fill(),
+	 * and too little is there yet.
 	 */
 	int64_t (*read_now)(struct ibv_qp *qp, uint32_t rkey, uint64_t addr, void *to,
 			    uint32_t bytes, struct value_sum *sum);
 	/*
-	 * Says that the peer has to wait with READs of memory of ours that has a file: @left bytes
-	 * from @addr on are being filled, from the first to the last, and nothing after them; 0:
-	 * all is there. Until then the queue pair serves no READs that need its help. False: the
-	 * peer does not wait, so all has to be there before a READ is possible; of this connection
-	 * it is always the same.
+	 * Tells the peer to wait with READs of our memory that has a file: @left bytes from @addr
+	 * on are being filled, from the first to the last, and nothing after them; 0: all is there.
+	 * Until then the queue pair serves no READs that need its help. False: the peer does not
+	 * wait, so all must be there before a READ is possible; for one connection the answer is
+	 * always the same.
 	 */
 	bool (*fill)(struct ibv_qp *qp, uint64_t addr, uint32_t left);
 	/* Destroys id->qp and sets it to NULL. Its completions that were not polled are lost. */
@@ -317,11 +317,11 @@ struct device_ops {
 	/* Creates an id for connect(), for the address that the device was opened with. */
 	int (*create_id)(struct cm_channel *channel, struct cm_id **id);
 	/*
-	 * The response comes as ESTABLISHED, REJECTED or UNREACHABLE, and only if the caller takes
+	 * The response is ESTABLISHED, REJECTED or UNREACHABLE, and comes only if the caller takes
 	 * events: cm_get_event does the steps of connecting.
 	 */
 	int (*connect)(struct cm_id *id, const struct cm_param *param);
-	/* Answer a request, once: then they return -ENOTCONN. */
+	/* accept() and reject() answer a request, once: after that they return -ENOTCONN. */
 	int (*accept)(struct cm_id *id, const struct cm_param *param);
 	int (*reject)(struct cm_id *id, const void *private_data, uint8_t private_len);
 	/* For an id of CONNECT_REQUEST, until it is destroyed. */
@@ -342,23 +342,23 @@ extern const struct device_ops softnic_ops;
 
 /*
  * Parses the URL of a server: "rdma://HOST:PORT", "rdma+tcp://HOST:PORT", "rdma+tls://HOST:PORT" or
- * "softnic:///PATH". HOST is a name, an IPv4 address or [IPv6]; without ":PORT" it is the way's
- * default port. All but softnic's may end with options, "?traffic_class=106&retry_count=7"
+ * "softnic:///PATH". HOST is a name, an IPv4 address or [IPv6]; without ":PORT" the scheme's
+ * default port is used. All but softnic's may end with options, "?traffic_class=106&retry_count=7"
  * (common/rdma/link.h). -EINVAL if @url is none of them; @why (@why_size bytes) then is a whole
  * sentence that says what is wrong and how to fix it.
  */
 int device_addr_parse(struct device_addr *addr, const char *url, char *why, size_t why_size);
 
 /*
- * As device_addr_parse(), of a URL to listen at. The host may be missing: it is DEVICE_HOST_AUTO
- * then. So may softnic's path, which is "" then. Options are refused.
+ * As device_addr_parse(), for a URL to listen at. The host may be missing: then it is
+ * DEVICE_HOST_AUTO. So may softnic's path, which is then "". Options are refused.
  */
 int device_listen_parse(struct device_addr *addr, const char *url, char *why, size_t why_size);
 
-/* Writes the URL that device_listen_parse() makes @addr of, with the port: DEVICE_URL_MAX bytes. */
+/* Writes the URL from which device_listen_parse() makes @addr, with port: DEVICE_URL_MAX bytes. */
 void device_addr_text(const struct device_addr *addr, char *text);
 
-/* How the URL of a server begins: "rdma://". @kind is one. */
+/* How the URL of a server starts, like "rdma://". @kind is a single kind. */
 const char *device_scheme(enum device_kind kind);
 
 /*
@@ -402,7 +402,7 @@ static inline int device_open(struct device **dev, const struct device_addr *add
 }
 
 /*
- * Whether both are of the same port of an RDMA device: then what is made on one can be used for
+ * Whether both are on the same port of an RDMA device: then objects of one can be used for
  * connections of the other.
  */
 static inline bool device_is_same(const struct device *a, const struct device *b)

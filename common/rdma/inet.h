@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* Addresses of one host that are tried. */
+/* The most addresses of a host that are tried. */
 #define INET_ADDRS_MAX 64
 
 struct inet_addrs {

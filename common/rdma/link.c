@@ -22,7 +22,7 @@ static int unknown(const char *name, size_t length, char *why, size_t why_size)
 {
 	size_t used;
 
-	snprintf(why, why_size, "'%.*s' is no option of a URL: write one of",
+	snprintf(why, why_size, "'%.*s' is not an option of a URL: write one of",
 		 (int)(length < NAME_MAX_SHOWN ? length : NAME_MAX_SHOWN), name);
 	for (unsigned int i = 0; i < LINK_OPTIONS_COUNT; i++) {
 		used = strnlen(why, why_size);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a user may set of how the queue pairs of an RDMA device use the network, in a URL
- * ("rdma+tcp://10.0.0.1:7472?gid_index=3&traffic_class=106") or in the server's configuration. What
- * is not set is what rdma_cm chooses, or common/rdma/tcp/ says.
+ * How the queue pairs of an RDMA device use the network, as far as a user may set it, in a URL
+ * ("rdma+tcp://10.0.0.1:7472?gid_index=3&traffic_class=106") or in the server's configuration.
+ * rdma_cm, or common/rdma/tcp/, chooses what is not set.
  */
 #ifndef KVD_COMMON_RDMA_LINK_H
 #define KVD_COMMON_RDMA_LINK_H
@@ -13,9 +13,9 @@
 
 /*
  * X(NAME, name, least, most, who). The ranges are those of struct ibv_qp_attr and ibv_ah_attr; an
- * ack_timeout of 0 would wait for ever, and librdmacm gives 255 READs another meaning. "who" says
- * which ways may set it: LINK_BY_TCP means rdma+tcp:// and rdma+tls://, since rdma_cm finds these
- * two itself.
+ * ack_timeout of 0 would wait forever, and librdmacm gives 255 READs another meaning. "who" says
+ * which schemes may set it: LINK_BY_TCP means rdma+tcp:// and rdma+tls://, since rdma_cm finds
+ * these two itself.
  */
 #define LINK_OPTIONS(X)                                                                            \
 	X(GID_INDEX, gid_index, 0, 255, LINK_BY_TCP)                                               \
@@ -52,7 +52,7 @@ static inline void link_set(struct device_link *link, enum link_option option, u
 }
 
 /*
- * Sets what @text says, "name=value" with '&' between them. @over_tcp: of a way over TCP. 0, or
+ * Sets the options in @text, "name=value" separated by '&'. @over_tcp: for a scheme over TCP. 0, or
  * -EINVAL: then *link is unchanged, and @why (@why_size bytes) is a whole sentence.
  */
 int link_parse(struct device_link *link, const char *text, bool over_tcp, char *why,

@@ -23,7 +23,7 @@ static const char *gid_type_name(uint32_t type)
 	}
 }
 
-/* This end's address: a GID, or where packets have none a LID. */
+/* This end's address: a GID, or a LID if packets have no GID. */
 static int source_print(const struct device *dev, const struct ibv_ah_attr *path, char *text,
 			size_t size)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Memory for the data of RDMA: of large pages that the host has put aside, if it has enough that
- * are free; else of normal ones that the kernel makes large, if it can. With small pages preadv(2),
- * by which a server on softnic READs it, copies 4 KiB at a time, and is half as fast.
+ * Memory for the data of RDMA: of large pages that the host has reserved, if enough are free; else
+ * of normal pages that the kernel makes large, if it can. With small pages preadv(2), by which a
+ * server on softnic READs it, copies 4 KiB at a time, and is half as fast.
  */
 #include "common/rdma/mem.h"
 
@@ -32,8 +32,8 @@ static size_t round_up(size_t bytes, size_t unit)
 }
 
 /*
- * mmap() reserves large pages of the host, but a control group may allow fewer, which the first
- * access finds out by SIGBUS: so all are taken now.
+ * mmap() reserves large pages of the host, but a control group may allow fewer, and an access
+ * beyond that raises SIGBUS: so all are taken now.
  */
 static int map_large(struct device_mem *mem, size_t bytes, bool with_file)
 {
@@ -63,8 +63,8 @@ close_fd:
 }
 
 /*
- * Large pages for a file, which the kernel's settings often don't give: on request it makes them of
- * those in which one small page is there. It may have none; then they are small.
+ * Large pages for a file, which the kernel's settings often don't give: on request it makes large
+ * pages of those in which one small page exists. If it has none, the pages stay small.
  */
 static void make_large(uint8_t *base, size_t bytes)
 {
@@ -93,7 +93,10 @@ static int map_normal(struct device_mem *mem, size_t bytes, bool with_file)
 			      with_file ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS, fd, 0);
 	if (base == MAP_FAILED)
 		goto close_fd;
-	/* When it is touched first, or pinned, if the kernel does that for this kind of memory. */
+	/*
+	 * Takes effect when memory is first touched or pinned, if the kernel does that for this
+	 * kind.
+	 */
 	madvise(base, bytes, MADV_HUGEPAGE);
 	if (with_file)
 		make_large(base, bytes);
@@ -108,8 +111,9 @@ close_fd:
 }
 
 /*
- * The length of memory of normal pages: a rest of half a large page or more of a file gets a whole
- * one. Copying and summing 1 MiB of a file takes 51 us from a large page, 69 us from small ones.
+ * The length of memory of normal pages: a remainder of half a large page or more of a file gets a
+ * whole one. Copying and summing 1 MiB of a file takes 51 us from a large page, 69 us from small
+ * ones.
  */
 static size_t normal_bytes(size_t bytes, bool with_file)
 {
@@ -142,7 +146,7 @@ void mem_unmap(struct device_mem *mem)
 		return;
 	munmap(mem->addr, mem->length);
 	if (mem->fd >= 0) {
-		/* Free the pages although a server may still have the file open. */
+		/* Frees the pages although a server may still have the file open. */
 		fallocate(mem->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
 			  (off_t)mem->length);
 		close(mem->fd);

@@ -11,7 +11,7 @@
 /* @with_file: a shared mapping of a memfd, else anonymous. 0 or a negative errno. */
 int mem_map(struct device_mem *mem, size_t bytes, bool with_file);
 
-/* Accepts what was not mapped. */
+/* Accepts memory that was not mapped. */
 void mem_unmap(struct device_mem *mem);
 
 #endif /* KVD_COMMON_RDMA_MEM_H */

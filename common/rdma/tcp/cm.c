@@ -88,7 +88,7 @@ void tcp_id_free(struct tcp_id *oid)
 	heap_free(oid);
 }
 
-/* Tells a peer that waits for an answer. */
+/* Tells a peer that waits for an answer that it is rejected. */
 static int reject_send(struct tcp_id *oid, const void *private_data, uint8_t private_len)
 {
 	struct tcp_message reject = { .kind = TCP_REJECT, .private_len = private_len };
@@ -170,7 +170,7 @@ int tcp_create_id(struct cm_channel *channel, struct cm_id **id)
 	return err;
 }
 
-/* What the peer is told of the caller's, and what is granted of READs at most. */
+/* Fills in the message for the peer, with the READs that the caller grants at most. */
 static void param_take(struct tcp_id *oid, const struct cm_param *param, uint8_t responder_max,
 		       uint8_t initiator_max)
 {
@@ -197,7 +197,7 @@ static int do_connect(struct tcp_id *oid, const struct cm_param *param)
 		err = tcp_watch(oid, EPOLLOUT, EPOLL_CTL_ADD);
 	else
 		oid->fd = -1;
-	/* The caller learns it by an event, as where the answer takes longer. */
+	/* The caller learns it from an event, as if the answer took longer. */
 	if (err)
 		tcp_failure(oid, err);
 	return 0;

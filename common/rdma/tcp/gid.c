@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which GID a queue pair has, of those that a port has. */
+/* Chooses a queue pair's GID among those of a port. */
 #include "common/rdma/tcp/tcp.h"
 
 #include <netinet/in.h>
@@ -8,7 +8,7 @@
 #include "common/rdma/inet.h"
 #include "common/util/log.h"
 
-/* Entries that are looked at: mlx5 has 256 for each port. */
+/* The most entries looked at: mlx5 has 256 for each port. */
 #define GID_TABLE_MAX 1024
 
 #define RANK_ROCE_V2 8u

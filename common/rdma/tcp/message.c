@@ -58,7 +58,7 @@ static const char *end_check(const struct tcp_end *end)
 	    end->link_layer != IBV_LINK_LAYER_ETHERNET)
 		return "its link layer is neither InfiniBand nor Ethernet";
 	if (end->qp_num > BITS_24_MAX || end->psn > BITS_24_MAX)
-		return "a number of 24 bits is larger";
+		return "a 24-bit number is larger";
 	if (end->gid_type > IBV_GID_TYPE_ROCE_V2)
 		return "its GID is neither InfiniBand's nor RoCE v1's or v2's";
 	if (end->mtu < IBV_MTU_256 || end->mtu > IBV_MTU_4096)

@@ -7,9 +7,8 @@
  *	REJECT	 accepting end: private data alone, the reason
  *	READY	 connecting end: its queue pair is in RTS, too
  *
- * After READY nothing is sent: the stream stays open, and its end is that of the connection. Each
- * message has TCP_MESSAGE_BYTES bytes, integers are big-endian as in InfiniBand, and unused bytes
- * are zero:
+ * After READY nothing is sent: the stream stays open, and its end ends the connection. Each message
+ * has TCP_MESSAGE_BYTES bytes, integers are big-endian as in InfiniBand, and unused bytes are zero:
  *
  *	offset	bytes
  *	0	4	magic, "kvdQ"
@@ -63,12 +62,12 @@ struct tcp_message {
 	uint8_t private_data[TCP_PRIVATE_MAX];
 };
 
-/* @message is one that tcp_message_parse() would take. */
+/* @message is one that tcp_message_parse() would accept. */
 void tcp_message_print(uint8_t bytes[TCP_MESSAGE_BYTES], const struct tcp_message *message);
 
 /*
- * NULL, or what is wrong with the message, without a full stop: then *message is not set. What it
- * takes has numbers in their ranges, and so can go into a queue pair's attributes.
+ * NULL, or what is wrong with the message, without a full stop: then *message is not set. An
+ * accepted message has all numbers in their ranges, fit for a queue pair's attributes.
  */
 const char *tcp_message_parse(struct tcp_message *message, const uint8_t bytes[TCP_MESSAGE_BYTES]);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening a device that sets up its connections over TCP: the RDMA device that has the server's
- * listening address, or the address from which the client reaches the server. Where no RDMA device
- * has it, as in clusters whose TCP uses another network, it is the first with an active port.
+ * Opens a device that sets up its connections over TCP: the RDMA device that has the server's
+ * listening address, or the address from which the client reaches the server. If no RDMA device has
+ * it, as in clusters whose TCP uses another network, the first with an active port.
  */
 #include "common/rdma/tcp/tcp.h"
 
@@ -13,7 +13,7 @@
 #include "common/util/heap.h"
 #include "common/util/log.h"
 
-/* A port of one of the devices that ibv_get_device_list() gave. */
+/* A port of a device from ibv_get_device_list(). */
 struct choice {
 	struct ibv_device *device;
 	uint8_t number;
@@ -34,7 +34,7 @@ static bool port_is_active(struct ibv_context *context, uint8_t *number)
 	return false;
 }
 
-/* @addr is NULL, or what one of its GIDs has to be. */
+/* @addr is NULL, or one of the port's GIDs must be this address. */
 static bool device_fits(struct ibv_device *device, const struct sockaddr_storage *addr,
 			uint8_t *number)
 {
@@ -96,7 +96,7 @@ static int source_address(const struct sockaddr_storage *to, struct sockaddr_sto
 
 static void no_device_log(const struct device_addr *addr)
 {
-	log_error("no RDMA device of this host has an active port to connect %s by: check `rdma "
+	log_error("no RDMA device of this host has an active port to connect to %s: check `rdma "
 		  "link`",
 		  addr->host);
 }
@@ -120,7 +120,7 @@ static int open_connect(struct tcp_device *od, const struct device_addr *addr)
 		return err;
 	}
 	errno = -err;
-	log_error("can't reach %s by TCP: %m; check that `ping` reaches it", addr->host);
+	log_error("can't reach %s over TCP: %m; check that `ping` reaches it", addr->host);
 	return err;
 }
 
@@ -197,8 +197,8 @@ int tcp_renew(struct device *dev, const struct tls_files *files, char *why)
 }
 
 /*
- * A server opens a device that was removed again and again, and says what is wrong with its files
- * when that changes. Of the thread that opens the devices of a server.
+ * A server tries again and again to open a removed device, and logs what is wrong with its files
+ * only when that changes. Used by the thread that opens a server's devices.
  */
 static void tls_failed(const struct tcp_device *od, const char *why)
 {

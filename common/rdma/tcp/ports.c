@@ -58,7 +58,7 @@ static int qp_try(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t *inline_bytes)
 	return verbs_error(ibv_destroy_qp(qp));
 }
 
-/* Drivers have no attribute for how much can be inline: one says so by failing. */
+/* Drivers have no attribute for the inline size: trial creation finds it. */
 static void qp_look(struct device_port *port, struct ibv_context *context, uint32_t inline_bytes)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(context);

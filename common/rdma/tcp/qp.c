@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queue pairs that are brought up without rdma_cm. The attributes of each transition are those
- * that the InfiniBand Architecture Specification (volume 1, 11.2.5.2, "Modify Queue Pair") requires
- * of a reliable connection. Those with a choice:
+ * Queue pairs that are brought up without rdma_cm. The attributes of each transition are those that
+ * the InfiniBand Architecture Specification (volume 1, 11.2.5.2, "Modify Queue Pair") requires for
+ * a reliable connection. Where they leave a choice:
  *
  *	INIT	P_Key index 0, the default partition. The access flags are the caller's from the
  *		first instant (guarantee D).
@@ -14,10 +14,10 @@
  *		as one made by rdma_cm does (19 on RoCE). The 67 ms of perftest would be over after
  *		half a second, before a virtual machine has moved. The RNR timer is the caller's.
  *
- * The user may set others of most of these: common/rdma/link.h.
+ * The user may set most of these otherwise: common/rdma/link.h.
  *
- *	PSN	random (volume 1, 9.7.2 leaves it to software): what is left in the network of an
- *		older queue pair of this number is no part of this connection.
+ *	PSN	random (volume 1, 9.7.2 leaves it to software): stray packets of an older queue
+ *		pair with this number do not fit this connection.
  *
  * InfiniBand is written from the specification, and untested for lack of a device.
  */

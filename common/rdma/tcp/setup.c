@@ -15,15 +15,14 @@
 #include "common/util/log.h"
 
 /*
- * How long a peer may take to say what it wants, from TCP's connection on. A host that is short of
- * CPU stops a process for seconds; SETUPS_MAX bounds what silent peers take, not this.
+ * How long a peer may take to set up a connection once TCP is connected. A host that is short of
+ * CPU stops a process for seconds; SETUPS_MAX, not this, bounds the cost of silent peers.
  */
 #define SETUP_MS 60000
 /*
- * Set-ups that are not done, at most. For one more another one goes: of the host that has more than
- * half of them, if there is one, the oldest that has said nothing for SILENT_NS, or else the
- * oldest. So peers that connect and stay silent, or say a byte, take no more than this, and others
- * get through.
+ * The most set-ups under way. One more replaces another: among those of the host that has more than
+ * half, if there is one, the oldest that was silent for SILENT_NS, or else the oldest. So peers
+ * that connect and stay silent, or send a byte, take no more than this, and others get through.
  */
 #define SETUPS_MAX 256
 #define SILENT_NS 1000000000u
@@ -88,7 +87,7 @@ int tcp_send(struct tcp_id *oid, const struct tcp_message *message)
 	return sent == sizeof(bytes) ? 0 : -EPIPE;
 }
 
-/* Wakes the thread that waits for the channel when the next deadline is due. */
+/* Sets the timer that wakes the waiting thread at the next deadline. */
 static void timer_arm(struct tcp_channel *oc)
 {
 	struct itimerspec when = { 0 };
@@ -177,8 +176,8 @@ static bool deliver(struct cm_event *event, struct tcp_id *oid, enum cm_event_ty
 /* Handlers return true if they made an event to deliver. */
 
 /*
- * TLS refused the peer, and told it why. What it sent meanwhile has to be read before the socket is
- * closed: else TCP would reset the connection, and the peer might never see the reason.
+ * TLS refused the peer, and told it why. Data that the peer sent meanwhile must be read before the
+ * socket is closed: else TCP would reset the connection, and the peer might never see the reason.
  */
 static void linger(struct tcp_channel *oc, struct tcp_id *oid)
 {
@@ -203,7 +202,7 @@ static void on_lingering(struct tcp_channel *oc, struct tcp_id *oid)
 	setup_free(oc, oid);
 }
 
-/* The connection has ended, or never came about, because of @status. */
+/* The connection has ended, or failed to be set up, because of @status. */
 static bool gone(struct tcp_channel *oc, struct tcp_id *oid, struct cm_event *event, int status)
 {
 	enum tcp_state state = oid->state;
@@ -214,7 +213,7 @@ static bool gone(struct tcp_channel *oc, struct tcp_id *oid, struct cm_event *ev
 			linger(oc, oid);
 		else
 			setup_drop(oc, oid,
-				   status == -EPROTO ? "its message is none" : strerror(-status));
+				   status == -EPROTO ? "its message is wrong" : strerror(-status));
 		return false;
 	}
 	switch (state) {
@@ -244,12 +243,12 @@ static bool on_request(struct tcp_channel *oc, struct tcp_id *oid, struct cm_eve
 	const struct tcp_end *peer = &oid->got.end;
 
 	if (peer->link_layer != port->link_layer) {
-		setup_drop(oc, oid, "one end has InfiniBand, the other one Ethernet");
+		setup_drop(oc, oid, "one end has InfiniBand, the other Ethernet");
 		return false;
 	}
 	setup_end(oc, oid);
 	oid->state = TCP_ASKED;
-	/* Nothing is read before it is answered; the peer's end is seen all the same. */
+	/* Nothing is read before the request is answered, but a hang-up is noticed. */
 	if (tcp_watch(oid, EPOLLRDHUP, EPOLL_CTL_MOD))
 		log_ratelimited(LOG_ERROR, 1, "%s: can't watch a connection: %m",
 				oid->id.dev->address);
@@ -315,7 +314,7 @@ static bool on_readable(struct tcp_channel *oc, struct tcp_id *oid, struct cm_ev
 {
 	ssize_t got = stream_receive(oid, oid->in + oid->in_len, sizeof(oid->in) - oid->in_len);
 
-	/* A client has no more to say: messages of TLS itself, endless ones, would cost us time. */
+	/* A client has nothing more to send: endless messages of TLS itself would cost us time. */
 	if (got == -EAGAIN && oid->tls && oid->passive && oid->state == TCP_UP)
 		return gone(oc, oid, event, -EPROTO);
 	if (got == -EAGAIN || got == -EINTR)
@@ -326,7 +325,7 @@ static bool on_readable(struct tcp_channel *oc, struct tcp_id *oid, struct cm_ev
 	if (oid->in_len < sizeof(oid->in))
 		return false;
 	oid->in_len = 0;
-	/* More than its message, in one record: the socket would not tell us of the rest. */
+	/* One record may hold more than the message: epoll would not report the rest. */
 	if (oid->tls && tls_pending(oid->tls))
 		return gone(oc, oid, event, -EPROTO);
 	return on_message(oc, oid, event);
@@ -359,7 +358,7 @@ static bool request(struct tcp_channel *oc, struct tcp_id *oid, struct cm_event 
 	return false;
 }
 
-/* TLS, if the device wants it: oid->shaking. */
+/* Starts TLS, if the device wants it: oid->shaking. */
 static int shaking_begin(struct tcp_id *oid)
 {
 	struct tls_context *tls = tcp_tls_get(tcp_device_of(oid->id.dev));
@@ -414,8 +413,8 @@ static bool on_connected(struct tcp_channel *oc, struct tcp_id *oid, struct cm_e
 }
 
 /*
- * Without a descriptor the connection would wait in the listener's queue, and the listener be
- * readable all the time: so it is taken with the spare one, and closed.
+ * Without a free descriptor the connection would wait in the listener's queue, and the listener
+ * stay readable: so it is accepted with the spare descriptor, and closed.
  */
 static void accept_without_fd(struct tcp_channel *oc, struct tcp_id *listener)
 {
@@ -439,7 +438,7 @@ static bool is_same_host(const struct tcp_id *a, const struct tcp_id *b)
 }
 
 /*
- * A set-up of the host that has more than half of them, or NULL: by Boyer and Moore's majority vote
+ * A set-up of the host that has more than half of all, or NULL: Boyer and Moore's majority vote
  * (1981).
  */
 static const struct tcp_id *setups_majority(const struct tcp_channel *oc)
@@ -538,7 +537,7 @@ static void on_incoming(struct tcp_channel *oc, struct tcp_id *listener)
 		accept_without_fd(oc, listener);
 		return;
 	}
-	/* Other errors are of the connection that was to be accepted: it is gone. */
+	/* Other errors belong to the connection to accept: it is gone. */
 	if (fd < 0)
 		return;
 	err = setup_new(oc, fd, &peer);
@@ -570,7 +569,7 @@ static bool on_timer(struct tcp_channel *oc, struct cm_event *event)
 	if (read(oc->timer_fd, &times, sizeof(times)) < 0 && errno != EAGAIN)
 		log_ratelimited(LOG_ERROR, 1, "can't read a timer: %m");
 	while ((oid = TAILQ_FIRST(&oc->setups)) && oid->deadline_ns <= now_ns)
-		setup_drop(oc, oid, "it said nothing in time");
+		setup_drop(oc, oid, "the peer took too long");
 	delivered = on_failure(oc, event);
 	timer_arm(oc);
 	return delivered;

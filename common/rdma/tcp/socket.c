@@ -9,8 +9,8 @@
 #include "common/rdma/inet.h"
 
 /*
- * A host that died is noticed after 10 s of silence and 3 probes, 5 s apart; and after 20 s if
- * something was sent to it.
+ * A dead host is noticed after 10 s of silence and 3 probes, 5 s apart; or 20 s after something was
+ * sent to it.
  */
 #define KEEPALIVE_IDLE_S 10
 #define KEEPALIVE_INTERVAL_S 5

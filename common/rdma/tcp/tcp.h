@@ -27,10 +27,8 @@
 struct tcp_device {
 	struct verbs_port port;
 	enum device_role role;
-	struct sockaddr_storage addr; /* LISTEN: its own; CONNECT: the server's */
-	/*
-	 * LISTEN: the bound socket that open() made, until the first listen() takes it; then -1.
-	 */
+	struct sockaddr_storage addr; /* LISTEN: the device's own; CONNECT: the server's */
+	/* LISTEN: the bound socket made by open(), until the first listen() takes it; then -1. */
 	_Atomic int bound_fd;
 	pthread_mutex_t tls_lock;
 	struct tls_context *tls; /* under tls_lock; NULL: TCP alone */
@@ -45,41 +43,41 @@ enum tcp_state {
 	TCP_CLOSED,
 
 	TCP_LISTENING,	/* a listener */
-	TCP_SETTING_UP, /* accepting end: REQUEST is awaited; the id is the channel's */
-	TCP_ASKED,	/* accepting end: it was delivered, and waits for accept() or reject() */
-	TCP_LINGERING,	/* accepting end: it is refused, and has to learn it; else SETTING_UP */
+	TCP_SETTING_UP, /* accepting end: waits for REQUEST; the channel owns the id */
+	TCP_ASKED,	/* accepting end: delivered, waits for accept() or reject() */
+	TCP_LINGERING,	/* accepting end: refused, and about to learn it; else like SETTING_UP */
 };
 
 struct tcp_id {
 	struct cm_id id;
 	enum tcp_state state;
 	bool passive;
-	bool heard;		/* of a set-up: something has arrived */
-	struct ip_address host; /* the peer's, of a set-up: ip_address_to_host() */
+	bool heard;		/* in a set-up: something has arrived */
+	struct ip_address host; /* the peer's, in a set-up: ip_address_to_host() */
 	int fd;			/* -1: none */
 	struct tls *tls;	/* NULL: TCP alone */
-	bool shaking;		/* hands, by TLS: CONNECTING or SETTING_UP */
+	bool shaking;		/* in a TLS handshake: CONNECTING or SETTING_UP */
 	struct tcp_message got;
-	uint8_t in[TCP_MESSAGE_BYTES]; /* of the next message, what has arrived */
+	uint8_t in[TCP_MESSAGE_BYTES]; /* the next message, as far as it has arrived */
 	unsigned int in_len;
-	struct tcp_end mine;	   /* as it was told to the peer */
+	struct tcp_end mine;	   /* as told to the peer */
 	uint32_t gid_index;	   /* of mine.gid */
 	struct cm_param param;	   /* its private data is `told` */
-	struct tcp_message told;   /* to be sent when TCP is connected */
+	struct tcp_message told;   /* to send once TCP is connected */
 	int error;		   /* why connect() failed, if it is in channel->failures; else 0 */
 	uint64_t since_ns;	   /* when the set-up began */
 	uint64_t deadline_ns;	   /* in channel->setups */
-	TAILQ_ENTRY(tcp_id) entry; /* in one of these */
+	TAILQ_ENTRY(tcp_id) entry; /* in setups or failures */
 };
 
 struct tcp_channel {
 	struct cm_channel channel; /* its fd is an epoll instance */
 	pthread_mutex_t lock;
 	int timer_fd;
-	int spare_fd; /* to be closed when there is no other descriptor to accept with */
-	TAILQ_HEAD(tcp_setups, tcp_id) setups; /* those SETTING_UP, oldest first */
+	int spare_fd; /* closed when there is no other descriptor to accept with */
+	TAILQ_HEAD(tcp_setups, tcp_id) setups; /* ids SETTING_UP, oldest first */
 	unsigned int setups_count;
-	TAILQ_HEAD(tcp_failures, tcp_id) failures; /* those whose connect() failed at once */
+	TAILQ_HEAD(tcp_failures, tcp_id) failures; /* ids whose connect() failed at once */
 };
 
 static inline struct tcp_id *tcp_id_of(struct cm_id *id)
@@ -98,7 +96,7 @@ static inline struct tcp_device *tcp_device_of(struct device *dev)
 }
 
 /* open.c */
-/* A reference more to what the device shows and trusts; NULL: TCP alone. */
+/* Takes a reference to the device's TLS context; NULL: TCP alone. */
 struct tls_context *tcp_tls_get(struct tcp_device *od);
 int tcp_renew(struct device *dev, const struct tls_files *files, char *why);
 int tcp_open(struct device **dev, const struct device_addr *addr, enum device_role role,
@@ -109,13 +107,13 @@ void tcp_close(struct device *dev);
 /*
  * Chooses the GID for a queue pair: one of RoCE v2 before one of RoCE v1, then the one of @local,
  * the address of the TCP connection, then any that is not link-local, then the first one. With
- * @peer, only of the kind of its GID, RoCE version and address family. On InfiniBand it is that of
- * index 0. If the port's link says an index, it is that one. 0; -EADDRNOTAVAIL: there is none, or
- * the one of that index does not exist or reach @peer, after logging; or another negative errno.
+ * @peer, only GIDs of the same kind, RoCE version and address family. On InfiniBand it is GID index
+ * 0. If the port's link sets an index, that one. 0; -EADDRNOTAVAIL: there is none, or the GID of
+ * that index does not exist or reach @peer, after logging; or another negative errno.
  */
 int tcp_gid_choose(const struct verbs_port *port, const struct sockaddr_storage *local,
 		   const struct tcp_end *peer, struct ibv_gid_entry *entry);
-/* Whether a port of @context has a GID of this address, and which (@number). */
+/* Whether a port of @context has a GID of this address, and which port (@number). */
 bool tcp_gid_find(struct ibv_context *context, const struct sockaddr_storage *addr,
 		  uint8_t *number);
 
@@ -123,22 +121,23 @@ bool tcp_gid_find(struct ibv_context *context, const struct sockaddr_storage *ad
 int tcp_create_qp(struct cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr, int access);
 void tcp_destroy_qp(struct cm_id *id);
 /*
- * Sets what the peer has to know of the queue pair, and a GID for a TCP connection from @local, to
- * @peer if that is known: oid->mine but its READs, and oid->gid_index. As tcp_gid_choose().
+ * Sets what the peer needs to know of the queue pair, and a GID for a TCP connection from @local,
+ * to @peer if that is known: oid->mine but its READs, and oid->gid_index. Returns like
+ * tcp_gid_choose().
  */
 int tcp_end_describe(struct tcp_id *oid, const struct sockaddr_storage *local,
 		     const struct tcp_end *peer);
-/* Moves it from INIT to RTR to RTS, connected to id->got.end. The lock is held. */
+/* Moves the queue pair from INIT to RTR to RTS, connected to id->got.end. The lock is held. */
 int tcp_qp_connect(struct tcp_id *oid);
-/* Moves it to the error state, if there is one. The lock is held. */
+/* Moves the queue pair, if there is one, to the error state. The lock is held. */
 int tcp_qp_error(struct tcp_id *oid);
 
 /* socket.c; none blocks. */
 /* A TCP socket that is bound to @addr; it gets the port that the kernel chose if that was 0. */
 int tcp_socket_bind(struct sockaddr_storage *addr, int *fd);
-/* Begins to connect one; -EINPROGRESS is 0, too. */
+/* Starts to connect a TCP socket; -EINPROGRESS is 0, too. */
 int tcp_socket_connect(const struct sockaddr_storage *addr, int *fd);
-/* Sets what each connection has: no delay, keepalive. */
+/* Sets the options of all connections: no delay, keepalive. */
 int tcp_socket_set(int fd);
 /* The address of a TCP or UDP socket at this end. */
 int tcp_socket_local(int fd, struct sockaddr_storage *addr);
@@ -146,14 +145,14 @@ int tcp_socket_local(int fd, struct sockaddr_storage *addr);
 /* setup.c; the lock is held but in tcp_cm_get_event(). */
 /* Watches the id's socket, for writing before it is connected. 0 or a negative errno. */
 int tcp_watch(struct tcp_id *oid, uint32_t events, int op);
-/* Closes the socket and ends TLS, if there are any; nothing comes from it any more. */
+/* Closes the socket and ends TLS, if there are any; no event comes from them any more. */
 void tcp_hang_up(struct tcp_id *oid);
 /* Sends the message; -EPIPE or another negative errno: the peer has gone. */
 int tcp_send(struct tcp_id *oid, const struct tcp_message *message);
 /* Connecting failed at once: the channel's next event says so. */
 void tcp_failure(struct tcp_id *oid, int err);
 void tcp_failure_forget(struct tcp_id *oid);
-/* Closes and frees those that are set up. */
+/* Closes and frees the set-ups. */
 void tcp_setups_drop(struct tcp_channel *oc);
 int tcp_cm_get_event(struct cm_channel *channel, struct cm_event *event);
 
@@ -170,7 +169,7 @@ int tcp_disconnect(struct cm_id *id);
 void tcp_destroy_id(struct cm_id *id);
 /* Allocates an id without a socket: 0 or -ENOMEM. */
 int tcp_id_alloc(struct cm_channel *channel, enum tcp_state state, struct tcp_id **oid);
-/* Frees it, with its queue pair and its socket. The lock is held. */
+/* Frees the id, with its queue pair and its socket. The lock is held. */
 void tcp_id_free(struct tcp_id *oid);
 
 #endif /* KVD_COMMON_RDMA_TCP_TCP_H */

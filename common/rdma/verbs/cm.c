@@ -92,7 +92,7 @@ void verbs_destroy_id(struct cm_id *id)
 	id_free(vid);
 }
 
-/* Takes the id that open() left and moves it to the channel; -EAGAIN if it was taken before. */
+/* Takes the id from open() and moves it to the channel; -EAGAIN if it was taken before. */
 static int open_id_take(struct verbs_id *vid)
 {
 	struct verbs_device *vd = verbs_device_of(vid->id.dev);
@@ -308,10 +308,9 @@ static int do_accept(struct verbs_id *vid, const struct cm_param *param)
 	if (err) {
 		errno = -err;
 		/* The peer may have gone: peers decide how often this happens, so limit it. */
-		log_ratelimited(
-			LOG_WARN, 1,
-			"%s: can't accept a connection: %m; its client has to connect again",
-			vid->id.dev->address);
+		log_ratelimited(LOG_WARN, 1,
+				"%s: can't accept a connection: %m; its client must connect again",
+				vid->id.dev->address);
 		verbs_qp_error(vid);
 	}
 	return err;

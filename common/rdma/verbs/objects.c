@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * What needs libibverbs only of the devices whose hardware it drives: their objects, and the port
- * that is used.
- */
+/* The part of RDMA devices that needs only libibverbs: their objects, and the port used. */
 #include "common/rdma/verbs/objects.h"
 
 #include <fcntl.h>
@@ -13,6 +10,7 @@
 #include "common/rdma/mem.h"
 #include "common/util/log.h"
 #include "common/util/memlock.h"
+#include "common/util/parse.h"
 
 /* Async events that one call may take without a result; those left keep the fd readable. */
 #define ASYNC_EVENTS_PER_CALL_MAX 64
@@ -31,8 +29,8 @@ int verbs_fd_nonblocking(int fd)
 }
 
 /*
- * What a queue has for each work request: a segment of control, a scatter-gather entry and the
- * inline data, in multiples of 64 bytes as with mlx5. And pages of the driver's and of librdmacm's.
+ * Memory of a queue for each work request: a control segment, a scatter-gather entry and the inline
+ * data, in multiples of 64 bytes as with mlx5. And pages of the driver and of librdmacm.
  */
 uint64_t verbs_conn_bytes(const struct ibv_qp_cap *cap)
 {
@@ -122,12 +120,12 @@ void verbs_dealloc_pd(struct ibv_pd *pd)
 
 static void reg_mr_error_log(size_t length, int err)
 {
-	char why[MEMLOCK_WHY_BYTES] = "";
+	char why[MEMLOCK_WHY_BYTES] = "", size[PARSE_FORMAT_MAX];
 
 	if (err == -ENOMEM)
 		memlock_why(why);
 	errno = -err;
-	log_error("can't register %zu KiB of memory: %m%s", length / 1024, why);
+	log_error("can't register %s of memory: %m%s", show_size(length, size), why);
 }
 
 int verbs_reg_mr(struct ibv_pd *pd, const struct device_mem *mem, int access, struct ibv_mr **mr)
@@ -159,7 +157,7 @@ void verbs_dereg_mr(struct ibv_mr *mr)
 		destroy_check(ibv_dereg_mr(mr), "a memory region");
 }
 
-/* Peers decide how many connections there are, so limit what is logged of them. */
+/* Peers decide how many connections there are, so the log is rate-limited. */
 int verbs_alloc_mw(struct ibv_pd *pd, struct ibv_mw **mw)
 {
 	int err;
@@ -211,7 +209,7 @@ void verbs_destroy_comp_channel(struct ibv_comp_channel *channel)
 		destroy_check(ibv_destroy_comp_channel(channel), "a completion channel");
 }
 
-/* Each has its descriptor. */
+/* Each channel has its own descriptor. */
 int verbs_create_channel_pair(struct device *dev, struct ibv_comp_channel **comp,
 			      struct cm_channel **cm)
 {
@@ -427,7 +425,7 @@ uint8_t verbs_reads_limit(uint8_t wanted, uint8_t max)
 	return wanted == 0 ? max : verbs_min_u8(wanted, max);
 }
 
-/* READs outstanding in one direction: as many as the device can, if the user wants no fewer. */
+/* READs outstanding in one direction: as many as the device can, unless the user wants fewer. */
 static uint8_t reads_max(const struct verbs_port *port, int of_device)
 {
 	uint8_t most = link_or(&port->link, LINK_MAX_RD_ATOMIC, VERBS_READS_MAX);

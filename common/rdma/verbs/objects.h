@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the devices share that drive RDMA hardware by libibverbs, however their connections are
- * made: an open port, and the objects of libibverbs.
+ * What devices on RDMA hardware share, however their connections are made: an open port, and the
+ * objects of libibverbs.
  *
  * Each struct device has its own ibv_context: two devices that shared one, such as two client
  * handles, would take each other's async events.
@@ -24,7 +24,7 @@
 /* Most READs outstanding per queue pair: 8 bits, of which librdmacm gives 255 another meaning. */
 #define VERBS_READS_MAX 254
 
-/* A port of an RDMA device, open. The first member of what is made of it. */
+/* An open port of an RDMA device. First member of the devices that use it. */
 struct verbs_port {
 	struct device dev;
 	struct device_link link; /* the user's wishes */
@@ -65,9 +65,8 @@ static inline uint8_t verbs_min_u8(uint8_t a, uint8_t b)
 int verbs_fd_nonblocking(int fd);
 
 /*
- * Opens @device for port @number: sets what struct verbs_port and its device have of it, and the
- * device's name. port->link is set already. 0 or a negative errno after logging, with nothing left
- * open.
+ * Opens @device for port @number, and fills in struct verbs_port and its device's name. port->link
+ * is set already. 0 or a negative errno after logging, with nothing left open.
  */
 int verbs_port_open(struct verbs_port *port, struct ibv_device *device, uint8_t number);
 void verbs_port_close(struct verbs_port *port);
@@ -79,13 +78,13 @@ int verbs_qp_create(struct device *dev, struct ibv_pd *pd, struct ibv_qp_init_at
 		    struct ibv_qp **qp);
 /* Destroys the queue pair, if it is not NULL. */
 void verbs_qp_destroy(struct device *dev, struct ibv_qp *qp);
-/* Whether a queue pair is in the error state, maybe by what its peer did; NULL is not. */
+/* Whether a queue pair is in the error state, maybe caused by its peer; NULL is not. */
 bool verbs_qp_failed(struct ibv_qp *qp);
 /* False if @param is invalid, or has more than @private_max bytes of private data. */
 bool verbs_param_valid(const struct cm_param *param, size_t private_max);
-/* A copy without private data, in which the retries are what the port's link says. */
+/* Copies @param without private data, with the retries that the port's link sets. */
 struct cm_param verbs_param_copy(const struct verbs_port *port, const struct cm_param *param);
-/* READs outstanding: what is wanted, 0 being the most, and at most @max. */
+/* READs outstanding: those wanted, 0 meaning the most, and at most @max. */
 uint8_t verbs_reads_limit(uint8_t wanted, uint8_t max);
 
 /* common/rdma/device.h says what these do. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opening a verbs device: finds, for a host name or address, the RDMA device that has it (server)
- * or that has a route to it (client).
+ * Opens a verbs device: finds, for a host name or address, the RDMA device that has it (server) or
+ * that has a route to it (client).
  */
 #include "common/rdma/verbs/verbs.h"
 
@@ -125,9 +125,9 @@ static int resolve_try(struct verbs_device *vd, const struct sockaddr_storage *a
 }
 
 /*
- * librdmacm keeps the devices open that it has seen, and closes those that are gone only when it
- * is asked for a list; and not even then if no device is left (rdma-core 44 to 60). Until then the
- * kernel can't remove one whose driver waits for its users, as rdma_rxe does.
+ * librdmacm keeps devices open that it has seen, and closes devices that are gone only when it is
+ * asked for a list; not even then if no device is left (rdma-core 44 to 60). Until then the kernel
+ * can't remove a device whose driver waits for its users, like rdma_rxe.
  */
 static void gone_devices_close(void)
 {
@@ -174,7 +174,7 @@ static void connect_error_log(const struct device_addr *addr, int err)
 			"can't resolve the RDMA route to %s in time: check that `ping` reaches it",
 			addr->host);
 	else
-		log_error("can't reach %s by RDMA: %m; check that `ping` reaches it", addr->host);
+		log_error("can't reach %s over RDMA: %m; check that `ping` reaches it", addr->host);
 }
 
 static int open_connect(struct verbs_device *vd, const struct device_addr *addr,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the files of the verbs device share, whose connections are librdmacm's: open.c (addresses),
+ * What the files of the verbs device share; librdmacm makes its connections: open.c (addresses),
  * qp.c (queue pairs), cm.c and event.c (connections), verbs.c (the table). objects.h has the
  * objects of libibverbs. Its ibv_context is not the one that librdmacm opens once for a process.
  */
@@ -21,7 +21,7 @@ struct verbs_device {
 	int timeout_ms;		      /* for resolving the address again */
 
 	/*
-	 * The id that open() bound or resolved, on its own channel, whose events nobody takes.
+	 * The id that open() bound or resolved, on its own channel, whose events are never taken.
 	 * The first listen() or create_id() takes it.
 	 */
 	struct rdma_event_channel *open_channel;
@@ -49,7 +49,7 @@ struct verbs_id {
 	struct rdma_cm_id *rdma;
 	bool passive;
 
-	pthread_mutex_t lock; /* guards what follows */
+	pthread_mutex_t lock; /* guards the fields below */
 	enum verbs_id_state state;
 	bool connect_wanted; /* connect() was called while RESOLVING */
 	int resolve_error;
@@ -106,7 +106,7 @@ void verbs_destroy_id(struct cm_id *id);
 /* Allocates an id (0 or -ENOMEM), and attaches librdmacm's id to it. */
 int verbs_id_alloc(struct cm_channel *channel, struct verbs_id **vid);
 void verbs_id_attach(struct verbs_id *vid, struct rdma_cm_id *rdma);
-/* Starts the connect that was asked for. The id is READY and its lock held. */
+/* Starts the requested connect. The id is READY and its lock held. */
 int verbs_id_connect(struct verbs_id *vid);
 
 /* event.c */

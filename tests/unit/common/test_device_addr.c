@@ -158,10 +158,10 @@ static void link_options(void **state)
 static void link_refusals(void **state)
 {
 	(void)state;
-	refused("rdma://h:1?", "'' is no option of a URL: write one of gid_index, pkey_index,");
-	refused("rdma://h:1?gid=1", "'gid' is no option");
-	refused("rdma://h:1?gid_indexes=1", "'gid_indexes' is no option");
-	refused("rdma+tcp://h:1?gid_index=1&", "'' is no option");
+	refused("rdma://h:1?", "'' is not an option of a URL: write one of gid_index, pkey_index,");
+	refused("rdma://h:1?gid=1", "'gid' is not an option");
+	refused("rdma://h:1?gid_indexes=1", "'gid_indexes' is not an option");
+	refused("rdma+tcp://h:1?gid_index=1&", "'' is not an option");
 	refused("rdma://h:1?traffic_class", "write traffic_class=0 to 255");
 	refused("rdma://h:1?traffic_class=", "write traffic_class=0 to 255");
 	refused("rdma://h:1?traffic_class=256", "write traffic_class=0 to 255");

@@ -121,8 +121,8 @@ static void refusals(void **state)
 	refused_with(6, TCP_READY + 1, "unknown kind");
 	refused_with(7, IBV_LINK_LAYER_UNSPECIFIED, "link layer");
 	refused_with(7, 3, "link layer");
-	refused_with(8, 1, "24 bits");
-	refused_with(12, 1, "24 bits");
+	refused_with(8, 1, "24-bit");
+	refused_with(12, 1, "24-bit");
 	refused_with(34, IBV_GID_TYPE_ROCE_V2 + 1, "GID");
 	refused_with(35, 0, "MTU");
 	refused_with(35, IBV_MTU_4096 + 1, "MTU");

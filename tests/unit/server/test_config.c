@@ -371,7 +371,7 @@ static void test_listen(void **state)
 	/* One that is too long is refused, not cut. */
 	snprintf(text, sizeof(text), "server.listen=softnic:///%0*d", 500, 0);
 	assert_int_equal(set(text), -EINVAL);
-	assert_non_null(strstr(errors, "a Unix socket's may have 107."));
+	assert_non_null(strstr(errors, "a Unix socket's may be 107."));
 }
 
 /* Lists of NUMA nodes: only their form is checked, not whether the host has the nodes. */

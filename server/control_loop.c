@@ -27,8 +27,8 @@
 #define NS_PER_MS 1000000ull
 
 /*
- * Workers are asked for a sign of life so often in the time that systemd's watchdog waits for one:
- * a busy machine may keep one from running for a while.
+ * Health checks of the workers within the timeout of systemd's watchdog. One may fail: a busy
+ * machine may keep a worker from running for a while.
  */
 #define HEALTH_PER_WATCHDOG 4
 
@@ -63,7 +63,7 @@ static int loop_add(struct loop *loop, int fd, enum source source, unsigned int 
 	return epoll_ctl(loop->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
-/* Those that are not watched already. A closed descriptor is not, by itself. */
+/* Watches the descriptors that are new. Closing one removed it from epoll. */
 static int loop_watch_devices(struct loop *loop)
 {
 	struct net *net = &loop->server->net;
@@ -131,7 +131,7 @@ static void loop_release(struct loop *loop)
 		close(loop->epoll_fd);
 }
 
-/* Starts to stop; a second call ends all waiting. */
+/* Begins to stop; a second call ends all waiting. */
 static void stop(struct server *server)
 {
 	uint64_t now = clock_ns();
@@ -147,7 +147,7 @@ static void stop(struct server *server)
 	server->drain_until_ns = now + server->config.server.drain_timeout;
 }
 
-/* By SHUTDOWN. Asking once more does not end the waiting, as a second signal does. */
+/* After SHUTDOWN. Unlike a second signal, a second SHUTDOWN does not end the waiting. */
 static void stop_if_asked(struct server *server)
 {
 	if (server->net.stop_asked && !server->net.stopping)
@@ -203,7 +203,7 @@ static void dispatch(struct loop *loop, uint64_t data)
 	}
 }
 
-/* Handles the events that a bound left over, whether or not their fd is readable. */
+/* Handles events beyond the bound of the last call, whether or not their fd is readable. */
 static void take_events_left(struct server *server)
 {
 	unsigned int i;
@@ -255,7 +255,7 @@ static bool stopping_done(struct server *server, uint64_t now)
 		conn_manager_close_all(&server->net);
 	}
 	if (server->net.conns && now > server->force_until_ns)
-		log_error("%llu connections did not close within %llu s: kvd stops without them",
+		log_error("%llu connections did not close within %llu s: kvd stops anyway",
 			  (unsigned long long)server->net.stats.connections, FORCE_S);
 	return !server->net.conns || now > server->force_until_ns;
 }
@@ -270,7 +270,7 @@ static void health_check(struct loop *loop, uint64_t now)
 		notify_send("WATCHDOG=1");
 }
 
-/* Serves, as soon as all stores are there. */
+/* Begins to serve once all stores exist. */
 static int start(struct server *server)
 {
 	struct net *net = &server->net;
@@ -326,8 +326,8 @@ int server_run(struct server *server)
 	int err;
 
 	/*
-	 * Offline but for its changes of the tables of connections (server/worker/conn.h): what it
-	 * does may take long, and no grace period waits for it.
+	 * Offline except while it changes the tables of connections (server/worker/conn.h): its
+	 * work may take long, and no grace period waits for it.
 	 */
 	rcu_register_thread();
 	rcu_thread_offline();

@@ -20,7 +20,7 @@
 /* The server's end of the pipe on which it says that it is ready. */
 static int ready_fd = -1;
 
-/* In the process that was started: waits for the server, and ends. */
+/* In the original process: waits until the server is ready or has ended, and exits. */
 static _Noreturn void await_server(pid_t server, int fd)
 {
 	ssize_t length;
@@ -36,7 +36,7 @@ static _Noreturn void await_server(pid_t server, int fd)
 		;
 	if (WIFEXITED(status))
 		_exit(WEXITSTATUS(status) ? WEXITSTATUS(status) : EXIT_FAILURE);
-	fprintf(stderr, "kvd: the server ended before it was ready, by signal %d (%s)\n",
+	fprintf(stderr, "kvd: signal %d (%s) ended the server before it was ready\n",
 		WTERMSIG(status), strsignal(WTERMSIG(status)));
 	_exit(EXIT_FAILURE);
 }
@@ -63,15 +63,16 @@ int detach(void)
 		await_server(pid, fds[0]);
 	}
 	close(fds[0]);
-	/* Until the server is ready, it ends with the process that waits for it: by Ctrl-C. */
+	/* Until the server is ready, it ends with the waiting process, which Ctrl-C may end. */
 	if (prctl(PR_SET_PDEATHSIG, SIGTERM)) {
 		err = -errno;
-		log_error("-d: can't end with the process that waits: %s", strerror(-err));
+		log_error("-d: can't ask for a signal when the waiting process ends: %s",
+			  strerror(-err));
 		goto close_ready;
 	}
 	if (getppid() != parent) {
 		err = -ECANCELED;
-		log_error("-d: the process that waits for the server has ended: so does kvd");
+		log_error("-d: the process that waits for the server has ended: kvd stops");
 		goto close_ready;
 	}
 	setsid();
@@ -97,7 +98,7 @@ void detach_ready(void)
 	if (ready_fd < 0)
 		return;
 	if (!*log_file() && !is_file(STDERR_FILENO))
-		log_notice("detached: what is logged from now on is lost; set log.file");
+		log_notice("detached: all further log lines are lost; set log.file");
 	log_writer_flush();
 	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null >= 0) {
@@ -110,7 +111,7 @@ void detach_ready(void)
 	}
 	prctl(PR_SET_PDEATHSIG, 0);
 	if (write(ready_fd, "", 1) != 1) {
-		log_error("-d: the process that waits for the server has ended (%m): so does kvd");
+		log_error("-d: the process that waits for the server has ended (%m): kvd stops");
 		raise(SIGTERM);
 	}
 	close(ready_fd);

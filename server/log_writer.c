@@ -2,8 +2,8 @@
 /*
  * The log's thread: takes lines from a ring and writes them.
  *
- * A batch stays in the ring until it was written, so that a process that dies finds there whatever
- * was not; it may write a batch twice. The lock is held while bytes are copied, never during a
+ * A batch stays in the ring until it is written, so that a crashing process finds all unwritten
+ * lines there; it may write a batch twice. The lock is held while bytes are copied, never during a
  * system call that may block.
  */
 #include "server/log_writer.h"
@@ -22,18 +22,18 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 
-/* A pipe takes as much in one piece, and as soon as poll(2) says that it takes anything. */
+/* A pipe takes this much in one piece whenever poll(2) reports it writable. */
 #define BATCH_BYTES PIPE_BUF
 
-/* How long to wait for a file that takes nothing before looking whether to stop or to reopen. */
+/* How long to wait for a file that takes nothing before checking for a stop or a reopen. */
 #define WAIT_MS 100
 
 #define MS_NS 1000000ull
 
-/* A thread that died may have held the lock: then nothing is written. */
+/* One each millisecond. The crashed thread may hold the lock: then nothing is written. */
 #define CRASH_LOCK_TRIES 100
 
-/* Longer than a thread that dies takes to write. */
+/* Longer than crash_write() takes. */
 #define CRASH_WAIT_MS (2 * LOG_WRITER_FLUSH_MS)
 
 /* Sent by the kernel, by abort(), or by a failed assertion. */
@@ -49,14 +49,14 @@ static struct {
 	bool stopping;
 	bool reopen;
 	bool dropping;	   /* the ring was full, and is not half empty yet */
-	uint64_t unsaid;   /* lines lost that no line has told of */
+	uint64_t unsaid;   /* lost lines that the log does not report yet */
 	uint64_t head;	   /* bytes written since the start; the ring's first byte */
 	uint64_t tail;	   /* bytes put in */
 	uint64_t until_ns; /* stopping: give up then */
 	char ring[LOG_WRITER_BYTES];
 	_Atomic uint64_t lost; /* read without the lock */
-	_Atomic int crashed;   /* the thread that died first, 0: none */
-	bool refused;	       /* the thread's: stderr was told that the file takes nothing */
+	_Atomic int crashed;   /* the thread that crashed first; 0: none */
+	bool refused;	       /* the thread's: stderr has the error of the file */
 	pthread_t thread;
 	bool caught[CRASH_SIGNALS]; /* which crash_signals this module handles */
 } writer = {
@@ -79,8 +79,8 @@ static void do_append(const char *line, size_t length)
 }
 
 /*
- * Copies whole lines from the ring's begin, as many as fit; the first may be the rest of one.
- * Returns their bytes.
+ * Copies whole lines from the ring's start, as many as fit; the first may be the rest of a line.
+ * Returns the number of bytes.
  */
 static size_t do_peek(char batch[BATCH_BYTES])
 {
@@ -95,7 +95,7 @@ static size_t do_peek(char batch[BATCH_BYTES])
 	return length;
 }
 
-/* Says how many lines were lost, once there is room for more than that. */
+/* Logs how many lines were lost, once half of the ring is free. */
 static void do_say_lost(void)
 {
 	char line[LOG_LINE_MAX];
@@ -103,7 +103,7 @@ static void do_say_lost(void)
 	if (!writer.unsaid || do_used() > LOG_WRITER_BYTES / 2)
 		return;
 	do_append(line, log_format(line, LOG_WARN,
-				   "log: %llu lines were lost: %s took no more for a while",
+				   "log: %llu lines were lost: %s was full or not read for a while",
 				   (unsigned long long)writer.unsaid,
 				   *log_file() ? log_file() : "stderr"));
 	writer.unsaid = 0;
@@ -149,7 +149,7 @@ static void pause_ms(unsigned int ms)
 	nanosleep(&time, NULL);
 }
 
-/* On stderr, once until the file takes lines again: nobody reads of a full disk in the file. */
+/* Reports an error on stderr, once until the file takes lines again: the file itself is full. */
 static void say_refused(ssize_t written)
 {
 	char line[LOG_LINE_MAX];
@@ -180,13 +180,13 @@ static bool write_batch(const char *batch, size_t length)
 	go_on = !writer.stopping ||
 		((written >= 0 || written == -EINTR) && clock_ns() < writer.until_ns);
 	pthread_mutex_unlock(&writer.lock);
-	/* A full disk, or a reader that is gone: both may come back. */
+	/* The disk may get room, or the pipe a reader. */
 	if (written < 0 && written != -EINTR && go_on)
 		pause_ms(WAIT_MS);
 	return go_on;
 }
 
-/* The first line of the new file, if that takes it now; lines of before may wait in the ring. */
+/* Writes the new file's first line; if the file takes nothing now, queues it in the ring. */
 static void reopened(void)
 {
 	char line[LOG_LINE_MAX];
@@ -199,7 +199,7 @@ static void reopened(void)
 		writer_put(line, length);
 }
 
-/* The thread's own lines never go to the file directly, not even after the sink was taken away. */
+/* Calls no log_error(), which would write to the file directly once the sink is removed. */
 static void reopen(void)
 {
 	char line[LOG_LINE_MAX];
@@ -213,7 +213,7 @@ static void reopen(void)
 				    "SIGHUP: log.file = %s: can't open it: %s; the log goes on in "
 				    "the old file",
 				    log_file(), strerror(-err)));
-	/* On stderr too: the old file may have been removed. It may be a pipe that is full. */
+	/* On stderr too: the old file may have been removed. Stderr may be a full pipe: no wait. */
 	write_some(STDERR_FILENO, line,
 		   log_format(line, LOG_ERROR, "log.file = %s: can't open it again: %s", log_file(),
 			      strerror(-err)),
@@ -265,8 +265,8 @@ static bool crash_lock(void)
 }
 
 /*
- * Writes what is in the ring. trylock and what else is called here neither allocate nor wait for
- * another thread.
+ * Writes what is in the ring. Nothing that it calls allocates or waits for another thread, trylock
+ * included.
  */
 static void crash_write(void)
 {
@@ -284,7 +284,7 @@ static void crash_write(void)
 	/* The lock stays held: the thread must not count a batch that was written here. */
 }
 
-/* The first thread that comes here writes. Another one waits, or it would end the process. */
+/* The first thread that crashes writes. Any other waits, or it would end the process. */
 static void on_crash(int number)
 {
 	int self = gettid(), writes = 0;

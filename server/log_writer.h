@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The log's thread: writes the lines of all threads, so that none of them waits for a file or a
- * pipe that takes no more: a worker or the control thread that waits there holds up every client.
+ * pipe that takes no more: a worker or the control thread that waits would hold up every client.
  *
- * Lines wait in a ring of LOG_WRITER_BYTES, in their order. When it is full, further lines are lost
- * until half of it was written; then one line says how many. What the file refuses (a full disk) is
- * tried again, and a line on stderr says so once. Nothing is changed at the descriptor: O_NONBLOCK
- * would hold for all processes that share stderr.
+ * Lines wait in a ring of LOG_WRITER_BYTES, in order. When it is full, further lines are lost until
+ * half of it is written; then one line says how many. A failed write (a full disk) is retried, and
+ * reported on stderr once. The descriptor's flags stay: O_NONBLOCK would affect all processes that
+ * share stderr.
  *
- * A process that dies by SIGABRT, SIGSEGV, SIGBUS, SIGFPE or SIGILL first writes what waits; one
- * that is killed by SIGKILL can't.
+ * A process that dies by SIGABRT, SIGSEGV, SIGBUS, SIGFPE or SIGILL first writes the lines in the
+ * ring; one that is killed by SIGKILL can't.
  */
 #ifndef KVD_SERVER_LOG_WRITER_H
 #define KVD_SERVER_LOG_WRITER_H
@@ -23,8 +23,9 @@
 #define LOG_WRITER_FLUSH_MS 1000u
 
 /*
- * Starts the thread. After log_init() and the last fork(), with those signals blocked that other
- * threads are to take. 0 or, after logging, a negative errno: lines are written directly then.
+ * Starts the thread. Call it after log_init() and the last fork(), with the signals blocked that
+ * other threads take. Returns 0 or, after logging, a negative errno: lines are then written
+ * directly.
  */
 int log_writer_start(void);
 
@@ -32,15 +33,16 @@ int log_writer_start(void);
 void log_writer_flush(void);
 
 /*
- * Writes what waits, for LOG_WRITER_FLUSH_MS at most, and stops the thread. No other thread may be
- * logging. Nothing if it was not started. A thread that can't be stopped, since it waits inside
- * write(2), is left behind; while it waits there, log_writer_start() returns -EBUSY.
+ * Writes the lines in the ring, for LOG_WRITER_FLUSH_MS at most, and stops the thread. No other
+ * thread may be logging. Does nothing if the thread was not started. A thread that is blocked in
+ * write(2) can't be stopped: it is detached, and until it returns log_writer_start() returns
+ * -EBUSY.
  */
 void log_writer_stop(void);
 
 /*
- * Has the thread open the log's file again by its name (log_reopen()), and log that, or the error,
- * which goes to stderr too: the old file may have been removed. Does not wait. Any thread.
+ * Makes the thread reopen the log's file by name (log_reopen()) and log that, or the error, which
+ * goes to stderr too: the old file may have been removed. Does not wait. Any thread.
  */
 void log_writer_reopen(void);
 

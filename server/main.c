@@ -53,25 +53,25 @@ static void usage(FILE *out)
 	      "                      /dev/null sets none\n"
 	      "  -o, --option section.key=value\n"
 	      "                      set one option, which overrides the file; may be repeated\n"
-	      "  -d, --daemon        go on in the background as soon as the server is ready;\n"
-	      "                      log.file says where to log to then\n"
-	      "      --pidfile FILE  write the number of the server's process to FILE, which is\n"
-	      "                      locked while it runs and removed at the end\n"
-	      "      --check-config  check the configuration, and what a start with it needs of\n"
-	      "                      this host, print FILE: ok or what is wrong, and exit: 0,\n"
-	      "                      or 78 if there are errors\n"
-	      "      --print-config  print the resulting configuration, as a file, and exit\n"
+	      "  -d, --daemon        continue in the background once the server is ready; set\n"
+	      "                      log.file to keep the log\n"
+	      "      --pidfile FILE  write the server's process ID to FILE, which is locked\n"
+	      "                      while the server runs and removed at the end\n"
+	      "      --check-config  check the configuration, and whether this host can serve\n"
+	      "                      it; print FILE: ok or the errors, and exit with 0 or 78\n"
+	      "      --print-config  print the resulting configuration as a file, and exit\n"
 	      "  -V, --version       print the version and exit\n"
 	      "  -h, --help          print this and exit\n"
 	      "\n"
-	      "Signals: TERM and INT stop kvd after it executed the requests that have arrived; a\n"
-	      "second one ends the waiting. HUP opens the log file again and reads the\n"
-	      "configuration again: log.level, server.drain_timeout, rdma.networks, and the\n"
-	      "files of [tls] and [users] are taken over, and the log names other options that\n"
-	      "changed, which need a restart.\n"
-	      "softnic:// without a path is /run/kvd/kvd.sock for root and the owner of /run/kvd,\n"
-	      "for others $XDG_RUNTIME_DIR/kvd/kvd.sock, or /tmp/kvd-UID/kvd.sock where that is\n"
-	      "not set; the socket's folder is made if it is missing, and removed at the end.\n"
+	      "Signals: TERM and INT stop kvd after it has executed the requests that have\n"
+	      "arrived; a second one stops it at once. HUP reopens the log file and rereads the\n"
+	      "configuration: log.level, server.drain_timeout, rdma.networks, and the files of\n"
+	      "[tls] and [users] take effect; the log names other changed options, which need a\n"
+	      "restart.\n"
+	      "softnic:// without a path is /run/kvd/kvd.sock for root and the owner of /run/kvd;\n"
+	      "for other users $XDG_RUNTIME_DIR/kvd/kvd.sock, or /tmp/kvd-UID/kvd.sock if that is\n"
+	      "not set. kvd creates the socket's folder if it is missing, and removes it at the\n"
+	      "end.\n"
 	      "Exit status: 0 stopped by a signal, 1 failed, 64 bad usage, 74 can't write the\n"
 	      "output, 78 bad configuration.\n"
 	      "\n"
@@ -89,7 +89,7 @@ struct arguments {
 	struct config_source source;
 };
 
-/* Of what printed to stdout. */
+/* The exit status of a mode that only prints. */
 static int output_status(void)
 {
 	return streams_flush("kvd") ? EX_IOERR : EX_OK;
@@ -152,7 +152,7 @@ static void signals_block(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-/* All that has to be undone at the end is done from here on, in the process that serves. */
+/* All that must be undone at the end is done from here on, in the process that serves. */
 static int run(struct server *server, const char *pidfile)
 {
 	int err = pidfile_create(pidfile);
@@ -178,7 +178,7 @@ static void log_file_error(const struct config *config, int err)
 		config->log.file, strerror(-err));
 }
 
-/* What opening the log's file would return; it is not made. */
+/* Whether the log's file can be opened; does not create it. Returns 0 or a negative errno. */
 static int log_file_check(const char *path)
 {
 	char folder[OPTION_FILE_MAX];
@@ -213,7 +213,7 @@ static int check(const struct config *config, const char *file)
 	return output_status();
 }
 
-/* Where the configuration is from, and whose rights kvd has. */
+/* Logs where the configuration is from, and a hint if kvd runs as root. */
 static void log_origin(const char *file)
 {
 	if (file)
@@ -221,9 +221,9 @@ static void log_origin(const char *file)
 	else
 		log_notice("configuration: the defaults and -o; no file was read, -c names one");
 	if (!geteuid())
-		log_notice("kvd runs as root, and needs none of root's rights: better start it by "
-			   "systemd (kvd.service), which runs it as the user kvd, or as a user of "
-			   "its own whose limit of locked memory is raised (`ulimit -l`)");
+		log_notice("kvd runs as root, but does not need to: start it with systemd "
+			   "(kvd.service), as the user kvd, or as another user with a raised limit "
+			   "of locked memory (`ulimit -l`)");
 }
 
 static int serve(const struct config *config, const struct arguments *arguments)
@@ -256,7 +256,7 @@ release:
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* A configuration that could not be read now may be a good one: systemd starts kvd again. */
+/* The configuration itself may be valid: systemd starts kvd again after EXIT_FAILURE. */
 static bool is_temporary(int err)
 {
 	return err == -ENOMEM || err == -EMFILE || err == -ENFILE;

@@ -48,7 +48,7 @@ static uint64_t watchdog_read(void)
 	struct parse_why why;
 	uint64_t value;
 
-	/* It may be meant for the process that started us. */
+	/* The variables may be meant for the parent process. */
 	if (pid && (parse_uint(pid, 1, INT32_MAX, &value, &why) || (pid_t)value != getpid()))
 		return 0;
 	return usec && !parse_uint(usec, 1, UINT64_MAX / 1000, &value, &why) ? value * 1000 : 0;
@@ -93,7 +93,7 @@ void notify_send(const char *format, ...)
 		log_ratelimited(LOG_WARN, 1, "can't notify systemd: %m");
 }
 
-/* The time tells systemd which READY=1 belongs to it. */
+/* By the time, systemd knows that READY=1 follows this message and not an earlier one. */
 void notify_reloading(void)
 {
 	struct timespec now;

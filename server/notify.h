@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-/* Reads $NOTIFY_SOCKET, $WATCHDOG_USEC and $WATCHDOG_PID. Errors are logged: kvd runs without. */
+/* Reads $NOTIFY_SOCKET, $WATCHDOG_USEC and $WATCHDOG_PID. Errors are logged, and kvd runs on. */
 void notify_init(void);
 void notify_release(void);
 
@@ -21,12 +21,12 @@ void notify_release(void);
  */
 void notify_send(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* READY=1 follows when the configuration was read. */
+/* Announces a reload, which READY=1 ends. */
 void notify_reloading(void);
 
 #define NOTIFY_WAIT_MS 100
 
-/* How often the watchdog wants WATCHDOG=1, at least, in ns; 0: there is none. */
+/* The watchdog's timeout: WATCHDOG=1 is due within it, in ns; 0: there is no watchdog. */
 uint64_t notify_watchdog_ns(void);
 
 #endif /* KVD_SERVER_NOTIFY_H */

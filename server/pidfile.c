@@ -13,7 +13,7 @@
 
 #include "common/util/log.h"
 
-/* A file that is removed while we wait to lock it is made again; that often at most. */
+/* Attempts: a stopping server may remove the file between our open() and flock(). */
 #define TRIES_MAX 10
 #define TEXT_MAX 16
 
@@ -30,8 +30,8 @@ static bool is_at(int fd, const char *path)
 }
 
 /*
- * Reads the number of a process. Returns it as text; "" if it is empty; NULL: no pid file, or it
- * can't be read, and errno is not 0.
+ * Reads a process ID. Returns it as text, "" if the file is empty, or NULL: errno is 0 if it is not
+ * a pid file, else the error of reading it.
  */
 static const char *read_pid(int fd, char text[TEXT_MAX])
 {
@@ -61,7 +61,7 @@ static int open_locked(const char *path)
 			char text[TEXT_MAX];
 			const char *pid = read_pid(fd, text);
 
-			log_error("--pidfile %s: process %s runs and has it: stop that kvd, or "
+			log_error("--pidfile %s: process %s runs and holds it: stop that kvd, or "
 				  "choose another file",
 				  path, pid && *pid ? pid : "(unknown)");
 			err = -EBUSY;
@@ -96,21 +96,22 @@ int pidfile_create(const char *path)
 	fd = open_locked(path);
 	if (fd < 0) {
 		if (fd != -EBUSY)
-			log_error("--pidfile %s: can't make it: %s; choose a file in a folder that "
-				  "this user may write to",
-				  path, strerror(-fd));
+			log_error(
+				"--pidfile %s: can't create it: %s; choose a file in a folder that "
+				"this user may write to",
+				path, strerror(-fd));
 		return fd;
 	}
 	old = read_pid(fd, text);
 	if (!old) {
 		err = errno ? -errno : -EEXIST;
 		log_error("--pidfile %s: %s: choose another", path,
-			  errno ? strerror(errno) : "what is there is no pid file");
+			  errno ? strerror(errno) : "the file is not a pid file");
 		close(fd);
 		return err;
 	}
 	if (*old)
-		log_notice("--pidfile %s: replacing that of process %s, which died", path, old);
+		log_notice("--pidfile %s: replacing the file of process %s, which died", path, old);
 	err = write_pid(fd);
 	if (err) {
 		log_error("--pidfile %s: can't write it: %s", path, strerror(-err));
@@ -127,7 +128,7 @@ void pidfile_remove(void)
 {
 	if (pid_fd < 0)
 		return;
-	/* Removed first, so that whoever locks it then sees that it is gone. */
+	/* Removed before it is unlocked: a server that locks it next sees that it is gone. */
 	if (is_at(pid_fd, pid_path))
 		unlink(pid_path);
 	close(pid_fd);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The pid file: the number of the server's process, in a file that the server keeps locked. A file
+ * The pid file: the server's process ID, in a file that the server keeps locked. A file
  * that is not locked was left by a server that died, whatever process has its number now.
  */
 #ifndef KVD_SERVER_PIDFILE_H
 #define KVD_SERVER_PIDFILE_H
 
 /*
- * Makes and locks the file at @path, which is kept until pidfile_remove(). NULL: none is wanted. 0
- * or a negative errno after logging: a server runs that has it, or what is there is no pid file.
+ * Creates and locks the file at @path, until pidfile_remove(). NULL: no pid file is wanted. Returns
+ * 0, or a negative errno after logging: -EBUSY if a server that runs holds it, -EEXIST if the file
+ * is not a pid file.
  */
 int pidfile_create(const char *path);
 

@@ -13,7 +13,7 @@ struct reload {
 	unsigned int taken, refused;
 };
 
-/* Takes over what the control thread alone uses. False if the option needs a restart. */
+/* Takes over an option that only the control thread uses. False: it needs a restart. */
 static bool take_over(struct reload *reload, const struct config_change *change)
 {
 	if (!strcmp(change->section, "log") && !strcmp(change->key, "level")) {
@@ -29,7 +29,7 @@ static bool take_over(struct reload *reload, const struct config_change *change)
 		strcpy(reload->config->rdma.networks, reload->fresh->rdma.networks);
 		return true;
 	}
-	/* Those that follow are still to be compared: reload() takes all of them over. */
+	/* reload() takes over these sections whole, after all their options were compared. */
 	return !strcmp(change->section, "tls") || !strcmp(change->section, "users");
 }
 
@@ -43,8 +43,7 @@ static void option_changed(const struct config_change *change, void *context)
 			   change->to, change->from);
 	} else {
 		reload->refused++;
-		log_warn("SIGHUP: %s.%s was changed from '%s' to '%s': that needs a restart; it "
-			 "stays as it was",
+		log_warn("SIGHUP: %s.%s was changed from '%s' to '%s': restart kvd to apply it",
 			 change->section, change->key, change->from, change->to);
 	}
 }
@@ -57,7 +56,7 @@ void reload(struct config *config, const struct config_source *source)
 	log_writer_reopen();
 	config_errors_to_log();
 	if (config_read(&fresh, source)) {
-		log_error("SIGHUP: the configuration has errors: nothing of it was taken over");
+		log_error("SIGHUP: the configuration has errors: kvd keeps the previous one");
 		return;
 	}
 	config_compare(config, &fresh, option_changed, &state);

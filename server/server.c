@@ -7,7 +7,7 @@
 #include "common/util/clock.h"
 #include "server/worker/conn.h"
 
-/* What the process takes with no worker and no connection: code, libraries, stacks. */
+/* Memory of the process without workers and connections: code, libraries, stacks. */
 #define PROCESS_BYTES ((uint64_t)12 << 20)
 
 /* The NUMA node for memory.numa = local: the RDMA device's, or -1 if there is none. */
@@ -15,7 +15,7 @@ static struct numa_local local_node(const struct config *config, char name[IBV_S
 {
 	struct numa_local local = { .node = -1, .device = name };
 
-	/* Only then: it opens the RDMA devices. */
+	/* In this order: device_verbs_present() opens the RDMA devices. */
 	if (!strcmp(config->memory.numa, "local") && device_verbs_present(name))
 		local.node = nic_numa_node(NIC_DEVICES_FOLDER, name);
 	return local;
@@ -34,7 +34,7 @@ static void store_setup_init(struct store_setup *setup, const struct config *con
 	setup->options = (struct store_options){
 		.bytes = config->memory.size,
 		.hugepages = (enum hugepages_mode)config->memory.hugepages,
-		/* A verbs device pins all pages anyway, one after the other. */
+		/* A verbs device pins all pages anyway, one after another. */
 		.prefault = config->memory.prefault || serves_verbs(config),
 		.dump = config->memory.dump,
 		.bytes_beside = PROCESS_BYTES + nic_workers_bytes(config) + conns_bytes(config) +

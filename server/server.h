@@ -40,18 +40,18 @@ struct server {
 int server_check(const struct config *config);
 
 /*
- * Sets up all but the stores, whose memory takes long to fill. The caller has filled in
- * server->config and server->source, the rest is zero. 0 or a negative errno after logging, with
- * nothing left to release.
+ * Sets up everything except the stores, whose memory takes long to fill. The caller has filled in
+ * server->config and server->source; the rest is zero. Returns 0, or a negative errno after
+ * logging, with nothing left to release.
  */
 int server_init(struct server *server);
 /* Releases everything in reverse order. */
 void server_release(struct server *server);
 
 /*
- * Makes the stores, and serves when all of them are there, until SIGTERM or SIGINT (which the
- * caller has blocked), at any time, or until a device fails; closes all connections. Returns 0, or
- * a negative errno after logging. In server/control_loop.c.
+ * Creates the stores, and serves once all exist. SIGTERM and SIGINT, which the caller has blocked,
+ * end it at any time, as does an error; it then closes all connections. Returns 0, or a negative
+ * errno after logging. In server/control_loop.c.
  */
 int server_run(struct server *server);
 

@@ -17,11 +17,11 @@
 
 #define LINE_MAX_BYTES 512
 
-/* The output. A line that does not fit is left out, and so are those behind it. */
+/* The output: lines up to the first one that does not fit. */
 struct lines {
 	char *text;
 	uint32_t size;
-	uint32_t used; /* bytes of all lines */
+	uint32_t used; /* bytes of all lines, also those left out */
 };
 
 static void __attribute__((format(printf, 2, 3))) line(struct lines *l, const char *format, ...)
@@ -127,7 +127,7 @@ static void memory_lines(struct lines *l, const struct store *store)
 	number(l, "held.limbo", THREADS_SUM(limbo.count));
 }
 
-/* Of the size classes that have slabs. */
+/* One group of lines for each size class that has slabs. */
 static void size_class_lines(struct lines *l, const struct store *store)
 {
 	for (unsigned int i = 0; i < MEM_CLASSES_MAX; i++) {
@@ -187,7 +187,7 @@ static void store_lines(struct lines *l, const struct store *store)
 #undef X
 }
 
-/* The names of owners are those of principals: server/worker/request.c. */
+/* A flush's owner is the name of a principal: server/worker/request.c. */
 static void flush_lines(struct lines *l, struct store *store, const struct principal *viewer)
 {
 	struct flush flushes[WIRE_FLUSHES_LATER_MAX];
@@ -205,7 +205,7 @@ static void flush_lines(struct lines *l, struct store *store, const struct princ
 	}
 }
 
-/* A tenant that a job works on holds nothing, and is the job's. */
+/* Skips tenants that a job works on: they hold nothing, and the job owns them. */
 static void budget_lines(struct lines *l, const struct tenants *tenants)
 {
 	struct budget_stats stats = { 0 };
@@ -238,7 +238,7 @@ static void traffic_lines(struct lines *l, const struct stats_source *source)
 	budget_lines(l, &source->net->tenants);
 }
 
-/* Of one worker, whose turns are added to those of @all. */
+/* The lines of one worker, whose turns are added to @all. */
 static void worker_turn_lines(struct lines *l, const struct turn_stats *turns, unsigned int i,
 			      struct hist *all)
 {
@@ -285,7 +285,7 @@ static void turn_lines(struct lines *l, const struct stats_source *source)
 #undef X
 }
 
-/* A turn is measured by the clock, so others on its CPU may make it longer than its CPU time. */
+/* Turns are wall time: other threads on the CPU may make them longer than the CPU time. */
 static void worker_cpu(const struct worker *worker, uint64_t *useful_us, uint64_t *polling_us)
 {
 	uint64_t cpu_ns = worker_cpu_ns(worker), turns_ns = stat_read(&worker->turns.ns_sum);
@@ -345,7 +345,7 @@ void stats_help(FILE *out)
 #undef X
 #define X(name, ns)                                                                                \
 	fprintf(out, "  worker.turns_%-11s %s\n", #name,                                           \
-		"turns that took so long at most, and longer than those of the line before");
+		"turns of at most this time, and longer than the next lower class");
 	TURN_CLASSES(X)
 #undef X
 #define X(name, help) fprintf(out, "  held.%-19s %s\n", #name, help);
@@ -358,12 +358,12 @@ void stats_help(FILE *out)
 #define X(name, help) fprintf(out, "  size_class.N.%-11s %s\n", #name, help);
 	SIZE_CLASS_STATS(X)
 #undef X
-	fprintf(out, "  size_class.N.%-11s %s\n", "evictions", "items in them that were evicted");
+	fprintf(out, "  size_class.N.%-11s %s\n", "evictions", "evicted items of this size class");
 	fprintf(out, "  curve.%-18s %s\n", "keys",
-		"with memory.curve: keys in its sample, and evicted ones");
-	fprintf(out, "  curve.%-18s %s\n", "one_in", "of so many keys one is in the sample");
+		"with memory.curve: keys in the sample, evicted ones included");
+	fprintf(out, "  curve.%-18s %s\n", "one_in", "one of this many keys is in the sample");
 	fprintf(out, "  curve.%-18s %s\n", "gets",
-		"GETs of the sample, the older the less they count");
+		"GETs of keys in the sample; older ones count less");
 	fprintf(out, "  curve.%-18s %s\n", "N.hits",
-		"of these, that hit with N percent of the memory");
+		"curve.gets that would hit with N percent of the memory");
 }

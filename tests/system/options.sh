@@ -69,7 +69,7 @@ level_is_taken_over() {
 changes_are_named() {
 	sed -i 's/^workers = .*/workers = 7/; s/^socket_mode = .*/socket_mode = 0666/
 		s/^level = .*/level = debug/' "$tmp/kvd.ini"
-	after_hangup "warn SIGHUP: server.workers was changed from '2' to '7': that needs a rest" &&
+	after_hangup "warn SIGHUP: server.workers was changed from '2' to '7': restart kvd to " &&
 		logged "warn SIGHUP: softnic.socket_mode was changed from '0600' to '0666'" &&
 		logged ' 1 options taken over, 2 need a restart' &&
 		kvctl stats | grep -qx 'workers 2'
@@ -78,7 +78,7 @@ changes_are_named() {
 errors_change_nothing() {
 	printf 'level = info\nfrobs = 1\n' >>"$tmp/kvd.ini"
 	after_hangup "error $tmp/kvd.ini:[0-9]+: unknown option 'frobs' in \[log\]" &&
-		logged 'the configuration has errors: nothing of it was taken over' &&
+		logged 'the configuration has errors: kvd keeps the previous one' &&
 		expect 0 pong ping && logged ' debug connection'
 }
 

@@ -91,7 +91,7 @@ closed_descriptors() {
 
 pidfile_is_locked() {
 	daemon && daemon_pid && fails_with \
-		"error --pidfile $pidfile: process $(cat "$pidfile") runs and has it" 1 \
+		"error --pidfile $pidfile: process $(cat "$pidfile") runs and holds it" 1 \
 		-o "server.listen=softnic://$tmp/s2" && expect 0 pong ping
 }
 
@@ -100,12 +100,12 @@ stale_pidfile() {
 	local pid
 	pid=$(cat "$pidfile") && kill -KILL "$pid" && wait_until "$DEADLINE_S" ended "$pid" &&
 		[ -e "$pidfile" ] && echo "$$" >"$pidfile" && daemon && daemon_pid &&
-		logged "replacing that of process $$, which died" && daemon_stop
+		logged "replacing the file of process $$, which died" && daemon_stop
 }
 
 other_files_are_kept() {
 	echo "no number" >"$pidfile"
-	fails_with 'is no pid file' 1 && [ "$(cat "$pidfile")" = "no number" ] &&
+	fails_with 'is not a pid file' 1 && [ "$(cat "$pidfile")" = "no number" ] &&
 		rm "$pidfile" && echo kept >"$tmp/target" && ln -s "$tmp/target" "$pidfile" &&
 		fails_with 'pidfile .*: Too many levels of symbolic links' 1 &&
 		[ "$(cat "$tmp/target")" = kept ] && rm "$pidfile"

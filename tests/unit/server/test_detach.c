@@ -134,7 +134,7 @@ static void never_ready(void **state)
 	assert_int_equal(started(ends_with_0, false), EXIT_FAILURE);
 	assert_int_equal(started(dies, false), EXIT_FAILURE);
 	assert_string_equal(output,
-			    "kvd: the server ended before it was ready, by signal 9 (Killed)\n");
+			    "kvd: signal 9 (Killed) ended the server before it was ready\n");
 }
 
 /*

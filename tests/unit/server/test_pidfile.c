@@ -126,7 +126,7 @@ static void of_a_dead_server(void **state)
 	write_file(path, LONG_PID);
 	assert_int_equal(pidfile_create(path), 0);
 	assert_file_is_ours();
-	assert_logged("replacing that of process 1234567890, which died");
+	assert_logged("replacing the file of process 1234567890, which died");
 	pidfile_remove();
 	/* The other kvd died before it had written its number. */
 	write_file(path, "");
@@ -141,7 +141,7 @@ static void of_a_server_that_runs(void **state)
 	(void)state;
 	assert_int_equal(pidfile_create(path), 0);
 	assert_int_equal(pidfile_create(path), -EBUSY);
-	snprintf(text, sizeof(text), "process %d runs and has it", (int)getpid());
+	snprintf(text, sizeof(text), "process %d runs and holds it", (int)getpid());
 	assert_logged(text);
 	assert_file_is_ours();
 }
@@ -156,7 +156,7 @@ static void no_pid_file(void **state)
 		assert_int_equal(pidfile_create(path), -EEXIST);
 		assert_file(path, texts[i]);
 	}
-	assert_logged("what is there is no pid file");
+	assert_logged("the file is not a pid file");
 	assert_int_equal(unlink(path), 0);
 	/* Not what a link leads to. */
 	write_file(other, LONG_PID);
@@ -228,7 +228,7 @@ static void without_a_number(void **state)
 	assert_int_equal(flock(fd, LOCK_EX), 0);
 	files = open_files();
 	assert_int_equal(pidfile_create(path), -EBUSY);
-	assert_logged("process (unknown) runs and has it");
+	assert_logged("process (unknown) runs and holds it");
 	assert_int_equal(open_files(), files);
 	close(fd);
 	write_file(path, "a text");

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads the configuration: the file, by inih behind a reader of its own, and -o assignments.
+ * Reads the configuration: the file, by inih on top of read_line(), and -o assignments.
  *
- * inih (version 55, as Debian builds it) silently cuts long lines and values, takes a line that
- * begins with a space for more of the value before it, whatever that is, passes no line number to
- * its handler, accepts repeated keys and sections, and skips lines that it does not understand. So
- * it reads through read_line(), which counts the lines and passes on only those that have one
- * meaning. A value is parsed when the line after it is known.
+ * inih (version 55, as Debian builds it) silently cuts long lines and values, takes any line that
+ * begins with a space as a continuation of the value above it, passes no line number to its
+ * handler, accepts repeated keys and sections, and skips lines that it does not understand. So it
+ * reads through read_line(), which counts the lines and passes on only unambiguous ones. A value is
+ * parsed when the next line is known.
  *
  * A file is read into a copy of the configuration, so that one with errors changes nothing.
  */
@@ -32,11 +32,11 @@
 #include "server/config/option_kinds.h"
 #include "server/store/store.h"
 
-/* After this many errors or lines it is not a configuration file. */
+/* A file with more errors or lines is taken for something else than a configuration. */
 #define CONFIG_ERRORS_MAX 20
 #define CONFIG_LINES_MAX 10000
 
-/* What limits.max_value = auto is: so many bytes, or that part of memory if it is less. */
+/* limits.max_value = auto is at most this, and at most this part of memory.size (1/16). */
 #define AUTO_VALUE_MAX OPTION_MIB(64)
 #define AUTO_VALUE_SHARE 16u
 
@@ -67,14 +67,14 @@ struct config_file {
 	const char *path;
 	unsigned int line;
 	unsigned int errors;
-	unsigned int unread_line; /* passed to inih, and handle_option() not yet called; 0 none */
+	unsigned int unread_line; /* passed to inih, handle_option() not yet called; 0: none */
 	enum section_state section;
 	bool ended;				  /* inih gets no more lines */
-	const struct config_option *option;	  /* whose value was read last; NULL: none */
-	char value[OPTION_TEXT_MAX];		  /* as far as it was read */
-	unsigned int value_line;		  /* its last one; 0: its error was reported */
-	unsigned int option_line[OPTION_COUNT];	  /* where it was set; 0 not yet */
-	unsigned int section_line[SECTION_COUNT]; /* where it began; 0 not yet */
+	const struct config_option *option;	  /* the last one read; NULL: none */
+	char value[OPTION_TEXT_MAX];		  /* the option's, as far as it was read */
+	unsigned int value_line;		  /* the value's last line; 0: it is in error */
+	unsigned int option_line[OPTION_COUNT];	  /* where it was set; 0: not yet */
+	unsigned int section_line[SECTION_COUNT]; /* where it began; 0: not yet */
 };
 
 static bool errors_in_log;
@@ -84,7 +84,7 @@ void config_errors_to_log(void)
 	errors_in_log = true;
 }
 
-/* Reports a configuration error. @line 0: the place has no lines. */
+/* Reports a configuration error. @line 0: the place is no line of a file. */
 static void report(const char *place, unsigned int line, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -99,7 +99,7 @@ static void report(const char *place, unsigned int line, const char *format, ...
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	/* Both may quote what would control a terminal. */
+	/* Path and text may quote control characters, which a terminal would obey. */
 	text_mask(where, strlen(where));
 	text_mask(text, strlen(text));
 	if (errors_in_log)
@@ -185,7 +185,7 @@ static bool begin_section(struct config_file *file, const char *text)
 	return false;
 }
 
-/* Parses what was read of the value. An error is of its last line: without it all was right. */
+/* Parses the value as read so far. An error is in its last line: without that it parsed. */
 static void value_parse(struct config_file *file)
 {
 	const struct config_option *option = file->option;
@@ -219,7 +219,7 @@ static size_t uncommented(const char *text)
 	return kept;
 }
 
-/* More words of a list, up to a comment. A comma may stand at the end of a line. */
+/* Appends a continuation line to a list, up to a comment. Lines may end with a comma. */
 static void value_append(struct config_file *file, const char *more)
 {
 	const size_t length = strlen(file->value), more_length = uncommented(more);
@@ -246,7 +246,7 @@ static void value_append(struct config_file *file, const char *more)
 
 /*
  * Checks a line whose newline and trailing space were removed. Returns whether to pass it on to
- * inih; a line that is not is a comment or more of a value, or its error was reported.
+ * inih; if not, it is a comment, it continues a value, or its error was reported.
  */
 static bool check_line(struct config_file *file, const char *line)
 {
@@ -292,16 +292,15 @@ static int fetch_line(struct config_file *file, char *line, int size)
 			line[length++] = (char)c;
 	}
 	if (length == size) {
-		file_error(
-			file, file->line,
-			"the line is longer than %d bytes: shorten it; a list may go on in lines "
-			"that begin with a space",
-			size - 1);
+		file_error(file, file->line,
+			   "the line is longer than %d bytes: shorten it; a list may continue on "
+			   "lines that begin with a space",
+			   size - 1);
 		return -2;
 	}
 	line[length] = '\0';
 	if (zero) {
-		file_error(file, file->line, "a zero byte is in the line: remove it");
+		file_error(file, file->line, "the line has a zero byte: remove it");
 		return -2;
 	}
 	bom = file->line == 1 ? (int)bom_length(line, (size_t)length) : 0;
@@ -336,7 +335,7 @@ static char *read_line(char *line, int size, void *stream)
 		return NULL;
 	}
 	if (file->line > CONFIG_LINES_MAX) {
-		file_error(file, file->line, "more lines than %d: is this the right file?",
+		file_error(file, file->line, "more than %d lines: is this the right file?",
 			   CONFIG_LINES_MAX);
 		file->ended = true;
 		return NULL;
@@ -390,23 +389,23 @@ static int parse_file(struct config_file *file)
 		report(file->path, 0, "cannot read: %s", strerror(-ret));
 		return ret;
 	}
-	/* inih got only lines that it understands, so this is no error of the file. */
+	/* inih gets only lines that it understands, so the file is not at fault. */
 	if (ret && !file->errors) {
-		report(file->path, 0, "cannot read: the parser has no memory (inih: %d)", ret);
+		report(file->path, 0, "cannot read: out of memory (inih: %d)", ret);
 		return -ENOMEM;
 	}
 	return file->errors ? -EINVAL : 0;
 }
 
-/* /dev/null, whatever its name: an empty file. */
+/* /dev/null under any name counts as an empty file. */
 static bool is_null_device(const struct stat *st)
 {
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3);
 }
 
 /*
- * Opens the file. Nothing else than a file: a FIFO would let the control thread wait for whoever
- * writes to it, when it reads the configuration again.
+ * Opens the file, which must be a regular one: on SIGHUP a FIFO would make the control thread wait
+ * for a writer.
  */
 static int open_file(struct config_file *file)
 {
@@ -421,7 +420,7 @@ static int open_file(struct config_file *file)
 	if (!fstat(fd, &st) && !S_ISREG(st.st_mode) && !is_null_device(&st)) {
 		err = S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
 		report(file->path, 0, "cannot read: %s",
-		       S_ISDIR(st.st_mode) ? strerror(EISDIR) : "it is no regular file");
+		       S_ISDIR(st.st_mode) ? strerror(EISDIR) : "it is not a regular file");
 		goto close_fd;
 	}
 	file->in = fdopen(fd, "r");
@@ -506,7 +505,7 @@ uint64_t config_value_fits(const struct config *config, uint64_t bytes, uint32_t
 	return item_max > beside ? item_max - beside : 0;
 }
 
-/* In the tenant default. */
+/* The largest value that fits the tenant default. */
 static uint64_t value_fits(const struct config *config)
 {
 	return config_value_fits(config, config->memory.size, index_level(config->index.keys));
@@ -522,12 +521,7 @@ uint64_t config_value_max(const struct config *config)
 	return share < fits ? share : fits;
 }
 
-static double mib(uint64_t bytes)
-{
-	return (double)bytes / OPTION_MIB(1);
-}
-
-/* users.require_identity: what would let in clients that prove nothing. NULL: nothing does. */
+/* What lets in clients without an identity, against users.require_identity. NULL: nothing. */
 static const char *identity_hole(const struct config *config)
 {
 	const uint32_t ways = listen_list_kinds(config->server.listen);
@@ -536,17 +530,18 @@ static const char *identity_hole(const struct config *config)
 		return "server.listen = auto may be rdma://, which has no identities: give URLs of "
 		       "softnic:// or rdma+tls://";
 	if (ways & (DEVICE_RDMA | DEVICE_RDMA_TCP))
-		return "clients of rdma:// and rdma+tcp:// have no identity: take these URLs out "
-		       "of server.listen";
+		return "clients of rdma:// and rdma+tcp:// have no identity: remove these URLs "
+		       "from server.listen";
 	if (ways & DEVICE_RDMA_TLS && !config->tls.require_identity)
-		return "tls.require_identity = no lets clients in that have none";
+		return "tls.require_identity = no admits clients without one: set it to yes";
 	return NULL;
 }
 
 int config_check(const struct config *config)
 {
 	const char *hole = config->users.require_identity ? identity_hole(config) : NULL;
-	uint64_t fits = value_fits(config);
+	uint64_t value_max = config_value_max(config), fits = value_fits(config);
+	char value_text[PARSE_FORMAT_MAX], fits_text[PARSE_FORMAT_MAX];
 	int ret = 0;
 
 	if (hole) {
@@ -563,23 +558,24 @@ int config_check(const struct config *config)
 	}
 	if (config->memory.curve && config->memory.eviction == EVICTION_NONE) {
 		report("config", 0,
-		       "memory.curve = yes estimates what is evicted, and memory.eviction = none "
-		       "evicts nothing: change one of them");
+		       "memory.curve = yes estimates the effect of eviction, and memory.eviction = "
+		       "none evicts nothing: change one of them");
 		ret = -EINVAL;
 	}
 	/* While a value is replaced its old item exists too, and the index needs room. */
-	if (config_value_max(config) > config->memory.size / 4) {
+	if (value_max > config->memory.size / 4) {
 		report("config", 0,
 		       "limits.max_value is more than a quarter of memory.size: memory could "
 		       "hold few such values; lower the first or raise the second");
 		ret = -EINVAL;
-	} else if (fits && config_value_max(config) > fits) {
-		/* Where nothing does, the index leaves no memory: region_check() says so. */
+	} else if (fits && value_max > fits) {
+		/* If no value fits, the index leaves no memory: region_check() says so. */
 		report("config", 0,
-		       "limits.max_value (%.2f MiB) does not fit memory.pull_share: %u %% of the "
-		       "item memory have room for a value of %.2f MiB; raise memory.size or "
+		       "limits.max_value (%s) does not fit memory.pull_share: %u %% of the item "
+		       "memory has room for a value of %s; raise memory.size or "
 		       "memory.pull_share, or lower limits.max_value",
-		       mib(config_value_max(config)), config->memory.pull_share, mib(fits));
+		       show_size(value_max, value_text), config->memory.pull_share,
+		       show_size(fits, fits_text));
 		ret = -EINVAL;
 	}
 	/* A slot of the index takes 8 bytes, and half of the region is for items. */
@@ -621,7 +617,7 @@ void config_compare(const struct config *old, const struct config *new,
 	}
 }
 
-/* A list goes on in the next line where it would be wider than a page. */
+/* A list that would be wider than PRINT_COLUMNS continues on the next line. */
 static void value_print(FILE *out, const struct config_option *option, const char *text)
 {
 	size_t column = (size_t)fprintf(out, "%s =%s", option->key, *text ? " " : ""), length;
@@ -655,8 +651,8 @@ void config_print(const struct config *config, FILE *out)
 		value_print(out, option, text);
 	}
 	region_describe(config->memory.size, index_level(config->index.keys), text, sizeof(text));
-	fprintf(out, "\n# How memory is divided with these options:\n# %s\n", text);
-	fprintf(out, "# The largest value: %" PRIu64 " bytes\n", config_value_max(config));
+	fprintf(out, "\n# With these options kvd divides memory like this:\n# %s\n", text);
+	fprintf(out, "# Largest value: %s\n", show_size(config_value_max(config), text));
 }
 
 void config_help(FILE *out)

@@ -36,31 +36,31 @@ int config_set(struct config *config, const char *assignment);
 /* Checks that the options fit each other. Returns 0, or -EINVAL after reporting all that do not. */
 int config_check(const struct config *config);
 
-/* Bytes of the largest value: limits.max_value, also where that is auto. */
+/* Bytes of the largest value: limits.max_value, with auto resolved. */
 uint64_t config_value_max(const struct config *config);
 /* The number of worker threads: server.workers, or one for each CPU, at most WORKERS_MAX. */
 unsigned int config_workers(const struct config *config);
 /*
- * What memory.pull_share is in a store of @bytes whose index begins with @level, and the largest
- * value that fits it, under any key.
+ * The bytes of memory.pull_share in a store of @bytes whose index starts at @level, and the largest
+ * value that fits them with a key of any length.
  */
 uint64_t config_pull_bytes(const struct config *config, uint64_t bytes, uint32_t level);
 uint64_t config_value_fits(const struct config *config, uint64_t bytes, uint32_t level);
 
-/* What a configuration is read from, at the start and again later. */
+/* The sources of a configuration, read at the start and on SIGHUP. */
 struct config_source {
 	const char *file;	  /* or NULL */
 	const char **assignments; /* of -o, in the order given */
 	unsigned int count;
 };
 
-/* All of it: defaults, file, assignments, check. 0 or a negative errno after reporting. */
+/* Reads defaults, file and assignments, and checks the result. 0, or a negative errno, reported. */
 int config_read(struct config *config, const struct config_source *source);
 
 /* From now on errors go to the log: a server that has started may have lost its stderr. */
 void config_errors_to_log(void);
 
-/* An option that differs, with its values as text. */
+/* An option that changed, with both values as text. */
 struct config_change {
 	const char *section, *key, *from, *to;
 };
@@ -71,8 +71,8 @@ void config_compare(const struct config *old, const struct config *new,
 		    void *context);
 
 /*
- * Writes a file from which config_load() reads the same configuration; a comment at its end says
- * how the region is divided, and how large a value may be.
+ * Writes a file from which config_load() reads the same configuration. A comment at its end says
+ * how the region is divided and how large a value may be.
  */
 void config_print(const struct config *config, FILE *out);
 

@@ -47,7 +47,7 @@ int listen_list_add(char *list, const char *word, struct parse_why *why)
 	while (listen_list_next(&at, &other)) {
 		count++;
 		if (is_same(&addr, &other)) {
-			snprintf(why->text, sizeof(why->text), "%.100s is there twice: remove one",
+			snprintf(why->text, sizeof(why->text), "%.100s is listed twice: remove one",
 				 word);
 			return -EINVAL;
 		}

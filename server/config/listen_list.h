@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The URLs to listen at, as server.listen has them: "rdma://:7471,softnic://", or "auto". */
+/* The URLs of server.listen: "rdma://:7471,softnic://", or "auto". */
 #ifndef KVD_SERVER_CONFIG_LISTEN_LIST_H
 #define KVD_SERVER_CONFIG_LISTEN_LIST_H
 
@@ -11,7 +11,7 @@
 
 #define LISTEN_AUTO "auto"
 
-/* URLs that a list may have: each way at several ports of several RDMA devices. */
+/* URLs in a list: enough for each scheme at several ports of several RDMA devices. */
 #define LISTEN_MAX 16
 
 /*
@@ -26,7 +26,7 @@ int listen_list_add(char *list, const char *word, struct parse_why *why);
  */
 bool listen_list_next(const char **at, struct device_addr *addr);
 
-/* The ways to connect of the list's URLs, bits of enum device_kind; 0: it is LISTEN_AUTO. */
+/* The schemes of the URLs, as bits of enum device_kind; 0: the list is LISTEN_AUTO. */
 uint32_t listen_list_kinds(const char *list);
 
 #endif /* KVD_SERVER_CONFIG_LISTEN_LIST_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Option kinds: for each a function to parse it, one to format it and one for its domain. */
+/* Option kinds: functions to parse and format each kind, and to describe its domain. */
 #include "server/config/option_kinds.h"
 
 #include <ctype.h>
@@ -26,7 +26,7 @@ struct option_kind {
 		     struct parse_why *why);
 	void (*format)(const struct config_option *option, const void *field, char *buffer);
 	void (*domain)(const struct config_option *option, char *buffer);
-	const struct choice *choices; /* of kinds that are one word of a list, else NULL */
+	const struct choice *choices; /* of kinds whose value is one of some words, else NULL */
 };
 
 static int parse_kind_uint(const struct config_option *option, const char *text, void *field,
@@ -206,7 +206,7 @@ static int parse_kind_choice(const struct config_option *option, const char *tex
 		}
 	}
 	domain_kind_choice(option, domain);
-	snprintf(why->text, sizeof(why->text), "'%.40s' is none of: %.120s", text, domain);
+	snprintf(why->text, sizeof(why->text), "'%.40s' is not one of: %.120s", text, domain);
 	return -EINVAL;
 }
 
@@ -219,14 +219,14 @@ static void format_kind_choice(const struct config_option *option, const void *f
 	strcpy(buffer, choice->name ? choice->name : "?");
 }
 
-/* Refuses what inih would strip or take for a comment: --print-config has to read back. */
+/* Refuses what inih would strip or take for a comment: --print-config must read back. */
 static int check_plain_text(const char *text, struct parse_why *why)
 {
 	size_t length = strlen(text);
 
 	for (size_t i = 0; i < length; i++) {
 		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f) {
-			strcpy(why->text, "a control character is in the value: remove it");
+			strcpy(why->text, "the value has a control character: remove it");
 			return -EINVAL;
 		}
 		if (text[i] == ' ' && (i == 0 || i == length - 1 || strchr(";#", text[i + 1]))) {
@@ -273,8 +273,8 @@ static void domain_kind_file(const struct config_option *option, char *buffer)
 }
 
 /*
- * Takes the next word of a list from *@rest: words stand between commas, with spaces around them or
- * not. One that is too long is cut to the @size bytes of @word.
+ * Takes the next word of a list from *@rest: commas separate words, and spaces may surround them. A
+ * word that is too long is cut to the @size bytes of @word.
  */
 static void list_word(const char **rest, char *word, size_t size)
 {
@@ -374,7 +374,7 @@ static const char *skip_nodes(const char *text)
 	return last < first ? NULL : end;
 }
 
-/* Checks the form alone: region_create() checks that the host has these nodes. */
+/* Checks only the form: region_create() checks that the host has these nodes. */
 static int parse_kind_numa(const struct config_option *option, const char *text, void *field,
 			   struct parse_why *why)
 {

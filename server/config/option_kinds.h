@@ -2,7 +2,7 @@
 /*
  * Option kinds: how the text of each kind of option (size, time, device, ...) is parsed, printed
  * and described; and option_table[], the options of server/config/option_table.h at run time. Only
- * server/config/config.c uses it, which knows files and sections.
+ * server/config/config.c, which knows files and sections, uses them.
  */
 #ifndef KVD_SERVER_CONFIG_OPTION_KINDS_H
 #define KVD_SERVER_CONFIG_OPTION_KINDS_H
@@ -38,10 +38,10 @@ enum { OPTION_COUNT = 0 OPTIONS(X) };
 /* In the order of the table. */
 extern const struct config_option option_table[OPTION_COUNT];
 
-/* Whether the value is words with commas between them, which may stand on several lines. */
+/* Whether the value is a comma-separated list, which may continue on further lines. */
 bool option_is_list(const struct config_option *option);
 
-/* Parses @text into @field. Returns 0, or -EINVAL or -ERANGE and fills in @why. */
+/* Parses @text into @field. Returns 0, or fills in @why and returns -EINVAL or -ERANGE. */
 int option_parse(const struct config_option *option, const char *text, void *field,
 		 struct parse_why *why);
 

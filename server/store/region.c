@@ -11,6 +11,7 @@
 #include "common/barrier.h"
 #include "common/sum.h"
 #include "common/util/log.h"
+#include "common/util/parse.h"
 #include "server/store/hugepages.h"
 #include "server/store/store_options.h"
 
@@ -25,7 +26,7 @@ uint32_t index_level(uint64_t keys)
 						  64 - (uint32_t)__builtin_clzll(buckets - 1);
 }
 
-/* Whether 2^@level buckets fit a region of @bytes, if nothing else is in it. */
+/* Whether 2^@level buckets fit a region of @bytes without items. */
 static bool index_fits(uint64_t bytes, uint32_t level)
 {
 	return level <= INDEX_LEVEL_MAX &&
@@ -37,7 +38,7 @@ static int random_fill(void *p, size_t bytes)
 	return getrandom(p, bytes, 0) == (ssize_t)bytes ? 0 : -EIO;
 }
 
-/* Places the segments one behind the other: the index grows upward from the superblock. */
+/* Places the segments one after another: the index grows upward from the superblock. */
 static void geometry_place_segments(struct geometry *g)
 {
 	uint32_t k;
@@ -71,19 +72,21 @@ static int region_format(struct region *region, const struct store_options *opti
 	geometry_place_segments(g);
 	super->abi = LAYOUT_ABI;
 	region_publish_geometry(region);
-	/* Last: the magic says that the rest is there. */
+	/* Last: the magic says that the rest is valid. */
 	store_relaxed64(&super->magic, LAYOUT_MAGIC);
 	return 0;
 }
 
 static int index_check(const struct store_options *options)
 {
+	char index[PARSE_FORMAT_MAX], size[PARSE_FORMAT_MAX];
+
 	if (options->level <= INDEX_LEVEL_MAX && index_bytes(options->level) <= options->bytes / 2)
 		return 0;
-	log_error("region: an index of 2^%" PRIu32 " buckets of %u bytes leaves too little "
-		  "of memory.size (%" PRIu64 ") for items; lower index.keys or raise "
-		  "memory.size",
-		  options->level, BUCKET_BYTES, options->bytes);
+	log_error("region: an index of %s (2^%" PRIu32 " buckets) leaves too little of memory.size "
+		  "(%s) for items; lower index.keys or raise memory.size",
+		  show_size(index_bytes(options->level), index), options->level,
+		  show_size(options->bytes, size));
 	return -EINVAL;
 }
 
@@ -114,7 +117,7 @@ int region_create(struct region *region, const struct store_options *options)
 	if (err)
 		return err;
 	err = hugepages_map(&mapping, options, &policy);
-	/* The policy is in the mapping now; its text is kept for the log and statistics. */
+	/* The mapping has the policy now; the text is for the log and statistics. */
 	strcpy(region->numa, policy.text);
 	numa_policy_release(&policy);
 	if (err)
@@ -160,15 +163,17 @@ void region_publish_geometry(struct region *region)
 
 void region_describe(uint64_t bytes, uint32_t level, char *text, size_t size)
 {
+	char region[PARSE_FORMAT_MAX], super[PARSE_FORMAT_MAX], low[PARSE_FORMAT_MAX];
+	char high[PARSE_FORMAT_MAX], pad[PARSE_FORMAT_MAX];
 	uint32_t top = level;
 
 	while (index_fits(bytes, top + 1))
 		top++;
 	snprintf(text, size,
-		 "region %" PRIu64 " bytes = superblock %zu + index (grows from %" PRIu64
-		 " to at most %" PRIu64 ") + items + pad %u",
-		 bytes, sizeof(struct superblock), index_bytes(level), index_bytes(top),
-		 REGION_PAD);
+		 "region %s = superblock %s + index (grows from %s to at most %s) + items + pad %s",
+		 show_size(bytes, region), show_size(sizeof(struct superblock), super),
+		 show_size(index_bytes(level), low), show_size(index_bytes(top), high),
+		 show_size(REGION_PAD, pad));
 }
 
 void region_tick(struct region *region, uint64_t clock_s, uint64_t items)

@@ -4,7 +4,7 @@
  *
  * It is a memfd, so that softnic can pass it to clients of this host. As soon as the server has its
  * own mapping, the memfd is sealed against any other writable mapping (F_SEAL_FUTURE_WRITE) and any
- * change of size: so the MMU keeps guarantee D there. On verbs the MR's access flags do.
+ * change of size: so the MMU keeps guarantee D there. On verbs the MR's access flags keep it.
  */
 #ifndef KVD_SERVER_STORE_REGION_H
 #define KVD_SERVER_STORE_REGION_H
@@ -20,12 +20,12 @@ struct region {
 	uint8_t *base;
 	uint64_t bytes;
 	uint64_t page_bytes;  /* of its pages: 4 KiB, 2 MiB or 1 GiB */
-	uint64_t large_bytes; /* of normal pages, how much is on transparent huge pages */
-	uint32_t prefault_ms; /* how long allocating them took; 0: they are at the first access */
+	uint64_t large_bytes; /* on transparent huge pages, if the pages are normal ones */
+	uint32_t prefault_ms; /* time of allocating the pages; 0: they are allocated when used */
 	int fd;
-	char numa[NUMA_TEXT_MAX]; /* its NUMA policy: "default", "nodes 0-1", ... */
+	char numa[NUMA_TEXT_MAX]; /* the NUMA policy: "default", "nodes 0-1", ... */
 	struct geometry geometry; /* changed by one thread at a time, which then publishes it */
-	/* Secret: here alone, in the welcomes of those who may READ, and never in the mapping. */
+	/* Secret: only here and in the welcomes of clients that may READ; never in the mapping. */
 	struct sum_key sum_key;
 };
 
@@ -41,8 +41,8 @@ static inline uint64_t index_bytes(uint32_t level)
 }
 
 /*
- * Checks without any effect that region_create() can succeed with these options; logs why not, as
- * that does.
+ * Checks, without any effect, that region_create() can succeed with these options. Returns and logs
+ * the same errors.
  */
 int region_check(const struct store_options *options);
 

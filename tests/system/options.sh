@@ -90,7 +90,7 @@ missing_file_changes_nothing() {
 # Nobody writes to it: the server does not wait for that.
 fifo_changes_nothing() {
 	mkfifo "$tmp/kvd.ini" &&
-		after_hangup "error $tmp/kvd.ini: cannot read: it is no regular file" &&
+		after_hangup "error $tmp/kvd.ini: cannot read: it is not a regular file" &&
 		expect 0 pong ping && rm "$tmp/kvd.ini"
 }
 

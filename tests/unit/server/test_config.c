@@ -300,7 +300,7 @@ static void test_values(void **state)
 	refuse("[rdma]\nnetworks = ,10.9.0.0/24\n", 2, "rdma.networks: '' is not a network");
 	refuse("[rdma]\nnetworks = auto\n", 2, "rdma.networks: 'auto' is not a network");
 	refuse("[server]\npin = perhaps\n", 2, "server.pin: 'perhaps' is neither: ");
-	refuse("[server]\npoll = lazy\n", 2, "server.poll: 'lazy' is none of: adaptive | busy");
+	refuse("[server]\npoll = lazy\n", 2, "server.poll: 'lazy' is not one of: adaptive | busy");
 	refuse("[server]\nspin_time = 50\n", 2, "server.spin_time: '50' is not a time: ");
 	refuse("[server]\nspin_time = 2s\n", 2,
 	       "server.spin_time: '2s' is out of range: give 0 to 1s\n");
@@ -310,9 +310,9 @@ static void test_values(void **state)
 	       "memory.size: '15m' is out of range: give 16m to 512g\n");
 	refuse("[memory]\nsize = 1.5g\n", 2, "memory.size: '1.5g' is not a size: ");
 	refuse("[memory]\nhugepages = 4m\n", 2,
-	       "memory.hugepages: '4m' is none of: auto | off | 2m | 1g | require\n");
+	       "memory.hugepages: '4m' is not one of: auto | off | 2m | 1g | require\n");
 	refuse("[memory]\neviction = random\n", 2,
-	       "memory.eviction: 'random' is none of: none | object-hits | byte-hits\n");
+	       "memory.eviction: 'random' is not one of: none | object-hits | byte-hits\n");
 	refuse("[memory]\npull_share = 51\n", 2,
 	       "memory.pull_share: '51' is out of range: give 1 to 50\n");
 	refuse("[memory]\npin_share = 76\n", 2,
@@ -326,7 +326,8 @@ static void test_values(void **state)
 	refuse("[server]\nlisten = softnic://kvd.sock\n", 2,
 	       "server.listen: softnic://kvd.sock: The path must be absolute, ");
 	refuse("[server]\nlisten = softnic:///a #b\n", 2, "server.listen: a space begins or ends ");
-	refuse("[server]\nlisten = softnic:///\x01\n", 2, "server.listen: a control character ");
+	refuse("[server]\nlisten = softnic:///\x01\n", 2,
+	       "server.listen: the value has a control character: ");
 	refuse("[server]\nlisten = rdma://h:0\n", 2,
 	       "server.listen: rdma://h:0: The port 0 is out of range: use 1 to 65535.\n");
 	refuse("[server]\nlisten = rdma+tcp://h?gid_index=1\n", 2,
@@ -336,7 +337,7 @@ static void test_values(void **state)
 	refuse("[rdma]\nack_timeout = 0\n", 2, "rdma.ack_timeout: '0' is out of range: ");
 	refuse("[rdma]\nretry_count = 8\n", 2, "rdma.retry_count: '8' is out of range: ");
 	refuse("[rdma]\ngid_index = any\n", 2, "rdma.gid_index: 'any' is ");
-	refuse("[log]\nlevel = off\n", 2, "log.level: 'off' is none of: error | ");
+	refuse("[log]\nlevel = off\n", 2, "log.level: 'off' is not one of: error | ");
 }
 
 /* The URLs that are served: as many as there is room for, each once. */
@@ -363,9 +364,9 @@ static void test_listen(void **state)
 	refuse("[server]\nlisten = rdma://,auto\n", 2, "server.listen: auto: 'auto' is not a kvd ");
 	/* Also where it is not the same text. */
 	refuse("[server]\nlisten = rdma://,rdma+tcp://,rdma://auto:7471\n", 2,
-	       "server.listen: rdma://auto:7471 is there twice: remove one\n");
+	       "server.listen: rdma://auto:7471 is listed twice: remove one\n");
 	refuse("[server]\nlisten = softnic://,softnic://\n", 2,
-	       "server.listen: softnic:// is there twice: remove one\n");
+	       "server.listen: softnic:// is listed twice: remove one\n");
 	assert_int_equal(load("[server]\nlisten = auto\n"), 0);
 	assert_string_equal(config.server.listen, "auto");
 	/* One that is too long is refused, not cut. */
@@ -416,7 +417,7 @@ static void test_long_line(void **state)
 	assert_in_range(longest, OPTION_FILE_MAX, 390);
 	snprintf(text, sizeof(text), "[log]\n; %0*d\nlevel = info\n", longest + 1, 0);
 	refuse(text, 2,
-	       "the line is longer than 198 bytes: shorten it; a list may go on in lines "
+	       "the line is longer than 198 bytes: shorten it; a list may continue on lines "
 	       "that begin with a space");
 
 	memset(value, 'x', sizeof(value));
@@ -508,9 +509,9 @@ static void test_bytes(void **state)
 	ret = config_load(&config, path);
 	capture_end(saved);
 	assert_int_equal(ret, -EINVAL);
-	assert_non_null(strstr(errors, "t.ini:2: a zero byte is in the line: "));
-	refuse(control, 2, "log.file: a control character is in the value: ");
-	refuse(delete, 2, "log.file: a control character is in the value: ");
+	assert_non_null(strstr(errors, "t.ini:2: the line has a zero byte: "));
+	refuse(control, 2, "log.file: the value has a control character: ");
+	refuse(delete, 2, "log.file: the value has a control character: ");
 }
 
 /* All errors of a file are reported, and none of its good options is applied. */
@@ -547,7 +548,7 @@ static void test_bounds(void **state)
 	memset(text, '\n', 10001);
 	text[10001] = '\0';
 	assert_int_equal(load(text), -EINVAL);
-	assert_non_null(strstr(errors, "more lines than 10000: "));
+	assert_non_null(strstr(errors, "more than 10000 lines: "));
 	text[10000] = '\0';
 	assert_int_equal(load(text), 0);
 }
@@ -583,8 +584,8 @@ static void test_no_file(void **state)
 	capture_end(saved);
 	assert_int_equal(fifo, -EINVAL);
 	assert_int_equal(zero, -EINVAL);
-	assert_non_null(strstr(errors, "t.ini: cannot read: it is no regular file\n"));
-	assert_non_null(strstr(errors, "/dev/zero: cannot read: it is no regular file\n"));
+	assert_non_null(strstr(errors, "t.ini: cannot read: it is not a regular file\n"));
+	assert_non_null(strstr(errors, "/dev/zero: cannot read: it is not a regular file\n"));
 
 	unlink(path);
 	assert_int_equal(symlink("/dev/null", path), 0);
@@ -699,8 +700,8 @@ static void test_value_fits(void **state)
 	config.limits.max_value = 8 << 20;
 	assert_int_equal(check(), -EINVAL);
 	assert_non_null(strstr(errors,
-			       "limits.max_value (8.00 MiB) does not fit memory.pull_share: "
-			       "12 % of the item memory have room for a value of 7.6"));
+			       "limits.max_value (8 MiB) does not fit memory.pull_share: "
+			       "12 % of the item memory has room for a value of 7.6 MiB; "));
 	assert_non_null(strstr(errors, "raise memory.size or memory.pull_share, or lower "
 				       "limits.max_value"));
 	/* Items have what the index leaves. */
@@ -723,7 +724,7 @@ static void test_check(void **state)
 	config.memory.curve = true;
 	config.memory.eviction = EVICTION_NONE;
 	assert_int_equal(check(), -EINVAL);
-	assert_non_null(strstr(errors, "memory.curve = yes estimates what is evicted, and "
+	assert_non_null(strstr(errors, "memory.curve = yes estimates the effect of eviction, and "
 				       "memory.eviction = none evicts nothing: change one"));
 	assert_non_null(strstr(errors, "request.window (256) is more than request.srq_depth (64)"));
 	assert_non_null(strstr(errors, "limits.max_value is more than a quarter of memory.size"));
@@ -777,7 +778,7 @@ static void test_check_each(void **state)
 	}
 }
 
-/* Ways to connect that prove nothing are refused where that is asked for. */
+/* users.require_identity refuses URLs by which clients have no identity. */
 static void test_check_identity(void **state)
 {
 	static const struct {
@@ -788,9 +789,9 @@ static void test_check_identity(void **state)
 		{ "softnic://", false, NULL },
 		{ "rdma+tls://", true, NULL },
 		{ "rdma+tls://,softnic://", true, NULL },
-		{ "rdma+tls://", false, "tls.require_identity = no lets" },
-		{ "rdma+tls://,rdma://", true, "take these URLs out of server.listen" },
-		{ "softnic://,rdma+tcp://", true, "take these URLs out of server.listen" },
+		{ "rdma+tls://", false, "tls.require_identity = no admits" },
+		{ "rdma+tls://,rdma://", true, "remove these URLs from server.listen" },
+		{ "softnic://,rdma+tcp://", true, "remove these URLs from server.listen" },
 		{ "auto", true, "server.listen = auto may be rdma://" },
 	};
 	char text[64];
@@ -846,10 +847,10 @@ static void test_print(void **state)
 	assert_non_null(strstr(text, "\nspin_time = 1ms\n"));
 	assert_non_null(strstr(text, "\nsocket_mode = 0007\n"));
 	assert_non_null(strstr(text, "\nnuma = 0,2\n"));
-	assert_non_null(strstr(text,
-			       "\n# region 50331648 bytes = superblock 4096 + index (grows from "
-			       "8192 to at most 33554432) + items + pad 4096\n"
-			       "# The largest value: 3145728 bytes\n"));
+	assert_non_null(
+		strstr(text, "\n# region 48 MiB = superblock 4 KiB + index (grows from 8 KiB to at "
+			     "most 32 MiB) + items + pad 4 KiB\n"
+			     "# Largest value: 3 MiB\n"));
 	config_init(&config);
 	assert_int_equal(load(text), 0);
 	assert_memory_equal(&config, &wanted, sizeof(config));
@@ -864,10 +865,9 @@ static void test_print_division(void **state)
 	assert_int_equal(set("memory.size=512g"), 0);
 	assert_int_equal(set("index.keys=11000000000"), 0);
 	print(text);
-	assert_non_null(strstr(text,
-			       "\n# region 549755813888 bytes = superblock 4096 + index (grows "
-			       "from 274877906944 to at most 274877906944) + items + pad "
-			       "4096\n"));
+	assert_non_null(strstr(
+		text, "\n# region 512 GiB = superblock 4 KiB + index (grows from 256 GiB to at "
+		      "most 256 GiB) + items + pad 4 KiB\n"));
 	assert_int_equal(load(text), 0);
 	assert_string_equal(errors, "");
 }

@@ -147,13 +147,13 @@ static void described(void **state)
 
 	(void)state;
 	region_describe(BYTES, 6, text, sizeof(text));
-	assert_string_equal(text, "region 4194304 bytes = superblock 4096 + index (grows from 8192 "
-				  "to at most 2097152) + items + pad 4096");
+	assert_string_equal(text, "region 4 MiB = superblock 4 KiB + index (grows from 8 KiB to at "
+				  "most 2 MiB) + items + pad 4 KiB");
 	/* Room for exactly 4 MiB of index, and for one byte less */
 	region_describe(BYTES + 8192, 7, text, sizeof(text));
-	assert_non_null(strstr(text, "(grows from 16384 to at most 4194304)"));
+	assert_non_null(strstr(text, "(grows from 16 KiB to at most 4 MiB)"));
 	region_describe(BYTES + 8191, 7, text, sizeof(text));
-	assert_non_null(strstr(text, "(grows from 16384 to at most 2097152)"));
+	assert_non_null(strstr(text, "(grows from 16 KiB to at most 2 MiB)"));
 }
 
 static void two_regions_differ(void **state)

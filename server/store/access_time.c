@@ -16,10 +16,10 @@
 
 #define USES_MAX 15u
 static_assert(WIRE_USES_MAX == (1u << USES_MAX) - 1 && WIRE_AGE_MAX == ACCESS_TIME_LOW, "ABI");
-/* Ticks without a use in which a counter of uses falls by one, which is half of the uses. */
+/* After this many ticks without a use a counter falls by one, which halves the uses. */
 #define USES_HALVE_TICKS (ACCESS_TICKS / 4)
 
-/* access_time_cost() of the young: one unit is as much as all that is old, and 1 GiB fits. */
+/* In access_time_cost() one young unit outweighs all old bytes; the sum of 1 GiB fits. */
 #define COST_YOUNG_SHIFT 36
 
 const char *eviction_policy_name(uint32_t policy)
@@ -42,7 +42,7 @@ uint32_t access_time_now(const struct table *table)
 	return atomic_load_explicit(&table->tick, memory_order_relaxed);
 }
 
-/* Of a normal item. */
+/* The access field of a normal item. */
 static uint16_t normal_make(uint32_t tick, uint32_t uses)
 {
 	return (uint16_t)(uses << ACCESS_USES_SHIFT | (tick & ACCESS_TIME));
@@ -58,7 +58,7 @@ static uint32_t low_age(uint32_t tick, uint16_t access)
 	return (tick - access) & ACCESS_TIME_LOW;
 }
 
-/* The counter at @tick: what has fallen since the last use is taken off. */
+/* The counter at @tick, less what it has fallen since the last use. */
 static uint32_t normal_uses(uint32_t tick, uint16_t access)
 {
 	uint32_t uses = access >> ACCESS_USES_SHIFT;
@@ -67,7 +67,7 @@ static uint32_t normal_uses(uint32_t tick, uint16_t access)
 	return uses > halved ? uses - halved : 0;
 }
 
-/* Of an item that was stored at @tick. */
+/* The access field of an item stored at @tick. */
 static uint16_t access_make(uint32_t tick, bool low)
 {
 	return low ? (uint16_t)(ACCESS_LOW | (tick & ACCESS_TIME_LOW)) : normal_make(tick, 0);
@@ -89,7 +89,7 @@ bool access_time_is_over(const struct store_thread *thread, uint16_t access)
 	return access_is_pin(access) && !pin_lasts(thread, access);
 }
 
-/* The field of an item whose pin is over. */
+/* The access field of an item whose pin has ended. */
 static uint16_t access_after_pin(const struct table *table, uint16_t access)
 {
 	uint64_t until = pins_until(table->pins, access);
@@ -98,7 +98,7 @@ static uint16_t access_after_pin(const struct table *table, uint16_t access)
 			   access_is_low(access));
 }
 
-/* The counter, @uses later: the exponent of their number, rounded up or down by chance. */
+/* The counter after @uses more uses: the log2 of all uses, rounded up or down at random. */
 static uint32_t counter_add(struct store_thread *thread, uint32_t counter, uint32_t uses)
 {
 	const uint32_t sum = (1u << counter) + uses;
@@ -213,8 +213,8 @@ bool access_time_is_pinned(const struct store_thread *thread, const struct item 
 }
 
 /*
- * Called for each of the candidates. What an item takes is counted in the smallest step of blocks;
- * its lengths may be anything.
+ * Called for each candidate. Sizes are counted in CLASS_STEP, the smallest step between blocks. The
+ * item's lengths may be garbage.
  */
 uint64_t access_time_coldness(const struct store_thread *thread, const struct item *item)
 {
@@ -247,7 +247,7 @@ uint64_t access_time_cost(const struct store_thread *thread, const void *block, 
 	uint64_t units = bytes / CLASS_STEP;
 	const struct item *item = block;
 
-	/* A block without an item is free, in a magazine; pages without one wait for theirs. */
+	/* A block without an item is free, in a magazine; pages without one wait for their item. */
 	if (item_sum_first(item) == ITEM_SUM_INVALID)
 		return bytes > CLASS_BYTES_MAX ? units << COST_YOUNG_SHIFT : 0;
 	switch (coldness_kind(access_time_coldness(thread, item))) {
@@ -287,7 +287,7 @@ struct access_told access_time_tell(const struct store_thread *thread, uint16_t 
 	return told;
 }
 
-/* Notes when the ticks after @tick began. One large item may be many. */
+/* Notes that @count ticks after @tick begin now. One large item may take many ticks. */
 static void ticks_began(const struct store_thread *thread, uint32_t tick, uint32_t count)
 {
 	for (uint32_t i = 1; i <= count && i <= TICKS_TOLD; i++)
@@ -315,7 +315,7 @@ void access_time_add(struct store_thread *thread, size_t bytes)
 	    atomic_fetch_add_explicit(&table->tick_bytes, bytes, memory_order_relaxed) + bytes <
 		    each)
 		return;
-	/* Of several threads one gets what was added. */
+	/* One of several threads gets all the bytes added. */
 	added = atomic_exchange_explicit(&table->tick_bytes, 0, memory_order_relaxed);
 	ticks = (uint32_t)(added / each);
 	tick = atomic_fetch_add_explicit(&table->tick, ticks, memory_order_relaxed);

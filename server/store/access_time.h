@@ -28,7 +28,7 @@
 /* "none", "object-hits", "byte-hits" */
 const char *eviction_policy_name(uint32_t policy);
 
-/* What a change wants for its item, beside an access time. */
+/* The pin and the priority that a change wants for its item. */
 struct access_wish {
 	uint32_t pin; /* seconds; 0: not pinned */
 	bool low;     /* low priority */
@@ -37,27 +37,28 @@ struct access_wish {
 /* item.access of a new item, and of one that was at @access and is used @uses times more. */
 uint16_t access_time_initial(const struct store_thread *thread);
 uint16_t access_time_update(struct store_thread *thread, uint16_t access, uint32_t uses);
-/* The same use, now that what was stored has aged all others. */
+/* @access with the present tick: storing the item may have advanced it since. */
 uint16_t access_time_again(const struct store_thread *thread, uint16_t access);
-/* Of an item that is stored in place of @old, or NULL, as wished. */
+/* item.access of an item that replaces @old (NULL: none), with the pin and priority wished. */
 uint16_t access_time_store(struct store_thread *thread, const struct item *old,
 			   const struct access_wish *wish);
 
-/* Notes so many uses in the item. Its bucket is locked. */
+/* Notes @uses uses in the item. Its bucket is locked. */
 void do_access_time_use(struct store_thread *thread, struct item *item, uint32_t uses);
-/* Whether the field has a pin that has ended; and takes that out of it. Its bucket is locked. */
+/* Whether the field has a pin that has ended. */
 bool access_time_is_over(const struct store_thread *thread, uint16_t access);
+/* Removes such a pin from the item's field. Its bucket is locked. */
 void do_access_time_settle(struct store_thread *thread, struct item *item);
 
 /*
  * Whether an item of @bytes may be pinned as wished: WIRE_OK, also without a wish; WIRE_INVALID:
- * for so long never; WIRE_BUSY: not now, which is a hint.
+ * never for that long; WIRE_BUSY: not now. A hint.
  */
 enum wire_status access_time_may_pin(struct store_thread *thread, const struct access_wish *wish,
 				     size_t bytes);
 /*
  * Accounts for the pin of an item of @bytes that gets @access, and replaces one with @instead
- * pinned bytes. False: not now. item_unpin() takes it back.
+ * pinned bytes. False: not now. item_unpin() undoes it.
  */
 bool access_time_pin(struct store_thread *thread, uint16_t access, size_t bytes, size_t instead);
 
@@ -67,18 +68,18 @@ void access_time_advance_pins(const struct store_thread *thread);
 /* Whether the item is pinned and has not expired: then it must not be evicted. */
 bool access_time_is_pinned(const struct store_thread *thread, const struct item *item);
 
-/* Before threads start. */
+/* Sets the table's clock of access times, before threads start. */
 void access_time_init(struct table *table);
-/* How long ago the tick began that was so many @ticks ago: up to ACCESS_TIME. Seconds. */
+/* Seconds since the tick began that was @ticks ago, which is at most ACCESS_TIME. */
 uint32_t access_time_age_s(const struct store_thread *thread, uint32_t ticks);
 
-/* The time, in ticks; and advances it: an item was added, or is so many @bytes longer. */
+/* The time in ticks. access_time_add() advances it: @bytes of items were added. */
 uint32_t access_time_now(const struct table *table);
 void access_time_add(struct store_thread *thread, size_t bytes);
 
 /*
  * How cold an item is: the colder, the sooner it is evicted. One that is pinned has 0, one that has
- * expired UINT64_MAX. In between are four kinds, each colder than the one before:
+ * expired UINT64_MAX. In between are four kinds, each colder than the previous one:
  *
  *	young	stored or used while the last quarter of the memory was added
  *	old	the others, from COLDNESS_OLD up
@@ -88,9 +89,9 @@ void access_time_add(struct store_thread *thread, size_t bytes);
  * Among the young and the old it is the time since the last use, in ticks, and twice that if the
  * item was never used since it was stored: most are not (Yang et al., "FIFO queues are all you need
  * for cache eviction", SOSP 2023). With EVICTION_OBJECT_HITS that is multiplied by the bytes that
- * the item takes: who evicts longer ones evicts fewer. So a class's coldest item and the coldest of
- * all can be compared. Short ones that are never used would stay for ever beside long ones, were it
- * not for the stale.
+ * the item takes: evicting longer items evicts fewer of them. So a class's coldest item and
+ * the coldest of all can be compared. Without the stale kind, short items that are never used would
+ * outlive long ones for ever.
  *
  * Reads the item without a lock: a hint, if it is not held.
  */
@@ -116,7 +117,7 @@ static inline enum coldness_kind coldness_kind(uint64_t coldness)
 	return coldness == UINT64_MAX ? COLDNESS_IS_EXPIRED : COLDNESS_IS_LOW;
 }
 
-/* The coldness that is half as cold, of the same kind. */
+/* Half the coldness, within the same kind. */
 static inline uint64_t coldness_half(uint64_t coldness)
 {
 	static const uint64_t first[] = {
@@ -128,17 +129,17 @@ static inline uint64_t coldness_half(uint64_t coldness)
 }
 
 /*
- * What it costs to evict the item in a block, or in pages, of @bytes, to be added up for all that a
- * place for a large item holds: the bytes of the old, since what is evicted beside what is wanted
- * is lost; more than all of those for the young, the pinned and large ones that are being written;
- * nothing for other kinds. A hint.
+ * The cost of evicting the item in a block, or in pages, of @bytes, to be added up over a place for
+ * a large item. Old items cost their bytes, which the eviction loses. Young and
+ * pinned ones, and large ones that are being written, cost more than all old ones together. Other
+ * kinds cost nothing. A hint.
  */
 uint64_t access_time_cost(const struct store_thread *thread, const void *block, size_t bytes);
 
-/* What the access field says of the item's use, for those who ask. */
+/* The item's use as its access field tells it, for clients that ask. */
 struct access_told {
 	enum wire_use use;
-	uint32_t uses; /* about so many; of WIRE_USE_NORMAL */
+	uint32_t uses; /* of WIRE_USE_NORMAL: approximate */
 	uint32_t age;  /* ticks since the last use or, of WIRE_USE_LOW, since it was stored */
 };
 struct access_told access_time_tell(const struct store_thread *thread, uint16_t access);

@@ -15,13 +15,13 @@
 #include "server/store/evicted.h"
 #include "server/store/growth.h"
 
-/* Attempts of one operation, all but the first after memory was made free. */
+/* Attempts of one operation, each but the first after room was made. */
 #define ROOM_TRIES_MAX 8
 
 /* Digits of 2^64 - 1. */
 #define DIGITS_MAX 20
 
-/* A value to be stored: two parts, one behind the other. One of them may be the old value. */
+/* A value to be stored: two parts, one after another. One may be the old value. */
 struct value {
 	struct {
 		const void *p;
@@ -33,8 +33,8 @@ struct value {
 
 /*
  * One attempt to change a key, made by an act: do_put(), do_arith(), do_touch(), do_delete() or
- * do_commit(). An act that lacks memory says in @wanted what it needs; attempt_run() lets go of the
- * lock, makes room and tries again, with what it got in @item or @bucket.
+ * do_commit(). An act that lacks memory sets @wanted to what it needs; attempt_run() releases the
+ * lock, makes room and tries again, with the memory in @item or @bucket.
  */
 struct attempt {
 	struct store_thread *thread;
@@ -43,21 +43,21 @@ struct attempt {
 	struct chain_pos pos;
 	struct item *item; /* to be stored; NULL: to be allocated */
 	size_t item_bytes;
-	uint64_t from;	 /* the version of the key's item that @item was made from; 0: of none */
-	bool committed;	 /* @item is the caller's */
-	uint16_t access; /* of what is stored, */
-	size_t pinned;	 /* of which so many bytes were accounted for; 0: it is not pinned */
+	uint64_t from;	       /* version of the item that @item was made from; 0: none */
+	bool committed;	       /* @item is the caller's */
+	uint16_t access;       /* the access field to store */
+	size_t pinned;	       /* bytes accounted for as pinned; 0: no pin */
 	struct bucket *bucket; /* to extend the chain with; NULL: to be allocated */
 	struct room *room;     /* change->room, or the attempt's own */
 	size_t wanted;	       /* out: bytes that were not free, or ROOM_BUCKET */
 	struct item *old;      /* out: taken out of the table, to be freed without the lock */
-	struct item *victim;   /* out: the same, another key's, evicted */
-	struct item *flushed;  /* out: the same, because of a flush under way */
+	struct item *victim;   /* out: likewise, another key's, evicted */
+	struct item *flushed;  /* out: likewise, removed by a flush under way */
 	uint64_t hidden_sum;   /* of pos.item, while do_hide_expiring() has made it invalid */
 	struct retired retired;
 	bool inserted;
-	size_t stored; /* out: bytes that an item of the curve's sample takes; 0: none was stored */
-	bool removed;  /* out: the key is not there, by a DELETE */
+	size_t stored; /* out: bytes of a stored item of the curve's sample; 0: none was stored */
+	bool removed;  /* out: a DELETE has left the key missing */
 };
 
 /*
@@ -86,8 +86,8 @@ void item_fill_head(struct item *item, const struct table_change *change, uint32
 }
 
 /*
- * Writes an invalid item, all but sum, version and access time. @old: its old value, or NULL. What
- * is kept of that is moved before anything else is written. @key: of the sums.
+ * Writes an invalid item, all but sum, version and access time. @old: its old value, or NULL; the
+ * part of it that is kept is moved before anything else is written. @key: of the sums.
  */
 static void item_fill(struct item *item, const struct table_change *change,
 		      const struct value *value, const void *old, const struct sum_key *key)
@@ -101,7 +101,7 @@ static void item_fill(struct item *item, const struct table_change *change,
 	item_value_sum_make(item, key);
 }
 
-/* Sets the results of the change, which made @item the key's. */
+/* Sets the results of a change that made @item the key's. */
 static void change_done(struct attempt *a, const struct item *item, uint64_t slot)
 {
 	struct table_change *change = a->change;
@@ -113,7 +113,7 @@ static void change_done(struct attempt *a, const struct item *item, uint64_t slo
 		a->stored = item_class_bytes(item);
 }
 
-/* The miss-ratio curve is told of a key of its sample; the item is published, or removed. */
+/* Tells the miss-ratio curve of a key in its sample whose item is published or removed. */
 static void do_curve(const struct attempt *a)
 {
 	struct curve *curve = a->thread->table->curve;
@@ -127,8 +127,7 @@ static void do_curve(const struct attempt *a)
 }
 
 /*
- * Rewrites the item where it is. Slots that clients have cached stay good unless the length
- * changes.
+ * Rewrites the item in place. Slots that clients have cached stay valid unless the length changes.
  */
 static void do_replace_in_place(struct attempt *a, const struct value *value)
 {
@@ -179,7 +178,7 @@ static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
 	return WIRE_OK;
 }
 
-/* Adds an overflow bucket with @slot in it to the chain, sealed before it is linked. */
+/* Adds an overflow bucket that has @slot to the chain, sealed before it is linked. */
 static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
 {
 	struct store_thread *thread = a->thread;
@@ -260,10 +259,10 @@ static enum wire_status do_install(struct attempt *a)
 }
 
 /*
- * Accounts for the pin that the access field of what is stored, of @bytes, has. Before anything is
- * changed; attempt_once() takes it back if the attempt fails. @instead: of a pinned item whose pin
- * goes on. Not so where a pin replaces one: then both have to fit, so that nobody holds all there
- * is by renewing it.
+ * Accounts for the pin in the access field, of an item of @bytes, before anything is changed;
+ * attempt_once() undoes it if the attempt fails. @instead: bytes of an item whose pin goes on, else
+ * 0. Where a new pin replaces an old one both must fit, so that no client can hold all pinned
+ * memory by renewing its pins.
  */
 static enum wire_status do_pin(struct attempt *a, size_t bytes, size_t instead)
 {
@@ -285,7 +284,7 @@ static void do_pin_cancel(struct attempt *a, enum wire_status status)
 	a->pinned = 0;
 }
 
-/* What is stored, of @bytes, has pin and priority of the old item. */
+/* The new item, of @bytes, keeps the pin and priority of the old one. */
 static enum wire_status do_keep_access(struct attempt *a, size_t bytes)
 {
 	const struct item *old = a->pos.item;
@@ -294,7 +293,7 @@ static enum wire_status do_keep_access(struct attempt *a, size_t bytes)
 	return do_pin(a, bytes, item_bytes(old));
 }
 
-/* What is stored, of @bytes, has those that the change wants. */
+/* The new item, of @bytes, gets the pin and priority that the change wants. */
 static enum wire_status do_new_access(struct attempt *a, size_t bytes)
 {
 	const struct access_wish *wish = &a->change->wish;
@@ -308,7 +307,7 @@ static enum wire_status do_new_access(struct attempt *a, size_t bytes)
 
 /*
  * Stores the value, in place if the old item and the new one are small and of one size class.
- * @keeps: pin and priority are those of the old item.
+ * @keeps: it keeps the pin and priority of the old item.
  */
 static enum wire_status do_store(struct attempt *a, const struct value *value, bool keeps)
 {
@@ -330,9 +329,7 @@ static enum wire_status do_store(struct attempt *a, const struct value *value, b
 		do_replace_in_place(a, value);
 		return WIRE_OK;
 	}
-	/*
-	 * From the last attempt; the old value, if it is part of this one, may have another length.
-	 */
+	/* A block from the last attempt may not fit: the value to extend may have changed. */
 	if (a->item && mem_class_bytes(a->item_bytes) != mem_class_bytes(bytes)) {
 		mem_free(&a->thread->cache, a->item, a->item_bytes);
 		a->item = NULL;
@@ -375,8 +372,9 @@ static enum wire_status put_check(const struct attempt *a)
 }
 
 /*
- * Whether the change has to be prepared without the lock first, because its item, of @bytes, is
- * large; then it says what from. Not if it was, from the value that the key still has.
+ * Whether the change must be prepared without the lock first, because its item, of @bytes, is
+ * large; change->from is the item to prepare it from. False if it was prepared from the value that
+ * the key still has.
  */
 static bool do_is_large(struct attempt *a, uint64_t bytes)
 {
@@ -474,8 +472,8 @@ static enum wire_status do_arith(struct attempt *a)
 }
 
 /*
- * Changes the expiry time and the access time: version, value and place stay. However large the
- * item is, its value is not summed.
+ * Changes the expiry time and the access time: version, value and place stay. The value is not
+ * summed, so a large item takes no longer.
  */
 static enum wire_status do_touch(struct attempt *a)
 {
@@ -532,7 +530,7 @@ static bool attempt_take_block(struct attempt *a)
 
 /*
  * Makes room, with no lock held, for what the attempt lacked. False: it lacked nothing, no room was
- * made, or the caller is to make it.
+ * made, or the caller must make it.
  */
 static bool attempt_make_room(struct attempt *a)
 {
@@ -560,7 +558,7 @@ static void attempt_clear(struct attempt *a)
 	retired_free(a->thread, &a->retired);
 }
 
-/* Frees what was not used and what was replaced; counts the new key and lets the index grow. */
+/* Frees unused and replaced memory; counts the new key and lets the index grow. */
 static void attempt_end(struct attempt *a)
 {
 	struct store_thread *thread = a->thread;
@@ -584,8 +582,8 @@ static void attempt_end(struct attempt *a)
 /*
  * Decides whether an item with an expiry time is live. It must not be found live and then changed
  * after it has expired: a client that read it in between would have seen it expired, and then live
- * again (guarantee B). So it is made invalid first, and the clock is read after that, when all can
- * see it: who reads the item valid does so before, at a time at which it had not expired.
+ * again (guarantee B). So it is made invalid first, and the clock is read after all can see
+ * that: a reader that finds the item valid does so earlier, when it had not expired.
  */
 static void do_hide_expiring(struct attempt *a)
 {
@@ -627,7 +625,7 @@ static void do_lookup(struct attempt *a, struct bucket *home)
 	do_chain_find(thread, &a->pos, home, a->hash, change->key, change->key_len);
 }
 
-/* @act under the lock. */
+/* Runs @act under the lock of the key's bucket. */
 static enum wire_status attempt_once(struct attempt *a, enum wire_status (*act)(struct attempt *))
 {
 	struct bucket *home = index_lock_home(a->thread->table, a->hash);
@@ -645,8 +643,8 @@ static enum wire_status attempt_once(struct attempt *a, enum wire_status (*act)(
 }
 
 /*
- * Runs an operation: @act, and again after room was made, ROOM_TRIES_MAX times at most. If the room
- * that the caller has made is none, once.
+ * Runs an operation: @act, and again after room was made, ROOM_TRIES_MAX times at most; only once
+ * if the caller could make no room.
  */
 static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(struct attempt *))
 {
@@ -667,7 +665,7 @@ static enum wire_status attempt_run(struct attempt *a, enum wire_status (*act)(s
 	return status;
 }
 
-/* As do_put(), but the item is there already, with its value. */
+/* As do_put(), but the item with its value was made before. */
 static enum wire_status do_commit(struct attempt *a)
 {
 	bool extends = a->change->mode == WIRE_APPEND || a->change->mode == WIRE_PREPEND;
@@ -680,7 +678,7 @@ static enum wire_status do_commit(struct attempt *a)
 	status = extends ? do_keep_access(a, a->item_bytes) : do_new_access(a, a->item_bytes);
 	if (status)
 		return status;
-	/* A touch may have changed it since the value was copied: it keeps the version. */
+	/* A touch, which keeps the version, may have changed it since the value was copied. */
 	a->item->expires = extends ? a->pos.item->expires :
 				     expires_after(a->thread->now_ns, a->change->ttl);
 	return do_install(a);

@@ -4,13 +4,13 @@
  * TABLE-1 to TABLE-4 of server/store/table.h. update.h has the operations.
  *
  * A change that would copy or sum a large item changes nothing: it returns WIRE_BUSY and sets
- * change->large. server/store/large.h prepares it without the lock, in steps, and then comes back
- * with what it has prepared.
+ * change->large. server/store/large.h prepares it without the lock, in steps, and then calls again
+ * with the item prepared.
  *
- * The caller holds no lock. Where memory is short, room is made (server/store/room.h): all of it
- * here, which may wait for grace periods; or, with change->room, only what takes some us. If that
+ * The caller holds no lock. Where memory is short, room is made (server/store/room.h): completely,
+ * which may wait for grace periods; or, with change->room, only by steps that take some us. If that
  * is not enough the change returns WIRE_BUSY and has changed nothing. The caller runs the steps of
- * the room to their end, and then begins the change anew, with that room: it has the block.
+ * the room to their end, and then begins the change anew with that room, which has the block.
  */
 #ifndef KVD_SERVER_STORE_ATTEMPT_H
 #define KVD_SERVER_STORE_ATTEMPT_H
@@ -19,7 +19,7 @@
 #include "server/store/access_time.h"
 #include "server/store/room.h"
 
-/* The item that a change of a large one begins with. */
+/* The item that the change of a large item begins with. */
 struct change_from {
 	uint64_t version;
 	uint32_t value_len;
@@ -41,8 +41,8 @@ struct table_change {
 	bool if_version;	 /* table_delete(): only that version */
 	bool create;		 /* table_arith(): a key that is missing gets @number */
 	bool decrement;		 /* table_arith(): subtract, not below 0; else add, modulo 2^64 */
-	bool large;		 /* out: nothing was changed, since the item, @from, is large */
-	bool pins_full;		 /* out: WIRE_BUSY, since no more may be pinned now */
+	bool large;		 /* out: nothing was changed: the item, @from, is large */
+	bool pins_full;		 /* out: WIRE_BUSY: no more may be pinned now */
 	uint64_t delta;		 /* table_arith() */
 	uint64_t number;	 /* table_arith(): in: see @create; out: the result */
 	uint64_t slot;		 /* out: the slot that leads to the item */
@@ -51,7 +51,7 @@ struct table_change {
 	struct room *room; /* NULL: room is made at once */
 };
 
-/* Whether the change has returned WIRE_BUSY because its room is to be made first. */
+/* Whether the change has returned WIRE_BUSY because its room must be made first. */
 static inline bool change_wants_room(const struct table_change *change)
 {
 	return change->room && room_pending(change->room);
@@ -70,14 +70,14 @@ enum wire_status attempt_delete(struct store_thread *thread, uint64_t hash,
 enum wire_status attempt_touch(struct store_thread *thread, uint64_t hash,
 			       struct table_change *change);
 /*
- * Puts @item into the table, which has key, value, value sum and header but for version, expiry and
- * access time. APPEND and PREPEND: it was made from version @from, which has to be the key's still.
+ * Puts @item into the table. It has key, value, value sum and header except version, expiry and
+ * access time. APPEND and PREPEND: it was made from version @from, which must still be the key's.
  * Consumes the item, also on failure, unless the change wants room.
  */
 enum wire_status attempt_commit(struct store_thread *thread, uint64_t hash,
 				struct table_change *change, struct item *item, uint64_t from);
 
-/* Writes the key, and the header but for sum, version, expiry and access time; no value sum. */
+/* Writes the key, and the header except sum, version, expiry, access time and value sum. */
 void item_fill_head(struct item *item, const struct table_change *change, uint32_t value_len,
 		    uint32_t flags);
 

@@ -15,7 +15,7 @@ static bool item_has_key(const struct item *item, const void *key, uint32_t key_
 	return item_key_len(item) == key_len && !memcmp(item_key(item), key, key_len);
 }
 
-/* The chain's first empty slot, for an insert. */
+/* Notes the chain's first empty slot, for an insert. */
 static void do_bucket_note_free(struct chain_pos *pos, struct bucket *bucket)
 {
 	unsigned int empty = slots_match(bucket->slots, 0), i;
@@ -59,7 +59,7 @@ void do_chain_find(const struct store_thread *thread, struct chain_pos *pos, str
 	struct bucket *bucket;
 
 	*pos = (struct chain_pos){ .home = home };
-	/* To the end if the key is missing: an insert needs the tail and the first empty slot. */
+	/* If the key is missing the loop ends at the tail, which an insert needs. */
 	chain_for_each(table, bucket, home) {
 		if (do_bucket_find(table, pos, bucket, hash_tag(hash), key, key_len)) {
 			pos->live = !is_expired(pos->item->expires, thread->now_ns);
@@ -95,8 +95,8 @@ bool do_chain_find_block(const struct table *table, struct chain_pos *pos, struc
 }
 
 /*
- * The sum covers the places of the bucket and of its home bucket, so a bucket that went to another
- * chain does not verify for a client that came to it through this one.
+ * The sum covers the places of the bucket and of its home bucket, so a bucket that has moved to
+ * another chain does not verify for a client that reached it through this one.
  */
 void do_chain_seal(const struct table *table, const struct bucket *home, struct bucket *bucket)
 {
@@ -137,7 +137,7 @@ void do_chain_take_apart(const struct table *table, struct bucket *home, const s
 	struct bucket *bucket;
 	unsigned int i;
 
-	/* The arrays, some 4 KiB, are not cleared: nothing behind the counts is read. */
+	/* The arrays, some 4 KiB, are not cleared: nothing beyond the counts is read. */
 	parts->slot_count = parts->bucket_count = parts->bucket_used = 0;
 	chain_for_each(table, bucket, home) {
 		for (i = 0; i < BUCKET_SLOTS; i++)
@@ -161,8 +161,8 @@ void do_chain_write(const struct table *table, struct bucket *home, uint8_t leve
 	struct bucket *next = NULL, *bucket;
 
 	/*
-	 * From the end: each bucket is sealed before the one that leads to it is. They already have
-	 * the epoch that chain_move_end() gives the home bucket.
+	 * From the end: each bucket is sealed before the one that leads to it. The buckets already
+	 * have the epoch that chain_move_end() gives the home bucket.
 	 */
 	for (i = n; i; i--) {
 		bucket = parts->buckets[parts->bucket_used + i - 1];
@@ -183,7 +183,7 @@ void do_chain_write(const struct table *table, struct bucket *home, uint8_t leve
 	do_chain_seal(table, home, home);
 }
 
-/* They go through the limbo: readers without a lock may be in them (LOOKUP-1). */
+/* The buckets go through the limbo: readers without a lock may be in them (LOOKUP-1). */
 void chain_parts_retire(struct store_thread *thread, struct chain_parts *parts,
 			struct retired *retired)
 {
@@ -205,7 +205,7 @@ static bool chain_move_allowed(struct store_thread *thread)
 	uint64_t now_s = thread->now_ns / 1000000000u;
 	uint64_t then = atomic_load_explicit(&table->chain_moves_s, memory_order_relaxed);
 
-	/* Threads' clocks differ by a batch. Only forward: or a second would have two budgets. */
+	/* Threads' clocks differ by a batch. Only forward: else a second would have two budgets. */
 	if (now_s > then && atomic_compare_exchange_strong(&table->chain_moves_s, &then, now_s))
 		atomic_store(&table->chain_moves, 0);
 	return atomic_fetch_add(&table->chain_moves, 1) < CHAIN_MOVES_MAX;
@@ -220,7 +220,7 @@ bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct b
 
 	do_chain_take_apart(table, home, avoid, &parts);
 	needed = overflow_for(parts.slot_count);
-	/* To replace @avoid the chain is written in any case. */
+	/* To replace @avoid the chain is always written. */
 	if (!avoid) {
 		needed = overflow_for(parts.slot_count + SPARE_SLOTS);
 		if (needed >= parts.bucket_count)
@@ -229,14 +229,14 @@ bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct b
 	if (!chain_move_allowed(thread))
 		return false;
 	if (avoid) {
-		/* What it was before may have left its lock set, which nobody would clear. */
+		/* Its last use may have left its lock set, and nothing would clear it. */
 		bucket_clear(spare, home->level, home->epoch);
 		parts.buckets[parts.bucket_count++] = spare;
 		stat_add(&thread->stats.overflow_buckets, 1);
 	}
 	chain_move_begin(home);
 	do_chain_write(table, home, home->level, parts.slots, parts.slot_count, &parts);
-	/* Not in parts, so not retired with them. */
+	/* @avoid is not in parts, so it is not retired with them. */
 	if (avoid) {
 		stat_sub(&thread->stats.overflow_buckets, 1);
 		retired->buckets[retired->count++] = avoid;

@@ -17,8 +17,8 @@
  * for smaller ones in full memory and nothing is evicted, there were more than 8
  * (none_page_to_small in tests/unit/server/test_evict.c). The limit is for a client that chooses
  * keys of one bucket, which costs it nothing: it knows the hash seed, and XXH3 of short keys can be
- * undone. It is what such a client can make others pay, for a chain of keys that all have one tag
- * (ns of the server's CPU, for changes under the bucket's lock; 256 such chains in turn):
+ * inverted. The table shows what such a client can make others pay, by chains of keys that all have
+ * one tag (ns of the server's CPU, for changes under the bucket's lock; 256 such chains in turn):
  *
  *	overflow	keys	GET	PUT	miss	DELETE and PUT	READs of buckets
  *	 0		14	 290	 140	 250	 300		 1
@@ -39,19 +39,19 @@
  */
 #define CHAIN_MOVES_MAX 10000
 
-/* A chain is shortened only if so many slots stay free: the next PUTs would need them. */
+/* A chain is shortened only if this many slots stay free, for the next PUTs. */
 #define SPARE_SLOTS 6
 
-/* Overflow buckets that were unlinked: to be freed with retired_free(), without the lock. */
+/* Overflow buckets that were unlinked; retired_free() frees them, without the lock. */
 struct retired {
 	struct bucket *buckets[CHAIN_MAX + 1]; /* a chain's, and an unused spare */
 	unsigned int count;
 };
 
 /*
- * Goes through the buckets of the chain of @home, from @home on. Bounded: a bucket that a reader
- * without the lock is at may become part of another chain and lead the reader on there. @home is
- * not NULL, which is not tested.
+ * Visits the buckets of the chain of @home, @home first. Bounded: while a reader without the lock
+ * is at a bucket, it may become part of another chain and lead the reader there. @home must not be
+ * NULL.
  */
 #define chain_for_each(table, bucket, home)                                                        \
 	for (unsigned int chain_hops = ((bucket) = (home), 0);                                     \
@@ -75,34 +75,34 @@ struct chain_pos {
 /* Finds the key in the chain of @home. */
 void do_chain_find(const struct store_thread *thread, struct chain_pos *pos, struct bucket *home,
 		   uint64_t hash, const void *key, uint32_t key_len);
-/* Finds the slot that leads to @block, whatever its key. False: there is none. */
+/* Finds the slot that leads to @block, whatever the key. False: there is none. */
 bool do_chain_find_block(const struct table *table, struct chain_pos *pos, struct bucket *home,
 			 const void *block);
 
 /*
  * Removes the item at @pos from the table, and shortens the chain if that frees an overflow bucket.
- * The caller frees the item and what is added to @retired, both without the lock.
+ * The caller frees the item and the buckets added to @retired, both without the lock.
  */
 void do_remove(struct store_thread *thread, struct chain_pos *pos, struct retired *retired);
 
 /* Makes @bucket empty, unlocked and the last of a chain; not sealed. Readers may still be in it. */
 void bucket_clear(struct bucket *bucket, uint8_t level, uint16_t epoch);
 
-/* Stores the sum that fits what the bucket holds. @home: of its chain. */
+/* Stores the sum of the bucket's content. @home: of its chain. */
 void do_chain_seal(const struct table *table, const struct bucket *home, struct bucket *bucket);
 
 /*
- * Writes the slots of a chain into as few buckets as they fit. @avoid, unless NULL, is an overflow
- * bucket that is to leave the chain, and @spare one that takes its place. Buckets that are not
- * needed are added to @retired. Returns false and changes nothing if that would free no bucket, or
- * for INDEX-4.
+ * Writes the slots of a chain into as few buckets as possible. @avoid, unless NULL, is an overflow
+ * bucket that must leave the chain, and @spare one that replaces it. Buckets that are not needed
+ * are added to @retired. Returns false and changes nothing if that would free no bucket or break
+ * INDEX-4.
  */
 bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct bucket *avoid,
 		      struct bucket *spare, struct retired *retired);
 
 /*
- * A chain taken apart: its slots, and its overflow buckets to be used again. A split writes both of
- * its chains from one.
+ * A chain taken apart: its slots, and its overflow buckets for reuse. A split writes both of its
+ * chains from one.
  */
 struct chain_parts {
 	uint64_t slots[CHAIN_SLOTS_MAX];

@@ -10,9 +10,9 @@
 #include "common/util/stat.h"
 
 /*
- * The order is an array of places, the last used key last, with a sum of bytes for each BLOCK of
- * them: to add up all that is behind a place takes at most BLOCKS + BLOCK steps. When its end is
- * reached the keys move together, once in CURVE_KEYS uses, for which 15 us are enough.
+ * The order is an array of places, the most recently used key last, with a sum of bytes for each
+ * BLOCK places: adding up all keys after a place takes at most BLOCKS + BLOCK steps. When the array
+ * is full, once in CURVE_KEYS uses, the keys move together, which takes up to 15 us.
  */
 #define PLACES (2 * CURVE_KEYS)
 #define BLOCK 64u
@@ -22,12 +22,12 @@
 static_assert(PLACES <= NONE, "places and keys are numbers of 16 bits");
 
 /*
- * The histogram: of GETs by the memory in which they would have hit, in parts of the memory that
- * there is. What is further back than the last point needs is forgotten.
+ * The histogram counts GETs by the memory that they need to hit, in parts of the actual memory.
+ * Keys further back than the last point needs are forgotten.
  */
 #define PARTS 16u /* of the memory */
 #define PARTS_MAX (4 * PARTS)
-/* Of so many GETs each counts half, so that the curve follows what changes. */
+/* After this many GETs all counts are halved, so that the curve follows changes. */
 #define GETS_MAX (1u << 18)
 
 #define UNIT ITEM_ALIGN /* bytes are counted in these */
@@ -43,29 +43,29 @@ struct sampled {
 	uint32_t expires;
 	uint16_t place;
 	bool stored;   /* and not used since */
-	uint16_t next; /* of the same list, or of those that are free */
+	uint16_t next; /* of the same list, or of the free list */
 };
 
 struct curve {
 	pthread_mutex_t lock;
 	const struct table *table;
-	uint64_t seed;		/* of the lists: nobody else knows which keys share one */
+	uint64_t seed;		/* of the lists: clients can't tell which keys share one */
 	_Atomic uint32_t shift; /* one of 2^shift keys is in the sample */
-	_Atomic uint64_t lost;	/* GETs of which nothing is known, since they were counted last */
+	_Atomic uint64_t lost;	/* GETs not recorded since the last do_want() */
 	struct sampled keys[CURVE_KEYS];
 	uint16_t lists[CURVE_KEYS]; /* by hash */
 	uint16_t free;
 	uint32_t count;
 	uint16_t places[PLACES];
 	uint64_t sums[BLOCKS];
-	uint32_t first, end;	  /* no place before the first, or from the end on, is taken */
-	uint32_t sieved;	  /* up to this place all keys are in the sample */
+	uint32_t first, end;	  /* all places taken are in [first, end) */
+	uint32_t sieved;	  /* keys before this place are all in the sample */
 	uint64_t units;		  /* of all keys */
-	uint64_t hits[PARTS_MAX]; /* GETs that hit in more than so many parts, */
-	uint64_t misses;	  /* and those that would have in none */
-	uint64_t gets;		  /* all of them */
-	double wanted;		  /* how many there should be, */
-	uint64_t wanted_at;	  /* when there were so many GETs of all keys */
+	uint64_t hits[PARTS_MAX]; /* GETs that need i to i + 1 parts to hit */
+	uint64_t misses;	  /* GETs that need PARTS_MAX parts or more */
+	uint64_t gets;		  /* the sum of hits and misses */
+	double wanted;		  /* GETs that the sample should have had */
+	uint64_t wanted_at;	  /* GETs of all keys when @wanted was computed */
 };
 
 /* The bits of a hash that an access record has. */
@@ -99,7 +99,7 @@ static uint64_t gets_of_all(const struct curve *curve)
 	return table_sum(curve->table, offsetof(struct store_thread, stats.gets));
 }
 
-/* Everything but the counts. */
+/* Empties the curve, except the counts. */
 static void do_empty(struct curve *curve)
 {
 	for (uint32_t i = 0; i < CURVE_KEYS; i++) {
@@ -179,7 +179,7 @@ static void do_take_place(struct curve *curve, struct sampled *key)
 	curve->units += key->units;
 }
 
-/* Units of the keys that were used later. */
+/* Units of the keys that were used after @key. */
 static uint64_t do_later(const struct curve *curve, const struct sampled *key)
 {
 	uint32_t block = key->place / BLOCK;
@@ -221,7 +221,7 @@ static void do_forget_oldest(struct curve *curve)
 	do_forget(curve, &curve->keys[curve->places[curve->first]]);
 }
 
-/* The GETs that the sample should have had are counted up to now. */
+/* Updates the number of GETs that the sample should have had by now. */
 static void do_want(struct curve *curve)
 {
 	const uint64_t gets = gets_of_all(curve);
@@ -246,14 +246,14 @@ static void do_halve_counts(struct curve *curve)
 static void do_halve_sample(struct curve *curve)
 {
 	do_halve_counts(curve);
-	/* What was not told while all keys were in the sample is no matter of it. */
+	/* While all keys were in the sample it lacked no GETs. */
 	if (!shift_of(curve))
 		curve->wanted = (double)curve->gets;
 	atomic_fetch_add_explicit(&curve->shift, 1, memory_order_relaxed);
 	curve->sieved = 0;
 }
 
-/* Some of the keys that are not in the sample any more leave it. */
+/* Removes some of the keys that a halving has taken out of the sample. */
 static void do_sieve(struct curve *curve)
 {
 	for (uint32_t n = 0; n < SIEVE_PLACES && curve->sieved < PLACES; n++, curve->sieved++) {
@@ -264,12 +264,12 @@ static void do_sieve(struct curve *curve)
 	}
 }
 
-/* Makes room for one key more, and forgets what no point needs. */
+/* Makes room for one more key, and forgets keys that no point needs. */
 static void do_trim(struct curve *curve)
 {
 	const uint64_t most = memory_bytes(curve->table->memory) / UNIT * (PARTS_MAX / PARTS);
 
-	/* While it is sieved, some of the bytes are of keys that leave. */
+	/* Not during a sieve: some of the bytes are of keys that leave. */
 	while (curve->sieved == PLACES && curve->count && curve->units > most >> shift_of(curve))
 		do_forget_oldest(curve);
 	if (curve->count < CURVE_KEYS)
@@ -282,7 +282,7 @@ static void do_trim(struct curve *curve)
 		do_forget_oldest(curve);
 }
 
-/* In which part of the memory the key is, by its size. */
+/* The part of the memory that a GET of the key needs to hit. */
 static uint64_t do_part(const struct curve *curve, const struct sampled *key)
 {
 	const uint64_t memory = memory_bytes(curve->table->memory) / UNIT;
@@ -290,7 +290,7 @@ static uint64_t do_part(const struct curve *curve, const struct sampled *key)
 	return ((do_later(curve, key) + key->units) << shift_of(curve)) * PARTS / memory;
 }
 
-/* Makes the key the last used. */
+/* Makes the key the most recently used. */
 static void do_use(struct curve *curve, struct sampled *key)
 {
 	do_leave_place(curve, key);
@@ -298,7 +298,7 @@ static void do_use(struct curve *curve, struct sampled *key)
 	key->stored = false;
 }
 
-/* A key that is not there. NULL: it is not in the sample any more. */
+/* Adds a key that is missing. NULL: it is not in the sample any more. */
 static struct sampled *do_add(struct curve *curve, uint64_t hash)
 {
 	struct sampled *key;
@@ -338,7 +338,7 @@ void curve_lose(struct curve *curve, uint32_t gets)
 
 static void do_count(struct curve *curve, uint64_t part)
 {
-	/* While keys are in the way that are to leave, the part is too much. */
+	/* During a sieve the part is too large: keys that will leave still count. */
 	if (curve->sieved < PLACES) {
 		curve_lose(curve, 1);
 		return;
@@ -352,7 +352,7 @@ static void do_count(struct curve *curve, uint64_t part)
 		do_halve_counts(curve);
 }
 
-/* False: another thread has it. */
+/* Takes the lock. False: another thread has it. */
 static bool take(struct curve *curve)
 {
 	if (pthread_mutex_trylock(&curve->lock))
@@ -374,13 +374,13 @@ void curve_hit(struct curve *curve, uint64_t hash)
 		do_count(curve, do_part(curve, key));
 		do_use(curve, key);
 	} else {
-		/* It was stored when the lock was held. */
+		/* It was stored while another thread held the lock. */
 		curve_lose(curve, 1);
 	}
 	pthread_mutex_unlock(&curve->lock);
 }
 
-/* It was not evicted (EVICT-1), but stored since: the client tells of the miss late. */
+/* Whether the key was stored after the miss, reported late: young, it was not evicted (EVICT-1). */
 static bool is_new(const struct curve *curve, const struct sampled *key)
 {
 	return key->stored && do_part(curve, key) < PARTS * ACCESS_YOUNG_MAX / ACCESS_TICKS;
@@ -390,7 +390,7 @@ static void do_miss(struct curve *curve, uint64_t hash, uint64_t now_ns)
 {
 	struct sampled *key = do_find(curve, hash);
 
-	/* In no memory would it be there still. */
+	/* No memory size would have kept it. */
 	if (key && is_expired(key->expires, now_ns)) {
 		do_forget(curve, key);
 		key = NULL;
@@ -449,7 +449,7 @@ void curve_clear(struct curve *curve)
 	pthread_mutex_unlock(&curve->lock);
 }
 
-/* GETs that hit with so much memory, in percent of that which there is. */
+/* GETs that hit with @percent of the memory. */
 static uint64_t do_hits(const struct curve *curve, unsigned int percent)
 {
 	uint64_t hits = 0;
@@ -466,8 +466,8 @@ void curve_stats(struct curve *curve, struct curve_stats *stats)
 	pthread_mutex_lock(&curve->lock);
 	do_want(curve);
 	/*
-	 * Of a key that is used much more than others there may be too many. While all keys are in
-	 * the sample, only what was not told can be lacking.
+	 * Negative if a key in the sample is used much more than others. While all keys are in the
+	 * sample, it can lack only GETs that were not reported.
 	 */
 	if (shift_of(curve))
 		lacking = (int64_t)curve->wanted - (int64_t)curve->gets;

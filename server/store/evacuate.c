@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Evacuations: close, list and open the spans that are to be emptied.
+ * Evacuations: close the spans that a caller wants to empty, list what is in them, open them again.
  *
  * The spans are marked in the page map, under the page heap's lock. A marked span that is freed
- * becomes reserved pages, not free ones, so until the evacuation ends pages in it can become
- * nothing but reserved. That is why a slab may be looked up first and locked after that.
+ * becomes reserved pages, not free ones, so until the evacuation ends pages in it can
+ * only become reserved. That is why a slab may be looked up first and locked after that.
  */
 #include "server/store/evacuate.h"
 
@@ -15,15 +15,15 @@
 #include "server/store/slab.h"
 
 /*
- * Slabs of a class, from its emptiest list, among which the one with the fewest blocks is chosen.
+ * Slabs of a class's emptiest list that are looked at to choose the one with the fewest blocks.
  */
 #define SPARSE_TRIES 64u
 
-/* Pages of a place that are looked at, closed or opened in one step: some tens of slabs at most. */
+/* Pages looked at, or closed or opened, in one step: some tens of slabs at most. */
 #define LOOK_PAGES 256u
 #define CLOSE_PAGES 128u
 #define OPEN_PAGES 512u
-/* Blocks of a slab that stand for all of it where a place is chosen; and of one look. */
+/* Blocks sampled to estimate the cost of a slab; and all blocks sampled in one step. */
 #define COST_SAMPLES 4u
 #define LOOK_SAMPLES 48u
 
@@ -40,7 +40,7 @@ static struct slab *slab_lock(struct memory *memory, uint32_t page)
 
 	if (!is_slab(span.kind))
 		return NULL;
-	/* If the slab is freed now and its descriptor reused, the wrong class: checked below. */
+	/* The wrong class if the slab is freed now and its descriptor reused: checked below. */
 	size_class = &memory->classes[hint_load(&memory->slabs[span.slab].class_id)];
 	mem_lock(&size_class->lock);
 	if (is_slab(span_at(&memory->heap, page).kind))
@@ -54,7 +54,7 @@ static struct size_class *class_of(struct memory *memory, const struct slab *sla
 	return &memory->classes[slab->class_id];
 }
 
-/* Closes the slab at @page: when this returns, no blocks of it are allocated any more. */
+/* Closes the slab at @page: once this returns, no more of its blocks are allocated. */
 static void slab_close(struct memory *memory, uint32_t page, uint32_t pages)
 {
 	struct slab *slab = slab_lock(memory, page);
@@ -89,7 +89,7 @@ static bool slab_open(struct memory *memory, uint32_t page)
 	return true;
 }
 
-/* With the page heap's lock. */
+/* The page heap's lock is held. */
 static void do_evacuations_count(struct memory *memory, uint32_t n)
 {
 	const struct mem_evacuation *first = TAILQ_FIRST(&memory->evacuations_open);
@@ -142,8 +142,8 @@ static void evacuation_init(struct mem_evacuation *evacuation, struct memory *me
 					       .target = target,
 					       .target_pages = target_pages };
 	/*
-	 * Before any slab is marked; a thread that frees sees it at the latest when its magazines
-	 * were collected.
+	 * Before any slab is marked. A thread that frees a block sees it at the latest after its
+	 * magazines were collected.
 	 */
 	evacuation_add(evacuation);
 }
@@ -158,8 +158,8 @@ static uint32_t pages_to_close(const struct mem_evacuation *evacuation, uint32_t
 }
 
 /*
- * Closes the spans that cover the next @pages pages of the target. With the page heap's lock held,
- * which it releases. False: one of them is being evacuated already, or they are out of bounds.
+ * Closes the spans that cover the next @pages pages of the target. Releases the page heap's lock,
+ * which is held. False: one of them is being evacuated already, or they are out of bounds.
  */
 static bool do_evacuation_close(struct mem_evacuation *evacuation, uint32_t pages)
 {
@@ -184,7 +184,7 @@ static bool do_evacuation_close(struct mem_evacuation *evacuation, uint32_t page
 	return true;
 }
 
-/* Closes all spans of the target, as above. */
+/* Closes all spans of the target, as do_evacuation_close(). */
 static bool do_evacuation_begin(struct mem_evacuation *evacuation)
 {
 	bool ok = do_evacuation_close(evacuation, evacuation->target_pages);
@@ -222,7 +222,7 @@ static bool is_skipped(const struct mem_skip *skip, uint32_t page)
 }
 
 /*
- * The slab with the fewest blocks in use, if free blocks of the class's other slabs can take them.
+ * The slab of the class with the fewest blocks in use, if free blocks of other slabs can take them.
  */
 static struct slab *do_class_sparse(struct memory *memory, const struct size_class *size_class,
 				    const struct mem_skip *skip)
@@ -239,12 +239,12 @@ static struct slab *do_class_sparse(struct memory *memory, const struct size_cla
 			if (!best || slab->blocks - slab->free < best->blocks - best->free)
 				best = slab;
 		}
-	/* As many free blocks as the slab has blocks: those outside of it can take those in use. */
+	/* As many free blocks as the slab has blocks: other slabs can take its blocks in use. */
 	return best && best->blocks <= size_class->available ? best : NULL;
 }
 
 /*
- * The share of that slab in use, in 2^16ths, and its first page. UINT32_MAX: there is no such slab.
+ * The share in use of do_class_sparse()'s slab, in 2^16ths, and its first page. UINT32_MAX: none.
  */
 static uint32_t class_sparse(struct memory *memory, unsigned int class_id,
 			     const struct mem_skip *skip, uint32_t *page)
@@ -254,9 +254,9 @@ static uint32_t class_sparse(struct memory *memory, unsigned int class_id,
 	struct slab *slab;
 
 	/*
-	 * If it takes the blocks in magazines, drain those. The thread that moves the items can't
-	 * allocate from other threads' magazines: it would create a new slab for the rest, which
-	 * would be the next sparse one, and so on for ever.
+	 * If free blocks in magazines are needed, drain the magazines. The thread that moves the
+	 * items can't allocate from those of other threads: it would create a new slab for the
+	 * rest, which would be the next sparse one, and so on for ever.
 	 */
 	if (hint_load(&size_class->available) < size_class->blocks &&
 	    hint_load(&size_class->slabs) &&
@@ -291,7 +291,7 @@ bool mem_evacuation_begin_sparse(struct mem_evacuation *evacuation, struct memor
 	       mem_evacuation_begin(evacuation, memory, page_address(memory, best_page));
 }
 
-/* What the blocks in use of a slab cost, by some of them. */
+/* The cost of a slab's blocks in use, estimated by some of them. */
 static uint64_t slab_cost(const struct mem_place *place, const struct memory *memory,
 			  uint32_t number, uint64_t *random)
 {
@@ -317,16 +317,16 @@ static uint64_t slab_cost(const struct mem_place *place, const struct memory *me
 	return n ? cost / n * (unsigned int)used : 0;
 }
 
-/* Whether it is being evacuated, or can't be. */
+/* Whether the span is being evacuated, or can't be. */
 static bool span_stays(const struct span *span)
 {
 	return span->evacuating || span->kind == PAGE_RESERVED || span->kind == PAGE_BUCKETS;
 }
 
 /*
- * The cost of the spans from place->at on, to the first one that ends at @until or behind it, or
- * for LOOK_SAMPLES; @end: of the pages that matter. UINT64_MAX: they can't be evacuated. Moves
- * place->at behind them.
+ * The cost of the spans from place->at to the first that ends at or after @until, or of as many as
+ * take LOOK_SAMPLES; @end: of the place's pages. UINT64_MAX: they can't be evacuated. Moves
+ * place->at past them.
  */
 static uint64_t do_place_cost(struct mem_place *place, const struct memory *memory, uint32_t until,
 			      uint32_t end, uint64_t *random)
@@ -366,7 +366,7 @@ static void do_place_draw(struct mem_place *place, const struct page_heap *heap,
 	place->cost = 0;
 }
 
-/* Looks on at one place. True: it has seen all of it, or that it is of no use. */
+/* Looks at more of one place. True: all of it was seen, or it can't be used. */
 static bool do_place_look(struct mem_place *place, const struct memory *memory, uint64_t *random)
 {
 	uint32_t end = place->page + place->pages, until = end;
@@ -431,7 +431,7 @@ enum mem_close mem_evacuation_close(struct mem_evacuation *evacuation)
 		pages = CLOSE_PAGES;
 	end = page + pages;
 	mem_lock(&memory->heap.lock);
-	/* A bucket slab may have been created there in the meantime. */
+	/* A bucket slab may have been created there meanwhile. */
 	for (at = page; at < end; at = span.page + span.pages) {
 		span = do_span_at(&memory->heap, at, end);
 		if (span_stays(&span)) {
@@ -472,7 +472,7 @@ bool mem_evacuation_begin_index(struct mem_evacuation *evacuation, struct memory
 {
 	evacuation_init(evacuation, memory, 0, 0);
 	mem_lock(&memory->heap.lock);
-	/* Less than all of it: item memory has at least one page. */
+	/* Not all of it: item memory keeps at least one page. */
 	if (bytes < memory_bytes(memory)) {
 		evacuation->target = memory->heap.first;
 		evacuation->target_pages = pages_of(bytes);
@@ -501,7 +501,7 @@ static bool do_slab_next(struct memory *memory, const struct slab *slab, uint32_
 	return true;
 }
 
-/* The next block of the slab at next_page; or the only one, if a large item is there. */
+/* The next block of the slab at next_page; the only one if a large item is there. */
 static bool span_next(struct mem_evacuation *evacuation, const struct span *span,
 		      struct mem_block *block)
 {
@@ -543,9 +543,9 @@ bool mem_evacuation_next(struct mem_evacuation *evacuation, struct mem_block *bl
 }
 
 /*
- * Opens the spans from @page on, to the first one that ends at @until or behind it, in order and
- * never going back: a span that is open may be in another evacuation already. Returns the page
- * behind them.
+ * Opens the spans from @page to the first one that ends at or after @until, in order and never
+ * going back: a span that is open may be in another evacuation already. Returns the page after
+ * them.
  */
 static uint32_t evacuation_open(struct mem_evacuation *evacuation, uint32_t page, uint32_t until)
 {
@@ -567,7 +567,7 @@ bool mem_evacuation_open(struct mem_evacuation *evacuation)
 	uint32_t end = evacuation->page + evacuation->pages, until;
 	uint32_t page = evacuation->page + evacuation->opened;
 
-	/* The target is another thread's business by now, if it is allocated. */
+	/* Once the target is allocated, other threads may use and free it. */
 	if (evacuation->taken && page == evacuation->target)
 		page += evacuation->target_pages;
 	until = end - page > OPEN_PAGES ? page + OPEN_PAGES : end;

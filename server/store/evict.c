@@ -12,15 +12,15 @@
 #include "server/store/chain.h"
 #include "server/store/lookup.h"
 
-/* Candidates drawn of a class, and of all; Redis draws 5, and 10 come close to exact LRU there. */
+/* Candidates drawn of a class, and of all. Redis draws 5; 10 come close to exact LRU there. */
 #define SAMPLES 16
 #define SAMPLES_ANY 12
-/* The same, to find a colder item that can be evicted for one that is to be moved. */
+/* Candidates for eviction, drawn to move another item of their class. */
 #define SAMPLES_MOVE 4
 
 /*
- * Items evicted at most, one after the other, to make room to move one to that is to stay. If that
- * is not enough it stays where it is, and what was to be emptied does not get empty this time.
+ * Evictions, one after another, to make room for moving an item that must not be evicted. If that
+ * is not enough the item stays in its place, and its span does not get empty this time.
  */
 #define STAY_MOVE_TRIES 8
 
@@ -143,7 +143,7 @@ static void item_move_staying(struct store_thread *thread, struct emptying *empt
 		candidate_of_class(thread, &other, class_id, SAMPLES);
 		if (other.coldness >= (emptying->spares ? COLDNESS_OLD : 1))
 			evict_candidate(thread, &other);
-		/* Its memory is free after a grace period only. */
+		/* The memory of a large item is free only after a grace period. */
 		if (class_id == MEM_CLASS_LARGE)
 			limbo_empty(&thread->limbo, &thread->cache);
 	}
@@ -230,7 +230,7 @@ void evict_evacuate(struct store_thread *thread, struct emptying *emptying, bool
 	emptying->spares = false;
 	emptying_begin(thread, emptying, evict);
 	while (emptying_step(thread, emptying))
-		/* The grace periods of others don't wait until all of it is empty. */
+		/* The grace periods of other threads don't wait until all is empty. */
 		if (emptying->moving || ++n % STEPS_PER_QUIESCE == 0)
 			rcu_quiescent_state();
 	limbo_empty(&thread->limbo, &thread->cache);
@@ -250,7 +250,7 @@ bool evict_compact(struct store_thread *thread)
 	return empty;
 }
 
-/* Slots of a full chain that are drawn until one is not pinned. */
+/* Slots of a full chain that are drawn at most, until one is not pinned. */
 #define CHAIN_DRAWS 4u
 
 /* Overflow bucket number @n of the chain, or the last one. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Counts what was evicted, by age and size class. */
+/* Counts evicted items by age and size class. */
 #include "server/store/evicted.h"
 
 #include "common/barrier.h"
@@ -79,7 +79,7 @@ bool evicted_tick(struct table *table, uint64_t now_s, uint32_t *youngest_s)
 		return false;
 	*youngest_s = atomic_load_explicit(&evicted->youngest_s[evicted->period % EVICTED_PERIODS],
 					   memory_order_relaxed);
-	/* Up to the one that comes next: threads may have begun this one already. */
+	/* Up to the next period: threads may have begun this one already. */
 	for (unsigned int i = 0; evicted->period < period && i < EVICTED_PERIODS; i++)
 		atomic_store_explicit(
 			&evicted->youngest_s[(++evicted->period + 1) % EVICTED_PERIODS],

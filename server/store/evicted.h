@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What was evicted: how many items of which age and size class, and how old the youngest was. An
- * item's age is the time since it was used last, or stored, as the server knows of it: of GETs by
- * READ it learns late, and not of all (client/libkvd/access.h).
+ * Evicted items: how many of each age and size class, and how old the youngest was. An item's age
+ * is the time since its last use that the server knows of, or since it was stored: the server
+ * learns of GETs by READ late, and not of all (client/libkvd/access.h).
  *
  * Any thread, but for evicted_tick(). Nothing blocks.
  */
@@ -11,10 +11,10 @@
 
 #include "server/store/table.h"
 
-/* For a time this long the youngest that was evicted is remembered, and up to twice as long. */
+/* How long the youngest evicted item is remembered, at least; at most twice as long. */
 #define EVICTED_PERIOD_S 60u
 
-/* evicted_youngest_s() if none was evicted. */
+/* evicted_youngest_s() if no item was evicted. */
 #define EVICTED_NONE UINT32_MAX
 
 /* Before threads start. */
@@ -24,14 +24,14 @@ void evicted_init(struct table *table);
 void do_evicted_count(struct store_thread *thread, const struct item *item);
 
 /*
- * The age in seconds, at most a tick too much, of the youngest normal item that was evicted in the
- * last EVICTED_PERIOD_S, or twice that; or EVICTED_NONE.
+ * The age in seconds, at most a tick too high, of the youngest normal item evicted in the last one
+ * or two EVICTED_PERIOD_S; EVICTED_NONE if there is none.
  */
 uint32_t evicted_youngest_s(const struct table *table);
 
 /*
- * Once a second, by one thread. Whether a period has ended in which an item was evicted that was
- * younger than EVICTED_PERIOD_S, unless it was so in the one before; @youngest_s: how old.
+ * Called once a second, by one thread. Returns whether a period has ended in which an item younger
+ * than EVICTED_PERIOD_S was evicted, and none in the period before; @youngest_s: its age.
  */
 bool evicted_tick(struct table *table, uint64_t now_s, uint32_t *youngest_s);
 

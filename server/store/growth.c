@@ -27,7 +27,7 @@ int index_format(struct table *table, const _Atomic bool *cancel)
 	return 0;
 }
 
-/* Orders the slots by bit @bit of their keys' hashes, 0 first; returns how many have 0. */
+/* Orders the slots by bit @bit of their keys' hashes, 0 first; returns how many have a 0. */
 static unsigned int do_partition(const struct table *table, struct chain_parts *parts, uint32_t bit)
 {
 	unsigned int low = 0, high = parts->slot_count, i;
@@ -52,8 +52,8 @@ static unsigned int do_partition(const struct table *table, struct chain_parts *
 /*
  * Splits home bucket @number, which has @level. The new bucket is complete before the old one,
  * whose level leads to it, loses a slot (INDEX-2). Both chains together need no more overflow
- * buckets than there were: n slots that were in c + 1 buckets, n <= 14 (c + 1), fit two home
- * buckets and c more, however they are divided.
+ * buckets than the old one had: n slots from c + 1 buckets, n <= 14 (c + 1), fit two home buckets
+ * and c more, however they are divided.
  */
 static void split(struct store_thread *thread, uint64_t number, uint32_t level)
 {
@@ -109,7 +109,7 @@ bool index_extend(struct table *table)
 
 	if (!mem_evacuation_begin_index(&evacuation, table->memory, INDEX_STEP * BUCKET_BYTES))
 		return false;
-	/* Only if nothing is in the pages: moving it is the maintenance thread's work. */
+	/* Only if the pages are empty: moving items is the maintenance thread's work. */
 	if (mem_evacuation_next(&evacuation, &block)) {
 		mem_evacuation_end(&evacuation);
 		return false;
@@ -138,7 +138,7 @@ static void do_grow(struct store_thread *thread)
 	if (!index_is_full(table, buckets))
 		return;
 	if (buckets >= atomic_load(&table->buckets_max)) {
-		/* The maintenance thread, if there is one, was asked already and does it. */
+		/* The maintenance thread, if there is one, was asked already and will do it. */
 		if (atomic_load(&table->room_wanted) && table->wake_fd >= 0)
 			return;
 		if (!index_extend(table)) {
@@ -158,7 +158,7 @@ void index_grow(struct store_thread *thread)
 
 	if (!index_is_full(table, index_buckets(table)))
 		return;
-	/* One thread splits at a time; another one need not wait for it. */
+	/* One thread splits at a time; others need not wait for it. */
 	if (atomic_exchange_explicit(&table->growing, 1, memory_order_acquire))
 		return;
 	do_grow(thread);

@@ -12,21 +12,20 @@
 #define INDEX_STEP 512u
 
 /*
- * Formats the buckets that the geometry has at the start. Before threads start. 0, or -ECANCELED
- * soon after @cancel was set, which may be NULL.
+ * Formats the buckets that the geometry has at the start, before threads start. Returns 0, or
+ * -ECANCELED soon after @cancel, unless NULL, was set.
  */
 int index_format(struct table *table, const _Atomic bool *cancel);
 
 /*
- * Splits a bucket if there are more keys than table.fill allows. To be called with no lock held
- * after a key was added. Does nothing if another thread splits at the moment; may wait for a grace
- * period.
+ * Splits a bucket if there are more keys than table.fill allows. Call it with no lock held after a
+ * key was added. Does nothing if another thread is splitting; may wait for a grace period.
  */
 void index_grow(struct store_thread *thread);
 
 /*
- * Adds a step of memory to the index, if the pages behind it are free; else returns false, and the
- * maintenance thread has to empty them. The caller holds table.growing.
+ * Adds a step of memory to the index if the pages after it are free; else returns false, and the
+ * maintenance thread must empty them. The caller holds table.growing.
  */
 bool index_extend(struct table *table);
 

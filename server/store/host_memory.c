@@ -14,7 +14,7 @@
 
 #define LINE_BYTES 1024
 
-/* Control groups are not nested deeper in practice; further ones are not looked at. */
+/* Deeper control groups, which are not met in practice, are ignored. */
 #define GROUP_DEPTH_MAX 32
 
 /* The files of one version of control groups. */
@@ -54,7 +54,7 @@ static FILE *open_in(const char *folder, const char *name)
 	return fopen(path, "re");
 }
 
-/* The number of a file that holds one; false for a file that says "max" or is not there. */
+/* Reads a file that holds one number; false for a file that says "max" or is missing. */
 static bool read_number(const char *folder, const char *name, uint64_t *number)
 {
 	FILE *in = open_in(folder, name);
@@ -67,7 +67,7 @@ static bool read_number(const char *folder, const char *name, uint64_t *number)
 	return ok;
 }
 
-/* The number behind @key, and behind a colon if there is one; 0 if the file has no such line. */
+/* The number after @key and an optional colon; 0 if the file has no such line. */
 static uint64_t read_key(const char *folder, const char *name, const char *key)
 {
 	FILE *in = open_in(folder, name);
@@ -142,7 +142,7 @@ static bool group_path(const char *root, bool v1, char path[LINE_BYTES])
 	return found;
 }
 
-/* Where a hierarchy is mounted: the group at its top, and the folder. From /proc/self/mountinfo. */
+/* The mount of a hierarchy: the group at its top, and the folder. From /proc/self/mountinfo. */
 struct group_mount {
 	char top[LINE_BYTES];
 	char folder[LINE_BYTES];
@@ -259,7 +259,7 @@ int host_memory_check(const struct host_memory *memory, uint64_t bytes, uint64_t
 	log_at(now ? LOG_ERROR : LOG_WARN,
 	       "memory.size: kvd needs %" PRIu64 " MiB, %" PRIu64
 	       " MiB of region and about %" PRIu64 " MiB beside it, and %" PRIu64
-	       " MiB can be had now, by %s: lower memory.size, or %s",
+	       " MiB are available now, by %s: lower memory.size, or %s",
 	       mib(needed), mib(bytes), mib(beside), mib(memory->now.bytes), memory->now.name,
 	       now ? "end what uses the rest" : "kvd may be killed when it fills");
 	return now ? -ENOMEM : 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What memory this host, the control groups of this process and its resource limits leave for a
- * store, so that one that is too large is refused before the kernel kills it.
+ * The memory that this host, the control groups of this process and its resource limits leave for a
+ * store, so that a store that is too large is refused before the kernel kills the process.
  *
- * Two figures: what there is now (free, or page cache that the kernel can drop), and what there
- * could ever be. Swap counts in neither: a store that is swapped out answers in milliseconds, and a
- * verbs device pins it. Pages of hugetlb are in neither, too: the kernel has put them aside.
+ * Two figures: the memory available now (free, or page cache that the kernel can drop), and the
+ * most that could ever be available. Neither counts swap: a store that is swapped out answers in
+ * milliseconds, and a verbs device pins it. Nor hugetlb pages: the kernel has put them aside.
  */
 #ifndef KVD_SERVER_STORE_HOST_MEMORY_H
 #define KVD_SERVER_STORE_HOST_MEMORY_H
@@ -21,22 +21,22 @@ struct host_limit {
 };
 
 struct host_memory {
-	struct host_limit now;	/* the least that can be had now */
+	struct host_limit now;	/* the least of the amounts available now */
 	struct host_limit ever; /* the least of the limits */
 	uint64_t file_max;	/* bytes of a file; a memfd is one */
 };
 
 /*
  * Reads /proc/meminfo, and memory.max and memory.high (version 2) or memory.limit_in_bytes (version
- * 1) of the process's control group and all groups above it, below the folder @root: "" but for
- * tests. And RLIMIT_AS and RLIMIT_FSIZE. What can't be read limits nothing.
+ * 1) of the process's control group and all groups above it, below the folder @root: "" except in
+ * tests. Reads RLIMIT_AS and RLIMIT_FSIZE, too. A limit that can't be read does not count.
  */
 void host_memory_read(struct host_memory *memory, const char *root);
 
 /*
- * Checks that a region of @bytes, and @beside bytes that the process needs beside it, can be had:
- * ever, and if it is to be filled @now, now; else what is missing now is a warning. Returns 0 or,
- * after logging both figures, -ENOMEM.
+ * Checks that there can ever be memory for a region of @bytes and @beside bytes that the process
+ * needs beside it. If there is not enough now, that is an error if @now, else a warning. Returns 0
+ * or, after logging both figures, -ENOMEM.
  */
 int host_memory_check(const struct host_memory *memory, uint64_t bytes, uint64_t beside, bool now);
 

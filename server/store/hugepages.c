@@ -17,6 +17,7 @@
 #include "common/util/clock.h"
 #include "common/util/large_page.h"
 #include "common/util/log.h"
+#include "common/util/parse.h"
 #include "server/store/host_memory.h"
 #include "server/store/prefault.h"
 
@@ -74,7 +75,7 @@ static int map_file(struct mapping *mapping, unsigned int memfd_flags,
 {
 	/*
 	 * mmap() reserves huge pages of the host, not of its nodes: if the nodes that the mapping
-	 * is bound to had too few, the first access to a missing one would be a SIGBUS.
+	 * is bound to had too few, the first access to a missing page would be a SIGBUS.
 	 */
 	bool now = options->prefault || (memfd_flags && policy->bound);
 	int err;
@@ -105,7 +106,7 @@ static int map_file(struct mapping *mapping, unsigned int memfd_flags,
 
 /*
  * Creates a memfd and maps it. Huge pages are reserved now, or allocated if bound to nodes; normal
- * pages are allocated at the first access; and all of them now if options->prefault says so.
+ * pages are allocated at the first access. With options->prefault all pages are allocated now.
  */
 static int map(struct mapping *mapping, uint64_t page_bytes, unsigned int memfd_flags,
 	       const struct store_options *options, const struct numa_policy *policy)
@@ -137,7 +138,7 @@ void hugepages_unmap(struct mapping *mapping)
 
 uint64_t hugepages_to_configure(uint64_t total, uint64_t available, uint64_t needed)
 {
-	/* Enough are free, but mapping them failed: they may be on other nodes. */
+	/* Enough pages are free, but mapping them failed: they may be on other nodes. */
 	if (available >= needed)
 		available = 0;
 	return total - available + needed;
@@ -158,7 +159,7 @@ static bool read_count(const char *folder, const char *name, uint64_t *count)
 	return ok;
 }
 
-/* The folder in sysfs of the host's pool, or of node's. */
+/* The sysfs folder of the pool of @node; -1: of the host's. */
 static void pool_folder(const struct hugepage *kind, int node, char folder[FOLDER_MAX])
 {
 	if (node >= 0)
@@ -168,7 +169,7 @@ static void pool_folder(const struct hugepage *kind, int node, char folder[FOLDE
 		snprintf(folder, FOLDER_MAX, "/sys/kernel/mm/hugepages/%s", kind->folder);
 }
 
-/* Whether @needed pages can be had: free and not reserved, or the kernel may allocate them. */
+/* Whether @needed pages are free and not reserved, or the kernel may allocate them. */
 static bool pool_has(const struct hugepage *kind, int node, uint64_t needed)
 {
 	uint64_t free = 0, reserved = 0, more = 0, surplus = 0;
@@ -176,7 +177,7 @@ static bool pool_has(const struct hugepage *kind, int node, uint64_t needed)
 
 	pool_folder(kind, node, folder);
 	read_count(folder, "free_hugepages", &free);
-	/* Nodes have neither of these two. */
+	/* Nodes have no resv_hugepages and no nr_overcommit_hugepages: these count as 0. */
 	read_count(folder, "resv_hugepages", &reserved);
 	read_count(folder, "nr_overcommit_hugepages", &more);
 	read_count(folder, "surplus_hugepages", &surplus);
@@ -185,8 +186,8 @@ static bool pool_has(const struct hugepage *kind, int node, uint64_t needed)
 }
 
 /*
- * Writes to @free_text how many pages of the kind are free, and to @command the one that makes
- * @needed more available; empty if the host has no pages of this size. Both have REMEDY_MAX bytes.
+ * Writes to @free_text how many pages of the kind are free, and to @command the command that makes
+ * @needed pages available; "" if the host has no pages of this size. Both have REMEDY_MAX bytes.
  */
 static void describe_pool(const struct hugepage *kind, int node, uint64_t needed, char *free_text,
 			  char *command)
@@ -216,8 +217,8 @@ static void describe_pool(const struct hugepage *kind, int node, uint64_t needed
 }
 
 /*
- * Logs, in one line, that huge pages are missing: an error if they are required, a warning if a
- * size was asked for, and with auto, where normal pages serve as well, a notice.
+ * Logs, in one line, that huge pages are missing: an error if they are required, a warning if the
+ * option names their size, and a notice with auto.
  */
 static void log_shortage(const struct store_options *options, const struct hugepage *kind, int err,
 			 const struct numa_policy *policy, const char *instead)
@@ -257,24 +258,25 @@ static int map_normal(struct mapping *mapping, const struct store_options *optio
 		      const struct numa_policy *policy)
 {
 	int err = check_normal(options);
+	char size[PARSE_FORMAT_MAX];
 
 	if (err)
 		return err;
 	err = map(mapping, (uint64_t)sysconf(_SC_PAGESIZE), 0, options, policy);
 	if (err && err != -ECANCELED)
-		log_error("region: can't get %" PRIu64 " bytes of memory%s%s: %s; lower "
-			  "memory.size",
-			  options->bytes, policy->bound ? " on NUMA " : "",
+		log_error("region: can't get %s of memory%s%s: %s; lower memory.size",
+			  show_size(options->bytes, size), policy->bound ? " on NUMA " : "",
 			  policy->bound ? policy->text : "", strerror(-err));
 	return err;
 }
 
-/* Says what the region has where there were too few huge pages. False: it is as good as those. */
+/* Describes the pages that replace missing huge pages. False: they are as good. */
 static bool describe_normal(const struct mapping *mapping, const struct store_options *options,
 			    char *text, size_t size)
 {
 	uint64_t possible = mapping->bytes / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
 	long kib = sysconf(_SC_PAGESIZE) / 1024;
+	char large[PARSE_FORMAT_MAX];
 	size_t at;
 
 	if (possible && mapping->large_bytes >= possible) {
@@ -282,9 +284,8 @@ static bool describe_normal(const struct mapping *mapping, const struct store_op
 		return options->hugepages != HUGEPAGES_AUTO;
 	}
 	if (mapping->large_bytes)
-		at = (size_t)snprintf(text, size,
-				      "using transparent huge pages for %" PRIu64 " bytes, else ",
-				      mapping->large_bytes);
+		at = (size_t)snprintf(text, size, "using transparent huge pages for %s, else ",
+				      show_size(mapping->large_bytes, large));
 	else
 		at = (size_t)snprintf(text, size, "using ");
 	at += (size_t)snprintf(text + at, size - at, "%ld KiB pages", kib);
@@ -295,8 +296,8 @@ static bool describe_normal(const struct mapping *mapping, const struct store_op
 }
 
 /*
- * The size to try first, and in *@wanted the largest one whose shortage is logged. A region that is
- * no multiple of 1 GiB has smaller pages: rounded up, a tenant of 16 MiB would take 1 GiB.
+ * The size to try first; *@wanted is the largest size whose shortage is logged. A region that is
+ * not a multiple of 1 GiB gets smaller pages: rounded up, a tenant of 16 MiB would take 1 GiB.
  */
 static int first_kind(enum hugepages_mode mode, uint64_t bytes, int *wanted)
 {
@@ -318,8 +319,8 @@ static int first_kind(enum hugepages_mode mode, uint64_t bytes, int *wanted)
 }
 
 /*
- * Tries huge pages from the largest kind on. *@missing is the kind, with its error, whose shortage
- * is to be logged; NULL if there is none.
+ * Tries huge pages, the largest kind first. *@missing is the kind whose shortage must be logged,
+ * with the error in *@missing_err; NULL if there is none.
  */
 static int map_huge(struct mapping *mapping, const struct store_options *options,
 		    const struct numa_policy *policy, const struct hugepage **missing,

@@ -13,9 +13,8 @@ struct bucket *index_home(const struct table *table, uint64_t hash)
 		number = low_bits(hash, level + 1);
 	/*
 	 * INDEX-1. The index size may be outdated by now. The bucket was split once for each bit
-	 *	 above
-	 * its old level; the first of these bits that differs says in which split the key left, and
-	 * for which bucket, which has been complete since.
+	 * above its old level. The first of these bits in which the key's hash differs tells the
+	 * split in which the key left, and the bucket that it went to, which was complete by then.
 	 */
 	for (;;) {
 		home = index_bucket(table, number);
@@ -51,7 +50,7 @@ void index_geometry(const struct table *table, struct geometry *geometry)
 {
 	uint64_t size = atomic_load(&table->index_size);
 
-	/* All but level, split and sum never changes; these are overwritten here. */
+	/* Only level, split and sum ever change; they are overwritten here. */
 	racy_copy(geometry, &table->region->geometry, sizeof(*geometry));
 	geometry->level = index_size_level(size);
 	geometry->split = index_size_split(size);

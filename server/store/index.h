@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The index: finds the home bucket of a key. Home buckets are one array behind the superblock,
+ * The index: finds the home bucket of a key. Home buckets are one array after the superblock,
  * which grows at its end; each begins a chain of overflow buckets. It grows by linear hashing
  * (Litwin, VLDB 1980): with 2^level + split buckets the next split divides bucket number `split`
  * into itself and a new last bucket, and both get the next higher level.
@@ -53,7 +53,7 @@ static inline uint64_t index_buckets(const struct table *table)
 	return (1ull << index_size_level(size)) + index_size_split(size);
 }
 
-/* Home bucket number @number: the segments of the geometry lie one behind the other. */
+/* Home bucket number @number: the segments of the geometry lie one after another. */
 static inline struct bucket *index_bucket(const struct table *table, uint64_t number)
 {
 	return region_at(table->region, sizeof(struct superblock) + number * BUCKET_BYTES);
@@ -64,13 +64,13 @@ static inline uint64_t index_number(const struct table *table, const struct buck
 	return (region_offset(table->region, home) - sizeof(struct superblock)) / BUCKET_BYTES;
 }
 
-/* What a bucket's overflow field says to lead to @bucket. */
+/* The value of an overflow field that leads to @bucket. */
 static inline uint32_t bucket_ref(const struct region *region, const struct bucket *bucket)
 {
 	return (uint32_t)(region_offset(region, bucket) / BUCKET_BYTES);
 }
 
-/* The next bucket of the chain, or NULL. With the lock or without. */
+/* The next bucket of the chain, or NULL. With or without the lock. */
 static inline struct bucket *bucket_next(const struct table *table, const struct bucket *bucket)
 {
 	uint32_t overflow = bucket_overflow_load(bucket);
@@ -83,22 +83,22 @@ static inline struct item *slot_item(const struct table *table, uint64_t slot)
 	return region_at(table->region, slot_offset(slot));
 }
 
-/* The home bucket of @hash at this moment; without its lock a split may move the key on. */
+/* The home bucket of @hash now; as it is not locked, a split may move the key on. */
 __attribute__((returns_nonnull)) struct bucket *index_home(const struct table *table,
 							   uint64_t hash);
 /* The home bucket of @hash, locked. The caller unlocks it: bucket_unlock(). */
 __attribute__((returns_nonnull)) struct bucket *index_lock_home(const struct table *table,
 								uint64_t hash);
-/* Home bucket number @number, locked. The same. */
+/* Home bucket number @number, locked. The caller unlocks it. */
 __attribute__((returns_nonnull)) struct bucket *index_lock_number(const struct table *table,
 								  uint64_t number);
 
-/* Writes the geometry as it is now, with its sum, to the caller's @geometry. */
+/* Copies the present geometry, with its sum, to @geometry. */
 void index_geometry(const struct table *table, struct geometry *geometry);
 
 /*
- * Prefetch the home bucket of @hash; and, when that is in the cache, the first item of it whose
- * slot has the key's tag.
+ * Prefetch the home bucket of @hash; and, once that is in the cache, its first item whose slot has
+ * the key's tag.
  */
 void table_prefetch_bucket(const struct table *table, uint64_t hash);
 void table_prefetch_item(const struct table *table, uint64_t hash);

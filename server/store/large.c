@@ -74,7 +74,7 @@ static enum large_next large_end(struct large *large, enum wire_status status)
 	return LARGE_DONE;
 }
 
-/* The key has another version by now, or none (LARGE-3). */
+/* The key has another version by now, or is gone (LARGE-3). */
 static enum large_next large_restart(struct large *large)
 {
 	item_drop(large, &large->item);
@@ -85,7 +85,7 @@ static enum large_next large_restart(struct large *large)
 	return LARGE_AGAIN;
 }
 
-/* The item was being changed, so nothing is known: the caller tries again, for a limited time. */
+/* The item was being changed: the caller tries again, for a limited time. */
 static enum large_next large_retry(struct large *large)
 {
 	uint64_t now = clock_ns();
@@ -98,7 +98,7 @@ static enum large_next large_retry(struct large *large)
 	return LARGE_RETRY;
 }
 
-/* The next step allocates the item that is to be made. */
+/* The next step allocates the new item. */
 static enum large_next allocate_next(struct large *large)
 {
 	large->item_bytes = item_bytes_for(large->change.key_len,
@@ -116,7 +116,7 @@ static enum large_next room_next(struct large *large, enum large_state after)
 	return LARGE_AGAIN;
 }
 
-/* The whole change if the item is not large by now, else what it begins with. */
+/* Makes the whole change if the item is not large any more, else gets what it begins with. */
 static enum large_next change_begin(struct large *large)
 {
 	struct table_change *change = &large->change;
@@ -133,7 +133,7 @@ static enum large_next change_begin(struct large *large)
 	return allocate_next(large);
 }
 
-/* Begins to fill the item that is to be made. NULL: there is no memory for it. */
+/* Begins to fill the new item. NULL: there is no memory for it. */
 static enum large_next item_begin(struct large *large, struct item *item)
 {
 	const struct table_change *change = &large->change;
@@ -146,7 +146,7 @@ static enum large_next item_begin(struct large *large, struct item *item)
 	return LARGE_AGAIN;
 }
 
-/* Allocates the item that is to be made. */
+/* Allocates the new item. */
 static enum large_next item_allocate(struct large *large)
 {
 	struct item *item = mem_alloc(&large->thread->cache, large->item_bytes);
@@ -174,13 +174,13 @@ static enum large_next room_made(struct large *large)
 	return LARGE_AGAIN;
 }
 
-/* A part of the value that is being made: where it goes, and the bytes. */
+/* A part of the new value: its place and its bytes. */
 struct part {
 	uint64_t at, bytes;
 	const uint8_t *from;
 };
 
-/* Copies what the bytes from value_done on, @bytes of them, have of the part. */
+/* Copies the overlap of the part with the @bytes from value_done on. */
 static bool part_copy(struct large *large, const struct part *part, const struct item_ref *ref,
 		      uint64_t bytes)
 {
@@ -194,7 +194,7 @@ static bool part_copy(struct large *large, const struct part *part, const struct
 					       part->from + (first - part->at), end - first);
 }
 
-/* Copies bytes of the old value, and of what is appended or prepended. */
+/* Copies bytes of the old value and of the one appended or prepended. */
 static bool value_copy(struct large *large, const struct item_ref *ref, uint64_t bytes)
 {
 	const struct table_change *change = &large->change;
@@ -226,7 +226,7 @@ static void value_advance(struct large *large, uint64_t bytes)
 	large_summed(large, bytes);
 }
 
-/* The next bytes of a value that is made from the key's item (LARGE-2). */
+/* Makes the next bytes of a value from the key's item (LARGE-2). */
 static enum large_next value_step(struct large *large, uint64_t bytes)
 {
 	const struct table_change *change = &large->change;
@@ -246,7 +246,7 @@ static enum large_next value_step(struct large *large, uint64_t bytes)
 	return LARGE_AGAIN;
 }
 
-/* The next bytes of a value that arrives from its client. */
+/* Sums the next bytes of a value that arrives from its client. */
 static enum large_next arrived_step(struct large *large, uint64_t bytes)
 {
 	uint64_t there = large->arrived - large->value_done;
@@ -265,7 +265,7 @@ static enum large_next large_value(struct large *large, uint32_t bytes_max)
 	return large->kind == LARGE_COMMIT ? arrived_step(large, bytes) : value_step(large, bytes);
 }
 
-/* The pulled value is what is appended: the item that it is in is not the one to be stored. */
+/* The pulled value is appended: its item is not the one that is stored. */
 static enum large_next pulled_append(struct large *large)
 {
 	struct item *value = large->item;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Large items: changes that take time in proportion to an item's size, in steps of
- * bounded work. The caller decides when the next step is due, and serves others in between.
+ * Large items: changes that take time in proportion to an item's size, in steps of bounded work.
+ * The caller decides when the next step is due, and serves other requests in between.
  *
- *   LARGE-1. A step copies and sums at most as many bytes as it was allowed, without a bucket's
- *	 lock. With the lock only the stores of TABLE-1 are made, at the end: all they need is
+ *   LARGE-1. A step copies and sums at most as many bytes as the caller allows, without a
+ *	 bucket's lock. The lock is held only for the stores of TABLE-1, at the end, with everything
  *	 prepared.
  *   LARGE-2. Between two steps the caller may pass a quiescent state. So each step looks the item
  *	 up again, and goes on only if it still has the version that the first one found. Versions
  *	 are unique, and a large item is not rewritten in place (LOOKUP-3): the same version has the
  *	 same key and value, also when a touch has changed its expiry time or it was moved
  *	 meanwhile.
- *   LARGE-3. A change takes effect only if the key has that version still, under the lock. Else it
- *	 begins again, because another change of the key took effect. After LARGE_RESTARTS_MAX times
- *	 it fails with WIRE_BUSY, and nothing was changed (TABLE-4).
+ *   LARGE-3. A change takes effect only if, under the lock, the key still has that version. Else
+ *	 another change of the key took effect, and the change begins again. After
+ *	 LARGE_RESTARTS_MAX times it fails with WIRE_BUSY, and nothing was changed (TABLE-4).
  *   LARGE-4. Where memory is short, steps make room for it (ROOM-1 in server/store/room.h).
  *
  *	large_append(&large, ...); or large_commit()
@@ -32,13 +32,13 @@
 
 enum large_next {
 	LARGE_DONE,
-	LARGE_AGAIN, /* another step */
+	LARGE_AGAIN, /* another step is needed */
 	/*
-	 * The same, but another thread is changing the item, or the room waits for others: a pause
-	 * is of use.
+	 * Another step after a pause: another thread is changing the item, or the room waits for
+	 * other threads.
 	 */
 	LARGE_RETRY,
-	LARGE_WAIT, /* all of the value that has arrived is summed: see @arrived */
+	LARGE_WAIT, /* all bytes that have arrived are summed: see @arrived */
 };
 
 struct large {
@@ -46,7 +46,7 @@ struct large {
 	enum wire_status status;
 	struct table_change change;
 
-	/* Set by the caller at any time after large_commit(): bytes of the value that are there. */
+	/* Set by the caller at any time after large_commit(): bytes of the value that arrived. */
 	uint32_t arrived;
 
 	/* The steps' own. */
@@ -64,20 +64,20 @@ struct large {
 	enum large_state after;
 	struct room room;
 	struct change_from from; /* the item that the change begins with (LARGE-2) */
-	struct item *item;	 /* that is being made; NULL: there is none yet */
+	struct item *item;	 /* the new one; NULL: none yet */
 	size_t item_bytes;
 	struct item *value_item; /* holds what is appended, if it was pulled */
-	uint64_t value_done;	 /* bytes of its value that are there and summed */
+	uint64_t value_done;	 /* bytes of the new value that are written and summed */
 	struct value_sum sum;
-	uint64_t retry_since_ns; /* the item has been changing since then; 0: it is not */
+	uint64_t retry_since_ns; /* when the item was first found changing; 0: it is not */
 	unsigned int restarts;
 };
 
 /*
  * Begin. @key, @change->key and @change->value remain the caller's and stay until the end.
  *
- * large_append(): a PUT that appends or prepends (server/store/update.h); meant for one for which
- * attempt_put() has set change->large, but right for any.
+ * large_append(): a PUT that appends or prepends (server/store/update.h); meant for changes for
+ * which attempt_put() has set change->large, but valid for any.
  *
  * large_commit(): table_commit() of @item, of which the value has not arrived yet.
  */
@@ -86,7 +86,7 @@ void large_append(struct large *large, struct store_thread *thread, uint64_t has
 void large_commit(struct large *large, struct store_thread *thread, uint64_t hash,
 		  struct item *item, const struct table_change *change);
 
-/* Bytes that the next step allocates; 0: none. The caller may wait with that step. */
+/* Bytes that the next step allocates; 0: none. The caller may delay that step. */
 static inline size_t large_wants(const struct large *large)
 {
 	return large->state == LARGE_ALLOCATE ? large->item_bytes : 0;
@@ -95,13 +95,13 @@ static inline size_t large_wants(const struct large *large)
 /* One step, of at most @bytes_max bytes. No lock held. */
 enum large_next large_step(struct large *large, uint32_t bytes_max);
 
-/* After large_commit(): the next bytes of the value are there, and were added to large->sum. */
+/* After large_commit(): @bytes more of the value have arrived and are in large->sum. */
 void large_summed(struct large *large, uint64_t bytes);
 
-/* All steps, one after the other, in the caller's time. All of the value has arrived. */
+/* Runs all steps, one after another. All of the value has arrived. */
 void large_run(struct large *large);
 
-/* Ends it before LARGE_DONE, and frees what it holds. Nothing was changed. */
+/* Ends the change before LARGE_DONE and frees what it holds. Nothing was changed. */
 void large_cancel(struct large *large);
 
 #endif /* KVD_SERVER_STORE_LARGE_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The limbo: collects what is to be freed after a grace period, waits for it and frees it. */
+/* The limbo: collects memory, waits for a grace period and frees it. */
 #include "server/store/limbo.h"
 
 #include <urcu-qsbr.h>
@@ -18,7 +18,7 @@ void limbo_empty(struct limbo *limbo, struct mem_cache *cache)
 		if (limbo->entries[i].bytes) {
 			mem_free(cache, limbo->entries[i].p, limbo->entries[i].bytes);
 		} else {
-			/* MEMORY-1: zeroes the first 8 bytes, which are a bucket's sum, too. */
+			/* MEMORY-1: zeroes the first 8 bytes, which are also a bucket's sum. */
 			bucket_seal(limbo->entries[i].p, 0);
 			mem_free_bucket(cache, limbo->entries[i].p);
 		}

@@ -23,7 +23,7 @@ bool backoff_wait(struct store_thread *thread, struct backoff *backoff)
 	return now - backoff->since_ns < LOOKUP_NS_MAX;
 }
 
-/* What an item has in front of its value, as it was at one instant. */
+/* Header and key of an item, as they were at one instant. */
 struct item_snapshot {
 	uint8_t key[KEY_MAX];
 	union item_front front;
@@ -38,7 +38,7 @@ static bool item_snapshot_take(const struct table *table, const struct item *ite
 
 	if (sum == ITEM_SUM_INVALID)
 		return false;
-	/* What was copied may be anything: its lengths are checked before they are used. */
+	/* The copy may be garbage: its lengths are checked before they are used. */
 	racy_copy(&snapshot->front, item, sizeof(snapshot->front));
 	if (item_key_len(front) < 1 || item_key_len(front) > KEY_MAX ||
 	    region_offset(table->region, item) + item_bytes(front) > table->region->bytes)
@@ -92,7 +92,7 @@ static enum lookup_result lookup_once(const struct table *table, uint64_t hash, 
 	uint16_t epoch = chain_epoch_first(home);
 	enum lookup_result result = LOOKUP_MISSING;
 
-	/* Slots are being moved (INDEX-3), or the index size was outdated (INDEX-1). */
+	/* Slots are being moved (INDEX-3), or the index size is outdated (INDEX-1). */
 	if (epoch & 1 || low_bits(hash, bucket_level_load(home)) != index_number(table, home))
 		return LOOKUP_RETRY;
 	chain_for_each(table, bucket, home) {
@@ -100,7 +100,7 @@ static enum lookup_result lookup_once(const struct table *table, uint64_t hash, 
 		if (result != LOOKUP_MISSING)
 			break;
 	}
-	/* A key that was found was there, whatever moved; for a miss, nothing may have. */
+	/* A key that was found existed, whatever moved; a miss needs that nothing moved. */
 	if (result == LOOKUP_MISSING && chain_epoch_again(home) != epoch)
 		return LOOKUP_RETRY;
 	return result;
@@ -122,10 +122,10 @@ bool lookup_ref_copy(const struct item_ref *ref, void *to, const void *from, siz
 	return stays || item_sum_again(ref->item) == ref->front.item.sum;
 }
 
-/* What is done with an item that was found: it is copied. */
+/* Uses an item that was found: copies it. */
 typedef enum lookup_result (*use_fn)(struct store_thread *thread, struct item_ref *ref, void *arg);
 
-/* Looks the key up and uses its item; retries until that was done without a change in between. */
+/* Looks the key up and uses its item; retries until no change came in between. */
 static enum wire_status lookup_until(struct store_thread *thread, uint64_t hash, const void *key,
 				     uint32_t key_len, struct item_ref *ref, use_fn use, void *arg)
 {
@@ -144,7 +144,7 @@ static enum wire_status lookup_until(struct store_thread *thread, uint64_t hash,
 					  WIRE_BUSY;
 }
 
-/* Where a value is copied to. */
+/* The destination of a value. */
 struct value_buffer {
 	void *buffer;
 	size_t size;
@@ -170,7 +170,7 @@ enum wire_status lookup_get(struct store_thread *thread, uint64_t hash, const vo
 	return lookup_until(thread, hash, key, key_len, ref, use_value, &to);
 }
 
-/* Where a part of a value is copied to. */
+/* The destination of a part of a value. */
 struct part_buffer {
 	void *buffer;
 	size_t size;

@@ -28,7 +28,7 @@
 /* The thread wakes at least this often. */
 #define TICK_NS 1000000000ull
 
-/* Finding a flush's version takes no longer, or is repeated: FLOOR_MARGIN would not be enough. */
+/* If finding a flush's version takes longer, it is repeated: FLOOR_MARGIN would not suffice. */
 #define FLOOR_NS_MAX 250000u
 #define FLOOR_TRIES_MAX 1000
 
@@ -46,7 +46,7 @@
  * item slabs is free blocks.
  */
 #define COMPACT_FREE_SHARE 16
-/* Slabs compacted in one turn of the loop, so that flushes and sweeps need not wait long. */
+/* Slabs compacted in one turn of the loop, so that flushes and sweeps do not wait long. */
 #define COMPACT_AT_ONCE 8
 
 static uint64_t cpu_ns(void)
@@ -82,9 +82,9 @@ static bool bucket_is_due(const struct store_thread *thread, uint64_t number)
 
 /*
  * Ends a pass over the index. Buckets that a split has added since are swept with table.growing
- * held: then no split is under way that has moved items and is not in the index size yet. If it
- * can't be had, the pass does not count for pins (PIN-3 in server/store/pins.h), nor does one that
- * went by hints.
+ * held: then no split is under way that has moved items and is not in the index size yet. If
+ * another thread holds it, the pass does not count for pins (PIN-3 in server/store/pins.h), nor
+ * does a pass that relied on hints.
  */
 static void sweep_end(struct maintenance *maintenance)
 {
@@ -102,7 +102,7 @@ static void sweep_end(struct maintenance *maintenance)
 		pins_swept(table->pins, maintenance->sweep_began_ns / PIN_UNIT_NS);
 }
 
-/* Sweeps a slice, and sets when the next may begin to keep to sweep_share (MAINTENANCE-1). */
+/* Sweeps a slice, and sets when the next may begin, by sweep_share (MAINTENANCE-1). */
 static void sweep_slice(struct maintenance *maintenance)
 {
 	struct table *table = maintenance->table;
@@ -125,12 +125,12 @@ static void sweep_slice(struct maintenance *maintenance)
 	if (maintenance->sweep_next < buckets)
 		return;
 	sweep_end(maintenance);
-	/* Expiry times are whole seconds: another pass within the same one would find little. */
+	/* Expiry times are whole seconds: another pass within one second would find little. */
 	if (maintenance->sweep_next_ns < clock_ns() + TICK_NS / 2)
 		maintenance->sweep_next_ns = clock_ns() + TICK_NS / 2;
 }
 
-/* Returns when the sweep goes on; 0: no item has an expiry time, and pins need none. */
+/* Returns when the sweep continues; 0: no item has an expiry time, and pins need no sweep. */
 static uint64_t sweep(struct maintenance *maintenance)
 {
 	if (!table_sum(maintenance->table, offsetof(struct store_thread, stats.expiring)) &&
@@ -141,7 +141,7 @@ static uint64_t sweep(struct maintenance *maintenance)
 	return maintenance->sweep_next_ns;
 }
 
-/* EVICT-1: something older makes way. */
+/* EVICT-1: evicts something older. */
 static bool young_make_room(struct store_thread *thread, size_t bytes)
 {
 	void *block = room_make(thread, bytes);
@@ -171,7 +171,7 @@ static bool index_give_step(struct maintenance *maintenance)
 	return true;
 }
 
-/* Between parts of long work, no item or bucket in use: lets grace periods end, reads the clock. */
+/* Between parts of long work: lets grace periods end, reads the clock. No item or bucket in use. */
 static void maintenance_quiesce(struct maintenance *maintenance)
 {
 	rcu_quiescent_state();
@@ -200,7 +200,7 @@ static void do_index_give_memory(struct maintenance *maintenance)
 	maintenance->room_next_ns = clock_ns() + maintenance->room_retry_ns;
 }
 
-/* Returns when to try again; 0: there is room enough. */
+/* Returns when to try again; 0: there is enough room. */
 static uint64_t index_give_memory(struct maintenance *maintenance)
 {
 	struct table *table = maintenance->table;
@@ -209,7 +209,7 @@ static uint64_t index_give_memory(struct maintenance *maintenance)
 		return 0;
 	if (clock_ns() < maintenance->room_next_ns)
 		return maintenance->room_next_ns;
-	/* The thread that splits holds it, too, while it reads and raises buckets_max. */
+	/* A thread that splits holds it, too, while it reads and raises buckets_max. */
 	if (atomic_exchange(&table->growing, 1))
 		return clock_ns() + RETRY_NS_MIN;
 	do_index_give_memory(maintenance);
@@ -218,8 +218,8 @@ static uint64_t index_give_memory(struct maintenance *maintenance)
 }
 
 /*
- * Compacts slabs if they are sparse, and only if something was allocated since the last time. True:
- * there is more to do.
+ * Compacts slabs if they are sparse and something was allocated since the last time. True: there is
+ * more to do.
  */
 static bool compact(struct maintenance *maintenance)
 {
@@ -250,8 +250,8 @@ static bool is_owners(const struct flush *flush, const char *owner)
 }
 
 /*
- * MAINTENANCE-4: the place of a new flush, or of one without a delay that has not begun. NULL:
- * none.
+ * MAINTENANCE-4: a place for a new flush, or the flush without a delay that has not begun. NULL:
+ * there is no place.
  */
 static struct flush *do_flush_place(struct maintenance *maintenance, bool later, const char *owner)
 {
@@ -343,12 +343,12 @@ bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket)
 /*
  * Returns a version that separates the items stored before this call, which have at most that one,
  * from those stored after it returns. A thread that has read the floor makes no version at or below
- * it, and after a grace period all threads have read it. What is stored until then by a thread that
- * has not counts as older than the flush, which is under way, and so must have a version at or
- * below the floor. It has: a change reads the floor first, and makes one version. So once the floor
- * is stored each thread makes one more at most without it. And in FLOOR_NS_MAX, the time from
- * reading the counters to then, all threads together make fewer than FLOOR_MARGIN: this thread was
- * not preempted in between, or begins again.
+ * it, and after a grace period all threads have read it. An item that a thread stores before it has
+ * read the floor counts as older than the flush, which is under way, and so must have a version at
+ * or below the floor. It has: a change reads the floor first, and makes one version, so once the
+ * floor is stored each thread makes at most one more version without it. And all threads together
+ * make fewer than FLOOR_MARGIN versions in FLOOR_NS_MAX, the time from reading the counters to
+ * storing the floor: if it takes this thread longer, it begins again.
  */
 static uint64_t flush_version(struct table *table)
 {
@@ -380,7 +380,7 @@ static void flush_all(struct maintenance *maintenance)
 			maintenance_quiesce(maintenance);
 		table_sweep_bucket(&maintenance->store_thread, number, version);
 	}
-	/* The thread that holds it may be waiting for a grace period. */
+	/* The thread that holds table.growing may be waiting for a grace period. */
 	while (atomic_exchange(&table->growing, 1))
 		rcu_quiescent_state();
 	for (; number < index_buckets(table); number++)
@@ -390,7 +390,7 @@ static void flush_all(struct maintenance *maintenance)
 		curve_clear(table->curve);
 }
 
-/* Marks those that are due as begun, if @begin. Returns how many; *@next: when the next one is. */
+/* Marks due flushes as begun, if @begin. Returns how many; *@next: when the next is due. */
 static unsigned int flushes_begin(struct maintenance *maintenance, bool begin, uint64_t *next)
 {
 	uint64_t now = maintenance->store_thread.now_ns;
@@ -423,8 +423,8 @@ static void flushes_end(struct maintenance *maintenance)
 }
 
 /*
- * Does all flushes that are due in one, FLUSH_NS_MIN after the last at the earliest; returns when
- * the next is due, clock_ns(), 0: none waits.
+ * Does all flushes that are due as one, at least FLUSH_NS_MIN after the last. Returns the
+ * clock_ns() at which the next is due; 0: none waits.
  */
 static uint64_t flush_due(struct maintenance *maintenance)
 {
@@ -450,7 +450,7 @@ static void wake_by(uint64_t *when, uint64_t limit)
 		*when = limit;
 }
 
-/* One turn of the loop: does what is due and returns when the next turn is, clock_ns(). */
+/* One turn of the loop: does what is due and returns the clock_ns() of the next turn. */
 static uint64_t maintenance_turn(struct maintenance *maintenance)
 {
 	uint64_t when = clock_ns() + TICK_NS;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The maintenance thread: removes expired items, makes room for the index to grow, moves items
- * together where slabs are sparse, and flushes, so that no worker has to.
+ * The maintenance thread: removes expired items, makes room for the index to grow, compacts sparse
+ * slabs, and flushes, so that no worker has to.
  *
  *   MAINTENANCE-1. Sweeping expired items takes at most sweep_share percent of one CPU, by the
- *	 thread's own CPU clock, and nothing while no item has an expiry time; but one pass an hour
- *	 while items were pinned (PIN-3 in server/store/pins.h).
+ *	 thread's own CPU clock, and nothing while no item has an expiry time, except a pass an
+ *	 hour while access fields have pins (PIN-3 in server/store/pins.h).
  *   MAINTENANCE-2. It holds a bucket's lock for one item at a time, as a worker does.
  *   MAINTENANCE-3. It sleeps when there is nothing to do, and wakes once a second to check
  *	 (guarantee E).
- *   MAINTENANCE-4. A flush with a delay has an owner, who may cancel it until it begins. An owner
- *	 has WIRE_FLUSHES_OWNER_MAX of them at most, so it leaves places to others. Flushes without
- *	 a delay that have not begun are one, of all who asked: they need two places, however many
- *	 ask.
+ *   MAINTENANCE-4. A flush with a delay has an owner, which may cancel it until it begins. An
+ *	 owner has at most WIRE_FLUSHES_OWNER_MAX of them, so places are left to others. All flushes
+ *	 without a delay that have not begun are one flush: they need two places, however many
+ *	 clients ask.
  */
 #ifndef KVD_SERVER_STORE_MAINTENANCE_H
 #define KVD_SERVER_STORE_MAINTENANCE_H
@@ -22,13 +22,13 @@
 #include "common/wire.h"
 #include "server/store/table.h"
 
-/* All of them, with one without a delay that is under way, and one that waits for the thread. */
+/* Flushes with a delay, one without that is under way, and one that waits for the thread. */
 #define FLUSHES_MAX (WIRE_FLUSHES_LATER_MAX + 2)
-/* Bytes of the name of an owner, its zero included. */
+/* Bytes of an owner's name, its zero included. */
 #define FLUSH_OWNER_BYTES 272
 
 struct flush {
-	uint64_t ticket; /* 0: none is here */
+	uint64_t ticket; /* 0: the place is free */
 	uint64_t at_ns;	 /* when it is due, by the server's clock */
 	bool later;	 /* it has a delay, and so an owner */
 	bool begun;
@@ -38,7 +38,7 @@ struct flush {
 /* X(name, help) */
 #define MAINTENANCE_STATS(X)                                                                       \
 	X(sweeps, "passes over the whole index to remove expired items and pins")                  \
-	X(sweep_cpu_us, "CPU time they took")                                                      \
+	X(sweep_cpu_us, "CPU time of the sweeps, microseconds")                                    \
 	X(flushes, "flushes finished")                                                             \
 	X(index_steps, "steps of memory that the maintenance thread emptied for the index")        \
 	X(compactions, "slabs that the maintenance thread emptied by moving their items")
@@ -67,7 +67,7 @@ struct maintenance {
 	uint64_t flush_next_ns;	    /* when the next flush may begin: FLUSH_NS_MIN */
 	uint64_t sweep_began_ns;    /* the server's clock when the sweep began with bucket 0 */
 	uint64_t sweep_next;	    /* number of the next bucket to sweep */
-	bool sweep_locks;	    /* each bucket: it is to find all pins that have ended */
+	bool sweep_locks;	    /* lock every bucket, to find all pins that have ended */
 	uint64_t sweep_next_ns;	    /* when the next slice may begin */
 	uint64_t room_retry_ns;	    /* pause before the index's room is tried again; 0: none */
 	uint64_t room_next_ns;	    /* when it is tried again */
@@ -75,40 +75,40 @@ struct maintenance {
 };
 
 /*
- * @id: of the thread, for store_thread_init(). @from: of the store that this one replaces, whose
- * thread does not run; the flushes that wait, and their tickets, are taken over. NULL: there is
- * none. Returns 0 or a negative errno; see store_thread_init().
+ * @id: of the thread, for store_thread_init(). @from: that of the store that this one replaces,
+ * which does not run; its waiting flushes are taken over with their tickets. NULL: none. Returns 0
+ * or a negative errno; see store_thread_init().
  */
 int maintenance_init(struct maintenance *maintenance, struct table *table, uint8_t id,
 		     uint32_t sweep_share, const struct maintenance *from);
 /* Starts the thread. Returns 0 or a negative errno, logged. */
 int maintenance_start(struct maintenance *maintenance);
-/* Stops the thread and waits for its end. Nothing if it was not started. */
+/* Stops the thread and waits for its end. Does nothing if it was not started. */
 void maintenance_stop(struct maintenance *maintenance);
-/* After maintenance_stop(). Takes a struct of zero bytes, too. */
+/* After maintenance_stop(). A zeroed struct is fine, too. */
 void maintenance_release(struct maintenance *maintenance);
 
 /*
- * Requests a flush, @delay_s seconds after @now_ns: the removal of every item that is stored before
- * then. Returns its ticket; 0: too many of @owner's, or of all, are waiting (MAINTENANCE-4). Any
+ * Requests a flush, @delay_s seconds after @now_ns: the removal of every item stored by then.
+ * Returns its ticket; 0: too many flushes, of @owner or of all, are waiting (MAINTENANCE-4). Any
  * thread; does not wait for the flush.
  */
 uint64_t maintenance_flush(struct maintenance *maintenance, uint64_t now_ns, uint32_t delay_s,
 			   const char *owner);
 /*
- * Whether the flush is finished, so that no reader can see an item that it was to remove, or was
- * cancelled. False also for unknown tickets. Any thread.
+ * Whether the flush was cancelled, or has finished, so that no reader can see an item that it
+ * removed. False also for unknown tickets. Any thread.
  */
 bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket);
 /*
- * Cancels the flush of @ticket, 0: all, that has a delay and has not begun, and that is @owner's;
- * NULL: whoever's. Returns how many. Any thread.
+ * Cancels the flush of @ticket (0: all flushes) if it has a delay, has not begun and is @owner's;
+ * @owner NULL: of any owner. Returns how many were cancelled. Any thread.
  */
 unsigned int maintenance_cancel(struct maintenance *maintenance, uint64_t ticket,
 				const char *owner);
 /*
- * Copies the flushes with a delay that wait, WIRE_FLUSHES_LATER_MAX at most. Returns how many they
- * are. Any thread.
+ * Copies the waiting flushes with a delay, WIRE_FLUSHES_LATER_MAX at most. Returns their number.
+ * Any thread.
  */
 unsigned int maintenance_waiting(struct maintenance *maintenance,
 				 struct flush flushes[WIRE_FLUSHES_LATER_MAX]);

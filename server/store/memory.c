@@ -13,12 +13,13 @@
 
 #include "common/barrier.h"
 #include "common/util/log.h"
+#include "common/util/parse.h"
 #include "common/util/stat.h"
 #include "server/store/slab.h"
 
 /*
- * A larger block has at most so many times the bytes. Else who deletes large items for small ones
- * would get one for one, and never the slab that would hold hundreds.
+ * The most that a wider block may have, in times the bytes asked for. Else a client that deletes
+ * large items to store small ones would get one for one, and never the slab that holds hundreds.
  */
 #define WIDER_TIMES 2u
 
@@ -35,8 +36,8 @@ static void do_magazine_resize(struct mem_cache *cache, unsigned int class_id, u
 }
 
 /*
- * Bytes in the magazines of a cache (MEMORY-3). They may be more for a while after the index has
- * grown.
+ * The most bytes in the magazines of a cache (MEMORY-3), which may have more for a while after the
+ * index has grown.
  */
 static uint64_t magazines_max(const struct memory *memory)
 {
@@ -64,7 +65,7 @@ static void *do_magazine_refill(struct mem_cache *cache, unsigned int class_id)
 	if (!n)
 		return NULL;
 	/*
-	 * In reverse: the magazine is used from its end, and the lowest address is to come first.
+	 * In reverse: the magazine is used from its end, and the lowest address should come first.
 	 */
 	for (unsigned int i = n - 1; i > 0; i--)
 		magazine->blocks[n - 1 - i] = blocks[i];
@@ -115,8 +116,8 @@ static void *block_alloc(struct mem_cache *cache, unsigned int class_id)
 }
 
 /*
- * Whether the block's slab is being evacuated: then it is freed there. Looked up only while there
- * are evacuations, since it costs two cache misses.
+ * Whether the block's slab is being evacuated: then the block is freed into the slab. Looked up
+ * only during evacuations, since it costs two cache misses.
  */
 static bool do_is_evacuated(const struct memory *memory, const void *p)
 {
@@ -124,8 +125,8 @@ static bool do_is_evacuated(const struct memory *memory, const void *p)
 }
 
 /*
- * A full magazine is drained by half, so that a thread between alloc and free does not drain each
- * time.
+ * A full magazine is drained by half, so that a thread that alternates between alloc and free does
+ * not drain it each time.
  */
 static void block_free(struct mem_cache *cache, unsigned int class_id, void *p)
 {
@@ -207,7 +208,7 @@ void mem_free(struct mem_cache *cache, void *p, size_t bytes)
 		page_heap_free(&cache->memory->heap, page_of(cache->memory, p));
 		return;
 	}
-	/* Looked up only if it may be another, since it costs two cache misses. */
+	/* Looked up only if the class may differ, since it costs two cache misses. */
 	if (__builtin_expect(hint_load(&cache->memory->wider), 0))
 		class_id = hint_load(&slab_of(cache->memory, p)->class_id);
 	stat_add(&cache->freed_bytes, size_class_bytes[class_id]);
@@ -280,7 +281,7 @@ void memory_gather(struct memory *memory)
 	pthread_mutex_unlock(&memory->caches_lock);
 }
 
-/* What changes with every allocation and every free. Any thread. */
+/* A number that changes with every allocation and every free. Any thread. */
 static uint64_t cache_activity(const struct mem_cache *cache)
 {
 	return stat_read(&cache->allocated_bytes) + stat_read(&cache->freed_bytes);
@@ -305,7 +306,7 @@ uint64_t memory_gather_idle(struct memory *memory, const struct mem_cache *own)
 	return bytes;
 }
 
-/* The others keep their order: the one used last is used first. */
+/* The remaining blocks keep their order: the block freed last is used first. */
 static void do_magazine_collect(struct mem_cache *cache, unsigned int class_id, uint32_t page,
 				uint32_t pages)
 {
@@ -349,11 +350,11 @@ uint64_t magazines_count(struct memory *memory, unsigned int class_id)
 	return n;
 }
 
-/* Sampling, without a lock: a block that is found may have been one only some time ago. */
+/* Sampling, without a lock: a block that is found may no longer be one. */
 
 #define SAMPLE_TRIES 8u /* at most, for each block that is wanted */
 
-/* Whether these bytes are in the item memory: what was read without a lock may be anything. */
+/* Whether these bytes are in the item memory: values read without a lock may be garbage. */
 static bool in_pages(const struct memory *memory, uint64_t offset, uint64_t bytes)
 {
 	return offset >= (uint64_t)hint_load(&memory->heap.first) * PAGE_BYTES &&
@@ -362,7 +363,7 @@ static bool in_pages(const struct memory *memory, uint64_t offset, uint64_t byte
 
 /*
  * A random block of a slab, drawn from @blocks (0: from as many as the slab has), so that blocks of
- * short slabs are not drawn more often. NULL: there is no such block, or it is free.
+ * short slabs are not drawn more often. NULL: the slab has no such block, or it is free.
  */
 static void *sample_slab(const struct memory *memory, uint32_t number, uint32_t blocks,
 			 uint64_t *random)
@@ -371,7 +372,7 @@ static void *sample_slab(const struct memory *memory, uint32_t number, uint32_t 
 	uint32_t class_id = hint_load(&slab->class_id), has = hint_load(&slab->blocks), i;
 	uint64_t offset;
 
-	/* What is evicted in a slab that is being emptied makes no room yet. */
+	/* Evictions in a slab that is being emptied make no room yet. */
 	if (!has || class_id == CLASS_BUCKETS || hint_load(&slab->evacuating))
 		return NULL;
 	i = random_below(random, blocks ? blocks : has);
@@ -389,7 +390,7 @@ void *slab_sample(const struct memory *memory, uint32_t number, uint64_t *random
 	return sample_slab(memory, number, 0, random);
 }
 
-/* What a random page holds: a large item or, if @slabs, a block of its slab. NULL: neither. */
+/* The content of a random page: a large item or, if @slabs, a block of its slab; or NULL. */
 static void *sample_page(const struct memory *memory, bool slabs, uint64_t *random)
 {
 	uint32_t first = hint_load(&memory->heap.first), word, slab, head;
@@ -501,7 +502,7 @@ void memory_stats(const struct memory *constant, struct memory_stats *stats)
 	mem_unlock(&heap->lock);
 }
 
-/* As above; blocks that are counted twice are no more than there are. */
+/* As stats_add_class(), but blocks counted twice do not exceed the blocks that exist. */
 uint32_t size_class_stats(const struct memory *constant, unsigned int class_id,
 			  struct size_class_stats *stats)
 {
@@ -531,7 +532,7 @@ uint64_t memory_free_bytes(const struct memory *memory)
 	return stats.free + stats.item_slabs_free + stats.bucket_slabs_free;
 }
 
-/* An inverse that is rounded up gives exact quotients for all offsets in a slab. */
+/* Inverses that are rounded up give exact quotients for all offsets in a slab. */
 static void classes_init(struct memory *memory)
 {
 	for (unsigned int i = 0; i < MEM_CLASSES_MAX; i++) {
@@ -553,7 +554,7 @@ static void classes_init(struct memory *memory)
 	}
 }
 
-/* Of zeros; pages cost nothing until they are touched. */
+/* Maps an array of zeros, whose pages cost nothing until they are touched. */
 static void *map_array(size_t count, size_t size)
 {
 	void *p = mmap(NULL, count * size, PROT_READ | PROT_WRITE,
@@ -616,23 +617,24 @@ uint64_t memory_bytes_first(uint64_t region_bytes, uint64_t index_bytes)
 int memory_create(struct memory **out, struct region *region, uint64_t index_bytes)
 {
 	uint64_t first = first_page(index_bytes), end = end_page(region->bytes);
+	char index[PARSE_FORMAT_MAX], size[PARSE_FORMAT_MAX];
 	struct memory *memory;
 	int err;
 
 	*out = NULL;
 	if (region->bytes > REGION_BYTES_MAX || first >= end) {
-		log_error("memory: an index of %llu bytes leaves nothing for items in a region of "
-			  "%llu bytes; raise memory.size or lower index.keys",
-			  (unsigned long long)index_bytes, (unsigned long long)region->bytes);
+		log_error("memory: an index of %s leaves nothing for items in a region of %s; "
+			  "raise memory.size or lower index.keys",
+			  show_size(index_bytes, index), show_size(region->bytes, size));
 		return -EINVAL;
 	}
 	memory = memory_alloc(region);
 	if (!memory) {
-		log_error("memory: can't allocate %zu bytes for its size classes: %s",
-			  sizeof(*memory), strerror(ENOMEM));
+		log_error("memory: can't allocate %s for the size classes: %s",
+			  show_size(sizeof(*memory), size), strerror(ENOMEM));
 		return -ENOMEM;
 	}
-	/* The worst case: all pages are shortest slabs, and one more is being created. */
+	/* The worst case: all slabs have minimum length, and one more is being created. */
 	memory->slabs_max = (end - first) / SLAB_PAGES_MIN + 1;
 	err = page_heap_init(&memory->heap, (uint32_t)first, (uint32_t)end);
 	if (!err)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Item memory: allocates the blocks of items and overflow buckets, in the part of the region behind
+ * Item memory: allocates the blocks of items and overflow buckets, in the part of the region after
  * the index.
  *
  *	+------------+-----------------+--------------------------------------------+-----+
@@ -8,23 +8,23 @@
  *	+------------+-----------------+--------------------------------------------+-----+
  *
  * Memory is allocated in spans of 4 KiB pages: slabs, which are cut into blocks of one size class,
- * and large items, each a span. Spans come from the region's end, so the pages behind the index
- * stay free for it as long as possible. All that describes them is outside of the region.
+ * and large items, each a span. Spans come from the region's end, so the pages after the index
+ * stay free for it as long as possible. All descriptors are outside the region.
  *
  *   MEMORY-1. A block that is free, or allocated and not written yet, begins with 8 zero bytes: to
  *	 readers of the region an invalid item. mem_alloc() writes them for new slabs and large
- *	 items, and the thread that frees a block has written them before (item_invalidate()).
+ *	 items, and a thread writes them before it frees a block (item_invalidate()).
  *   MEMORY-2. Any span can be emptied: an evacuation (server/store/evacuate.h) keeps its free
  *	 blocks from being allocated while its user moves or frees the items in it. So memory can
  *	 always go to another size.
  *   MEMORY-3. Bounded: nothing is allocated beyond the region, and the free blocks in a thread's
  *	 magazines are at most 1/512 of the item memory.
  *
- * Threads: any, each with a struct mem_cache of its own. That is used by one thread at a time, but
- * an evacuation takes blocks out of all magazines, so each cache has a lock. Lock order: a cache's,
- * a size class's, the page heap's. Nothing calls back but the cost of a place
- * (server/store/evacuate.h). Allocating and freeing take spin locks only; what goes through all
- * caches takes caches_lock, a mutex, before them.
+ * Threads: any, each with a struct mem_cache of its own. One thread at a time uses a cache, but an
+ * evacuation takes blocks out of all magazines, so each cache has a lock. Lock order: a cache's, a
+ * size class's, the page heap's. The only callback is the cost of a place
+ * (server/store/evacuate.h). Allocating and freeing take only spin locks; functions that visit all
+ * caches take caches_lock, a mutex, before them.
  */
 #ifndef KVD_SERVER_STORE_MEMORY_H
 #define KVD_SERVER_STORE_MEMORY_H
@@ -45,8 +45,7 @@ struct memory;
 	X(index, "memory of the index, its overflow buckets not included")                         \
 	X(free, "free pages")                                                                      \
 	X(item_slabs, "slabs of items")                                                            \
-	X(item_slabs_free,                                                                         \
-	  "free blocks in slabs of items, the ones in threads' magazines included")                \
+	X(item_slabs_free, "free blocks in slabs of items, those in threads' magazines included")  \
 	X(bucket_slabs, "slabs of overflow buckets")                                               \
 	X(bucket_slabs_free, "free blocks in slabs of overflow buckets")                           \
 	X(slab_ends, "ends of slabs that are too short for a block")                               \
@@ -59,14 +58,14 @@ struct memory_stats {
 #undef X
 };
 
-/* Of one size class of items. X(name, help): N, in the names, is the bytes of a block. */
+/* Statistics of one size class of items. X(name, help): N in the names is the bytes of a block. */
 #define SIZE_CLASS_STATS(X)                                                                        \
-	X(slabs, "slabs of blocks of N bytes, for each N of which there are some: an item takes "  \
-		 "the smallest block that holds header, key and value, or with eviction off and "  \
-		 "memory full a larger one")                                                       \
-	X(bytes, "memory of these slabs; all of them together are memory.item_slabs")              \
-	X(used, "blocks of them that items are in")                                                \
-	X(free, "blocks of them that are free, the ones in threads' magazines included")
+	X(slabs, "slabs of blocks of N bytes, for each N with slabs: an item takes the smallest "  \
+		 "block that holds header, key and value, or a larger one if memory is full and "  \
+		 "eviction off")                                                                   \
+	X(bytes, "memory of the slabs of N bytes; the sum over all N is memory.item_slabs")        \
+	X(used, "blocks of N bytes that hold items")                                               \
+	X(free, "free blocks of N bytes, those in threads' magazines included")
 
 struct size_class_stats {
 #define X(name, help) uint64_t name;
@@ -77,9 +76,9 @@ struct size_class_stats {
 struct mem_cache;
 
 /*
- * Makes the part of the region behind superblock and @index_bytes of index item memory. The region
- * remains the caller's and must outlive it; one struct memory at a time. Returns 0, or after
- * logging a negative errno, with *@memory NULL: EINVAL if that leaves nothing for items, ENOMEM.
+ * Makes the part of the region after the superblock and @index_bytes of index item memory. The
+ * region remains the caller's, must outlive it and has one struct memory at a time. Returns 0, or
+ * after logging a negative errno, with *@memory NULL: EINVAL if nothing is left for items, ENOMEM.
  */
 int memory_create(struct memory **memory, struct region *region, uint64_t index_bytes);
 void memory_destroy(struct memory *memory);
@@ -88,18 +87,18 @@ void memory_destroy(struct memory *memory);
  * Bytes that items and overflow buckets may take now, allocated or not. Falls as the index grows.
  */
 uint64_t memory_bytes(const struct memory *memory);
-/* What memory_bytes() begins with in a region of @region_bytes, with an index of @index_bytes. */
+/* The initial memory_bytes() of a region of @region_bytes, with an index of @index_bytes. */
 uint64_t memory_bytes_first(uint64_t region_bytes, uint64_t index_bytes);
 /*
- * Bytes of free pages and free blocks, magazines included. Slow, as the next: takes every lock in
- * turn.
+ * Bytes of free pages and free blocks, magazines included. Takes every lock in turn, so it is slow,
+ * as memory_stats() is.
  */
 uint64_t memory_free_bytes(const struct memory *memory);
 void memory_stats(const struct memory *memory, struct memory_stats *stats);
 /*
- * Of size class @class_id. Returns the bytes of its blocks; 0: it has no slabs, or is none, or is
- * the one of overflow buckets, and @stats is not written. Takes the class's lock, and each cache's
- * only where there are slabs. Any thread.
+ * The statistics of size class @class_id. Returns the bytes of its blocks; 0: it has no slabs, does
+ * not exist or is that of overflow buckets, and @stats is not written. Takes the class's lock, and
+ * each cache's only if there are slabs. Any thread.
  */
 uint32_t size_class_stats(const struct memory *memory, unsigned int class_id,
 			  struct size_class_stats *stats);
@@ -110,23 +109,23 @@ int mem_cache_init(struct mem_cache *cache, struct memory *memory);
 void mem_cache_release(struct mem_cache *cache);
 
 /*
- * Allocates a block for @bytes, aligned to ITEM_ALIGN; its content is undefined but for the first 8
- * bytes (MEMORY-1). NULL, and quickly, if there is neither a free block of the class nor pages for
- * a slab.
+ * Allocates a block for @bytes, aligned to ITEM_ALIGN; its content is undefined except the first 8
+ * bytes (MEMORY-1). Returns NULL, and quickly, if there is neither a free block of the class nor
+ * pages for a slab.
  */
 void *mem_alloc(struct mem_cache *cache, size_t bytes);
 /*
- * The same from the next larger class that has a free block, of at most twice the bytes and not of
- * pages: for who finds no memory otherwise, since the rest of the block is lost until it is freed.
- * From the first of them on each mem_free() of the memory looks up the block's slab.
+ * Allocates from the next larger class that has a free block, of at most twice the bytes and not of
+ * pages. A last resort: the rest of the block is lost until it is freed, and from the first such
+ * block on each mem_free() of the memory looks up the block's slab.
  */
 void *mem_alloc_wider(struct mem_cache *cache, size_t bytes);
 /* Frees a block that was allocated with @bytes of the same class, through this cache or another. */
 void mem_free(struct mem_cache *cache, void *p, size_t bytes);
 
 /*
- * The same for an overflow bucket, aligned to BUCKET_BYTES, in the chain of home bucket number
- * @home.
+ * Allocate and free an overflow bucket, aligned to BUCKET_BYTES. @home: the number of the home
+ * bucket of its chain.
  */
 void *mem_alloc_bucket(struct mem_cache *cache, uint64_t home);
 void mem_free_bucket(struct mem_cache *cache, void *p);
@@ -140,10 +139,10 @@ void mem_bucket_set_home(struct memory *memory, void *p, uint64_t home);
 void memory_gather(struct memory *memory);
 
 /*
- * The same for the caches of idle threads, @own excepted: those from which nothing was allocated or
- * freed since the last call, by whatever thread; and those that no call has looked at yet. Returns
- * the bytes freed. For a thread that would evict items while others' magazines hold free blocks;
- * the magazines of busy threads are left to them.
+ * As memory_gather(), but only for the caches, except @own, of idle threads: those from which
+ * nothing was allocated or freed since the last call, by any thread, and those that no call has
+ * looked at yet. Returns the bytes freed. For a thread that would evict items while magazines of
+ * other threads hold free blocks; busy threads keep their magazines.
  */
 uint64_t memory_gather_idle(struct memory *memory, const struct mem_cache *own);
 
@@ -174,16 +173,16 @@ struct mem_cache {
 	struct mem_cache *next;	  /* of all caches of the memory */
 	uint32_t lock;		  /* guards the magazines; a mem_lock() */
 	uint64_t magazine_bytes;  /* in all magazines */
-	uint64_t allocated_bytes; /* by this cache: blocks, pages; stats add up all caches */
+	uint64_t allocated_bytes; /* by this cache, in blocks and pages; stats add up all caches */
 	uint64_t freed_bytes;
 	uint64_t failures; /* allocations that found nothing free */
-	uint64_t gathered; /* its cache_activity() as memory_gather_idle() saw it; caches_lock */
+	uint64_t gathered; /* its last cache_activity() in memory_gather_idle(); with caches_lock */
 	struct mem_magazine magazines[MEM_CLASSES_MAX];
 };
 
 /* For evacuations. They take caches_lock and each cache's lock in turn. */
 
-/* Frees the blocks of a class that are in these pages out of all magazines into their slabs. */
+/* Moves the blocks of a class in these pages from all magazines to their slabs. */
 void magazines_collect(struct memory *memory, unsigned int class_id, uint32_t page, uint32_t pages);
 /* The number of blocks of a class that are in magazines. */
 uint64_t magazines_count(struct memory *memory, unsigned int class_id);

@@ -50,7 +50,7 @@ static int refuse_nodes(const char *option, const char *what)
 
 static int refuse_memory(const char *option)
 {
-	log_error("memory.numa = %s: no memory for a set of nodes", option);
+	log_error("memory.numa = %s: out of memory for a set of nodes", option);
 	return -ENOMEM;
 }
 

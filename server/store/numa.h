@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * NUMA: makes the option memory.numa a policy that says on which nodes the region's memory is.
+ * NUMA: makes memory.numa a policy that places the region's memory on nodes.
  *
  * The policy is set on the mapping before its first page is touched. The region is a memfd, so the
  * policy holds for every process that touches it. libnuma parses the nodes and knows which of them
@@ -19,14 +19,14 @@ struct bitmask;
 struct numa_policy {
 	struct bitmask *nodes;	  /* NULL: the kernel's policy is kept */
 	bool bound;		  /* bound to the nodes; else interleaved over them */
-	uint32_t interleaved;	  /* nodes over which pages are interleaved; 1: they are not */
-	int node;		  /* the node, if it is bound to one only; else -1 */
+	uint32_t interleaved;	  /* nodes over which pages are interleaved; 1: no interleaving */
+	int node;		  /* the node, if bound to one only; else -1 */
 	char text[NUMA_TEXT_MAX]; /* "default", "nodes 0-1", ...: for the log and statistics */
 };
 
 /* What "local" means: the node of the device that clients read the region through. */
 struct numa_local {
-	int node;	    /* -1: not known; then that of the CPU this thread runs on */
+	int node;	    /* -1: unknown; then the node of this thread's CPU counts */
 	const char *device; /* the device's name */
 };
 
@@ -39,7 +39,7 @@ int numa_policy_init(struct numa_policy *policy, const char *option,
 		     const struct numa_local *local);
 void numa_policy_release(struct numa_policy *policy);
 
-/* Sets the policy of a mapping that was not touched yet. Returns 0 or a negative errno, logged. */
+/* Sets the policy of a mapping that is not touched yet. Returns 0 or a negative errno, logged. */
 int numa_policy_apply(const struct numa_policy *policy, void *base, uint64_t bytes);
 
 #endif /* KVD_SERVER_STORE_NUMA_H */

@@ -34,7 +34,7 @@ static uint32_t span_of(const struct page_heap *heap, uint32_t page)
 	return hint_load(&page_at(heap, page)->word) >> PAGE_SPAN_SHIFT;
 }
 
-/* The bin of runs of so many pages; see RUN_BINS. */
+/* The bin of runs of @pages pages; see RUN_BINS. */
 static unsigned int bin_of(uint32_t pages)
 {
 	unsigned int log2 = 31 - (unsigned int)__builtin_clz(pages);
@@ -79,12 +79,12 @@ static uint32_t do_unlink(struct page_heap *heap, uint32_t page)
 	return head->pages;
 }
 
-/* Makes pages free: they become one run with the free pages before and behind them. */
+/* Makes pages free: they become one run with the free pages before and after them. */
 static void do_free(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	uint32_t before;
 
-	/* All pages' kinds: a page in the middle of the run may be asked for, too. */
+	/* All pages' kinds: a caller may ask for a page in the middle of the run. */
 	for (uint32_t i = 0; i < pages; i++)
 		set_word(heap, page + i, PAGE_FREE, page);
 	if (page + pages < heap->end && kind_of(heap, page + pages) == PAGE_FREE)
@@ -137,7 +137,7 @@ static uint32_t do_bin_find(const struct page_heap *heap, unsigned int bin, uint
 	return best;
 }
 
-/* A run for so many pages; only the first bin may have runs that are too short. */
+/* A run of at least @pages; only the first bin may have runs that are too short. */
 static uint32_t do_run_find(const struct page_heap *heap, uint32_t pages)
 {
 	unsigned int bin = bin_of(pages);
@@ -167,7 +167,7 @@ uint32_t page_heap_alloc(struct page_heap *heap, uint32_t pages, enum page_kind 
 {
 	uint32_t page, rest;
 
-	/* Without the lock, so that threads do not wait for each other when memory is full. */
+	/* Without the lock, so that threads don't wait for each other when memory is full. */
 	if (!page_heap_may_have(heap, pages))
 		return PAGE_NONE;
 	mem_lock(&heap->lock);
@@ -268,7 +268,7 @@ bool do_page_heap_close(struct page_heap *heap, uint32_t page, uint32_t pages, u
 
 	if (!pages || page < heap->first || pages > heap->end || end > heap->end)
 		return false;
-	/* First a check of all spans, so that a failure changes nothing; then the marks. */
+	/* All spans are checked before one is marked, so that a failure changes nothing. */
 	for (at = page; at < end; at = span.page + span.pages) {
 		span = do_span_at(heap, at, end);
 		if (span.evacuating || span.kind == PAGE_RESERVED)

@@ -6,11 +6,11 @@
  * Words: a span is a number of pages allocated together, a run a number of free pages side by side.
  * Page numbers count from the region's first byte.
  *
- * Every page has a descriptor of 16 bytes in the page map, outside of the region. The map is mapped
- * for the whole region at the start (MAP_NORESERVE: pages of it that are not touched cost nothing),
- * so nothing here allocates memory later.
+ * Every page has a descriptor of 16 bytes in the page map, outside the region. The map is mapped
+ * for the whole region at the start (MAP_NORESERVE: untouched pages of it cost nothing), so nothing
+ * here allocates memory later.
  *
- * Threads: any; the heap's lock is taken by all functions but do_*, which expect it held, and
+ * Threads: any. All functions take the heap's lock except do_*, which expect it held, and
  * page_heap_may_have(). mem_sample() and others read single words of the map without it, as hints
  * that may be outdated; so these words are stored and loaded as relaxed atomics.
  */
@@ -29,8 +29,8 @@
 
 /*
  * A spin lock, for the page heap, a size class or a thread's magazines: held for a few
- * instructions, or for creating a slab at most. Waiting threads yield after so many looks, a few
- * microseconds, so that a holder that lost its CPU gets it back.
+ * instructions, or for creating a slab at most. Waiting threads yield after MEM_LOCK_SPINS looks,
+ * a few microseconds, so that a holder that lost its CPU gets it back.
  */
 #define MEM_LOCK_SPINS 100
 
@@ -54,7 +54,7 @@ static inline void mem_unlock(uint32_t *lock)
 
 enum page_kind {
 	PAGE_FREE,     /* 0: all pages at first, so that the map need not be written */
-	PAGE_RESERVED, /* free, but not to be allocated until an evacuation ends */
+	PAGE_RESERVED, /* free, but not allocated until an evacuation ends */
 	PAGE_ITEMS,    /* of a slab of items */
 	PAGE_BUCKETS,  /* of a slab of overflow buckets */
 	PAGE_LARGE,    /* of a large item */
@@ -71,7 +71,7 @@ struct page {
 		uint32_t slab; /* in all pages of a slab: its number */
 		uint32_t next; /* in the first page of a free run: the next run of its bin */
 	};
-	uint32_t prev; /* the same: the previous one */
+	uint32_t prev; /* in the first page of a free run: the previous run of its bin */
 };
 
 #define PAGE_KIND 7u
@@ -81,17 +81,17 @@ static_assert(REGION_BYTES_MAX / PAGE_BYTES <= 1u << (32 - PAGE_SPAN_SHIFT), "pa
 
 /*
  * Free runs are listed in bins by their length: bins 0 to 14 hold runs of 1 to 15 pages; above,
- * there are two bins for each doubling. So one word can say which bins have runs. 16, 32 and 64
- * pages, which slabs take, are the shortest runs of their bins: every run of these bins and those
- * above fits.
+ * there are two bins for each doubling. So one word can tell which bins have runs. 16, 32 and 64
+ * pages, which slabs take, are the shortest runs of their bins: every run in these and higher bins
+ * fits.
  */
 #define RUN_BINS 63u
-/* Runs of a bin that are tried. A large item may miss one that fits behind so many shorter ones. */
+/* Runs of a bin that are tried. A large item may miss one that fits after more shorter ones. */
 #define RUN_TRIES_MAX 64u
 
 struct page_heap {
 	alignas(64) uint32_t lock; /* guards all of it and the page map */
-	uint32_t first, end;	   /* the pages; those before @first are the index's */
+	uint32_t first, end;	   /* the pages [first, end); those before are the index's */
 	struct page *map;
 	uint64_t bins_used;	 /* one bit for each bin that has a run */
 	uint32_t bins[RUN_BINS]; /* the first page of each bin's first run */
@@ -103,11 +103,11 @@ struct page_heap {
 int page_heap_init(struct page_heap *heap, uint32_t first, uint32_t end);
 void page_heap_release(struct page_heap *heap);
 
-/* Whether it is worth a try to allocate so many pages. Takes no lock: a hint. */
+/* Whether allocating @pages is worth a try. Takes no lock: a hint. */
 bool page_heap_may_have(const struct page_heap *heap, uint32_t pages);
 /*
- * Allocates a span: the end of a free run, from the smallest bin that has a long enough one, and of
- * those the one at the highest address (so the pages behind the index stay free longest). @slab:
+ * Allocates a span: the end of a free run, from the smallest bin that has a long enough one, and
+ * there of the run at the highest address (so the pages after the index stay free longest). @slab:
  * the number of the slab, unless @kind is PAGE_LARGE. Returns the first page, or PAGE_NONE.
  */
 uint32_t page_heap_alloc(struct page_heap *heap, uint32_t pages, enum page_kind kind,
@@ -115,7 +115,7 @@ uint32_t page_heap_alloc(struct page_heap *heap, uint32_t pages, enum page_kind 
 /* Frees the span that begins at @page; if it is being evacuated, its pages become reserved. */
 void page_heap_free(struct page_heap *heap, uint32_t page);
 
-/* What is at a page: a span, the rest of a free run from there on, or a reserved page. */
+/* The content of a page: a span, the rest of a free run from there on, or a reserved page. */
 struct span {
 	uint32_t page, pages;
 	enum page_kind kind;
@@ -125,7 +125,7 @@ struct span {
 
 /* The span that @page is in; or the free pages from @page on, up to @end; or the reserved page. */
 struct span do_span_at(const struct page_heap *heap, uint32_t page, uint32_t end);
-/* The first page of the free run that @page is in. Takes as many steps as @page is behind it. */
+/* The first page of the free run of @page. Takes a step for each page from there to @page. */
 uint32_t do_run_first(const struct page_heap *heap, uint32_t page);
 /* As do_span_at(), for one page. */
 struct span span_at(struct page_heap *heap, uint32_t page);
@@ -138,8 +138,8 @@ struct span span_at(struct page_heap *heap, uint32_t page);
 bool do_page_heap_close(struct page_heap *heap, uint32_t page, uint32_t pages, uint32_t *first,
 			uint32_t *count);
 /*
- * Ends that for what is at @page: a span, or all reserved pages from there to @end, which become
- * free. Returns the number of pages.
+ * Ends the evacuation of the span at @page, or of all reserved pages from there to @end, which
+ * become free. Returns the number of pages.
  */
 uint32_t page_heap_open(struct page_heap *heap, uint32_t page, uint32_t end);
 /*
@@ -147,7 +147,7 @@ uint32_t page_heap_open(struct page_heap *heap, uint32_t page, uint32_t end);
  * large item; page_heap_alloc_index() gives them to the index, if they are the first pages.
  */
 bool page_heap_all_reserved(struct page_heap *heap, uint32_t page, uint32_t pages);
-/* The number of reserved pages from @page on, before the first of another kind, or @end. */
+/* The number of reserved pages from @page to the first of another kind, or to @end. */
 uint32_t page_heap_reserved(struct page_heap *heap, uint32_t page, uint32_t end);
 bool page_heap_alloc_reserved(struct page_heap *heap, uint32_t page, uint32_t pages);
 bool page_heap_alloc_index(struct page_heap *heap, uint32_t page, uint32_t pages);

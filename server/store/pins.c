@@ -7,12 +7,12 @@
 #include "server/store/page_heap.h"
 
 /*
- * A sweep is wanted when the last one is so long ago: while the clock of the fields has come a
- * quarter around.
+ * A sweep is wanted this long after the last one: a quarter of the time in which the units in the
+ * fields wrap around.
  */
 #define SWEEP_UNITS (PIN_UNITS / 4)
 
-/* The pins that end at a unit; behind that unit, @tick is when it was. */
+/* The pins that end at a unit; once the unit has passed, @tick is its tick. */
 struct pin_end {
 	uint64_t bytes, items;
 	uint32_t tick;
@@ -21,9 +21,9 @@ struct pin_end {
 struct pins {
 	uint32_t lock;
 	uint64_t bytes, items; /* PIN-1: the sum of all ends */
-	uint64_t fields;       /* that have a pin, ended or not */
-	uint64_t unit;	       /* until it and before, pins have ended */
-	uint64_t swept;	       /* PIN-3: until it and before, no field has one */
+	uint64_t fields;       /* access fields that have a pin, ended or not */
+	uint64_t unit;	       /* pins up to this unit have ended */
+	uint64_t swept;	       /* PIN-3: no field has a pin up to this unit */
 	struct pin_end ends[PIN_UNITS];
 };
 
@@ -54,7 +54,7 @@ uint32_t pins_tick(const struct pins *pins, uint64_t until, uint32_t tick)
 	return until <= hint_load(&pins->unit) ? hint_load(&end_of(pins, until)->tick) : tick;
 }
 
-/* At most PIN_UNITS units, some us: those before are not in use. */
+/* Takes off the pins up to @unit. PIN_UNITS steps at most, some us: no earlier unit is used. */
 static void do_advance(struct pins *pins, uint64_t unit, uint32_t tick)
 {
 	uint64_t at = pins->unit + PIN_UNITS < unit ? unit - PIN_UNITS : pins->unit;
@@ -89,7 +89,7 @@ static void do_skip_sweep(struct pins *pins)
 		hint_store(&pins->swept, pins->unit);
 }
 
-/* A pin that is too far ahead for PIN-3 looks like one that is over. */
+/* A pin that is too far ahead for PIN-3 looks like one that has ended. */
 static bool do_may_take(struct pins *pins, uint16_t access, uint64_t bytes, uint64_t max)
 {
 	do_skip_sweep(pins);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pins: the account of the items that are not evicted before a time.
+ * Pins: the account of items that must not be evicted before a given time.
  *
- * What is known of one item is in its access field (server/store/access_time.h has the rest of it):
+ * Each item's pin is in its access field (server/store/access_time.h has the rest of the field):
  *
  *	0nnnnttt tttttttt	normal: how often it was used, and when last
  *	10tttttt tttttttt	low priority: the time at which it was stored
@@ -21,7 +21,7 @@
  *	 PIN_UNITS after @swept, before which no field has one: so a field means one unit only.
  *
  * Any thread. The lock is held for some instructions, and is taken only for items that have a pin;
- * it is taken inside of a bucket's.
+ * it is taken after a bucket's.
  */
 #ifndef KVD_SERVER_STORE_PINS_H
 #define KVD_SERVER_STORE_PINS_H
@@ -65,30 +65,30 @@ void pins_destroy(struct pins *pins);
 
 /* The unit of the pin in an access field. Without the lock of the item's bucket: a hint. */
 uint64_t pins_until(const struct pins *pins, uint16_t access);
-/* The tick that was given to pins_advance() when the unit was reached; @tick: it was not. */
+/* The tick at which pins_advance() reached the unit; @tick if it has not yet. */
 uint32_t pins_tick(const struct pins *pins, uint64_t until, uint32_t tick);
 
-/* Takes off what has ended by now. @tick: of the access times, now. */
+/* Takes off the pins that have ended. @tick: the present tick of access times. */
 void pins_advance(struct pins *pins, uint64_t now_ns, uint32_t tick);
 /*
  * Adds the pin of an access field, of an item of @bytes that replaces one with @instead pinned
- * bytes (or 0), if all pinned bytes are no more than @max then. False: they would be more, or the
- * sweep is so far behind that PIN-3 would not hold.
+ * bytes (or 0), if all pinned bytes are at most @max then. False: they would be more, or the
+ * sweep is so late that PIN-3 would not hold.
  */
 bool pins_take(struct pins *pins, uint16_t access, uint64_t bytes, uint64_t instead, uint64_t max);
-/* Whether pins_take() would: a hint. */
+/* Whether pins_take() would succeed: a hint. */
 bool pins_may_take(struct pins *pins, uint16_t access, uint64_t bytes, uint64_t max);
-/* The access field of an item of @bytes does not have this pin any more. */
+/* Subtracts the pin that an item of @bytes had in its access field. */
 void pins_give(struct pins *pins, uint16_t access, uint64_t bytes);
 
-/* Whether a sweep has to remove pins that have ended from the items' fields, by PIN-3. */
+/* Whether a sweep must remove ended pins from the items' fields, by PIN-3. */
 bool pins_want_sweep(struct pins *pins);
-/* A sweep has done so for all pins that ended at @unit or before. */
+/* A sweep has removed all pins that ended at @unit or before. */
 void pins_swept(struct pins *pins, uint64_t unit);
 
 struct pins_stats {
 	uint64_t bytes, items; /* pinned */
-	uint64_t fields;       /* access fields that have a pin, of those that have ended too */
+	uint64_t fields;       /* access fields that have a pin, ended or not */
 };
 
 void pins_stats(struct pins *pins, struct pins_stats *stats);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Prefaulting: threads that take one piece of the region after the other and populate it. */
+/* Prefaulting: threads that take one piece of the region after another and populate it. */
 #include "server/store/prefault.h"
 
 #include <errno.h>
@@ -25,23 +25,23 @@
 #endif
 
 /*
- * What a call that populates gets. It holds the process's mmap_lock, for which all mmap(2) and
- * munmap(2) wait, those of connections that come and go among them: beside calls of 1 GiB there
- * were 470 to 1,340 of them per second, beside calls of 256 KiB 5,700 to 20,500 (2 busy CPUs).
+ * Bytes that one call populates. The call holds the process's mmap_lock, for which all mmap(2) and
+ * munmap(2) wait, also those for connections that come and go: during calls of 1 GiB there were 470
+ * to 1,340 of these per second, during calls of 256 KiB 5,700 to 20,500 (2 busy CPUs).
  */
 #define CALL_BYTES ((uint64_t)256 << 10)
 /*
- * A thread that takes the lock again at once gets it before those that wait, until they have
- * waited for 4 ms (rwsem of Linux). So while others are served a call that has taken a while is
- * followed by a pause: of connects to a softnic server there were 2,200 to 3,500 in 5 s beside a
- * fill of 5 GiB and 730 to 910 without. A fill without others takes 1.4 to 1.6 times as long by it
- * (4 GiB, 2 CPUs and 1). Where pages are there already, a call takes a few microseconds.
+ * A thread that takes the lock again at once gets it before waiting threads, until they have waited
+ * for 4 ms (rwsem of Linux). So while clients are served, a pause follows each call that has taken
+ * a while: a softnic server accepted 2,200 to 3,500 connections in 5 s during a fill of 5 GiB, and
+ * 730 to 910 without pauses. With pauses a fill without clients takes 1.4 to 1.6 times as long (4
+ * GiB, 2 CPUs and 1). If the pages exist already, a call takes a few microseconds.
  */
 #define PAUSES_FROM_NS 50000u
 #define PAUSE_NS 100000
 /*
- * MADV_COLLAPSE lets go of that lock, but each waits until all CPUs have emptied their lists of
- * pages, on a busy machine for a quarter of a second: so it gets more.
+ * MADV_COLLAPSE releases that lock, but each call waits until all CPUs have emptied their lists of
+ * pages, on a busy machine for a quarter of a second: so it gets more bytes.
  */
 #define LARGE_PIECE_BYTES ((uint64_t)64 << 20)
 
@@ -52,7 +52,7 @@ struct work {
 	uint64_t piece_bytes;
 	pthread_mutex_t lock; /* guards all below */
 	pthread_cond_t ended;
-	uint64_t next; /* where the first piece begins that nobody has taken */
+	uint64_t next; /* where the next piece begins */
 	uint64_t done; /* bytes */
 	uint32_t running;
 	int err;
@@ -68,8 +68,8 @@ uint32_t prefault_first_page(uint64_t large, uint32_t nodes)
 }
 
 /*
- * Allocates the pages. Not by touching them: where a NUMA node or a control group has too few
- * hugetlb pages, that is a SIGBUS. fallocate() serves kernels before 5.14; it takes the file's
+ * Allocates the pages. Not by touching them: if a NUMA node or a control group has too few hugetlb
+ * pages, that is a SIGBUS. fallocate() serves kernels before 5.14; it takes the file's
  * lock, so threads wait for each other.
  */
 static int populate(const struct prefault *p, uint64_t at, uint64_t bytes)
@@ -90,7 +90,7 @@ static bool is_cancelled(const struct prefault *p)
 	return p->cancel && atomic_load_explicit(p->cancel, memory_order_relaxed);
 }
 
-/* What one call gets. Two threads would wait for each other's part of one page. */
+/* Bytes of one call: at least a page, or two threads would wait for parts of one. */
 static uint64_t call_bytes(const struct prefault *p)
 {
 	return p->page_bytes > CALL_BYTES ? p->page_bytes : CALL_BYTES;
@@ -113,7 +113,7 @@ static int populate_piece(const struct prefault *p, uint64_t at, uint64_t bytes)
 	return err;
 }
 
-/* Makes the piece large pages, as far as the kernel does that. */
+/* Makes large pages of the piece, as far as the kernel can. */
 static int collapse(const struct prefault *p, uint64_t at, uint64_t bytes, int *large_err)
 {
 	const uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
@@ -230,7 +230,7 @@ static void work_threads(struct work *work, uint32_t count)
 		pthread_join(threads[--started], NULL);
 }
 
-/* The bytes of the mapping that the kernel maps by large pages, as /proc/self/smaps says. */
+/* The bytes of the mapping on large pages, by /proc/self/smaps. */
 static uint64_t large_bytes(const struct prefault *p)
 {
 	const uint64_t base = (uintptr_t)p->base;
@@ -259,7 +259,7 @@ int prefault_run(struct prefault *p)
 	};
 	pthread_condattr_t monotonic;
 
-	/* For kernels without MADV_COLLAPSE: if shmem_enabled is advise, first accesses do it. */
+	/* For kernels without MADV_COLLAPSE: with shmem_enabled = advise, first accesses do it. */
 	if (p->large)
 		madvise(p->base, p->bytes, MADV_HUGEPAGE);
 	pthread_condattr_init(&monotonic);

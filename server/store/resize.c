@@ -15,7 +15,7 @@ struct resize {
 	uint8_t id; /* of the thread */
 };
 
-/* The seconds to live that lead to the same expiry time; 0 and true: it has none. */
+/* The seconds to live that give the same expiry time; 0 and true: never expires. */
 static bool ttl_of(const struct resize *resize, const struct item *item, uint32_t *ttl)
 {
 	uint64_t now_s = (resize->to->now_ns + NS_PER_S - 1) / NS_PER_S;
@@ -24,7 +24,7 @@ static bool ttl_of(const struct resize *resize, const struct item *item, uint32_
 	return !item->expires || *ttl;
 }
 
-/* The pin that lasts as long: access_time_store() makes the same unit of it. 0: none, or over. */
+/* The pin that ends at the same unit in access_time_store(). 0: none, or it has ended. */
 static uint32_t pin_of(const struct resize *resize, uint16_t access)
 {
 	uint64_t until_ns = pins_until(resize->from->pins, access) * PIN_UNIT_NS;
@@ -34,20 +34,20 @@ static uint32_t pin_of(const struct resize *resize, uint16_t access)
 
 	if (!access_is_pin(access))
 		return 0;
-	/* Whole units may be longer than was asked for. */
+	/* Whole units may last longer than the pin asked for. */
 	return (uint32_t)(left_s < resize->to->table->pin_time_max ?
 				  left_s :
 				  resize->to->table->pin_time_max);
 }
 
-/* The thread makes this version next. */
+/* Lets the thread make this version next. */
 static void version_prepare(struct resize *resize, uint64_t version)
 {
 	resize->to->clock = (version >> THREAD_ID_BITS) - 1;
 	resize->to->id = (uint8_t)version;
 }
 
-/* The value is copied outside the table, since it may be a large one. */
+/* Stores a copy of the item. It is made outside the table, since it may be large. */
 static enum wire_status change_put(struct resize *resize, const struct item *item,
 				   struct table_change *change)
 {
@@ -81,14 +81,14 @@ static int item_put(struct resize *resize, const struct item *item)
 	if (item_value_len(item) > to->table->region->geometry.value_max)
 		return -E2BIG;
 	status = change_put(resize, item, &change);
-	/* More is pinned than the smaller store allows: it stays, and is not pinned. */
+	/* More is pinned than the smaller store allows: the item stays, without its pin. */
 	if (status == WIRE_BUSY && change.pins_full) {
 		change.wish.pin = 0;
 		status = change_put(resize, item, &change);
 	}
 	if (status)
 		return -ENOSPC;
-	/* As recently, or as often, used as before, in a time that stood still. */
+	/* Copying must not age items: the clock of access times stands still. */
 	to->table->tick = resize->from->tick;
 	to->table->tick_bytes = 0;
 	if (!access_is_pin(access))
@@ -129,7 +129,7 @@ int resize_fill(struct store_thread *const *threads, unsigned int count, const s
 									 bucket_put(&resize, i);
 	}
 	resize.to->id = resize.id;
-	/* Above all that were made, of items that are gone, too: clients may hold those. */
+	/* Above all versions made, also of items that are gone: clients may still hold them. */
 	for (unsigned int i = 0; i < count; i++)
 		if (threads[i]->clock < clock)
 			threads[i]->clock = clock;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Room: a state machine that chooses, evicts, and empties slabs and places, a little in each step.
+ * Room: a state machine that evicts items, and empties slabs and places, in small steps.
  */
 #include "server/store/room.h"
 
@@ -14,26 +14,26 @@
 /* Choices for one room; each evicts some items or empties a span. */
 #define ROOM_STEPS_MAX 64
 /*
- * How often candidates are drawn until one of them is old: 576 of all items together, which miss
- * what is 1 byte in 100 1 time in 300. Then the thread does not look again in the same tick of the
- * access times.
+ * Draws until a candidate is old: 576 candidates of all items, which miss old items with 1 % of the
+ * bytes 1 time in 300. Then the thread does not look again in the same tick of access times.
  */
 #define LOOKS_MAX 48
 /*
- * Spans that did not get empty since what is young in them was to stay: then it is evicted. What is
- * old may be too little, or scattered, for what is wanted.
+ * Spans that may fail to get empty because their young items must stay; then young items are
+ * evicted, too. Old items may be too few, or too scattered, for the room wanted.
  */
 #define SPARED_MAX 4
 /* Steps of room_try(): each draws candidates and evicts one, 1 to 2 us. */
 #define BRIEF_STEPS 4
 /*
- * Large items evicted in one step, which waits for a grace period; 1 if they are as large as that.
+ * Large items evicted in one step, which waits for a grace period; only 1 if it has
+ * LARGE_AT_ONCE_BYTES or more.
  */
 #define LARGE_AT_ONCE 4
 #define LARGE_AT_ONCE_BYTES (256u << 10)
 /* Places drawn for a large item. */
 #define PLACES 8
-/* What was emptied may be too short: every so many steps a place of the right length is emptied. */
+/* Spans emptied may be too short: every this many steps a place of the right length is emptied. */
 #define STEPS_PER_PLACE 4
 /* Blocks up to this size fit a slab of SLAB_BYTES_MIN without much waste. */
 #define SLAB_SMALL_ITEM_BYTES 8192u
@@ -41,20 +41,20 @@
 /* Steps of room_run() between two quiescent states: some 50 us. */
 #define STEPS_PER_QUIESCE 64
 
-/* Pause after moving items made no room, unless the thread frees something earlier. */
+/* Pause after moving items made no room, unless the thread frees something before. */
 #define ROOM_RETRY_NS 10000000ull
 
 /*
- * How long a room waits for others' evacuations (ROOM-3) that do not end, which should not happen;
- * and in room_run(), where it may be the thread's own rooms that it waits for.
+ * How long a room waits for other rooms' evacuations (ROOM-3) that do not end, which should not
+ * happen; and in room_run(), where it may wait for the thread's own rooms.
  */
 #define WAIT_NS 10000000000ull
 #define WAIT_BLOCKS_NS 1000000000ull
 
 /*
- * Every so many times that a thread is about to evict, the first included, it takes back what idle
- * threads have in their magazines: that goes through all caches, and a thread counts as idle if it
- * did nothing in between.
+ * Once in this many times that a thread is about to evict, the first included, it takes the free
+ * blocks of idle threads' magazines: that visits all caches, and a thread counts as idle if it did
+ * nothing in between.
  */
 #define ROOMS_PER_GATHER 64
 
@@ -101,7 +101,7 @@ static void limbo_settle(const struct room *room)
 	limbo_empty(&room->thread->limbo, &room->thread->cache);
 }
 
-/* The evacuations that this thread has open of spans like those of this room (ROOM-2). */
+/* The thread's open evacuations that count with those of this room (ROOM-2). */
 static uint32_t *rooms_open(const struct room *room)
 {
 	bool larger = is_large(room) && room->bytes > SLAB_BYTES_MAX;
@@ -134,8 +134,8 @@ void room_begin(struct room *room, struct store_thread *thread, size_t bytes)
 }
 
 /*
- * Whether moving made no room just now, and this thread has freed nothing since. A bucket is
- * another matter: it needs much less, and an item that has its block already waits for it.
+ * Whether moving made no room just now, and this thread has freed nothing since. Not for a bucket:
+ * it needs much less, and an item that has its block already waits for it.
  */
 static bool failed_just_now(const struct room *room)
 {
@@ -159,8 +159,8 @@ static enum room_next room_end(struct room *room)
 }
 
 /*
- * Nothing could be made free. With eviction off a larger block may be, of an item that was deleted
- * and whose slab could not be emptied: better than to refuse what is asked for.
+ * Nothing could be freed. With eviction off, a larger block may be free, of a deleted item whose
+ * slab could not be emptied: that is better than failing.
  */
 static enum room_next room_end_without(struct room *room)
 {
@@ -196,7 +196,7 @@ static enum room_next room_waits(struct room *room)
 	return room_go(room, ROOM_CHOOSE);
 }
 
-/* Takes what other threads do not need; that may be enough. */
+/* Takes free blocks that other threads do not need, which may be enough. */
 static enum room_next room_gather(struct room *room)
 {
 	struct store_thread *thread = room->thread;
@@ -239,7 +239,7 @@ static bool is_young(const struct candidate *candidate)
 	return coldness_kind(candidate->coldness) == COLDNESS_IS_YOUNG;
 }
 
-/* What is emptied for @any evicts what is as cold as @own, or if there is none, half as cold. */
+/* Emptying for @any evicts items as cold as @own; if there is none, half as cold as @any. */
 static void emptying_bounds(struct room *room, const struct candidate *own,
 			    const struct candidate *any)
 {
@@ -249,7 +249,7 @@ static void emptying_bounds(struct room *room, const struct candidate *own,
 		room->emptying.warm = COLDNESS_OLD;
 }
 
-/* Whether the memory of @any is to be had for the class of @own: it is much colder, or older. */
+/* Whether the class of @own should get the memory of @any, which is much colder, or older. */
 static bool goes_before(const struct candidate *any, const struct candidate *own)
 {
 	enum coldness_kind any_kind = coldness_kind(any->coldness);
@@ -262,8 +262,8 @@ static bool goes_before(const struct candidate *any, const struct candidate *own
 }
 
 /*
- * Draws candidates of the class, of which overflow buckets have none, and of all items. False: all
- * are young, and the next step looks again (EVICT-1 in server/store/evict.h).
+ * Draws a candidate of the class (overflow buckets have none) and one of all items. False: both are
+ * young, and the next step looks again (EVICT-1 in server/store/evict.h).
  */
 static bool candidates_draw(struct room *room, unsigned int class_id, struct candidate *own,
 			    struct candidate *any)
@@ -275,7 +275,7 @@ static bool candidates_draw(struct room *room, unsigned int class_id, struct can
 	if (class_id != CLASS_BUCKETS)
 		evict_candidate_of_class(thread, own, class_id);
 	evict_candidate_of_any(thread, any);
-	/* It is one of the class, too. */
+	/* @any is of the class, too. */
 	if (any->coldness > own->coldness && mem_class(item_bytes_hint(any->block)) == class_id)
 		*own = *any;
 	if (!is_young(own) || !is_young(any)) {
@@ -311,15 +311,15 @@ static enum room_next choose_for_small(struct room *room, unsigned int step)
 	if (!candidates_draw(room, mem_class(room->bytes), &own, &any))
 		return ROOM_AGAIN;
 	emptying_bounds(room, &own, &any);
-	/* Another class's memory may wait for its turn; a block of the own class is there now. */
+	/* Another class's memory may have to wait; a block of the own class is free at once. */
 	if (may_open(room) || is_young(&own)) {
-		/* Where large items leave only runs that are too short for a slab. */
+		/* Large items may leave only runs that are too short for a slab. */
 		if (step % STEPS_PER_PLACE == STEPS_PER_PLACE - 1)
 			return place_next(room,
 					  room->bytes > SLAB_SMALL_ITEM_BYTES ? SLAB_BYTES_MAX :
 										SLAB_BYTES_MIN,
 					  false);
-		/* Also if the class has no candidate: then there are no such items to evict. */
+		/* Also if the class has no candidate, so nothing to evict. */
 		if (goes_before(&any, &own))
 			return span_next(room, &any);
 	}
@@ -329,8 +329,8 @@ static enum room_next choose_for_small(struct room *room, unsigned int step)
 }
 
 /*
- * Whether it is a place's turn, and not that of an item as long as what is wanted; or of one of low
- * priority, since those go first, and a place is chosen among a few.
+ * Whether to empty a place now. Not if the candidate is as long as the item wanted, or has low
+ * priority: those go first, and a place is chosen from only a few.
  */
 static bool is_place_step(const struct room *room, unsigned int step, const struct candidate *own)
 {
@@ -396,7 +396,7 @@ static enum room_next room_span(struct room *room)
 	return empty_next(room);
 }
 
-/* Moving gained nothing: it may still give a large item its place. */
+/* Moving gained nothing, but it may still give a large item its place. */
 static enum room_next compact_fails(struct room *room)
 {
 	return is_large(room) ? place_next(room, room->bytes, true) : room_fail(room);
@@ -414,7 +414,7 @@ static enum room_next room_compact(struct room *room)
 	return empty_next(room);
 }
 
-/* What follows when a place was not emptied. */
+/* A place was not emptied: chooses what follows. */
 static enum room_next place_fails(struct room *room)
 {
 	return evicts(room) ? room_go(room, ROOM_CHOOSE) : room_fail(room);
@@ -465,7 +465,7 @@ static enum room_next room_empty(struct room *room)
 	}
 	stat_add(&thread->stats.evacuations_failed, !emptied);
 	room->spared += room->emptying.spares && !emptied;
-	/* Without eviction what did not get empty won't the next time. */
+	/* Without eviction, a span that did not get empty won't next time. */
 	room->compacts = room->compacts && !emptied;
 	if (room->compacts)
 		room->skip.pages[room->skip.count++] = evacuation->page;
@@ -536,7 +536,7 @@ void room_run(struct room *room)
 
 	room->blocks = true;
 	while ((next = room_step(room)) != ROOM_DONE) {
-		/* The grace periods of others don't wait until all is done. */
+		/* The grace periods of other threads don't wait until all is done. */
 		if (next == ROOM_WAIT || room->emptying.moving || ++n % STEPS_PER_QUIESCE == 0)
 			rcu_quiescent_state();
 		if (next == ROOM_WAIT)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Room: memory for one block, made when there is none, by evicting items and by emptying slabs or
+ * Room: memory for one block, made when none is free, by evicting items and by emptying slabs or
  * places for large items (server/store/evict.h).
  *
  * Evicting an item of the size class that is needed makes room at once. So that memory also moves
- * between classes as one order of all items would move it, the coldest candidate of the class is
- * compared with the coldest of all items. If that is more than twice as cold, or old where the
- * former is young, its slab is emptied: items in it that are at least as cold as the class's
- * candidate are evicted, the others moved. For a large item one that is as long is evicted, or of
- * some places the one is emptied that has the least of what is young, and then of what is old. With
- * eviction off items are moved together as long as that empties a slab.
+ * between classes, as a single order of all items would move it, the coldest candidate of the class
+ * is compared with the coldest of all items. If the latter is more than twice as cold, or old where
+ * the former is young, its slab is emptied: items in it that are at least as cold as the class's
+ * candidate are evicted, the rest moved. For a large item one that is as long is evicted; or, of
+ * some places, the one with the fewest young bytes, and among those the fewest old bytes, is
+ * emptied. With eviction off items are moved together as long as that empties a slab.
  *
- *   ROOM-1. Room is made in steps. A step takes 20 us at most, beside a grace period, and 1 to 3 ns
+ *   ROOM-1. Room is made in steps. A step takes 20 us at most, plus a grace period, and 1 to 3 ns
  *	 for each free page of a place. Between two steps the caller may do anything, pass a
  *	 quiescent state, and make other rooms.
  *   ROOM-2. What a step closes (server/store/evacuate.h) is open again when the room has ended, in
@@ -45,8 +45,8 @@ enum room_state {
 	ROOM_CHOOSE,
 	ROOM_SPAN,    /* begins to empty the span of @cold */
 	ROOM_COMPACT, /* begins to empty the sparsest slab */
-	ROOM_PLACE,   /* looks for a place to be emptied */
-	ROOM_CLOSE,   /* closes it */
+	ROOM_PLACE,   /* looks for a place to empty */
+	ROOM_CLOSE,   /* closes the place */
 	ROOM_EMPTY,
 	ROOM_OPEN,
 	ROOM_WAITS, /* ROOM-3 */
@@ -54,8 +54,8 @@ enum room_state {
 
 enum room_next {
 	ROOM_DONE,  /* room_take() */
-	ROOM_AGAIN, /* another step */
-	ROOM_WAIT,  /* the same, but others have to get on first */
+	ROOM_AGAIN, /* another step is needed */
+	ROOM_WAIT,  /* another step, after other rooms or threads have made progress */
 };
 
 struct room {
@@ -64,26 +64,26 @@ struct room {
 	unsigned int tries; /* for server/store/attempt.c: rooms begun for one change */
 
 	/* The steps' own. */
-	void *block; /* that was made */
+	void *block; /* the room, once made */
 	enum room_state state;
 	unsigned int step;    /* choices made */
-	unsigned int looks;   /* in vain for something old, one after the other */
-	unsigned int spared;  /* evacuations in which the young stayed, and that failed */
-	bool brief;	      /* inside of room_try() */
-	bool blocks;	      /* inside of room_run() */
+	unsigned int looks;   /* consecutive draws that found nothing old */
+	unsigned int spared;  /* failed evacuations in which young items stayed */
+	bool brief;	      /* inside room_try() */
+	bool blocks;	      /* inside room_run() */
 	bool waited;	      /* ROOM-3 */
-	bool open;	      /* there is an evacuation, */
-	bool for_block;	      /* of a place for the block itself */
-	bool compacts;	      /* of the sparsest slab */
-	uint64_t since_ns;    /* of the wait, */
-	uint64_t evacuations; /* for those up to this number */
+	bool open;	      /* an evacuation is open */
+	bool for_block;	      /* it is of a place for the block itself */
+	bool compacts;	      /* it is of the sparsest slab */
+	uint64_t since_ns;    /* when the wait began */
+	uint64_t evacuations; /* the wait is for evacuations up to this number */
 	struct candidate cold;
-	struct mem_skip skip; /* what moving did not empty */
+	struct mem_skip skip; /* slabs that moving did not empty */
 	struct mem_place place;
 	struct emptying emptying;
 };
 
-/* There is nothing in it; so if all of it is zero. */
+/* Makes the room empty, as a zeroed struct is. */
 static inline void room_init(struct room *room)
 {
 	room->bytes = 0;
@@ -95,28 +95,28 @@ static inline void room_init(struct room *room)
 /* Begins to make room for a block of @bytes. The room must not be moved until it has ended. */
 void room_begin(struct room *room, struct store_thread *thread, size_t bytes);
 /*
- * The first steps, as long as they take some us and need no grace period: an item of the class is
- * evicted. True: that was it. False: room_step() follows; the room may be moved before that.
+ * Runs the first steps, which take some us and need no grace period: evicts an item of the class.
+ * True: the room is made. False: room_step() must follow; the room may be moved before that.
  */
 bool room_try(struct room *room);
 /* One step (ROOM-1). No lock held, no item or bucket in use. */
 enum room_next room_step(struct room *room);
-/* All steps, one after the other: may wait for grace periods. */
+/* Runs all steps, one after another. May wait for grace periods. */
 void room_run(struct room *room);
-/* The block, which is the caller's then; NULL: no room could be made. */
+/* Returns the block, now the caller's; NULL: no room could be made. */
 void *room_take(struct room *room);
-/* Ends it, at any time, and frees the block if there is one. */
+/* Ends the room, at any time, and frees the block if there is one. */
 void room_cancel(struct room *room);
 
-/* Whether steps are to follow. */
+/* Whether steps must follow. */
 static inline bool room_pending(const struct room *room)
 {
 	return room->state != ROOM_ENDED;
 }
 
 /*
- * All in one: a block of @bytes, with or without making room; NULL: there is none. It waits for no
- * evacuation (ROOM-3), since the thread may have one of its own open.
+ * Allocates a block of @bytes, making room if necessary. NULL: there is none. Waits for no
+ * evacuation (ROOM-3), since the thread may have one open.
  */
 void *room_make(struct store_thread *thread, size_t bytes);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Scans: collects the keys of one chain after the other without a lock (server/store/lookup.h),
+ * Scans: collects the keys of one chain after another without a lock (server/store/lookup.h),
  * sorts them and writes them to the response.
  */
 #include "server/store/scan.h"
@@ -15,7 +15,7 @@
 struct scan_key {
 	uint64_t order; /* its place in the scan: its hash with the bits reversed */
 	const struct item *item;
-	uint64_t sum; /* of the item when its key was read */
+	uint64_t sum; /* the item's when its key was read */
 };
 
 struct bucket_scan {
@@ -91,7 +91,7 @@ static void bucket_sort(struct bucket_scan *b)
 
 static bool has_prefix(const struct scan *scan, const uint8_t *key, uint32_t key_len)
 {
-	/* A prefix of no bytes may be NULL, which memcmp() must not be given. */
+	/* An empty prefix may be NULL, which memcmp() does not allow. */
 	return !scan->prefix_len ||
 	       (key_len >= scan->prefix_len && !memcmp(key, scan->prefix, scan->prefix_len));
 }
@@ -149,7 +149,7 @@ static enum emit entry_emit(struct store_thread *thread, struct scan *scan,
 	return EMIT_DONE;
 }
 
-/* Writes the collected keys in order. The cursor ends at the key that was dealt with last. */
+/* Writes the collected keys in order. The cursor ends at the last key handled. */
 static enum emit bucket_emit(struct store_thread *thread, struct scan *scan,
 			     const struct bucket_scan *b)
 {
@@ -165,8 +165,8 @@ static enum emit bucket_emit(struct store_thread *thread, struct scan *scan,
 	return emit;
 }
 
-/* Where the range behind the one that @cursor is in begins; 0: there is none. */
-static uint64_t bucket_behind(uint64_t cursor, uint8_t level)
+/* The start of the range after that of @cursor; 0: there is none. */
+static uint64_t bucket_after(uint64_t cursor, uint8_t level)
 {
 	return level ? ((cursor >> (64 - level)) + 1) << (64 - level) : 0;
 }
@@ -193,14 +193,14 @@ enum wire_status table_scan(struct store_thread *thread, struct scan *scan)
 		if (emit == EMIT_FULL) {
 			/*
 			 * Entries were written and the cursor stands still: more keys have this
-			 * hash than fit a buffer. The scan goes on behind them, or it would never
+			 * hash than fit in a buffer. The scan skips the rest, or it would never
 			 * end.
 			 */
 			scan->cursor += scan->entries && scan->cursor == start;
 			return WIRE_OK;
 		}
 		if (emit == EMIT_DONE) {
-			scan->cursor = bucket_behind(scan->cursor, b.level);
+			scan->cursor = bucket_after(scan->cursor, b.level);
 			if (!scan->cursor)
 				return WIRE_OK;
 			buckets++;

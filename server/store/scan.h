@@ -12,11 +12,11 @@
 
 /* One part of a scan. Prefix and buffer are the caller's. */
 struct scan {
-	const uint8_t *prefix; /* keys that begin with it are wanted; NULL if prefix_len is 0 */
+	const uint8_t *prefix; /* only keys that begin with it; NULL if prefix_len is 0 */
 	uint32_t prefix_len;
 	uint32_t keys_max; /* entries wanted at most; 0: as many as fit */
-	bool values;	   /* whether values are wanted, too */
-	bool uses;	   /* and how the items were used; with eviction alone */
+	bool values;	   /* with values */
+	bool uses;	   /* with the items' use; only if items are evicted */
 	uint64_t cursor;   /* in: where to begin, 0: at the start; out: where to go on, 0: done */
 	uint8_t *buffer;   /* out: the entries, each a struct wire_entry, key and value */
 	uint32_t size;	   /* bytes of the buffer */
@@ -28,8 +28,8 @@ struct scan {
 /*
  * Writes the entries of the keys from the cursor on to the buffer, until it is full, the time is up
  * or SCAN_BUCKETS_MAX buckets were read; at least one bucket is tried. WIRE_OK, or WIRE_BUSY if the
- * cursor's chain kept changing all that time, LOOKUP_NS_MAX at most. Takes no lock. It is no use of
- * the items.
+ * cursor's chain kept changing all that time, LOOKUP_NS_MAX at most. Takes no lock. Does not count
+ * as a use of the items.
  *
  * Keys come in the order of their hashes with the bits reversed. In that order the keys of a bucket
  * of any level are one range, so a scan from 0 to the end meets every key that is in the table all

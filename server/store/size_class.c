@@ -7,11 +7,11 @@
 #include <assert.h>
 
 /*
- * Up to 256 bytes, classes are 8 bytes apart; up to 512, 16. Above, a class's blocks are as large
- * as lets a certain number of them fit a slab, and that number falls by about one in 22 from class
- * to class: 145 classes. The percentage of full slabs' memory that is lost, over all sizes that
- * ITEM_ALIGN divides (others lose up to 7 bytes more), as tests/unit/server/test_memory.c prints
- * it:
+ * Up to 256 bytes, classes are 8 bytes apart; up to 512, 16. Above, a class's blocks have the
+ * largest size of which a certain number fits a slab, and that number falls by about 1/22 from
+ * class to class: 145 classes. The percentage of full slabs' memory that is lost, over all
+ * multiples of ITEM_ALIGN (other sizes lose up to 7 bytes more), as
+ * tests/unit/server/test_memory.c prints it:
  *
  *	   bytes	classes	average	worst
  *	   40 -   512	     44	    0.7	  3.3
@@ -24,7 +24,7 @@
  *	32769 - 65536	  spans	    4.1	 11.1
  *	65537 -   2^20	  spans	    0.6	  5.9
  *
- * A value of 4 KiB with a short key has a class of its own, 4160: 0.4 % are lost for 4144 bytes.
+ * A value of 4 KiB with a short key has its own class, 4160, which loses 0.4 % for 4144 bytes.
  */
 #define CLASS_FINE_MAX 256u /* bytes */
 #define CLASS_LINEAR_MAX 512u
@@ -61,7 +61,7 @@ static void classes_add(uint32_t from, uint32_t to)
 	assert(last == to);
 }
 
-/* Before main(): mem_class() is used before and without a struct memory. */
+/* Before main(): mem_class() is also used without a struct memory. */
 __attribute__((constructor)) static void classes_make(void)
 {
 	unsigned int class_id = 0;

@@ -12,7 +12,7 @@
 #include "common/layout.h"
 #include "server/store/page_heap.h"
 
-/* Bytes of a slab of small and of larger blocks, where there is room for a whole one. */
+/* Bytes of a whole slab of small, and of larger, blocks. */
 #define SLAB_BYTES_MIN (64u << 10)
 #define SLAB_BYTES_MAX (256u << 10)
 
@@ -28,9 +28,9 @@
 /* Not a class: each large item has a span of its own. */
 #define MEM_CLASS_LARGE UINT32_MAX
 
-/* Bytes of a block of each class; 0: no such class. Filled in before main(), as the next. */
+/* Bytes of a block of each class; 0: no such class. Filled in before main(). */
 extern uint16_t size_class_bytes[MEM_CLASSES_MAX];
-/* The class of items of at most CLASS_STEP * i bytes. */
+/* The class of items of at most CLASS_STEP * i bytes. Filled in before main(). */
 extern uint8_t size_class_ids[CLASS_BYTES_MAX / CLASS_STEP + 1];
 
 /* Bytes of a whole slab of blocks of @bytes. */

@@ -9,7 +9,7 @@
 
 #include "common/barrier.h"
 
-/* NULL: slabs_max are in use. */
+/* Allocates a descriptor. NULL: slabs_max are in use. */
 static struct slab *do_descriptor_alloc(struct memory *memory)
 {
 	struct slab *slab = NULL;
@@ -70,8 +70,8 @@ void do_slab_list(struct memory *memory, struct slab *slab)
 }
 
 /*
- * The length of the next shorter slab to try; 0: none. Below the smallest whole slab, the length of
- * the longest shorter run: gaps between large items are used for small ones whatever their length.
+ * The length of the next shorter slab to try; 0: none. Below the smallest whole slab that is the
+ * length of the longest shorter run: small items can use gaps of any length between large ones.
  */
 static uint16_t slab_shorter(const struct page_heap *heap, uint16_t pages)
 {
@@ -85,7 +85,7 @@ static uint16_t slab_shorter(const struct page_heap *heap, uint16_t pages)
 }
 
 /*
- * Allocates pages for a slab; where there is no room for a whole one, fewer, if little is wasted.
+ * Allocates pages for a slab; fewer if there is no room for a whole slab and little is wasted.
  */
 static uint32_t do_slab_pages(struct memory *memory, const struct size_class *size_class,
 			      struct slab *slab, uint16_t *pages)
@@ -160,14 +160,14 @@ static struct slab *do_slab_create(struct memory *memory, unsigned int class_id)
 }
 
 /*
- * Frees a slab when its last block is freed, so that its pages are there for other sizes at once.
+ * Frees a slab when its last block is freed, so that its pages serve other sizes at once.
  */
 static void do_slab_destroy(struct memory *memory, struct slab *slab)
 {
 	struct size_class *size_class = &memory->classes[slab->class_id];
 	uint32_t last = size_class->slab_ids[size_class->slabs - 1];
 
-	/* The last slab takes its place among slab_ids, which has no gaps. */
+	/* The last slab takes its place in slab_ids, which has no gaps. */
 	do_slab_unlist(memory, slab);
 	hint_store(&size_class->slabs, size_class->slabs - 1);
 	hint_store(&size_class->slab_ids[slab->index], last);
@@ -269,7 +269,7 @@ void slabs_free(struct memory *memory, unsigned int class_id, void *const *block
 {
 	struct size_class *size_class = &memory->classes[class_id];
 
-	/* Two cache misses for each block, wherever it is: prefetched, they overlap. */
+	/* Each block costs two cache misses. Prefetched, they overlap. */
 	for (unsigned int i = 0; i < count; i++)
 		__builtin_prefetch(&memory->heap.map[page_of(memory, blocks[i])]);
 	for (unsigned int i = 0; i < count; i++)

@@ -9,20 +9,22 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "common/util/parse.h"
 #include "server/store/access_time.h"
 #include "server/store/curve.h"
 #include "server/store/evicted.h"
 #include "server/store/growth.h"
 
-/* What pages the region has, and whether they are allocated: no silent fallback. */
+/* Names the pages of the region, and whether they are allocated: no silent fallback. */
 static void describe_pages(const struct region *region, bool prefault, char *text, size_t size)
 {
-	int at = snprintf(text, size, "pages of %" PRIu64 " bytes", region->page_bytes);
+	char bytes[PARSE_FORMAT_MAX];
+	int at = snprintf(text, size, "pages of %s", show_size(region->page_bytes, bytes));
 
 	if (region->large_bytes)
 		at += snprintf(text + at, size - (size_t)at,
-			       ", %" PRIu64 " bytes of them on transparent huge pages",
-			       region->large_bytes);
+			       ", %s of them on transparent huge pages",
+			       show_size(region->large_bytes, bytes));
 	if (prefault)
 		snprintf(text + at, size - (size_t)at, ", allocated in %" PRIu32 " ms",
 			 region->prefault_ms);
@@ -46,7 +48,7 @@ static int pins_create_or_log(struct pins **pins)
 {
 	*pins = pins_create();
 	if (!*pins)
-		log_error("store: no memory for the account of pinned items");
+		log_error("store: out of memory for the account of pinned items");
 	return *pins ? 0 : -ENOMEM;
 }
 
@@ -120,7 +122,7 @@ void store_stop(struct store *store)
 
 uint64_t store_items(const struct store *store)
 {
-	/* Removes first: so a key is never subtracted before it was added. */
+	/* Removes are read first, so that no key is subtracted before it was added. */
 	uint64_t removes = table_sum(&store->table, offsetof(struct store_thread, stats.removes));
 
 	return table_sum(&store->table, offsetof(struct store_thread, stats.inserts)) - removes;

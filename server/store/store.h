@@ -20,7 +20,7 @@
  *	table_put, table_arith, table_touch, table_delete	update.h: change a key
  *	table_reserve, table_commit, table_abandon		update.h: a value that arrives later
  *	lookup_get, lookup_get_part				lookup.h: read a key
- *	large_append, large_commit		large.h: the same, in steps
+ *	large_append, large_commit		large.h: PUTs of large items, in steps
  *	table_scan						scan.h: read all keys
  *	table_access						table_maintain.h: a reported GET
  *	maintenance_flush, maintenance_flushed, maintenance_cancel
@@ -56,8 +56,8 @@ struct store {
 };
 
 /*
- * Checks without any effect whether this host can give a store with these options what it needs:
- * memory, huge pages that are required, NUMA nodes. Returns 0 or, after logging, a negative errno.
+ * Checks, without any effect, whether this host has what a store with these options needs: memory,
+ * required huge pages, NUMA nodes. Returns 0 or, after logging, a negative errno.
  */
 int store_check(const struct store_options *options);
 
@@ -67,31 +67,29 @@ int store_check(const struct store_options *options);
  * see region_create() and memory_create(). Any thread.
  */
 int store_create(struct store *store, const struct store_options *options);
-/*
- * After store_stop() and store_thread_release() of all threads. Takes a store of zero bytes, too.
- */
+/* After store_stop() and store_thread_release() of all threads. A zeroed store is fine, too. */
 void store_destroy(struct store *store);
 
 /*
  * Starts the maintenance thread. The store works without one, but then expired items stay until
  * their key is changed or they are evicted, nothing is flushed, and the index grows only into free
- * memory. After store_thread_init() of all other threads, before they begin. @from: the store that
- * it replaces, whose flushes it is to do; its maintenance thread has been stopped. NULL: none.
- * Returns 0 or a negative errno.
+ * memory. Call it after store_thread_init() of all other threads, before they begin. @from: the
+ * store that this one replaces, whose flushes it takes over; its maintenance thread has been
+ * stopped. NULL: none. Returns 0 or a negative errno.
  */
 int store_start(struct store *store, const struct store *from);
-/* Stops it, after all other threads have ended their work. Nothing if it was not started. */
+/* Stops the maintenance thread, if started, after all other threads have ended their work. */
 void store_stop(struct store *store);
 
 /* Items in the store. Any thread. */
 uint64_t store_items(const struct store *store);
-/* Makes table.clock_base the one of another store. Before threads start. */
+/* Sets table.clock_base to that of another store. Before threads start. */
 void store_set_clock(struct store *store, uint64_t clock_base);
 /* The server's clock, in nanoseconds since 1970. Any thread. */
 uint64_t store_clock_ns(const struct store *store);
 /*
- * Writes the clock and the number of items to the superblock, for clients. Returns what
- * evicted_tick() does. One thread, once a second.
+ * Writes the clock and the number of items to the superblock, for clients. Returns as
+ * evicted_tick(). One thread, once a second.
  */
 bool store_tick(struct store *store, uint32_t *youngest_s);
 

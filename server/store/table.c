@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table's state: what its threads share and what each has for itself, and the counters,
- * versions and sums that every change of an item needs.
+ * The table's state, shared and of each thread, and the counters, versions and sums that every
+ * change of an item needs.
  */
 #include "server/store/table.h"
 
@@ -41,11 +41,11 @@ int store_thread_init(struct store_thread *thread, struct table *table, uint8_t 
 	thread->table = table;
 	thread->id = (uint8_t)(table->version_start + id);
 	thread->clock = table->version_start >> THREAD_ID_BITS;
-	/* Not 0, which xorshift would keep. */
+	/* Not 0, which xorshift never leaves. */
 	thread->random = 0x9e3779b97f4a7c15ull * (id + 1u);
 	store_thread_clock(thread);
 	if (table->thread_count == STORE_THREADS_MAX) {
-		log_error("store: there are %u threads already, which is the most: lower "
+		log_error("store: %u threads exist already, which is the maximum: lower "
 			  "server.workers",
 			  table->thread_count);
 		return -ENOMEM;
@@ -58,7 +58,7 @@ void store_thread_clock(struct store_thread *thread)
 {
 	uint64_t now_ns = clock_raw_ns() + thread->table->clock_base;
 
-	/* Never back: a test may have set it ahead. */
+	/* Never backward: a test may have set it ahead. */
 	if (thread->now_ns < now_ns)
 		thread->now_ns = now_ns;
 }

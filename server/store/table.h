@@ -4,8 +4,8 @@
  * it.
  *
  *   TABLE-1. An item is valid to readers while its sum is not ITEM_SUM_INVALID. It becomes valid
- *	 only after all else of it, the value sum included, was stored, after every older copy of
- *	 its key is invalid and after its slot points at it. Storing its sum is the linearization
+ *	 only after the rest of it, the value sum included, was stored, every older copy of its key
+ *	 is invalid, and its slot points at it. Storing its sum is the linearization
  *	 point of PUT, zeroing it that of DELETE.
  *   TABLE-2. A function that changed buckets has sealed all of them when it returns, so a reader
  *	 that starts later finds buckets that verify and that have the change.
@@ -37,17 +37,16 @@
 #include "server/store/version_clock.h"
 
 #define STORE_THREADS_MAX 80
-/* The number of the maintenance thread; the others count from 0 on. */
+/* The number of the maintenance thread; other threads count from 0. */
 #define MAINTENANCE_THREAD_ID (STORE_THREADS_MAX - 1)
 
 /* Keys added or removed that a thread counts for itself before it adds them to table.items. */
 #define ITEMS_UNREPORTED_MAX 8
 
 /*
- * An item of so many bytes or more is large: it is not copied or summed in one pass, but in steps,
- * and not with a bucket's lock held. One pass over a smaller one takes some 20 us. Large ones are
- * freed after a grace period and never rewritten in place (LOOKUP-3 in lookup.h); the steps rely on
- * it.
+ * An item of at least this many bytes is large: it is copied and summed in steps, without a
+ * bucket's lock. One pass over a smaller item takes some 20 us at most. Large items are freed after
+ * a grace period and never rewritten in place (LOOKUP-3 in lookup.h); the steps rely on that.
  */
 #define LARGE_BYTES (128u << 10)
 static_assert(LARGE_BYTES >= LIMBO_ITEM_BYTES, "LOOKUP-3");
@@ -56,11 +55,11 @@ static_assert(LARGE_BYTES >= LIMBO_ITEM_BYTES, "LOOKUP-3");
 #define TICKS_TOLD (ACCESS_TIME + 1)
 
 /* server/store/evicted.h */
-#define EVICTED_PERIODS 3 /* the one before, this one, and the next one */
+#define EVICTED_PERIODS 3 /* the previous, the present and the next period */
 
 struct evicted {
-	_Atomic uint32_t youngest_s[EVICTED_PERIODS]; /* age of the youngest of a period */
-	uint64_t period;			      /* evicted_tick()'s, as the next one */
+	_Atomic uint32_t youngest_s[EVICTED_PERIODS]; /* age of the youngest item of a period */
+	uint64_t period;			      /* only for evicted_tick(), as @small */
 	bool small; /* whether an item was evicted young in the period before */
 };
 
@@ -78,8 +77,8 @@ struct table {
 	_Atomic int64_t items;		/* roughly: see ITEMS_UNREPORTED_MAX */
 	_Atomic uint32_t growing;	/* a lock: 1 while a thread splits or adds index memory */
 	_Atomic bool room_wanted;	/* growth waits for the maintenance thread to make room */
-	_Atomic uint64_t chain_moves_s; /* a second of the server's clock, and: */
-	_Atomic uint64_t chain_moves;	/* chains that were shortened in it (INDEX-4) */
+	_Atomic uint64_t chain_moves_s; /* a second of the server's clock */
+	_Atomic uint64_t chain_moves;	/* chains shortened in that second (INDEX-4) */
 
 	/* server/store/access_time.h */
 	struct pins *pins;	     /* the store's */
@@ -103,19 +102,20 @@ struct table {
 /* What each thread counts: X(name, help) */
 #define TABLE_STATS(X)                                                                             \
 	X(inserts, "keys added")                                                                   \
-	X(replaces_in_place, "values rewritten where they were")                                   \
+	X(replaces_in_place, "values rewritten in place")                                          \
 	X(replaces_elsewhere, "values written to other memory")                                    \
 	X(removes, "keys removed, for any reason")                                                 \
 	X(expired, "keys removed because they had expired")                                        \
 	X(evictions, "keys evicted to make room")                                                  \
 	X(evictions_low, "evictions of items of low priority")                                     \
-	X(evictions_large, "evictions of items of more than 32 KiB; the others are in "            \
-			   "size_class.N.evictions, of sizes that have slabs")                     \
-	X(evictions_1m, "evictions of items of normal priority last used, or stored, less "        \
-			"than a minute before")                                                    \
-	X(evictions_10m, "evictions of items of normal priority last used 1 to 10 minutes before") \
-	X(evictions_1h, "evictions of items of normal priority last used 10 to 60 minutes before") \
-	X(evictions_1d, "evictions of items of normal priority last used 1 to 24 hours before")    \
+	X(evictions_large, "evictions of items of more than 32 KiB, which have no size class")     \
+	X(evictions_1m, "evictions of normal-priority items less than 1 minute after their last "  \
+			"use")                                                                     \
+	X(evictions_10m,                                                                           \
+	  "evictions of normal-priority items 1 to 10 minutes after their last use")               \
+	X(evictions_1h,                                                                            \
+	  "evictions of normal-priority items 10 to 60 minutes after their last use")              \
+	X(evictions_1d, "evictions of normal-priority items 1 to 24 hours after their last use")   \
 	X(flushed, "keys removed by a flush")                                                      \
 	X(large_changes, "changes of large items that were made in steps")                         \
 	X(large_restarts,                                                                          \
@@ -123,15 +123,15 @@ struct table {
 	X(gathered_bytes, "free blocks taken back from idle threads instead of evicting items")    \
 	X(pins_refused, "PUTs with a pin, and changes of pinned items, that memory.pin_share "     \
 			"refused")                                                                 \
-	X(rooms, "times room was made in steps, since evicting an item was not enough")            \
+	X(rooms, "times room was made in steps because evicting an item was not enough")           \
 	X(rooms_failed, "times no room could be made")                                             \
-	X(moves, "items moved to empty the memory they were in")                                   \
+	X(moves, "items moved to empty slabs or pages")                                            \
 	X(evacuations, "evacuations begun: to make room, to compact, for the index")               \
 	X(evacuations_failed,                                                                      \
-	  "evacuations that did not empty the memory; those for the index are not counted")        \
+	  "evacuations that did not empty the memory, except those for the index")                 \
 	X(expiring, "items that have an expiry time")                                              \
-	X(live_bytes, "bytes of the items that are stored, as item_memory_live_bytes")             \
-	X(gets, "GETs by request and by READ; clients report those by READ with other requests, "  \
+	X(live_bytes, "bytes of all items, as item_memory_live_bytes")                             \
+	X(gets, "GETs by request and by READ; clients report GETs by READ with other requests, "   \
 		"with access records and when they close")                                         \
 	X(get_hits, "GETs, by request and by READ, that found their key")                          \
 	X(get_misses, "GETs, by request and by READ, that did not find their key")                 \
@@ -140,8 +140,8 @@ struct table {
 	X(splits, "buckets split")                                                                 \
 	X(overflow_buckets, "overflow buckets in use")                                             \
 	X(chains_shortened, "chains that were shortened and freed overflow buckets")               \
-	X(chain_full, "PUTs that failed because the chain of their bucket is full")                \
-	X(chain_evictions, "PUTs that evicted another key of their bucket, whose chain is full")   \
+	X(chain_full, "PUTs that failed because the chain of their bucket was full")               \
+	X(chain_evictions, "PUTs that evicted another key of their bucket, whose chain was full")  \
 	X(lookup_retries, "times a lookup in the server met a change and was retried")
 
 struct table_stats {
@@ -150,27 +150,27 @@ struct table_stats {
 #undef X
 };
 
-/* What a thread needs to work on the store. Used by that thread alone, but for the statistics. */
+/* The state of a thread that works on the store. Only that thread uses it, except statistics. */
 struct store_thread {
 	struct table *table;
 	struct mem_cache cache;
 	struct limbo limbo;
 	uint64_t now_ns; /* the server's clock, as of the last store_thread_clock() */
-	uint64_t clock;	 /* Lamport's: above every version this thread has seen */
-	uint64_t floor;	 /* table.version_floor as the change under way has read it */
+	uint64_t clock;	 /* Lamport's: above every version that this thread has seen */
+	uint64_t floor;	 /* table.version_floor as read by the change under way */
 	uint64_t random;
 	int64_t items_unreported;
 	/* server/store/room.c: when making room failed last, and cache.freed_bytes + 1 then. */
 	uint64_t room_failed_freed, room_failed_ns;
-	uint64_t rooms;		/* how often it evicted to make room */
-	uint32_t no_old;	/* room.c: the tick at which it found nothing old, plus 1 */
-	uint32_t rooms_open[2]; /* evacuations of its rooms: of slabs and the like, and larger */
+	uint64_t rooms;		/* how often the thread evicted to make room */
+	uint32_t no_old;	/* room.c: the tick at which the thread found nothing old, plus 1 */
+	uint32_t rooms_open[2]; /* open evacuations of its rooms: slab-sized, and larger */
 	uint8_t id;		/* the low bits of its versions */
 	struct table_stats stats;
 	uint64_t evicted[MEM_CLASSES_MAX]; /* items of each size class */
 };
 
-/* Xorshift, of the thread's own state. */
+/* Xorshift on the thread's own state. */
 static inline uint64_t store_thread_random(struct store_thread *thread)
 {
 	thread->random ^= thread->random << 13;
@@ -183,7 +183,7 @@ static inline uint64_t store_thread_random(struct store_thread *thread)
 void table_init(struct table *table, struct region *region, struct memory *memory,
 		struct pins *pins, const struct store_options *options);
 
-/* The highest counter of the versions that its threads have made. Any thread. */
+/* The highest counter of the versions that the table's threads have made. Any thread. */
 uint64_t table_clock_max(const struct table *table);
 
 /*
@@ -192,9 +192,8 @@ uint64_t table_clock_max(const struct table *table);
  */
 int store_thread_init(struct store_thread *thread, struct table *table, uint8_t id);
 /*
- * Frees what the thread holds; may wait for a grace period. Called by the thread, while it is still
- * an RCU reader; or by another one, if the thread never was a reader and no other thread uses the
- * store.
+ * Frees what the thread holds; may wait for a grace period. Called by the thread while it is still
+ * an RCU reader; or by another one if the thread never was a reader and no thread uses the store.
  */
 void store_thread_release(struct store_thread *thread);
 /*
@@ -203,7 +202,7 @@ void store_thread_release(struct store_thread *thread);
 void store_thread_clock(struct store_thread *thread);
 /* The sum over all threads of the uint64_t at @offset of struct store_thread. Any thread. */
 uint64_t table_sum(const struct table *table, size_t offset);
-/* Frees what waits for a grace period; may wait for one. No lock held, no item or bucket in use. */
+/* Frees memory in limbo; may wait for a grace period. No lock held, no item or bucket in use. */
 void store_thread_idle(struct store_thread *thread);
 
 static inline uint64_t table_hash(const struct table *table, const void *key, uint32_t key_len)
@@ -218,8 +217,8 @@ static inline bool is_expired(uint32_t expires, uint64_t now_ns)
 }
 
 /*
- * The expiry time of an item that lives @ttl seconds: whole seconds, so it expires at most a second
- * later than asked, and never earlier. 0 if @ttl is 0: never.
+ * The expiry time of an item that lives @ttl seconds: whole seconds, so it expires up to a second
+ * later than asked, but never earlier. 0 if @ttl is 0: never.
  */
 static inline uint32_t expires_after(uint64_t now_ns, uint32_t ttl)
 {
@@ -231,9 +230,9 @@ static inline uint32_t expires_after(uint64_t now_ns, uint32_t ttl)
 /* Why an item is removed. */
 enum removal { REMOVAL_EVICTED, REMOVAL_FLUSHED };
 
-/* For the operations that change items. */
+/* For operations that change items. */
 
-/* The slot that leads to the item, and the item's sum, of which @body is item_body_sum(). */
+/* The slot that leads to the item; and the item's sum, from @body, its item_body_sum(). */
 uint64_t slot_for(const struct table *table, uint64_t hash, const struct item *item);
 uint64_t item_seal_sum(const struct table *table, const struct item *item, uint64_t body);
 
@@ -251,10 +250,10 @@ static inline size_t item_class_bytes(const struct item *item)
 /* Adds the item to live_bytes and expiring, or subtracts it. */
 void item_count(struct store_thread *thread, const struct item *item);
 void item_uncount(struct store_thread *thread, const struct item *item);
-/* Ends the item's pin, if it has one, before the item is removed, replaced or not pinned more. */
+/* Ends the item's pin, if it has one, before the item is removed, replaced or unpinned. */
 void item_unpin(struct store_thread *thread, const struct item *item);
 /*
- * Counts a removed key and the reason; counts @n keys added. Both report to table.items in steps.
+ * Count a removed key and the reason; and @n keys added. Both report to table.items in steps.
  */
 void count_removal(struct store_thread *thread, enum removal why);
 void count_keys(struct store_thread *thread, int64_t n);

@@ -29,7 +29,7 @@ static bool do_may_evict(struct store_thread *thread, const struct item *item)
 
 /*
  * The slot decides under the lock: the block may have been freed or reused since @hash was read
- * from it without a lock, and then no slot of that chain leads there, or one whose item may be
+ * from it without a lock, and then no slot of the chain leads there, or a slot whose item may be
  * removed as well.
  */
 bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *block,
@@ -40,7 +40,7 @@ bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *
 	struct chain_pos pos;
 	bool found = do_chain_find_block(thread->table, &pos, home, block);
 
-	/* It may have been pinned since it was chosen. */
+	/* The item may have been pinned since it was chosen. */
 	if (found && why == REMOVAL_EVICTED)
 		found = do_may_evict(thread, pos.item);
 	if (found)
@@ -55,8 +55,8 @@ bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *
 }
 
 /*
- * Makes @to, which has a copy of all that follows the item's header, the key's, in the order of
- * TABLE-1. The new sum is made of the item's own bytes, so that a copy that differs does not
+ * Makes @to the key's item, in the order of TABLE-1. It has a copy of all that follows the item's
+ * header. The new sum is made from the original's bytes, so that a copy that differs does not
  * verify.
  */
 static void do_move(struct store_thread *thread, uint64_t hash, struct chain_pos *pos,
@@ -67,7 +67,7 @@ static void do_move(struct store_thread *thread, uint64_t hash, struct chain_pos
 	uint64_t body = item_body_sum(from, &table->region->sum_key);
 	size_t sum_bytes = sizeof(from->sum);
 
-	/* All but the sum, which covers the place: @to stays invalid until it is published. */
+	/* All but the sum: @to stays invalid until it is published. */
 	memcpy((uint8_t *)to + sum_bytes, (const uint8_t *)from + sum_bytes,
 	       sizeof(*from) - sum_bytes);
 	item_invalidate(from);
@@ -101,7 +101,7 @@ void table_move_cancel(struct table_move *move)
 	move->to = NULL;
 }
 
-/* Makes the copy, which is whole, the key's. */
+/* Makes the complete copy the key's item. */
 static enum wire_status move_end(struct table_move *move)
 {
 	struct bucket *home = index_lock_home(move->thread->table, move->hash);
@@ -135,7 +135,7 @@ enum wire_status table_move_step(struct table_move *move, uint64_t bytes_max)
 	return move->done < move->bytes - sizeof(*move->item) ? WIRE_BUSY : move_end(move);
 }
 
-/* With the lock held. The length is known only now, so the memory is allocated with it, quickly. */
+/* With the lock held: only now is the length known, so the block is allocated now, quickly. */
 static enum wire_status do_move_small(struct store_thread *thread, uint64_t hash,
 				      struct chain_pos *pos)
 {
@@ -143,7 +143,7 @@ static enum wire_status do_move_small(struct store_thread *thread, uint64_t hash
 	size_t bytes = item_bytes(from);
 	struct item *to = mem_alloc(&thread->cache, bytes);
 
-	/* It may be in a larger block itself. */
+	/* The item may be in a wider block itself. */
 	if (!to && thread->table->eviction == EVICTION_NONE)
 		to = mem_alloc_wider(&thread->cache, bytes);
 	if (!to)
@@ -187,7 +187,7 @@ enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, co
 
 	while (status == WIRE_BUSY) {
 		status = table_move_step(&move, MOVE_PIECE_BYTES);
-		/* Others' grace periods don't wait until all of it is copied. */
+		/* Other threads' grace periods don't wait until all is copied. */
 		if (status == WIRE_BUSY)
 			rcu_quiescent_state();
 	}
@@ -244,7 +244,7 @@ void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t v
 	} while (found);
 }
 
-/* The record has a hash and no key: one of several items with the tag is taken for the key's. */
+/* The record has a hash, but no key: the first item with the tag is taken for the key's. */
 unsigned int table_access(struct store_thread *thread, uint64_t hash, uint32_t hits)
 {
 	const struct table *table = thread->table;
@@ -253,7 +253,7 @@ unsigned int table_access(struct store_thread *thread, uint64_t hash, uint32_t h
 	const bool sampled = table_samples(table, hash);
 	bool found = false;
 
-	/* An access is not worth waiting for; a change under way notes an access itself. */
+	/* An access is not worth a wait; a change under way notes an access itself. */
 	if (!bucket_trylock(home)) {
 		if (sampled)
 			curve_lose(table->curve, 1);
@@ -271,7 +271,7 @@ unsigned int table_access(struct store_thread *thread, uint64_t hash, uint32_t h
 		break;
 	}
 	bucket_unlock(home);
-	/* Of what is gone by now it is not known how long it would have been there. */
+	/* How long a key that is gone would have stayed is unknown. */
 	if (sampled && found)
 		curve_hit(table->curve, hash);
 	else if (sampled)

@@ -14,7 +14,7 @@
 
 /*
  * Removes the item at @block and frees it. False: no slot of the chain of @hash leads there; or it
- * is to be evicted, but pinned.
+ * should be evicted, but is pinned.
  */
 bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *block,
 			enum removal why);
@@ -29,39 +29,38 @@ enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, co
 /*
  * A move of a large item in steps, between which the caller may pass quiescent states: each finds
  * the item again, and the last one makes the copy the key's (LARGE-1 to LARGE-3 in
- * server/store/large.h). The value sum moves with the value, which is not summed again: if the copy
- * were not what was once stored, it would not verify.
+ * server/store/large.h). The value sum moves with the value, which is not summed again, so a copy
+ * that differs from the stored value does not verify.
  */
 struct table_move {
 	struct store_thread *thread;
 	uint64_t hash;
 	const struct item *item;
 	uint64_t version; /* of the item that is moved */
-	uint64_t bytes;	  /* of all of it */
-	uint64_t done;	  /* of those behind the header, copied */
+	uint64_t bytes;	  /* of the item */
+	uint64_t done;	  /* bytes after the header that are copied */
 	struct item *to;
 };
 
 /* As table_move_block(), but WIRE_BUSY: the item is large, and table_move_step() moves it. */
 enum wire_status table_move_begin(struct table_move *move, struct store_thread *thread,
 				  uint64_t hash, const void *block);
-/* Copies up to @bytes_max bytes. WIRE_BUSY: there are more. Else as table_move_block(). */
+/* Copies up to @bytes_max bytes. WIRE_BUSY: more are left. Else as table_move_block(). */
 enum wire_status table_move_step(struct table_move *move, uint64_t bytes_max);
-/* Ends it before table_move_step() did. The item stays where it was. */
+/* Ends the move before table_move_step() did. The item stays in its place. */
 void table_move_cancel(struct table_move *move);
 
 /*
  * Removes the items that have expired, or have a version of at most @version, from the chain of
- * home bucket @number, and pins that have ended from the fields of the others. The lock is held for
+ * home bucket @number, and ended pins from the fields of the remaining items. The lock is held for
  * one item at a time.
  */
 void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t version);
 
 /*
- * A client has reported @hits GETs: notes time and uses in the first item of the
- * chain whose slot has the tag of @hash, which is another key's for one key in 65,536. Does nothing
- * if the bucket is locked; takes no other lock and does not wait. Returns the number of buckets
- * that it has looked at.
+ * A client has reported @hits GETs: notes time and uses in the first item of the chain whose slot
+ * has the tag of @hash, which is another key's 1 time in 65,536. Does nothing if the bucket is
+ * locked; takes no other lock and does not wait. Returns the number of buckets that it has read.
  */
 unsigned int table_access(struct store_thread *thread, uint64_t hash, uint32_t hits);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Updates: the operations that change a key, from begin to end. Each is an attempt under the lock
+ * Updates: the operations that change a key, from start to end. Each is an attempt under the lock
  * of the key's bucket; one that finds a large item is made in steps, all of them here.
  */
 #include "server/store/update.h"

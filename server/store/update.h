@@ -14,9 +14,9 @@
 /*
  * PUT in all its modes. WIRE_OK; WIRE_NO_SPACE; WIRE_NOT_FOUND and WIRE_EXISTS where the mode says
  * so; WIRE_TOO_LARGE if the value, with what it is appended or prepended to, is longer than the
- * region's value_max; WIRE_PROTOCOL: no such mode; WIRE_INVALID: it is to be pinned for longer than
- * pin_time_max; WIRE_BUSY with change->pins_full: it is to be pinned, or extends a pinned value,
- * and as much is pinned as may be.
+ * region's value_max; WIRE_PROTOCOL: no such mode; WIRE_INVALID: a pin longer than pin_time_max;
+ * WIRE_BUSY with change->pins_full: it has a pin, or extends a pinned value, and no more may be
+ * pinned.
  */
 enum wire_status table_put(struct store_thread *thread, uint64_t hash, struct table_change *change);
 
@@ -43,14 +43,14 @@ enum wire_status table_delete(struct store_thread *thread, uint64_t hash,
  */
 struct item *table_reserve(struct store_thread *thread, const struct table_change *change);
 /*
- * The same in steps: NULL with room_pending(@room): the caller runs the steps of the room to their
- * end and calls it again; else: no space. room_init() before the first call.
+ * As table_reserve(), in steps. If it returns NULL and room_pending(@room), the caller runs the
+ * steps of the room to their end and calls it again; NULL else: no space. Call room_init() first.
  */
 struct item *table_reserve_begin(struct store_thread *thread, const struct table_change *change,
 				 struct room *room);
 /*
- * Whether the item could be pinned as the change wants it: WIRE_OK, also if it need not be;
- * WIRE_INVALID or WIRE_BUSY as table_put(). A hint: table_commit() decides.
+ * Whether the item could be pinned as the change wants: WIRE_OK, also without a pin; WIRE_INVALID
+ * or WIRE_BUSY as table_put(). A hint: table_commit() decides.
  */
 enum wire_status table_may_pin(struct store_thread *thread, struct table_change *change);
 /* As table_put(); key, value and their lengths are the item's. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The version clock: computes where the versions of a start begin. */
+/* The version clock: computes the first version of a start. */
 #include "server/store/version_clock.h"
 
 #include <assert.h>

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The version clock: where the versions of a start of the server begin, so that none of them is one
- * of an earlier start. A client that holds a version from before a restart, of a lock say, must not
- * match an item that was stored after it.
+ * The version clock: the first version of a start of the server, chosen so that no start repeats a
+ * version of an earlier one. A client that holds a version from an earlier start, say of a lock,
+ * must not match an item that was stored later.
  *
  * A version is 64 bits: a counter of 56, and the number of the thread that made it. The counters
  * (Lamport's, table.h) begin at the time of day in ticks, plus a random number of ticks, and the
- * threads' numbers begin at a random one.
+ * threads' numbers begin at a random number.
  *
  *   CLOCK-1. Counters stay behind the time of day. A tick is 1/2^26 s. The highest counter rises by
- *	 one with a change that has seen the version before it: a chain of changes, one after the
- *	 other, and for one key each under its bucket's lock. 2^25 a second would leave each 30 ns;
- *	 a loop that replaces one key in the engine, without a request or a second thread, takes 67
- *	 ns. A flush raises counters by FLOOR_MARGIN, at most every FLUSH_NS_MIN: 2^24 a second.
+ *	 one with a change that has seen the previous version: a chain of changes, one after
+ *	 another, and for one key each under its bucket's lock. 2^25 a second would leave each 30
+ *	 ns; a loop that replaces one key in the engine, without a request or a second thread, takes
+ *	 67 ns. A flush raises counters by FLOOR_MARGIN, at most every FLUSH_NS_MIN: 2^24 a second.
  *	 Together that is 3/4 of the ticks, so the random ticks, at most 2^24, are made up for after
  *	 one second.
- *   CLOCK-2. So every version of a start is above all of every other one that began at least a
- *	 second earlier, by the host's time of day. That time is read once: what is done to it while
- *	 the server runs does not matter.
- *   CLOCK-3. If the time of day was set back between the two, or they began within one second,
- *	 nothing on the host tells so, and both may use the same ticks. Then a version of the one
+ *   CLOCK-2. So every version of a start is above all versions of any start at least a second
+ *	 earlier, by the host's time of day. That time is read once: changes of it while the server
+ *	 runs do not matter.
+ *   CLOCK-3. If the time of day was set back between two starts, or both began within one
+ *	 second, the server can't tell, and both may use the same ticks. Then a version of one
  *	 equals the version of an item in the other only if the random ticks (24 bits) and the
- *	 random thread number (8 bits) are those of 2^32 that make it so: with a probability of at
- *	 most 2^-32 for each comparison.
+ *	 random thread number (8 bits) match: with a probability of at most 2^-32 for each
+ *	 comparison.
  *   CLOCK-4. The counters do not overflow. 56 bits hold 2^30 s of ticks, until 2060; a start leaves
- *	 a year of them unused. For a time of day after that they begin anew, and then CLOCK-3 is
- *	 what holds; as it is for a time of day before VERSION_EPOCH_S, which counts as that.
+ *	 a year of them unused. For a later time of day they begin anew, and then CLOCK-3 holds, as
+ *	 it does for a time of day before VERSION_EPOCH_S, which counts as that.
  *
  * No version is 0: counters are raised before they are used.
  */
@@ -41,7 +41,7 @@
 #define VERSION_RANDOM_BITS 24	      /* random ticks (CLOCK-1) */
 #define VERSION_EPOCH_S 1767225600ull /* 2026-01-01T00:00:00Z */
 #define VERSION_SECONDS_MAX (1ull << (64 - THREAD_ID_BITS - VERSION_TICKS_BITS))
-/* A year for the counters of the last start (CLOCK-4). */
+/* A year of ticks for the counters of the last start (CLOCK-4). */
 #define VERSION_SECONDS_LEFT (366 * 86400ull)
 
 /* By how much a flush raises the counters, and how far apart two flushes are (maintenance.c). */

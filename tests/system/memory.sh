@@ -104,11 +104,12 @@ holds_less() {
 
 # What the server says about its pages is what the kernel says.
 large_pages_are_said() {
-	local large
+	local large mib
 	large=$(stat_of region_large_bytes) || return 1
 	echo "$large bytes"
 	if [ "$large" -gt 0 ]; then
-		logged " store: .* $large bytes of them on transparent huge pages, allocated in " &&
+		mib=$((large >> 20))
+		logged " store: .* $mib MiB of them on transparent huge pages, allocated in " &&
 			awk '/^ShmemPmdMapped:/ { n += $2 } END { exit n * 1024 < '"$large"' }' \
 				"/proc/$server_pid/smaps"
 	else

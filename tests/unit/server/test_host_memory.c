@@ -197,8 +197,8 @@ static void refused(void **state)
 	/* More than is free now: refused if it must be filled now, else a warning. */
 	assert_int_equal(host_memory_check(&memory, 8 * GIB, GIB, true), -ENOMEM);
 	assert_logged(" error memory.size: kvd needs 9216 MiB, 8192 MiB of "
-		      "region and about 1024 MiB beside it, and 8192 MiB can be "
-		      "had now, by MemAvailable of /proc/meminfo: lower "
+		      "region and about 1024 MiB beside it, and 8192 MiB are "
+		      "available now, by MemAvailable of /proc/meminfo: lower "
 		      "memory.size, or end what uses the rest\n");
 	assert_int_equal(host_memory_check(&memory, 8 * GIB, GIB, false), 0);
 	assert_logged(" warn memory.size: kvd needs 9216 MiB, ");

@@ -269,8 +269,8 @@ static void refusals(void **state)
 	refused("local", NULL, -EINVAL, "local: node -1, of this CPU, has no memory ");
 	host.cpu_node = 0;
 	host.no_memory = true;
-	refused("local", NULL, -ENOMEM, "memory.numa = local: no memory for a set of nodes");
-	refused("interleave", NULL, -ENOMEM, "memory.numa = interleave: no memory for a set");
+	refused("local", NULL, -ENOMEM, "memory.numa = local: out of memory for a set of nodes");
+	refused("interleave", NULL, -ENOMEM, "memory.numa = interleave: out of memory for a set");
 	host.no_memory = false;
 	host.no_policies = true;
 	refused("interleave", NULL, -EOPNOTSUPP,

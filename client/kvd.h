@@ -23,8 +23,8 @@
  * TIMEOUT, DISCONNECTED, DEVICE, PROTOCOL, AUTH, BUSY, LIMIT and NOT_ALLOWED; changes also with
  * UNKNOWN, and calls with a large value with NO_MEMORY. enum kvd_status has the causes; the comment
  * of a function has what it adds to them. The handle stays usable; but after a loss with
- * kvd_options.reconnect 0 every call returns KVD_ERR_DISCONNECTED, kvd_submit(), kvd_arm() and
- * kvd_register() included. "Admin" marks calls that need the right admin; on a server without
+ * kvd_options.reconnect 0 every call returns KVD_ERR_DISCONNECTED: kvd_submit(), kvd_arm() and
+ * kvd_register() do, too. "Admin" marks calls that need the right admin; on a server without
  * users, every client has it.
  */
 #ifndef KVD_H

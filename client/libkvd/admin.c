@@ -45,7 +45,7 @@ static bool is_worth_a_try(enum kvd_status status)
 
 /*
  * Asks for a page of a text. If the server refuses a page after the first one, it is asked for
- * again: the pages before it would have been for nothing.
+ * again: the earlier pages would have been useless.
  */
 static enum kvd_status page_read(struct kvd *handle, struct rpc *rpc, bool first,
 				 struct response *response)
@@ -220,7 +220,7 @@ enum kvd_status kvd_tenant_drop(struct kvd *handle, const char *name)
 }
 
 static const char revoke_whom[] =
-	"that says nobody to revoke: use user=NAME, identity=NAME, uid=N, addr=ADDRESS or id=N";
+	"that names no client: use user=NAME, identity=NAME, uid=N, addr=ADDRESS or id=N";
 
 /*
  * BUSY: some are being closed, but are not cut off yet. The first of these answers has the number

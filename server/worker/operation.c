@@ -13,6 +13,12 @@
 #include "server/worker/permit.h"
 #include "server/worker/worker.h"
 
+/*
+ * What a message with one operation runs through, in the turn in which it arrives: the compiler
+ * would not inline what deferred messages call as well, and a PUT would take 2 % more instructions.
+ */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+
 /* An operation of a BATCH, decoded. */
 struct batched {
 	struct request request;
@@ -232,9 +238,10 @@ static enum deferred_next operation_execute(struct message *message, const struc
  * The next operation of the message. DEFERRED_DONE: @head and @value are filled in, else it goes on
  * in a later turn.
  */
-static enum deferred_next operation_run(struct message *message, const struct request *request,
-					uint64_t hash, struct wire_response *head,
-					struct response_value *value)
+static ALWAYS_INLINE enum deferred_next operation_run(struct message *message,
+						      const struct request *request, uint64_t hash,
+						      struct wire_response *head,
+						      struct response_value *value)
 {
 	struct operations *state = message->state;
 	struct conn *conn = message->conn;
@@ -260,7 +267,7 @@ static enum deferred_next operation_run(struct message *message, const struct re
 	return DEFERRED_DONE;
 }
 
-static enum deferred_next single_run(struct message *message)
+static ALWAYS_INLINE enum deferred_next single_run(struct message *message)
 {
 	const struct request *request = message->request;
 	struct response_wr *response = message->response;
@@ -374,7 +381,7 @@ static enum deferred_next batched_run(struct message *message, const struct batc
 }
 
 /* Runs at least one operation, and more until one must wait or the time is up. */
-static enum deferred_next batch_run(struct message *message)
+static __attribute__((noinline)) enum deferred_next batch_run(struct message *message)
 {
 	struct operations *state = message->state;
 	struct batched list[WIRE_BATCH_MAX];
@@ -412,7 +419,7 @@ static void operations_init(struct operations *state, const struct request *requ
 }
 
 /* Starts the response. False: it has no place for a value, and the connection has failed. */
-static bool response_open(struct message *message, struct response_list *responses)
+static ALWAYS_INLINE bool response_open(struct message *message, struct response_list *responses)
 {
 	const struct request *request = message->request;
 	uint32_t buffer = message->state->buffer;
@@ -431,8 +438,9 @@ static bool response_open(struct message *message, struct response_list *respons
 }
 
 /* Says why the client's user may not do that, unless its rights allow it by now. */
-static void refusal_explain(struct response_list *responses, struct response_wr *response,
-			    const struct request *request)
+static __attribute__((noinline)) void refusal_explain(struct response_list *responses,
+						      struct response_wr *response,
+						      const struct request *request)
 {
 	const struct user *user = conn_user(response->conn);
 	char why[PERMIT_WHY_BYTES];
@@ -449,7 +457,8 @@ static void refusal_explain(struct response_list *responses, struct response_wr 
 }
 
 /* DEFERRED_DONE: its response is started, or the connection has failed. */
-static enum deferred_next message_run(struct message *message, struct response_list *responses)
+static ALWAYS_INLINE enum deferred_next message_run(struct message *message,
+						    struct response_list *responses)
 {
 	enum deferred_next next;
 

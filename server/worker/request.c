@@ -78,23 +78,23 @@ static uint64_t message_bytes(const struct request *request)
 	       request_report_bytes(request);
 }
 
-/*
- * Whether the numbers of the message, which has some, are the next ones. Adds those sent before to
- * *@repeated (OPERATION-6 in server/worker/operation.h). False: the connection has failed.
- */
+/* Whether @change is the next number, or one that was sent before, which @repeated counts. */
+static inline bool number_admit(struct conn *conn, uint32_t change, uint32_t *repeated)
+{
+	enum change_kind kind = conn_admit(conn, change);
+
+	*repeated += kind == CHANGE_OLD;
+	return kind != CHANGE_WRONG;
+}
+
+/* number_admit() for each number of the message, which has some (OPERATION-6). */
 static bool numbers_admit(struct conn *conn, const struct request *request, uint32_t *repeated)
 {
-	uint32_t i = 0, count = request->op == WIRE_BATCH ? request->numbered : 1;
-	enum change_kind kind;
-
-	do {
-		kind = conn_admit(conn, wire_change_of(request->change, i));
-		if (kind == CHANGE_WRONG) {
-			conn_fail(conn, "a number of a change that is not the next one");
+	if (request->op != WIRE_BATCH)
+		return number_admit(conn, request->change, repeated);
+	for (uint32_t i = 0; i < request->numbered; i++)
+		if (!number_admit(conn, wire_change_of(request->change, i), repeated))
 			return false;
-		}
-		*repeated += kind == CHANGE_OLD;
-	} while (++i < count);
 	return true;
 }
 
@@ -111,8 +111,10 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 	bool batch = request->op == WIRE_BATCH;
 
 	*verdict = (struct verdict){ 0 };
-	if (request->change && !numbers_admit(conn, request, &verdict->repeated))
+	if (request->change && !numbers_admit(conn, request, &verdict->repeated)) {
+		conn_fail(conn, "a number of a change that is not the next one");
 		return NULL;
+	}
 	if (user && !batch && !verdict->repeated)
 		verdict->status = (uint8_t)permit_admit(
 			conn, user, request,

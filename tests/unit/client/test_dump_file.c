@@ -468,7 +468,7 @@ static void header_fields(void **state)
 	assert_null(dump_header_check_lengths(&good));
 	bad = good;
 	bad.magic[7]++;
-	REFUSED(dump_header_check_lengths(&bad), "no dump");
+	REFUSED(dump_header_check_lengths(&bad), "not a dump of kvd");
 	bad = good;
 	bad.version++;
 	REFUSED(dump_header_check_lengths(&bad), "another version");

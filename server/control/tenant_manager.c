@@ -251,9 +251,11 @@ static bool start_begin(struct net *net)
 		return start_create_default(net);
 	while (net->users && net->users_sized < net->users->count) {
 		user = &net->users->list[net->users_sized++];
-		if (user->memory)
+		if (user->memory && !tenants_find(&net->tenants, user->tenant))
 			return start_create(net, user->tenant, user->memory);
 	}
+	/* A SIGHUP meanwhile may have changed the size of one that was made already. */
+	net->users_sized = 0;
 	net->starting = false;
 	return false;
 }

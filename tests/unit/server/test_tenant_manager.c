@@ -577,6 +577,36 @@ static void starts(void **state)
 			    test_net.tenants.list[i]->state != TENANT_WORKING);
 }
 
+/* SIGHUP during the start: what was made stays, and gets its new size when workers run. */
+static void starts_with_new_users(void **state)
+{
+	struct tenant *alpha;
+
+	(void)state;
+	users_are(OF("alpha", "1", "memory = 16m\n") OF("beta", "2", "memory = 16m\n"));
+	test_net.tenants.list[0]->bytes = 7;
+	starts_anew();
+	assert_makes("default", 7);
+	job_ends(0);
+	assert_makes("alpha", 16 * MIB);
+	alpha = tenant_of("alpha");
+	alpha->now.store = &test_store;
+	for (unsigned int i = 0; i < WORKERS; i++)
+		alpha->now.parts[i] = &parts[i];
+	job_ends(0);
+	assert_makes("beta", 16 * MIB);
+	users_are(OF("alpha", "1", "memory = 24m\n") OF("gamma", "3", "memory = 16m\n"));
+	job_ends(0);
+	assert_makes("gamma", 16 * MIB);
+	job_ends(0);
+	assert_false(test_net.starting);
+	assert_int_equal(test_net.start_err, 0);
+	assert_int_equal(closed, 0);
+	tenant_manager_run(&test_net);
+	assert_int_equal(alpha->state, TENANT_CLOSING);
+	assert_true(test_net.command.bytes == 24 * MIB);
+}
+
 /* Whichever can't be made ends the start; and so does a signal, with nothing begun any more. */
 static void a_start_fails(void **state)
 {
@@ -653,6 +683,7 @@ int main(void)
 		CASE(one_after_the_other),
 		CASE(lists),
 		CASE(starts),
+		CASE(starts_with_new_users),
 		CASE(a_start_fails),
 		CASE(users_have_tenants),
 		CASE(users_without_room),

@@ -270,8 +270,8 @@ static const char *verb(enum wire_tenant mode)
 /* A change that fails is tried again at the next SIGHUP. */
 static void user_failed(const char *name, enum wire_tenant mode, const char *why)
 {
-	log_error("users.file: user %s: its tenant can't be %s: %s; the next SIGHUP tries again",
-		  name, verb(mode), why);
+	log_error("users.file: the tenant %s can't be %s: %s; the next SIGHUP tries again", name,
+		  verb(mode), why);
 }
 
 /* False: there is nothing to do, or it failed and is logged. */
@@ -290,7 +290,7 @@ static bool user_begin(struct net *net, const struct user *user)
 	};
 	begins = tenant ? change_begin(net, &refusal) : create_begin(net, user->tenant, &refusal);
 	if (!begins)
-		user_failed(user->name, net->command.mode, refusal.text);
+		user_failed(user->tenant, net->command.mode, refusal.text);
 	return begins;
 }
 

@@ -356,7 +356,7 @@ loader_grows() {
 # refused until its tenant is made.
 loader_has_no_room() {
 	memory_write 64m reader picker &&
-		reloaded "user loader: its tenant can't be resized: .* 64 MiB wanted" &&
+		reloaded "the tenant loader can't be resized: .* 64 MiB wanted" &&
 		wait_until "$DEADLINE_S" gets picker 0 '^$' put key picker &&
 		logged 'tenant picker: created' &&
 		tenant_is loader 33554432 && gets loader 0 '' get fill-20 &&

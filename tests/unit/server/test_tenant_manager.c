@@ -452,26 +452,27 @@ static void users_without_room(void **state)
 	users_are(OF("alice", "1", "memory = 24m\n"));
 	alice = made_of_user("alice");
 	job_ends(0);
-	users_are(OF("alice", "1", "memory = 80m\n") OF("carol", "3", "memory = 80m\n")
-			  OF("bob", "2", "memory = 16m\n"));
-	bob = made_of_user("bob");
-	assert_logged("users.file: user alice: its tenant can't be resized: the old and the new "
+	users_are(OF("alice", "1", "memory = 80m\n")
+			  OF("carol", "3", "tenant = team\nmemory = 80m\n")
+				  OF("bob", "2", "tenant = bobs\nmemory = 16m\n"));
+	bob = made_of_user("bobs");
+	assert_logged("users.file: the tenant alice can't be resized: the old and the new "
 		      "store exist together while items are moved: 80 MiB wanted, 76 MiB of "
 		      "tenants.memory (100 MiB) are free: drop a tenant, or raise tenants.memory; "
 		      "the next SIGHUP tries again");
-	assert_logged("users.file: user carol: its tenant can't be created: 80 MiB wanted");
-	assert_null(tenant_of("carol"));
+	assert_logged("users.file: the tenant team can't be created: 80 MiB wanted");
+	assert_null(tenant_of("team"));
 	assert_int_equal(closed, 0);
 	assert_int_equal(alice->state, TENANT_SERVES);
 	assert_true(alice->bytes == 24 * MIB);
 	/* The host has no memory, either. */
 	job_ends(-ENOMEM);
-	assert_logged("user bob: its tenant can't be created: there is not enough memory: the log "
-		      "says what is missing; the next SIGHUP tries again");
-	assert_null(tenant_of("bob"));
+	assert_logged("users.file: the tenant bobs can't be created: there is not enough memory: "
+		      "the log says what is missing; the next SIGHUP tries again");
+	assert_null(tenant_of("bobs"));
 	assert_true(test_net.tenants.used == 24 * MIB);
 	test_net.users_sized = 0;
-	bob = made_of_user("bob");
+	bob = made_of_user("bobs");
 	job_ends(0);
 	assert_int_equal(bob->state, TENANT_SERVES);
 	/* A server that stops begins nothing more. */

@@ -71,11 +71,16 @@ static const struct deferred_kind *request_kind(const struct request *request)
 	}
 }
 
+/*
+ * What a request takes when it is admitted. That of ACCESS pays for its response: it is OK, too, if
+ * the request is refused, which takes nothing.
+ */
 static uint64_t message_bytes(const struct request *request)
 {
 	return sizeof(struct wire_request) + request->key_len +
 	       (request->flags & WIRE_F_PULL ? 0 : request->value_len) +
-	       request_report_bytes(request);
+	       request_report_bytes(request) +
+	       (request->op == WIRE_ACCESS ? sizeof(struct wire_response) : 0);
 }
 
 /* Whether @change is the next number, or one that was sent before, which @repeated counts. */

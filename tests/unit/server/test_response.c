@@ -374,11 +374,12 @@ static void counted(void **state)
 	assert_int_equal(stat_read(&worker.stats.responses_signaled), 2);
 	assert_int_equal(c->conn.sent_bytes, 5 * header + 5);
 	assert_int_equal(account.bytes_full, (5 * header + 5) * ACCOUNT_SECOND);
-	/* A refusal takes nothing, and a batch has paid. */
+	/* A refusal takes nothing; a batch, and records, have paid. */
 	send_one(c, WIRE_GET, WIRE_LIMIT, 0);
 	send_one(c, WIRE_BATCH, WIRE_OK, 5);
+	send_one(c, WIRE_ACCESS, WIRE_OK, 0);
 	assert_int_equal(account.bytes_full, (5 * header + 5) * ACCOUNT_SECOND);
-	assert_int_equal(c->conn.sent_bytes, 7 * header + 10);
+	assert_int_equal(c->conn.sent_bytes, 8 * header + 10);
 	atomic_store(&c->conn.user, NULL);
 	while (complete(c))
 		;

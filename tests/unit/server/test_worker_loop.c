@@ -189,7 +189,7 @@ static void operations_are_counted(void **state)
 
 /*
  * A request takes its message's bytes, access records included, and its response's; a part of the
- * first one's is refilled before the second.
+ * first one's is refilled before the second. A refused one takes nothing.
  */
 static void requests_cost(void **state)
 {
@@ -205,6 +205,15 @@ static void requests_cost(void **state)
 	poller_poll(test_poller);
 	bytes += sizeof(struct wire_request) + sizeof(struct wire_response) + WIRE_ACCESS_BYTES;
 	assert_int_equal(test_limit_taken(&limit.account.bytes_full), bytes);
+	/* Refused records take nothing, though they are answered OK. */
+	account_charge(&limit.account, 1, 1u << 30, test_worker.part.thread.now_ns);
+	bytes = limit.account.bytes_full;
+	add_access(&test_conns[0], 2);
+	poller_poll(test_poller);
+	test_conn_complete(&test_conns[0]);
+	assert_int_equal(test_conns[0].response.status, WIRE_OK);
+	assert_int_equal(stat_read(&test_worker.stats.requests_over_limit), 1);
+	assert_true(limit.account.bytes_full == bytes);
 }
 
 static enum wire_status get_part(uint32_t recv, const char *key, uint64_t offset)

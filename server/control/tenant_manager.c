@@ -274,6 +274,18 @@ static void user_failed(const char *name, enum wire_tenant mode, const char *why
 		  verb(mode), why);
 }
 
+/* Once for a tenant: only administrators can make it. */
+static void user_check(const struct net *net, const struct user *user)
+{
+	if (tenants_find(&net->tenants, user->tenant) ||
+	    user_tenants_holder(net->users, user->tenant, true) ||
+	    user_tenants_holder(net->users, user->tenant, false) != user)
+		return;
+	log_warn("users.file: user %s can't connect: there is no tenant %s, and no user with its "
+		 "memory; give one, or create it (kvctl tenant create)",
+		 user->name, user->tenant);
+}
+
 /* False: there is nothing to do, or it failed and is logged. */
 static bool user_begin(struct net *net, const struct user *user)
 {
@@ -281,6 +293,7 @@ static bool user_begin(struct net *net, const struct user *user)
 	struct refusal refusal;
 	bool begins;
 
+	user_check(net, user);
 	if (!user->memory || (tenant && tenant->bytes == user->memory))
 		return false;
 	net->command = (struct tenant_command){

@@ -414,6 +414,8 @@ static void users_have_tenants(void **state)
 	job_ends(0);
 	assert_int_equal(alice->state, TENANT_SERVES);
 	assert_logged("tenant alice: created");
+	assert_logged("users.file: user carol can't connect: there is no tenant beta, and no user "
+		      "with its memory");
 	assert_int_equal(jobs_begun, 1);
 	/* Without a change there is nothing to do. */
 	users_are(OF("bob", "2", "") OF("alice", "1", "memory = 24m\n"));

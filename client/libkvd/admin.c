@@ -249,6 +249,11 @@ static enum kvd_status revoke(struct kvd *handle, const char *who, uint64_t *clo
 	} while (begun && is_worth_a_try(status) && tries_pause(&tries));
 	if (status == KVD_ERR_INVALID)
 		return handle_fail(handle, status, "%s", revoke_whom);
+	/* LIMIT would say that nothing was done. */
+	if (begun && status == KVD_ERR_LIMIT)
+		return handle_fail(handle, KVD_ERR_BUSY,
+				   "connections were closed, but this client is over its limit, "
+				   "and can't learn whether they are cut off; try again later");
 	return status == KVD_NOT_FOUND && *closed ? KVD_OK : status;
 }
 

@@ -762,6 +762,14 @@ static void revokes(void **state)
 	kvd->options.timeout_ms = 5;
 	busy = ~0u;
 	assert_int_equal(kvd_revoke(kvd, "uid=1", &closed), KVD_ERR_BUSY);
+	/* Of one that has begun, a limit does not say that nothing was done. */
+	busy = 1;
+	next.status = WIRE_LIMIT;
+	next.result = 7;
+	assert_int_equal(kvd_revoke(kvd, "uid=1", &closed), KVD_ERR_BUSY);
+	assert_int_equal(busy, 0);
+	assert_true(closed == 7);
+	assert_int_equal(kvd_revoke(kvd, "uid=1", &closed), KVD_ERR_LIMIT);
 }
 
 static void flushes(void **state)

@@ -52,7 +52,7 @@ check "a server that counts uses starts" server_start -o memory.size=64m \
 check "a zipfian load" load
 check "its hottest keys are at the top" ranks_are_right
 check "looking at them is no use of them" looking_is_no_use
-check "how much the server knows" expect 0 "^$records keys; .* one hit in 4" hotkeys
+check "how much the server knows" expect 0 "^$records keys; .* one in 4 hits" hotkeys
 check "a sample" expect 0 '^100 keys, a sample; ' hotkeys --samples 100
 check "of a prefix and a pattern" expect 0 '"keys": 10, "all": true.*"uses": ' \
 	hotkeys --json --match '*199?' user

@@ -229,7 +229,7 @@ bool do_chain_shorten(struct store_thread *thread, struct bucket *home, struct b
 	if (!chain_move_allowed(thread))
 		return false;
 	if (avoid) {
-		/* Its last use may have left its lock set, and nothing would clear it. */
+		/* The last use may have left the lock set, and nothing would clear it. */
 		bucket_clear(spare, home->level, home->epoch);
 		parts.buckets[parts.bucket_count++] = spare;
 		stat_add(&thread->stats.overflow_buckets, 1);

@@ -374,7 +374,7 @@ void curve_hit(struct curve *curve, uint64_t hash)
 		do_count(curve, do_part(curve, key));
 		do_use(curve, key);
 	} else {
-		/* It was stored while another thread held the lock. */
+		/* The key was stored while another thread held the lock. */
 		curve_lose(curve, 1);
 	}
 	pthread_mutex_unlock(&curve->lock);

@@ -32,7 +32,7 @@ static unsigned int do_partition(const struct table *table, struct chain_parts *
 {
 	unsigned int low = 0, high = parts->slot_count, i;
 
-	/* Their keys are hashed again: the cache misses overlap. */
+	/* The keys are hashed again: prefetched, the cache misses overlap. */
 	for (i = 0; i < parts->slot_count; i++)
 		__builtin_prefetch(slot_item(table, parts->slots[i]));
 	while (low < high) {

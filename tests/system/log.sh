@@ -45,7 +45,7 @@ lost_is_counted() {
 pipe_is_read() {
 	cat <"$tmp/pipe" >"$tmp/lines" &
 	pids+=("$!")
-	wait_until "$DEADLINE_S" grep -aq 'were lost: stderr took no more' "$tmp/lines"
+	wait_until "$DEADLINE_S" grep -aq 'were lost: stderr was full' "$tmp/lines"
 }
 
 lines_are_there() {

@@ -74,7 +74,7 @@ without_log_file() {
 		timeout "$DEADLINE_S" cat >"$tmp/said"
 	[ "${PIPESTATUS[*]}" = '0 0' ] && daemon_pid && expect 0 pong ping &&
 		grep -q ' ready: ' "$tmp/said" &&
-		grep -q 'notice detached: .* is lost; set log.file' "$tmp/said" && daemon_stop
+		grep -q 'notice detached: .* are lost; set log.file' "$tmp/said" && daemon_stop
 }
 
 # What kvd opens does not get the number of a standard descriptor that its caller closed.

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Writes src/bindings.rs anew from kvd.h, with the bindgen of Debian (0.60).
+# Generates src/bindings.rs from kvd.h, with the bindgen of Debian (0.60).
 #
 # Usage: client/rust/kvd-sys/bindgen.sh [OUT]   (OUT: a file instead of src/bindings.rs)
 #
-# Enumerations become integers: a later library may return a number that this header has not, which
-# must not be undefined behaviour. The layout tests that bindgen adds hold the sizes and offsets
-# that the C compiler (clang) has.
+# Enumerations become integers: a later library may return a number that this header does not have,
+# which must not be undefined behaviour. bindgen adds layout tests: they compare sizes and offsets
+# with those of the C compiler (clang).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=${1:-$here/src/bindings.rs}

@@ -3,24 +3,25 @@
 //!
 //! | environment | what it does |
 //! |---|---|
-//! | `KVD_LIB_DIR` | folder with libkvd.so or libkvd.a, as kvd's build folder: not pkg-config |
+//! | `KVD_LIB_DIR` | folder with libkvd.so or libkvd.a, such as kvd's build folder |
 //! | `KVD_STATIC` | `1`: libkvd.a (as the feature `static`), `0`: libkvd.so, whatever the feature |
-//! | `PKG_CONFIG` | the program to ask instead of `pkg-config` |
+//! | `PKG_CONFIG` | the program to run instead of `pkg-config` |
 //!
-//! Else `pkg-config kvd` says where it is, and PKG_CONFIG_PATH works as usual. Without KVD_STATIC
-//! and the feature it is the shared library; in KVD_LIB_DIR the static one if there is no other.
-//! What libkvd.a needs (libibverbs, librdmacm, OpenSSL) is always linked as shared libraries.
+//! Without KVD_LIB_DIR, `pkg-config kvd` finds libkvd, and PKG_CONFIG_PATH works as usual. Without
+//! KVD_STATIC and the feature, the shared library is linked, or libkvd.a if KVD_LIB_DIR has no
+//! libkvd.so. libkvd.a's dependencies (libibverbs, librdmacm, OpenSSL) are always linked as shared
+//! libraries.
 //!
-//! Crates that depend on kvd-sys get DEP_KVD_LIBDIR (where that is known) and DEP_KVD_STATIC.
+//! Crates that depend on kvd-sys get DEP_KVD_LIBDIR (if the folder is known) and DEP_KVD_STATIC.
 
 use std::env;
 use std::path::Path;
 use std::process::{exit, Command};
 
-/// Any of the minor version that the bindings were made from: each has an ABI of its own.
+/// The minor version that the bindings were generated from: each minor version has its own ABI.
 const WANTED: [&str; 2] = ["kvd >= 0.4", "kvd < 0.5"];
 
-/// What libkvd.a needs, where pkg-config is not asked.
+/// The dependencies of libkvd.a, where pkg-config does not list them.
 const NEEDED: [&str; 4] = ["ibverbs", "rdmacm", "ssl", "crypto"];
 
 fn main() {
@@ -28,7 +29,7 @@ fn main() {
         println!("cargo:rerun-if-env-changed={name}");
     }
     println!("cargo:rerun-if-changed=build.rs");
-    // Documentation is made without linking.
+    // Documentation is built without linking.
     if env::var_os("DOCS_RS").is_some() {
         return;
     }
@@ -43,7 +44,7 @@ fn fail(text: &str) -> ! {
     exit(1);
 }
 
-/// What the user asked for; `None`: nothing.
+/// Whether the user asked for libkvd.a; `None`: not said.
 fn wants_static() -> Option<bool> {
     match env::var("KVD_STATIC").as_deref() {
         Ok("1") => Some(true),
@@ -101,13 +102,13 @@ fn link_installed() {
             "-L" => println!("cargo:rustc-link-search=native={rest}"),
             "-l" if rest == "kvd" && is_static => println!("cargo:rustc-link-lib=static=kvd"),
             "-l" => println!("cargo:rustc-link-lib=dylib={rest}"),
-            // -pthread: Rust's standard library has that already.
+            // -pthread: Rust's standard library links it already.
             _ => {}
         }
     }
     let libdir = pkg_config(&["--variable=libdir"]);
-    // It is asked for each of WANTED, and says the same twice. pkg-config leaves out -L of folders
-    // that the linker searches by itself, but rustc looks for libkvd.a itself, too.
+    // pkg-config prints the folder once for each of WANTED. Its --libs leaves out -L for folders
+    // that the linker searches by default, but rustc needs the path to find libkvd.a.
     if let Some(folder) = libdir.split_whitespace().next() {
         println!("cargo:rustc-link-search=native={folder}");
         println!("cargo:libdir={folder}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! The asynchronous front on an executor of 60 lines: tasks, and poll(2) on the driver's
+//! The asynchronous client on an executor of 60 lines: tasks, and poll(2) on the driver's
 //! descriptor. On tokio, async-io and the like use `Driver::run` instead (see `kvd::aio`).
 //!
 //! Usage: `cargo run --example async_poll [URL]`

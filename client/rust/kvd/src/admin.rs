@@ -7,13 +7,13 @@ use std::ffi::CString;
 use std::os::raw::c_char;
 use std::time::Duration;
 
-/// A flush that [`Client::flush_start`] has started, until the server stops.
+/// A flush that [`Client::flush_start`] has started; valid until the server stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flush(u64);
 
 /// The size of the first buffer for a text; enough for the statistics.
 const TEXT_BYTES: usize = 64 << 10;
-/// The last one's room: 65,536 connections.
+/// The size of the largest buffer for a text; enough for 65,536 connections.
 const TEXT_BYTES_MAX: usize = 16 << 20;
 
 type TextCall =
@@ -25,7 +25,7 @@ fn string(text: &str) -> Result<CString> {
 
 impl Client {
     /// Starts the removal of every item that will be in the store in `delay` from now (rounded up
-    /// to seconds; at most 34 years). Does not wait until it is done.
+    /// to seconds; at most 34 years). Does not wait until the flush is done.
     ///
     /// # Errors
     ///
@@ -41,8 +41,8 @@ impl Client {
         self.check(status).map(|()| Flush(ticket))
     }
 
-    /// Asks whether a flush is done: then no reader sees an item any more that was stored before
-    /// its time. A cancelled flush is done, too.
+    /// Asks whether a flush is done: no reader then sees an item that was stored before the flush's
+    /// time. A cancelled flush is done, too.
     ///
     /// # Errors
     ///
@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// Cancels flushes that were started with a delay and have not begun, and returns how many:
-    /// `flush`, or all; of this client's, or, for those with the right admin, of any owner.
+    /// `flush`, or all if `None`; this client's, or any owner's, which needs the right admin.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Client {
     }
 
     /// The server's connections, a line of name=value pairs for each; `kvd.h`
-    /// (`kvd_client_list()`) explains the names. For those with the right admin.
+    /// (`kvd_client_list()`) explains the names. Needs the right admin.
     ///
     /// # Errors
     ///
@@ -118,31 +118,32 @@ impl Client {
         self.text(sys::kvd_client_list)
     }
 
-    /// Closes the connection with this id on the server; its client connects again. For those with
-    /// the right admin.
+    /// Closes the connection with this id on the server; its client connects again. Needs the right
+    /// admin.
     ///
     /// # Errors
     ///
-    /// [`Error::NotFound`]: there is no such connection. [`Error::Disconnected`]: it was this
-    /// client's own, or that was lost. Else as [`Client::ping`], and [`Error::NotAllowed`].
+    /// [`Error::NotFound`]: there is no such connection. [`Error::Disconnected`]: the id was that
+    /// of this client's own connection, or that connection was lost. Else as [`Client::ping`], and
+    /// [`Error::NotAllowed`].
     pub fn client_kill(&self, id: u64) -> Result<()> {
         // SAFETY: as above.
         self.check(unsafe { sys::kvd_client_kill(self.as_raw(), id) })
     }
 
-    /// Stops the server, as SIGTERM does. For those with the right admin; where the server has no
-    /// users, for root and the server's own user on the Unix socket.
+    /// Stops the server, as SIGTERM does. Needs the right admin; if the server has no users, only
+    /// root and the server's own user may do it, on the Unix socket.
     ///
     /// # Errors
     ///
-    /// [`Error::NotAllowed`]: this client may not do that. [`Error::Disconnected`]: the connection
-    /// was lost before the answer came. Else as [`Client::ping`].
+    /// [`Error::NotAllowed`]: this client may not stop the server. [`Error::Disconnected`]: the
+    /// connection was lost before the answer came. Else as [`Client::ping`].
     pub fn shutdown(&self) -> Result<()> {
         // SAFETY: as above.
         self.check(unsafe { sys::kvd_shutdown(self.as_raw()) })
     }
 
-    /// The user, rights and tenant of this client, as the server knows it: pairs name=value.
+    /// The user, rights and tenant of this client, as the server knows them: pairs name=value.
     ///
     /// # Errors
     ///
@@ -152,14 +153,14 @@ impl Client {
     }
 
     /// Closes all connections of a client on the server and returns how many there were. `who` is
-    /// one of user=NAME, identity=NAME, uid=N, addr=ADDRESS and id=N. For those with the right
-    /// admin.
+    /// one of user=NAME, identity=NAME, uid=N, addr=ADDRESS and id=N. Needs the right admin.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`]: there is no such connection. [`Error::Invalid`]: `who` is none of
-    /// these. [`Error::Busy`]: it is not certain of all connections; the same again goes on with
-    /// it. Else as [`Client::ping`], and [`Error::NotAllowed`].
+    /// these. [`Error::Busy`]: not all connections were closed in time, or too many clients were
+    /// revoked at once; repeat the call to continue. Else as [`Client::ping`], and
+    /// [`Error::NotAllowed`].
     pub fn revoke(&self, who: &str) -> Result<u64> {
         let (who, mut closed) = (string(who)?, 0);
         // SAFETY: as above.
@@ -176,12 +177,12 @@ impl Client {
         self.text(sys::kvd_tenant_list)
     }
 
-    /// Creates a tenant with so many bytes of memory. For administrators. Blocks as long as it
-    /// takes to fill that memory; so does [`Client::tenant_resize`].
+    /// Creates a tenant with `bytes` bytes of memory. For administrators. Blocks until the server
+    /// has filled that memory, as [`Client::tenant_resize`] does.
     ///
     /// # Errors
     ///
-    /// [`Error::Exists`]: there is one of that name. [`Error::NoSpace`]: so much is not left.
+    /// [`Error::Exists`]: a tenant has that name. [`Error::NoSpace`]: not enough memory is left.
     /// [`Error::Invalid`]: name or size is not allowed, or this client is no administrator. Else
     /// as [`Client::ping`].
     pub fn tenant_create(&self, name: &str, bytes: u64) -> Result<()> {
@@ -190,7 +191,7 @@ impl Client {
         self.check(unsafe { sys::kvd_tenant_create(self.as_raw(), name.as_ptr(), bytes) })
     }
 
-    /// Gives a tenant another size, with the items that it has. For administrators.
+    /// Changes a tenant's size; the tenant keeps its items. For administrators.
     ///
     /// # Errors
     ///

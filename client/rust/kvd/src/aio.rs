@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-//! The asynchronous front: futures, and a driver that polls them when a descriptor is readable.
+//! The asynchronous client: futures, and a driver that runs when a descriptor is readable.
 //!
-//! Any executor will do, and none is depended on. [`Client::into_async`] gives two things:
+//! Any executor will do; the crate depends on none. [`Client::into_async`] returns two things:
 //!
-//! - an [`AsyncClient`], of which there may be any number of clones, in any thread. Its methods
-//!   are futures. They own what the operation uses: a future that is dropped, or leaked, while
-//!   its operation is under way leaves that to the driver, which frees it at its end;
-//! - a [`Driver`], which one task runs. It submits what the futures of all tasks have begun, so
-//!   that operations of many tasks share messages and chains of READs, and wakes those that have
-//!   ended. It waits for [`Driver::as_raw_fd`](std::os::unix::io::AsRawFd::as_raw_fd) to be
-//!   readable, by what the executor has for that:
+//! - an [`AsyncClient`], which may have any number of clones, in any thread. Its methods return
+//!   futures, which own what the operation uses: if a future is dropped while its operation is
+//!   under way, the driver frees the operation when it ends;
+//! - a [`Driver`], which one task runs. The driver submits the operations of all tasks together, so
+//!   that they share messages and chains of READs, and wakes the tasks whose operations have ended.
+//!   It waits until [`Driver::as_raw_fd`](std::os::unix::io::AsRawFd::as_raw_fd) is readable, by
+//!   the executor's own means:
 //!
 //! ```ignore
 //! // tokio, with a runtime that has enable_io()
@@ -27,10 +27,10 @@
 //! smol::spawn(async move { driver.run(|cx| fd.poll_readable(cx)).await }).detach();
 //! ```
 //!
-//! A loop of one's own calls [`Driver::turn`], as the example `async_poll` does.
+//! A hand-written loop calls [`Driver::turn`], as the example `async_poll` does.
 //!
-//! kvd's rule that a handle belongs to one thread at a time is kept by a lock, which is held for
-//! the length of a call that does not block.
+//! A lock keeps kvd's rule that a handle belongs to one thread at a time. It is held during calls
+//! that do not block.
 
 use crate::buffer::{Buffer, BufferMut, Room};
 use crate::change::Counted;
@@ -56,11 +56,11 @@ const TURNS_MAX: u32 = 16;
 const ROOM_BYTES: usize = 1024;
 /// After this many values that need less than half of the room, the room is halved.
 const UNUSED_MAX: usize = 64;
-/// How often a value may have become longer than it was a moment ago.
+/// How often a GET may find that the value has grown since the last try.
 const GROWTHS_MAX: u32 = 16;
 
 struct State {
-    client: Option<Client>,  // None: the driver has gone
+    client: Option<Client>,  // None: the driver is gone
     queue: Vec<*mut Header>, // begun by futures, and not yet submitted
     driver: Option<Waker>,
     users: usize, // AsyncClients
@@ -69,10 +69,10 @@ struct State {
 // SAFETY: the operations' memory may be sent, as all futures demand, and is used under the lock.
 unsafe impl Send for State {}
 
-/// The room for the next value of [`AsyncClient::get`]: that of the longest recent value.
+/// The room for the next value of [`AsyncClient::get`]: the length of the longest recent value.
 struct NextRoom {
     bytes: AtomicUsize,
-    unused: AtomicUsize, // values, one after the other, that used less than half of it
+    unused: AtomicUsize, // consecutive values that used less than half of `bytes`
 }
 
 impl NextRoom {
@@ -106,11 +106,11 @@ fn gone() -> Error {
 }
 
 impl Client {
-    /// Makes an asynchronous client, and the driver that moves its operations on.
+    /// Makes an asynchronous client, and the driver that runs its operations.
     ///
     /// # Errors
     ///
-    /// [`Error::NoMemory`]: there is no descriptor left (RLIMIT_NOFILE).
+    /// [`Error::NoMemory`]: no descriptor is left (RLIMIT_NOFILE).
     pub fn into_async(self) -> Result<(AsyncClient, Driver)> {
         // SAFETY: the handle is this thread's.
         let fd = unsafe { sys::kvd_fd(self.as_raw()) };
@@ -124,8 +124,8 @@ impl Client {
     }
 }
 
-/// Moves the operations of [`AsyncClient`]s on. If it is dropped the connection is closed, and
-/// what is under way ends with [`Error::Disconnected`].
+/// Runs the operations of [`AsyncClient`]s. Dropping the driver closes the connection; operations
+/// under way end with [`Error::Disconnected`].
 #[must_use = "nothing happens unless the driver runs"]
 pub struct Driver {
     shared: Arc<Shared>,
@@ -139,9 +139,9 @@ pub enum Turn {
     /// Another turn, at once.
     Again,
     /// A turn when the descriptor is readable, or the waker of [`Driver::set_waker`] was called.
-    /// This turn may have woken tasks: a loop that runs them itself does that before it waits.
+    /// This turn may have woken tasks: a loop that runs tasks itself must run them first.
     Wait,
-    /// None: there are no clients any more, and no operations.
+    /// No turn: no clients and no operations are left.
     Done,
 }
 
@@ -157,13 +157,13 @@ impl Driver {
         drop(old); // may call anything
     }
 
-    /// Submits what futures have begun, wakes those that have ended, and prepares the descriptor
-    /// for a wait. Does not block.
+    /// Submits operations that futures have begun, wakes the tasks of operations that have ended,
+    /// and prepares the descriptor for a wait. Does not block.
     ///
     /// # Errors
     ///
     /// [`Error::Disconnected`]: the connection was lost, and [`crate::Options::reconnect`] is
-    /// false; or it is the parent's of this process. All futures end.
+    /// false; or it belongs to this process' parent. All futures end.
     pub fn turn(&mut self) -> Result<Turn> {
         let mut state = self.shared.lock();
         let (turn, leftovers) = state.turn();
@@ -172,13 +172,13 @@ impl Driver {
         turn
     }
 
-    /// Turns until no client is left. `readable` is called when there is nothing to do: it returns
-    /// `Ready` if the descriptor is readable (or might be), else it has the task woken when that
-    /// is so. The module's page has it for tokio and async-io.
+    /// Turns until no client is left. Calls `readable` when there is nothing to do: it must return
+    /// `Ready` if the descriptor is readable (or might be), or else arrange that the task is woken
+    /// when it is. The module's page has examples for tokio and async-io.
     ///
     /// # Errors
     ///
-    /// Those of [`Driver::turn`] and of `readable`.
+    /// The errors of [`Driver::turn`] and of `readable`.
     pub fn run<F>(&mut self, readable: F) -> Run<'_, F>
     where
         F: FnMut(&mut Context<'_>) -> Poll<io::Result<()>> + Unpin,
@@ -231,7 +231,7 @@ impl State {
             None => return (Err(gone()), Leftovers::default()),
         };
         if !queue.is_empty() {
-            // SAFETY: they are queued, and owned by what they are.
+            // SAFETY: the operations are queued, and own their memory.
             unsafe {
                 client.in_flight.drop_abandoned(queue);
                 client.submit(queue);
@@ -241,7 +241,7 @@ impl State {
         let turn = if *users == 0 && client.in_flight.is_empty() {
             Ok(Turn::Done)
         } else {
-            // SAFETY: the handle is this thread's, as long as it has the lock.
+            // SAFETY: the handle is this thread's while it holds the lock.
             match unsafe { sys::kvd_arm(client.as_raw()) } {
                 sys::KVD_OK => Ok(Turn::Wait),
                 sys::KVD_ERR_BUSY => Ok(Turn::Again),
@@ -274,9 +274,9 @@ impl Drop for Driver {
 }
 
 impl AsRawFd for Driver {
-    /// For poll(2), epoll(7) and the like: it is readable when [`Driver::turn`] has something to
-    /// do. Never read from it. It is the driver's, and stays the same when the client connects
-    /// again.
+    /// For poll(2), epoll(7) and the like: the descriptor is readable when [`Driver::turn`] has
+    /// something to do. Never read from it. The driver owns it; it stays the same when the client
+    /// reconnects.
     fn as_raw_fd(&self) -> RawFd {
         self.fd
     }
@@ -284,7 +284,7 @@ impl AsRawFd for Driver {
 
 impl AsFd for Driver {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: it is open as long as the driver has not been dropped.
+        // SAFETY: the descriptor is open until the driver is dropped.
         unsafe { BorrowedFd::borrow_raw(self.fd) }
     }
 }
@@ -295,11 +295,11 @@ impl fmt::Debug for Driver {
     }
 }
 
-/// An operation that was begun by a method of [`AsyncClient`]; its output is the result and the
-/// buffer. It goes out at the driver's next turn after it was first polled.
+/// The future of an operation of an [`AsyncClient`]; its output is the result and the buffer. The
+/// operation is submitted at the driver's next turn after the first poll.
 ///
-/// If it is dropped before it has ended, it is canceled where that is possible; a change that was
-/// sent takes effect.
+/// Dropping the future before the operation has ended cancels the operation if possible; a change
+/// that was sent takes effect.
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Submitted<'a, R, B> {
     shared: &'a Shared,
@@ -307,7 +307,7 @@ pub struct Submitted<'a, R, B> {
     is_begun: bool,
 }
 
-// The buffer moves with the operation, by a pointer.
+// Moving the future moves only a pointer to the operation and its buffer.
 impl<R, B> Unpin for Submitted<'_, R, B> {}
 
 impl<'a, R, B: Send + 'static> Submitted<'a, R, B> {
@@ -315,7 +315,7 @@ impl<'a, R, B: Send + 'static> Submitted<'a, R, B> {
         Submitted { shared, owned: Some(owned), is_begun: false }
     }
 
-    /// Sets the timeout, instead of the client's. Has no effect once the future was polled.
+    /// Sets the timeout, instead of the client's. Has no effect after the first poll.
     pub fn timeout(mut self, time: Duration) -> Self {
         if let (false, Some(owned)) = (self.is_begun, &mut self.owned) {
             owned.set_timeout_ms(operation_ms(Some(time)));
@@ -327,7 +327,7 @@ impl<'a, R, B: Send + 'static> Submitted<'a, R, B> {
     fn begin(state: &mut State, owned: &Owned<R, B>) -> Option<Waker> {
         owned.queued();
         state.queue.push(owned.header());
-        // The driver that was woken for the first one finds the others, too.
+        // The driver was woken for the queue's first operation, and finds the others, too.
         if state.queue.len() == 1 {
             state.driver.clone()
         } else {
@@ -372,7 +372,7 @@ impl<R, B> Drop for Submitted<'_, R, B> {
             None => return,
         };
         if !self.is_begun {
-            return; // it is freed
+            return; // the operation was never queued: freed now
         }
         let state = self.shared.lock();
         if owned.has_ended() {
@@ -382,7 +382,7 @@ impl<R, B> Drop for Submitted<'_, R, B> {
         let mut driver = None;
         let abandoned = owned.abandon();
         if let (Some((header, _)), Some(client)) = (&abandoned, &state.client) {
-            // SAFETY: it is this client's, which frees it when it is handed back.
+            // SAFETY: the operation is this client's, which frees it when it is handed back.
             unsafe { client.cancel(*header) };
             driver = state.driver.clone();
         }
@@ -400,10 +400,10 @@ impl<R, B> fmt::Debug for Submitted<'_, R, B> {
     }
 }
 
-/// A client whose methods are futures. Clones are the same connection. The module's page,
-/// [`crate::aio`], says how it is driven.
+/// A client whose methods return futures. Clones share one connection. The module's page,
+/// [`crate::aio`], says how to drive it.
 ///
-/// A buffer belongs to its operation while that is under way, so it can't only be borrowed:
+/// An operation under way owns its buffer, so a borrowed buffer is not enough:
 ///
 /// ```compile_fail,E0597
 /// # fn example(db: &kvd::AsyncClient) {
@@ -471,7 +471,8 @@ impl AsyncClient {
         self.submit(Owned::reads_pieces(key.as_ref(), buffers, decode::item))
     }
 
-    /// The same, as [`Client::get_by_request`].
+    /// As [`Client::get_by_request`], to a buffer that is given back; the result as of
+    /// [`AsyncClient::get_into`].
     pub fn get_by_request<B: BufferMut + Send + 'static>(
         &self,
         key: impl AsRef<[u8]>,
@@ -480,7 +481,8 @@ impl AsyncClient {
         self.submit(Owned::reads(Request::get_by_request(), key.as_ref(), buffer, decode::item))
     }
 
-    /// The same, as [`Client::get_and_touch`].
+    /// As [`Client::get_and_touch`], to a buffer that is given back; the result as of
+    /// [`AsyncClient::get_into`].
     ///
     /// # Errors
     ///
@@ -556,7 +558,7 @@ impl AsyncClient {
     ///
     /// # Errors
     ///
-    /// As those.
+    /// As [`Client::delete_if`].
     pub async fn delete(&self, key: impl AsRef<[u8]>, version: Option<u64>) -> Result<bool> {
         let request = Request::delete(version);
         match self.submit(Owned::new(request, key.as_ref(), (), decode::nothing)).await.0 {
@@ -615,9 +617,9 @@ impl AsyncClient {
         self.submit(Owned::new(Request::ping(), &[], (), decode::nothing)).await.0
     }
 
-    /// Calls `work` with the client, for what has no future: it keeps all operations of this
-    /// client waiting. It must neither use nor drop an [`AsyncClient`] of the same connection or a
-    /// future of one: that would wait for itself.
+    /// Calls `work` with the client, for calls that have no future. Meanwhile all operations of
+    /// this client wait. `work` must neither use nor drop an [`AsyncClient`] of this connection or
+    /// one of its futures: that deadlocks.
     ///
     /// # Errors
     ///
@@ -629,8 +631,8 @@ impl AsyncClient {
     }
 }
 
-/// The client, lent by its driver. The driver has a turn afterwards, since the descriptor may not
-/// tell of what the client's calls took from the device.
+/// The client, lent by its driver. The driver gets a turn afterwards: the client's calls may have
+/// polled completions of which the descriptor then does not tell.
 struct Lent<'a>(Option<MutexGuard<'a, State>>);
 
 impl Drop for Lent<'_> {
@@ -693,7 +695,7 @@ mod tests {
         Pin::new(future).poll(&mut Context::from_waker(&Waker::from(task.clone())))
     }
 
-    /// Without a connection: the driver must not turn.
+    /// A client and driver without a connection: the driver must not turn.
     fn unconnected() -> (AsyncClient, Driver) {
         let state = State {
             client: Some(Client::unconnected()),
@@ -712,7 +714,7 @@ mod tests {
         let (first, last, task) = <(Arc<Woken>, Arc<Woken>, Arc<Woken>)>::default();
         driver.set_waker(&Waker::from(first.clone()));
         driver.set_waker(&Waker::from(last.clone()));
-        assert_eq!(Arc::strong_count(&first), 1, "the waker of before is kept");
+        assert_eq!(Arc::strong_count(&first), 1, "the previous waker is kept");
         for _ in 0..2 {
             let mut future = db.get_into("key", vec![0; 1]);
             assert_eq!(last.take(), 0, "before it is polled");
@@ -760,7 +762,7 @@ mod tests {
             assert!(poll(future, &first).is_pending());
             assert!(poll(future, &last).is_pending());
         }
-        assert_eq!(Arc::strong_count(&first), 1, "the waker of before is kept");
+        assert_eq!(Arc::strong_count(&first), 1, "the previous waker is kept");
         drop(driver);
         assert_eq!((first.take(), last.take()), (0, 2));
         assert_eq!(Arc::strong_count(&last), 1, "the waker is kept");
@@ -862,7 +864,7 @@ mod tests {
         end.recv_timeout(Duration::from_secs(300)).expect("it waits for its own lock, or panicked");
     }
 
-    /// No turn of the driver is made: it has no connection any more.
+    /// The driver does not turn: its connection is gone.
     #[test]
     fn a_driver_without_a_client_says_so() {
         let (_db, mut driver) = unconnected();

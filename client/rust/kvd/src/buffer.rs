@@ -7,10 +7,10 @@ use std::sync::Arc;
 ///
 /// # Safety
 ///
-/// [`Buffer::bytes`] gives a pointer to that many bytes, which stay where they are, valid and
-/// unchanged, until the buffer is dropped or used again, however it is moved meanwhile.
+/// [`Buffer::bytes`] returns a pointer to that many bytes. They stay in place, valid and unchanged,
+/// until the buffer is dropped or used again, even if it is moved meanwhile.
 pub unsafe trait Buffer {
-    /// The bytes: where they are, and how many.
+    /// Address and number of the bytes.
     fn bytes(&self) -> (*const u8, usize);
 }
 
@@ -21,7 +21,7 @@ pub unsafe trait Buffer {
 /// As for [`Buffer`], and nobody else reads or writes these bytes until the buffer is dropped or
 /// used again.
 pub unsafe trait BufferMut {
-    /// The bytes: where they are, and how many.
+    /// Address and number of the bytes.
     fn bytes_mut(&mut self) -> (*mut u8, usize);
 }
 
@@ -42,7 +42,7 @@ macro_rules! buffers {
 macro_rules! buffers_mut {
     ($([$($generic:tt)*] $type:ty,)*) => {
         $(
-            // SAFETY: the bytes are borrowed alone, or on the heap and owned.
+            // SAFETY: the bytes are exclusively borrowed, or on the heap and owned.
             unsafe impl<$($generic)*> BufferMut for $type {
                 fn bytes_mut(&mut self) -> (*mut u8, usize) {
                     let bytes: &mut [u8] = self.as_mut();
@@ -77,7 +77,7 @@ buffers_mut! {
 #[derive(Debug)]
 pub(crate) struct Room(pub(crate) Vec<u8>);
 
-// SAFETY: it is on the heap and owned; bytes that are not initialized are only written.
+// SAFETY: the room is on the heap and owned; bytes that are not initialized are only written.
 unsafe impl BufferMut for Room {
     fn bytes_mut(&mut self) -> (*mut u8, usize) {
         let room = self.0.spare_capacity_mut();

@@ -30,7 +30,7 @@ type Arith = unsafe extern "C" fn(
 
 impl Client {
     /// Stores `value` under `key`, whether the key exists or not, and returns its new version.
-    /// Every GET that starts from then on, of any client, returns it or a later one.
+    /// Every GET by any client that starts after that returns this value or a later one.
     ///
     /// # Errors
     ///
@@ -39,14 +39,14 @@ impl Client {
         self.put_with(key, value, &PutArgs::default())
     }
 
-    /// As [`Client::put`], but as `args` say: conditions, flags, time to live and more.
+    /// As [`Client::put`], with a condition, flags, a time to live and more in `args`.
     ///
     /// # Errors
     ///
     /// [`Error::NotFound`], [`Error::Exists`]: the condition of the mode does not hold.
-    /// [`Error::TooLarge`], [`Error::NoSpace`], [`Error::Busy`]: the server does not take it, or
-    /// not now. [`Error::Invalid`]: the key is empty or longer than 1,024 bytes, or `args` break a
-    /// rule. [`Error::NoMemory`], [`Error::Timeout`], [`Error::Unknown`],
+    /// [`Error::TooLarge`], [`Error::NoSpace`], [`Error::Busy`]: the server can't store the value,
+    /// or not now. [`Error::Invalid`]: the key is empty or longer than 1,024 bytes, or `args` break
+    /// a rule. [`Error::NoMemory`], [`Error::Timeout`], [`Error::Unknown`],
     /// [`Error::Disconnected`], [`Error::Device`], [`Error::Protocol`].
     ///
     /// [`Error::NotFound`]: crate::Error::NotFound
@@ -84,7 +84,7 @@ impl Client {
         self.check(status).map(|()| version)
     }
 
-    /// As [`Client::put_with`], of a value in several pieces (64 at most), one after another.
+    /// As [`Client::put_with`], for a value in several pieces (64 at most), one after another.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::put_with`], but for those of its mode and of its value.
+    /// As [`Client::put_with`], except those about a condition or a value.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         let key = key.as_ref();
         // SAFETY: as above.
@@ -128,7 +128,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// As [`Client::delete`], and [`crate::Error::Exists`]: it has another version.
+    /// As [`Client::delete`], and [`crate::Error::Exists`]: the key has another version.
     pub fn delete_if(&self, key: impl AsRef<[u8]>, version: u64) -> Result<bool> {
         let key = key.as_ref();
         // SAFETY: as above.
@@ -145,7 +145,7 @@ impl Client {
     }
 
     /// Adds `delta` to the decimal number that is the value of `key`; wraps around at 2^64. If
-    /// the key does not exist, `initial` is stored, to which nothing is added.
+    /// the key does not exist, stores `initial` unchanged.
     ///
     /// # Errors
     ///
@@ -198,8 +198,8 @@ impl Client {
         self.check(status).map(|()| Counted { number, version })
     }
 
-    /// Sets the time to live of `key`, rounded up to seconds; `None`: it never expires. Returns
-    /// its version, which does not change.
+    /// Sets the time to live of `key`, rounded up to seconds; `None`: the key never expires.
+    /// Returns the key's version, which does not change.
     ///
     /// # Errors
     ///

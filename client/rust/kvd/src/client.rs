@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! A connection to one server: its life, and what is known about it.
+//! A connection to one server: its lifetime and properties.
 
 use crate::error::{text_of, Error, Result};
 use crate::hooks::{LibraryUser, Tracer};
@@ -11,19 +11,19 @@ use std::fmt;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 
-/// Values up to this length are read without asking for their length first.
+/// Values up to this length are read at the first try.
 pub(crate) const SCRATCH_BYTES: usize = 4096;
 
 /// A connection to one server.
 ///
-/// It belongs to one thread at a time: it is [`Send`] but not [`Sync`]. Open one for each thread,
-/// which is many times faster than sharing one; those of a process with the same URL share what
-/// they can.
+/// A client belongs to one thread at a time: it is [`Send`] but not [`Sync`]. Open one for each
+/// thread, which is many times faster than sharing one; clients of a process with the same URL
+/// share what they can.
 ///
 /// Each call blocks until it is done or the timeout of the [`Options`] has passed.
-/// [`Client::scope`] has many operations under way at once, and [`Client::into_async`] makes
-/// futures of them. A lost connection is opened again by itself; libkvd(3), Connections, says what
-/// happens to calls meanwhile.
+/// [`Client::scope`] runs many operations at once, and [`Client::into_async`] turns operations into
+/// futures. A client whose connection is lost connects again by itself; libkvd(3), Connections,
+/// says what happens to calls meanwhile.
 ///
 /// ```no_run
 /// # fn main() -> kvd::Result<()> {
@@ -57,8 +57,8 @@ pub struct Client {
     _user: LibraryUser,
 }
 
-// SAFETY: kvd.h, Threads: a handle belongs to one thread at a time, whichever. What is kept here
-// for the library (operations in flight, the tracer) may be sent, too.
+// SAFETY: kvd.h, Threads: a handle may move between threads, if one uses it at a time. What the
+// client keeps for the library (operations in flight, the tracer) may be sent, too.
 unsafe impl Send for Client {}
 
 impl Client {
@@ -83,7 +83,7 @@ impl Client {
         }
     }
 
-    /// One without a connection, for tests of what makes no call of the library.
+    /// A client without a connection, for tests that do not call the library.
     #[cfg(test)]
     pub(crate) fn unconnected() -> Client {
         let mut client = Client::new(NonNull::dangling(), LibraryUser::new());
@@ -91,9 +91,9 @@ impl Client {
         client
     }
 
-    /// The handle, for calls of [`crate::sys`]. It stays the client's, which closes it.
+    /// The handle, for calls of [`crate::sys`]. The client still owns the handle, and closes it.
     ///
-    /// Its use must keep the rules of `kvd.h`. Operations that are submitted through it must have a
+    /// Follow the rules of `kvd.h`. Operations that you submit through the handle must have a
     /// function `done`: this crate takes all others for its own.
     pub fn as_raw(&self) -> *mut sys::kvd {
         self.handle.as_ptr()
@@ -108,9 +108,9 @@ impl Client {
     /// The error of the call that returned this status just now.
     #[cold]
     pub(crate) fn fail(&self, status: sys::kvd_status, needed: usize) -> Error {
-        // SAFETY: the string is valid until the next call on the handle. A call that was refused
-        // left the text with the thread, and then that of the handle may be of an older call. So is
-        // it after KVD_NOT_FOUND, which has no text: it is no failure there.
+        // SAFETY: the string is valid until the next call on the handle. After a call that was
+        // refused, the thread has the text, and the handle's may be that of an older call. After
+        // KVD_NOT_FOUND, which is no failure to libkvd, the text is always that of an older call.
         let text = unsafe { text_of(sys::kvd_error(self.as_raw())) };
         if text.is_empty() || status == sys::KVD_NOT_FOUND {
             return Error::of_status(status, needed);
@@ -126,7 +126,7 @@ impl Client {
         }
     }
 
-    /// The result of a call that looks a key up.
+    /// The result of a call that looks up a key.
     pub(crate) fn looked_up(
         &self,
         status: sys::kvd_status,
@@ -159,7 +159,7 @@ impl Client {
         }
     }
 
-    /// The server's clock now, in nanoseconds since 1970, by which keys expire; precise behind a
+    /// The server's clock now, in nanoseconds since 1970, by which keys expire; precise after a
     /// [`ping`](Client::ping). `None` if the client does not know it, as after its host was
     /// suspended. Does not block; works on a lost connection too.
     pub fn clock_ns(&self) -> Option<u64> {
@@ -169,8 +169,7 @@ impl Client {
 }
 
 impl Client {
-    /// Closes the handle. Operations that were in flight have ended then; what is to be done for
-    /// them is left to do.
+    /// Closes the handle. Operations that were in flight end; their `Leftovers` are not settled.
     pub(crate) fn close(&mut self) {
         if !std::mem::replace(&mut self.is_open, false) {
             return;
@@ -190,7 +189,7 @@ impl Drop for Client {
     fn drop(&mut self) {
         self.close();
         let mut panic = FirstPanic::default();
-        // SAFETY: it was made by Client::trace(), and is called no more.
+        // SAFETY: Client::trace() made the tracer, and the library no longer calls it.
         let tracer = self.tracer.take().map(|tracer| unsafe { Box::from_raw(tracer.as_ptr()) });
         panic.call(|| drop(tracer));
         self.in_flight.of_futures().settle_to(&mut panic);
@@ -216,11 +215,11 @@ pub struct Info {
     pub device_kind: String,
     /// The device's name, like "mlx5_0".
     pub device_name: String,
-    /// One line: why this device.
+    /// One line: why this device was chosen.
     pub device_why: String,
     /// One line: the path of the connection's queue pair; "" on softnic.
     pub device_link: String,
-    /// Random number of this start of the server.
+    /// Random number that the server drew when it started.
     pub incarnation: u64,
     /// Size of the server's memory region, in bytes.
     pub region_bytes: u64,
@@ -228,9 +227,9 @@ pub struct Info {
     pub value_max: u64,
     /// Requests that may be outstanding now.
     pub window: u32,
-    /// Longest message that the server takes, in bytes; it READs longer values.
+    /// Longest message that the server takes, in bytes; the server READs longer values.
     pub request_bytes: u32,
-    /// Size of the bucket cache in use, in bytes; 0: there is none.
+    /// Size of the bucket cache in use, in bytes; 0: no cache.
     pub cache_bytes: usize,
     /// Buckets of the server's index, as far as this client knows.
     pub buckets: u64,
@@ -242,7 +241,7 @@ pub struct Info {
     pub connection: String,
     /// Times that the client connected again.
     pub reconnects: u64,
-    /// The tenant that was asked for; "" if that is left to the server.
+    /// The tenant that the client asked for; "" if the server chose one.
     pub tenant: String,
 }
 

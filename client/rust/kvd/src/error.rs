@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Errors: one variant for each status of libkvd, with the text that it gave.
+//! Errors: one variant for each status of libkvd, with the library's text.
 
 use crate::sys;
 use std::ffi::CStr;
@@ -14,7 +14,7 @@ macro_rules! errors {
         /// Why a call failed: a variant for each status of libkvd.
         ///
         /// Each has a line of text: what happened, the cause and, if there is one, the remedy
-        /// (`kvd_error()`). Of a submitted or asynchronous operation it is the status' own text.
+        /// (`kvd_error()`). A submitted or asynchronous operation has the status' general text.
         #[derive(Debug, Clone, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Error {
@@ -26,9 +26,9 @@ macro_rules! errors {
                 /// What happened.
                 text: String,
             },
-            /// A status that a later version of libkvd has, and this crate does not know.
+            /// A status of a later version of libkvd that this crate does not know.
             Other {
-                /// Its number in `enum kvd_status`.
+                /// The status' number in `enum kvd_status`.
                 status: u32,
                 /// What happened.
                 text: String,
@@ -88,7 +88,7 @@ errors! {
     Refused = KVD_ERR_REFUSED,
     /// The RDMA device failed, or none that fits the address exists.
     Device = KVD_ERR_DEVICE,
-    /// The server speaks another version, or sent what the protocol does not allow.
+    /// The server speaks another version, or broke the protocol.
     Protocol = KVD_ERR_PROTOCOL,
     /// The server can't do this now; try again later.
     Busy = KVD_ERR_BUSY,
@@ -102,7 +102,7 @@ errors! {
     Unknown = KVD_ERR_UNKNOWN,
     /// One end does not accept the other's identity, or the server has no user for the client.
     Auth = KVD_ERR_AUTH,
-    /// The client's user has not the right, or may not use the key; nothing was done.
+    /// The client's user lacks the right, or may not use the key; nothing was done.
     NotAllowed = KVD_ERR_NOT_ALLOWED,
     /// Beyond a limit of the client's user; nothing was done: try again later.
     Limit = KVD_ERR_LIMIT,
@@ -152,7 +152,7 @@ impl From<Error> for std::io::Error {
 ///
 /// # Safety
 ///
-/// It is NULL, or ends with a zero and is not changed meanwhile.
+/// `text` is NULL or NUL-terminated, and does not change during the call.
 pub(crate) unsafe fn text_of(text: *const c_char) -> String {
     if text.is_null() {
         return String::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Functions of the program that the library calls: for log lines, and for each operation.
+//! The program's functions that the library calls: for log lines, and for each operation.
 
 use crate::error::{text_of, Error, Result};
 use crate::observe::{OpCode, Path};
@@ -17,13 +17,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub enum LogLevel {
     /// A failure of the device, with cause and remedy.
     Error,
-    /// A connection that is lost, or could not be opened.
+    /// A connection was lost, or could not be opened.
     Warn,
     /// Information for users.
     Notice,
-    /// Connections that are opened, opened again and closed.
+    /// Connections are opened, reopened and closed.
     Info,
-    /// Memory that is registered, and the device's steps.
+    /// Registration of memory, and the device's steps.
     Debug,
 }
 
@@ -51,8 +51,8 @@ impl LogLevel {
 
 type Logger = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
 
-/// Who uses the library now, and which function its lines go to. The function may be changed only
-/// while nobody does: kvd_set_log().
+/// How many owners use the library now, and the function that gets its log lines. The function may
+/// change only while `count` is 0: kvd_set_log().
 struct Users {
     count: usize,
     logger: *mut Logger,
@@ -67,7 +67,7 @@ fn users() -> MutexGuard<'static, Users> {
     USERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// As long as it lives the library may log.
+/// While a LibraryUser exists, the library may log.
 #[derive(Debug)]
 pub(crate) struct LibraryUser(());
 
@@ -84,8 +84,8 @@ impl Drop for LibraryUser {
     }
 }
 
-/// Calls a function of the program in one that the library calls. A panic must not unwind through
-/// the library; the panic's hook has printed it. What it carries is leaked: its drop could panic.
+/// Calls a function of the program from a callback of the library. A panic must not unwind through
+/// the library; the panic hook has printed it. The panic's payload is leaked: its drop could panic.
 fn call(function: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(function)) {
         mem::forget(panic);
@@ -101,12 +101,12 @@ unsafe extern "C" fn log_line(user: *mut c_void, level: sys::kvd_log_level, text
     call(|| logger(LogLevel::of_raw(level), &text));
 }
 
-/// Has `log` called for each line of this level or more severe, of all clients of the process.
-/// The library writes nothing by itself.
+/// Sets `log` as the function that gets each line of this level or more severe, from all clients of
+/// the process. The library writes nothing by itself.
 ///
-/// `log` is called by any thread that uses the library, with its locks held: it must not block for
-/// long, and a client that it uses refuses the call or deadlocks. A panic in it is printed, and
-/// then ignored.
+/// Any thread that uses the library calls `log`, with the library's locks held: `log` must not
+/// block for long, and a call on a client from it is refused or deadlocks. A panic in `log` is
+/// printed, and then ignored.
 ///
 /// # Errors
 ///
@@ -119,7 +119,7 @@ pub fn set_log(
     log_change(level.raw(), Some(log_line), Box::into_raw(Box::new(Box::new(log))))
 }
 
-/// Has no function called for log lines any more.
+/// Removes the function that gets log lines.
 ///
 /// # Errors
 ///
@@ -133,15 +133,15 @@ fn log_change(level: sys::kvd_log_level, call: sys::kvd_log_fn, logger: *mut Log
     let status = if users.count > 0 {
         sys::KVD_ERR_BUSY
     } else {
-        // SAFETY: no thread is in a call of the library that logs, and none begins one while this
-        // one has the lock.
+        // SAFETY: no thread is in a call that logs, and none starts one while this thread holds the
+        // lock.
         unsafe { sys::kvd_set_log(level, call, logger.cast()) }
     };
     let unused =
         if status == sys::KVD_OK { mem::replace(&mut users.logger, logger) } else { logger };
-    drop(users); // what drops a logger may open clients
+    drop(users); // dropping a logger may open clients
     if !unused.is_null() {
-        // SAFETY: it was made by set_log(), and nobody calls it any more.
+        // SAFETY: set_log() made the logger, and the library no longer calls it.
         drop(unsafe { Box::from_raw(unused) });
     }
     match status {
@@ -157,13 +157,13 @@ fn log_change(level: sys::kvd_log_level, call: sys::kvd_log_fn, logger: *mut Log
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TraceEnd {
-    /// When the first READ or request was posted; `None`: none was.
+    /// When the first READ or request was posted; `None`: nothing was posted.
     pub posted_ns: Option<u64>,
-    /// When it ended.
+    /// When the operation ended.
     pub end_ns: u64,
     /// `Err` with [`Error::NotFound`] if the key does not exist.
     pub result: Result<()>,
-    /// The way that it took.
+    /// The path that the operation took.
     pub path: Path,
     /// Number of the operation's RDMA READs.
     pub reads: u32,
@@ -171,19 +171,19 @@ pub struct TraceEnd {
     pub messages: u32,
 }
 
-/// The start or the end of an operation. Times are of CLOCK_MONOTONIC, in nanoseconds.
+/// The start or the end of an operation. Times are CLOCK_MONOTONIC, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TraceEvent<'a> {
     /// What the operation does.
     pub op: OpCode,
-    /// Its key; `None`: a PING or a SCAN.
+    /// The operation's key; `None`: a PING or a SCAN.
     pub key: Option<&'a [u8]>,
-    /// Whether it was submitted, in a scope or by a future.
+    /// Whether the operation was submitted, in a scope or by a future.
     pub submitted: bool,
-    /// When it started; the same at start and end.
+    /// When the operation started; equal in both events.
     pub start_ns: u64,
-    /// `None`: it starts.
+    /// `None`: the operation starts.
     pub end: Option<TraceEnd>,
 }
 
@@ -225,10 +225,10 @@ unsafe extern "C" fn trace_event(user: *mut c_void, event: *const sys::kvd_trace
 }
 
 impl Client {
-    /// Has `trace` called at the start and the end of each operation of this client, in the middle
-    /// of its calls: it must be short, and calls of it on the same client are refused; an
-    /// [`AsyncClient`](crate::AsyncClient) of it would wait for itself. A panic in it is printed,
-    /// and then ignored.
+    /// Calls `trace` at the start and the end of each operation of this client, from within the
+    /// client's calls. `trace` must be short. Its calls on the same client are refused; on an
+    /// [`AsyncClient`](crate::AsyncClient) of that connection they deadlock. A panic in `trace` is
+    /// printed, and then ignored.
     ///
     /// # Errors
     ///
@@ -237,7 +237,7 @@ impl Client {
         self.tracer_change(Some(Box::new(Tracer::new(trace))))
     }
 
-    /// Has no function called for operations any more.
+    /// Stops tracing.
     ///
     /// # Errors
     ///
@@ -254,7 +254,7 @@ impl Client {
         let result = self.check(unsafe { sys::kvd_trace(self.as_raw(), call, user) });
         let unused = if result.is_ok() { self.tracer.replace(tracer) } else { tracer };
         if let Some(unused) = unused {
-            // SAFETY: it was made above, now or before, and the library does not have it.
+            // SAFETY: this function made the tracer, now or earlier; the library no longer has it.
             drop(unsafe { Box::from_raw(unused.as_ptr()) });
         }
         result
@@ -296,10 +296,10 @@ mod tests {
         assert_eq!(*lines, [(LogLevel::Notice, "text".to_string())]);
     }
 
-    /// What a Tracer gets must be sent; this stays in its thread.
+    /// A Tracer's function must be Send; these events stay in the test's thread.
     struct Kept(Rc<RefCell<Vec<Seen>>>);
 
-    /// As an event, with a key of its own.
+    /// An event with an owned key.
     type Seen = (OpCode, Option<Vec<u8>>, bool, u64, Option<TraceEnd>);
 
     // SAFETY: the test has one thread.

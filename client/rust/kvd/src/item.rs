@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Values and what is stored with them, and what a change may have beside key and value.
+//! Values, what is stored with them, and the arguments of changes.
 
 use crate::error::{Error, Result};
 use crate::sys;
@@ -12,9 +12,9 @@ use std::time::Duration;
 pub struct Item {
     /// Length of the value, in bytes.
     pub value_len: usize,
-    /// Never 0. Every change gives the key a higher one, which no other item has.
+    /// Never 0. Every change gives the key a higher version, which no other item has.
     pub version: u64,
-    /// As the PUT gave them; no meaning to kvd.
+    /// Set by the PUT; no meaning to kvd.
     pub flags: u32,
     /// The second of the server's clock, since 1970, at which the key expires; `None`: never.
     pub expires_s: Option<u32>,
@@ -31,13 +31,13 @@ impl Item {
     }
 }
 
-/// A value that was read, with what is stored with it. It derefs to its bytes.
+/// A value that was read, with what is stored with it. Derefs to the bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Value {
     /// The bytes.
     pub data: Vec<u8>,
-    /// What is stored with them.
+    /// What is stored with the value.
     pub item: Item,
 }
 
@@ -68,26 +68,27 @@ pub enum PutMode {
     /// Stores the value in any case.
     #[default]
     Set,
-    /// Only if the key does not exist; else [`Error::Exists`].
+    /// Stores the value only if the key does not exist; else [`Error::Exists`].
     IfAbsent,
-    /// Only if the key exists; else [`Error::NotFound`].
+    /// Stores the value only if the key exists; else [`Error::NotFound`].
     IfPresent,
-    /// Only if the key has this version; else [`Error::Exists`] or [`Error::NotFound`].
+    /// Stores the value only if the key has this version; else [`Error::Exists`] or
+    /// [`Error::NotFound`].
     IfVersion(u64),
-    /// Adds the value after the existing one; without one [`Error::NotFound`].
+    /// Adds the value after the existing one; [`Error::NotFound`] if there is none.
     Append,
-    /// Adds the value before the existing one; without one [`Error::NotFound`].
+    /// Adds the value before the existing one; [`Error::NotFound`] if there is none.
     Prepend,
 }
 
-/// What a full server evicts first.
+/// How soon a full server evicts an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Priority {
-    /// The least recently or least often used items first.
+    /// Evicted after items of low priority: the least recently or least often used first.
     #[default]
     Normal,
-    /// Before all items of normal priority; among low ones the oldest first.
+    /// Evicted before items of normal priority, the oldest first.
     Low,
 }
 
@@ -104,31 +105,31 @@ pub enum Priority {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PutArgs {
-    /// Stored with the value; no meaning to kvd. 0 with APPEND and PREPEND.
+    /// Stored with the value; no meaning to kvd. Must be 0 with APPEND and PREPEND.
     pub flags: u32,
     /// Time to live, rounded up to seconds; `None`: the key never expires. At most 34 years. Not
-    /// with APPEND and PREPEND, which keep that of the existing value.
+    /// allowed with APPEND and PREPEND, which keep the existing value's.
     pub ttl: Option<Duration>,
-    /// What happens if the key exists, or does not.
+    /// What the PUT does, depending on whether the key exists.
     pub mode: PutMode,
-    /// The item is not evicted for this time, rounded up to seconds.
+    /// How long the item is not evicted, rounded up to seconds.
     pub pin: Option<Duration>,
-    /// What is evicted first.
+    /// How soon a full server evicts the item.
     pub priority: Priority,
 }
 
 /// What [`crate::Client::incr`] and `decr` create if the key does not exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Initial {
-    /// The number, to which nothing is added.
+    /// The initial number; `delta` does not change it.
     pub number: u64,
-    /// Stored with it; no meaning to kvd.
+    /// Stored with the number; no meaning to kvd.
     pub flags: u32,
-    /// Time to live, rounded up to seconds; `None`: it never expires.
+    /// Time to live, rounded up to seconds; `None`: the key never expires.
     pub ttl: Option<Duration>,
 }
 
-/// Seconds for the wire, rounded up. 0 has another meaning there, so it is refused here.
+/// Seconds for the wire, rounded up. A time of 0 is refused: on the wire 0 means none.
 pub(crate) fn seconds(time: Option<Duration>, what: &str) -> Result<u32> {
     let time = match time {
         None => return Ok(0),

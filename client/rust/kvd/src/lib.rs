@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 //! Client of kvd, a key-value store server for RDMA networks.
 //!
-//! A GET reads the server's memory with one-sided RDMA READs and costs the server no CPU. Through
-//! the server's software device it works without RDMA hardware, too.
+//! A GET reads the server's memory with one-sided RDMA READs and costs the server no CPU. The
+//! server's software device makes that work without RDMA hardware, too.
 //!
 //! ```no_run
 //! # fn main() -> kvd::Result<()> {
@@ -17,20 +17,20 @@
 //! |---|---|
 //! | one operation after another | [`Client`] |
 //! | many keys at once | [`Client::get_many`], [`Client::exists_many`] |
-//! | many operations under way, which borrow their memory | [`Client::scope`] |
+//! | many operations under way that borrow their memory | [`Client::scope`] |
 //! | futures, on any executor | [`Client::into_async`], [`aio`] |
 //! | values that are not copied | [`Client::alloc`], [`Client::register`] |
 //! | all keys | [`Client::scan`] |
-//! | how much they are used | [`Client::scan_uses_some`] |
+//! | how often keys are used | [`Client::scan_uses_some`] |
 //!
-//! The manual is libkvd(3): what is guaranteed (linearizable per key, exactly once), when keys
-//! expire, what happens when a connection is lost. What this crate adds:
+//! The manual is libkvd(3): guarantees (linearizable per key, exactly once), expiry, and what
+//! happens when a connection is lost. This crate adds:
 //!
 //! - A client is [`Send`] but not [`Sync`], as a handle belongs to one thread at a time.
-//! - Memory that the device may still write is out of reach: it is borrowed for as long as the
-//!   operation may be under way, or belongs to the operation. No leaked guard changes that.
+//! - Safe code can't reach memory that the device may still write: the operation owns it, or
+//!   borrows it for as long as it may be under way. Leaking a guard does not change that.
 //! - A panic in a function that the library calls does not unwind through the library.
-//! - After fork(2), calls on the parent's clients fail in the child, and hurt neither.
+//! - After fork(2), calls on the parent's clients fail in the child, and harm neither process.
 #![deny(missing_docs)]
 #![warn(missing_debug_implementations, unreachable_pub)]
 #![allow(unsafe_op_in_unsafe_fn)]

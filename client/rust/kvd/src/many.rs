@@ -16,9 +16,9 @@ pub struct GetRequest<'a> {
     borrowed: PhantomData<(&'a [u8], &'a mut [u8])>,
 }
 
-// SAFETY: it is a key that is shared and a buffer that is borrowed alone, which may be sent.
+// SAFETY: a request is a shared key and an exclusively borrowed buffer, which may be sent.
 unsafe impl Send for GetRequest<'_> {}
-// SAFETY: through a shared reference both are only read.
+// SAFETY: through a shared reference, key and buffer are only read.
 unsafe impl Sync for GetRequest<'_> {}
 
 impl<'a> GetRequest<'a> {
@@ -81,7 +81,7 @@ fn keys_raw<K: AsRef<[u8]>>(keys: &[K]) -> Vec<sys::kvd_key> {
 
 impl Client {
     /// Does all these GETs with their READs posted together, 32 at a time: many take little longer
-    /// than one. Each has its own result: [`GetRequest::value`]. Together they are no snapshot.
+    /// than one. Each GET has its own result: [`GetRequest::value`]. The results are no snapshot.
     ///
     /// ```no_run
     /// # fn main() -> kvd::Result<()> {
@@ -103,7 +103,7 @@ impl Client {
     /// # Errors
     ///
     /// [`Error::Timeout`], [`Error::Disconnected`], [`Error::Device`], [`Error::Protocol`],
-    /// [`Error::Auth`]: not all were done; those that were not have the error, too.
+    /// [`Error::Auth`]: not all GETs were done; those that were not have the error, too.
     pub fn get_many(&self, requests: &mut [GetRequest<'_>]) -> Result<()> {
         // SAFETY: the requests are transparent, and what they point to is borrowed.
         self.check(unsafe {
@@ -111,7 +111,7 @@ impl Client {
         })
     }
 
-    /// Whether `key` exists, and what is stored with its value, which is not read.
+    /// Whether `key` exists, and what is stored with its value. Does not read the value.
     ///
     /// # Errors
     ///
@@ -123,12 +123,12 @@ impl Client {
         }
     }
 
-    /// Looks whether each of the keys exists, without reading values, by short READs of which 32
-    /// share a round trip. Each answer is as certain as that of [`Client::get`].
+    /// Looks up whether each key exists, without reading values, by short READs, 32 in a round
+    /// trip. Each answer is as certain as that of [`Client::get`].
     ///
     /// # Errors
     ///
-    /// As [`Client::get_many`]. A key that is empty or too long has [`Error::Invalid`] alone.
+    /// As [`Client::get_many`]. Only a key that is empty or too long has [`Error::Invalid`].
     pub fn exists_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Result<Option<Item>>>> {
         let raw = keys_raw(keys);
         let mut results: Vec<MaybeUninit<sys::kvd_exists>> = Vec::new();
@@ -145,7 +145,7 @@ impl Client {
         };
         self.check(status)?;
         let result = |exists: &MaybeUninit<sys::kvd_exists>| {
-            // SAFETY: it was zeros before the call filled it.
+            // SAFETY: the result was zeroed before the call filled it.
             let exists = unsafe { exists.assume_init_ref() };
             match exists.status {
                 sys::KVD_OK => Ok(Some(Item::new(&exists.item))),
@@ -156,8 +156,8 @@ impl Client {
         Ok(results.iter().map(result).collect())
     }
 
-    /// How many of the keys exist before the first that does not: for keys each of which is of
-    /// use only if those before it exist.
+    /// How many of the keys exist before the first that does not: for a sequence in which a key is
+    /// useful only if all earlier ones exist.
     ///
     /// # Errors
     ///

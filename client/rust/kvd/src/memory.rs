@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Registered memory: a value that is read to it, or stored from it, is not copied.
+//! Registered memory, which values are read to and stored from without a copy.
 
 use crate::buffer::{Buffer, BufferMut};
 use crate::error::{Error, Result};
@@ -18,15 +18,15 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Allocated(());
 
-/// Registered memory, which is used as the bytes that it is.
+/// Registered memory, which derefs to its bytes.
 ///
-/// Every operation of every client of the process that was opened with the same URL finds by the
-/// address of its buffer that it lies in registered memory. A GET uses it if the value is longer
-/// than 4 KiB and all of the buffer lies in it, a PUT if the value does not fit a message.
-/// Otherwise the value is copied.
+/// All clients of the process that were opened with the same URL recognize buffers in registered
+/// memory by their address. A GET uses the registration if the value is longer than 4 KiB and the
+/// whole buffer lies in registered memory, a PUT if the value does not fit a message. Otherwise the
+/// value is copied.
 ///
-/// It may outlive the client. It owns what it was made of (`B`), so a leak of it is a leak of
-/// that, and nothing worse:
+/// Registered memory may outlive the client. It owns its backing (`B`): a leaked `Memory` leaks the
+/// backing, and does no other harm:
 ///
 /// ```compile_fail,E0597
 /// # fn main() -> kvd::Result<()> {
@@ -42,7 +42,7 @@ pub struct Memory<B = Allocated> {
     mem: NonNull<sys::kvd_mem>,
     addr: NonNull<u8>,
     bytes: usize,
-    // By a pointer: moving a Box would say that nobody else uses what it points to.
+    // A pointer: moving a Box would claim that nothing else uses what the Box points to.
     backing: NonNull<B>,
     end: unsafe extern "C" fn(*mut sys::kvd_mem) -> sys::kvd_status,
     _user: LibraryUser,
@@ -59,21 +59,21 @@ unsafe impl<B: Send> Sync for Memory<B> {}
 pub struct MemoryInfo {
     /// Bytes that are registered.
     pub bytes: usize,
-    /// Registrations with the device: 1, or more if it takes no longer ones.
+    /// Registrations with the device: more than 1 if the device limits their length.
     pub registrations: u32,
     /// How long registering took.
     pub register_time: Duration,
 }
 
 impl Client {
-    /// Allocates at least so many bytes of zeros and registers them, in the way that suits the
-    /// device best. Do it once, when the program starts.
+    /// Allocates at least `bytes` bytes of zeros and registers them, in the way that suits the
+    /// device best. Do this once, when the program starts.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`]: 0 bytes. [`Error::NoMemory`]: the device can't register it
-    /// (RLIMIT_MEMLOCK), or there are 64 already. [`Error::Disconnected`]: the connection was lost
-    /// and the client does not connect again.
+    /// [`Error::Invalid`]: 0 bytes. [`Error::NoMemory`]: the device can't register the
+    /// memory (RLIMIT_MEMLOCK), or 64 registrations exist. [`Error::Disconnected`]: the
+    /// connection was lost and the client does not connect again.
     pub fn alloc(&self, bytes: usize) -> Result<Memory> {
         let user = LibraryUser::new();
         let (mut addr, mut mem) = (ptr::null_mut(), ptr::null_mut());
@@ -145,8 +145,8 @@ impl Client {
     }
 }
 
-/// Ends a registration of borrowed memory, also if there is a panic. Nobody else has it, so that it
-/// can't be leaked.
+/// Ends a registration of borrowed memory, even after a panic. Only with_registered() has this
+/// guard, so nothing can leak it.
 struct Registered<'a> {
     mem: NonNull<sys::kvd_mem>,
     borrowed: PhantomData<&'a mut [u8]>,
@@ -154,11 +154,11 @@ struct Registered<'a> {
 
 impl Drop for Registered<'_> {
     fn drop(&mut self) {
-        // SAFETY: it is registered. Operations that use it borrow the memory, and have ended.
+        // SAFETY: the memory is registered. Operations that use it borrow it, and have ended.
         let status = unsafe { sys::kvd_deregister(self.mem.as_ptr()) };
         // In a child of fork(2) the registration is the parent's, and no memory is shared.
         if status != sys::KVD_OK && status != sys::KVD_ERR_DISCONNECTED {
-            // The borrow would end while the device still writes.
+            // The borrow would end while the device may still write.
             eprintln!(
                 "kvd: borrowed memory could not be deregistered: {}",
                 Error::of_status(status, 0)
@@ -184,9 +184,9 @@ impl<B> Memory<B> {
         }
     }
 
-    /// Divides it into pieces of so many bytes, the last of which may be shorter. Each has an
-    /// owner of its own, so that operations can have some of them while others are used; the
-    /// registration ends with the last one.
+    /// Divides the memory into pieces of `bytes` bytes; the last may be shorter. Each piece has its
+    /// own owner, so operations can use some pieces while the program uses others. The registration
+    /// ends with the last piece.
     ///
     /// # Panics
     ///
@@ -201,10 +201,10 @@ impl<B> Memory<B> {
             .collect()
     }
 
-    /// Ends the registration. Returns whether that was possible; else nothing may be done with the
-    /// backing.
+    /// Ends the registration. Returns whether that was possible; if not, the backing must not be
+    /// touched.
     fn end(&mut self) -> bool {
-        // SAFETY: it is registered, and this is called once.
+        // SAFETY: the memory is registered, and this function is called once.
         unsafe { (self.end)(self.mem.as_ptr()) == sys::KVD_OK }
     }
 }
@@ -214,8 +214,8 @@ impl<B: BufferMut> Memory<B> {
     ///
     /// # Errors
     ///
-    /// [`Error::Busy`]: operations use it (which only unsafe code can bring about), or it is the
-    /// parent's of this process; then it stays registered, and is never freed.
+    /// [`Error::Busy`]: operations use the memory (only unsafe code can cause that), or it belongs
+    /// to this process' parent. The memory then stays registered, and is never freed.
     pub fn into_inner(self) -> Result<B> {
         let mut this = ManuallyDrop::new(self);
         let ended = this.end();
@@ -233,7 +233,7 @@ impl<B: BufferMut> Memory<B> {
 impl<B> Drop for Memory<B> {
     fn drop(&mut self) {
         if self.end() {
-            // SAFETY: the device does not use it any more, and it is not used afterwards.
+            // SAFETY: the device no longer uses the backing, and nothing uses it afterwards.
             drop(unsafe { Box::from_raw(self.backing.as_ptr()) });
         }
     }
@@ -275,7 +275,7 @@ unsafe impl<B> BufferMut for Memory<B> {
     }
 }
 
-/// A piece of registered memory, which is used as the bytes that it is.
+/// A piece of registered memory, which derefs to its bytes.
 pub struct Piece<B = Allocated> {
     whole: Arc<Memory<B>>,
     start: usize,
@@ -284,7 +284,7 @@ pub struct Piece<B = Allocated> {
 
 impl<B> Piece<B> {
     fn addr(&self) -> *mut u8 {
-        // SAFETY: the piece lies in the memory. Pieces do not overlap, and no one else has the
+        // SAFETY: the piece lies in the memory. Pieces do not overlap, and only they use the
         // memory.
         unsafe { self.whole.addr.as_ptr().add(self.start) }
     }

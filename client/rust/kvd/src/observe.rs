@@ -10,7 +10,7 @@ use std::time::Duration;
 
 macro_rules! stats {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a client has done, since it was opened. No counter ever decreases.
+        /// What a client has done since it was opened. No counter ever decreases.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         #[non_exhaustive]
         pub struct Stats {
@@ -37,9 +37,9 @@ stats! {
     hits,
     /// GETs that did not find their key.
     misses,
-    /// Keys of which only the existence was asked, with any status.
+    /// Keys looked up for existence alone, with any status.
     exists,
-    /// Keys found to exist, where only that was asked.
+    /// Keys looked up for existence alone, and found.
     exists_found,
     /// PUTs and other changes except DELETEs done, with any status.
     puts,
@@ -51,7 +51,7 @@ stats! {
     read_bytes,
     /// RDMA READs of index buckets, included in reads.
     bucket_reads,
-    /// Times the client waited for the network: chains of READs and requests.
+    /// Times the client waited for the network: chains of READs, and requests.
     round_trips,
     /// GETs whose key was where the bucket cache said.
     cache_hits,
@@ -59,15 +59,16 @@ stats! {
     cache_stale,
     /// Times a GET read again because the data was being changed.
     retries,
-    /// GETs that asked the server: get_tries, a colliding tag, or expiring now.
+    /// GETs that asked the server: after get_tries, for a colliding tag, or for a key that is about
+    /// to expire.
     fallbacks,
     /// RDMA READs of the index's geometry, after the index grew.
     geometry_reads,
-    /// Items that a GET found expired.
+    /// Items that a GET found to be expired.
     expired,
     /// Requests for the server's clock, before an expiry time was judged.
     clock_asks,
-    /// Times a host's clock was seen to have stood still.
+    /// Times a host's clock was found to have stood still.
     clock_jumps,
     /// Access records sent to the server.
     access_records,
@@ -75,13 +76,13 @@ stats! {
     access_messages,
     /// Messages sent to the server.
     requests,
-    /// Bytes in them, without the values that the server READs.
+    /// Bytes in messages to the server, without the values that the server READs.
     sent_bytes,
     /// Bytes of values that the server fetched with RDMA READs.
     pulled_bytes,
     /// Bytes of values READ to or from registered memory, without a copy.
     direct_bytes,
-    /// Times a call slept in the kernel for its completion.
+    /// Times a call slept in the kernel until its completion.
     sleeps,
     /// Times the handle connected again.
     reconnects,
@@ -100,7 +101,7 @@ macro_rules! numbers {
         #[non_exhaustive]
         pub enum $name {
             $($(#[$row])* $variant,)*
-            /// One of a later version of libkvd: its number.
+            /// A value of a later version of libkvd: its number.
             Other(u32),
         }
 
@@ -151,9 +152,9 @@ numbers! {
 }
 
 numbers! {
-    /// Which way an operation took.
+    /// The path that an operation took.
     Path {
-        /// It ended before anything was posted for it.
+        /// The operation ended before anything was posted for it.
         None = KVD_PATH_NONE,
         /// By READ, from where the bucket cache said.
         Warm = KVD_PATH_WARM,
@@ -161,7 +162,7 @@ numbers! {
         Cold = KVD_PATH_COLD,
         /// By requests to the server; perhaps after READs.
         Request = KVD_PATH_REQUEST,
-        /// The same, and the server READ the value from here.
+        /// By a request, and the server READ the value from this host.
         Pull = KVD_PATH_PULL,
         /// Registered memory: READ to it, or by the server from it; no copy.
         Direct = KVD_PATH_DIRECT,
@@ -172,21 +173,21 @@ numbers! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Times {
-    /// How many there are.
+    /// How many operations there are.
     pub count: u64,
-    /// Their sum.
+    /// The sum of their times.
     pub sum_ns: u64,
     /// The shortest.
     pub min_ns: u64,
     /// The longest.
     pub max_ns: u64,
-    /// Half of them were not longer.
+    /// 50 % of the operations took no longer.
     pub p50_ns: u64,
-    /// 90 % were not longer.
+    /// 90 % of the operations took no longer.
     pub p90_ns: u64,
-    /// 99 %.
+    /// 99 % of the operations took no longer.
     pub p99_ns: u64,
-    /// 99.9 %.
+    /// 99.9 % of the operations took no longer.
     pub p999_ns: u64,
 }
 
@@ -209,9 +210,9 @@ impl Times {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct OpStats {
-    /// Those that have ended, with any result.
+    /// Operations that have ended, with any result.
     pub count: u64,
-    /// Those that failed; that a key does not exist is no failure.
+    /// Operations that failed; a key that does not exist is no failure.
     pub errors: u64,
     /// From the start to the first post.
     pub queue: Times,
@@ -229,10 +230,10 @@ pub enum StatsFormat {
     Prometheus,
 }
 
-/// Always enough: kvd_stats_text().
+/// Enough for any text of kvd_stats_text().
 const STATS_TEXT_BYTES: usize = 256 << 10;
 
-/// The error of the thread's last call without a handle, or with a handle that only reads.
+/// The error of the thread's last call without a handle, or of a call that takes a const handle.
 fn thread_error(status: sys::kvd_status) -> Error {
     // SAFETY: the string is valid until this thread's next such call.
     Error::new(status, 0, unsafe { text_of(sys::kvd_error(ptr::null())) })
@@ -285,7 +286,7 @@ impl Client {
         }
     }
 
-    /// The latency below which the share `quantile` (0 to 1) of these operations stayed, exact to
+    /// The latency that the fraction `quantile` (0 to 1) of the operations did not exceed, exact to
     /// 1.6 %; 0 if there were none. GET, PUT, DELETE and SCAN are measured; every other change
     /// counts as a PUT.
     pub fn latency(&self, op: OpCode, quantile: f64) -> Duration {
@@ -293,8 +294,8 @@ impl Client {
         Duration::from_nanos(unsafe { sys::kvd_latency_ns(self.as_raw(), op.raw(), quantile) })
     }
 
-    /// Whether operations of this client are counted and timed, for [`Client::op_stats`]; not at
-    /// first.
+    /// Turns on or off whether operations of this client are counted and timed, for
+    /// [`Client::op_stats`]. Off at first.
     ///
     /// # Errors
     ///
@@ -305,7 +306,7 @@ impl Client {
         self.check(unsafe { sys::kvd_observe(self.as_raw(), flags) })
     }
 
-    /// What was recorded of the operations of one kind that took one path.
+    /// What was recorded for operations of one kind that took one path.
     ///
     /// # Errors
     ///
@@ -325,7 +326,7 @@ impl Client {
 }
 
 /// The sum of [`Client::stats`] over all clients of the process that are or were observed, and how
-/// many of them are open. Any thread, at any time.
+/// many of them are open. Any thread may call this at any time.
 pub fn process_stats() -> (Stats, usize) {
     let _user = LibraryUser::new();
     let mut raw = MaybeUninit::<sys::kvd_stats>::zeroed();
@@ -336,7 +337,7 @@ pub fn process_stats() -> (Stats, usize) {
     }
 }
 
-/// The same for [`Client::op_stats`].
+/// As [`Client::op_stats`], summed over the clients of the process.
 ///
 /// # Errors
 ///
@@ -346,7 +347,7 @@ pub fn process_op_stats(op: OpCode, path: Path) -> Result<OpStats> {
     op_stats_of(ptr::null(), op, path)
 }
 
-/// The same for [`Client::stats_text`].
+/// As [`Client::stats_text`], summed over the clients of the process.
 ///
 /// # Errors
 ///
@@ -356,15 +357,15 @@ pub fn process_stats_text(format: StatsFormat) -> Result<String> {
     stats_text_of(ptr::null(), format)
 }
 
-/// Forgets what was recorded of clients that are closed, which otherwise counts on in the figures
-/// of the process.
+/// Forgets what was recorded for clients that are closed, which the figures of the process
+/// otherwise include.
 ///
 /// # Errors
 ///
 /// None at present.
 pub fn process_stats_forget() -> Result<()> {
     let _user = LibraryUser::new();
-    // SAFETY: without a handle, which is allowed with no flag.
+    // SAFETY: the handle may be NULL if no flag is set.
     match unsafe { sys::kvd_observe(ptr::null_mut(), sys::KVD_OBSERVE_OFF) } {
         sys::KVD_OK => Ok(()),
         status => Err(thread_error(status)),

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT
-//! Submitted operations, and which part of the crate owns them when.
+//! Submitted operations, and who owns them when.
 //!
 //! An operation is one allocation with all that the library uses: `struct kvd_op`, the key and the
-//! buffer of the value. It has up to two owners, each by a raw pointer:
+//! value's buffer. An operation has up to two owners, each by a raw pointer:
 //!
 //! - from its submission until it is handed back, the client (`InFlight`);
 //! - until it is dropped, a handle: the ticket of a scope, or a future.
 //!
 //! If the handle is dropped first, the operation is *abandoned*, and freed when it is handed back.
-//! If it is leaked, the operation is, too. So memory of an operation that is under way is never
-//! freed, whatever safe code does. Memory that is only borrowed is safe because a scope does not
-//! end before its operations have (scope.rs), and futures take none.
+//! If the handle is leaked, so is the operation. So whatever safe code does, memory of an operation
+//! that is under way is never freed. Borrowed memory is safe because a scope does not end before
+//! its operations (scope.rs), and futures borrow none.
 //!
-//! What is done for operations that have ended may call anything: wakers, and what drops a buffer.
-//! It is collected (`Leftovers`), and done when no lock is held.
+//! Cleaning up after an operation runs arbitrary code: wakers, and the drop of a buffer. That work
+//! is collected (`Leftovers`), and done when no lock is held.
 
 use crate::buffer::{Buffer, BufferMut};
 use crate::error::{Error, Result};
@@ -37,24 +37,24 @@ const HANDED_BACK_MAX: usize = 32;
 enum State {
     /// Only its owner has the operation.
     Idle,
-    /// It waits for its submission, in a list of pointers.
+    /// The operation waits for its submission, in a list of pointers.
     Queued,
-    /// It is the library's.
+    /// The library owns the operation.
     InFlight,
-    /// It was handed back.
+    /// The operation was handed back.
     Ended,
 }
 
 /// The part of an operation that does not depend on the kind of its buffer.
 #[repr(C)]
 pub(crate) struct Header {
-    raw: sys::kvd_op, // first: the library gives back a pointer to it
+    raw: sys::kvd_op, // first: the library hands back a pointer to `raw`
     state: State,
     abandoned: bool,
     error: Option<Error>, // of its submission
     waker: Option<Waker>,
-    pieces: Box<[sys::iovec]>, // of the buffer, if it is several
-    scope: *const Cell<usize>, // counts its scope's that were not handed back; NULL: a future's
+    pieces: Box<[sys::iovec]>, // of the buffer, if there are several
+    scope: *const Cell<usize>, // operations of its scope not yet handed back; NULL: a future's
     previous: *mut Header,
     next: *mut Header,
     release: unsafe fn(*mut Header),
@@ -94,7 +94,7 @@ impl Key {
     }
 }
 
-/// What an operation does, but for key and value: those fields of `struct kvd_op` that it sets.
+/// What an operation does, without key and value: the fields that it sets in `struct kvd_op`.
 #[derive(Default)]
 pub(crate) struct Request {
     op: sys::kvd_opcode,
@@ -175,7 +175,7 @@ impl Request {
     ///
     /// `raw` is memory for an operation.
     unsafe fn write(&self, raw: *mut sys::kvd_op) {
-        ptr::write_bytes(raw, 0, 1); // which is valid: see kvd_op_zeroed()
+        ptr::write_bytes(raw, 0, 1); // zeros are valid: see kvd_op_zeroed()
         (*raw).op = self.op;
         (*raw).flags = self.flags;
         (*raw).ttl_s = self.ttl_s;
@@ -189,7 +189,7 @@ impl Request {
     }
 }
 
-/// The parts of an operation's result, once it has ended.
+/// Extracts the result of an operation that has ended.
 pub(crate) type Decode<R> = fn(&sys::kvd_op) -> R;
 
 /// The owner of an operation on the caller's side.
@@ -199,8 +199,8 @@ pub(crate) struct Owned<R, B> {
     owns: PhantomData<B>,
 }
 
-// SAFETY: it owns the operation as a Box does. What the client has, too, a future touches under the
-// lock of the client; a ticket stays in its thread.
+// SAFETY: an Owned owns the operation as a Box does. A future touches the parts that the client
+// shares under the client's lock; a ticket stays in its thread.
 unsafe impl<R, B: Send> Send for Owned<R, B> {}
 
 /// # Safety
@@ -211,7 +211,7 @@ unsafe fn release<B>(header: *mut Header) {
 }
 
 impl<R, B> Owned<R, B> {
-    /// An operation without a value. It is made where it stays: half a kilobyte is not to be moved.
+    /// An operation without a value, made in place: moving half a kilobyte would cost time.
     pub(crate) fn new(request: Request, key: &[u8], buffer: B, decode: Decode<R>) -> Owned<R, B> {
         let place = Box::leak(Box::<MaybeUninit<Operation<B>>>::new(MaybeUninit::uninit()));
         let operation = place.as_mut_ptr();
@@ -251,7 +251,7 @@ impl<R, B> Owned<R, B> {
         drop((*operation).header.waker.take());
         drop(std::mem::take(&mut (*operation).header.pieces));
         ptr::drop_in_place(ptr::addr_of_mut!((*operation).key));
-        // Nothing is left in it that has to be dropped.
+        // All parts that need a drop have been taken or dropped.
         drop(Box::from_raw(operation.cast::<MaybeUninit<Operation<B>>>()));
         (error, buffer)
     }
@@ -265,30 +265,30 @@ impl<R, B> Owned<R, B> {
         unsafe { (*self.header()).state == State::Ended }
     }
 
-    /// It was put into a list of those that wait for their submission.
+    /// Notes that the operation was put into a list of operations that wait for their submission.
     pub(crate) fn queued(&self) {
         // SAFETY: as above.
         unsafe { (*self.header()).state = State::Queued };
     }
 
-    /// The same, of a scope: `count` is raised until the operation is handed back.
+    /// As queued(), in a scope: raises `count` until the operation is handed back.
     ///
     /// # Safety
     ///
-    /// `count` is valid until then.
+    /// `count` is valid until the operation is handed back.
     pub(crate) unsafe fn queued_in(&self, count: &Cell<usize>) {
         count.set(count.get() + 1);
         (*self.header()).scope = count;
         self.queued();
     }
 
-    /// The time that it may take from its submission on, in milliseconds; 0: the client's timeout.
+    /// Sets how long the operation may take after its submission; 0: the client's timeout.
     pub(crate) fn set_timeout_ms(&mut self, timeout_ms: u32) {
         // SAFETY: as above.
         unsafe { (*self.header()).raw.timeout_ms = timeout_ms };
     }
 
-    /// Has the waker called when the operation ends. Returns the one of before, whose drop may
+    /// Sets the waker to call when the operation ends. Returns the previous one, whose drop may
     /// call anything.
     #[must_use]
     pub(crate) fn wake(&self, waker: &Waker) -> Option<Waker> {
@@ -300,9 +300,9 @@ impl<R, B> Owned<R, B> {
         }
     }
 
-    /// The buffer of an operation that its owner has alone.
+    /// The buffer of an operation that is not under way.
     pub(crate) fn into_buffer(self) -> B {
-        // SAFETY: as it says.
+        // SAFETY: an idle operation has no other owner.
         unsafe {
             assert_eq!((*self.header()).state, State::Idle, "the operation is under way");
             self.take().1
@@ -326,8 +326,8 @@ impl<R, B> Owned<R, B> {
         }
     }
 
-    /// Gives up the operation: it is freed now or, if it is returned, when the client hands it
-    /// back. Drop the waker when no lock is held.
+    /// Gives up the operation. Frees it now, or returns it if the client frees it when it is
+    /// handed back. Drop the waker when no lock is held.
     pub(crate) fn abandon(self) -> Option<(*mut Header, Option<Waker>)> {
         let header = self.header();
         std::mem::forget(self);
@@ -374,7 +374,7 @@ impl<R, B: Buffer> Owned<R, B> {
 }
 
 impl<R, B> Owned<R, Vec<B>> {
-    /// Sets the pieces of the buffer, of each of which `piece` says where it is.
+    /// Sets the pieces of the buffer; `piece` returns the address and length of each.
     fn set_pieces(&mut self, piece: impl Fn(&mut B) -> (*mut u8, usize)) {
         // SAFETY: nobody else has it yet. The buffers do not move any more.
         unsafe {
@@ -385,7 +385,7 @@ impl<R, B> Owned<R, Vec<B>> {
             });
             operation.header.pieces = found.collect();
             operation.header.raw.iov = operation.header.pieces.as_ptr();
-            // More than libkvd takes it refuses by itself.
+            // libkvd refuses a number above its limit.
             operation.header.raw.iov_count =
                 operation.header.pieces.len().try_into().unwrap_or(u32::MAX);
         }
@@ -412,7 +412,7 @@ impl<R, B: Buffer> Owned<R, Vec<B>> {
         let mut owned = Owned::new(request, key, buffers, decode);
         owned.set_pieces(|buffer| {
             let (base, bytes) = buffer.bytes();
-            (base as *mut u8, bytes) // which is only read
+            (base as *mut u8, bytes) // only read
         });
         // SAFETY: nobody else has it yet.
         unsafe {
@@ -431,7 +431,7 @@ impl<R, B> Drop for Owned<R, B> {
     }
 }
 
-/// The first panic of several calls, each of which has to be made.
+/// The first panic of several calls, all of which must be made.
 #[derive(Default)]
 pub(crate) struct FirstPanic(Option<Box<dyn Any + Send>>);
 
@@ -445,7 +445,7 @@ impl FirstPanic {
         }
     }
 
-    /// Lets it go on, unless the thread unwinds already.
+    /// Resumes the panic, unless the thread is already unwinding.
     pub(crate) fn resume(self) {
         match self.0 {
             Some(panic) if thread::panicking() => std::mem::forget(panic),
@@ -455,7 +455,7 @@ impl FirstPanic {
     }
 }
 
-/// What is to be done for operations that have ended, and may call anything: when no lock is held.
+/// Cleanup after operations that have ended. May call anything, so settle when no lock is held.
 #[derive(Default)]
 pub(crate) struct Leftovers {
     wakers: Vec<Waker>,
@@ -463,18 +463,18 @@ pub(crate) struct Leftovers {
 }
 
 impl Leftovers {
-    /// Does it, all of it even if some of it panics; then the panic goes on.
+    /// Does all of the cleanup even if a part panics; then resumes the first panic.
     pub(crate) fn settle(self) {
         let mut panic = FirstPanic::default();
         self.settle_to(&mut panic);
         panic.resume();
     }
 
-    /// Does it. Returns whether there was anything.
+    /// Does the cleanup, and keeps the first panic. Returns whether there was anything to do.
     pub(crate) fn settle_to(self, panic: &mut FirstPanic) -> bool {
         let is_empty = self.abandoned.is_empty() && self.wakers.is_empty();
         for header in self.abandoned {
-            // SAFETY: it was handed back, and its owner has gone.
+            // SAFETY: the operation was handed back, and its owner is gone.
             panic.call(|| unsafe { ((*header).release)(header) });
         }
         for waker in self.wakers {
@@ -484,9 +484,9 @@ impl Leftovers {
     }
 }
 
-/// The operations of a client that the library has: a list. What is left to do for those that have
-/// ended is apart for scopes and for futures: of a future it may need the lock under which a scope
-/// of the same client runs.
+/// A list of the client's operations that the library has. Leftovers of scopes and of futures are
+/// kept apart: settling those of a future may need the lock under which a scope of the same client
+/// runs.
 pub(crate) struct InFlight {
     first: Cell<*mut Header>,
     of_scopes: RefCell<Leftovers>,
@@ -504,7 +504,7 @@ impl Default for InFlight {
 }
 
 impl InFlight {
-    /// Whether the library has none.
+    /// Whether the library has no operation.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.get().is_null()
     }
@@ -551,12 +551,12 @@ impl InFlight {
         }
     }
 
-    /// What is to be done now for those of scopes that were handed back.
+    /// Takes the leftovers of scopes.
     pub(crate) fn of_scopes(&self) -> Leftovers {
         self.of_scopes.take()
     }
 
-    /// The same for those of futures.
+    /// Takes the leftovers of futures.
     pub(crate) fn of_futures(&self) -> Leftovers {
         self.of_futures.take()
     }
@@ -574,11 +574,11 @@ impl InFlight {
         }
     }
 
-    /// Ends those of futures that nobody wants any more, before they are submitted.
+    /// Takes abandoned operations of futures out of `headers`, before they are submitted.
     ///
     /// # Safety
     ///
-    /// As above.
+    /// Each is queued, and valid.
     pub(crate) unsafe fn drop_abandoned(&self, headers: &mut Vec<*mut Header>) {
         headers.retain(|&header| {
             if (*header).abandoned {
@@ -588,11 +588,11 @@ impl InFlight {
         });
     }
 
-    /// Hands all back, as ended by the loss of the connection.
+    /// Hands back all operations, as ended by the loss of the connection.
     ///
     /// # Safety
     ///
-    /// The library has none of them any more: the handle is closed, or the parent's.
+    /// The library no longer has any of them: the handle is closed, or the parent's.
     pub(crate) unsafe fn release_all(&self) {
         while !self.is_empty() {
             let header = self.first.get();
@@ -603,8 +603,8 @@ impl InFlight {
 }
 
 impl Client {
-    /// Submits operations, which are the library's afterwards until they are handed back. If one
-    /// is refused, it alone is: it has ended then, with the error. Empties `headers`.
+    /// Submits operations; the library owns them until they are handed back. An operation that the
+    /// library refuses ends with its error, and the others go on. Empties `headers`.
     ///
     /// # Safety
     ///
@@ -621,7 +621,7 @@ impl Client {
             headers.clear();
             return;
         }
-        // One of them can't be submitted, so none was: alone each has its own answer.
+        // The library refused one, so it submitted none: submit each alone.
         for header in headers.drain(..) {
             let op: *mut sys::kvd_op = header.cast();
             let status = sys::kvd_submit(self.as_raw(), &op, 1);
@@ -632,7 +632,7 @@ impl Client {
         }
     }
 
-    /// Hands back operations that have ended; waits for one for at most this many milliseconds.
+    /// Hands back operations that have ended; waits at most `wait_ms` for the first.
     pub(crate) fn hand_back(&self, wait_ms: u32) {
         let mut done = [ptr::null_mut(); HANDED_BACK_MAX];
         let mut n = if wait_ms == 0 {
@@ -658,22 +658,22 @@ impl Client {
         }
     }
 
-    /// In a child of fork(2): hands back all, with which the library does nothing any more.
+    /// In a child of fork(2): hands back all operations, which the library no longer uses.
     pub(crate) fn hand_back_inherited(&self) {
         if !self.in_flight.is_empty() && self.is_inherited() {
-            // SAFETY: as it says.
+            // SAFETY: the handle is the parent's.
             unsafe { self.in_flight.release_all() };
         }
     }
 
-    /// Ends an operation early, if it can be.
+    /// Ends an operation early, if possible.
     ///
     /// # Safety
     ///
-    /// It is valid, and this client's.
+    /// `header` is valid, and this client's.
     pub(crate) unsafe fn cancel(&self, header: *mut Header) {
         if (*header).state == State::InFlight {
-            // It is handed back in any case, at the latest at its deadline.
+            // The operation is handed back in any case, at the latest at its deadline.
             let _ = sys::kvd_cancel(self.as_raw(), header.cast());
         }
     }
@@ -688,7 +688,7 @@ mod tests {
     use std::sync::Arc;
     use std::task::Wake;
 
-    /// Counts: when it is woken, or dropped.
+    /// Counts wakes, or drops.
     #[derive(Default)]
     struct Count(AtomicUsize);
 
@@ -798,7 +798,7 @@ mod tests {
         let pieces = Owned::stores_pieces(Request::get(), b"key", pieces, decode::nothing);
         let room = Owned::reads(Request::get(), b"key", vec![0u8; 5], decode::nothing);
         let rooms = Owned::reads_pieces(b"key", vec![vec![0u8; 5], vec![0; 6]], decode::nothing);
-        // SAFETY: nobody else has them, and the pieces are as long as they.
+        // SAFETY: nobody else has them, and the pieces live as long as they do.
         unsafe {
             let raw = |header: *mut Header| &(*header).raw;
             assert_eq!(raw(stores.header()).value_len, 3);
@@ -822,7 +822,7 @@ mod tests {
         assert!(owned.wake(&Waker::from(first.clone())).is_none());
         assert!(owned.wake(&Waker::from(first.clone())).is_none());
         drop(owned.wake(&Waker::from(last.clone())));
-        assert_eq!(Arc::strong_count(&first), 1, "the waker of before is kept");
+        assert_eq!(Arc::strong_count(&first), 1, "the previous waker is kept");
         owned.queued();
         // SAFETY: it is queued.
         unsafe { in_flight.refuse(&mut vec![owned.header()], &Error::invalid("text")) };

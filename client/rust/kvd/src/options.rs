@@ -60,8 +60,8 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Milliseconds, rounded up: a short time does not become 0. What is too long is refused by
-/// libkvd.
+/// Milliseconds, rounded up: a short time does not become 0. libkvd refuses a time that is too
+/// long.
 fn milliseconds(time: Duration) -> u32 {
     u32::try_from(time.as_nanos().saturating_add(999_999) / 1_000_000).unwrap_or(u32::MAX)
 }
@@ -83,20 +83,21 @@ impl Options {
         Options { raw, names: Default::default(), bad: None }
     }
 
-    /// Longest time that one call may take: 1 ms to an hour. Default 2 s.
+    /// Longest time that one call may take: 1 ms to 1 hour. Default 2 s.
     pub fn timeout(&mut self, time: Duration) -> &mut Self {
         self.raw.timeout_ms = milliseconds(time);
         self
     }
 
-    /// Longest time that [`Options::open`] may take: 1 ms to an hour. Default 5 s.
+    /// Longest time that [`Options::open`] may take: 1 ms to 1 hour. Default 5 s.
     pub fn connect_timeout(&mut self, time: Duration) -> &mut Self {
         self.raw.connect_timeout_ms = milliseconds(time);
         self
     }
 
     /// Size of the bucket cache, which saves a GET one of two READs: 20 bytes for each key in the
-    /// store. 0 turns it off. All clients of a process with one server share one. Default 32 MiB.
+    /// store. 0 disables it. All clients of a process with one server share a cache. Default
+    /// 32 MiB.
     pub fn cache_bytes(&mut self, bytes: usize) -> &mut Self {
         self.raw.cache_bytes = bytes;
         self
@@ -137,13 +138,14 @@ impl Options {
         self
     }
 
-    /// `rdma+tls://`: the file with the certificates of those who sign the server's. Unless set,
-    /// the one that `KVD_TLS_CA` names; this holds for the others likewise.
+    /// `rdma+tls://`: the file with the certificates of the authorities that sign the server's.
+    /// Unless set, `KVD_TLS_CA` names the file.
     pub fn tls_ca(&mut self, file: impl AsRef<OsStr>) -> &mut Self {
         self.name(0, file.as_ref())
     }
 
-    /// `rdma+tls://`: the files with this client's certificate, and with its private key.
+    /// `rdma+tls://`: the files with this client's certificate, and with its private key. Unless
+    /// set, `KVD_TLS_CERTIFICATE` and `KVD_TLS_KEY` name the files.
     pub fn tls_identity(
         &mut self,
         certificate: impl AsRef<OsStr>,
@@ -152,17 +154,19 @@ impl Options {
         self.name(1, certificate.as_ref()).name(2, key.as_ref())
     }
 
-    /// `rdma+tls://`: the file with the key that the server has, too.
+    /// `rdma+tls://`: the file with the key that client and server share. Unless set,
+    /// `KVD_TLS_PSK` names the file.
     pub fn tls_psk(&mut self, file: impl AsRef<OsStr>) -> &mut Self {
         self.name(3, file.as_ref())
     }
 
-    /// The tenant whose store is used: 1 to 24 letters, digits, '-', '_' and '.'.
+    /// The tenant whose store is used: 1 to 24 letters, digits, '-', '_' and '.'. Unless set,
+    /// `KVD_TENANT` names the tenant, or the server chooses.
     pub fn tenant(&mut self, name: impl AsRef<OsStr>) -> &mut Self {
         self.name(4, name.as_ref())
     }
 
-    /// It points into these.
+    /// The result points into `self`.
     fn as_raw(&self) -> sys::kvd_options {
         let name = |which: usize| -> *const c_char {
             self.names[which].as_ref().map_or(ptr::null(), |name| name.as_ptr())
@@ -203,8 +207,8 @@ impl Options {
 /// server, or of the system's. No other thread may change the environment meanwhile.
 pub fn default_url() -> String {
     let mut buffer = [0; sys::KVD_URL_MAX as usize];
-    // SAFETY: it writes at most KVD_URL_MAX bytes; the result is in the buffer, or static, or in
-    // the environment.
+    // SAFETY: the call writes at most KVD_URL_MAX bytes; the result is in the buffer, static, or
+    // in the environment.
     unsafe { text_of(sys::kvd_default_url(buffer.as_mut_ptr())) }
 }
 
@@ -247,7 +251,7 @@ mod tests {
         assert_eq!(operation_ms(Some(BEYOND_U32)), u32::MAX);
     }
 
-    /// All that is not a name.
+    /// All options that are no names.
     fn numbers(options: &Options) -> [usize; 7] {
         let raw = options.as_raw();
         [

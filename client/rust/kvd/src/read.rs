@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! GETs, one at a time: to the caller's buffer, or to memory that is allocated.
+//! GETs, one at a time: to the caller's buffer, or to newly allocated memory.
 
 use crate::client::SCRATCH_BYTES;
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ use std::mem::MaybeUninit;
 use std::os::raw::c_void;
 use std::time::Duration;
 
-/// How often a value may have become longer than it was a moment ago.
+/// How often a GET may find that the value has grown since the last try.
 const GROWTHS_MAX: u32 = 16;
 
 pub(crate) fn item_zeroed() -> sys::kvd_item {
@@ -20,8 +20,8 @@ pub(crate) fn item_zeroed() -> sys::kvd_item {
 impl Client {
     /// Reads the value of `key`; `None`: the key does not exist, which is a verified fact.
     ///
-    /// A value up to 4 KiB is copied to memory of its length; a longer one is read twice, since
-    /// its length is not known before: [`Client::get_into`] is faster then.
+    /// A value up to 4 KiB is copied to memory of its length. A longer one is read twice, since
+    /// its length is not known in advance: [`Client::get_into`] is faster for it.
     ///
     /// # Errors
     ///
@@ -38,9 +38,9 @@ impl Client {
         })
     }
 
-    /// As [`Client::get`], but to the start of `value`; [`Item::value_len`] says how much of
-    /// it. In memory of [`Client::alloc`] or [`Client::register`] a value longer than 4 KiB is
-    /// written by the device, without a copy.
+    /// As [`Client::get`], but to the start of `value`: [`Item::value_len`] bytes. In memory of
+    /// [`Client::alloc`] or [`Client::register`] the device writes a value longer than 4 KiB
+    /// directly, without a copy.
     ///
     /// The content of `value` is undefined after an error, and bytes after the value may be
     /// overwritten.
@@ -50,7 +50,7 @@ impl Client {
     /// As [`Client::get`], and [`Error::Buffer`]: the value is longer than `value`.
     pub fn get_into(&self, key: impl AsRef<[u8]>, value: &mut [u8]) -> Result<Option<Item>> {
         let (key, mut item) = (key.as_ref(), item_zeroed());
-        // SAFETY: as above. When the call has returned nothing is written to `value` any more.
+        // SAFETY: as above. Nothing writes to `value` after the call.
         let status = unsafe {
             sys::kvd_get(
                 self.as_raw(),
@@ -107,7 +107,7 @@ impl Client {
         })
     }
 
-    /// Reads the value and, at the same instant, sets its time to live; `None`: it never expires.
+    /// Reads the value and, at the same instant, sets its time to live; `None`: no expiry.
     ///
     /// # Errors
     ///
@@ -129,13 +129,13 @@ impl Client {
         })
     }
 
-    /// Calls `call` with a buffer, and with a larger one while it says that it is too small.
+    /// Calls `call` with a buffer, and again with a larger one while the buffer is too small.
     fn read(
         &self,
         call: impl Fn(*mut c_void, usize, *mut sys::kvd_item) -> sys::kvd_status,
     ) -> Result<Option<Value>> {
         let mut item = item_zeroed();
-        // It is in use in a call of a function that traces a GET.
+        // The buffer is in use if a tracer calls this during a GET of its client.
         let mut scratch = self.scratch.try_borrow_mut().map_err(|_| {
             Error::invalid("calls of a tracer on the client that it traces are refused")
         })?;
@@ -155,7 +155,7 @@ impl Client {
             let room: &mut [MaybeUninit<u8>] = data.spare_capacity_mut();
             status = call(room.as_mut_ptr().cast(), room.len(), &mut item);
             if status == sys::KVD_OK {
-                // SAFETY: so many bytes were written.
+                // SAFETY: that many bytes were written.
                 unsafe { data.set_len(item.value_len) };
                 return Ok(Some(Value { data, item: Item::new(&item) }));
             }
@@ -165,6 +165,6 @@ impl Client {
 }
 
 pub(crate) fn pieces_count(count: usize) -> Result<u32> {
-    // What is more than libkvd takes it refuses by itself.
+    // libkvd refuses a number above its limit.
     u32::try_from(count).map_err(|_| Error::invalid(format!("{count} pieces: 64 are allowed")))
 }

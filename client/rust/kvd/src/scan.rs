@@ -15,16 +15,16 @@ use std::slice;
 /// What a scan delivers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ScanArgs {
-    /// Only keys that begin with this.
+    /// Deliver only keys that begin with this prefix.
     pub prefix: Vec<u8>,
-    /// The most keys for each request; 0: as many as fit a message.
+    /// The most keys in one request; 0: as many as fit a message.
     pub count: u32,
-    /// Values, too, where they fit a message.
+    /// Deliver values, too, if they fit a message.
     pub values: bool,
 }
 
 impl ScanArgs {
-    /// It points into these.
+    /// The result points into `self`.
     pub(crate) fn as_raw(&self) -> sys::kvd_scan_args {
         sys::kvd_scan_args {
             prefix: self.prefix.as_ptr().cast(),
@@ -40,15 +40,15 @@ impl ScanArgs {
 pub struct Cursor(u64);
 
 impl Cursor {
-    /// The start of a scan; the cursor of a complete scan has this value again.
+    /// The start of a scan; the cursor has this value again when the scan is complete.
     pub const START: Cursor = Cursor(0);
 
-    /// The cursor of a number that [`Cursor::number`] gave.
+    /// The cursor with a number that [`Cursor::number`] returned.
     pub fn new(number: u64) -> Cursor {
         Cursor(number)
     }
 
-    /// A number to keep; 0 is [`Cursor::START`].
+    /// A number to store; 0 is [`Cursor::START`].
     pub fn number(self) -> u64 {
         self.0
     }
@@ -58,13 +58,13 @@ impl Cursor {
     }
 }
 
-/// A key that a scan delivers, valid in the function that gets it.
+/// A key that a scan delivers, valid only in the function that gets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// Its value; `None`: not wanted, or too long for a message.
+    /// The key's value; `None`: not requested, or too long for a message.
     pub value: Option<&'a [u8]>,
     /// What is stored with the value.
     pub item: Item,
@@ -76,7 +76,7 @@ pub struct Entry<'a> {
 pub struct OwnedEntry {
     /// The key.
     pub key: Vec<u8>,
-    /// Its value; `None`: not wanted, or too long for a message: use [`Client::get`].
+    /// The key's value; `None`: not requested, or too long for a message: use [`Client::get`].
     pub value: Option<Vec<u8>>,
     /// What is stored with the value.
     pub item: Item,
@@ -143,14 +143,14 @@ impl Client {
     }
 
     /// Asks the server for some of its keys, by one request, and calls `each` for each of them, in
-    /// no order. A scan begins with [`Cursor::START`] and is complete when the cursor is that
-    /// again. A call may deliver nothing although the scan is not complete.
+    /// no particular order. A scan starts with [`Cursor::START`] and is complete when the cursor is
+    /// [`Cursor::START`] again. A call may deliver nothing although the scan is not complete.
     ///
-    /// A key that is there from the first call to the last is delivered at least once; any may be
+    /// A key that exists from the first call to the last is delivered at least once; any key may be
     /// delivered more than once. If `each` breaks (or panics), the rest of this call's keys is not
     /// delivered, and the cursor stays: the next call delivers all of them again.
     ///
-    /// `each` can't use the client, which is borrowed alone:
+    /// `each` can't use the client, which is exclusively borrowed:
     ///
     /// ```compile_fail,E0502
     /// # use std::ops::ControlFlow;
@@ -178,8 +178,8 @@ impl Client {
         self.scan_raw(cursor, args, each)
     }
 
-    /// All keys that `args` describe, in no order, by as many requests as it takes; see
-    /// [`Client::scan_some`]. An error ends it.
+    /// All keys that `args` select, in no particular order, by as many requests as needed; see
+    /// [`Client::scan_some`]. An error ends the scan.
     ///
     /// ```no_run
     /// # fn main() -> kvd::Result<()> {

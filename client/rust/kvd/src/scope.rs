@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Many operations under way at once, which may borrow their memory: as std::thread::scope().
+//! Many operations under way at once that may borrow their memory, like std::thread::scope().
 
 use crate::buffer::{Buffer, BufferMut};
 use crate::change::Counted;
@@ -13,12 +13,12 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
-/// As many are submitted together as share a message or a chain of READs.
+/// Operations submitted together: as many as can share a message or a chain of READs.
 const TOGETHER: usize = 32;
-/// How long one call waits for the next operation to end; each has its own deadline.
+/// How long one call waits for the next operation to end; each operation has its own deadline.
 const WAIT_MS: u32 = 1000;
 
-/// What scopes and the asynchronous front make of an operation that has ended well.
+/// How scopes and the asynchronous client decode an operation that has succeeded.
 pub(crate) mod decode {
     use super::*;
 
@@ -37,7 +37,7 @@ pub(crate) mod decode {
     pub(crate) fn nothing(_: &sys::kvd_op) {}
 }
 
-/// What tickets need of their scope.
+/// The part of a scope that its tickets use.
 struct Inner<'env> {
     client: &'env Client,
     queue: RefCell<Vec<*mut Header>>,
@@ -49,7 +49,7 @@ impl Inner<'_> {
     fn submit(&self) {
         let mut queue = self.queue.borrow_mut();
         if !queue.is_empty() {
-            // SAFETY: they are queued, and their memory lives longer than the scope, which waits
+            // SAFETY: the operations are queued, and their memory outlives the scope, which waits
             // for them.
             unsafe { self.client.submit(&mut queue) };
         }
@@ -62,8 +62,8 @@ impl Inner<'_> {
     }
 }
 
-/// Waits until all have ended, also if there is a panic. The scope is only borrowed meanwhile: what
-/// drops a buffer may use it, and begin further operations.
+/// Waits until all operations have ended, even after a panic. Borrows the scope only shared: the
+/// drop of a buffer may use the scope, and begin further operations.
 struct End<'a>(&'a Inner<'a>);
 
 impl Drop for End<'_> {
@@ -82,7 +82,7 @@ impl Drop for End<'_> {
     }
 }
 
-/// Operations that are under way together: [`Client::scope`] makes it.
+/// Operations that are under way together; made by [`Client::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
     inner: Inner<'env>,
     scope: PhantomData<&'scope mut &'scope ()>,
@@ -91,13 +91,13 @@ pub struct Scope<'scope, 'env: 'scope> {
 
 impl Client {
     /// Calls `work` with a scope, in which any number of operations may be under way at once, and
-    /// waits until all of them have ended. So an operation may borrow memory of outside: it stays
-    /// borrowed until [`Ticket::wait`] gives it back, or the scope has ended. That holds whatever
-    /// becomes of the ticket, also if it is leaked.
+    /// waits until all of them have ended. So an operation may borrow memory from outside: the
+    /// memory stays borrowed until [`Ticket::wait`] gives it back or the scope has ended, even if
+    /// the ticket is leaked.
     ///
-    /// Operations go out when 32 are there, or when one is waited for: small changes share
-    /// messages then, and GETs share chains of READs. Changes take effect in the order in which
-    /// they were begun; a GET sees those before it.
+    /// Operations are submitted when 32 have been begun, or when you wait for one: so small changes
+    /// share messages, and GETs share chains of READs. Changes take effect in the order in which
+    /// they were begun; a GET sees the changes begun before it.
     ///
     /// ```no_run
     /// # fn main() -> kvd::Result<()> {
@@ -128,7 +128,7 @@ impl Client {
     /// });
     /// ```
     ///
-    /// nor the value of a PUT be changed, even if the ticket is leaked:
+    /// The value of a PUT can't be changed, even if the ticket is leaked:
     ///
     /// ```compile_fail,E0506
     /// # let db = kvd::Client::open("softnic:///run/kvd/kvd.sock").unwrap();
@@ -139,7 +139,7 @@ impl Client {
     /// });
     /// ```
     ///
-    /// nor may it live shorter than the scope:
+    /// A buffer must outlive the scope:
     ///
     /// ```compile_fail,E0597
     /// # let db = kvd::Client::open("softnic:///run/kvd/kvd.sock").unwrap();
@@ -150,7 +150,7 @@ impl Client {
     /// });
     /// ```
     ///
-    /// and no ticket gets out:
+    /// No ticket may leave the scope:
     ///
     /// ```compile_fail,E0521
     /// # let db = kvd::Client::open("softnic:///run/kvd/kvd.sock").unwrap();
@@ -178,7 +178,7 @@ impl Client {
 impl<'scope, 'env> Scope<'scope, 'env> {
     fn begin<R, B>(&'scope self, mut owned: Owned<R, B>) -> Ticket<'scope, R, B> {
         owned.set_timeout_ms(self.inner.timeout_ms.get());
-        // SAFETY: the scope does not end before all have been handed back.
+        // SAFETY: the scope does not end before all operations have been handed back.
         unsafe { owned.queued_in(&self.inner.pending) };
         let full = {
             let mut queue = self.inner.queue.borrow_mut();
@@ -210,7 +210,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.begin(Owned::reads_pieces(key.as_ref(), buffers, decode::item))
     }
 
-    /// The same, as [`Client::get_by_request`].
+    /// As [`Client::get_by_request`], to `buffer`; the result as of [`Scope::get`].
     pub fn get_by_request<B: BufferMut + 'scope>(
         &'scope self,
         key: impl AsRef<[u8]>,
@@ -219,7 +219,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.begin(Owned::reads(Request::get_by_request(), key.as_ref(), buffer, decode::item))
     }
 
-    /// The same, as [`Client::get_and_touch`].
+    /// As [`Client::get_and_touch`], to `buffer`; the result as of [`Scope::get`].
     ///
     /// # Errors
     ///
@@ -234,7 +234,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ok(self.begin(Owned::reads(request, key.as_ref(), buffer, decode::item)))
     }
 
-    /// Whether `key` exists, as [`Client::exists`]: an error if not, as of [`Scope::get`].
+    /// Whether `key` exists, as [`Client::exists`]; [`crate::Error::NotFound`] if not.
     pub fn exists(&'scope self, key: impl AsRef<[u8]>) -> Ticket<'scope, Item, ()> {
         self.begin(Owned::new(Request::exists(), key.as_ref(), (), decode::item))
     }
@@ -251,7 +251,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         }
     }
 
-    /// The same, as [`Client::put_with`].
+    /// A PUT of `value`, as [`Client::put_with`]. The result is the key's new version.
     ///
     /// # Errors
     ///
@@ -281,8 +281,8 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ok(self.begin(Owned::stores_pieces(request, key.as_ref(), buffers, decode::version)))
     }
 
-    /// Removes `key`, if it has `version` unless that is `None`, as [`Client::delete`] and
-    /// [`Client::delete_if`]: an error if it does not exist.
+    /// Removes `key`, as [`Client::delete`] or, if `version` is not `None`, [`Client::delete_if`];
+    /// [`crate::Error::NotFound`] if it does not exist.
     pub fn delete(
         &'scope self,
         key: impl AsRef<[u8]>,
@@ -340,13 +340,13 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         self.begin(Owned::new(Request::ping(), &[], (), decode::nothing))
     }
 
-    /// The time that each operation which is begun from now on may take; `None`: as long as the
-    /// client's calls.
+    /// Sets how long each operation that is begun from now on may take; `None`: the client's
+    /// timeout.
     pub fn timeout(&'scope self, time: Option<Duration>) {
         self.inner.timeout_ms.set(operation_ms(time));
     }
 
-    /// Submits the operations that were begun, and moves all on. Does not block.
+    /// Submits the operations that were begun, and lets all proceed. Does not block.
     pub fn poll(&'scope self) {
         self.inner.client.hand_back_inherited();
         self.inner.hand_back(0);
@@ -359,7 +359,7 @@ impl fmt::Debug for Scope<'_, '_> {
     }
 }
 
-/// An operation of a [`Scope`]. If it is dropped, the operation goes on without it.
+/// An operation of a [`Scope`]. If the ticket is dropped, the operation continues.
 #[must_use = "wait() for it, or its errors are lost"]
 pub struct Ticket<'scope, R, B> {
     inner: &'scope Inner<'scope>,
@@ -375,16 +375,16 @@ impl<R, B> Ticket<'_, R, B> {
         self.owned.finish()
     }
 
-    /// Whether the operation has ended. Does not block; [`Scope::poll`] moves operations on.
+    /// Whether the operation has ended. Does not block; [`Scope::poll`] lets operations proceed.
     pub fn has_ended(&self) -> bool {
         self.owned.has_ended()
     }
 
-    /// Ends the operation early, if that is possible: with [`crate::Error::Canceled`], and no
-    /// effect on the server. A change that was sent goes on.
+    /// Ends the operation early if possible: with [`crate::Error::Canceled`], and no effect on the
+    /// server. A change that was sent continues.
     pub fn cancel(&self) {
         self.inner.submit();
-        // SAFETY: it is this client's.
+        // SAFETY: the operation is this client's.
         unsafe { self.inner.client.cancel(self.owned.header()) };
     }
 }
@@ -399,7 +399,7 @@ impl<R, B> fmt::Debug for Ticket<'_, R, B> {
 mod tests {
     use super::*;
 
-    /// Of operations that are begun, and never submitted.
+    /// The operations are begun, and never submitted.
     #[test]
     fn timeouts_are_those_of_the_operations_that_follow() {
         let client = Client::unconnected();

@@ -17,22 +17,22 @@ use std::slice;
 pub enum Use {
     /// A normal key.
     Normal {
-        /// About how often it was used since it was stored, by what the server learned of: 2ⁿ - 1,
-        /// at most 32767. Half as many with each quarter of the server's memory that was added
-        /// since the last use.
+        /// About how many uses the server has learned of since the key was stored: 2ⁿ - 1, at most
+        /// 32767. Halves with each quarter of the server's memory that was added since the last
+        /// use.
         uses: u32,
-        /// Bytes added to the store since the last use, or since it was stored, in percent of its
-        /// item memory; wraps to 0 after 1599.
+        /// Bytes added to the store since the last use, or since the key was stored, in percent of
+        /// the store's item memory; wraps to 0 after 1599.
         age: u32,
     },
-    /// Low priority.
+    /// A key of low priority.
     Low {
-        /// As of a normal key, but since it was stored, and up to 12799.
+        /// As for a normal key, but always since it was stored; wraps to 0 after 12799.
         age: u32,
     },
     /// The server keeps no record of uses of the key.
     Pinned,
-    /// What a later version of libkvd has.
+    /// A kind of a later version of libkvd: its number.
     Other(u32),
 }
 
@@ -47,7 +47,7 @@ impl Use {
     }
 }
 
-/// A key that [`Client::scan_uses_some`] delivers, valid in the function that gets it.
+/// A key that [`Client::scan_uses_some`] delivers, valid only in the function that gets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Used<'a> {
@@ -55,7 +55,7 @@ pub struct Used<'a> {
     pub key: &'a [u8],
     /// What is stored with its value.
     pub item: Item,
-    /// How it was used.
+    /// How the key was used.
     pub usage: Use,
 }
 
@@ -91,16 +91,15 @@ where
 
 impl Client {
     /// As [`Client::scan_some`], but delivers how keys were used, without values. Only a server
-    /// that evicts notes that. To be scanned is no use of a key.
+    /// that evicts records uses. A scan does not count as a use.
     ///
-    /// The server does not see GETs by READ, but what clients report: one hit in
-    /// [`Info::access_rate`](crate::Info::access_rate) at most, which stands for the others. So the
-    /// uses are estimates.
+    /// The server does not see GETs by READ. Clients report a sample: at most one hit in
+    /// [`Info::access_rate`](crate::Info::access_rate). So the uses are estimates.
     ///
     /// # Errors
     ///
     /// [`Error::Invalid`](crate::Error::Invalid): the server does not evict, or `args.values` is
-    /// set. Else as of [`Client::scan_some`].
+    /// set. Else as [`Client::scan_some`].
     pub fn scan_uses_some<F>(&mut self, cursor: &mut Cursor, args: &ScanArgs, each: F) -> Result<()>
     where
         F: FnMut(Used<'_>) -> ControlFlow<()>,

@@ -45,7 +45,7 @@ fn connections(db: &kvd::Client) {
     let id = id_of_other(db, &own);
     db.client_kill(id).unwrap();
     assert!(matches!(db.client_kill(u64::MAX), Err(Error::NotFound(_))));
-    // It connects again by itself.
+    // The other client connects again by itself.
     other.put("admin/again", "x").unwrap();
     assert_eq!(other.info().reconnects, 1);
     let again = id_of_other(db, &own);
@@ -77,7 +77,7 @@ fn tenants(db: &kvd::Client) {
     assert!(!db.tenant_list().unwrap().contains("name=rust"));
 }
 
-/// It advances, and is that by which keys expire.
+/// The server's clock advances, and keys expire by it.
 fn clock(db: &kvd::Client) {
     db.ping().unwrap();
     let before_s = db.clock_ns().unwrap() / 1_000_000_000;

@@ -18,7 +18,7 @@ impl Drop for Bomb {
     }
 }
 
-/// A logger's: its drop opens a client.
+/// Captured by a logger: its drop opens a client.
 struct Opens;
 
 impl Drop for Opens {
@@ -31,7 +31,7 @@ type Lines = Arc<Mutex<Vec<(LogLevel, String)>>>;
 
 fn log() -> Lines {
     let lines = Lines::default();
-    // Each takes the place of the one before, which is freed; a level is the last that is said.
+    // Each logger replaces the previous one, which is freed; the last level counts.
     let (first, second) = <(Lines, Lines)>::default();
     for (level, lines) in [(LogLevel::Error, &first), (LogLevel::Warn, &second)] {
         let log = lines.clone();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Connections that are lost under the asynchronous front. One test: it has to know which
+//! Connections that are lost under the asynchronous client. One test: it has to know which
 //! connection is whose.
 
 mod common;
@@ -51,7 +51,7 @@ fn ended(admin: &Client) {
         }
     };
     assert!(matches!(error, Error::Disconnected(_)), "{error:?}");
-    // It ended, in one way or the other, before the loss was seen.
+    // The GET ended, with or without success, before the loss was noticed.
     assert!(poll_once(&mut get).is_ready());
     let mut late = db.get_into("loss/key", vec![0; 6]);
     assert!(poll_once(&mut late).is_pending());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! The asynchronous front, on executors of these tests.
+//! The asynchronous client, on executors of these tests.
 #![allow(clippy::needless_collect)] // all have to begin before one is waited for
 
 use crate::common::executor::{
@@ -152,7 +152,7 @@ fn futures_that_are_dropped_or_leaked_free_their_buffers_at_their_end() {
             _ => {}
         }
     }
-    // That of the leaked one is leaked.
+    // The buffer of the leaked future is leaked.
     assert_eq!(dropped.load(Ordering::Relaxed), 22);
 }
 

@@ -63,7 +63,7 @@ fn borrowed_memory_is_registered_during_a_call() {
         let _ = db.with_registered(&mut bytes, |_| panic!("of the program"));
     }));
     assert!(panic.is_err());
-    // It is registered no more, so that it can be again.
+    // The registration ended with the panic, so the memory can be registered again.
     db.with_registered(&mut bytes, |_| ()).unwrap();
     let twice = db.with_registered(&mut bytes, |bytes| db.with_registered(bytes, |_| ()));
     assert!(matches!(twice.unwrap(), Err(Error::Invalid(_))));
@@ -145,7 +145,7 @@ fn what_backs_memory_lives_as_long_as_a_piece_of_it() {
         assert_eq!(dropped.load(Ordering::Relaxed), 2, "a piece is left");
         assert_eq!(*pieces[0], wanted[..BLOCK]);
     }
-    // It is registered as long, too.
+    // The memory stays registered while a piece is left.
     db.put("memory/last", &*pieces[0]).unwrap();
     let before = db.stats().direct_bytes;
     db.get_into("memory/last", &mut pieces[0]).unwrap();
@@ -154,7 +154,7 @@ fn what_backs_memory_lives_as_long_as_a_piece_of_it() {
     assert_eq!(dropped.load(Ordering::Relaxed), 3, "no piece is left");
 }
 
-/// A process may have 64 at a time.
+/// A process may have 64 registrations at a time.
 #[test]
 fn registrations_end() {
     let db = open();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-//! Many operations under way at once, and who has their memory meanwhile.
+//! Many operations under way at once, and who may use their memory meanwhile.
 #![allow(clippy::needless_collect)] // all have to begin before one is waited for
 
 use crate::common::{open, options, pattern, url, HANG};

@@ -27,7 +27,7 @@
 struct keys {
 	unsigned int distribution;
 	uint64_t first, count;	  /* the records the load phase inserts */
-	uint64_t hot_count;	  /* of those, for hotspot */
+	uint64_t hot_count;	  /* hot records, for hotspot */
 	double hot_fraction;	  /* of operations, for hotspot */
 	double gamma;		  /* for exponential */
 	uint64_t scrambled_count; /* records now and at the end, for zipfian */

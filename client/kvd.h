@@ -1034,7 +1034,7 @@ struct kvd_trace_event {
 	const void *key; /* the caller's; NULL: a PING or a SCAN */
 	size_t key_len;
 	const struct kvd_op *submitted; /* NULL: a synchronous call's */
-	uint64_t start_ns;		/* the same at start and end: kvd_submit(), or the call */
+	uint64_t start_ns;		/* of kvd_submit(), or the call; equal in both events */
 
 	/* At its end only; else 0. */
 	uint64_t posted_ns; /* of its first READ or request; 0: there was none */

@@ -29,7 +29,7 @@ struct finding {
 
 struct findings {
 	struct finding list[FINDINGS_MAX];
-	char group[FINDING_GROUP_MAX]; /* of those that are added from now on */
+	char group[FINDING_GROUP_MAX]; /* of findings added from now on */
 	unsigned int count;
 	unsigned int dropped;
 	unsigned int of[SEVERITY_ERROR + 1]; /* how many of each severity, dropped ones included */

@@ -16,7 +16,7 @@
 #define UNIT_BYTES_MIN ((size_t)4096)
 
 struct bounce_chunk {
-	struct bounce_chunk *next; /* of those to be freed */
+	struct bounce_chunk *next; /* in a list of chunks to free */
 	struct device_mem mem;
 	struct ibv_mr *mr;
 	size_t length; /* registered bytes */

@@ -35,7 +35,7 @@ enum transfer_outcome {
 };
 
 struct transfer {
-	struct list link;	     /* of those that are free */
+	struct list link;	     /* in the list of free transfers */
 	uint64_t offset;	     /* of the item, in the region */
 	uint8_t *value;		     /* the caller's buffer, unless it has pieces */
 	const struct kvd_op *pieces; /* not NULL: it has the caller's pieces */

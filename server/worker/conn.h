@@ -115,7 +115,7 @@ struct conn {
 
 	/* The worker's. The windows: server/worker/window.h. */
 	uint32_t window;	  /* requests that the client may have outstanding, at most */
-	uint32_t window_told;	  /* the same, as it knows or will know soon */
+	uint32_t window_told;	  /* the window that the client knows, or will know soon */
 	uint32_t window_next;	  /* what it knows, at most, with request window_known_at */
 	uint64_t window_known_at; /* of `requests`; if window_next is less than window */
 	bool window_active;	  /* in poller->windows.active, unless admin */

@@ -469,7 +469,7 @@ static void records_that_are_not_found_are_counted(void **state)
 {
 	(void)state;
 	workload.proportions[OPERATION_UPDATE] = 0;
-	workload.warmup_operations = 50; /* those of the warm-up do not count */
+	workload.warmup_operations = 50; /* its misses do not count */
 	assert_int_equal(run(PHASE_RUN), 0);
 	assert_int_equal(result.not_found, 1000);
 	assert_int_equal(result.stats[OPERATION_READ].not_found, 1000);

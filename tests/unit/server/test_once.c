@@ -249,7 +249,7 @@ static const struct {
 	{ { .op = WIRE_PUT, KEY("d"), VALUE("y") }, WIRE_OK },
 };
 #define CHANGES (sizeof(changes) / sizeof(changes[0]))
-#define TOUCHED 6 /* of these, with its value */
+#define TOUCHED 6 /* index in `changes` of the TOUCH with a value */
 
 static void send_change(struct side *side, unsigned int i)
 {

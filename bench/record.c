@@ -180,7 +180,7 @@ static int fault_set(struct record_fault *fault, const char *what, size_t offset
 	return -EBADMSG;
 }
 
-/* The bytes of the table of lengths behind @header. */
+/* The bytes of the table of lengths that follows @header. */
 static size_t table_size_of(const struct header *header)
 {
 	return header->has_lengths ? le16toh(header->field_count) * sizeof(uint32_t) : 0;

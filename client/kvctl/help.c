@@ -89,7 +89,7 @@ void help_print(FILE *out)
 	fputs("Usage: kvctl [-a URL] [OPTION]... COMMAND [WORD]...\n"
 	      "\n"
 	      "Reads and changes keys of a kvd server, and shows what it does. Options may\n"
-	      "stand anywhere; behind -- there are none.\n",
+	      "stand anywhere; what follows -- is no option.\n",
 	      out);
 #define X(name, heading) print_group(out, GROUP_##name, heading);
 	KVCTL_GROUPS(X)

@@ -11,7 +11,7 @@ struct command;
 void help_print(FILE *out);
 /* One command, and the options that it takes. */
 void help_print_command(FILE *out, const struct command *command);
-/* The same for an open connection: without the options that choose the connection. */
+/* As help_print_command(), but without the options that choose the connection. */
 void help_print_brief(FILE *out, const struct command *command);
 
 #endif /* KVD_CLIENT_KVCTL_HELP_H */

@@ -66,7 +66,7 @@ static const char *take_quoted(struct split *split, bool is_word)
 		return "a quote is not closed";
 	split->from++;
 	if (split->from < split->end && !is_blank(*split->from))
-		return "no blank behind a closing quote";
+		return "no blank after a closing quote";
 	return NULL;
 }
 

@@ -48,7 +48,7 @@ _DONE_MAX = 256
 _DONE = c_void_p * _DONE_MAX
 _BUFFER = int(Status.ERR_BUFFER)
 _BUSY = int(Status.ERR_BUSY)
-_EXPECT_MAX = 1 << 20  # bytes that a GET's buffer has because others had so much
+_EXPECT_MAX = 1 << 20  # largest buffer that a GET gets because earlier values were long
 _CHANGES = frozenset((Op.PUT, Op.DELETE, Op.INCR, Op.DECR, Op.TOUCH, Op.GET_AND_TOUCH))
 _PREFIX_STEP = 64  # keys of exists_prefix() that are asked for together
 
@@ -198,7 +198,7 @@ class Client(Handle):
                 waiter.set_exception(self._closed())
         self._waiting.clear()
         if self._side_thread is not None:
-            # Behind the call that may be under way there.
+            # After the call that may be under way in that thread.
             await loop.run_in_executor(self._side_thread, self._close_side)
             self._side_thread.shutdown(wait=False)
 

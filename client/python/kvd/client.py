@@ -53,7 +53,7 @@ class Used(NamedTuple):
     key: bytes
     head: Head
     use: int  # a Use; of a newer server perhaps another number
-    uses: int  # about so many
+    uses: int  # about how often the key was used
     age: int  # percent of the server's memory that was added since the last one
 
 

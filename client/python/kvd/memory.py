@@ -87,12 +87,12 @@ class Memory(Owner):
 
     @property
     def address(self) -> int:
-        """Where it begins."""
+        """The address at which the memory begins."""
         return self._address
 
     @property
     def nbytes(self) -> int:
-        """Its length in bytes."""
+        """The length of the memory, in bytes."""
         return self._bytes
 
     def __len__(self) -> int:

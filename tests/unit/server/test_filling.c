@@ -121,7 +121,7 @@ static void at_the_start(void **state)
 	assert_ends();
 }
 
-/* The same for a tenant of users.file, when `default` has its memory. */
+/* A client connects to a tenant of users.file, when `default` has its memory. */
 static void of_a_users_tenant(void **state)
 {
 	char users[] = "/tmp/kvd-users-XXXXXX", option[64];

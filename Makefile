@@ -161,8 +161,8 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .SECONDARY:
 .PHONY: all tests examples nth kvtrace rust fuzzers fuzz test check check-long record coverage \
 	mutants demo demo-rdma deps deps-test deps-coverage lint headers layers format fmt \
-	columns links rules errors cppcheck cost scripts python man install install-python \
-	uninstall uninstall-python clean help FORCE
+	columns links rules words errors cppcheck cost scripts python man install \
+	install-python uninstall uninstall-python clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
 all: $(PRODUCTS) $(HOT)  ## the programs and the library (default)
@@ -403,7 +403,7 @@ abi: $(B)/libkvd.so.$(SOMAJOR)  ## records the ABI of libkvd after an announced 
 	@conf/abi record $<
 .PHONY: abi
 
-lint: headers layers format columns links rules errors  ## all static checks
+lint: headers layers format columns links rules words errors  ## all static checks
 lint: scripts python cppcheck cost
 
 # Every header compiles on its own; kvd.h does so in C++ too.
@@ -442,6 +442,11 @@ links:
 rules:
 	@tests/lint/rules
 	@echo '  rules ok'
+
+# Comments, messages and documents have no words that are known to be hard to read.
+words:
+	@tests/lint/words
+	@echo '  words ok'
 
 # kvctl prints errors through client/kvctl/error.h, which masks what a terminal would obey.
 errors:

@@ -4,28 +4,27 @@
  * header has the contract of each function. The manual is client/README.md, installed as libkvd(3);
  * "libkvd(3), Expiry" is its section of that name.
  *
- * Threads. Calls on one handle must not overlap; different handles are independent. "Any thread" is
- * any thread at any time. A call while another one on the handle is under way, in another thread or
- * in the one that runs its callback, does nothing: it returns KVD_ERR_INVALID (kvd_poll() and
- * kvd_wait() 0), and kvd_error(NULL) says so. kvd_info() and the functions that read statistics do
- * not check that.
+ * Threads. Calls on one handle must not overlap; different handles are independent. "Any thread"
+ * means any thread at any time. A call made during another call on the handle, by another thread or
+ * by a callback, does nothing: it returns KVD_ERR_INVALID (kvd_poll() and kvd_wait() 0), and
+ * kvd_error(NULL) says so. kvd_info() and the functions that read statistics do not check that.
  *
  * Arguments. A pointer may be NULL only where its function says so. With another NULL, or an
  * argument out of its range, a function that returns a status does nothing and returns
  * KVD_ERR_INVALID; kvd_options_init(), kvd_info() and kvd_stats() do nothing; kvd_latency_ns()
- * returns 0. If the handle was NULL kvd_error(NULL) has the text, else kvd_error() of the handle. A
- * time to live is in seconds, at most KVD_TTL_MAX; 0: the key never expires.
+ * returns 0. kvd_error() has the text: of the handle, or of NULL if the handle was NULL. A time to
+ * live is in seconds, at most KVD_TTL_MAX; 0: the key never expires.
  *
- * Blocking. kvd_get() and the functions after it, to kvd_tenant_drop(), use the network and block
- * for at most kvd_options.timeout_ms. The others do not block, unless their comments say so.
+ * Blocking. The functions from kvd_get() to kvd_tenant_drop() use the network and block for at most
+ * kvd_options.timeout_ms. The others do not block, unless their comments say so.
  *
  * Statuses. Functions that use the network, and submitted operations, may end with KVD_ERR_INVALID,
  * TIMEOUT, DISCONNECTED, DEVICE, PROTOCOL, AUTH, BUSY, LIMIT and NOT_ALLOWED; changes also with
  * UNKNOWN, and calls with a large value with NO_MEMORY. enum kvd_status has the causes; the comment
- * of a function has what it adds to them. The handle stays usable; but after a loss with
- * kvd_options.reconnect 0 every call returns KVD_ERR_DISCONNECTED: kvd_submit(), kvd_arm() and
- * kvd_register() do, too. "Admin" marks calls that need the right admin; on a server without
- * users, every client has it.
+ * of a function adds its own. The handle stays usable; but with kvd_options.reconnect 0, after a
+ * loss, every call returns KVD_ERR_DISCONNECTED: kvd_submit(), kvd_arm() and kvd_register() do,
+ * too. "Admin" marks calls that need the right admin, which every client has on a server without
+ * users.
  */
 #ifndef KVD_H
 #define KVD_H
@@ -43,7 +42,7 @@ extern "C" {
 #define KVD_VERSION_MINOR 4
 #define KVD_VERSION_PATCH 0
 
-/* Longest key, in bytes. The shortest is 1. A key may have any bytes in it, zeros included. */
+/* Longest key, in bytes. The shortest is 1. It may have any bytes, zeros included. */
 #define KVD_KEY_MAX 1024
 /* Longest value that any server can be configured for, in bytes. */
 #define KVD_VALUE_MAX (1u << 30)
@@ -72,7 +71,7 @@ extern "C" {
 	X(ERR_DISCONNECTED, 8, "connection lost")                                                  \
 	/* No server listens at the address, or no route leads there. */                           \
 	X(ERR_UNREACHABLE, 9, "server unreachable")                                                \
-	/* The server or its socket's permissions refused it; kvd_error() has the reason. */       \
+	/* The server, or its socket's permissions, refused the client: see kvd_error(). */        \
 	X(ERR_REFUSED, 10, "connection refused by the server")                                     \
 	/* The RDMA device failed, so the connection is lost; or none fits the address. */         \
 	X(ERR_DEVICE, 11, "RDMA device error")                                                     \
@@ -119,8 +118,8 @@ struct kvd_options {
 	/* Files of credentials. NULL: the environment variable in parentheses has the name. */
 	const char *tls_ca;	     /* authorities that sign the server's (KVD_TLS_CA) */
 	const char *tls_certificate; /* the client's, with its chain (KVD_TLS_CERTIFICATE) */
-	const char *tls_key;	     /* private key of that (KVD_TLS_KEY) */
-	const char *tls_psk;	     /* a key that the server has, too (KVD_TLS_PSK) */
+	const char *tls_key;	     /* private key of tls_certificate (KVD_TLS_KEY) */
+	const char *tls_psk;	     /* pre-shared key, which the server has, too (KVD_TLS_PSK) */
 	const char *tenant;	     /* store to use; NULL: KVD_TENANT, else the server's choice */
 };
 
@@ -131,9 +130,9 @@ void kvd_options_init(struct kvd_options *options);
 #define KVD_URL_MAX 128
 
 /*
- * Returns the URL for a program whose user names none: the environment variable KVD_URL; else that
- * of this host's kvd, written to @buffer of KVD_URL_MAX bytes (NULL: of the system's kvd). See
- * libkvd(3), URLs. Any thread, while none changes the environment.
+ * Returns the URL for a program whose user names none: the environment variable KVD_URL, else the
+ * URL of this host's kvd (libkvd(3), URLs), written to @buffer of KVD_URL_MAX bytes (NULL: that of
+ * the system's kvd). Any thread, while none changes the environment.
  */
 const char *kvd_default_url(char buffer[KVD_URL_MAX]);
 
@@ -141,21 +140,20 @@ const char *kvd_default_url(char buffer[KVD_URL_MAX]);
 struct kvd;
 
 /*
- * Connects to the server at @url, as described in libkvd(3), URLs: rdma://HOST:PORT,
- * rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT or softnic:///PATH. Blocks for at most
- * connect_timeout_ms, plus the time to resolve HOST. @options may be NULL for the defaults; the
- * library copies them with their strings. On KVD_OK *@handle belongs to the caller, which ends it
- * with kvd_close(). Otherwise *@handle is NULL and kvd_error(NULL) has the cause.
- * KVD_ERR_INVALID: @url can't be parsed, an option is out of range, or a file of credentials is
+ * Connects to the server at @url (libkvd(3), URLs). Blocks for at most connect_timeout_ms, plus the
+ * time to resolve HOST. @options may be NULL for the defaults; the library copies them with their
+ * strings. On KVD_OK *@handle belongs to the caller, which ends it with kvd_close(). Otherwise
+ * *@handle is NULL and kvd_error(NULL) has the cause.
+ * KVD_ERR_INVALID: @url can't be parsed, an option is out of range, or a credential file is
  * unusable.
  * KVD_ERR_UNREACHABLE: no such host, no route by RDMA, no socket, or no server listens there.
  * KVD_ERR_REFUSED: the server is full or stopping, the permissions of its socket forbid it, it has
  * no such tenant, or the client's user belongs to another one.
- * KVD_ERR_LIMIT: the client's user has as many connections as it may have.
- * KVD_ERR_AUTH: the server has no user for this client, or serves none at its address; one end does
+ * KVD_ERR_LIMIT: the client's user has reached its limit of connections.
+ * KVD_ERR_AUTH: the server has no user for this client, or does not serve its address; one end does
  * not accept the other's certificate or key; or the server does not speak TLS.
  * KVD_ERR_PROTOCOL: a program that is not kvd listens there, or a kvd of another protocol version,
- * or one that describes its memory differently than to another handle of this process.
+ * or one that describes its memory differently to another handle of this process.
  * KVD_ERR_DEVICE: this host has no RDMA device, or it failed.
  * KVD_ERR_NO_MEMORY: memory could not be allocated or registered (RLIMIT_MEMLOCK), or no descriptor
  * is left (RLIMIT_NOFILE).
@@ -166,17 +164,16 @@ enum kvd_status kvd_open(struct kvd **handle, const char *url, const struct kvd_
 
 /*
  * Disconnects @handle, which may be NULL, and frees it with all that belongs to it. Blocks for at
- * most 50 ms, and only if access records or GETs are left to report. While a call on @handle is
- * under way, does nothing, and kvd_error(NULL) and a log line (warn) say so: call it again after
- * that call.
+ * most 50 ms, and only to report GETs or access records. During another call on @handle it does
+ * nothing, and kvd_error(NULL) and a log line (warn) say so: call it again after that call.
  */
 void kvd_close(struct kvd *handle);
 
 /*
  * Returns one line about the last call that failed on @handle: what happened, the cause, and the
- * remedy if there is one; "" if none failed. NULL: about the thread's last kvd_open(), or later
- * call with a NULL handle. The string is the library's, and valid until the next call on the
- * handle, or the thread's next such call.
+ * remedy if there is one; "" if none failed. With NULL it is about the last kvd_open() of this
+ * thread, or its last call with a NULL handle, whichever was later. The library owns the string; it
+ * is valid until the next call on the handle, or the next such call of the thread.
  */
 const char *kvd_error(const struct kvd *handle);
 
@@ -191,12 +188,13 @@ struct kvd_item {
 /*
  * Reads the value of @key into @value, a buffer of @value_size bytes; it may be NULL if @value_size
  * is 0. @item may be NULL. If the value is longer than 64 KiB, or @value is in registered memory,
- * its content is undefined without KVD_OK, and bytes after the value may be overwritten.
+ * the content of the buffer is undefined without KVD_OK, and bytes after the value may be
+ * overwritten.
  * KVD_OK: @value holds item->value_len bytes; the rest is unchanged, except as above.
  * KVD_NOT_FOUND: the key does not exist, or has expired.
  * KVD_ERR_BUFFER: the value is longer than @value_size; *@item is filled.
  * KVD_ERR_BUSY: also if the value kept changing, for get_tries READs and then, if too large for a
- * message, while it was sent in parts; or it does not verify, since memory is damaged.
+ * message, while it was sent in parts; or if it does not verify, since memory is damaged.
  */
 enum kvd_status kvd_get(struct kvd *handle, const void *key, size_t key_len, void *value,
 			size_t value_size, struct kvd_item *item);
@@ -205,9 +203,9 @@ enum kvd_status kvd_get(struct kvd *handle, const void *key, size_t key_len, voi
 #define KVD_IOV_MAX 64
 
 /*
- * As kvd_get(), but fills the @iov_count pieces of @iov (at most KVD_IOV_MAX; each may be empty;
- * @iov may be NULL if there are none) one after another; what the value does not reach is left
- * unchanged. libkvd(3), Registered memory, says when the device writes to them without a copy.
+ * As kvd_get(), but fills the @iov_count pieces of @iov one after another; what the value does not
+ * reach is unchanged. @iov_count is at most KVD_IOV_MAX; a piece may be empty; @iov may be NULL if
+ * @iov_count is 0. libkvd(3), Registered memory, says when nothing is copied.
  * KVD_ERR_BUFFER: the value is longer than all pieces.
  * KVD_ERR_INVALID: also if a piece is NULL and not empty, or longer than KVD_VALUE_MAX.
  */
@@ -216,17 +214,17 @@ enum kvd_status kvd_getv(struct kvd *handle, const void *key, size_t key_len,
 
 /*
  * As kvd_get(), but asks the server at once; kvd_get() does so when its READs have no result.
- * KVD_ERR_BUSY: also if the value is too large for a response, and kept changing while it was sent
- * in parts; or, of more than 128 bytes, it does not verify, since memory is damaged.
+ * KVD_ERR_BUSY: also if a value too large for a response kept changing while it was sent in parts;
+ * or if a value of more than 128 bytes does not verify, since memory is damaged.
  */
 enum kvd_status kvd_get_by_request(struct kvd *handle, const void *key, size_t key_len, void *value,
 				   size_t value_size, struct kvd_item *item);
 
 /*
  * As kvd_get_by_request(), and sets the time to live to @ttl_s from now, at the same instant: a
- * change. If the value is too large for a response, changes of the key that are submitted to the
- * handle meanwhile wait and take effect after it; and if another client replaces the value before
- * all of it has come, the new one is touched and read instead.
+ * change. If the value is too large for a response, later changes of the key on this handle wait
+ * until all of it has arrived; if another client replaces the value meanwhile, the new one is
+ * touched and read instead.
  * KVD_ERR_BUFFER: the time to live was set nevertheless.
  * KVD_ERR_BUSY, KVD_ERR_LIMIT: it may have been set, if the value is too large for a response.
  */
@@ -247,10 +245,10 @@ struct kvd_get_request {
 
 /*
  * Does @count GETs, any number, as kvd_get() would, in any order, 32 at a time; timeout_ms applies
- * to each 32. Each is linearizable on its own; together they are no snapshot. @requests may be NULL
- * if @count is 0.
- * KVD_OK: every request was done; look at the status of each. Another status: those that were not
- * done have it too.
+ * to each 32. Each is linearizable on its own; together they are not a snapshot. @requests may be
+ * NULL if @count is 0.
+ * KVD_OK: every request was done; look at the status of each. Another status: the requests that
+ * were not done have it too.
  */
 enum kvd_status kvd_get_many(struct kvd *handle, struct kvd_get_request *requests, size_t count);
 
@@ -271,9 +269,9 @@ struct kvd_exists {
  * applies to each 32. Writes to results[i] what is known of keys[i], unless @results is NULL, and
  * to *@present, unless it is NULL, how many exist. @keys may be NULL if @count is 0. Each answer is
  * as certain as that of kvd_get(), and true at some instant of the call; together they are not a
- * snapshot. It does not count as a use of a key for eviction.
- * KVD_OK: every key was looked up; those with a bad length have KVD_ERR_INVALID as their status.
- * Another status: the keys that were not looked up have it too.
+ * snapshot. For eviction, the call does not count as a use of the keys.
+ * KVD_OK: every key was looked up; a key of a bad length has the status KVD_ERR_INVALID. Another
+ * status: the keys that were not looked up have it too.
  */
 enum kvd_status kvd_exists_many(struct kvd *handle, const struct kvd_key *keys, size_t count,
 				struct kvd_exists *results, size_t *present);
@@ -281,7 +279,7 @@ enum kvd_status kvd_exists_many(struct kvd *handle, const struct kvd_key *keys, 
 /*
  * As kvd_exists_many(), but writes to *@leading, unless it is NULL, how many of the keys exist
  * before the first that does not: for keys of which each is useful only if all before it exist.
- * Looks up at most 32 keys after that one, and no more than are known to exist plus four.
+ * Looks ahead by at most 32 keys, and by at most four more than it has found so far.
  * KVD_OK: keys[*leading] does not exist, or all exist. Another status: that is not known.
  */
 enum kvd_status kvd_exists_leading(struct kvd *handle, const struct kvd_key *keys, size_t count,
@@ -297,9 +295,9 @@ enum kvd_put_mode {
 	KVD_PUT_PREPEND = 5,	/* adds the value before the existing one */
 };
 
-/* What a server that is full evicts first. */
+/* What a full server evicts first. */
 enum kvd_priority {
-	KVD_PRIORITY_NORMAL = 0, /* what was not used for longest, or least often */
+	KVD_PRIORITY_NORMAL = 0, /* what was unused for longest, or used least often */
 	KVD_PRIORITY_LOW = 1,	 /* before all normal ones: what was stored first */
 };
 
@@ -350,7 +348,7 @@ enum kvd_status kvd_delete_if(struct kvd *handle, const void *key, size_t key_le
 
 /* What kvd_incr() and kvd_decr() do if the key does not exist. Zero it, then set what you need. */
 struct kvd_arith_args {
-	uint32_t create;  /* not 0: store `initial`, to which nothing is added; 0: KVD_NOT_FOUND */
+	uint32_t create;  /* not 0: store `initial`, without @delta; 0: KVD_NOT_FOUND */
 	uint32_t flags;	  /* flags of the created value; 0 if create is 0 */
 	uint32_t ttl_s;	  /* its time to live in seconds (0: never expires); 0 if create is 0 */
 	uint64_t initial; /* its number; 0 if create is 0 */
@@ -364,8 +362,8 @@ struct kvd_arith_args {
  * KVD_NOT_FOUND: the key does not exist, and create is 0.
  * KVD_ERR_NOT_A_NUMBER: the value is not such a number. It was not changed.
  * KVD_ERR_NO_SPACE: the server's item memory is full. The old value, if any, is unchanged.
- * KVD_ERR_TOO_LARGE: the result has more digits than the server's max_value.
- * KVD_ERR_BUSY: also if the value is pinned, and would need more memory than may be pinned now.
+ * KVD_ERR_TOO_LARGE: the result has more digits than the server's max_value allows.
+ * KVD_ERR_BUSY: also if the item is pinned, and would need more memory than may be pinned now.
  * KVD_ERR_INVALID: also if another field of @args is set although create is 0.
  */
 enum kvd_status kvd_incr(struct kvd *handle, const void *key, size_t key_len, uint64_t delta,
@@ -381,11 +379,11 @@ enum kvd_status kvd_touch(struct kvd *handle, const void *key, size_t key_len, u
 			  uint64_t *version);
 
 /*
- * Starts a flush, the removal of every item that is in the store @delay_s seconds (at most
- * KVD_TTL_MAX) from now, and does not wait for it. @ticket, unless NULL, gets a number for
- * kvd_flush_done(), valid on any handle to this server until the server stops.
- * KVD_ERR_BUSY: also if too many flushes with a delay wait in the server, 8 of this client's or 56
- * of all: kvd_flush_cancel() makes room. The flush was not started.
+ * Starts a flush: the removal of every item that is in the store @delay_s seconds from now (at most
+ * KVD_TTL_MAX). Does not wait for it. @ticket, unless NULL, gets a number for kvd_flush_done(),
+ * valid on any handle to this server until the server stops.
+ * KVD_ERR_BUSY: also if too many flushes with a delay wait in the server, 8 of this client or 56 in
+ * all: kvd_flush_cancel() makes room. The flush was not started.
  */
 enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket);
 
@@ -399,9 +397,9 @@ enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *
 enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket);
 
 /*
- * Cancels flushes that this client started with a delay and that have not begun: that of @ticket;
- * 0: all. *@cancelled, unless NULL, gets their number; if the connection was lost meanwhile, some
- * may not be counted. @any_owner not 0: also other clients' (admin; see libkvd(3), Administration).
+ * Cancels flushes that this client started with a delay and that have not begun: that of @ticket,
+ * or all if it is 0. *@cancelled, unless NULL, gets their number, which may be too low if the
+ * connection was lost. @any_owner not 0: also other clients' (admin; libkvd(3), Administration).
  * KVD_NOT_FOUND: no such flush waits: it has begun, was cancelled, or is another client's.
  */
 enum kvd_status kvd_flush_cancel(struct kvd *handle, uint64_t ticket, int any_owner,
@@ -438,13 +436,13 @@ typedef int (*kvd_entry_fn)(void *arg, const struct kvd_entry *entry);
 
 /*
  * Asks the server for some of its keys, by one request, and calls @each for each of them, in no
- * order. Set *@cursor to 0 to begin a scan, and call again, with the same @args, until it is 0
- * again; a call may deliver nothing before that. @args may be NULL: all keys, without values.
- * Blocks for at most timeout_ms, plus the time in @each. A key that is in the store from the first
- * call to the last is delivered at least once, also while the server's index grows; one that is
- * added or removed meanwhile may be delivered or not. Any key may be delivered more than once, with
- * value and version of that time.
- * KVD_OK: if @each stopped it, the rest of this call's keys was not delivered and *@cursor is
+ * order. Set *@cursor to 0 to begin a scan, and repeat the call, with the same @args, until
+ * *@cursor is 0 again; a call before that may deliver nothing. @args may be NULL: all keys, without
+ * values. Blocks for at most timeout_ms, plus the time in @each. A key that is in the store from
+ * the first call to the last is delivered at least once, even while the server's index grows; a key
+ * that is added or removed meanwhile may or may not be. Any key may be delivered more than once,
+ * each time with its value and version of that moment.
+ * KVD_OK: if @each stopped the call, its remaining keys were not delivered and *@cursor is
  * unchanged: the next call delivers all of them again, as they are then.
  * KVD_ERR_BUSY: also if that part of the index kept changing for one second; nothing was delivered,
  * and *@cursor is unchanged.
@@ -473,9 +471,9 @@ struct kvd_used {
 typedef int (*kvd_used_fn)(void *arg, const struct kvd_used *used);
 
 /*
- * As kvd_scan(), but delivers how keys were used, as the server notes it to choose what it evicts:
- * estimates (libkvd(3), Access records). args->values must be 0. It does not count as a use of a
- * key for eviction.
+ * As kvd_scan(), but delivers how keys were used, as the server estimates it to choose what it
+ * evicts (libkvd(3), Access records). args->values must be 0. For eviction, the call does not count
+ * as a use of the keys.
  * KVD_ERR_INVALID: also if the server does not evict (memory.eviction of kvd).
  * KVD_ERR_NOT_ALLOWED: the user lacks the right read, or scan.
  */
@@ -512,7 +510,7 @@ enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id);
 /*
  * Closes all connections of a client on the server, except the handle's own: when this returns
  * KVD_OK, none of their queue pairs serves anything any more, one-sided READs included. @who names
- * it (libkvd(3), Administration). *@closed, unless NULL, gets their number. Admin.
+ * the client (libkvd(3), Administration). *@closed, unless NULL, gets their number. Admin.
  * KVD_NOT_FOUND: there is no such connection.
  * KVD_ERR_BUSY: not all connections were known to be cut off within timeout_ms; or more than 16
  * identities were revoked within ten seconds. Repeat the call to continue.
@@ -521,11 +519,9 @@ enum kvd_status kvd_revoke(struct kvd *handle, const char *who, uint64_t *closed
 
 /*
  * Stops the server, as SIGTERM does: it executes the requests that have arrived, closes all
- * connections and ends. Returns when it has begun to stop; later calls on this handle fail. For
- * users with the right admin; where the server has no users, for root and the server's own user on
- * the Unix socket.
- *
- * KVD_ERR_NOT_ALLOWED: this client may not do that; nothing was done.
+ * connections and exits. Returns when the server has begun to stop; later calls on this handle
+ * fail. Admin; on a server without users, root and the server's own user on the Unix socket.
+ * KVD_ERR_NOT_ALLOWED: this client may not stop the server; nothing was done.
  * KVD_ERR_DISCONNECTED: the connection was lost before the answer came: the server may be stopping.
  */
 enum kvd_status kvd_shutdown(struct kvd *handle);
@@ -553,14 +549,15 @@ enum kvd_status kvd_tenant_list(struct kvd *handle, char *text, size_t size, siz
 
 /*
  * Create a tenant with @bytes of memory; resize one, with its items; drop one with all of its
- * items: libkvd(3), Tenants. @name has 1 to 24 letters, digits, '-', '_' and '.'. For
- * administrators of tenants. Block until that is done, which takes as long as filling that memory:
- * raise timeout_ms. What was begun is done, also after a timeout or a loss.
+ * items. For administrators of tenants (libkvd(3), Tenants, which also has the rules for @name).
+ * Block until that is done, which takes as long as filling that memory: raise timeout_ms. What was
+ * begun is completed, even after a timeout or a loss.
  * KVD_ERR_EXISTS: there is a tenant of that name. KVD_NOT_FOUND: there is none.
  * KVD_ERR_NO_SPACE: too little of the server's tenants.memory is left (kvd_error() has the
  * figures), or of the host's memory; or not all items fit, and nothing may be evicted.
- * KVD_ERR_INVALID: also if the tenant is "default" or your own, the size is not allowed, a value is
- * longer than memory.pull_share percent of it, or this client is not an administrator.
+ * KVD_ERR_INVALID: also if the tenant is "default" or your own, users.file decides on it, the size
+ * is not allowed, a value is longer than memory.pull_share percent of it, or this client is not an
+ * administrator.
  */
 enum kvd_status kvd_tenant_create(struct kvd *handle, const char *name, uint64_t bytes);
 enum kvd_status kvd_tenant_resize(struct kvd *handle, const char *name, uint64_t bytes);
@@ -568,9 +565,8 @@ enum kvd_status kvd_tenant_drop(struct kvd *handle, const char *name);
 
 /*
  * Submitted operations. kvd_submit() starts them; kvd_poll() and kvd_wait() hand them back when
- * they have ended. Meanwhile an operation and the memory it points to belong to the library, and
- * must not be changed or freed. A handle's changes take effect in the order of submission, and its
- * GETs see those before them. libkvd(3), Submitted operations, has the rules and the loops.
+ * they have ended. libkvd(3), Submitted operations, has the rules of order and ownership, and the
+ * loops.
  */
 
 /* What an operation does. kvd_latency_ns() knows the first four; a SCAN can't be submitted. */
@@ -599,7 +595,7 @@ struct kvd_op {
 	void *value;	  /* GETs: where the value goes; PUT: the value, which is only read */
 	size_t value_len; /* bytes; GETs: the size of the buffer */
 
-	/* Results, valid when it is handed back. */
+	/* Results, valid once the operation is handed back. */
 	enum kvd_status status;
 	struct kvd_item
 		item;	 /* GETs, EXISTS: all of it; PUT, INCR, DECR, TOUCH: version, expires_s */
@@ -620,8 +616,8 @@ struct kvd_op {
 
 	/*
 	 * Unless NULL, kvd_poll() and kvd_wait() call it instead of putting the operation into
-	 * their array. It may call kvd_submit() and kvd_cancel() on the handle, but nothing else,
-	 * and submit the operation again or free it.
+	 * their array. It may submit the operation again or free it, and may call kvd_submit() and
+	 * kvd_cancel() on the handle, but nothing else.
 	 */
 	void (*done)(struct kvd_op *op, void *user);
 	void *user;
@@ -652,7 +648,6 @@ static inline void kvd_prep_get(struct kvd_op *op, const void *key, size_t key_l
 	op->value_len = value_size;
 }
 
-/* As kvd_getv(). */
 static inline void kvd_prep_getv(struct kvd_op *op, const void *key, size_t key_len,
 				 const struct iovec *iov, uint32_t iov_count)
 {
@@ -702,7 +697,6 @@ static inline void kvd_prep_put(struct kvd_op *op, const void *key, size_t key_l
 	}
 }
 
-/* As kvd_putv(). */
 static inline void kvd_prep_putv(struct kvd_op *op, const void *key, size_t key_len,
 				 const struct iovec *iov, uint32_t iov_count,
 				 const struct kvd_put_args *args)
@@ -769,26 +763,27 @@ static inline void kvd_prep_ping(struct kvd_op *op)
 }
 
 /*
- * Submits @count operations, any number, to follow those that were submitted before. All or none:
- * if one can't be submitted, kvd_error() says why. Each is handed back, with its own status.
+ * Submits @count operations, any number, after those submitted earlier: all of them, or none if one
+ * can't be submitted; kvd_error() then says why. Until an operation is handed back, with its own
+ * status, it and the memory it points to belong to the library, and must not be changed or freed.
  * KVD_ERR_INVALID: an argument of one is out of its range, or one is submitted already.
- * KVD_ERR_TOO_LARGE: a value is longer than the server's max_value. (What the device can't register
- * at once is submitted, and ends with this status.)
+ * KVD_ERR_TOO_LARGE: a value is longer than the server's max_value. (An operation whose value the
+ * device can't register at once is submitted, and ends with this status.)
  * KVD_ERR_NO_MEMORY: no memory for `depth` operations, at the first call.
  */
 enum kvd_status kvd_submit(struct kvd *handle, struct kvd_op *const ops[], size_t count);
 
 /*
- * Advances operations and hands back those that have ended: calls done() of those that have one,
- * and writes up to @max others to @done, whose number it returns. @done may be NULL if @max is 0.
+ * Advances operations and hands back those that have ended: calls done() where there is one, writes
+ * up to @max of the others to @done, and returns how many it wrote. @done may be NULL if @max is 0.
  * Blocks only to reopen an RDMA device that died, for at most connect_timeout_ms.
  */
 size_t kvd_poll(struct kvd *handle, struct kvd_op **done, size_t max);
 
 /*
- * As kvd_poll(), but waits until @min operations or all that are outstanding have ended, those with
- * done() included, or @timeout_ms have passed (UINT32_MAX: no limit; each has its own deadline).
- * Polls for spin_us before it sleeps.
+ * As kvd_poll(), but waits until @min operations (or all, if fewer are outstanding) have ended,
+ * those with done() included, or @timeout_ms have passed (UINT32_MAX: no limit; each operation has
+ * its own deadline). Polls for spin_us before it sleeps.
  */
 size_t kvd_wait(struct kvd *handle, struct kvd_op **done, size_t max, size_t min,
 		uint32_t timeout_ms);
@@ -797,26 +792,26 @@ size_t kvd_wait(struct kvd *handle, struct kvd_op **done, size_t max, size_t min
 size_t kvd_outstanding(const struct kvd *handle);
 
 /*
- * Ends an operation early. It is handed back like any other.
+ * Ends an operation early, which is then handed back like any other.
  * KVD_OK: it ends with KVD_ERR_CANCELED, and had no effect on the server.
- * KVD_ERR_BUSY: it has ended, or is a change or a GET_AND_TOUCH that was sent to the server: it
- * ends as if it had not been canceled.
+ * KVD_ERR_BUSY: it has ended, or is a change (GET_AND_TOUCH included) that was sent to the server:
+ * it ends as if it had not been canceled.
  * KVD_ERR_INVALID: it is not submitted to this handle.
  */
 enum kvd_status kvd_cancel(struct kvd *handle, struct kvd_op *op);
 
 /*
- * Returns a descriptor for poll(2), epoll(7) or an event loop, made by the first call and the same
- * when the handle connects again; -1 if there is none, and kvd_error() says why. It belongs to the
- * handle: never read from it. After kvd_arm() has returned KVD_OK it becomes readable when
- * kvd_poll() has something to do, deadlines and a lost connection included.
+ * Returns a descriptor for poll(2), epoll(7) or an event loop; -1 on failure, and kvd_error() says
+ * why. The first call creates it. The handle owns it, and keeps it when it reconnects; never read
+ * from it. After kvd_arm() has returned KVD_OK it becomes readable when kvd_poll() has something to
+ * do, deadlines and a lost connection included.
  */
 int kvd_fd(struct kvd *handle);
 
 /*
  * Prepares kvd_fd() for a wait. The loop: kvd_poll() until it hands nothing back, kvd_arm(), wait.
- * KVD_OK: the descriptor will be readable when there is something to do. What came since the last
- * kvd_poll() is not missed.
+ * KVD_OK: the descriptor becomes readable when there is something to do, events since the last
+ * kvd_poll() included.
  * KVD_ERR_BUSY: an operation has ended: call kvd_poll() first.
  * KVD_ERR_INVALID: kvd_fd() was not called before.
  */
@@ -824,34 +819,33 @@ enum kvd_status kvd_arm(struct kvd *handle);
 
 /*
  * Registered memory: values are read to it, and stored from it, without a copy (libkvd(3),
- * Registered memory). The content of a GET's buffer in it is undefined from the call on until
- * KVD_OK, and with any other status; bytes after the value may be overwritten.
+ * Registered memory). The content of a GET's buffer in it is undefined until KVD_OK: see kvd_get().
  */
 struct kvd_mem;
 
 /*
  * Registers @bytes of memory at @addr with the device of @handle, for all handles of the process
- * with the same URL; it outlives @handle. The caller may write the memory, and keeps it mapped
- * until kvd_deregister(). Blocks, without the network: 0.1 to 0.4 s for each GiB that is pinned.
- * KVD_ERR_INVALID: also if @bytes is 0, or some of it is registered already.
- * KVD_ERR_NO_MEMORY: the device can't register it (RLIMIT_MEMLOCK), or the URL has 64 memories
- * already.
+ * with the same URL; the registration outlives @handle. The memory must be writable, and stay
+ * mapped until kvd_deregister(). Blocks, without the network: 0.1 to 0.4 s per GiB that is pinned.
+ * KVD_ERR_INVALID: also if @bytes is 0, or some of the memory is registered already.
+ * KVD_ERR_NO_MEMORY: the device can't register it (RLIMIT_MEMLOCK), or the URL has 64 registered
+ * memories already.
  * KVD_ERR_DEVICE: the device failed, or is being removed.
  */
 enum kvd_status kvd_register(struct kvd *handle, void *addr, size_t bytes, struct kvd_mem **mem);
 
 /*
- * As kvd_register(), of at least @bytes of zeros that it allocates, in the way that suits the
- * device best. *@addr is at the start of a page.
+ * As kvd_register(), but allocates at least @bytes of zeros, in the way that suits the device best.
+ * *@addr gets their address, at the start of a page.
  */
 enum kvd_status kvd_alloc(struct kvd *handle, size_t bytes, void **addr, struct kvd_mem **mem);
 
 /*
  * End the registration of @mem, which is invalid after KVD_OK; kvd_free() also frees the memory of
- * kvd_alloc(). Any thread, also while others begin operations: these copy then, or use the memory
- * and make this call fail. The text is that of kvd_error(NULL).
- * KVD_ERR_BUSY: operations of some handle use it; nothing was done. They have ended when kvd_poll()
- * or the call has returned them.
+ * kvd_alloc(). Any thread, even while others start operations: these either copy, or use the memory
+ * and make this call fail. kvd_error(NULL) has the text.
+ * KVD_ERR_BUSY: operations of some handle use it; nothing was done. An operation uses it until its
+ * call returns, or kvd_poll() hands it back.
  * KVD_ERR_INVALID: @mem is NULL, or the other function must end it.
  * KVD_ERR_DISCONNECTED: it belongs to the parent of a fork(2).
  */
@@ -869,8 +863,8 @@ struct kvd_mem_info {
 void kvd_mem_info(const struct kvd_mem *mem, struct kvd_mem_info *info);
 
 /*
- * What a handle is connected to. The strings are valid until its next call. This and what follows
- * up to kvd_trace() works on a lost connection, too.
+ * What a handle is connected to. The strings are valid until its next call. kvd_info() and the
+ * functions after it, up to kvd_trace(), work on a lost connection, too.
  */
 struct kvd_info {
 	const char *device_kind; /* "rdma", "rdma+tcp", "rdma+tls" or "softnic" */
@@ -884,11 +878,11 @@ struct kvd_info {
 	uint32_t request_bytes;	 /* longest message the server takes; it READs longer values */
 	size_t cache_bytes;	 /* size of the bucket cache in use; 0: this handle has none */
 	uint64_t buckets;	 /* of the server's index, as far as this handle knows */
-	uint64_t clock_error_ns; /* how exactly this handle knows the server's clock, now */
+	uint64_t clock_error_ns; /* largest error of kvd_clock_ns() now */
 	uint32_t access_rate;	 /* one hit in this number, at most, is reported; 0: none */
 	const char *connection;	 /* "up", "waiting" (for its next try), "connecting" or "closed" */
 	uint64_t reconnects;	 /* times that the handle connected again */
-	const char *tenant;	 /* that the handle asks for; "" if it leaves that to the server */
+	const char *tenant;	 /* the one asked for; "": the server chooses */
 };
 
 /* Fills @info. */
@@ -897,7 +891,7 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info);
 /*
  * Returns the server's clock now, in nanoseconds since 1970: the clock of kvd_item.expires_s. It is
  * wrong by at most kvd_info.clock_error_ns, which is small after a kvd_ping(). 0 if @handle is NULL
- * or does not know it, as after its host was suspended.
+ * or does not know the clock, as after its host was suspended.
  */
 uint64_t kvd_clock_ns(const struct kvd *handle);
 
@@ -944,20 +938,18 @@ struct kvd_stats {
 void kvd_stats(const struct kvd *handle, struct kvd_stats *stats);
 
 /*
- * Returns the latency in nanoseconds below which the share @quantile (0 to 1) of the operations @op
- * on @handle stayed, exact to 1.6 %; 0 if there were none. @op is KVD_OP_GET, PUT (all changes but
- * DELETE), DELETE or SCAN. Of GETs one in 16 is measured; submitted operations from kvd_submit().
+ * Returns the quantile @quantile (0 to 1) of the latency of the operations @op on @handle, in
+ * nanoseconds, exact to 1.6 %; 0 if there were none. @op is KVD_OP_GET, PUT (all changes but
+ * DELETE), DELETE or SCAN. One GET in 16 is measured; a submitted operation from kvd_submit() on.
  */
 uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_opcode op, double quantile);
 
 /*
- * Observing operations: kvd_observe() counts and times them, kvd_trace() calls a function at their
- * start and end; both are off at first. libkvd(3), Observing, says what an operation is. The
- * figures are those of a handle, or, if @handle is NULL, of all handles of the process that were
- * observed, closed ones too: then any thread may ask for them. kvd_op_stats(), kvd_process_stats()
- * and kvd_stats_text() block for each other only, and the text of their errors is that of
- * kvd_error(NULL). KVD_ERR_NO_MEMORY: a call that sets something changed nothing; one that asks for
- * figures could not allocate 60 KiB.
+ * Observing operations (libkvd(3), Observing): off at first. The figures are those of a handle, or,
+ * if @handle is NULL, of all handles of the process that were observed, closed ones too: then any
+ * thread may ask for them. kvd_op_stats(), kvd_process_stats() and kvd_stats_text() block for each
+ * other only; kvd_error(NULL) has the text of their errors. KVD_ERR_NO_MEMORY: a call that sets
+ * something changed nothing; one that asks for figures could not allocate 60 KiB.
  */
 
 /* Which way an operation took, known at its end. */
@@ -966,7 +958,7 @@ enum kvd_path {
 	KVD_PATH_WARM = 1,    /* by READ, from where the bucket cache said */
 	KVD_PATH_COLD = 2,    /* by READs, of the index first */
 	KVD_PATH_REQUEST = 3, /* by requests to the server; perhaps after READs */
-	KVD_PATH_PULL = 4,    /* by a request, and the server READ the value from here */
+	KVD_PATH_PULL = 4,    /* by a request; the server READ the value from this host */
 	KVD_PATH_DIRECT = 5,  /* registered memory: READ to it, or by the server from it; no copy */
 };
 
@@ -976,9 +968,9 @@ enum kvd_observe {
 };
 
 /*
- * Sets what is observed on @handle; what was recorded stays. While it is on, kvd_latency_ns()
- * measures every submitted GET. @handle may be NULL if @flags is 0: forgets what was recorded of
- * closed handles, which otherwise stays in the figures of the process.
+ * Sets what is observed on @handle; what was recorded stays. While observing is on,
+ * kvd_latency_ns() measures every submitted GET. @handle may be NULL if @flags is 0: forgets what
+ * was recorded of closed handles, which otherwise stays in the figures of the process.
  * KVD_ERR_INVALID: an unknown flag.
  * KVD_ERR_BUSY: operations are outstanding. Nothing was changed.
  */
@@ -1008,8 +1000,8 @@ enum kvd_status kvd_op_stats(const struct kvd *handle, enum kvd_opcode op, enum 
 
 /*
  * Writes the sum of kvd_stats() over the handles of the process to @stats of @size bytes, which may
- * be NULL: of each, from its opening to its last operation that ended while it was observed.
- * Returns how many are open.
+ * be NULL. Each handle counts from kvd_open() to its last operation that ended while it was
+ * observed. Returns how many are open.
  */
 size_t kvd_process_stats(struct kvd_stats *stats, size_t size);
 
@@ -1020,8 +1012,8 @@ enum kvd_stats_format {
 
 /*
  * Writes the statistics of @handle, or of the process, to @text: at most @size bytes with the
- * terminating zero; @text may be NULL if @size is 0. *@len, unless @len is NULL, gets the length of
- * the whole text without it, in any case.
+ * terminating zero; @text may be NULL if @size is 0. *@len, unless @len is NULL, always gets the
+ * length of the whole text without the zero.
  * KVD_ERR_BUFFER: @size is too small; @text has the start of the text (256 KiB is always enough).
  */
 enum kvd_status kvd_stats_text(const struct kvd *handle, enum kvd_stats_format format, char *text,
@@ -1037,17 +1029,17 @@ struct kvd_trace_event {
 	uint64_t start_ns;		/* of kvd_submit(), or the call; equal in both events */
 
 	/* At its end only; else 0. */
-	uint64_t posted_ns; /* of its first READ or request; 0: there was none */
+	uint64_t posted_ns; /* its first READ or request was posted; 0: it had none */
 	uint64_t end_ns;
 	enum kvd_status status;
 	enum kvd_path path;
-	uint32_t reads;	   /* RDMA READs of it */
-	uint32_t messages; /* requests of it */
+	uint32_t reads;	   /* its RDMA READs */
+	uint32_t messages; /* its requests */
 };
 
 /*
- * Called by the thread that uses the handle, within its call: it must be short, and may call
- * nothing on that handle. @event is valid during the call.
+ * Called by the thread that uses the handle, within its call: it must be short, and must not call
+ * anything on that handle. @event is valid during the call.
  */
 typedef void (*kvd_trace_fn)(void *user, const struct kvd_trace_event *event);
 
@@ -1070,7 +1062,7 @@ enum kvd_log_level {
 
 /*
  * Gets a line without a newline, of at most 1,023 bytes, valid during the call. Called by any
- * thread that uses the library, with its locks held: it must not block for long, and may call
+ * thread that uses the library, with its locks held: it must not block for long, and must call
  * nothing of the library but kvd_status_text() and kvd_version().
  */
 typedef void (*kvd_log_fn)(void *user, enum kvd_log_level level, const char *text);
@@ -1096,8 +1088,8 @@ struct kvd_allocator {
 
 /*
  * Takes all of the library's heap memory from @allocator, which is copied; NULL: from the C
- * library, as without this call. For the whole process, before the first kvd_open(). libkvd(3),
- * Memory, says what is not on the heap, and when all is returned.
+ * library, the default. Applies to the whole process; call it before the first kvd_open().
+ * libkvd(3), Memory, says what is not on the heap, and when all is returned.
  * KVD_ERR_INVALID: one of the functions is NULL.
  * KVD_ERR_BUSY: the library has allocated memory already. Nothing was changed.
  */

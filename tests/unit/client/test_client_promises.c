@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -201,7 +200,7 @@ int main(void)
 {
 	static const char *const small[] = { "memory.size=16m", "memory.eviction=none",
 					     "limits.max_value=1m", NULL };
-	char users[] = "/tmp/kvd-users-XXXXXX", option[64];
+	char option[USERS_OPTION_BYTES];
 	const char *const limited[] = { "memory.size=16m", option, NULL };
 	const struct CMUnitTest plain[] = {
 		cmocka_unit_test(no_space_leaves_the_old_value),
@@ -215,10 +214,8 @@ int main(void)
 
 	local_server_init();
 	failed = run(small, plain, sizeof(plain) / sizeof(plain[0]));
-	close(mkstemp(users));
-	users_file_write(users, "[user *]\nrights = all\nrequests = 1\n", 0600);
-	snprintf(option, sizeof(option), "users.file=%s", users);
+	users_option_begin(option, "[user *]\nrights = all\nrequests = 1\n");
 	failed += run(limited, with_limits, 1);
-	unlink(users);
+	users_option_end(option);
 	return failed;
 }

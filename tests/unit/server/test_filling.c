@@ -19,7 +19,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -124,24 +123,22 @@ static void at_the_start(void **state)
 /* A client connects to a tenant of users.file, when `default` has its memory. */
 static void of_a_users_tenant(void **state)
 {
-	char users[] = "/tmp/kvd-users-XXXXXX", option[64];
+	char option[USERS_OPTION_BYTES];
 	const char *const options[] = { "memory.size=" DEFAULT_BYTES,
 					"tenants.memory=" FILLED_BYTES, option, NULL };
 	enum kvd_status status;
 	const char *url;
 
 	(void)state;
-	close(mkstemp(users));
-	users_file_write(users, "[user *]\nrights = all\ntenant = a\nmemory = " FILLED_BYTES "\n",
-			 0600);
-	snprintf(option, sizeof(option), "users.file=%s", users);
+	users_option_begin(option,
+			   "[user *]\nrights = all\ntenant = a\nmemory = " FILLED_BYTES "\n");
 	hold(DEFAULT_PIECES + 3);
 	url = local_server_begin(options);
 	await(&held, true);
 	open_with(url, NULL, &status);
 	assert_int_not_equal(status, KVD_OK);
 	assert_ends();
-	unlink(users);
+	users_option_end(option);
 }
 
 struct change {

@@ -92,7 +92,9 @@ extern "C" {
 	/* The client's user lacks the right, or may not use the key; nothing was done. */         \
 	X(ERR_NOT_ALLOWED, 19, "not allowed")                                                      \
 	/* Beyond a limit of the client's user; nothing was done: try again later. */              \
-	X(ERR_LIMIT, 20, "over the user's limit")
+	X(ERR_LIMIT, 20, "over the user's limit")                                                  \
+	/* No member of the fleet that this handle knows has the key now; nothing was done. */     \
+	X(ERR_MOVED, 22, "another member has the key")
 
 enum kvd_status {
 #define X(name, number, text) KVD_##name = (number),

@@ -49,6 +49,7 @@ static const struct {
 	[WIRE_BATCH] = { .name = "BATCH", .value = true },
 	[WIRE_SHUTDOWN] = { .name = "SHUTDOWN" },
 	[WIRE_WHOAMI] = { .name = "WHOAMI" },
+	[WIRE_MAP] = { .name = "MAP" },
 	[WIRE_TENANT] = { .name = "TENANT", .key = KEY_MAY, .modes = WIRE_TENANT_DROP },
 };
 
@@ -101,6 +102,7 @@ static bool has_arg64(const struct wire_request *r)
 	case WIRE_FLUSH:
 	case WIRE_CLIENTS:
 	case WIRE_KILL:
+	case WIRE_MAP:
 		return true;
 	case WIRE_TENANT:
 		return r->mode != WIRE_TENANT_DROP;
@@ -420,6 +422,7 @@ static bool status_known(uint8_t status)
 	case WIRE_UNKNOWN:
 	case WIRE_NOT_ALLOWED:
 	case WIRE_LIMIT:
+	case WIRE_MOVED:
 		return true;
 	}
 	return false;

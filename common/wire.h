@@ -17,7 +17,7 @@
 
 #include "common/layout.h"
 
-#define WIRE_ABI 8
+#define WIRE_ABI 9
 #define WIRE_MAGIC 0x31306b7376646b00ull
 
 #define WIRE_TENANT_MAX 24u
@@ -83,7 +83,8 @@ enum wire_op {
 	WIRE_TENANT = 16,   /* list, create, resize or drop tenants */
 	WIRE_SHUTDOWN = 17, /* stop the server, as by SIGTERM */
 	WIRE_WHOAMI = 18,   /* the user, rights and tenant of the connection as text */
-	WIRE_OP_MAX = WIRE_WHOAMI,
+	WIRE_MAP = 19,	    /* a part of the fleet's map: common/fleet/map.h */
+	WIRE_OP_MAX = WIRE_MAP,
 };
 
 /* What a FLUSH does. */
@@ -128,6 +129,7 @@ enum wire_status {
 	WIRE_UNKNOWN = 17,	/* a change that was sent before; its answer was forgotten */
 	WIRE_NOT_ALLOWED = 19,	/* the user lacks the right, or a prefix of the key */
 	WIRE_LIMIT = 20,	/* beyond a limit of the user: nothing was done */
+	WIRE_MOVED = 22,	/* another member of the fleet owns the key's shard; nothing was done */
 };
 
 #define WIRE_F_PULL 0x01u	/* PUT: the server READs the value from pull_addr with pull_rkey */
@@ -166,7 +168,7 @@ struct wire_request {
 		uint64_t cursor;  /* SCAN, CLIENTS: 0 to start */
 		uint64_t ticket;  /* FLUSH: 0 to start a flush, or to cancel all */
 		uint64_t client;  /* KILL: the id of a connection, as CLIENTS has it */
-		uint64_t offset;  /* GET alone: the first byte of the value to return */
+		uint64_t offset;  /* GET alone, MAP: the first byte to return */
 		uint64_t bytes;	  /* TENANT create and resize: its memory */
 		uint64_t arg64;
 	};
@@ -323,6 +325,7 @@ struct wire_response {
 	};
 	union {
 		uint64_t version; /* GET, PUT, ARITH, TOUCH: the item's */
+		uint64_t epoch;	  /* MAP; MOVED: the server's */
 		uint64_t ticket;  /* FLUSH */
 	};
 	union {
@@ -331,8 +334,8 @@ struct wire_response {
 	};
 	union {
 		/*
-		 * ARITH; GET, TOUCH with VALUE: the whole value's length; REVOKE: connections;
-		 * FLUSH that cancels: flushes
+		 * ARITH; GET, TOUCH with VALUE: the whole value's length; MAP: the whole map's;
+		 * REVOKE: connections; FLUSH that cancels: flushes
 		 */
 		uint64_t result;
 		uint64_t cursor; /* SCAN, CLIENTS: of the next part, 0: none */
@@ -437,15 +440,20 @@ struct wire_welcome {
 	uint64_t change_last;	 /* the last change whose answer was recorded */
 	uint32_t answers;	 /* the most unanswered changes of the client */
 	uint32_t identity_known; /* 1: from an older connection, 0: new */
+	/* Of the fleet's map, and who the server is in it; all 0: the server is in no fleet. */
+	uint64_t fleet_generation;
+	uint64_t fleet_epoch;
+	char fleet_member[WIRE_TENANT_MAX];
 	struct geometry geometry;
 	struct sum_key sum_key; /* secret: for clients that may READ the region */
 };
-static_assert(sizeof(struct wire_welcome) == 568, "ABI");
+static_assert(sizeof(struct wire_welcome) == 608, "ABI");
 static_assert(offsetof(struct wire_welcome, region_addr) == 24, "ABI");
 static_assert(offsetof(struct wire_welcome, access_rate) == 40, "ABI");
 static_assert(offsetof(struct wire_welcome, change_last) == 48, "ABI");
-static_assert(offsetof(struct wire_welcome, geometry) == 64, "ABI");
-static_assert(offsetof(struct wire_welcome, sum_key) == 376, "ABI");
+static_assert(offsetof(struct wire_welcome, fleet_generation) == 64, "ABI");
+static_assert(offsetof(struct wire_welcome, geometry) == 104, "ABI");
+static_assert(offsetof(struct wire_welcome, sum_key) == 416, "ABI");
 
 /* Room for HELLO's response, and for one entry of a scan with the longest key. */
 #define WIRE_RESPONSE_MIN (sizeof(struct wire_response) + sizeof(struct wire_entry) + KEY_MAX)
@@ -545,7 +553,7 @@ struct response {
 		uint32_t item_flags, next_line, entries, arg32;
 	};
 	union {
-		uint64_t version, ticket;
+		uint64_t version, epoch, ticket;
 	};
 	union {
 		uint64_t slot, value_sum;

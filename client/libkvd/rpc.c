@@ -639,6 +639,11 @@ enum kvd_status response_status(struct kvd *handle, const struct response *respo
 		return handle_fail(handle, KVD_ERR_LIMIT,
 				   "this client's user is over its limit of requests or bytes in a "
 				   "second (users.file of the server); try again later");
+	case WIRE_MOVED:
+		return handle_fail(handle, KVD_ERR_MOVED,
+				   "another member of the fleet has the key: open the fleet "
+				   "(fleet://), not the server at %s",
+				   handle->dev->address);
 	case WIRE_EXISTS:
 		return handle_fail(handle, KVD_ERR_EXISTS,
 				   "the condition does not hold; nothing was changed");

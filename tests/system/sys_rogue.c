@@ -133,13 +133,13 @@ static const char *connect_abi(uint32_t abi, const char *text)
 
 static const char *case_connect_abi(void)
 {
-	static_assert(WIRE_ABI == 8, "the texts below");
-	const char *error = connect_abi(7, "the client has protocol version 7 and the server 8: "
+	static_assert(WIRE_ABI == 9, "the texts below");
+	const char *error = connect_abi(8, "the client has protocol version 8 and the server 9: "
 					   "update the client");
 
 	return error ? error :
-		       connect_abi(9, "the client has protocol version 9 and the server 8: "
-				      "update the server");
+		       connect_abi(10, "the client has protocol version 10 and the server 9: "
+				       "update the server");
 }
 
 static const char *case_connect_reserved(void)

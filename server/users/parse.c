@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Parses the text of a file of users. The text is copied once, and cut in place: names, identities
- * and prefixes point into the copy. The first error ends parsing. The file is not read by inih,
- * like the configuration: that truncates values at 192 bytes, and identities and lists of prefixes
- * are longer.
+ * and prefixes point into the copy. The first error ends parsing.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -11,11 +9,11 @@
 #include <stdlib.h>
 
 #include "common/tls/tls.h"
+#include "common/util/ini_text.h"
 #include "common/util/parse.h"
 #include "common/wire.h"
 #include "server/users/users.h"
 
-#define SPACE " \t"
 #define KEYS_ROOM_FIRST 16
 
 /* Settings that a user may have once: bits of `given`. */
@@ -51,19 +49,6 @@ static bool refuse(struct parser *p, const char *format, ...)
 	va_end(args);
 	p->error = -EINVAL;
 	return false;
-}
-
-/* The next word of *@text, cut off, or NULL. */
-static char *word_take(char **text)
-{
-	char *word = *text + strspn(*text, SPACE), *end;
-
-	if (!*word)
-		return NULL;
-	end = word + strcspn(word, SPACE);
-	*text = *end ? end + 1 : end;
-	*end = '\0';
-	return word;
 }
 
 /* NULL: no memory. */
@@ -304,7 +289,7 @@ static bool setting_take(struct parser *p, const char *name, char *value)
 	p->recognised |= key->is_who;
 	if (!key->list)
 		p->given |= 1u << key->setting;
-	while ((word = word_take(&value))) {
+	while ((word = ini_word_take(&value))) {
 		if (words++ && !key->list)
 			return refuse(p, "%s takes one value: remove '%.40s'", name, word);
 		if (!key->take(p, word))
@@ -381,18 +366,13 @@ static const struct user *user_named(const struct users *users, const char *name
 	return NULL;
 }
 
-/* A line that starts with '['. */
-static bool section_take(struct parser *p, char *line)
+/* What is between the brackets of a section. */
+static bool section_take(struct parser *p, char *at)
 {
-	char *end = strchr(line, ']'), *at = line + 1, *kind, *name;
+	char *kind = ini_word_take(&at), *name = ini_word_take(&at);
 	const struct user *same;
 
-	if (!end || end[1])
-		return refuse(p, "write [user NAME] on a line of its own");
-	*end = '\0';
-	kind = word_take(&at);
-	name = word_take(&at);
-	if (!kind || strcmp(kind, "user") != 0 || !name || word_take(&at))
+	if (!kind || strcmp(kind, "user") != 0 || !name || ini_word_take(&at))
 		return refuse(p, "a section is that of a user: write [user NAME]");
 	if (!user_finish(p) || !name_check(p, name))
 		return false;
@@ -408,36 +388,6 @@ static bool section_take(struct parser *p, char *line)
 	p->given = 0;
 	p->recognised = false;
 	return true;
-}
-
-static char *trim(char *line, size_t length)
-{
-	while (length && (line[length - 1] == ' ' || line[length - 1] == '\t'))
-		length--;
-	line[length] = '\0';
-	return line + strspn(line, SPACE);
-}
-
-/* @line has @length bytes and a zero after them. */
-static bool line_take(struct parser *p, char *line, size_t length)
-{
-	char *equals, *text;
-
-	if (length && line[length - 1] == '\r')
-		length--;
-	for (size_t i = 0; i < length; i++)
-		if ((unsigned char)line[i] < ' ' && line[i] != '\t')
-			return refuse(p, "a control character is in the line: remove it");
-	text = trim(line, length);
-	if (!*text || strchr("#;", *text))
-		return true;
-	if (*text == '[')
-		return section_take(p, text);
-	equals = strchr(text, '=');
-	if (!equals)
-		return refuse(p, "write key = value");
-	*equals = '\0';
-	return setting_take(p, trim(text, (size_t)(equals - text)), equals + 1);
 }
 
 static int by_identity(const void *a, const void *b)
@@ -511,17 +461,32 @@ static size_t sections_of(const char *text, size_t length)
 
 static bool lines_take(struct parser *p, size_t length)
 {
-	char *line = p->users->text, *end = line + length, *newline;
+	struct ini_text ini;
 
-	for (line += bom_length(line, length); line < end; line = newline + 1) {
-		newline = memchr(line, '\n', (size_t)(end - line));
-		if (!newline)
-			newline = end; /* where a zero is */
-		p->line++;
-		if (!line_take(p, line, (size_t)(newline - line)))
-			return false;
+	ini_text_init(&ini, p->users->text, length);
+	for (;;) {
+		enum ini_item item = ini_text_next(&ini);
+
+		p->line = ini.line;
+		switch (item) {
+		case INI_END:
+			return user_finish(p);
+		case INI_SECTION:
+			if (!section_take(p, ini.key))
+				return false;
+			break;
+		case INI_SETTING:
+			if (!setting_take(p, ini.key, ini.value))
+				return false;
+			break;
+		case INI_BAD_SECTION:
+			return refuse(p, "write [user NAME] on a line of its own");
+		case INI_BAD_LINE:
+			return refuse(p, "write key = value");
+		case INI_BAD_BYTE:
+			return refuse(p, "a control character is in the line: remove it");
+		}
 	}
-	return user_finish(p);
 }
 
 int users_parse(struct users **out, const char *text, size_t length, users_uid_of *uid_of,

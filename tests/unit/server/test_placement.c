@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* Tests of which member of a fleet owns which shard. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "server/fleet/placement.h"
+
+struct fleet_draft {
+	uint32_t weights[FLEET_MEMBERS_MAX];
+	uint32_t members;
+	uint16_t owners[FLEET_SHARDS];
+};
+
+static struct fleet_draft now, before;
+
+static void fleet_start(uint32_t members)
+{
+	now.members = members;
+	for (uint32_t i = 0; i < members; i++)
+		now.weights[i] = 1;
+	memset(now.owners, 0xff, sizeof(now.owners));
+}
+
+static void fleet_place(void)
+{
+	before = now;
+	placement_make(now.weights, now.members, now.owners);
+}
+
+static uint32_t owned(const struct fleet_draft *fleet, uint32_t member)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
+		count += fleet->owners[i] == member;
+	return count;
+}
+
+static uint32_t moved(void)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
+		count += now.owners[i] != before.owners[i];
+	return count;
+}
+
+/* Each member has its exact share, rounded down or up; and all shards have an owner. */
+static void assert_shares(void)
+{
+	uint64_t sum = 0, exact;
+	uint32_t all = 0, has;
+
+	for (uint32_t i = 0; i < now.members; i++)
+		sum += now.weights[i];
+	for (uint32_t i = 0; i < now.members; i++) {
+		exact = (uint64_t)FLEET_SHARDS * now.weights[i];
+		has = owned(&now, i);
+		assert_in_range(has, exact / sum, (exact + sum - 1) / sum);
+		all += has;
+	}
+	assert_int_equal(all, FLEET_SHARDS);
+}
+
+/* As few shards moved as the shares allow: as many as members have less than before. */
+static void assert_moves_least(void)
+{
+	uint32_t least = 0, has, had;
+
+	for (uint32_t i = 0; i < now.members; i++) {
+		has = owned(&now, i);
+		had = owned(&before, i);
+		least += has > had ? has - had : 0;
+	}
+	assert_int_equal(moved(), least);
+}
+
+/* Nothing moves where nothing changed. */
+static void assert_settled(void)
+{
+	fleet_place();
+	assert_int_equal(moved(), 0);
+}
+
+/* The member is gone: those after it have numbers one lower, as in a map without it. */
+static void fleet_remove(uint32_t member)
+{
+	memmove(&now.weights[member], &now.weights[member + 1],
+		(now.members - member - 1) * sizeof(now.weights[0]));
+	now.members--;
+	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
+		if (now.owners[i] == member)
+			now.owners[i] = PLACEMENT_NONE;
+		else if (now.owners[i] > member && now.owners[i] != PLACEMENT_NONE)
+			now.owners[i]--;
+}
+
+static const uint32_t sizes[] = { 1, 2, 3, 4, 5, 7, 10, 16, 63, 100, 128, 333, 999 };
+
+/* One of N equal members joins: 1/N of all shards move, and all of them to it. */
+static void a_member_joins(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		fleet_start(sizes[i]);
+		fleet_place();
+		assert_shares();
+		now.weights[now.members++] = 1;
+		fleet_place();
+		assert_shares();
+		assert_int_equal(moved(), owned(&now, sizes[i]));
+		assert_in_range(moved(), FLEET_SHARDS / now.members,
+				FLEET_SHARDS / now.members + 1);
+		assert_settled();
+	}
+}
+
+/* A member leaves: only its shards move. */
+static void a_member_leaves(void **state)
+{
+	(void)state;
+	for (size_t i = 1; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		for (uint32_t which = 0; which < 3; which++) {
+			uint32_t member = which * (sizes[i] - 1) / 2, had;
+
+			fleet_start(sizes[i]);
+			fleet_place();
+			had = owned(&now, member);
+			fleet_remove(member);
+			fleet_place();
+			assert_shares();
+			assert_int_equal(moved(), had);
+			assert_settled();
+		}
+	}
+}
+
+/* As many members as a map can have, each with a few shards. */
+static void as_many_as_can_be(void **state)
+{
+	(void)state;
+	fleet_start(FLEET_MEMBERS_MAX);
+	fleet_place();
+	assert_shares();
+	assert_settled();
+}
+
+static void weights_are_shares(void **state)
+{
+	(void)state;
+	fleet_start(4);
+	now.weights[0] = 3;
+	now.weights[1] = 1;
+	now.weights[2] = 0;
+	now.weights[3] = 4;
+	fleet_place();
+	assert_int_equal(owned(&now, 0), FLEET_SHARDS / 8 * 3);
+	assert_int_equal(owned(&now, 1), FLEET_SHARDS / 8);
+	assert_int_equal(owned(&now, 2), 0);
+	assert_int_equal(owned(&now, 3), FLEET_SHARDS / 2);
+	/* One is drained: what it had goes to the others. */
+	now.weights[3] = 0;
+	fleet_place();
+	assert_int_equal(owned(&now, 3), 0);
+	assert_shares();
+	assert_moves_least();
+	/* The largest weights there are. */
+	fleet_start(FLEET_MEMBERS_MAX);
+	for (uint32_t i = 0; i < FLEET_MEMBERS_MAX; i++)
+		now.weights[i] = UINT32_MAX - i % 2;
+	fleet_place();
+	assert_shares();
+}
+
+/* From nothing, what is left after rounding down goes to the largest remainders. */
+static void remainders_decide(void **state)
+{
+	(void)state;
+	fleet_start(3);
+	/* 16,384 * 1/6 = 2,730.67; 2/6: 5,461.33; 3/6: 8,192. */
+	now.weights[0] = 2;
+	now.weights[1] = 1;
+	now.weights[2] = 3;
+	fleet_place();
+	assert_int_equal(owned(&now, 0), 5461);
+	assert_int_equal(owned(&now, 1), 2731);
+	assert_int_equal(owned(&now, 2), 8192);
+}
+
+/* Members come, go and change their weights at random. */
+static void any_history(void **state)
+{
+	(void)state;
+	srand(1);
+	fleet_start(3);
+	fleet_place();
+	for (unsigned int i = 0; i < 100; i++) {
+		uint32_t member = (uint32_t)rand() % now.members;
+
+		if (rand() % 2 && now.members < 40)
+			now.weights[now.members++] = 1 + (uint32_t)rand() % 100;
+		else if (rand() % 2 && now.members > 1)
+			fleet_remove(member);
+		else
+			now.weights[member] = 1 + (uint32_t)rand() % 100;
+		fleet_place();
+		assert_shares();
+		assert_moves_least();
+		assert_settled();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_member_joins),    cmocka_unit_test(a_member_leaves),
+		cmocka_unit_test(as_many_as_can_be), cmocka_unit_test(weights_are_shares),
+		cmocka_unit_test(remainders_decide), cmocka_unit_test(any_history),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

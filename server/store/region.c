@@ -56,7 +56,8 @@ static int region_format(struct region *region, const struct store_options *opti
 
 	memset(g, 0, sizeof(*g));
 	err = random_fill(&g->incarnation, sizeof(g->incarnation));
-	if (!err)
+	g->hash_seed = options->hash_seed;
+	if (!err && !g->hash_seed)
 		err = random_fill(&g->hash_seed, sizeof(g->hash_seed));
 	if (!err)
 		err = random_fill(&region->sum_key, sizeof(region->sum_key));

@@ -65,6 +65,7 @@ struct store_options {
 	bool curve;	       /* estimate a miss-ratio curve; where items are evicted */
 	uint32_t pin_share;    /* percent of the item memory that may be pinned; 0: no pins */
 	uint32_t pin_time_max; /* the longest pin, in seconds; PIN_TIME_MAX at most */
+	uint64_t hash_seed;    /* of the keys; 0: a random one */
 	uint32_t sweep_share;  /* percent of a CPU for sweeping expired items; 1 to 100 */
 };
 

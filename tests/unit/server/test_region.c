@@ -173,6 +173,25 @@ static void two_regions_differ(void **state)
 	assert_memory_equal(&other.sum_key, &none, sizeof(none));
 }
 
+/* FLEET-4: members hash keys alike. */
+static void a_seed_that_is_given(void **state)
+{
+	const struct store_options options = {
+		.bytes = BYTES,
+		.level = 5,
+		.value_max = 1000,
+		.hugepages = HUGEPAGES_OFF,
+		.hash_seed = 0x1234567890abcdef,
+	};
+	struct region other;
+
+	(void)state;
+	assert_int_equal(region_create(&other, &options), 0);
+	assert_true(other.geometry.hash_seed == options.hash_seed);
+	assert_null(geometry_check(&other.geometry));
+	region_destroy(&other);
+}
+
 /* Guarantee D on softnic: a process that has the file can only read it. */
 static void sealed(void **state)
 {
@@ -942,6 +961,7 @@ int main(void)
 		CASE(geometry_is_published),
 		cmocka_unit_test(described),
 		CASE(two_regions_differ),
+		CASE(a_seed_that_is_given),
 		CASE(sealed),
 		cmocka_unit_test(index_levels),
 		cmocka_unit_test(large_indexes),

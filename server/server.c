@@ -28,7 +28,8 @@ static bool serves_verbs(const struct config *config)
 	return nic_choose(config, &why) & DEVICES_VERBS;
 }
 
-static void store_setup_init(struct store_setup *setup, const struct config *config)
+static void store_setup_init(struct store_setup *setup, const struct config *config,
+			     const struct fleet *fleet)
 {
 	setup->local = local_node(config, setup->device);
 	setup->options = (struct store_options){
@@ -49,16 +50,27 @@ static void store_setup_init(struct store_setup *setup, const struct config *con
 		.pin_share = config->memory.pin_share,
 		.pin_time_max = (uint32_t)(config->memory.pin_time_max / 1000000000u),
 		.sweep_share = EXPIRY_SWEEP_SHARE,
+		.hash_seed = fleet->map ? fleet->map->head->hash_seed : 0,
 	};
+}
+
+/* Makes @fleet, all zero, if the configuration names one. 0, or a negative errno after logging. */
+static int fleet_init(struct fleet *fleet, const struct config *config)
+{
+	return *config->fleet.file ? fleet_open(fleet, config->fleet.file, config->fleet.member) :
+				     0;
 }
 
 int server_check(const struct config *config)
 {
+	struct fleet fleet = { 0 };
 	struct store_setup setup;
-	int err;
+	int err, fleet_err = fleet_init(&fleet, config);
 
-	store_setup_init(&setup, config);
+	store_setup_init(&setup, config, &fleet);
+	fleet_close(&fleet);
 	err = store_check(&setup.options);
+	err = fleet_err ? fleet_err : err;
 	if (!err && serves_verbs(config))
 		err = nic_check_memlock(config, config->memory.size + config->tenants.memory);
 	return err;
@@ -66,7 +78,7 @@ int server_check(const struct config *config)
 
 int server_init(struct server *server)
 {
-	const struct worker_env env = {
+	struct worker_env env = {
 		.config = &server->config,
 		.store = &server->store,
 		.store_options = &server->setup.options,
@@ -83,9 +95,14 @@ int server_init(struct server *server)
 	if (!err)
 		err = server_check(&server->config);
 	if (!err)
+		err = fleet_init(&server->fleet, &server->config);
+	if (server->fleet.map)
+		fleet_announce(&server->fleet);
+	if (!err)
 		err = net_open(&server->net, &server->config);
 	if (!err) {
-		store_setup_init(&server->setup, &server->config);
+		store_setup_init(&server->setup, &server->config, &server->fleet);
+		env.fleet = server->fleet.map ? &server->fleet : NULL;
 		err = net_init(&server->net, &env);
 	}
 	if (err)
@@ -96,4 +113,5 @@ int server_init(struct server *server)
 void server_release(struct server *server)
 {
 	net_release(&server->net);
+	fleet_close(&server->fleet);
 }

@@ -5,6 +5,7 @@
 
 #include "server/config/config.h"
 #include "server/control/net.h"
+#include "server/fleet/fleet.h"
 #include "server/stats.h"
 #include "server/store/store.h"
 
@@ -19,6 +20,7 @@ struct server {
 	struct config config;
 	const struct config_source *source; /* SIGHUP reads it again */
 	struct store_setup setup;
+	struct fleet fleet; /* all zero: the server is in none */
 	struct store store; /* of the tenant default */
 	struct net net;
 	struct stats_source stats_source;

@@ -549,6 +549,18 @@ int config_check(const struct config *config)
 		ret = -EINVAL;
 	}
 
+	if (*config->fleet.file && config->limits.identities < config->server.max_connections) {
+		report("config", 0,
+		       "limits.identities (%u) is less than server.max_connections (%u): in a "
+		       "fleet (fleet.file) each client needs one, to know what became of a change; "
+		       "raise the first or lower the second",
+		       config->limits.identities, config->server.max_connections);
+		ret = -EINVAL;
+	}
+	if (*config->fleet.member && !*config->fleet.file) {
+		report("config", 0, "fleet.member is set without fleet.file: set both, or neither");
+		ret = -EINVAL;
+	}
 	if (config->request.window > config->request.srq_depth) {
 		report("config", 0,
 		       "request.window (%u) is more than request.srq_depth (%u): no connection "

@@ -2,6 +2,7 @@
 /* Option kinds: functions to parse and format each kind, and to describe its domain. */
 #include "server/config/option_kinds.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -403,6 +404,31 @@ static void domain_kind_numa(const struct config_option *option, char *buffer)
 	strcpy(buffer, "default | local | interleave | nodes like 0, 0-1 or 0,2");
 }
 
+/* The field is zero after the name, as in the messages. */
+static int parse_kind_name(const struct config_option *option, const char *text, void *field,
+			   struct parse_why *why)
+{
+	char name[WIRE_TENANT_MAX + 1] = "";
+
+	assert(option->size == sizeof(name));
+	if (strlen(text) < sizeof(name))
+		strcpy(name, text);
+	if (*text && !wire_tenant_length(name)) {
+		snprintf(why->text, sizeof(why->text),
+			 "'%.40s' can't be a name: use 1 to %u letters, digits and -_.", text,
+			 WIRE_TENANT_MAX);
+		return -EINVAL;
+	}
+	memcpy(field, name, sizeof(name));
+	return 0;
+}
+
+static void domain_kind_name(const struct config_option *option, char *buffer)
+{
+	(void)option;
+	sprintf(buffer, "1 to %u letters, digits and -_., or nothing", WIRE_TENANT_MAX);
+}
+
 /* clang-format off */
 
 static const struct choice poll_choices[] = {
@@ -462,7 +488,8 @@ static const struct option_kind
 	kind_LEVEL = CHOICE_KIND(level_choices),
 	kind_NETWORKS = { parse_kind_networks, format_kind_string, domain_kind_networks, NULL },
 	kind_NUMA = { parse_kind_numa, format_kind_string, domain_kind_numa, NULL },
-	kind_FILE = { parse_kind_file, format_kind_string, domain_kind_file, NULL };
+	kind_FILE = { parse_kind_file, format_kind_string, domain_kind_file, NULL },
+	kind_NAME = { parse_kind_name, format_kind_string, domain_kind_name, NULL };
 
 const struct config_option option_table[OPTION_COUNT] = {
 #define X(section, key, kind, text, min, max, help)                                                \

@@ -25,6 +25,7 @@
  *	NETWORKS  char[OPTION_LIST_MAX], networks with commas between them, or ""
  *	NUMA	  char[OPTION_NUMA_MAX], default, local, interleave, or nodes
  *	FILE	  char[OPTION_FILE_MAX], a path or ""
+ *	NAME	  char[WIRE_TENANT_MAX + 1], a name with zeros after it, or ""
  */
 #ifndef KVD_SERVER_CONFIG_OPTION_TABLE_H
 #define KVD_SERVER_CONFIG_OPTION_TABLE_H
@@ -226,16 +227,22 @@ enum windows_mode {
 	  "memory of the tenants that users.file and administrators make; default has "            \
 	  "memory.size; 0: there is no other tenant")
 
+#define OPTIONS_fleet(X)                                                                           \
+	X(fleet, file, FILE, "", 0, 0,                                                             \
+	  "file of the fleet's members, the same for all of them; no other user may write to "     \
+	  "it; empty: the server is in no fleet")                                                  \
+	X(fleet, member, NAME, "", 0, 0, "name that this server has in fleet.file")
+
 /* S(section), in the order in which they are printed. */
 #define OPTION_SECTIONS(S)                                                                         \
 	S(server) S(rdma) S(tls) S(users) S(softnic) S(memory) S(index) S(limits)        \
-		S(request) S(tenants) S(log)
+		S(request) S(tenants) S(fleet) S(log)
 /* clang-format on */
 
 #define OPTIONS(X)                                                                                 \
 	OPTIONS_server(X) OPTIONS_rdma(X) OPTIONS_tls(X) OPTIONS_users(X) OPTIONS_softnic(X)       \
 		OPTIONS_memory(X) OPTIONS_index(X) OPTIONS_limits(X) OPTIONS_request(X)            \
-			OPTIONS_tenants(X) OPTIONS_log(X)
+			OPTIONS_tenants(X) OPTIONS_fleet(X) OPTIONS_log(X)
 
 /* The field of an option of each kind. */
 #define OPTION_FIELD_UINT(name) uint32_t name
@@ -255,6 +262,7 @@ enum windows_mode {
 #define OPTION_FIELD_NETWORKS(name) char name[OPTION_LIST_MAX]
 #define OPTION_FIELD_NUMA(name) char name[OPTION_NUMA_MAX]
 #define OPTION_FIELD_FILE(name) char name[OPTION_FILE_MAX]
+#define OPTION_FIELD_NAME(name) char name[WIRE_TENANT_MAX + 1]
 
 /* config.server.workers, config.memory.size, ...: named by section and key. */
 struct config {

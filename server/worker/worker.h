@@ -120,6 +120,7 @@ struct budget_stats {
 #undef X
 };
 
+struct fleet;
 struct stats_source;
 
 /* What the workers of a server share; constant while they run. */
@@ -132,6 +133,7 @@ struct worker_env {
 	struct nic *nics;
 	unsigned int nic_count;
 	unsigned int workers;
+	const struct fleet *fleet;		 /* NULL: the server is in none */
 	struct mailbox *control;		 /* notes to the control thread */
 	struct late_principals *late_principals; /* a value of theirs did not arrive */
 	/* Writes the statistics for clients of a tenant: see server/stats.h. */

@@ -402,6 +402,41 @@ static void test_numa(void **state)
 	assert_non_null(strstr(errors, "memory.numa: longer than 63 bytes: "));
 }
 
+/* A name is zero after its end, as in messages; and a fleet has conditions of its own. */
+static void test_fleet(void **state)
+{
+	static const char *const bad[] = { "a/b", "a b", "1234567890123456789012345", "\303\244" };
+	static const char zeros[WIRE_TENANT_MAX];
+	char text[128];
+
+	(void)state;
+	assert_int_equal(set("fleet.member=123456789012345678901234"), 0);
+	assert_string_equal(config.fleet.member, "123456789012345678901234");
+	assert_int_equal(set("fleet.member=a.b-c_D"), 0);
+	assert_string_equal(config.fleet.member, "a.b-c_D");
+	assert_memory_equal(config.fleet.member + 7, zeros, WIRE_TENANT_MAX - 7);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(text, sizeof(text), "fleet.member=%s", bad[i]);
+		assert_int_equal(set(text), -EINVAL);
+		assert_non_null(strstr(errors, "can't be a name: use 1 to 24 letters, digits"));
+	}
+	assert_string_equal(config.fleet.member, "a.b-c_D");
+	assert_int_equal(check(), -EINVAL);
+	assert_non_null(strstr(errors, "fleet.member is set without fleet.file: set both"));
+	strcpy(config.fleet.file, "/etc/kvd/fleet.ini");
+	assert_int_equal(check(), 0);
+	config.limits.identities = config.server.max_connections - 1;
+	assert_int_equal(check(), -EINVAL);
+	assert_non_null(strstr(errors, "limits.identities (1023) is less than "
+				       "server.max_connections (1024): in a fleet"));
+	config.limits.identities++;
+	assert_int_equal(check(), 0);
+	assert_int_equal(set("fleet.member="), 0);
+	strcpy(config.fleet.file, "");
+	config.limits.identities = 0;
+	assert_int_equal(check(), 0);
+}
+
 /* A line that inih would cut is refused; the longest that it does not cut is read whole. */
 static void test_long_line(void **state)
 {
@@ -944,6 +979,7 @@ int main(void)
 		CONFIG_TEST(workers_by_cpus),	  CONFIG_TEST(test_print),
 		CONFIG_TEST(test_print_division), CONFIG_TEST(test_example),
 		CONFIG_TEST(test_table),	  CONFIG_TEST(test_check_assignments),
+		CONFIG_TEST(test_fleet),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

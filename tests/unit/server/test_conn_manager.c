@@ -305,6 +305,7 @@ static int setup(void **state)
 		struct poller *poller = &workers[i].pollers[0];
 
 		workers[i].number = i;
+		workers[i].env = &net.env;
 		poller->worker = &workers[i];
 		poller->nic = &net.nics[0];
 		poller->srq = &srqs[i];

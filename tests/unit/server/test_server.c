@@ -8,7 +8,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -39,6 +41,7 @@ static int fake_net_check(const struct config *config, bool warn)
 
 /* What the store is checked and made with. */
 static struct store_options checked, created;
+static const struct fleet *member_of; /* as the workers know it */
 
 static int fake_store_check(const struct store_options *options)
 {
@@ -67,6 +70,7 @@ static int fake_net_init(struct net *net, const struct worker_env *env)
 	assert_ptr_equal(env->stats_print, stats_print);
 	assert_non_null(env->store_options);
 	created = *env->store_options;
+	member_of = env->fleet;
 	assert_ptr_equal(env->stats_source->net, net);
 	assert_true(clock_ns() - env->stats_source->started_ns < 3600 * SECOND_NS);
 	return step('n');
@@ -167,6 +171,48 @@ static void options_of_the_store(void **state)
 	assert_string_equal(steps, "acmN");
 }
 
+/* A member of a fleet: its stores have the fleet's seed, and its workers know the fleet. */
+static void a_member_of_a_fleet(void **state)
+{
+	static const char text[] = "[fleet]\nname=f\nseed=0x77\nepoch=3\n"
+				   "[member a]\nurl=softnic:///a\n[member b]\nurl=softnic:///b\n";
+	static struct server server;
+	struct config *config = &server.config;
+	int fd;
+
+	(void)state;
+	failing = 0;
+	config_init(config);
+	strcpy(config->server.listen, "softnic://");
+	memset(steps, 0, sizeof(steps));
+	assert_int_equal(server_init(&server), 0);
+	assert_null(member_of);
+	assert_true(created.hash_seed == 0);
+	server_release(&server);
+	strcpy(config->fleet.file, "/tmp/kvd-test-server-XXXXXX");
+	fd = mkstemp(config->fleet.file);
+	assert_true(write(fd, text, sizeof(text) - 1) == sizeof(text) - 1);
+	close(fd);
+	strcpy(config->fleet.member, "b");
+	memset(steps, 0, sizeof(steps));
+	assert_int_equal(server_init(&server), 0);
+	assert_string_equal(steps, "acon");
+	assert_ptr_equal(member_of, &server.fleet);
+	assert_int_equal(server.fleet.member, 1);
+	assert_int_equal(server.fleet.shards, FLEET_SHARDS / 2);
+	assert_true(checked.hash_seed == 0x77);
+	assert_true(created.hash_seed == 0x77);
+	server_release(&server);
+	assert_null(server.fleet.map);
+	/* The host is checked, too, so that all errors are reported. */
+	strcpy(config->fleet.member, "c");
+	memset(steps, 0, sizeof(steps));
+	assert_int_equal(server_init(&server), -EINVAL);
+	assert_string_equal(steps, "acN");
+	unlink(config->fleet.file);
+	assert_int_equal(server_init(&server), -ENOENT);
+}
+
 /* Each connection is in what the host has to have, with at least what was measured for it. */
 static void connections_are_accounted_for(void **state)
 {
@@ -201,6 +247,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(steps_and_releases),
 		cmocka_unit_test(options_of_the_store),
+		cmocka_unit_test(a_member_of_a_fleet),
 		cmocka_unit_test(connections_are_accounted_for),
 	};
 

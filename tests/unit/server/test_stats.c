@@ -41,7 +41,8 @@ static struct device devices[2] = {
 	{ .kind = DEVICE_RDMA, .name = "mlx9", .address = "10.9.0.1:7471" },
 	{ .kind = DEVICE_SOFTNIC, .name = "softnic", .address = "/run/kvd.sock" },
 };
-static struct stats_source source = { .net = &net };
+static struct fleet fleet;
+static struct stats_source source = { .net = &net, .fleet = &fleet };
 static struct tenant tenant;
 static char text[TEXT_BYTES + 1];
 static uint64_t cpu_ns[WORKERS];

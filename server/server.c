@@ -89,6 +89,7 @@ int server_init(struct server *server)
 
 	server->stats_source = (struct stats_source){
 		.net = &server->net,
+		.fleet = &server->fleet,
 		.started_ns = clock_ns(),
 	};
 	err = net_check(&server->config, false);

@@ -75,6 +75,15 @@ static void tenants_lines(struct lines *l, const struct tenants *tenants)
 	number(l, "tenants_bytes", tenants->used);
 }
 
+static void fleet_lines(struct lines *l, const struct fleet *fleet)
+{
+	const struct fleet_map *map = fleet->map;
+
+	number(l, "fleet_epoch", map ? map->head->epoch : 0);
+	number(l, "fleet_members", map ? map->head->members : 0);
+	number(l, "fleet_shards", fleet->shards);
+}
+
 static void device_lines(struct lines *l, const struct stats_source *source)
 {
 	unsigned int i;
@@ -320,8 +329,10 @@ uint32_t stats_print(const struct stats_source *source, const struct tenant *ten
 
 	process_lines(&l, source);
 	line(&l, "tenant %s", tenant->name);
-	if (is_default)
+	if (is_default) {
 		tenants_lines(&l, &source->net->tenants);
+		fleet_lines(&l, source->fleet);
+	}
 	device_lines(&l, source);
 	store_lines(&l, tenant->now.store);
 	flush_lines(&l, tenant->now.store, viewer);

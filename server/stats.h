@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "server/control/net.h"
+#include "server/fleet/fleet.h"
 #include "server/store/store.h"
 
 /* X(name, help): the statistics that no module counts itself. */
@@ -24,6 +25,9 @@
 	  "the client's tenant; if it is not default, only statistics of its store follow")        \
 	X(tenants, "number of tenants")                                                            \
 	X(tenants_bytes, "memory of tenants other than default, of tenants.memory")                \
+	X(fleet_epoch, "the epoch of the fleet's map; 0: the server is in no fleet")               \
+	X(fleet_members, "members of the fleet")                                                   \
+	X(fleet_shards, "shards of the fleet that this server owns, of 16384")                     \
 	X(log_lines_lost, "log lines lost because the log's file or pipe was full")                \
 	X(device.N.kind, "rdma, rdma+tcp, rdma+tls or softnic, for each device N")                 \
 	X(device.N.name, "name of device N")                                                       \
@@ -81,7 +85,8 @@
 /* Where the numbers come from. */
 struct stats_source {
 	const struct net *net;
-	uint64_t started_ns; /* of clock_ns() */
+	const struct fleet *fleet; /* its map is NULL: the server is in none */
+	uint64_t started_ns;	   /* of clock_ns() */
 };
 
 /*

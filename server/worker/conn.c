@@ -129,6 +129,7 @@ int conn_create(struct conn **out, struct poller *poller, struct tenant *tenant,
 	conn->poller = poller;
 	conn->part = tenant->now.parts[poller->worker_number];
 	conn->mr = tenant->now.mrs[poller - poller->worker->pollers];
+	conn->fleet = poller->worker->env->fleet;
 	conn->serial = serial;
 	conn->window = conn->window_next = conn->window_told = 1;
 	stat_set(&conn->window_shown, conn->window);

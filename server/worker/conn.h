@@ -44,6 +44,7 @@
 
 struct item;
 struct deferred;
+struct fleet;
 struct identity;
 struct user;
 struct users;
@@ -107,6 +108,7 @@ struct conn {
 	struct principal principal;   /* charged for what it does */
 	struct user_account *account; /* its principal's: server/control/accounts.h */
 	struct budget_gates *gates;   /* likewise, in its tenant */
+	const struct fleet *fleet;    /* of which the server is a member, or NULL */
 	bool by_admin;		      /* peer_is_admin() */
 	bool admin;		      /* its slot and receive are those of administrators */
 	uint64_t connected_ns;	      /* by clock_ns() */

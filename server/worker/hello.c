@@ -5,11 +5,21 @@
 #include <string.h>
 
 #include "common/sum.h"
+#include "server/fleet/fleet.h"
 #include "server/worker/answers.h"
 #include "server/worker/grant.h"
 #include "server/worker/query.h"
 #include "server/worker/window.h"
 #include "server/worker/worker.h"
+
+static void welcome_fill_fleet(struct wire_welcome *welcome, const struct fleet *fleet)
+{
+	const struct fleet_map *map = fleet->map;
+
+	welcome->fleet_generation = map->head->generation;
+	welcome->fleet_epoch = map->head->epoch;
+	memcpy(welcome->fleet_member, map->members[fleet->member]->id, FLEET_NAME_MAX);
+}
 
 static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 {
@@ -33,6 +43,8 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 		welcome->answers = ANSWERS_MAX;
 		welcome->identity_known = conn->query.hello.known;
 	}
+	if (conn->fleet)
+		welcome_fill_fleet(welcome, conn->fleet);
 	index_geometry(table, &welcome->geometry);
 	/*
 	 * Only for a client that may READ: with the seed one finds keys that fall into one bucket.

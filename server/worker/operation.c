@@ -6,10 +6,12 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/fleet/fleet.h"
 #include "server/worker/answers.h"
 #include "server/worker/budget.h"
 #include "server/worker/conn.h"
 #include "server/worker/execute.h"
+#include "server/worker/member.h"
 #include "server/worker/permit.h"
 #include "server/worker/worker.h"
 
@@ -133,6 +135,18 @@ operation_repeat(struct conn *conn, const struct request *request, struct wire_r
 		stat_add(&stats->answers_unknown, 1);
 }
 
+/* What is not admitted. */
+static __attribute__((noinline)) void operation_refuse(const struct conn *conn,
+						       const struct request *request,
+						       enum wire_status status,
+						       struct wire_response *head)
+{
+	/* ACCESS is a hint, for which clients expect no other status. */
+	head->status = request->op == WIRE_ACCESS ? WIRE_OK : (uint8_t)status;
+	if (status == WIRE_MOVED)
+		head->epoch = conn->fleet->map->head->epoch;
+}
+
 /* The first admitted operation pays for the BATCH's own header. */
 static uint64_t batched_bytes(const struct message *message, const struct request *request)
 {
@@ -144,28 +158,42 @@ static uint64_t batched_bytes(const struct message *message, const struct reques
 	return bytes;
 }
 
-/* OPERATION-5, PERMIT-2: WIRE_OK, or what the next operation of a BATCH is refused with. */
-static enum wire_status batched_admit(struct message *message, const struct request *request)
+/* What the user may not do of a BATCH. */
+static enum wire_status batched_permit(struct message *message, const struct user *user,
+				       const struct request *request)
 {
 	struct operations *state = message->state;
 	struct conn *conn = message->conn;
-	const struct user *user = conn_user(conn);
 	enum wire_status status;
 
-	if (state->admitted)
-		return WIRE_OK;
-	/*
-	 * The operation stays admitted for all its pieces: what it holds is given back at its end.
-	 */
-	state->admitted = true;
-	if (!user)
-		return WIRE_OK;
 	status = permit_admit(conn, user, request, batched_bytes(message, request));
-	state->admitted = !status;
 	if (!state->paid && status != WIRE_LIMIT) {
 		state->paid = true;
 		execute_access(conn_thread(conn), message->request);
 	}
+	return status;
+}
+
+/*
+ * OPERATION-5, PERMIT-2, FLEET-1: WIRE_OK, or what the next operation of a BATCH is refused with.
+ */
+static enum wire_status batched_admit(struct message *message, const struct request *request,
+				      uint64_t hash)
+{
+	struct operations *state = message->state;
+	const struct user *user = conn_user(message->conn);
+	enum wire_status status = WIRE_OK;
+
+	if (state->admitted)
+		return WIRE_OK;
+	if (user)
+		status = batched_permit(message, user, request);
+	if (!status && message->conn->fleet)
+		status = member_admit(message->conn, request, hash);
+	/*
+	 * The operation stays admitted for all its pieces: what it holds is given back at its end.
+	 */
+	state->admitted = !status;
 	return status;
 }
 
@@ -252,11 +280,10 @@ static ALWAYS_INLINE enum deferred_next operation_run(struct message *message,
 		operation_repeat(conn, request, head);
 		return DEFERRED_DONE;
 	}
-	status = is_batch(message->request) ? batched_admit(message, request) :
+	status = is_batch(message->request) ? batched_admit(message, request, hash) :
 					      (enum wire_status)state->verdict.status;
 	if (status) {
-		/* ACCESS is a hint, for which clients expect no other status. */
-		head->status = request->op == WIRE_ACCESS ? WIRE_OK : (uint8_t)status;
+		operation_refuse(conn, request, status, head);
 	} else {
 		next = operation_execute(message, request, hash, head, value);
 		if (next != DEFERRED_DONE)
@@ -337,7 +364,7 @@ static void batch_result(struct message *message, const struct batched *next,
 		result.slot = head->slot;
 		result.result = head->result;
 	}
-	if (head->status == WIRE_EXISTS)
+	if (head->status == WIRE_EXISTS || head->status == WIRE_MOVED)
 		result.version = head->version;
 	if (!head->status && next->request.op == WIRE_GET) {
 		result.item_flags = head->item_flags;

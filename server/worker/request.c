@@ -9,6 +9,7 @@
 #include "server/worker/deferred.h"
 #include "server/worker/execute.h"
 #include "server/worker/hello.h"
+#include "server/worker/member.h"
 #include "server/worker/operation.h"
 #include "server/worker/permit.h"
 #include "server/worker/pull.h"
@@ -55,6 +56,8 @@ static const struct deferred_kind *request_kind(const struct request *request)
 		return &hello_kind;
 	case WIRE_SCAN:
 		return &scan_kind;
+	case WIRE_MAP:
+		return &map_kind;
 	case WIRE_STATS:
 		return &stats_kind;
 	case WIRE_CLIENTS:
@@ -106,8 +109,8 @@ static bool numbers_admit(struct conn *conn, const struct request *request, uint
 /*
  * Decides about a request that has arrived after HELLO. NULL: its connection has failed. Limits do
  * not apply to a change that was sent before: LIMIT would not say whether it was executed. GETs
- * that the client reports with a request happened before it, and are recorded first, unless the
- * request is refused. The operations of a BATCH are admitted one by one, when they are executed.
+ * that the client reports with a request happened before it, and are recorded first, unless its
+ * user may not make the request. The operations of a BATCH are admitted one by one, when they are executed.
  */
 static const struct deferred_kind *request_admit(struct conn *conn, const struct request *request,
 						 uint64_t hash, struct verdict *verdict)
@@ -127,6 +130,8 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 	/* In a BATCH of a user the first admitted operation records the reports. */
 	if (request_reports(request) && !verdict->status && !(batch && user))
 		execute_access(conn_thread(conn), request);
+	if (conn->fleet && !verdict->status && !verdict->repeated)
+		verdict->status = (uint8_t)member_admit(conn, request, hash);
 	/* Refused or sent before: the answer is known, whatever the request is. */
 	if (verdict->status || (verdict->repeated && !batch))
 		return &operation_kind;

@@ -51,6 +51,7 @@ struct worker_limits {
 	X(requests_not_allowed,                                                                    \
 	  "requests refused: their user lacks the right, or a prefix of the key (users.file)")     \
 	X(requests_over_limit, "requests beyond a limit of their user (users.file)")               \
+	X(fleet_refused, "requests refused: another member of the fleet has the key")              \
 	X(puts, "PUTs, increments and decrements")                                                 \
 	X(put_no_space, "PUTs failed because the memory, or the chain of the bucket, is full")     \
 	X(put_too_large, "PUTs failed because the value is larger than limits.max_value")          \

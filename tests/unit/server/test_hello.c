@@ -12,6 +12,8 @@
 #include <cmocka.h>
 
 #include "common/util/stat.h"
+#include "server/fleet/fleet.h"
+#include "server/fleet/static_map.h"
 #include "server/store/store.h"
 #include "server/worker/answers.h"
 #include "server/worker/deferred.h"
@@ -134,6 +136,38 @@ static void welcome_without_the_region(void **state)
 		test_conn_complete(c);
 		test_conn_end(c);
 	}
+}
+
+/* Who the server is in its fleet, for every client; nothing where it is in none. */
+static void welcome_of_a_member(void **state)
+{
+	static const char text[] = "[fleet]\nname=f\nseed=0x77\nepoch=7\n"
+				   "[member a]\nurl=softnic:///a\n[member b]\nurl=softnic:///b\n";
+	const struct wire_hello hello = hello_make();
+	char copy[sizeof(text)], why[STATIC_MAP_WHY_MAX];
+	struct fleet fleet = { .member = 1 };
+	struct wire_welcome w;
+
+	(void)state;
+	strcpy(copy, text);
+	assert_int_equal(static_map_parse(&fleet.map, copy, strlen(copy), why), 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		const bool member = i & 1;
+
+		test_conn_setup(c);
+		c->conn.fleet = member ? &fleet : NULL;
+		atomic_store(&c->conn.hello_done, false);
+		receive(0, &hello);
+		c->conn.query.by_request = i & 2;
+		answer(true, NULL, false);
+		w = welcome();
+		assert_true(w.fleet_generation == (member ? fleet.map->head->generation : 0));
+		assert_true(w.fleet_epoch == (member ? 7 : 0));
+		assert_string_equal(w.fleet_member, member ? "b" : "");
+		test_conn_complete(c);
+		test_conn_end(c);
+	}
+	fleet_close(&fleet);
 }
 
 /* The window is the connection's, not the largest there is; and the server knows what it said. */
@@ -409,6 +443,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(window_of_the_welcome),
 		CASE(welcome_without_the_region),
+		CASE(welcome_of_a_member),
 		CASE(access_rate_with_eviction),
 		CASE(identity_of_the_welcome),
 		CASE(identity_of_another),

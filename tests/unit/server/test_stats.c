@@ -230,6 +230,9 @@ static void process_and_devices(void **state)
 	assert_in_range(number_of("uptime_s"), 100, 110);
 	assert_number("workers", WORKERS);
 	assert_number("log_lines_lost", 7);
+	assert_number("fleet_epoch", 0);
+	assert_number("fleet_members", 0);
+	assert_number("fleet_shards", 0);
 	assert_true(number_of("cpu_user_us") + number_of("cpu_system_us") > 0);
 	assert_string_equal(line_of("device.0.kind"), "rdma");
 	assert_string_equal(line_of("device.0.name"), "mlx9");
@@ -243,6 +246,20 @@ static void process_and_devices(void **state)
 	assert_string_equal(line_of("device.1.windows"), "no");
 	assert_string_equal(line_of("device.0.state"), "serves");
 	assert_string_equal(line_of("device.1.state"), "failed");
+}
+
+static void a_fleet(void **state)
+{
+	struct fleet_head head = { .epoch = 5, .members = 3 };
+	struct fleet_map map = { .head = &head };
+
+	(void)state;
+	fleet = (struct fleet){ .map = &map, .shards = 77 };
+	print();
+	assert_number("fleet_epoch", 5);
+	assert_number("fleet_members", 3);
+	assert_number("fleet_shards", 77);
+	fleet = (struct fleet){ 0 };
 }
 
 /* The parts of the region add up to it. */
@@ -408,10 +425,10 @@ static void long_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(sums_of_workers),	 CASE(sums_of_budgets), CASE(process_and_devices),
-		CASE(memory_and_items),	 CASE(turns),		CASE(cpu_of_workers),
-		CASE(small_text),	 CASE(long_line),	CASE(size_classes),
-		CASE(flushes_that_wait),
+		CASE(sums_of_workers), CASE(sums_of_budgets),	CASE(process_and_devices),
+		CASE(a_fleet),	       CASE(memory_and_items),	CASE(turns),
+		CASE(cpu_of_workers),  CASE(small_text),	CASE(long_line),
+		CASE(size_classes),    CASE(flushes_that_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

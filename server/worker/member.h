@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A worker of a fleet's member: which requests it refuses because another member owns their key
+ * (FLEET-1 in server/fleet/fleet.h), and the answer to MAP. A server in no fleet reads one pointer
+ * for each request, conn->fleet.
+ */
+#ifndef KVD_SERVER_WORKER_MEMBER_H
+#define KVD_SERVER_WORKER_MEMBER_H
+
+#include "server/worker/deferred.h"
+
+/*
+ * WIRE_OK, or WIRE_MOVED: another member has the key of the request, whose hash is @hash. Only
+ * keyed requests have an owner: no SCAN, of a prefix, and no BATCH, but those in it. The server is
+ * in a fleet, which conn->fleet says. Counts refusals.
+ */
+enum wire_status member_admit(const struct conn *conn, const struct request *request,
+			      uint64_t hash);
+
+/* MAP */
+extern const struct deferred_kind map_kind;
+
+#endif /* KVD_SERVER_WORKER_MEMBER_H */

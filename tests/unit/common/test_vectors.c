@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "common/fleet/map.h"
 #include "common/rdma/softnic/cm.h"
 #include "common/rdma/softnic/link.h"
 #include "common/rdma/softnic/queue_pair.h"
@@ -94,6 +95,11 @@ static void the_numbers_match_the_code(void **state)
 		{ "segments", SEGMENTS_MAX },
 		{ "level_max", 32 }, /* geometry_check(): see the_geometry_matches_the_code */
 		{ "chain_max", CHAIN_MAX },
+		{ "map_magic", FLEET_MAP_MAGIC },
+		{ "shards", FLEET_SHARDS },
+		{ "members_max", FLEET_MEMBERS_MAX },
+		{ "urls_max", FLEET_URLS_MAX },
+		{ "epoch_max", FLEET_EPOCH_MAX },
 		{ "link_magic", LINK_MAGIC },
 		{ "link_version", LINK_VERSION },
 		{ "link_bytes", LINK_BYTES },
@@ -146,8 +152,10 @@ static void the_tables_of_the_handshake_match_the_code(void **state)
 	       F(wire_welcome, reserved, "reserved"), F(wire_welcome, access_rate, "access rate"),
 	       F(wire_welcome, access_delay_ms, "access delay"),
 	       F(wire_welcome, change_last, "last change"), F(wire_welcome, answers, "answers"),
-	       F(wire_welcome, identity_known, "known"), F(wire_welcome, geometry, "geometry"),
-	       F(wire_welcome, sum_key, "sum key"));
+	       F(wire_welcome, identity_known, "known"),
+	       F(wire_welcome, fleet_generation, "generation"),
+	       F(wire_welcome, fleet_epoch, "epoch"), F(wire_welcome, fleet_member, "member"),
+	       F(wire_welcome, geometry, "geometry"), F(wire_welcome, sum_key, "sum key"));
 }
 
 static void the_tables_of_requests_match_the_code(void **state)
@@ -192,7 +200,7 @@ static void the_tables_of_responses_match_the_code(void **state)
 	       F(wire_response, status, "status"), F(wire_response, flags, "flags"),
 	       F(wire_response, id, "id"), F(wire_response, value_len, "value length"),
 	       F(wire_response, arg32, "item flags / next line / entries"),
-	       F(wire_response, version, "version / ticket"),
+	       F(wire_response, version, "version / epoch / ticket"),
 	       F(wire_response, slot, "slot / value sum"),
 	       F(wire_response, arg64, "result / cursor"), F(wire_response, clock_ns, "clock"),
 	       F(wire_response, expires, "expires"), F(wire_response, window, "window"),
@@ -201,11 +209,11 @@ static void the_tables_of_responses_match_the_code(void **state)
 	     R(WIRE_INVALID, "invalid"), R(WIRE_TOO_LARGE, "too large"),
 	     R(WIRE_NO_SPACE, "no space"), R(WIRE_PROTOCOL, "protocol"), R(WIRE_BUSY, "busy"),
 	     R(WIRE_EXISTS, "exists"), R(WIRE_NOT_A_NUMBER, "not a number"),
-	     R(WIRE_UNKNOWN, "unknown"), R(WIRE_NOT_ALLOWED, "not allowed"),
-	     R(WIRE_LIMIT, "limit"));
+	     R(WIRE_UNKNOWN, "unknown"), R(WIRE_NOT_ALLOWED, "not allowed"), R(WIRE_LIMIT, "limit"),
+	     R(WIRE_MOVED, "moved"));
 	FIELDS("its value is a *result* for each", wire_result, F(wire_result, op, "op"),
 	       F(wire_result, status, "status"), F(wire_result, flags, "flags"),
-	       F(wire_result, expires, "expires"), F(wire_result, version, "version"),
+	       F(wire_result, expires, "expires"), F(wire_result, version, "version / epoch"),
 	       F(wire_result, slot, "slot / value sum"),
 	       F(wire_result, result, "result / item flags, value length"));
 	FIELDS("**SCAN**: entries", wire_entry, F(wire_entry, version, "version"),
@@ -242,6 +250,24 @@ static void the_tables_of_the_region_match_the_code(void **state)
 	FIELDS("**After the header of a long item**", item_long,
 	       F(item_long, value_len, "value length"), F(item_long, flags, "flags"),
 	       F(item_long, value_sum, "value sum"));
+}
+
+static void the_tables_of_a_map_match_the_code(void **state)
+{
+	static const struct field member[] = {
+		F(fleet_member, id, "name"),
+		F(fleet_member, weight, "weight"),
+		F(fleet_member, urls_len, "urls length"),
+		{ "urls", offsetof(struct fleet_member, urls), 0 },
+	};
+
+	(void)state;
+	FIELDS("**Head of a map**", fleet_head, F(fleet_head, magic, "magic"),
+	       F(fleet_head, generation, "generation"), F(fleet_head, epoch, "epoch"),
+	       F(fleet_head, hash_seed, "hash seed"), F(fleet_head, name, "name"),
+	       F(fleet_head, members, "members"), F(fleet_head, member_bytes, "member bytes"),
+	       F(fleet_head, sum, "sum"));
+	assert_fields("**Member of a map**", member, COUNT(member), sizeof(struct fleet_member));
 }
 
 static void the_tables_of_softnic_match_the_code(void **state)
@@ -315,6 +341,8 @@ static void the_tables_of_softnic_match_the_code(void **state)
 #define REGION_ADDR 0x7f0000000000ull
 #define PULL_ADDR 0x7fffa0001000ull
 #define PULL_RKEY 0x2002u
+#define GENERATION 0x1122334455667788ull
+#define EPOCH 7u
 
 static struct vector vector;
 static struct sum_key sum_key;
@@ -595,6 +623,9 @@ static void hello_matches_the_code(void **state)
 		.change_last = CHANGE - 1,
 		.answers = ANSWERS_MAX,
 		.identity_known = 1,
+		.fleet_generation = GENERATION,
+		.fleet_epoch = EPOCH,
+		.fleet_member = "a",
 		.geometry = geometry_make(),
 		.sum_key = sum_key,
 	};
@@ -795,6 +826,82 @@ static void batches_match_the_code(void **state)
 	assert_int_equal(at, body.len);
 }
 
+static uint8_t *map_member_add(uint8_t *to, const char *name, uint32_t weight, const char *urls)
+{
+	struct fleet_member head = { .weight = weight, .urls_len = (uint32_t)strlen(urls) };
+
+	strcpy(head.id, name);
+	memcpy(to, &head, sizeof(head));
+	memcpy(to + sizeof(head), urls, head.urls_len);
+	return to + fleet_member_bytes(&head);
+}
+
+/* Of the fleet that the vectors describe. fleet_map_free() frees it. */
+static struct fleet_map *map_make(void)
+{
+	static uint64_t words[(sizeof(struct fleet_head) + 256) / 8 + FLEET_SHARDS];
+	struct fleet_head *head = (struct fleet_head *)words;
+	uint8_t *first = (uint8_t *)(head + 1), *end;
+	struct fleet_map *map;
+	size_t bytes;
+
+	memset(words, 0, sizeof(words));
+	end = map_member_add(first, "a", 1, "rdma://10.0.0.1:7471");
+	end = map_member_add(end, "b", 2, "rdma://10.0.0.2:7471,rdma+tcp://10.0.0.2:7472");
+	*head = (struct fleet_head){
+		.magic = FLEET_MAP_MAGIC,
+		.generation = GENERATION,
+		.epoch = EPOCH,
+		.hash_seed = SEED,
+		.name = "demo",
+		.members = 2,
+		.member_bytes = (uint32_t)(end - first),
+	};
+	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
+		((uint64_t *)end)[i] = fleet_row(i % 3 != 0, i != 5, i == 5 ? EPOCH : 1);
+	bytes = sizeof(*head) + head->member_bytes + FLEET_SHARDS * sizeof(uint64_t);
+	head->sum = fleet_map_sum(head, bytes);
+	assert_null(fleet_map_make(&map, words, bytes));
+	return map;
+}
+
+static void a_fleet_matches_the_code(void **state)
+{
+	struct fleet_map *map = map_make();
+	const struct wire_request ask = { .op = WIRE_MAP, .id = 9, .offset = map->bytes - 8 };
+	const struct wire_response part = {
+		.op = WIRE_MAP,
+		.id = 9,
+		.value_len = 8,
+		.epoch = EPOCH,
+		.result = map->bytes,
+		.clock_ns = CLOCK_NS + 7,
+		.window = WINDOW,
+	};
+	const struct wire_response moved = {
+		.op = WIRE_PUT,
+		.status = WIRE_MOVED,
+		.id = 2,
+		.epoch = EPOCH,
+		.clock_ns = CLOCK_NS + 8,
+		.window = WINDOW,
+	};
+	uint64_t numbers[8];
+
+	(void)state;
+	assert_int_equal(vector_numbers("shards", numbers, COUNT(numbers)), 8);
+	assert_true(numbers[0] == name_hash());
+	for (unsigned int i = 0; i < COUNT(numbers); i += 2)
+		assert_true(numbers[i + 1] == fleet_shard(numbers[i]));
+	assert_vector("map head", map->head, sizeof(*map->head));
+	assert_vector("map members", map->head + 1, map->head->member_bytes);
+	assert_vector("map rows", &map->rows[3], 3 * sizeof(map->rows[0]));
+	assert_request("map", &ask, NULL, 0);
+	assert_response("map response", &part, &map->rows[FLEET_SHARDS - 1], 8);
+	assert_response("moved", &moved, NULL, 0);
+	fleet_map_free(map);
+}
+
 static void the_messages_of_softnic_match_the_code(void **state)
 {
 	const struct wire_connect connect = { WIRE_MAGIC, WIRE_ABI, 0, "" };
@@ -875,6 +982,7 @@ int main(void)
 		cmocka_unit_test(the_tables_of_requests_match_the_code),
 		cmocka_unit_test(the_tables_of_responses_match_the_code),
 		cmocka_unit_test(the_tables_of_the_region_match_the_code),
+		cmocka_unit_test(the_tables_of_a_map_match_the_code),
 		cmocka_unit_test(the_tables_of_softnic_match_the_code),
 		cmocka_unit_test(the_hashes_match_the_code),
 		cmocka_unit_test(the_geometry_matches_the_code),
@@ -887,6 +995,7 @@ int main(void)
 		cmocka_unit_test(gets_match_the_code),
 		cmocka_unit_test(the_other_requests_match_the_code),
 		cmocka_unit_test(batches_match_the_code),
+		cmocka_unit_test(a_fleet_matches_the_code),
 		cmocka_unit_test(the_messages_of_softnic_match_the_code),
 		cmocka_unit_test(the_records_of_softnic_match_the_code),
 	};

@@ -14,8 +14,8 @@ struct share {
 };
 
 /*
- * Who gets one more first: a member that has as many already, since then nothing moves; then the
- * largest remainder.
+ * The member that gets one more first: one that has as many already, since then nothing moves; then
+ * the one with the largest remainder.
  */
 static int by_claim(const void *a, const void *b)
 {

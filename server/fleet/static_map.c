@@ -372,7 +372,8 @@ static bool head_check(struct draft *d)
 	}
 	return d->head.epoch ||
 	       refuse(d, d->fleet_line,
-		      "the fleet has no epoch: write epoch = 1, and raise it when the file changes");
+		      "the fleet has no epoch: write epoch = 1, and raise it when the file "
+		      "changes");
 }
 
 static bool members_check(struct draft *d)

@@ -110,7 +110,8 @@ static bool numbers_admit(struct conn *conn, const struct request *request, uint
  * Decides about a request that has arrived after HELLO. NULL: its connection has failed. Limits do
  * not apply to a change that was sent before: LIMIT would not say whether it was executed. GETs
  * that the client reports with a request happened before it, and are recorded first, unless its
- * user may not make the request. The operations of a BATCH are admitted one by one, when they are executed.
+ * user may not make the request. The operations of a BATCH are admitted one by one, when they are
+ * executed.
  */
 static const struct deferred_kind *request_admit(struct conn *conn, const struct request *request,
 						 uint64_t hash, struct verdict *verdict)

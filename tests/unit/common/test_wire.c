@@ -162,6 +162,7 @@ static const struct {
 	{ { .op = WIRE_TENANT, .mode = WIRE_TENANT_DROP, .key_len = 24 }, 24 },
 	{ { .op = WIRE_SHUTDOWN }, 0 },
 	{ { .op = WIRE_WHOAMI }, 0 },
+	{ { .op = WIRE_MAP, .offset = UINT64_MAX }, 0 },
 	{ { .op = WIRE_REVOKE, .key_len = 1 }, 1 },
 	{ { .op = WIRE_REVOKE, .key_len = KEY_MAX }, KEY_MAX },
 };
@@ -837,7 +838,7 @@ static void responses_that_are_refused(void **state)
 			assert_string_equal(
 				parse_response((struct wire_response){ .op = (uint8_t)v }, 0),
 				"response with an unknown operation or status");
-		if (v > WIRE_LIMIT || v == 16 || v == 18 || v == 4 || (v > 5 && v < 12))
+		if (v > WIRE_MOVED || v == 16 || v == 18 || v == 21 || v == 4 || (v > 5 && v < 12))
 			assert_string_equal(
 				parse_response((struct wire_response){ .op = WIRE_GET,
 								       .status = (uint8_t)v },

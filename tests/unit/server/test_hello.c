@@ -138,7 +138,7 @@ static void welcome_without_the_region(void **state)
 	}
 }
 
-/* Who the server is in its fleet, for every client; nothing where it is in none. */
+/* A member says which one it is, to every client; a server in no fleet says nothing. */
 static void welcome_of_a_member(void **state)
 {
 	static const char text[] = "[fleet]\nname=f\nseed=0x77\nepoch=7\n"

@@ -2,15 +2,15 @@
 /*
  * The fleet that a server is a member of: its map, and which member the server is.
  *
- *   FLEET-1. A keyed request (GET, PUT, DELETE, ARITH, TOUCH) is executed only by the member that
+ *   OWNER-1. A keyed request (GET, PUT, DELETE, ARITH, TOUCH) is executed only by the member that
  *	 owns the key's shard. Any other answers MOVED, with the epoch of its map, before anything
  *	 of the request is done: no value is pulled (member_admit() in server/worker/member.h).
- *   FLEET-2. A refusal is the answer to a numbered change, and is recorded like any other: sent
+ *   OWNER-2. A refusal is the answer to a numbered change, and is recorded like any other: sent
  *	 again, the change gets the same answer, and is not executed (ANSWER-3).
- *   FLEET-3. A refusal costs its client what the request would have: so a client can't send those
+ *   OWNER-3. A refusal costs its client what the request would have: so a client can't send those
  *	 beyond its limits (PERMIT-2).
- *   FLEET-4. All stores of all members hash keys with the seed of the map, so a key has one shard.
- *   FLEET-5. Every client that may connect gets the map, by MAP; its seed, too, which the welcome
+ *   OWNER-4. All stores of all members hash keys with the seed of the map, so a key has one shard.
+ *   OWNER-5. Every client that may connect gets the map, by MAP; its seed, too, which the welcome
  *	 of a client that may not READ leaves out.
  *
  * A server in no fleet has no struct fleet, and looks at one pointer for each request.

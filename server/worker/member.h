@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A worker of a fleet's member: which requests it refuses because another member owns their key
- * (FLEET-1 in server/fleet/fleet.h), and the answer to MAP. A server in no fleet reads one pointer
+ * (OWNER-1 in server/fleet/fleet.h), and the answer to MAP. A server in no fleet reads one pointer
  * for each request, conn->fleet.
  */
 #ifndef KVD_SERVER_WORKER_MEMBER_H

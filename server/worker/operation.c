@@ -175,7 +175,7 @@ static enum wire_status batched_permit(struct message *message, const struct use
 }
 
 /*
- * OPERATION-5, PERMIT-2, FLEET-1: WIRE_OK, or what the next operation of a BATCH is refused with.
+ * OPERATION-5, PERMIT-2, OWNER-1: WIRE_OK, or what the next operation of a BATCH is refused with.
  */
 static enum wire_status batched_admit(struct message *message, const struct request *request,
 				      uint64_t hash)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of the map of a fleet (common/fleet/map.h): what a client gets from a server that may lie is
- * checked before it is used. Each part is broken in turn, with a right sum and without.
+ * Tests of the map of a fleet (common/fleet/map.h): a client checks what it gets from a server,
+ * which may lie, before it uses it. Each part is broken in turn, with a right sum and without.
  */
 #include "common/fleet/map.h"
 

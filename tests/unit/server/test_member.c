@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of a fleet's member (FLEET-1 to FLEET-3 in server/fleet/fleet.h): what it refuses because
+ * Tests of a fleet's member (OWNER-1 to OWNER-3 in server/fleet/fleet.h): what it refuses because
  * another member has the key, alone and in a BATCH, by number, within a user's limits; what it does
  * not; and the map, in parts.
  */
@@ -157,7 +157,7 @@ static void no_fleet(void **state)
 	assert_int_equal(conn->value_len, 0);
 }
 
-/* FLEET-2: a refused change that is sent again has the same answer. */
+/* OWNER-2: a refused change that is sent again has the same answer. */
 static void refusals_are_recorded(void **state)
 {
 	static struct answers answers;
@@ -231,7 +231,7 @@ static void in_a_batch(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.fleet_refused), 2);
 }
 
-/* FLEET-3: refusals count against the limits of a user; beyond them the answer is LIMIT. */
+/* OWNER-3: refusals count against the limits of a user; beyond them the answer is LIMIT. */
 static void refusals_are_charged(void **state)
 {
 	static struct test_limit limit;

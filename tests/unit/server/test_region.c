@@ -173,7 +173,7 @@ static void two_regions_differ(void **state)
 	assert_memory_equal(&other.sum_key, &none, sizeof(none));
 }
 
-/* FLEET-4: members hash keys alike. */
+/* OWNER-4: members hash keys alike. */
 static void a_seed_that_is_given(void **state)
 {
 	const struct store_options options = {

@@ -28,6 +28,8 @@ static int exit_status(enum kvd_status status)
 		return EX_NOPERM;
 	case KVD_ERR_LIMIT:
 		return EX_TEMPFAIL;
+	case KVD_ERR_MOVED:
+		return EX_UNAVAILABLE;
 	default:
 		return EX_SOFTWARE;
 	}
@@ -40,6 +42,7 @@ static bool is_said(enum kvd_status status)
 	case KVD_ERR_EXISTS:
 	case KVD_ERR_INVALID:
 	case KVD_ERR_LIMIT:
+	case KVD_ERR_MOVED:
 	case KVD_ERR_NO_SPACE:
 	case KVD_ERR_NOT_ALLOWED:
 		return true;

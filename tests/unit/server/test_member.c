@@ -174,8 +174,14 @@ static void refusals_are_recorded(void **state)
 	}
 	assert_int_equal(store_items(&test_store), 0);
 	assert_int_equal(stat_read(&test_worker.stats.fleet_refused), 1);
-	assert_true(RECEIVE(theirs, "v", .op = WIRE_PUT, .change = 2));
-	assert_int_equal(conn->response.status, WIRE_OK);
+	/* And what was executed is not refused later. */
+	for (unsigned int i = 0; i < 2; i++) {
+		assert_true(RECEIVE(theirs, "v", .op = WIRE_PUT, .change = 2));
+		assert_int_equal(conn->response.status, WIRE_OK);
+		assert_int_equal(conn->response.flags, i ? WIRE_R_REPEATED : 0);
+		fleet.member = 1;
+	}
+	assert_int_equal(stat_read(&test_worker.stats.fleet_refused), 1);
 }
 
 static struct wire_result batch_result_at(size_t *at)

@@ -121,6 +121,23 @@ static void a_member_joins(void **state)
 	}
 }
 
+/* Where it is in the list makes no difference: those that stay keep what rounding gave them. */
+static void a_member_joins_in_front(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		fleet_start(sizes[i]);
+		fleet_place();
+		now.weights[now.members++] = 1;
+		for (uint32_t shard = 0; shard < FLEET_SHARDS; shard++)
+			now.owners[shard]++;
+		fleet_place();
+		assert_shares();
+		assert_int_equal(owned(&now, 0), FLEET_SHARDS / now.members);
+		assert_int_equal(moved(), owned(&now, 0));
+	}
+}
+
 /* A member leaves: only its shards move. */
 static void a_member_leaves(void **state)
 {
@@ -219,9 +236,13 @@ static void any_history(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_member_joins),    cmocka_unit_test(a_member_leaves),
-		cmocka_unit_test(as_many_as_can_be), cmocka_unit_test(weights_are_shares),
-		cmocka_unit_test(remainders_decide), cmocka_unit_test(any_history),
+		cmocka_unit_test(a_member_joins_in_front),
+		cmocka_unit_test(a_member_joins),
+		cmocka_unit_test(a_member_leaves),
+		cmocka_unit_test(as_many_as_can_be),
+		cmocka_unit_test(weights_are_shares),
+		cmocka_unit_test(remainders_decide),
+		cmocka_unit_test(any_history),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,9 +48,9 @@ shards_add_up() {
 	local member sum=0 shards
 	for member in "${MEMBERS[@]}"; do
 		choose "$member"
-		stat_is fleet_epoch 1 && stat_is fleet_members 3 && shards=$(stat_of fleet_shards) &&
-			in_log "fleet demo: epoch 1, member $member of 3, with $shards of 16384 shards" ||
-			return 1
+		stat_is fleet_epoch 1 && stat_is fleet_members 3 &&
+			shards=$(stat_of fleet_shards) &&
+			in_log "epoch 1, member $member of 3, with $shards of 16384" || return 1
 		sum=$((sum + shards))
 	done
 	[ "$sum" = 16384 ]
@@ -105,12 +105,14 @@ nothing_was_changed() {
 	local member
 	for member in b c; do
 		choose "$member"
-		kvctl exists "$theirs" && [ "$(kvctl get "$theirs")" = "value ${theirs#key}" ] && return
+		kvctl exists "$theirs" || continue
+		[ "$(kvctl get "$theirs")" = "value ${theirs#key}" ]
+		return
 	done
 	return 1
 }
 
-# It serves the same shards again; its items are gone, those of others are not.
+# The same shards are served again; the items are gone, those of others are not.
 a_member_returns() {
 	choose a
 	local shards
@@ -152,7 +154,8 @@ config_write "$url"
 fleet_write 1
 check_once "a good file is good" "$build/kvd" -c "$tmp/kvd.ini" -o "fleet.file=$tmp/fleet" \
 	-o fleet.member=a --check-config
-check_once "a member that is not in it" wrong_option fleet.member=d 'd: .*/bad has no such member: set one of a b c$'
+check_once "a member that is not in it" wrong_option fleet.member=d \
+	'd: .*/bad has no such member: set one of a b c$'
 check_once "a server has to know which member it is" wrong_option fleet.member= \
 	'fleet.member is not set: set it to the name that this server has in .* one of a b c$'
 check_once "a name is one" wrong_option fleet.member=a/b "'a/b' can't be a name"

@@ -217,7 +217,7 @@ static void any_history(void **state)
 	srand(1);
 	fleet_start(3);
 	fleet_place();
-	for (unsigned int i = 0; i < 100; i++) {
+	for (unsigned int i = 0; i < 40; i++) {
 		uint32_t member = (uint32_t)rand() % now.members;
 
 		if (rand() % 2 && now.members < 40)

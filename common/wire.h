@@ -129,7 +129,7 @@ enum wire_status {
 	WIRE_UNKNOWN = 17,	/* a change that was sent before; its answer was forgotten */
 	WIRE_NOT_ALLOWED = 19,	/* the user lacks the right, or a prefix of the key */
 	WIRE_LIMIT = 20,	/* beyond a limit of the user: nothing was done */
-	WIRE_MOVED = 22,	/* another member of the fleet owns the key's shard; nothing was done */
+	WIRE_MOVED = 22,	/* another member of the fleet has the key; nothing was done */
 };
 
 #define WIRE_F_PULL 0x01u	/* PUT: the server READs the value from pull_addr with pull_rkey */

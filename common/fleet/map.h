@@ -124,7 +124,7 @@ static inline size_t fleet_member_bytes(const struct fleet_member *member)
 /* The sum of a map of @bytes bytes. */
 uint64_t fleet_map_sum(const struct fleet_head *head, size_t bytes);
 
-/* The number of the member with this @id, FLEET_NAME_MAX bytes; map->head->members: there is none. */
+/* The number of the member with this @id, FLEET_NAME_MAX bytes; head->members: there is none. */
 uint32_t fleet_map_find(const struct fleet_map *map, const char id[FLEET_NAME_MAX]);
 
 #endif /* KVD_COMMON_FLEET_MAP_H */

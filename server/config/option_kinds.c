@@ -426,7 +426,8 @@ static int parse_kind_name(const struct config_option *option, const char *text,
 static void domain_kind_name(const struct config_option *option, char *buffer)
 {
 	(void)option;
-	sprintf(buffer, "1 to %u letters, digits and -_., or nothing", WIRE_TENANT_MAX);
+	snprintf(buffer, OPTION_TEXT_MAX, "1 to %u letters, digits and -_., or nothing",
+		 WIRE_TENANT_MAX);
 }
 
 /* clang-format off */

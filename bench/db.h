@@ -107,7 +107,7 @@ int db_connect_failed(const struct db_target *target, enum kvd_status status, co
 static inline int db_status_is_fatal(enum kvd_status status)
 {
 	return status == KVD_ERR_TIMEOUT || status == KVD_ERR_DISCONNECTED ||
-	       status == KVD_ERR_DEVICE || status == KVD_ERR_PROTOCOL;
+	       status == KVD_ERR_DEVICE || status == KVD_ERR_PROTOCOL || status == KVD_ERR_AWAY;
 }
 
 static inline enum kvd_status db_open(struct db **db, const struct db_target *target,

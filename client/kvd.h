@@ -19,12 +19,12 @@
  * kvd_options.timeout_ms. The others do not block, unless their comments say so.
  *
  * Statuses. Functions that use the network, and submitted operations, may end with KVD_ERR_INVALID,
- * TIMEOUT, DISCONNECTED, DEVICE, PROTOCOL, AUTH, BUSY, LIMIT and NOT_ALLOWED; changes also with
- * UNKNOWN, and calls with a large value with NO_MEMORY. enum kvd_status has the causes; the comment
- * of a function adds its own. The handle stays usable; but with kvd_options.reconnect 0, after a
- * loss, every call returns KVD_ERR_DISCONNECTED: kvd_submit(), kvd_arm() and kvd_register() do,
- * too. "Admin" marks calls that need the right admin, which every client has on a server without
- * users.
+ * TIMEOUT, DISCONNECTED, AWAY, DEVICE, PROTOCOL, AUTH, BUSY, LIMIT and NOT_ALLOWED; changes also
+ * with UNKNOWN, and calls with a large value with NO_MEMORY. enum kvd_status has the causes; the
+ * comment of a function adds its own. The handle stays usable; but with kvd_options.reconnect 0,
+ * after a loss, every call returns KVD_ERR_DISCONNECTED: kvd_submit(), kvd_arm() and kvd_register()
+ * do, too. While the server is away (libkvd(3), Away) a call blocks for 20 ms at most. "Admin"
+ * marks calls that need the right admin, which every client has on a server without users.
  */
 #ifndef KVD_H
 #define KVD_H
@@ -67,7 +67,7 @@ extern "C" {
 	X(ERR_NO_MEMORY, 6, "out of memory in the client")                                         \
 	/* timeout_ms passed. A change may have taken effect, or may do so later. */               \
 	X(ERR_TIMEOUT, 7, "timed out")                                                             \
-	/* No connection until the deadline; nothing was done. See libkvd(3), Connections. */      \
+	/* No connection until the deadline; nothing was done. Next: KVD_ERR_AWAY. */              \
 	X(ERR_DISCONNECTED, 8, "connection lost")                                                  \
 	/* No server listens at the address, or no route leads there. */                           \
 	X(ERR_UNREACHABLE, 9, "server unreachable")                                                \
@@ -93,6 +93,8 @@ extern "C" {
 	X(ERR_NOT_ALLOWED, 19, "not allowed")                                                      \
 	/* Beyond a limit of the client's user; nothing was done: try again later. */              \
 	X(ERR_LIMIT, 20, "over the user's limit")                                                  \
+	/* Nothing was done, at once, until the server is back: see libkvd(3), Away. */            \
+	X(ERR_AWAY, 21, "the server is away")                                                      \
 	/* No member of the fleet that this handle knows has the key now; nothing was done. */     \
 	X(ERR_MOVED, 22, "another member has the key")
 
@@ -138,7 +140,7 @@ void kvd_options_init(struct kvd_options *options);
  */
 const char *kvd_default_url(char buffer[KVD_URL_MAX]);
 
-/* A handle: a connection to one server. */
+/* A handle: a connection to one server, or to each member of a fleet (libkvd(3), Fleets). */
 struct kvd;
 
 /*
@@ -273,7 +275,8 @@ struct kvd_exists {
  * as certain as that of kvd_get(), and true at some instant of the call; together they are not a
  * snapshot. For eviction, the call does not count as a use of the keys.
  * KVD_OK: every key was looked up; a key of a bad length has the status KVD_ERR_INVALID. Another
- * status: the keys that were not looked up have it too.
+ * status: the keys that were not looked up have it too. Without @results, it may also be that of
+ * one key, of which it is not known whether it exists.
  */
 enum kvd_status kvd_exists_many(struct kvd *handle, const struct kvd_key *keys, size_t count,
 				struct kvd_exists *results, size_t *present);
@@ -882,9 +885,13 @@ struct kvd_info {
 	uint64_t buckets;	 /* of the server's index, as far as this handle knows */
 	uint64_t clock_error_ns; /* largest error of kvd_clock_ns() now */
 	uint32_t access_rate;	 /* one hit in this number, at most, is reported; 0: none */
-	const char *connection;	 /* "up", "waiting" (for its next try), "connecting" or "closed" */
-	uint64_t reconnects;	 /* times that the handle connected again */
-	const char *tenant;	 /* the one asked for; "": the server chooses */
+	/*
+	 * "up"; "waiting" (for its next try), "connecting"; "away" (operations end with
+	 * KVD_ERR_AWAY); "closed"
+	 */
+	const char *connection;
+	uint64_t reconnects; /* times that the handle connected again */
+	const char *tenant;  /* the one asked for; "": the server chooses */
 };
 
 /* Fills @info. */
@@ -928,7 +935,8 @@ uint64_t kvd_clock_ns(const struct kvd *handle);
 	X(reconnects, "times the handle connected again")                                          \
 	X(resent, "requests sent again on another connection")                                     \
 	X(repeated, "changes sent again that the server had executed before, and answered")        \
-	X(unknown, "changes that ended with KVD_ERR_UNKNOWN")
+	X(unknown, "changes that ended with KVD_ERR_UNKNOWN")                                      \
+	X(away, "operations that ended at once, with KVD_ERR_AWAY")
 
 struct kvd_stats {
 #define X(name, help) uint64_t name;

@@ -17,6 +17,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <kvd.h>
 
@@ -68,6 +69,9 @@ static void add(struct counter *c)
 		break;
 	case KVD_ERR_DISCONNECTED: /* no server until the deadline: nothing was done */
 	case KVD_ERR_BUSY:	   /* refused, for now */
+		break;
+	case KVD_ERR_AWAY: /* still none, found at once: nothing was done */
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 		break;
 	default:
 		errx(EXIT_FAILURE, "%s", kvd_error(c->db));

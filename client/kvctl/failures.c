@@ -51,6 +51,7 @@ bool failure_is_of_all(enum kvd_status status)
 	case KVD_ERR_DEVICE:
 	case KVD_ERR_PROTOCOL:
 	case KVD_ERR_AUTH:
+	case KVD_ERR_AWAY:
 		return true;
 	default:
 		return false;

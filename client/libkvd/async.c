@@ -88,6 +88,7 @@ static void waiting_end(struct kvd *handle, struct kvd_op *op, enum kvd_status s
 
 	list_remove(&private_of(op)->link);
 	op->status = status;
+	handle->stats.away += status == KVD_ERR_AWAY;
 	observed.submitted = op;
 	if (handle->observing)
 		observe_end(handle, &observed, NULL, status, clock_ns());
@@ -409,6 +410,8 @@ size_t kvd_wait(struct kvd *handle, struct kvd_op **done, size_t max, size_t min
 	if (timeout_ms != UINT32_MAX)
 		deadline_ns = clock_ns() + timeout_ms * 1000000ull;
 	disarm(handle);
+	if (!handle->up && handle->reconnect.away)
+		engine_probe(handle, timeout_ms);
 	engine_wait(handle, enough_ended, &min, &deadline_ns);
 	n = hand_back(handle, done, done ? max : 0);
 	call_end(handle, KVD_OK);

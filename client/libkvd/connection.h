@@ -103,6 +103,7 @@ struct connection {
 	uint32_t accesses;	 /* ACCESS messages outstanding */
 	uint32_t response_index; /* receive buffer of the response being processed */
 	uint64_t response_ns;	 /* clock_raw_ns() when it was taken from the device */
+	uint64_t silent_ns;	 /* clock_raw_ns() when its server was found silent; 0: never */
 	bool held; /* rpc_call() returned the response in receive buffer `held_index` */
 	uint32_t held_index;
 	uint8_t free[MESSAGES_MAX];
@@ -124,6 +125,15 @@ static_assert(MESSAGES_MAX <= 256 && !(READS_IN_FLIGHT_MAX & (READS_IN_FLIGHT_MA
 static inline uint32_t connection_room(const struct connection *conn)
 {
 	return SENDS_MAX - (conn->sq_posted - conn->sq_done) - conn->chain_count;
+}
+
+/*
+ * Whether the server owes responses for too long (client/libkvd/flight.h): requests
+ * end at once until one comes. READs go on.
+ */
+static inline bool connection_is_silent(const struct connection *conn)
+{
+	return conn->silent_ns > conn->response_ns;
 }
 
 /* Whether the connection did more than HELLO. */

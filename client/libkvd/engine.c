@@ -23,6 +23,12 @@
 #define EVENTS_NS 10000000u
 /* Longest sleep: a lost peer may cause no event, so completions are polled again. */
 #define SLEEP_MS_MAX 100
+/*
+ * While the server is away, a call that comes PROBE_AFTER_NS or more after the last one may wait
+ * PROBE_MS for a try to succeed, 2 % of the time. Connecting takes some milliseconds.
+ */
+#define PROBE_AFTER_NS 1000000000u
+#define PROBE_MS 20u
 
 /* Moves on the flights whose pause has ended. */
 static void paused_run(struct kvd *handle)
@@ -84,14 +90,63 @@ static void ready_run(struct kvd *handle)
 	}
 }
 
+/*
+ * Sleeps until a completion or an event of the connection comes; without a connection, until the
+ * next try. Returns 1 after an event, or a negative errno.
+ */
+static int sleep_once(struct kvd *handle, uint64_t left_ns)
+{
+	uint64_t ms = left_ns / 1000000 + 1;
+	int timeout = ms < SLEEP_MS_MAX ? (int)ms : SLEEP_MS_MAX;
+
+	handle->stats.sleeps++;
+	if (handle->conn.cm_channel)
+		return handle->dev->ops->sleep(handle->conn.comp_channel,
+					       handle->conn.cm_channel->fd, timeout);
+	poll(NULL, 0, timeout);
+	return 0;
+}
+
+void engine_probe(struct kvd *handle, uint32_t timeout_ms)
+{
+	uint64_t now_ns = clock_ns(), until_ns = now_ns;
+	unsigned int tries = handle->reconnect.tries;
+
+	if (now_ns - handle->tick_ns >= PROBE_AFTER_NS)
+		until_ns += (timeout_ms < PROBE_MS ? timeout_ms : PROBE_MS) * 1000000ull;
+	while (!handle->up && !handle->closed && handle->reconnect.tries == tries) {
+		if (until_ns > now_ns && handle->conn.cq)
+			ibv_req_notify_cq(handle->conn.cq, 0);
+		if (reconnect_progress(handle))
+			continue;
+		now_ns = clock_ns();
+		if (now_ns >= until_ns || sleep_once(handle, until_ns - now_ns) < 0)
+			return;
+	}
+}
+
+/* Without a connection. Returns whether there is one now. */
+static bool lost_attend(struct kvd *handle)
+{
+	if (handle->reconnect.away && handle->call_count)
+		engine_probe(handle, handle->options.timeout_ms);
+	if (handle->up)
+		return true;
+	if (handle->reconnect.away)
+		away_end(handle);
+	else if (!handle->closed && !list_empty(&handle->waiting))
+		handle->submitted->start(handle);
+	/* While the server is away, whatever begins ends here. */
+	handle->attention = handle->reconnect.away;
+	return false;
+}
+
 static void engine_attend(struct kvd *handle)
 {
-	if (!handle->closed && !list_empty(&handle->waiting))
-		handle->submitted->start(handle);
-	if (!handle->up) {
-		handle->attention = false;
+	if (!handle->up && !lost_attend(handle))
 		return;
-	}
+	if (!list_empty(&handle->waiting))
+		handle->submitted->start(handle);
 	paused_run(handle);
 	ready_run(handle);
 	requests_post(handle);
@@ -102,6 +157,11 @@ static void engine_attend(struct kvd *handle)
 	handle->attention = !list_empty(&handle->paused) || !list_empty(&handle->ready) ||
 			    !list_empty(&handle->requests) || !list_empty(&handle->waiting) ||
 			    changes_to_resend(&handle->sent) || handle->access.due;
+	if (handle->attention && connection_is_silent(&handle->conn)) {
+		/* The response that ends the silence may be there. */
+		completions_poll(handle);
+		silence_end(handle);
+	}
 }
 
 /* Posts what the flights need. */
@@ -168,23 +228,6 @@ uint64_t engine_next_ns(const struct kvd *handle)
 	if (!handle->up && reconnect_next_ns(handle) < next)
 		next = reconnect_next_ns(handle);
 	return next;
-}
-
-/*
- * Sleeps until a completion or an event of the connection comes; without a connection, until the
- * next try. Returns 1 after an event, or a negative errno.
- */
-static int sleep_once(struct kvd *handle, uint64_t left_ns)
-{
-	uint64_t ms = left_ns / 1000000 + 1;
-	int timeout = ms < SLEEP_MS_MAX ? (int)ms : SLEEP_MS_MAX;
-
-	handle->stats.sleeps++;
-	if (handle->conn.cm_channel)
-		return handle->dev->ops->sleep(handle->conn.comp_channel,
-					       handle->conn.cm_channel->fd, timeout);
-	poll(NULL, 0, timeout);
-	return 0;
 }
 
 /*
@@ -314,6 +357,16 @@ static enum kvd_status calls_wait(struct kvd *handle, const unsigned int *left)
 	return handle->up ? KVD_ERR_TIMEOUT : KVD_ERR_DISCONNECTED;
 }
 
+/* Why flights that were not done had no connection. @status: of calls_wait(). */
+static enum kvd_status lost_status(const struct kvd *handle, enum kvd_status status)
+{
+	if (handle->closed)
+		return handle->conn.lost;
+	if (handle->reconnect.status == KVD_ERR_AUTH)
+		return KVD_ERR_AUTH;
+	return handle->reconnect.away && !status ? KVD_ERR_AWAY : status;
+}
+
 enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned int count,
 			   const unsigned int *left)
 {
@@ -326,10 +379,7 @@ enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned 
 	if (*left)
 		status = calls_wait(handle, left);
 	handle->call_count = 0;
-	if (handle->closed)
-		return handle->conn.lost;
-	/* The flights that were not done had no connection. */
-	return !handle->up && handle->reconnect.status == KVD_ERR_AUTH ? KVD_ERR_AUTH : status;
+	return handle->up ? status : lost_status(handle, status);
 }
 
 /* Frees the last response: the caller could use it until now. */
@@ -368,7 +418,7 @@ enum kvd_status rpc_call(struct kvd *handle, struct rpc *rpc, struct response *r
 	if (status)
 		return status;
 	held_release(&handle->conn);
-	if (rpc->on_loss == LOSS_FAILS && !handle->up)
+	if (rpc->on_loss == LOSS_FAILS && !handle->up && !handle->reconnect.away)
 		return handle_error_set(handle, KVD_ERR_DISCONNECTED,
 					"the connection to %s was lost, and another one does not "
 					"have what the call is about; nothing was done",

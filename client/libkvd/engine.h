@@ -33,6 +33,14 @@ enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned 
 /* Moves on what can be moved, without waiting. Returns the number of completions taken. */
 unsigned int engine_progress(struct kvd *handle);
 
+/*
+ * For a call while the server is away: takes the steps of the try that are due. If the last call
+ * was long ago, it also waits for the next ones, for at most 20 ms or @timeout_ms: a program that
+ * calls seldom would never be connected again if each of its calls took one step, for the server
+ * and connect_timeout_ms end a try that stands still.
+ */
+void engine_probe(struct kvd *handle, uint32_t timeout_ms);
+
 /* Posts what flights that have just begun need. */
 void engine_post(struct kvd *handle);
 

@@ -7,6 +7,7 @@
 #include "client/libkvd/read.h"
 #include "client/libkvd/transfer.h"
 #include "common/util/clock.h"
+#include "common/util/log.h"
 
 void blocked_begin(struct kvd *handle)
 {
@@ -81,6 +82,20 @@ bool flight_may_have_acted(const struct flight *f)
 	return f->touching || (f->sent && f->rpc.on_loss == LOSS_UNKNOWN);
 }
 
+/* From now on the server is away, unless the loss is too recent: client/libkvd/reconnect.h. */
+static void away_begin(struct kvd *handle)
+{
+	struct reconnect *reconnect = &handle->reconnect;
+
+	if (reconnect->away ||
+	    clock_ns() - reconnect->since_ns < handle->options.timeout_ms * 1000000ull / 2)
+		return;
+	reconnect->away = true;
+	handle->attention = true;
+	log_warn("%s is away: operations fail at once until a try to connect succeeds",
+		 handle->dev->address);
+}
+
 static enum kvd_status no_connection(struct kvd *handle, const struct flight *f)
 {
 	const struct reconnect *reconnect = &handle->reconnect;
@@ -92,6 +107,8 @@ static enum kvd_status no_connection(struct kvd *handle, const struct flight *f)
 		status = KVD_ERR_TIMEOUT;
 	else if (reconnect->status == KVD_ERR_AUTH)
 		status = KVD_ERR_AUTH;
+	if (reconnect->status != KVD_ERR_AUTH)
+		away_begin(handle);
 	return handle_error_set(handle, status,
 				"no connection to %s for %llu.%03llu s, %u tries failed; %s: %s",
 				handle->dev->address, (unsigned long long)ms / 1000,
@@ -100,10 +117,49 @@ static enum kvd_status no_connection(struct kvd *handle, const struct flight *f)
 				reconnect->why);
 }
 
+/* clock_raw_ns() from which on the server has sent nothing, although it had to. */
+static uint64_t owed_since_ns(const struct connection *conn)
+{
+	uint64_t oldest_ns = UINT64_MAX;
+	unsigned int i;
+
+	for (i = 0; i < conn->message_count; i++)
+		if (conn->messages[i].id && conn->messages[i].sent_ns < oldest_ns)
+			oldest_ns = conn->messages[i].sent_ns;
+	return oldest_ns > conn->response_ns ? oldest_ns : conn->response_ns;
+}
+
+/* Looks whether the server is silent. Without a window nothing is posted: a response has one. */
+static void silence_look(struct kvd *handle)
+{
+	struct connection *conn = &handle->conn;
+	uint64_t now_ns = clock_raw_ns();
+
+	if (!conn->outstanding || connection_is_silent(conn) ||
+	    now_ns - owed_since_ns(conn) < SILENCE_NS)
+		return;
+	conn->silent_ns = now_ns;
+	conn->window = 0;
+	handle->attention = true;
+	log_warn("%s does not answer: requests fail at once until it does", handle->dev->address);
+}
+
+/* Neither requests nor READs of the connection get on: only another one can. */
+static void connection_give_up(struct kvd *handle)
+{
+	handle_fail(handle, KVD_ERR_DISCONNECTED,
+		    "the connection to %s was closed: neither READs nor requests were answered",
+		    handle->dev->address);
+}
+
 enum kvd_status timeout_fail(struct kvd *handle, const struct flight *f)
 {
 	if (!handle->up)
 		return no_connection(handle, f);
+	if (f && f->place == PLACE_READING && connection_is_silent(&handle->conn) &&
+	    handle->options.reconnect)
+		connection_give_up(handle);
+	silence_look(handle);
 	return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s within the timeout",
 			   handle->dev->address);
 }
@@ -211,4 +267,47 @@ void flight_cut(struct kvd *handle, struct flight *f, enum kvd_status status)
 {
 	flight_detach(handle, f);
 	flight_fail(handle, f, status);
+}
+
+void silence_cut(struct kvd *handle, struct flight *f)
+{
+	uint64_t ms = (clock_raw_ns() - owed_since_ns(&handle->conn)) / 1000000;
+
+	handle->stats.away++;
+	flight_cut(handle, f,
+		   handle_error_set(handle, KVD_ERR_AWAY,
+				    "%s is away: it has not answered for %llu.%03llu s; nothing "
+				    "was done",
+				    handle->dev->address, (unsigned long long)ms / 1000,
+				    (unsigned long long)ms % 1000));
+}
+
+/* Ends the flights of the list that have no effect on the server. */
+static void list_end(struct kvd *handle, struct list *list)
+{
+	struct list waiters;
+	struct flight *f;
+
+	list_init(&waiters);
+	list_move_all(&waiters, list);
+	while (!list_empty(&waiters)) {
+		f = list_entry(waiters.next, struct flight, link);
+		list_remove(&f->link);
+		if (flight_may_have_acted(f)) {
+			list_add(list, &f->link);
+			continue;
+		}
+		f->place = PLACE_NONE;
+		/* The handle's own asks for the clock: its waiters end, too. */
+		if (f->kind != FLIGHT_OWN)
+			silence_cut(handle, f);
+	}
+}
+
+void silence_end(struct kvd *handle)
+{
+	if (handle->conn.broken || !connection_is_silent(&handle->conn))
+		return;
+	list_end(handle, &handle->requests);
+	list_end(handle, &handle->clock_waiters);
 }

@@ -60,6 +60,25 @@ enum kvd_status timeout_fail(struct kvd *handle, const struct flight *flight);
 bool flight_expire(struct kvd *handle, struct flight *flight);
 
 /*
+ * A server whose process hangs (SIGSTOP, a debugger, swapping) keeps the connection: its memory can
+ * be READ, but no request is answered, and each would cost its caller a whole deadline. So the
+ * first deadline that passes while the server owes responses and has sent none for SILENCE_NS makes
+ * the connection silent: requests that were not sent end with KVD_ERR_AWAY, at once. Those that
+ * were sent are the probe: the next response ends the silence. Nothing is lost, so this may be
+ * wrong: SILENCE_NS is only longer than a busy host stops a server.
+ *
+ * GETs by READ go on. If they get no answer either (the host is gone; softnic, where READs wait for
+ * the SENDs before them), the first deadline that passes for one closes the connection, and a new
+ * one is the probe: the server stays away.
+ */
+#define SILENCE_NS 1000000000u
+
+/* If the connection is silent: ends the flights that wait to be sent, or for the server's clock. */
+void silence_end(struct kvd *handle);
+/* On a silent connection: ends a flight, which is in none of its lists. */
+void silence_cut(struct kvd *handle, struct flight *flight);
+
+/*
  * Whether the caller registered all of the value's memory. If so the flight holds it until it ends.
  */
 bool flight_get_memory(struct kvd *handle, struct flight *flight, const void *value, size_t bytes);

@@ -89,6 +89,10 @@ static bool lookup_clock(struct kvd *handle, struct flight *f)
 	/* Another lookup may have done it. */
 	if (server_clock_width(&handle->clock, l->since_ns) <= CLOCK_WIDTH_NS_MAX)
 		return true;
+	if (connection_is_silent(&handle->conn)) {
+		silence_cut(handle, f);
+		return false;
+	}
 	flight_queue(f, &handle->clock_waiters);
 	f = &handle->clock_flight;
 	if (f->place == PLACE_QUEUED || f->place == PLACE_SENT)
@@ -482,6 +486,9 @@ static enum kvd_status exists_batch(struct kvd *handle, const struct kvd_key *ke
 		};
 	status = lookups_call(handle, requests, count, true);
 	for (i = 0; i < count; i++) {
+		/* On a silent connection some may be known, and others not. */
+		if (!status && requests[i].status == KVD_ERR_AWAY)
+			status = KVD_ERR_AWAY;
 		if (results)
 			results[i] = (struct kvd_exists){ requests[i].status, requests[i].item };
 		*found += requests[i].status == KVD_OK;

@@ -349,9 +349,11 @@ uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_opcode op, double qua
 static const char *connection_text(const struct kvd *handle)
 {
 	if (handle->up)
-		return "up";
+		return connection_is_silent(&handle->conn) ? "away" : "up";
 	if (handle->closed)
 		return "closed";
+	if (handle->reconnect.away)
+		return "away";
 	return handle->reconnect.state == RECONNECT_PAUSE ? "waiting" : "connecting";
 }
 

@@ -219,6 +219,7 @@ struct reconnect {
 	enum reconnect_state state;
 	bool opening;		/* in kvd_open() */
 	bool device_died;	/* in the last try: the next one starts with another */
+	bool away;		/* what needs a connection ends at once: reconnect.h */
 	unsigned int tries;	/* failed ones since the connection was lost */
 	unsigned int failures;	/* they set the next pause: reconnect_pause_ns() */
 	enum kvd_status status; /* of the loss, or of the last try */

@@ -95,10 +95,11 @@ static void flight_refused(struct kvd *handle, struct flight *f)
 
 /*
  * A client that may not connect now may not a moment later either, so no operation waits for that.
- * The tries go on, so that later calls succeed once it may again.
+ * The tries go on, so that later calls succeed once it may again. The server is not away.
  */
 static void refused(struct kvd *handle)
 {
+	handle->reconnect.away = false;
 	each_flight(handle, flight_refused);
 	if (handle->submitted)
 		handle->submitted->close(handle, KVD_ERR_AUTH);
@@ -201,6 +202,33 @@ static void change_keep(struct kvd *handle, struct flight *f)
 	}
 }
 
+/* An operation that ends is unsent, or has no effect on the server. */
+static void flight_away(struct kvd *handle, struct flight *f)
+{
+	if (flight_may_have_acted(f))
+		return;
+	handle->stats.away++;
+	flight_cut(handle, f, KVD_ERR_AWAY);
+}
+
+void away_end(struct kvd *handle)
+{
+	uint64_t ms = (clock_ns() - handle->reconnect.since_ns) / 1000000,
+		 before = handle->stats.away;
+
+	each_flight(handle, flight_away);
+	if (handle->submitted)
+		handle->submitted->close(handle, KVD_ERR_AWAY);
+	if (handle->stats.away == before)
+		return;
+	handle_error_set(
+		handle, KVD_ERR_AWAY,
+		"%s is away: no connection for %llu.%03llu s, %u tries failed; nothing was "
+		"done: %s",
+		handle->dev->address, (unsigned long long)ms / 1000, (unsigned long long)ms % 1000,
+		handle->reconnect.tries, handle->reconnect.why);
+}
+
 static void flight_fails(struct kvd *handle, struct flight *f)
 {
 	flight_cut(handle, f,
@@ -254,7 +282,9 @@ void reconnect_lost(struct kvd *handle)
 	struct reconnect *reconnect = &handle->reconnect;
 
 	handle->up = false;
-	handle->attention = false;
+	/* A silent server was away before, and stays so. */
+	reconnect->away = connection_is_silent(&handle->conn);
+	handle->attention = reconnect->away;
 	if (!may_reconnect(handle)) {
 		reconnect_close(handle);
 		return;
@@ -332,6 +362,7 @@ static void reconnect_done(struct kvd *handle)
 	if (reconnect->incarnation != handle->geometry.incarnation)
 		each_flight(handle, flight_other_server);
 	reconnected_log(handle);
+	reconnect->away = false;
 	handle->stats.reconnects++;
 	handle->attention = true;
 	handle->changes--;

@@ -14,6 +14,12 @@
  * while there is no connection. Meanwhile flights wait: lookups in handle->blocked, requests in
  * handle->requests; each has its deadline.
  *
+ * Away. A loss costs one deadline, not one for each call (a circuit breaker). When a deadline
+ * passes without a connection, half of timeout_ms or more after the loss, the server is away:
+ * whatever needs a connection, and was not sent, ends at once with KVD_ERR_AWAY. The tries go on,
+ * and the one that succeeds ends that. An operation with a short deadline of its own, or one that
+ * had used up most of its deadline before the loss, does not end the others in the first half.
+ *
  * The pause. A server that restarts, or a switch that fails, breaks the connections of all clients
  * at one instant, and they must not all come back at one. So the pause before try n (from 0) is
  * random in [0, min(PAUSE_NS_MIN * 2^n, PAUSE_NS_MAX)]: "full jitter", the policy with the fewest
@@ -42,6 +48,9 @@ void reconnect_open(struct kvd *handle, uint64_t begin_ns);
  * the others is unknown. Closes the handle if it must not connect again.
  */
 void reconnect_lost(struct kvd *handle);
+
+/* While the server is away: ends the flights and submitted operations that were not sent. */
+void away_end(struct kvd *handle);
 
 /* Takes the steps that are due while the handle is not up. Returns whether there was one. */
 bool reconnect_progress(struct kvd *handle);

@@ -224,6 +224,7 @@ static enum lin_status result_of(struct client *c, enum kvd_status status, const
 		return LIN_NOT_NUMBER;
 	case KVD_ERR_BUSY:
 	case KVD_ERR_NO_SPACE:
+	case KVD_ERR_AWAY:
 		return LIN_NO_EFFECT;
 	case KVD_ERR_UNKNOWN:
 	case KVD_ERR_DISCONNECTED:

@@ -153,6 +153,7 @@ static enum lin_status result_of(struct client *c, const struct kvd_op *op)
 		c->counts.canceled++;
 		return LIN_NO_EFFECT;
 	case KVD_ERR_BUSY:
+	case KVD_ERR_AWAY:
 		return LIN_NO_EFFECT;
 	case KVD_ERR_TIMEOUT:
 		c->counts.timeouts++;

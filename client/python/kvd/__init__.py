@@ -14,10 +14,10 @@ from ._lib import default_url, library_path, library_version
 from ._operations import Head, Item, Number
 from .client import Client, Entry, Used
 from .errors import (
-    AuthError, BufferTooSmallError, BusyError, CanceledError, DeviceError, DisconnectedError, Error,
-    ExistsError, InvalidError, LimitError, NoMemoryError, NoSpaceError, NotAllowedError,
-    NotANumberError, NotFoundError, OtherStatusError, ProtocolError, RefusedError, Status,
-    ThreadError, TimedOutError, TooLargeError, UnknownOutcomeError, UnreachableError,
+    AuthError, AwayError, BufferTooSmallError, BusyError, CanceledError, DeviceError,
+    DisconnectedError, Error, ExistsError, InvalidError, LimitError, NoMemoryError, NoSpaceError,
+    NotAllowedError, NotANumberError, NotFoundError, OtherStatusError, ProtocolError, RefusedError,
+    Status, ThreadError, TimedOutError, TooLargeError, UnknownOutcomeError, UnreachableError,
 )
 from .memory import Memory, MemoryInfo
 from .observe import process_stats, stats_text
@@ -25,8 +25,9 @@ from .observe import process_stats, stats_text
 __version__ = "0.4.0"
 
 __all__ = [
-    "AuthError", "BufferTooSmallError", "BusyError", "CanceledError", "Client", "DeviceError",
-    "DisconnectedError", "Entry", "Error", "ExistsError", "Head", "InvalidError", "Item",
+    "AuthError", "AwayError", "BufferTooSmallError", "BusyError", "CanceledError", "Client",
+    "DeviceError", "DisconnectedError", "Entry", "Error", "ExistsError", "Head", "InvalidError",
+    "Item",
     "KEY_MAX", "LimitError", "Memory", "MemoryInfo", "NoMemoryError", "NoSpaceError",
     "NotAllowedError", "NotANumberError", "NotFoundError", "Number", "Op", "OtherStatusError",
     "Path", "Priority", "ProtocolError", "PutMode", "RefusedError", "Status", "TTL_MAX",

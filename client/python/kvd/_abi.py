@@ -222,7 +222,7 @@ class CStats(Structure):
             "read_bytes", "bucket_reads", "round_trips", "cache_hits", "cache_stale", "retries",
             "fallbacks", "geometry_reads", "expired", "clock_asks", "clock_jumps",
             "access_records", "access_messages", "requests", "sent_bytes", "pulled_bytes",
-            "direct_bytes", "sleeps", "reconnects", "resent", "repeated", "unknown",
+            "direct_bytes", "sleeps", "reconnects", "resent", "repeated", "unknown", "away",
         )
     ]
 

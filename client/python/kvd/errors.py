@@ -36,6 +36,7 @@ class Status(enum.IntEnum):
     ERR_AUTH = 18
     ERR_NOT_ALLOWED = 19
     ERR_LIMIT = 20
+    ERR_AWAY = 21
 
 
 class Error(Exception):
@@ -179,6 +180,12 @@ class LimitError(Error):
     status = Status.ERR_LIMIT
 
 
+class AwayError(Error, ConnectionError):
+    """The server has been away for a whole timeout_ms. Nothing was done, and nothing waited for."""
+
+    status = Status.ERR_AWAY
+
+
 # The only place that maps a status to its exception.
 BY_STATUS: Final[dict[int, type[Error]]] = {
     cls.status: cls
@@ -203,6 +210,7 @@ BY_STATUS: Final[dict[int, type[Error]]] = {
         AuthError,
         NotAllowedError,
         LimitError,
+        AwayError,
     )
 }
 

@@ -45,7 +45,7 @@ Completion = tuple[int, bool, str, Optional[list[bool]]]
 _MISSES: Final = frozenset((
     Status.NOT_FOUND, Status.ERR_BUFFER, Status.ERR_TIMEOUT, Status.ERR_DISCONNECTED,
     Status.ERR_UNREACHABLE, Status.ERR_REFUSED, Status.ERR_BUSY, Status.ERR_CANCELED,
-    Status.ERR_UNKNOWN, Status.ERR_LIMIT,
+    Status.ERR_UNKNOWN, Status.ERR_LIMIT, Status.ERR_AWAY,
 ))
 _ABSENT: Final = frozenset((Status.NOT_FOUND, Status.ERR_BUFFER))
 _DIGEST: Final = 64  # characters of SHA-256
@@ -211,7 +211,8 @@ class Connector(Owner):
 
     `url` as of kvd.Client. `num_workers` threads load, store and delete, one batch each at a time.
     `timeout_ms` bounds each chunk of a batch, from the batch's start. `lookup_timeout_ms` bounds 32
-    keys of a lookup, and so how long a server that is gone delays a request. `ttl_s`: the seconds
+    keys of a lookup, and so how long a server that goes away delays a request: later requests miss
+    at once, until it is back. `ttl_s`: the seconds
     after which chunks expire; 0: they stay until they are evicted. `prefix` is put before each key,
     for caches that must not see each other. Other options are those of kvd.Client.
 

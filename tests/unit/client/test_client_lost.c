@@ -60,6 +60,12 @@ static void assert_reconnected(const struct call *call)
 	enum kvd_status status;
 
 	server->fake.connect = accept_try;
+	/* If a try is under way, it ends now: the next one begins. */
+	if (!strcmp(connection(), "away")) {
+		kvd->reconnect.next_ns = 0;
+		assert_int_equal(kvd_poll(kvd, NULL, 0), 0);
+		kvd->reconnect.next_ns = 0;
+	}
 	status = kvd_ping(kvd);
 	if (status || strcmp(connection(), "up") != 0)
 		fail_msg("after %s: %s: %s", call->name, kvd_status_text(status), kvd_error(kvd));
@@ -119,7 +125,33 @@ static void without_a_connection(void **state)
 		assert_non_null(strstr(kvd_error(kvd), "Work Request Flushed Error"));
 		assert_int_equal(server->requests, requests);
 		kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
-		kvd->reconnect.next_ns = 0;
+		assert_reconnected(call);
+	}
+}
+
+/* After the first that waited. */
+static void while_the_server_is_away(void **state)
+{
+	const struct call *call;
+	unsigned int requests;
+
+	for (call = calls; call < calls + call_count; call++) {
+		calls_anew(state, setup);
+		kvd->options.reconnect = 1;
+		kvd->options.timeout_ms = 20;
+		assert_true(kvd_fd(kvd) >= 0);
+		fake_device_lose(&server->fake);
+		assert_int_equal(kvd_ping(kvd), KVD_ERR_DISCONNECTED);
+		assert_string_equal(connection(), "away");
+		requests = server->requests;
+		kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
+		if (call->kind < CALL_LOCAL)
+			judge(call, call->run(kvd), KVD_ERR_AWAY, "nothing was done");
+		else
+			assert_int_equal(call->run(kvd), strcmp(call->name, "kvd_cancel") ?
+								 KVD_OK :
+								 KVD_ERR_INVALID);
+		assert_int_equal(server->requests, requests);
 		assert_reconnected(call);
 	}
 }
@@ -205,7 +237,6 @@ static void after_it_was_sent_without_another(void **state)
 		else
 			judge(call, status, KVD_ERR_DISCONNECTED, "nothing was done");
 		kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
-		kvd->reconnect.next_ns = 0;
 		assert_reconnected(call);
 	}
 }
@@ -387,6 +418,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(on_a_closed_handle),
 		CASE(without_a_connection),
+		CASE(while_the_server_is_away),
 		CASE(without_a_connection_locally),
 		CASE(after_it_was_sent),
 		CASE(after_it_was_sent_without_another),

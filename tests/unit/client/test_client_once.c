@@ -261,7 +261,7 @@ static void deadlines_of_what_was_sent(void **state)
 	kvd->options.timeout_ms = 1;
 	submit_put(1, 2);
 	assert_int_equal(kvd_wait(kvd, done, 1, 1, UINT32_MAX), 1);
-	assert_int_equal(ops[1].status, KVD_ERR_DISCONNECTED);
+	assert_int_equal(ops[1].status, KVD_ERR_AWAY);
 	assert_non_null(strstr(kvd_error(kvd), "nothing was done"));
 }
 

@@ -85,6 +85,7 @@ pub const KVD_ERR_UNKNOWN: kvd_status = 17;
 pub const KVD_ERR_AUTH: kvd_status = 18;
 pub const KVD_ERR_NOT_ALLOWED: kvd_status = 19;
 pub const KVD_ERR_LIMIT: kvd_status = 20;
+pub const KVD_ERR_AWAY: kvd_status = 21;
 pub type kvd_status = ::std::os::raw::c_uint;
 extern "C" {
     pub fn kvd_status_text(status: kvd_status) -> *const ::std::os::raw::c_char;
@@ -2398,12 +2399,13 @@ pub struct kvd_stats {
     pub resent: u64,
     pub repeated: u64,
     pub unknown: u64,
+    pub away: u64,
 }
 #[test]
 fn bindgen_test_layout_kvd_stats() {
     assert_eq!(
         ::std::mem::size_of::<kvd_stats>(),
-        240usize,
+        248usize,
         concat!("Size of: ", stringify!(kvd_stats))
     );
     assert_eq!(
@@ -2921,6 +2923,23 @@ fn bindgen_test_layout_kvd_stats() {
         );
     }
     test_field_unknown();
+    fn test_field_away() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_stats>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).away) as usize - ptr as usize
+            },
+            240usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_stats),
+                "::",
+                stringify!(away)
+            )
+        );
+    }
+    test_field_away();
 }
 extern "C" {
     pub fn kvd_stats(handle: *const kvd, stats: *mut kvd_stats);

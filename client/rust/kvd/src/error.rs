@@ -106,6 +106,8 @@ errors! {
     NotAllowed = KVD_ERR_NOT_ALLOWED,
     /// Beyond a limit of the client's user; nothing was done: try again later.
     Limit = KVD_ERR_LIMIT,
+    /// The server has been away for a whole timeout; nothing was done, and nothing waited for.
+    Away = KVD_ERR_AWAY,
 }
 
 impl Error {
@@ -138,7 +140,7 @@ impl From<Error> for std::io::Error {
             Error::Invalid(_) => ErrorKind::InvalidInput,
             Error::NoMemory(_) => ErrorKind::OutOfMemory,
             Error::Timeout(_) => ErrorKind::TimedOut,
-            Error::Disconnected(_) => ErrorKind::NotConnected,
+            Error::Disconnected(_) | Error::Away(_) => ErrorKind::NotConnected,
             Error::Refused(_) => ErrorKind::ConnectionRefused,
             Error::Exists(_) => ErrorKind::AlreadyExists,
             Error::Auth(_) | Error::NotAllowed(_) => ErrorKind::PermissionDenied,

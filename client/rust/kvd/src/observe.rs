@@ -92,6 +92,8 @@ stats! {
     repeated,
     /// Changes that ended with KVD_ERR_UNKNOWN.
     unknown,
+    /// Operations that ended at once, with KVD_ERR_AWAY.
+    away,
 }
 
 macro_rules! numbers {

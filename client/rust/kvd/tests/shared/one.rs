@@ -196,6 +196,7 @@ fn errors_have_the_status_that_they_are_made_of() {
         Error::Auth(text.clone()),
         Error::NotAllowed(text.clone()),
         Error::Limit(text.clone()),
+        Error::Away(text.clone()),
     ];
     assert_eq!(errors.iter().map(Error::status).collect::<Vec<_>>(), statuses);
     assert!(errors.iter().all(|error| error.text() == text));

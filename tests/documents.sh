@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 # Runs the command blocks of the documents verbatim in a fresh tree: those of README.md as root and
 # as an ordinary user, the others as an ordinary user. It compiles the C blocks with the installed
-# library, and has kvd check the files of users. A block is marked by its language: sh is run, text
-# is output, c is compiled, ini is a file of users. Any other is an error, so that no block is
-# forgotten, unless it is named below with what tests it. A block that starts a server ends it, and
-# waits until it has removed its pid file.
+# library, and has kvd check the files of users and fleets. A block is marked by its language: sh is
+# run, text is output, c is compiled, ini is a configuration, or a file of users or of a fleet. Any
+# other is an error, so that no block is forgotten, unless it is named below with what tests it. A
+# block that starts a server ends it, and waits until it has removed its pid file.
 #
 # Blocks that can't be run here are listed below with the reason. It runs in a PID and mount
 # namespace with a /run and /tmp of its own, and with overlays on /usr/local and /etc, so that
@@ -223,16 +223,34 @@ compile_block() {
 	fi
 }
 
-# A file of users, of whom some are local ones.
+# what, arguments of kvd: whether kvd takes the block with them
+check_config() {
+	if kvd --check-config -o memory.size=16m "${@:2}" >/mnt/said 2>&1; then
+		echo "ok    $of: kvd takes its $1"
+	else
+		fail "$of: kvd does not take its $1"
+		cat /mnt/said
+	fi
+}
+
+# A configuration, which names the file of a fleet in the block before it; such a file; or a file of
+# users, of whom some are local ones.
+check_ini() {
+	if grep -q '^member = ' "$1"; then
+		sed 's,^file = .*,file = /mnt/fleet,' "$1" >/mnt/kvd.ini
+		check_config "configuration" -c /mnt/kvd.ini
+	elif grep -q '^\[member ' "$1"; then
+		cp "$1" /mnt/fleet && chmod 644 /mnt/fleet
+		check_config "file of a fleet" -o fleet.file=/mnt/fleet -o fleet.member=a
+	else
+		check_users "$1"
+	fi
+}
+
 check_users() {
 	cp "$1" /mnt/users && chmod 644 /mnt/users
 	id kvd >/dev/null 2>&1 || useradd -M kvd
-	if kvd --check-config -o memory.size=16m -o users.file=/mnt/users >/mnt/said 2>&1; then
-		echo "ok    $of: kvd takes its file of users"
-	else
-		fail "$of: kvd does not take its file of users"
-		cat /mnt/said
-	fi
+	check_config "file of users" -o users.file=/mnt/users
 }
 
 # language: whether blocks of it in this document are tested elsewhere
@@ -261,7 +279,7 @@ for block in /mnt/blocks/*; do
 		run_block user "$block"
 		;;
 	c) compile_block "$block" && compiled=1 ;;
-	ini) check_users "$block" ;;
+	ini) check_ini "$block" ;;
 	*)
 		is_tested_elsewhere "$language" ||
 			fail "$of: '$language' is no language of a block: $(head -n 1 "$block")"

@@ -1705,7 +1705,7 @@ static const char *case_socket_garbage_held(void)
  */
 
 #define REFUSED "connection refused: the client does not speak kvd's protocol"
-#define REFUSED_ABI "connection refused: the client has protocol version 9 and the server 8"
+#define REFUSED_ABI "connection refused: the client has protocol version 10 and the server 9"
 #define EARLY "closed: a request before HELLO"
 #define CHANGE "closed: a number of a change that is not the next one"
 #define HELLO "closed: HELLO with values that the protocol does not allow"

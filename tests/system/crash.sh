@@ -85,9 +85,10 @@ stopped_for_good() {
 
 # A client whose server was killed reports the lost connection when its timeout is over, and ends.
 lost() { # pid, file
+	local said='connection lost|it is unknown whether|the server is away'
 	await_end "$1" && forget "$1"
 	tail -n 1 "$2"
-	[ "$status" = 3 ] && grep -Eq '^lost after .*: (connection lost|it is unknown whether)' "$2"
+	[ "$status" = 3 ] && grep -Eq "^lost after .*: ($said)" "$2"
 }
 
 restarted_server_works() {

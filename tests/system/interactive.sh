@@ -75,12 +75,17 @@ greets() {
 
 # As libkvd says it; the prompt is there again.
 fails_and_goes_on() {
-	type_line 'get name' && screen_shows 'connection lost|timed out' &&
+	type_line 'get name' && screen_shows 'connection lost|timed out|the server is away' &&
 		type_line 'help get' && screen_shows '  get KEY.* +write the .*--request'
 }
 
+# A command that comes before the next try to connect fails at once.
+key_is_there() {
+	type_line 'put again 1' && type_line 'exists again' && screen_has 'exists again.1'
+}
+
 connection_is_back() {
-	type_line 'put again 1' && type_line 'exists again' && screen_shows 'exists again.1'
+	wait_until "$DEADLINE_S" key_is_there
 }
 
 another_one_has_them() {

@@ -104,7 +104,7 @@ looping() { # variable, name, mode, bytes
 reports_the_stop() { # pid, file
 	await_end "$1" && forget "$1"
 	tail -n 1 "$2"
-	[ "$status" = 3 ] && grep -q '^lost after .*: no connection to ' "$2"
+	[ "$status" = 3 ] && grep -q '^lost after .*: no connection ' "$2"
 }
 
 refused_or_gone() {

@@ -52,8 +52,8 @@ top_is_resized() {
 }
 
 top_goes_on() {
-	screen_shows 'trying again: connection lost' && server_start && screen_shows 'up 0:0' &&
-		screen_shows 'every 1 s'
+	screen_shows 'trying again: (connection lost|the server is away)' && server_start &&
+		screen_shows 'up 0:0' && screen_shows 'every 1 s'
 }
 
 # What was on the terminal before is there again, with the cursor, and what is typed is shown.

@@ -15,7 +15,8 @@ from ._operations import Head, Item, Number
 from .client import Client, Entry, Used
 from .errors import (
     AuthError, AwayError, BufferTooSmallError, BusyError, CanceledError, DeviceError,
-    DisconnectedError, Error, ExistsError, InvalidError, LimitError, NoMemoryError, NoSpaceError,
+    DisconnectedError, Error, ExistsError, InvalidError, LimitError, MovedError, NoMemoryError,
+    NoSpaceError,
     NotAllowedError, NotANumberError, NotFoundError, OtherStatusError, ProtocolError, RefusedError,
     Status, ThreadError, TimedOutError, TooLargeError, UnknownOutcomeError, UnreachableError,
 )
@@ -28,7 +29,7 @@ __all__ = [
     "AuthError", "AwayError", "BufferTooSmallError", "BusyError", "CanceledError", "Client",
     "DeviceError", "DisconnectedError", "Entry", "Error", "ExistsError", "Head", "InvalidError",
     "Item",
-    "KEY_MAX", "LimitError", "Memory", "MemoryInfo", "NoMemoryError", "NoSpaceError",
+    "KEY_MAX", "LimitError", "Memory", "MemoryInfo", "MovedError", "NoMemoryError", "NoSpaceError",
     "NotAllowedError", "NotANumberError", "NotFoundError", "Number", "Op", "OtherStatusError",
     "Path", "Priority", "ProtocolError", "PutMode", "RefusedError", "Status", "TTL_MAX",
     "ThreadError", "TimedOutError", "TooLargeError", "UnknownOutcomeError", "UnreachableError",

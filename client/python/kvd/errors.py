@@ -37,6 +37,7 @@ class Status(enum.IntEnum):
     ERR_NOT_ALLOWED = 19
     ERR_LIMIT = 20
     ERR_AWAY = 21
+    ERR_MOVED = 22
 
 
 class Error(Exception):
@@ -186,6 +187,12 @@ class AwayError(Error, ConnectionError):
     status = Status.ERR_AWAY
 
 
+class MovedError(Error):
+    """Another member of the fleet has the key, or none that is known; nothing was done."""
+
+    status = Status.ERR_MOVED
+
+
 # The only place that maps a status to its exception.
 BY_STATUS: Final[dict[int, type[Error]]] = {
     cls.status: cls
@@ -211,6 +218,7 @@ BY_STATUS: Final[dict[int, type[Error]]] = {
         NotAllowedError,
         LimitError,
         AwayError,
+        MovedError,
     )
 }
 

@@ -45,7 +45,7 @@ Completion = tuple[int, bool, str, Optional[list[bool]]]
 _MISSES: Final = frozenset((
     Status.NOT_FOUND, Status.ERR_BUFFER, Status.ERR_TIMEOUT, Status.ERR_DISCONNECTED,
     Status.ERR_UNREACHABLE, Status.ERR_REFUSED, Status.ERR_BUSY, Status.ERR_CANCELED,
-    Status.ERR_UNKNOWN, Status.ERR_LIMIT, Status.ERR_AWAY,
+    Status.ERR_UNKNOWN, Status.ERR_LIMIT, Status.ERR_AWAY, Status.ERR_MOVED,
 ))
 _ABSENT: Final = frozenset((Status.NOT_FOUND, Status.ERR_BUFFER))
 _DIGEST: Final = 64  # characters of SHA-256

@@ -18,7 +18,7 @@ from kvd import Status
 URL = "softnic:///fake"
 MISSES = {"NOT_FOUND", "ERR_BUFFER", "ERR_TIMEOUT", "ERR_DISCONNECTED", "ERR_UNREACHABLE",
           "ERR_REFUSED", "ERR_BUSY", "ERR_CANCELED", "ERR_UNKNOWN", "ERR_LIMIT",
-          "ERR_AWAY"}
+          "ERR_AWAY", "ERR_MOVED"}
 
 
 @pytest.fixture

@@ -53,6 +53,7 @@ static const struct {
 	{ KVD_ERR_NOT_ALLOWED, 19, "not allowed" },
 	{ KVD_ERR_LIMIT, 20, "over the user's limit" },
 	{ KVD_ERR_AWAY, 21, "the server is away" },
+	{ KVD_ERR_MOVED, 22, "another member has the key" },
 };
 
 #define STATUS_COUNT (sizeof(statuses) / sizeof(statuses[0]))

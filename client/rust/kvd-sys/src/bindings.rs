@@ -86,6 +86,7 @@ pub const KVD_ERR_AUTH: kvd_status = 18;
 pub const KVD_ERR_NOT_ALLOWED: kvd_status = 19;
 pub const KVD_ERR_LIMIT: kvd_status = 20;
 pub const KVD_ERR_AWAY: kvd_status = 21;
+pub const KVD_ERR_MOVED: kvd_status = 22;
 pub type kvd_status = ::std::os::raw::c_uint;
 extern "C" {
     pub fn kvd_status_text(status: kvd_status) -> *const ::std::os::raw::c_char;

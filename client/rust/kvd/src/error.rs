@@ -108,6 +108,8 @@ errors! {
     Limit = KVD_ERR_LIMIT,
     /// The server has been away for a whole timeout; nothing was done, and nothing waited for.
     Away = KVD_ERR_AWAY,
+    /// Another member of the fleet has the key, or none that is known; nothing was done.
+    Moved = KVD_ERR_MOVED,
 }
 
 impl Error {

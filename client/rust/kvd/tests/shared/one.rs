@@ -173,7 +173,7 @@ fn what_can_not_be_opened_says_why() {
 /// Each status has a variant of its own, and none is lost.
 #[test]
 fn errors_have_the_status_that_they_are_made_of() {
-    let statuses: Vec<u32> = (1..=20).collect();
+    let statuses: Vec<u32> = (1..=22).collect();
     let text = "text".to_string();
     let errors = [
         Error::NotFound(text.clone()),
@@ -197,6 +197,7 @@ fn errors_have_the_status_that_they_are_made_of() {
         Error::NotAllowed(text.clone()),
         Error::Limit(text.clone()),
         Error::Away(text.clone()),
+        Error::Moved(text.clone()),
     ];
     assert_eq!(errors.iter().map(Error::status).collect::<Vec<_>>(), statuses);
     assert!(errors.iter().all(|error| error.text() == text));

@@ -2,6 +2,7 @@
 /* Checks the map of a fleet. */
 #include "common/fleet/map.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/sum.h"
@@ -63,6 +64,30 @@ static const char *members_check(struct fleet_map *map)
 	return at == end ? NULL : "a map with something after its members";
 }
 
+static int id_compare(const void *a, const void *b)
+{
+	return memcmp(*(const struct fleet_member *const *)a,
+		      *(const struct fleet_member *const *)b, FLEET_NAME_MAX);
+}
+
+/* An ID leads to one member: fleet_map_find(). */
+static const char *ids_check(const struct fleet_map *map)
+{
+	uint32_t i, count = map->head->members;
+	const struct fleet_member **sorted = heap_alloc(count * sizeof(sorted[0]));
+	const char *error = NULL;
+
+	if (!sorted)
+		return "out of memory";
+	memcpy(sorted, map->members, count * sizeof(sorted[0]));
+	qsort(sorted, count, sizeof(sorted[0]), id_compare);
+	for (i = 1; i < count; i++)
+		if (!id_compare(&sorted[i - 1], &sorted[i]))
+			error = "a map with two members of one ID";
+	heap_free(sorted);
+	return error;
+}
+
 static const char *rows_check(const struct fleet_map *map)
 {
 	uint32_t i;
@@ -99,6 +124,8 @@ const char *fleet_map_make(struct fleet_map **out, const void *from, size_t byte
 	error = head_check(map->head, bytes);
 	if (!error)
 		error = members_check(map);
+	if (!error)
+		error = ids_check(map);
 	if (!error)
 		error = rows_check(map);
 	if (error)

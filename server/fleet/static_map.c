@@ -434,9 +434,6 @@ static int map_write(struct fleet_map **map, struct draft *d)
 	for (i = 0; i < head->members; i++)
 		head->member_bytes += (uint32_t)member_bytes(&d->members[i]);
 	head->magic = FLEET_MAP_MAGIC;
-	head->generation = key_hash(head->name, sizeof(head->name), head->hash_seed);
-	/* Never 0. */
-	head->generation += !head->generation;
 	all = heap_calloc(1, bytes + head->member_bytes + FLEET_SHARDS * sizeof(uint64_t));
 	if (!all)
 		return -ENOMEM;
@@ -444,6 +441,10 @@ static int map_write(struct fleet_map **map, struct draft *d)
 		member_write(&d->members[i], all + bytes);
 	rows_write(d, (uint64_t *)(void *)(all + bytes));
 	bytes += FLEET_SHARDS * sizeof(uint64_t);
+	/* Of all that the file says: two files never have one, even if their epochs are equal. */
+	memcpy(all, head, sizeof(*head));
+	head->generation = fleet_map_sum((void *)all, bytes);
+	head->generation += !head->generation;
 	memcpy(all, head, sizeof(*head));
 	((struct fleet_head *)(void *)all)->sum = fleet_map_sum((void *)all, bytes);
 	error = fleet_map_make(map, all, bytes);

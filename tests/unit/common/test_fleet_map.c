@@ -249,6 +249,7 @@ static void bad_members(void **state)
 	BAD(last->urls_len, last->urls_len - 8, "something after its members");
 	BAD(last->urls_len, last->urls_len + 8, "malformed member");
 	BAD(last->urls[3], 0, "malformed member");
+	BAD(last->id[0], first->id[0], "two members of one ID");
 }
 
 static void bad_rows(void **state)

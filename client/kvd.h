@@ -876,7 +876,8 @@ struct kvd_info {
 	const char *device_name; /* e.g. "mlx5_0", "rxe1", "softnic0" */
 	const char *device_why;	 /* one line: why this device */
 	const char *device_link; /* path of the queue pair: "gid=... mtu=1024 ..."; softnic: "" */
-	uint64_t incarnation;	 /* random number of this start of the server */
+	/* A random number of this start of the server; a fleet: the sum of the members used. */
+	uint64_t incarnation;
 	uint64_t region_bytes;	 /* size of the server's memory region */
 	uint64_t value_max;	 /* longest value that the server takes, in bytes */
 	uint32_t window;	 /* requests that may be outstanding, now: 1 after an idle second */

@@ -55,7 +55,8 @@ void submitted_release(struct kvd *handle)
 	heap_free(handle->conn.batches);
 	if (handle->timer_fd >= 0)
 		close(handle->timer_fd);
-	if (handle->epoll_fd >= 0)
+	/* A member has its fleet's. */
+	if (handle->epoll_fd >= 0 && !handle->member.home)
 		close(handle->epoll_fd);
 }
 
@@ -73,6 +74,11 @@ static void op_end(struct kvd *handle, struct flight *f)
 {
 	struct kvd_op *op = f->op;
 
+	if (handle->member.home) {
+		if (handle->member.home->fleet_ops->ended(handle, f))
+			return;
+		handle = handle->member.home;
+	}
 	op_count(handle, f);
 	f->op = NULL;
 	list_add_first(&handle->slots, &f->link);
@@ -93,6 +99,14 @@ static void waiting_end(struct kvd *handle, struct kvd_op *op, enum kvd_status s
 	if (handle->observing)
 		observe_end(handle, &observed, NULL, status, clock_ns());
 	op_ended(handle, op);
+}
+
+static void flight_begin(struct kvd *handle, struct flight *f)
+{
+	if (handle->fleet)
+		handle->fleet_ops->begin(handle, f);
+	else
+		op_begin(handle, f);
 }
 
 static void ops_start(struct kvd *handle)
@@ -117,17 +131,18 @@ static void ops_start(struct kvd *handle)
 			flights[n] = f;
 		}
 		for (i = 0; i < n; i++)
-			op_begin(handle, flights[i]);
+			flight_begin(handle, flights[i]);
 	}
 }
 
 static void ops_each(struct kvd *handle, void (*visit)(struct kvd *handle, struct flight *f))
 {
+	struct kvd *home = handle->member.home ? handle->member.home : handle;
 	uint32_t i;
 
-	for (i = 0; i < handle->options.depth; i++)
-		if (handle->slot_memory[i].op)
-			visit(handle, &handle->slot_memory[i]);
+	for (i = 0; i < home->options.depth; i++)
+		if (home->slot_memory[i].op && flight_is_at(handle, &home->slot_memory[i]))
+			visit(handle, &home->slot_memory[i]);
 }
 
 static void ops_close(struct kvd *handle, enum kvd_status status)
@@ -147,13 +162,15 @@ static void ops_expire(struct kvd *handle, uint64_t now_ns)
 {
 	struct list *link, *next;
 	struct kvd_op *op;
+	struct flight *f;
 	uint32_t i;
 
 	handle->next_deadline_ns = 0;
 	for (i = 0; i < handle->options.depth; i++) {
-		op = handle->slot_memory[i].op;
+		f = &handle->slot_memory[i];
+		op = f->op;
 		if (op && private_of(op)->deadline_ns <= now_ns &&
-		    !flight_expire(handle, &handle->slot_memory[i]))
+		    !flight_expire(flight_handle(handle, f), f))
 			continue;
 		if (op && private_of(op)->deadline_ns <= now_ns)
 			private_of(op)->deadline_ns = now_ns + FLIGHT_DRAIN_NS;
@@ -305,7 +322,8 @@ static enum kvd_status cancel(struct kvd *handle, struct kvd_op *op)
 	if (private->state == OP_FLYING && transfer_touches(private->flight))
 		transfer_stop(private->flight, KVD_ERR_CANCELED);
 	else if (private->state == OP_FLYING)
-		flight_cut(handle, private->flight, KVD_ERR_CANCELED);
+		flight_cut(flight_handle(handle, private->flight), private->flight,
+			   KVD_ERR_CANCELED);
 	else
 		waiting_end(handle, op, KVD_ERR_CANCELED);
 	return KVD_OK;
@@ -374,6 +392,8 @@ static void disarm(struct kvd *handle)
 		return;
 	handle->armed = false;
 	(void)!read(handle->timer_fd, &count, sizeof(count));
+	if (handle->fleet)
+		handle->fleet_ops->disarm(handle);
 	if (!handle->conn.comp_channel)
 		return;
 	while (!handle->dev->ops->get_cq_event(handle->conn.comp_channel, &cq))
@@ -423,7 +443,7 @@ size_t kvd_outstanding(const struct kvd *handle)
 	return handle ? handle->outstanding : 0;
 }
 
-static int fd_make(struct kvd *handle)
+int submitted_fd(struct kvd *handle)
 {
 	struct epoll_event event = { .events = EPOLLIN };
 
@@ -450,7 +470,7 @@ int kvd_fd(struct kvd *handle)
 
 	if (call_enter(handle, NULL))
 		return -1;
-	fd = fd_make(handle);
+	fd = submitted_fd(handle);
 	call_end(handle, KVD_OK);
 	return fd;
 }
@@ -487,6 +507,8 @@ static enum kvd_status arm(struct kvd *handle)
 			return handle_closed(handle);
 		disarm(handle);
 		handle->armed = true;
+		if (handle->fleet)
+			handle->fleet_ops->arm(handle);
 		if (handle->conn.cq && ibv_req_notify_cq(handle->conn.cq, 0))
 			handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_req_notify_cq",
 				    handle->dev->name);

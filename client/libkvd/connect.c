@@ -164,11 +164,12 @@ enum kvd_status open_buffers(struct kvd *handle)
 					  IBV_ACCESS_LOCAL_WRITE);
 }
 
-static int fd_add(int epoll_fd, int fd)
+/* A fleet's descriptor says which of its members has an event. */
+static int fd_add(struct kvd *handle, int fd)
 {
-	struct epoll_event event = { .events = EPOLLIN };
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = handle };
 
-	return epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
+	return epoll_ctl(handle->epoll_fd, EPOLL_CTL_ADD, fd, &event) ? -errno : 0;
 }
 
 int connection_watch(struct kvd *handle)
@@ -178,9 +179,9 @@ int connection_watch(struct kvd *handle)
 
 	if (handle->epoll_fd < 0 || !conn->cm_channel)
 		return 0;
-	err = fd_add(handle->epoll_fd, conn->comp_channel->fd);
+	err = fd_add(handle, conn->comp_channel->fd);
 	if (!err && conn->cm_channel->fd != conn->comp_channel->fd)
-		err = fd_add(handle->epoll_fd, conn->cm_channel->fd);
+		err = fd_add(handle, conn->cm_channel->fd);
 	return err;
 }
 
@@ -488,7 +489,9 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	handle->conn.region_addr = welcome->region_addr;
 	handle->conn.rkey = welcome->rkey;
 	handle->conn.window = welcome->window;
-	handle->conn.by_request = welcome->by_request;
+	/* MEMBER-2 */
+	handle->conn.by_request = welcome->by_request ||
+				  (welcome->fleet_generation && !handle->member.home);
 	handle->conn.request_bytes = welcome->request_bytes;
 	access_init(&handle->access, welcome->access_rate, welcome->access_delay_ms,
 		    clock_ns() ^ (uintptr_t)handle);
@@ -501,6 +504,8 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 	}
 	if (!status)
 		changes_welcome(&handle->sent, welcome);
+	if (!status && handle->member.home)
+		status = handle->member.home->fleet_ops->welcome(handle, welcome);
 	handle->up = !status;
 	return status;
 }

@@ -6,6 +6,7 @@
  */
 #include "client/libkvd/engine.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
 
@@ -90,6 +91,16 @@ static void ready_run(struct kvd *handle)
 	}
 }
 
+/* A fleet's descriptor has all of its members' completions and events. */
+static int fleet_sleep(struct kvd *handle, int timeout_ms)
+{
+	struct pollfd fd = { .fd = handle->epoll_fd, .events = POLLIN };
+	int n = poll(&fd, 1, timeout_ms);
+
+	handle->fleet_ops->disarm(handle);
+	return n < 0 && errno != EINTR ? -errno : 0;
+}
+
 /*
  * Sleeps until a completion or an event of the connection comes; without a connection, until the
  * next try. Returns 1 after an event, or a negative errno.
@@ -100,6 +111,8 @@ static int sleep_once(struct kvd *handle, uint64_t left_ns)
 	int timeout = ms < SLEEP_MS_MAX ? (int)ms : SLEEP_MS_MAX;
 
 	handle->stats.sleeps++;
+	if (handle->fleet)
+		return fleet_sleep(handle, timeout);
 	if (handle->conn.cm_channel)
 		return handle->dev->ops->sleep(handle->conn.comp_channel,
 					       handle->conn.cm_channel->fd, timeout);
@@ -128,7 +141,9 @@ void engine_probe(struct kvd *handle, uint32_t timeout_ms)
 /* Without a connection. Returns whether there is one now. */
 static bool lost_attend(struct kvd *handle)
 {
-	if (handle->reconnect.away && handle->call_count)
+	const struct kvd *home = handle->member.home ? handle->member.home : handle;
+
+	if (handle->reconnect.away && home->call_count)
 		engine_probe(handle, handle->options.timeout_ms);
 	if (handle->up)
 		return true;
@@ -143,6 +158,13 @@ static bool lost_attend(struct kvd *handle)
 
 static void engine_attend(struct kvd *handle)
 {
+	if (handle->fleet) {
+		if (!list_empty(&handle->waiting))
+			handle->submitted->start(handle);
+		handle->attention = false;
+		handle->fleet_ops->post(handle);
+		return;
+	}
 	if (!handle->up && !lost_attend(handle))
 		return;
 	if (!list_empty(&handle->waiting))
@@ -205,6 +227,8 @@ inline unsigned int engine_progress(struct kvd *handle)
 
 	if (handle->up)
 		n = completions_poll(handle);
+	else if (handle->fleet)
+		n = handle->fleet_ops->progress(handle);
 	else
 		n = reconnect_progress(handle);
 	if (n && n < handle->tick_left)
@@ -220,14 +244,17 @@ inline unsigned int engine_progress(struct kvd *handle)
 uint64_t engine_next_ns(const struct kvd *handle)
 {
 	uint64_t next = handle->next_deadline_ns ? handle->next_deadline_ns : UINT64_MAX;
+	uint64_t other = UINT64_MAX;
 	const struct list *link;
 
 	for (link = handle->paused.next; link != &handle->paused; link = link->next)
 		if (list_entry(link, struct flight, link)->retry_ns < next)
 			next = list_entry(link, struct flight, link)->retry_ns;
-	if (!handle->up && reconnect_next_ns(handle) < next)
-		next = reconnect_next_ns(handle);
-	return next;
+	if (handle->fleet)
+		other = handle->fleet_ops->next_ns(handle);
+	else if (!handle->up)
+		other = reconnect_next_ns(handle);
+	return other < next ? other : next;
 }
 
 /*
@@ -241,6 +268,8 @@ static void engine_sleep(struct kvd *handle, uint64_t until_ns)
 	int has_event;
 
 	for (;;) {
+		if (handle->fleet)
+			handle->fleet_ops->arm(handle);
 		if (handle->conn.cq && ibv_req_notify_cq(handle->conn.cq, 0))
 			handle_fail(handle, KVD_ERR_DEVICE, "device %s: ibv_req_notify_cq",
 				    handle->dev->name);
@@ -266,8 +295,9 @@ static uint64_t poll_ns_max(const struct kvd *handle)
 {
 	uint64_t spin_ns = handle->options.spin_us * 1000ull;
 
-	return spin_ns && handle->dev->kind == DEVICE_SOFTNIC ? spin_ns + handle->served_bytes :
-								spin_ns;
+	return spin_ns && handle->dev && handle->dev->kind == DEVICE_SOFTNIC ?
+		       spin_ns + handle->served_bytes :
+		       spin_ns;
 }
 
 /*
@@ -340,21 +370,28 @@ static enum kvd_status calls_wait(struct kvd *handle, const unsigned int *left)
 {
 	bool stopping = false;
 	uint64_t drained_ns;
+	struct flight *f;
 	unsigned int i;
 
 	if (engine_wait(handle, all_ended, left, &handle->deadline_ns))
 		return KVD_OK;
-	for (i = 0; i < handle->call_count; i++)
-		if (handle->calls[i].place != PLACE_ENDED)
-			stopping |= flight_expire(handle, &handle->calls[i]);
+	for (i = 0, f = handle->calls; i < handle->call_count; i++, f++)
+		if (f->place != PLACE_ENDED)
+			stopping |= flight_expire(flight_handle(handle, f), f);
 	if (stopping) {
 		drained_ns = clock_ns() + FLIGHT_DRAIN_NS;
 		engine_wait(handle, all_ended, left, &drained_ns);
 	}
-	for (i = 0; i < handle->call_count; i++)
-		if (handle->calls[i].place != PLACE_ENDED)
-			flight_expire(handle, &handle->calls[i]);
+	for (i = 0, f = handle->calls; i < handle->call_count; i++, f++)
+		if (f->place != PLACE_ENDED)
+			flight_expire(flight_handle(handle, f), f);
 	return handle->up ? KVD_ERR_TIMEOUT : KVD_ERR_DISCONNECTED;
+}
+
+void engine_step(struct kvd *handle)
+{
+	engine_push(handle);
+	engine_progress(handle);
 }
 
 /* Why flights that were not done had no connection. @status: of calls_wait(). */

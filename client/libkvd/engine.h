@@ -30,6 +30,9 @@ static inline enum kvd_status engine_turn(struct kvd *handle)
 enum kvd_status engine_run(struct kvd *handle, struct flight *flights, unsigned int count,
 			   const unsigned int *left);
 
+/* Posts what flights that have just begun need, and takes the completions that are there. */
+void engine_step(struct kvd *handle);
+
 /* Moves on what can be moved, without waiting. Returns the number of completions taken. */
 unsigned int engine_progress(struct kvd *handle);
 

@@ -154,6 +154,13 @@ static void connection_give_up(struct kvd *handle)
 
 enum kvd_status timeout_fail(struct kvd *handle, const struct flight *f)
 {
+	if (handle->fleet && f)
+		return handle_error_set(handle, KVD_ERR_MOVED,
+					"no member of the fleet serves the key now; nothing was "
+					"done");
+	if (handle->fleet)
+		return handle_error_set(handle, KVD_ERR_TIMEOUT,
+					"the operation did not begin within the timeout");
 	if (!handle->up)
 		return no_connection(handle, f);
 	if (f && f->place == PLACE_READING && connection_is_silent(&handle->conn) &&
@@ -233,13 +240,18 @@ static void request_detach(struct connection *conn, const struct flight *f)
 
 void each_flight(struct kvd *handle, void (*visit)(struct kvd *handle, struct flight *f))
 {
+	struct kvd *home = handle->member.home ? handle->member.home : handle;
 	unsigned int i;
 
-	for (i = 0; i < handle->call_count; i++)
+	for (i = 0; i < home->call_count; i++)
+		if (home->calls[i].place != PLACE_ENDED && flight_is_at(handle, &home->calls[i]))
+			visit(handle, &home->calls[i]);
+	/* A fleet's handle calls its members, too. */
+	for (i = 0; home != handle && i < handle->call_count; i++)
 		if (handle->calls[i].place != PLACE_ENDED)
 			visit(handle, &handle->calls[i]);
-	if (handle->submitted)
-		handle->submitted->each(handle, visit);
+	if (home->submitted)
+		home->submitted->each(handle, visit);
 }
 
 void flight_detach(struct kvd *handle, struct flight *f)

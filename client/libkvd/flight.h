@@ -23,10 +23,24 @@ static inline void flight_init_lookup(struct flight *f, unsigned int *left,
 	f->touching = false;
 	f->direct = false;
 	f->has_transfer = false;
+	f->overtaken = false;
+	f->at = NULL;
 	f->reads = 0;
 	f->lookup.request = request;
 	f->lookup.exists = false;
 	f->lookup.pieces = false;
+}
+
+/* Whether the flight is one of @handle's: all are, unless it is a member of a fleet. */
+static inline bool flight_is_at(const struct kvd *handle, const struct flight *f)
+{
+	return !handle->member.home || f->at == handle;
+}
+
+/* The handle whose engine moves the flight on: of a fleet's, a member's. */
+static inline struct kvd *flight_handle(struct kvd *handle, const struct flight *f)
+{
+	return handle->fleet && f->at ? f->at : handle;
 }
 
 /* Calls @visit for all flights that have begun and not ended, but the handle's own. */

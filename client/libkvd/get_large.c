@@ -131,7 +131,8 @@ static bool status_fits(const struct flight *f, enum wire_status status)
 {
 	return status == WIRE_OK || status == WIRE_NOT_FOUND || status == WIRE_BUSY ||
 	       status == WIRE_UNKNOWN || status == WIRE_PROTOCOL || status == WIRE_NOT_ALLOWED ||
-	       status == WIRE_LIMIT || (status == WIRE_TOO_LARGE && request_may_share(f));
+	       status == WIRE_LIMIT || status == WIRE_MOVED ||
+	       (status == WIRE_TOO_LARGE && request_may_share(f));
 }
 
 /* NULL, or what is wrong with the value, or a part of one. */

@@ -258,6 +258,17 @@ enum kvd_status call_begin(struct kvd *handle)
 	return KVD_OK;
 }
 
+enum kvd_status call_begin_server(struct kvd *handle)
+{
+	enum kvd_status status = call_begin(handle);
+
+	if (!status && handle->fleet)
+		status = call_end(handle, handle_error_set(handle, KVD_ERR_INVALID,
+							   "this call is about one server: open a "
+							   "member of the fleet by its own URL"));
+	return status;
+}
+
 enum kvd_status key_refuse(struct kvd *handle, const void *key, size_t key_len)
 {
 	if (!key && key_len)
@@ -332,8 +343,11 @@ void handle_latency(struct kvd *handle, enum kvd_opcode op, uint64_t ns)
 
 void kvd_stats(const struct kvd *handle, struct kvd_stats *stats)
 {
-	if (handle && stats)
-		*stats = handle->stats;
+	if (!handle || !stats)
+		return;
+	*stats = handle->stats;
+	if (handle->fleet)
+		handle->fleet_ops->stats_add(handle, stats);
 }
 
 uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_opcode op, double quantile)
@@ -359,6 +373,12 @@ static const char *connection_text(const struct kvd *handle)
 
 void kvd_info(const struct kvd *handle, struct kvd_info *info)
 {
+	uint64_t incarnation = 0;
+
+	if (handle && handle->fleet)
+		handle = handle->fleet_ops->any(handle, &incarnation);
+	else if (handle)
+		incarnation = handle->geometry.incarnation;
 	if (!handle || !info)
 		return;
 	*info = (struct kvd_info){
@@ -366,7 +386,7 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info)
 		.device_name = handle->dev->name,
 		.device_why = handle->shared_device->why,
 		.device_link = handle->conn.link,
-		.incarnation = handle->geometry.incarnation,
+		.incarnation = incarnation,
 		.region_bytes = handle->geometry.region_bytes,
 		.value_max = handle->geometry.value_max,
 		.window = connection_window(&handle->conn, clock_raw_ns()),
@@ -383,8 +403,10 @@ void kvd_info(const struct kvd *handle, struct kvd_info *info)
 
 uint64_t kvd_clock_ns(const struct kvd *handle)
 {
-	uint64_t now_ns = clock_raw_ns();
+	uint64_t now_ns = clock_raw_ns(), incarnation = 0;
 
+	if (handle && handle->fleet)
+		handle = handle->fleet_ops->any(handle, &incarnation);
 	if (!handle || !handle->clock.known || server_clock_slept(&handle->clock, clock_slept_ns()))
 		return 0;
 	return server_clock_low(&handle->clock, now_ns) +

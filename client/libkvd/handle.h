@@ -16,6 +16,7 @@
 #include "client/libkvd/clock.h"
 #include "client/libkvd/connection.h"
 #include "client/libkvd/list.h"
+#include "client/libkvd/member.h"
 #include "client/libkvd/memory.h"
 #include "client/libkvd/shared.h"
 #include "common/layout.h"
@@ -154,6 +155,7 @@ enum flight_phase {
  */
 struct flight {
 	struct list link; /* of the list it is in, if PLACE_QUEUED; of the free slots */
+	struct kvd *at;	  /* of a fleet's handle: the member's handle; NULL: with none */
 	const struct flight_ops *ops;
 	struct kvd_op *op;  /* NULL: a synchronous GET's, FLIGHT_RAW or FLIGHT_OWN */
 	unsigned int *left; /* not NULL: a synchronous call's count of what has not ended */
@@ -168,6 +170,7 @@ struct flight {
 	bool touching; /* GET and touch: it was sent, and later changes of the key wait for it */
 	bool direct;   /* it uses `mem`, which has all of its value, until it ends */
 	bool has_transfer;
+	bool overtaken; /* changes after it may have been executed: not sent to another member */
 	/* For client/libkvd/observe.h: READs, posted or in the chain, and requests. */
 	uint32_t reads, messages;
 	struct lookup lookup; /* a change uses its request and hash */
@@ -193,7 +196,7 @@ struct submitted_ops {
 	void (*start)(struct kvd *handle);
 	/* Ends those whose deadline has passed. @now_ns: clock_ns(). */
 	void (*expire)(struct kvd *handle, uint64_t now_ns);
-	/* Calls @visit for those that have begun. */
+	/* Calls @visit for those that have begun; of a member's handle, those that are there. */
 	void (*each)(struct kvd *handle, void (*visit)(struct kvd *handle, struct flight *f));
 	/* Ends those that have not begun, with @status. */
 	void (*close)(struct kvd *handle, enum kvd_status status);
@@ -255,6 +258,10 @@ struct kvd {
 	unsigned int call_count; /* their number */
 	struct observer
 		*observing; /* client/libkvd/observe.h; NULL: neither times nor traces are on */
+	/* Of a fleet's handle, which has no connection of its own; else NULL. */
+	const struct fleet_ops *fleet_ops;
+	struct fleet *fleet;
+	struct member member; /* of the handle of one member */
 	struct spin spin;
 
 	struct connection conn;
@@ -372,6 +379,11 @@ static inline bool handle_is_inherited(const struct kvd *handle)
  * if the handle is closed or the parent's (fork); else KVD_OK, and call_end() has to follow.
  */
 enum kvd_status call_begin(struct kvd *handle);
+
+/*
+ * call_begin() for calls that are about one server: KVD_ERR_INVALID for a fleet's handle.
+ */
+enum kvd_status call_begin_server(struct kvd *handle);
 
 /*
  * call_begin() for calls that also work on a closed handle. If @nested is not NULL, a callback may

@@ -93,6 +93,10 @@ static void retry(struct kvd *handle, struct lookup *l)
 /* What was READ proves that the key does not exist. */
 static void absent(struct kvd *handle, struct lookup *l)
 {
+	if (!member_read_counts(&handle->member, l->hash)) {
+		l->step = STEP_RPC;
+		return;
+	}
 	if (!l->exists && access_miss(&handle->access, l->hash))
 		access_add(&handle->access, l->hash, 0, clock_ns());
 	lookup_finish(l, KVD_NOT_FOUND);
@@ -236,6 +240,10 @@ static ALWAYS_INLINE void do_deliver(struct kvd *handle, struct lookup *l, const
 {
 	struct kvd_item about = item_info(item);
 
+	if (!member_read_counts(&handle->member, l->hash)) {
+		l->step = STEP_RPC;
+		return;
+	}
 	if (l->cached)
 		handle->stats.cache_hits++;
 	else if (l->slot_count > 1)

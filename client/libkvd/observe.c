@@ -179,11 +179,18 @@ static void cell_record(struct observer *observer, const struct observed *what, 
 }
 
 /* For readers of all observers, which may not read the handle's own stats. */
-static void stats_publish(struct observer *observer, const struct kvd_stats *stats)
+static void stats_publish(struct observer *observer, const struct kvd *handle)
 {
-	const uint64_t *words = (const uint64_t *)stats;
+	const uint64_t *words = (const uint64_t *)&handle->stats;
+	struct kvd_stats sum;
 	unsigned int i;
 
+	if (handle->member.home)
+		handle = handle->member.home;
+	if (handle->fleet) {
+		kvd_stats(handle, &sum);
+		words = (const uint64_t *)&sum;
+	}
 	for (i = 0; i < STATS_WORDS; i++)
 		stat_set(&observer->stats[i], words[i]);
 }
@@ -215,7 +222,7 @@ void observe_end(struct kvd *handle, const struct observed *what, const struct f
 void observe_counted(struct kvd *handle)
 {
 	if (handle->observing->times)
-		stats_publish(handle->observing, &handle->stats);
+		stats_publish(handle->observing, handle);
 }
 
 void observe_call(struct kvd *handle, const struct observed *what, enum kvd_status status,
@@ -260,7 +267,7 @@ static void observer_list(struct kvd *handle)
 {
 	struct observer *observer = handle->observer;
 
-	stats_publish(observer, &handle->stats);
+	stats_publish(observer, handle);
 	if (observer->listed)
 		return;
 	observer->listed = true;
@@ -269,11 +276,22 @@ static void observer_list(struct kvd *handle)
 	process_unlock();
 }
 
+/* The members of a fleet post READs and requests for its operations. @observer may be NULL. */
+static void observing_be(struct kvd *handle, struct observer *observer)
+{
+	struct kvd *member;
+	uint32_t at = 0;
+
+	handle->observing = observer;
+	while (handle->fleet && (member = handle->fleet_ops->next(handle, &at)))
+		member->observing = observer;
+}
+
 static void observing_set(struct kvd *handle)
 {
 	struct observer *observer = handle->observer;
 
-	handle->observing = observer->times || observer->trace ? observer : NULL;
+	observing_be(handle, observer->times || observer->trace ? observer : NULL);
 }
 
 /* Adds the cells and counts of a closed handle to those of the process. */
@@ -304,12 +322,14 @@ void observe_close(struct kvd *handle, bool inherited)
 	if (!observer)
 		return;
 	if (!inherited && observer->listed) {
-		stats_publish(observer, &handle->stats);
+		stats_publish(observer, handle);
 		process_lock();
 		TAILQ_REMOVE(&process.observers, observer, entry);
 		do_observer_retire(observer);
 		process_unlock();
 	}
+	/* A fleet's members are still to be closed, and operations may end then. */
+	observing_be(handle, NULL);
 	cells_free(observer);
 	heap_free(observer);
 }

@@ -25,6 +25,8 @@ enum kvd_status op_call(struct kvd *handle, struct kvd_op *op);
 /* op_call() of a PUT, in fewer instructions. */
 enum kvd_status op_call_put(struct kvd *handle, struct kvd_op *op);
 
+/* The descriptor of kvd_fd(), made at the first call. -1: kvd_error() says why. */
+int submitted_fd(struct kvd *handle);
 /* Frees what submitted operations need: slots and the descriptor. */
 void submitted_release(struct kvd *handle);
 

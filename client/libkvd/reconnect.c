@@ -62,6 +62,8 @@ static void reconnect_close(struct kvd *handle)
 	connection_let_go(handle);
 	flight_detach(handle, &handle->clock_flight);
 	flight_detach(handle, &handle->geometry_flight);
+	if (handle->member.home)
+		handle->member.home->fleet_ops->lost(handle);
 	each_flight(handle, flight_close);
 	if (handle->submitted)
 		handle->submitted->close(handle, handle->conn.lost);
@@ -147,6 +149,13 @@ static void try_begin(struct kvd *handle, uint64_t begin_ns)
 	}
 	if (status)
 		try_failed(handle, status);
+}
+
+void reconnect_first(struct kvd *handle)
+{
+	handle->reconnect.since_ns = clock_ns();
+	handle->changes++;
+	try_begin(handle, handle->reconnect.since_ns);
 }
 
 void reconnect_open(struct kvd *handle, uint64_t begin_ns)
@@ -302,6 +311,8 @@ void reconnect_lost(struct kvd *handle)
 	connection_let_go(handle);
 	flight_detach(handle, &handle->clock_flight);
 	flight_detach(handle, &handle->geometry_flight);
+	if (handle->member.home)
+		handle->member.home->fleet_ops->lost(handle);
 	each_flight(handle, flight_lost);
 	connection_drop(handle);
 	handle->served_bytes = 0;
@@ -309,10 +320,12 @@ void reconnect_lost(struct kvd *handle)
 	pause_begin(handle);
 }
 
-/* Another incarnation has another seed. */
+/* Another incarnation has another seed. All members of a fleet have that of its map. */
 static void hash_anew(struct kvd *handle, struct lookup *l)
 {
-	l->hash = key_hash(l->request->key, l->request->key_len, handle->geometry.hash_seed);
+	const struct kvd *home = handle->member.home ? handle->member.home : handle;
+
+	l->hash = key_hash(l->request->key, l->request->key_len, home->geometry.hash_seed);
 }
 
 static void change_count_anew(struct kvd *handle, struct flight *f)
@@ -361,9 +374,11 @@ static void reconnect_done(struct kvd *handle)
 		return;
 	if (reconnect->incarnation != handle->geometry.incarnation)
 		each_flight(handle, flight_other_server);
-	reconnected_log(handle);
+	if (reconnect->incarnation) {
+		reconnected_log(handle);
+		handle->stats.reconnects++;
+	}
 	reconnect->away = false;
-	handle->stats.reconnects++;
 	handle->attention = true;
 	handle->changes--;
 	memset(handle->change_filter, 0, sizeof(handle->change_filter));

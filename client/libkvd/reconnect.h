@@ -43,6 +43,9 @@ uint64_t reconnect_pause_ns(unsigned int failures, uint64_t random);
  */
 void reconnect_open(struct kvd *handle, uint64_t begin_ns);
 
+/* Connects for the first time, as after a loss: flights wait, and tries are repeated. */
+void reconnect_first(struct kvd *handle);
+
 /*
  * The connection is lost. Flights that can be repeated wait for the next connection; the outcome of
  * the others is unknown. Closes the handle if it must not connect again.

@@ -640,6 +640,8 @@ enum kvd_status response_status(struct kvd *handle, const struct response *respo
 				   "this client's user is over its limit of requests or bytes in a "
 				   "second (users.file of the server); try again later");
 	case WIRE_MOVED:
+		if (response->epoch > handle->member.refused_epoch)
+			handle->member.refused_epoch = response->epoch;
 		return handle_fail(handle, KVD_ERR_MOVED,
 				   "another member of the fleet has the key: open the fleet "
 				   "(fleet://), not the server at %s",

@@ -161,7 +161,8 @@ static enum kvd_status kvd_db_alloc(struct db *db, size_t bytes, void **addr, st
 
 const struct db_backend db_kvd = {
 	.name = "kvd",
-	.urls = "rdma://HOST:PORT, rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT or softnic:///PATH",
+	.urls = "rdma://HOST:PORT, rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT or softnic:///PATH, "
+		"fleet://HOST:PORT,HOST:PORT/NAME",
 	.key_max = KVD_KEY_MAX,
 	.memory_option = "memory.size",
 	.open = kvd_db_open,

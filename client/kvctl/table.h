@@ -244,7 +244,8 @@ enum option_kind {
 	X(top, 0, "top", NUMBER, 1, 10000, "N", "bigkeys hotkeys", "print N keys (default 10)")    \
 	X(url, 'a', "url", TEXT, 0, 0, "URL", FOR_CONNECTION,                                      \
 	  "the server: rdma://HOST:PORT, rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT or "           \
-	  "softnic:///PATH; default: $KVD_URL, else the socket of your own kvd, "                  \
+	  "softnic:///PATH; or a fleet: fleet://HOST:PORT,HOST:PORT/NAME; default: $KVD_URL, "     \
+	  "else the socket of your own kvd, "                                                      \
 	  "$XDG_RUNTIME_DIR/kvd/kvd.sock or /tmp/kvd-UID/kvd.sock, else the system's, "            \
 	  "/run/kvd/kvd.sock")                                                                     \
 	X(timeout, 't', "timeout", MS, 1, 3600000, "TIME", FOR_CONNECTION,                         \

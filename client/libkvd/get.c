@@ -13,6 +13,7 @@
 #include "client/libkvd/get.h"
 
 #include "client/libkvd/engine.h"
+#include "client/libkvd/fleet_links.h"
 #include "client/libkvd/flight.h"
 #include "client/libkvd/geometry.h"
 #include "client/libkvd/lookup.h"
@@ -340,6 +341,29 @@ static __attribute__((noinline)) void batch_end(struct kvd *handle, const struct
 	}
 }
 
+/* Runs the lookups at the members that have the keys. One of a member that is ready begins here. */
+static ALWAYS_INLINE void fleet_lookups(struct kvd *handle, struct flight *flights,
+					unsigned int count, unsigned int *left)
+{
+	struct kvd *member = count == 1 ? fleet_ready(handle, flights) : NULL;
+	unsigned int i;
+
+	if (member) {
+		lookups_start(member, flights, 1);
+		engine_step(member);
+		/* The usual end, to which the fleet adds nothing. */
+		if (!*left && flights->lookup.request->status <= KVD_NOT_FOUND &&
+		    !member->access.due) {
+			handle->call_count = 0;
+			member->member.flights--;
+			return;
+		}
+	}
+	for (i = 0; i < count; i++)
+		flights[i].op = NULL;
+	handle->fleet_ops->call(handle, flights, count, left);
+}
+
 /* Inlined: one lookup needs no loops, and its flight is near the warm top of the stack. */
 static ALWAYS_INLINE enum kvd_status do_lookups(struct kvd *handle, struct flight *flights,
 						struct kvd_get_request *requests,
@@ -366,7 +390,9 @@ static ALWAYS_INLINE enum kvd_status do_lookups(struct kvd *handle, struct fligh
 	}
 	if (handle->observing)
 		batch_start(handle, flights, count);
-	if (left) {
+	if (left && handle->fleet) {
+		fleet_lookups(handle, flights, count, &left);
+	} else if (left) {
 		lookups_start(handle, flights, count);
 		status = engine_run(handle, flights, count, &left);
 	}
@@ -471,7 +497,16 @@ void exists_count(struct kvd *handle, enum kvd_status status)
 	handle->stats.exists_found += status == KVD_OK;
 }
 
-/* @count: at most GETS_MAX. Adds those that exist to *@found. @results may be NULL. */
+/* Not whether the key exists, nor that its length is bad. */
+static bool is_unknown(enum kvd_status status)
+{
+	return status > KVD_NOT_FOUND && status != KVD_ERR_INVALID;
+}
+
+/*
+ * @count: at most GETS_MAX. Adds those that exist to *@found. @results may be NULL: then only the
+ * status that is returned can say that a key may exist and was not counted.
+ */
 static enum kvd_status exists_batch(struct kvd *handle, const struct kvd_key *keys,
 				    struct kvd_exists *results, unsigned int count, size_t *found)
 {
@@ -487,10 +522,12 @@ static enum kvd_status exists_batch(struct kvd *handle, const struct kvd_key *ke
 	status = lookups_call(handle, requests, count, true);
 	for (i = 0; i < count; i++) {
 		/* On a silent connection some may be known, and others not. */
-		if (!status && requests[i].status == KVD_ERR_AWAY)
+		if (!status && requests[i].status == KVD_ERR_AWAY && !handle->fleet)
 			status = KVD_ERR_AWAY;
 		if (results)
 			results[i] = (struct kvd_exists){ requests[i].status, requests[i].item };
+		else if (!status && is_unknown(requests[i].status))
+			status = requests[i].status;
 		*found += requests[i].status == KVD_OK;
 		exists_count(handle, requests[i].status);
 	}

@@ -3,6 +3,7 @@
 #include "client/libkvd/op.h"
 
 #include "client/libkvd/engine.h"
+#include "client/libkvd/fleet_links.h"
 #include "client/libkvd/flight.h"
 #include "client/libkvd/get.h"
 #include "client/libkvd/observe.h"
@@ -438,6 +439,19 @@ static __attribute__((noinline)) enum kvd_status op_turn(struct kvd *handle, str
 	return engine_turn(handle);
 }
 
+/* Begins a change whose member is ready. */
+static ALWAYS_INLINE void fleet_change(struct kvd *handle, struct flight *f, enum kvd_opcode code,
+				       uint64_t now_ns)
+{
+	struct kvd *member = fleet_ready(handle, f);
+
+	if (!member)
+		return;
+	change_begin(member, f, code);
+	request_begin(member, f, now_ns);
+	engine_step(member);
+}
+
 /* Reads the clock once for the latency and the request, unless something takes time between. */
 static ALWAYS_INLINE enum kvd_status do_op_call(struct kvd *handle, struct kvd_op *op,
 						enum kvd_opcode code)
@@ -462,13 +476,19 @@ static ALWAYS_INLINE enum kvd_status do_op_call(struct kvd *handle, struct kvd_o
 		op->status = status;
 	} else {
 		do_op_prepare(handle, &f, code);
-		if (f.kind == FLIGHT_CHANGE) {
-			change_begin(handle, &f, code);
-			request_begin(handle, &f, now_ns);
+		if (handle->fleet) {
+			if (f.kind == FLIGHT_CHANGE && code != KVD_OP_PING)
+				fleet_change(handle, &f, code, now_ns);
+			handle->fleet_ops->call(handle, &f, 1, &left);
 		} else {
-			op_begin(handle, &f);
+			if (f.kind == FLIGHT_CHANGE) {
+				change_begin(handle, &f, code);
+				request_begin(handle, &f, now_ns);
+			} else {
+				op_begin(handle, &f);
+			}
+			engine_run(handle, &f, 1, &left);
 		}
-		engine_run(handle, &f, 1, &left);
 	}
 	do_op_count(handle, &f, code);
 	return call_end(handle, op->status);

@@ -12,6 +12,7 @@
 #include "client/libkvd/connect.h"
 #include "client/libkvd/device.h"
 #include "client/libkvd/engine.h"
+#include "client/libkvd/fleet.h"
 #include "client/libkvd/observe.h"
 #include "client/libkvd/op.h"
 #include "client/libkvd/reconnect.h"
@@ -163,6 +164,9 @@ static enum kvd_status open_all(struct kvd *handle, const char *url)
 		status = tenant_take(handle);
 	if (!status && credentials_take(&handle->credentials, &handle->options))
 		status = handle_fail(handle, KVD_ERR_NO_MEMORY, "out of memory");
+	if (!status && fleet_is_url(url))
+		return fleet_connect(handle, url,
+				     begin_ns + handle->options.connect_timeout_ms * 1000000ull);
 	if (!status)
 		status = device_get(handle, url);
 	if (status)
@@ -211,9 +215,12 @@ static enum kvd_status open_once(struct kvd **out, const char *url,
 	return KVD_OK;
 }
 
-static void open_log(const struct kvd *handle, uint64_t start_ns)
+static void open_log(const struct kvd *handle, const char *url, uint64_t start_ns)
 {
-	if (handle)
+	if (handle && handle->fleet)
+		log_info("opened the fleet %s in %llu us", url,
+			 (unsigned long long)(clock_ns() - start_ns) / 1000);
+	else if (handle)
 		log_info("connected to %s in %llu us: %s device %s", handle->dev->address,
 			 (unsigned long long)(clock_ns() - start_ns) / 1000,
 			 device_kind_name(handle->dev->kind), handle->dev->name);
@@ -235,7 +242,7 @@ enum kvd_status kvd_open(struct kvd **out, const char *url, const struct kvd_opt
 	status = open_once(out, url, options, &stale);
 	if (stale)
 		status = open_once(out, url, options, &stale);
-	open_log(*out, start_ns);
+	open_log(*out, url, start_ns);
 	return status;
 }
 
@@ -255,6 +262,7 @@ void kvd_close(struct kvd *handle)
 	if (!inherited)
 		access_report_all(handle, CLOSE_WAIT_MS);
 	observe_close(handle, inherited);
+	fleet_release(handle);
 	if (handle->server && !inherited)
 		log_info("the connection to %s is closed", handle->dev->address);
 	for (i = 0; i < LATENCIES; i++) {

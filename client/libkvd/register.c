@@ -97,7 +97,7 @@ static enum kvd_status do_register(struct kvd *handle, void *addr, size_t bytes,
 
 enum kvd_status kvd_register(struct kvd *handle, void *addr, size_t bytes, struct kvd_mem **mem)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 
 	return status ? status : call_end(handle, do_register(handle, addr, bytes, mem));
 }
@@ -132,7 +132,7 @@ static enum kvd_status do_alloc(struct kvd *handle, size_t bytes, void **addr, s
 
 enum kvd_status kvd_alloc(struct kvd *handle, size_t bytes, void **addr, struct kvd_mem **mem)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 
 	return status ? status : call_end(handle, do_alloc(handle, bytes, addr, mem));
 }

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The handle of a fleet: finds the member of each key by the fleet's map, and runs the operations
+ * at the members' handles (client/libkvd/member.h).
+ *
+ * Order. The changes of a key take effect in the order of submission, as on one server. They go to
+ * one member, until another map says otherwise. A shard is held when a request of it is refused, or
+ * when a new map gives it to another member: what is submitted for it waits until the changes of it
+ * that were sent are answered, and a round for the map has ended (client/libkvd/fleet_refresh.h).
+ * Then what was refused is sent again, in order, and after it what has waited. Between the keys of
+ * different shards there is no order.
+ *
+ * Exactly once. Each member's handle numbers its changes itself. A change that was sent to one
+ * member goes to another one only after the first has refused it, which it records under the
+ * change's number.
+ */
+#ifndef KVD_CLIENT_LIBKVD_FLEET_H
+#define KVD_CLIENT_LIBKVD_FLEET_H
+
+#include "client/libkvd/handle.h"
+
+/* Whether @url is a fleet's: "fleet://", "fleet+tcp://", "fleet+tls://" or "fleet+softnic://". */
+bool fleet_is_url(const char *url);
+
+/*
+ * Makes @handle, which has its options, the fleet's at @url: connects to one of the members that it
+ * names and gets the map. Blocks until @end_ns of clock_ns() at most, and to find addresses.
+ */
+enum kvd_status fleet_connect(struct kvd *handle, const char *url, uint64_t end_ns);
+
+/* Closes the members' handles, and frees the fleet. @handle may be half open. */
+void fleet_release(struct kvd *handle);
+
+/*
+ * Waits until all operations that were submitted before fly at members: what a call about whole
+ * members then sends them follows these.
+ */
+enum kvd_status fleet_settle(struct kvd *handle);
+/* How many members the map has. */
+uint32_t fleet_members(const struct kvd *handle);
+/*
+ * The handle of member @number, connected or connecting. NULL: its device can't be opened now;
+ * kvd_error() of @handle says why.
+ */
+struct kvd *fleet_member(struct kvd *handle, uint32_t number);
+
+#endif /* KVD_CLIENT_LIBKVD_FLEET_H */

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "client/libkvd/engine.h"
+#include "client/libkvd/fleet.h"
 #include "client/libkvd/handle.h"
 #include "common/util/clock.h"
 
@@ -109,7 +110,7 @@ static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char
 
 enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, size_t *len)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 
 	return status ? status :
 			call_end(handle, text_read(handle, WIRE_STATS, "statistics", "need", text,
@@ -118,7 +119,7 @@ enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, si
 
 enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, size_t *len)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 
 	return status ? status :
 			call_end(handle,
@@ -127,7 +128,7 @@ enum kvd_status kvd_client_list(struct kvd *handle, char *text, size_t size, siz
 
 enum kvd_status kvd_client_kill(struct kvd *handle, uint64_t id)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 	struct rpc rpc = { .on_loss = LOSS_SERVER, .head = { .op = WIRE_KILL, .client = id } };
 	struct response response;
 
@@ -145,14 +146,14 @@ static enum kvd_status shutdown_ask(struct kvd *handle)
 
 enum kvd_status kvd_shutdown(struct kvd *handle)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 
 	return status ? status : call_end(handle, shutdown_ask(handle));
 }
 
 enum kvd_status kvd_whoami(struct kvd *handle, char *text, size_t size, size_t *len)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 
 	return status ? status :
 			call_end(handle,
@@ -161,7 +162,7 @@ enum kvd_status kvd_whoami(struct kvd *handle, char *text, size_t size, size_t *
 
 enum kvd_status kvd_tenant_list(struct kvd *handle, char *text, size_t size, size_t *len)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 
 	return status ? status :
 			call_end(handle,
@@ -198,7 +199,7 @@ static enum kvd_status tenant_change(struct kvd *handle, enum wire_tenant mode, 
 
 enum kvd_status kvd_tenant_create(struct kvd *handle, const char *name, uint64_t bytes)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 
 	return status ? status :
 			call_end(handle, tenant_change(handle, WIRE_TENANT_CREATE, name, bytes));
@@ -206,7 +207,7 @@ enum kvd_status kvd_tenant_create(struct kvd *handle, const char *name, uint64_t
 
 enum kvd_status kvd_tenant_resize(struct kvd *handle, const char *name, uint64_t bytes)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 
 	return status ? status :
 			call_end(handle, tenant_change(handle, WIRE_TENANT_RESIZE, name, bytes));
@@ -214,7 +215,7 @@ enum kvd_status kvd_tenant_resize(struct kvd *handle, const char *name, uint64_t
 
 enum kvd_status kvd_tenant_drop(struct kvd *handle, const char *name)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 
 	return status ? status : call_end(handle, tenant_change(handle, WIRE_TENANT_DROP, name, 0));
 }
@@ -259,7 +260,7 @@ static enum kvd_status revoke(struct kvd *handle, const char *who, uint64_t *clo
 
 enum kvd_status kvd_revoke(struct kvd *handle, const char *who, uint64_t *closed)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 	uint64_t count = 0;
 
 	if (status)
@@ -299,14 +300,14 @@ static enum kvd_status flush_start(struct kvd *handle, uint32_t delay_s, uint64_
 
 enum kvd_status kvd_flush_start(struct kvd *handle, uint32_t delay_s, uint64_t *ticket)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 
 	return status ? status : call_end(handle, flush_start(handle, delay_s, ticket));
 }
 
 enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 	struct rpc rpc = {
 		.on_loss = LOSS_REPEATS,
 		.head = { .op = WIRE_FLUSH, .ticket = ticket },
@@ -325,7 +326,7 @@ enum kvd_status kvd_flush_done(struct kvd *handle, uint64_t ticket)
 enum kvd_status kvd_flush_cancel(struct kvd *handle, uint64_t ticket, int any_owner,
 				 uint64_t *cancelled)
 {
-	enum kvd_status status = call_begin(handle);
+	enum kvd_status status = call_begin_server(handle);
 	struct rpc rpc = {
 		.on_loss = LOSS_REPEATS,
 		.head = {
@@ -344,7 +345,7 @@ enum kvd_status kvd_flush_cancel(struct kvd *handle, uint64_t ticket, int any_ow
 	return call_end(handle, status);
 }
 
-enum kvd_status kvd_flush_all(struct kvd *handle)
+static enum kvd_status flush_all(struct kvd *handle)
 {
 	enum kvd_status status;
 	uint64_t ticket, incarnation;
@@ -365,4 +366,34 @@ enum kvd_status kvd_flush_all(struct kvd *handle)
 	} while (tries_pause(&tries));
 	return handle_error_set(handle, KVD_ERR_TIMEOUT,
 				"the flush was not done within timeout_ms; it goes on");
+}
+
+/* Flushes every member, also after one has failed: then the first failure counts. */
+static enum kvd_status fleet_flush(struct kvd *handle)
+{
+	enum kvd_status status = fleet_settle(handle), one;
+	struct kvd *member;
+	uint32_t i;
+
+	if (status)
+		return status;
+	for (i = 0; i < fleet_members(handle); i++) {
+		member = fleet_member(handle, i);
+		one = member ? flush_all(member) : KVD_ERR_DISCONNECTED;
+		if (member && one && !status)
+			handle_error_set(handle, one, "%s", member->error);
+		if (one && !status)
+			status = one;
+	}
+	return status;
+}
+
+enum kvd_status kvd_flush_all(struct kvd *handle)
+{
+	enum kvd_status status;
+
+	if (!handle || !handle->fleet)
+		return flush_all(handle);
+	status = call_begin(handle);
+	return status ? status : call_end(handle, fleet_flush(handle));
 }

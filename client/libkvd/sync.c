@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/libkvd/engine.h"
+#include "client/libkvd/fleet.h"
 #include "client/libkvd/handle.h"
 #include "client/libkvd/observe.h"
 #include "client/libkvd/op.h"
@@ -135,12 +136,38 @@ enum kvd_status kvd_get_and_touch(struct kvd *handle, const void *key, size_t ke
 	return get_call(handle, &op, item);
 }
 
-enum kvd_status kvd_ping(struct kvd *handle)
+static enum kvd_status ping(struct kvd *handle)
 {
 	struct kvd_op op;
 
 	kvd_prep_ping(&op);
 	return op_call(handle, &op);
+}
+
+/* Every member has to work. */
+static enum kvd_status fleet_ping(struct kvd *handle)
+{
+	enum kvd_status status = KVD_OK;
+	struct kvd *member;
+	uint32_t i;
+
+	for (i = 0; !status && i < fleet_members(handle); i++) {
+		member = fleet_member(handle, i);
+		status = member ? ping(member) : KVD_ERR_DISCONNECTED;
+		if (member && status)
+			handle_error_set(handle, status, "%s", member->error);
+	}
+	return status;
+}
+
+enum kvd_status kvd_ping(struct kvd *handle)
+{
+	enum kvd_status status;
+
+	if (!handle || !handle->fleet)
+		return ping(handle);
+	status = call_begin(handle);
+	return status ? status : call_end(handle, fleet_ping(handle));
 }
 
 /* The function that gets entries, one of the two, with its @arg. */
@@ -240,8 +267,9 @@ static int entries_deliver(const struct response *response, bool values,
 	return stop;
 }
 
+/* *@stopped: the function that takes entries has stopped the scan, and *@cursor is unchanged. */
 static enum kvd_status scan(struct kvd *handle, uint64_t *cursor, const struct kvd_scan_args *args,
-			    const struct scan_taker *taker)
+			    const struct scan_taker *taker, bool *stopped)
 {
 	bool values = args && args->values;
 	struct observed observed = { .op = KVD_OP_SCAN, .start_ns = clock_ns() };
@@ -271,25 +299,85 @@ static enum kvd_status scan(struct kvd *handle, uint64_t *cursor, const struct k
 	handle_latency(handle, KVD_OP_SCAN, end - observed.start_ns);
 	if (handle->observing)
 		observe_call(handle, &observed, status, end);
-	if (!status && !entries_deliver(&response, values, taker))
+	*stopped = !status && entries_deliver(&response, values, taker);
+	if (!status && !*stopped)
 		*cursor = response.cursor;
 	return status;
+}
+
+/* The low bits of a fleet's cursor are the number of the member. */
+#define CURSOR_MEMBER ((uint64_t)FLEET_MEMBERS_MAX - 1)
+/* Responses without a step of the other bits: no member has that many keys that agree in them. */
+#define CURSOR_STEPS_MAX 256
+
+/*
+ * Scans one member after another. The member's own cursor loses its low bits, so a call goes on
+ * until the others have changed; then it begins at most the keys anew that agree in 52 bits of the
+ * hash.
+ */
+static enum kvd_status fleet_scan(struct kvd *handle, uint64_t *cursor,
+				  const struct kvd_scan_args *args, const struct scan_taker *taker)
+{
+	enum kvd_status status = scan_check(handle, cursor, args, taker);
+	uint64_t number, start, at;
+	unsigned int steps = 0;
+	struct kvd *member;
+	bool stopped;
+
+	if (!status)
+		status = fleet_settle(handle);
+	if (status)
+		return status;
+	number = *cursor & CURSOR_MEMBER;
+	start = at = *cursor & ~CURSOR_MEMBER;
+	if (number >= fleet_members(handle))
+		return handle_fail(handle, KVD_ERR_INVALID, "a cursor of another fleet");
+	member = fleet_member(handle, (uint32_t)number);
+	if (!member)
+		return KVD_ERR_DISCONNECTED;
+	do {
+		member->deadline_ns = 0;
+		status = scan(member, &at, args, taker, &stopped);
+		if (status)
+			return handle_error_set(handle, status, "%s", member->error);
+		if (stopped)
+			return KVD_OK;
+		if (++steps == CURSOR_STEPS_MAX)
+			return handle_error_set(handle, KVD_ERR_PROTOCOL,
+						"%s sent a cursor that stands still",
+						member->dev->address);
+	} while (at && (at & ~CURSOR_MEMBER) == start);
+	if (at)
+		*cursor = (at & ~CURSOR_MEMBER) | number;
+	else
+		*cursor = number + 1 < fleet_members(handle) ? number + 1 : 0;
+	return KVD_OK;
+}
+
+static enum kvd_status any_scan(struct kvd *handle, uint64_t *cursor,
+				const struct kvd_scan_args *args, const struct scan_taker *taker)
+{
+	enum kvd_status status = call_begin(handle);
+	bool stopped;
+
+	if (status)
+		return status;
+	return call_end(handle, handle->fleet ? fleet_scan(handle, cursor, args, taker) :
+						scan(handle, cursor, args, taker, &stopped));
 }
 
 enum kvd_status kvd_scan(struct kvd *handle, uint64_t *cursor, const struct kvd_scan_args *args,
 			 kvd_entry_fn each, void *arg)
 {
 	const struct scan_taker taker = { .entry = each, .arg = arg };
-	enum kvd_status status = call_begin(handle);
 
-	return status ? status : call_end(handle, scan(handle, cursor, args, &taker));
+	return any_scan(handle, cursor, args, &taker);
 }
 
 enum kvd_status kvd_scan_uses(struct kvd *handle, uint64_t *cursor,
 			      const struct kvd_scan_args *args, kvd_used_fn each, void *arg)
 {
 	const struct scan_taker taker = { .used = each, .arg = arg };
-	enum kvd_status status = call_begin(handle);
 
-	return status ? status : call_end(handle, scan(handle, cursor, args, &taker));
+	return any_scan(handle, cursor, args, &taker);
 }

@@ -8,6 +8,7 @@
 #include "client/libkvd/connect.h"
 #include "client/libkvd/device.h"
 #include "client/libkvd/reconnect.h"
+#include "client/libkvd/register.h"
 #include "common/util/clock.h"
 #include "common/util/heap.h"
 
@@ -48,6 +49,7 @@ struct kvd *member_make(struct kvd *home, const char *url, bool opening, enum kv
 		kvd_close(handle);
 		return NULL;
 	}
+	register_member(handle);
 	if (opening)
 		reconnect_open(handle, begin_ns);
 	else

@@ -63,6 +63,7 @@ const char *mr_failed_why(const struct device *dev, int err, char text[MEMLOCK_W
 void reg_buf_release(struct reg_buf *buf, struct device *dev);
 
 struct shared_device;
+struct memory_group;
 
 struct kvd_mem {
 	_Atomic uint64_t use; /* MEMORY_OPEN and the operations that use it; 0: closed */
@@ -74,7 +75,8 @@ struct kvd_mem {
 	struct ibv_mr **mrs;
 	uint64_t register_ns;
 	struct shared_device *device;
-	struct device_mem own; /* of kvd_alloc() */
+	struct memory_group *group; /* a fleet's: client/libkvd/register.c; or NULL */
+	struct device_mem own;	    /* of kvd_alloc(); freed with the first part of a group */
 	bool allocated;
 	bool taken;    /* the place is in use; under the table's lock */
 	pid_t process; /* that registered it */

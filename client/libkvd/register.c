@@ -1,5 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* The API of registered memory: kvd_register(), kvd_alloc() and what ends them. */
+/*
+ * The API of registered memory: kvd_register(), kvd_alloc() and what ends them.
+ *
+ * Memory of a fleet is registered with the device of each member that some handle of the process
+ * uses, in a group. The first of its parts is the caller's; a member that is used later gets a part
+ * then.
+ */
+#include "client/libkvd/register.h"
+
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,6 +16,8 @@
 #include "client/libkvd/memory.h"
 #include "client/libkvd/shared.h"
 #include "common/util/clock.h"
+#include "common/util/heap.h"
+#include "common/util/log.h"
 
 static struct memory_table *table_of(struct shared_device *device)
 {
@@ -22,8 +32,17 @@ static struct memory_table *table_of(struct shared_device *device)
 	return table;
 }
 
+/* The device of the handle; of a fleet's, that of some member. */
+static struct device *device_of(struct kvd *handle)
+{
+	uint32_t at = 0;
+
+	return handle->fleet ? handle->fleet_ops->next(handle, &at)->dev : handle->dev;
+}
+
 static enum kvd_status register_failed(struct kvd *handle, size_t bytes, int err)
 {
+	const struct device *dev = device_of(handle);
 	char why[MEMLOCK_WHY_BYTES];
 
 	if (err == -EEXIST)
@@ -36,11 +55,11 @@ static enum kvd_status register_failed(struct kvd *handle, size_t bytes, int err
 				   MEMORIES_MAX);
 	if (err == -EIO || err == -ENODEV)
 		return handle_fail(handle, KVD_ERR_DEVICE,
-				   "device %s: can't register %zu bytes: %s", handle->dev->name,
-				   bytes, strerror(-err));
+				   "device %s: can't register %zu bytes: %s", dev->name, bytes,
+				   strerror(-err));
 	return handle_fail(handle, KVD_ERR_NO_MEMORY,
-			   "can't register %zu bytes with device %s: %s%s", bytes,
-			   handle->dev->name, strerror(-err), mr_failed_why(handle->dev, err, why));
+			   "can't register %zu bytes with device %s: %s%s", bytes, dev->name,
+			   strerror(-err), mr_failed_why(dev, err, why));
 }
 
 /* Registers @memory as *@out, which is a user of the device. mem_open() is next. */
@@ -60,6 +79,7 @@ static int mem_register(struct kvd *handle, const struct device_mem *memory, siz
 	mem->device = handle->shared_device;
 	mem->own = (struct device_mem){ .fd = -1 };
 	mem->allocated = false;
+	mem->group = NULL;
 	err = memory_register(mem, mem->device->dev, mem->device->pd, memory, bytes);
 	if (err) {
 		memory_place_leave(table, mem);
@@ -77,6 +97,208 @@ static void mem_open(struct kvd_mem *mem)
 	atomic_store_explicit(&mem->use, MEMORY_OPEN, memory_order_release);
 }
 
+/* Memory of a fleet. */
+struct memory_group {
+	struct memory_group *next;
+	char name[FLEET_NAME_MAX]; /* the fleet's */
+	enum device_kind kind;	   /* of its members' devices */
+	struct device_mem memory;
+	size_t bytes;
+	struct kvd_mem **parts;
+	unsigned int count;
+};
+
+static pthread_mutex_t groups_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct memory_group *groups;
+
+/* A child has none of its parent's memory, and a thread of the parent may have had the lock. */
+static void groups_forget(void)
+{
+	pthread_mutex_init(&groups_mutex, NULL);
+	groups = NULL;
+}
+
+static void groups_at_fork(void)
+{
+	pthread_atfork(NULL, NULL, groups_forget);
+}
+
+static void groups_lock(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, groups_at_fork);
+	pthread_mutex_lock(&groups_mutex);
+}
+
+/* Registers the group's memory with the device of @member, unless it is there already. */
+static int part_add(struct memory_group *group, struct kvd *member)
+{
+	struct kvd_mem **parts, *part;
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < group->count; i++)
+		if (group->parts[i]->device == member->shared_device)
+			return 0;
+	parts = heap_realloc(group->parts, (group->count + 1) * sizeof(struct kvd_mem *));
+	if (!parts)
+		return -ENOMEM;
+	group->parts = parts;
+	err = mem_register(member, &group->memory, group->bytes, &part);
+	if (err)
+		return err;
+	part->group = group;
+	part->own = group->memory;
+	mem_open(part);
+	parts[group->count++] = part;
+	return 0;
+}
+
+/* Ends the registration of a part that is closed, or of memory without a group. */
+static void mem_release(struct kvd_mem *mem)
+{
+	struct shared_device *device = mem->device;
+
+	memory_deregister(mem, device->dev);
+	memory_place_leave(atomic_load(&device->memory), mem);
+	shared_device_put(device);
+}
+
+static void group_free(struct memory_group *group)
+{
+	struct kvd_mem *part;
+
+	while (group->count) {
+		part = group->parts[--group->count];
+		/* For a second kvd_deregister(), which is refused. */
+		part->group = NULL;
+		mem_release(part);
+	}
+	heap_free(group->parts);
+	heap_free(group);
+}
+
+/* Registers @memory with the devices of the members that are used. 0 or a negative errno. */
+static int group_make(struct kvd *handle, const struct device_mem *memory, size_t bytes,
+		      struct kvd_mem **mem)
+{
+	struct memory_group *group = heap_calloc(1, sizeof(*group));
+	struct kvd *member;
+	uint32_t at = 0;
+	int err = 0;
+
+	if (!group)
+		return -ENOMEM;
+	handle->fleet_ops->name(handle, group->name, &group->kind);
+	group->memory = *memory;
+	group->bytes = bytes;
+	groups_lock();
+	while (!err && (member = handle->fleet_ops->next(handle, &at)))
+		err = part_add(group, member);
+	if (!err) {
+		group->next = groups;
+		groups = group;
+		/* Other threads add parts from now on, and move the array. */
+		*mem = group->parts[0];
+	}
+	pthread_mutex_unlock(&groups_mutex);
+	if (err)
+		group_free(group);
+	return err;
+}
+
+/* Adds a part for @member, which is of the fleet @name, if the group is that fleet's. */
+static void group_join(struct memory_group *group, struct kvd *member,
+		       const char name[FLEET_NAME_MAX], enum device_kind kind)
+{
+	int err;
+
+	if (group->kind != kind || memcmp(group->name, name, sizeof(group->name)))
+		return;
+	err = part_add(group, member);
+	if (err)
+		log_warn("can't register %zu bytes with device %s for %s: %s; values are copied "
+			 "there",
+			 group->bytes, member->dev->name, member->dev->address, strerror(-err));
+}
+
+void register_member(struct kvd *member)
+{
+	struct kvd *home = member->member.home;
+	struct memory_group *group;
+	char name[FLEET_NAME_MAX];
+	enum device_kind kind;
+
+	home->fleet_ops->name(home, name, &kind);
+	groups_lock();
+	for (group = groups; group; group = group->next)
+		group_join(group, member, name, kind);
+	pthread_mutex_unlock(&groups_mutex);
+}
+
+/* Closes all parts, or none if one is used. */
+static bool group_close(struct memory_group *group)
+{
+	unsigned int i;
+	uint64_t use;
+
+	for (i = 0; i < group->count; i++) {
+		use = MEMORY_OPEN;
+		if (atomic_compare_exchange_strong_explicit(&group->parts[i]->use, &use, 0,
+							    memory_order_acquire,
+							    memory_order_relaxed))
+			continue;
+		while (i--)
+			mem_open(group->parts[i]);
+		return false;
+	}
+	return true;
+}
+
+/* Frees the memory, too, if it was allocated. */
+static enum kvd_status group_end(struct memory_group *group, bool allocated)
+{
+	struct memory_group **at;
+	struct shared_device *device;
+	struct device_mem own;
+	bool closed;
+
+	groups_lock();
+	device = group->parts[0]->device;
+	own = group->parts[0]->own;
+	closed = group_close(group);
+	if (closed) {
+		for (at = &groups; *at != group; at = &(*at)->next)
+			;
+		*at = group->next;
+	}
+	pthread_mutex_unlock(&groups_mutex);
+	if (!closed)
+		return handle_error_set(NULL, KVD_ERR_BUSY, "operations still use this memory");
+	shared_device_hold(device);
+	group_free(group);
+	if (allocated)
+		device->dev->ops->free_mem(device->dev, &own);
+	shared_device_put(device);
+	return KVD_OK;
+}
+
+static int mem_make(struct kvd *handle, const struct device_mem *memory, size_t bytes,
+		    struct kvd_mem **mem)
+{
+	if (handle->fleet)
+		return group_make(handle, memory, bytes, mem);
+	return mem_register(handle, memory, bytes, mem);
+}
+
+/* The parts of a group are open, and may be in use. */
+static void mem_made(struct kvd_mem *mem)
+{
+	if (!mem->group)
+		mem_open(mem);
+}
+
 static enum kvd_status do_register(struct kvd *handle, void *addr, size_t bytes,
 				   struct kvd_mem **mem)
 {
@@ -88,23 +310,23 @@ static enum kvd_status do_register(struct kvd *handle, void *addr, size_t bytes,
 	*mem = NULL;
 	if (!addr || !bytes || (uintptr_t)addr + bytes < bytes)
 		return handle_fail(handle, KVD_ERR_INVALID, "no memory: NULL, or 0 bytes");
-	err = mem_register(handle, &memory, bytes, mem);
+	err = mem_make(handle, &memory, bytes, mem);
 	if (err)
 		return register_failed(handle, bytes, err);
-	mem_open(*mem);
+	mem_made(*mem);
 	return KVD_OK;
 }
 
 enum kvd_status kvd_register(struct kvd *handle, void *addr, size_t bytes, struct kvd_mem **mem)
 {
-	enum kvd_status status = call_begin_server(handle);
+	enum kvd_status status = call_begin(handle);
 
 	return status ? status : call_end(handle, do_register(handle, addr, bytes, mem));
 }
 
 static enum kvd_status do_alloc(struct kvd *handle, size_t bytes, void **addr, struct kvd_mem **mem)
 {
-	const struct device_ops *ops = handle->dev->ops;
+	struct device *dev = device_of(handle);
 	struct device_mem own;
 	int err;
 
@@ -114,25 +336,25 @@ static enum kvd_status do_alloc(struct kvd *handle, size_t bytes, void **addr, s
 	*addr = NULL;
 	if (!bytes)
 		return handle_fail(handle, KVD_ERR_INVALID, "no memory: 0 bytes");
-	err = ops->alloc_mem(handle->dev, bytes, &own);
+	err = dev->ops->alloc_mem(dev, bytes, &own);
 	if (err)
 		return handle_fail(handle, KVD_ERR_NO_MEMORY, "can't allocate %zu bytes: %s", bytes,
 				   strerror(-err));
-	err = mem_register(handle, &own, own.length, mem);
+	err = mem_make(handle, &own, own.length, mem);
 	if (err) {
-		ops->free_mem(handle->dev, &own);
+		dev->ops->free_mem(dev, &own);
 		return register_failed(handle, bytes, err);
 	}
 	(*mem)->own = own;
 	(*mem)->allocated = true;
 	*addr = own.addr;
-	mem_open(*mem);
+	mem_made(*mem);
 	return KVD_OK;
 }
 
 enum kvd_status kvd_alloc(struct kvd *handle, size_t bytes, void **addr, struct kvd_mem **mem)
 {
-	enum kvd_status status = call_begin_server(handle);
+	enum kvd_status status = call_begin(handle);
 
 	return status ? status : call_end(handle, do_alloc(handle, bytes, addr, mem));
 }
@@ -142,7 +364,6 @@ static enum kvd_status mem_end(struct kvd_mem *mem, bool allocated)
 {
 	uint64_t use = MEMORY_OPEN;
 	struct shared_device *device;
-	struct memory_table *table;
 	struct device_mem own;
 
 	if (!mem)
@@ -154,6 +375,8 @@ static enum kvd_status mem_end(struct kvd_mem *mem, bool allocated)
 		return handle_error_set(NULL, KVD_ERR_INVALID,
 					"kvd_free() is for memory of kvd_alloc(), "
 					"kvd_deregister() for that of kvd_register()");
+	if (mem->group)
+		return group_end(mem->group, allocated);
 	if (!atomic_compare_exchange_strong_explicit(&mem->use, &use, 0, memory_order_acquire,
 						     memory_order_relaxed))
 		return use & MEMORY_OPEN ?
@@ -163,11 +386,10 @@ static enum kvd_status mem_end(struct kvd_mem *mem, bool allocated)
 			       handle_error_set(NULL, KVD_ERR_INVALID,
 						"this memory is not registered any more");
 	device = mem->device;
-	table = atomic_load(&device->memory);
-	memory_deregister(mem, device->dev);
-	/* Before the memory is freed: another thread may get the same addresses at once. */
 	own = mem->own;
-	memory_place_leave(table, mem);
+	shared_device_hold(device);
+	/* Before the memory is freed: another thread may get the same addresses at once. */
+	mem_release(mem);
 	if (allocated)
 		device->dev->ops->free_mem(device->dev, &own);
 	shared_device_put(device);

@@ -58,6 +58,15 @@ static void lookup_release(struct lookup *lookup)
 	free(lookup->results);
 }
 
+/* Why it is not known whether some key exists, or KVD_OK. */
+static enum kvd_status lookup_unknown(const struct lookup *lookup)
+{
+	for (size_t i = 0; i < lookup->count; i++)
+		if (lookup->results[i].status > KVD_NOT_FOUND)
+			return lookup->results[i].status;
+	return KVD_OK;
+}
+
 static int lookup_run(struct kvd *db, struct lookup *lookup, const struct arguments *arguments)
 {
 	enum kvd_status status;
@@ -71,11 +80,14 @@ static int lookup_run(struct kvd *db, struct lookup *lookup, const struct argume
 	status = kvd_exists_many(db, lookup->wanted, lookup->count, lookup->results, &present);
 	if (status)
 		return report(db, status);
+	status = lookup_unknown(lookup);
+	for (size_t i = 0; arguments->json.given && i < lookup->count; i++)
+		if (lookup->results[i].status <= KVD_NOT_FOUND)
+			print_json(arguments, &lookup->keys[i], &lookup->results[i]);
+	if (status)
+		return report(db, status);
 	if (!arguments->json.given)
 		printf("%zu\n", present);
-	else
-		for (size_t i = 0; i < lookup->count; i++)
-			print_json(arguments, &lookup->keys[i], &lookup->results[i]);
 	return present == lookup->count ? EX_OK : EXIT_NOT_FOUND;
 }
 

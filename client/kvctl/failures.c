@@ -92,7 +92,8 @@ enum kvd_status server_now(struct kvd *db, uint64_t *clock_ns, uint64_t *incarna
 	struct kvd_info info;
 
 	*clock_ns = kvd_clock_ns(db);
-	if (!*clock_ns) {
+	/* The first time to each member of a fleet: then a restart of any of them is noticed. */
+	if (!*clock_ns || !*incarnation) {
 		status = kvd_ping(db);
 		*clock_ns = kvd_clock_ns(db);
 	}

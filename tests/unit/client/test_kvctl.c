@@ -810,7 +810,7 @@ static void a_restore_stops(void **state)
 	behaviour.entry_count = 3;
 	assert_int_equal(RUN("dump", path), EX_OK);
 	behaviour.call = KVD_ERR_DISCONNECTED;
-	behaviour.calls_good = 2;
+	behaviour.calls_good = 3;
 	assert_int_equal(mkdir(fresh, 0700), 0);
 	assert_int_equal(RUN("restore", path), EX_SOFTWARE);
 	program_assert_said(".restore: Is a directory; --resume can't continue from here\n");

@@ -6,42 +6,10 @@
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
-MEMBERS=(a b c)
+# shellcheck source=tests/system/fleet_lib.sh
+. tests/system/fleet_lib.sh
+
 KEYS=12
-SEED=0x1234567890abcdef
-declare -A urls server_pids
-for i in 0 1 2; do
-	case $device in
-	softnic) urls[${MEMBERS[i]}]=softnic://$tmp/${MEMBERS[i]} ;;
-	*) urls[${MEMBERS[i]}]=$scheme://$KVD_RDMA_ADDR:$((port + i)) ;;
-	esac
-done
-
-# epoch: writes the file of the fleet
-fleet_write() {
-	local member
-	printf '%s\n' '[fleet]' 'name = demo' "seed = $SEED" "epoch = $1" >"$tmp/fleet"
-	for member in "${MEMBERS[@]}"; do
-		printf '%s\n' "[member $member]" "url = ${urls[$member]}" >>"$tmp/fleet"
-	done
-}
-
-# member: the functions of lib.sh are about that one from now on
-choose() {
-	url=${urls[$1]}
-	log=$tmp/log.$1
-	server_pid=${server_pids[$1]:-}
-}
-
-member_start() {
-	choose "$1"
-	server_start -o "server.listen=$url" -o "log.file=$log" -o "fleet.file=$tmp/fleet" \
-		-o "fleet.member=$1" && server_pids[$1]=$server_pid
-}
-
-member_stop() {
-	choose "$1" && server_stop
-}
 
 # Each says what it is, and together they have all shards.
 shards_add_up() {

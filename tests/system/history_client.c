@@ -429,7 +429,7 @@ void client_step(struct client *c)
 {
 	uint64_t r = client_random(c) % 16;
 
-	if (r < 6 || (r < 8 && c->run->restarts))
+	if (r < 6 || (r < 8 && !c->run->pairs))
 		submit_some(c);
 	else if (r < 7)
 		submit_pair(c);

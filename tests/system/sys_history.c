@@ -10,10 +10,14 @@
  *	- a client that sees the second of two changes that a handle submitted in a row, of two
  *	  keys, sees the first.
  *
- *	sys_history URL SECONDS SEED [kill|restart|faults]
+ *	sys_history URL SECONDS SEED [kill [URL]|restart|faults]
  *
- * With kill, connections are closed by another handle all the time. A change whose result is not
- * known, after a timeout or a loss, may have taken effect at any time from then on, or never.
+ * URL may be a fleet's. Between two keys of different members there is no order, so the last rule
+ * is not tested then.
+ *
+ * With kill, connections are closed by another handle all the time, those to the server at its URL.
+ * A change whose result is not known, after a timeout or a loss, may have taken effect at any time
+ * from then on, or never.
  *
  * With restart, it prints a line `restart` in each round, at which the test kills the server with
  * SIGKILL, starts another one and answers with a line. The rule for the checker: that is a flush of
@@ -73,7 +77,7 @@ uint64_t client_random(struct client *c)
 }
 
 /* A handle of another depth each time. */
-static struct kvd *open_handle(uint64_t random)
+static struct kvd *open_handle(const char *url, uint64_t random)
 {
 	static const uint32_t depths[] = { 1, 3, 16, 64 };
 	uint64_t until_ns = clock_ns() + GIVE_UP_NS;
@@ -89,7 +93,7 @@ static struct kvd *open_handle(uint64_t random)
 	if ((random >> 9 & 3) == 0)
 		options.cache_bytes = 0;
 	/* A fault may meet the opening of a handle, too. */
-	while (kvd_open(&kvd, run.url, &options))
+	while (kvd_open(&kvd, url, &options))
 		if (clock_ns() > until_ns)
 			die("kvd_open", kvd_error(NULL));
 	return kvd;
@@ -97,7 +101,7 @@ static struct kvd *open_handle(uint64_t random)
 
 static void client_open(struct client *c)
 {
-	c->kvd = open_handle(client_random(c));
+	c->kvd = open_handle(run.url, client_random(c));
 	c->fd = client_random(c) % 2 ? kvd_fd(c->kvd) : -1;
 }
 
@@ -163,7 +167,7 @@ static void kill_one(struct kvd **kvd, uint64_t random)
 	if (status != KVD_ERR_DISCONNECTED)
 		return;
 	kvd_close(*kvd);
-	*kvd = open_handle(random);
+	*kvd = open_handle(run.killed, random);
 }
 
 /* Kills after equal parts of the round: of its steps or, where these take long, of its time. */
@@ -313,9 +317,9 @@ static bool plan_is_done(void)
 static bool is_tested(const struct totals *all, unsigned int rounds, bool kills)
 {
 	return all->counts.canceled && all->counts.batches && all->counts.in_pieces &&
-	       (run.restarts ? all->counts.unknown : all->counts.pairs) && (!kills || run.kills) &&
-	       (!breaks() || all->reconnects || all->losses) && plan_is_done() &&
-	       run.undecided < rounds;
+	       (run.restarts ? all->counts.unknown > 0 : !run.pairs || all->counts.pairs) &&
+	       (!kills || run.kills) && (!breaks() || all->reconnects || all->losses) &&
+	       plan_is_done() && run.undecided < rounds;
 }
 
 /* What the plan of the device did: the test knows what it asked for. */
@@ -415,12 +419,15 @@ int main(int argc, char **argv)
 	struct kvd *killer = NULL;
 
 	if (argc < 4)
-		die("usage", "sys_history URL SECONDS SEED [kill|restart|faults]");
-	run.url = argv[1];
+		die("usage", "sys_history URL SECONDS SEED [kill [URL]|restart|faults]");
+	run.url = run.killed = argv[1];
+	if (argc > 5)
+		run.killed = argv[5];
 	if (argc > 4 && !strcmp(argv[4], "faults"))
 		faults_begin();
 	kills = argc > 4 && !run.faults;
 	run.restarts = kills && !strcmp(argv[4], "restart");
+	run.pairs = !run.restarts && strncmp(run.url, "fleet", 5) != 0;
 	run.stays = !kills && !run.faults && !getenv("KVD_SOFTNIC_FAULTS");
 	for (unsigned int i = 0; i < CLIENTS; i++) {
 		client_init(&run.clients[i], &run, i, strtoull(argv[3], NULL, 10));
@@ -431,7 +438,7 @@ int main(int argc, char **argv)
 	if (getenv(FAULT_ENV) && !fault_on())
 		die(FAULT_ENV, "the plan is not in force");
 	if (kills && !run.restarts)
-		killer = open_handle(1);
+		killer = open_handle(run.killed, 1);
 	tested = rounds_run(strtoull(argv[2], NULL, 10), kills, &killer);
 	for (unsigned int i = 0; i < CLIENTS; i++)
 		client_release(&run.clients[i]);

@@ -81,10 +81,12 @@ struct client {
 
 struct run {
 	const char *url;
-	bool stays;	/* connections stay */
-	bool restarts;	/* the server does */
-	bool faults;	/* the test makes them: connections may be lost */
-	uint64_t nonce; /* of the round: it has keys of its own */
+	const char *killed; /* of the server whose connections are closed */
+	bool pairs;	    /* the rule of two keys is tested */
+	bool stays;	    /* connections stay */
+	bool restarts;	    /* the server does */
+	bool faults;	    /* the test makes them: connections may be lost */
+	uint64_t nonce;	    /* of the round: it has keys of its own */
 	struct client clients[CLIENTS];
 	_Atomic unsigned int wrong, running;
 	_Atomic bool restarted; /* it was started again */

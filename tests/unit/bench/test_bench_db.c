@@ -155,6 +155,8 @@ static void urls_fit_their_store(void **state)
 	assert_int_equal(target_is("kvd", "rdma://h:1"), 0);
 	assert_int_equal(target_is("kvd", "rdma+tcp://h:1?retry_count=7"), 0);
 	assert_int_equal(target_is("kvd", "rdma+tls://h:1"), 0);
+	assert_int_equal(target_is(NULL, "fleet+softnic:///a,/b/demo"), 0);
+	assert_ptr_equal(target.backend, &db_kvd);
 	assert_int_equal(target_is("memcached", "memcached://h:1"), 0);
 	assert_ptr_equal(target.backend, &db_memcached);
 	assert_int_equal(target_is("redis", "redis:///s"), 0);

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Compares a fleet of three members with one server, all on softnic: the client's instructions for
+# a synchronous GET and PUT, READs for each GET, and the latency of YCSB's workload C.
+#
+#   bench/fleet.sh [-n CALLS] [-s SECONDS] [-r ROUNDS]
+#
+# callgrind counts each of CALLS (300) alone; the lowest count stands, as in call-cost.sh. Workload
+# C runs for SECONDS (2) on either, in turn, ROUNDS (3) times; the medians stand.
+# shellcheck source=bench/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+calls=300
+seconds=2
+rounds=3
+while getopts n:s:r: option; do
+	case $option in
+	n) calls=$OPTARG ;;
+	s) seconds=$OPTARG ;;
+	r) rounds=$OPTARG ;;
+	*) die "usage: fleet.sh [-n CALLS] [-s SECONDS] [-r ROUNDS]" ;;
+	esac
+done
+need_hint='apt-get install valgrind' need valgrind
+builds_find
+options=(-o server.workers=1 -o memory.size=64m -o memory.eviction=none)
+
+member_responds() {
+	"$build/kvctl" -a "softnic://$tmp/$1" ping >/dev/null 2>&1
+}
+
+fleet_start() {
+	local member
+	printf '%s\n' '[fleet]' 'name = bench' 'seed = 0x8f3a5c0de1b24697' 'epoch = 1' >"$tmp/fleet"
+	for member in a b c; do
+		printf '%s\n' "[member $member]" "url = softnic://$tmp/$member" >>"$tmp/fleet"
+	done
+	for member in a b c; do
+		"$build/kvd" -o server.listen="softnic://$tmp/$member" -o fleet.file="$tmp/fleet" \
+			-o fleet.member=$member "${options[@]}" >"$tmp/kvd.$member.log" 2>&1 &
+		pids+=($!)
+		wait_until "$READY_S" member_responds $member || die "member $member did not start"
+	done
+}
+
+# one or fleet, operation
+instructions() {
+	rm -f "$tmp"/dump*
+	valgrind --tool=callgrind --callgrind-out-file="$tmp/dump" --toggle-collect=call \
+		--dump-after=call "$build/micro" calls "$2" "${urls[$1]}" "$calls" \
+		>"$tmp/valgrind" 2>&1 || die "micro calls failed: $(tail -n 3 "$tmp/valgrind")"
+	note "$2-$1" "$(grep -h '^summary:' $(ls -v "$tmp"/dump.*) | tail -n "$calls" |
+		sed 's/.* //' | sort -n | head -n 1)"
+}
+
+# one or fleet, load or run
+workload() {
+	"$build/kvbench" "$2" -a "${urls[$1]}" -P "$bench_dir/workloads/workloadc" --json \
+		-p recordcount=10000 -p operationcount=0 -p maxexecutiontime="$seconds" \
+		-p fieldcount=1 -p fieldlength=100 >"$tmp/run" || die "kvbench failed"
+}
+
+declare -A urls
+kvd_start softnic "${options[@]}"
+urls[one]=$kvd_url
+fleet_start
+urls[fleet]=fleet+softnic://$tmp/a,$tmp/b/bench
+for of in one fleet; do
+	instructions $of get
+	instructions $of put
+	workload $of load
+done
+for ((i = 0; i < rounds; i++)); do
+	for of in one fleet; do
+		workload $of run
+		note "p50-$of" "$(figure "$tmp/run" read_p50_us)"
+		note "p99-$of" "$(figure "$tmp/run" read_p99_us)"
+		note "reads-$of" "$(figure "$tmp/run" reads_per_get)"
+	done
+done
+say "$(host)"
+printf '%-32s %10s %10s %8s\n' '' 'one server' 'fleet of 3' ratio
+# name, title
+row() {
+	printf '%-32s %10s %10s %8s\n' "$2" "$(median "$1-one")" "$(median "$1-fleet")" \
+		"$(ratio "$(median "$1-fleet")" "$(median "$1-one")")"
+}
+row get 'instructions of a GET, warm'
+row put 'instructions of a PUT'
+row reads 'READs for each GET'
+row p50 'GET, p50, us'
+row p99 'GET, p99, us'

@@ -34,13 +34,7 @@ builds_find "$before"
 count() {
 	local keys=1
 	[ "$1" != many ] || keys=32
-	rm -f "$tmp"/dump*
-	valgrind --tool=callgrind --callgrind-out-file="$tmp/dump" --toggle-collect=call \
-		--dump-after=call "$build/micro" calls "$1" "$kvd_url" "$calls" \
-		>"$tmp/valgrind" 2>&1 ||
-		die "micro calls failed: $(tail -n 3 "$tmp/valgrind")"
-	note "$2" $(($(grep -h '^summary:' $(ls -v "$tmp"/dump.*) | tail -n "$calls" |
-		sed 's/.* //' | sort -n | head -n 1) / keys))
+	note "$2" $(($(call_instructions "$build" "$1" "$kvd_url" "$calls") / keys))
 }
 
 least() {

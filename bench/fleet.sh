@@ -43,16 +43,6 @@ fleet_start() {
 	done
 }
 
-# one or fleet, operation
-instructions() {
-	rm -f "$tmp"/dump*
-	valgrind --tool=callgrind --callgrind-out-file="$tmp/dump" --toggle-collect=call \
-		--dump-after=call "$build/micro" calls "$2" "${urls[$1]}" "$calls" \
-		>"$tmp/valgrind" 2>&1 || die "micro calls failed: $(tail -n 3 "$tmp/valgrind")"
-	note "$2-$1" "$(grep -h '^summary:' $(ls -v "$tmp"/dump.*) | tail -n "$calls" |
-		sed 's/.* //' | sort -n | head -n 1)"
-}
-
 # one or fleet, load or run
 workload() {
 	"$build/kvbench" "$2" -a "${urls[$1]}" -P "$bench_dir/workloads/workloadc" --json \
@@ -66,8 +56,9 @@ urls[one]=$kvd_url
 fleet_start
 urls[fleet]=fleet+softnic://$tmp/a,$tmp/b/bench
 for of in one fleet; do
-	instructions $of get
-	instructions $of put
+	for op in get put; do
+		note "$op-$of" "$(call_instructions "$build" $op "${urls[$of]}" "$calls")"
+	done
 	workload $of load
 done
 for ((i = 0; i < rounds; i++)); do

@@ -69,6 +69,17 @@ builds_find() {
 	done
 }
 
+# build, operation, URL, calls: prints the client's instructions of the cheapest of these calls, as
+# callgrind counts them; the first calls, which store and read the keys, do not count
+call_instructions() {
+	rm -f "$tmp"/dump*
+	valgrind --tool=callgrind --callgrind-out-file="$tmp/dump" --toggle-collect=call \
+		--dump-after=call "$1/micro" calls "$2" "$3" "$4" >"$tmp/valgrind" 2>&1 ||
+		die "micro calls failed: $(tail -n 3 "$tmp/valgrind")"
+	grep -h '^summary:' $(ls -v "$tmp"/dump.*) | tail -n "$4" | sed 's/.* //' | sort -n |
+		head -n 1
+}
+
 # Prints cores, CPU and load, for the head of a report.
 host() {
 	printf '%s cores (%s), load now: %s' "$(nproc)" \

@@ -368,24 +368,11 @@ static enum kvd_status flush_all(struct kvd *handle)
 				"the flush was not done within timeout_ms; it goes on");
 }
 
-/* Flushes every member, also after one has failed: then the first failure counts. */
 static enum kvd_status fleet_flush(struct kvd *handle)
 {
-	enum kvd_status status = fleet_settle(handle), one;
-	struct kvd *member;
-	uint32_t i;
+	enum kvd_status status = fleet_settle(handle);
 
-	if (status)
-		return status;
-	for (i = 0; i < fleet_members(handle); i++) {
-		member = fleet_member(handle, i);
-		one = member ? flush_all(member) : KVD_ERR_DISCONNECTED;
-		if (member && one && !status)
-			handle_error_set(handle, one, "%s", member->error);
-		if (one && !status)
-			status = one;
-	}
-	return status;
+	return status ? status : fleet_each(handle, flush_all, true);
 }
 
 enum kvd_status kvd_flush_all(struct kvd *handle)

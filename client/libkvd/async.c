@@ -137,7 +137,7 @@ static void ops_start(struct kvd *handle)
 
 static void ops_each(struct kvd *handle, void (*visit)(struct kvd *handle, struct flight *f))
 {
-	struct kvd *home = handle->member.home ? handle->member.home : handle;
+	struct kvd *home = handle_home(handle);
 	uint32_t i;
 
 	for (i = 0; i < home->options.depth; i++)

@@ -141,7 +141,7 @@ void engine_probe(struct kvd *handle, uint32_t timeout_ms)
 /* Without a connection. Returns whether there is one now. */
 static bool lost_attend(struct kvd *handle)
 {
-	const struct kvd *home = handle->member.home ? handle->member.home : handle;
+	const struct kvd *home = handle_home(handle);
 
 	if (handle->reconnect.away && home->call_count)
 		engine_probe(handle, handle->options.timeout_ms);

@@ -65,8 +65,7 @@ static inline void flight_send(struct kvd *home, struct flight *f, struct fleet_
 		return;
 	}
 	if (member->closed) {
-		flight_fail(home, f,
-			    handle_error_set(home, handle_closed(member), "%s", member->error));
+		flight_fail(home, f, member_failed(member, handle_closed(member)));
 		return;
 	}
 	if (!member->up && link_is_away(link))
@@ -337,7 +336,7 @@ static inline bool flight_arrived(struct kvd *home, struct flight *f)
 	if (member->access.due)
 		access_settle(member);
 	if (call_status(f) > KVD_NOT_FOUND)
-		handle_error_set(home, KVD_OK, "%s", member->error);
+		member_failed(member, call_status(f));
 	if (call_status(f) != KVD_ERR_MOVED || f->overtaken)
 		return false;
 	fleet_hold(home->fleet, fleet_shard(f->lookup.hash));
@@ -515,7 +514,7 @@ static enum kvd_status seed_ask(struct kvd *home, const char *url, uint64_t end_
 		engine_wait(seed, fetch_ended, refresh, &end_ns);
 		status = refresh->status;
 	} else {
-		handle_error_set(home, status, "%s", seed->error);
+		member_failed(seed, status);
 	}
 	map = refresh->map;
 	if (!map && !status)
@@ -634,4 +633,19 @@ struct kvd *fleet_member(struct kvd *home, uint32_t number)
 	if (!handle)
 		handle_error_set(home, link->status, "%s", link->why);
 	return handle;
+}
+
+enum kvd_status fleet_each(struct kvd *home, enum kvd_status (*call)(struct kvd *member), bool all)
+{
+	enum kvd_status status = KVD_OK, one;
+	struct kvd *member;
+	uint32_t i;
+
+	for (i = 0; i < fleet_members(home) && (all || !status); i++) {
+		member = fleet_member(home, i);
+		one = member ? call(member) : KVD_ERR_DISCONNECTED;
+		if (one && !status)
+			status = member ? member_failed(member, one) : one;
+	}
+	return status;
 }

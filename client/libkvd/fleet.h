@@ -43,5 +43,10 @@ uint32_t fleet_members(const struct kvd *handle);
  * kvd_error() of @handle says why.
  */
 struct kvd *fleet_member(struct kvd *handle, uint32_t number);
+/*
+ * Makes the call for each member, until one fails; @all: for the others, too. Returns the status
+ * of the first that failed, and @home has its text.
+ */
+enum kvd_status fleet_each(struct kvd *home, enum kvd_status (*call)(struct kvd *member), bool all);
 
 #endif /* KVD_CLIENT_LIBKVD_FLEET_H */

@@ -45,7 +45,7 @@ struct kvd *member_make(struct kvd *home, const char *url, bool opening, enum kv
 	else
 		*status = device_get(handle, url);
 	if (*status) {
-		handle_error_set(home, *status, "%s", handle->error);
+		member_failed(handle, *status);
 		kvd_close(handle);
 		return NULL;
 	}
@@ -55,6 +55,11 @@ struct kvd *member_make(struct kvd *home, const char *url, bool opening, enum kv
 	else
 		reconnect_first(handle);
 	return handle;
+}
+
+enum kvd_status member_failed(const struct kvd *member, enum kvd_status status)
+{
+	return handle_error_set(member->member.home, status, "%s", member->error);
 }
 
 /* The first of the member's URLs that is of the fleet's kind. */

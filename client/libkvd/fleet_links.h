@@ -81,6 +81,9 @@ static inline void fleet_hold(struct fleet *fleet, uint32_t shard)
 	fleet->held[shard / 64] |= 1ull << shard % 64;
 }
 
+/* Gives the fleet's handle the text of what failed at a member. Returns @status. */
+enum kvd_status member_failed(const struct kvd *member, enum kvd_status status);
+
 /* The link of the shard's owner. */
 static inline struct fleet_link *fleet_owner(const struct fleet *fleet, uint64_t hash)
 {

@@ -172,8 +172,7 @@ static void fetch_response(struct kvd *member, struct flight *f, const struct re
 			"the server at %s is not a member of a fleet (fleet.file)",
 			member->dev->address);
 	} else {
-		status = response_status(member, response);
-		handle_error_set(home, status, "%s", member->error);
+		status = member_failed(member, response_status(member, response));
 	}
 	round_fails(home, status);
 }
@@ -201,7 +200,7 @@ void fetch_lost(struct kvd *member)
 	if (refresh->state != REFRESH_FETCH || refresh->asked != member)
 		return;
 	flight_detach(member, &refresh->flight);
-	round_fails(home, handle_error_set(home, KVD_ERR_DISCONNECTED, "%s", member->error));
+	round_fails(home, member_failed(member, KVD_ERR_DISCONNECTED));
 }
 
 void refresh_want(struct kvd *home)
@@ -209,17 +208,20 @@ void refresh_want(struct kvd *home)
 	home->fleet->refresh.wanted = true;
 }
 
+/* The largest epoch that the member has named. */
+static uint64_t epoch_named(const struct kvd *handle)
+{
+	const struct member *member = &handle->member;
+
+	return member->epoch > member->refused_epoch ? member->epoch : member->refused_epoch;
+}
+
 /* A member that refused, or welcomed with a newer map, is asked before others, if it is up. */
 static bool is_better(const struct kvd *handle, const struct kvd *best)
 {
-	const struct member *a = &handle->member;
-	uint64_t epoch = a->epoch > a->refused_epoch ? a->epoch : a->refused_epoch;
-
 	if (!best || handle->up != best->up)
 		return !best || handle->up;
-	return epoch > (best->member.epoch > best->member.refused_epoch ?
-				best->member.epoch :
-				best->member.refused_epoch);
+	return epoch_named(handle) > epoch_named(best);
 }
 
 /*
@@ -267,11 +269,15 @@ static bool is_leaving(const struct fleet *fleet, const struct fleet_link *link)
 }
 
 /* Ends a flight that was not sent, or whose changes were, to a member that leaves. */
-static void flight_recall(struct kvd *member, struct flight *f, bool leaves)
+static void flight_recall(struct kvd *member, struct flight *f)
 {
+	const struct fleet *fleet = member->member.home->fleet;
+
+	if (f->at != member || !fleet_holds(fleet, f->lookup.hash))
+		return;
 	if (!flight_may_have_acted(f)) {
 		flight_cut(member, f, KVD_ERR_MOVED);
-	} else if (!leaves) {
+	} else if (!is_leaving(fleet, member->member.link)) {
 		f->overtaken = true;
 	} else {
 		member->stats.unknown++;
@@ -283,22 +289,6 @@ static void flight_recall(struct kvd *member, struct flight *f, bool leaves)
 	}
 }
 
-static void list_recall(struct kvd *member, struct list *list, bool leaves)
-{
-	struct list waiters;
-	struct flight *f;
-
-	list_init(&waiters);
-	list_move_all(&waiters, list);
-	while (!list_empty(&waiters)) {
-		f = list_entry(waiters.next, struct flight, link);
-		list_remove(&f->link);
-		list_add(list, &f->link);
-		if (f->at == member && fleet_holds(member->member.home->fleet, f->lookup.hash))
-			flight_recall(member, f, leaves);
-	}
-}
-
 /*
  * Takes back, in order, what waits for members that are away and have lost the shards by the new
  * map. A member that is away executes nothing, and refuses what is sent again when it is back: so
@@ -306,19 +296,17 @@ static void list_recall(struct kvd *member, struct list *list, bool leaves)
  */
 static void away_recall(struct kvd *home)
 {
-	struct fleet *fleet = home->fleet;
-	struct fleet_link *link;
-	bool leaves;
+	const struct fleet *fleet = home->fleet;
+	struct kvd *member;
 	uint32_t i;
 
 	for (i = 0; i < fleet->map->head->members; i++) {
-		link = fleet->links[i];
-		if (!link->handle || link->handle->up)
+		member = fleet->links[i]->handle;
+		if (!member || member->up)
 			continue;
-		leaves = is_leaving(fleet, link);
-		list_recall(link->handle, &link->handle->resends, leaves);
-		list_recall(link->handle, &link->handle->requests, leaves);
-		list_recall(link->handle, &link->handle->blocked, leaves);
+		each_waiting(member, &member->resends, flight_recall);
+		each_waiting(member, &member->requests, flight_recall);
+		each_waiting(member, &member->blocked, flight_recall);
 	}
 }
 
@@ -343,7 +331,7 @@ static bool drained(const struct kvd *home)
 			return false;
 	for (i = 0; i < fleet->map->head->members; i++) {
 		link = fleet->links[i];
-		if (link->handle && is_leaving(fleet, link) && link->handle->member.flights)
+		if (link->handle && link->handle->member.flights && is_leaving(fleet, link))
 			return false;
 	}
 	return true;

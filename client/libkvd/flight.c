@@ -240,7 +240,7 @@ static void request_detach(struct connection *conn, const struct flight *f)
 
 void each_flight(struct kvd *handle, void (*visit)(struct kvd *handle, struct flight *f))
 {
-	struct kvd *home = handle->member.home ? handle->member.home : handle;
+	struct kvd *home = handle_home(handle);
 	unsigned int i;
 
 	for (i = 0; i < home->call_count; i++)
@@ -252,6 +252,22 @@ void each_flight(struct kvd *handle, void (*visit)(struct kvd *handle, struct fl
 			visit(handle, &handle->calls[i]);
 	if (home->submitted)
 		home->submitted->each(handle, visit);
+}
+
+void each_waiting(struct kvd *handle, struct list *list,
+		  void (*visit)(struct kvd *handle, struct flight *f))
+{
+	struct list waiters;
+	struct flight *f;
+
+	list_init(&waiters);
+	list_move_all(&waiters, list);
+	while (!list_empty(&waiters)) {
+		f = list_entry(waiters.next, struct flight, link);
+		list_remove(&f->link);
+		list_add(list, &f->link);
+		visit(handle, f);
+	}
 }
 
 void flight_detach(struct kvd *handle, struct flight *f)
@@ -294,32 +310,22 @@ void silence_cut(struct kvd *handle, struct flight *f)
 				    (unsigned long long)ms % 1000));
 }
 
-/* Ends the flights of the list that have no effect on the server. */
-static void list_end(struct kvd *handle, struct list *list)
+/* Ends the flight if it has no effect on the server. */
+static void flight_silenced(struct kvd *handle, struct flight *f)
 {
-	struct list waiters;
-	struct flight *f;
-
-	list_init(&waiters);
-	list_move_all(&waiters, list);
-	while (!list_empty(&waiters)) {
-		f = list_entry(waiters.next, struct flight, link);
-		list_remove(&f->link);
-		if (flight_may_have_acted(f)) {
-			list_add(list, &f->link);
-			continue;
-		}
-		f->place = PLACE_NONE;
-		/* The handle's own asks for the clock: its waiters end, too. */
-		if (f->kind != FLIGHT_OWN)
-			silence_cut(handle, f);
-	}
+	if (flight_may_have_acted(f))
+		return;
+	/* The handle's own asks for the clock: its waiters end, too. */
+	if (f->kind == FLIGHT_OWN)
+		flight_detach(handle, f);
+	else
+		silence_cut(handle, f);
 }
 
 void silence_end(struct kvd *handle)
 {
 	if (handle->conn.broken || !connection_is_silent(&handle->conn))
 		return;
-	list_end(handle, &handle->requests);
-	list_end(handle, &handle->clock_waiters);
+	each_waiting(handle, &handle->requests, flight_silenced);
+	each_waiting(handle, &handle->clock_waiters, flight_silenced);
 }

@@ -45,6 +45,9 @@ static inline struct kvd *flight_handle(struct kvd *handle, const struct flight 
 
 /* Calls @visit for all flights that have begun and not ended, but the handle's own. */
 void each_flight(struct kvd *handle, void (*visit)(struct kvd *handle, struct flight *f));
+/* Calls @visit for the flights in the list, one of the handle's, in order; it may end them. */
+void each_waiting(struct kvd *handle, struct list *list,
+		  void (*visit)(struct kvd *handle, struct flight *f));
 /* Takes the flight out of its place. Then it may be ended. */
 void flight_detach(struct kvd *handle, struct flight *flight);
 /* Ends a detached flight with @status, which is an error. */

@@ -325,6 +325,12 @@ struct kvd {
 	char error[ERROR_BYTES];
 };
 
+/* The handle that has the slots and the calls: a member's fleet, or the handle itself. */
+static inline struct kvd *handle_home(struct kvd *handle)
+{
+	return handle->member.home ? handle->member.home : handle;
+}
+
 /* The window at @now_ns of clock_raw_ns(): client/libkvd/rpc.h. */
 static inline uint32_t connection_window(const struct connection *conn, uint64_t now_ns)
 {

@@ -323,7 +323,7 @@ void reconnect_lost(struct kvd *handle)
 /* Another incarnation has another seed. All members of a fleet have that of its map. */
 static void hash_anew(struct kvd *handle, struct lookup *l)
 {
-	const struct kvd *home = handle->member.home ? handle->member.home : handle;
+	const struct kvd *home = handle_home(handle);
 
 	l->hash = key_hash(l->request->key, l->request->key_len, home->geometry.hash_seed);
 }

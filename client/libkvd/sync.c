@@ -7,6 +7,7 @@
 
 #include "client/libkvd/engine.h"
 #include "client/libkvd/fleet.h"
+#include "client/libkvd/fleet_links.h"
 #include "client/libkvd/handle.h"
 #include "client/libkvd/observe.h"
 #include "client/libkvd/op.h"
@@ -144,22 +145,6 @@ static enum kvd_status ping(struct kvd *handle)
 	return op_call(handle, &op);
 }
 
-/* Every member has to work. */
-static enum kvd_status fleet_ping(struct kvd *handle)
-{
-	enum kvd_status status = KVD_OK;
-	struct kvd *member;
-	uint32_t i;
-
-	for (i = 0; !status && i < fleet_members(handle); i++) {
-		member = fleet_member(handle, i);
-		status = member ? ping(member) : KVD_ERR_DISCONNECTED;
-		if (member && status)
-			handle_error_set(handle, status, "%s", member->error);
-	}
-	return status;
-}
-
 enum kvd_status kvd_ping(struct kvd *handle)
 {
 	enum kvd_status status;
@@ -167,7 +152,7 @@ enum kvd_status kvd_ping(struct kvd *handle)
 	if (!handle || !handle->fleet)
 		return ping(handle);
 	status = call_begin(handle);
-	return status ? status : call_end(handle, fleet_ping(handle));
+	return status ? status : call_end(handle, fleet_each(handle, ping, false));
 }
 
 /* The function that gets entries, one of the two, with its @arg. */
@@ -339,7 +324,7 @@ static enum kvd_status fleet_scan(struct kvd *handle, uint64_t *cursor,
 		member->deadline_ns = 0;
 		status = scan(member, &at, args, taker, &stopped);
 		if (status)
-			return handle_error_set(handle, status, "%s", member->error);
+			return member_failed(member, status);
 		if (stopped)
 			return KVD_OK;
 		if (++steps == CURSOR_STEPS_MAX)

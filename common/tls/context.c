@@ -26,15 +26,6 @@ static const unsigned char psk_cipher[] = { 0x13, 0x01 };
 /* Names a server's sessions, as OpenSSL wants it where clients have certificates. */
 static const unsigned char session_context[] = "kvd";
 
-/* A secret's file is read whole: as many pre-shared keys as there may be, with comments. */
-#define SECRET_FILE_MAX ((size_t)1 << 20)
-
-/* A file's text, in memory of SECRET_FILE_MAX bytes. */
-struct secret_file {
-	char *text;
-	size_t length;
-};
-
 /* SHA-256 */
 #define DIGEST_BYTES 32
 
@@ -82,61 +73,12 @@ static int refuse(char *why, const char *what, const char *file, const char *rea
 	return -EINVAL;
 }
 
-/* Only a secret's owner and its group may access it. Returns its descriptor, or an error. */
-static int secret_open(char *why, const char *what, const char *file)
-{
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	const char *wrong = NULL;
-	struct stat st;
-
-	if (fd < 0)
-		return refuse(why, what, file, strerror(errno));
-	if (fstat(fd, &st))
-		wrong = strerror(errno);
-	else if (!S_ISREG(st.st_mode))
-		wrong = "it is not a regular file";
-	else if (st.st_uid != geteuid() && st.st_uid != 0)
-		wrong = "it belongs to another user, who could change it";
-	else if (st.st_mode & (S_IRWXO | S_IWGRP))
-		wrong = "it is a secret that other users may read or change: `chmod 600` it";
-	if (!wrong)
-		return fd;
-	close(fd);
-	return refuse(why, what, file, wrong);
-}
-
-static void secret_file_release(struct secret_file *secret)
-{
-	secret_free(secret->text, SECRET_FILE_MAX);
-}
-
-/*
- * Reads the text, which the caller releases, without stdio, which would leave a copy in the heap.
- */
+/* Reads the secret's text, which the caller releases. */
 static int secret_read(struct secret_file *secret, char *why, const char *what, const char *file)
 {
-	int fd = secret_open(why, what, file);
-	const char *wrong = NULL;
-	ssize_t length = 0;
+	const char *wrong = secret_file_read(secret, file);
 
-	if (fd < 0)
-		return fd;
-	secret->text = secret_alloc(SECRET_FILE_MAX);
-	if (secret->text)
-		length = read(fd, secret->text, SECRET_FILE_MAX);
-	if (!secret->text)
-		wrong = "no memory";
-	else if (length < 0)
-		wrong = strerror(errno);
-	else if ((size_t)length == SECRET_FILE_MAX)
-		wrong = "it is longer than 1 MiB";
-	close(fd);
-	if (wrong) {
-		secret_file_release(secret);
-		return refuse(why, what, file, wrong);
-	}
-	secret->length = (size_t)length;
-	return 0;
+	return wrong ? refuse(why, what, file, wrong) : 0;
 }
 
 /* The key needs a passphrase: kvd never asks for one. */

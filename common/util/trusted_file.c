@@ -10,17 +10,18 @@
 
 #include "common/util/heap.h"
 
-/* NULL, or what is wrong. */
-static const char *file_check(int fd)
+const char *trusted_file_check(int fd, bool is_secret)
 {
 	struct stat st;
 
 	if (fstat(fd, &st))
 		return strerror(errno);
 	if (!S_ISREG(st.st_mode))
-		return "it is no regular file";
+		return "it is not a regular file";
 	if (st.st_uid != geteuid() && st.st_uid != 0)
-		return "it belongs to another user, who could change it: `chown root` it";
+		return "it belongs to another user, who could change it: `chown` it";
+	if (is_secret && st.st_mode & (S_IRWXO | S_IWGRP))
+		return "it is a secret that other users may read or change: `chmod 600` it";
 	if (st.st_mode & (S_IWGRP | S_IWOTH))
 		return "other users may write to it: `chmod go-w` it";
 	return NULL;
@@ -43,7 +44,7 @@ static ssize_t read_all(int fd, char *text, size_t size)
 
 static int file_read(char *text, size_t *length, int fd, size_t max, char *why)
 {
-	const char *wrong = file_check(fd);
+	const char *wrong = trusted_file_check(fd, false);
 	ssize_t n;
 
 	if (wrong) {

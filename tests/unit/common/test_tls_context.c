@@ -210,7 +210,7 @@ static void secret_of_another_user(void **state)
 		skip();
 	assert_int_equal(chown(keys, 4711, (gid_t)-1), 0);
 	is_refused(&files, NULL, "the file of keys", keys,
-		   "it belongs to another user, who could change it");
+		   "it belongs to another user, who could change it: `chown` it");
 }
 
 static void secret_is_no_file(void **state)

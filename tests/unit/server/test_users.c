@@ -355,7 +355,7 @@ static void loads(void **state)
 	assert_int_equal(users_load(&users, path, why), -ENOENT);
 	assert_non_null(strstr(why, "No such file"));
 	assert_int_equal(users_load(&users, "/tmp", why), -EINVAL);
-	assert_non_null(strstr(why, "no regular file"));
+	assert_non_null(strstr(why, "not a regular file"));
 }
 
 /* Which editors of Windows write at the start of a text; elsewhere it is a part of the line. */

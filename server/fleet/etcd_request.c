@@ -93,11 +93,13 @@ static void add_key(struct etcd_body *body, const char *key, bool prefix)
 
 static void add_compare(struct etcd_body *body, const struct etcd_compare *compare)
 {
-	bool creation = compare->target == ETCD_CREATE_REVISION;
+	bool is_mod = compare->target == ETCD_MOD_REVISION;
+	bool present = compare->target == ETCD_PRESENT;
 
 	add_key(body, compare->key, false);
-	body_add(body, ",\"result\":\"EQUAL\",\"target\":\"%s\",\"%s_revision\":\"%" PRId64 "\"}",
-		 creation ? "CREATE" : "MOD", creation ? "create" : "mod", compare->revision);
+	body_add(body, ",\"result\":\"%s\",\"target\":\"%s\",\"%s_revision\":\"%" PRId64 "\"}",
+		 present ? "GREATER" : "EQUAL", is_mod ? "MOD" : "CREATE",
+		 is_mod ? "mod" : "create", present ? 0 : compare->revision);
 }
 
 static void add_op(struct etcd_body *body, const struct etcd_op *op)

@@ -16,14 +16,14 @@
 /* Compares, and operations of a branch; etcd's own limit (--max-txn-ops) is 128, too. */
 #define ETCD_OPS_MAX 128
 
-/* True while the key has this revision; 0: while there is no such key. */
 struct etcd_compare {
 	const char *key;
 	enum etcd_target {
-		ETCD_CREATE_REVISION, /* of the change that created the key */
-		ETCD_MOD_REVISION,    /* of its last change */
+		ETCD_CREATE_REVISION, /* true if change @revision created the key */
+		ETCD_MOD_REVISION,    /* true if change @revision was the key's last one */
+		ETCD_PRESENT,	      /* true if there is such a key; @revision is not used */
 	} target;
-	int64_t revision;
+	int64_t revision; /* 0: true if there is no such key */
 };
 
 struct etcd_op {

@@ -100,6 +100,11 @@ keys() {
 		says_client 0 $'^a/1 x 0\na/2 y 0$' list a/ && says_client 0 '^$' list b
 }
 
+transactions() {
+	local lease
+	lease=$(client_of_etcd grant 60) && says_client 0 '^$' branches "$lease"
+}
+
 # The map of a fleet is 128 KiB; etcd takes 1.5 MiB.
 large_values_fit() {
 	says_client 0 '^$' large map $((131072 + 4096)) && says_client 0 '^$' large map 1048576 &&
@@ -292,6 +297,7 @@ check "an etcd starts" ports_choose
 etcd_start 1
 check "and works" wait_until "$DEADLINE_S" works || { tail -n 20 "$tmp/etcd.0" && finish; }
 check "keys are stored, compared and read" keys
+check "transactions compare several keys, and have two branches" transactions
 check "values of the size of a map fit" large_values_fit
 check "leases are granted, kept alive and revoked" leases
 check "a lease that nobody keeps alive ends, and its key with it" a_lease_ends

@@ -7,6 +7,7 @@
  *	get KEY			prints "KEY VALUE LEASE"; list PREFIX: of all keys
  *	create KEY VALUE LEASE	fails if there is such a key
  *	put KEY VALUE		even if there is
+ *	branches LEASE		transactions of several keys, whose answers must be right
  *	large KEY BYTES		stores that many, and reads them back
  *	grant TTL_S | keepalive LEASE | ttl LEASE | revoke LEASE
  *	status			a line for each endpoint
@@ -95,6 +96,91 @@ static int put_print(const char *key, bool create, const char *value, int64_t le
 
 	printf("%s", names[put(key, create, value, strlen(value), lease)]);
 	printf(" %d %s\n", -etcd_error(etcd), etcd_why(etcd));
+	return 0;
+}
+
+/* Executes a transaction, which makes the next revision, and checks what each answer has. */
+static void branch(const struct etcd_txn *txn, enum etcd_outcome outcome, unsigned int ranges,
+		   struct etcd_answer *answer)
+{
+	static uint64_t cluster_id;
+	static int64_t revision;
+
+	if (etcd_txn(etcd, txn, timeout_ms, answer) != outcome)
+		fail("not outcome %d: %s", outcome, etcd_why(etcd));
+	if (answer->range_count != ranges)
+		fail("%u ranges", answer->range_count);
+	if (cluster_id && answer->cluster_id != cluster_id)
+		fail("it is another etcd");
+	if (answer->revision != revision + 1 && revision)
+		fail("revision %" PRId64 " came after %" PRId64, answer->revision, revision);
+	cluster_id = answer->cluster_id;
+	revision = answer->revision;
+}
+
+static void range_is(const struct etcd_answer *answer, unsigned int range, int64_t created,
+		     int64_t changed, int64_t lease)
+{
+	const struct etcd_kv *kv = answer->ranges[range].kvs;
+
+	if (answer->ranges[range].count != 1)
+		fail("range %u has %zu keys", range, answer->ranges[range].count);
+	if (kv->create_revision != created || kv->mod_revision != changed || kv->lease != lease)
+		fail("%s: created %" PRId64 ", changed %" PRId64 ", lease %" PRId64, kv->key,
+		     kv->create_revision, kv->mod_revision, kv->lease);
+}
+
+/* Both branches put, delete and get, by compares of each kind. */
+static int branches(int64_t lease)
+{
+	const struct etcd_op put_own = {
+		.kind = ETCD_PUT, .key = "t/own", .value = "1", .value_len = 1, .lease = lease
+	};
+	const struct etcd_op put_map = { .kind = ETCD_PUT, .key = "t/map" };
+	const struct etcd_op delete_own = { .kind = ETCD_DELETE, .key = "t/own" };
+	const struct etcd_op get_own = { .kind = ETCD_GET, .key = "t/own" };
+	const struct etcd_op get_map = { .kind = ETCD_GET, .key = "t/map" };
+	const struct etcd_op ops[] = { put_own, put_map, get_own };
+	const struct etcd_op others[] = { delete_own, put_map, get_map, get_own };
+	struct etcd_compare compares[] = {
+		{ .key = "t/own", .target = ETCD_CREATE_REVISION },
+		{ .key = "t/map", .target = ETCD_MOD_REVISION },
+		{ .key = "t/map", .target = ETCD_PRESENT },
+	};
+	struct etcd_txn txn = { .compares = compares,
+				.compare_count = 2,
+				.success = ops,
+				.success_count = 3,
+				.failure = others,
+				.failure_count = 4 };
+	struct etcd_answer answer;
+	int64_t first, second;
+
+	branch(&txn, ETCD_SUCCEEDED, 3, &answer);
+	first = answer.revision;
+	range_is(&answer, 2, first, first, lease);
+	etcd_answer_release(&answer);
+
+	/* Now all three compares are true of what has been created. */
+	compares[0].revision = compares[1].revision = first;
+	txn.compare_count = 3;
+	branch(&txn, ETCD_SUCCEEDED, 3, &answer);
+	second = answer.revision;
+	range_is(&answer, 2, first, second, lease);
+	etcd_answer_release(&answer);
+
+	/* One is false: the key was changed. */
+	branch(&txn, ETCD_COMPARE_FAILED, 4, &answer);
+	range_is(&answer, 2, first, answer.revision, 0);
+	if (answer.ranges[3].count)
+		fail("a key that was deleted is there");
+	etcd_answer_release(&answer);
+
+	/* A key that was deleted is not present. */
+	compares[0].target = ETCD_PRESENT;
+	txn.compare_count = 1;
+	branch(&txn, ETCD_COMPARE_FAILED, 4, &answer);
+	etcd_answer_release(&answer);
 	return 0;
 }
 
@@ -349,6 +435,8 @@ static int run(const char *command, int argc, char **words, unsigned int endpoin
 		return put_print(words[0], true, words[1], strtoll(words[2], NULL, 10));
 	if (!strcmp(command, "put"))
 		return put_print(words[0], false, words[1], 0);
+	if (!strcmp(command, "branches"))
+		return branches(number);
 	if (!strcmp(command, "large"))
 		return large(words[0], strtoul(words[1], NULL, 10));
 	if (!strcmp(command, "grant"))

@@ -46,6 +46,7 @@ static void transactions(void **state)
 	static const struct etcd_compare compares[] = {
 		{ .key = "a", .target = ETCD_MOD_REVISION, .revision = 9007199254740993 },
 		{ .key = "b", .target = ETCD_CREATE_REVISION },
+		{ .key = "c", .target = ETCD_PRESENT, .revision = 7 },
 	};
 	static const struct etcd_op success[] = {
 		{ .kind = ETCD_PUT, .key = "a", .value = "\0\xff", .value_len = 2, .lease = 7 },
@@ -70,7 +71,8 @@ static void transactions(void **state)
 	body_is(&body,
 		"{\"compare\":[{\"key\":\"YQ==\",\"result\":\"EQUAL\",\"target\":\"MOD\","
 		"\"mod_revision\":\"9007199254740993\"},{\"key\":\"Yg==\",\"result\":\"EQUAL\","
-		"\"target\":\"CREATE\",\"create_revision\":\"0\"}],"
+		"\"target\":\"CREATE\",\"create_revision\":\"0\"},{\"key\":\"Yw==\","
+		"\"result\":\"GREATER\",\"target\":\"CREATE\",\"create_revision\":\"0\"}],"
 		"\"success\":[{\"request_put\":{\"key\":\"YQ==\",\"lease\":\"7\","
 		"\"value\":\"AP8=\"}},{\"request_put\":{\"key\":\"Yg==\",\"lease\":\"0\","
 		"\"value\":\"\"}},{\"request_delete_range\":{\"key\":\"Yw==\"}},"

@@ -22,7 +22,7 @@
 #error "kvd's region and messages are little-endian; a big-endian port has to swap them"
 #endif
 
-#define LAYOUT_ABI 5
+#define LAYOUT_ABI 6
 #define LAYOUT_MAGIC 0x316e6f6967657276ull /* "vregion1" */
 
 #define KEY_MAX 1024u
@@ -67,6 +67,19 @@ static_assert(offsetof(struct geometry, split) == 40, "ABI");
 static_assert(offsetof(struct geometry, segments) == 48, "ABI");
 static_assert(offsetof(struct geometry, sum) == 304, "ABI");
 
+/*
+ * The word of a member of a fleet: until when what is READ from this region counts (FLEET-5 in
+ * common/fleet/DESIGN.md). Its end is rewritten several times a second.
+ */
+struct fleet_word {
+	uint64_t generation; /* of the fleet's map; 0: the server is in no fleet */
+	uint64_t epoch;
+	uint64_t end_ns; /* by the server's clock, since 1970; 0: nothing counts; UINT64_MAX: none */
+	uint64_t sum;	 /* fleet_word_sum() */
+};
+static_assert(sizeof(struct fleet_word) == 32, "ABI");
+static_assert(offsetof(struct fleet_word, end_ns) == 16, "ABI");
+
 struct superblock {
 	uint64_t magic;
 	uint32_t abi;
@@ -74,12 +87,14 @@ struct superblock {
 	struct geometry geometry;
 	uint64_t clock_s; /* the server's clock, seconds since 1970, written once a second */
 	uint64_t items;	  /* items in the store, written once a second */
-	uint8_t zero[4096 - 344];
+	struct fleet_word word;
+	uint8_t zero[4096 - 376];
 };
 static_assert(sizeof(struct superblock) == 4096, "ABI");
 static_assert(offsetof(struct superblock, geometry) == 16, "ABI");
 static_assert(offsetof(struct superblock, clock_s) == 328, "ABI");
 static_assert(offsetof(struct superblock, items) == 336, "ABI");
+static_assert(offsetof(struct superblock, word) == 344, "ABI");
 
 /*
  * A bucket: 14 slots in one READ.

@@ -162,6 +162,12 @@ static inline uint64_t bucket_sum(const struct bucket *bucket, const struct sum_
 	return sum_bytes(key, words, sizeof(words));
 }
 
+/* The sum of a member's word in the region of this incarnation. */
+static inline uint64_t fleet_word_sum(const struct fleet_word *word, uint64_t incarnation)
+{
+	return XXH3_64bits_withSeed(word, offsetof(struct fleet_word, sum), incarnation);
+}
+
 static inline uint64_t geometry_sum(const struct geometry *g)
 {
 	return XXH3_64bits(g, offsetof(struct geometry, sum));

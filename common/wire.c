@@ -423,6 +423,7 @@ static bool status_known(uint8_t status)
 	case WIRE_NOT_ALLOWED:
 	case WIRE_LIMIT:
 	case WIRE_MOVED:
+	case WIRE_AWAY:
 		return true;
 	}
 	return false;

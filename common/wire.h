@@ -17,7 +17,7 @@
 
 #include "common/layout.h"
 
-#define WIRE_ABI 9
+#define WIRE_ABI 10
 #define WIRE_MAGIC 0x31306b7376646b00ull
 
 #define WIRE_TENANT_MAX 24u
@@ -130,6 +130,8 @@ enum wire_status {
 	WIRE_NOT_ALLOWED = 19,	/* the user lacks the right, or a prefix of the key */
 	WIRE_LIMIT = 20,	/* beyond a limit of the user: nothing was done */
 	WIRE_MOVED = 22,	/* another member of the fleet has the key; nothing was done */
+	/* The key's shard has no owner, or this member must not serve it now; nothing was done. */
+	WIRE_AWAY = 23,
 };
 
 #define WIRE_F_PULL 0x01u	/* PUT: the server READs the value from pull_addr with pull_rkey */
@@ -325,7 +327,7 @@ struct wire_response {
 	};
 	union {
 		uint64_t version; /* GET, PUT, ARITH, TOUCH: the item's */
-		uint64_t epoch;	  /* MAP; MOVED: the server's */
+		uint64_t epoch;	  /* MAP; MOVED, AWAY: the server's */
 		uint64_t ticket;  /* FLUSH */
 	};
 	union {
@@ -440,20 +442,21 @@ struct wire_welcome {
 	uint64_t change_last;	 /* the last change whose answer was recorded */
 	uint32_t answers;	 /* the most unanswered changes of the client */
 	uint32_t identity_known; /* 1: from an older connection, 0: new */
-	/* Of the fleet's map, and who the server is in it; all 0: the server is in no fleet. */
+	/* The server's word, and who it is in the fleet; all 0: it is in none. */
 	uint64_t fleet_generation;
 	uint64_t fleet_epoch;
+	uint64_t fleet_end_ns; /* struct fleet_word */
 	char fleet_member[WIRE_TENANT_MAX];
 	struct geometry geometry;
 	struct sum_key sum_key; /* secret: for clients that may READ the region */
 };
-static_assert(sizeof(struct wire_welcome) == 608, "ABI");
+static_assert(sizeof(struct wire_welcome) == 616, "ABI");
 static_assert(offsetof(struct wire_welcome, region_addr) == 24, "ABI");
 static_assert(offsetof(struct wire_welcome, access_rate) == 40, "ABI");
 static_assert(offsetof(struct wire_welcome, change_last) == 48, "ABI");
 static_assert(offsetof(struct wire_welcome, fleet_generation) == 64, "ABI");
-static_assert(offsetof(struct wire_welcome, geometry) == 104, "ABI");
-static_assert(offsetof(struct wire_welcome, sum_key) == 416, "ABI");
+static_assert(offsetof(struct wire_welcome, geometry) == 112, "ABI");
+static_assert(offsetof(struct wire_welcome, sum_key) == 424, "ABI");
 
 /* Room for HELLO's response, and for one entry of a scan with the longest key. */
 #define WIRE_RESPONSE_MIN (sizeof(struct wire_response) + sizeof(struct wire_entry) + KEY_MAX)

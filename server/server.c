@@ -50,7 +50,7 @@ static void store_setup_init(struct store_setup *setup, const struct config *con
 		.pin_share = config->memory.pin_share,
 		.pin_time_max = (uint32_t)(config->memory.pin_time_max / 1000000000u),
 		.sweep_share = EXPIRY_SWEEP_SHARE,
-		.hash_seed = fleet->map ? fleet->map->head->hash_seed : 0,
+		.hash_seed = fleet->hash_seed,
 	};
 }
 
@@ -97,13 +97,13 @@ int server_init(struct server *server)
 		err = server_check(&server->config);
 	if (!err)
 		err = fleet_init(&server->fleet, &server->config);
-	if (server->fleet.map)
+	if (server->fleet.view)
 		fleet_announce(&server->fleet);
 	if (!err)
 		err = net_open(&server->net, &server->config);
 	if (!err) {
 		store_setup_init(&server->setup, &server->config, &server->fleet);
-		env.fleet = server->fleet.map ? &server->fleet : NULL;
+		env.fleet = server->fleet.view ? &server->fleet : NULL;
 		err = net_init(&server->net, &env);
 	}
 	if (err)

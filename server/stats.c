@@ -77,11 +77,11 @@ static void tenants_lines(struct lines *l, const struct tenants *tenants)
 
 static void fleet_lines(struct lines *l, const struct fleet *fleet)
 {
-	const struct fleet_map *map = fleet->map;
+	const struct fleet_view *view = fleet->view;
 
-	number(l, "fleet_epoch", map ? map->head->epoch : 0);
-	number(l, "fleet_members", map ? map->head->members : 0);
-	number(l, "fleet_shards", fleet->shards);
+	number(l, "fleet_epoch", view ? view->map->head->epoch : 0);
+	number(l, "fleet_members", view ? view->map->head->members : 0);
+	number(l, "fleet_shards", view ? view->shards : 0);
 }
 
 static void device_lines(struct lines *l, const struct stats_source *source)

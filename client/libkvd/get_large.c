@@ -131,7 +131,7 @@ static bool status_fits(const struct flight *f, enum wire_status status)
 {
 	return status == WIRE_OK || status == WIRE_NOT_FOUND || status == WIRE_BUSY ||
 	       status == WIRE_UNKNOWN || status == WIRE_PROTOCOL || status == WIRE_NOT_ALLOWED ||
-	       status == WIRE_LIMIT || status == WIRE_MOVED ||
+	       status == WIRE_LIMIT || status == WIRE_MOVED || status == WIRE_AWAY ||
 	       (status == WIRE_TOO_LARGE && request_may_share(f));
 }
 

@@ -646,6 +646,15 @@ enum kvd_status response_status(struct kvd *handle, const struct response *respo
 				   "another member of the fleet has the key: open the fleet "
 				   "(fleet://), not the server at %s",
 				   handle->dev->address);
+	case WIRE_AWAY:
+		if (response->epoch > handle->member.refused_epoch)
+			handle->member.refused_epoch = response->epoch;
+		return handle_fail(
+			handle, KVD_ERR_AWAY,
+			"the member of the fleet at %s may not serve the key now: its "
+			"lease has ended, or the key's shard has no owner, or is waiting "
+			"until the lease of its last one has ended",
+			handle->dev->address);
 	case WIRE_EXISTS:
 		return handle_fail(handle, KVD_ERR_EXISTS,
 				   "the condition does not hold; nothing was changed");

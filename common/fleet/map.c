@@ -30,7 +30,7 @@ static const char *head_check(const struct fleet_head *head, size_t bytes)
 		return "a map with an impossible epoch";
 	if (!wire_tenant_length(head->name))
 		return "a map with an impossible name of the fleet";
-	if (!head->members || head->members > FLEET_MEMBERS_MAX)
+	if (head->members > FLEET_MEMBERS_MAX)
 		return "a map with an impossible number of members";
 	if (head->member_bytes % 8 || bytes - rows - sizeof(*head) != head->member_bytes)
 		return "a map of a wrong length";
@@ -42,8 +42,8 @@ static const char *head_check(const struct fleet_head *head, size_t bytes)
 /* Whether a whole member is in the @left bytes at @member. */
 static bool member_is_whole(const struct fleet_member *member, size_t left)
 {
-	return left >= sizeof(*member) && member->urls_len && member->urls_len <= FLEET_URLS_MAX &&
-	       left >= fleet_member_bytes(member) &&
+	return left >= sizeof(*member) && !member->flags && member->urls_len &&
+	       member->urls_len <= FLEET_URLS_MAX && left >= fleet_member_bytes(member) &&
 	       !memchr(member->urls, '\0', member->urls_len) && wire_tenant_length(member->id);
 }
 
@@ -88,13 +88,20 @@ static const char *ids_check(const struct fleet_map *map)
 	return error;
 }
 
+static bool row_is_valid(const struct fleet_head *head, uint64_t row)
+{
+	uint32_t owner = fleet_row_owner(row);
+
+	return fleet_row_since(row) <= head->epoch &&
+	       (owner < head->members || (owner == FLEET_NO_OWNER && !(row & FLEET_OPEN)));
+}
+
 static const char *rows_check(const struct fleet_map *map)
 {
 	uint32_t i;
 
 	for (i = 0; i < FLEET_SHARDS; i++)
-		if (fleet_row_owner(map->rows[i]) >= map->head->members ||
-		    fleet_row_since(map->rows[i]) > map->head->epoch)
+		if (!row_is_valid(map->head, map->rows[i]))
 			return "a map with an impossible row";
 	return NULL;
 }

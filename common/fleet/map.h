@@ -42,17 +42,21 @@ static inline uint32_t fleet_shard(uint64_t hash)
 }
 
 /*
- * A row: the number of the owner, whether the shard is open to READs, and `since`, the epoch in
- * which the row was changed last.
+ * A row: the number of the owner; whether the shard is open to READs; whether it was given, that is
+ * no earlier owner serves it any more; and `since`, the epoch in which the row was changed last.
  *
- *	63      48  47   46             0
- *	+---------+------+---------------+
- *	|  owner  | open |     since     |
- *	+---------+------+---------------+
+ *	63      48  47    46    45            0
+ *	+---------+------+-------+-------------+
+ *	|  owner  | open | given |    since    |
+ *	+---------+------+-------+-------------+
  */
 #define FLEET_OWNER_SHIFT 48u
 #define FLEET_OPEN (1ull << 47)
-#define FLEET_EPOCH_MAX (FLEET_OPEN - 1)
+#define FLEET_GIVEN (1ull << 46)
+#define FLEET_EPOCH_MAX (FLEET_GIVEN - 1)
+/* The owner of a shard that has none yet: its row is closed. */
+#define FLEET_NO_OWNER UINT16_MAX
+static_assert(FLEET_MEMBERS_MAX < FLEET_NO_OWNER, "no member is none");
 
 static inline uint64_t fleet_row(uint32_t owner, bool open, uint64_t since)
 {
@@ -75,7 +79,7 @@ struct fleet_head {
 	uint64_t epoch;	     /* grows with each change of a row; never 0 */
 	uint64_t hash_seed;  /* of each member's keys */
 	char name[FLEET_NAME_MAX]; /* as wire_tenant_length() has it */
-	uint32_t members;	   /* 1 to FLEET_MEMBERS_MAX */
+	uint32_t members;	   /* FLEET_MEMBERS_MAX at most; 0: none has registered yet */
 	uint32_t member_bytes;	   /* of all members */
 	uint64_t sum;		   /* XXH3-64 of all of the map, this field being 0 */
 };
@@ -86,12 +90,17 @@ static_assert(offsetof(struct fleet_head, sum) == 64, "ABI");
 
 struct fleet_member {
 	char id[FLEET_NAME_MAX]; /* as wire_tenant_length() has it */
+	uint64_t lost_s;	 /* when its shards were given to others, since 1970; 0: never */
+	uint32_t session;	 /* how often it has registered; 0 in a map of a file */
+	uint32_t flags;		 /* 0 */
 	uint32_t weight;	 /* its share of the shards, relative to others'; 0: none */
 	uint32_t urls_len;	 /* 1 to FLEET_URLS_MAX */
 	char urls[];		 /* with commas between them; zeros to a multiple of 8 bytes */
 };
-static_assert(sizeof(struct fleet_member) == 32, "ABI");
-static_assert(offsetof(struct fleet_member, urls) == 32, "ABI");
+static_assert(sizeof(struct fleet_member) == 48, "ABI");
+static_assert(offsetof(struct fleet_member, lost_s) == 24, "ABI");
+static_assert(offsetof(struct fleet_member, weight) == 40, "ABI");
+static_assert(offsetof(struct fleet_member, urls) == 48, "ABI");
 
 #define FLEET_MAP_BYTES_MAX                                                                        \
 	(sizeof(struct fleet_head) +                                                               \

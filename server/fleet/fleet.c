@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <urcu-qsbr.h>
+
+#include "common/util/heap.h"
 #include "common/util/log.h"
 #include "server/fleet/static_map.h"
 
@@ -24,14 +27,13 @@ static const char *members_list(const struct fleet_map *map, char *text, size_t 
 	return text;
 }
 
-static int member_find(struct fleet *fleet, const char *path, const char *member)
+static int member_check(const struct fleet_map *map, const char *path, const char *member)
 {
 	char names[256];
 
-	fleet->member = fleet_map_find(fleet->map, member);
-	if (fleet->member < fleet->map->head->members)
+	if (fleet_map_find(map, member) < map->head->members)
 		return 0;
-	members_list(fleet->map, names, sizeof(names));
+	members_list(map, names, sizeof(names));
 	if (*member)
 		log_error("fleet.member = %s: %s has no such member: set one of%s", member, path,
 			  names);
@@ -42,38 +44,83 @@ static int member_find(struct fleet *fleet, const char *path, const char *member
 	return -EINVAL;
 }
 
+int fleet_fix(struct fleet *fleet, struct fleet_map *map, const char id[FLEET_NAME_MAX])
+{
+	struct fleet_view *view = fleet_view_make(map, id);
+
+	if (!view)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
+		if (fleet_row_owner(map->rows[i]) == view->member)
+			fleet_view_serve(view, i);
+	memcpy(fleet->id, id, sizeof(fleet->id));
+	fleet->hash_seed = map->head->hash_seed;
+	fleet->end_ns = UINT64_MAX;
+	fleet->view = view;
+	return 0;
+}
+
 int fleet_open(struct fleet *fleet, const char *path, const char member[FLEET_NAME_MAX + 1])
 {
 	char why[STATIC_MAP_WHY_MAX];
-	int err = static_map_load(&fleet->map, path, why);
+	struct fleet_map *map;
+	int err = static_map_load(&map, path, why);
 
 	if (err) {
 		log_error("fleet.file = %s", why);
 		return err;
 	}
-	err = member_find(fleet, path, member);
-	if (err) {
-		fleet_close(fleet);
-		return err;
-	}
-	fleet->shards = 0;
-	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
-		fleet->shards += fleet_row_owner(fleet->map->rows[i]) == fleet->member;
-	return 0;
+	err = member_check(map, path, member);
+	if (!err)
+		err = fleet_fix(fleet, map, member);
+	if (err)
+		fleet_map_free(map);
+	return err;
 }
 
 void fleet_announce(const struct fleet *fleet)
 {
-	const struct fleet_head *head = fleet->map->head;
+	const struct fleet_head *head = fleet->view->map->head;
 
 	log_notice("fleet %.*s: epoch %" PRIu64 ", member %.*s of %u, with %u of %u shards",
-		   (int)FLEET_NAME_MAX, head->name, head->epoch, (int)FLEET_NAME_MAX,
-		   fleet->map->members[fleet->member]->id, head->members, fleet->shards,
-		   FLEET_SHARDS);
+		   (int)FLEET_NAME_MAX, head->name, head->epoch, (int)FLEET_NAME_MAX, fleet->id,
+		   head->members, fleet->view->shards, FLEET_SHARDS);
 }
 
 void fleet_close(struct fleet *fleet)
 {
-	fleet_map_free(fleet->map);
-	fleet->map = NULL;
+	fleet_view_free(fleet->view);
+	fleet->view = NULL;
+}
+
+struct fleet_view *fleet_view_make(struct fleet_map *map, const char id[FLEET_NAME_MAX])
+{
+	struct fleet_view *view = heap_calloc(1, sizeof(*view));
+
+	if (!view)
+		return NULL;
+	view->map = map;
+	view->member = fleet_map_find(map, id);
+	if (view->member == map->head->members)
+		view->member = FLEET_NO_OWNER;
+	for (uint32_t i = 0; i < FLEET_SHARDS && view->member != FLEET_NO_OWNER; i++)
+		view->shards += fleet_row_owner(map->rows[i]) == view->member;
+	return view;
+}
+
+void fleet_view_free(struct fleet_view *view)
+{
+	if (!view)
+		return;
+	fleet_map_free(view->map);
+	heap_free(view);
+}
+
+void fleet_publish(struct fleet *fleet, struct fleet_view *view)
+{
+	struct fleet_view *old = fleet->view;
+
+	rcu_assign_pointer(fleet->view, view);
+	synchronize_rcu();
+	fleet_view_free(old);
 }

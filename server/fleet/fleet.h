@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The fleet that a server is a member of: its map, and which member the server is.
+ * The fleet that a server is a member of, as its workers know it. A file names its map, which does
+ * not change; or it is in etcd (server/fleet/membership.h), and a thread publishes views of it.
  *
  *   OWNER-1. A keyed request (GET, PUT, DELETE, ARITH, TOUCH) is executed only by the member that
- *	 owns the key's shard. Any other answers MOVED, with the epoch of its map, before anything
- *	 of the request is done: no value is pulled (member_admit() in server/worker/member.h).
+ *	 owns the key's shard, and serves it, before the end of its word by a clock that was read
+ *	 after the request arrived. Any other answers MOVED or AWAY, with the epoch of its map,
+ *	 before anything of the request is done: no value is pulled (member_admit() in
+ *	 server/worker/member.h). What takes several turns is checked again in each.
  *   OWNER-2. A refusal is the answer to a numbered change, and is recorded like any other: sent
  *	 again, the change gets the same answer, and is not executed (ANSWER-3).
  *   OWNER-3. A refusal costs its client what the request would have: so a client can't send those
@@ -18,13 +21,28 @@
 #ifndef KVD_SERVER_FLEET_FLEET_H
 #define KVD_SERVER_FLEET_FLEET_H
 
+#include <stdatomic.h>
+
 #include "common/fleet/map.h"
 
-/* Does not change while the server runs: all threads may read it. */
-struct fleet {
+/* What workers know of the fleet at one time; does not change. */
+struct fleet_view {
 	struct fleet_map *map;
-	uint32_t member; /* the server's number in the map */
+	uint32_t member; /* the server's number in the map; FLEET_NO_OWNER: it is not in it */
 	uint32_t shards; /* that it owns */
+	uint64_t served[FLEET_SHARDS / 64]; /* its shards that it serves: a bit for each */
+};
+
+struct fleet {
+	/* Read by rcu_dereference(), inside an RCU read-side section; replaced by fleet_publish(). */
+	struct fleet_view *view;
+	/*
+	 * Until when the server serves, by its clock (store_clock_ns()) plus clock_slept_ns(): a
+	 * host that was suspended has no valid word. UINT64_MAX: always.
+	 */
+	_Atomic uint64_t end_ns;
+	uint64_t hash_seed;	 /* of the map; constant */
+	char id[FLEET_NAME_MAX]; /* the member's name; constant */
 };
 
 /*
@@ -32,15 +50,33 @@ struct fleet {
  * Returns 0, or a negative errno after logging.
  */
 int fleet_open(struct fleet *fleet, const char *path, const char member[FLEET_NAME_MAX + 1]);
+/*
+ * Makes @fleet of a map that does not change, in which @id is the server's name: it serves all its
+ * shards, always. 0, and the map is the fleet's; or -ENOMEM.
+ */
+int fleet_fix(struct fleet *fleet, struct fleet_map *map, const char id[FLEET_NAME_MAX]);
 /* Logs what the server is in the fleet. */
 void fleet_announce(const struct fleet *fleet);
-/* Of one that was opened, or is all zero. */
+/* Of one that was opened, or is all zero; no other thread uses it. */
 void fleet_close(struct fleet *fleet);
 
-/* Whether the server owns the shard of the key with @hash. */
-static inline bool fleet_owns(const struct fleet *fleet, uint64_t hash)
+/* A view of @map, which is the view's then; it serves nothing. NULL: no memory, @map is as before. */
+struct fleet_view *fleet_view_make(struct fleet_map *map, const char id[FLEET_NAME_MAX]);
+void fleet_view_free(struct fleet_view *view);
+/*
+ * Replaces the view, and frees the last one after a grace period: no worker executes anything by it
+ * any more. One thread, which is no RCU reader.
+ */
+void fleet_publish(struct fleet *fleet, struct fleet_view *view);
+
+static inline bool fleet_view_serves(const struct fleet_view *view, uint32_t shard)
 {
-	return fleet_row_owner(fleet->map->rows[fleet_shard(hash)]) == fleet->member;
+	return view->served[shard / 64] >> shard % 64 & 1;
+}
+
+static inline void fleet_view_serve(struct fleet_view *view, uint32_t shard)
+{
+	view->served[shard / 64] |= 1ull << shard % 64;
 }
 
 #endif /* KVD_SERVER_FLEET_FLEET_H */

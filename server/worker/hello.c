@@ -14,11 +14,12 @@
 
 static void welcome_fill_fleet(struct wire_welcome *welcome, const struct fleet *fleet)
 {
-	const struct fleet_map *map = fleet->map;
+	const struct fleet_head *head = rcu_dereference(fleet->view)->map->head;
 
-	welcome->fleet_generation = map->head->generation;
-	welcome->fleet_epoch = map->head->epoch;
-	memcpy(welcome->fleet_member, map->members[fleet->member]->id, FLEET_NAME_MAX);
+	welcome->fleet_generation = head->generation;
+	welcome->fleet_epoch = head->epoch;
+	welcome->fleet_end_ns = fleet->end_ns;
+	memcpy(welcome->fleet_member, fleet->id, FLEET_NAME_MAX);
 }
 
 static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)

@@ -16,10 +16,18 @@ static bool is_keyed(const struct request *request)
 
 enum wire_status member_admit(const struct conn *conn, const struct request *request, uint64_t hash)
 {
-	if (!is_keyed(request) || fleet_owns(conn->fleet, hash))
+	const struct fleet_view *view = rcu_dereference(conn->fleet->view);
+	uint32_t shard = fleet_shard(hash), owner = fleet_row_owner(view->map->rows[shard]);
+
+	if (!is_keyed(request) || fleet_view_serves(view, shard))
 		return WIRE_OK;
 	stat_add(&conn->poller->worker->stats.fleet_refused, 1);
-	return WIRE_MOVED;
+	return owner == view->member || owner == FLEET_NO_OWNER ? WIRE_AWAY : WIRE_MOVED;
+}
+
+uint64_t member_epoch(const struct conn *conn)
+{
+	return rcu_dereference(conn->fleet->view)->map->head->epoch;
 }
 
 /* As many bytes as fit the response, from the offset on. */
@@ -52,7 +60,8 @@ static enum deferred_next map_step(struct deferred *deferred, struct response_li
 	}
 	value = response_buffer(responses, response, &size);
 	if (value)
-		map_part(fleet->map, deferred->request.offset, response, value, size);
+		map_part(rcu_dereference(fleet->view)->map, deferred->request.offset, response,
+			 value, size);
 	return DEFERRED_DONE;
 }
 

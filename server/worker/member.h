@@ -10,12 +10,16 @@
 #include "server/worker/deferred.h"
 
 /*
- * WIRE_OK, or WIRE_MOVED: another member has the key of the request, whose hash is @hash. Only
+ * WIRE_OK; WIRE_MOVED: another member has the key of the request, whose hash is @hash; or WIRE_AWAY:
+ * no member has, or this one, which must not serve it now. Only
  * keyed requests have an owner: no SCAN, of a prefix, and no BATCH, but those in it. The server is
  * in a fleet, which conn->fleet says. Counts refusals.
  */
 enum wire_status member_admit(const struct conn *conn, const struct request *request,
 			      uint64_t hash);
+
+/* Of the map that the server has. */
+uint64_t member_epoch(const struct conn *conn);
 
 /* MAP */
 extern const struct deferred_kind map_kind;

@@ -143,8 +143,8 @@ static __attribute__((noinline)) void operation_refuse(const struct conn *conn,
 {
 	/* ACCESS is a hint, for which clients expect no other status. */
 	head->status = request->op == WIRE_ACCESS ? WIRE_OK : (uint8_t)status;
-	if (status == WIRE_MOVED)
-		head->epoch = conn->fleet->map->head->epoch;
+	if (status == WIRE_MOVED || status == WIRE_AWAY)
+		head->epoch = member_epoch(conn);
 }
 
 /* The first admitted operation pays for the BATCH's own header. */
@@ -364,7 +364,7 @@ static void batch_result(struct message *message, const struct batched *next,
 		result.slot = head->slot;
 		result.result = head->result;
 	}
-	if (head->status == WIRE_EXISTS || head->status == WIRE_MOVED)
+	if (head->status == WIRE_EXISTS || head->status == WIRE_MOVED || head->status == WIRE_AWAY)
 		result.version = head->version;
 	if (!head->status && next->request.op == WIRE_GET) {
 		result.item_flags = head->item_flags;

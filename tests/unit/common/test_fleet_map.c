@@ -55,7 +55,7 @@ static int setup(void **state)
 
 	(void)state;
 	for (i = 0; i < MEMBERS; i++)
-		member_bytes += 32 + ((uint32_t)strlen(urls[i]) + 7) / 8 * 8;
+		member_bytes += 48 + ((uint32_t)strlen(urls[i]) + 7) / 8 * 8;
 	size = sizeof(struct fleet_head) + member_bytes + ROWS_BYTES;
 	bytes = calloc(1, size);
 	if (!bytes)
@@ -169,6 +169,9 @@ static void a_row_holds_its_parts(void **state)
 	assert_int_equal(fleet_row_owner(most), FLEET_MEMBERS_MAX - 1);
 	assert_true(fleet_row_since(most) == FLEET_EPOCH_MAX);
 	assert_true(most & FLEET_OPEN);
+	assert_false(most & FLEET_GIVEN);
+	assert_int_equal(fleet_row_owner(most | FLEET_GIVEN), FLEET_MEMBERS_MAX - 1);
+	assert_true(fleet_row_since(most | FLEET_GIVEN) == FLEET_EPOCH_MAX);
 	assert_false(fleet_row(FLEET_MEMBERS_MAX - 1, false, FLEET_EPOCH_MAX) & FLEET_OPEN);
 }
 
@@ -220,7 +223,7 @@ static void a_bad_head(void **state)
 	BAD(head()->name[0], 0, "impossible name of the fleet");
 	BAD(head()->name[2], '/', "impossible name of the fleet");
 	BAD(head()->name[FLEET_NAME_MAX - 1], 'x', "impossible name of the fleet");
-	BAD(head()->members, 0, "impossible number of members");
+	BAD(head()->members, 0, "something after its members");
 	BAD(head()->members, FLEET_MEMBERS_MAX + 1, "impossible number of members");
 	BAD(head()->members, UINT32_MAX, "impossible number of members");
 	BAD(head()->members, MEMBERS + 1, "malformed member");
@@ -249,6 +252,7 @@ static void bad_members(void **state)
 	BAD(last->urls_len, last->urls_len - 8, "something after its members");
 	BAD(last->urls_len, last->urls_len + 8, "malformed member");
 	BAD(last->urls[3], 0, "malformed member");
+	BAD(last->flags, 1, "malformed member");
 	BAD(last->id[0], first->id[0], "two members of one ID");
 }
 
@@ -257,10 +261,13 @@ static void bad_rows(void **state)
 	(void)state;
 	for (uint32_t i = 0; i < FLEET_SHARDS; i += FLEET_SHARDS - 1) {
 		BAD(rows()[i], fleet_row(MEMBERS, true, 1), "impossible row");
-		BAD(rows()[i], fleet_row(UINT16_MAX, true, 1), "impossible row");
+		BAD(rows()[i], fleet_row(FLEET_NO_OWNER, true, 1), "impossible row");
 		BAD(rows()[i], fleet_row(0, false, EPOCH + 1), "impossible row");
 		BAD(rows()[i], UINT64_MAX, "impossible row");
 	}
+	rows()[3] = fleet_row(FLEET_NO_OWNER, false, 1);
+	seal();
+	assert_null(check(size));
 	/* A newer epoch of the map makes room for newer rows. */
 	rows()[7] = fleet_row(1, true, EPOCH + 1);
 	head()->epoch = EPOCH + 1;

@@ -100,6 +100,7 @@ static void the_numbers_match_the_code(void **state)
 		{ "members_max", FLEET_MEMBERS_MAX },
 		{ "urls_max", FLEET_URLS_MAX },
 		{ "epoch_max", FLEET_EPOCH_MAX },
+		{ "no_owner", FLEET_NO_OWNER },
 		{ "link_magic", LINK_MAGIC },
 		{ "link_version", LINK_VERSION },
 		{ "link_bytes", LINK_BYTES },
@@ -154,8 +155,9 @@ static void the_tables_of_the_handshake_match_the_code(void **state)
 	       F(wire_welcome, change_last, "last change"), F(wire_welcome, answers, "answers"),
 	       F(wire_welcome, identity_known, "known"),
 	       F(wire_welcome, fleet_generation, "generation"),
-	       F(wire_welcome, fleet_epoch, "epoch"), F(wire_welcome, fleet_member, "member"),
-	       F(wire_welcome, geometry, "geometry"), F(wire_welcome, sum_key, "sum key"));
+	       F(wire_welcome, fleet_epoch, "epoch"), F(wire_welcome, fleet_end_ns, "end"),
+	       F(wire_welcome, fleet_member, "member"), F(wire_welcome, geometry, "geometry"),
+	       F(wire_welcome, sum_key, "sum key"));
 }
 
 static void the_tables_of_requests_match_the_code(void **state)
@@ -210,7 +212,7 @@ static void the_tables_of_responses_match_the_code(void **state)
 	     R(WIRE_NO_SPACE, "no space"), R(WIRE_PROTOCOL, "protocol"), R(WIRE_BUSY, "busy"),
 	     R(WIRE_EXISTS, "exists"), R(WIRE_NOT_A_NUMBER, "not a number"),
 	     R(WIRE_UNKNOWN, "unknown"), R(WIRE_NOT_ALLOWED, "not allowed"), R(WIRE_LIMIT, "limit"),
-	     R(WIRE_MOVED, "moved"));
+	     R(WIRE_MOVED, "moved"), R(WIRE_AWAY, "away"));
 	FIELDS("its value is a *result* for each", wire_result, F(wire_result, op, "op"),
 	       F(wire_result, status, "status"), F(wire_result, flags, "flags"),
 	       F(wire_result, expires, "expires"), F(wire_result, version, "version / epoch"),
@@ -231,11 +233,15 @@ static void the_tables_of_the_region_match_the_code(void **state)
 		F(superblock, magic, "magic"),	     F(superblock, abi, "ABI"),
 		F(superblock, reserved, "reserved"), F(superblock, geometry, "geometry"),
 		F(superblock, clock_s, "clock"),     F(superblock, items, "items"),
+		F(superblock, word, "word"),
 	};
 
 	(void)state;
 	assert_fields("**Superblock**", superblock, COUNT(superblock),
 		      offsetof(struct superblock, zero));
+	FIELDS("\n### Words\n", fleet_word, F(fleet_word, generation, "generation"),
+	       F(fleet_word, epoch, "epoch"), F(fleet_word, end_ns, "end"),
+	       F(fleet_word, sum, "sum"));
 	FIELDS("\n### Geometry\n", geometry, F(geometry, incarnation, "incarnation"),
 	       F(geometry, region_bytes, "region size"), F(geometry, hash_seed, "hash seed"),
 	       F(geometry, value_max, "max_value"), F(geometry, level_base, "level_base"),
@@ -256,6 +262,9 @@ static void the_tables_of_a_map_match_the_code(void **state)
 {
 	static const struct field member[] = {
 		F(fleet_member, id, "name"),
+		F(fleet_member, lost_s, "lost"),
+		F(fleet_member, session, "session"),
+		F(fleet_member, flags, "flags"),
 		F(fleet_member, weight, "weight"),
 		F(fleet_member, urls_len, "urls length"),
 		{ "urls", offsetof(struct fleet_member, urls), 0 },
@@ -625,6 +634,7 @@ static void hello_matches_the_code(void **state)
 		.identity_known = 1,
 		.fleet_generation = GENERATION,
 		.fleet_epoch = EPOCH,
+		.fleet_end_ns = UINT64_MAX,
 		.fleet_member = "a",
 		.geometry = geometry_make(),
 		.sum_key = sum_key,

@@ -17,6 +17,9 @@
 
 #include "common/fleet/map.h"
 
+/* The epoch of a new fleet's map, and so `since` in the rows of shards that never had an owner. */
+#define MAP_EDIT_EPOCH_FIRST 1u
+
 struct map_edit;
 
 /* What a member's entry in a map has. */
@@ -34,8 +37,8 @@ struct map_member {
  */
 struct map_edit *map_edit_create(const struct fleet_map *old);
 /*
- * Begins the map of a new fleet: epoch 1, no member, and no shard has an owner. @generation and
- * @seed are not 0.
+ * Begins the map of a new fleet: the first epoch, no member, and no shard has an owner. @generation
+ * and @seed are not 0.
  */
 struct map_edit *map_edit_create_first(const char name[FLEET_NAME_MAX], uint64_t generation,
 				       uint64_t seed);

@@ -19,4 +19,11 @@
  */
 void placement_make(const uint32_t weights[], uint32_t members, uint16_t owners[FLEET_SHARDS]);
 
+/*
+ * As placement_make(), but no member loses a shard: only those without an owner get one. A member
+ * that has more than its share keeps that, and the others share what is left, by weight. One whose
+ * weight is 0 gets nothing, and keeps what it has.
+ */
+void placement_fill(const uint32_t weights[], uint32_t members, uint16_t owners[FLEET_SHARDS]);
+
 #endif /* KVD_SERVER_FLEET_PLACEMENT_H */

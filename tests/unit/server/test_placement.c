@@ -241,6 +241,73 @@ static void any_history(void **state)
 	}
 }
 
+static void fleet_fill(void)
+{
+	before = now;
+	placement_fill(now.weights, now.members, now.owners);
+}
+
+/* Nobody has lost a shard, and each has an owner. */
+static void assert_filled(void)
+{
+	for (uint32_t i = 0; i < FLEET_SHARDS; i++) {
+		assert_in_range(now.owners[i], 0, now.members - 1);
+		if (before.owners[i] < now.members)
+			assert_int_equal(now.owners[i], before.owners[i]);
+	}
+}
+
+/* Where nobody has too much, it makes no difference that nobody may lose a shard. */
+static void what_is_missing_is_filled(void **state)
+{
+	struct fleet_draft filled;
+
+	(void)state;
+	for (size_t i = 1; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		fleet_start(sizes[i]);
+		now.weights[0] = 3;
+		fleet_fill();
+		assert_shares();
+		fleet_remove(sizes[i] / 2);
+		/* The number of no member is no owner, either. */
+		now.owners[0] = (uint16_t)now.members;
+		fleet_fill();
+		assert_filled();
+		filled = now;
+		now = before;
+		fleet_place();
+		assert_memory_equal(filled.owners, now.owners, sizeof(now.owners));
+	}
+}
+
+/* Members with more than their share keep it, and the others share what is left. */
+static void nobody_loses_a_shard(void **state)
+{
+	(void)state;
+	fleet_start(5);
+	now.weights[3] = 2;
+	now.weights[4] = 0;
+	for (uint32_t i = 0; i < 9384; i++)
+		now.owners[i] = i < 8000 ? 0 : i < 9300 ? 1 : 4;
+	fleet_fill();
+	assert_filled();
+	/* 8,300 for 1, 2 and 3, by 1 : 1 : 2. */
+	assert_int_equal(owned(&now, 0), 8000);
+	assert_int_equal(owned(&now, 1), 2075);
+	assert_int_equal(owned(&now, 2), 2075);
+	assert_int_equal(owned(&now, 3), 4150);
+	assert_int_equal(owned(&now, 4), 84);
+	/* One has more than its share only because another one has: 4,096 at first, then 3,461. */
+	fleet_start(4);
+	for (uint32_t i = 0; i < 10000; i++)
+		now.owners[i] = i < 6000 ? 0 : 1;
+	fleet_fill();
+	assert_filled();
+	assert_int_equal(owned(&now, 1), 4000);
+	assert_int_equal(owned(&now, 2), 3192);
+	assert_int_equal(owned(&now, 3), 3192);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -251,6 +318,8 @@ int main(void)
 		cmocka_unit_test(weights_are_shares),
 		cmocka_unit_test(remainders_decide),
 		cmocka_unit_test(any_history),
+		cmocka_unit_test(what_is_missing_is_filled),
+		cmocka_unit_test(nobody_loses_a_shard),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The maintenance thread: a loop that flushes, gives memory to the index, sweeps expired items and
- * compacts slabs, each in portions, and sleeps until the next is due.
+ * The maintenance thread: a loop that flushes, drops parts of the keys, gives memory to the index,
+ * sweeps expired items and compacts slabs, each in portions, and sleeps until the next is due.
  */
 #include "server/store/maintenance.h"
 
@@ -34,6 +34,9 @@
 
 /* Buckets swept in one slice, between two readings of the clock: some 50 us. */
 #define SLICE_BUCKETS 64
+
+/* A turn of the loop drops for about this long: MAINTENANCE-5. */
+#define DROP_NS 2000000u
 
 /* The index gets memory ahead of its growth: for 1/8 more buckets than it has. */
 #define ROOM_AHEAD 8
@@ -443,6 +446,107 @@ static uint64_t flush_due(struct maintenance *maintenance)
 	return next ? local + (next - now) : 0;
 }
 
+static void parts_add(struct key_parts *to, const struct key_parts *parts)
+{
+	for (unsigned int i = 0; i < KEY_PARTS / 64; i++)
+		to->bits[i] |= parts->bits[i];
+}
+
+void maintenance_drop(struct maintenance *maintenance, const struct key_parts *parts)
+{
+	pthread_mutex_lock(&maintenance->lock);
+	parts_add(&maintenance->drop_parts, parts);
+	maintenance->drop_wanted = true;
+	pthread_mutex_unlock(&maintenance->lock);
+	table_wake_maintenance(maintenance->table);
+}
+
+bool maintenance_drops(struct maintenance *maintenance, struct key_parts *parts)
+{
+	bool drops;
+
+	pthread_mutex_lock(&maintenance->lock);
+	drops = maintenance->drop_wanted || maintenance->drop_runs;
+	if (parts) {
+		*parts = maintenance->drop_parts;
+		if (maintenance->drop_runs)
+			parts_add(parts, &maintenance->drop_now);
+	}
+	pthread_mutex_unlock(&maintenance->lock);
+	return drops;
+}
+
+/* Begins a drop of all that is wanted, unless one runs. False: there is none. */
+static bool drop_begin(struct maintenance *maintenance)
+{
+	bool runs;
+
+	pthread_mutex_lock(&maintenance->lock);
+	if (maintenance->drop_wanted && !maintenance->drop_runs) {
+		maintenance->drop_now = maintenance->drop_parts;
+		memset(&maintenance->drop_parts, 0, sizeof(maintenance->drop_parts));
+		maintenance->drop_wanted = false;
+		maintenance->drop_runs = true;
+		maintenance->drop_next = 0;
+	}
+	runs = maintenance->drop_runs;
+	pthread_mutex_unlock(&maintenance->lock);
+	return runs;
+}
+
+/*
+ * Drops from the next buckets until @until_ns. A bucket that is split meanwhile moves items to a
+ * new last bucket, which comes later. True: all buckets are done.
+ */
+static bool drop_slices(struct maintenance *maintenance, uint64_t until_ns)
+{
+	struct table *table = maintenance->table;
+
+	while (maintenance->drop_next < index_buckets(table)) {
+		table_drop_bucket(&maintenance->store_thread, maintenance->drop_next,
+				  &maintenance->drop_now);
+		if (++maintenance->drop_next % SLICE_BUCKETS)
+			continue;
+		maintenance_quiesce(maintenance);
+		if (clock_ns() >= until_ns)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Ends a pass: as in flush_all(), the last buckets are swept with table.growing held. False: another
+ * thread holds it.
+ */
+static bool drop_end(struct maintenance *maintenance)
+{
+	struct table *table = maintenance->table;
+
+	if (atomic_exchange(&table->growing, 1))
+		return false;
+	for (; maintenance->drop_next < index_buckets(table); maintenance->drop_next++)
+		table_drop_bucket(&maintenance->store_thread, maintenance->drop_next,
+				  &maintenance->drop_now);
+	atomic_store(&table->growing, 0);
+	pthread_mutex_lock(&maintenance->lock);
+	maintenance->drop_runs = false;
+	pthread_mutex_unlock(&maintenance->lock);
+	return true;
+}
+
+/* Returns when to go on; 0: nothing is to be dropped. */
+static uint64_t drop(struct maintenance *maintenance)
+{
+	if (!drop_begin(maintenance))
+		return 0;
+	if (!drop_slices(maintenance, clock_ns() + DROP_NS))
+		return 1; /* at once */
+	/* A split takes some microseconds. */
+	if (!drop_end(maintenance))
+		return clock_ns() + RETRY_NS_MIN;
+	return 1;
+}
+
 /* Makes *@when no later than @limit, unless that is 0. */
 static void wake_by(uint64_t *when, uint64_t limit)
 {
@@ -459,6 +563,7 @@ static uint64_t maintenance_turn(struct maintenance *maintenance)
 	access_time_advance_pins(&maintenance->store_thread);
 	wake_by(&when, index_give_memory(maintenance));
 	wake_by(&when, flush_due(maintenance));
+	wake_by(&when, drop(maintenance));
 	wake_by(&when, sweep(maintenance));
 	if (compact(maintenance))
 		when = 1; /* at once */

@@ -13,6 +13,9 @@
  *	 owner has at most WIRE_FLUSHES_OWNER_MAX of them, so places are left to others. All flushes
  *	 without a delay that have not begun are one flush: they need two places, however many
  *	 clients ask.
+ *   MAINTENANCE-5. A drop removes the items of some parts of the keys, DROP_NS at a time, so that
+ *	 the index grows and flushes begin meanwhile. It finds all that were stored before it was
+ *	 asked for; its caller sees to it that no thread stores such keys from then on.
  */
 #ifndef KVD_SERVER_STORE_MAINTENANCE_H
 #define KVD_SERVER_STORE_MAINTENANCE_H
@@ -59,11 +62,15 @@ struct maintenance {
 	bool started;
 	_Atomic bool stop;
 
-	pthread_mutex_t lock; /* guards what follows; taken by itself only */
+	pthread_mutex_t lock; /* guards what follows; its holder takes no other lock */
 	struct flush waiting[FLUSHES_MAX];
 	uint64_t ticket; /* of the last flush */
+	bool drop_wanted, drop_runs;
+	struct key_parts drop_parts; /* wanted */
+	struct key_parts drop_now;   /* of the drop that runs; constant while it does */
 
 	/* The thread's own. */
+	uint64_t drop_next;	    /* number of the next bucket to drop from */
 	uint64_t flush_next_ns;	    /* when the next flush may begin: FLUSH_NS_MIN */
 	uint64_t sweep_began_ns;    /* the server's clock when the sweep began with bucket 0 */
 	uint64_t sweep_next;	    /* number of the next bucket to sweep */
@@ -112,5 +119,15 @@ unsigned int maintenance_cancel(struct maintenance *maintenance, uint64_t ticket
  */
 unsigned int maintenance_waiting(struct maintenance *maintenance,
 				 struct flush flushes[WIRE_FLUSHES_LATER_MAX]);
+/*
+ * Requests the removal of all items of @parts (MAINTENANCE-5), beside what was requested before.
+ * Any thread, also while the maintenance thread does not run; does not wait.
+ */
+void maintenance_drop(struct maintenance *maintenance, const struct key_parts *parts);
+/*
+ * Whether a drop is not finished; *@parts, unless NULL: of which parts. False: no reader can see an
+ * item that a drop was to remove. Any thread.
+ */
+bool maintenance_drops(struct maintenance *maintenance, struct key_parts *parts);
 
 #endif /* KVD_SERVER_STORE_MAINTENANCE_H */

@@ -12,6 +12,7 @@
 #include "common/sum.h"
 #include "common/util/log.h"
 #include "common/util/parse.h"
+#include "common/util/stat.h"
 #include "server/store/hugepages.h"
 #include "server/store/store_options.h"
 
@@ -147,19 +148,42 @@ void region_destroy(struct region *region)
 	region->fd = -1;
 }
 
-void region_publish_geometry(struct region *region)
+/* Word by word, the sum last: clients may read at any time. */
+static void words_publish(uint64_t *to, const uint64_t *from, size_t bytes)
 {
-	uint64_t *to = (uint64_t *)&region_superblock(region)->geometry;
-	const uint64_t *from = (const uint64_t *)&region->geometry;
-	const size_t words = offsetof(struct geometry, sum) / sizeof(*to);
+	const size_t last = bytes / sizeof(*to) - 1;
 
-	region->geometry.sum = geometry_sum(&region->geometry);
-	/* Word by word, the sum last: clients may read at any time. */
-	for (size_t i = 0; i < words; i++)
+	for (size_t i = 0; i < last; i++)
 		store_relaxed64(&to[i], from[i]);
 	dma_wmb();
-	store_relaxed64(&to[words], from[words]);
+	store_relaxed64(&to[last], from[last]);
 	dma_wmb();
+}
+
+void region_publish_geometry(struct region *region)
+{
+	region->geometry.sum = geometry_sum(&region->geometry);
+	words_publish((uint64_t *)&region_superblock(region)->geometry,
+		      (const uint64_t *)&region->geometry, sizeof(region->geometry));
+}
+
+void region_publish_word(struct region *region, const struct fleet_word *word)
+{
+	struct fleet_word next = *word;
+
+	next.sum = fleet_word_sum(&next, region->geometry.incarnation);
+	words_publish((uint64_t *)&region_superblock(region)->word, (const uint64_t *)&next,
+		      sizeof(next));
+}
+
+bool region_word(const struct region *region, struct fleet_word *word)
+{
+	const uint64_t *from = (const uint64_t *)&region_superblock(region)->word;
+	uint64_t *to = (uint64_t *)word;
+
+	for (size_t i = 0; i < sizeof(*word) / sizeof(*to); i++)
+		to[i] = stat_read(&from[i]);
+	return word->sum == fleet_word_sum(word, region->geometry.incarnation);
 }
 
 void region_describe(uint64_t bytes, uint32_t level, char *text, size_t size)

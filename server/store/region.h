@@ -9,6 +9,8 @@
 #ifndef KVD_SERVER_STORE_REGION_H
 #define KVD_SERVER_STORE_REGION_H
 
+#include <stdbool.h>
+
 #include "common/layout.h"
 #include "server/store/numa.h"
 #include "server/store/store_options.h"
@@ -73,6 +75,14 @@ void region_describe(uint64_t bytes, uint32_t level, char *text, size_t size);
  * only.
  */
 void region_tick(struct region *region, uint64_t clock_s, uint64_t items);
+
+/*
+ * Writes the word of a fleet's member to the superblock, with the sum for this region. A client
+ * that reads it half written finds that the sum does not match. One thread at a time.
+ */
+void region_publish_word(struct region *region, const struct fleet_word *word);
+/* The word that was written last. False: it is half written. Any thread. */
+bool region_word(const struct region *region, struct fleet_word *word);
 
 static inline struct superblock *region_superblock(const struct region *region)
 {

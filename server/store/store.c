@@ -140,3 +140,13 @@ bool store_tick(struct store *store, uint32_t *youngest_s)
 	region_tick(&store->region, now_s, store_items(store));
 	return evicted_tick(&store->table, now_s, youngest_s);
 }
+
+void store_publish_word(struct store *store, const struct fleet_word *word)
+{
+	region_publish_word(&store->region, word);
+}
+
+bool store_word(const struct store *store, struct fleet_word *word)
+{
+	return region_word(&store->region, word);
+}

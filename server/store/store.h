@@ -25,12 +25,15 @@
  *	table_access						table_maintain.h: a reported GET
  *	maintenance_flush, maintenance_flushed, maintenance_cancel
  *								maintenance.h: remove all items
+ *	maintenance_drop, maintenance_drops			maintenance.h: remove some
  *	curve_stats						curve.h: what more memory would hit
  *	room_begin, room_step					room.h: memory for any, in steps
  *	resize_fill						resize.h: a store of another size
  */
 #ifndef KVD_SERVER_STORE_STORE_H
 #define KVD_SERVER_STORE_STORE_H
+
+#include <sys/queue.h>
 
 #include "server/store/access_time.h"
 #include "server/store/curve.h"
@@ -53,6 +56,7 @@ struct store {
 	struct table table; /* maps keys to items */
 	struct maintenance maintenance;
 	uint32_t sweep_share;
+	LIST_ENTRY(store) entry; /* in a list of the store's owner */
 };
 
 /*
@@ -92,5 +96,10 @@ uint64_t store_clock_ns(const struct store *store);
  * evicted_tick(). One thread, once a second.
  */
 bool store_tick(struct store *store, uint32_t *youngest_s);
+
+/* Writes the word of a fleet's member to the superblock: see region_publish_word(). */
+void store_publish_word(struct store *store, const struct fleet_word *word);
+/* The word that was written last. False: none, or it is being written: try again. Any thread. */
+bool store_word(const struct store *store, struct fleet_word *word);
 
 #endif /* KVD_SERVER_STORE_STORE_H */

@@ -117,6 +117,7 @@ struct table {
 	  "evictions of normal-priority items 10 to 60 minutes after their last use")              \
 	X(evictions_1d, "evictions of normal-priority items 1 to 24 hours after their last use")   \
 	X(flushed, "keys removed by a flush")                                                      \
+	X(dropped, "keys removed because their shard is not this server's any more")               \
 	X(large_changes, "changes of large items that were made in steps")                         \
 	X(large_restarts,                                                                          \
 	  "changes of large items begun again because the key was changed meanwhile")              \
@@ -204,6 +205,25 @@ void store_thread_clock(struct store_thread *thread);
 uint64_t table_sum(const struct table *table, size_t offset);
 /* Frees memory in limbo; may wait for a grace period. No lock held, no item or bucket in use. */
 void store_thread_idle(struct store_thread *thread);
+
+/*
+ * The keys have 2^14 parts, by the bits 34 to 47 of their hash, which choose no bucket and are not
+ * in the tag. A fleet calls them shards.
+ */
+#define KEY_PARTS (1u << 14)
+#define KEY_PART_SHIFT 34u
+
+/* A set of parts: bit n % 64 of word n / 64 stands for part n. */
+struct key_parts {
+	uint64_t bits[KEY_PARTS / 64];
+};
+
+static inline bool key_parts_have(const struct key_parts *parts, uint64_t hash)
+{
+	uint32_t part = hash >> KEY_PART_SHIFT & (KEY_PARTS - 1);
+
+	return parts->bits[part / 64] >> part % 64 & 1;
+}
 
 static inline uint64_t table_hash(const struct table *table, const void *key, uint32_t key_len)
 {

@@ -194,9 +194,30 @@ enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, co
 	return status;
 }
 
-/* Removes one item that has expired or that a flush of @version covers. False: there is none. */
-static bool do_sweep_one(struct store_thread *thread, struct bucket *home, uint64_t version,
-			 struct item **item, struct retired *retired)
+/* Which items are removed beside those that have expired. */
+struct sweep {
+	uint64_t version;	       /* those with this version at most; 0: none */
+	const struct key_parts *parts; /* those with a key in these; NULL: none */
+};
+
+static bool do_is_swept(const struct table *table, const struct sweep *sweep,
+			const struct item *item)
+{
+	uint64_t hash;
+
+	if (!sweep->parts)
+		return item->version <= sweep->version;
+	hash = table_hash(table, item_key(item), item_key_len(item));
+	if (!key_parts_have(sweep->parts, hash))
+		return false;
+	if (table_samples(table, hash))
+		curve_remove(table->curve, hash);
+	return true;
+}
+
+/* Removes one item. False: there is none. */
+static bool do_sweep_one(struct store_thread *thread, struct bucket *home,
+			 const struct sweep *sweep, struct item **item, struct retired *retired)
 {
 	const struct table *table = thread->table;
 	struct chain_pos pos = { .home = home };
@@ -210,12 +231,13 @@ static bool do_sweep_one(struct store_thread *thread, struct bucket *home, uint6
 			pos.item = slot_item(table, pos.bucket->slots[i]);
 			do_access_time_settle(thread, pos.item);
 			expired = is_expired(pos.item->expires, thread->now_ns);
-			if (!expired && pos.item->version > version)
+			if (!expired && !do_is_swept(table, sweep, pos.item))
 				continue;
 			pos.slot = &pos.bucket->slots[i];
 			do_remove(thread, &pos, retired);
 			stat_add(&thread->stats.expired, expired);
-			stat_add(&thread->stats.flushed, !expired);
+			stat_add(&thread->stats.flushed, !expired && !sweep->parts);
+			stat_add(&thread->stats.dropped, !expired && sweep->parts);
 			*item = pos.item;
 			return true;
 		}
@@ -224,7 +246,7 @@ static bool do_sweep_one(struct store_thread *thread, struct bucket *home, uint6
 }
 
 /* The chain is searched from its start after each removal, which may have moved its slots. */
-void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t version)
+static void bucket_sweep(struct store_thread *thread, uint64_t number, const struct sweep *sweep)
 {
 	struct retired retired;
 	struct bucket *home;
@@ -234,7 +256,7 @@ void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t v
 	do {
 		retired.count = 0;
 		home = index_lock_number(thread->table, number);
-		found = do_sweep_one(thread, home, version, &item, &retired);
+		found = do_sweep_one(thread, home, sweep, &item, &retired);
 		bucket_unlock(home);
 		if (found) {
 			item_free(thread, item);
@@ -242,6 +264,16 @@ void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t v
 			count_keys(thread, -1);
 		}
 	} while (found);
+}
+
+void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t version)
+{
+	bucket_sweep(thread, number, &(struct sweep){ .version = version });
+}
+
+void table_drop_bucket(struct store_thread *thread, uint64_t number, const struct key_parts *parts)
+{
+	bucket_sweep(thread, number, &(struct sweep){ .parts = parts });
 }
 
 /* The record has a hash, but no key: the first item with the tag is taken for the key's. */

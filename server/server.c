@@ -76,6 +76,20 @@ int server_check(const struct config *config)
 	return err;
 }
 
+/* A map of a file: the word of all stores has no end. */
+static void fleet_begin(struct server *server)
+{
+	const struct fleet_head *head = server->fleet.view->map->head;
+	const struct fleet_word word = {
+		.generation = head->generation,
+		.epoch = head->epoch,
+		.end_ns = UINT64_MAX,
+	};
+
+	fleet_stores_word(&server->fleet_stores, &word);
+	fleet_announce(&server->fleet);
+}
+
 int server_init(struct server *server)
 {
 	struct worker_env env = {
@@ -97,13 +111,17 @@ int server_init(struct server *server)
 		err = server_check(&server->config);
 	if (!err)
 		err = fleet_init(&server->fleet, &server->config);
+	fleet_stores_init(&server->fleet_stores);
 	if (server->fleet.view)
-		fleet_announce(&server->fleet);
+		fleet_begin(server);
 	if (!err)
 		err = net_open(&server->net, &server->config);
 	if (!err) {
 		store_setup_init(&server->setup, &server->config, &server->fleet);
-		env.fleet = server->fleet.view ? &server->fleet : NULL;
+		if (server->fleet.view) {
+			env.fleet = &server->fleet;
+			env.fleet_stores = &server->fleet_stores;
+		}
 		err = net_init(&server->net, &env);
 	}
 	if (err)
@@ -114,5 +132,6 @@ int server_init(struct server *server)
 void server_release(struct server *server)
 {
 	net_release(&server->net);
+	fleet_stores_release(&server->fleet_stores);
 	fleet_close(&server->fleet);
 }

@@ -6,6 +6,7 @@
 #include "server/config/config.h"
 #include "server/control/net.h"
 #include "server/fleet/fleet.h"
+#include "server/fleet/fleet_stores.h"
 #include "server/stats.h"
 #include "server/store/store.h"
 
@@ -21,6 +22,7 @@ struct server {
 	const struct config_source *source; /* SIGHUP reads it again */
 	struct store_setup setup;
 	struct fleet fleet; /* all zero: the server is in none */
+	struct fleet_stores fleet_stores;
 	struct store store; /* of the tenant default */
 	struct net net;
 	struct stats_source stats_source;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "server/fleet/fleet_stores.h"
 
 /*
  * The new store is made beside the old one, which goes on if that fails. No connection is in the
@@ -31,6 +32,8 @@ static int resize(struct tenant_jobs *jobs, struct tenant *tenant, uint64_t byte
 		(void)maintenance_start(&tenant->now.store->maintenance);
 		return err;
 	}
+	if (jobs->env->fleet_stores)
+		fleet_stores_replace(jobs->env->fleet_stores, tenant->now.store, made.store);
 	tenant_store_destroy(&tenant->now, jobs->env);
 	tenant->now = made;
 	tenant_budgets_init(tenant, jobs->env);

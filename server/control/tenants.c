@@ -11,6 +11,7 @@
 #include "common/util/log.h"
 #include "common/util/parse.h"
 #include "server/config/config.h"
+#include "server/fleet/fleet_stores.h"
 #include "server/worker/budget.h"
 #include "server/worker/worker_loop.h"
 
@@ -130,6 +131,8 @@ int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 		err = store_start(to->store, NULL);
 	if (err)
 		tenant_store_destroy(to, env);
+	else if (start && env->fleet_stores)
+		fleet_stores_add(env->fleet_stores, to->store);
 	return err;
 }
 
@@ -142,11 +145,18 @@ void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env)
 	budget_init(&tenant->build_budget, share);
 }
 
+static void tenant_store_stop(struct tenant_store *store, const struct worker_env *env)
+{
+	if (env->fleet_stores)
+		fleet_stores_remove(env->fleet_stores, store->store);
+	store_stop(store->store);
+}
+
 void tenant_store_destroy(struct tenant_store *store, const struct worker_env *env)
 {
 	if (!store->store)
 		return;
-	store_stop(store->store);
+	tenant_store_stop(store, env);
 	parts_release(store, env);
 	for (unsigned int i = 0; i < env->nic_count; i++) {
 		if (store->mrs[i])
@@ -270,7 +280,7 @@ void tenants_stop(struct tenants *tenants)
 {
 	for (unsigned int i = 0; i < TENANTS_MAX; i++)
 		if (tenants->list[i] && tenants->list[i]->now.store)
-			store_stop(tenants->list[i]->now.store);
+			tenant_store_stop(&tenants->list[i]->now, tenants->env);
 }
 
 static void tenant_tick(struct tenant *tenant)

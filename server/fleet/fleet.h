@@ -60,7 +60,7 @@ void fleet_announce(const struct fleet *fleet);
 /* Of one that was opened, or is all zero; no other thread uses it. */
 void fleet_close(struct fleet *fleet);
 
-/* A view of @map, which is the view's then; it serves nothing. NULL: no memory, @map is as before. */
+/* A view of @map, which the view owns then; it serves nothing. NULL: no memory, @map stays yours. */
 struct fleet_view *fleet_view_make(struct fleet_map *map, const char id[FLEET_NAME_MAX]);
 void fleet_view_free(struct fleet_view *view);
 /*

@@ -122,6 +122,7 @@ struct budget_stats {
 };
 
 struct fleet;
+struct fleet_stores;
 struct stats_source;
 
 /* What the workers of a server share; constant while they run. */
@@ -135,6 +136,7 @@ struct worker_env {
 	unsigned int nic_count;
 	unsigned int workers;
 	const struct fleet *fleet;		 /* NULL: the server is in none */
+	struct fleet_stores *fleet_stores;	 /* NULL: likewise */
 	struct mailbox *control;		 /* notes to the control thread */
 	struct late_principals *late_principals; /* a value of theirs did not arrive */
 	/* Writes the statistics for clients of a tenant: see server/stats.h. */

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* Keeps the list of the stores, and does the same in all of them. */
+#include "server/fleet/fleet_stores.h"
+
+#include <string.h>
+
+/* A part of the keys is a shard: bit n of a fleet's set is bit n of a store's. */
+static_assert(KEY_PARTS == FLEET_SHARDS && KEY_PART_SHIFT == FLEET_SHARD_SHIFT, "one hash");
+
+void fleet_stores_init(struct fleet_stores *stores)
+{
+	memset(stores, 0, sizeof(*stores));
+	pthread_mutex_init(&stores->lock, NULL);
+	LIST_INIT(&stores->list);
+}
+
+void fleet_stores_release(struct fleet_stores *stores)
+{
+	pthread_mutex_destroy(&stores->lock);
+}
+
+static void do_add(struct fleet_stores *stores, struct store *store)
+{
+	store_publish_word(store, &stores->word);
+	LIST_INSERT_HEAD(&stores->list, store, entry);
+}
+
+static void do_remove(struct fleet_stores *stores, struct store *store)
+{
+	struct store *each;
+
+	LIST_FOREACH(each, &stores->list, entry)
+		if (each == store)
+			break;
+	if (each)
+		LIST_REMOVE(each, entry);
+}
+
+void fleet_stores_add(struct fleet_stores *stores, struct store *store)
+{
+	pthread_mutex_lock(&stores->lock);
+	do_add(stores, store);
+	pthread_mutex_unlock(&stores->lock);
+}
+
+void fleet_stores_replace(struct fleet_stores *stores, struct store *old, struct store *store)
+{
+	struct key_parts parts;
+
+	pthread_mutex_lock(&stores->lock);
+	if (maintenance_drops(&old->maintenance, &parts))
+		maintenance_drop(&store->maintenance, &parts);
+	do_remove(stores, old);
+	do_add(stores, store);
+	pthread_mutex_unlock(&stores->lock);
+}
+
+void fleet_stores_remove(struct fleet_stores *stores, struct store *store)
+{
+	pthread_mutex_lock(&stores->lock);
+	do_remove(stores, store);
+	pthread_mutex_unlock(&stores->lock);
+}
+
+void fleet_stores_word(struct fleet_stores *stores, const struct fleet_word *word)
+{
+	struct store *store;
+
+	pthread_mutex_lock(&stores->lock);
+	stores->word = *word;
+	LIST_FOREACH(store, &stores->list, entry)
+		store_publish_word(store, word);
+	pthread_mutex_unlock(&stores->lock);
+}
+
+void fleet_stores_drop(struct fleet_stores *stores, const uint64_t shards[FLEET_SHARDS / 64])
+{
+	struct key_parts parts;
+	struct store *store;
+
+	memcpy(parts.bits, shards, sizeof(parts.bits));
+	pthread_mutex_lock(&stores->lock);
+	LIST_FOREACH(store, &stores->list, entry)
+		maintenance_drop(&store->maintenance, &parts);
+	pthread_mutex_unlock(&stores->lock);
+}
+
+bool fleet_stores_dropped(struct fleet_stores *stores)
+{
+	struct store *store;
+	bool drops = false;
+
+	pthread_mutex_lock(&stores->lock);
+	LIST_FOREACH(store, &stores->list, entry)
+		drops = drops || maintenance_drops(&store->maintenance, NULL);
+	pthread_mutex_unlock(&stores->lock);
+	return !drops;
+}

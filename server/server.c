@@ -86,6 +86,8 @@ static void fleet_begin(struct server *server)
 		.end_ns = UINT64_MAX,
 	};
 
+	server->fleet.turns_wait = net_turns_wait;
+	server->fleet.workers = &server->net;
 	fleet_stores_word(&server->fleet_stores, &word);
 	fleet_announce(&server->fleet);
 }

@@ -242,6 +242,14 @@ bool net_alive(struct net *net)
 	return alive;
 }
 
+void net_turns_wait(void *net)
+{
+	const struct net *of = net;
+
+	for (unsigned int i = 0; i < of->worker_count; i++)
+		turn_wait(&of->workers[i].turn);
+}
+
 void net_stop(struct net *net)
 {
 	unsigned int i;

@@ -134,6 +134,8 @@ int net_start(struct net *net);
  * control thread calls it now and then.
  */
 bool net_alive(struct net *net);
+/* turn_wait() for each worker of @net, a struct net. */
+void net_turns_wait(void *net);
 /*
  * Reads the files of [tls] again, for new connections; if they can't be used, logs why and keeps
  * the old ones. The control thread calls it.

@@ -52,8 +52,8 @@ uint64_t tenant_value_max(const struct worker_env *env, uint64_t bytes);
 void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env);
 /*
  * Makes a store of @bytes, with its memory allocated, registers it with the devices that serve and
- * starts its maintenance thread and adds it to the fleet's stores, if @start. @to: all zero, or for `default` as tenants_init()
- * leaves it. Any one thread. 0, -ECANCELED or, after logging, another negative errno, with nothing
+ * starts its maintenance thread and adds it to the fleet's stores, if @start. @to: all zero, or for
+ * `default` as tenants_init() leaves it. Any one thread. 0, -ECANCELED or, after logging, another negative errno, with nothing
  * to release.
  */
 int tenant_store_create(struct tenant_store *to, struct tenant *tenant,

@@ -120,7 +120,9 @@ void fleet_publish(struct fleet *fleet, struct fleet_view *view)
 {
 	struct fleet_view *old = fleet->view;
 
-	rcu_assign_pointer(fleet->view, view);
+	__atomic_store_n(&fleet->view, view, __ATOMIC_RELEASE);
 	synchronize_rcu();
+	if (fleet->turns_wait)
+		fleet->turns_wait(fleet->workers);
 	fleet_view_free(old);
 }

@@ -7,7 +7,9 @@
  *	 owns the key's shard, and serves it, before the end of its word by a clock that was read
  *	 after the request arrived. Any other answers MOVED or AWAY, with the epoch of its map,
  *	 before anything of the request is done: no value is pulled (member_admit() in
- *	 server/worker/member.h). What takes several turns is checked again in each.
+ *	 server/worker/member.h). What takes several turns is checked again in each, and changes
+ *	 nothing if it is refused then. A SCAN finds the keys that the member serves; after the
+ *	 end it answers AWAY. What was executed before is answered as it was then.
  *   OWNER-2. A refusal is the answer to a numbered change, and is recorded like any other: sent
  *	 again, the change gets the same answer, and is not executed (ANSWER-3).
  *   OWNER-3. A refusal costs its client what the request would have: so a client can't send those
@@ -15,6 +17,8 @@
  *   OWNER-4. All stores of all members hash keys with the seed of the map, so a key has one shard.
  *   OWNER-5. Every client that may connect gets the map, by MAP; its seed, too, which the welcome
  *	 of a client that may not READ leaves out.
+ *   OWNER-6. When fleet_publish() returns, each turn of a worker that began before has ended: what
+ *	 was admitted by the last view is done or refused. Until then the end is not put off.
  *
  * A server in no fleet has no struct fleet, and looks at one pointer for each request.
  */
@@ -34,13 +38,20 @@ struct fleet_view {
 };
 
 struct fleet {
-	/* Read by rcu_dereference(), inside an RCU read-side section; replaced by fleet_publish(). */
+	/* Read by fleet_view(), in an RCU read-side section; replaced by fleet_publish(). */
 	struct fleet_view *view;
 	/*
 	 * Until when the server serves, by its clock (store_clock_ns()) plus clock_slept_ns(): a
 	 * host that was suspended has no valid word. UINT64_MAX: always.
 	 */
 	_Atomic uint64_t end_ns;
+	/*
+	 * Waits until each worker has ended the turn that it is in: OWNER-6. A grace period is not
+	 * enough, since a worker that lacks memory may wait for one in the middle of a request.
+	 * NULL: there are no workers.
+	 */
+	void (*turns_wait)(void *workers);
+	void *workers;
 	uint64_t hash_seed;	 /* of the map; constant */
 	char id[FLEET_NAME_MAX]; /* the member's name; constant */
 };
@@ -60,14 +71,20 @@ void fleet_announce(const struct fleet *fleet);
 /* Of one that was opened, or is all zero; no other thread uses it. */
 void fleet_close(struct fleet *fleet);
 
-/* A view of @map, which the view owns then; it serves nothing. NULL: no memory, @map stays yours. */
+/* A view that owns @map and serves nothing. NULL: no memory, and @map is still the caller's. */
 struct fleet_view *fleet_view_make(struct fleet_map *map, const char id[FLEET_NAME_MAX]);
 void fleet_view_free(struct fleet_view *view);
 /*
- * Replaces the view, and frees the last one after a grace period: no worker executes anything by it
- * any more. One thread, which is no RCU reader.
+ * Replaces the view, and frees the last one when no worker executes anything by it any more
+ * (OWNER-6). One thread, which is no RCU reader.
  */
 void fleet_publish(struct fleet *fleet, struct fleet_view *view);
+
+/* The view, until the thread passes a quiescent state: rcu_dereference(), but inline. */
+static inline const struct fleet_view *fleet_view(const struct fleet *fleet)
+{
+	return __atomic_load_n(&fleet->view, __ATOMIC_CONSUME);
+}
 
 static inline bool fleet_view_serves(const struct fleet_view *view, uint32_t shard)
 {

@@ -45,11 +45,11 @@ void fleet_stores_add(struct fleet_stores *stores, struct store *store)
 
 void fleet_stores_replace(struct fleet_stores *stores, struct store *old, struct store *store)
 {
-	struct key_parts parts;
+	uint64_t parts[KEY_PARTS_WORDS];
 
 	pthread_mutex_lock(&stores->lock);
-	if (maintenance_drops(&old->maintenance, &parts))
-		maintenance_drop(&store->maintenance, &parts);
+	if (maintenance_drops(&old->maintenance, parts))
+		maintenance_drop(&store->maintenance, parts);
 	do_remove(stores, old);
 	do_add(stores, store);
 	pthread_mutex_unlock(&stores->lock);
@@ -75,13 +75,11 @@ void fleet_stores_word(struct fleet_stores *stores, const struct fleet_word *wor
 
 void fleet_stores_drop(struct fleet_stores *stores, const uint64_t shards[FLEET_SHARDS / 64])
 {
-	struct key_parts parts;
 	struct store *store;
 
-	memcpy(parts.bits, shards, sizeof(parts.bits));
 	pthread_mutex_lock(&stores->lock);
 	LIST_FOREACH(store, &stores->list, entry)
-		maintenance_drop(&store->maintenance, &parts);
+		maintenance_drop(&store->maintenance, shards);
 	pthread_mutex_unlock(&stores->lock);
 }
 

@@ -446,31 +446,31 @@ static uint64_t flush_due(struct maintenance *maintenance)
 	return next ? local + (next - now) : 0;
 }
 
-static void parts_add(struct key_parts *to, const struct key_parts *parts)
+static void parts_add(uint64_t *to, const uint64_t *parts)
 {
-	for (unsigned int i = 0; i < KEY_PARTS / 64; i++)
-		to->bits[i] |= parts->bits[i];
+	for (unsigned int i = 0; i < KEY_PARTS_WORDS; i++)
+		to[i] |= parts[i];
 }
 
-void maintenance_drop(struct maintenance *maintenance, const struct key_parts *parts)
+void maintenance_drop(struct maintenance *maintenance, const uint64_t parts[KEY_PARTS_WORDS])
 {
 	pthread_mutex_lock(&maintenance->lock);
-	parts_add(&maintenance->drop_parts, parts);
+	parts_add(maintenance->drop_parts, parts);
 	maintenance->drop_wanted = true;
 	pthread_mutex_unlock(&maintenance->lock);
 	table_wake_maintenance(maintenance->table);
 }
 
-bool maintenance_drops(struct maintenance *maintenance, struct key_parts *parts)
+bool maintenance_drops(struct maintenance *maintenance, uint64_t parts[KEY_PARTS_WORDS])
 {
 	bool drops;
 
 	pthread_mutex_lock(&maintenance->lock);
 	drops = maintenance->drop_wanted || maintenance->drop_runs;
 	if (parts) {
-		*parts = maintenance->drop_parts;
+		memcpy(parts, maintenance->drop_parts, sizeof(maintenance->drop_parts));
 		if (maintenance->drop_runs)
-			parts_add(parts, &maintenance->drop_now);
+			parts_add(parts, maintenance->drop_now);
 	}
 	pthread_mutex_unlock(&maintenance->lock);
 	return drops;
@@ -483,8 +483,9 @@ static bool drop_begin(struct maintenance *maintenance)
 
 	pthread_mutex_lock(&maintenance->lock);
 	if (maintenance->drop_wanted && !maintenance->drop_runs) {
-		maintenance->drop_now = maintenance->drop_parts;
-		memset(&maintenance->drop_parts, 0, sizeof(maintenance->drop_parts));
+		memcpy(maintenance->drop_now, maintenance->drop_parts,
+		       sizeof(maintenance->drop_now));
+		memset(maintenance->drop_parts, 0, sizeof(maintenance->drop_parts));
 		maintenance->drop_wanted = false;
 		maintenance->drop_runs = true;
 		maintenance->drop_next = 0;
@@ -504,7 +505,7 @@ static bool drop_slices(struct maintenance *maintenance, uint64_t until_ns)
 
 	while (maintenance->drop_next < index_buckets(table)) {
 		table_drop_bucket(&maintenance->store_thread, maintenance->drop_next,
-				  &maintenance->drop_now);
+				  maintenance->drop_now);
 		if (++maintenance->drop_next % SLICE_BUCKETS)
 			continue;
 		maintenance_quiesce(maintenance);
@@ -515,8 +516,8 @@ static bool drop_slices(struct maintenance *maintenance, uint64_t until_ns)
 }
 
 /*
- * Ends a pass: as in flush_all(), the last buckets are swept with table.growing held. False: another
- * thread holds it.
+ * Ends a pass: as in flush_all(), the last buckets are swept with table.growing held. False:
+ * another thread holds it.
  */
 static bool drop_end(struct maintenance *maintenance)
 {
@@ -526,7 +527,7 @@ static bool drop_end(struct maintenance *maintenance)
 		return false;
 	for (; maintenance->drop_next < index_buckets(table); maintenance->drop_next++)
 		table_drop_bucket(&maintenance->store_thread, maintenance->drop_next,
-				  &maintenance->drop_now);
+				  maintenance->drop_now);
 	atomic_store(&table->growing, 0);
 	pthread_mutex_lock(&maintenance->lock);
 	maintenance->drop_runs = false;

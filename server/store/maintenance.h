@@ -66,8 +66,8 @@ struct maintenance {
 	struct flush waiting[FLUSHES_MAX];
 	uint64_t ticket; /* of the last flush */
 	bool drop_wanted, drop_runs;
-	struct key_parts drop_parts; /* wanted */
-	struct key_parts drop_now;   /* of the drop that runs; constant while it does */
+	uint64_t drop_parts[KEY_PARTS_WORDS]; /* wanted */
+	uint64_t drop_now[KEY_PARTS_WORDS];   /* of the drop that runs; constant while it does */
 
 	/* The thread's own. */
 	uint64_t drop_next;	    /* number of the next bucket to drop from */
@@ -123,11 +123,11 @@ unsigned int maintenance_waiting(struct maintenance *maintenance,
  * Requests the removal of all items of @parts (MAINTENANCE-5), beside what was requested before.
  * Any thread, also while the maintenance thread does not run; does not wait.
  */
-void maintenance_drop(struct maintenance *maintenance, const struct key_parts *parts);
+void maintenance_drop(struct maintenance *maintenance, const uint64_t parts[KEY_PARTS_WORDS]);
 /*
- * Whether a drop is not finished; *@parts, unless NULL: of which parts. False: no reader can see an
+ * Whether a drop is not finished; @parts, unless NULL: of which parts. False: no reader can see an
  * item that a drop was to remove. Any thread.
  */
-bool maintenance_drops(struct maintenance *maintenance, struct key_parts *parts);
+bool maintenance_drops(struct maintenance *maintenance, uint64_t parts[KEY_PARTS_WORDS]);
 
 #endif /* KVD_SERVER_STORE_MAINTENANCE_H */

@@ -32,9 +32,9 @@ static uint64_t bits_reversed(uint64_t x)
 	return __builtin_bswap64(x);
 }
 
-/* Adds the key that the slot leads to (LOOKUP-4). False: it is being changed. */
+/* Adds the key that the slot leads to, if it is wanted (LOOKUP-4). False: it is being changed. */
 static bool scan_key_add(const struct table *table, struct bucket_scan *b, const uint64_t *slot_at,
-			 uint64_t slot, uint64_t from)
+			 uint64_t slot, const struct scan *scan)
 {
 	struct scan_key *key = &b->keys[b->count];
 	uint64_t hash;
@@ -45,17 +45,19 @@ static bool scan_key_add(const struct table *table, struct bucket_scan *b, const
 	    slot_follow(slot_at) != slot || item_sum_again(key->item) != key->sum)
 		return false;
 	key->order = bits_reversed(hash);
-	if (key->order >= from)
+	if (key->order >= scan->cursor && (!scan->parts || key_parts_have(scan->parts, hash)))
 		b->count++;
 	return true;
 }
 
 /*
- * Collects the keys from @from on of the chain whose range @from is in. False: the chain was being
- * changed.
+ * Collects the keys from the cursor on of the chain whose range the cursor is in. False: the chain
+ * was being changed.
  */
-static bool bucket_collect(const struct table *table, struct bucket_scan *b, uint64_t from)
+static bool bucket_collect(const struct table *table, struct bucket_scan *b,
+			   const struct scan *scan)
 {
+	const uint64_t from = scan->cursor;
 	const struct bucket *home = index_home(table, bits_reversed(from)), *bucket;
 	uint16_t epoch = chain_epoch_first(home);
 	unsigned int i;
@@ -68,7 +70,7 @@ static bool bucket_collect(const struct table *table, struct bucket_scan *b, uin
 		for (i = 0; i < BUCKET_SLOTS; i++) {
 			uint64_t slot = slot_follow(&bucket->slots[i]);
 
-			if (slot && !scan_key_add(table, b, &bucket->slots[i], slot, from))
+			if (slot && !scan_key_add(table, b, &bucket->slots[i], slot, scan))
 				return false;
 		}
 	}
@@ -186,7 +188,7 @@ enum wire_status table_scan(struct store_thread *thread, struct scan *scan)
 			return scan->cursor == start && !scan->entries ? WIRE_BUSY : WIRE_OK;
 		tried = true;
 		emit = EMIT_RETRY;
-		if (bucket_collect(thread->table, &b, scan->cursor)) {
+		if (bucket_collect(thread->table, &b, scan)) {
 			bucket_sort(&b);
 			emit = bucket_emit(thread, scan, &b);
 		}

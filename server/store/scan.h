@@ -14,9 +14,10 @@
 struct scan {
 	const uint8_t *prefix; /* only keys that begin with it; NULL if prefix_len is 0 */
 	uint32_t prefix_len;
-	uint32_t keys_max; /* entries wanted at most; 0: as many as fit */
-	bool values;	   /* with values */
-	bool uses;	   /* with the items' use; only if items are evicted */
+	uint32_t keys_max;     /* entries wanted at most; 0: as many as fit */
+	bool values;	       /* with values */
+	bool uses;	       /* with the items' use; only if items are evicted */
+	const uint64_t *parts; /* only keys in these, KEY_PARTS_WORDS; NULL: all */
 	uint64_t cursor;   /* in: where to begin, 0: at the start; out: where to go on, 0: done */
 	uint8_t *buffer;   /* out: the entries, each a struct wire_entry, key and value */
 	uint32_t size;	   /* bytes of the buffer */

@@ -213,16 +213,14 @@ void store_thread_idle(struct store_thread *thread);
 #define KEY_PARTS (1u << 14)
 #define KEY_PART_SHIFT 34u
 
-/* A set of parts: bit n % 64 of word n / 64 stands for part n. */
-struct key_parts {
-	uint64_t bits[KEY_PARTS / 64];
-};
+#define KEY_PARTS_WORDS (KEY_PARTS / 64)
 
-static inline bool key_parts_have(const struct key_parts *parts, uint64_t hash)
+/* Whether the part of @hash is in a set: bit n % 64 of word n / 64 stands for part n. */
+static inline bool key_parts_have(const uint64_t parts[KEY_PARTS_WORDS], uint64_t hash)
 {
-	uint32_t part = hash >> KEY_PART_SHIFT & (KEY_PARTS - 1);
+	uint32_t part = (uint32_t)(hash >> KEY_PART_SHIFT) & (KEY_PARTS - 1);
 
-	return parts->bits[part / 64] >> part % 64 & 1;
+	return parts[part / 64] >> part % 64 & 1;
 }
 
 static inline uint64_t table_hash(const struct table *table, const void *key, uint32_t key_len)

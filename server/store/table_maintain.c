@@ -196,8 +196,8 @@ enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, co
 
 /* Which items are removed beside those that have expired. */
 struct sweep {
-	uint64_t version;	       /* those with this version at most; 0: none */
-	const struct key_parts *parts; /* those with a key in these; NULL: none */
+	uint64_t version;      /* those with this version at most; 0: none */
+	const uint64_t *parts; /* those with a key in these; NULL: none */
 };
 
 static bool do_is_swept(const struct table *table, const struct sweep *sweep,
@@ -271,7 +271,8 @@ void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t v
 	bucket_sweep(thread, number, &(struct sweep){ .version = version });
 }
 
-void table_drop_bucket(struct store_thread *thread, uint64_t number, const struct key_parts *parts)
+void table_drop_bucket(struct store_thread *thread, uint64_t number,
+		       const uint64_t parts[KEY_PARTS_WORDS])
 {
 	bucket_sweep(thread, number, &(struct sweep){ .parts = parts });
 }

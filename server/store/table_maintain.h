@@ -57,7 +57,8 @@ void table_move_cancel(struct table_move *move);
  */
 void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t version);
 /* Likewise, the items that have expired, or whose keys are in @parts. */
-void table_drop_bucket(struct store_thread *thread, uint64_t number, const struct key_parts *parts);
+void table_drop_bucket(struct store_thread *thread, uint64_t number,
+		       const uint64_t parts[KEY_PARTS_WORDS]);
 
 /*
  * A client has reported @hits GETs: notes time and uses in the first item of the chain whose slot

@@ -181,8 +181,8 @@ static void execute_delete(struct store_thread *thread, const struct request *re
 	head->status = (uint8_t)table_delete(thread, hash, &change);
 }
 
-void execute_scan(struct store_thread *thread, const struct request *request, uint64_t until_ns,
-		  struct wire_response *head, struct response_value *value)
+void execute_scan(struct store_thread *thread, const struct request *request, const uint64_t *parts,
+		  uint64_t until_ns, struct wire_response *head, struct response_value *value)
 {
 	struct scan scan = {
 		.prefix = request->key,
@@ -190,6 +190,7 @@ void execute_scan(struct store_thread *thread, const struct request *request, ui
 		.keys_max = request->keys_max,
 		.values = request->flags & WIRE_F_VALUES,
 		.uses = request->flags & WIRE_F_USES,
+		.parts = parts,
 		.cursor = request->cursor,
 		.buffer = value->value,
 		.size = value->size,

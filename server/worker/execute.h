@@ -27,9 +27,12 @@ struct response_value {
 bool execute(struct store_thread *thread, const struct request *request, uint64_t hash,
 	     struct wire_response *head, struct response_value *value, struct room *room);
 
-/* Executes a SCAN until about @until_ns of clock_ns(): table_scan() in server/store/scan.h. */
-void execute_scan(struct store_thread *thread, const struct request *request, uint64_t until_ns,
-		  struct wire_response *head, struct response_value *value);
+/*
+ * Executes a SCAN, of the keys in @parts, until about @until_ns of clock_ns(): table_scan() in
+ * server/store/scan.h.
+ */
+void execute_scan(struct store_thread *thread, const struct request *request, const uint64_t *parts,
+		  uint64_t until_ns, struct wire_response *head, struct response_value *value);
 
 /*
  * A PUT that appends or prepends to a large item, in steps: server/store/large.h. Key and value of

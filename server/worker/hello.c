@@ -12,17 +12,18 @@
 #include "server/worker/window.h"
 #include "server/worker/worker.h"
 
-static void welcome_fill_fleet(struct wire_welcome *welcome, const struct fleet *fleet)
+/* The word is that of the region: the client's next one is READ from there. */
+static void welcome_fill_fleet(struct wire_welcome *welcome, const struct fleet *fleet,
+			       const struct fleet_word *word)
 {
-	const struct fleet_head *head = rcu_dereference(fleet->view)->map->head;
-
-	welcome->fleet_generation = head->generation;
-	welcome->fleet_epoch = head->epoch;
-	welcome->fleet_end_ns = fleet->end_ns;
+	welcome->fleet_generation = word->generation;
+	welcome->fleet_epoch = word->epoch;
+	welcome->fleet_end_ns = word->end_ns;
 	memcpy(welcome->fleet_member, fleet->id, FLEET_NAME_MAX);
 }
 
-static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
+static void welcome_fill(struct wire_welcome *welcome, struct conn *conn,
+			 const struct fleet_word *word)
 {
 	const struct poller *poller = conn->poller;
 	const struct table *table = conn->part->thread.table;
@@ -45,7 +46,7 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn)
 		welcome->identity_known = conn->query.hello.known;
 	}
 	if (conn->fleet)
-		welcome_fill_fleet(welcome, conn->fleet);
+		welcome_fill_fleet(welcome, conn->fleet, word);
 	index_geometry(table, &welcome->geometry);
 	/*
 	 * Only for a client that may READ: with the seed one finds keys that fall into one bucket.
@@ -110,7 +111,8 @@ static void part_attach(struct conn *conn)
 }
 
 /* From now on the client may read the region, if its user may: the welcome says where it is. */
-static void hello_welcome(struct deferred *deferred, struct response_list *responses)
+static void hello_welcome(struct deferred *deferred, struct response_list *responses,
+			  const struct fleet_word *word)
 {
 	struct conn *conn = deferred->conn;
 	struct wire_welcome welcome;
@@ -122,7 +124,7 @@ static void hello_welcome(struct deferred *deferred, struct response_list *respo
 	value = response_buffer(responses, response, &size);
 	if (!value)
 		return;
-	welcome_fill(&welcome, conn);
+	welcome_fill(&welcome, conn, word);
 	memcpy(value, &welcome, sizeof(welcome));
 	explicit_bzero(&welcome.sum_key, sizeof(welcome.sum_key));
 	response->value_len = sizeof(welcome);
@@ -148,16 +150,20 @@ static enum deferred_next hello_step(struct deferred *deferred, struct response_
 				     uint64_t until_ns)
 {
 	struct conn *conn = deferred->conn;
+	struct fleet_word word;
 
 	(void)until_ns;
 	if (!deferred->query.asked)
 		return hello_check(deferred, responses);
 	if (!conn->query.answered)
 		return DEFERRED_WAIT;
+	/* The fleet's thread may just be writing it. */
+	if (conn->fleet && !store_word(conn->part->store, &word))
+		return DEFERRED_AGAIN;
 	if (!conn->query.granted)
 		conn_fail(conn, "the device did not grant remote read");
 	else if (hello_identify(conn) && (conn->query.by_request || grant_bind(conn)))
-		hello_welcome(deferred, responses);
+		hello_welcome(deferred, responses, &word);
 	return DEFERRED_DONE;
 }
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Looks up the owners of keys in the fleet's map, and sends the map. */
+/* Looks up which keys the member serves, and sends the map. */
 #include "server/worker/member.h"
 
 #include <string.h>
 
+#include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/fleet/fleet.h"
 #include "server/worker/worker.h"
@@ -14,20 +15,73 @@ static bool is_keyed(const struct request *request)
 	       request->op == WIRE_ARITH || request->op == WIRE_TOUCH;
 }
 
+/*
+ * Whether the word that ends at @end_ns is over. The time that the host slept is read once for each
+ * reading of the worker's clock, and after it: so both were read after the request arrived, and
+ * their sum is not below what it was then.
+ */
+static bool word_is_over(struct worker *worker, uint64_t end_ns)
+{
+	uint64_t now_ns = worker->part.thread.now_ns;
+
+	if (worker->slept_at_ns != now_ns) {
+		worker->slept_ns = clock_slept_ns();
+		worker->slept_at_ns = now_ns;
+	}
+	return now_ns + worker->slept_ns >= end_ns;
+}
+
+/* The end is put off only after the view that it belongs to was published: OWNER-6. */
+static bool is_over(const struct conn *conn)
+{
+	uint64_t end_ns = atomic_load_explicit(&conn->fleet->end_ns, memory_order_relaxed);
+
+	return end_ns != UINT64_MAX && word_is_over(conn->poller->worker, end_ns);
+}
+
+static enum wire_status member_refuse(const struct conn *conn, const struct fleet_view *view,
+				      uint32_t shard)
+{
+	struct worker_stats *stats = &conn->poller->worker->stats;
+	uint32_t owner = fleet_row_owner(view->map->rows[shard]);
+
+	if (owner == view->member || owner == FLEET_NO_OWNER) {
+		stat_add(&stats->fleet_away, 1);
+		return WIRE_AWAY;
+	}
+	stat_add(&stats->fleet_refused, 1);
+	return WIRE_MOVED;
+}
+
 enum wire_status member_admit(const struct conn *conn, const struct request *request, uint64_t hash)
 {
-	const struct fleet_view *view = rcu_dereference(conn->fleet->view);
-	uint32_t shard = fleet_shard(hash), owner = fleet_row_owner(view->map->rows[shard]);
+	const struct fleet_view *view = fleet_view(conn->fleet);
+	uint32_t shard = fleet_shard(hash);
 
-	if (!is_keyed(request) || fleet_view_serves(view, shard))
+	if (!is_keyed(request) || (fleet_view_serves(view, shard) && !is_over(conn)))
 		return WIRE_OK;
-	stat_add(&conn->poller->worker->stats.fleet_refused, 1);
-	return owner == view->member || owner == FLEET_NO_OWNER ? WIRE_AWAY : WIRE_MOVED;
+	return member_refuse(conn, view, shard);
+}
+
+bool member_serves(const struct conn *conn, uint64_t hash)
+{
+	const struct fleet_view *view = fleet_view(conn->fleet);
+
+	return fleet_view_serves(view, fleet_shard(hash)) && !is_over(conn);
+}
+
+bool member_admit_scan(const struct conn *conn, const uint64_t **served)
+{
+	*served = fleet_view(conn->fleet)->served;
+	if (!is_over(conn))
+		return true;
+	stat_add(&conn->poller->worker->stats.fleet_away, 1);
+	return false;
 }
 
 uint64_t member_epoch(const struct conn *conn)
 {
-	return rcu_dereference(conn->fleet->view)->map->head->epoch;
+	return fleet_view(conn->fleet)->map->head->epoch;
 }
 
 /* As many bytes as fit the response, from the offset on. */
@@ -60,8 +114,7 @@ static enum deferred_next map_step(struct deferred *deferred, struct response_li
 	}
 	value = response_buffer(responses, response, &size);
 	if (value)
-		map_part(rcu_dereference(fleet->view)->map, deferred->request.offset, response,
-			 value, size);
+		map_part(fleet_view(fleet)->map, deferred->request.offset, response, value, size);
 	return DEFERRED_DONE;
 }
 

@@ -10,13 +10,20 @@
 #include "server/worker/deferred.h"
 
 /*
- * WIRE_OK; WIRE_MOVED: another member has the key of the request, whose hash is @hash; or WIRE_AWAY:
- * no member has, or this one, which must not serve it now. Only
- * keyed requests have an owner: no SCAN, of a prefix, and no BATCH, but those in it. The server is
- * in a fleet, which conn->fleet says. Counts refusals.
+ * OWNER-1: WIRE_OK; WIRE_MOVED: another member has the key of the request, whose hash is @hash; or
+ * WIRE_AWAY: no member has, or this one, which must not serve it now. That holds until the worker
+ * passes a quiescent state. Only keyed requests have an owner: no SCAN, of a prefix, and no BATCH,
+ * but those in it. The server is in a fleet, as conn->fleet says. Counts refusals.
  */
 enum wire_status member_admit(const struct conn *conn, const struct request *request,
 			      uint64_t hash);
+/* The same of a key, for a look ahead: counts nothing. */
+bool member_serves(const struct conn *conn, uint64_t hash);
+/*
+ * *@served are the parts of the keys that a SCAN finds. False: the server must serve none now, and
+ * the answer is WIRE_AWAY, which is counted.
+ */
+bool member_admit_scan(const struct conn *conn, const uint64_t **served);
 
 /* Of the map that the server has. */
 uint64_t member_epoch(const struct conn *conn);

@@ -135,11 +135,9 @@ operation_repeat(struct conn *conn, const struct request *request, struct wire_r
 		stat_add(&stats->answers_unknown, 1);
 }
 
-/* What is not admitted. */
-static __attribute__((noinline)) void operation_refuse(const struct conn *conn,
-						       const struct request *request,
-						       enum wire_status status,
-						       struct wire_response *head)
+__attribute__((noinline)) void operation_refuse(const struct conn *conn,
+						const struct request *request,
+						enum wire_status status, struct wire_response *head)
 {
 	/* ACCESS is a hint, for which clients expect no other status. */
 	head->status = request->op == WIRE_ACCESS ? WIRE_OK : (uint8_t)status;
@@ -174,6 +172,30 @@ static enum wire_status batched_permit(struct message *message, const struct use
 	return status;
 }
 
+/* Gives back what the next operation holds: it is not executed any further. */
+static void operation_abandon(struct conn *conn, struct operations *state)
+{
+	if (state->next != OPERATION_LARGE) {
+		room_cancel(&state->room);
+	} else if (state->large.begun) {
+		large_cancel(&state->large.steps);
+		budget_give_build(conn, &state->large.hold);
+	}
+	state->next = OPERATION_TRY;
+	room_init(&state->room);
+}
+
+/* OWNER-1 for an operation that was begun, or waited, in earlier turns. */
+static enum wire_status operation_again(struct message *message, const struct request *request,
+					uint64_t hash)
+{
+	enum wire_status status = member_admit(message->conn, request, hash);
+
+	if (status)
+		operation_abandon(message->conn, message->state);
+	return status;
+}
+
 /*
  * OPERATION-5, PERMIT-2, OWNER-1: WIRE_OK, or what the next operation of a BATCH is refused with.
  */
@@ -185,7 +207,7 @@ static enum wire_status batched_admit(struct message *message, const struct requ
 	enum wire_status status = WIRE_OK;
 
 	if (state->admitted)
-		return WIRE_OK;
+		return message->conn->fleet ? operation_again(message, request, hash) : WIRE_OK;
 	if (user)
 		status = batched_permit(message, user, request);
 	if (!status && message->conn->fleet)
@@ -575,6 +597,10 @@ static enum deferred_next operation_step(struct deferred *deferred, struct respo
 		response_unreserve(message.conn);
 	else
 		operations_init(state, message.request, state->verdict);
+	if (message.conn->fleet && !is_batch(message.request) && !state->verdict.status &&
+	    !state->verdict.repeated)
+		state->verdict.status = (uint8_t)operation_again(&message, message.request,
+								 message.hash);
 	next = message_run(&message, responses);
 	if (next != DEFERRED_DONE)
 		message_keep(deferred, responses);
@@ -588,12 +614,7 @@ static bool operation_cancel(struct deferred *deferred)
 
 	if (!deferred->reserved)
 		return true;
-	if (state->next != OPERATION_LARGE) {
-		room_cancel(&state->room);
-	} else if (state->large.begun) {
-		large_cancel(&state->large.steps);
-		budget_give_build(conn, &state->large.hold);
-	}
+	operation_abandon(conn, state);
 	if (state->buffer != BUFFER_NONE)
 		response_buffer_free(conn, state->buffer);
 	return true;

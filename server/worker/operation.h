@@ -36,6 +36,10 @@ bool operation_receive(struct response_list *responses, struct conn *conn,
 		       const struct request *request, uint64_t hash, uint32_t buffer,
 		       struct verdict verdict);
 
+/* Fills in the response to a request that is not admitted. */
+void operation_refuse(const struct conn *conn, const struct request *request,
+		      enum wire_status status, struct wire_response *head);
+
 /* For a message that is deferred when it arrives; its verdict is set. */
 extern const struct deferred_kind operation_kind;
 

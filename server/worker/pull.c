@@ -12,6 +12,7 @@
 #include "server/worker/conn.h"
 #include "server/worker/execute.h"
 #include "server/worker/keepalive.h"
+#include "server/worker/member.h"
 #include "server/worker/permit.h"
 #include "server/worker/pull_reads.h"
 
@@ -122,6 +123,8 @@ static void response_set_put(struct deferred *deferred, struct response_list *re
 						      request->id);
 
 	response_set_change(change, status, &response->head);
+	if (status == WIRE_MOVED || status == WIRE_AWAY)
+		response->head.epoch = member_epoch(deferred->conn);
 	conn_record(deferred->conn, request->change, &response->head);
 	stat_add(&stats->put_no_space, status == WIRE_NO_SPACE);
 	stat_add(&stats->put_too_large, status == WIRE_TOO_LARGE);
@@ -138,11 +141,30 @@ static void pull_finish(struct deferred *deferred, struct response_list *respons
 	response_set_put(deferred, responses, &steps->change, steps->status);
 	budget_give_build(conn, &deferred->pull.build);
 	budget_give(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
-	conn->pull_arrived = true;
+	conn->pull_arrived |= deferred->pull.arrived == deferred->request.value_len;
 	conn->pulls--;
 	conn->pull_tried = false;
 	stat_sub(&worker->pulls_count, 1);
 	pull_clock_next(conn);
+}
+
+/* Whether no READ of the value is posted, and its memory can be freed. */
+static bool pull_is_idle(const struct deferred *deferred)
+{
+	return deferred->pull.now || deferred->pull.arrived == deferred->request.value_len;
+}
+
+/* OWNER-1: ends the pull, with its value or a part of it, before it changes anything. */
+static void pull_refuse(struct deferred *deferred, struct response_list *responses,
+			enum wire_status status)
+{
+	struct pull *pull = &deferred->pull;
+
+	large_cancel(&pull->steps);
+	pull->steps.status = status;
+	if (!pull->now)
+		pull_reads_summed(deferred, deferred->request.value_len);
+	pull_finish(deferred, responses);
 }
 
 /* The bytes of the value that have been summed. */
@@ -162,10 +184,21 @@ static enum deferred_next pulling_step(struct deferred *deferred, struct respons
 				       uint64_t until_ns)
 {
 	struct pull *pull = &deferred->pull;
+	struct conn *conn = deferred->conn;
+	enum wire_status status;
 	enum large_next next;
 
+	/* A value that still arrives is refused when it has. */
+	status = conn->fleet && pull_is_idle(deferred) ?
+			 member_admit(conn, &deferred->request, deferred->hash) :
+			 WIRE_OK;
+	if (status) {
+		pull_refuse(deferred, responses, status);
+		pull_more(conn);
+		return DEFERRED_DONE;
+	}
 	do {
-		if (!budget_take_build(deferred->conn, &pull->build, &pull->steps))
+		if (!budget_take_build(conn, &pull->build, &pull->steps))
 			return DEFERRED_WAIT;
 		if (pull->now && pull->left && !pull_now_step(deferred, DEFERRED_STEP_BYTES))
 			return pull_now_wait(deferred);
@@ -176,7 +209,7 @@ static enum deferred_next pulling_step(struct deferred *deferred, struct respons
 	} while (next == LARGE_AGAIN && clock_ns() < until_ns);
 	if (next == LARGE_DONE)
 		pull_finish(deferred, responses);
-	pull_more(deferred->conn);
+	pull_more(conn);
 	if (next == LARGE_DONE)
 		return DEFERRED_DONE;
 	if (next == LARGE_RETRY)
@@ -194,14 +227,14 @@ static bool pulling_cancel(struct deferred *deferred)
 	struct conn *conn = deferred->conn;
 	struct worker *worker = conn->poller->worker;
 	struct pull *pull = &deferred->pull;
-	bool arrived = pull->now || pull->arrived == deferred->request.value_len;
+	bool idle = pull_is_idle(deferred);
 
-	if (!arrived && !conn->qp_destroyed)
+	if (!idle && !conn->qp_destroyed)
 		return false;
 	large_cancel(&pull->steps);
 	budget_give_build(conn, &pull->build);
 	/* The principal of a client that did not fill its memory is remembered: BUDGET-4. */
-	if (arrived && !pull->awaits)
+	if (idle && !pull->awaits)
 		budget_give(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
 	conn->pulls--;
 	conn->pull_next = NULL;
@@ -252,6 +285,24 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 	return PULL_REFUSED;
 }
 
+/* OWNER-1: ends a pull that waits for memory, or for room. */
+static void pull_refuse_early(struct deferred *deferred, struct response_list *responses,
+			      enum wire_status status)
+{
+	struct conn *conn = deferred->conn;
+	struct table_change change;
+
+	room_cancel(&deferred->pull.room);
+	if (deferred->reserved)
+		response_unreserve(conn);
+	deferred->reserved = false;
+	budget_leave(budget_of(conn), &conn->pull_hold);
+	budget_give(budget_of(conn), &conn->pull_hold, conn->pull_hold.bytes);
+	conn->pull_tried = false;
+	put_change_init(&deferred->request, &change);
+	response_set_put(deferred, responses, &change, status);
+}
+
 /* A pull without memory yet, or while room is made for it. */
 static enum deferred_next pull_step(struct deferred *deferred, struct response_list *responses,
 				    uint64_t until_ns)
@@ -259,10 +310,18 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 	struct room *room = &deferred->pull.room;
 	struct conn *conn = deferred->conn;
 	enum deferred_next next;
+	enum wire_status status;
 
 	if (!deferred->pull.asked)
 		room_init(room);
 	deferred->pull.asked = true;
+	if (conn->fleet) {
+		status = member_admit(conn, &deferred->request, deferred->hash);
+		if (status) {
+			pull_refuse_early(deferred, responses, status);
+			return DEFERRED_DONE;
+		}
+	}
 	if (deferred->reserved) {
 		next = deferred_room_run(room, until_ns);
 		if (next != DEFERRED_DONE)
@@ -320,7 +379,8 @@ static bool pull_begin_early(struct deferred *deferred)
 	struct item *item;
 
 	if (!conn->pull_arrived || pull_is_now(conn, request) ||
-	    TAILQ_FIRST(&conn->deferred)->pull.now)
+	    TAILQ_FIRST(&conn->deferred)->pull.now ||
+	    (conn->fleet && !member_serves(conn, deferred->hash)))
 		return false;
 	put_change_init(request, &change);
 	if (request->value_len > conn->part->thread.table->region->geometry.value_max ||

@@ -23,6 +23,7 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 	struct store_thread *thread = conn_thread(deferred->conn);
 	const struct request *request = &deferred->request;
 	struct response_value value = { 0 };
+	const uint64_t *served = NULL;
 	struct response_wr *response;
 
 	if (request->flags & WIRE_F_USES && thread->table->eviction == EVICTION_NONE) {
@@ -30,10 +31,14 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 		return DEFERRED_DONE;
 	}
 	response = response_start(responses, deferred->conn, WIRE_SCAN, request->id);
+	if (deferred->conn->fleet && !member_admit_scan(deferred->conn, &served)) {
+		operation_refuse(deferred->conn, request, WIRE_AWAY, &response->head);
+		return DEFERRED_DONE;
+	}
 	value.value = response_buffer(responses, response, &value.size);
 	if (!value.value)
 		return DEFERRED_DONE;
-	execute_scan(thread, request, until_ns, &response->head, &value);
+	execute_scan(thread, request, served, until_ns, &response->head, &value);
 	if (response->head.status == WIRE_BUSY) {
 		if (!deferred->scan.busy_since_ns)
 			deferred->scan.busy_since_ns = until_ns;

@@ -2,7 +2,10 @@
 /* Counts the turns of a worker by how long they took. */
 #include "server/worker/turn.h"
 
-#include "common/util/stat.h"
+#include <time.h>
+
+/* Between two looks whether a turn has ended; most take less. */
+#define WAIT_NS 50000
 
 static void stat_max(uint64_t *max, uint64_t value)
 {
@@ -19,7 +22,18 @@ void turn_end(struct turn *turn, struct turn_stats *stats, uint64_t now_ns)
 	stat_max(&stats->ns_max, ns);
 	stat_max(&stats->completions_max, turn->completions);
 	stat_max(&stats->batched_max, turn->batched);
-	turn->began_ns = turn->completions = turn->batched = 0;
+	turn->completions = turn->batched = 0;
+	/* After all that the turn did: turn_wait(). */
+	__atomic_store_n(&turn->began_ns, 0, __ATOMIC_RELEASE);
+}
+
+void turn_wait(const struct turn *turn)
+{
+	const struct timespec pause = { 0, WAIT_NS };
+	uint64_t began_ns = __atomic_load_n(&turn->began_ns, __ATOMIC_ACQUIRE);
+
+	while (began_ns && __atomic_load_n(&turn->began_ns, __ATOMIC_ACQUIRE) == began_ns)
+		nanosleep(&pause, NULL);
 }
 
 void turn_stats_read(const struct turn_stats *stats, struct hist *hist)

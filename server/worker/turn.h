@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "common/util/hist.h"
+#include "common/util/stat.h"
 
 /* X(name, ns): the lines of the histogram in the statistics. */
 #define TURN_CLASSES(X)                                                                            \
@@ -40,7 +41,7 @@ struct turn_stats {
 
 /* The current turn. */
 struct turn {
-	uint64_t began_ns; /* 0: there was nothing to do yet */
+	uint64_t began_ns; /* 0: there was nothing to do yet; others may read it: turn_wait() */
 	uint64_t completions;
 	uint64_t batched; /* requests of BATCHes that were executed at once */
 };
@@ -49,11 +50,17 @@ struct turn {
 static inline void turn_begin(struct turn *turn, uint64_t now_ns)
 {
 	if (!turn->began_ns)
-		turn->began_ns = now_ns;
+		stat_set(&turn->began_ns, now_ns);
 }
 
 /* The turn that was begun has ended. */
 void turn_end(struct turn *turn, struct turn_stats *stats, uint64_t now_ns);
+
+/*
+ * Waits until the turn that a worker is in, if it is in one, has ended. Another thread calls it,
+ * after a grace period: then it sees each turn that began before that.
+ */
+void turn_wait(const struct turn *turn);
 
 /* What a poll found to do, from the least to the most urgent. */
 enum activity {

@@ -52,6 +52,8 @@ struct worker_limits {
 	  "requests refused: their user lacks the right, or a prefix of the key (users.file)")     \
 	X(requests_over_limit, "requests beyond a limit of their user (users.file)")               \
 	X(fleet_refused, "requests refused: another member of the fleet has the key")              \
+	X(fleet_away, "requests refused: no member of the fleet has the key, or this one must "    \
+		      "not serve it now")                                                          \
 	X(puts, "PUTs, increments and decrements")                                                 \
 	X(put_no_space, "PUTs failed because the memory, or the chain of the bucket, is full")     \
 	X(put_too_large, "PUTs failed because the value is larger than limits.max_value")          \
@@ -167,6 +169,8 @@ struct worker {
 	TAILQ_HEAD(pull_list, conn) pulls;
 	/* The same connections, the one whose last READ completed earliest first. */
 	TAILQ_HEAD(progress_list, conn) pulls_by_progress;
+	uint64_t slept_ns,
+		slept_at_ns;	   /* server/worker/member.c: clock_slept_ns(), and the clock */
 	_Atomic bool budgets_look; /* set by others: a connection may have its turn */
 	uint64_t pulls_count;	   /* pulls begun and not ended; other threads may read it */
 	/* Connections whose first deferred request can run, in the order of their turns. */

@@ -838,7 +838,7 @@ static void responses_that_are_refused(void **state)
 			assert_string_equal(
 				parse_response((struct wire_response){ .op = (uint8_t)v }, 0),
 				"response with an unknown operation or status");
-		if (v > WIRE_MOVED || v == 16 || v == 18 || v == 21 || v == 4 || (v > 5 && v < 12))
+		if (v > WIRE_AWAY || v == 16 || v == 18 || v == 21 || v == 4 || (v > 5 && v < 12))
 			assert_string_equal(
 				parse_response((struct wire_response){ .op = WIRE_GET,
 								       .status = (uint8_t)v },

@@ -103,7 +103,7 @@ static enum wire_status ask(struct wire_request wire, const char *key, const voi
 		response_value = (struct response_value){ 0 };
 	room_init(&room);
 	if (request.op == WIRE_SCAN)
-		execute_scan(&test_threads[0], &request, UINT64_MAX, &head, &response_value);
+		execute_scan(&test_threads[0], &request, NULL, UINT64_MAX, &head, &response_value);
 	else
 		execute(&test_threads[0], &request, hash_of(key, wire.key_len), &head,
 			&response_value, &room);

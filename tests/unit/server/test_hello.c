@@ -138,19 +138,27 @@ static void welcome_without_the_region(void **state)
 	}
 }
 
-/* A member says which one it is, to every client; a server in no fleet says nothing. */
+/*
+ * A member says which one it is, to every client, with the word of the client's region; a server in
+ * no fleet says nothing.
+ */
 static void welcome_of_a_member(void **state)
 {
 	static const char text[] = "[fleet]\nname=f\nseed=0x77\nepoch=7\n"
 				   "[member a]\nurl=softnic:///a\n[member b]\nurl=softnic:///b\n";
+	/* Neither is the map's: the view may be newer than the word. */
+	const struct fleet_word word = { .generation = 3, .epoch = 6, .end_ns = 12345 };
 	const struct wire_hello hello = hello_make();
 	char copy[sizeof(text)], why[STATIC_MAP_WHY_MAX];
-	struct fleet fleet = { .member = 1 };
+	struct fleet fleet = { .view = NULL };
+	struct fleet_map *map;
 	struct wire_welcome w;
 
 	(void)state;
 	strcpy(copy, text);
-	assert_int_equal(static_map_parse(&fleet.map, copy, strlen(copy), why), 0);
+	assert_int_equal(static_map_parse(&map, copy, strlen(copy), why), 0);
+	assert_int_equal(fleet_fix(&fleet, map, (const char[FLEET_NAME_MAX]){ "b" }), 0);
+	store_publish_word(&test_store, &word);
 	for (unsigned int i = 0; i < 4; i++) {
 		const bool member = i & 1;
 
@@ -161,13 +169,45 @@ static void welcome_of_a_member(void **state)
 		c->conn.query.by_request = i & 2;
 		answer(true, NULL, false);
 		w = welcome();
-		assert_true(w.fleet_generation == (member ? fleet.map->head->generation : 0));
-		assert_true(w.fleet_epoch == (member ? 7 : 0));
+		assert_true(w.fleet_generation == (member ? 3 : 0));
+		assert_true(w.fleet_epoch == (member ? 6 : 0));
+		assert_true(w.fleet_end_ns == (member ? 12345 : 0));
 		assert_string_equal(w.fleet_member, member ? "b" : "");
 		test_conn_complete(c);
 		test_conn_end(c);
 	}
 	fleet_close(&fleet);
+}
+
+/* While the word is half written the client waits, so it never gets an end with another epoch. */
+static void welcome_with_a_torn_word(void **state)
+{
+	struct fleet_word *word = &region_superblock(&test_store.region)->word;
+	const struct fleet_word first = { .generation = 3, .epoch = 6, .end_ns = 12345 };
+	const struct wire_hello hello = hello_make();
+	struct fleet fleet = { .id = "b" };
+	struct wire_welcome w;
+
+	(void)state;
+	test_conn_setup(c);
+	c->conn.fleet = &fleet;
+	atomic_store(&c->conn.hello_done, false);
+	store_publish_word(&test_store, &first);
+	word->epoch = 7;
+	receive(0, &hello);
+	assert_note(NOTE_QUERY);
+	c->conn.query.granted = true;
+	query_answered(&c->conn);
+	for (unsigned int i = 0; i < 3; i++) {
+		assert_true(test_turn());
+		assert_int_equal(c->responses, 0);
+	}
+	store_publish_word(&test_store, &(struct fleet_word){ 3, 7, 23456, 0 });
+	test_turns();
+	w = welcome();
+	assert_true(w.fleet_epoch == 7 && w.fleet_end_ns == 23456);
+	test_conn_complete(c);
+	test_conn_end(c);
 }
 
 /* The window is the connection's, not the largest there is; and the server knows what it said. */
@@ -444,6 +484,7 @@ int main(void)
 		CASE(window_of_the_welcome),
 		CASE(welcome_without_the_region),
 		CASE(welcome_of_a_member),
+		CASE(welcome_with_a_torn_word),
 		CASE(access_rate_with_eviction),
 		CASE(identity_of_the_welcome),
 		CASE(identity_of_another),

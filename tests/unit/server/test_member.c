@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of a fleet's member (OWNER-1 to OWNER-3 in server/fleet/fleet.h): what it refuses because
- * another member has the key, alone and in a BATCH, by number, within a user's limits; what it does
- * not; and the map, in parts.
+ * another member has the key, or because it must not serve it, now or after the end of its word;
+ * alone and in a BATCH, by number, within a user's limits; what it does not refuse; a new view; and
+ * the map, in parts. test_away has requests that are refused in the middle.
  */
 #include "server/worker/member.h"
 
@@ -15,21 +16,20 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <urcu-qsbr.h>
 
 #include "common/util/stat.h"
 #include "server/fleet/fleet.h"
-#include "server/fleet/static_map.h"
 #include "server/worker/request.h"
+#include "tests/support/fleet_fixture.h"
 #include "tests/support/limit_fixture.h"
 #include "tests/support/store_fixture.h"
 #include "tests/support/worker_fixture.h"
 
 #define REGION_BYTES (8u << 20)
 #define LARGE (1u << 20)
-#define EPOCH 7u
 
 static struct test_conn *const conn = &test_conns[0];
-static struct fleet fleet;
 static char mine[16], theirs[16]; /* keys of this member, and of the other */
 
 static void key_find(char key[16], uint32_t member)
@@ -40,24 +40,23 @@ static void key_find(char key[16], uint32_t member)
 	do {
 		snprintf(key, 16, "key%u", i++);
 		hash = table_hash(&test_store.table, (const uint8_t *)key, (uint32_t)strlen(key));
-	} while (fleet_row_owner(fleet.map->rows[fleet_shard(hash)]) != member);
+	} while (fleet_row_owner(test_fleet.view->map->rows[fleet_shard(hash)]) != member);
 }
 
 static int setup(void **state)
 {
-	static const char text[] = "[fleet]\nname=f\nseed=0x77\nepoch=7\n"
-				   "[member a]\nurl=softnic:///a\n[member b]\nurl=softnic:///b\n";
-	char copy[sizeof(text)], why[STATIC_MAP_WHY_MAX];
-
 	(void)state;
-	strcpy(copy, text);
-	assert_int_equal(static_map_parse(&fleet.map, copy, strlen(copy), why), 0);
-	fleet.member = 1;
+	test_fleet_create(2);
 	assert_int_equal(test_worker_create(REGION_BYTES, LARGE), 0);
-	conn->conn.fleet = &fleet;
+	conn->conn.fleet = &test_fleet;
 	key_find(mine, 1);
 	key_find(theirs, 0);
 	return 0;
+}
+
+static uint64_t hash_of(const char *key)
+{
+	return table_hash(&test_store.table, key, (uint32_t)strlen(key));
 }
 
 static int teardown(void **state)
@@ -65,7 +64,7 @@ static int teardown(void **state)
 	(void)state;
 	test_conn_complete(conn);
 	test_worker_destroy();
-	fleet_close(&fleet);
+	test_fleet_destroy();
 	return 0;
 }
 
@@ -93,7 +92,7 @@ static bool receive(struct wire_request head, const char *key, const void *value
 static void assert_moved(void)
 {
 	assert_int_equal(conn->response.status, WIRE_MOVED);
-	assert_true(conn->response.epoch == EPOCH);
+	assert_true(conn->response.epoch == TEST_EPOCH);
 	assert_int_equal(conn->value_len, 0);
 }
 
@@ -143,6 +142,135 @@ static void others_are_executed(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.fleet_refused), 0);
 }
 
+static void assert_away(uint64_t count)
+{
+	assert_int_equal(conn->response.status, WIRE_AWAY);
+	assert_true(conn->response.epoch == TEST_EPOCH);
+	assert_int_equal(stat_read(&test_worker.stats.fleet_away), count);
+	assert_int_equal(stat_read(&test_worker.stats.fleet_refused), 0);
+}
+
+/* A shard that has no owner, and one of the member that it must not serve. */
+static void nobody_serves_them(void **state)
+{
+	uint64_t row = fleet_row(FLEET_NO_OWNER, false, 1);
+
+	(void)state;
+	memcpy((void *)(uintptr_t)&test_fleet.view->map->rows[fleet_shard(hash_of(theirs))], &row,
+	       sizeof(row));
+	assert_true(RECEIVE(theirs, "v", .op = WIRE_PUT));
+	assert_away(1);
+	test_fleet_serve(hash_of(mine), false);
+	assert_true(RECEIVE(mine, "v", .op = WIRE_PUT));
+	assert_away(2);
+	assert_true(RECEIVE(mine, no_value, .op = WIRE_GET));
+	assert_away(3);
+	assert_int_equal(store_items(&test_store), 0);
+}
+
+/* Whether the member answers for its key at @now_ns, when the host has slept for @slept_ns. */
+static bool answers_at(uint64_t now_ns, uint64_t slept_ns)
+{
+	const struct request request = { .op = WIRE_GET };
+	enum wire_status status;
+
+	test_worker.part.thread.now_ns = test_worker.slept_at_ns = now_ns;
+	test_worker.slept_ns = slept_ns;
+	status = member_admit(&conn->conn, &request, hash_of(mine));
+	assert_true(status == WIRE_OK || status == WIRE_AWAY);
+	assert_int_equal(!status, member_serves(&conn->conn, hash_of(mine)));
+	return !status;
+}
+
+/* The end is by the server's clock and the time that the host slept, which is read with it. */
+static void until_the_word_ends(void **state)
+{
+	const uint64_t end_ns = 1000000;
+
+	(void)state;
+	test_fleet.end_ns = end_ns;
+	assert_true(answers_at(end_ns - 1, 0));
+	assert_false(answers_at(end_ns, 0));
+	assert_true(answers_at(end_ns - 500, 499));
+	assert_false(answers_at(end_ns - 500, 500));
+	/* A new reading of the clock: what the host had slept before is not used any more. */
+	test_worker.slept_ns = end_ns;
+	test_fleet.end_ns = UINT64_MAX - 1;
+	assert_true(RECEIVE(mine, no_value, .op = WIRE_GET));
+	assert_int_equal(conn->response.status, WIRE_NOT_FOUND);
+	assert_true(test_worker.slept_at_ns == test_worker.part.thread.now_ns);
+	assert_true(test_worker.slept_ns != end_ns);
+	/* Whose keys are not the member's is told so after the end, too. */
+	test_fleet.end_ns = 1;
+	assert_true(RECEIVE(theirs, no_value, .op = WIRE_GET));
+	assert_moved();
+	/* What has no key goes on. */
+	assert_true(RECEIVE(NULL, no_value, .op = WIRE_PING));
+	assert_int_equal(conn->response.status, WIRE_OK);
+}
+
+/* A static map needs no second clock. */
+static void no_end_no_clock(void **state)
+{
+	(void)state;
+	assert_true(RECEIVE(mine, no_value, .op = WIRE_GET));
+	assert_int_equal(conn->response.status, WIRE_NOT_FOUND);
+	assert_true(test_worker.slept_at_ns == 0);
+}
+
+/* Keys of shards that are not served are left out; the scan ends as ever. */
+static void scan_of_what_is_served(void **state)
+{
+	(void)state;
+	assert_true(RECEIVE(mine, "v", .op = WIRE_PUT));
+	assert_int_equal(test_store_put(&test_store, theirs, (uint32_t)strlen(theirs), "v", 1,
+					NULL),
+			 WIRE_OK);
+	for (unsigned int serves = 2; serves--;) {
+		test_fleet_serve(hash_of(mine), serves);
+		assert_false(RECEIVE(NULL, no_value, .op = WIRE_SCAN));
+		test_turns();
+		assert_int_equal(conn->response.status, WIRE_OK);
+		assert_int_equal(conn->response.entries, serves);
+		assert_true(!conn->response.cursor);
+	}
+	test_fleet.end_ns = 1;
+	assert_false(RECEIVE(NULL, no_value, .op = WIRE_SCAN));
+	test_turns();
+	assert_away(1);
+	assert_int_equal(conn->response.op, WIRE_SCAN);
+	assert_int_equal(conn->value_len, 0);
+}
+
+static const struct fleet_view *seen;
+
+static void turns_are_waited_for(void *fleet)
+{
+	seen = fleet_view(fleet);
+}
+
+/* OWNER-6: the new view is there when the turns are waited for. */
+static void a_new_view(void **state)
+{
+	struct fleet_map *map;
+	struct fleet_view *view;
+
+	(void)state;
+	assert_null(fleet_map_make(&map, test_fleet.view->map->head, test_fleet.view->map->bytes));
+	view = fleet_view_make(map, test_fleet.id);
+	assert_non_null(view);
+	test_fleet.turns_wait = turns_are_waited_for;
+	test_fleet.workers = &test_fleet;
+	rcu_unregister_thread();
+	fleet_publish(&test_fleet, view);
+	rcu_register_thread();
+	assert_ptr_equal(seen, view);
+	assert_ptr_equal(test_fleet.view, view);
+	/* It serves nothing yet. */
+	assert_true(RECEIVE(mine, no_value, .op = WIRE_GET));
+	assert_away(1);
+}
+
 /* A server in no fleet has all keys, and no map. */
 static void no_fleet(void **state)
 {
@@ -170,7 +298,7 @@ static void refusals_are_recorded(void **state)
 		assert_moved();
 		assert_int_equal(conn->response.flags, i ? WIRE_R_REPEATED : 0);
 		/* By then the member has the key: the change stays refused. */
-		fleet.member = 0;
+		test_fleet_serve(hash_of(theirs), true);
 	}
 	assert_int_equal(store_items(&test_store), 0);
 	assert_int_equal(stat_read(&test_worker.stats.fleet_refused), 1);
@@ -179,7 +307,7 @@ static void refusals_are_recorded(void **state)
 		assert_true(RECEIVE(theirs, "v", .op = WIRE_PUT, .change = 2));
 		assert_int_equal(conn->response.status, WIRE_OK);
 		assert_int_equal(conn->response.flags, i ? WIRE_R_REPEATED : 0);
-		fleet.member = 1;
+		test_fleet_serve(hash_of(theirs), false);
 	}
 	assert_int_equal(stat_read(&test_worker.stats.fleet_refused), 1);
 }
@@ -230,7 +358,7 @@ static void in_a_batch(void **state)
 			assert_int_equal(result.status, i == 1 ? WIRE_OK : WIRE_MOVED);
 			assert_int_equal(result.flags, again ? WIRE_R_REPEATED : 0);
 			if (i != 1)
-				assert_true(result.version == EPOCH);
+				assert_true(result.version == TEST_EPOCH);
 		}
 	}
 	assert_int_equal(store_items(&test_store), 1);
@@ -263,7 +391,7 @@ static void refusals_are_charged(void **state)
 /* As much of the map as fits a response, from an offset on; nothing at the end, or after it. */
 static void the_map_in_parts(void **state)
 {
-	const uint64_t bytes = fleet.map->bytes;
+	const uint64_t bytes = test_fleet.view->map->bytes;
 	const uint64_t ends[] = { bytes - 1, bytes, bytes + 1, UINT64_MAX };
 	uint8_t *copy = malloc(bytes);
 	struct fleet_map *map;
@@ -275,14 +403,14 @@ static void the_map_in_parts(void **state)
 		assert_false(RECEIVE(NULL, no_value, .op = WIRE_MAP, .offset = at));
 		test_turns();
 		assert_int_equal(conn->response.status, WIRE_OK);
-		assert_true(conn->response.epoch == EPOCH);
+		assert_true(conn->response.epoch == TEST_EPOCH);
 		assert_true(conn->response.result == bytes);
 		assert_in_range(conn->value_len, 1, bytes - at);
 		memcpy(copy + at, conn->value, conn->value_len);
 		at += conn->value_len;
 	}
 	assert_null(fleet_map_make(&map, copy, bytes));
-	assert_memory_equal(map->head, fleet.map->head, bytes);
+	assert_memory_equal(map->head, test_fleet.view->map->head, bytes);
 	fleet_map_free(map);
 	free(copy);
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
@@ -301,6 +429,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(keyed_requests_are_refused),
 		CASE(others_are_executed),
+		CASE(nobody_serves_them),
+		CASE(until_the_word_ends),
+		CASE(no_end_no_clock),
+		CASE(scan_of_what_is_served),
+		CASE(a_new_view),
 		CASE(no_fleet),
 		CASE(refusals_are_recorded),
 		CASE(in_a_batch),

@@ -198,12 +198,18 @@ static void a_member_of_a_fleet(void **state)
 	assert_int_equal(server_init(&server), 0);
 	assert_string_equal(steps, "acon");
 	assert_ptr_equal(member_of, &server.fleet);
-	assert_int_equal(server.fleet.member, 1);
-	assert_int_equal(server.fleet.shards, FLEET_SHARDS / 2);
+	assert_int_equal(server.fleet.view->member, 1);
+	assert_int_equal(server.fleet.view->shards, FLEET_SHARDS / 2);
+	assert_true(server.fleet.end_ns == UINT64_MAX);
+	/* The word of all stores is that of the map, and has no end. */
+	assert_true(server.fleet_stores.word.generation ==
+		    server.fleet.view->map->head->generation);
+	assert_true(server.fleet_stores.word.epoch == server.fleet.view->map->head->epoch);
+	assert_true(server.fleet_stores.word.end_ns == UINT64_MAX);
 	assert_true(checked.hash_seed == 0x77);
 	assert_true(created.hash_seed == 0x77);
 	server_release(&server);
-	assert_null(server.fleet.map);
+	assert_null(server.fleet.view);
 	/* The host is checked, too, so that all errors are reported. */
 	strcpy(config->fleet.member, "c");
 	memset(steps, 0, sizeof(steps));

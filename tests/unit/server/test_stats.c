@@ -252,9 +252,10 @@ static void a_fleet(void **state)
 {
 	struct fleet_head head = { .epoch = 5, .members = 3 };
 	struct fleet_map map = { .head = &head };
+	struct fleet_view view = { .map = &map, .shards = 77 };
 
 	(void)state;
-	fleet = (struct fleet){ .map = &map, .shards = 77 };
+	fleet.view = &view;
 	print();
 	assert_number("fleet_epoch", 5);
 	assert_number("fleet_members", 3);

@@ -307,7 +307,8 @@ static const char *check_stats(const struct walk *walk)
 		return "live bytes are not those of all items";
 	if (WALK_STAT(walk, expiring) != walk->expiring)
 		return "items that have an expiry time are miscounted";
-	if (WALK_STAT(walk, expired) + WALK_STAT(walk, evictions) + WALK_STAT(walk, flushed) >
+	if (WALK_STAT(walk, expired) + WALK_STAT(walk, evictions) + WALK_STAT(walk, flushed) +
+		    WALK_STAT(walk, dropped) >
 	    WALK_STAT(walk, removes))
 		return "a key was counted as removed for two reasons, or for one and not removed";
 	if (WALK_STAT(walk, evictions_low) > WALK_STAT(walk, evictions))

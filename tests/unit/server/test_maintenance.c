@@ -340,6 +340,87 @@ static void swept_up_to_a_version(void **state)
 	assert_int_equal(STAT(expired), 0);
 }
 
+/* Whether the key is in a part with an even number. */
+static bool is_even(uint64_t key)
+{
+	return !(hash_of(&key, 8) >> KEY_PART_SHIFT & 1);
+}
+
+static void even_parts(uint64_t parts[KEY_PARTS_WORDS])
+{
+	memset(parts, 0x55, KEY_PARTS_WORDS * sizeof(*parts));
+}
+
+/* Half of the parts: the keys in them go, and no other; what has expired is not counted as that. */
+static void drop_of_parts(void **state)
+{
+	uint64_t parts[KEY_PARTS_WORDS], key, even = 0;
+
+	(void)state;
+	even_parts(parts);
+	for (key = 0; key < 3000; key++) {
+		put(key, key % 2000);
+		even += is_even(key);
+	}
+	assert_in_range(even, 1200, 1800);
+	assert_int_equal(put_ttl(3000, 10, 1), WIRE_OK);
+	stop();
+	set_now(ENGINE_NOW_NS + 10 * SECOND_NS);
+	assert_false(maintenance_drops(&maintenance, NULL));
+	maintenance_drop(&maintenance, parts);
+	assert_true(maintenance_drops(&maintenance, NULL));
+	assert_int_equal(count_there(0, 3000), 3000);
+	start();
+	WAIT_FOR(!maintenance_drops(&maintenance, NULL));
+	for (key = 0; key < 3000; key++)
+		assert_int_equal(is_there(key), !is_even(key));
+	assert_int_equal(STAT(dropped), even);
+	assert_int_equal(STAT(flushed), 0);
+	WAIT_FOR(STAT(expired) == 1);
+	/* They can be stored again. */
+	for (key = 0; key < 3000; key++)
+		put(key, 10);
+	assert_int_equal(count_there(0, 3000), 3000);
+}
+
+/* What is asked for while a drop runs is done after it, all of it anew; parts add up. */
+static void drop_during_another(void **state)
+{
+	uint64_t first[KEY_PARTS_WORDS], second[KEY_PARTS_WORDS] = { 0 };
+	uint64_t left[KEY_PARTS_WORDS], key;
+
+	(void)state;
+	even_parts(first);
+	for (key = 0; key < 300; key++)
+		put(key, 10);
+	/* The first pass can't end. */
+	atomic_store(&store.table.growing, 1);
+	start();
+	maintenance_drop(&maintenance, first);
+	WAIT_FOR(!count_there(0, 300) || STAT(dropped) > 0);
+	for (key = 0; key < 300; key++)
+		WAIT_FOR(is_there(key) == !is_even(key));
+	/* A key that was dropped is there again, and one of another part is to be dropped, too. */
+	for (key = 0; !is_even(key); key++)
+		;
+	put(key, 10);
+	for (uint64_t odd = 0; odd < 300; odd++)
+		if (!is_even(odd))
+			second[(hash_of(&odd, 8) >> KEY_PART_SHIFT & (KEY_PARTS - 1)) / 64] |=
+				1ull << (hash_of(&odd, 8) >> KEY_PART_SHIFT & 63);
+	second[(hash_of(&key, 8) >> KEY_PART_SHIFT & (KEY_PARTS - 1)) / 64] |=
+		1ull << (hash_of(&key, 8) >> KEY_PART_SHIFT & 63);
+	maintenance_drop(&maintenance, second);
+	assert_true(maintenance_drops(&maintenance, left));
+	for (unsigned int i = 0; i < KEY_PARTS_WORDS; i++)
+		assert_true(left[i] == (first[i] | second[i]));
+	atomic_store(&store.table.growing, 0);
+	WAIT_FOR(!maintenance_drops(&maintenance, left));
+	for (unsigned int i = 0; i < KEY_PARTS_WORDS; i++)
+		assert_true(!left[i]);
+	assert_int_equal(count_there(0, 300), 0);
+}
+
 static void pin(uint64_t key, uint32_t seconds)
 {
 	struct table_change change = { .key = &key,
@@ -600,6 +681,56 @@ static void flush_during_a_split(void **state)
 	assert_int_equal(STAT(flushed), 500);
 }
 
+/* A drop, too. */
+static void drop_during_a_split(void **state)
+{
+	uint64_t size = atomic_load(&store.table.index_size), parts[KEY_PARTS_WORDS], even = 0;
+
+	(void)state;
+	for (uint64_t key = 0; key < 500; key++) {
+		put(key, 10);
+		even += is_even(key);
+	}
+	assert_int_equal(atomic_load(&store.table.index_size), size);
+	assert_int_equal(atomic_exchange(&store.table.growing, 1), 0);
+	split(&test_threads[0], index_size_split(size), index_size_level(size));
+	even_parts(parts);
+	start();
+	maintenance_drop(&maintenance, parts);
+	/* It must not end before the split; it gets the time for that mistake. */
+	for (unsigned int i = 0; i < 50; i++)
+		pause_shortly();
+	assert_true(maintenance_drops(&maintenance, NULL));
+	index_size_advance(&store.table, index_size_level(size), index_size_split(size) + 1);
+	atomic_store(&store.table.growing, 0);
+	WAIT_FOR(!maintenance_drops(&maintenance, NULL));
+	for (uint64_t key = 0; key < 500; key++)
+		assert_int_equal(is_there(key), !is_even(key));
+	assert_int_equal(STAT(dropped), even);
+}
+
+/* Other keys are stored meanwhile, and the index grows: all of them stay, and none of the parts. */
+static void drop_while_keys_are_stored(void **state)
+{
+	uint64_t parts[KEY_PARTS_WORDS], key;
+
+	(void)state;
+	even_parts(parts);
+	for (key = 0; key < 10000; key++)
+		put(key, 10);
+	start();
+	maintenance_drop(&maintenance, parts);
+	for (; maintenance_drops(&maintenance, NULL) && key < 40000; key++) {
+		if (!is_even(key))
+			put(key, 10);
+		rcu_quiescent_state();
+	}
+	WAIT_FOR(!maintenance_drops(&maintenance, NULL));
+	assert_true(STAT(splits) > 0);
+	while (key--)
+		assert_int_equal(is_there(key), !is_even(key));
+}
+
 /*
  * The index grows into pages with items: they are moved or, if there is no room elsewhere and
  * eviction is on, evicted.
@@ -771,6 +902,10 @@ int main(void)
 		CASE(expired_items_go, setup),
 		CASE(expired_items_go_from_chains, setup),
 		CASE(sweeps_take_their_share, setup_wide),
+		CASE(drop_of_parts, setup),
+		CASE(drop_during_another, setup),
+		CASE(drop_during_a_split, setup),
+		CASE(drop_while_keys_are_stored, setup),
 		CASE(flush_at_once, setup),
 		CASE(flush_later, setup),
 		CASE(versions_are_above_a_flush, setup),

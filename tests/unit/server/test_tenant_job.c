@@ -16,6 +16,7 @@
 
 #include "server/control/tenant_job.h"
 #include "server/control/tenants.h"
+#include "server/fleet/fleet_stores.h"
 #include "tests/support/log_fixture.h"
 
 #define WORKERS 2u
@@ -99,6 +100,17 @@ static void fake_budgets_init(struct tenant *of, const struct worker_env *with)
 	step("budgets; ");
 }
 
+static struct fleet_stores *fleet;
+
+static void fake_replace(struct fleet_stores *stores, struct store *old, struct store *store)
+{
+	assert_ptr_equal(stores, fleet);
+	assert_ptr_equal(old, &old_store);
+	assert_ptr_equal(store, &new_store);
+	step("replace; ");
+}
+
+#define fleet_stores_replace fake_replace
 #define tenant_budgets_init fake_budgets_init
 #define tenant_store_create fake_create
 #define tenant_store_destroy fake_destroy
@@ -165,6 +177,18 @@ static void resizes(void **state)
 	assert_ptr_equal(test_tenant.now.parts_memory, parts);
 }
 
+/* The fleet knows the new store before the old one, which may still drop something, is gone. */
+static void resizes_in_a_fleet(void **state)
+{
+	static struct fleet_stores stores;
+
+	(void)state;
+	test_env.fleet_stores = fleet = &stores;
+	assert_job(TENANT_JOB_RESIZE, 0,
+		   "create; stop old; fill; start; replace; destroy old; budgets; ");
+	test_env.fleet_stores = NULL;
+}
+
 /* The tenant is as it was: its maintenance runs, too, and a later resize is done. */
 static void a_resize_fails(void **state)
 {
@@ -203,10 +227,8 @@ static void stopped(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(creates_and_destroys),
-		CASE(resizes),
-		CASE(a_resize_fails),
-		CASE(stopped),
+		CASE(creates_and_destroys), CASE(resizes), CASE(resizes_in_a_fleet),
+		CASE(a_resize_fails),	    CASE(stopped),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

@@ -15,6 +15,7 @@
 
 #include "server/config/config.h"
 #include "server/control/tenants.h"
+#include "server/fleet/fleet_stores.h"
 #include "server/worker/worker_loop.h"
 #include "tests/support/log_fixture.h"
 
@@ -370,6 +371,47 @@ static void several(void **state)
 	assert_false(store.maintenance.started);
 }
 
+static bool is_listed(struct fleet_stores *stores, const struct store *wanted)
+{
+	struct fleet_word word;
+	struct store *each;
+
+	LIST_FOREACH(each, &stores->list, entry)
+		if (each == wanted)
+			return store_word(each, &word) && word.epoch == 7;
+	return false;
+}
+
+/* The fleet's list has each store that is started, until it is stopped. */
+static void in_a_fleet(void **state)
+{
+	struct tenant *first, *second;
+	struct fleet_stores stores;
+	struct store *gone;
+
+	(void)state;
+	fleet_stores_init(&stores);
+	fleet_stores_word(&stores, &(struct fleet_word){ 3, 7, UINT64_MAX, 0 });
+	env.fleet_stores = &stores;
+	assert_int_equal(tenants_init(&tenants, &env, workers), 0);
+	first = tenants_find(&tenants, "default");
+	assert_int_equal(make_store(first), 0);
+	second = made("a", 16 * MIB);
+	assert_true(is_listed(&stores, first->now.store));
+	assert_true(is_listed(&stores, second->now.store));
+	gone = second->now.store;
+	tenant_store_destroy(&second->now, &env);
+	assert_false(is_listed(&stores, gone));
+	assert_true(is_listed(&stores, first->now.store));
+	tenants_remove(&tenants, second);
+	second = made("b", 16 * MIB);
+	tenants_stop(&tenants);
+	assert_true(LIST_EMPTY(&stores.list));
+	tenants_release(&tenants);
+	fleet_stores_release(&stores);
+	env.fleet_stores = NULL;
+}
+
 /* A device that is away when a tenant is made gets it when it is back. */
 static void a_device_is_away(void **state)
 {
@@ -438,10 +480,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		CASE(the_default_one),		CASE(memory_is_accounted_for),
-		CASE(at_most_so_many),		CASE(several),
-		CASE(a_device_is_away),		CASE(a_step_fails),
-		CASE(a_device_without_windows), CASE(cancelled),
+		CASE(the_default_one), CASE(memory_is_accounted_for),
+		CASE(at_most_so_many), CASE(several),
+		CASE(in_a_fleet),      CASE(a_device_is_away),
+		CASE(a_step_fails),    CASE(a_device_without_windows),
+		CASE(cancelled),
 #undef CASE
 	};
 

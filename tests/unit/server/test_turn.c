@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests of the statistics of a worker's turns (server/worker/turn.h). */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -109,12 +111,39 @@ static void rests_when_woken_for_nothing_awaited(void **state)
 	assert_false(pace_rests(PACE_WOKEN, ACTIVITY_AWAITED));
 }
 
+static struct turn waited_for;
+static bool done; /* written in the turn */
+
+static void *end_the_turn(void *pause)
+{
+	nanosleep(pause, NULL);
+	done = true;
+	turn_end(&waited_for, &stats, 2000);
+	return NULL;
+}
+
+/* Another thread's turn: what it did is seen afterwards. Without a turn there is no wait. */
+static void a_turn_is_waited_for(void **state)
+{
+	struct timespec pause = { 0, 20000000 };
+	pthread_t thread;
+
+	(void)state;
+	turn_wait(&waited_for);
+	turn_begin(&waited_for, 1000);
+	assert_int_equal(pthread_create(&thread, NULL, end_the_turn, &pause), 0);
+	turn_wait(&waited_for);
+	assert_true(done);
+	pthread_join(thread, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(turns_are_summed, setup),
 		cmocka_unit_test_setup(a_turn_begins_once, setup),
 		cmocka_unit_test_setup(classes_have_each_turn_once, setup),
+		cmocka_unit_test_setup(a_turn_is_waited_for, setup),
 		cmocka_unit_test(polls_on_after_a_request),
 		cmocka_unit_test(rests_when_woken_for_nothing_awaited),
 	};

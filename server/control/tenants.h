@@ -51,10 +51,10 @@ uint64_t tenant_value_max(const struct worker_env *env, uint64_t bytes);
 /* Sets the tenant's budgets for the store that it has now; nothing is held of them. */
 void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env);
 /*
- * Makes a store of @bytes, with its memory allocated, registers it with the devices that serve and
- * starts its maintenance thread and adds it to the fleet's stores, if @start. @to: all zero, or for
- * `default` as tenants_init() leaves it. Any one thread. 0, -ECANCELED or, after logging, another negative errno, with nothing
- * to release.
+ * Makes a store of @bytes, with its memory allocated, and registers it with the devices that serve;
+ * if @start, starts its maintenance thread and adds it to the fleet's stores. @to: all zero, or for
+ * `default` as tenants_init() leaves it. Any one thread. 0, -ECANCELED or, after logging, another
+ * negative errno, with nothing to release.
  */
 int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 			const struct worker_env *env, uint64_t bytes, bool start);

@@ -11,7 +11,7 @@ void fleet_stores_init(struct fleet_stores *stores)
 {
 	memset(stores, 0, sizeof(*stores));
 	pthread_mutex_init(&stores->lock, NULL);
-	LIST_INIT(&stores->list);
+	TAILQ_INIT(&stores->list);
 }
 
 void fleet_stores_release(struct fleet_stores *stores)
@@ -22,18 +22,18 @@ void fleet_stores_release(struct fleet_stores *stores)
 static void do_add(struct fleet_stores *stores, struct store *store)
 {
 	store_publish_word(store, &stores->word);
-	LIST_INSERT_HEAD(&stores->list, store, entry);
+	TAILQ_INSERT_TAIL(&stores->list, store, entry);
 }
 
 static void do_remove(struct fleet_stores *stores, struct store *store)
 {
 	struct store *each;
 
-	LIST_FOREACH(each, &stores->list, entry)
+	TAILQ_FOREACH(each, &stores->list, entry)
 		if (each == store)
 			break;
 	if (each)
-		LIST_REMOVE(each, entry);
+		TAILQ_REMOVE(&stores->list, each, entry);
 }
 
 void fleet_stores_add(struct fleet_stores *stores, struct store *store)
@@ -68,7 +68,7 @@ void fleet_stores_word(struct fleet_stores *stores, const struct fleet_word *wor
 
 	pthread_mutex_lock(&stores->lock);
 	stores->word = *word;
-	LIST_FOREACH(store, &stores->list, entry)
+	TAILQ_FOREACH(store, &stores->list, entry)
 		store_publish_word(store, word);
 	pthread_mutex_unlock(&stores->lock);
 }
@@ -78,7 +78,7 @@ void fleet_stores_drop(struct fleet_stores *stores, const uint64_t shards[FLEET_
 	struct store *store;
 
 	pthread_mutex_lock(&stores->lock);
-	LIST_FOREACH(store, &stores->list, entry)
+	TAILQ_FOREACH(store, &stores->list, entry)
 		maintenance_drop(&store->maintenance, shards);
 	pthread_mutex_unlock(&stores->lock);
 }
@@ -89,7 +89,7 @@ bool fleet_stores_dropped(struct fleet_stores *stores)
 	bool drops = false;
 
 	pthread_mutex_lock(&stores->lock);
-	LIST_FOREACH(store, &stores->list, entry)
+	TAILQ_FOREACH(store, &stores->list, entry)
 		drops = drops || maintenance_drops(&store->maintenance, NULL);
 	pthread_mutex_unlock(&stores->lock);
 	return !drops;

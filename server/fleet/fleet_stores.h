@@ -22,7 +22,7 @@
 
 struct fleet_stores {
 	pthread_mutex_t lock; /* guards all below; the stores' locks are taken inside */
-	LIST_HEAD(store_list, store) list;
+	TAILQ_HEAD(store_list, store) list;
 	struct fleet_word word; /* the newest; its sum is the stores' */
 };
 

@@ -535,7 +535,7 @@ static bool drop_end(struct maintenance *maintenance)
 	return true;
 }
 
-/* Returns when to go on; 0: nothing is to be dropped. */
+/* Returns when to go on; 0: no drop was asked for. */
 static uint64_t drop(struct maintenance *maintenance)
 {
 	if (!drop_begin(maintenance))

@@ -56,7 +56,7 @@ struct store {
 	struct table table; /* maps keys to items */
 	struct maintenance maintenance;
 	uint32_t sweep_share;
-	LIST_ENTRY(store) entry; /* in a list of the store's owner */
+	TAILQ_ENTRY(store) entry; /* in a list of the store's owner */
 };
 
 /*

@@ -17,7 +17,7 @@
  */
 enum wire_status member_admit(const struct conn *conn, const struct request *request,
 			      uint64_t hash);
-/* The same of a key, for a look ahead: counts nothing. */
+/* Whether the member serves the key of @hash now, as member_admit() would say. Counts nothing. */
 bool member_serves(const struct conn *conn, uint64_t hash);
 /*
  * *@served are the parts of the keys that a SCAN finds. False: the server must serve none now, and

@@ -199,7 +199,8 @@ static void loopback_execute(struct loopback *loopback, const struct request *re
 	if (request->flags & WIRE_F_PULL)
 		loopback_put(loopback, request, hash, response);
 	else if (request->op == WIRE_SCAN)
-		execute_scan(loopback->thread, request, NULL, UINT64_MAX, response, &response_value);
+		execute_scan(loopback->thread, request, NULL, UINT64_MAX, response,
+			     &response_value);
 	else
 		loopback_operation(loopback, request, hash, response, &response_value);
 	response->value_len = response_value.len;

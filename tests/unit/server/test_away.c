@@ -388,7 +388,8 @@ static void while_a_value_gets_room(void **state)
 	fill();
 	pull(0, key, WIRE_SET, VALUE_BYTES);
 	assert_true(test_turn());
-	assert_true(room_pending(&test_poller->deferred[0].pull.room));
+	while (!test_poller->deferred[0].pull.room.open)
+		assert_true(test_turn());
 	test_fleet_serve(hash_of(key), false);
 	assert_true(test_turn());
 	assert_away(0);
@@ -435,13 +436,21 @@ static void not_read_early(void **state)
 	test_turns();
 	read_all();
 	test_conn_complete(c);
-	assert_false(RECEIVE(0, NULL, 0, .op = WIRE_SCAN));
-	pull(1, key, WIRE_SET, SMALL_BYTES);
+	assert_false(RECEIVE(0, "ab1", 0, .op = WIRE_PUT, .flags = WIRE_F_PULL,
+			     .value_len = SMALL_BYTES, .change = 2, .pull_addr = (uintptr_t)value));
+	/* There was no memory for the second one. */
+	c->conn.pull_tried = true;
+	assert_false(RECEIVE(1, key, 0, .op = WIRE_PUT, .flags = WIRE_F_PULL,
+			     .value_len = SMALL_BYTES, .change = 3, .pull_addr = (uintptr_t)value));
+	assert_int_equal(c->conn.pulls, 1);
 	test_fleet_serve(hash_of(key), false);
-	test_turns();
+	c->conn.pull_tried = false;
+	pull_more(&c->conn);
+	assert_int_equal(c->conn.pulls, 1);
+	read_all();
 	assert_away(1);
-	assert_int_equal(c->read_count, 0);
-	assert_int_equal(stat_read(&test_worker.stats.pulls), 1);
+	assert_value("ab1", SMALL_BYTES);
+	assert_int_equal(stat_read(&test_worker.stats.pulls), 2);
 }
 
 /* The word ends in the middle: the same, for all shards, and a SCAN. */

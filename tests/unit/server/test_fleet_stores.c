@@ -51,7 +51,7 @@ static int setup(void **state)
 	fleet_stores_init(&stores);
 	for (unsigned int i = 0; i < STORES; i++)
 		side_create(&sides[i]);
-	/* Those with an even number. */
+	/* Each second one, with an even number. */
 	memset(shards, 0x55, sizeof(shards));
 	return 0;
 }

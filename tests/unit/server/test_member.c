@@ -266,7 +266,7 @@ static void a_new_view(void **state)
 	rcu_register_thread();
 	assert_ptr_equal(seen, view);
 	assert_ptr_equal(test_fleet.view, view);
-	/* It serves nothing yet. */
+	/* The new view serves nothing yet. */
 	assert_true(RECEIVE(mine, no_value, .op = WIRE_GET));
 	assert_away(1);
 }

@@ -376,7 +376,7 @@ static bool is_listed(struct fleet_stores *stores, const struct store *wanted)
 	struct fleet_word word;
 	struct store *each;
 
-	LIST_FOREACH(each, &stores->list, entry)
+	TAILQ_FOREACH(each, &stores->list, entry)
 		if (each == wanted)
 			return store_word(each, &word) && word.epoch == 7;
 	return false;
@@ -406,7 +406,7 @@ static void in_a_fleet(void **state)
 	tenants_remove(&tenants, second);
 	second = made("b", 16 * MIB);
 	tenants_stop(&tenants);
-	assert_true(LIST_EMPTY(&stores.list));
+	assert_true(TAILQ_EMPTY(&stores.list));
 	tenants_release(&tenants);
 	fleet_stores_release(&stores);
 	env.fleet_stores = NULL;

@@ -537,6 +537,135 @@ static const char *identity_hole(const struct config *config)
 	return NULL;
 }
 
+/* Reports options that only mean something with fleet.etcd. */
+static int etcd_alone_check(const struct config *config)
+{
+	const struct {
+		const char *key, *value;
+	} options[] = {
+		{ "name", config->fleet.name },
+		{ "url", config->fleet.url },
+		{ "etcd_user", config->fleet.etcd_user },
+		{ "etcd_ca", config->fleet.etcd_ca },
+		{ "etcd_certificate", config->fleet.etcd_certificate },
+		{ "etcd_key", config->fleet.etcd_key },
+	};
+	int ret = 0;
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (*options[i].value) {
+			report("config", 0,
+			       "fleet.%s is set without fleet.etcd: set that, too, or remove it",
+			       options[i].key);
+			ret = -EINVAL;
+		}
+	return ret;
+}
+
+static bool has_scheme(const char *urls, const char *scheme)
+{
+	while (strncmp(urls, scheme, strlen(scheme)) != 0) {
+		urls = strchr(urls, ',');
+		if (!urls)
+			return false;
+		urls++;
+	}
+	return true;
+}
+
+/* What does not fit fleet.etcd, or NULL. */
+static const char *etcd_misfit(const struct config *config)
+{
+	const bool https = has_scheme(config->fleet.etcd, "https://");
+
+	if (*config->fleet.file)
+		return "fleet.file and fleet.etcd are both set: the map of a fleet is in one of "
+		       "them, remove the other";
+	if (!*config->fleet.name)
+		return "fleet.etcd is set without fleet.name: set the name of the fleet, which "
+		       "kvd --fleet-init makes";
+	if (https && has_scheme(config->fleet.etcd, "http://"))
+		return "fleet.etcd has URLs of http:// and https://: give one kind, of one etcd";
+	if (https && !*config->fleet.etcd_ca)
+		return "fleet.etcd is at https://, and fleet.etcd_ca is not set: set it to the "
+		       "file of the CA of etcd's certificates";
+	if (!https &&
+	    (*config->fleet.etcd_ca || *config->fleet.etcd_certificate || *config->fleet.etcd_key))
+		return "fleet.etcd_ca, fleet.etcd_certificate and fleet.etcd_key are for URLs of "
+		       "https://, and fleet.etcd has http://: change it, or remove them";
+	if (!*config->fleet.etcd_certificate != !*config->fleet.etcd_key)
+		return "one of fleet.etcd_certificate and fleet.etcd_key is set: set both, or "
+		       "neither";
+	return NULL;
+}
+
+/* Returns 0, or -EINVAL after reporting. */
+static int fleet_check(const struct config *config)
+{
+	const bool file = *config->fleet.file, etcd = *config->fleet.etcd;
+	const char *misfit = etcd ? etcd_misfit(config) : NULL;
+	int ret = etcd ? 0 : etcd_alone_check(config);
+
+	if (misfit) {
+		report("config", 0, "%s", misfit);
+		ret = -EINVAL;
+	}
+	if ((file || etcd) && config->limits.identities < config->server.max_connections) {
+		report("config", 0,
+		       "limits.identities (%u) is less than server.max_connections (%u): in a "
+		       "fleet (fleet.%s) each client needs one, to know what became of a change; "
+		       "raise the first or lower the second",
+		       config->limits.identities, config->server.max_connections,
+		       file ? "file" : "etcd");
+		ret = -EINVAL;
+	}
+	if (*config->fleet.member && !file && !etcd) {
+		report("config", 0,
+		       "fleet.member is set without fleet.file or fleet.etcd: set one of them, or "
+		       "remove it");
+		ret = -EINVAL;
+	}
+	return ret;
+}
+
+/* Takes the host's name for a member's. Returns 0, or -EINVAL after reporting. */
+static int member_of_host(char id[FLEET_NAME_MAX + 1])
+{
+	char host[256] = "";
+
+	if (gethostname(host, sizeof(host) - 1))
+		*host = '\0';
+	memset(id, 0, FLEET_NAME_MAX + 1);
+	if (strlen(host) <= FLEET_NAME_MAX)
+		strcpy(id, host);
+	if (wire_tenant_length(id))
+		return 0;
+	report("config", 0,
+	       "fleet.member is not set, and the host's name, '%s', can't be a member's: set "
+	       "fleet.member to 1 to %u letters, digits and -_.",
+	       host, FLEET_NAME_MAX);
+	return -EINVAL;
+}
+
+int config_member(const struct config *config, struct config_member *member)
+{
+	struct parse_why why;
+	int ret = 0;
+
+	memset(member, 0, sizeof(*member));
+	memcpy(member->id, config->fleet.member, sizeof(member->id));
+	strcpy(member->urls, config->fleet.url);
+	if (!*member->id)
+		ret = member_of_host(member->id);
+	if (*member->urls ||
+	    !listen_list_urls(config->server.listen, member->urls, sizeof(member->urls), &why))
+		return ret;
+	report("config", 0,
+	       "%s: set fleet.url to the URLs at which clients reach this member of the fleet",
+	       why.text);
+	return -EINVAL;
+}
+
 int config_check(const struct config *config)
 {
 	const char *hole = config->users.require_identity ? identity_hole(config) : NULL;
@@ -548,19 +677,7 @@ int config_check(const struct config *config)
 		report("config", 0, "users.require_identity = yes: %s", hole);
 		ret = -EINVAL;
 	}
-
-	if (*config->fleet.file && config->limits.identities < config->server.max_connections) {
-		report("config", 0,
-		       "limits.identities (%u) is less than server.max_connections (%u): in a "
-		       "fleet (fleet.file) each client needs one, to know what became of a change; "
-		       "raise the first or lower the second",
-		       config->limits.identities, config->server.max_connections);
-		ret = -EINVAL;
-	}
-	if (*config->fleet.member && !*config->fleet.file) {
-		report("config", 0, "fleet.member is set without fleet.file: set both, or neither");
-		ret = -EINVAL;
-	}
+	ret = fleet_check(config) ? -EINVAL : ret;
 	if (config->request.window > config->request.srq_depth) {
 		report("config", 0,
 		       "request.window (%u) is more than request.srq_depth (%u): no connection "

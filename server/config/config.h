@@ -36,6 +36,18 @@ int config_set(struct config *config, const char *assignment);
 /* Checks that the options fit each other. Returns 0, or -EINVAL after reporting all that do not. */
 int config_check(const struct config *config);
 
+/* What a server says of itself in a fleet that is in etcd. */
+struct config_member {
+	char id[FLEET_NAME_MAX + 1];
+	char urls[FLEET_URLS_MAX + 1];
+};
+
+/*
+ * Fills in fleet.member and fleet.url, or what is taken for them if they are not set. Returns 0, or
+ * -EINVAL after reporting that this host's name, or server.listen, can't be.
+ */
+int config_member(const struct config *config, struct config_member *member);
+
 /* Bytes of the largest value: limits.max_value, with auto resolved. */
 uint64_t config_value_max(const struct config *config);
 /* The number of worker threads: server.workers, or one for each CPU, at most WORKERS_MAX. */

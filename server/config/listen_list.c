@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/rdma/default_socket.h"
+#include "common/util/network.h"
 #include "server/config/option_table.h"
 
 bool listen_list_next(const char **at, struct device_addr *addr)
@@ -68,4 +70,46 @@ uint32_t listen_list_kinds(const char *list)
 	while (listen_list_next(&list, &addr))
 		kinds |= addr.kind;
 	return kinds;
+}
+
+/* Whether it is no address that clients could connect to. */
+static bool is_wildcard(const struct device_addr *addr)
+{
+	static const uint8_t zeros[sizeof(((struct ip_address *)0)->bytes)];
+	struct ip_address address;
+
+	return !strcmp(addr->host, DEVICE_HOST_AUTO) ||
+	       (ip_address_parse(&address, addr->host) &&
+		!memcmp(address.bytes, zeros, sizeof(zeros)));
+}
+
+int listen_list_urls(const char *list, char *urls, size_t size, struct parse_why *why)
+{
+	char url[DEVICE_URL_MAX];
+	struct device_addr addr;
+	size_t used = 0;
+
+	if (!strcmp(list, LISTEN_AUTO)) {
+		strcpy(why->text, "server.listen = auto names no address");
+		return -EINVAL;
+	}
+	while (listen_list_next(&list, &addr)) {
+		device_addr_text(&addr, url);
+		if (addr.kind != DEVICE_SOFTNIC && is_wildcard(&addr)) {
+			snprintf(why->text, sizeof(why->text),
+				 "%.100s of server.listen is every address of this host", url);
+			return -EINVAL;
+		}
+		if (addr.kind == DEVICE_SOFTNIC && !*addr.path) {
+			default_socket_serve(addr.path);
+			device_addr_text(&addr, url);
+		}
+		if (used + (used > 0) + strlen(url) >= size) {
+			snprintf(why->text, sizeof(why->text),
+				 "the URLs of server.listen have more than %zu bytes", size - 1);
+			return -EINVAL;
+		}
+		used += (size_t)snprintf(urls + used, size - used, "%s%s", used ? "," : "", url);
+	}
+	return 0;
 }

@@ -4,6 +4,7 @@
 #define KVD_SERVER_CONFIG_LISTEN_LIST_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/rdma/device.h"
@@ -28,5 +29,11 @@ bool listen_list_next(const char **at, struct device_addr *addr);
 
 /* The schemes of the URLs, as bits of enum device_kind; 0: the list is LISTEN_AUTO. */
 uint32_t listen_list_kinds(const char *list);
+
+/*
+ * Writes the URLs at which clients of other hosts reach a server that listens at @list, of @size
+ * bytes at most. Returns 0, or -EINVAL and fills in @why: it does not say at which addresses.
+ */
+int listen_list_urls(const char *list, char *urls, size_t size, struct parse_why *why);
 
 #endif /* KVD_SERVER_CONFIG_LISTEN_LIST_H */

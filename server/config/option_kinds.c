@@ -14,9 +14,6 @@
 #include "common/util/network.h"
 #include "server/config/listen_list.h"
 
-/* Bytes of a word that may be a network, its zero included: the longest of IPv6 has 49. */
-#define NETWORK_WORD_MAX 52
-
 struct choice {
 	const char *name;
 	uint32_t value;
@@ -325,18 +322,22 @@ static void domain_kind_listen(const struct config_option *option, char *buffer)
 		       "softnic:///PATH, with commas between them");
 }
 
-static int parse_kind_networks(const struct config_option *option, const char *text, void *field,
-			       struct parse_why *why)
+/*
+ * Parses a list of words, each of which @check takes, or refuses with @why. A comma may not end it.
+ */
+static int parse_list(const struct config_option *option, const char *text, void *field,
+		      int (*check)(const char *word, unsigned int before, struct parse_why *why),
+		      struct parse_why *why)
 {
-	char list[OPTION_LIST_MAX] = "", word[NETWORK_WORD_MAX];
-	struct network network;
+	char list[OPTION_LIST_MAX] = "", word[DEVICE_URL_MAX];
+	unsigned int count = 0;
 	size_t used = 0;
 
 	if (strlen(text) >= option->size)
 		return parse_kind_file(option, text, field, why); /* which refuses it */
 	while (*text) {
 		list_word(&text, word, sizeof(word)); /* a cut one is refused, too */
-		if (network_parse(&network, word, why))
+		if (check(word, count++, why))
 			return -EINVAL;
 		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s", used ? "," : "",
 					 word);
@@ -350,11 +351,88 @@ static int parse_kind_networks(const struct config_option *option, const char *t
 	return parse_kind_file(option, list, field, why);
 }
 
+static int network_check(const char *word, unsigned int before, struct parse_why *why)
+{
+	struct network network;
+
+	(void)before;
+	return network_parse(&network, word, why);
+}
+
+static int parse_kind_networks(const struct config_option *option, const char *text, void *field,
+			       struct parse_why *why)
+{
+	return parse_list(option, text, field, network_check, why);
+}
+
 static void domain_kind_networks(const struct config_option *option, char *buffer)
 {
 	(void)option;
 	strcpy(buffer, "networks like 10.9.0.0/24 or fd00::/8, with commas between them, or "
 		       "nothing");
+}
+
+/* Whether @text is HOST or HOST:PORT; etcd_url_parse() of server/fleet/etcd_url.h knows more. */
+static bool is_endpoint(const char *text)
+{
+	return *text && !text[strcspn(text, "/?#@ ")];
+}
+
+static int etcd_check(const char *word, unsigned int before, struct parse_why *why)
+{
+	const bool plain = !strncmp(word, "http://", 7), tls = !strncmp(word, "https://", 8);
+
+	if ((!plain && !tls) || !is_endpoint(word + (plain ? 7 : 8))) {
+		snprintf(why->text, sizeof(why->text),
+			 "'%.100s' is not the URL of an etcd: give http://HOST:PORT or "
+			 "https://HOST:PORT",
+			 word);
+		return -EINVAL;
+	}
+	if (before == OPTION_ETCD_MAX) {
+		snprintf(why->text, sizeof(why->text), "more than %d URLs: give fewer",
+			 OPTION_ETCD_MAX);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int parse_kind_etcd(const struct config_option *option, const char *text, void *field,
+			   struct parse_why *why)
+{
+	return parse_list(option, text, field, etcd_check, why);
+}
+
+static void domain_kind_etcd(const struct config_option *option, char *buffer)
+{
+	(void)option;
+	strcpy(buffer, "http://HOST:PORT or https://HOST:PORT, with commas between them, or "
+		       "nothing");
+}
+
+static int url_check(const char *word, unsigned int before, struct parse_why *why)
+{
+	char reason[sizeof(why->text) - 64];
+	struct device_addr addr;
+	int err = device_addr_parse(&addr, word, reason, sizeof(reason));
+
+	(void)before;
+	if (err)
+		snprintf(why->text, sizeof(why->text), "%.60s: %s", word, reason);
+	return err;
+}
+
+static int parse_kind_urls(const struct config_option *option, const char *text, void *field,
+			   struct parse_why *why)
+{
+	return parse_list(option, text, field, url_check, why);
+}
+
+static void domain_kind_urls(const struct config_option *option, char *buffer)
+{
+	(void)option;
+	strcpy(buffer, "rdma://HOST:PORT, rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT, "
+		       "softnic:///PATH, with commas between them, or nothing");
 }
 
 /* Skips "N" or "N-M", M not less than N. Returns the text after it, or NULL. */
@@ -488,6 +566,8 @@ static const struct option_kind
 	kind_EVICTION = CHOICE_KIND(eviction_choices),
 	kind_LEVEL = CHOICE_KIND(level_choices),
 	kind_NETWORKS = { parse_kind_networks, format_kind_string, domain_kind_networks, NULL },
+	kind_ETCD = { parse_kind_etcd, format_kind_string, domain_kind_etcd, NULL },
+	kind_URLS = { parse_kind_urls, format_kind_string, domain_kind_urls, NULL },
 	kind_NUMA = { parse_kind_numa, format_kind_string, domain_kind_numa, NULL },
 	kind_FILE = { parse_kind_file, format_kind_string, domain_kind_file, NULL },
 	kind_NAME = { parse_kind_name, format_kind_string, domain_kind_name, NULL };
@@ -503,7 +583,8 @@ const struct config_option option_table[OPTION_COUNT] = {
 
 bool option_is_list(const struct config_option *option)
 {
-	return option->kind == &kind_LISTEN || option->kind == &kind_NETWORKS;
+	return option->kind == &kind_LISTEN || option->kind == &kind_NETWORKS ||
+	       option->kind == &kind_ETCD || option->kind == &kind_URLS;
 }
 
 int option_parse(const struct config_option *option, const char *text, void *field,

@@ -23,6 +23,8 @@
  *	LEVEL	  uint32_t, enum log_level
  *	LISTEN	  char[OPTION_LIST_MAX], URLs or "auto": server/config/listen_list.h
  *	NETWORKS  char[OPTION_LIST_MAX], networks with commas between them, or ""
+ *	ETCD	  char[OPTION_LIST_MAX], URLs of etcd with commas between them, or ""
+ *	URLS	  char[FLEET_URLS_MAX + 1], URLs of a server with commas between them, or ""
  *	NUMA	  char[OPTION_NUMA_MAX], default, local, interleave, or nodes
  *	FILE	  char[OPTION_FILE_MAX], a path or ""
  *	NAME	  char[WIRE_TENANT_MAX + 1], a name with zeros after it, or ""
@@ -33,6 +35,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/fleet/map.h"
 #include "common/rdma/device.h"
 #include "common/wire.h"
 #include "server/store/store_options.h"
@@ -56,6 +59,9 @@ enum windows_mode {
 
 /* Bytes of a list, its zero included: 240 networks of IPv4, 100 tenants. */
 #define OPTION_LIST_MAX 4096
+
+/* URLs of etcd. */
+#define OPTION_ETCD_MAX 16
 
 /* Bytes of a list of NUMA nodes, its zero included. */
 #define OPTION_NUMA_MAX 64
@@ -230,8 +236,28 @@ enum windows_mode {
 #define OPTIONS_fleet(X)                                                                           \
 	X(fleet, file, FILE, "", 0, 0,                                                             \
 	  "file of the fleet's members, the same for all of them; no other user may write to "     \
-	  "it; empty: the server is in no fleet")                                                  \
-	X(fleet, member, NAME, "", 0, 0, "name that this server has in fleet.file")
+	  "it; empty: fleet.etcd, or the server is in no fleet")                                   \
+	X(fleet, member, NAME, "", 0, 0,                                                           \
+	  "name that this server has in the fleet; empty, with fleet.etcd: the host's name")       \
+	X(fleet, etcd, ETCD, "", 0, 0,                                                             \
+	  "URLs of the etcd that has the fleet's map, of one or several of its members; instead "  \
+	  "of fleet.file; no port: 2379")                                                          \
+	X(fleet, name, NAME, "", 0, 0, "name of the fleet in fleet.etcd")                          \
+	X(fleet, lease, TIME, "2s", OPTION_S(1), OPTION_S(60),                                     \
+	  "time without an answer of fleet.etcd after which a member answers no request; soon "    \
+	  "after that, other members get its shards; the same for all members")                    \
+	X(fleet, url, URLS, "", 0, 0,                                                              \
+	  "URLs at which clients reach this member, as in fleet.file; empty: server.listen")       \
+	X(fleet, etcd_user, FILE, "", 0, 0,                                                        \
+	  "file with NAME:PASSWORD of etcd's user in its first line; no other user may have "      \
+	  "access to it; empty: etcd asks for none")                                               \
+	X(fleet, etcd_ca, FILE, "", 0, 0,                                                          \
+	  "PEM file of the CA certificates that sign the certificates of an etcd at https://")     \
+	X(fleet, etcd_certificate, FILE, "", 0, 0,                                                 \
+	  "PEM file of the certificate that kvd shows to etcd; empty: none")                       \
+	X(fleet, etcd_key, FILE, "", 0, 0,                                                         \
+	  "PEM file of the private key of fleet.etcd_certificate; no other user may have access "  \
+	  "to it")
 
 /* S(section), in the order in which they are printed. */
 #define OPTION_SECTIONS(S)                                                                         \
@@ -260,6 +286,8 @@ enum windows_mode {
 #define OPTION_FIELD_LEVEL(name) uint32_t name
 #define OPTION_FIELD_LISTEN(name) char name[OPTION_LIST_MAX]
 #define OPTION_FIELD_NETWORKS(name) char name[OPTION_LIST_MAX]
+#define OPTION_FIELD_ETCD(name) char name[OPTION_LIST_MAX]
+#define OPTION_FIELD_URLS(name) char name[FLEET_URLS_MAX + 1]
 #define OPTION_FIELD_NUMA(name) char name[OPTION_NUMA_MAX]
 #define OPTION_FIELD_FILE(name) char name[OPTION_FILE_MAX]
 #define OPTION_FIELD_NAME(name) char name[WIRE_TENANT_MAX + 1]

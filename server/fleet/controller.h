@@ -6,9 +6,9 @@
  * nothing.
  *
  *   CONTROLLER-1. No row of a member that is present changes. A row is given closed, and its owner
- *	 opens it. FLEET_GIVEN is set only if no member can have served the shard: in rows that are
- *	 as kvd --fleet-init wrote them. (Those without an owner after kvd --fleet-adopt may have had
- *	 one in a history that etcd has lost.)
+ *	 opens it. FLEET_GIVEN is set only if no member can have served the shard: in rows that
+ *	 are as kvd --fleet-init wrote them. (Rows without an owner after kvd --fleet-adopt may
+ *	 have had one in a history that etcd has lost.)
  *   CONTROLLER-2. A plan names what its transaction has to compare: that the key of each member
  *	 that loses a row is absent, and that the key of each that gets one is the one that was
  *	 seen. A create_revision of 0 is no key, so it is never compared as one.

@@ -422,19 +422,193 @@ static void test_fleet(void **state)
 	}
 	assert_string_equal(config.fleet.member, "a.b-c_D");
 	assert_int_equal(check(), -EINVAL);
-	assert_non_null(strstr(errors, "fleet.member is set without fleet.file: set both"));
+	assert_non_null(strstr(errors, "fleet.member is set without fleet.file or "
+				       "fleet.etcd: set one of them, or remove it"));
 	strcpy(config.fleet.file, "/etc/kvd/fleet.ini");
 	assert_int_equal(check(), 0);
 	config.limits.identities = config.server.max_connections - 1;
 	assert_int_equal(check(), -EINVAL);
 	assert_non_null(strstr(errors, "limits.identities (1023) is less than "
-				       "server.max_connections (1024): in a fleet"));
+				       "server.max_connections (1024): in a fleet (fleet.file) "));
 	config.limits.identities++;
 	assert_int_equal(check(), 0);
 	assert_int_equal(set("fleet.member="), 0);
 	strcpy(config.fleet.file, "");
 	config.limits.identities = 0;
 	assert_int_equal(check(), 0);
+}
+
+/* What has to be said with fleet.etcd, and what may not. */
+static void test_fleet_in_etcd(void **state)
+{
+	static const struct {
+		const char *set, *also, *error;
+	} bad[] = {
+		{ "fleet.file=/f", NULL, "fleet.file and fleet.etcd are both set: " },
+		{ "fleet.name=", NULL, "fleet.etcd is set without fleet.name: set the name" },
+		{ "fleet.etcd=http://a,https://b", "fleet.etcd_ca=/ca", "http:// and https://: " },
+		{ "fleet.etcd=https://b,http://a", "fleet.etcd_ca=/ca", "http:// and https://: " },
+		{ "fleet.etcd=https://a,https://b", NULL, "fleet.etcd_ca is not set: set it" },
+		{ "fleet.etcd_ca=/ca", NULL, "are for URLs of https://, and fleet.etcd has" },
+		{ "fleet.etcd_certificate=/c", NULL, "are for URLs of https://" },
+		{ "fleet.etcd_key=/k", NULL, "are for URLs of https://" },
+		{ "limits.identities=1023", NULL,
+		  "limits.identities (1023) is less than server.max_connections (1024): in a fleet "
+		  "(fleet.etcd) each" },
+		{ "fleet.etcd=", NULL, "fleet.name is set without fleet.etcd: set that, too" },
+	};
+	static const char *const alone[] = { "url=rdma://a", "etcd_user=/u", "etcd_ca=/ca",
+					     "etcd_certificate=/c", "etcd_key=/k" };
+	char text[128];
+
+	(void)state;
+	assert_true(config.fleet.lease == OPTION_S(2));
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		config_init(&config);
+		assert_int_equal(set("fleet.etcd=http://a"), 0);
+		assert_int_equal(set("fleet.name=blue"), 0);
+		assert_int_equal(check(), 0);
+		assert_int_equal(set(bad[i].set), 0);
+		if (bad[i].also)
+			assert_int_equal(set(bad[i].also), 0);
+		assert_int_equal(check(), -EINVAL);
+		if (!strstr(errors, bad[i].error))
+			fail_msg("'%s' is not in: %s", bad[i].error, errors);
+	}
+	for (size_t i = 0; i < sizeof(alone) / sizeof(alone[0]); i++) {
+		config_init(&config);
+		snprintf(text, sizeof(text), "fleet.%s", alone[i]);
+		assert_int_equal(set(text), 0);
+		assert_int_equal(check(), -EINVAL);
+		assert_non_null(strstr(errors, "is set without fleet.etcd: set that, too, or "));
+	}
+	config_init(&config);
+	assert_int_equal(set("fleet.etcd=https://a,https://b"), 0);
+	assert_int_equal(set("fleet.name=blue"), 0);
+	assert_int_equal(set("fleet.member=a"), 0);
+	assert_int_equal(set("fleet.etcd_ca=/ca"), 0);
+	assert_int_equal(check(), 0);
+	assert_int_equal(set("fleet.etcd_key=/k"), 0);
+	assert_int_equal(check(), -EINVAL);
+	assert_non_null(strstr(errors, "one of fleet.etcd_certificate and fleet.etcd_key is set"));
+	assert_int_equal(set("fleet.etcd_certificate=/c"), 0);
+	assert_int_equal(check(), 0);
+}
+
+static void test_lists_of_fleet(void **state)
+{
+	static const struct {
+		const char *set, *error;
+	} bad[] = {
+		{ "fleet.etcd=a:2379", "'a:2379' is not the URL of an etcd: give http://HOST" },
+		{ "fleet.etcd=ftp://a", "is not the URL of an etcd" },
+		{ "fleet.etcd=http://", "is not the URL of an etcd" },
+		{ "fleet.etcd=http://a/v3", "is not the URL of an etcd" },
+		{ "fleet.etcd=http://u@a", "is not the URL of an etcd" },
+		{ "fleet.etcd=http://a,,http://b", "'' is not the URL of an etcd" },
+		{ "fleet.etcd=http://a,", "a comma ends the list: remove it" },
+		{ "fleet.etcd=http://1,http://2,http://3,http://4,http://5,http://6,http://7,"
+		  "http://8,http://9,http://a,http://b,http://c,http://d,http://e,http://f,"
+		  "http://g,http://h",
+		  "more than 16 URLs: give fewer" },
+		{ "fleet.url=10.0.0.1", "10.0.0.1: " },
+		{ "fleet.url=rdma://", "rdma://: " },
+		{ "fleet.url=rdma://a,,rdma://b", ": " },
+		{ "fleet.url=softnic://", "softnic://: " },
+		{ "fleet.lease=999ms", "1s to 1m" },
+		{ "fleet.lease=61s", "1s to 1m" },
+	};
+	char text[700];
+
+	(void)state;
+	assert_int_equal(set("fleet.etcd=http://a:2379, https://[::1]:2380,http://b"), 0);
+	assert_string_equal(config.fleet.etcd, "http://a:2379,https://[::1]:2380,http://b");
+	assert_int_equal(set("fleet.url=rdma://10.0.0.1:7471, rdma+tcp://h,softnic:///s"), 0);
+	assert_string_equal(config.fleet.url, "rdma://10.0.0.1:7471,rdma+tcp://h,softnic:///s");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (!set(bad[i].set))
+			fail_msg("not refused: %s", bad[i].set);
+		if (!strstr(errors, bad[i].error))
+			fail_msg("'%s' is not in: %s", bad[i].error, errors);
+	}
+	memset(text, 0, sizeof(text));
+	strcpy(text, "fleet.url=rdma://a");
+	while (strlen(text) < 10 + FLEET_URLS_MAX - 9)
+		strcat(text, ",rdma://a");
+	while (strlen(text) < 10 + FLEET_URLS_MAX)
+		strcat(text, "a");
+	assert_int_equal(set(text), 0);
+	assert_int_equal(strlen(config.fleet.url), FLEET_URLS_MAX);
+	strcat(text, "a");
+	assert_int_not_equal(set(text), 0);
+	assert_non_null(strstr(errors, "fleet.url: longer than 512 bytes: "));
+}
+
+/* Runs config_member(), whose errors it keeps. */
+static int member_take(struct config_member *member)
+{
+	int saved = capture_begin(), ret = config_member(&config, member);
+
+	capture_end(saved);
+	return ret;
+}
+
+/* What a member says of itself, where the configuration does not. */
+static void test_member_of_fleet(void **state)
+{
+	static const struct {
+		const char *listen, *error;
+	} bad[] = {
+		{ "auto", "server.listen = auto names no address: set fleet.url to the URLs at" },
+		{ "rdma://", "of server.listen is every address of this host: set fleet.url" },
+		{ "softnic:///s,rdma+tcp://0.0.0.0",
+		  "rdma+tcp://0.0.0.0:7472 of server.listen is" },
+		{ "rdma+tcp://[::]:1", "rdma+tcp://[::]:1 of server.listen is every address" },
+	};
+	struct config_member member;
+	char text[700], host[256] = "";
+
+	(void)state;
+	assert_int_equal(set("fleet.member=a"), 0);
+	assert_int_equal(set("server.listen=rdma+tcp://10.0.0.1,rdma+tls://h:5,rdma://[fd00::1],"
+			     "softnic:///s"),
+			 0);
+	assert_int_equal(member_take(&member), 0);
+	assert_string_equal(member.id, "a");
+	assert_string_equal(member.urls, "rdma+tcp://10.0.0.1:7472,rdma+tls://h:5,"
+					 "rdma://[fd00::1]:7471,softnic:///s");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		snprintf(text, sizeof(text), "server.listen=%s", bad[i].listen);
+		assert_int_equal(set(text), 0);
+		assert_int_equal(member_take(&member), -EINVAL);
+		if (!strstr(errors, bad[i].error))
+			fail_msg("'%s' is not in: %s", bad[i].error, errors);
+	}
+	/* 512 bytes, and one more. */
+	for (int i = 0; i < 2; i++) {
+		snprintf(text, sizeof(text),
+			 "server.listen=softnic:///1%090d,softnic:///2%090d,softnic:///3%090d,"
+			 "softnic:///4%090d,softnic:///5%0*d",
+			 0, 0, 0, 0, 88 + i, 0);
+		assert_int_equal(set(text), 0);
+		assert_int_equal(member_take(&member), i ? -EINVAL : 0);
+	}
+	assert_non_null(strstr(errors, "the URLs of server.listen have more than 512 bytes: set"));
+	assert_int_equal(set("fleet.url=rdma://b"), 0);
+	assert_int_equal(member_take(&member), 0);
+	assert_string_equal(member.urls, "rdma://b");
+	assert_int_equal(set("fleet.member="), 0);
+	gethostname(host, sizeof(host) - 1);
+	if (!member_take(&member))
+		assert_string_equal(member.id, host);
+	else
+		assert_non_null(strstr(errors, "fleet.member is not set, and the host's name, "));
+	/* Without a path it is the socket of this user. */
+	assert_int_equal(set("fleet.member=a"), 0);
+	assert_int_equal(set("fleet.url="), 0);
+	assert_int_equal(set("server.listen=softnic://"), 0);
+	assert_int_equal(member_take(&member), 0);
+	assert_non_null(strstr(member.urls, "/kvd.sock"));
 }
 
 /* A line that inih would cut is refused; the longest that it does not cut is read whole. */
@@ -979,7 +1153,8 @@ int main(void)
 		CONFIG_TEST(workers_by_cpus),	  CONFIG_TEST(test_print),
 		CONFIG_TEST(test_print_division), CONFIG_TEST(test_example),
 		CONFIG_TEST(test_table),	  CONFIG_TEST(test_check_assignments),
-		CONFIG_TEST(test_fleet),
+		CONFIG_TEST(test_fleet),	  CONFIG_TEST(test_fleet_in_etcd),
+		CONFIG_TEST(test_lists_of_fleet), CONFIG_TEST(test_member_of_fleet),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -293,6 +293,9 @@ static void too_many_members(void **state)
 	assert_int_equal(map_edit_member(edit, &member), FLEET_NO_OWNER);
 	assert_true(map_edit_epoch(edit) == 0);
 	map_edit_row(edit, 0, 0, FLEET_OPEN);
+	refused_from = 1;
+	map_edit_lost(edit, 0, 1);
+	refused_from = 0;
 	assert_refused(edit, "the map has as many members as it can have");
 	fleet_map_free(map);
 }

@@ -1,0 +1,833 @@
+/* SPDX-License-Identifier: MIT */
+/* What a member of a fleet asks of etcd, and what it makes of the answers. */
+#include "server/fleet/membership.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util/heap.h"
+#include "common/util/log.h"
+#include "server/fleet/controller.h"
+#include "server/fleet/map_edit.h"
+
+#define NS_PER_S 1000000000ull
+#define NS_PER_MS 1000000ull
+
+/* Clocks may differ by 0.4 %. */
+#define CLOCK_ERROR(ns) ((ns) / 250)
+/* Extensions, and looks of the controller, in a lease. */
+#define PERIODS 10
+/* After n transactions in a row that lost against another member's: up to 2^n of these. */
+#define CONFLICT_NS(period_ns) ((period_ns) / 8)
+#define CONFLICTS_MAX 6
+
+/* The map's and the controller's key, and the member's. */
+#define COMPARES_MAX (CONTROLLER_COMPARES_MAX + 3)
+static_assert(COMPARES_MAX <= REGISTRY_COMPARES_MAX, "fits a transaction");
+
+#define READ_ALL                                                                                   \
+	(REGISTRY_READ_MAP | REGISTRY_READ_OWN | REGISTRY_READ_MEMBERS | REGISTRY_READ_CONTROLLER)
+
+enum call {
+	CALL_NONE,
+	CALL_LOOK,     /* not registered: whose the own key is, and the map */
+	CALL_GRANT,    /* a lease */
+	CALL_REGISTER, /* the own key, and the member in the map */
+	CALL_KEEPALIVE,
+	CALL_POLL, /* is the own key there, and what else is new */
+	CALL_OPEN, /* shards that are served */
+	CALL_CAMPAIGN,
+	CALL_ASSIGN, /* as controller */
+	CALL_REVOKE,
+};
+
+struct membership {
+	struct membership_options options;
+	uint64_t period_ns, margin_ns;
+	uint64_t random;
+
+	/* The newest map that etcd was seen to have. */
+	uint64_t cluster_id;
+	struct fleet_map *map;
+	int64_t map_revision;
+	uint32_t number; /* of the member in it; FLEET_NO_OWNER: it is not */
+	bool fenced;
+	bool view_is_old; /* the view that is published is another map's */
+
+	/* The registration. */
+	int64_t lease;	  /* 0: none */
+	int64_t own;	  /* the create_revision of the own key; 0: not registered */
+	bool key_free;	  /* nobody is registered by this ID, so this process may */
+	bool registering; /* an attempt with `lease` may have been executed, or be later */
+	uint32_t session; /* of the last own registration; 0: there was none */
+	uint64_t held_ns; /* since when another process is registered by this ID; 0: none is */
+	bool held_is_logged;
+	uint64_t registrations;
+
+	/* The word. */
+	bool alive;	  /* the workers had a turn since the last extension */
+	uint64_t kept_ns; /* when the keepalive began that the next poll completes; 0: none */
+	bool holds_word;  /* until what the registration drops is dropped */
+	uint64_t end_ns;
+	bool word_is_new;
+
+	struct shards shards;
+	bool may_open; /* a shard may be served and closed */
+
+	/* The controller. */
+	int64_t controller; /* the create_revision of its key, if that is the own; or 0 */
+	bool campaigns;	    /* there was none */
+	uint64_t elected_ns;
+	struct controller_plan plan; /* to be carried out if plan.map is there */
+
+	/* Calls. */
+	enum call call;	  /* under way */
+	uint64_t next_ns; /* of the next look, keepalive or poll */
+	bool poll_is_due;
+	uint64_t retry_ns; /* of the other transactions */
+	unsigned int conflicts;
+	uint64_t last_ns;     /* of the last answer; 0: none yet */
+	uint64_t answered_ns; /* of the first one after an outage; 0: there was none */
+	bool failing;
+	uint64_t now_s;
+	struct fleet_map *draft; /* that the call puts */
+	struct registry_compare compares[COMPARES_MAX];
+	bool stops, ended;
+};
+
+static uint32_t number_in(const struct membership *m, const struct fleet_map *map)
+{
+	uint32_t number = fleet_map_find(map, m->options.id);
+
+	return number < map->head->members ? number : FLEET_NO_OWNER;
+}
+
+static uint32_t session_in(const struct membership *m, const struct fleet_map *map)
+{
+	uint32_t number = number_in(m, map);
+
+	return number == FLEET_NO_OWNER ? 0 : map->members[number]->session;
+}
+
+struct membership *membership_create(const struct membership_options *options,
+				     struct registry_result *first)
+{
+	struct membership *m = heap_calloc(1, sizeof(*m));
+
+	if (!m)
+		return NULL;
+	m->options = *options;
+	m->period_ns = options->lease_ns / PERIODS;
+	m->margin_ns = CLOCK_ERROR(options->lease_ns) + NS_PER_MS;
+	m->shards.wait_ns = options->lease_ns + CLOCK_ERROR(options->lease_ns) + m->margin_ns;
+	m->random = options->incarnation;
+	m->cluster_id = first->cluster_id;
+	m->map = first->map;
+	m->map_revision = first->map_revision;
+	first->map = NULL;
+	m->number = number_in(m, m->map);
+	m->view_is_old = true;
+	return m;
+}
+
+void membership_destroy(struct membership *m)
+{
+	if (!m)
+		return;
+	fleet_map_free(m->plan.map);
+	fleet_map_free(m->draft);
+	fleet_map_free(m->map);
+	heap_free(m);
+}
+
+/* splitmix64 */
+static uint64_t random_below(struct membership *m, uint64_t limit)
+{
+	uint64_t z = m->random += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return (z ^ z >> 31) % limit;
+}
+
+#define NAME(id) (int)strnlen(id, FLEET_NAME_MAX), id
+
+static void plan_drop(struct membership *m)
+{
+	fleet_map_free(m->plan.map);
+	m->plan.map = NULL;
+}
+
+static void depose(struct membership *m)
+{
+	if (m->controller)
+		log_notice("fleet: this member is not the controller any more");
+	m->controller = 0;
+	m->campaigns = false;
+	plan_drop(m);
+	m->plan.why[0] = 0;
+}
+
+/* The own key is gone, or will be. The word ends by itself; items and views stay. */
+static void lose(struct membership *m, const char *why)
+{
+	if (m->own)
+		log_warn("fleet: %.*s is not registered any more (%s): it serves no key until it "
+			 "is again; its items stay",
+			 NAME(m->options.id), why);
+	m->own = 0;
+	m->key_free = false;
+	m->kept_ns = 0;
+	m->poll_is_due = false;
+	depose(m);
+}
+
+static void fence(struct membership *m, const struct registry_result *result)
+{
+	const char *what = "it has an older map, or another history of it";
+
+	if (result->reads & REGISTRY_READ_MAP && !result->map)
+		what = "it has no map";
+	else if (result->cluster_id != m->cluster_id)
+		what = "it is another etcd";
+	if (!m->fenced)
+		log_error("fleet: etcd was restored from a backup, or replaced: %s. This member "
+			  "serves no key until the fleet is adopted: run kvd --fleet-adopt, once, "
+			  "with this configuration",
+			  what);
+	lose(m, "etcd was restored or replaced");
+	m->fenced = true;
+	m->lease = 0;
+	m->registering = false;
+	m->word_is_new = true;
+	m->end_ns = 0;
+}
+
+/* A map of another generation is there: nothing that was known of etcd counts any more. */
+static void history_begin(struct membership *m, uint64_t cluster_id)
+{
+	log_notice("fleet: the map has another generation: the fleet was adopted");
+	lose(m, "the fleet was adopted");
+	m->cluster_id = cluster_id;
+	m->fenced = false;
+	m->lease = 0;
+	m->registering = false;
+	m->session = 0;
+}
+
+enum news { NEWS_NONE, NEWS_MAP, NEWS_FENCE, NEWS_BROKEN };
+
+/* MEMBERSHIP-5. What the map of an answer is, beside the one that is known. */
+static enum news news_judge(const struct membership *m, const struct registry_result *result)
+{
+	bool foreign = result->cluster_id != m->cluster_id;
+	const struct fleet_head *known = m->map->head, *head;
+
+	if (!(result->reads & REGISTRY_READ_MAP))
+		return foreign ? NEWS_FENCE : NEWS_NONE;
+	if (!result->map)
+		return result->map_revision ? NEWS_BROKEN : NEWS_FENCE;
+	head = result->map->head;
+	if (head->hash_seed != known->hash_seed)
+		return NEWS_FENCE;
+	if (head->generation != known->generation)
+		return head->epoch > known->epoch ? NEWS_MAP : NEWS_FENCE;
+	if (foreign || m->fenced)
+		return NEWS_FENCE;
+	if (result->map_revision == m->map_revision && head->epoch == known->epoch)
+		return NEWS_NONE;
+	return result->map_revision > m->map_revision && head->epoch > known->epoch ? NEWS_MAP :
+										      NEWS_FENCE;
+}
+
+/* MEMBERSHIP-1 */
+static void map_install(struct membership *m, struct fleet_map *map, int64_t revision,
+			uint64_t now_ns)
+{
+	bool comparable = map->head->generation == m->map->head->generation;
+	bool proves = m->session && session_in(m, map) == m->session;
+
+	m->number = number_in(m, map);
+	shards_follow(&m->shards, comparable ? m->map : NULL, map, m->number, proves, now_ns);
+	fleet_map_free(m->map);
+	m->map = map;
+	m->map_revision = revision;
+	m->view_is_old = true;
+	m->may_open = true;
+	plan_drop(m);
+}
+
+static void registered(struct membership *m, int64_t own, uint32_t session)
+{
+	m->own = own;
+	m->session = session;
+	m->registering = false;
+	m->key_free = false;
+	m->held_ns = 0;
+	m->kept_ns = 0;
+	m->registrations++;
+}
+
+/* After the map of the registration was followed. */
+static void registered_log(struct membership *m, uint64_t now_ns)
+{
+	m->holds_word = shards_drops(&m->shards);
+	m->next_ns = now_ns;
+	log_notice("fleet: %.*s is registered, session %" PRIu32 ", epoch %" PRIu64
+		   ": it serves %" PRIu32 " shards, and waits for %" PRIu32,
+		   NAME(m->options.id), m->session, m->map->head->epoch, m->shards.served_count,
+		   m->shards.waiting);
+}
+
+static void held_note(struct membership *m, uint64_t now_ns)
+{
+	m->key_free = false;
+	if (!m->held_ns) {
+		m->held_ns = now_ns;
+		m->held_is_logged = false;
+	}
+	if (!m->held_is_logged && now_ns - m->held_ns > 2 * m->options.lease_ns) {
+		log_warn("fleet: another kvd is registered as %.*s: this one waits until it ends; "
+			 "give each its own fleet.member",
+			 NAME(m->options.id));
+		m->held_is_logged = true;
+	}
+}
+
+/* True: an attempt to register is seen to have succeeded. @map: that was read, or NULL. */
+static bool own_take(struct membership *m, const struct registry_result *result,
+		     const struct fleet_map *map, uint64_t now_ns)
+{
+	bool is_own = result->own_incarnation == m->options.incarnation;
+
+	if (!(result->reads & REGISTRY_READ_OWN))
+		return false;
+	if (m->own && is_own && result->own_create_revision == m->own)
+		return false;
+	lose(m, "its key is gone");
+	if (!result->own_create_revision) {
+		m->key_free = true;
+		m->held_ns = 0;
+		return false;
+	}
+	if (is_own && m->registering && map) {
+		registered(m, result->own_create_revision, session_in(m, map));
+		return true;
+	}
+	held_note(m, now_ns);
+	return false;
+}
+
+static void controller_take(struct membership *m, const struct registry_result *result,
+			    uint64_t now_ns)
+{
+	bool is_own = !memcmp(result->controller, m->options.id, FLEET_NAME_MAX);
+
+	if (!(result->reads & REGISTRY_READ_CONTROLLER) || !m->own)
+		return;
+	m->campaigns = !result->controller_create_revision;
+	if (m->campaigns || !is_own) {
+		bool campaigns = m->campaigns;
+
+		depose(m);
+		m->campaigns = campaigns;
+		return;
+	}
+	if (result->controller_create_revision == m->controller)
+		return;
+	m->controller = result->controller_create_revision;
+	m->elected_ns = now_ns;
+	log_notice("fleet: this member is the controller");
+}
+
+/* What the controller makes of a look at all members. */
+static void plan_make(struct membership *m, const struct registry_result *result, uint64_t now_ns)
+{
+	struct controller_input input = {
+		.map = m->map,
+		.now_ns = now_ns,
+		.elected_ns = m->elected_ns,
+		.answered_ns = m->answered_ns,
+		.lease_ns = m->options.lease_ns,
+		.time_s = m->now_s,
+	};
+	int64_t *present;
+
+	if (!m->controller || !(result->reads & REGISTRY_READ_MEMBERS))
+		return;
+	present = heap_calloc(m->map->head->members + 1, sizeof(*present));
+	if (!present)
+		return;
+	for (uint32_t i = 0; i < result->member_count; i++)
+		present[fleet_map_find(m->map, result->members[i].id)] =
+			result->members[i].create_revision;
+	input.present = present;
+	plan_drop(m);
+	controller_plan(&input, &m->plan);
+	heap_free(present);
+}
+
+/* MEMBERSHIP-3, MEMBERSHIP-4. A poll has found the own key, after a keepalive begun at kept_ns. */
+static void extend(struct membership *m)
+{
+	uint64_t end_ns = m->kept_ns + m->options.lease_ns - m->margin_ns;
+
+	m->next_ns = m->kept_ns + m->period_ns;
+	m->kept_ns = 0;
+	if (m->stops || m->holds_word || shards_open_unserved(&m->shards, m->map, m->number))
+		return;
+	m->end_ns = end_ns;
+	m->word_is_new = true;
+}
+
+static void outcome_note(struct membership *m, bool answered, const char *why, uint64_t now_ns)
+{
+	if (!answered) {
+		if (!m->failing && !m->stops)
+			log_warn("fleet: etcd: %s", why);
+		m->failing = true;
+		return;
+	}
+	if (m->failing)
+		log_notice("fleet: etcd answers again");
+	m->failing = false;
+	if (m->last_ns && now_ns - m->last_ns > m->options.lease_ns)
+		m->answered_ns = now_ns;
+	m->last_ns = now_ns;
+}
+
+/* Another member's transaction was first. */
+static void conflict(struct membership *m, uint64_t now_ns)
+{
+	uint64_t most_ns = CONFLICT_NS(m->period_ns) << m->conflicts;
+
+	m->retry_ns = now_ns + random_below(m, most_ns + 1);
+	m->conflicts += m->conflicts < CONFLICTS_MAX;
+}
+
+static void txn_fail(struct membership *m, enum call call, const struct registry_result *result,
+		     uint64_t sent_ns, uint64_t now_ns)
+{
+	m->kept_ns = 0;
+	m->next_ns = sent_ns + m->period_ns;
+	m->retry_ns = now_ns + m->period_ns;
+	if (call != CALL_REGISTER)
+		return;
+	m->key_free = false;
+	if (result->outcome == ETCD_UNKNOWN)
+		m->registering = true;
+	else if (result->err == -ENOENT)
+		m->lease = 0;
+}
+
+/* The call has put its map. */
+static void put_done(struct membership *m, enum call call, int64_t revision, uint64_t now_ns)
+{
+	struct fleet_map *map = m->draft;
+
+	m->draft = NULL;
+	m->conflicts = 0;
+	if (call == CALL_REGISTER)
+		registered(m, revision, session_in(m, map));
+	map_install(m, map, revision, now_ns);
+	if (call == CALL_REGISTER)
+		registered_log(m, now_ns);
+	/* There may be more to assign. */
+	if (call == CALL_ASSIGN)
+		m->poll_is_due = true;
+}
+
+/* An answer that is no news of another etcd. */
+static void txn_take(struct membership *m, enum call call, struct registry_result *result,
+		     enum news news, uint64_t now_ns)
+{
+	struct fleet_map *map = news == NEWS_MAP ? result->map : NULL;
+	bool is_registered;
+
+	if (map && map->head->generation != m->map->head->generation)
+		history_begin(m, result->cluster_id);
+	is_registered = own_take(m, result, map, now_ns);
+
+	if (map) {
+		result->map = NULL;
+		map_install(m, map, result->map_revision, now_ns);
+	}
+	if (is_registered)
+		registered_log(m, now_ns);
+	if (result->outcome == ETCD_SUCCEEDED && m->draft)
+		put_done(m, call, result->revision, now_ns);
+	else if (result->outcome == ETCD_COMPARE_FAILED && call != CALL_POLL && call != CALL_LOOK)
+		conflict(m, now_ns);
+	controller_take(m, result, now_ns);
+	plan_make(m, result, now_ns);
+}
+
+static void txn_done(struct membership *m, enum call call, struct registry_result *result,
+		     uint64_t sent_ns, uint64_t now_ns)
+{
+	enum news news;
+
+	if (result->outcome != ETCD_SUCCEEDED && result->outcome != ETCD_COMPARE_FAILED) {
+		txn_fail(m, call, result, sent_ns, now_ns);
+		return;
+	}
+	news = news_judge(m, result);
+	if (news == NEWS_BROKEN) {
+		log_ratelimited(LOG_ERROR, 1, "fleet: the map in etcd can't be used: %s",
+				result->map_error);
+		txn_fail(m, call, result, sent_ns, now_ns);
+		return;
+	}
+	if (news == NEWS_FENCE) {
+		fence(m, result);
+		m->next_ns = sent_ns + m->period_ns;
+		return;
+	}
+	txn_take(m, call, result, news, now_ns);
+	if (call == CALL_LOOK && !m->own)
+		m->next_ns = sent_ns + m->period_ns;
+	if (call == CALL_POLL && m->own && m->kept_ns)
+		extend(m);
+}
+
+void membership_done(struct membership *m, struct registry_result *result, const char *why,
+		     uint64_t sent_ns, uint64_t now_ns)
+{
+	bool answered = result->outcome == ETCD_SUCCEEDED || result->outcome == ETCD_COMPARE_FAILED;
+	enum call call = m->call;
+
+	m->call = CALL_NONE;
+	outcome_note(m, answered || result->err == -ENOENT, why, now_ns);
+	switch (call) {
+	case CALL_GRANT:
+		m->lease = answered ? result->lease : 0;
+		m->retry_ns = answered ? now_ns : now_ns + m->period_ns;
+		break;
+	case CALL_KEEPALIVE:
+		m->next_ns = sent_ns + m->period_ns;
+		if (answered) {
+			m->kept_ns = sent_ns;
+			m->poll_is_due = true;
+		} else if (result->err == -ENOENT) {
+			lose(m, "its lease has ended");
+			m->lease = 0;
+		}
+		break;
+	case CALL_REVOKE:
+		m->lease = 0;
+		break;
+	default:
+		txn_done(m, call, result, sent_ns, now_ns);
+	}
+	fleet_map_free(m->draft);
+	m->draft = NULL;
+}
+
+static bool draft_finish(struct membership *m, struct map_edit *edit, uint64_t now_ns)
+{
+	const char *error = map_edit_finish(edit, &m->draft);
+
+	if (!error)
+		return true;
+	log_ratelimited(LOG_ERROR, 1, "fleet: can't make the next map: %s", error);
+	m->retry_ns = now_ns + m->options.lease_ns;
+	return false;
+}
+
+/* FLEET-3. The member, and its rows: those that it does not serve can't be proven. */
+static bool draft_register(struct membership *m, uint64_t now_ns)
+{
+	struct map_edit *edit = map_edit_create(m->map);
+	struct map_member member = {
+		.session = session_in(m, m->map) + 1,
+		.weight = m->options.weight,
+		.urls = m->options.urls,
+	};
+	uint32_t number;
+
+	memcpy(member.id, m->options.id, sizeof(member.id));
+	if (m->number != FLEET_NO_OWNER)
+		member.lost_s = m->map->members[m->number]->lost_s;
+	number = map_edit_member(edit, &member);
+	for (uint32_t i = 0; i < FLEET_SHARDS && m->number != FLEET_NO_OWNER; i++)
+		if (fleet_row_owner(m->map->rows[i]) == number &&
+		    !shard_set_has(&m->shards.served, i))
+			map_edit_row(edit, i, number, 0);
+	return draft_finish(m, edit, now_ns);
+}
+
+static bool opens(const struct membership *m, uint32_t shard)
+{
+	return shard_set_has(&m->shards.served, shard) && !(m->map->rows[shard] & FLEET_OPEN);
+}
+
+/* False: there is nothing to open, or it can't be done now. */
+static bool draft_open(struct membership *m, uint64_t now_ns)
+{
+	struct map_edit *edit;
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
+		count += opens(m, i);
+	if (!count) {
+		m->may_open = false;
+		return false;
+	}
+	edit = map_edit_create(m->map);
+	m->shards.opening_epoch = m->map->head->epoch + 1;
+	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
+		if (opens(m, i)) {
+			map_edit_row(edit, i, m->number,
+				     FLEET_OPEN | (m->map->rows[i] & FLEET_GIVEN));
+			shard_set_add(&m->shards.opening, i);
+		}
+	return draft_finish(m, edit, now_ns);
+}
+
+static void compare(struct membership *m, struct registry_call *call, enum registry_key key,
+		    const char id[FLEET_NAME_MAX], int64_t revision)
+{
+	struct registry_compare *next = &m->compares[call->compare_count++];
+
+	*next = (struct registry_compare){ .key = key, .revision = revision };
+	memcpy(next->id, id, FLEET_NAME_MAX);
+}
+
+static void compare_map(struct membership *m, struct registry_call *call)
+{
+	compare(m, call, REGISTRY_MAP, m->options.id, m->map_revision);
+}
+
+static void compare_own(struct membership *m, struct registry_call *call)
+{
+	compare(m, call, REGISTRY_MEMBER, m->options.id, m->own);
+}
+
+static void call_look(struct membership *m, struct registry_call *call)
+{
+	call->reads[true] = REGISTRY_READ_OWN;
+	call->reads[false] = REGISTRY_READ_OWN | REGISTRY_READ_MAP;
+	if (m->fenced)
+		call->reads[true] = call->reads[false];
+	else
+		compare_map(m, call);
+}
+
+static void call_poll(struct membership *m, struct registry_call *call)
+{
+	compare_map(m, call);
+	compare_own(m, call);
+	call->reads[true] = REGISTRY_READ_CONTROLLER;
+	call->reads[false] = REGISTRY_READ_MAP | REGISTRY_READ_OWN | REGISTRY_READ_CONTROLLER;
+	if (!m->controller)
+		return;
+	call->reads[true] |= REGISTRY_READ_MEMBERS;
+	call->reads[false] |= REGISTRY_READ_MEMBERS;
+}
+
+/* FLEET-2 */
+static void call_assign(struct membership *m, struct registry_call *call)
+{
+	compare_map(m, call);
+	compare(m, call, REGISTRY_CONTROLLER, m->options.id, m->controller);
+	for (uint32_t i = 0; i < m->plan.compare_count; i++)
+		compare(m, call, REGISTRY_MEMBER, m->map->members[m->plan.compares[i].member]->id,
+			m->plan.compares[i].revision);
+	m->draft = m->plan.map;
+	m->plan.map = NULL;
+	call->reads[false] = READ_ALL;
+}
+
+static void call_campaign(struct membership *m, struct registry_call *call)
+{
+	compare(m, call, REGISTRY_CONTROLLER, m->options.id, 0);
+	compare_own(m, call);
+	call->put_controller = true;
+	call->reads[true] = call->reads[false] = REGISTRY_READ_CONTROLLER;
+	m->campaigns = false;
+}
+
+/* False: the call can't, or need not, be made now. */
+static bool call_make(struct membership *m, enum call what, uint64_t now_ns,
+		      struct registry_call *call)
+{
+	*call = (struct registry_call){
+		.kind = REGISTRY_TXN,
+		.ttl_s = (int64_t)((m->options.lease_ns + NS_PER_S - 1) / NS_PER_S),
+		.lease = m->lease,
+		.incarnation = m->options.incarnation,
+		.compares = m->compares,
+		.reads[false] = REGISTRY_READ_MAP | REGISTRY_READ_OWN,
+	};
+	memcpy(call->id, m->options.id, sizeof(call->id));
+	switch (what) {
+	case CALL_GRANT:
+		call->kind = REGISTRY_GRANT;
+		break;
+	case CALL_KEEPALIVE:
+		call->kind = REGISTRY_KEEPALIVE;
+		m->alive = false;
+		break;
+	case CALL_REVOKE:
+		call->kind = REGISTRY_REVOKE;
+		break;
+	case CALL_LOOK:
+		call_look(m, call);
+		break;
+	case CALL_POLL:
+		call_poll(m, call);
+		m->poll_is_due = false;
+		break;
+	case CALL_REGISTER:
+		compare_map(m, call);
+		compare(m, call, REGISTRY_MEMBER, m->options.id, 0);
+		call->put_member = true;
+		if (!draft_register(m, now_ns))
+			return false;
+		break;
+	case CALL_OPEN:
+		compare_map(m, call);
+		compare_own(m, call);
+		if (!draft_open(m, now_ns))
+			return false;
+		break;
+	case CALL_CAMPAIGN:
+		call_campaign(m, call);
+		break;
+	case CALL_ASSIGN:
+		call_assign(m, call);
+		break;
+	case CALL_NONE:
+		return false;
+	}
+	call->put_map = m->draft;
+	return true;
+}
+
+/* What a registered member asks now, or until when it waits. */
+static enum call choose_registered(struct membership *m, uint64_t now_ns, uint64_t *until_ns)
+{
+	uint64_t poll_ns = m->alive ? m->next_ns : m->next_ns + m->period_ns;
+	bool has_more = m->plan.map || m->may_open || m->campaigns;
+
+	if (m->poll_is_due)
+		return CALL_POLL;
+	if (now_ns >= poll_ns) {
+		/* Workers that hang get no lease, so that others get the shards. */
+		if (m->alive)
+			return CALL_KEEPALIVE;
+		m->next_ns = now_ns;
+		return CALL_POLL;
+	}
+	*until_ns = shards_next_ns(&m->shards);
+	if (poll_ns < *until_ns)
+		*until_ns = poll_ns;
+	if (has_more && now_ns >= m->retry_ns)
+		return m->plan.map ? CALL_ASSIGN : m->may_open ? CALL_OPEN : CALL_CAMPAIGN;
+	if (has_more && m->retry_ns < *until_ns)
+		*until_ns = m->retry_ns;
+	return CALL_NONE;
+}
+
+static enum call choose(struct membership *m, uint64_t now_ns, uint64_t *until_ns)
+{
+	if (m->stops)
+		return m->lease ? CALL_REVOKE : CALL_NONE;
+	if (m->own)
+		return choose_registered(m, now_ns, until_ns);
+	*until_ns = m->key_free ? m->retry_ns : m->next_ns;
+	if (now_ns < *until_ns)
+		return CALL_NONE;
+	return !m->key_free ? CALL_LOOK : m->lease ? CALL_REGISTER : CALL_GRANT;
+}
+
+enum membership_next membership_next(struct membership *m, uint64_t now_ns, uint64_t now_s,
+				     struct registry_call *call, uint64_t *until_ns)
+{
+	enum call what;
+
+	assert(m->call == CALL_NONE);
+	m->now_s = now_s;
+	if (m->own && m->shards.waiting) {
+		uint32_t served = m->shards.served_count;
+
+		shards_serve(&m->shards, now_ns);
+		m->may_open |= m->shards.served_count != served;
+	}
+	do {
+		what = choose(m, now_ns, until_ns);
+	} while (what != CALL_NONE && !call_make(m, what, now_ns, call));
+	m->call = what;
+	if (what != CALL_NONE)
+		return MEMBERSHIP_CALL;
+	return m->stops ? MEMBERSHIP_ENDED : MEMBERSHIP_SLEEP;
+}
+
+void membership_alive(struct membership *m)
+{
+	m->alive = true;
+}
+
+void membership_changes(struct membership *m, struct membership_changes *changes)
+{
+	*changes = (struct membership_changes){ 0 };
+	if (m->view_is_old || m->shards.changed) {
+		changes->map = m->map;
+		changes->served = &m->shards.served;
+	}
+	m->view_is_old = m->shards.changed = false;
+	if (shards_drop(&m->shards))
+		changes->drop = &m->shards.dropping;
+	changes->has_word = m->word_is_new;
+	m->word_is_new = false;
+	changes->word = (struct fleet_word){
+		.generation = m->map->head->generation,
+		.epoch = m->map->head->epoch,
+		.end_ns = m->end_ns,
+	};
+}
+
+void membership_dropped(struct membership *m)
+{
+	shards_dropped(&m->shards);
+	if (!shards_drops(&m->shards))
+		m->holds_word = false;
+}
+
+void membership_stop(struct membership *m)
+{
+	m->stops = true;
+	m->end_ns = 0;
+	m->word_is_new = true;
+	if (m->shards.served_count)
+		log_notice("fleet: %.*s leaves: its %" PRIu32
+			   " shards go to other members, without their items",
+			   NAME(m->options.id), m->shards.served_count);
+}
+
+void membership_status(const struct membership *m, struct membership_status *status)
+{
+	*status = (struct membership_status){
+		.end_ns = m->end_ns,
+		.registrations = m->registrations,
+		.epoch = m->map->head->epoch,
+		.members = m->map->head->members,
+		.shards = m->shards.served_count + m->shards.waiting,
+		.shards_served = m->shards.served_count,
+		.controller = m->controller != 0,
+	};
+	if (m->fenced)
+		strcpy(status->waits, "etcd was restored or replaced: kvd --fleet-adopt");
+	else if (m->failing)
+		strcpy(status->waits, "etcd does not answer");
+	else if (!m->own)
+		strcpy(status->waits, m->held_ns ? "another kvd is registered by this name" :
+						   "is being registered");
+	else if (m->holds_word)
+		strcpy(status->waits, "items of shards that were lost are dropped");
+	else if (m->controller)
+		strcpy(status->waits, m->plan.why);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * One member of a fleet whose map is in etcd, as a state machine: it registers, keeps its lease and
+ * its word, opens the shards that it gets, and is the controller if it is elected. It does no I/O
+ * and reads no clock: membership_next() says what to ask etcd, membership_done() takes the answer,
+ * and membership_changes() says what the server has to do. common/fleet/DESIGN.md has the rules;
+ * here is where they are kept:
+ *
+ *   MEMBERSHIP-1. (FLEET-3) A shard that was served stays so only while the member's row has the
+ *	 bits that it had then, or those that an own transaction of unknown outcome would give it,
+ *	 and the map has the session of this process's last registration. Registration closes all
+ *	 other rows of the member.
+ *   MEMBERSHIP-2. (FLEET-9) Any other shard is served only after its items were dropped, and 1.004
+ *	 W and the margin after its row was first read, unless the row is `given`. Then the member
+ *	 opens it.
+ *   MEMBERSHIP-3. (FLEET-4) A word ends W less the margin after the calls that earned it were
+ *	 begun: a keepalive, and a transaction that found the member's own key. There is none before
+ *	 all workers had a turn since the last one, nor before what a registration drops is dropped.
+ *   MEMBERSHIP-4. (FLEET-5) A word has the epoch of the newest map, whose view was published before
+ *	 it. That is at least the epoch of the last registration.
+ *   MEMBERSHIP-5. (FLEET-1) An etcd that was restored or replaced is noticed by its cluster ID, and
+ *	 by a map with a lower epoch or revision: the member is fenced, that is its word ends, until
+ *	 a map with another generation and a higher epoch than any before is there.
+ *   MEMBERSHIP-6. (FLEET-15) The controller changes nothing for 2 W after its election, and after
+ *	 the first answer of etcd that follows W without one.
+ *
+ * Threads: one.
+ */
+#ifndef KVD_SERVER_FLEET_MEMBERSHIP_H
+#define KVD_SERVER_FLEET_MEMBERSHIP_H
+
+#include "common/layout.h"
+#include "server/fleet/registry.h"
+#include "server/fleet/shards.h"
+
+#define MEMBERSHIP_WAITS_MAX 160
+
+struct membership_options {
+	char id[FLEET_NAME_MAX];
+	const char *urls; /* at which clients reach the member; stays */
+	uint32_t weight;
+	uint64_t incarnation; /* of this process; never 0 */
+	uint64_t lease_ns;    /* W */
+};
+
+/* For the statistics. */
+struct membership_status {
+	uint64_t end_ns; /* of the word */
+	uint64_t registrations;
+	uint64_t epoch;	  /* of the newest map, */
+	uint32_t members; /* its members, */
+	uint32_t shards;  /* and those of its shards that are the member's */
+	uint32_t shards_served;
+	bool controller;
+	/* Why the member, or the controller, waits; "": neither does. */
+	char waits[MEMBERSHIP_WAITS_MAX];
+};
+
+struct membership;
+
+/*
+ * @first is what a transaction has read of etcd just now: the map, which is there. Its map becomes
+ * the membership's. NULL: no memory.
+ */
+struct membership *membership_create(const struct membership_options *options,
+				     struct registry_result *first);
+void membership_destroy(struct membership *member);
+
+enum membership_next {
+	MEMBERSHIP_CALL,  /* execute *@call, and hand the result to membership_done() */
+	MEMBERSHIP_SLEEP, /* nothing to do until *@until_ns */
+	MEMBERSHIP_ENDED, /* after membership_stop(): nothing to do any more */
+};
+
+/*
+ * What is next. @now_ns is the server's clock and the time that the host slept; @now_s the time of
+ * day, since 1970. *@call, and what it points to, stay until membership_done().
+ */
+enum membership_next membership_next(struct membership *member, uint64_t now_ns, uint64_t now_s,
+				     struct registry_call *call, uint64_t *until_ns);
+/*
+ * @result of the call, which was begun after @sent_ns; @now_ns is read after the answer. Takes the
+ * map out of @result. @why: etcd_why(), if there was no answer; for the log.
+ */
+void membership_done(struct membership *member, struct registry_result *result, const char *why,
+		     uint64_t sent_ns, uint64_t now_ns);
+
+/* All workers had a turn that began after the last time that this was called. */
+void membership_alive(struct membership *member);
+
+/*
+ * What the server has to do now, in this order: publish the view, wait for a grace period, begin to
+ * drop, publish the word.
+ */
+struct membership_changes {
+	const struct fleet_map *map;	/* of the view; NULL: the view stays */
+	const struct shard_set *served; /* of the view */
+	const struct shard_set *drop;	/* NULL: nothing to drop */
+	bool has_word;
+	struct fleet_word word; /* without its sum; end_ns as now_ns counts, 0: it has ended */
+};
+
+/*
+ * Call it after each of the functions above and below, and do what it says before the next one.
+ * What the pointers point to stays until then. membership_dropped() says that no reader can see an
+ * item that was to be dropped.
+ */
+void membership_changes(struct membership *member, struct membership_changes *changes);
+void membership_dropped(struct membership *member);
+
+/* Ends the word; then membership_next() revokes the lease, so that others get the shards soon. */
+void membership_stop(struct membership *member);
+
+void membership_status(const struct membership *member, struct membership_status *status);
+
+#endif /* KVD_SERVER_FLEET_MEMBERSHIP_H */

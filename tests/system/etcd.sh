@@ -5,80 +5,8 @@
 # run, each of which must come out as server/fleet/etcd.h says.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
-
-for program in etcd etcdctl; do
-	command -v $program >/dev/null ||
-		{ echo "needs $program: conf/install-deps test" && exit 1; }
-done
-export ETCDCTL_API=3
-
-declare -A etcd_pids
-endpoints=
-
-client_of_etcd() {
-	"$build/tests/system/sys_etcd" -e "$endpoints" "$@"
-}
-
-port_is_free() {
-	! (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null
-}
-
-# Sets port to the first of 6 that nobody uses: members take one each for clients and for peers.
-ports_choose() {
-	local i
-	port=$((20000 + $$ % 1500 * 8))
-	for ((i = 0; i < 6; i++)); do
-		port_is_free $((port + i)) || { port=$((port + 8)) i=-1; }
-	done
-}
-
-# number, members, [options]...: starts a member
-member_start() {
-	local number=$1 members=$2 scheme=http i cluster=
-	shift 2
-	[[ " $* " != *' --cert-file '* ]] || scheme=https
-	for ((i = 0; i < members; i++)); do
-		cluster+=${cluster:+,}m$i=http://127.0.0.1:$((port + 3 + i))
-	done
-	etcd --name "m$number" --data-dir "$tmp/data.$number" --logger zap \
-		--listen-client-urls "$scheme://127.0.0.1:$((port + number))" \
-		--advertise-client-urls "$scheme://127.0.0.1:$((port + number))" \
-		--listen-peer-urls "http://127.0.0.1:$((port + 3 + number))" \
-		--initial-advertise-peer-urls "http://127.0.0.1:$((port + 3 + number))" \
-		--initial-cluster "$cluster" "$@" >>"$tmp/etcd.$number" 2>&1 &
-	etcd_pids[$number]=$!
-	pids+=($!)
-}
-
-member_end() { # number
-	kill -KILL "${etcd_pids[$1]}" && await_end "${etcd_pids[$1]}" && forget "${etcd_pids[$1]}"
-}
-
-works() {
-	[[ $(client_of_etcd "$@" put up up) == succeeded* ]]
-}
-
-# members, [options]...: starts a new etcd, and waits until it works
-etcd_start() {
-	local members=$1 i
-	shift
-	rm -rf "$tmp"/data.*
-	for ((i = 0; i < members; i++)); do
-		member_start "$i" "$members" "$@"
-	done
-	endpoints=
-	for ((i = 0; i < members; i++)); do
-		endpoints+=${endpoints:+,}http://127.0.0.1:$((port + i))
-	done
-}
-
-etcd_stop() {
-	local number
-	for number in "${!etcd_pids[@]}"; do
-		member_end "$number"
-		unset "etcd_pids[$number]"
-	done
-}
+# shellcheck source=tests/system/etcd_lib.sh
+. tests/system/etcd_lib.sh
 
 # status, pattern, arguments...: runs the client and compares its exit status and its output
 says_client() {
@@ -138,15 +66,11 @@ status_is_told() {
 	says_client 0 "^http://127.0.0.1:$port version 3\.[4-9][0-9.]* leader well\$" status
 }
 
-ctl() {
-	etcdctl --endpoints "127.0.0.1:$port" "$@"
-}
-
 users_make() {
-	ctl user add root:top && ctl user grant-role root root && ctl user add 'kvd:a"b\c' &&
-		ctl role add fleet &&
-		ctl role grant-permission fleet readwrite --prefix fleet/ &&
-		ctl user grant-role kvd fleet && ctl auth enable &&
+	etcd_ctl user add root:top && etcd_ctl user grant-role root root &&
+		etcd_ctl user add 'kvd:a"b\c' && etcd_ctl role add fleet &&
+		etcd_ctl role grant-permission fleet readwrite --prefix fleet/ &&
+		etcd_ctl user grant-role kvd fleet && etcd_ctl auth enable &&
 		(umask 077 && printf 'kvd:a"b\\c\n' >"$tmp/user" && echo 'kvd:wrong' >"$tmp/wrong")
 }
 
@@ -210,31 +134,15 @@ writer_ends_well() {
 
 # A member forgets its tokens when it starts again.
 token_is_renewed() {
-	writer_start -u "$tmp/user" write fleet/renewed && member_end 0 && member_start 0 1 &&
-		writes && writer_ends_well
+	writer_start -u "$tmp/user" write fleet/renewed && etcd_member_end 0 &&
+		etcd_member_start 0 1 && writes && writer_ends_well
 }
 
 # Until then no user is asked for; the writer has one.
 users_come_and_go() {
-	ctl --user root:top auth disable && writer_start -u "$tmp/user" write fleet/off &&
-		ctl auth enable && writes && ctl --user root:top auth disable && writes &&
+	etcd_ctl --user root:top auth disable && writer_start -u "$tmp/user" write fleet/off &&
+		etcd_ctl auth enable && writes && etcd_ctl --user root:top auth disable && writes &&
 		writer_ends_well
-}
-
-authority() {
-	openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
-		-subj "/CN=$1" -keyout "$tmp/$1.key" -out "$tmp/$1.pem" 2>&1
-}
-
-certificate() { # authority, name
-	printf 'subjectAltName=IP:127.0.0.1\nextendedKeyUsage=serverAuth,clientAuth\n' \
-		>"$tmp/extensions"
-	openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$2" \
-		-keyout "$tmp/$2.key" -out "$tmp/request" 2>&1 &&
-		openssl x509 -req -in "$tmp/request" -CA "$tmp/$1.pem" -CAkey "$tmp/$1.key" \
-			-CAcreateserial -days 2 -extfile "$tmp/extensions" \
-			-out "$tmp/$2.pem" 2>&1 &&
-		chmod 600 "$tmp/$2.key"
 }
 
 certificates_make() {
@@ -248,7 +156,7 @@ tls_starts() {
 	etcd_start 1 --cert-file "$tmp/server.pem" --key-file "$tmp/server.key" \
 		--trusted-ca-file "$tmp/ca.pem" --client-cert-auth
 	endpoints=https://127.0.0.1:$port
-	wait_until "$DEADLINE_S" works "${trusted[@]}"
+	wait_until "$DEADLINE_S" etcd_works "${trusted[@]}"
 }
 
 tls_refuses() {
@@ -277,8 +185,8 @@ leader_is_known() {
 
 leader=
 leader_is_killed() {
-	wait_until "$DEADLINE_S" leader_is_known && member_end "$leader" && writes &&
-		member_start "$leader" 3 && writes
+	wait_until "$DEADLINE_S" leader_is_known && etcd_member_end "$leader" && writes &&
+		etcd_member_start "$leader" 3 && writes
 }
 
 leader_is_stopped() {
@@ -295,7 +203,7 @@ all_are_stopped() {
 
 check "an etcd starts" ports_choose
 etcd_start 1
-check "and works" wait_until "$DEADLINE_S" works || { tail -n 20 "$tmp/etcd.0" && finish; }
+check "and works" wait_until "$DEADLINE_S" etcd_works || { tail -n 20 "$tmp/etcd.0" && finish; }
 check "keys are stored, compared and read" keys
 check "transactions compare several keys, and have two branches" transactions
 check "values of the size of a map fit" large_values_fit
@@ -313,7 +221,7 @@ check "an etcd with TLS works" tls_starts
 check "certificates that do not fit are refused" tls_refuses
 etcd_stop
 etcd_start 3
-check "an etcd of three starts" wait_until "$DEADLINE_S" works
+check "an etcd of three starts" wait_until "$DEADLINE_S" etcd_works
 check "transactions run" writer_start write fleet/faults
 rounds=2
 [ "${KVD_TEST_LONG:-0}" != 1 ] || rounds=20

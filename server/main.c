@@ -22,6 +22,8 @@
 #include "common/util/streams.h"
 #include "server/config/config.h"
 #include "server/detach.h"
+#include "server/fleet_admin.h"
+#include "server/fleet_options.h"
 #include "server/log_writer.h"
 #include "server/notify.h"
 #include "server/pidfile.h"
@@ -29,9 +31,9 @@
 #include "server/stats.h"
 #include "server/version.h"
 
-enum mode { MODE_SERVE, MODE_CHECK, MODE_PRINT };
+enum mode { MODE_SERVE, MODE_CHECK, MODE_PRINT, MODE_FLEET_INIT, MODE_FLEET_ADOPT };
 
-enum { OPTION_CHECK = 256, OPTION_PRINT, OPTION_PIDFILE };
+enum { OPTION_CHECK = 256, OPTION_PRINT, OPTION_FLEET_INIT, OPTION_FLEET_ADOPT, OPTION_PIDFILE };
 
 static const struct option long_options[] = {
 	{ "config", required_argument, NULL, 'c' },
@@ -40,6 +42,8 @@ static const struct option long_options[] = {
 	{ "pidfile", required_argument, NULL, OPTION_PIDFILE },
 	{ "check-config", no_argument, NULL, OPTION_CHECK },
 	{ "print-config", no_argument, NULL, OPTION_PRINT },
+	{ "fleet-init", no_argument, NULL, OPTION_FLEET_INIT },
+	{ "fleet-adopt", no_argument, NULL, OPTION_FLEET_ADOPT },
 	{ "version", no_argument, NULL, 'V' },
 	{ "help", no_argument, NULL, 'h' },
 	{ NULL, 0, NULL, 0 },
@@ -60,6 +64,10 @@ static void usage(FILE *out)
 	      "      --check-config  check the configuration, and whether this host can serve\n"
 	      "                      it; print FILE: ok or the errors, and exit with 0 or 78\n"
 	      "      --print-config  print the resulting configuration as a file, and exit\n"
+	      "      --fleet-init    make the fleet fleet.name in fleet.etcd, before its members\n"
+	      "                      start, and exit\n"
+	      "      --fleet-adopt   let a fleet go on, and empty it, after its etcd was restored\n"
+	      "                      from a backup, and exit\n"
 	      "  -V, --version       print the version and exit\n"
 	      "  -h, --help          print this and exit\n"
 	      "\n"
@@ -118,6 +126,12 @@ static void arguments_parse(struct arguments *arguments, int argc, char **argv)
 			break;
 		case OPTION_PRINT:
 			arguments->mode = MODE_PRINT;
+			break;
+		case OPTION_FLEET_INIT:
+			arguments->mode = MODE_FLEET_INIT;
+			break;
+		case OPTION_FLEET_ADOPT:
+			arguments->mode = MODE_FLEET_ADOPT;
 			break;
 		case 'V':
 			printf("kvd %s\n", KVD_SERVER_VERSION);
@@ -199,15 +213,16 @@ static int log_file_check(const char *path)
 /* --check-config: reports all that would stop a start, or ok, and changes nothing. */
 static int check(const struct config *config, const char *file)
 {
-	int log_err = log_file_check(config->log.file), store_err, net_err;
+	int log_err = log_file_check(config->log.file), store_err, fleet_err, net_err;
 
 	log_init(LOG_WARN, NULL);
 	if (log_err)
 		log_file_error(config, log_err);
 	store_err = server_check(config);
+	fleet_err = fleet_options_check(config);
 	net_err = net_check(config, true);
 	log_release();
-	if (log_err || store_err || net_err)
+	if (log_err || store_err || fleet_err || net_err)
 		return EX_CONFIG;
 	printf("%s: ok\n", file ? file : "the defaults and -o, without a file");
 	return output_status();
@@ -289,6 +304,10 @@ int main(int argc, char **argv)
 		status = output_status();
 	} else if (arguments.mode == MODE_CHECK)
 		status = check(&config, arguments.source.file);
+	else if (arguments.mode == MODE_FLEET_INIT)
+		status = fleet_admin_init(&config);
+	else if (arguments.mode == MODE_FLEET_ADOPT)
+		status = fleet_admin_adopt(&config);
 	else
 		status = serve(&config, &arguments);
 	free(assignments);

@@ -24,6 +24,8 @@
 #include "server/config/config.h"
 #include "server/control/net.h"
 #include "server/detach.h"
+#include "server/fleet_admin.h"
+#include "server/fleet_options.h"
 #include "server/log_writer.h"
 #include "server/notify.h"
 #include "server/pidfile.h"
@@ -103,6 +105,9 @@ static int fake_server_init(struct server *server)
 #define server_run(server) ((void)(server), step("run"))
 #define server_release(server) ((void)(server), (void)step("release"))
 #define server_check(config) ((void)(config), step("store"))
+#define fleet_options_check(config) ((void)(config), step("fleet"))
+#define fleet_admin_init(config) ((void)(config), step("make"))
+#define fleet_admin_adopt(config) ((void)(config), step("adopt"))
 #define net_check(config, warn) ((void)(config), step((warn) ? "net" : "net!"))
 #define main kvd_main
 int kvd_main(int argc, char **argv);
@@ -233,24 +238,24 @@ static void temporary_errors(void **state)
 /* All that would stop a start is looked for, whatever was found before. */
 static void checks(void **state)
 {
-	static const char *const each[] = { "store", "net" };
+	static const char *const each[] = { "store", "fleet", "net" };
 	char assignment[200], path[100];
 
 	(void)state;
 	assert_int_equal(RUN("--check-config"), EX_OK);
 	assert_printed("the defaults and -o, without a file: ok\n");
-	assert_string_equal(steps, "config store net ");
-	for (unsigned int i = 0; i < 2; i++) {
+	assert_string_equal(steps, "config store fleet net ");
+	for (unsigned int i = 0; i < 3; i++) {
 		fails = each[i];
 		assert_int_equal(RUN("--check-config"), EX_CONFIG);
-		assert_string_equal(steps, "config store net ");
+		assert_string_equal(steps, "config store fleet net ");
 	}
 	fails = NULL;
 	/* The log's file: a folder, in no folder, new, there. */
 	snprintf(assignment, sizeof(assignment), "log.file=%s", test_log_dir);
 	assert_int_equal(RUN("--check-config", "-o", assignment), EX_CONFIG);
 	assert_printed("can't open it: Is a directory");
-	assert_string_equal(steps, "config store net ");
+	assert_string_equal(steps, "config store fleet net ");
 	snprintf(assignment, sizeof(assignment), "log.file=%s/no/kvd.log", test_log_dir);
 	assert_int_equal(RUN("--check-config", "-o", assignment), EX_CONFIG);
 	assert_printed("can't open it: No such file or directory");
@@ -304,13 +309,33 @@ static void detaches(void **state)
 	assert_string_equal(steps, "config detach ");
 }
 
+/* The status of each is kvd's, and no server starts. */
+static void fleets(void **state)
+{
+	(void)state;
+	assert_int_equal(RUN("--fleet-init"), EX_OK);
+	assert_string_equal(steps, "config make ");
+	assert_int_equal(RUN("--fleet-adopt"), EX_OK);
+	assert_string_equal(steps, "config adopt ");
+	fails = "make";
+	fails_with = EXIT_FAILURE;
+	assert_int_equal(RUN("--fleet-init"), EXIT_FAILURE);
+	fails = "adopt";
+	fails_with = EX_CONFIG;
+	assert_int_equal(RUN("--fleet-adopt"), EX_CONFIG);
+	fails = "config";
+	fails_with = -EINVAL;
+	assert_int_equal(RUN("--fleet-init"), EX_CONFIG);
+	assert_string_equal(steps, "config ");
+}
+
 #define CASE(f) cmocka_unit_test_setup(f, setup)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(usage_of_kvd), CASE(configuration), CASE(temporary_errors),
-		CASE(checks),	    CASE(serves),	 CASE(detaches),
+		CASE(usage_of_kvd), CASE(configuration), CASE(temporary_errors), CASE(checks),
+		CASE(serves),	    CASE(detaches),	 CASE(fleets),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

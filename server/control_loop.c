@@ -281,6 +281,8 @@ static int start(struct server *server)
 	if (net->starting)
 		return net->start_err;
 	err = net_start(net);
+	if (!err)
+		err = server_join(server);
 	if (err)
 		return err;
 	log_notice("ready: %u workers", net->worker_count);
@@ -337,6 +339,7 @@ int server_run(struct server *server)
 		tenant_manager_run(&server->net);
 		err = loop_run(&loop);
 	}
+	server_leave(server);
 	net_stop(&server->net);
 	conn_manager_free_all(&server->net);
 	rcu_thread_online();

@@ -2,9 +2,13 @@
 /* Sets the server up from its configuration, and releases it. */
 #include "server/server.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "common/util/clock.h"
+#include "common/util/log.h"
+#include "server/fleet_options.h"
 #include "server/worker/conn.h"
 
 /* Memory of the process without workers and connections: code, libraries, stacks. */
@@ -54,19 +58,60 @@ static void store_setup_init(struct store_setup *setup, const struct config *con
 	};
 }
 
-/* Makes @fleet, all zero, if the configuration names one. 0, or a negative errno after logging. */
-static int fleet_init(struct fleet *fleet, const struct config *config)
+/* Shards are shared out by the memory for items, in MiB. */
+static uint32_t member_weight(const struct config *config)
 {
-	return *config->fleet.file ? fleet_open(fleet, config->fleet.file, config->fleet.member) :
-				     0;
+	uint64_t mib = (config->memory.size + config->tenants.memory) >> 20;
+
+	return mib < UINT32_MAX ? (uint32_t)mib : UINT32_MAX;
+}
+
+/* Reads the map from etcd. */
+static int fleet_read(struct server *server)
+{
+	const struct config *config = &server->config;
+	struct membership_options options = {
+		.urls = server->member.urls,
+		.weight = member_weight(config),
+		.lease_ns = config->fleet.lease,
+	};
+	struct fleet_options etcd;
+	int err = config_member(config, &server->member);
+
+	if (err)
+		return err;
+	memcpy(options.id, server->member.id, sizeof(options.id));
+	do {
+		if (getrandom(&options.incarnation, sizeof(options.incarnation), 0) < 0) {
+			log_error("fleet: can't name this process: getrandom: %m");
+			return -errno;
+		}
+	} while (!options.incarnation);
+	fleet_options_init(&etcd, config);
+	return membership_thread_open(&server->membership, &etcd.etcd, config->fleet.name, &options,
+				      &server->fleet);
+}
+
+/* Makes the fleet if the configuration names one. 0, or a negative errno after logging. */
+static int fleet_init(struct server *server)
+{
+	const struct config *config = &server->config;
+
+	if (*config->fleet.etcd)
+		return fleet_read(server);
+	if (*config->fleet.file)
+		return fleet_open(&server->fleet, config->fleet.file, config->fleet.member);
+	return 0;
 }
 
 int server_check(const struct config *config)
 {
 	struct fleet fleet = { 0 };
 	struct store_setup setup;
-	int err, fleet_err = fleet_init(&fleet, config);
+	int err, fleet_err = fleet_options_check(config);
 
+	if (*config->fleet.file)
+		fleet_err = fleet_open(&fleet, config->fleet.file, config->fleet.member);
 	store_setup_init(&setup, config, &fleet);
 	fleet_close(&fleet);
 	err = store_check(&setup.options);
@@ -76,14 +121,14 @@ int server_check(const struct config *config)
 	return err;
 }
 
-/* A map of a file: the word of all stores has no end. */
+/* With a map of a file, the word of all stores has no end; else there is none yet. */
 static void fleet_begin(struct server *server)
 {
 	const struct fleet_head *head = server->fleet.view->map->head;
 	const struct fleet_word word = {
 		.generation = head->generation,
 		.epoch = head->epoch,
-		.end_ns = UINT64_MAX,
+		.end_ns = server->fleet.end_ns,
 	};
 
 	server->fleet.turns_wait = net_turns_wait;
@@ -106,13 +151,15 @@ int server_init(struct server *server)
 	server->stats_source = (struct stats_source){
 		.net = &server->net,
 		.fleet = &server->fleet,
+		.membership = *server->config.fleet.etcd ? &server->membership : NULL,
+		.fleet_name = server->config.fleet.name,
 		.started_ns = clock_ns(),
 	};
 	err = net_check(&server->config, false);
 	if (!err)
 		err = server_check(&server->config);
 	if (!err)
-		err = fleet_init(&server->fleet, &server->config);
+		err = fleet_init(server);
 	fleet_stores_init(&server->fleet_stores);
 	if (server->fleet.view)
 		fleet_begin(server);
@@ -131,8 +178,27 @@ int server_init(struct server *server)
 	return err;
 }
 
+int server_join(struct server *server)
+{
+	struct membership_thread *membership = &server->membership;
+
+	if (!*server->config.fleet.etcd)
+		return 0;
+	membership->stores = &server->fleet_stores;
+	membership->clock_base = server->store.table.clock_base;
+	membership->turned = net_turned;
+	membership->workers = &server->net;
+	return membership_thread_start(membership);
+}
+
+void server_leave(struct server *server)
+{
+	membership_thread_stop(&server->membership);
+}
+
 void server_release(struct server *server)
 {
+	membership_thread_close(&server->membership);
 	net_release(&server->net);
 	fleet_stores_release(&server->fleet_stores);
 	fleet_close(&server->fleet);

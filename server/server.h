@@ -7,6 +7,7 @@
 #include "server/control/net.h"
 #include "server/fleet/fleet.h"
 #include "server/fleet/fleet_stores.h"
+#include "server/fleet/membership_thread.h"
 #include "server/stats.h"
 #include "server/store/store.h"
 
@@ -23,7 +24,9 @@ struct server {
 	struct store_setup setup;
 	struct fleet fleet; /* all zero: the server is in none */
 	struct fleet_stores fleet_stores;
-	struct store store; /* of the tenant default */
+	struct config_member member;	     /* what it says of itself, with fleet.etcd */
+	struct membership_thread membership; /* with fleet.etcd */
+	struct store store;		     /* of the tenant default */
 	struct net net;
 	struct stats_source stats_source;
 
@@ -49,6 +52,12 @@ int server_check(const struct config *config);
  * logging, with nothing left to release.
  */
 int server_init(struct server *server);
+/*
+ * Makes the server a member of its fleet, once it listens, if the fleet is in etcd; and ends that,
+ * before the workers stop. 0, or a negative errno after logging.
+ */
+int server_join(struct server *server);
+void server_leave(struct server *server);
 /* Releases everything in reverse order. */
 void server_release(struct server *server);
 

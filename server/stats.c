@@ -75,13 +75,47 @@ static void tenants_lines(struct lines *l, const struct tenants *tenants)
 	number(l, "tenants_bytes", tenants->used);
 }
 
-static void fleet_lines(struct lines *l, const struct fleet *fleet)
+/* A map that does not change. */
+static void fleet_fixed_status(struct membership_status *status, const struct fleet_view *view)
 {
-	const struct fleet_view *view = fleet->view;
+	*status = (struct membership_status){ 0 };
+	if (!view)
+		return;
+	status->epoch = view->map->head->epoch;
+	status->members = view->map->head->members;
+	status->shards = status->shards_served = view->shards;
+}
 
-	number(l, "fleet_epoch", view ? view->map->head->epoch : 0);
-	number(l, "fleet_members", view ? view->map->head->members : 0);
-	number(l, "fleet_shards", view ? view->shards : 0);
+static void name_line(struct lines *l, const char *what, const char *name)
+{
+	line(l, "%s %.*s", what, (int)FLEET_NAME_MAX, *name ? name : "none");
+}
+
+static void fleet_lines(struct lines *l, const struct stats_source *source)
+{
+	const struct fleet *fleet = source->fleet;
+	struct membership_status status;
+	uint64_t now_ns = 0;
+
+	/* The thread replaces the view; this is no RCU reader. */
+	if (source->membership)
+		membership_thread_status(source->membership, &status, &now_ns);
+	else
+		fleet_fixed_status(&status, fleet->view);
+	if (source->membership)
+		name_line(l, "fleet_name", source->fleet_name);
+	else
+		name_line(l, "fleet_name", fleet->view ? fleet->view->map->head->name : "");
+	name_line(l, "fleet_member", fleet->id);
+	number(l, "fleet_epoch", status.epoch);
+	number(l, "fleet_members", status.members);
+	number(l, "fleet_shards", status.shards);
+	number(l, "fleet_shards_served", status.shards_served);
+	number(l, "fleet_lease_ms",
+	       status.end_ns > now_ns ? (status.end_ns - now_ns) / 1000000u : 0);
+	number(l, "fleet_registrations", status.registrations);
+	number(l, "fleet_controller", status.controller);
+	line(l, "fleet_waits %s", *status.waits ? status.waits : "none");
 }
 
 static void device_lines(struct lines *l, const struct stats_source *source)
@@ -331,7 +365,7 @@ uint32_t stats_print(const struct stats_source *source, const struct tenant *ten
 	line(&l, "tenant %s", tenant->name);
 	if (is_default) {
 		tenants_lines(&l, &source->net->tenants);
-		fleet_lines(&l, source->fleet);
+		fleet_lines(&l, source);
 	}
 	device_lines(&l, source);
 	store_lines(&l, tenant->now.store);

@@ -11,6 +11,7 @@
 
 #include "server/control/net.h"
 #include "server/fleet/fleet.h"
+#include "server/fleet/membership_thread.h"
 #include "server/store/store.h"
 
 /* X(name, help): the statistics that no module counts itself. */
@@ -25,9 +26,19 @@
 	  "the client's tenant; if it is not default, only statistics of its store follow")        \
 	X(tenants, "number of tenants")                                                            \
 	X(tenants_bytes, "memory of tenants other than default, of tenants.memory")                \
+	X(fleet_name, "the name of the fleet; none: the server is in none")                        \
+	X(fleet_member, "the name of the server in the fleet; none: it is in none")                \
 	X(fleet_epoch, "the epoch of the fleet's map; 0: the server is in no fleet")               \
 	X(fleet_members, "members of the fleet")                                                   \
 	X(fleet_shards, "shards of the fleet that this server owns, of 16384")                     \
+	X(fleet_shards_served, "shards of the fleet that this server serves while it has a lease") \
+	X(fleet_lease_ms,                                                                          \
+	  "milliseconds until the server stops to serve unless it hears of etcd; 0: it serves "    \
+	  "nothing, or needs no lease")                                                            \
+	X(fleet_registrations, "times that the server registered in the fleet's etcd")             \
+	X(fleet_controller, "1: this member assigns the fleet's shards; 0: another one does")      \
+	X(fleet_waits, "why the server waits to be registered, or to assign shards; none: it "     \
+		       "does not wait")                                                            \
 	X(log_lines_lost, "log lines lost because the log's file or pipe was full")                \
 	X(device.N.kind, "rdma, rdma+tcp, rdma+tls or softnic, for each device N")                 \
 	X(device.N.name, "name of device N")                                                       \
@@ -85,8 +96,10 @@
 /* Where the numbers come from. */
 struct stats_source {
 	const struct net *net;
-	const struct fleet *fleet; /* its map is NULL: the server is in none */
-	uint64_t started_ns;	   /* of clock_ns() */
+	const struct fleet *fleet;	      /* its map is NULL: the server is in none */
+	struct membership_thread *membership; /* NULL: the fleet's map is not in etcd */
+	const char *fleet_name;		      /* in etcd */
+	uint64_t started_ns;		      /* of clock_ns() */
 };
 
 /*

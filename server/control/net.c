@@ -250,6 +250,28 @@ void net_turns_wait(void *net)
 		turn_wait(&of->workers[i].turn);
 }
 
+bool net_turned(void *of)
+{
+	struct net *net = of;
+	bool asked = true, turned = true;
+	unsigned int i;
+	uint64_t taken;
+
+	for (i = 0; i < net->worker_count; i++) {
+		taken = atomic_load_explicit(&net->workers[i].mailbox.taken, memory_order_relaxed);
+		asked = asked && net->turned[i];
+		turned = turned && net->turned[i] != taken + 1;
+	}
+	if (asked && !turned)
+		return false;
+	for (i = 0; i < net->worker_count; i++) {
+		taken = atomic_load_explicit(&net->workers[i].mailbox.taken, memory_order_relaxed);
+		net->turned[i] = taken + 1;
+		mailbox_wake(&net->workers[i].mailbox);
+	}
+	return asked;
+}
+
 void net_stop(struct net *net)
 {
 	unsigned int i;

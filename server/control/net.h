@@ -102,6 +102,9 @@ struct net {
 	bool stopping;		     /* new connections are refused */
 	bool stop_asked;	     /* SHUTDOWN came: the control loop stops the server */
 	uint64_t taken[WORKERS_MAX]; /* each worker's mailbox.taken at the last net_alive() */
+
+	/* The fleet's thread's: mailbox.taken + 1 when a worker was asked last; 0: never. */
+	uint64_t turned[WORKERS_MAX];
 };
 
 /*
@@ -141,6 +144,11 @@ void net_turns_wait(void *net);
  * the old ones. The control thread calls it.
  */
 void net_renew(struct net *net);
+/*
+ * Whether each worker of @net, a struct net, has had a turn that began after the last time that
+ * this was true, or after the first call; then wakes all of them. The fleet's thread calls it.
+ */
+bool net_turned(void *net);
 /* Stops the workers. */
 void net_stop(struct net *net);
 

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/* Executes the calls of the membership, and applies what follows. */
+#include "server/fleet/membership_thread.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/util/clock.h"
+#include "common/util/log.h"
+
+#define NS_PER_MS 1000000ull
+#define NS_PER_S 1000000000ull
+/* A call may take this part of a lease; one endpoint of several, that one. */
+#define CALL_SHARE 2
+#define TRY_SHARE 8
+/* How often the thread looks whether the workers had a turn, in a lease; and what is dropped. */
+#define LOOKS 20
+#define DROP_LOOK_NS (20 * NS_PER_MS)
+/* Before memory for a view is asked for again. */
+#define MEMORY_WAIT_US 10000
+
+static uint64_t thread_now_ns(const struct membership_thread *thread)
+{
+	return clock_raw_ns() + thread->clock_base + clock_slept_ns();
+}
+
+static int etcd_make(struct etcd **etcd, const struct etcd_options *options)
+{
+	char why[ETCD_WHY_MAX];
+	int err = etcd_open(etcd, options, why);
+
+	if (err)
+		log_error("fleet.etcd: %s", why);
+	return err;
+}
+
+/* The view of the first map. */
+static int fleet_fill(struct fleet *fleet, const struct membership_thread *thread)
+{
+	const struct fleet_map *first = thread->first.map;
+	struct fleet_map *map;
+	const char *error = fleet_map_make(&map, first->head, first->bytes);
+	struct fleet_view *view;
+
+	if (error)
+		return -ENOMEM;
+	view = fleet_view_make(map, thread->options.id);
+	if (!view) {
+		fleet_map_free(map);
+		return -ENOMEM;
+	}
+	memcpy(fleet->id, thread->options.id, sizeof(fleet->id));
+	fleet->hash_seed = map->head->hash_seed;
+	fleet->end_ns = 0;
+	fleet->view = view;
+	return 0;
+}
+
+static int first_read(struct membership_thread *thread)
+{
+	struct registry_call call = { .kind = REGISTRY_TXN, .reads[true] = REGISTRY_READ_MAP };
+	struct registry *registry = &thread->registry;
+
+	memcpy(call.id, thread->options.id, sizeof(call.id));
+	registry_execute(registry, &call, &thread->first);
+	if (thread->first.outcome != ETCD_SUCCEEDED) {
+		log_error("fleet: can't read the map of the fleet %s: %s", registry->name,
+			  etcd_why(registry->etcd));
+		return thread->first.err ? thread->first.err : -EPROTO;
+	}
+	if (thread->first.map)
+		return 0;
+	if (thread->first.map_error)
+		log_error("fleet: the map of the fleet %s in etcd can't be used: %s",
+			  registry->name, thread->first.map_error);
+	else
+		log_error("fleet: etcd has no fleet %s: make it, once, with kvd --fleet-init",
+			  registry->name);
+	return -ENOENT;
+}
+
+int membership_thread_open(struct membership_thread *thread, const struct etcd_options *etcd,
+			   const char *name, const struct membership_options *options,
+			   struct fleet *fleet)
+{
+	struct etcd_options with_try = *etcd;
+	int err;
+
+	thread->options = *options;
+	thread->fleet = fleet;
+	strncpy(thread->registry.name, name, FLEET_NAME_MAX);
+	thread->registry.timeout_ms = (unsigned int)(options->lease_ns / CALL_SHARE / NS_PER_MS);
+	with_try.try_ms = (unsigned int)(options->lease_ns / TRY_SHARE / NS_PER_MS);
+	err = etcd_make(&thread->registry.etcd, &with_try);
+	if (!err)
+		err = first_read(thread);
+	if (!err)
+		err = fleet_fill(fleet, thread);
+	if (err == -ENOMEM)
+		log_error("fleet: no memory for its map");
+	if (err)
+		membership_thread_close(thread);
+	return err;
+}
+
+static struct fleet_view *view_try(const struct membership_thread *thread,
+				   const struct membership_changes *changes)
+{
+	struct fleet_view *view;
+	struct fleet_map *map;
+
+	if (fleet_map_make(&map, changes->map->head, changes->map->bytes))
+		return NULL;
+	view = fleet_view_make(map, thread->options.id);
+	if (view)
+		memcpy(view->served, changes->served->bits, sizeof(view->served));
+	else
+		fleet_map_free(map);
+	return view;
+}
+
+/* Nothing may be done before the view is published, so it waits for memory. */
+static void view_publish(struct membership_thread *thread, const struct membership_changes *changes)
+{
+	struct fleet_view *view = view_try(thread, changes);
+
+	while (!view) {
+		log_ratelimited(LOG_ERROR, 1, "fleet: no memory for its map");
+		usleep(MEMORY_WAIT_US);
+		view = view_try(thread, changes);
+	}
+	fleet_publish(thread->fleet, view);
+}
+
+/*
+ * In the stores, the end is by their own clock, which leaves out the time that the host slept: what
+ * is subtracted is read later than what was added, so the end is no later.
+ */
+static void word_publish(struct membership_thread *thread, struct fleet_word word)
+{
+	uint64_t end_ns = word.end_ns, slept_ns = clock_slept_ns();
+
+	if (!end_ns)
+		atomic_store_explicit(&thread->fleet->end_ns, 0, memory_order_relaxed);
+	else
+		word.end_ns -= slept_ns;
+	fleet_stores_word(thread->stores, &word);
+	atomic_store_explicit(&thread->fleet->end_ns, end_ns, memory_order_relaxed);
+}
+
+static void thread_apply(struct membership_thread *thread)
+{
+	struct membership_changes changes;
+
+	membership_changes(thread->member, &changes);
+	if (changes.map)
+		view_publish(thread, &changes);
+	if (changes.drop) {
+		fleet_stores_drop(thread->stores, changes.drop->bits);
+		thread->drops = true;
+	}
+	if (changes.has_word)
+		word_publish(thread, changes.word);
+}
+
+static void thread_call(struct membership_thread *thread, const struct registry_call *call)
+{
+	uint64_t sent_ns = thread_now_ns(thread);
+	struct registry_result result;
+
+	registry_execute(&thread->registry, call, &result);
+	membership_done(thread->member, &result, etcd_why(thread->registry.etcd), sent_ns,
+			thread_now_ns(thread));
+	registry_result_release(&result);
+	thread_apply(thread);
+}
+
+/* What the workers and the stores have done meanwhile. */
+static void thread_look(struct membership_thread *thread)
+{
+	uint64_t now_ns = thread_now_ns(thread);
+
+	if (thread->turned(thread->workers)) {
+		membership_alive(thread->member);
+		thread->turned_ns = now_ns;
+		thread->hangs = false;
+	} else if (!thread->hangs && now_ns - thread->turned_ns > thread->options.lease_ns) {
+		thread->hangs = true;
+		log_warn("fleet: a worker has not finished a turn for %" PRIu64
+			 " ms: this member serves no key until it has",
+			 (uint64_t)((now_ns - thread->turned_ns) / NS_PER_MS));
+	}
+	if (!thread->drops || !fleet_stores_dropped(thread->stores))
+		return;
+	thread->drops = false;
+	membership_dropped(thread->member);
+	thread_apply(thread);
+}
+
+/* True: the thread must stop, and was told so just now. */
+static bool thread_sleep(struct membership_thread *thread, uint64_t until_ns, bool stopping)
+{
+	uint64_t now_ns = thread_now_ns(thread), most_ns = thread->options.lease_ns / LOOKS;
+	uint64_t sleep_ns = until_ns > now_ns ? until_ns - now_ns : 0, at_ns;
+	struct timespec at;
+	bool stops;
+
+	if (thread->drops && most_ns > DROP_LOOK_NS)
+		most_ns = DROP_LOOK_NS;
+	at_ns = clock_ns() + (sleep_ns < most_ns ? sleep_ns : most_ns);
+	at = (struct timespec){ .tv_sec = (time_t)(at_ns / NS_PER_S),
+				.tv_nsec = (long)(at_ns % NS_PER_S) };
+	pthread_mutex_lock(&thread->lock);
+	membership_status(thread->member, &thread->status);
+	if (sleep_ns && (!thread->stops || stopping))
+		pthread_cond_timedwait(&thread->wake, &thread->lock, &at);
+	stops = thread->stops;
+	pthread_mutex_unlock(&thread->lock);
+	return stops && !stopping;
+}
+
+static void *thread_run(void *arg)
+{
+	struct membership_thread *thread = arg;
+	struct registry_call call;
+	bool stopping = false;
+	uint64_t until_ns;
+
+	/* Not an RCU reader: fleet_publish() waits for grace periods. */
+	thread->turned_ns = thread_now_ns(thread);
+	thread_apply(thread);
+	for (;;) {
+		enum membership_next next;
+
+		until_ns = 0;
+		thread_look(thread);
+		next = membership_next(thread->member, thread_now_ns(thread), (uint64_t)time(NULL),
+				       &call, &until_ns);
+		thread_apply(thread);
+		if (next == MEMBERSHIP_ENDED)
+			break;
+		if (next == MEMBERSHIP_CALL) {
+			thread_call(thread, &call);
+			until_ns = 0;
+		}
+		if (!thread_sleep(thread, until_ns, stopping))
+			continue;
+		stopping = true;
+		etcd_resume(thread->registry.etcd);
+		membership_stop(thread->member);
+		thread_apply(thread);
+	}
+	return NULL;
+}
+
+static int thread_create(struct membership_thread *thread)
+{
+	sigset_t all, before;
+	int err;
+
+	sigfillset(&all);
+	/* The threads that libcurl starts inherit this. */
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = -pthread_create(&thread->thread, NULL, thread_run, thread);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (err)
+		log_error("fleet: can't start its thread: %s: " ADVICE_THREADS, strerror(-err));
+	else
+		pthread_setname_np(thread->thread, "fleet");
+	return err;
+}
+
+static int wake_init(pthread_cond_t *wake)
+{
+	pthread_condattr_t attr;
+	int err = -pthread_condattr_init(&attr);
+
+	if (err)
+		return err;
+	err = -pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	if (!err)
+		err = -pthread_cond_init(wake, &attr);
+	pthread_condattr_destroy(&attr);
+	return err;
+}
+
+int membership_thread_start(struct membership_thread *thread)
+{
+	int err;
+
+	thread->member = membership_create(&thread->options, &thread->first);
+	if (!thread->member) {
+		log_error("fleet: no memory for the membership");
+		return -ENOMEM;
+	}
+	membership_status(thread->member, &thread->status);
+	err = -pthread_mutex_init(&thread->lock, NULL);
+	if (!err) {
+		err = wake_init(&thread->wake);
+		if (!err)
+			err = thread_create(thread);
+		if (err)
+			pthread_mutex_destroy(&thread->lock);
+	}
+	thread->started = !err;
+	return err;
+}
+
+void membership_thread_stop(struct membership_thread *thread)
+{
+	if (!thread->started)
+		return;
+	pthread_mutex_lock(&thread->lock);
+	thread->stops = true;
+	etcd_interrupt(thread->registry.etcd);
+	pthread_cond_signal(&thread->wake);
+	pthread_mutex_unlock(&thread->lock);
+	pthread_join(thread->thread, NULL);
+	pthread_cond_destroy(&thread->wake);
+	pthread_mutex_destroy(&thread->lock);
+	thread->started = false;
+}
+
+void membership_thread_close(struct membership_thread *thread)
+{
+	membership_destroy(thread->member);
+	thread->member = NULL;
+	registry_result_release(&thread->first);
+	etcd_close(thread->registry.etcd);
+	thread->registry.etcd = NULL;
+}
+
+void membership_thread_status(struct membership_thread *thread, struct membership_status *status,
+			      uint64_t *now_ns)
+{
+	*now_ns = thread_now_ns(thread);
+	*status = (struct membership_status){ 0 };
+	if (!thread->started)
+		return;
+	pthread_mutex_lock(&thread->lock);
+	*status = thread->status;
+	pthread_mutex_unlock(&thread->lock);
+}

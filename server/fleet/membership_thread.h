@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The thread of a member of a fleet whose map is in etcd. It asks etcd what the membership says
+ * (membership.h), and does for the server what follows from the answers: it publishes views, has
+ * items dropped, and publishes the word, in this order.
+ *
+ * Threads: the control thread calls all functions.
+ */
+#ifndef KVD_SERVER_FLEET_MEMBERSHIP_THREAD_H
+#define KVD_SERVER_FLEET_MEMBERSHIP_THREAD_H
+
+#include <pthread.h>
+
+#include "server/fleet/fleet.h"
+#include "server/fleet/fleet_stores.h"
+#include "server/fleet/membership.h"
+
+struct membership_thread {
+	struct membership_options options;
+	struct registry registry;
+	struct registry_result first; /* of membership_thread_open() */
+	struct fleet *fleet;
+	struct fleet_stores *stores;
+	uint64_t clock_base; /* of the stores: their clock is clock_raw_ns() plus this */
+	/* Whether all workers had a turn since it was true last; wakes them. */
+	bool (*turned)(void *workers);
+	void *workers;
+
+	/* The thread's. */
+	struct membership *member;
+	bool drops;	    /* something is being dropped */
+	uint64_t turned_ns; /* when all workers had had a turn last */
+	bool hangs;	    /* the log says that they have not */
+
+	pthread_t thread;
+	bool started;
+	pthread_mutex_t lock; /* guards the fields below */
+	pthread_cond_t wake;
+	bool stops;
+	struct membership_status status;
+};
+
+/*
+ * Reads the map of the fleet @name from etcd, which may take a lease, and makes @fleet of it: it
+ * serves nothing yet. 0, or a negative errno after logging. membership_thread_close() ends it.
+ */
+int membership_thread_open(struct membership_thread *thread, const struct etcd_options *etcd,
+			   const char *name, const struct membership_options *options,
+			   struct fleet *fleet);
+/*
+ * Starts the thread, once the server listens; the caller has filled in stores, clock_base, turned
+ * and workers. 0, or a negative errno after logging.
+ */
+int membership_thread_start(struct membership_thread *thread);
+/* Ends the word, then the lease, which takes half a lease at most, and the thread. */
+void membership_thread_stop(struct membership_thread *thread);
+/* Of one that is all zero, too. */
+void membership_thread_close(struct membership_thread *thread);
+
+/* The state at one time, by now_ns of the server's clock and the time that the host slept. */
+void membership_thread_status(struct membership_thread *thread, struct membership_status *status,
+			      uint64_t *now_ns);
+
+#endif /* KVD_SERVER_FLEET_MEMBERSHIP_THREAD_H */

@@ -10,10 +10,12 @@
 #include "client/libkvd/engine.h"
 #include "client/libkvd/fleet_links.h"
 #include "client/libkvd/fleet_refresh.h"
+#include "client/libkvd/fleet_word.h"
 #include "client/libkvd/flight.h"
 #include "client/libkvd/get.h"
 #include "client/libkvd/message.h"
 #include "client/libkvd/op.h"
+#include "client/libkvd/word.h"
 #include "common/util/clock.h"
 #include "common/util/heap.h"
 
@@ -55,11 +57,28 @@ bool fleet_is_url(const char *url)
 	return url && url_kind(url, &kind);
 }
 
+/* The shard has no owner. */
+static void flight_unowned(struct kvd *home, struct flight *f)
+{
+	home->stats.away++;
+	refresh_want(home);
+	flight_fail(home, f,
+		    handle_error_set(home, KVD_ERR_AWAY,
+				     "no member of the fleet %.*s has the key's shard yet; nothing "
+				     "was done",
+				     (int)FLEET_NAME_MAX, home->fleet->name));
+}
+
 /* Begins a flight at the member that owns its key. */
 static inline void flight_send(struct kvd *home, struct flight *f, struct fleet_link *link)
 {
-	struct kvd *member = link->handle ? link->handle : link_handle(home, link);
+	struct kvd *member;
 
+	if (!link) {
+		flight_unowned(home, f);
+		return;
+	}
+	member = link->handle ? link->handle : link_handle(home, link);
 	if (!member) {
 		flight_fail(home, f, handle_error_set(home, KVD_ERR_AWAY, "%s", link->why));
 		return;
@@ -116,7 +135,7 @@ static void fleet_begin(struct kvd *home, struct flight *f)
 		return;
 	}
 	/* Without memory for batches requests go alone. */
-	if (link->handle && !link->handle->conn.batches)
+	if (link && link->handle && !link->handle->conn.batches)
 		link->handle->conn.batches = heap_calloc(MESSAGES_MAX, sizeof(struct batch));
 	flight_send(home, f, link);
 }
@@ -203,7 +222,7 @@ static unsigned int fleet_progress(struct kvd *home)
 		link = list_entry(at, struct fleet_link, entry);
 		n += engine_progress(link->handle);
 		if (link->handle->member.flights && link_is_away(link))
-			fleet->refresh.wanted = true;
+			refresh_want(home);
 		if (link_is_idle(fleet, link)) {
 			link->active = false;
 			list_remove(&link->entry);
@@ -272,22 +291,34 @@ static enum kvd_status fleet_welcome(struct kvd *handle, const struct wire_welco
 	struct member *member = &handle->member;
 	struct kvd *home = member->home;
 
-	member->generation = welcome->fleet_generation;
-	member->epoch = welcome->fleet_epoch;
+	const struct fleet_word word = {
+		.generation = welcome->fleet_generation,
+		.epoch = welcome->fleet_epoch,
+		.end_ns = welcome->fleet_end_ns,
+	};
+
 	member->refused_epoch = 0;
+	member->word_clock = false;
 	memcpy(member->id, welcome->fleet_member, sizeof(member->id));
-	if (!member->link)
-		return KVD_OK;
-	if (memcmp(member->id, member->link->id, sizeof(member->id)))
+	if (member->link && memcmp(member->id, member->link->id, sizeof(member->id)))
 		return handle_fail(handle, KVD_ERR_PROTOCOL,
 				   "the server at %s is not the member %.*s of the fleet %.*s: "
 				   "check the URLs in fleet.file",
 				   handle->dev->address, (int)FLEET_NAME_MAX, member->link->id,
 				   (int)FLEET_NAME_MAX, home->fleet->name);
-	member_judge(home->fleet, handle);
-	if (!member->since_max)
-		refresh_want(home);
+	word_take(handle, &word);
 	return KVD_OK;
+}
+
+static void fleet_judge(struct kvd *member)
+{
+	struct kvd *home = member->member.home;
+
+	if (!member->member.link)
+		return;
+	member_judge(home->fleet, member);
+	if (!word_fits(home->fleet, &member->member.word))
+		refresh_want(home);
 }
 
 static enum kvd_status call_status(const struct flight *f)
@@ -371,7 +402,6 @@ static void call_run(struct kvd *home, struct flight *flights, unsigned int coun
 static void fleet_call(struct kvd *home, struct flight *flights, unsigned int count,
 		       unsigned int *left)
 {
-	uint64_t round;
 	unsigned int i;
 
 	for (;;) {
@@ -381,9 +411,7 @@ static void fleet_call(struct kvd *home, struct flight *flights, unsigned int co
 		*left = call_moved(home, flights, count, left);
 		if (!*left)
 			return;
-		round = home->fleet->refresh.rounds;
-		refresh_want(home);
-		if (engine_wait(home, round_over, &round, &home->deadline_ns))
+		if (fleet_map_wait(home, home->deadline_ns))
 			continue;
 		for (i = 0; i < count; i++)
 			if (flights[i].place != PLACE_ENDED)
@@ -451,6 +479,10 @@ static const struct fleet_ops fleet_ops = {
 	.stats_add = fleet_stats_add,
 	.lost = fetch_lost,
 	.welcome = fleet_welcome,
+	.judge = fleet_judge,
+	.word_read = fleet_word_read,
+	.word_clock = fleet_word_clock,
+	.want = refresh_want,
 };
 
 static enum kvd_status url_refuse(struct kvd *home, const char *url, const char *why)
@@ -618,6 +650,19 @@ enum kvd_status fleet_settle(struct kvd *home)
 	if (is_settled(home, NULL) || engine_wait(home, is_settled, NULL, &home->deadline_ns))
 		return KVD_OK;
 	return timeout_fail(home, NULL);
+}
+
+bool fleet_map_wait(struct kvd *home, uint64_t until_ns)
+{
+	uint64_t round = home->fleet->refresh.rounds;
+
+	refresh_want(home);
+	return engine_wait(home, round_over, &round, &until_ns);
+}
+
+uint64_t fleet_epoch(const struct kvd *home)
+{
+	return home->fleet->map->head->epoch;
 }
 
 uint32_t fleet_members(const struct kvd *home)

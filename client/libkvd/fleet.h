@@ -36,6 +36,13 @@ void fleet_release(struct kvd *handle);
  * members then sends them follows these.
  */
 enum kvd_status fleet_settle(struct kvd *handle);
+/*
+ * Waits for a newer map, until @until_ns of clock_ns() at most. Returns whether a round for it has
+ * ended, with one or without.
+ */
+bool fleet_map_wait(struct kvd *handle, uint64_t until_ns);
+/* The map's epoch. */
+uint64_t fleet_epoch(const struct kvd *handle);
 /* How many members the map has. */
 uint32_t fleet_members(const struct kvd *handle);
 /*

@@ -37,6 +37,8 @@ struct kvd *member_make(struct kvd *home, const char *url, bool opening, enum kv
 	handle_init(handle, &home->options);
 	handle->options.cache_bytes = cache_share(home);
 	handle->member.home = home;
+	handle->member.shards = home->fleet->shards;
+	handle->member.mine = SHARD_NONE;
 	handle->observing = home->observing;
 	handle->epoll_fd = home->epoll_fd;
 	memcpy(handle->tenant, home->tenant, sizeof(handle->tenant));
@@ -94,14 +96,14 @@ static void link_failed(struct kvd *home, struct fleet_link *link, enum kvd_stat
 
 struct kvd *link_handle(struct kvd *home, struct fleet_link *link)
 {
-	const struct fleet *fleet = home->fleet;
+	struct fleet *fleet = home->fleet;
 	const struct fleet_member *member;
 	char url[FLEET_URLS_MAX + 1];
 	enum kvd_status status;
 
 	if (link->handle || (link->failures && clock_ns() < link->retry_ns))
 		return link->handle;
-	member = fleet->map->members[fleet_map_find(fleet->map, link->id)];
+	member = fleet->map->members[link->number];
 	if (!url_find(fleet, member, url)) {
 		status = handle_error_set(home, KVD_ERR_UNREACHABLE,
 					  "the member %.*s of the fleet %.*s has no URL like "
@@ -137,17 +139,41 @@ bool link_is_away(const struct fleet_link *link)
 	return handle && !handle->up && (handle->geometry.incarnation || handle->reconnect.tries);
 }
 
-void member_judge(const struct fleet *fleet, struct kvd *handle)
+bool word_fits(const struct fleet *fleet, const struct fleet_word *word)
 {
-	struct member *member = &handle->member;
-	const struct fleet_map *map = fleet->map;
-	bool fits = map && member->generation == map->head->generation &&
-		    member->epoch <= map->head->epoch;
+	const struct fleet_head *head = fleet->map->head;
 
-	member->rows = map ? map->rows : NULL;
-	/* No row has UINT64_MAX. */
-	member->mine = fits ? (uint64_t)fleet_map_find(map, member->link->id) << 1 | 1 : UINT64_MAX;
-	member->since_max = fits ? member->epoch : 0;
+	return word->generation == head->generation && word->epoch <= head->epoch;
+}
+
+void member_judge(struct fleet *fleet, struct kvd *handle)
+{
+	const uint64_t *rows = fleet->map->rows;
+	struct member *member = &handle->member;
+	uint32_t number = member->link->number, i;
+	bool fits = word_fits(fleet, &member->word), counts;
+
+	for (i = 0; i < FLEET_SHARDS; i++) {
+		if (fleet_row_owner(rows[i]) != number)
+			continue;
+		counts = fits && rows[i] & FLEET_OPEN &&
+			 fleet_row_since(rows[i]) <= member->word.epoch;
+		fleet->shards[i] = (uint16_t)(number | (counts ? SHARD_COUNTS : 0));
+	}
+	member->mine = (uint16_t)(number | SHARD_COUNTS);
+	member->judgement++;
+}
+
+/* The owners by a new map: no READ counts yet. */
+static void shards_set(struct fleet *fleet)
+{
+	const struct fleet_map *map = fleet->map;
+	uint32_t i, owner;
+
+	for (i = 0; i < FLEET_SHARDS; i++) {
+		owner = fleet_row_owner(map->rows[i]);
+		fleet->shards[i] = (uint16_t)(owner == FLEET_NO_OWNER ? map->head->members : owner);
+	}
 }
 
 void stats_sum(struct kvd_stats *to, const struct kvd_stats *from)
@@ -160,7 +186,19 @@ void stats_sum(struct kvd_stats *to, const struct kvd_stats *from)
 		sums[i] += words[i];
 }
 
-/* The flights of a member that the map has no more end as with a server that is gone. */
+bool member_leaves(const struct fleet_map *map, uint32_t number, const struct fleet_map *next)
+{
+	const struct fleet_member *before = map->members[number], *after;
+	uint32_t found = fleet_map_find(next, before->id);
+
+	if (found == next->head->members)
+		return true;
+	after = next->members[found];
+	return before->urls_len != after->urls_len ||
+	       memcmp(before->urls, after->urls, before->urls_len);
+}
+
+/* The flights of a member that leaves end as with a server that is gone. */
 static void link_close(struct fleet *fleet, struct fleet_link *link)
 {
 	if (link->active)
@@ -185,7 +223,7 @@ static void links_free(struct fleet_link **links, uint32_t count)
 static struct fleet_link **links_make(const struct fleet_map *map)
 {
 	uint32_t i, count = map->head->members;
-	struct fleet_link **links = heap_calloc(count, sizeof(struct fleet_link *));
+	struct fleet_link **links = heap_calloc(count + 1, sizeof(struct fleet_link *));
 
 	for (i = 0; links && i < count; i++) {
 		links[i] = heap_calloc(1, sizeof(*links[i]));
@@ -193,6 +231,7 @@ static struct fleet_link **links_make(const struct fleet_map *map)
 			links_free(links, i);
 			return NULL;
 		}
+		links[i]->number = i;
 		memcpy(links[i]->id, map->members[i]->id, sizeof(links[i]->id));
 	}
 	return links;
@@ -205,13 +244,14 @@ static void links_replace(struct fleet *fleet, const struct fleet_map *map,
 	uint32_t i, number, count = fleet->map ? fleet->map->head->members : 0;
 
 	for (i = 0; i < count; i++) {
-		number = fleet_map_find(map, fleet->links[i]->id);
-		if (number == map->head->members) {
+		if (member_leaves(fleet->map, i, map)) {
 			link_close(fleet, fleet->links[i]);
 			continue;
 		}
+		number = fleet_map_find(map, fleet->links[i]->id);
 		heap_free(links[number]);
 		links[number] = fleet->links[i];
+		links[number]->number = number;
 	}
 	heap_free(fleet->links);
 	fleet->links = links;
@@ -241,6 +281,7 @@ enum kvd_status fleet_adopt(struct kvd *home, struct fleet_map *map, struct kvd 
 	}
 	links_replace(fleet, map, links);
 	fleet->map = map;
+	shards_set(fleet);
 	home->geometry.hash_seed = map->head->hash_seed;
 	if (seed)
 		seed_link(fleet, seed);

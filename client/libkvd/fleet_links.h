@@ -8,6 +8,8 @@
 
 #include "client/libkvd/handle.h"
 
+/* An offset after the end of every map: the answer to MAP has the epoch alone. */
+#define EPOCH_ONLY UINT64_MAX
 /* The bucket caches of all members together have the handle's size, but each has this at least. */
 #define LINK_CACHE_MIN (256u << 10)
 
@@ -20,6 +22,7 @@ struct fleet_link {
 	uint64_t retry_ns; /* clock_ns() of the next try */
 	enum kvd_status status;
 	char why[WHY_BYTES];
+	uint32_t number; /* in the map */
 	char id[FLEET_NAME_MAX];
 };
 
@@ -49,16 +52,18 @@ struct refresh {
 struct fleet {
 	enum device_kind kind; /* how members are reached */
 	char name[FLEET_NAME_MAX];
-	struct fleet_map *map;	   /* NULL: none is known yet */
-	struct fleet_link **links; /* one for each member of the map */
+	struct fleet_map *map;	   /* has a member; NULL: none is known yet */
+	struct fleet_link **links; /* one for each member of the map; then NULL, for nobody */
 	struct list active;	   /* links */
 	/* Flights of submitted operations that wait for a map, in order. */
 	struct list refused; /* a member refused them */
 	struct list waiting; /* their shards are held: client/libkvd/fleet.h */
 	bool holds;	     /* some shard is held */
+	bool busy;	     /* `holds` or refresh.wanted: operations do not begin at once */
 	uint64_t held[FLEET_SHARDS / 64];
 	struct refresh refresh;
-	struct kvd_stats closed; /* of members' handles that were closed */
+	struct kvd_stats closed;       /* of members' handles that were closed */
+	uint16_t shards[FLEET_SHARDS]; /* client/libkvd/member.h */
 };
 
 /*
@@ -77,17 +82,17 @@ static inline bool fleet_holds(const struct fleet *fleet, uint64_t hash)
 
 static inline void fleet_hold(struct fleet *fleet, uint32_t shard)
 {
-	fleet->holds = true;
+	fleet->holds = fleet->busy = true;
 	fleet->held[shard / 64] |= 1ull << shard % 64;
 }
 
 /* Gives the fleet's handle the text of what failed at a member. Returns @status. */
 enum kvd_status member_failed(const struct kvd *member, enum kvd_status status);
 
-/* The link of the shard's owner. */
+/* The link of the shard's owner; NULL: it has none. */
 static inline struct fleet_link *fleet_owner(const struct fleet *fleet, uint64_t hash)
 {
-	return fleet->links[fleet_row_owner(fleet->map->rows[fleet_shard(hash)])];
+	return fleet->links[fleet->shards[fleet_shard(hash)] & SHARD_OWNER];
 }
 
 /*
@@ -97,9 +102,9 @@ static inline struct fleet_link *fleet_owner(const struct fleet *fleet, uint64_t
 static inline struct kvd *fleet_ready(struct kvd *home, struct flight *f)
 {
 	struct fleet_link *link = fleet_owner(home->fleet, f->lookup.hash);
-	struct kvd *member = link->handle;
+	struct kvd *member = link ? link->handle : NULL;
 
-	if (!member || !member->up || fleet_holds(home->fleet, f->lookup.hash))
+	if (!member || !member->up || home->fleet->busy)
 		return NULL;
 	home->calls = f;
 	home->call_count = 1;
@@ -116,13 +121,17 @@ void link_activate(struct fleet *fleet, struct fleet_link *link);
 bool link_is_away(const struct fleet_link *link);
 
 /*
- * Replaces the map by @map, which is the fleet's then. Members keep their handles. @seed, unless
- * NULL, is a handle without a link. KVD_ERR_NO_MEMORY: @map was freed.
+ * Replaces the map by @map, which is the fleet's then. Members that do not leave keep their
+ * handles. @seed, unless NULL, is a handle without a link. KVD_ERR_NO_MEMORY: @map was freed.
  */
 enum kvd_status fleet_adopt(struct kvd *home, struct fleet_map *map, struct kvd *seed);
+/* Whether member @number of @map leaves by @next: it is no member, or is reached by other URLs. */
+bool member_leaves(const struct fleet_map *map, uint32_t number, const struct fleet_map *next);
 /* Adds counters to counters. */
 void stats_sum(struct kvd_stats *to, const struct kvd_stats *from);
-/* Sets by the map which READs of the member count (MEMBER-1). */
-void member_judge(const struct fleet *fleet, struct kvd *handle);
+/* Sets by its word and the map which READs of the member count (MEMBER-1). */
+void member_judge(struct fleet *fleet, struct kvd *handle);
+/* Whether the word is of an epoch that the map has, so that READs may count. */
+bool word_fits(const struct fleet *fleet, const struct fleet_word *word);
 
 #endif /* KVD_CLIENT_LIBKVD_FLEET_LINKS_H */

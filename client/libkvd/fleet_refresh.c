@@ -10,8 +10,6 @@
 #include "common/util/clock.h"
 #include "common/util/heap.h"
 
-/* An offset after the end of every map: the answer has no bytes of it. */
-#define EPOCH_ONLY UINT64_MAX
 /* The longest time of a fetch: then another member is asked. */
 #define FETCH_NS_MAX 1000000000ull
 
@@ -37,22 +35,39 @@ static void round_fails(struct kvd *home, enum kvd_status status)
 			   reconnect_pause_ns(refresh->failures++, now_ns ^ (uintptr_t)home);
 }
 
-/* Holds the shards that get another owner; with another seed, all of them. */
+/* The number in @next of each member of @map; UINT32_MAX: it leaves. NULL: no memory. */
+static uint32_t *numbers_make(const struct fleet_map *map, const struct fleet_map *next)
+{
+	uint32_t i, *numbers = heap_calloc(map->head->members, sizeof(*numbers));
+
+	for (i = 0; numbers && i < map->head->members; i++)
+		numbers[i] = member_leaves(map, i, next) ?
+				     UINT32_MAX :
+				     fleet_map_find(next, map->members[i]->id);
+	return numbers;
+}
+
+/*
+ * Holds the shards that get another owner; with another seed, all of them, and without memory.
+ * Nothing was sent for shards that had none.
+ */
 static void drain_begin(struct kvd *home)
 {
 	struct fleet *fleet = home->fleet;
 	const struct fleet_map *map = fleet->map, *next = fleet->refresh.map;
-	const struct fleet_member *before, *after;
-	uint32_t i;
+	uint32_t i, owner, *numbers;
 
 	fleet->refresh.state = REFRESH_DRAIN;
-	for (i = 0; map && next && i < FLEET_SHARDS; i++) {
-		before = map->members[fleet_row_owner(map->rows[i])];
-		after = next->members[fleet_row_owner(next->rows[i])];
-		if (map->head->hash_seed != next->head->hash_seed ||
-		    memcmp(before->id, after->id, sizeof(before->id)))
+	if (!map || !next)
+		return;
+	numbers = map->head->hash_seed == next->head->hash_seed ? numbers_make(map, next) : NULL;
+	for (i = 0; i < FLEET_SHARDS; i++) {
+		owner = fleet_row_owner(map->rows[i]);
+		if (owner != FLEET_NO_OWNER &&
+		    (!numbers || numbers[owner] != fleet_row_owner(next->rows[i])))
 			fleet_hold(fleet, i);
 	}
+	heap_free(numbers);
 }
 
 static void fetch_done(struct kvd *home, struct kvd *member)
@@ -76,10 +91,12 @@ static void fetch_done(struct kvd *home, struct kvd *member)
 		round_fails(home, KVD_ERR_REFUSED);
 		return;
 	}
-	if (fleet_map_find(map, member->member.id) == map->head->members) {
+	/* With such a map there is nobody to ask for the next one. */
+	if (!map->head->members) {
 		fleet_map_free(map);
-		round_fails(home, handle_error_set(home, KVD_ERR_PROTOCOL,
-						   "%s sent a map in which it is no member",
+		round_fails(home, handle_error_set(home, KVD_ERR_AWAY,
+						   "the fleet %.*s has no member yet, says %s",
+						   (int)FLEET_NAME_MAX, fleet->name,
 						   member->dev->address));
 		return;
 	}
@@ -205,7 +222,7 @@ void fetch_lost(struct kvd *member)
 
 void refresh_want(struct kvd *home)
 {
-	home->fleet->refresh.wanted = true;
+	home->fleet->refresh.wanted = home->fleet->busy = true;
 }
 
 /* The largest epoch that the member has named. */
@@ -213,7 +230,8 @@ static uint64_t epoch_named(const struct kvd *handle)
 {
 	const struct member *member = &handle->member;
 
-	return member->epoch > member->refused_epoch ? member->epoch : member->refused_epoch;
+	return member->word.epoch > member->refused_epoch ? member->word.epoch :
+							    member->refused_epoch;
 }
 
 /* A member that refused, or welcomed with a newer map, is asked before others, if it is up. */
@@ -265,7 +283,7 @@ static bool is_leaving(const struct fleet *fleet, const struct fleet_link *link)
 {
 	const struct fleet_map *next = fleet->refresh.map;
 
-	return next && fleet_map_find(next, link->id) == next->head->members;
+	return next && member_leaves(fleet->map, link->number, next);
 }
 
 /* Ends a flight that was not sent, or whose changes were, to a member that leaves. */
@@ -347,7 +365,7 @@ static bool round_ends(struct kvd *home)
 		away_recall(home);
 	if (!drained(home))
 		return false;
-	fleet->holds = false;
+	fleet->holds = fleet->busy = false;
 	memset(fleet->held, 0, sizeof(fleet->held));
 	refresh->map = NULL;
 	if (map)

@@ -328,4 +328,7 @@ void silence_end(struct kvd *handle)
 		return;
 	each_waiting(handle, &handle->requests, flight_silenced);
 	each_waiting(handle, &handle->clock_waiters, flight_silenced);
+	if (handle->member.word_clock)
+		each_waiting(handle, &handle->word_waiters, flight_silenced);
+	handle->member.word_clock = false;
 }

@@ -21,6 +21,7 @@
 #include "client/libkvd/read.h"
 #include "client/libkvd/rpc.h"
 #include "client/libkvd/transfer.h"
+#include "client/libkvd/word.h"
 #include "common/barrier.h"
 #include "common/util/clock.h"
 
@@ -68,6 +69,8 @@ static void clock_response(struct kvd *handle, struct flight *f, const struct re
 	/* A refusal is no failure here: it has the clock, too. */
 	if (response->status && response->status != WIRE_BUSY && response->status != WIRE_LIMIT)
 		response_status(handle, response);
+	if (handle->member.word_clock)
+		handle->member.home->fleet_ops->word_clock(handle);
 	while (!list_empty(&waiters)) {
 		f = list_entry(waiters.next, struct flight, link);
 		list_remove(&f->link);
@@ -78,6 +81,19 @@ static void clock_response(struct kvd *handle, struct flight *f, const struct re
 }
 
 static const struct flight_ops clock_ops = { .response = clock_response };
+
+void clock_ask(struct kvd *handle)
+{
+	struct flight *f = &handle->clock_flight;
+
+	if (f->place == PLACE_QUEUED || f->place == PLACE_SENT)
+		return;
+	handle->stats.clock_asks++;
+	f->ops = &clock_ops;
+	f->kind = FLIGHT_OWN;
+	f->rpc = (struct rpc){ .on_loss = LOSS_REPEATS, .head.op = WIRE_PING };
+	request_add(handle, f);
+}
 
 /* Narrows the interval of the server's clock by a PING; then the item is READ again. */
 static bool lookup_clock(struct kvd *handle, struct flight *f)
@@ -95,15 +111,20 @@ static bool lookup_clock(struct kvd *handle, struct flight *f)
 		return false;
 	}
 	flight_queue(f, &handle->clock_waiters);
-	f = &handle->clock_flight;
-	if (f->place == PLACE_QUEUED || f->place == PLACE_SENT)
-		return false;
-	handle->stats.clock_asks++;
-	f->ops = &clock_ops;
-	f->kind = FLIGHT_OWN;
-	f->rpc = (struct rpc){ .on_loss = LOSS_REPEATS, .head.op = WIRE_PING };
-	request_add(handle, f);
+	clock_ask(handle);
 	return false;
+}
+
+/* Starts again with another word. Another lookup may have READ it. */
+static bool lookup_word(struct kvd *handle, struct flight *f)
+{
+	if (word_has_ended(handle)) {
+		flight_queue(f, &handle->word_waiters);
+		handle->member.home->fleet_ops->word_read(handle);
+		return false;
+	}
+	lookup_again(handle, &f->lookup);
+	return true;
 }
 
 /* Goes to the bucket to which the key was moved, by the geometry as it is now. */
@@ -189,6 +210,9 @@ void lookup_step(struct kvd *handle, struct flight *f)
 			break;
 		case STEP_CLOCK:
 			more = lookup_clock(handle, f);
+			break;
+		case STEP_WORD:
+			more = lookup_word(handle, f);
 			break;
 		case STEP_RPC:
 			lookup_by_rpc(handle, f);

@@ -31,6 +31,8 @@ static inline void lookup_prepare(struct kvd *handle, struct lookup *l)
 
 /* Starts the lookup, unless it must wait for an earlier change of the same key. */
 void lookup_begin(struct kvd *handle, struct flight *f);
+/* Asks for the server's clock, unless that is under way; it moves on the clock_waiters. */
+void clock_ask(struct kvd *handle);
 /* Does the next steps of the lookup that are possible now; ends it if it is done. */
 void lookup_step(struct kvd *handle, struct flight *f);
 

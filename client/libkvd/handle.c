@@ -94,7 +94,7 @@ void handle_init(struct kvd *handle, const struct kvd_options *options)
 				 &handle->large_waiters, &handle->waiting,
 				 &handle->done,		 &handle->called_back,
 				 &handle->slots,	 &handle->transfers,
-				 &handle->resends };
+				 &handle->resends,	 &handle->word_waiters };
 	unsigned int i;
 
 	if (options)
@@ -330,6 +330,20 @@ enum kvd_status handle_bounce_failed(struct kvd *handle, size_t bytes, int err)
 	return buffer_failed(handle, bytes, err);
 }
 
+/* Checks sleep twice: this thread may have been preempted between two clocks. */
+void handle_clock_check(struct kvd *handle)
+{
+	uint64_t slept;
+
+	if (!server_clock_slept(&handle->clock, clock_slept_ns()))
+		return;
+	slept = clock_slept_ns();
+	if (!server_clock_slept(&handle->clock, slept))
+		return;
+	server_clock_forget(&handle->clock, slept);
+	handle->stats.clock_jumps++;
+}
+
 /* Records nothing if there is no memory for it. */
 void handle_latency(struct kvd *handle, enum kvd_opcode op, uint64_t ns)
 {
@@ -360,7 +374,7 @@ uint64_t kvd_latency_ns(const struct kvd *handle, enum kvd_opcode op, double qua
 	return hist_quantile(&hist, quantile);
 }
 
-static const char *connection_text(const struct kvd *handle)
+const char *connection_text(const struct kvd *handle)
 {
 	if (handle->up)
 		return connection_is_silent(&handle->conn) ? "away" : "up";

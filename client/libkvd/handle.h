@@ -52,6 +52,7 @@ enum step {
 	STEP_ITEM,   /* READ the item of slots[slot] */
 	STEP_MOVED,  /* the bucket was split: find the key's new one, by lookup_moved() */
 	STEP_CLOCK,  /* narrow the server's clock, then READ the item again */
+	STEP_WORD,   /* the member's word has ended: READ it, then start again */
 	STEP_RPC,    /* send a request: the server does the GET */
 	STEP_DONE,
 };
@@ -64,8 +65,9 @@ struct lookup {
 	uint64_t home;	       /* offset of the home bucket */
 	const uint8_t *buffer; /* where the current READ goes */
 	enum step step;
-	uint32_t bytes;	   /* of the current READ */
-	uint64_t since_ns; /* clock_raw_ns(); the item was READ after it; 0: unknown */
+	uint32_t bytes;	    /* of the current READ */
+	uint32_t judgement; /* the member's, when the lookup started (MEMBER-1) */
+	uint64_t since_ns;  /* clock_raw_ns(); the item was READ after it; 0: unknown */
 	unsigned int slot, slot_count;
 	unsigned int tries, hops, moves;
 	uint8_t level_min; /* the least level that the home bucket may have */
@@ -280,13 +282,14 @@ struct kvd {
 
 	/*
 	 * Flights that wait: for room to READ, to be sent, for the end of a pause, for a change of
-	 * their key, for the server's clock, the geometry, a transfer.
+	 * their key, for the server's clock, the geometry, the member's word, a transfer.
 	 */
 	struct list ready, requests, paused, blocked, clock_waiters, geometry_waiters;
-	struct list large_waiters;
+	struct list word_waiters, large_waiters;
 	struct flight clock_flight; /* until the welcome it is HELLO's */
 	struct flight geometry_flight;
-	struct list transfers; /* that are free: client/libkvd/transfer.h */
+	struct flight word_flight; /* client/libkvd/word.h */
+	struct list transfers;	   /* that are free: client/libkvd/transfer.h */
 	struct transfer *transfer_memory[TRANSFERS_MAX];
 	uint32_t transfer_count; /* that were made */
 	uint32_t directs;	 /* flights that use registered memory of the caller */
@@ -403,6 +406,12 @@ static inline enum kvd_status call_end(struct kvd *handle, enum kvd_status statu
 	atomic_store_explicit(&handle->user, 0, memory_order_release);
 	return status;
 }
+
+/* Forgets the server's clock if this host was suspended since: after the time that it judges. */
+void handle_clock_check(struct kvd *handle);
+
+/* What kvd_info() says of the connection. */
+const char *connection_text(const struct kvd *handle);
 
 /* Adds a latency to those of @op. */
 void handle_latency(struct kvd *handle, enum kvd_opcode op, uint64_t ns);

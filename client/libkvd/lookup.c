@@ -41,6 +41,7 @@
 
 #include "client/libkvd/geometry.h"
 #include "client/libkvd/pieces.h"
+#include "client/libkvd/word.h"
 #include "common/barrier.h"
 #include "common/slot_match.h"
 #include "common/util/clock.h"
@@ -90,13 +91,58 @@ static void retry(struct kvd *handle, struct lookup *l)
 		l->step = STEP_RPC;
 }
 
+void lookup_closed(struct kvd *handle, struct lookup *l)
+{
+	word_look(handle);
+	lookup_restart(handle, l);
+	l->step = STEP_RPC;
+}
+
+void lookup_again(struct kvd *handle, struct lookup *l)
+{
+	unsigned int tries = l->tries + 1;
+
+	lookup_start(handle, l);
+	l->tries = tries;
+	if (tries >= handle->options.get_tries)
+		l->step = STEP_RPC;
+}
+
+/* Where the word is not fresh, or not the one by which the lookup started. */
+static bool judge_late(struct kvd *handle, struct lookup *l)
+{
+	if (l->judgement != handle->member.judgement) {
+		lookup_again(handle, l);
+		return false;
+	}
+	if (word_has_ended(handle)) {
+		l->step = STEP_WORD;
+		return false;
+	}
+	handle->member.home->fleet_ops->word_read(handle);
+	return true;
+}
+
+/*
+ * MEMBER-1: whether what was READ counts. All of the lookup's READs have completed. False: the
+ * step says what is next.
+ */
+static ALWAYS_INLINE bool judge(struct kvd *handle, struct lookup *l)
+{
+	const struct member *member = &handle->member;
+
+	if (!member->shards)
+		return true;
+	return (l->judgement == member->judgement &&
+		(!member->fresh_ns || clock_boot_ns() < member->fresh_ns)) ||
+	       judge_late(handle, l);
+}
+
 /* What was READ proves that the key does not exist. */
 static void absent(struct kvd *handle, struct lookup *l)
 {
-	if (!member_read_counts(&handle->member, l->hash)) {
-		l->step = STEP_RPC;
+	if (!judge(handle, l))
 		return;
-	}
 	if (!l->exists && access_miss(&handle->access, l->hash))
 		access_add(&handle->access, l->hash, 0, clock_ns());
 	lookup_finish(l, KVD_NOT_FOUND);
@@ -240,10 +286,8 @@ static ALWAYS_INLINE void do_deliver(struct kvd *handle, struct lookup *l, const
 {
 	struct kvd_item about = item_info(item);
 
-	if (!member_read_counts(&handle->member, l->hash)) {
-		l->step = STEP_RPC;
+	if (!judge(handle, l))
 		return;
-	}
 	if (l->cached)
 		handle->stats.cache_hits++;
 	else if (l->slot_count > 1)
@@ -265,27 +309,13 @@ static void deliver_item(struct kvd *handle, struct lookup *l, const struct item
 	do_deliver(handle, l, item, value);
 }
 
-/* Checks sleep twice: this thread may have been preempted between two clocks. */
-static void forget_if_slept(struct kvd *handle)
-{
-	uint64_t slept;
-
-	if (!server_clock_slept(&handle->clock, clock_slept_ns()))
-		return;
-	slept = clock_slept_ns();
-	if (!server_clock_slept(&handle->clock, slept))
-		return;
-	server_clock_forget(&handle->clock, slept);
-	handle->stats.clock_jumps++;
-}
-
 /* An item with an expiry time is a hit only if client/libkvd/clock.h allows it. */
 static void check_expiry(struct kvd *handle, struct lookup *l, const struct item *item,
 			 const void *value)
 {
 	uint64_t now = clock_raw_ns();
 
-	forget_if_slept(handle);
+	handle_clock_check(handle);
 	if (l->clock_refreshed)
 		shared_clock_put(handle->server, &handle->clock);
 	else if (server_clock_width(&handle->clock, now) > CLOCK_WIDTH_NS_MAX &&

@@ -17,9 +17,16 @@
 /* Starts, or starts again, at the home bucket. */
 void lookup_restart(const struct kvd *handle, struct lookup *l);
 
+/* The member may not be READ for the key now: the server does the GET. */
+void lookup_closed(struct kvd *handle, struct lookup *l);
+/* Starts again, since what was READ does not count (MEMBER-1); after get_tries by request. */
+void lookup_again(struct kvd *handle, struct lookup *l);
+
 /* Starts at the cached slot, or else at the home bucket. @l->request and hash are set. */
 static inline void lookup_start(struct kvd *handle, struct lookup *l)
 {
+	const struct member *member = &handle->member;
+
 	l->since_ns = 0;
 	l->slot = 0;
 	l->tries = 0;
@@ -27,6 +34,13 @@ static inline void lookup_start(struct kvd *handle, struct lookup *l)
 	l->backoff = false;
 	l->clock_refreshed = false;
 	l->whole_key = false;
+	if (member->shards) {
+		l->judgement = member->judgement;
+		if (member->shards[fleet_shard(l->hash)] != member->mine) {
+			lookup_closed(handle, l);
+			return;
+		}
+	}
 	l->slots[0] = bcache_lookup(&handle->cache, l->hash);
 	if (!l->slots[0]) {
 		lookup_restart(handle, l);

@@ -5,9 +5,12 @@
  * are its own: slots, deadlines, statistics. Each flies at one member, whose engine moves it on.
  * common/fleet/DESIGN.md has the rules of fleets.
  *
- *   MEMBER-1. A READ counts, hit or miss, only if the row of the key's shard is the member's,
- *	 open, and not newer than the member's map, which is not newer than the handle's (FLEET-6).
- *	 Else the server is asked, which serves a key only if it owns the shard.
+ *   MEMBER-1. A READ counts, hit or miss, only by the row and the word that the handle had when it
+ *	 was posted (FLEET-6): the row is the member's, open, and not newer than the word's epoch,
+ *	 which is not newer than the map's, of the same generation; and after the completion the
+ *	 word has not ended (client/libkvd/word.h). So a lookup reads only if they allow it when it
+ *	 starts, and starts again if they were others by its end (`judgement`). Else the server is
+ *	 asked, which serves a key only if it owns the shard.
  *   MEMBER-2. A handle that was opened by a member's own URL has no map, so it READs nothing: it
  *	 would take the absence of another member's key for a miss.
  */
@@ -16,6 +19,7 @@
 
 #include "client/kvd.h"
 #include "common/fleet/map.h"
+#include "common/layout.h"
 #include "common/rdma/device.h"
 
 struct kvd;
@@ -57,34 +61,45 @@ struct fleet_ops {
 	void (*lost)(struct kvd *member);
 	/* A server has welcomed the handle. KVD_ERR_PROTOCOL: it is not that member. */
 	enum kvd_status (*welcome)(struct kvd *member, const struct wire_welcome *welcome);
+	/* The member's word has another epoch or generation. */
+	void (*judge)(struct kvd *member);
+	/*
+	 * READs the member's word, unless that is under way; then the lookups in word_waiters go
+	 * on, or end with KVD_ERR_AWAY if the word has ended.
+	 */
+	void (*word_read)(struct kvd *member);
+	/* The member's clock is known, for which its word has waited. */
+	void (*word_clock)(struct kvd *member);
+	/* A member does not serve what it should: there may be a newer map. */
+	void (*want)(struct kvd *handle);
 };
+
+/*
+ * What a fleet's handle has of each shard: the number of its owner in the map, that of the members
+ * if it has none, and whether READs of the owner count by MEMBER-1 until the owner's word ends.
+ */
+#define SHARD_OWNER 0x1fffu
+#define SHARD_COUNTS 0x8000u
+/* Of no shard. */
+#define SHARD_NONE UINT16_MAX
+static_assert(FLEET_MEMBERS_MAX < SHARD_OWNER, "each owner has a number, and nobody");
 
 /* Of a member's handle. */
 struct member {
-	struct kvd *home; /* the fleet's handle; NULL: the handle is no member's */
+	struct kvd *home;	/* the fleet's handle; NULL: the handle is no member's */
+	const uint16_t *shards; /* of the fleet; NULL: the handle is no member's, all READs count */
+	uint16_t mine;		/* of a shard of which READs at this member count */
+	uint32_t judgement;	/* changes with the rows, or the word's epoch, that judge READs */
+	/* By clock_boot_ns(); 0: the word has no end, or there is none, and no clock is read. */
+	uint64_t fresh_ns; /* until then READs count, and the word is not READ again */
+	uint64_t until_ns; /* until then READs count */
 	struct fleet_link *link;
-	uint32_t flights;     /* that are at the member */
-	const uint64_t *rows; /* of the fleet's map; NULL: the handle has none */
-	uint64_t mine;	      /* a row >> 47 that is the member's and open */
-	uint64_t since_max;   /* the member's epoch; 0: the map does not fit it, no READ counts */
-	/* As the welcome had them. */
-	uint64_t generation, epoch;
-	char id[FLEET_NAME_MAX];
-	uint64_t refused_epoch; /* the largest with which the member refused a request */
+	uint32_t flights;	/* that are at the member */
+	struct fleet_word word; /* the newest */
+	unsigned int word_tries;
+	bool word_clock;	 /* the word waits for the server's clock */
+	char id[FLEET_NAME_MAX]; /* as the welcome had it */
+	uint64_t refused_epoch;	 /* the largest with which the member refused a request */
 };
-
-/* MEMBER-1. */
-static inline bool member_read_counts(const struct member *member, uint64_t hash)
-{
-	uint64_t row;
-
-	if (!member->home)
-		return true;
-	if (!member->rows)
-		return false;
-	row = member->rows[fleet_shard(hash)];
-	return row >> (FLEET_OWNER_SHIFT - 1) == member->mine &&
-	       fleet_row_since(row) <= member->since_max;
-}
 
 #endif /* KVD_CLIENT_LIBKVD_MEMBER_H */

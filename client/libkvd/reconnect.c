@@ -62,6 +62,7 @@ static void reconnect_close(struct kvd *handle)
 	connection_let_go(handle);
 	flight_detach(handle, &handle->clock_flight);
 	flight_detach(handle, &handle->geometry_flight);
+	flight_detach(handle, &handle->word_flight);
 	if (handle->member.home)
 		handle->member.home->fleet_ops->lost(handle);
 	each_flight(handle, flight_close);
@@ -311,6 +312,7 @@ void reconnect_lost(struct kvd *handle)
 	connection_let_go(handle);
 	flight_detach(handle, &handle->clock_flight);
 	flight_detach(handle, &handle->geometry_flight);
+	flight_detach(handle, &handle->word_flight);
 	if (handle->member.home)
 		handle->member.home->fleet_ops->lost(handle);
 	each_flight(handle, flight_lost);

@@ -607,6 +607,12 @@ static enum kvd_status refused(struct kvd *handle, const struct response *respon
 	return KVD_ERR_NOT_ALLOWED;
 }
 
+static void epoch_learn(struct kvd *handle, const struct response *response)
+{
+	if (response->epoch > handle->member.refused_epoch)
+		handle->member.refused_epoch = response->epoch;
+}
+
 enum kvd_status response_status(struct kvd *handle, const struct response *response)
 {
 	char longest[PARSE_FORMAT_MAX];
@@ -640,21 +646,21 @@ enum kvd_status response_status(struct kvd *handle, const struct response *respo
 				   "this client's user is over its limit of requests or bytes in a "
 				   "second (users.file of the server); try again later");
 	case WIRE_MOVED:
-		if (response->epoch > handle->member.refused_epoch)
-			handle->member.refused_epoch = response->epoch;
+		epoch_learn(handle, response);
 		return handle_fail(handle, KVD_ERR_MOVED,
 				   "another member of the fleet has the key: open the fleet "
 				   "(fleet://), not the server at %s",
 				   handle->dev->address);
 	case WIRE_AWAY:
-		if (response->epoch > handle->member.refused_epoch)
-			handle->member.refused_epoch = response->epoch;
-		return handle_fail(
-			handle, KVD_ERR_AWAY,
-			"the member of the fleet at %s may not serve the key now: its "
-			"lease has ended, or the key's shard has no owner, or is waiting "
-			"until the lease of its last one has ended",
-			handle->dev->address);
+		epoch_learn(handle, response);
+		handle->stats.away++;
+		if (handle->member.home)
+			handle->member.home->fleet_ops->want(handle->member.home);
+		return handle_fail(handle, KVD_ERR_AWAY,
+				   "the member of the fleet at %s may not serve the key now: its "
+				   "lease has ended, or that of the shard's last owner has not "
+				   "ended yet; nothing was done",
+				   handle->dev->address);
 	case WIRE_EXISTS:
 		return handle_fail(handle, KVD_ERR_EXISTS,
 				   "the condition does not hold; nothing was changed");

@@ -6,7 +6,9 @@
  *			to 500 ppm, and by up to 100,000 ppm where chrony or adjtimex(2) slews it.
  *   clock_raw_ns()	times compared with another host's clock: the server's clock, and
  *			clients' idea of it. Its rate is the hardware's, and is not steered.
- *   clock_slept_ns()	how long this host was suspended, which the other two leave out.
+ *   clock_boot_ns()	times that must pass while this host is suspended, too: until when a
+ *			server's word counts. As steered as clock_ns().
+ *   clock_slept_ns()	how long this host was suspended, which the first two leave out.
  *
  * All are read in the vDSO, without a system call, where the kernel's clock source allows that: 20
  * ns each on Linux 6 with the TSC.
@@ -35,12 +37,17 @@ static inline uint64_t clock_raw_ns(void)
 	return clock_read_ns(CLOCK_MONOTONIC_RAW);
 }
 
+static inline uint64_t clock_boot_ns(void)
+{
+	return clock_read_ns(CLOCK_BOOTTIME);
+}
+
 /* In total, since boot; too large by the time between the two readings. */
 static inline uint64_t clock_slept_ns(void)
 {
 	uint64_t awake = clock_ns();
 
-	return clock_read_ns(CLOCK_BOOTTIME) - awake;
+	return clock_boot_ns() - awake;
 }
 
 #endif /* KVD_COMMON_UTIL_CLOCK_H */

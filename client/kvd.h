@@ -163,6 +163,7 @@ struct kvd;
  * is left (RLIMIT_NOFILE).
  * KVD_ERR_TIMEOUT: it took longer than connect_timeout_ms.
  * KVD_ERR_DISCONNECTED: the server closed the connection while it was being set up.
+ * KVD_ERR_AWAY: the fleet has no member yet.
  */
 enum kvd_status kvd_open(struct kvd **handle, const char *url, const struct kvd_options *options);
 
@@ -413,7 +414,9 @@ enum kvd_status kvd_flush_cancel(struct kvd *handle, uint64_t ticket, int any_ow
 /*
  * Starts a flush without delay, and asks the server every 1 to 20 ms whether it is done, for about
  * timeout_ms at most; each request may block for timeout_ms.
- * KVD_OK: no reader sees an item any more that was stored before this call.
+ * KVD_OK: no reader sees an item any more that was stored before this call. Of a fleet: all of its
+ * members have flushed while none of its shards went to another member; else it flushes again.
+ * KVD_ERR_AWAY: also if a member of the fleet can't be reached: others may have flushed.
  * KVD_ERR_TIMEOUT: the flush was not done within timeout_ms, and goes on in the server; or a
  * request had no response within timeout_ms.
  */
@@ -897,6 +900,44 @@ struct kvd_info {
 
 /* Fills @info. */
 void kvd_info(const struct kvd *handle, struct kvd_info *info);
+
+/* A fleet, by the map that its handle has. Later versions only add fields at the end. */
+struct kvd_fleet_info {
+	char name[32];
+	uint64_t epoch;	     /* of the map: it grows with each change of who has which keys */
+	uint64_t generation; /* of the map's history: adopting a fleet begins another one */
+	uint32_t shards;     /* equal parts of the keys, each of one member */
+	uint32_t unowned;    /* shards that no member has yet: KVD_ERR_AWAY */
+	uint32_t members;    /* that the map has, whether they are there or not */
+	uint32_t reserved;   /* 0 */
+};
+
+/*
+ * Writes what @handle knows of its fleet to @info, of @size bytes: zeros where the library has
+ * fewer fields. No member is asked.
+ * KVD_ERR_INVALID: also if @handle is for one server.
+ */
+enum kvd_status kvd_fleet_info(struct kvd *handle, struct kvd_fleet_info *info, size_t size);
+
+/* A member of a fleet. Later versions only add fields at the end. */
+struct kvd_fleet_member {
+	char id[32];
+	char urls[520]; /* at which clients reach it, with commas between them */
+	/* Of this handle, as in struct kvd_info, or "unused" by it; static. */
+	const char *connection;
+	uint32_t weight;   /* its share of the shards, relative to other members' */
+	uint32_t shards;   /* that it has */
+	uint32_t open;	   /* its shards that clients may READ */
+	uint32_t reserved; /* 0 */
+};
+
+/*
+ * As kvd_fleet_info(), of member @number, from 0 on, in the order of the map, which another call
+ * can change.
+ * KVD_NOT_FOUND: the fleet has fewer members.
+ */
+enum kvd_status kvd_fleet_member(struct kvd *handle, uint32_t number,
+				 struct kvd_fleet_member *member, size_t size);
 
 /*
  * Returns the server's clock now, in nanoseconds since 1970: the clock of kvd_item.expires_s. It is

@@ -5,6 +5,7 @@
 
 #include "client/libkvd/engine.h"
 #include "client/libkvd/fleet.h"
+#include "client/libkvd/fleet_links.h"
 #include "client/libkvd/handle.h"
 #include "common/util/clock.h"
 
@@ -368,11 +369,51 @@ static enum kvd_status flush_all(struct kvd *handle)
 				"the flush was not done within timeout_ms; it goes on");
 }
 
+/* KVD_ERR_MOVED: the member has a map of another epoch than the fleet's handle. */
+static enum kvd_status epoch_check(struct kvd *member)
+{
+	struct rpc rpc = {
+		.on_loss = LOSS_REPEATS,
+		.head = { .op = WIRE_MAP, .offset = EPOCH_ONLY },
+	};
+	struct response response;
+	enum kvd_status status;
+
+	member->deadline_ns = 0;
+	status = rpc_call(member, &rpc, &response);
+	if (status || response.epoch == fleet_epoch(member->member.home))
+		return status;
+	return handle_error_set(member, KVD_ERR_MOVED, "the fleet's map changed during the flush");
+}
+
+/* FLEET-14: at one epoch, from begin to end. */
+static enum kvd_status member_flush(struct kvd *member)
+{
+	enum kvd_status status = epoch_check(member);
+
+	if (!status)
+		status = flush_all(member);
+	return status ? status : epoch_check(member);
+}
+
+/* What another member flushed before its shards were given to it stays: then all flush again. */
 static enum kvd_status fleet_flush(struct kvd *handle)
 {
+	uint64_t until_ns = clock_ns() + handle->options.timeout_ms * 1000000ull;
 	enum kvd_status status = fleet_settle(handle);
 
-	return status ? status : fleet_each(handle, flush_all, true);
+	while (!status) {
+		status = fleet_each(handle, member_flush, true);
+		if (status != KVD_ERR_MOVED)
+			break;
+		if (!fleet_map_wait(handle, until_ns))
+			return handle_error_set(handle, KVD_ERR_TIMEOUT,
+						"the fleet's map kept changing during the flush: "
+						"flush again");
+		status = KVD_OK;
+	}
+	/* Which connection was lost does not matter to a fleet. */
+	return status == KVD_ERR_DISCONNECTED ? KVD_ERR_AWAY : status;
 }
 
 enum kvd_status kvd_flush_all(struct kvd *handle)

@@ -343,6 +343,10 @@ static void it_ends_before_the_server_says(void **state)
 	kvd->clock.high_ns += 100 * MS;
 	welcome(GENERATION, 5, server->clock_ns + W);
 	assert_true(kvd->member.until_ns - clock_boot_ns() < left - 88 * MS);
+	/* What is left may be sleep that is too short to be noticed. */
+	know();
+	welcome(GENERATION, 5, server->clock_ns + 900 * US);
+	assert_true(word_has_ended(kvd));
 }
 
 static void late_and_changed(void)
@@ -702,6 +706,104 @@ static void a_newer_map_is_taken(void **state)
 	assert_requested();
 }
 
+/* The old connection leads to what is not that member any more. */
+static void a_member_with_another_url_gets_another_handle(void **state)
+{
+	struct kvd_fleet_member member;
+
+	(void)state;
+	assert_found(20, 1, 0);
+	url_of_a = "rdma://z";
+	serve(map_make(GENERATION, 6, row_of(0, 3)));
+	home->fleet_ops->want(home);
+	while (fleet_epoch(home) == 5)
+		(void)kvd_get(home, &key, 8, found, sizeof(found), NULL);
+	assert_int_equal(kvd_fleet_member(home, 0, &member, sizeof(member)), KVD_OK);
+	assert_string_equal(member.urls, "rdma://z");
+	assert_string_not_equal(member.connection, "up");
+	assert_int_equal(kvd_get(home, &key, 8, found, sizeof(found), NULL), KVD_ERR_AWAY);
+	assert_non_null(strstr(kvd_error(home), "has no URL like softnic://"));
+}
+
+/* From begin to end at the epoch of the handle's map, or again. */
+static void a_flush_is_of_one_epoch(void **state)
+{
+	(void)state;
+	members = 1;
+	adopt(GENERATION, 6, row_of(0, 3));
+	serve(map_make(GENERATION, 7, row_of(0, 3)));
+	assert_int_equal(kvd_flush_all(home), KVD_OK);
+	assert_int_equal(flushes, 2);
+	assert_int_equal(fleet_epoch(home), 8);
+	home->options.timeout_ms = 1;
+	flushes_move = true;
+	assert_int_equal(kvd_flush_all(home), KVD_ERR_TIMEOUT);
+	assert_non_null(strstr(kvd_error(home), "kept changing"));
+	/* A member with an older map does not flush: it may not know yet what it has lost. */
+	adopt(GENERATION, served->head->epoch + 1, row_of(0, 3));
+	flushes = 0;
+	assert_int_equal(kvd_flush_all(home), KVD_ERR_TIMEOUT);
+	assert_int_equal(flushes, 0);
+}
+
+static void a_flush_needs_each_member(void **state)
+{
+	(void)state;
+	serve(map_make(GENERATION, 5, row_of(0, 3)));
+	flushes = 1;
+	assert_int_equal(kvd_flush_all(home), KVD_ERR_AWAY);
+	assert_non_null(strstr(kvd_error(home), "the member b of the fleet test has no URL"));
+	assert_int_equal(flushes, 2);
+}
+
+static void a_fleet_is_listed(void **state)
+{
+	struct kvd_fleet_member member;
+	struct kvd_fleet_info info;
+	struct {
+		struct kvd_fleet_info info;
+		uint64_t more;
+	} later = { .more = 1 };
+
+	(void)state;
+	assert_int_equal(kvd_fleet_info(home, &info, sizeof(info)), KVD_OK);
+	assert_string_equal(info.name, "test");
+	assert_int_equal(info.epoch, 5);
+	assert_int_equal(info.generation, GENERATION);
+	assert_int_equal(info.shards, FLEET_SHARDS);
+	assert_int_equal(info.unowned, 0);
+	assert_int_equal(info.members, 2);
+	assert_int_equal(kvd_fleet_member(home, 0, &member, sizeof(member)), KVD_OK);
+	assert_string_equal(member.id, "a");
+	assert_string_equal(member.urls, "rdma://a");
+	assert_string_equal(member.connection, "up");
+	assert_int_equal(member.weight, 100);
+	assert_int_equal(member.shards, FLEET_SHARDS);
+	assert_int_equal(member.open, FLEET_SHARDS);
+	assert_int_equal(kvd_fleet_member(home, 1, &member, sizeof(member)), KVD_OK);
+	assert_string_equal(member.id, "b");
+	assert_string_equal(member.connection, "unused");
+	assert_int_equal(member.weight, 101);
+	assert_int_equal(member.shards, 0);
+	assert_int_equal(kvd_fleet_member(home, 2, &member, sizeof(member)), KVD_NOT_FOUND);
+	adopt(GENERATION, 6, fleet_row(1, false, 6));
+	assert_get(KVD_ERR_AWAY, 0, 0);
+	assert_int_equal(kvd_fleet_member(home, 1, &member, sizeof(member)), KVD_OK);
+	assert_string_equal(member.connection, "away");
+	assert_int_equal(member.shards, FLEET_SHARDS);
+	assert_int_equal(member.open, 0);
+	adopt(GENERATION, 7, fleet_row(FLEET_NO_OWNER, false, 7));
+	/* A program that was made for a later library, and one for an earlier one. */
+	assert_int_equal(kvd_fleet_info(home, &later.info, sizeof(later)), KVD_OK);
+	assert_int_equal(later.info.unowned, FLEET_SHARDS);
+	assert_int_equal(later.more, 0);
+	info.epoch = 1;
+	assert_int_equal(kvd_fleet_info(home, &info, sizeof(info.name)), KVD_OK);
+	assert_int_equal(info.epoch, 1);
+	assert_int_equal(kvd_fleet_info(home, NULL, 8), KVD_ERR_INVALID);
+	assert_int_equal(kvd_fleet_member(kvd, 0, &member, sizeof(member)), KVD_ERR_INVALID);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -730,6 +832,10 @@ int main(void)
 		CASE(a_member_that_may_not_serve_is_away),
 		CASE(a_map_without_members_is_not_taken),
 		CASE(a_newer_map_is_taken),
+		CASE(a_member_with_another_url_gets_another_handle),
+		CASE(a_flush_is_of_one_epoch),
+		CASE(a_flush_needs_each_member),
+		CASE(a_fleet_is_listed),
 	};
 
 	return cmocka_run_group_tests(cases, NULL, NULL);

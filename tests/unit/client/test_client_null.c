@@ -341,6 +341,18 @@ static void hooks(void **state)
 	assert_int_equal(kvd_set_allocator(NULL), KVD_ERR_BUSY);
 }
 
+static void a_fleet(void **state)
+{
+	struct kvd_fleet_member member;
+	struct kvd_fleet_info info;
+
+	(void)state;
+	assert_no_handle(kvd_fleet_info(NULL, &info, sizeof(info)));
+	assert_no_handle(kvd_fleet_member(NULL, 0, &member, sizeof(member)));
+	assert_refused(kvd_fleet_info(kvd, NULL, sizeof(info)));
+	assert_refused(kvd_fleet_member(kvd, 0, NULL, sizeof(member)));
+}
+
 /* Calls that take NULL for the process accept it. */
 static void observing(void **state)
 {
@@ -369,7 +381,8 @@ static const char tested[] =
 	" kvd_alloc kvd_arm kvd_cancel kvd_client_kill kvd_client_list kvd_clock_ns "
 	"kvd_close kvd_decr "
 	"kvd_default_url kvd_delete kvd_delete_if kvd_deregister kvd_error kvd_exists_leading "
-	"kvd_exists_many kvd_fd kvd_flush_all kvd_flush_cancel kvd_flush_done kvd_flush_start "
+	"kvd_exists_many kvd_fd kvd_fleet_info kvd_fleet_member "
+	"kvd_flush_all kvd_flush_cancel kvd_flush_done kvd_flush_start "
 	"kvd_free kvd_get "
 	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_getv kvd_incr kvd_info "
 	"kvd_latency_ns kvd_mem_info kvd_observe kvd_op_stats kvd_open kvd_options_init "
@@ -423,6 +436,7 @@ int main(void)
 		CASE(memory),
 		CASE(submitting),
 		CASE(the_handle),
+		CASE(a_fleet),
 		CASE(observing),
 		CASE(hooks),
 		cmocka_unit_test(every_function_is_tested),

@@ -468,9 +468,12 @@ static void txn_take(struct membership *m, enum call call, struct registry_resul
 static void txn_done(struct membership *m, enum call call, struct registry_result *result,
 		     uint64_t sent_ns, uint64_t now_ns)
 {
+	/* There was no memory for what has changed. */
+	bool blind = result->outcome == ETCD_COMPARE_FAILED && !result->reads;
 	enum news news;
 
-	if (result->outcome != ETCD_SUCCEEDED && result->outcome != ETCD_COMPARE_FAILED) {
+	if (blind ||
+	    (result->outcome != ETCD_SUCCEEDED && result->outcome != ETCD_COMPARE_FAILED)) {
 		txn_fail(m, call, result, sent_ns, now_ns);
 		return;
 	}

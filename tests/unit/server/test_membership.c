@@ -322,6 +322,30 @@ static void test_word_from_before(void **state)
 	assert_int_equal(a.word.end_ns, begun_ns + W_NS - W_NS / 250 - MS);
 }
 
+/* A poll whose compares failed, and that had no memory for what it read, may have lost the key. */
+static void test_word_needs_what_was_read(void **state)
+{
+	const uint64_t end_ns = a.word.end_ns;
+	struct registry_result result;
+	struct registry_call call;
+	uint64_t until_ns;
+
+	(void)state;
+	host_until(&a, CALL_KEEPALIVE, FATE_GOOD);
+	lose_key(&a);
+	assert_int_equal(membership_next(a.m, now_ns, TODAY_S, &call, &until_ns), MEMBERSHIP_CALL);
+	assert_int_equal(a.m->call, CALL_POLL);
+	etcd_model_execute(&etcd, &call, &result);
+	assert_int_equal(result.outcome, ETCD_COMPARE_FAILED);
+	result.reads = 0;
+	membership_done(a.m, &result, "model", now_ns, now_ns);
+	registry_result_release(&result);
+	host_apply(&a);
+	assert_int_equal(a.word.end_ns, end_ns);
+	pass(W_NS);
+	assert_int_equal(a.m->registrations, 2);
+}
+
 /* Neither call alone extends a word. */
 static void test_word_needs_both(void **state)
 {
@@ -875,6 +899,7 @@ int main(void)
 #define TWO(name) cmocka_unit_test_setup_teardown(name, setup_two, teardown)
 		ONE(test_first),
 		ONE(test_word_from_before),
+		ONE(test_word_needs_what_was_read),
 		ONE(test_word_needs_both),
 		ONE(test_workers_hang),
 		ONE(test_key_lost),

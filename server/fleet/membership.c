@@ -55,7 +55,9 @@ struct membership {
 	int64_t map_revision;
 	uint32_t number; /* of the member in it; FLEET_NO_OWNER: it is not */
 	bool fenced;
-	bool view_is_old; /* the view that is published is another map's */
+	const char *remedy;  /* while fenced: what an administrator does about it */
+	bool map_is_useless; /* the one that was read last */
+	bool view_is_old;    /* the view that is published is another map's */
 
 	/* The registration. */
 	int64_t lease;	  /* 0: none */
@@ -188,18 +190,24 @@ static void lose(struct membership *m, const char *why)
 static void fence(struct membership *m, const struct registry_result *result)
 {
 	const char *what = "it has an older map, or another history of it";
+	const char *remedy = "run kvd --fleet-adopt, once, with this configuration";
 
-	if (result->reads & REGISTRY_READ_MAP && !result->map)
+	if (result->reads & REGISTRY_READ_MAP && !result->map) {
 		what = "it has no map";
-	else if (result->cluster_id != m->cluster_id)
+		remedy = "restore it, or run kvd --fleet-init, once, and restart all members";
+	} else if (result->map && result->map->head->hash_seed != m->map->head->hash_seed) {
+		what = "the fleet was made anew";
+		remedy = "restart all members";
+	} else if (result->cluster_id != m->cluster_id) {
 		what = "it is another etcd";
-	if (!m->fenced)
+	}
+	if (!m->fenced || m->remedy != remedy)
 		log_error("fleet: etcd was restored from a backup, or replaced: %s. This member "
-			  "serves no key until the fleet is adopted: run kvd --fleet-adopt, once, "
-			  "with this configuration",
-			  what);
+			  "serves no key: %s",
+			  what, remedy);
 	lose(m, "etcd was restored or replaced");
 	m->fenced = true;
+	m->remedy = remedy;
 	m->lease = 0;
 	m->registering = false;
 	m->word_is_new = true;
@@ -478,6 +486,7 @@ static void txn_done(struct membership *m, enum call call, struct registry_resul
 		return;
 	}
 	news = news_judge(m, result);
+	m->map_is_useless = news == NEWS_BROKEN;
 	if (news == NEWS_BROKEN) {
 		log_ratelimited(LOG_ERROR, 1, "fleet: the map in etcd can't be used: %s",
 				result->map_error);
@@ -823,7 +832,10 @@ void membership_status(const struct membership *m, struct membership_status *sta
 		.controller = m->controller != 0,
 	};
 	if (m->fenced)
-		strcpy(status->waits, "etcd was restored or replaced: kvd --fleet-adopt");
+		snprintf(status->waits, sizeof(status->waits), "etcd was restored or replaced: %s",
+			 m->remedy);
+	else if (m->map_is_useless)
+		strcpy(status->waits, "the map in etcd can't be used");
 	else if (m->failing)
 		strcpy(status->waits, "etcd does not answer");
 	else if (!m->own)

@@ -731,17 +731,29 @@ static void test_replaced(void **state)
 
 static void test_map_gone(void **state)
 {
+	struct membership_status status;
+	struct fleet_map *anew;
+
 	(void)state;
 	etcd.revision++;
 	fleet_map_free(etcd.map);
 	etcd.map = NULL;
 	pass(W_NS / 2);
 	fenced(true);
+	membership_status(a.m, &status);
+	assert_non_null(strstr(status.waits, "--fleet-init"));
 	etcd_model_init(&etcd, 9);
 	etcd.revision += 1000;
 	etcd.map_revision = etcd.revision;
 	pass(W_NS / 2);
 	fenced(true);
+	/* Its keys have another hash, which no adoption changes. */
+	assert_null(map_edit_finish(map_edit_create_first(etcd.map->head->name, 10, 2), &anew));
+	etcd_model_put(&etcd, anew);
+	pass(W_NS / 2);
+	fenced(true);
+	membership_status(a.m, &status);
+	assert_string_equal(status.waits, "etcd was restored or replaced: restart all members");
 }
 
 /* The controller is deposed, and elected again; between, a transaction of its own is no harm. */
@@ -869,6 +881,7 @@ static void test_row_changed(void **state)
 /* A map that can't be used is no reason to serve on, nor to forget anything. */
 static void test_map_broken(void **state)
 {
+	struct membership_status status;
 	struct registry_result result;
 	struct registry_call call;
 	uint64_t until_ns, end_ns;
@@ -888,8 +901,12 @@ static void test_map_broken(void **state)
 	host_apply(&a);
 	assert_int_equal(a.word.end_ns, end_ns);
 	assert_int_equal(count(&a.served), FLEET_SHARDS);
+	membership_status(a.m, &status);
+	assert_string_equal(status.waits, "the map in etcd can't be used");
 	pass(W_NS / 2);
 	assert_true(a.word.end_ns > end_ns);
+	membership_status(a.m, &status);
+	assert_string_equal(status.waits, "");
 }
 
 int main(void)

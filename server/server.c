@@ -108,8 +108,9 @@ int server_check(const struct config *config)
 {
 	struct fleet fleet = { 0 };
 	struct store_setup setup;
-	int err, fleet_err = fleet_options_check(config);
+	int err, fleet_err = 0;
 
+	/* What fleet.etcd needs is checked by fleet_options_check(), and by fleet_read(). */
 	if (*config->fleet.file)
 		fleet_err = fleet_open(&fleet, config->fleet.file, config->fleet.member);
 	store_setup_init(&setup, config, &fleet);

@@ -126,7 +126,7 @@ members_are_checked() {
 		{ echo "$said" && return 1; }
 	said=$("$build/kvd" --check-config "${options[@]}" -o "server.listen=softnic://$tmp/s" \
 		-o "fleet.etcd_user=$tmp/open" 2>&1)
-	[ $? = 78 ] && [[ $said = *'fleet.etcd: the file of etcd'* ]] ||
+	[ $? = 78 ] && [ "$(grep -c 'fleet.etcd: the file of etcd' <<<"$said")" = 1 ] ||
 		{ echo "$said" && return 1; }
 }
 

@@ -139,11 +139,18 @@ static bool may_be_numbered(const struct wire_request *r)
 	}
 }
 
+static uint16_t common_flags(const struct wire_request *r)
+{
+	if (r->op == WIRE_HELLO)
+		return 0;
+	return r->change ? WIRE_F_GETS | WIRE_F_RESUME : WIRE_F_GETS;
+}
+
 static const char *check_kind(const struct wire_request *r)
 {
 	if (r->op < 1 || r->op > WIRE_OP_MAX || !ops[r->op].name)
 		return "unknown operation";
-	if (r->flags & ~(ops[r->op].flags | (r->op == WIRE_HELLO ? 0 : WIRE_F_GETS)))
+	if (r->flags & ~(ops[r->op].flags | common_flags(r)))
 		return "unknown flag";
 	if (r->mode > ops[r->op].modes)
 		return "mode out of range";

@@ -144,6 +144,7 @@ enum wire_status {
 #define WIRE_F_NO_VALUE 0x80u	/* GET: `result` has the value's length, and no value follows */
 #define WIRE_F_USES 0x100u	/* SCAN, if the server evicts: how the items were used */
 #define WIRE_F_GETS 0x200u	/* all but HELLO: a struct wire_gets follows the value */
+#define WIRE_F_RESUME 0x400u	/* with a number, not in a BATCH: all earlier ones are answered */
 
 struct wire_request {
 	uint8_t op;

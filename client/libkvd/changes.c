@@ -36,6 +36,10 @@ void change_number(struct changes *changes, struct flight *f)
 	if (f->rpc.change)
 		return;
 	f->rpc.change = changes->next++;
+	if (changes->moved) {
+		changes->resumed = f->rpc.change;
+		changes->moved = false;
+	}
 	answered_set(changes, f->rpc.change, false);
 	/* Numbers whose low half is 0 are left out, also in HELLO. */
 	if (!(uint32_t)changes->next)

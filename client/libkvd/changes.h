@@ -7,6 +7,9 @@
  * changes without an answer are sent again, in order, before anything else: their flights are in
  * handle->resends. For a change that was given up meanwhile, at its deadline say, a PING with its
  * number is sent, which takes the number if the change was not executed.
+ *
+ * When one was answered MOVED, the server refuses all later ones, and no new one is sent until all
+ * have their answers. The next one has WIRE_F_RESUME, whenever it is sent again, too.
  */
 #ifndef KVD_CLIENT_LIBKVD_CHANGES_H
 #define KVD_CLIENT_LIBKVD_CHANGES_H
@@ -27,6 +30,8 @@ static inline uint32_t changes_room(const struct changes *changes)
 {
 	uint64_t used = changes->next - changes->first;
 
+	if (changes->moved && used)
+		return 0;
 	return used < changes->limit ? changes->limit - (uint32_t)used : 0;
 }
 
@@ -55,8 +60,26 @@ static inline bool request_waits(const struct kvd *handle, const struct flight *
 	       handle->touch_filter[flight->lookup.hash % (1 << TOUCH_FILTER_BITS)];
 }
 
+/*
+ * Whether the request is a change that has no number yet, of a shard for whose next owner the
+ * fleet's handle waits: others of the shard may have been refused, and come first.
+ */
+static inline bool change_is_held(const struct flight *f)
+{
+	const struct kvd *home = f->at ? f->at->member.home : NULL;
+
+	return home && f->rpc.on_loss == LOSS_UNKNOWN && !f->rpc.change &&
+	       home->fleet_ops->holds(home, f);
+}
+
 /* Gives the flight's request a number, unless it has one. There is room. */
 void change_number(struct changes *changes, struct flight *f);
+
+/* The flag of a request, alone or a BATCH, whose first number is @change; 0: it has none. */
+static inline uint16_t change_flag(const struct changes *changes, uint64_t change)
+{
+	return change && change == changes->resumed ? WIRE_F_RESUME : 0;
+}
 
 /* changes_answered() when other numbers have no answer yet. */
 void changes_answered_some(struct changes *changes, uint64_t first, uint32_t count);

@@ -471,6 +471,7 @@ static const struct fleet_ops fleet_ops = {
 	.arm = fleet_arm,
 	.disarm = fleet_disarm,
 	.begin = fleet_begin,
+	.holds = flight_is_held,
 	.ended = fleet_ended,
 	.call = fleet_call,
 	.any = fleet_any,

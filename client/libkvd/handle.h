@@ -210,10 +210,12 @@ struct submitted_ops {
 /* The changes that were sent: client/libkvd/changes.h. */
 struct changes {
 	uint8_t identity[WIRE_IDENTITY_BYTES];
-	uint64_t first;	 /* the first without an answer; `next`: none */
-	uint64_t next;	 /* the first that was never sent */
-	uint64_t resend; /* the next to be sent again; `next`: none */
-	uint32_t limit;	 /* of numbers without an answer; 0: changes are not numbered */
+	uint64_t first;	  /* the first without an answer; `next`: none */
+	uint64_t next;	  /* the first that was never sent */
+	uint64_t resend;  /* the next to be sent again; `next`: none */
+	uint64_t resumed; /* the last one with WIRE_F_RESUME; 0: none */
+	bool moved;	  /* one was answered MOVED since */
+	uint32_t limit;	  /* of numbers without an answer; 0: changes are not numbered */
 	uint64_t answered[CHANGES_MAX / 64]; /* a bit for each number; only of those sent */
 };
 

@@ -39,6 +39,8 @@ struct fleet_ops {
 	void (*disarm)(struct kvd *handle);
 	/* Begins a submitted operation's flight. */
 	void (*begin)(struct kvd *handle, struct flight *flight);
+	/* Whether the flight's shard waits for the next map. */
+	bool (*holds)(const struct kvd *handle, const struct flight *flight);
 	/*
 	 * A submitted operation's flight has ended at @member. True: its member has refused it, and
 	 * it goes on at another one.

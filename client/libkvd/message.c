@@ -109,7 +109,7 @@ unsigned int batch_count(const struct kvd *handle)
 	     link = link->next) {
 		const struct flight *f = list_entry(link, struct flight, link);
 
-		if (!request_may_share(f) || request_waits(handle, f))
+		if (!request_may_share(f) || request_waits(handle, f) || change_is_held(f))
 			break;
 		if (change_is_numbered(&handle->sent, f) && ++numbers > changes_room(&handle->sent))
 			break;
@@ -155,6 +155,7 @@ size_t batch_fill(struct kvd *handle, struct batch *batch, unsigned int count, u
 		handle->conn.messages[message].changes = (uint32_t)(f->rpc.change - first) + 1;
 	}
 	head.change = (uint32_t)first;
+	head.flags = change_flag(&handle->sent, first);
 	head.value_len = (uint32_t)(used - sizeof(head));
 	memcpy(to, &head, sizeof(head));
 	return used;

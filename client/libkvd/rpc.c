@@ -120,6 +120,7 @@ static uint32_t message_fill(struct kvd *handle, const struct rpc *rpc, uint8_t 
 	if (value_len)
 		value_copy(rpc, message + used);
 	used += value_len;
+	head.flags |= change_flag(&handle->sent, rpc->change);
 	/* The reports are this message's alone: the request may be sent again, with others. */
 	head.key_len = (uint16_t)rpc->key_len;
 	used = access_append(handle, &head, message, used);
@@ -433,6 +434,18 @@ static enum posted pull_post(struct kvd *handle, struct flight *f, uint64_t now_
 	return POST_DONE;
 }
 
+/*
+ * Gives a change of a shard that is held back to the fleet's handle, after those that were sent:
+ * these may be refused as well.
+ */
+static __attribute__((noinline)) enum posted held_back(struct kvd *handle, struct flight *f)
+{
+	if (handle->sent.first != handle->sent.next)
+		return POST_WAITS;
+	flight_cut(handle, f, KVD_ERR_MOVED);
+	return POST_FAILED;
+}
+
 /* Posts the flight's request. @now_ns: clock_raw_ns(). */
 static enum posted request_post(struct kvd *handle, struct flight *f, uint64_t now_ns)
 {
@@ -441,6 +454,8 @@ static enum posted request_post(struct kvd *handle, struct flight *f, uint64_t n
 	if (request_waits(handle, f) || (change_is_numbered(&handle->sent, f) && !f->rpc.change &&
 					 !changes_room(&handle->sent)))
 		return POST_WAITS;
+	if (change_is_held(f))
+		return held_back(handle, f);
 	if (f->kind == FLIGHT_CHANGE && rpc_pulls(&handle->conn, &f->rpc))
 		return pull_post(handle, f, now_ns);
 	message = message_take(handle, now_ns);
@@ -494,7 +509,11 @@ void request_post_now(struct kvd *handle, struct flight *f)
 /* Posts a PING in place of a change that was given up. */
 static bool placeholder_post(struct kvd *handle, uint64_t number)
 {
-	struct wire_request head = { .op = WIRE_PING, .change = (uint32_t)number };
+	struct wire_request head = {
+		.op = WIRE_PING,
+		.change = (uint32_t)number,
+		.flags = change_flag(&handle->sent, number),
+	};
 	struct connection *conn = &handle->conn;
 	struct message *message = message_take(handle, clock_raw_ns());
 	uint32_t i;
@@ -647,6 +666,7 @@ enum kvd_status response_status(struct kvd *handle, const struct response *respo
 				   "second (users.file of the server); try again later");
 	case WIRE_MOVED:
 		epoch_learn(handle, response);
+		handle->sent.moved |= handle->sent.limit && wire_batched_numbered(response->op);
 		return handle_fail(handle, KVD_ERR_MOVED,
 				   "another member of the fleet has the key: open the fleet "
 				   "(fleet://), not the server at %s",
@@ -714,6 +734,8 @@ void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 	uint32_t receive = (uint32_t)wc->wr_id;
 	struct batch *batch = NULL;
 	struct response response;
+	uint32_t changes;
+	uint64_t change;
 	struct message *message;
 	const char *error;
 	struct flight *f;
@@ -740,14 +762,14 @@ void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 	if (message->op == WIRE_ACCESS)
 		conn->accesses--;
 	f = message->flight;
+	change = message->change;
+	changes = message->changes;
 	message_release(conn, message);
 	conn->response_index = receive;
 	if (message->batch)
 		batch = &conn->batches[message - conn->messages];
 	if (batch && !batch_check(handle, batch, &response))
 		return;
-	if (message->change)
-		changes_answered(&handle->sent, message->change, message->changes);
 	if (response.flags & WIRE_R_REPEATED)
 		handle->stats.repeated++;
 	if (batch) {
@@ -756,6 +778,9 @@ void response_arrived(struct kvd *handle, const struct ibv_wc *wc)
 		f->place = PLACE_NONE;
 		f->ops->response(handle, f, &response);
 	}
+	/* What these flights let go on is sent after all that was refused is known to be. */
+	if (change)
+		changes_answered(&handle->sent, change, changes);
 	if (!conn->held || conn->held_index != receive)
 		conn->recv_free[conn->recv_free_count++] = (uint8_t)receive;
 	if (!list_empty(&handle->requests) || changes_to_resend(&handle->sent) ||

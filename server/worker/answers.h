@@ -10,6 +10,10 @@
  *	 last recorded one. So none is executed twice, whatever the client sends.
  *   ANSWER-3. A number has one answer. Every status counts as one, BUSY as well: a client that
  *	 tries again takes another number.
+ *   ANSWER-4. Changes take effect in order. After a refusal (MOVED), which the client answers by
+ *	 sending the change again with another number, `refuses` is set, and each numbered change of
+ *	 a key is refused, until one has WIRE_F_RESUME: by then the client has learned of all
+ *	 refusals. One that was sent before says nothing of refusals since.
  *
  * The answers belong to the worker of the client's connection, which touches them without a lock,
  * and to the control thread while there is no connection (server/control/identity.h).
@@ -37,6 +41,7 @@ struct answer {
 
 struct answers {
 	uint64_t last;			 /* the last number that was recorded */
+	bool refuses;			 /* ANSWER-4 */
 	struct answer ring[ANSWERS_MAX]; /* by number */
 };
 

@@ -39,28 +39,46 @@ static bool is_over(const struct conn *conn)
 	return end_ns != UINT64_MAX && word_is_over(conn->poller->worker, end_ns);
 }
 
-static enum wire_status member_refuse(const struct conn *conn, const struct fleet_view *view,
-				      uint32_t shard)
+static enum wire_status away(const struct conn *conn)
 {
-	struct worker_stats *stats = &conn->poller->worker->stats;
-	uint32_t owner = fleet_row_owner(view->map->rows[shard]);
+	stat_add(&conn->poller->worker->stats.fleet_away, 1);
+	return WIRE_AWAY;
+}
 
-	if (owner == view->member || owner == FLEET_NO_OWNER) {
-		stat_add(&stats->fleet_away, 1);
-		return WIRE_AWAY;
-	}
-	stat_add(&stats->fleet_refused, 1);
+static enum wire_status moved(const struct conn *conn)
+{
+	stat_add(&conn->poller->worker->stats.fleet_refused, 1);
 	return WIRE_MOVED;
 }
 
 enum wire_status member_admit(const struct conn *conn, const struct request *request, uint64_t hash)
 {
 	const struct fleet_view *view = fleet_view(conn->fleet);
-	uint32_t shard = fleet_shard(hash);
+	uint32_t owner, shard = fleet_shard(hash);
 
-	if (!is_keyed(request) || (fleet_view_serves(view, shard) && !is_over(conn)))
+	if (!is_keyed(request))
 		return WIRE_OK;
-	return member_refuse(conn, view, shard);
+	if (request->change && conn->answers->refuses)
+		return moved(conn);
+	if (fleet_view_serves(view, shard) && !is_over(conn))
+		return WIRE_OK;
+	owner = fleet_row_owner(view->map->rows[shard]);
+	return owner == view->member || owner == FLEET_NO_OWNER ? away(conn) : moved(conn);
+}
+
+void member_refuse(const struct conn *conn, const struct request *request, enum wire_status status,
+		   struct wire_response *head)
+{
+	head->epoch = fleet_view(conn->fleet)->map->head->epoch;
+	/* What is AWAY is not sent again. */
+	if (request->change && status == WIRE_MOVED)
+		conn->answers->refuses = true;
+}
+
+void member_resume(const struct conn *conn, const struct request *request)
+{
+	if (request->flags & WIRE_F_RESUME)
+		conn->answers->refuses = false;
 }
 
 bool member_serves(const struct conn *conn, uint64_t hash)
@@ -73,15 +91,7 @@ bool member_serves(const struct conn *conn, uint64_t hash)
 bool member_admit_scan(const struct conn *conn, const uint64_t **served)
 {
 	*served = fleet_view(conn->fleet)->served;
-	if (!is_over(conn))
-		return true;
-	stat_add(&conn->poller->worker->stats.fleet_away, 1);
-	return false;
-}
-
-uint64_t member_epoch(const struct conn *conn)
-{
-	return fleet_view(conn->fleet)->map->head->epoch;
+	return !is_over(conn) || !away(conn);
 }
 
 /* As many bytes as fit the response, from the offset on. */

@@ -142,7 +142,7 @@ __attribute__((noinline)) void operation_refuse(const struct conn *conn,
 	/* ACCESS is a hint, for which clients expect no other status. */
 	head->status = request->op == WIRE_ACCESS ? WIRE_OK : (uint8_t)status;
 	if (status == WIRE_MOVED || status == WIRE_AWAY)
-		head->epoch = member_epoch(conn);
+		member_refuse(conn, request, status, head);
 }
 
 /* The first admitted operation pays for the BATCH's own header. */

@@ -124,7 +124,7 @@ static void response_set_put(struct deferred *deferred, struct response_list *re
 
 	response_set_change(change, status, &response->head);
 	if (status == WIRE_MOVED || status == WIRE_AWAY)
-		response->head.epoch = member_epoch(deferred->conn);
+		member_refuse(deferred->conn, request, status, &response->head);
 	conn_record(deferred->conn, request->change, &response->head);
 	stat_add(&stats->put_no_space, status == WIRE_NO_SPACE);
 	stat_add(&stats->put_too_large, status == WIRE_TOO_LARGE);

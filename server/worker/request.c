@@ -136,8 +136,11 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 	/* In a BATCH of a user the first admitted operation records the reports. */
 	if (request_reports(request) && !verdict->status && !(batch && user))
 		execute_access(conn_thread(conn), request);
-	if (conn->fleet && !verdict->status && !verdict->repeated)
-		verdict->status = (uint8_t)member_admit(conn, request, hash);
+	if (conn->fleet && !verdict->repeated) {
+		member_resume(conn, request);
+		if (!verdict->status)
+			verdict->status = (uint8_t)member_admit(conn, request, hash);
+	}
 	/* Refused or sent before: the answer is known, whatever the request is. */
 	if (verdict->status || (verdict->repeated && !batch))
 		return &operation_kind;

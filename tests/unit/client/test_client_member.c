@@ -682,6 +682,77 @@ static void a_member_that_may_not_serve_is_away(void **state)
 	assert_found(20, 1, 0);
 }
 
+static uint32_t put_numbers[8];
+static uint8_t put_values[8];
+static unsigned int put_count;
+
+/* The first one is refused. */
+static void refuse_first(struct fake_server *s, const struct request *request,
+			 struct wire_response *response, uint8_t *value)
+{
+	respond(s, request, response, value);
+	if (request->op != WIRE_PUT)
+		return;
+	put_numbers[put_count] = request->change;
+	put_values[put_count] = *(const uint8_t *)request->value;
+	if (!put_count++) {
+		response->status = WIRE_MOVED;
+		response->epoch = 5;
+	}
+}
+
+/* Changes that wait to be sent do not overtake one that is refused; the map stays. */
+static void refuse_and_wait(bool held)
+{
+	struct kvd_op ops[3], *list[3], *ended[3];
+	uint64_t first = kvd->sent.next;
+
+	put_count = 0;
+	server->respond = refuse_first;
+	server->hold_all = true;
+	kvd->sent.limit = 16;
+	for (unsigned int i = 0; i < 3; i++) {
+		list[i] = &ops[i];
+		kvd_prep_put(&ops[i], &key, 8, "abc" + i, 1, NULL);
+		assert_int_equal(kvd_submit(home, &list[i], 1), KVD_OK);
+	}
+	/* The window is 1. */
+	assert_int_equal(put_count, 1);
+	if (held) {
+		fleet_hold(home->fleet, fleet_shard(fake_server_hash(server, key)));
+		kvd->attention = true;
+		kvd_poll(home, ended, 3);
+	}
+	server->hold_all = false;
+	fake_server_answer(server, 1);
+	while (kvd_outstanding(home)) {
+		kvd_poll(home, ended, 3);
+		pass(MS);
+	}
+	assert_int_equal(put_count, 4);
+	for (unsigned int i = 0; i < 4; i++) {
+		assert_int_equal(put_numbers[i], first + i);
+		assert_int_equal(put_values[i], i ? 'a' + i - 1 : 'a');
+	}
+	for (unsigned int i = 0; i < 3; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+	assert_false(kvd->sent.moved);
+	assert_int_equal(kvd->sent.resumed, first + 1);
+}
+
+static void a_refused_change_stays_the_first(void **state)
+{
+	(void)state;
+	refuse_and_wait(false);
+}
+
+/* The shard is held for another reason: changes that were sent may still be refused. */
+static void changes_of_held_shards_keep_their_order(void **state)
+{
+	(void)state;
+	refuse_and_wait(true);
+}
+
 /* Nor does a member that has not registered yet send a map that leads nowhere. */
 static void a_map_without_members_is_not_taken(void **state)
 {
@@ -830,6 +901,8 @@ int main(void)
 		CASE(a_lookup_does_not_start_again_for_ever),
 		CASE(shards_without_an_owner_are_away),
 		CASE(a_member_that_may_not_serve_is_away),
+		CASE(a_refused_change_stays_the_first),
+		CASE(changes_of_held_shards_keep_their_order),
 		CASE(a_map_without_members_is_not_taken),
 		CASE(a_newer_map_is_taken),
 		CASE(a_member_with_another_url_gets_another_handle),

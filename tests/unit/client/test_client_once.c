@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Changes that were sent when the connection was lost, and a server that keeps the answers to them:
- * each is executed once, or the handle says that it does not know. Their numbers and bounds.
+ * each is executed once, or the handle says that it does not know. Their numbers and bounds; those
+ * that another member of a fleet has to execute.
  */
 #include "tests/support/reconnect_test.h"
 #include "tests/support/test_clock.h"
@@ -648,6 +649,136 @@ static void records_that_lack_changes(void **state)
 	kvd->sent.first = kvd->sent.next;
 }
 
+/* What was sent with a number, in order. */
+static struct wire_request numbered[4 * OPS];
+static unsigned int numbered_count;
+/* Changes from this number to that are refused, when they come. */
+static uint32_t moved_first, moved_last;
+
+static enum ibv_wc_status record_numbered(struct fake_device *fake, const struct ibv_send_wr *wr)
+{
+	struct wire_request head;
+
+	memcpy(&head, (const void *)(uintptr_t)wr->sg_list->addr, sizeof(head));
+	if (head.change)
+		numbered[numbered_count++] = head;
+	return send_before(fake, wr);
+}
+
+static void execute_some(struct fake_server *p, const struct request *request,
+			 struct wire_response *response, uint8_t *value)
+{
+	if (request->change < moved_first || request->change > moved_last) {
+		execute(p, request, response, value);
+		return;
+	}
+	recorded = request->change;
+	response->status = WIRE_MOVED;
+}
+
+static void refuse(uint32_t first, uint32_t last)
+{
+	number_changes();
+	moved_first = first;
+	moved_last = last;
+	numbered_count = 0;
+	send_before = server->fake.send;
+	server->fake.send = record_numbered;
+	server->respond = execute_some;
+}
+
+/* The message sent as the @i-th with a number had this one, and the flag or not. */
+static void assert_numbered(unsigned int i, enum wire_op op, uint32_t change, bool resumes)
+{
+	assert_true(i < numbered_count);
+	assert_int_equal(numbered[i].op, op);
+	assert_int_equal(numbered[i].change, change);
+	assert_int_equal(numbered[i].flags & WIRE_F_RESUME, resumes ? WIRE_F_RESUME : 0);
+}
+
+/*
+ * After a refusal no change is sent until all that were sent are answered; then the next one says
+ * so, and no other.
+ */
+static void after_a_refusal(void **state)
+{
+	(void)state;
+	refuse(1, WINDOW);
+	hold_puts(OPS);
+	for (unsigned int i = 0; i < WINDOW; i++) {
+		assert_int_equal(numbered_count, WINDOW);
+		fake_server_answer(server, 1);
+		kvd_poll(kvd, done, OPS);
+	}
+	for (unsigned int i = 0; i < WINDOW; i++)
+		assert_numbered(i, WIRE_PUT, i + 1, false);
+	assert_numbered(WINDOW, WIRE_BATCH, WINDOW + 1, true);
+	server->hold_all = false;
+	fake_server_answer(server, 1);
+	await_all();
+	for (unsigned int i = 0; i < OPS; i++)
+		assert_int_equal(ops[i].status, i < WINDOW ? KVD_ERR_MOVED : KVD_OK);
+	/* Until the next refusal. */
+	assert_int_equal(put(1), KVD_OK);
+	assert_numbered(WINDOW + 1, WIRE_PUT, OPS + 1, false);
+	moved_first = moved_last = OPS + 2;
+	assert_int_equal(put(1), KVD_ERR_MOVED);
+	assert_int_equal(get(1), KVD_OK);
+	assert_int_equal(put(1), KVD_OK);
+	assert_numbered(WINDOW + 3, WIRE_PUT, OPS + 3, true);
+}
+
+/* Sent again a change has the flag that it had, and so has the PING in its place. */
+static void after_a_refusal_and_a_loss(void **state)
+{
+	(void)state;
+	for (unsigned int given_up = 0; given_up < 2; given_up++) {
+		const uint32_t first = (uint32_t)kvd->sent.next;
+
+		refuse(first, first);
+		assert_int_equal(put(0), KVD_ERR_MOVED);
+		server->hold_all = true;
+		if (given_up) {
+			kvd->options.timeout_ms = 1;
+			assert_int_equal(put(1), KVD_ERR_TIMEOUT);
+			kvd->options.timeout_ms = FAKE_TIMEOUT_MS;
+		} else {
+			submit_put(0, 1);
+		}
+		submit_put(1, 2);
+		lose_answers(true);
+		await_all();
+		assert_int_equal(ops[1].status, KVD_OK);
+		for (unsigned int i = 1; i < 5; i++)
+			assert_numbered(i, i == 3 && given_up ? WIRE_PING : WIRE_PUT,
+					first + 2 - i % 2, i % 2);
+		server->fake.send = send_before;
+	}
+}
+
+/* A refusal among the results of a BATCH; the next BATCH has the flag as a whole. */
+static void after_a_refusal_in_a_batch(void **state)
+{
+	const unsigned int half = OPS / 2;
+
+	(void)state;
+	refuse(2, 3);
+	server->hold_all = true;
+	for (unsigned int i = 0; i < OPS; i++)
+		kvd_prep_put(&ops[i], &keys[i], 8, "12345678901234567890", 20, NULL);
+	assert_int_equal(kvd_submit(kvd, list, half), KVD_OK);
+	server->hold_all = false;
+	fake_server_answer(server, 1);
+	kvd_poll(kvd, done, OPS);
+	assert_int_equal(kvd_submit(kvd, list + half, half), KVD_OK);
+	await_all();
+	assert_int_equal(numbered_count, 2);
+	assert_numbered(0, WIRE_BATCH, 1, false);
+	assert_numbered(1, WIRE_BATCH, half + 1, true);
+	for (unsigned int i = 0; i < OPS; i++)
+		assert_int_equal(ops[i].status, i == 1 || i == 2 ? KVD_ERR_MOVED : KVD_OK);
+}
+
 /* No number has a low half of 0, the next one that HELLO names included. */
 static void numbers_wrap(void **state)
 {
@@ -692,6 +823,9 @@ int main(void)
 		CASE(a_server_with_an_old_record),
 		CASE(answers_of_the_next_welcome),
 		CASE(records_that_lack_changes),
+		CASE(after_a_refusal),
+		CASE(after_a_refusal_and_a_loss),
+		CASE(after_a_refusal_in_a_batch),
 		CASE(numbers_wrap),
 	};
 

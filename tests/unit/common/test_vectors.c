@@ -188,7 +188,8 @@ static void the_tables_of_requests_match_the_code(void **state)
 	     R((unsigned int)__builtin_ctz(WIRE_F_LOW), "low"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_NO_VALUE), "no-value"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_USES), "uses"),
-	     R((unsigned int)__builtin_ctz(WIRE_F_GETS), "gets"));
+	     R((unsigned int)__builtin_ctz(WIRE_F_GETS), "gets"),
+	     R((unsigned int)__builtin_ctz(WIRE_F_RESUME), "resume"));
 	FIELDS("\n### Batches\n", wire_batched, F(wire_batched, op, "op"),
 	       F(wire_batched, mode, "mode"), F(wire_batched, key_len, "key length"),
 	       F(wire_batched, value_len, "value length"), F(wire_batched, flags, "flags"),

@@ -394,6 +394,11 @@ static void numbers_of_changes(void **state)
 			}
 			assert_null(parse(head, kinds[i].body));
 			assert_int_equal(parsed.change, head.change);
+			/* The flag that only a request with a number has: flags() */
+			head.flags |= WIRE_F_RESUME;
+			assert_null(parse(head, kinds[i].body));
+			assert_int_equal(parsed.flags, head.flags);
+			head.flags = kinds[i].head.flags;
 		}
 	}
 }
@@ -630,6 +635,8 @@ static void batches_that_are_refused(void **state)
 	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);
 	*first = (struct wire_batched){ .op = WIRE_PUT, .flags = WIRE_F_PULL, .key_len = 1 };
 	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);
+	*first = (struct wire_batched){ .op = WIRE_PUT, .flags = WIRE_F_RESUME, .key_len = 1 };
+	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), "unknown flag");
 	*first = (struct wire_batched){ .op = WIRE_PING, .key_len = 1 };
 	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1),
 			    "key length out of range");

@@ -2,8 +2,8 @@
 /*
  * Tests of a fleet's member (OWNER-1 to OWNER-3 in server/fleet/fleet.h): what it refuses because
  * another member has the key, or because it must not serve it, now or after the end of its word;
- * alone and in a BATCH, by number, within a user's limits; what it does not refuse; a new view; and
- * the map, in parts. test_away has requests that are refused in the middle.
+ * alone and in a BATCH, by number, within a user's limits; what it does not refuse; changes after a
+ * refusal (ANSWER-4 in server/worker/answers.h); a new view; and the map, in parts. test_away has requests that are refused in the middle.
  */
 #include "server/worker/member.h"
 
@@ -68,10 +68,11 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Receive 0 has the message, and earlier responses are sent. True: it was executed at once. */
-static bool receive(struct wire_request head, const char *key, const void *value, uint32_t len)
+/* Receive @n has the message, and earlier responses are sent. True: it was executed at once. */
+static bool receive_in(uint32_t n, struct wire_request head, const char *key, const void *value,
+		       uint32_t len)
 {
-	uint8_t *to = test_recv(0);
+	uint8_t *to = test_recv(n);
 
 	test_conn_complete(conn);
 	head.key_len = key ? (uint16_t)strlen(key) : 0;
@@ -82,7 +83,12 @@ static bool receive(struct wire_request head, const char *key, const void *value
 		memcpy(to + sizeof(head), key, head.key_len);
 	if (len)
 		memcpy(to + sizeof(head) + head.key_len, value, len);
-	return test_receive(conn, 0, sizeof(head) + head.key_len + len);
+	return test_receive(conn, n, sizeof(head) + head.key_len + len);
+}
+
+static bool receive(struct wire_request head, const char *key, const void *value, uint32_t len)
+{
+	return receive_in(0, head, key, value, len);
 }
 
 #define RECEIVE(key, value, ...)                                                                   \
@@ -292,14 +298,27 @@ static void no_fleet(void **state)
 	assert_int_equal(conn->value_len, 0);
 }
 
+static struct answers answers;
+
+/* The client has an identity, of which the member knows nothing yet. */
+static void identify(void)
+{
+	answers_init(&answers, 1);
+	conn->conn.answers = &answers;
+	conn->conn.change_admitted = 0;
+}
+
+/* The client has connected again. */
+static void connect_again(void)
+{
+	conn->conn.change_admitted = answers.last;
+}
+
 /* OWNER-2: a refused change that is sent again has the same answer. */
 static void refusals_are_recorded(void **state)
 {
-	static struct answers answers;
-
 	(void)state;
-	answers_init(&answers, 1);
-	conn->conn.answers = &answers;
+	identify();
 	for (unsigned int i = 0; i < 2; i++) {
 		assert_true(RECEIVE(theirs, "v", .op = WIRE_PUT, .change = 1));
 		assert_moved();
@@ -311,12 +330,110 @@ static void refusals_are_recorded(void **state)
 	assert_int_equal(stat_read(&test_worker.stats.fleet_refused), 1);
 	/* And what was executed is not refused later. */
 	for (unsigned int i = 0; i < 2; i++) {
-		assert_true(RECEIVE(theirs, "v", .op = WIRE_PUT, .change = 2));
+		assert_true(
+			RECEIVE(theirs, "v", .op = WIRE_PUT, .flags = WIRE_F_RESUME, .change = 2));
 		assert_int_equal(conn->response.status, WIRE_OK);
 		assert_int_equal(conn->response.flags, i ? WIRE_R_REPEATED : 0);
 		test_fleet_serve(hash_of(theirs), false);
 	}
 	assert_int_equal(stat_read(&test_worker.stats.fleet_refused), 1);
+}
+
+/* The answer to a PUT of a key that the member serves. */
+static enum wire_status put_mine(uint32_t change, uint16_t flags)
+{
+	assert_true(RECEIVE(mine, "v", .op = WIRE_PUT, .flags = flags, .change = change));
+	return conn->response.status;
+}
+
+/*
+ * ANSWER-4: after a refusal all changes are refused, on the next connection, too, until the client
+ * says that it knows.
+ */
+static void later_changes_are_refused(void **state)
+{
+	(void)state;
+	identify();
+	assert_true(RECEIVE(theirs, "v", .op = WIRE_PUT, .change = 1));
+	assert_moved();
+	test_fleet_serve(hash_of(theirs), true);
+	assert_true(RECEIVE(theirs, "w", .op = WIRE_PUT, .change = 2));
+	assert_moved();
+	assert_int_equal(conn->response.flags, 0);
+	connect_again();
+	assert_int_equal(put_mine(3, 0), WIRE_MOVED);
+	/* What changes nothing, has no number, or takes one of a change that was given up. */
+	assert_true(RECEIVE(theirs, no_value, .op = WIRE_GET));
+	assert_int_equal(conn->response.status, WIRE_NOT_FOUND);
+	assert_int_equal(put_mine(0, 0), WIRE_OK);
+	assert_true(RECEIVE(NULL, no_value, .op = WIRE_PING, .change = 4));
+	assert_int_equal(conn->response.status, WIRE_OK);
+	assert_int_equal(put_mine(5, 0), WIRE_MOVED);
+	assert_int_equal(put_mine(6, WIRE_F_RESUME), WIRE_OK);
+	assert_int_equal(put_mine(7, 0), WIRE_OK);
+	assert_int_equal(stat_read(&test_worker.stats.fleet_refused), 4);
+}
+
+/* ANSWER-4: what is sent again was sent before the client knew of later refusals. */
+static void sent_again_it_does_not_resume(void **state)
+{
+	(void)state;
+	identify();
+	assert_int_equal(put_mine(1, WIRE_F_RESUME), WIRE_OK);
+	assert_true(RECEIVE(theirs, "v", .op = WIRE_PUT, .change = 2));
+	assert_moved();
+	connect_again();
+	assert_int_equal(put_mine(1, WIRE_F_RESUME), WIRE_OK);
+	assert_int_equal(conn->response.flags, WIRE_R_REPEATED);
+	assert_int_equal(put_mine(3, 0), WIRE_MOVED);
+	/* It was not executed before; nor is it now, if the key is not the member's. */
+	assert_true(RECEIVE(theirs, "v", .op = WIRE_PUT, .flags = WIRE_F_RESUME, .change = 4));
+	assert_moved();
+	assert_int_equal(put_mine(5, 0), WIRE_MOVED);
+	/* A change that was given up may have been the one. */
+	assert_true(RECEIVE(NULL, no_value, .op = WIRE_PING, .flags = WIRE_F_RESUME, .change = 6));
+	assert_int_equal(put_mine(7, 0), WIRE_OK);
+}
+
+/* ANSWER-4: the client does not send again what is AWAY. */
+static void away_refuses_nothing_else(void **state)
+{
+	(void)state;
+	identify();
+	test_fleet_serve(hash_of(mine), false);
+	assert_int_equal(put_mine(1, 0), WIRE_AWAY);
+	test_fleet_serve(hash_of(mine), true);
+	assert_int_equal(put_mine(2, 0), WIRE_OK);
+}
+
+/* ANSWER-4: what has arrived, and was admitted, before the refusal. */
+static void deferred_changes_are_refused(void **state)
+{
+	(void)state;
+	for (unsigned int pulls = 0; pulls < 2; pulls++) {
+		const uint64_t refused = stat_read(&test_worker.stats.fleet_refused);
+		struct wire_request put = {
+			.op = WIRE_PUT,
+			.flags = WIRE_F_PULL,
+			.value_len = LARGE,
+			.pull_addr = 1,
+			.change = 1,
+		};
+
+		identify();
+		test_fleet_serve(hash_of(theirs), true);
+		assert_false(receive_in(0, put, theirs, NULL, 0));
+		if (!pulls)
+			put = (struct wire_request){ .op = WIRE_PUT };
+		put.change = 2;
+		assert_false(receive_in(1, put, mine, NULL, 0));
+		test_fleet_serve(hash_of(theirs), false);
+		test_turns();
+		assert_moved();
+		assert_int_equal(answers.last, 2);
+		assert_int_equal(stat_read(&test_worker.stats.fleet_refused), refused + 2);
+		assert_int_equal(store_items(&test_store), 0);
+	}
 }
 
 static struct wire_result batch_result_at(size_t *at)
@@ -329,18 +446,13 @@ static struct wire_result batch_result_at(size_t *at)
 	return result;
 }
 
-/* In a BATCH each request has its own owner, and its own answer, the second time as well. */
-static void in_a_batch(void **state)
+/* Sends PUTs of three keys in a BATCH; their results are expected, of moved ones with the epoch. */
+static void put_batch(struct wire_request head, const char *const keys[3],
+		      const enum wire_status statuses[3])
 {
-	static struct answers answers;
-	const char *const keys[] = { theirs, mine, theirs };
-	struct wire_request head = { .op = WIRE_BATCH, .count = 3, .change = 1 };
 	uint8_t body[512];
-	size_t used = 0;
+	size_t used = 0, at = 0;
 
-	(void)state;
-	answers_init(&answers, 1);
-	conn->conn.answers = &answers;
 	for (unsigned int i = 0; i < 3; i++) {
 		const struct request put = {
 			.op = WIRE_PUT,
@@ -353,23 +465,51 @@ static void in_a_batch(void **state)
 		wire_batched_write(&put, body + used);
 		used += wire_batched_bytes(&put);
 	}
-	for (unsigned int again = 0; again < 2; again++) {
-		size_t at = 0;
+	head.op = WIRE_BATCH;
+	head.count = 3;
+	assert_true(receive(head, NULL, body, (uint32_t)used));
+	assert_int_equal(conn->response.status, WIRE_OK);
+	assert_int_equal(conn->response.entries, 3);
+	for (unsigned int i = 0; i < 3; i++) {
+		const struct wire_result result = batch_result_at(&at);
 
-		assert_true(receive(head, NULL, body, (uint32_t)used));
-		assert_int_equal(conn->response.status, WIRE_OK);
-		assert_int_equal(conn->response.entries, 3);
-		for (unsigned int i = 0; i < 3; i++) {
-			const struct wire_result result = batch_result_at(&at);
-
-			assert_int_equal(result.status, i == 1 ? WIRE_OK : WIRE_MOVED);
-			assert_int_equal(result.flags, again ? WIRE_R_REPEATED : 0);
-			if (i != 1)
-				assert_true(result.version == TEST_EPOCH);
-		}
+		assert_int_equal(result.status, statuses[i]);
+		if (result.status == WIRE_MOVED)
+			assert_true(result.version == TEST_EPOCH);
 	}
+}
+
+/* In a BATCH each request has its own owner, and its own answer. */
+static void in_a_batch(void **state)
+{
+	const char *const keys[] = { theirs, mine, theirs };
+
+	(void)state;
+	put_batch((struct wire_request){ 0 }, keys,
+		  (enum wire_status[]){ WIRE_MOVED, WIRE_OK, WIRE_MOVED });
 	assert_int_equal(store_items(&test_store), 1);
 	assert_int_equal(stat_read(&test_worker.stats.fleet_refused), 2);
+}
+
+/* ANSWER-4: after one that is refused; the second time as well. */
+static void numbered_in_a_batch(void **state)
+{
+	const char *const first[] = { mine, theirs, mine }, *const all[] = { mine, mine, mine };
+	const enum wire_status refused[] = { WIRE_MOVED, WIRE_MOVED, WIRE_MOVED };
+	const enum wire_status statuses[] = { WIRE_OK, WIRE_MOVED, WIRE_MOVED };
+
+	(void)state;
+	identify();
+	put_batch((struct wire_request){ .change = 1 }, first, statuses);
+	put_batch((struct wire_request){ .change = 1 }, first, statuses);
+	assert_int_equal(stat_read(&test_worker.stats.answers_repeated), 3);
+	put_batch((struct wire_request){ .change = 4 }, all, refused);
+	put_batch((struct wire_request){ .change = 7, .flags = WIRE_F_RESUME }, first, statuses);
+	/* A part of it was executed before. */
+	connect_again();
+	put_batch((struct wire_request){ .change = 9, .flags = WIRE_F_RESUME }, all, refused);
+	put_batch((struct wire_request){ .change = 12, .flags = WIRE_F_RESUME }, all,
+		  (enum wire_status[]){ WIRE_OK, WIRE_OK, WIRE_OK });
 }
 
 /* OWNER-3: refusals count against the limits of a user; beyond them the answer is LIMIT. */
@@ -443,7 +583,12 @@ int main(void)
 		CASE(a_new_view),
 		CASE(no_fleet),
 		CASE(refusals_are_recorded),
+		CASE(later_changes_are_refused),
+		CASE(sent_again_it_does_not_resume),
+		CASE(away_refuses_nothing_else),
+		CASE(deferred_changes_are_refused),
 		CASE(in_a_batch),
+		CASE(numbered_in_a_batch),
 		CASE(refusals_are_charged),
 		CASE(the_map_in_parts),
 	};

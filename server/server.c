@@ -168,6 +168,10 @@ int server_init(struct server *server)
 		err = net_open(&server->net, &server->config);
 	if (!err) {
 		store_setup_init(&server->setup, &server->config, &server->fleet);
+		if (*server->config.fleet.etcd) {
+			host_sleep_init(&server->sleep);
+			server->setup.options.sleep = &server->sleep;
+		}
 		if (server->fleet.view) {
 			env.fleet = &server->fleet;
 			env.fleet_stores = &server->fleet_stores;
@@ -186,7 +190,7 @@ int server_join(struct server *server)
 	if (!*server->config.fleet.etcd)
 		return 0;
 	membership->stores = &server->fleet_stores;
-	membership->clock_base = server->store.table.clock_base;
+	membership->clock = &server->store.table;
 	membership->turned = net_turned;
 	membership->workers = &server->net;
 	return membership_thread_start(membership);

@@ -22,7 +22,8 @@ struct server {
 	struct config config;
 	const struct config_source *source; /* SIGHUP reads it again */
 	struct store_setup setup;
-	struct fleet fleet; /* all zero: the server is in none */
+	struct host_sleep sleep; /* of the stores, with fleet.etcd */
+	struct fleet fleet;	 /* all zero: the server is in none */
 	struct fleet_stores fleet_stores;
 	struct config_member member;	     /* what it says of itself, with fleet.etcd */
 	struct membership_thread membership; /* with fleet.etcd */

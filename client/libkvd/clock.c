@@ -2,6 +2,8 @@
 /* The server's clock as the client knows it: the arithmetic of the interval. */
 #include "client/libkvd/clock.h"
 
+#include "common/util/clock.h"
+
 /* A server may send any number: sums and differences stay inside 64 bits. */
 static uint64_t saturating_add(uint64_t a, uint64_t b)
 {

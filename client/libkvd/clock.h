@@ -8,9 +8,9 @@
  * was in [clock, clock + t1 - t0]. From then on both bounds advance with the local clock and
  * diverge by DRIFT_PPM, since neither clock's rate is exact. The server's clock never goes back.
  *
- * Both clocks are CLOCK_MONOTONIC_RAW, which nothing steers; chrony slews CLOCK_MONOTONIC by up to
- * 83,333 ppm by default (maxslewrate), adjtimex(2) by 100,000. The remaining error is that of a
- * rate that the kernel took from the hardware at boot, at most 1,000 ppm on each host:
+ * Both clocks advance with CLOCK_MONOTONIC_RAW, which nothing steers; chrony slews CLOCK_MONOTONIC
+ * by up to 83,333 ppm by default (maxslewrate), adjtimex(2) by 100,000. The remaining error is that
+ * of a rate that the kernel took from the hardware at boot, at most 1,000 ppm on each host:
  *
  *   - the oscillator that calibrates the counter, 500 ppm: what the specification of the HPET
  *     allows (IA-PC HPET 1.0a, 2.2), and the most that the kernel's NTP code can correct
@@ -41,7 +41,9 @@
  * of another handle (client/libkvd/shared.h) before it sends a PING.
  *
  * The assumption fails when a host is suspended: CLOCK_MONOTONIC_RAW stands still. On the client's
- * host clock_slept_ns() shows that afterwards, and the interval is forgotten. Nothing shows it in a
+ * host clock_slept_ns() shows that afterwards, and the interval is forgotten. The clock of a server
+ * that has a lease in a fleet counts the sleep of its host (server/store/host_sleep.h), and so goes
+ * on as the client expects; that of any other server does not. Nothing shows sleep in a
  * virtual machine that is stopped from outside, with all its clocks. Until the next response, at
  * most 2.5 s, the error is up to the length of the stop: a stopped client takes expired items for
  * valid, and clients of a stopped server take items for expired that it holds valid. The next
@@ -56,9 +58,6 @@
 #define DRIFT_PPM 2000u
 /* Before a wider interval is used, a PING narrows it, and a response replaces it. */
 #define CLOCK_WIDTH_NS_MAX 10000000u
-
-/* The host was suspended if it slept this much more; less is time between two readings. */
-#define CLOCK_SLEPT_NS_MIN 1000000u
 
 struct server_clock {
 	uint64_t low_ns, high_ns; /* at local time at_ns, since 1970 */

@@ -4,8 +4,9 @@
  *
  *   clock_ns()		deadlines, pauses and latencies on this host. NTP steers its rate, by up
  *			to 500 ppm, and by up to 100,000 ppm where chrony or adjtimex(2) slews it.
- *   clock_raw_ns()	times compared with another host's clock: the server's clock, and
- *			clients' idea of it. Its rate is the hardware's, and is not steered.
+ *   clock_raw_ns()	times compared with another host's clock: the server's clock, to which
+ *			sleep may be added, and clients' idea of it. Its rate is the hardware's, and
+ *			is not steered.
  *   clock_boot_ns()	times that must pass while this host is suspended, too: until when a
  *			server's word counts. As steered as clock_ns().
  *   clock_slept_ns()	how long this host was suspended, which the first two leave out.
@@ -41,6 +42,9 @@ static inline uint64_t clock_boot_ns(void)
 {
 	return clock_read_ns(CLOCK_BOOTTIME);
 }
+
+/* A host was suspended if it slept this much more; less is time between two readings. */
+#define CLOCK_SLEPT_NS_MIN 1000000u
 
 /* In total, since boot; too large by the time between the two readings. */
 static inline uint64_t clock_slept_ns(void)

@@ -41,8 +41,8 @@ struct fleet {
 	/* Read by fleet_view(), in an RCU read-side section; replaced by fleet_publish(). */
 	struct fleet_view *view;
 	/*
-	 * Until when the server serves, by its clock (store_clock_ns()) plus clock_slept_ns(): a
-	 * host that was suspended has no valid word. UINT64_MAX: always.
+	 * Until when the server serves, by its clock (store_clock_ns()), which counts sleep of the
+	 * host: one that was suspended has no valid word. UINT64_MAX: always.
 	 */
 	_Atomic uint64_t end_ns;
 	/*

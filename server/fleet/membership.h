@@ -73,7 +73,7 @@ enum membership_next {
 };
 
 /*
- * What is next. @now_ns is the server's clock and the time that the host slept; @now_s the time of
+ * What is next. @now_ns is the server's clock, which counts sleep of the host; @now_s the time of
  * day, since 1970. *@call, and what it points to, stay until membership_done().
  */
 enum membership_next membership_next(struct membership *member, uint64_t now_ns, uint64_t now_s,

@@ -25,7 +25,7 @@
 
 static uint64_t thread_now_ns(const struct membership_thread *thread)
 {
-	return clock_raw_ns() + thread->clock_base + clock_slept_ns();
+	return table_clock_ns(thread->clock);
 }
 
 static int etcd_make(struct etcd **etcd, const struct etcd_options *options)
@@ -136,20 +136,13 @@ static void view_publish(struct membership_thread *thread, const struct membersh
 	fleet_publish(thread->fleet, view);
 }
 
-/*
- * In the stores, the end is by their own clock, which leaves out the time that the host slept: what
- * is subtracted is read later than what was added, so the end is no later.
- */
-static void word_publish(struct membership_thread *thread, struct fleet_word word)
+/* The workers' end is never after that which clients see. */
+static void word_publish(struct membership_thread *thread, const struct fleet_word *word)
 {
-	uint64_t end_ns = word.end_ns, slept_ns = clock_slept_ns();
-
-	if (!end_ns)
+	if (!word->end_ns)
 		atomic_store_explicit(&thread->fleet->end_ns, 0, memory_order_relaxed);
-	else
-		word.end_ns -= slept_ns;
-	fleet_stores_word(thread->stores, &word);
-	atomic_store_explicit(&thread->fleet->end_ns, end_ns, memory_order_relaxed);
+	fleet_stores_word(thread->stores, word);
+	atomic_store_explicit(&thread->fleet->end_ns, word->end_ns, memory_order_relaxed);
 }
 
 static void thread_apply(struct membership_thread *thread)
@@ -164,11 +157,12 @@ static void thread_apply(struct membership_thread *thread)
 		thread->drops = true;
 	}
 	if (changes.has_word)
-		word_publish(thread, changes.word);
+		word_publish(thread, &changes.word);
 }
 
 static void thread_call(struct membership_thread *thread, const struct registry_call *call)
 {
+	/* Before the call: sleep from now on counts against the word that it extends. */
 	uint64_t sent_ns = thread_now_ns(thread);
 	struct registry_result result;
 
@@ -337,10 +331,11 @@ void membership_thread_close(struct membership_thread *thread)
 void membership_thread_status(struct membership_thread *thread, struct membership_status *status,
 			      uint64_t *now_ns)
 {
-	*now_ns = thread_now_ns(thread);
+	*now_ns = 0;
 	*status = (struct membership_status){ 0 };
 	if (!thread->started)
 		return;
+	*now_ns = thread_now_ns(thread);
 	pthread_mutex_lock(&thread->lock);
 	*status = thread->status;
 	pthread_mutex_unlock(&thread->lock);

@@ -21,7 +21,7 @@ struct membership_thread {
 	struct registry_result first; /* of membership_thread_open() */
 	struct fleet *fleet;
 	struct fleet_stores *stores;
-	uint64_t clock_base; /* of the stores: their clock is clock_raw_ns() plus this */
+	const struct table *clock; /* the server's: table_clock_ns() */
 	/* Whether all workers had a turn since it was true last; wakes them. */
 	bool (*turned)(void *workers);
 	void *workers;
@@ -48,7 +48,7 @@ int membership_thread_open(struct membership_thread *thread, const struct etcd_o
 			   const char *name, const struct membership_options *options,
 			   struct fleet *fleet);
 /*
- * Starts the thread, once the server listens; the caller has filled in stores, clock_base, turned
+ * Starts the thread, once the server listens; the caller has filled in stores, clock, turned
  * and workers. 0, or a negative errno after logging.
  */
 int membership_thread_start(struct membership_thread *thread);
@@ -57,7 +57,7 @@ void membership_thread_stop(struct membership_thread *thread);
 /* Of one that is all zero, too. */
 void membership_thread_close(struct membership_thread *thread);
 
-/* The state at one time, by now_ns of the server's clock and the time that the host slept. */
+/* The state at one time, by *@now_ns of the server's clock. */
 void membership_thread_status(struct membership_thread *thread, struct membership_status *status,
 			      uint64_t *now_ns);
 

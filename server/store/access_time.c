@@ -31,7 +31,7 @@ const char *eviction_policy_name(uint32_t policy)
 
 void access_time_init(struct table *table)
 {
-	uint64_t now_ns = clock_raw_ns() + table->clock_base;
+	uint64_t now_ns = table_clock_ns(table);
 
 	for (unsigned int i = 0; i < TICKS_TOLD; i++)
 		atomic_init(&table->tick_began_s[i], (uint32_t)(now_ns / NS_PER_S));

@@ -14,7 +14,7 @@ void evicted_init(struct table *table)
 
 	for (unsigned int i = 0; i < EVICTED_PERIODS; i++)
 		atomic_init(&evicted->youngest_s[i], EVICTED_NONE);
-	evicted->period = (clock_raw_ns() + table->clock_base) / 1000000000u / EVICTED_PERIOD_S;
+	evicted->period = table_clock_ns(table) / 1000000000u / EVICTED_PERIOD_S;
 }
 
 static void note_youngest(struct store_thread *thread, uint32_t age)

@@ -130,7 +130,7 @@ uint64_t store_items(const struct store *store)
 
 uint64_t store_clock_ns(const struct store *store)
 {
-	return clock_raw_ns() + store->table.clock_base;
+	return table_clock_ns(&store->table);
 }
 
 bool store_tick(struct store *store, uint32_t *youngest_s)

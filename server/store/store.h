@@ -27,6 +27,7 @@
  *								maintenance.h: remove all items
  *	maintenance_drop, maintenance_drops			maintenance.h: remove some
  *	curve_stats						curve.h: what more memory would hit
+ *	host_sleep_init			host_sleep.h: for stores whose clock counts it
  *	room_begin, room_step					room.h: memory for any, in steps
  *	resize_fill						resize.h: a store of another size
  */
@@ -38,6 +39,7 @@
 #include "server/store/access_time.h"
 #include "server/store/curve.h"
 #include "server/store/evicted.h"
+#include "server/store/host_sleep.h"
 #include "server/store/index.h"
 #include "server/store/large.h"
 #include "server/store/lookup.h"

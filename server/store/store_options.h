@@ -29,6 +29,7 @@ enum eviction_policy {
 /* Leaves a sweep the time to end before the units in access fields wrap (PIN-3 in pins.h). */
 #define PIN_TIME_MAX 7200u
 
+struct host_sleep;
 struct numa_local;
 
 /* Descriptors of pages and slabs, outside the region, take one byte for this many in it. */
@@ -66,7 +67,9 @@ struct store_options {
 	uint32_t pin_share;    /* percent of the item memory that may be pinned; 0: no pins */
 	uint32_t pin_time_max; /* the longest pin, in seconds; PIN_TIME_MAX at most */
 	uint64_t hash_seed;    /* of the keys; 0: a random one */
-	uint32_t sweep_share;  /* percent of a CPU for sweeping expired items; 1 to 100 */
+	/* Shared by the stores of the server. NULL: their clock leaves out sleep of the host. */
+	struct host_sleep *sleep;
+	uint32_t sweep_share; /* percent of a CPU for sweeping expired items; 1 to 100 */
 };
 
 #endif /* KVD_SERVER_STORE_STORE_OPTIONS_H */

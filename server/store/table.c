@@ -13,6 +13,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/stat.h"
+#include "server/store/host_sleep.h"
 
 void table_init(struct table *table, struct region *region, struct memory *memory,
 		struct pins *pins, const struct store_options *options)
@@ -27,6 +28,7 @@ void table_init(struct table *table, struct region *region, struct memory *memor
 		.pins = pins,
 		.pin_share = options->pin_share,
 		.pin_time_max = options->pin_time_max,
+		.sleep = options->sleep,
 		.wake_fd = -1,
 	};
 	/* Read once: the server's clock does not follow later corrections of the time of day. */
@@ -54,9 +56,16 @@ int store_thread_init(struct store_thread *thread, struct table *table, uint8_t 
 	return mem_cache_init(&thread->cache, table->memory);
 }
 
+uint64_t table_clock_ns(const struct table *table)
+{
+	uint64_t now_ns = clock_raw_ns() + table->clock_base;
+
+	return table->sleep ? now_ns + host_sleep_ns(table->sleep) : now_ns;
+}
+
 void store_thread_clock(struct store_thread *thread)
 {
-	uint64_t now_ns = clock_raw_ns() + thread->table->clock_base;
+	uint64_t now_ns = table_clock_ns(thread->table);
 
 	/* Never backward: a test may have set it ahead. */
 	if (thread->now_ns < now_ns)

@@ -68,8 +68,9 @@ struct table {
 	struct memory *memory;
 	uint32_t fill; /* percent of the slots in use at which the index grows */
 	enum eviction_policy eviction;
-	uint64_t clock_base;	/* ns; clock_raw_ns() plus this is the server's clock, since 1970 */
-	uint64_t version_start; /* all versions are above it: server/store/version_clock.h */
+	uint64_t clock_base;	  /* ns: see table_clock_ns() */
+	struct host_sleep *sleep; /* store_options.sleep */
+	uint64_t version_start;	  /* all versions are above it: server/store/version_clock.h */
 
 	/* server/store/index.h */
 	_Atomic uint64_t index_size;	/* level and split, in one word */
@@ -183,6 +184,12 @@ static inline uint64_t store_thread_random(struct store_thread *thread)
 /* Region, memory and pins remain the caller's and must outlive the table. Before threads start. */
 void table_init(struct table *table, struct region *region, struct memory *memory,
 		struct pins *pins, const struct store_options *options);
+
+/*
+ * The server's clock, in nanoseconds since 1970: clock_raw_ns(), clock_base and, if it counts, how
+ * long the host slept, which is read last: so the sum is never ahead. Any thread.
+ */
+uint64_t table_clock_ns(const struct table *table);
 
 /* The highest counter of the versions that the table's threads have made. Any thread. */
 uint64_t table_clock_max(const struct table *table);

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/fleet/fleet.h"
 #include "server/worker/worker.h"
@@ -16,27 +15,13 @@ static bool is_keyed(const struct request *request)
 }
 
 /*
- * Whether the word that ends at @end_ns is over. The time that the host slept is read once for each
- * reading of the worker's clock, and after it: so both were read after the request arrived, and
- * their sum is not below what it was then.
+ * The worker's clock was read after the request arrived. The end is put off only after the view
+ * that it belongs to was published: OWNER-6.
  */
-static bool word_is_over(struct worker *worker, uint64_t end_ns)
-{
-	uint64_t now_ns = worker->part.thread.now_ns;
-
-	if (worker->slept_at_ns != now_ns) {
-		worker->slept_ns = clock_slept_ns();
-		worker->slept_at_ns = now_ns;
-	}
-	return now_ns + worker->slept_ns >= end_ns;
-}
-
-/* The end is put off only after the view that it belongs to was published: OWNER-6. */
 static bool is_over(const struct conn *conn)
 {
-	uint64_t end_ns = atomic_load_explicit(&conn->fleet->end_ns, memory_order_relaxed);
-
-	return end_ns != UINT64_MAX && word_is_over(conn->poller->worker, end_ns);
+	return conn->poller->worker->part.thread.now_ns >=
+	       atomic_load_explicit(&conn->fleet->end_ns, memory_order_relaxed);
 }
 
 static enum wire_status away(const struct conn *conn)

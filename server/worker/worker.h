@@ -169,8 +169,6 @@ struct worker {
 	TAILQ_HEAD(pull_list, conn) pulls;
 	/* The same connections, the one whose last READ completed earliest first. */
 	TAILQ_HEAD(progress_list, conn) pulls_by_progress;
-	uint64_t slept_ns,
-		slept_at_ns;	   /* server/worker/member.c: clock_slept_ns(), and the clock */
 	_Atomic bool budgets_look; /* set by others: a connection may have its turn */
 	uint64_t pulls_count;	   /* pulls begun and not ended; other threads may read it */
 	/* Connections whose first deferred request can run, in the order of their turns. */

@@ -3,7 +3,8 @@
  * Tests of a fleet's member (OWNER-1 to OWNER-3 in server/fleet/fleet.h): what it refuses because
  * another member has the key, or because it must not serve it, now or after the end of its word;
  * alone and in a BATCH, by number, within a user's limits; what it does not refuse; changes after a
- * refusal (ANSWER-4 in server/worker/answers.h); a new view; and the map, in parts. test_away has requests that are refused in the middle.
+ * refusal (ANSWER-4 in server/worker/answers.h); a new view; and the map, in parts.
+ * test_away has requests that are refused in the middle.
  */
 #include "server/worker/member.h"
 
@@ -20,6 +21,7 @@
 
 #include "common/util/stat.h"
 #include "server/fleet/fleet.h"
+#include "server/store/host_sleep.h"
 #include "server/worker/request.h"
 #include "tests/support/fleet_fixture.h"
 #include "tests/support/limit_fixture.h"
@@ -28,6 +30,7 @@
 
 #define REGION_BYTES (8u << 20)
 #define LARGE (1u << 20)
+#define NS_PER_S 1000000000ull
 
 static struct test_conn *const conn = &test_conns[0];
 static char mine[16], theirs[16]; /* keys of this member, and of the other */
@@ -174,38 +177,28 @@ static void nobody_serves_them(void **state)
 	assert_int_equal(store_items(&test_store), 0);
 }
 
-/* Whether the member answers for its key at @now_ns, when the host has slept for @slept_ns. */
-static bool answers_at(uint64_t now_ns, uint64_t slept_ns)
+/* Whether the member answers for its key at @now_ns. */
+static bool answers_at(uint64_t now_ns)
 {
 	const struct request request = { .op = WIRE_GET };
 	enum wire_status status;
 
-	test_worker.part.thread.now_ns = test_worker.slept_at_ns = now_ns;
-	test_worker.slept_ns = slept_ns;
+	test_worker.part.thread.now_ns = now_ns;
 	status = member_admit(&conn->conn, &request, hash_of(mine));
 	assert_true(status == WIRE_OK || status == WIRE_AWAY);
 	assert_int_equal(!status, member_serves(&conn->conn, hash_of(mine)));
 	return !status;
 }
 
-/* The end is by the server's clock and the time that the host slept, which is read with it. */
+/* The end is by the server's clock. */
 static void until_the_word_ends(void **state)
 {
 	const uint64_t end_ns = 1000000;
 
 	(void)state;
 	test_fleet.end_ns = end_ns;
-	assert_true(answers_at(end_ns - 1, 0));
-	assert_false(answers_at(end_ns, 0));
-	assert_true(answers_at(end_ns - 500, 499));
-	assert_false(answers_at(end_ns - 500, 500));
-	/* A new reading of the clock: what the host had slept before is not used any more. */
-	test_worker.slept_ns = end_ns;
-	test_fleet.end_ns = UINT64_MAX - 1;
-	assert_true(RECEIVE(mine, no_value, .op = WIRE_GET));
-	assert_int_equal(conn->response.status, WIRE_NOT_FOUND);
-	assert_true(test_worker.slept_at_ns == test_worker.part.thread.now_ns);
-	assert_true(test_worker.slept_ns != end_ns);
+	assert_true(answers_at(end_ns - 1));
+	assert_false(answers_at(end_ns));
 	/* Whose keys are not the member's is told so after the end, too. */
 	test_fleet.end_ns = 1;
 	assert_true(RECEIVE(theirs, no_value, .op = WIRE_GET));
@@ -215,13 +208,23 @@ static void until_the_word_ends(void **state)
 	assert_int_equal(conn->response.status, WIRE_OK);
 }
 
-/* A static map needs no second clock. */
-static void no_end_no_clock(void **state)
+/* The clock shows the sleep of the host before a request is executed, and in the response. */
+static void until_the_host_sleeps(void **state)
 {
+	static struct host_sleep sleep;
+
 	(void)state;
+	host_sleep_init(&sleep);
+	test_store.table.sleep = &sleep;
+	test_fleet.end_ns = store_clock_ns(&test_store) + 1000 * NS_PER_S;
 	assert_true(RECEIVE(mine, no_value, .op = WIRE_GET));
 	assert_int_equal(conn->response.status, WIRE_NOT_FOUND);
-	assert_true(test_worker.slept_at_ns == 0);
+	assert_true(conn->response.clock_ns < test_fleet.end_ns);
+	sleep.start_ns -= 1001 * NS_PER_S;
+	assert_true(RECEIVE(mine, no_value, .op = WIRE_GET));
+	assert_away(1);
+	assert_true(conn->response.clock_ns >= test_fleet.end_ns);
+	assert_true(atomic_load(&sleep.ns) >= 1000 * NS_PER_S);
 }
 
 /* Keys of shards that are not served are left out; the scan ends as ever. */
@@ -386,7 +389,7 @@ static void sent_again_it_does_not_resume(void **state)
 	assert_int_equal(put_mine(1, WIRE_F_RESUME), WIRE_OK);
 	assert_int_equal(conn->response.flags, WIRE_R_REPEATED);
 	assert_int_equal(put_mine(3, 0), WIRE_MOVED);
-	/* It was not executed before; nor is it now, if the key is not the member's. */
+	/* That one was not executed before; nor is it now, if the key is not the member's. */
 	assert_true(RECEIVE(theirs, "v", .op = WIRE_PUT, .flags = WIRE_F_RESUME, .change = 4));
 	assert_moved();
 	assert_int_equal(put_mine(5, 0), WIRE_MOVED);
@@ -578,7 +581,7 @@ int main(void)
 		CASE(others_are_executed),
 		CASE(nobody_serves_them),
 		CASE(until_the_word_ends),
-		CASE(no_end_no_clock),
+		CASE(until_the_host_sleeps),
 		CASE(scan_of_what_is_served),
 		CASE(a_new_view),
 		CASE(no_fleet),

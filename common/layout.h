@@ -74,7 +74,7 @@ static_assert(offsetof(struct geometry, sum) == 304, "ABI");
 struct fleet_word {
 	uint64_t generation; /* of the fleet's map; 0: the server is in no fleet */
 	uint64_t epoch;
-	uint64_t end_ns; /* by the server's clock, since 1970; 0: no READ counts; UINT64_MAX: none */
+	uint64_t end_ns; /* by the server's clock; 0: no READ counts; UINT64_MAX: it does not end */
 	uint64_t sum;	 /* fleet_word_sum() */
 };
 static_assert(sizeof(struct fleet_word) == 32, "ABI");

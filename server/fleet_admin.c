@@ -184,7 +184,7 @@ static int init_write(struct admin *admin, const struct fleet_map *map)
 	return init_refused(admin);
 }
 
-static int init(struct admin *admin, const char name[FLEET_NAME_MAX])
+static int init(struct admin *admin, const char name[FLEET_NAME_MAX], uint64_t lease_ns)
 {
 	uint64_t generation, seed;
 	struct fleet_map *map;
@@ -193,7 +193,7 @@ static int init(struct admin *admin, const char name[FLEET_NAME_MAX])
 
 	if (!number_draw(&generation) || !number_draw(&seed))
 		return admin_fail(admin, "no random number: getrandom: %s", strerror(errno));
-	error = map_edit_finish(map_edit_create_first(name, generation, seed), &map);
+	error = map_edit_finish(map_edit_create_first(name, generation, seed, lease_ns), &map);
 	if (error)
 		return admin_fail(admin, "%s", error);
 	status = init_write(admin, map);
@@ -208,7 +208,7 @@ int fleet_admin_init(const struct config *config)
 
 	if (status)
 		return status;
-	status = init(&admin, config->fleet.name);
+	status = init(&admin, config->fleet.name, config->fleet.lease);
 	admin_close(&admin);
 	return status;
 }

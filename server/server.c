@@ -83,8 +83,9 @@ static int fleet_read(struct server *server)
 	memcpy(options.id, server->member.id, sizeof(options.id));
 	do {
 		if (getrandom(&options.incarnation, sizeof(options.incarnation), 0) < 0) {
-			log_error("fleet: can't name this process: getrandom: %m");
-			return -errno;
+			err = -errno;
+			log_error("fleet: can't name this process: getrandom: %s", strerror(-err));
+			return err;
 		}
 	} while (!options.incarnation);
 	fleet_options_init(&etcd, config);

@@ -30,6 +30,8 @@ static const char *head_check(const struct fleet_head *head, size_t bytes)
 		return "a map with an impossible epoch";
 	if (!wire_tenant_length(head->name))
 		return "a map with an impossible name of the fleet";
+	if (head->lease_ns > FLEET_LEASE_NS_MAX)
+		return "a map with an impossible lease";
 	if (head->members > FLEET_MEMBERS_MAX)
 		return "a map with an impossible number of members";
 	if (head->member_bytes % 8 || bytes - rows - sizeof(*head) != head->member_bytes)

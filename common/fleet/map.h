@@ -30,6 +30,7 @@
 /* The bits of the hash that are the shard: above those of the index, below the tag. */
 #define FLEET_SHARD_SHIFT 34u
 #define FLEET_MEMBERS_MAX 4096u
+#define FLEET_LEASE_NS_MAX 60000000000ull
 #define FLEET_NAME_MAX WIRE_TENANT_MAX /* of a fleet and of a member; wire_tenant_length() */
 #define FLEET_URLS_MAX 512u	       /* bytes of a member's URLs */
 
@@ -81,12 +82,14 @@ struct fleet_head {
 	char name[FLEET_NAME_MAX]; /* as wire_tenant_length() has it */
 	uint32_t members;	   /* FLEET_MEMBERS_MAX at most; 0: none has registered yet */
 	uint32_t member_bytes;	   /* of all members */
+	uint64_t lease_ns;	   /* W, the same for all members, ever; 0 in a map of a file */
 	uint64_t sum;		   /* XXH3-64 of all of the map, this field being 0 */
 };
-static_assert(sizeof(struct fleet_head) == 72, "ABI");
+static_assert(sizeof(struct fleet_head) == 80, "ABI");
 static_assert(offsetof(struct fleet_head, name) == 32, "ABI");
 static_assert(offsetof(struct fleet_head, members) == 56, "ABI");
-static_assert(offsetof(struct fleet_head, sum) == 64, "ABI");
+static_assert(offsetof(struct fleet_head, lease_ns) == 64, "ABI");
+static_assert(offsetof(struct fleet_head, sum) == 72, "ABI");
 
 struct fleet_member {
 	char id[FLEET_NAME_MAX]; /* as wire_tenant_length() has it */

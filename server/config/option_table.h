@@ -244,8 +244,8 @@ enum windows_mode {
 	  "of fleet.file; no port: 2379")                                                          \
 	X(fleet, name, NAME, "", 0, 0, "name of the fleet in fleet.etcd")                          \
 	X(fleet, lease, TIME, "2s", OPTION_S(1), OPTION_S(60),                                     \
-	  "time without an answer of fleet.etcd after which a member answers no request; soon "    \
-	  "after that, other members get its shards; the same for all members")                    \
+	  "of a new fleet (kvd --fleet-init): time without an answer of fleet.etcd after which a " \
+	  "member answers no request; soon after that, other members get its shards")              \
 	X(fleet, url, URLS, "", 0, 0,                                                              \
 	  "URLs at which clients reach this member, as in fleet.file; empty: server.listen")       \
 	X(fleet, etcd_user, FILE, "", 0, 0,                                                        \

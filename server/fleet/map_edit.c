@@ -30,7 +30,7 @@ struct map_edit *map_edit_create(const struct fleet_map *old)
 }
 
 struct map_edit *map_edit_create_first(const char name[FLEET_NAME_MAX], uint64_t generation,
-				       uint64_t seed)
+				       uint64_t seed, uint64_t lease_ns)
 {
 	struct map_edit *edit = heap_calloc(1, sizeof(*edit));
 
@@ -41,6 +41,7 @@ struct map_edit *map_edit_create_first(const char name[FLEET_NAME_MAX], uint64_t
 		.generation = generation,
 		.epoch = MAP_EDIT_EPOCH_FIRST,
 		.hash_seed = seed,
+		.lease_ns = lease_ns,
 	};
 	memcpy(edit->head.name, name, FLEET_NAME_MAX);
 	for (uint32_t i = 0; i < FLEET_SHARDS; i++)

@@ -38,10 +38,10 @@ struct map_member {
 struct map_edit *map_edit_create(const struct fleet_map *old);
 /*
  * Begins the map of a new fleet: the first epoch, no member, and no shard has an owner. @generation
- * and @seed are not 0.
+ * and @seed are not 0; @lease_ns, W, never changes.
  */
 struct map_edit *map_edit_create_first(const char name[FLEET_NAME_MAX], uint64_t generation,
-				       uint64_t seed);
+				       uint64_t seed, uint64_t lease_ns);
 /* Gives up an edit. May be NULL. */
 void map_edit_destroy(struct map_edit *edit);
 

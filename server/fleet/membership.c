@@ -239,7 +239,7 @@ static enum news news_judge(const struct membership *m, const struct registry_re
 	if (!result->map)
 		return result->map_revision ? NEWS_BROKEN : NEWS_FENCE;
 	head = result->map->head;
-	if (head->hash_seed != known->hash_seed)
+	if (head->hash_seed != known->hash_seed || head->lease_ns != known->lease_ns)
 		return NEWS_FENCE;
 	if (head->generation != known->generation)
 		return head->epoch > known->epoch ? NEWS_MAP : NEWS_FENCE;

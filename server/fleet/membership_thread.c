@@ -72,8 +72,12 @@ static int first_read(struct membership_thread *thread)
 			  etcd_why(registry->etcd));
 		return thread->first.err ? thread->first.err : -EPROTO;
 	}
-	if (thread->first.map)
+	if (thread->first.map && thread->first.map->head->lease_ns) {
+		thread->options.lease_ns = thread->first.map->head->lease_ns;
 		return 0;
+	}
+	if (thread->first.map)
+		thread->first.map_error = "a map without a lease";
 	if (thread->first.map_error)
 		log_error("fleet: the map of the fleet %s in etcd can't be used: %s",
 			  registry->name, thread->first.map_error);

@@ -32,7 +32,7 @@ void etcd_model_init(struct etcd_model *etcd, uint64_t generation)
 	struct fleet_map *map;
 
 	*etcd = (struct etcd_model){ .cluster_id = 1, .revision = 1 };
-	if (map_edit_finish(map_edit_create_first(name, generation, 1), &map))
+	if (map_edit_finish(map_edit_create_first(name, generation, 1, 0), &map))
 		abort();
 	etcd_model_put(etcd, map);
 }

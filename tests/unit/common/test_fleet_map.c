@@ -223,6 +223,7 @@ static void a_bad_head(void **state)
 	BAD(head()->name[0], 0, "impossible name of the fleet");
 	BAD(head()->name[2], '/', "impossible name of the fleet");
 	BAD(head()->name[FLEET_NAME_MAX - 1], 'x', "impossible name of the fleet");
+	BAD(head()->lease_ns, FLEET_LEASE_NS_MAX + 1, "impossible lease");
 	BAD(head()->members, 0, "something after its members");
 	BAD(head()->members, FLEET_MEMBERS_MAX + 1, "impossible number of members");
 	BAD(head()->members, UINT32_MAX, "impossible number of members");

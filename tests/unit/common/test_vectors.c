@@ -276,7 +276,7 @@ static void the_tables_of_a_map_match_the_code(void **state)
 	       F(fleet_head, generation, "generation"), F(fleet_head, epoch, "epoch"),
 	       F(fleet_head, hash_seed, "hash seed"), F(fleet_head, name, "name"),
 	       F(fleet_head, members, "members"), F(fleet_head, member_bytes, "member bytes"),
-	       F(fleet_head, sum, "sum"));
+	       F(fleet_head, lease_ns, "lease"), F(fleet_head, sum, "sum"));
 	assert_fields("**Member of a map**", member, COUNT(member), sizeof(struct fleet_member));
 }
 
@@ -867,6 +867,7 @@ static struct fleet_map *map_make(void)
 		.name = "demo",
 		.members = 2,
 		.member_bytes = (uint32_t)(end - first),
+		.lease_ns = 2000000000,
 	};
 	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
 		((uint64_t *)end)[i] = fleet_row(i % 3 != 0, i != 5, i == 5 ? EPOCH : 1);

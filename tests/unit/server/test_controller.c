@@ -101,7 +101,7 @@ static void fleet_start(uint32_t members)
 		.lease_ns = W,
 		.time_s = TODAY,
 	};
-	map_replace(map_edit_create_first(fleet_name, 7, 9));
+	map_replace(map_edit_create_first(fleet_name, 7, 9, 5));
 	edit = map_edit_create(map);
 	for (uint32_t i = 0; i < members; i++) {
 		snprintf(member.id, sizeof(member.id), "m%u", i);

@@ -75,7 +75,7 @@ static struct fleet_map *finish(struct fleet_map *old, struct map_edit *edit)
 static struct fleet_map *map_of_two(void)
 {
 	const struct map_member a = member_of("a", "softnic:///a"), b = member_of("b", "rdma://b");
-	struct fleet_map *map = finish(NULL, map_edit_create_first(fleet_name, 7, 9));
+	struct fleet_map *map = finish(NULL, map_edit_create_first(fleet_name, 7, 9, 5));
 	struct map_edit *edit = map_edit_create(map);
 
 	assert_int_equal(map_edit_member(edit, &a), 0);
@@ -95,7 +95,7 @@ static void assert_row(const struct fleet_map *map, uint32_t shard, uint32_t own
 
 static void the_first_map(void **state)
 {
-	struct fleet_map *map = finish(NULL, map_edit_create_first(fleet_name, 7, 9));
+	struct fleet_map *map = finish(NULL, map_edit_create_first(fleet_name, 7, 9, 5));
 
 	(void)state;
 	assert_true(map->head->generation == 7);
@@ -244,7 +244,7 @@ static void what_no_map_may_have(void **state)
 {
 	static char long_urls[FLEET_URLS_MAX + 2];
 	struct map_member bad = member_of("a b", "x"), none = member_of("a", ""), full;
-	struct fleet_map *map = finish(NULL, map_edit_create_first(fleet_name, 7, 9));
+	struct fleet_map *map = finish(NULL, map_edit_create_first(fleet_name, 7, 9, 5));
 	struct map_edit *edit = map_edit_create(map);
 
 	(void)state;
@@ -261,7 +261,8 @@ static void what_no_map_may_have(void **state)
 	edit = map_edit_create(map);
 	map_edit_row(edit, 5, FLEET_NO_OWNER, FLEET_OPEN);
 	assert_refused(edit, "a map with an impossible row");
-	assert_refused(map_edit_create_first(fleet_name, 0, 9), "a map with an impossible epoch");
+	assert_refused(map_edit_create_first(fleet_name, 0, 9, 5),
+		       "a map with an impossible epoch");
 	long_urls[FLEET_URLS_MAX] = '\0';
 	edit = map_edit_create(map);
 	map_edit_member(edit, &full);
@@ -273,7 +274,7 @@ static void what_no_map_may_have(void **state)
 /* The error stays, whatever is edited after it; and a full map is as it was. */
 static void too_many_members(void **state)
 {
-	struct fleet_map *map = finish(NULL, map_edit_create_first(fleet_name, 7, 9));
+	struct fleet_map *map = finish(NULL, map_edit_create_first(fleet_name, 7, 9, 5));
 	struct map_edit *edit = map_edit_create(map);
 	struct map_member member;
 	char id[FLEET_NAME_MAX];
@@ -333,7 +334,7 @@ static void no_memory(void **state)
 	assert_int_equal(map->head->members, 3);
 	fleet_map_free(map);
 	refused_from = 1;
-	assert_refused(map_edit_create_first(fleet_name, 7, 9), "out of memory");
+	assert_refused(map_edit_create_first(fleet_name, 7, 9, 5), "out of memory");
 	map_edit_adopt(NULL, 8, 1);
 	map_edit_destroy(NULL);
 	refused_from = 0;

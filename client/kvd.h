@@ -939,6 +939,25 @@ struct kvd_fleet_member {
 enum kvd_status kvd_fleet_member(struct kvd *handle, uint32_t number,
 				 struct kvd_fleet_member *member, size_t size);
 
+/* A shard of a fleet. Later versions only add fields at the end. */
+struct kvd_fleet_shard {
+	uint32_t member; /* number of its member; KVD_FLEET_NO_MEMBER: it has none yet */
+	uint32_t open;	 /* 1: clients may READ it */
+	uint64_t since;	 /* the epoch in which that changed last */
+};
+
+#define KVD_FLEET_NO_MEMBER UINT32_MAX
+
+/*
+ * As kvd_fleet_info(), of shard @number, from 0 on.
+ * KVD_NOT_FOUND: a fleet has fewer shards.
+ */
+enum kvd_status kvd_fleet_shard(struct kvd *handle, uint32_t number, struct kvd_fleet_shard *shard,
+				size_t size);
+/* Writes the number of the shard that the key belongs to to *@number. As kvd_fleet_info(). */
+enum kvd_status kvd_fleet_key(struct kvd *handle, const void *key, size_t key_len,
+			      uint32_t *number);
+
 /*
  * Returns the server's clock now, in nanoseconds since 1970: the clock of kvd_item.expires_s. It is
  * wrong by at most kvd_info.clock_error_ns, which is small after a kvd_ping(). 0 if @handle is NULL

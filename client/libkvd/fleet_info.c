@@ -4,6 +4,7 @@
 
 #include "client/libkvd/fleet.h"
 #include "client/libkvd/fleet_links.h"
+#include "common/sum.h"
 
 static_assert(sizeof(((struct kvd_fleet_info *)0)->name) > FLEET_NAME_MAX &&
 		      sizeof(((struct kvd_fleet_member *)0)->id) > FLEET_NAME_MAX &&
@@ -90,4 +91,36 @@ enum kvd_status kvd_fleet_member(struct kvd *handle, uint32_t number,
 	known.weight = of->weight;
 	known.shards = rows_count(handle->fleet->map, number, &known.open);
 	return info_end(handle, member, size, &known, sizeof(known));
+}
+
+enum kvd_status kvd_fleet_shard(struct kvd *handle, uint32_t number, struct kvd_fleet_shard *shard,
+				size_t size)
+{
+	enum kvd_status status = info_begin(handle, shard);
+	struct kvd_fleet_shard known;
+	uint64_t row;
+
+	if (status)
+		return status;
+	if (number >= FLEET_SHARDS)
+		return call_end(handle, KVD_NOT_FOUND);
+	row = handle->fleet->map->rows[number];
+	known.member = fleet_row_owner(row);
+	if (known.member == FLEET_NO_OWNER)
+		known.member = KVD_FLEET_NO_MEMBER;
+	known.open = (row & FLEET_OPEN) != 0;
+	known.since = fleet_row_since(row);
+	return info_end(handle, shard, size, &known, sizeof(known));
+}
+
+enum kvd_status kvd_fleet_key(struct kvd *handle, const void *key, size_t key_len, uint32_t *number)
+{
+	enum kvd_status status = info_begin(handle, number);
+
+	if (status)
+		return status;
+	status = key_check(handle, key, key_len);
+	if (!status)
+		*number = fleet_shard(key_hash(key, key_len, handle->geometry.hash_seed));
+	return call_end(handle, status);
 }

@@ -344,13 +344,20 @@ static void hooks(void **state)
 static void a_fleet(void **state)
 {
 	struct kvd_fleet_member member;
+	struct kvd_fleet_shard shard;
 	struct kvd_fleet_info info;
+	uint32_t of;
 
 	(void)state;
 	assert_no_handle(kvd_fleet_info(NULL, &info, sizeof(info)));
 	assert_no_handle(kvd_fleet_member(NULL, 0, &member, sizeof(member)));
+	assert_no_handle(kvd_fleet_shard(NULL, 0, &shard, sizeof(shard)));
+	assert_no_handle(kvd_fleet_key(NULL, "k", 1, &of));
 	assert_refused(kvd_fleet_info(kvd, NULL, sizeof(info)));
 	assert_refused(kvd_fleet_member(kvd, 0, NULL, sizeof(member)));
+	assert_refused(kvd_fleet_shard(kvd, 0, NULL, sizeof(shard)));
+	assert_refused(kvd_fleet_key(kvd, "k", 1, NULL));
+	assert_refused(kvd_fleet_key(kvd, NULL, 1, &of));
 }
 
 /* Calls that take NULL for the process accept it. */
@@ -381,7 +388,8 @@ static const char tested[] =
 	" kvd_alloc kvd_arm kvd_cancel kvd_client_kill kvd_client_list kvd_clock_ns "
 	"kvd_close kvd_decr "
 	"kvd_default_url kvd_delete kvd_delete_if kvd_deregister kvd_error kvd_exists_leading "
-	"kvd_exists_many kvd_fd kvd_fleet_info kvd_fleet_member "
+	"kvd_exists_many kvd_fd kvd_fleet_info kvd_fleet_key "
+	"kvd_fleet_member kvd_fleet_shard "
 	"kvd_flush_all kvd_flush_cancel kvd_flush_done kvd_flush_start "
 	"kvd_free kvd_get "
 	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_getv kvd_incr kvd_info "

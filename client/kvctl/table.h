@@ -106,6 +106,12 @@
 	  COMMAND_CONNECTED | COMMAND_SLOW,                                                        \
 	  "print the server's tenants, one per line; add a tenant, change its size (4096, "        \
 	  "64m, 2g), or remove it with all of its keys")                                           \
+	X(fleet, "", SERVER, "status | members | map [KEY...] | health", 1, WORDS_ANY,             \
+	  COMMAND_CONNECTED,                                                                       \
+	  "print the state of a fleet: its members with their leases, shards and items, who "      \
+	  "its controller is, and what is wrong; the members alone, one per line; which "          \
+	  "member has which shards, or KEYs; or only what is wrong, with status 5 if anything "    \
+	  "is. -a names the fleet, or any of its members")                                         \
 	X(info, "", SERVER, "", 0, 0, COMMAND_CONNECTED, "print the properties of the connection") \
 	X(whoami, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                         \
 	  "print this connection's user, rights and tenant, and how the server identified "        \
@@ -281,7 +287,7 @@ enum option_kind {
 	X(2, "the key exists, or has another version")                                             \
 	X(3, "the value is not a number")                                                          \
 	X(4, "doctor found warnings, but no errors")                                               \
-	X(5, "doctor found errors")                                                                \
+	X(5, "doctor found errors, or the fleet is not well")                                      \
 	X(64, "bad usage")                                                                         \
 	X(65, "not a dump, or damaged")                                                            \
 	X(69, "can't connect to the server")                                                       \

@@ -145,7 +145,7 @@ static bool fleet_ended(struct kvd *member, struct flight *f)
 	struct kvd *home = member->member.home;
 
 	member->member.flights--;
-	if (f->op->status != KVD_ERR_MOVED || f->overtaken)
+	if (f->op->status != KVD_ERR_MOVED)
 		return false;
 	fleet_hold(home->fleet, fleet_shard(f->lookup.hash));
 	flight_wait(f, &home->fleet->refused);
@@ -368,7 +368,7 @@ static inline bool flight_arrived(struct kvd *home, struct flight *f)
 		access_settle(member);
 	if (call_status(f) > KVD_NOT_FOUND)
 		member_failed(member, call_status(f));
-	if (call_status(f) != KVD_ERR_MOVED || f->overtaken)
+	if (call_status(f) != KVD_ERR_MOVED)
 		return false;
 	fleet_hold(home->fleet, fleet_shard(f->lookup.hash));
 	return true;

@@ -286,7 +286,7 @@ static bool is_leaving(const struct fleet *fleet, const struct fleet_link *link)
 	return next && member_leaves(fleet->map, link->number, next);
 }
 
-/* Ends a flight that was not sent, or whose changes were, to a member that leaves. */
+/* Ends a flight whose shard goes to another member. */
 static void flight_recall(struct kvd *member, struct flight *f)
 {
 	const struct fleet *fleet = member->member.home->fleet;
@@ -295,22 +295,21 @@ static void flight_recall(struct kvd *member, struct flight *f)
 		return;
 	if (!flight_may_have_acted(f)) {
 		flight_cut(member, f, KVD_ERR_MOVED);
-	} else if (!is_leaving(fleet, member->member.link)) {
-		f->overtaken = true;
-	} else {
-		member->stats.unknown++;
-		flight_cut(member, f,
-			   handle_error_set(member, KVD_ERR_UNKNOWN,
-					    "the member at %s left the fleet before the response "
-					    "to a change came: read the key to learn what it did",
-					    member->dev->address));
+		return;
 	}
+	member->stats.unknown++;
+	flight_cut(member, f,
+		   handle_error_set(member, KVD_ERR_UNKNOWN,
+				    "the member at %s was lost before the response to a change "
+				    "came, and others have its keys: read the key to learn what "
+				    "the change did",
+				    member->dev->address));
 }
 
 /*
  * Takes back, in order, what waits for members that are away and have lost the shards by the new
- * map. A member that is away executes nothing, and refuses what is sent again when it is back: so
- * later changes need not wait for those that it may have executed.
+ * map. A change that such a member may have executed ends: the member may never come back, and
+ * executes it no more if it does.
  */
 static void away_recall(struct kvd *home)
 {
@@ -331,8 +330,7 @@ static void away_recall(struct kvd *home)
 /* Whether the flight's change may still be executed, and be followed by others of its key. */
 static bool holds_up(const struct fleet *fleet, const struct flight *f)
 {
-	return f->place != PLACE_ENDED && f->at && f->counted && !f->overtaken &&
-	       fleet_holds(fleet, f->lookup.hash);
+	return f->place != PLACE_ENDED && f->at && f->counted && fleet_holds(fleet, f->lookup.hash);
 }
 
 static bool drained(const struct kvd *home)

@@ -23,7 +23,6 @@ static inline void flight_init_lookup(struct flight *f, unsigned int *left,
 	f->touching = false;
 	f->direct = false;
 	f->has_transfer = false;
-	f->overtaken = false;
 	f->at = NULL;
 	f->reads = 0;
 	f->lookup.request = request;

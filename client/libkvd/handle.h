@@ -172,7 +172,6 @@ struct flight {
 	bool touching; /* GET and touch: it was sent, and later changes of the key wait for it */
 	bool direct;   /* it uses `mem`, which has all of its value, until it ends */
 	bool has_transfer;
-	bool overtaken; /* changes after it may have been executed: not sent to another member */
 	/* For client/libkvd/observe.h: READs, posted or in the chain, and requests. */
 	uint32_t reads, messages;
 	struct lookup lookup; /* a change uses its request and hash */

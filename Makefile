@@ -162,7 +162,8 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .SUFFIXES:
 .SECONDARY:
 .PHONY: all tests examples nth kvtrace rust fuzzers fuzz test check check-long record coverage \
-	mutants demo demo-rdma deps deps-test deps-coverage lint headers layers format fmt \
+	mutants demo demo-rdma demo-fleet deps deps-test deps-fleet deps-coverage lint headers \
+	layers format fmt \
 	columns links rules words errors cppcheck cost scripts python man install \
 	install-python uninstall uninstall-python clean help FORCE
 
@@ -354,6 +355,8 @@ deps:  ## installs what the build needs and is missing (Debian, Ubuntu)
 deps-test:  ## installs what lint, check and the Soft-RoCE VM need
 	@conf/install-deps build test deb
 
+deps-fleet:
+	@conf/install-deps build fleet
 deps-deb:
 	@conf/install-deps build deb
 deps-coverage:
@@ -396,6 +399,10 @@ demo-rdma: deps-test  ## the demo over libibverbs and librdmacm, in a VM if ther
 	@+$(MAKE) --no-print-directory $(SUBJOBS) all
 	@if [ -n "$$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then bench/demo.sh --rdma; \
 	else tests/vm/run -- bench/demo.sh --rdma; fi
+
+demo-fleet: deps-fleet  ## three members of a fleet and an etcd; one is killed under load
+	@+$(MAKE) --no-print-directory $(SUBJOBS) all
+	@bench/demo-fleet.sh
 
 deb: deps-deb  ## builds the Debian packages and their source package in build/deb
 	@conf/deb build/deb

@@ -32,6 +32,13 @@ static bool may_complain(_Atomic int *shown)
 	return atomic_fetch_add(shown, 1) < CLIENT_COMPLAINTS_MAX;
 }
 
+/* Whether nothing can succeed after it. Of a fleet one member may be away, and the others not. */
+static bool is_fatal(const struct load *load, enum kvd_status status)
+{
+	return db_status_is_fatal(status) &&
+	       !(status == KVD_ERR_AWAY && !strncmp(load->target.url, "fleet", strlen("fleet")));
+}
+
 void client_failed(struct client *client, enum operation operation, const void *key, size_t key_len,
 		   enum kvd_status status)
 {
@@ -47,11 +54,11 @@ void client_failed(struct client *client, enum operation operation, const void *
 			(int)key_len, (const char *)key, kvd_status_text(status), *more ? ": " : "",
 			more);
 	/* As in YCSB, a thread that loads gives up at its first failure. */
-	if (!db_status_is_fatal(status) && load->phase == PHASE_RUN)
+	if (!is_fatal(load, status) && load->phase == PHASE_RUN)
 		return;
 	client->status = status;
 	snprintf(client->error, sizeof(client->error), "%s", more);
-	if (db_status_is_fatal(status))
+	if (is_fatal(load, status))
 		atomic_store(&load->stop, true);
 }
 

@@ -34,6 +34,7 @@
 byte key[IDS];				/* the session that registered it; 0: absent */
 byte session[IDS];
 byte epoch, owner, since;
+bool opens;				/* the row's flag open */
 #ifdef PREDECESSOR
 byte process;				/* the member's incarnation */
 byte file_row, file_session, file_item;	/* a copy of memory.file, after a clean stop */
@@ -46,7 +47,7 @@ typedef member {
 	byte map;			/* the epoch of the map that it knows */
 	byte row;			/* `since` of the row that it has; 0: none */
 	byte row_session;		/* the session in which it had it last */
-	bool open;			/* it serves the row: no wait (9) is left */
+	bool open;			/* it serves the row, by request at least */
 	byte wait;
 	byte e, end;			/* the word */
 	bool late;			/* e is older than the last registration: no extension */
@@ -60,6 +61,7 @@ member m[2];
 
 /* A client: its map, the word that it knows, and its READ. */
 byte c_map, c_process, c_since;
+bool c_open;
 byte w_of, w_e, w_end;
 mtype = { IDLE, POSTED, DONE };
 mtype get;
@@ -89,13 +91,9 @@ bool seen_absent[IDS];
 
 /* 6: the row of the map and the word's e. */
 #ifdef BUG_EPOCH_IGNORED
-#define row_counts	(c_since <= w_e)
+#define row_counts	(c_open && c_since <= w_e)
 #else
-#ifdef BUG_SINCE_IGNORED_BY_CLIENT
-#define row_counts	(w_e <= c_map)
-#else
-#define row_counts	(c_since <= w_e && w_e <= c_map)
-#endif
+#define row_counts	(c_open && c_since <= w_e && w_e <= c_map)
 #endif
 
 /* 6: by a clock that is read after the completion. */
@@ -106,7 +104,7 @@ bool seen_absent[IDS];
 #endif
 
 /* 6: a READ is judged by the map and the word that were known when it was posted. */
-#if defined BUG_WORD_OF_SAME_CHAIN || defined BUG_JUDGED_BY_NEW_MAP
+#ifdef BUG_JUDGED_BY_NEW_MAP
 #define may_post	(c_map != 0)
 #else
 #define may_post	(w_of == c_process && row_counts && in_time)
@@ -198,14 +196,19 @@ inline take(p)
 #endif
 }
 
-/* 5: e is the epoch of a map in which all rows of this member are served. */
+/* 5: in the newest map all open rows of a member are served: it opens them itself. */
 inline store_e(p)
 {
-	if
-	:: m[p].row == 0 || m[p].open -> m[p].e = m[p].map; m[p].late = false
-	:: else
-	fi
+	m[p].e = m[p].map;
+	m[p].late = false
 }
+
+/* The flag open of a row that its owner does not serve yet. */
+#ifdef BUG_ASSIGNED_OPEN
+#define closed_row	true
+#else
+#define closed_row	false
+#endif
 
 inline read_map(p)
 {
@@ -225,7 +228,17 @@ inline open_row(p)
 	m[p].absent = true;
 	m[p].open = true;
 	opened = m[p].row;
-	opened_state = newest;
+	opened_state = newest
+}
+
+/* 2a: the row is READ, too, from then on. */
+inline open_to_reads(p)
+{
+	epoch++;
+	since = epoch;
+	opens = true;
+	m[p].row = epoch;
+	m[p].map = epoch;
 	store_e(p)
 }
 
@@ -244,18 +257,13 @@ inline enter(p)
 	:: owns(p) && !(same_row(p) && same_session(p)) ->
 		drop(p);
 		since = epoch;
+		opens = closed_row;
 		take(p);
-#ifdef BUG_E_OF_NEWEST_MAP
-		/* In the newest map all rows of this member with `since` <= e are served. */
-		m[p].map = epoch - 1;
-		m[p].e = epoch - 1
-#else
 		m[p].map = epoch
-#endif
 	:: !owns(p) && m[p].row != 0 -> drop(p); m[p].map = epoch
 	:: else -> m[p].map = epoch
 	fi;
-#if !defined BUG_E_NOT_RAISED && !defined BUG_E_OF_NEWEST_MAP
+#ifndef BUG_E_NOT_RAISED
 	m[p].late = true;
 	store_e(p);
 #endif
@@ -348,6 +356,7 @@ inline fetch_map()
 {
 	c_map = epoch;
 	c_since = since;
+	c_open = opens;
 #ifdef PREDECESSOR
 	c_process = process
 #else
@@ -440,7 +449,7 @@ inline tick()
 
 inline begin()
 {
-	epoch = 2; since = 2;
+	epoch = 2; since = 2; opens = true;
 	newest = 1; seen = 1; opened = 2;
 	key[0] = 1; session[0] = 1;
 	m[0].started = true; m[0].mine = 1; m[0].map = 2; m[0].e = 2;
@@ -468,6 +477,8 @@ inline begin()
 		-> enter(p); squeeze() }						\
 	:: d_step { m[p].row != 0 && !m[p].open && m[p].wait == 0 && grace(p)		\
 		-> open_row(p); squeeze() }						\
+	:: d_step { m[p].open && owns(p) && m[p].map == epoch && m[p].row == since &&	\
+		!opens && own_key(p) && epoch < EPOCHS -> open_to_reads(p) }		\
 	:: d_step { serves(p) && m[p].change == 0 && puts < PUTS -> check_put(p) }	\
 	:: d_step { m[p].change != 0 -> do_put(p); squeeze() }				\
 	:: d_step { serves(p) && m[p].item != seen -> get_by_request(p); squeeze() }	\
@@ -485,18 +496,17 @@ init {
 	:: d_step { !m[1].started -> start(1) }
 #else
 	/* The controller gives an absent owner's row to the other member. */
-	:: d_step { absent(owner) && epoch < EPOCHS -> epoch++; since = epoch; owner = 1 - owner }
+	:: d_step { absent(owner) && epoch < EPOCHS -> 
+		epoch++; since = epoch; owner = 1 - owner; opens = closed_row }
 #endif
 
 	:: d_step { get == IDLE && c_map != epoch -> fetch_map() }
 	:: d_step { get == IDLE && c_map != 0 && m[c_process].end > 0 -> read_word(c_process) }
 	:: d_step { get == IDLE && may_post -> post_get() }
-#if defined BUG_WORD_OF_SAME_CHAIN || defined BUG_JUDGED_BY_NEW_MAP
+#ifdef BUG_JUDGED_BY_NEW_MAP
 	:: d_step { get == POSTED -> get = DONE; do_read(); squeeze() }
 	:: d_step { get == DONE && m[g_process].end > 0 -> read_word(g_process) }
-#ifdef BUG_JUDGED_BY_NEW_MAP
 	:: d_step { get == DONE -> fetch_map() }
-#endif
 	:: d_step { get == DONE -> judge(); squeeze() }
 #else
 	:: d_step { get == POSTED -> do_read(); judge(); squeeze() }

@@ -23,6 +23,9 @@ formats='^(common/PROTOCOL|common/rdma/softnic/PROTOCOL)\.md$'
 # The first line of a block, and why it is not run.
 skipped=(
 	"make demo " "installs packages, and runs all tests, this one too"
+	"sudo apt-get install etcd-server" "makes an etcd of three hosts"
+	"sudo -u kvd kvd -c /etc/kvd/kvd.ini --fleet-init"
+	"needs that etcd; tests/system/fleet_etcd.sh has one"
 	"make deb" "installs packages on the host; tests/deb.sh does so in a root of its own"
 	"sudo systemd-sysusers "
 	"changes the services of the host; tests/install.sh verifies the unit"
@@ -233,10 +236,12 @@ check_config() {
 	fi
 }
 
-# A configuration, which names the file of a fleet in the block before it; such a file; or a file of
-# users, of whom some are local ones.
+# A configuration, which names the file of a fleet in the block before it, or an etcd; such a file;
+# or a file of users, of whom some are local ones.
 check_ini() {
-	if grep -q '^member = ' "$1"; then
+	if grep -q '^etcd = ' "$1"; then
+		check_config "configuration" -c "$1" -o server.listen=softnic:///mnt/socket
+	elif grep -q '^member = ' "$1"; then
 		sed 's,^file = .*,file = /mnt/fleet,' "$1" >/mnt/kvd.ini
 		check_config "configuration" -c /mnt/kvd.ini
 	elif grep -q '^\[member ' "$1"; then

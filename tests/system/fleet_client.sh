@@ -15,20 +15,6 @@ sys_fleet() {
 	"$build/tests/system/sys_fleet" "$@"
 }
 
-members_start() {
-	local member
-	for member; do
-		member_start "$member" || return 1
-	done
-}
-
-members_stop() {
-	local member
-	for member; do
-		member_stop "$member" || return 1
-	done
-}
-
 # mode: a client that waits for a line before each of its rounds
 client_begin() {
 	[ -p "$tmp/in" ] || mkfifo "$tmp/in"

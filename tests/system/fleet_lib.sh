@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 # shellcheck shell=bash
-# For the tests of fleets, beside tests/system/lib.sh: members with a file. To be sourced.
+# For the tests of fleets, beside tests/system/lib.sh: members with a file, or with etcd if the
+# test has sourced tests/system/etcd_lib.sh. To be sourced.
 
 SEED=0x1234567890abcdef
 MEMBERS=(a b c) # that are in the file
 declare -A urls server_pids
+fleet_options=(-o "fleet.file=$tmp/fleet")
 for i in a b c d; do
 	case $device in
 	softnic) urls[$i]=softnic://$tmp/$i ;;
@@ -42,8 +44,22 @@ choose() {
 
 member_start() {
 	choose "$1"
-	server_start -o "server.listen=$url" -o "log.file=$log" -o "fleet.file=$tmp/fleet" \
-		-o "fleet.member=$1" && server_pids[$1]=$server_pid
+	server_start -o "server.listen=$url" -o "log.file=$log" -o "fleet.member=$1" \
+		"${fleet_options[@]}" && server_pids[$1]=$server_pid
+}
+
+members_start() {
+	local member
+	for member; do
+		member_start "$member" || return 1
+	done
+}
+
+members_stop() {
+	local member
+	for member; do
+		member_stop "$member" || return 1
+	done
 }
 
 member_stop() {

@@ -6,6 +6,7 @@
 
 seed=${KVD_SEED:-$RANDOM}
 history_pid=
+history_of=("$url" 0 "$seed" faults) # arguments of sys_history
 history_out=$tmp/history
 HISTORY_ROUNDS_AFTER=2 # one may have begun before
 LOSSES_SHOWN=4
@@ -48,7 +49,7 @@ fault() {
 
 history_launch() {
 	: >"$history_out"
-	"$build/tests/system/sys_history" "$url" 0 "$seed" faults >>"$history_out" 2>&1 &
+	"$build/tests/system/sys_history" "${history_of[@]}" >>"$history_out" 2>&1 &
 	history_pid=$!
 	pids+=("$history_pid")
 }

@@ -10,7 +10,7 @@
  *	- a client that sees the second of two changes that a handle submitted in a row, of two
  *	  keys, sees the first.
  *
- *	sys_history URL SECONDS SEED [kill [URL]|restart|faults]
+ *	sys_history URL SECONDS SEED [kill [URL]|restart|faults|failovers]
  *
  * URL may be a fleet's. Between two keys of different members there is no order, so the last rule
  * is not tested then.
@@ -30,6 +30,9 @@
  * With faults, the test does something to the server, its host, its network or to this process: any
  * connection may be lost at any time. It goes on for at least SECONDS and until SIGTERM, and prints
  * a line `round N` when N rounds are judged, so that the test sees that all clients go on.
+ *
+ * With failovers, that happens to members of a fleet, whose shards others then serve, empty. The
+ * rule for the checker: each key may be flushed twice in a round, at any time.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -47,8 +50,10 @@
 
 #define ROUND_OPS 700
 #define ROUND_NS 400000000ull
-#define KILLS 3 /* in a round */
+#define KILLS 3	    /* in a round */
+#define FAILOVERS 2 /* in a round, at most */
 #define CALL_MS 300000
+#define CALL_FAILOVER_MS 5000 /* a change that was sent to a frozen member has no answer */
 #define LIST_BYTES 65536
 #define GIVE_UP_NS 120000000000ull
 
@@ -85,7 +90,7 @@ static struct kvd *open_handle(const char *url, uint64_t random)
 	struct kvd *kvd;
 
 	kvd_options_init(&options);
-	options.timeout_ms = CALL_MS;
+	options.timeout_ms = run.loses ? CALL_FAILOVER_MS : CALL_MS;
 	if (!run.faults)
 		options.connect_timeout_ms = CALL_MS;
 	options.spin_us = random >> 8 & 1 ? 5 : 100;
@@ -208,6 +213,17 @@ static void restart_while_running(struct lin_log *log)
 	run.kills++;
 }
 
+/* Any member may be lost, with its items, once, and once more if the round takes long. */
+static void failovers_record(struct lin_log *log)
+{
+	struct lin_op flush = { .kind = LIN_FLUSH, .call_ns = clock_ns() };
+
+	for (flush.key = 0; flush.key < KEYS; flush.key++)
+		for (unsigned int i = 0; i < FAILOVERS; i++)
+			if (lin_call(log, &flush) < 0)
+				die("lin_call", "out of memory");
+}
+
 static void judge(const char *what, int ret, const struct lin_result *result)
 {
 	if (!ret && result->verdict == LIN_RIGHT)
@@ -232,7 +248,7 @@ static void judge_all(const struct lin_log *server)
 	for (unsigned int i = 0; i < CLIENTS; i++) {
 		logs[i] = run.clients[i].log;
 		client_judge_order(&run.clients[i]);
-		for (unsigned int j = 0; j < CLIENTS && server->count; j++)
+		for (unsigned int j = 0; j < CLIENTS && run.restarts; j++)
 			client_judge_unknown(&run.clients[i], &run.clients[j],
 					     server->ops[0].return_ns);
 	}
@@ -254,6 +270,8 @@ static void round_run(struct kvd **killer)
 	for (unsigned int i = 0; i < CLIENTS; i++)
 		if (pthread_create(&run.clients[i].thread, NULL, client_run, &run.clients[i]))
 			die("pthread_create", strerror(errno));
+	if (run.loses)
+		failovers_record(&server);
 	if (run.restarts)
 		restart_while_running(&server);
 	else if (*killer)
@@ -419,11 +437,12 @@ int main(int argc, char **argv)
 	struct kvd *killer = NULL;
 
 	if (argc < 4)
-		die("usage", "sys_history URL SECONDS SEED [kill [URL]|restart|faults]");
+		die("usage", "sys_history URL SECONDS SEED [kill [URL]|restart|faults|failovers]");
 	run.url = run.killed = argv[1];
 	if (argc > 5)
 		run.killed = argv[5];
-	if (argc > 4 && !strcmp(argv[4], "faults"))
+	run.loses = argc > 4 && !strcmp(argv[4], "failovers");
+	if (run.loses || (argc > 4 && !strcmp(argv[4], "faults")))
 		faults_begin();
 	kills = argc > 4 && !run.faults;
 	run.restarts = kills && !strcmp(argv[4], "restart");

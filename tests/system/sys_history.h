@@ -86,6 +86,7 @@ struct run {
 	bool stays;	    /* connections stay */
 	bool restarts;	    /* the server does */
 	bool faults;	    /* the test makes them: connections may be lost */
+	bool loses;	    /* members of a fleet, and the items of their shards */
 	uint64_t nonce;	    /* of the round: it has keys of its own */
 	struct client clients[CLIENTS];
 	_Atomic unsigned int wrong, running;

@@ -3,22 +3,27 @@
 # Compares a fleet of three members with one server, all on softnic: the client's instructions for
 # a synchronous GET and PUT, READs for each GET, and the latency of YCSB's workload C.
 #
-#   bench/fleet.sh [-n CALLS] [-s SECONDS] [-r ROUNDS]
+#   bench/fleet.sh [-e] [-n CALLS] [-s SECONDS] [-r ROUNDS]
 #
 # callgrind counts each of CALLS (300) alone; the lowest count stands, as in call-cost.sh. Workload
-# C runs for SECONDS (2) on either, in turn, ROUNDS (3) times; the medians stand.
+# C runs for SECONDS (2) on either, in turn, ROUNDS (3) times; the medians stand. With -e the
+# members have leases of an etcd; without it a file names them.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=bench/etcd_lib.sh
+. "$bench_dir/etcd_lib.sh"
 
 calls=300
 seconds=2
 rounds=3
-while getopts n:s:r: option; do
+leases=0
+while getopts en:s:r: option; do
 	case $option in
+	e) leases=1 ;;
 	n) calls=$OPTARG ;;
 	s) seconds=$OPTARG ;;
 	r) rounds=$OPTARG ;;
-	*) die "usage: fleet.sh [-n CALLS] [-s SECONDS] [-r ROUNDS]" ;;
+	*) die "usage: fleet.sh [-e] [-n CALLS] [-s SECONDS] [-r ROUNDS]" ;;
 	esac
 done
 need_hint='apt-get install valgrind' need valgrind
@@ -27,6 +32,16 @@ options=(-o server.workers=1 -o memory.size=64m -o memory.eviction=none)
 
 member_responds() {
 	"$build/kvctl" -a "softnic://$tmp/$1" ping >/dev/null 2>&1
+}
+
+fleet_with_etcd_start() {
+	local member
+	etcd_start
+	fleet_init bench
+	for member in a b c; do
+		fleet_member_start $member "${options[@]}"
+	done
+	wait_until "$READY_S" fleet_is_served a b c || die "the fleet does not serve"
 }
 
 fleet_start() {
@@ -53,7 +68,7 @@ workload() {
 declare -A urls
 kvd_start softnic "${options[@]}"
 urls[one]=$kvd_url
-fleet_start
+if [ $leases = 1 ]; then fleet_with_etcd_start; else fleet_start; fi
 urls[fleet]=fleet+softnic://$tmp/a,$tmp/b/bench
 for of in one fleet; do
 	for op in get put; do

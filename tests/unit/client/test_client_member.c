@@ -713,7 +713,7 @@ static void refuse_and_wait(bool held)
 	kvd->sent.limit = 16;
 	for (unsigned int i = 0; i < 3; i++) {
 		list[i] = &ops[i];
-		kvd_prep_put(&ops[i], &key, 8, "abc" + i, 1, NULL);
+		kvd_prep_put(&ops[i], &key, 8, &"abc"[i], 1, NULL);
 		assert_int_equal(kvd_submit(home, &list[i], 1), KVD_OK);
 	}
 	/* The window is 1. */

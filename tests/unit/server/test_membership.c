@@ -747,7 +747,7 @@ static void test_map_gone(void **state)
 	etcd.map_revision = etcd.revision;
 	pass(W_NS / 2);
 	fenced(true);
-	/* Its keys have another hash, which no adoption changes. */
+	/* Keys of a new fleet have another hash, which no adoption changes. */
 	assert_null(map_edit_finish(map_edit_create_first(etcd.map->head->name, 10, 2, 0), &anew));
 	etcd_model_put(&etcd, anew);
 	pass(W_NS / 2);

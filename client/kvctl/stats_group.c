@@ -37,6 +37,7 @@ static const struct {
 	{ "pin*", STATS_KEYS },
 	{ "accesses", STATS_KEYS },
 	{ "sweep*", STATS_KEYS },
+	{ "dropped", STATS_KEYS },
 	{ "region_*", STATS_MEMORY },
 	{ "memory.*", STATS_MEMORY },
 	{ "size_class.*", STATS_SIZE_CLASSES },

@@ -11,7 +11,7 @@ shared() {
 
 # On verbs the device and the kernel have memory for each queue pair that is not the process's.
 # Sanitizers keep memory of their own for each allocation.
-handles=100 limits=(49152 2)
+handles=100 limits=(53248 2)
 case $device in
 verbs) handles=20 limits=() ;;
 esac

@@ -9,6 +9,7 @@ pub const KVD_VALUE_MAX: u32 = 1073741824;
 pub const KVD_TTL_MAX: u32 = 1073741824;
 pub const KVD_URL_MAX: u32 = 128;
 pub const KVD_IOV_MAX: u32 = 64;
+pub const KVD_FLEET_NO_MEMBER: u32 = 4294967295;
 pub type __uint32_t = ::std::os::raw::c_uint;
 pub type __uint64_t = ::std::os::raw::c_ulong;
 #[repr(C)]
@@ -2363,6 +2364,390 @@ fn bindgen_test_layout_kvd_info() {
 }
 extern "C" {
     pub fn kvd_info(handle: *const kvd, info: *mut kvd_info);
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct kvd_fleet_info {
+    pub name: [::std::os::raw::c_char; 32usize],
+    pub epoch: u64,
+    pub generation: u64,
+    pub shards: u32,
+    pub unowned: u32,
+    pub members: u32,
+    pub reserved: u32,
+}
+#[test]
+fn bindgen_test_layout_kvd_fleet_info() {
+    assert_eq!(
+        ::std::mem::size_of::<kvd_fleet_info>(),
+        64usize,
+        concat!("Size of: ", stringify!(kvd_fleet_info))
+    );
+    assert_eq!(
+        ::std::mem::align_of::<kvd_fleet_info>(),
+        8usize,
+        concat!("Alignment of ", stringify!(kvd_fleet_info))
+    );
+    fn test_field_name() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_info>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).name) as usize - ptr as usize
+            },
+            0usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_info),
+                "::",
+                stringify!(name)
+            )
+        );
+    }
+    test_field_name();
+    fn test_field_epoch() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_info>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).epoch) as usize - ptr as usize
+            },
+            32usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_info),
+                "::",
+                stringify!(epoch)
+            )
+        );
+    }
+    test_field_epoch();
+    fn test_field_generation() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_info>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).generation) as usize - ptr as usize
+            },
+            40usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_info),
+                "::",
+                stringify!(generation)
+            )
+        );
+    }
+    test_field_generation();
+    fn test_field_shards() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_info>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).shards) as usize - ptr as usize
+            },
+            48usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_info),
+                "::",
+                stringify!(shards)
+            )
+        );
+    }
+    test_field_shards();
+    fn test_field_unowned() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_info>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).unowned) as usize - ptr as usize
+            },
+            52usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_info),
+                "::",
+                stringify!(unowned)
+            )
+        );
+    }
+    test_field_unowned();
+    fn test_field_members() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_info>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).members) as usize - ptr as usize
+            },
+            56usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_info),
+                "::",
+                stringify!(members)
+            )
+        );
+    }
+    test_field_members();
+    fn test_field_reserved() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_info>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize
+            },
+            60usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_info),
+                "::",
+                stringify!(reserved)
+            )
+        );
+    }
+    test_field_reserved();
+}
+extern "C" {
+    pub fn kvd_fleet_info(handle: *mut kvd, info: *mut kvd_fleet_info, size: usize) -> kvd_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct kvd_fleet_member {
+    pub id: [::std::os::raw::c_char; 32usize],
+    pub urls: [::std::os::raw::c_char; 520usize],
+    pub connection: *const ::std::os::raw::c_char,
+    pub weight: u32,
+    pub shards: u32,
+    pub open: u32,
+    pub reserved: u32,
+}
+#[test]
+fn bindgen_test_layout_kvd_fleet_member() {
+    assert_eq!(
+        ::std::mem::size_of::<kvd_fleet_member>(),
+        576usize,
+        concat!("Size of: ", stringify!(kvd_fleet_member))
+    );
+    assert_eq!(
+        ::std::mem::align_of::<kvd_fleet_member>(),
+        8usize,
+        concat!("Alignment of ", stringify!(kvd_fleet_member))
+    );
+    fn test_field_id() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_member>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).id) as usize - ptr as usize
+            },
+            0usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_member),
+                "::",
+                stringify!(id)
+            )
+        );
+    }
+    test_field_id();
+    fn test_field_urls() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_member>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).urls) as usize - ptr as usize
+            },
+            32usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_member),
+                "::",
+                stringify!(urls)
+            )
+        );
+    }
+    test_field_urls();
+    fn test_field_connection() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_member>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).connection) as usize - ptr as usize
+            },
+            552usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_member),
+                "::",
+                stringify!(connection)
+            )
+        );
+    }
+    test_field_connection();
+    fn test_field_weight() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_member>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).weight) as usize - ptr as usize
+            },
+            560usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_member),
+                "::",
+                stringify!(weight)
+            )
+        );
+    }
+    test_field_weight();
+    fn test_field_shards() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_member>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).shards) as usize - ptr as usize
+            },
+            564usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_member),
+                "::",
+                stringify!(shards)
+            )
+        );
+    }
+    test_field_shards();
+    fn test_field_open() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_member>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).open) as usize - ptr as usize
+            },
+            568usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_member),
+                "::",
+                stringify!(open)
+            )
+        );
+    }
+    test_field_open();
+    fn test_field_reserved() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_member>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize
+            },
+            572usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_member),
+                "::",
+                stringify!(reserved)
+            )
+        );
+    }
+    test_field_reserved();
+}
+extern "C" {
+    pub fn kvd_fleet_member(
+        handle: *mut kvd,
+        number: u32,
+        member: *mut kvd_fleet_member,
+        size: usize,
+    ) -> kvd_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct kvd_fleet_shard {
+    pub member: u32,
+    pub open: u32,
+    pub since: u64,
+}
+#[test]
+fn bindgen_test_layout_kvd_fleet_shard() {
+    assert_eq!(
+        ::std::mem::size_of::<kvd_fleet_shard>(),
+        16usize,
+        concat!("Size of: ", stringify!(kvd_fleet_shard))
+    );
+    assert_eq!(
+        ::std::mem::align_of::<kvd_fleet_shard>(),
+        8usize,
+        concat!("Alignment of ", stringify!(kvd_fleet_shard))
+    );
+    fn test_field_member() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_shard>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).member) as usize - ptr as usize
+            },
+            0usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_shard),
+                "::",
+                stringify!(member)
+            )
+        );
+    }
+    test_field_member();
+    fn test_field_open() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_shard>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).open) as usize - ptr as usize
+            },
+            4usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_shard),
+                "::",
+                stringify!(open)
+            )
+        );
+    }
+    test_field_open();
+    fn test_field_since() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_fleet_shard>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).since) as usize - ptr as usize
+            },
+            8usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_fleet_shard),
+                "::",
+                stringify!(since)
+            )
+        );
+    }
+    test_field_since();
+}
+extern "C" {
+    pub fn kvd_fleet_shard(
+        handle: *mut kvd,
+        number: u32,
+        shard: *mut kvd_fleet_shard,
+        size: usize,
+    ) -> kvd_status;
+}
+extern "C" {
+    pub fn kvd_fleet_key(
+        handle: *mut kvd,
+        key: *const ::std::os::raw::c_void,
+        key_len: usize,
+        number: *mut u32,
+    ) -> kvd_status;
 }
 extern "C" {
     pub fn kvd_clock_ns(handle: *const kvd) -> u64;

@@ -10,6 +10,7 @@
 #include "client/kvctl/command.h"
 #include "client/kvctl/error.h"
 #include "client/kvctl/json.h"
+#include "client/kvctl/key.h"
 #include "client/kvctl/progress.h"
 #include "client/kvctl/report.h"
 #include "client/kvctl/stats_text.h"
@@ -396,21 +397,24 @@ static int map_keys(const struct fleet *fleet, const struct arguments *arguments
 {
 	struct kvd_fleet_shard shard;
 	enum kvd_status status;
+	struct key key;
 	uint32_t number;
 
 	for (int i = 1; i < arguments->word_count; i++) {
-		const char *key = arguments->words[i];
-
-		status = kvd_fleet_key(fleet->db, key, strlen(key), &number);
+		if (key_parse(&key, arguments, arguments->words[i]))
+			return EX_USAGE;
+		status = kvd_fleet_key(fleet->db, key.bytes, key.len, &number);
 		if (!status)
 			status = kvd_fleet_shard(fleet->db, number, &shard, sizeof(shard));
 		if (status)
-			return report_of(fleet->db, key, status);
-		if (!arguments->json.given)
-			printf("%s: shard %u, %s, %s\n", key, number, owner_text(fleet, &shard),
-			       shard.open ? "open" : "closed");
-		else
+			return report_of(fleet->db, arguments->words[i], status);
+		if (arguments->json.given) {
 			print_shards(fleet, arguments, number, number, &shard);
+			continue;
+		}
+		key_show(stdout, arguments, key.bytes, key.len);
+		printf(": shard %u, %s, %s\n", number, owner_text(fleet, &shard),
+		       shard.open ? "open" : "closed");
 	}
 	return EX_OK;
 }

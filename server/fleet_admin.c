@@ -13,6 +13,7 @@
 #include <sysexits.h>
 
 #include "common/util/streams.h"
+#include "server/fleet/fleet.h"
 #include "server/fleet/map_edit.h"
 #include "server/fleet/registry.h"
 #include "server/fleet_options.h"
@@ -139,16 +140,11 @@ static bool number_draw(uint64_t *number)
 static const char *members_text(const struct fleet_map *map, char *text, size_t size)
 {
 	const uint32_t count = map->head->members;
-	size_t used;
-	uint32_t i;
+	char names[240];
 
-	used = (size_t)snprintf(text, size, "%u member%s%s", count, count == 1 ? "" : "s",
-				count ? " (" : "");
-	for (i = 0; i < count && size - used > FLEET_NAME_MAX + 8; i++)
-		used += (size_t)snprintf(text + used, size - used, "%s%.*s", i ? " " : "",
-					 (int)FLEET_NAME_MAX, map->members[i]->id);
-	if (count)
-		snprintf(text + used, size - used, "%s)", i < count ? " ..." : "");
+	fleet_members_text(map, names, sizeof(names));
+	snprintf(text, size, "%u member%s%s%s%s", count, count == 1 ? "" : "s", count ? " (" : "",
+		 count ? names + 1 : "", count ? ")" : "");
 	return text;
 }
 

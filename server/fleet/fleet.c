@@ -13,12 +13,12 @@
 #include "common/util/log.h"
 #include "server/fleet/static_map.h"
 
-/* As many names as fit in a message, each after a space. */
-static const char *members_list(const struct fleet_map *map, char *text, size_t size)
+const char *fleet_members_text(const struct fleet_map *map, char *text, size_t size)
 {
 	size_t used = 0;
 	uint32_t i;
 
+	*text = '\0';
 	for (i = 0; i < map->head->members && size - used > FLEET_NAME_MAX + 8; i++)
 		used += (size_t)snprintf(text + used, size - used, " %.*s", (int)FLEET_NAME_MAX,
 					 map->members[i]->id);
@@ -33,7 +33,7 @@ static int member_check(const struct fleet_map *map, const char *path, const cha
 
 	if (fleet_map_find(map, member) < map->head->members)
 		return 0;
-	members_list(map, names, sizeof(names));
+	fleet_members_text(map, names, sizeof(names));
 	if (*member)
 		log_error("fleet.member = %s: %s has no such member: set one of%s", member, path,
 			  names);

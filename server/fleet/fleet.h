@@ -66,6 +66,11 @@ int fleet_open(struct fleet *fleet, const char *path, const char member[FLEET_NA
  * shards, always. 0, and the map is the fleet's; or -ENOMEM.
  */
 int fleet_fix(struct fleet *fleet, struct fleet_map *map, const char id[FLEET_NAME_MAX]);
+/*
+ * Writes the names of the members, as many as fit in @size bytes, each after a space; then " ..."
+ * if there are more. Returns @text.
+ */
+const char *fleet_members_text(const struct fleet_map *map, char *text, size_t size);
 /* Logs what the server is in the fleet. */
 void fleet_announce(const struct fleet *fleet);
 /* Of one that was opened, or is all zero; no other thread uses it. */

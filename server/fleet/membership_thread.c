@@ -38,23 +38,30 @@ static int etcd_make(struct etcd **etcd, const struct etcd_options *options)
 	return err;
 }
 
+/* A view of a copy of @from, which serves nothing. NULL: no memory. */
+static struct fleet_view *view_of(const struct membership_thread *thread,
+				  const struct fleet_map *from)
+{
+	struct fleet_view *view;
+	struct fleet_map *map;
+
+	if (fleet_map_make(&map, from->head, from->bytes))
+		return NULL;
+	view = fleet_view_make(map, thread->options.id);
+	if (!view)
+		fleet_map_free(map);
+	return view;
+}
+
 /* The view of the first map. */
 static int fleet_fill(struct fleet *fleet, const struct membership_thread *thread)
 {
-	const struct fleet_map *first = thread->first.map;
-	struct fleet_map *map;
-	const char *error = fleet_map_make(&map, first->head, first->bytes);
-	struct fleet_view *view;
+	struct fleet_view *view = view_of(thread, thread->first.map);
 
-	if (error)
+	if (!view)
 		return -ENOMEM;
-	view = fleet_view_make(map, thread->options.id);
-	if (!view) {
-		fleet_map_free(map);
-		return -ENOMEM;
-	}
 	memcpy(fleet->id, thread->options.id, sizeof(fleet->id));
-	fleet->hash_seed = map->head->hash_seed;
+	fleet->hash_seed = view->map->head->hash_seed;
 	fleet->end_ns = 0;
 	fleet->view = view;
 	return 0;
@@ -114,16 +121,10 @@ int membership_thread_open(struct membership_thread *thread, const struct etcd_o
 static struct fleet_view *view_try(const struct membership_thread *thread,
 				   const struct membership_changes *changes)
 {
-	struct fleet_view *view;
-	struct fleet_map *map;
+	struct fleet_view *view = view_of(thread, changes->map);
 
-	if (fleet_map_make(&map, changes->map->head, changes->map->bytes))
-		return NULL;
-	view = fleet_view_make(map, thread->options.id);
 	if (view)
 		memcpy(view->served, changes->served->bits, sizeof(view->served));
-	else
-		fleet_map_free(map);
 	return view;
 }
 

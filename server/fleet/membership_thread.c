@@ -28,6 +28,14 @@ static uint64_t thread_now_ns(const struct membership_thread *thread)
 	return table_clock_ns(thread->clock);
 }
 
+/* What follows from the length of a lease: how long etcd is waited for. */
+static void lease_set(struct membership_thread *thread, uint64_t lease_ns)
+{
+	thread->options.lease_ns = lease_ns;
+	thread->registry.timeout_ms = (unsigned int)(lease_ns / CALL_SHARE / NS_PER_MS);
+	thread->registry.etcd->try_ms = (unsigned int)(lease_ns / TRY_SHARE / NS_PER_MS);
+}
+
 static int etcd_make(struct etcd **etcd, const struct etcd_options *options)
 {
 	char why[ETCD_WHY_MAX];
@@ -80,7 +88,7 @@ static int first_read(struct membership_thread *thread)
 		return thread->first.err ? thread->first.err : -EPROTO;
 	}
 	if (thread->first.map && thread->first.map->head->lease_ns) {
-		thread->options.lease_ns = thread->first.map->head->lease_ns;
+		lease_set(thread, thread->first.map->head->lease_ns);
 		return 0;
 	}
 	if (thread->first.map)
@@ -98,17 +106,17 @@ int membership_thread_open(struct membership_thread *thread, const struct etcd_o
 			   const char *name, const struct membership_options *options,
 			   struct fleet *fleet)
 {
-	struct etcd_options with_try = *etcd;
 	int err;
 
 	thread->options = *options;
 	thread->fleet = fleet;
 	strncpy(thread->registry.name, name, FLEET_NAME_MAX);
-	thread->registry.timeout_ms = (unsigned int)(options->lease_ns / CALL_SHARE / NS_PER_MS);
-	with_try.try_ms = (unsigned int)(options->lease_ns / TRY_SHARE / NS_PER_MS);
-	err = etcd_make(&thread->registry.etcd, &with_try);
-	if (!err)
+	err = etcd_make(&thread->registry.etcd, etcd);
+	if (!err) {
+		/* Until the map is read, which says how long it is. */
+		lease_set(thread, options->lease_ns);
 		err = first_read(thread);
+	}
 	if (!err)
 		err = fleet_fill(fleet, thread);
 	if (err == -ENOMEM)

@@ -154,6 +154,7 @@ static enum lin_status result_of(struct client *c, const struct kvd_op *op)
 		return LIN_NO_EFFECT;
 	case KVD_ERR_BUSY:
 	case KVD_ERR_AWAY:
+	case KVD_ERR_MOVED:
 		return LIN_NO_EFFECT;
 	case KVD_ERR_TIMEOUT:
 		c->counts.timeouts++;

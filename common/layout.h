@@ -205,7 +205,7 @@ static inline bool slot_is_long(uint64_t slot)
 
 struct item {
 	uint64_t sum;	  /* item_sum(); ITEM_SUM_INVALID: readers must not use the item */
-	uint64_t version; /* unique in the store, increasing for a key while it lives */
+	uint64_t version; /* unique in the store, in a fleet for the key; increasing for a key */
 	uint32_t expires; /* expired from this second since 1970 of the server's clock; 0: never */
 	uint16_t access;  /* when and how often it was used: below; not in the sum */
 	uint16_t lengths; /* below */

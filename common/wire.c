@@ -50,6 +50,8 @@ static const struct {
 	[WIRE_SHUTDOWN] = { .name = "SHUTDOWN" },
 	[WIRE_WHOAMI] = { .name = "WHOAMI" },
 	[WIRE_MAP] = { .name = "MAP" },
+	[WIRE_MOVE] = { .name = "MOVE", .modes = WIRE_MOVE_MAX },
+	[WIRE_FLEET] = { .name = "FLEET", .key = KEY_MAY, .modes = WIRE_FLEET_MAX },
 	[WIRE_TENANT] = { .name = "TENANT", .key = KEY_MAY, .modes = WIRE_TENANT_DROP },
 };
 
@@ -94,7 +96,7 @@ static bool has_arg64(const struct wire_request *r)
 	case WIRE_GET:
 		return !(r->flags & WIRE_F_NO_VALUE);
 	case WIRE_PUT:
-		return r->mode == WIRE_CAS || r->flags & WIRE_F_PIN;
+		return r->mode == WIRE_CAS || r->mode == WIRE_COPY || r->flags & WIRE_F_PIN;
 	case WIRE_DELETE:
 		return r->flags & WIRE_F_IF_VERSION;
 	case WIRE_ARITH:
@@ -103,7 +105,10 @@ static bool has_arg64(const struct wire_request *r)
 	case WIRE_CLIENTS:
 	case WIRE_KILL:
 	case WIRE_MAP:
+	case WIRE_FLEET:
 		return true;
+	case WIRE_MOVE:
+		return r->mode != WIRE_MOVE_ASK;
 	case WIRE_TENANT:
 		return r->mode != WIRE_TENANT_DROP;
 	default:
@@ -119,6 +124,22 @@ static bool starts_flush(const struct wire_request *r)
 static bool has_ttl(const struct wire_request *r)
 {
 	return makes_item(r) || r->op == WIRE_TOUCH || starts_flush(r);
+}
+
+static bool begins_move(const struct wire_request *r)
+{
+	return r->op == WIRE_MOVE && r->mode == WIRE_MOVE_BEGIN;
+}
+
+static bool is_copy(const struct wire_request *r)
+{
+	return r->op == WIRE_PUT && r->mode == WIRE_COPY;
+}
+
+/* The number of a change; 0: none. */
+static uint32_t number_of(const struct wire_request *r)
+{
+	return is_copy(r) ? 0 : r->change;
 }
 
 /* Operations that change the store; and PING, which replaces a change that its client gave up. */
@@ -143,7 +164,7 @@ static uint16_t common_flags(const struct wire_request *r)
 {
 	if (r->op == WIRE_HELLO)
 		return 0;
-	return r->change ? WIRE_F_GETS | WIRE_F_RESUME : WIRE_F_GETS;
+	return number_of(r) ? WIRE_F_GETS | WIRE_F_RESUME : WIRE_F_GETS;
 }
 
 static const char *check_kind(const struct wire_request *r)
@@ -157,8 +178,37 @@ static const char *check_kind(const struct wire_request *r)
 	return NULL;
 }
 
+/* As wire_use_pack() makes it of an item that is there. */
+static bool use_is_good(uint32_t use)
+{
+	uint32_t uses = use >> 14 & WIRE_USES_MAX, age = use & WIRE_AGE_MAX;
+
+	switch ((enum wire_use)(use >> 30)) {
+	case WIRE_USE_NONE:
+		return !use;
+	case WIRE_USE_NORMAL:
+		return use == wire_use_pack(WIRE_USE_NORMAL, uses, age);
+	case WIRE_USE_LOW:
+		return use == wire_use_pack(WIRE_USE_LOW, 0, age);
+	case WIRE_USE_PINNED:
+		return uses <= 1 && use == wire_use_pack(WIRE_USE_PINNED, uses, age);
+	}
+	return false;
+}
+
+static const char *check_copy(const struct wire_request *r)
+{
+	if (r->flags & (WIRE_F_PIN | WIRE_F_LOW))
+		return "a pin, or low priority, beside the use of a copy";
+	if (!r->version)
+		return "a copy without a version";
+	return use_is_good(r->use) ? NULL : "the use of a copy out of range";
+}
+
 static const char *check_priority(const struct wire_request *r)
 {
+	if (is_copy(r))
+		return check_copy(r);
 	if (r->flags & WIRE_F_LOW && !makes_item(r))
 		return "low priority in a mode that keeps that of the item";
 	if (!(r->flags & WIRE_F_PIN))
@@ -176,13 +226,13 @@ static const char *check_fields(const struct wire_request *r)
 		return "arg64 in an operation that does not use it";
 	if (r->pull_rkey && !(r->flags & WIRE_F_PULL))
 		return "pull_rkey in an operation that does not use it";
-	if (r->arg_addr && !(r->flags & (WIRE_F_PULL | WIRE_F_CREATE)))
+	if (r->arg_addr && !(r->flags & (WIRE_F_PULL | WIRE_F_CREATE)) && !begins_move(r))
 		return "arg_addr in an operation that does not use it";
 	if (r->ttl && !has_ttl(r))
 		return "ttl in an operation that does not use it";
 	if (r->ttl > WIRE_TTL_MAX)
 		return "time to live out of range";
-	if (r->change && !may_be_numbered(r))
+	if (number_of(r) && !may_be_numbered(r))
 		return "a number in an operation that changes nothing";
 	if (r->arg32 && !makes_item(r) && r->op != WIRE_STATS && r->op != WIRE_SCAN &&
 	    r->op != WIRE_BATCH)
@@ -198,6 +248,9 @@ static const char *check_lengths(const struct wire_request *r)
 		return "key length out of range";
 	if (r->op == WIRE_TENANT &&
 	    (r->key_len > WIRE_TENANT_MAX || !r->key_len != (r->mode == WIRE_TENANT_LIST)))
+		return "key length out of range";
+	if (r->op == WIRE_FLEET &&
+	    (r->key_len > WIRE_TENANT_MAX || !r->key_len != (r->mode == WIRE_FLEET_REBALANCE)))
 		return "key length out of range";
 	if (r->value_len && !ops[r->op].value)
 		return "value in an operation that does not use it";
@@ -239,7 +292,8 @@ static void request_set(struct request *out, const struct wire_request *r, const
 		.pull_rkey = r->pull_rkey,
 		.ttl = r->ttl,
 		.access_count = r->access_count,
-		.change = r->change,
+		.change = number_of(r),
+		.use = is_copy(r) ? r->use : 0,
 	};
 	if (r->flags & WIRE_F_GETS) {
 		memcpy(&out->gets, report, sizeof(out->gets));
@@ -302,7 +356,7 @@ static const char *batched_read(struct wire_request *r, const uint8_t *bytes, si
 	};
 	if (b.op > WIRE_OP_MAX || !ops[b.op].batched || b.flags & WIRE_F_GETS ||
 	    ((b.op == WIRE_GET || b.op == WIRE_TOUCH) && b.flags) ||
-	    (b.op == WIRE_PUT && b.flags & WIRE_F_PULL))
+	    (b.op == WIRE_PUT && (b.flags & WIRE_F_PULL || b.mode == WIRE_COPY)))
 		return "operation that may not be in a batch";
 	if ((batched_has_arg64(r) && !word_read(&r->arg64, bytes, len, at)) ||
 	    (has_arg_addr(r) && !word_read(&r->arg_addr, bytes, len, at)))

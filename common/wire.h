@@ -17,7 +17,7 @@
 
 #include "common/layout.h"
 
-#define WIRE_ABI 10
+#define WIRE_ABI 11
 #define WIRE_MAGIC 0x31306b7376646b00ull
 
 #define WIRE_TENANT_MAX 24u
@@ -84,7 +84,46 @@ enum wire_op {
 	WIRE_SHUTDOWN = 17, /* stop the server, as by SIGTERM */
 	WIRE_WHOAMI = 18,   /* the user, rights and tenant of the connection as text */
 	WIRE_MAP = 19,	    /* a part of the fleet's map: common/fleet/map.h */
-	WIRE_OP_MAX = WIRE_MAP,
+	WIRE_MOVE = 20,	    /* between members of a fleet: a move of shards, enum wire_move */
+	WIRE_FLEET = 21,    /* a change of the fleet: enum wire_fleet */
+	WIRE_OP_MAX = WIRE_FLEET,
+};
+
+/*
+ * What a MOVE does; FLEET-8 in common/fleet/DESIGN.md. The member that has the shards sends it, on
+ * a connection for each tenant, to the one that gets them. INVALID: arg64 is out of range, or the
+ * map is a file's.
+ */
+enum wire_move {
+	/* OK: it would take shards now. BUSY: not now. It looks at etcd at once. */
+	WIRE_MOVE_ASK = 0,
+	/*
+	 * The shards whose rows were closed in `epoch` of the map's `generation` will be copied on
+	 * this connection, and none of an earlier BEGIN. OK: it has none of their items. BUSY: ask
+	 * again. AWAY: it takes none, ever.
+	 */
+	WIRE_MOVE_BEGIN = 1,
+	/* Removes the items of these shards in `segment` (KEY_SEGMENTS). OK, AWAY. */
+	WIRE_MOVE_CLEAR = 2,
+	/*
+	 * All is copied. New versions will be above `counter`. OK: `result` is the create_revision
+	 * of its key in etcd, which the transaction that gives it the shards compares. AWAY,
+	 * also if the server has flushed since BEGIN.
+	 */
+	WIRE_MOVE_END = 3,
+	WIRE_MOVE_MAX = WIRE_MOVE_END,
+};
+
+/*
+ * What a FLEET changes. The key is a member's ID. OK: it is so. BUSY: ask again, and say in
+ * `epoch`, which is 0 at first, what the first answer has there: no map says that the members were
+ * told to balance, and are done.
+ */
+enum wire_fleet {
+	WIRE_FLEET_DRAIN = 0,	  /* the member gives all its shards to others, and gets none */
+	WIRE_FLEET_UNDRAIN = 1,	  /* ends that */
+	WIRE_FLEET_REBALANCE = 2, /* no key: all members get their share */
+	WIRE_FLEET_MAX = WIRE_FLEET_REBALANCE,
 };
 
 /* What a FLUSH does. */
@@ -110,7 +149,13 @@ enum wire_put {
 	WIRE_CAS = 3,	  /* if the item has this version, else EXISTS or NOT_FOUND */
 	WIRE_APPEND = 4,  /* to the end of the item's value; its flags and expiry time stay */
 	WIRE_PREPEND = 5,
-	WIRE_PUT_MAX = WIRE_PREPEND,
+	/*
+	 * Between members of a fleet (WIRE_MOVE_BEGIN): the item gets exactly this version, unless
+	 * the key has a higher one, which is EXISTS, and the use and pin that `change` says. Not in
+	 * a BATCH.
+	 */
+	WIRE_COPY = 6,
+	WIRE_PUT_MAX = WIRE_COPY,
 };
 
 enum wire_arith { WIRE_INCR = 0, WIRE_DECR = 1 };
@@ -148,8 +193,12 @@ enum wire_status {
 
 struct wire_request {
 	uint8_t op;
-	uint8_t mode; /* PUT: enum wire_put; ARITH: wire_arith; FLUSH, TENANT likewise; else 0 */
-	/* SCAN: of the prefix, may be 0; TENANT but list: of the name; REVOKE: of its argument */
+	/* PUT: enum wire_put; ARITH: wire_arith; FLUSH, TENANT, MOVE, FLEET likewise; else 0 */
+	uint8_t mode;
+	/*
+	 * SCAN: of the prefix, may be 0; TENANT but list: of the name; REVOKE: of its argument;
+	 * FLEET but rebalance: of a member's ID
+	 */
 	uint16_t key_len;
 	uint32_t value_len; /* bytes of value; it follows the key unless WIRE_F_PULL */
 	uint32_t id;	    /* comes back in the response */
@@ -165,7 +214,8 @@ struct wire_request {
 		uint32_t arg32;
 	};
 	union {
-		uint64_t version; /* PUT cas, DELETE with IF_VERSION: the item's */
+		uint64_t version; /* PUT cas and copy, DELETE with IF_VERSION: the item's */
+		uint64_t epoch;	  /* MOVE begin; FLEET */
 		uint64_t pin;	  /* PUT with PIN: seconds, 1 to WIRE_TTL_MAX */
 		uint64_t delta;	  /* ARITH */
 		uint64_t cursor;  /* SCAN, CLIENTS: 0 to start */
@@ -173,11 +223,14 @@ struct wire_request {
 		uint64_t client;  /* KILL: the id of a connection, as CLIENTS has it */
 		uint64_t offset;  /* GET alone, MAP: the first byte to return */
 		uint64_t bytes;	  /* TENANT create and resize: its memory */
+		uint64_t segment; /* MOVE clear */
+		uint64_t counter; /* MOVE end: the highest of the sender's versions, shifted */
 		uint64_t arg64;
 	};
 	union {
-		uint64_t pull_addr; /* PUT with PULL: the value, in the client's memory */
-		uint64_t initial;   /* ARITH with CREATE: the number that is stored */
+		uint64_t pull_addr;  /* PUT with PULL: the value, in the client's memory */
+		uint64_t initial;    /* ARITH with CREATE: the number that is stored */
+		uint64_t generation; /* MOVE begin */
 		uint64_t arg_addr;
 	};
 	uint32_t pull_rkey;
@@ -185,7 +238,10 @@ struct wire_request {
 			 with CREATE); FLUSH: its delay in seconds */
 	uint16_t flags;
 	uint16_t access_count; /* access records after all else: struct wire_access */
-	uint32_t change;       /* low 32 bits of its number, or 0: see wire_change_next() */
+	union {
+		uint32_t change; /* low 32 bits of its number, or 0: see wire_change_next() */
+		uint32_t use;	 /* PUT copy: wire_use_pack() */
+	};
 };
 static_assert(sizeof(struct wire_request) == 48, "ABI");
 static_assert(offsetof(struct wire_request, value_len) == 4, "ABI");
@@ -328,7 +384,7 @@ struct wire_response {
 	};
 	union {
 		uint64_t version; /* GET, PUT, ARITH, TOUCH: the item's */
-		uint64_t epoch;	  /* MAP; MOVED, AWAY: the server's */
+		uint64_t epoch;	  /* MAP, MOVE, FLEET; MOVED, AWAY: the server's map */
 		uint64_t ticket;  /* FLUSH */
 	};
 	union {
@@ -338,7 +394,7 @@ struct wire_response {
 	union {
 		/*
 		 * ARITH; GET, TOUCH with VALUE: the whole value's length; MAP: the whole map's;
-		 * REVOKE: connections; FLUSH that cancels: flushes
+		 * REVOKE: connections; FLUSH that cancels: flushes; MOVE end: a create_revision
 		 */
 		uint64_t result;
 		uint64_t cursor; /* SCAN, CLIENTS: of the next part, 0: none */
@@ -368,6 +424,17 @@ enum wire_use {
 #define WIRE_USES_MAX 0x7fffu
 #define WIRE_AGE_MAX 0x3fffu
 #define WIRE_AGE_MEMORY ACCESS_TICKS /* the age at which the whole memory was added once */
+
+/*
+ * How an item that is copied to another member was used: `use` in the two upper bits, then `uses`,
+ * then `age`, as in struct wire_entry. Of a pinned item `age` is the time that its pin has left, in
+ * units of WIRE_PIN_UNIT_S, and `uses` is 1 if it has low priority after that.
+ */
+static inline uint32_t wire_use_pack(enum wire_use use, uint32_t uses, uint32_t age)
+{
+	return (uint32_t)use << 30 | (uses & WIRE_USES_MAX) << 14 | (age & WIRE_AGE_MAX);
+}
+#define WIRE_PIN_UNIT_S 2u
 
 /* SCAN's response: entries one after another without padding: this struct, key, value. */
 struct wire_entry {
@@ -486,13 +553,15 @@ struct request {
 		uint32_t item_flags, first_line, keys_max, count, arg32;
 	};
 	union {
-		uint64_t version, pin, delta, cursor, ticket, client, offset, bytes, arg64;
+		uint64_t version, epoch, pin, delta, cursor, ticket, client, offset, bytes, segment,
+			counter, arg64;
 	};
 	union {
-		uint64_t pull_addr, initial, arg_addr;
+		uint64_t pull_addr, initial, generation, arg_addr;
 	};
 	uint32_t pull_rkey;
 	uint32_t ttl;
+	uint32_t use; /* PUT copy: wire_use_pack() */
 	struct wire_gets gets;
 	const uint8_t *access; /* records, not aligned */
 	uint32_t access_count;

@@ -44,8 +44,9 @@ static const char *head_check(const struct fleet_head *head, size_t bytes)
 /* Whether a whole member is in the @left bytes at @member. */
 static bool member_is_whole(const struct fleet_member *member, size_t left)
 {
-	return left >= sizeof(*member) && !member->flags && member->urls_len &&
-	       member->urls_len <= FLEET_URLS_MAX && left >= fleet_member_bytes(member) &&
+	return left >= sizeof(*member) && !(member->flags & ~FLEET_MEMBER_FLAGS) &&
+	       member->urls_len && member->urls_len <= FLEET_URLS_MAX &&
+	       left >= fleet_member_bytes(member) &&
 	       !memchr(member->urls, '\0', member->urls_len) && wire_tenant_length(member->id);
 }
 

@@ -91,11 +91,19 @@ static_assert(offsetof(struct fleet_head, members) == 56, "ABI");
 static_assert(offsetof(struct fleet_head, lease_ns) == 64, "ABI");
 static_assert(offsetof(struct fleet_head, sum) == 72, "ABI");
 
+/* The controller saw that it is absent; ends when it registers. It gets no shard. */
+#define FLEET_MEMBER_AWAY 1u
+/* The member gets no shard, and gives those that it has to others; ends with its process. */
+#define FLEET_MEMBER_DRAINED 2u
+/* While any member has it, each gives the shards that it has beyond its share to others. */
+#define FLEET_MEMBER_BALANCES 4u
+#define FLEET_MEMBER_FLAGS 7u
+
 struct fleet_member {
 	char id[FLEET_NAME_MAX]; /* as wire_tenant_length() has it */
 	uint64_t lost_s;	 /* when its shards were given to others, since 1970; 0: never */
 	uint32_t session;	 /* how often it has registered; 0 in a map of a file */
-	uint32_t flags;		 /* 0 */
+	uint32_t flags;		 /* FLEET_MEMBER_...; 0 in a map of a file */
 	uint32_t weight;	 /* its share of the shards, relative to others'; 0: none */
 	uint32_t urls_len;	 /* 1 to FLEET_URLS_MAX */
 	char urls[];		 /* with commas between them; zeros to a multiple of 8 bytes */

@@ -103,6 +103,7 @@ uint32_t map_edit_member(struct map_edit *edit, const struct map_member *member)
 		.lost_s = member->lost_s,
 		.session = member->session,
 		.weight = member->weight,
+		.flags = member->flags,
 		.urls_len = (uint32_t)strnlen(member->urls, FLEET_URLS_MAX + 1),
 	};
 	struct fleet_member *entry;
@@ -126,25 +127,37 @@ uint32_t map_edit_member(struct map_edit *edit, const struct map_member *member)
 	return number;
 }
 
-void map_edit_lost(struct map_edit *edit, uint32_t number, uint64_t lost_s)
+/* The entry of member @number in the new map, to be changed. NULL: no memory. */
+static struct fleet_member *member_change(struct map_edit *edit, uint32_t number)
 {
-	const struct fleet_member *now;
-	size_t bytes;
+	const struct fleet_member *now = member_now(edit, number);
+	size_t bytes = fleet_member_bytes(now);
 
-	if (!edit)
-		return;
 	assert(number < edit->head.members);
-	now = member_now(edit, number);
-	bytes = fleet_member_bytes(now);
 	if (!edit->changed[number]) {
 		edit->changed[number] = heap_alloc(bytes);
-		if (!edit->changed[number]) {
+		if (!edit->changed[number])
 			failed(edit, "out of memory");
-			return;
-		}
-		memcpy(edit->changed[number], now, bytes);
+		else
+			memcpy(edit->changed[number], now, bytes);
 	}
-	edit->changed[number]->lost_s = lost_s;
+	return edit->changed[number];
+}
+
+void map_edit_lost(struct map_edit *edit, uint32_t number, uint64_t lost_s)
+{
+	struct fleet_member *member = edit ? member_change(edit, number) : NULL;
+
+	if (member)
+		member->lost_s = lost_s;
+}
+
+void map_edit_flags(struct map_edit *edit, uint32_t number, uint32_t flags)
+{
+	struct fleet_member *member = edit ? member_change(edit, number) : NULL;
+
+	if (member)
+		member->flags = flags;
 }
 
 void map_edit_row(struct map_edit *edit, uint32_t shard, uint32_t owner, uint64_t flags)

@@ -28,6 +28,7 @@ struct map_member {
 	uint64_t lost_s;	 /* when its shards were given to others, since 1970; 0: never */
 	uint32_t session;
 	uint32_t weight;
+	uint32_t flags;	  /* FLEET_MEMBER_... */
 	const char *urls; /* a string, with commas between URLs: 1 to FLEET_URLS_MAX bytes */
 };
 
@@ -62,6 +63,8 @@ uint64_t map_edit_epoch(const struct map_edit *edit);
 uint32_t map_edit_member(struct map_edit *edit, const struct map_member *member);
 /* Notes when the shards of member @number were given to others. */
 void map_edit_lost(struct map_edit *edit, uint32_t number, uint64_t lost_s);
+/* Sets the flags of member @number, FLEET_MEMBER_... */
+void map_edit_flags(struct map_edit *edit, uint32_t number, uint32_t flags);
 
 /*
  * Sets the row of @shard: @owner is the number of a member, or FLEET_NO_OWNER, and @flags are

@@ -367,6 +367,8 @@ static enum wire_status put_check(const struct attempt *a)
 	case WIRE_APPEND:
 	case WIRE_PREPEND:
 		return a->pos.live ? WIRE_OK : WIRE_NOT_FOUND;
+	case WIRE_COPY:
+		break;
 	}
 	return WIRE_PROTOCOL;
 }

@@ -239,6 +239,8 @@ bool execute(struct store_thread *thread, const struct request *request, uint64_
 	case WIRE_SHUTDOWN:
 	case WIRE_WHOAMI:
 	case WIRE_MAP:
+	case WIRE_MOVE:
+	case WIRE_FLEET:
 	case WIRE_BATCH:
 		head->status = WIRE_PROTOCOL;
 		break;

@@ -15,6 +15,7 @@ static uint32_t rights_needed(const struct request *request)
 	case WIRE_TOUCH:
 		return request->flags & WIRE_F_VALUE ? USER_READ | USER_WRITE : USER_WRITE;
 	case WIRE_PUT:
+		return request->mode == WIRE_COPY ? USER_ADMIN : USER_WRITE;
 	case WIRE_ARITH:
 		return USER_WRITE;
 	case WIRE_DELETE:
@@ -32,6 +33,8 @@ static uint32_t rights_needed(const struct request *request)
 	case WIRE_REVOKE:
 	case WIRE_TENANT:
 	case WIRE_SHUTDOWN:
+	case WIRE_MOVE:
+	case WIRE_FLEET:
 		return USER_ADMIN;
 	case WIRE_HELLO:
 	case WIRE_PING:
@@ -55,8 +58,9 @@ static bool may_read_key(const struct user *user, const struct request *request)
 
 static bool may_change_key(const struct user *user, const struct request *request)
 {
-	bool changes = request->op == WIRE_PUT || request->op == WIRE_ARITH ||
-		       request->op == WIRE_TOUCH || request->op == WIRE_DELETE;
+	bool changes = (request->op == WIRE_PUT && request->mode != WIRE_COPY) ||
+		       request->op == WIRE_ARITH || request->op == WIRE_TOUCH ||
+		       request->op == WIRE_DELETE;
 
 	return !changes || user_prefixes_hold(&user->write, request->key, request->key_len);
 }

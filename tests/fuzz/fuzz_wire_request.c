@@ -56,6 +56,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		must(request.op != WIRE_HELLO || request.value_len == sizeof(struct wire_hello));
 		must(request.op != WIRE_ACCESS || request_report_bytes(&request));
 		must(request.op != WIRE_GET || !request.flags || !request.offset);
+		if (request.op == WIRE_PUT && request.mode == WIRE_COPY)
+			must(request.version && !request.change &&
+			     !(request.flags & WIRE_F_RESUME));
+		else
+			must(!request.use);
 		must(!request.change || (request.op != WIRE_HELLO && request.op != WIRE_STATS &&
 					 request.op != WIRE_SCAN && request.op != WIRE_ACCESS &&
 					 request.op != WIRE_GET));

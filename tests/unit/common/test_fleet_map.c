@@ -253,8 +253,22 @@ static void bad_members(void **state)
 	BAD(last->urls_len, last->urls_len - 8, "something after its members");
 	BAD(last->urls_len, last->urls_len + 8, "malformed member");
 	BAD(last->urls[3], 0, "malformed member");
-	BAD(last->flags, 1, "malformed member");
+	BAD(last->flags, FLEET_MEMBER_FLAGS + 1, "malformed member");
+	BAD(last->flags, 1u << 31 | FLEET_MEMBER_AWAY, "malformed member");
 	BAD(last->id[0], first->id[0], "two members of one ID");
+}
+
+/* Each flag of a member, and all of them. */
+static void flags_of_members(void **state)
+{
+	struct fleet_member *last = member_at(MEMBERS - 1);
+
+	(void)state;
+	for (uint32_t flags = 0; flags <= FLEET_MEMBER_FLAGS; flags++) {
+		last->flags = flags;
+		seal();
+		assert_null(check(size));
+	}
 }
 
 static void bad_rows(void **state)
@@ -283,7 +297,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(a_good_map),	CASE(shards_of_hashes), CASE(a_row_holds_its_parts),
 		CASE(every_bit_counts), CASE(other_lengths),	CASE(a_bad_head),
-		CASE(bad_members),	CASE(bad_rows),
+		CASE(bad_members),	CASE(flags_of_members), CASE(bad_rows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -171,15 +171,16 @@ static void the_tables_of_requests_match_the_code(void **state)
 	       F(wire_request, value_len, "value length"), F(wire_request, id, "id"),
 	       F(wire_request, arg32, "item flags / first line / keys max / count"),
 	       F(wire_request, arg64,
-		 "version / pin / delta / cursor / ticket / client / offset / bytes"),
-	       F(wire_request, arg_addr, "pull address / initial"),
+		 "version / pin / delta / cursor / ticket / client / offset / bytes / epoch / "
+		 "segment / counter"),
+	       F(wire_request, arg_addr, "pull address / initial / generation"),
 	       F(wire_request, pull_rkey, "pull rkey"), F(wire_request, ttl, "ttl"),
 	       F(wire_request, flags, "flags"), F(wire_request, access_count, "access count"),
-	       F(wire_request, change, "change"));
+	       F(wire_request, change, "change / use"));
 	for (i = 0; i < WIRE_OP_MAX; i++)
 		ops[i] = (struct named){ i + 1, wire_op_name((enum wire_op)(i + 1)) };
-	assert_rows("| 44 | 4 | change |", ops, WIRE_OP_MAX);
-	ROWS("| 16 | TENANT |", R((unsigned int)__builtin_ctz(WIRE_F_PULL), "pull"),
+	assert_rows("| 44 | 4 | change / use |", ops, WIRE_OP_MAX);
+	ROWS("| 21 | FLEET |", R((unsigned int)__builtin_ctz(WIRE_F_PULL), "pull"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_IF_VERSION), "if-version"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_VALUE), "value"),
 	     R((unsigned int)__builtin_ctz(WIRE_F_CREATE), "create"),
@@ -278,6 +279,9 @@ static void the_tables_of_a_map_match_the_code(void **state)
 	       F(fleet_head, members, "members"), F(fleet_head, member_bytes, "member bytes"),
 	       F(fleet_head, lease_ns, "lease"), F(fleet_head, sum, "sum"));
 	assert_fields("**Member of a map**", member, COUNT(member), sizeof(struct fleet_member));
+	ROWS("| 48 | 0 | urls |", R((unsigned int)__builtin_ctz(FLEET_MEMBER_AWAY), "away"),
+	     R((unsigned int)__builtin_ctz(FLEET_MEMBER_DRAINED), "drained"),
+	     R((unsigned int)__builtin_ctz(FLEET_MEMBER_BALANCES), "balances"));
 }
 
 static void the_tables_of_softnic_match_the_code(void **state)
@@ -877,6 +881,40 @@ static struct fleet_map *map_make(void)
 	return map;
 }
 
+static void a_move_matches_the_code(void **state)
+{
+	const struct wire_request end = {
+		.op = WIRE_MOVE,
+		.mode = WIRE_MOVE_END,
+		.id = 10,
+		.counter = VERSION >> 8,
+	};
+	const struct wire_response ended = {
+		.op = WIRE_MOVE,
+		.id = 10,
+		.epoch = EPOCH,
+		.result = 12345,
+		.clock_ns = CLOCK_NS + 9,
+		.window = WINDOW,
+	};
+	const struct wire_request copy = {
+		.op = WIRE_PUT,
+		.mode = WIRE_COPY,
+		.id = 11,
+		.key_len = NAME_LEN,
+		.value_len = VALUE_LEN,
+		.item_flags = FLAGS,
+		.version = VERSION,
+		.ttl = 60,
+		.use = wire_use_pack(WIRE_USE_NORMAL, 3, 32),
+	};
+
+	(void)state;
+	assert_request("move end", &end, NULL, 0);
+	assert_response("move end response", &ended, NULL, 0);
+	assert_request("copy", &copy, NAME VALUE, NAME_LEN + VALUE_LEN);
+}
+
 static void a_fleet_matches_the_code(void **state)
 {
 	struct fleet_map *map = map_make();
@@ -1008,6 +1046,7 @@ int main(void)
 		cmocka_unit_test(the_other_requests_match_the_code),
 		cmocka_unit_test(batches_match_the_code),
 		cmocka_unit_test(a_fleet_matches_the_code),
+		cmocka_unit_test(a_move_matches_the_code),
 		cmocka_unit_test(the_messages_of_softnic_match_the_code),
 		cmocka_unit_test(the_records_of_softnic_match_the_code),
 	};

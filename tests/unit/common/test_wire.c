@@ -163,6 +163,13 @@ static const struct {
 	{ { .op = WIRE_SHUTDOWN }, 0 },
 	{ { .op = WIRE_WHOAMI }, 0 },
 	{ { .op = WIRE_MAP, .offset = UINT64_MAX }, 0 },
+	{ { .op = WIRE_MOVE, .mode = WIRE_MOVE_ASK }, 0 },
+	{ { .op = WIRE_MOVE, .mode = WIRE_MOVE_BEGIN, .epoch = ~0ull, .generation = ~0ull }, 0 },
+	{ { .op = WIRE_MOVE, .mode = WIRE_MOVE_CLEAR, .segment = ~0ull }, 0 },
+	{ { .op = WIRE_MOVE, .mode = WIRE_MOVE_END, .counter = ~0ull }, 0 },
+	{ { .op = WIRE_FLEET, .mode = WIRE_FLEET_DRAIN, .key_len = 1, .epoch = ~0ull }, 1 },
+	{ { .op = WIRE_FLEET, .mode = WIRE_FLEET_UNDRAIN, .key_len = 24, .epoch = 1 }, 24 },
+	{ { .op = WIRE_FLEET, .mode = WIRE_FLEET_REBALANCE, .epoch = 1 }, 0 },
 	{ { .op = WIRE_REVOKE, .key_len = 1 }, 1 },
 	{ { .op = WIRE_REVOKE, .key_len = KEY_MAX }, KEY_MAX },
 };
@@ -305,10 +312,12 @@ static void modes_and_times_out_of_range(void **state)
 	(void)state;
 	for (size_t i = 0; i < KINDS; i++) {
 		head = kinds[i].head;
-		head.mode = head.op == WIRE_PUT	   ? 6 :
+		head.mode = head.op == WIRE_PUT	   ? WIRE_COPY + 1 :
 			    head.op == WIRE_ARITH  ? 2 :
 			    head.op == WIRE_FLUSH  ? WIRE_FLUSH_CANCEL_ANY + 1 :
 			    head.op == WIRE_TENANT ? WIRE_TENANT_DROP + 1 :
+			    head.op == WIRE_MOVE   ? WIRE_MOVE_END + 1 :
+			    head.op == WIRE_FLEET  ? WIRE_FLEET_REBALANCE + 1 :
 						     1;
 		assert_bad(head, kinds[i].body, "mode out of range");
 		head.mode = 255;
@@ -431,7 +440,7 @@ static void pins_and_priorities(void **state)
 	unsigned int mode;
 
 	(void)state;
-	for (mode = 0; mode <= WIRE_PUT_MAX; mode++) {
+	for (mode = 0; mode <= WIRE_PREPEND; mode++) {
 		head.mode = (uint8_t)mode;
 		head.flags = WIRE_F_LOW;
 		head.pin = 0;
@@ -456,6 +465,69 @@ static void pins_and_priorities(void **state)
 	assert_bad(head, 3, "arg64 in an operation that does not use it");
 }
 
+static struct wire_request copy_of(uint32_t use)
+{
+	return (struct wire_request){
+		.op = WIRE_PUT,
+		.mode = WIRE_COPY,
+		.key_len = 3,
+		.value_len = 4,
+		.item_flags = ~0u,
+		.version = 1,
+		.ttl = WIRE_TTL_MAX,
+		.use = use,
+	};
+}
+
+/* A copy has a version, and its use in the place of a number, which says pin and priority. */
+static void copies(void **state)
+{
+	static const uint32_t good[] = {
+		0,
+		1u << 30 | WIRE_USES_MAX << 14 | WIRE_AGE_MAX,
+		1u << 30,
+		2u << 30 | WIRE_AGE_MAX,
+		3u << 30 | 1u << 14 | WIRE_AGE_MAX,
+		3u << 30 | 1,
+	};
+	/* A bit that none has, uses that only others have, or fields without a use. */
+	static const uint32_t bad[] = {
+		1, 1u << 14, 1u << 29, 3u << 29, 2u << 30 | 1u << 14, 3u << 30 | 2u << 14, ~0u
+	};
+	struct wire_request copy;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_good(copy_of(good[i]), 7);
+		assert_int_equal(parsed.use, good[i]);
+		assert_int_equal(parsed.change, 0);
+	}
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_bad(copy_of(bad[i]), 7, "the use of a copy out of range");
+	assert_true(wire_use_pack(WIRE_USE_NORMAL, 3, 5) == (1u << 30 | 3u << 14 | 5));
+	copy = copy_of(0);
+	copy.version = 0;
+	assert_bad(copy, 7, "a copy without a version");
+	copy = copy_of(0);
+	copy.flags = WIRE_F_LOW;
+	assert_bad(copy, 7, "a pin, or low priority, beside the use of a copy");
+	copy.flags = WIRE_F_PIN;
+	assert_bad(copy, 7, "a pin, or low priority, beside the use of a copy");
+	copy.flags = WIRE_F_PULL;
+	copy.pull_addr = copy.pull_rkey = 1;
+	assert_good(copy, 3);
+	/* The use is no number, so a copy can't resume. */
+	copy = copy_of(good[1]);
+	copy.flags = WIRE_F_RESUME;
+	assert_bad(copy, 7, "unknown flag");
+	/* What is no copy has no use. */
+	copy.flags = 0;
+	copy.mode = WIRE_CAS;
+	assert_null(parse(copy, 7));
+	assert_int_equal(parsed.use, 0);
+	assert_true(parsed.change == good[1]);
+}
+
 static void keys_out_of_range(void **state)
 {
 	const char *why = "key length out of range";
@@ -471,7 +543,7 @@ static void keys_out_of_range(void **state)
 			assert_bad(head, rest + KEY_MAX + 1, why);
 			head.key_len = 0xffff;
 			assert_bad(head, rest + 0xffff, why);
-			if (head.op == WIRE_TENANT) {
+			if (head.op == WIRE_TENANT || head.op == WIRE_FLEET) {
 				head.key_len = WIRE_TENANT_MAX + 1;
 				assert_bad(head, rest + WIRE_TENANT_MAX + 1, why);
 			}
@@ -635,6 +707,8 @@ static void batches_that_are_refused(void **state)
 	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);
 	*first = (struct wire_batched){ .op = WIRE_PUT, .flags = WIRE_F_PULL, .key_len = 1 };
 	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);
+	*first = (struct wire_batched){ .op = WIRE_PUT, .mode = WIRE_COPY, .key_len = 1 };
+	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 9), why);
 	*first = (struct wire_batched){ .op = WIRE_PUT, .flags = WIRE_F_RESUME, .key_len = 1 };
 	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), "unknown flag");
 	*first = (struct wire_batched){ .op = WIRE_PING, .key_len = 1 };
@@ -1118,6 +1192,7 @@ int main(void)
 		cmocka_unit_test(numbers_of_changes),
 		cmocka_unit_test(numbers_go_on),
 		cmocka_unit_test(pins_and_priorities),
+		cmocka_unit_test(copies),
 		cmocka_unit_test(keys_out_of_range),
 		cmocka_unit_test(access_records),
 		cmocka_unit_test(reports_are_found),

@@ -186,7 +186,7 @@ static void a_fleet_is_made(void **state)
 
 static void a_fleet_is_made_once(void **state)
 {
-	const struct map_member a = { "a", 0, 1, 1, "x" }, b = { "b", 0, 1, 1, "x" };
+	const struct map_member a = { "a", 0, 1, 1, 0, "x" }, b = { "b", 0, 1, 1, 0, "x" };
 	struct fleet_map *next;
 	struct map_edit *edit;
 

@@ -62,6 +62,9 @@ static const struct {
 	{ { .op = WIRE_GET, .offset = 5 }, USER_READ },
 	{ { .op = WIRE_PUT }, USER_WRITE },
 	{ { .op = WIRE_PUT, .flags = WIRE_F_PULL }, USER_WRITE },
+	{ { .op = WIRE_PUT, .mode = WIRE_PREPEND }, USER_WRITE },
+	{ { .op = WIRE_PUT, .mode = WIRE_COPY }, USER_ADMIN },
+	{ { .op = WIRE_PUT, .mode = WIRE_COPY, .flags = WIRE_F_PULL }, USER_ADMIN },
 	{ { .op = WIRE_ARITH }, USER_WRITE },
 	{ { .op = WIRE_TOUCH }, USER_WRITE },
 	{ { .op = WIRE_TOUCH, .flags = WIRE_F_VALUE }, USER_READ | USER_WRITE },
@@ -82,6 +85,8 @@ static const struct {
 	{ { .op = WIRE_WHOAMI }, 0 },
 	{ { .op = WIRE_MAP }, 0 },
 	{ { .op = WIRE_TENANT }, USER_ADMIN },
+	{ { .op = WIRE_MOVE }, USER_ADMIN },
+	{ { .op = WIRE_FLEET, .mode = WIRE_FLEET_REBALANCE }, USER_ADMIN },
 };
 
 static void rights(void **state)
@@ -155,6 +160,14 @@ static void prefixes(void **state)
 	assert_int_equal(of_key(WIRE_SCAN, 0, "pub"), WIRE_NOT_ALLOWED);
 	assert_int_equal(of_key(WIRE_SCAN, 0, ""), WIRE_NOT_ALLOWED);
 	assert_int_equal(of_key(WIRE_SCAN, WIRE_F_VALUES, "priv"), WIRE_NOT_ALLOWED);
+	/* A copy is of any key. */
+	assert_int_equal(permit_request(&user, &account,
+					&(struct request){ .op = WIRE_PUT,
+							   .mode = WIRE_COPY,
+							   .key = (const uint8_t *)"priv",
+							   .key_len = 4 },
+					1, 0),
+			 WIRE_OK);
 	/* Nothing of a key. */
 	assert_int_equal(of_key(WIRE_STATS, 0, ""), WIRE_OK);
 	user.read.count = 0;

@@ -15,6 +15,7 @@
 #define OLD_AGE_MAX (ACCESS_TICKS * 4)
 
 #define USES_MAX 15u
+static_assert(PIN_UNIT_NS == WIRE_PIN_UNIT_S * 1000000000ull && PIN_UNITS <= WIRE_AGE_MAX, "ABI");
 static_assert(WIRE_USES_MAX == (1u << USES_MAX) - 1 && WIRE_AGE_MAX == ACCESS_TIME_LOW, "ABI");
 /* After this many ticks without a use a counter falls by one, which halves the uses. */
 #define USES_HALVE_TICKS (ACCESS_TICKS / 4)
@@ -285,6 +286,54 @@ struct access_told access_time_tell(const struct store_thread *thread, uint16_t 
 		told.uses = (1u << normal_uses(tick, access)) - 1;
 	}
 	return told;
+}
+
+struct access_told access_time_tell_copy(const struct store_thread *thread, uint16_t access)
+{
+	struct access_told told = access_time_tell(thread, access);
+	uint64_t now = thread->now_ns / PIN_UNIT_NS, until;
+
+	if (told.use == WIRE_USE_NORMAL && !access_is_pin(access))
+		told.uses = (1u << (access >> ACCESS_USES_SHIFT)) - 1;
+	if (told.use != WIRE_USE_PINNED)
+		return told;
+	until = pins_until(thread->table->pins, access);
+	told.age = until > now ? (uint32_t)(until - now) : 0;
+	told.uses = access_is_low(access);
+	return told;
+}
+
+static uint16_t pin_copy(const struct store_thread *thread, uint32_t uses, uint32_t age)
+{
+	uint32_t left_s = age * WIRE_PIN_UNIT_S, max_s = thread->table->pin_time_max;
+
+	return access_pin_make(pin_until(thread->now_ns, left_s < max_s ? left_s : max_s), uses);
+}
+
+uint16_t access_time_copy(const struct store_thread *thread, uint32_t use)
+{
+	uint32_t uses = use >> 14 & WIRE_USES_MAX, age = use & WIRE_AGE_MAX;
+	uint32_t tick = access_time_now(thread->table) - age;
+
+	if (thread->table->eviction == EVICTION_NONE)
+		return access_time_initial(thread);
+	switch ((enum wire_use)(use >> 30)) {
+	case WIRE_USE_PINNED:
+		return pin_copy(thread, uses, age);
+	case WIRE_USE_LOW:
+		return access_make(tick, true);
+	case WIRE_USE_NORMAL:
+		return normal_make(age < ACCESS_TIME ? tick : tick + age - ACCESS_TIME,
+				   31 - (uint32_t)__builtin_clz(uses + 1));
+	case WIRE_USE_NONE:
+		break;
+	}
+	return access_time_initial(thread);
+}
+
+uint16_t access_time_unpinned(const struct store_thread *thread, uint16_t access)
+{
+	return access_make(access_time_now(thread->table), access_is_low(access));
 }
 
 /* Notes that @count ticks after @tick begin now. One large item may take many ticks. */

@@ -144,4 +144,15 @@ struct access_told {
 };
 struct access_told access_time_tell(const struct store_thread *thread, uint16_t access);
 
+/*
+ * Likewise, for a copy of the item at another server: wire_use_pack() takes it, and
+ * access_time_copy() makes the field from that. `uses` is as of the last use, and does not fall
+ * with the age. A pin's time left is rounded up.
+ */
+struct access_told access_time_tell_copy(const struct store_thread *thread, uint16_t access);
+/* A pin lasts no longer than pin_time_max. */
+uint16_t access_time_copy(const struct store_thread *thread, uint32_t use);
+/* A pinned item's @access without its pin: as if it were stored now. */
+uint16_t access_time_unpinned(const struct store_thread *thread, uint16_t access);
+
 #endif /* KVD_SERVER_STORE_ACCESS_TIME_H */

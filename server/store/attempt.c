@@ -14,6 +14,7 @@
 #include "server/store/curve.h"
 #include "server/store/evicted.h"
 #include "server/store/growth.h"
+#include "server/store/moving.h"
 
 /* Attempts of one operation, each but the first after room was made. */
 #define ROOM_TRIES_MAX 8
@@ -101,6 +102,21 @@ static void item_fill(struct item *item, const struct table_change *change,
 	item_value_sum_make(item, key);
 }
 
+static bool is_copy(const struct attempt *a)
+{
+	return a->change->mode == WIRE_COPY;
+}
+
+/* The version of the new item, which replaces @old, unless NULL. */
+static uint64_t do_version(const struct attempt *a, const struct item *old)
+{
+	if (__builtin_expect(!is_copy(a), 1))
+		return next_version(a->thread, old);
+	/* By the floor, not the thread's clock: flush_version() sees that it was raised. */
+	table_raise_versions(a->thread->table, a->change->version >> THREAD_ID_BITS);
+	return a->change->version;
+}
+
 /* Sets the results of a change that made @item the key's. */
 static void change_done(struct attempt *a, const struct item *item, uint64_t slot)
 {
@@ -139,7 +155,7 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 	item_unpin(thread, item);
 	item_uncount(thread, item);
 	item_invalidate(item);
-	item->version = next_version(thread, item);
+	item->version = do_version(a, item);
 	item_fill(item, a->change, value, item_value(item), &table->region->sum_key);
 	item_access_store(item, a->access);
 	slot = slot_for(table, a->hash, item);
@@ -173,6 +189,7 @@ static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
 	item_invalidate(a->victim);
 	slot_store(chosen, slot);
 	do_chain_seal(thread->table, home, bucket);
+	do_moving_note_item(thread->table, a->victim);
 	stat_add(&thread->stats.removes, 1);
 	stat_add(&thread->stats.chain_evictions, 1);
 	return WIRE_OK;
@@ -231,17 +248,21 @@ static enum wire_status do_install(struct attempt *a)
 	uint64_t slot = slot_for(table, a->hash, a->item);
 	struct item *old = a->pos.item;
 	enum wire_status status;
+	uint16_t access = a->access;
 	size_t bytes, before = old ? item_class_bytes(old) : 0;
 
-	a->item->version = next_version(thread, old);
+	a->item->version = do_version(a, old);
 	status = do_point(a, slot);
 	if (status)
 		return status;
 	bytes = item_class_bytes(a->item);
-	if (bytes > before)
+	/* Copies age nothing: they were added at the server that had them. */
+	if (bytes > before && !is_copy(a)) {
 		access_time_add(thread, bytes - before);
+		access = access_time_again(thread, access);
+	}
 	change_done(a, a->item, slot);
-	item_access_store(a->item, access_time_again(thread, a->access));
+	item_access_store(a->item, access);
 	item_count(thread, a->item);
 	if (old) {
 		item_unpin(thread, old);
@@ -264,7 +285,7 @@ static enum wire_status do_install(struct attempt *a)
  * 0. Where a new pin replaces an old one both must fit, so that no client can hold all pinned
  * memory by renewing its pins.
  */
-static enum wire_status do_pin(struct attempt *a, size_t bytes, size_t instead)
+static inline enum wire_status do_pin(struct attempt *a, size_t bytes, size_t instead)
 {
 	if (__builtin_expect(!access_is_pin(a->access), 1))
 		return WIRE_OK;
@@ -293,12 +314,28 @@ static enum wire_status do_keep_access(struct attempt *a, size_t bytes)
 	return do_pin(a, bytes, item_bytes(old));
 }
 
+/* The copy, of @bytes, gets the use that its item had; a pin that does not fit is left out. */
+static __attribute__((noinline)) void do_copied_access(struct attempt *a, size_t bytes)
+{
+	a->access = access_time_copy(a->thread, a->change->use);
+	if (!access_is_pin(a->access))
+		return;
+	if (access_time_pin(a->thread, a->access, bytes, 0))
+		a->pinned = bytes;
+	else
+		a->access = access_time_unpinned(a->thread, a->access);
+}
+
 /* The new item, of @bytes, gets the pin and priority that the change wants. */
 static enum wire_status do_new_access(struct attempt *a, size_t bytes)
 {
 	const struct access_wish *wish = &a->change->wish;
 	struct store_thread *thread = a->thread;
 
+	if (__builtin_expect(is_copy(a), 0)) {
+		do_copied_access(a, bytes);
+		return WIRE_OK;
+	}
 	if (wish->pin > thread->table->pin_time_max)
 		return WIRE_INVALID;
 	a->access = access_time_store(thread, a->pos.item, wish);
@@ -368,7 +405,10 @@ static enum wire_status put_check(const struct attempt *a)
 	case WIRE_PREPEND:
 		return a->pos.live ? WIRE_OK : WIRE_NOT_FOUND;
 	case WIRE_COPY:
-		break;
+		if (!a->pos.slot || a->pos.item->version <= a->change->version)
+			return WIRE_OK;
+		a->change->existing = a->pos.item->version;
+		return WIRE_EXISTS;
 	}
 	return WIRE_PROTOCOL;
 }
@@ -611,16 +651,23 @@ static void do_show_expiring(struct attempt *a, enum wire_status status)
 /*
  * Finds the key. If a flush is under way that the item is older than, the item is removed at once:
  * if it were changed, it would get a new version and survive the flush; if it were treated as
- * absent and left there, others could still read it.
+ * absent and left there, others could still read it. The order of the loads: flush_version() in
+ * maintenance.c.
  */
 static void do_lookup(struct attempt *a, struct bucket *home)
 {
 	const struct table_change *change = a->change;
 	struct store_thread *thread = a->thread;
+	uint64_t flushing;
 
-	thread->floor = atomic_load_explicit(&thread->table->version_floor, memory_order_relaxed);
+	thread->floor = atomic_load_explicit(&thread->table->version_floor, memory_order_acquire);
+	flushing = atomic_load_explicit(&thread->table->flushing, memory_order_acquire);
 	do_chain_find(thread, &a->pos, home, a->hash, change->key, change->key_len);
-	if (!a->pos.slot || a->pos.item->version >> THREAD_ID_BITS > thread->floor)
+	if (__builtin_expect(!flushing, 1))
+		return;
+	if (thread->floor < flushing)
+		thread->floor = flushing;
+	if (!a->pos.slot || a->pos.item->version >> THREAD_ID_BITS > flushing)
 		return;
 	a->flushed = a->pos.item;
 	do_remove(thread, &a->pos, &a->retired);
@@ -638,6 +685,8 @@ static enum wire_status attempt_once(struct attempt *a, enum wire_status (*act)(
 	status = act(a);
 	do_pin_cancel(a, status);
 	do_show_expiring(a, status);
+	if (!status)
+		do_moving_note(a->thread->table, a->hash);
 	do_curve(a);
 	bucket_unlock(home);
 	attempt_clear(a);

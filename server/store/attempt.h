@@ -35,8 +35,10 @@ struct table_change {
 	uint32_t value_len;
 	uint32_t flags;
 	uint32_t ttl;		 /* seconds to live, 0: never expires */
+	uint32_t use;		 /* WIRE_COPY: wire_use_pack(), instead of @wish */
 	struct access_wish wish; /* table_put(), table_commit() in modes that replace the value */
-	uint64_t version;	 /* in: what CAS or a conditional DELETE expects; out: the item's */
+	uint64_t version;	 /* in: what CAS or a conditional DELETE expects, or the version of
+				  * a COPY, which the item gets; out: the item's */
 	uint64_t existing;	 /* out, with WIRE_EXISTS of a PUT: the version of the key */
 	bool if_version;	 /* table_delete(): only that version */
 	bool create;		 /* table_arith(): a key that is missing gets @number */

@@ -9,6 +9,7 @@
 
 #include "common/slot_match.h"
 #include "common/util/stat.h"
+#include "server/store/moving.h"
 
 static bool item_has_key(const struct item *item, const void *key, uint32_t key_len)
 {
@@ -257,4 +258,5 @@ void do_remove(struct store_thread *thread, struct chain_pos *pos, struct retire
 	stat_add(&thread->stats.removes, 1);
 	if (pos->home->overflow)
 		do_chain_shorten(thread, pos->home, NULL, NULL, retired);
+	do_moving_note_item(thread->table, pos->item);
 }

@@ -46,6 +46,24 @@ static inline uint64_t low_bits(uint64_t hash, uint32_t level)
 	return hash & ((1ull << level) - 1);
 }
 
+/*
+ * The place of a hash in the order of scans: its bits reversed. In that order the keys of a home
+ * bucket of any level are one range. The inverse of itself.
+ */
+static inline uint64_t hash_order(uint64_t hash)
+{
+	hash = (hash >> 1 & 0x5555555555555555) | (hash & 0x5555555555555555) << 1;
+	hash = (hash >> 2 & 0x3333333333333333) | (hash & 0x3333333333333333) << 2;
+	hash = (hash >> 4 & 0x0f0f0f0f0f0f0f0f) | (hash & 0x0f0f0f0f0f0f0f0f) << 4;
+	return __builtin_bswap64(hash);
+}
+
+/* Where the range after that of the bucket of @level begins which has @order; 0: it is the last. */
+static inline uint64_t order_after(uint64_t order, uint8_t level)
+{
+	return level ? ((order >> (64 - level)) + 1) << (64 - level) : 0;
+}
+
 static inline uint64_t index_buckets(const struct table *table)
 {
 	uint64_t size = atomic_load_explicit(&table->index_size, memory_order_acquire);

@@ -351,18 +351,33 @@ bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket)
  * or below the floor. It has: a change reads the floor first, and makes one version, so once the
  * floor is stored each thread makes at most one more version without it. And all threads together
  * make fewer than FLOOR_MARGIN versions in FLOOR_NS_MAX, the time from reading the counters to
- * storing the floor: if it takes this thread longer, it begins again.
+ * storing the floor: if it takes this thread longer, it begins again. So it does if another thread
+ * has raised the floor meanwhile, for a copy.
+ *
+ * The floor alone does not say that an item must be removed, since a copy keeps its version, which
+ * may be far below: table.flushing does, while the flush is under way. A change must not heed one
+ * of the two without the other: with the floor alone it would give an old item a version that
+ * survives the flush, with `flushing` alone it would remove the item, and store one that the flush
+ * removes. So `flushing` is stored first and read last, and whoever finds it set takes it for the
+ * floor as well (do_lookup() in attempt.c): a thread that has read this floor, or a higher one,
+ * finds it set, as each raise is a read-modify-write. Nor does a late view of it matter: it is read
+ * under the lock of the bucket, which orders it after what was stored there once the flush had
+ * ended.
  */
 static uint64_t flush_version(struct table *table)
 {
 	unsigned int tries = 0;
-	uint64_t start, clock;
+	uint64_t start, floor, clock;
+	bool raised;
 
 	do {
 		start = clock_ns();
+		floor = atomic_load(&table->version_floor);
 		clock = table_clock_max(table) + FLOOR_MARGIN;
-		atomic_store(&table->version_floor, clock);
-	} while (clock_ns() - start > FLOOR_NS_MAX && ++tries < FLOOR_TRIES_MAX);
+		atomic_store(&table->flushing, clock);
+		raised = atomic_compare_exchange_strong(&table->version_floor, &floor, clock);
+	} while (!raised || (clock_ns() - start > FLOOR_NS_MAX && ++tries < FLOOR_TRIES_MAX));
+	atomic_fetch_add(&table->flushes, 1);
 	synchronize_rcu();
 	return clock << THREAD_ID_BITS | ((1u << THREAD_ID_BITS) - 1);
 }
@@ -389,6 +404,7 @@ static void flush_all(struct maintenance *maintenance)
 	for (; number < index_buckets(table); number++)
 		table_sweep_bucket(&maintenance->store_thread, number, version);
 	atomic_store(&table->growing, 0);
+	atomic_store(&table->flushing, 0);
 	if (table->curve)
 		curve_clear(table->curve);
 }

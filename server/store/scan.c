@@ -13,7 +13,7 @@
 
 /* A key of the chain that is being scanned. */
 struct scan_key {
-	uint64_t order; /* its place in the scan: its hash with the bits reversed */
+	uint64_t order; /* hash_order() */
 	const struct item *item;
 	uint64_t sum; /* the item's when its key was read */
 };
@@ -23,14 +23,6 @@ struct bucket_scan {
 	unsigned int count;
 	uint8_t level;
 };
-
-static uint64_t bits_reversed(uint64_t x)
-{
-	x = (x >> 1 & 0x5555555555555555) | (x & 0x5555555555555555) << 1;
-	x = (x >> 2 & 0x3333333333333333) | (x & 0x3333333333333333) << 2;
-	x = (x >> 4 & 0x0f0f0f0f0f0f0f0f) | (x & 0x0f0f0f0f0f0f0f0f) << 4;
-	return __builtin_bswap64(x);
-}
 
 /* Adds the key that the slot leads to, if it is wanted (LOOKUP-4). False: it is being changed. */
 static bool scan_key_add(const struct table *table, struct bucket_scan *b, const uint64_t *slot_at,
@@ -44,8 +36,10 @@ static bool scan_key_add(const struct table *table, struct bucket_scan *b, const
 	if (key->sum == ITEM_SUM_INVALID || !lookup_block_hash(table, key->item, &hash) ||
 	    slot_follow(slot_at) != slot || item_sum_again(key->item) != key->sum)
 		return false;
-	key->order = bits_reversed(hash);
-	if (key->order >= scan->cursor && (!scan->parts || key_parts_have(scan->parts, hash)))
+	key->order = hash_order(hash);
+	/* With an end of 0 there is no order beyond it. */
+	if (key->order >= scan->cursor && key->order <= scan->end - 1 &&
+	    (!scan->parts || key_parts_have(scan->parts, hash)))
 		b->count++;
 	return true;
 }
@@ -58,13 +52,13 @@ static bool bucket_collect(const struct table *table, struct bucket_scan *b,
 			   const struct scan *scan)
 {
 	const uint64_t from = scan->cursor;
-	const struct bucket *home = index_home(table, bits_reversed(from)), *bucket;
+	const struct bucket *home = index_home(table, hash_order(from)), *bucket;
 	uint16_t epoch = chain_epoch_first(home);
 	unsigned int i;
 
 	b->count = 0;
 	b->level = bucket_level_load(home);
-	if (epoch & 1 || low_bits(bits_reversed(from), b->level) != index_number(table, home))
+	if (epoch & 1 || low_bits(hash_order(from), b->level) != index_number(table, home))
 		return false;
 	chain_for_each(table, bucket, home) {
 		for (i = 0; i < BUCKET_SLOTS; i++) {
@@ -128,8 +122,10 @@ static enum emit entry_emit(struct store_thread *thread, struct scan *scan,
 	};
 	if (scan->values && sizeof(entry) + key_len + (uint64_t)value_len <= scan->size)
 		entry.value_sent = value_len;
-	if (scan->uses) {
-		struct access_told told = access_time_tell(thread, head->access);
+	if (scan->uses || scan->copies) {
+		struct access_told told = scan->copies ?
+						  access_time_tell_copy(thread, head->access) :
+						  access_time_tell(thread, head->access);
 
 		entry.use = (uint16_t)told.use;
 		entry.uses = (uint16_t)told.uses;
@@ -167,12 +163,6 @@ static enum emit bucket_emit(struct store_thread *thread, struct scan *scan,
 	return emit;
 }
 
-/* The start of the range after that of @cursor; 0: there is none. */
-static uint64_t bucket_after(uint64_t cursor, uint8_t level)
-{
-	return level ? ((cursor >> (64 - level)) + 1) << (64 - level) : 0;
-}
-
 enum wire_status table_scan(struct store_thread *thread, struct scan *scan)
 {
 	uint64_t start = scan->cursor;
@@ -202,7 +192,9 @@ enum wire_status table_scan(struct store_thread *thread, struct scan *scan)
 			return WIRE_OK;
 		}
 		if (emit == EMIT_DONE) {
-			scan->cursor = bucket_after(scan->cursor, b.level);
+			scan->cursor = order_after(scan->cursor, b.level);
+			if (scan->cursor > scan->end - 1)
+				scan->cursor = 0;
 			if (!scan->cursor)
 				return WIRE_OK;
 			buckets++;
@@ -212,4 +204,15 @@ enum wire_status table_scan(struct store_thread *thread, struct scan *scan)
 		}
 	}
 	return WIRE_OK;
+}
+
+const uint8_t *scan_copy_next(const struct scan *scan, uint32_t *at, struct wire_entry *entry)
+{
+	const uint8_t *key = scan->buffer + *at + sizeof(*entry);
+
+	if (*at >= scan->used)
+		return NULL;
+	memcpy(entry, scan->buffer + *at, sizeof(*entry));
+	*at += (uint32_t)sizeof(*entry) + entry->key_len + entry->value_sent;
+	return key;
 }

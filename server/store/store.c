@@ -86,6 +86,13 @@ int store_create(struct store *store, const struct store_options *options)
 	return err;
 }
 
+void store_renew_versions(struct store *store, uint64_t random)
+{
+	uint64_t version = version_clock_start(clock_read_ns(CLOCK_REALTIME), random);
+
+	table_raise_versions(&store->table, version >> THREAD_ID_BITS);
+}
+
 void store_set_clock(struct store *store, uint64_t clock_base)
 {
 	store->table.clock_base = clock_base;

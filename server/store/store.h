@@ -26,6 +26,7 @@
  *	maintenance_flush, maintenance_flushed, maintenance_cancel
  *								maintenance.h: remove all items
  *	maintenance_drop, maintenance_drops			maintenance.h: remove some
+ *	moving_begin, moving_take, moving_clear			moving.h: items that move away
  *	curve_stats						curve.h: what more memory would hit
  *	host_sleep_init			host_sleep.h: for stores whose clock counts it
  *	room_begin, room_step					room.h: memory for any, in steps
@@ -44,12 +45,14 @@
 #include "server/store/large.h"
 #include "server/store/lookup.h"
 #include "server/store/maintenance.h"
+#include "server/store/moving.h"
 #include "server/store/resize.h"
 #include "server/store/room.h"
 #include "server/store/scan.h"
 #include "server/store/store_options.h"
 #include "server/store/table_maintain.h"
 #include "server/store/update.h"
+#include "server/store/version_clock.h"
 
 struct store {
 	struct region region;  /* what clients read */
@@ -58,7 +61,8 @@ struct store {
 	struct table table; /* maps keys to items */
 	struct maintenance maintenance;
 	uint32_t sweep_share;
-	TAILQ_ENTRY(store) entry; /* in a list of the store's owner */
+	TAILQ_ENTRY(store) entry;	  /* in a list of the store's owner */
+	char tenant[WIRE_TENANT_MAX + 1]; /* likewise the owner's */
 };
 
 /*
@@ -89,6 +93,11 @@ void store_stop(struct store *store);
 
 /* Items in the store. Any thread. */
 uint64_t store_items(const struct store *store);
+/*
+ * Raises new versions to those of a store that starts now, with this @random (CLOCK-1). They are so
+ * from a grace period on. Any thread.
+ */
+void store_renew_versions(struct store *store, uint64_t random);
 /* Sets table.clock_base to that of another store. Before threads start. */
 void store_set_clock(struct store *store, uint64_t clock_base);
 /* The server's clock, in nanoseconds since 1970. Any thread. */

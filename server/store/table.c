@@ -74,7 +74,7 @@ void store_thread_clock(struct store_thread *thread)
 
 uint64_t table_clock_max(const struct table *table)
 {
-	uint64_t clock = 0, other;
+	uint64_t clock = atomic_load_explicit(&table->version_floor, memory_order_relaxed), other;
 	unsigned int i;
 
 	for (i = 0; i < table->thread_count; i++) {

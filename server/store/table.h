@@ -54,6 +54,8 @@ static_assert(LARGE_BYTES >= LIMBO_ITEM_BYTES, "LOOKUP-3");
 /* The ticks that a normal item's access field can tell from each other. */
 #define TICKS_TOLD (ACCESS_TIME + 1)
 
+struct moving;
+
 /* server/store/evicted.h */
 #define EVICTED_PERIODS 3 /* the previous, the present and the next period */
 
@@ -97,7 +99,11 @@ struct table {
 
 	/* server/store/maintenance.h */
 	int wake_fd;			/* eventfd that wakes the maintenance thread; -1: none */
-	_Atomic uint64_t version_floor; /* new versions are above it */
+	_Atomic uint64_t version_floor; /* new versions are above it; only rises */
+	_Atomic uint64_t flushing;	/* a flush removes versions up to this counter; 0: none */
+	_Atomic uint64_t flushes;	/* that have begun; raised after `flushing` is set */
+
+	_Atomic(struct moving *) moving; /* server/store/moving.h; NULL: nothing moves */
 };
 
 /* What each thread counts: X(name, help) */
@@ -159,7 +165,7 @@ struct store_thread {
 	struct limbo limbo;
 	uint64_t now_ns; /* the server's clock, as of the last store_thread_clock() */
 	uint64_t clock;	 /* Lamport's: above every version that this thread has seen */
-	uint64_t floor;	 /* table.version_floor as read by the change under way */
+	uint64_t floor;	 /* table.version_floor as read by the change under way, or higher */
 	uint64_t random;
 	int64_t items_unreported;
 	/* server/store/room.c: when making room failed last, and cache.freed_bytes + 1 then. */
@@ -191,7 +197,7 @@ void table_init(struct table *table, struct region *region, struct memory *memor
  */
 uint64_t table_clock_ns(const struct table *table);
 
-/* The highest counter of the versions that the table's threads have made. Any thread. */
+/* The highest counter of the versions that were made, or that new ones are above. Any thread. */
 uint64_t table_clock_max(const struct table *table);
 
 /*

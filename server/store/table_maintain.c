@@ -14,6 +14,7 @@
 #include "server/store/chain.h"
 #include "server/store/curve.h"
 #include "server/store/evicted.h"
+#include "server/store/moving.h"
 
 /* Bytes of a large item that are moved between two quiescent states: less than 50 us. */
 #define MOVE_PIECE_BYTES (256u << 10)
@@ -194,21 +195,34 @@ enum wire_status table_move_block(struct store_thread *thread, uint64_t hash, co
 	return status;
 }
 
+/* Keys of @parts whose hashes are from @first to @last in the order of scans, hash_order(). */
+struct key_range {
+	const uint64_t *parts; /* KEY_PARTS_WORDS */
+	uint64_t first, last;
+};
+
 /* Which items are removed beside those that have expired. */
 struct sweep {
-	uint64_t version;      /* those with this version at most; 0: none */
-	const uint64_t *parts; /* those with a key in these; NULL: none */
+	uint64_t version;	       /* those with this version at most; 0: none */
+	const struct key_range *range; /* those with a key in it; NULL: none */
 };
+
+static bool range_has(const struct key_range *range, uint64_t hash)
+{
+	uint64_t order = hash_order(hash);
+
+	return key_parts_have(range->parts, hash) && order >= range->first && order <= range->last;
+}
 
 static bool do_is_swept(const struct table *table, const struct sweep *sweep,
 			const struct item *item)
 {
 	uint64_t hash;
 
-	if (!sweep->parts)
+	if (!sweep->range)
 		return item->version <= sweep->version;
 	hash = table_hash(table, item_key(item), item_key_len(item));
-	if (!key_parts_have(sweep->parts, hash))
+	if (!range_has(sweep->range, hash))
 		return false;
 	if (table_samples(table, hash))
 		curve_remove(table->curve, hash);
@@ -236,8 +250,8 @@ static bool do_sweep_one(struct store_thread *thread, struct bucket *home,
 			pos.slot = &pos.bucket->slots[i];
 			do_remove(thread, &pos, retired);
 			stat_add(&thread->stats.expired, expired);
-			stat_add(&thread->stats.flushed, !expired && !sweep->parts);
-			stat_add(&thread->stats.dropped, !expired && sweep->parts);
+			stat_add(&thread->stats.flushed, !expired && !sweep->range);
+			stat_add(&thread->stats.dropped, !expired && sweep->range);
 			*item = pos.item;
 			return true;
 		}
@@ -245,17 +259,25 @@ static bool do_sweep_one(struct store_thread *thread, struct bucket *home,
 	return false;
 }
 
-/* The chain is searched from its start after each removal, which may have moved its slots. */
-static void bucket_sweep(struct store_thread *thread, uint64_t number, const struct sweep *sweep)
+/*
+ * Sweeps the chain of the home bucket that @lock finds for @at: index_lock_number() or
+ * index_lock_home(). Returns its level when nothing more was found. The chain is searched from its
+ * start after each removal, which may have moved its slots.
+ */
+static uint8_t bucket_sweep(struct store_thread *thread,
+			    struct bucket *(*lock)(const struct table *table, uint64_t at),
+			    uint64_t at, const struct sweep *sweep)
 {
 	struct retired retired;
 	struct bucket *home;
 	struct item *item;
+	uint8_t level;
 	bool found;
 
 	do {
 		retired.count = 0;
-		home = index_lock_number(thread->table, number);
+		home = lock(thread->table, at);
+		level = home->level;
 		found = do_sweep_one(thread, home, sweep, &item, &retired);
 		bucket_unlock(home);
 		if (found) {
@@ -264,17 +286,37 @@ static void bucket_sweep(struct store_thread *thread, uint64_t number, const str
 			count_keys(thread, -1);
 		}
 	} while (found);
+	return level;
 }
 
 void table_sweep_bucket(struct store_thread *thread, uint64_t number, uint64_t version)
 {
-	bucket_sweep(thread, number, &(struct sweep){ .version = version });
+	bucket_sweep(thread, index_lock_number, number, &(struct sweep){ .version = version });
 }
 
 void table_drop_bucket(struct store_thread *thread, uint64_t number,
 		       const uint64_t parts[KEY_PARTS_WORDS])
 {
-	bucket_sweep(thread, number, &(struct sweep){ .parts = parts });
+	const struct key_range range = { .parts = parts, .last = UINT64_MAX };
+
+	bucket_sweep(thread, index_lock_number, number, &(struct sweep){ .range = &range });
+}
+
+void moving_clear(struct store_thread *thread, uint32_t segment,
+		  const uint64_t parts[KEY_PARTS_WORDS])
+{
+	const struct key_range range = {
+		.parts = parts,
+		.first = segment_begin(segment),
+		.last = segment_end(segment) - 1,
+	};
+	const struct sweep sweep = { .range = &range };
+	uint64_t at = range.first;
+
+	/* A bucket that is split after it was swept has left no such keys to the new one. */
+	do
+		at = order_after(at, bucket_sweep(thread, index_lock_home, hash_order(at), &sweep));
+	while (at && at <= range.last);
 }
 
 /* The record has a hash, but no key: the first item with the tag is taken for the key's. */

@@ -61,6 +61,14 @@ void table_drop_bucket(struct store_thread *thread, uint64_t number,
 		       const uint64_t parts[KEY_PARTS_WORDS]);
 
 /*
+ * Removes the items that have expired or whose keys are in @parts from @segment of the keys
+ * (server/store/moving.h), however often buckets are split meanwhile. The caller sees to it that
+ * no thread stores such keys.
+ */
+void moving_clear(struct store_thread *thread, uint32_t segment,
+		  const uint64_t parts[KEY_PARTS_WORDS]);
+
+/*
  * A client has reported @hits GETs: notes time and uses in the first item of the chain whose slot
  * has the tag of @hash, which is another key's 1 time in 65,536. Does nothing if the bucket is
  * locked; takes no other lock and does not wait. Returns the number of buckets that it has read.

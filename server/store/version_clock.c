@@ -5,6 +5,7 @@
 #include <assert.h>
 
 #define S 1000000000ull
+#define HOUR_NS (3600 * S)
 
 static_assert((1ull << VERSION_TICKS_BITS) * 3 / 4 >=
 		      (1ull << 25) + FLOOR_MARGIN * S / FLUSH_NS_MIN,
@@ -22,4 +23,9 @@ uint64_t version_clock_start(uint64_t realtime_ns, uint64_t random)
 	ticks += seconds << VERSION_TICKS_BITS;
 	ticks += random & ((1ull << VERSION_RANDOM_BITS) - 1);
 	return ticks << THREAD_ID_BITS | random >> (64 - THREAD_ID_BITS);
+}
+
+bool version_counter_may_be(uint64_t counter, uint64_t now_ns)
+{
+	return counter <= version_clock_start(now_ns + HOUR_NS, 0) >> THREAD_ID_BITS;
 }

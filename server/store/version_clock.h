@@ -26,12 +26,16 @@
  *   CLOCK-4. The counters do not overflow. 56 bits hold 2^30 s of ticks, until 2060; a start leaves
  *	 a year of them unused. For a later time of day they begin anew, and then CLOCK-3 holds, as
  *	 it does for a time of day before VERSION_EPOCH_S, which counts as that.
+ *   CLOCK-5. Items that move here from another server keep their versions, and new ones are above
+ *	 them (server/store/moving.h). So counters may run ahead of this host's time of day by as
+ *	 much as that host's time is ahead.
  *
  * No version is 0: counters are raised before they are used.
  */
 #ifndef KVD_SERVER_STORE_VERSION_CLOCK_H
 #define KVD_SERVER_STORE_VERSION_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The low bits of a version are the thread's number, so that versions of two threads differ. */
@@ -53,5 +57,12 @@
  * since 1970, plus random ticks; its low bits are the number of thread 0. @random: the incarnation.
  */
 uint64_t version_clock_start(uint64_t realtime_ns, uint64_t random);
+
+/*
+ * Whether a server may have made versions with this counter by @now_ns, since 1970, if its clock is
+ * right to an hour. What another one says of its versions is checked by this: a counter near the
+ * end of 56 bits would leave none for later changes.
+ */
+bool version_counter_may_be(uint64_t counter, uint64_t now_ns);
 
 #endif /* KVD_SERVER_STORE_VERSION_CLOCK_H */

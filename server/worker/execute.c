@@ -18,6 +18,7 @@ void put_change_init(const struct request *request, struct table_change *change)
 		.value_len = request->value_len,
 		.flags = request->item_flags,
 		.ttl = request->ttl,
+		.use = request->use,
 		.wish.low = request->flags & WIRE_F_LOW,
 	};
 	if (request->flags & WIRE_F_PIN)

@@ -526,8 +526,8 @@ static void scan(void **state)
 /* Requests that do not concern the table are refused; PING and access records need no table. */
 static void other_requests(void **state)
 {
-	static const enum wire_op refused[] = { WIRE_HELLO,   WIRE_STATS, WIRE_FLUSH,
-						WIRE_CLIENTS, WIRE_KILL,  WIRE_BATCH };
+	static const enum wire_op refused[] = { WIRE_HELLO, WIRE_STATS, WIRE_FLUSH, WIRE_CLIENTS,
+						WIRE_KILL,  WIRE_BATCH, WIRE_MOVE,  WIRE_FLEET };
 	struct request request = { .op = WIRE_PING };
 	struct room room;
 

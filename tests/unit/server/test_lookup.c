@@ -823,7 +823,7 @@ static void scans_met_by_a_split_at_their_cursor(void **state)
 	for (n = 1; n < 6; n++) {
 		begin(find_scenario("split"));
 		for (last = 0, i = 0; i < other_count; i++) {
-			order = bits_reversed(hash_of(&others[i], 8));
+			order = hash_order(hash_of(&others[i], 8));
 			last = order > last ? order : last;
 		}
 		scan.cursor = last;

@@ -300,7 +300,7 @@ static void versions_are_above_a_flush(void **state)
 
 	(void)state;
 	put(1, 10);
-	atomic_store(&store.table.version_floor, floor);
+	atomic_store(&store.table.flushing, floor);
 	for (unsigned int i = 0; i < 2; i++) {
 		change.key = &keys[i];
 		change.key_len = 8;

@@ -712,7 +712,7 @@ static void flushed_item_is_freed_once(void **state)
 		test_store_taken += exhaust(thread, 64 << 10) + exhaust(thread, 4096) +
 				    exhaust(thread, item_bytes_for(1, lens[i], 0));
 		/* This item is the last one that the flush has to remove. */
-		atomic_store(&store.table.version_floor, old.version >> THREAD_ID_BITS);
+		atomic_store(&store.table.flushing, old.version >> THREAD_ID_BITS);
 		put("x", value + 1, lens[i], NULL);
 		assert_int_equal(STAT(flushed), flushed + 1);
 		/* The item's memory was all that there was. */

@@ -6,8 +6,11 @@
 #include <string.h>
 
 #include "server/fleet/map_edit.h"
+#include "server/fleet/moves.h"
 #include "server/fleet/placement.h"
 
+/* The part of a lease that it waits after its election. */
+#define ELECTED_SHARE 5
 #define NS_PER_DS 100000000u /* of a tenth of a second */
 
 /* A fleet at a look, in numbers. */
@@ -16,7 +19,10 @@ struct census {
 	uint32_t unowned; /* that have none */
 	uint32_t losses;  /* CONTROLLER-4 */
 	uint32_t members;
-	uint32_t targets; /* present, with a weight */
+	uint32_t targets;  /* present, with a weight */
+	uint32_t unmarked; /* absent, and the map does not say so */
+	bool drained_only; /* all targets are drained */
+	bool balances;
 };
 
 static bool is_present(const struct controller_input *in, uint32_t owner)
@@ -32,11 +38,44 @@ static bool lost_lately(const struct controller_input *in, const struct fleet_me
 	return lost && (lost > now ? lost - now : now - lost) < CONTROLLER_LOST_S;
 }
 
+static bool has_flag(const struct controller_input *in, uint32_t member, uint32_t flag)
+{
+	return in->map->members[member]->flags & flag;
+}
+
+/* CONTROLLER-4. One that was drained, and has left without a shard, is none. */
+static bool is_loss(const struct controller_input *in, uint32_t member, bool has_rows)
+{
+	if (is_present(in, member))
+		return lost_lately(in, in->map->members[member]);
+	return has_rows || (lost_lately(in, in->map->members[member]) &&
+			    !has_flag(in, member, FLEET_MEMBER_DRAINED));
+}
+
+static bool is_target(const struct controller_input *in, uint32_t member, bool drained_too)
+{
+	return is_present(in, member) && in->map->members[member]->weight &&
+	       (drained_too || !has_flag(in, member, FLEET_MEMBER_DRAINED));
+}
+
+static void census_add(const struct controller_input *in, uint32_t member, bool has_rows,
+		       struct census *census)
+{
+	const bool present = is_present(in, member), lost = is_loss(in, member, has_rows);
+
+	census->losses += lost;
+	census->members += present || lost;
+	census->targets += is_target(in, member, true);
+	census->drained_only &= !is_target(in, member, false);
+	census->unmarked += !present && !has_flag(in, member, FLEET_MEMBER_AWAY);
+	census->balances |= has_flag(in, member, FLEET_MEMBER_BALANCES);
+}
+
 static struct census census_take(const struct controller_input *in)
 {
 	const struct fleet_head *head = in->map->head;
 	bool has_rows[FLEET_MEMBERS_MAX] = { false };
-	struct census census = { 0 };
+	struct census census = { .drained_only = true };
 
 	for (uint32_t i = 0; i < FLEET_SHARDS; i++) {
 		const uint32_t owner = fleet_row_owner(in->map->rows[i]);
@@ -46,14 +85,8 @@ static struct census census_take(const struct controller_input *in)
 		if (owner < head->members)
 			has_rows[owner] = true;
 	}
-	for (uint32_t i = 0; i < head->members; i++) {
-		const bool present = is_present(in, i);
-		const bool lost = lost_lately(in, in->map->members[i]) || (has_rows[i] && !present);
-
-		census.losses += lost;
-		census.members += present || lost;
-		census.targets += present && in->map->members[i]->weight;
-	}
+	for (uint32_t i = 0; i < head->members; i++)
+		census_add(in, i, has_rows[i], &census);
 	return census;
 }
 
@@ -62,18 +95,25 @@ static uint32_t losses_max(const struct census *census)
 	return census->members < 3 ? 1 : census->members / 3;
 }
 
-/* Whether two leases have not passed since @since_ns; then says so. */
-static bool waits(const struct controller_input *in, uint64_t since_ns, const char *what, char *why)
+/* Whether @until_ns is not reached; then says so. */
+static bool waits(const struct controller_input *in, uint64_t until_ns, const char *after,
+		  char *why)
 {
-	const uint64_t until_ns = since_ns + 2 * in->lease_ns;
 	uint64_t left;
 
 	if (in->now_ns >= until_ns)
 		return false;
 	left = (until_ns - in->now_ns + NS_PER_DS - 1) / NS_PER_DS;
 	snprintf(why, CONTROLLER_WHY_MAX, "waits %u.%u s after %s", (unsigned int)(left / 10),
-		 (unsigned int)(left % 10), what);
+		 (unsigned int)(left % 10), after);
 	return true;
+}
+
+/* CONTROLLER-3 */
+static bool waits_at_first(const struct controller_input *in, char *why)
+{
+	return waits(in, in->answered_ns + 2 * in->lease_ns, "etcd was not there", why) ||
+	       waits(in, in->elected_ns + in->lease_ns / ELECTED_SHARE, "its election", why);
 }
 
 /* The index of @member among the @count members from @first on; @count: it is none of them. */
@@ -94,18 +134,28 @@ struct sides {
 	uint32_t loser_count, target_count;
 };
 
+/* Notes that @loser loses rows, or is away. False: the plan would have too many members. */
+static bool loser_note(struct sides *sides, uint32_t loser)
+{
+	const uint32_t at = compare_find(sides->losers, sides->loser_count, loser);
+
+	if (at == CONTROLLER_LOSERS_MAX)
+		return false;
+	if (at == sides->loser_count)
+		sides->losers[sides->loser_count++] = (struct controller_compare){ loser, 0 };
+	return true;
+}
+
 /* Notes that @owner loses a row to @target. False: the plan would have too many members. */
 static bool sides_note(const struct controller_input *in, struct sides *sides, uint32_t owner,
 		       uint32_t target)
 {
-	const bool loses = owner != FLEET_NO_OWNER;
-	const uint32_t loser = compare_find(sides->losers, sides->loser_count, owner);
 	const uint32_t gets = compare_find(sides->targets, sides->target_count, target);
 
-	if ((loses && loser == CONTROLLER_LOSERS_MAX) || gets == CONTROLLER_TARGETS_MAX)
+	if (gets == CONTROLLER_TARGETS_MAX)
 		return false;
-	if (loses && loser == sides->loser_count)
-		sides->losers[sides->loser_count++] = (struct controller_compare){ owner, 0 };
+	if (owner != FLEET_NO_OWNER && !loser_note(sides, owner))
+		return false;
 	if (gets == sides->target_count)
 		sides->targets[sides->target_count++] =
 			(struct controller_compare){ target, in->present[target] };
@@ -119,13 +169,14 @@ static bool is_free(const struct controller_input *in, uint32_t owner, bool loss
 }
 
 /* Where the shards would be if all that are free were placed. */
-static void owners_place(const struct controller_input *in, bool losses_too,
-			 uint16_t owners[FLEET_SHARDS])
+static void owners_place(const struct controller_input *in, const struct census *census,
+			 bool losses_too, uint16_t owners[FLEET_SHARDS])
 {
 	uint32_t weights[FLEET_MEMBERS_MAX];
 
 	for (uint32_t i = 0; i < in->map->head->members; i++)
-		weights[i] = is_present(in, i) ? in->map->members[i]->weight : 0;
+		weights[i] = is_target(in, i, census->drained_only) ? in->map->members[i]->weight :
+								      0;
 	for (uint32_t i = 0; i < FLEET_SHARDS; i++) {
 		const uint32_t owner = fleet_row_owner(in->map->rows[i]);
 
@@ -134,30 +185,61 @@ static void owners_place(const struct controller_input *in, bool losses_too,
 	placement_fill(weights, in->map->head->members, owners);
 }
 
-/* Makes the new map; @losses_too: rows of absent members change, too. */
-static void plan_make(const struct controller_input *in, struct controller_plan *plan,
-		      bool losses_too)
+/* Gives rows that are free; @losses_too: those of absent members, too. */
+static void rows_give(const struct controller_input *in, const struct census *census,
+		      bool losses_too, struct map_edit *edit, struct sides *sides,
+		      struct controller_plan *plan)
 {
-	struct map_edit *edit = map_edit_create(in->map);
-	struct sides sides = { .loser_count = 0 };
 	uint16_t owners[FLEET_SHARDS];
-	const char *error;
 
-	owners_place(in, losses_too, owners);
+	owners_place(in, census, losses_too, owners);
 	for (uint32_t i = 0; i < FLEET_SHARDS && plan->rows < CONTROLLER_ROWS_MAX; i++) {
 		const uint64_t row = in->map->rows[i];
 		const uint32_t owner = fleet_row_owner(row);
 		const bool unused = row == fleet_row(FLEET_NO_OWNER, false, MAP_EDIT_EPOCH_FIRST);
 
-		if (!is_free(in, owner, losses_too) || !sides_note(in, &sides, owner, owners[i]))
+		if (!is_free(in, owner, losses_too) || !sides_note(in, sides, owner, owners[i]))
 			continue;
 		map_edit_row(edit, i, owners[i], unused ? FLEET_GIVEN : 0);
 		plan->rows++;
 	}
-	for (uint32_t i = 0; i < sides.loser_count; i++) {
-		map_edit_lost(edit, sides.losers[i].member, in->time_s ? in->time_s : 1);
+	for (uint32_t i = 0; i < sides->loser_count; i++)
+		map_edit_lost(edit, sides->losers[i].member, in->time_s ? in->time_s : 1);
+}
+
+/* Marks members as away: those that lose rows here, and others that are absent. */
+static void away_mark(const struct controller_input *in, struct map_edit *edit, struct sides *sides)
+{
+	for (uint32_t i = 0; i < in->map->head->members; i++)
+		if (!is_present(in, i) && !has_flag(in, i, FLEET_MEMBER_AWAY) &&
+		    loser_note(sides, i))
+			map_edit_flags(edit, i, in->map->members[i]->flags | FLEET_MEMBER_AWAY);
+}
+
+static void balances_clear(const struct controller_input *in, struct map_edit *edit)
+{
+	for (uint32_t i = 0; i < in->map->head->members; i++)
+		if (has_flag(in, i, FLEET_MEMBER_BALANCES))
+			map_edit_flags(edit, i,
+				       in->map->members[i]->flags & ~FLEET_MEMBER_BALANCES);
+}
+
+/* Makes the new map; @gives: shards without an owner, and @losses_too those of absent members. */
+static void plan_make(const struct controller_input *in, const struct census *census, bool gives,
+		      bool losses_too, struct controller_plan *plan)
+{
+	struct map_edit *edit = map_edit_create(in->map);
+	struct sides sides = { .loser_count = 0 };
+	const char *error;
+
+	if (gives)
+		rows_give(in, census, losses_too, edit, &sides, plan);
+	if (losses_too)
+		away_mark(in, edit, &sides);
+	if (!plan->rows && !sides.loser_count)
+		balances_clear(in, edit);
+	for (uint32_t i = 0; i < sides.loser_count; i++)
 		plan->compares[plan->compare_count++] = sides.losers[i];
-	}
 	for (uint32_t i = 0; i < sides.target_count; i++)
 		plan->compares[plan->compare_count++] = sides.targets[i];
 	error = map_edit_finish(edit, &plan->map);
@@ -167,26 +249,33 @@ static void plan_make(const struct controller_input *in, struct controller_plan 
 	snprintf(plan->why, sizeof(plan->why), "can't make the next map: %s", error);
 }
 
+/* All shards have the owners that the balance wants, and these are present. */
+static bool is_balanced(const struct controller_input *in, const struct census *census)
+{
+	return census->balances && !census->orphans && !census->unmarked &&
+	       !moves_left(in->map, UINT32_MAX);
+}
+
 void controller_plan(const struct controller_input *in, struct controller_plan *plan)
 {
 	struct census census;
-	bool too_many;
+	bool too_many, gives, marks, balanced;
 
 	memset(plan, 0, sizeof(*plan));
 	census = census_take(in);
-	if (!census.orphans || waits(in, in->elected_ns, "its election", plan->why) ||
-	    (in->answered_ns && waits(in, in->answered_ns, "an outage of etcd", plan->why)))
+	balanced = is_balanced(in, &census);
+	if ((!census.orphans && !census.unmarked && !balanced) || waits_at_first(in, plan->why))
 		return;
-	if (!census.targets) {
-		strcpy(plan->why, "no member with a weight is present");
-		return;
-	}
 	too_many = census.losses > losses_max(&census);
-	if (too_many)
+	if (census.orphans && !census.targets)
+		strcpy(plan->why, "no member with a weight is present");
+	else if (too_many)
 		snprintf(plan->why, sizeof(plan->why),
 			 "%u of %u members are absent or were lost in the last 10 minutes: at most "
 			 "%u may be",
 			 census.losses, census.members, losses_max(&census));
-	if (!too_many || census.unowned)
-		plan_make(in, plan, !too_many);
+	gives = census.targets && (too_many ? census.unowned : census.orphans);
+	marks = census.unmarked && !too_many;
+	if (gives || marks || balanced)
+		plan_make(in, &census, gives, !too_many, plan);
 }

@@ -97,7 +97,7 @@ static void fleet_start(uint32_t members)
 	in = (struct controller_input){
 		.present = present,
 		.now_ns = T0,
-		.elected_ns = 1,
+		.answered_ns = 1,
 		.lease_ns = W,
 		.time_s = TODAY,
 	};
@@ -108,6 +108,19 @@ static void fleet_start(uint32_t members)
 		assert_int_equal(map_edit_member(edit, &member), i);
 		present[i] = i + 1;
 	}
+	map_replace(edit);
+}
+
+static uint32_t flags_of(uint32_t number)
+{
+	return map->members[number]->flags;
+}
+
+static void flags_set(uint32_t number, uint32_t flags)
+{
+	struct map_edit *edit = map_edit_create(map);
+
+	map_edit_flags(edit, number, flags);
 	map_replace(edit);
 }
 
@@ -138,17 +151,34 @@ static void assert_row_given(uint64_t old, uint64_t new)
 	assert_int_equal(!(new &FLEET_GIVEN), !unused);
 }
 
-/* Only rows change, and when the members that lost some were lost. */
-static void assert_members_same(void)
+/* Whether @member loses a row. */
+static bool loses(uint32_t member)
+{
+	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
+		if (plan.map->rows[i] != map->rows[i] && fleet_row_owner(map->rows[i]) == member)
+			return true;
+	return false;
+}
+
+/* When members that lost rows were lost, that members are away, and the end of a balance. */
+static void assert_members(bool balance_ends)
 {
 	for (uint32_t i = 0; i < map->head->members; i++) {
 		struct fleet_member member = *plan.map->members[i];
+		uint32_t flags = map->members[i]->flags;
 
-		if (compared(i) == 0)
-			assert_true(member.lost_s == in.time_s);
-		else
-			assert_true(member.lost_s == map->members[i]->lost_s);
+		if (compared(i) == 0) {
+			assert_int_equal(present[i], 0);
+			assert_true(loses(i) || !(flags & FLEET_MEMBER_AWAY));
+			flags |= FLEET_MEMBER_AWAY;
+		}
+		if (balance_ends)
+			flags &= ~FLEET_MEMBER_BALANCES;
+		assert_int_equal(member.flags, flags);
+		assert_true(member.lost_s ==
+			    (compared(i) == 0 && loses(i) ? in.time_s : map->members[i]->lost_s));
 		member.lost_s = map->members[i]->lost_s;
+		member.flags = map->members[i]->flags;
 		assert_memory_equal(&member, map->members[i], sizeof(member));
 	}
 }
@@ -166,13 +196,13 @@ static void assert_plan(void)
 			assert_row_given(map->rows[i], plan.map->rows[i]);
 			changed++;
 		}
-	assert_in_range(changed, 1, 2048);
+	assert_in_range(changed, 0, 2048);
 	assert_int_equal(plan.rows, changed);
 	for (uint32_t i = 0; i < plan.compare_count; i++)
 		losers += !plan.compares[i].revision;
 	assert_in_range(losers, 0, 40);
-	assert_in_range(plan.compare_count - losers, 1, 64);
-	assert_members_same();
+	assert_in_range(plan.compare_count - losers, changed ? 1 : 0, changed ? 64 : 0);
+	assert_members(!plan.compare_count);
 }
 
 /* Looks once, and writes what is planned. Returns the rows that changed. */
@@ -253,34 +283,37 @@ static void nobody_is_absent(void **state)
 	fleet_start(3);
 	settle();
 	/* There is nothing to wait for. */
-	in.elected_ns = in.answered_ns = in.now_ns;
+	in.answered_ns = in.now_ns;
 	assert_waits("");
 }
 
-/* Two leases after each, to the nanosecond. */
+/* Two leases, to the nanosecond. */
 static void it_waits_at_first(void **state)
 {
 	(void)state;
 	fleet_start(3);
-	in.elected_ns = T0;
-	assert_waits("waits 4.0 s after its election");
+	in.answered_ns = T0;
+	assert_waits("waits 4.0 s after etcd was not there");
 	in.now_ns = T0 + 1;
-	assert_waits("waits 4.0 s after its election");
+	assert_waits("waits 4.0 s after etcd was not there");
 	in.now_ns = T0 + 2800000000;
-	assert_waits("waits 1.2 s after its election");
+	assert_waits("waits 1.2 s after etcd was not there");
 	in.now_ns = T0 + 2 * W - 1;
-	assert_waits("waits 0.1 s after its election");
+	assert_waits("waits 0.1 s after etcd was not there");
 	in.now_ns = T0 + 2 * W;
+	in.elected_ns = in.now_ns - W / 5 + 1;
+	assert_waits("waits 0.1 s after its election");
+	in.elected_ns--;
 	assert_int_equal(look(), 2048);
 
 	in.answered_ns = in.now_ns;
 	in.now_ns += 2 * W - 1;
-	assert_waits("waits 0.1 s after an outage of etcd");
+	assert_waits("waits 0.1 s after etcd was not there");
 	in.now_ns++;
 	assert_int_equal(look(), 2048);
 	assert_string_equal(plan.why, "");
 	in.lease_ns = 2 * W;
-	assert_waits("waits 4.0 s after an outage of etcd");
+	assert_waits("waits 4.0 s after etcd was not there");
 }
 
 /* What the others have stays where it is, and they share what the lost one had. */
@@ -566,6 +599,190 @@ static void no_next_map(void **state)
 	assert_waits("can't make the next map: a map with an impossible epoch");
 }
 
+/* A drained member gets nothing, unless there is no other. */
+static void drained_members_get_nothing(void **state)
+{
+	(void)state;
+	fleet_start(3);
+	flags_set(1, FLEET_MEMBER_DRAINED);
+	settle();
+	assert_int_equal(owned(1), 0);
+	assert_int_equal(owned(0), FLEET_SHARDS / 2);
+	/* What it had before stays: its own moves are not the controller's. */
+	flags_set(2, FLEET_MEMBER_DRAINED);
+	assert_waits("");
+	present[0] = 0;
+	settle();
+	assert_string_equal(plan.why, "");
+	assert_int_equal(owned(0), 0);
+	assert_int_equal(owned(1), FLEET_SHARDS / 2);
+	assert_int_equal(owned(2), FLEET_SHARDS / 2);
+}
+
+/* One that was drained leaves without a shard: the next member that is lost is the first one. */
+static void a_drained_member_that_leaves_is_no_loss(void **state)
+{
+	(void)state;
+	for (uint32_t drained = 0; drained < 2; drained++) {
+		fleet_start(3);
+		settle();
+		present[0] = 0;
+		settle();
+		member_set(0, 1);
+		/* The member has lost its shards lately, is back, and leaves again. */
+		flags_set(0, drained ? FLEET_MEMBER_DRAINED : 0);
+		present[0] = 0;
+		present[1] = 0;
+		if (drained)
+			assert_int_equal(look(), 2048);
+		else
+			assert_waits("2 of 3 members are absent or were lost in the last 10 "
+				     "minutes: at most 1 may be");
+	}
+	/* With shards it is a loss like any other. */
+	fleet_start(3);
+	settle();
+	flags_set(0, FLEET_MEMBER_DRAINED);
+	present[0] = present[1] = 0;
+	assert_waits("2 of 3 members are absent or were lost in the last 10 minutes: at most 1 "
+		     "may be");
+}
+
+/* Also those without a shard are marked, once, and only if their key is absent still. */
+static void absent_members_are_marked(void **state)
+{
+	const uint32_t kept = FLEET_MEMBER_DRAINED;
+
+	(void)state;
+	fleet_start(3);
+	settle();
+	member_set(3, 1);
+	flags_set(3, kept);
+	present[3] = 0;
+	in.elected_ns = in.now_ns;
+	assert_waits("waits 0.4 s after its election");
+	assert_int_equal(flags_of(3), kept);
+	in.elected_ns = 1;
+	in.answered_ns = in.now_ns;
+	assert_waits("waits 4.0 s after etcd was not there");
+	assert_int_equal(flags_of(3), kept);
+	in.answered_ns = 1;
+	assert_int_equal(look(), 0);
+	assert_int_equal(plan.compare_count, 1);
+	assert_int_equal(compared(3), 0);
+	assert_int_equal(flags_of(3), kept | FLEET_MEMBER_AWAY);
+	assert_true(map->members[3]->lost_s == 0);
+	for (uint32_t i = 0; i < 3; i++)
+		assert_int_equal(flags_of(i), 0);
+	/* Nothing is left to do, and nothing waited for. */
+	in.elected_ns = in.now_ns;
+	assert_waits("");
+	assert_null(plan.map);
+}
+
+/* None is marked while losses are too many; and not more than a plan may compare. */
+static void few_members_are_marked(void **state)
+{
+	uint32_t marked = 0;
+
+	(void)state;
+	fleet_start(3);
+	settle();
+	present[0] = present[1] = 0;
+	assert_waits("2 of 3 members are absent or were lost in the last 10 minutes: at most 1 "
+		     "may be");
+	assert_null(plan.map);
+	assert_int_equal(flags_of(0) | flags_of(1), 0);
+	/* Shards without an owner are given all the same. */
+	fleet_start(4);
+	look();
+	look();
+	look();
+	present[0] = present[1] = 0;
+	assert_int_equal(look(), 2048);
+	assert_int_equal(flags_of(0) | flags_of(1), 0);
+
+	fleet_start(1);
+	settle();
+	for (uint32_t i = 1; i <= 60; i++) {
+		member_set(i, 1);
+		present[i] = 0;
+	}
+	look();
+	assert_int_equal(plan.compare_count, CONTROLLER_LOSERS_MAX);
+	look();
+	assert_int_equal(plan.compare_count, 60 - CONTROLLER_LOSERS_MAX);
+	for (uint32_t i = 1; i <= 60; i++)
+		marked += flags_of(i) == FLEET_MEMBER_AWAY;
+	assert_int_equal(marked, 60);
+	assert_int_equal(flags_of(0), 0);
+}
+
+/* Gives @count shards of member 0 to member 1, as their moves do. */
+static void shards_move(uint32_t count)
+{
+	struct map_edit *edit = map_edit_create(map);
+
+	for (uint32_t i = 0; i < FLEET_SHARDS && count; i++)
+		if (fleet_row_owner(map->rows[i]) == 0) {
+			map_edit_row(edit, i, 1, FLEET_OPEN | FLEET_GIVEN);
+			count--;
+		}
+	map_replace(edit);
+}
+
+/* Until each shard is where the balance wants it, and its owner is present. */
+static void a_balance_ends(void **state)
+{
+	const uint32_t all = FLEET_MEMBER_DRAINED | FLEET_MEMBER_BALANCES;
+
+	(void)state;
+	fleet_start(1);
+	settle();
+	member_set(1, 1);
+	flags_set(0, FLEET_MEMBER_BALANCES);
+	flags_set(1, FLEET_MEMBER_BALANCES);
+	shards_move(FLEET_SHARDS / 2 - 1);
+	assert_waits("");
+	assert_null(plan.map);
+	shards_move(1);
+	in.elected_ns = in.now_ns;
+	assert_waits("waits 0.4 s after its election");
+	assert_int_equal(flags_of(0), FLEET_MEMBER_BALANCES);
+	in.elected_ns = 1;
+	assert_waits("");
+	assert_non_null(plan.map);
+	assert_int_equal(plan.compare_count, 0);
+	assert_int_equal(flags_of(0) | flags_of(1), 0);
+	/* Other flags stay. One is enough to go on, of a member that is not marked as away yet. */
+	member_set(2, 1);
+	flags_set(2, all);
+	present[2] = 0;
+	assert_waits("");
+	assert_int_equal(compared(2), 0);
+	assert_int_equal(flags_of(2), all | FLEET_MEMBER_AWAY);
+	assert_waits("");
+	assert_int_equal(plan.compare_count, 0);
+	assert_int_equal(flags_of(2), FLEET_MEMBER_DRAINED | FLEET_MEMBER_AWAY);
+	/* An owner that is absent: its shards are given first. */
+	flags_set(0, FLEET_MEMBER_BALANCES);
+	present[1] = 0;
+	in.time_s += CONTROLLER_LOST_S;
+	assert_int_equal(settle(), 4);
+	assert_int_equal(owned(0), FLEET_SHARDS);
+	assert_int_equal(flags_of(0), 0);
+	/* Or wait until it is back, if losses are too many. */
+	fleet_start(3);
+	settle();
+	flags_set(0, FLEET_MEMBER_AWAY);
+	flags_set(1, FLEET_MEMBER_AWAY);
+	flags_set(2, FLEET_MEMBER_BALANCES);
+	present[0] = present[1] = 0;
+	look();
+	assert_null(plan.map);
+	assert_int_equal(flags_of(2), FLEET_MEMBER_BALANCES);
+}
+
 /* Members come, go and return at random: each plan is right, and no loss stays for ever. */
 static void any_history(void **state)
 {
@@ -614,6 +831,11 @@ int main(void)
 		cmocka_unit_test_teardown(many_are_lost, teardown),
 		cmocka_unit_test_teardown(what_was_given, teardown),
 		cmocka_unit_test_teardown(no_next_map, teardown),
+		cmocka_unit_test_teardown(drained_members_get_nothing, teardown),
+		cmocka_unit_test_teardown(a_drained_member_that_leaves_is_no_loss, teardown),
+		cmocka_unit_test_teardown(absent_members_are_marked, teardown),
+		cmocka_unit_test_teardown(few_members_are_marked, teardown),
+		cmocka_unit_test_teardown(a_balance_ends, teardown),
 		cmocka_unit_test_teardown(any_history, teardown),
 	};
 

@@ -130,7 +130,7 @@ done
 
 # The controller.
 holds controller
-for bug in LIMIT_IGNORED LOST_FORGOTTEN CONTROLLER_KEY_NOT_COMPARED NO_WAIT_AFTER_ELECTION; do
+for bug in LIMIT_IGNORED LOST_FORGOTTEN CONTROLLER_KEY_NOT_COMPARED NO_WAIT_AFTER_OUTAGE; do
 	finds $bug controller
 done
 

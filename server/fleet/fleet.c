@@ -116,13 +116,73 @@ void fleet_view_free(struct fleet_view *view)
 	heap_free(view);
 }
 
+bool fleet_map_balances(const struct fleet_map *map)
+{
+	for (uint32_t i = 0; i < map->head->members; i++)
+		if (map->members[i]->flags & FLEET_MEMBER_BALANCES)
+			return true;
+	return false;
+}
+
 void fleet_publish(struct fleet *fleet, struct fleet_view *view)
 {
 	struct fleet_view *old = fleet->view;
 
+	if (fleet_map_balances(view->map))
+		atomic_store_explicit(&fleet->balanced_epoch, view->map->head->epoch,
+				      memory_order_relaxed);
 	__atomic_store_n(&fleet->view, view, __ATOMIC_RELEASE);
 	synchronize_rcu();
 	if (fleet->turns_wait)
 		fleet->turns_wait(fleet->workers);
 	fleet_view_free(old);
+}
+
+static struct fleet_inbox *inbox_lock(const struct fleet *fleet)
+{
+	pthread_mutex_lock(&fleet->inbox->lock);
+	return fleet->inbox;
+}
+
+static void inbox_unlock(struct fleet_inbox *inbox)
+{
+	pthread_mutex_unlock(&inbox->lock);
+	inbox->wake(inbox->thread);
+}
+
+void fleet_want_look(const struct fleet *fleet)
+{
+	struct fleet_inbox *inbox = inbox_lock(fleet);
+
+	inbox->wants.look = true;
+	inbox_unlock(inbox);
+}
+
+void fleet_want_accept(const struct fleet *fleet, uint64_t generation, uint64_t epoch)
+{
+	struct fleet_inbox *inbox = inbox_lock(fleet);
+
+	inbox->wants.accept_generation = generation;
+	inbox->wants.accept_epoch = epoch;
+	inbox_unlock(inbox);
+}
+
+void fleet_want_change(const struct fleet *fleet, enum wire_fleet what,
+		       const char id[FLEET_NAME_MAX])
+{
+	struct fleet_inbox *inbox = inbox_lock(fleet);
+
+	inbox->wants.change = true;
+	inbox->wants.what = what;
+	memcpy(inbox->wants.id, id, FLEET_NAME_MAX);
+	inbox_unlock(inbox);
+}
+
+void fleet_wants_take(const struct fleet *fleet, struct fleet_wants *wants)
+{
+	struct fleet_inbox *inbox = inbox_lock(fleet);
+
+	*wants = inbox->wants;
+	inbox->wants = (struct fleet_wants){ 0 };
+	pthread_mutex_unlock(&inbox->lock);
 }

@@ -19,15 +19,31 @@
  *	 of a client that may not READ leaves out.
  *   OWNER-6. When fleet_publish() returns, each turn of a worker that began before has ended: what
  *	 was admitted by the last view is done or refused. Until then the end is not put off.
+ *   OWNER-7. The items of a shard that is copied to the server (FLEET-8) are stored only while the
+ *	 view says that it accepts them: its row is closed, and has the `since` of the move that
+ *	 the connection has begun. Each request is checked again in each piece, as in OWNER-1.
+ *   OWNER-8. While a shard is frozen, that is this server has sent all that it has of it to another
+ *	 member and waits to learn whether that owns it, requests for its keys are answered MOVED,
+ *	 and no flush and no scan is answered.
  *
  * A server in no fleet has no struct fleet, and looks at one pointer for each request.
  */
 #ifndef KVD_SERVER_FLEET_FLEET_H
 #define KVD_SERVER_FLEET_FLEET_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "common/fleet/map.h"
+
+/* Moves to this server at a time. */
+#define FLEET_ACCEPTS_MAX 4u
+
+/* The shards of a move to this server: those whose rows were closed in @epoch, and still are so. */
+struct fleet_accept {
+	uint64_t epoch;
+	uint64_t shards[FLEET_SHARDS / 64];
+};
 
 /* What workers know of the fleet at one time; does not change. */
 struct fleet_view {
@@ -35,6 +51,32 @@ struct fleet_view {
 	uint32_t member; /* the server's number in the map; FLEET_NO_OWNER: it is not in it */
 	uint32_t shards; /* that it owns */
 	uint64_t served[FLEET_SHARDS / 64]; /* its shards that it serves: a bit for each */
+	uint64_t frozen[FLEET_SHARDS / 64]; /* OWNER-8; not in `served` */
+	bool freezes;			    /* some shard is frozen */
+	struct fleet_accept accepts[FLEET_ACCEPTS_MAX];
+	uint32_t accept_count;
+	/* The create_revision of the server's key in etcd; 0: it is not registered. */
+	int64_t own;
+	bool takes; /* it would take shards of another member now */
+};
+
+/* What clients and other members ask of the fleet's thread, which answers by the next views. */
+struct fleet_wants {
+	bool look; /* at etcd, at once */
+	/* To accept shards: FLEET-8. 0: nothing. */
+	uint64_t accept_generation, accept_epoch;
+	/* WIRE_FLEET. @id: of the member */
+	bool change;
+	enum wire_fleet what;
+	char id[FLEET_NAME_MAX];
+};
+
+/* Guarded by its lock. */
+struct fleet_inbox {
+	pthread_mutex_t lock;
+	struct fleet_wants wants;
+	void (*wake)(void *thread); /* tells the fleet's thread that something is wanted */
+	void *thread;
 };
 
 struct fleet {
@@ -52,6 +94,9 @@ struct fleet {
 	 */
 	void (*turns_wait)(void *workers);
 	void *workers;
+	struct fleet_inbox *inbox; /* what is wanted; NULL: the map does not change */
+	/* Of the last view in which some member has FLEET_MEMBER_BALANCES; 0: there was none. */
+	_Atomic uint64_t balanced_epoch;
 	uint64_t hash_seed;	 /* of the map; constant */
 	char id[FLEET_NAME_MAX]; /* the member's name; constant */
 };
@@ -85,11 +130,41 @@ void fleet_view_free(struct fleet_view *view);
  */
 void fleet_publish(struct fleet *fleet, struct fleet_view *view);
 
+/*
+ * Asks the fleet's thread: for a look at etcd; to accept the shards that were closed in @epoch; for
+ * a change of the fleet. A later call replaces an earlier one of its kind that was not taken. Any
+ * thread; does not wait. The map is in etcd.
+ */
+void fleet_want_look(const struct fleet *fleet);
+void fleet_want_accept(const struct fleet *fleet, uint64_t generation, uint64_t epoch);
+void fleet_want_change(const struct fleet *fleet, enum wire_fleet what,
+		       const char id[FLEET_NAME_MAX]);
+/* Takes what is wanted; a zeroed *@wants: nothing. The fleet's thread. */
+void fleet_wants_take(const struct fleet *fleet, struct fleet_wants *wants);
+
+/* The shards of the move that began in @epoch, or NULL: they are not accepted (OWNER-7). */
+static inline const struct fleet_accept *fleet_view_accept(const struct fleet_view *view,
+							   uint64_t epoch)
+{
+	for (uint32_t i = 0; i < view->accept_count; i++)
+		if (view->accepts[i].epoch == epoch)
+			return &view->accepts[i];
+	return NULL;
+}
+
+static inline bool fleet_shards_have(const uint64_t shards[FLEET_SHARDS / 64], uint32_t shard)
+{
+	return shards[shard / 64] >> shard % 64 & 1;
+}
+
 /* The view, until the thread passes a quiescent state: rcu_dereference(), but inline. */
 static inline const struct fleet_view *fleet_view(const struct fleet *fleet)
 {
 	return __atomic_load_n(&fleet->view, __ATOMIC_CONSUME);
 }
+
+/* Whether some member of @map has FLEET_MEMBER_BALANCES. */
+bool fleet_map_balances(const struct fleet_map *map);
 
 static inline bool fleet_view_serves(const struct fleet_view *view, uint32_t shard)
 {

@@ -13,6 +13,15 @@ bool shard_set_empty(const struct shard_set *set)
 	return !any;
 }
 
+uint32_t shard_set_count(const struct shard_set *set)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < FLEET_SHARDS / 64; i++)
+		count += (uint32_t)__builtin_popcountll(set->bits[i]);
+	return count;
+}
+
 static void wait_end(struct shards *shards, uint32_t shard)
 {
 	shards->waiting -= shards->wait_until_ns[shard] != 0;
@@ -39,17 +48,44 @@ static void serve(struct shards *shards, uint32_t shard)
 static void unserve(struct shards *shards, uint32_t shard)
 {
 	shard_set_remove(&shards->served, shard);
+	shard_set_remove(&shards->frozen, shard);
 	shard_set_add(&shards->to_drop, shard);
 	shards->served_count--;
 	shards->changed = true;
 }
 
-/* Whether @row is what the row of a served shard was, or becomes by the own transaction. */
+static void refuse(struct shards *shards, uint32_t shard)
+{
+	shard_set_remove(&shards->accepted, shard);
+	shard_set_add(&shards->to_drop, shard);
+	shards->changed = true;
+}
+
+/* Whether @row is what the row of a served shard was, or becomes by an own transaction. */
 static bool is_proven(const struct shards *shards, uint32_t shard, uint64_t old, uint64_t row)
 {
-	uint64_t opened = (old & ~FLEET_EPOCH_MAX) | FLEET_OPEN | shards->opening_epoch;
+	uint64_t opened = (old & ~FLEET_EPOCH_MAX) | FLEET_OPEN | shards->attempt_epoch;
+	uint64_t closed = fleet_row(fleet_row_owner(old), false, shards->attempt_epoch);
 
-	return row == old || (shard_set_has(&shards->opening, shard) && row == opened);
+	return row == old || (shard_set_has(&shards->opening, shard) && row == opened) ||
+	       (shard_set_has(&shards->closing, shard) && row == closed);
+}
+
+static bool is_given(uint64_t row)
+{
+	return row & FLEET_OPEN && row & FLEET_GIVEN;
+}
+
+/* A shard that was accepted, and whose row has changed. True: it is served now, with its items. */
+static bool accepted_end(struct shards *shards, uint32_t shard, bool is_given_to_it)
+{
+	if (!is_given_to_it) {
+		refuse(shards, shard);
+		return false;
+	}
+	shard_set_remove(&shards->accepted, shard);
+	serve(shards, shard);
+	return true;
 }
 
 void shards_follow(struct shards *shards, const struct fleet_map *old, const struct fleet_map *map,
@@ -59,17 +95,54 @@ void shards_follow(struct shards *shards, const struct fleet_map *old, const str
 		uint64_t row = map->rows[i], row_old = old ? old->rows[i] : 0;
 		bool was_served = shard_set_has(&shards->served, i);
 		bool mine = fleet_row_owner(row) == member && member != FLEET_NO_OWNER;
+		bool keeps = mine && proves && old;
 
-		if (was_served && mine && proves && old && is_proven(shards, i, row_old, row))
+		if (was_served && keeps && is_proven(shards, i, row_old, row))
 			continue;
 		if (was_served)
 			unserve(shards, i);
+		if (shard_set_has(&shards->accepted, i) && !(old && row == row_old) &&
+		    accepted_end(shards, i, keeps && is_given(row)))
+			continue;
 		if (!mine)
 			wait_end(shards, i);
 		else if (was_served || !shards->wait_until_ns[i] || !old || row != row_old)
 			wait_begin(shards, i, row, now_ns);
 	}
-	shards->opening = (struct shard_set){ 0 };
+	shards->opening = shards->closing = (struct shard_set){ 0 };
+}
+
+void shards_freeze(struct shards *shards, const struct shard_set *set)
+{
+	for (uint32_t i = 0; i < FLEET_SHARDS / 64; i++)
+		shards->frozen.bits[i] |= set->bits[i] & shards->served.bits[i];
+	shards->changed = true;
+}
+
+void shards_thaw(struct shards *shards)
+{
+	shards->changed |= !shard_set_empty(&shards->frozen);
+	shards->frozen = (struct shard_set){ 0 };
+}
+
+bool shards_accept(struct shards *shards, const struct shard_set *set)
+{
+	for (uint32_t i = 0; i < FLEET_SHARDS / 64; i++)
+		if (set->bits[i] & shards->used.bits[i])
+			return false;
+	for (uint32_t i = 0; i < FLEET_SHARDS / 64; i++) {
+		shards->used.bits[i] |= set->bits[i];
+		shards->accepted.bits[i] |= set->bits[i];
+	}
+	shards->changed = true;
+	return true;
+}
+
+void shards_refuse(struct shards *shards)
+{
+	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
+		if (shard_set_has(&shards->accepted, i))
+			refuse(shards, i);
 }
 
 void shards_serve(struct shards *shards, uint64_t now_ns)

@@ -27,6 +27,7 @@ byte elections;
 
 byte mine[2];				/* the key that a process believes to have */
 byte wait[2];
+byte sent[2], sent_by[2], sent_taken[2];	/* a transaction takes the rows of member sent - 1 */
 bool remembers[6];			/* what a controller saw itself: its own memory */
 
 byte back;				/* by then all members that are up have registered */
@@ -45,20 +46,19 @@ byte taken;				/* ghost */
 #else
 #define may_take(c)	(counts(c, 0) + counts(c, 1) + counts(c, 2) <= ABSENT_MAX)
 #endif
+/* A transaction is executed later: it compares the map, the key of the member and its own. */
 #ifdef BUG_CONTROLLER_KEY_NOT_COMPARED
-#define leads(c)	(mine[c] != 0)
+#define is_leaders(c)	true
 #else
-#define leads(c)	(mine[c] != 0 && mine[c] == leader)
+#define is_leaders(c)	(sent_by[c] == leader)
 #endif
+#define leads(c)	(mine[c] != 0 && mine[c] == leader)
 
 inline elect(c)
 {
 	elections++;
 	leader = elections;
 	mine[c] = leader;
-#ifndef BUG_NO_WAIT_AFTER_ELECTION
-	wait[c] = 2 * W;
-#endif
 	remembers[3 * c] = false; remembers[3 * c + 1] = false; remembers[3 * c + 2] = false
 }
 
@@ -72,6 +72,22 @@ inline take_rows(c, m)
 	assert(!by_outage[m])			/* I7 */
 }
 
+inline send(c, m)
+{
+	sent[c] = m + 1;
+	sent_by[c] = mine[c];
+	sent_taken[c] = taken
+}
+
+inline execute(c, m)
+{
+	if
+	:: is_leaders(c) && sent_taken[c] == taken && has_rows[m] && !key[m] -> take_rows(c, m)
+	:: else
+	fi;
+	sent[c] = 0; sent_by[c] = 0; sent_taken[c] = 0
+}
+
 inline end_outage()
 {
 	etcd = true;
@@ -79,7 +95,11 @@ inline end_outage()
 	by_outage[2] = key[2] && up[2];
 	key[0] = false; key[1] = false; key[2] = false;
 	leader = 0;
-	back = W
+	back = W;
+#ifndef BUG_NO_WAIT_AFTER_OUTAGE	/* each process notices the outage itself */
+	wait[0] = 2 * W;
+	wait[1] = 2 * W
+#endif
 }
 
 #define MEMBER(m)									\
@@ -89,13 +109,15 @@ inline end_outage()
 	:: d_step { etcd && key[m] && up[m] && losses < LOSSES -> losses++; key[m] = false }	\
 	:: d_step { etcd && !key[m] && up[m] -> key[m] = true; by_outage[m] = false }	\
 	:: d_step { etcd && leads(0) && wait[0] == 0 && has_rows[m] && !key[m] && may_take(0)	\
-		-> take_rows(0, m) }							\
+		&& sent[0] == 0 -> send(0, m) }						\
+	:: d_step { etcd && sent[0] == m + 1 -> execute(0, m) }							\
 	:: d_step { etcd && leads(1) && wait[1] == 0 && has_rows[m] && !key[m] && may_take(1)	\
-		-> take_rows(1, m) }
+		&& sent[1] == 0 -> send(1, m) }						\
+	:: d_step { etcd && sent[1] == m + 1 -> execute(1, m) }
 
 #define CONTROLLER(c)									\
 	:: d_step { etcd && leader == 0 && elections < ELECTIONS -> elect(c) }		\
-	:: d_step { mine[c] != 0 && mine[c] != leader -> mine[c] = 0; wait[c] = 0 }
+	:: d_step { mine[c] != 0 && mine[c] != leader -> mine[c] = 0 }
 
 #define registered(m)	(key[m] || !up[m] || !by_outage[m])
 

@@ -3,6 +3,7 @@
  * Tests of a member of a fleet (server/fleet/membership.h), with a model of etcd: what it asks, and
  * what it makes of answers that are good, bad, late or lost.
  */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +13,10 @@
 
 #include <cmocka.h>
 
+#include "common/util/heap.h"
 #include "server/fleet/map_edit.h"
-#include "server/fleet/membership.c"
+#include "server/fleet/membership_state.h"
+#include "server/fleet/moves.h"
 #include "tests/support/etcd_model.h"
 
 #define MS 1000000ull
@@ -27,7 +30,10 @@ struct host {
 	struct membership *m;
 	struct membership_options options;
 	struct fleet_map *map; /* of the view */
-	struct shard_set served, dropping;
+	struct shard_set served, frozen, dropping;
+	uint32_t accepts;
+	int64_t own;
+	bool takes;
 	struct fleet_word word;
 	unsigned int words;
 	bool drops; /* it has begun, and is not done */
@@ -60,6 +66,10 @@ static void host_apply(struct host *host)
 		fleet_map_free(host->map);
 		host->map = etcd_model_map_copy(changes.map);
 		host->served = *changes.served;
+		host->frozen = changes.frozen ? *changes.frozen : (struct shard_set){ 0 };
+		host->accepts = changes.accept_count;
+		host->own = changes.own;
+		host->takes = changes.takes;
 	}
 	if (changes.drop) {
 		assert_false(host->drops);
@@ -909,6 +919,314 @@ static void test_map_broken(void **state)
 	assert_string_equal(status.waits, "");
 }
 
+/* A member gets this request of an administrator. */
+static void want(struct host *host, enum wire_fleet what, const char *id)
+{
+	struct fleet_wants wants = { .change = true, .what = what };
+
+	strncpy(wants.id, id, FLEET_NAME_MAX);
+	membership_want(host->m, &wants);
+	host_apply(host);
+	host_settle(host);
+}
+
+static struct membership_move move_now(void)
+{
+	struct membership_move move;
+
+	membership_move(a.m, &move);
+	return move;
+}
+
+/* a is drained, and b would take its shards. */
+static void move_ask(void)
+{
+	want(&a, WIRE_FLEET_DRAIN, "a");
+	pass(20 * MS);
+	assert_int_equal(move_now().state, MOVE_ASK);
+	assert_memory_equal(move_now().target, "b", 2);
+	assert_string_equal(move_now().urls, "softnic:///m");
+	membership_asked(a.m, move_now().id);
+}
+
+/* a has closed rows, and b accepts them. */
+static void move_copy(void)
+{
+	struct fleet_wants wants = { 0 };
+
+	move_ask();
+	host_until(&a, CALL_CLOSE, FATE_GOOD);
+	assert_int_equal(move_now().state, MOVE_COPY);
+	wants.accept_generation = move_now().generation;
+	wants.accept_epoch = move_now().epoch;
+	/* b has to look first. */
+	membership_want(b.m, &wants);
+	host_apply(&b);
+	assert_int_equal(b.accepts, 0);
+	assert_int_equal(host_step(&b, FATE_GOOD), CALL_POLL);
+	membership_want(b.m, &wants);
+	host_apply(&b);
+	assert_int_equal(b.accepts, 1);
+}
+
+static void move_freeze(void)
+{
+	uint64_t last_ns = a.m->move.last_end_ns;
+
+	membership_copied(a.m, move_now().id);
+	while (now_ns <= last_ns) {
+		assert_int_equal(move_now().state, MOVE_COPY);
+		assert_int_equal(count(&a.served), FLEET_SHARDS / 2);
+		pass(10 * MS);
+	}
+	pass(10 * MS);
+	assert_int_equal(move_now().state, MOVE_FROZEN);
+	assert_int_equal(count(&a.frozen), MOVE_SHARDS_MAX);
+	assert_int_equal(count(&a.served), FLEET_SHARDS / 2 - MOVE_SHARDS_MAX);
+}
+
+static void move_confirm(void)
+{
+	move_freeze();
+	membership_confirmed(a.m, move_now().id, b.own);
+	assert_int_equal(move_now().state, MOVE_GIVE);
+}
+
+static void assert_given(void)
+{
+	struct membership_status status;
+
+	assert_int_equal(rows_of(&a, false), FLEET_SHARDS / 2 - MOVE_SHARDS_MAX);
+	assert_int_equal(rows_of(&b, true), FLEET_SHARDS / 2 + MOVE_SHARDS_MAX);
+	assert_int_equal(count(&a.frozen), 0);
+	assert_int_equal(count(&b.served), FLEET_SHARDS / 2 + MOVE_SHARDS_MAX);
+	assert_int_equal(b.accepts, 0);
+	membership_status(a.m, &status);
+	assert_int_equal(status.moved, MOVE_SHARDS_MAX);
+	assert_int_equal(status.moves_left, FLEET_SHARDS / 2 - MOVE_SHARDS_MAX);
+}
+
+/* a has all that it had, open, and b has dropped what it had of that. */
+static void assert_opened(void)
+{
+	assert_int_equal(rows_of(&a, true), FLEET_SHARDS / 2);
+	assert_int_equal(count(&a.served), FLEET_SHARDS / 2);
+	assert_int_equal(count(&a.frozen), 0);
+	assert_int_equal(b.accepts, 0);
+	assert_int_equal(count(&b.served), FLEET_SHARDS / 2);
+	assert_int_equal(a.m->move.failed, 1);
+}
+
+static void test_move(void **state)
+{
+	uint64_t end_ns;
+
+	(void)state;
+	move_ask();
+	end_ns = a.word.end_ns;
+	host_until(&a, CALL_CLOSE, FATE_GOOD);
+	assert_true(a.word.epoch == move_now().epoch);
+	assert_true(a.word.end_ns >= end_ns && a.m->move.last_end_ns == a.word.end_ns);
+	teardown(state);
+	setup_two(state);
+	move_copy();
+	move_confirm();
+	assert_int_equal(host_step(&a, FATE_GOOD), CALL_GIVE);
+	assert_true(a.drops == false && move_now().state == MOVE_NONE);
+	pass(W_NS / 4);
+	assert_given();
+	assert_false(a.takes);
+	assert_true(b.takes);
+}
+
+/* Executed, and nobody knows: the abort reads it. */
+static void test_give_unknown(void **state)
+{
+	(void)state;
+	move_copy();
+	move_confirm();
+	host_until(&a, CALL_GIVE, FATE_UNKNOWN);
+	assert_int_equal(count(&a.frozen), MOVE_SHARDS_MAX);
+	host_until(&a, CALL_OPEN, FATE_GOOD);
+	pass(W_NS / 4);
+	assert_given();
+}
+
+/* Not executed yet: what the map says is no reason to serve; then the abort is first. */
+static void test_give_late(void **state)
+{
+	(void)state;
+	move_copy();
+	move_confirm();
+	host_until(&a, CALL_GIVE, FATE_LATE);
+	host_until(&a, CALL_OPEN, FATE_UNREACHABLE);
+	host_until(&a, CALL_POLL, FATE_GOOD);
+	assert_int_equal(count(&a.frozen), MOVE_SHARDS_MAX);
+	host_until(&a, CALL_OPEN, FATE_GOOD);
+	assert_int_equal(late(), ETCD_COMPARE_FAILED);
+	pass(W_NS / 4);
+	assert_opened();
+}
+
+static void test_give_conflict(void **state)
+{
+	struct fleet_map *map;
+
+	(void)state;
+	move_copy();
+	move_confirm();
+	assert_null(map_edit_finish(map_edit_create(etcd.map), &map));
+	etcd_model_put(&etcd, map);
+	host_until(&a, CALL_GIVE, FATE_GOOD);
+	assert_int_equal(move_now().state, MOVE_GIVE);
+	assert_int_equal(count(&a.frozen), MOVE_SHARDS_MAX);
+	host_until(&a, CALL_GIVE, FATE_GOOD);
+	pass(W_NS / 4);
+	assert_given();
+}
+
+/* b has registered again: its copies are gone, and it takes no more of this move. */
+static void test_target_registers(void **state)
+{
+	struct fleet_wants wants = { 0 };
+
+	(void)state;
+	move_copy();
+	move_confirm();
+	wants.accept_generation = move_now().generation;
+	wants.accept_epoch = move_now().epoch;
+	lose_key(&b);
+	b.keeps = true;
+	host_until(&b, CALL_REGISTER, FATE_GOOD);
+	assert_int_equal(b.accepts, 0);
+	assert_int_equal(count(&b.dropping), MOVE_SHARDS_MAX);
+	drop_end(&b);
+	b.keeps = false;
+	membership_want(b.m, &wants);
+	host_apply(&b);
+	assert_int_equal(b.accepts, 0);
+	host_until(&a, CALL_GIVE, FATE_GOOD);
+	while (move_now().state == MOVE_GIVE)
+		host_until(&a, CALL_GIVE, FATE_GOOD);
+	assert_int_equal(count(&a.frozen), MOVE_SHARDS_MAX);
+	pass(W_NS / 4);
+	assert_opened();
+}
+
+/* In each state: the move ends, and nothing is lost. */
+static void test_move_key_lost(void **state)
+{
+	for (int i = 0; i < 6; i++) {
+		teardown(state);
+		setup_two(state);
+		if (i < 2)
+			move_ask();
+		else
+			move_copy();
+		if (i < 2)
+			host_until(&a, CALL_CLOSE, i ? FATE_UNKNOWN : FATE_LOST);
+		if (i == 3)
+			move_freeze();
+		if (i > 3)
+			move_confirm();
+		if (i == 5)
+			host_until(&a, CALL_GIVE, FATE_LOST);
+		lose_key(&a);
+		while (a.m->registrations < 2)
+			pass(10 * MS);
+		assert_false(a.drops);
+		assert_int_equal(count(&a.served), FLEET_SHARDS / 2);
+		pass(W_NS / 4);
+		assert_opened();
+	}
+}
+
+/* The mover fails, or the frozen shards wait for it too long: another attempt is made later. */
+static void test_move_fails(void **state)
+{
+	struct membership_status status;
+
+	(void)state;
+	move_copy();
+	membership_move_failed(a.m, move_now().id, "it broke");
+	pass(W_NS / 4);
+	assert_opened();
+	membership_status(a.m, &status);
+	assert_string_equal(status.move_why, "it broke");
+	assert_string_equal(status.waits, "the last move failed: it broke");
+	assert_int_equal(move_now().state, MOVE_NONE);
+	pass(W_NS);
+	assert_int_equal(move_now().state, MOVE_ASK);
+	teardown(state);
+	setup_two(state);
+	move_copy();
+	move_freeze();
+	pass(W_NS + W_NS / 4);
+	assert_opened();
+	/* Not wanted any more, and stopped. */
+	teardown(state);
+	setup_two(state);
+	move_copy();
+	want(&b, WIRE_FLEET_UNDRAIN, "a");
+	pass(W_NS / 4);
+	assert_int_equal(move_now().state, MOVE_NONE);
+	assert_int_equal(rows_of(&a, true), FLEET_SHARDS / 2);
+	teardown(state);
+	setup_two(state);
+	move_copy();
+	move_freeze();
+	membership_stop(a.m);
+	host_apply(&a);
+	assert_int_equal(move_now().state, MOVE_NONE);
+	assert_int_equal(count(&a.frozen), MOVE_SHARDS_MAX);
+}
+
+/* However often others want a look at etcd, the lease is kept. */
+static void test_asked_all_the_time(void **state)
+{
+	const struct fleet_wants wants = { .look = true, .accept_epoch = UINT64_MAX };
+	uint64_t end_ns = now_ns + 4 * W_NS;
+	unsigned int polls = 0;
+
+	(void)state;
+	while (now_ns < end_ns) {
+		enum call call;
+
+		membership_want(b.m, &wants);
+		host_apply(&b);
+		call = host_step(&b, FATE_GOOD);
+		polls += call == CALL_POLL;
+		now_ns += call == CALL_NONE ? MS : MS / 4;
+		assert_true(serves_now(&b));
+	}
+	/* Ten in a lease with the keepalives, and eight as many that others want. */
+	assert_in_range(polls, 4 * 40, 4 * 90);
+}
+
+/* A process that registers again stays drained; the next one does not. */
+static void test_flags(void **state)
+{
+	(void)state;
+	want(&b, WIRE_FLEET_DRAIN, "a");
+	assert_int_equal(etcd.map->members[0]->flags, FLEET_MEMBER_DRAINED);
+	want(&b, WIRE_FLEET_DRAIN, "nobody");
+	assert_false(b.m->wants_flags);
+	lose_key(&a);
+	pass(W_NS);
+	assert_int_equal(etcd.map->members[0]->flags, FLEET_MEMBER_DRAINED);
+	want(&a, WIRE_FLEET_REBALANCE, "");
+	assert_int_equal(etcd.map->members[1]->flags, FLEET_MEMBER_BALANCES);
+	/* Which goes on, whoever registers again. */
+	lose_key(&b);
+	host_until(&b, CALL_REGISTER, FATE_GOOD);
+	assert_int_equal(etcd.map->members[1]->flags, FLEET_MEMBER_BALANCES);
+	lose_key(&a);
+	host_end(&a);
+	host_start(&a, "a", 44);
+	host_until(&a, CALL_REGISTER, FATE_GOOD);
+	assert_int_equal(etcd.map->members[0]->flags & ~FLEET_MEMBER_BALANCES, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -944,6 +1262,15 @@ int main(void)
 		ONE(test_stop_alone),
 		ONE(test_row_changed),
 		ONE(test_map_broken),
+		TWO(test_move),
+		TWO(test_give_unknown),
+		TWO(test_give_late),
+		TWO(test_give_conflict),
+		TWO(test_target_registers),
+		TWO(test_move_key_lost),
+		TWO(test_move_fails),
+		TWO(test_asked_all_the_time),
+		TWO(test_flags),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

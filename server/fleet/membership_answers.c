@@ -10,10 +10,9 @@
 
 #include "common/util/heap.h"
 #include "common/util/log.h"
-#include "server/fleet/controller.h"
-#include "server/fleet/map_edit.h"
+#include "server/fleet/membership_state.h"
+#include "server/fleet/moves.h"
 
-#define NS_PER_S 1000000000ull
 #define NS_PER_MS 1000000ull
 
 /* Clocks may differ by 0.4 %. */
@@ -22,97 +21,11 @@
 #define PERIODS 10
 /* After n transactions in a row that lost against another member's: up to 2^n of these. */
 #define CONFLICT_NS(period_ns) ((period_ns) / 8)
+/* Between two polls because others want a look at etcd. */
+#define LOOK_NS(period_ns) ((period_ns) / 8)
+/* This long without an answer is an outage (MEMBERSHIP-6). */
+#define OUTAGE_NS(lease_ns) ((lease_ns) / 2)
 #define CONFLICTS_MAX 6
-
-/* The map's and the controller's key, and the member's. */
-#define COMPARES_MAX (CONTROLLER_COMPARES_MAX + 3)
-static_assert(COMPARES_MAX <= REGISTRY_COMPARES_MAX, "fits a transaction");
-
-#define READ_ALL                                                                                   \
-	(REGISTRY_READ_MAP | REGISTRY_READ_OWN | REGISTRY_READ_MEMBERS | REGISTRY_READ_CONTROLLER)
-
-enum call {
-	CALL_NONE,
-	CALL_LOOK,     /* not registered: whose the own key is, and the map */
-	CALL_GRANT,    /* a lease */
-	CALL_REGISTER, /* the own key, and the member in the map */
-	CALL_KEEPALIVE,
-	CALL_POLL, /* is the own key there, and what else is new */
-	CALL_OPEN, /* shards that are served */
-	CALL_CAMPAIGN,
-	CALL_ASSIGN, /* as controller */
-	CALL_REVOKE,
-};
-
-struct membership {
-	struct membership_options options;
-	uint64_t period_ns, margin_ns;
-	uint64_t random;
-
-	/* The newest map that etcd was seen to have. */
-	uint64_t cluster_id;
-	struct fleet_map *map;
-	int64_t map_revision;
-	uint32_t number; /* of the member in it; FLEET_NO_OWNER: it is not */
-	bool fenced;
-	const char *remedy;  /* while fenced: what an administrator does about it */
-	bool map_is_useless; /* the one that was read last */
-	bool view_is_old;    /* the view that is published is another map's */
-
-	/* The registration. */
-	int64_t lease;	  /* 0: none */
-	int64_t own;	  /* the create_revision of the own key; 0: not registered */
-	bool key_free;	  /* nobody is registered by this ID, so this process may */
-	bool registering; /* an attempt with `lease` may have been executed, or be later */
-	uint32_t session; /* of the last own registration; 0: there was none */
-	uint64_t held_ns; /* since when another process is registered by this ID; 0: none is */
-	bool held_is_logged;
-	uint64_t registrations;
-
-	/* The word. */
-	bool alive;	  /* the workers had a turn since the last extension */
-	uint64_t kept_ns; /* when the keepalive began that the next poll completes; 0: none */
-	bool holds_word;  /* until what the registration drops is dropped */
-	uint64_t end_ns;
-	bool word_is_new;
-
-	struct shards shards;
-	bool may_open; /* a shard may be served and closed */
-
-	/* The controller. */
-	int64_t controller; /* the create_revision of its key, if that is the own; or 0 */
-	bool campaigns;	    /* there was none */
-	uint64_t elected_ns;
-	struct controller_plan plan; /* to be carried out if plan.map is there */
-
-	/* Calls. */
-	enum call call;	  /* under way */
-	uint64_t next_ns; /* of the next look, keepalive or poll */
-	bool poll_is_due;
-	uint64_t retry_ns; /* of the other transactions */
-	unsigned int conflicts;
-	uint64_t last_ns;     /* of the last answer; 0: none yet */
-	uint64_t answered_ns; /* of the first one after an outage; 0: there was none */
-	bool failing;
-	uint64_t now_s;
-	struct fleet_map *draft; /* that the call puts */
-	struct registry_compare compares[COMPARES_MAX];
-	bool stops, ended;
-};
-
-static uint32_t number_in(const struct membership *m, const struct fleet_map *map)
-{
-	uint32_t number = fleet_map_find(map, m->options.id);
-
-	return number < map->head->members ? number : FLEET_NO_OWNER;
-}
-
-static uint32_t session_in(const struct membership *m, const struct fleet_map *map)
-{
-	uint32_t number = number_in(m, map);
-
-	return number == FLEET_NO_OWNER ? 0 : map->members[number]->session;
-}
 
 struct membership *membership_create(const struct membership_options *options,
 				     struct registry_result *first)
@@ -184,6 +97,8 @@ static void lose(struct membership *m, const char *why)
 	m->key_free = false;
 	m->kept_ns = 0;
 	m->poll_is_due = false;
+	m->wants_flags = false;
+	move_end(m, why);
 	depose(m);
 }
 
@@ -224,6 +139,7 @@ static void history_begin(struct membership *m, uint64_t cluster_id)
 	m->lease = 0;
 	m->registering = false;
 	m->session = 0;
+	move_forget(m);
 }
 
 enum news { NEWS_NONE, NEWS_MAP, NEWS_FENCE, NEWS_BROKEN };
@@ -251,23 +167,38 @@ static enum news news_judge(const struct membership *m, const struct registry_re
 										      NEWS_FENCE;
 }
 
+/* How many shards of @frozen the newest map gives to another member. */
+static uint32_t given_count(const struct membership *m, const struct shard_set *frozen)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
+		count += shard_set_has(frozen, i) && m->map->rows[i] & FLEET_GIVEN &&
+			 fleet_row_owner(m->map->rows[i]) != m->number;
+	return count;
+}
+
 /* MEMBERSHIP-1 */
 static void map_install(struct membership *m, struct fleet_map *map, int64_t revision,
 			uint64_t now_ns)
 {
 	bool comparable = map->head->generation == m->map->head->generation;
 	bool proves = m->session && session_in(m, map) == m->session;
+	const struct shard_set frozen = m->shards.frozen;
 
 	m->number = number_in(m, map);
 	shards_follow(&m->shards, comparable ? m->map : NULL, map, m->number, proves, now_ns);
+	accepts_follow(&m->accepts, &m->shards);
 	fleet_map_free(m->map);
 	m->map = map;
 	m->map_revision = revision;
 	m->view_is_old = true;
 	m->may_open = true;
 	plan_drop(m);
+	move_follow(m, given_count(m, &frozen));
 }
 
+/* MEMBERSHIP-9 */
 static void registered(struct membership *m, int64_t own, uint32_t session)
 {
 	m->own = own;
@@ -277,12 +208,14 @@ static void registered(struct membership *m, int64_t own, uint32_t session)
 	m->held_ns = 0;
 	m->kept_ns = 0;
 	m->registrations++;
+	accepts_end(&m->accepts, &m->shards);
 }
 
 /* After the map of the registration was followed. */
 static void registered_log(struct membership *m, uint64_t now_ns)
 {
 	m->holds_word = shards_drops(&m->shards);
+	m->registered_epoch = m->map->head->epoch;
 	m->next_ns = now_ns;
 	log_notice("fleet: %.*s is registered, session %" PRIu32 ", epoch %" PRIu64
 		   ": it serves %" PRIu32 " shards, and waits for %" PRIu32,
@@ -387,7 +320,7 @@ static void extend(struct membership *m)
 	m->kept_ns = 0;
 	if (m->stops || m->holds_word || shards_open_unserved(&m->shards, m->map, m->number))
 		return;
-	m->end_ns = end_ns;
+	m->end_ns = m->last_end_ns = end_ns;
 	m->word_is_new = true;
 }
 
@@ -402,7 +335,7 @@ static void outcome_note(struct membership *m, bool answered, const char *why, u
 	if (m->failing)
 		log_notice("fleet: etcd answers again");
 	m->failing = false;
-	if (m->last_ns && now_ns - m->last_ns > m->options.lease_ns)
+	if (!m->last_ns || now_ns - m->last_ns > OUTAGE_NS(m->options.lease_ns))
 		m->answered_ns = now_ns;
 	m->last_ns = now_ns;
 }
@@ -422,6 +355,13 @@ static void txn_fail(struct membership *m, enum call call, const struct registry
 	m->kept_ns = 0;
 	m->next_ns = sent_ns + m->period_ns;
 	m->retry_ns = now_ns + m->period_ns;
+	/* The client that wants them asks again. */
+	if (call == CALL_FLAGS)
+		m->wants_flags = false;
+	if (call == CALL_GIVE && result->outcome == ETCD_UNKNOWN) {
+		move_not_given(m, "it is not known whether etcd has given it the shards");
+		m->retry_ns = now_ns;
+	}
 	if (call != CALL_REGISTER)
 		return;
 	m->key_free = false;
@@ -438,6 +378,8 @@ static void put_done(struct membership *m, enum call call, int64_t revision, uin
 
 	m->draft = NULL;
 	m->conflicts = 0;
+	if (call == CALL_FLAGS)
+		m->wants_flags = false;
 	if (call == CALL_REGISTER)
 		registered(m, revision, session_in(m, map));
 	map_install(m, map, revision, now_ns);
@@ -469,6 +411,9 @@ static void txn_take(struct membership *m, enum call call, struct registry_resul
 		put_done(m, call, result->revision, now_ns);
 	else if (result->outcome == ETCD_COMPARE_FAILED && call != CALL_POLL && call != CALL_LOOK)
 		conflict(m, now_ns);
+	/* Neither the map nor the own key differs. */
+	if (result->outcome == ETCD_COMPARE_FAILED && call == CALL_GIVE && !map)
+		move_not_given(m, "its key is not the one that it has confirmed by");
 	controller_take(m, result, now_ns);
 	plan_make(m, result, now_ns);
 }
@@ -512,6 +457,7 @@ void membership_done(struct membership *m, struct registry_result *result, const
 	enum call call = m->call;
 
 	m->call = CALL_NONE;
+	m->now_ns = now_ns;
 	outcome_note(m, answered || result->err == -ENOENT, why, now_ns);
 	switch (call) {
 	case CALL_GRANT:
@@ -538,192 +484,28 @@ void membership_done(struct membership *m, struct registry_result *result, const
 	m->draft = NULL;
 }
 
-static bool draft_finish(struct membership *m, struct map_edit *edit, uint64_t now_ns)
+/* Of the transactions that can wait: the one to be made first. */
+static enum call choose_more(const struct membership *m)
 {
-	const char *error = map_edit_finish(edit, &m->draft);
-
-	if (!error)
-		return true;
-	log_ratelimited(LOG_ERROR, 1, "fleet: can't make the next map: %s", error);
-	m->retry_ns = now_ns + m->options.lease_ns;
-	return false;
-}
-
-/* FLEET-3. The member, and its rows: those that it does not serve can't be proven. */
-static bool draft_register(struct membership *m, uint64_t now_ns)
-{
-	struct map_edit *edit = map_edit_create(m->map);
-	struct map_member member = {
-		.session = session_in(m, m->map) + 1,
-		.weight = m->options.weight,
-		.urls = m->options.urls,
-	};
-	uint32_t number;
-
-	memcpy(member.id, m->options.id, sizeof(member.id));
-	if (m->number != FLEET_NO_OWNER)
-		member.lost_s = m->map->members[m->number]->lost_s;
-	number = map_edit_member(edit, &member);
-	for (uint32_t i = 0; i < FLEET_SHARDS && m->number != FLEET_NO_OWNER; i++)
-		if (fleet_row_owner(m->map->rows[i]) == number &&
-		    !shard_set_has(&m->shards.served, i))
-			map_edit_row(edit, i, number, 0);
-	return draft_finish(m, edit, now_ns);
-}
-
-static bool opens(const struct membership *m, uint32_t shard)
-{
-	return shard_set_has(&m->shards.served, shard) && !(m->map->rows[shard] & FLEET_OPEN);
-}
-
-/* False: there is nothing to open, or it can't be done now. */
-static bool draft_open(struct membership *m, uint64_t now_ns)
-{
-	struct map_edit *edit;
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
-		count += opens(m, i);
-	if (!count) {
-		m->may_open = false;
-		return false;
-	}
-	edit = map_edit_create(m->map);
-	m->shards.opening_epoch = m->map->head->epoch + 1;
-	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
-		if (opens(m, i)) {
-			map_edit_row(edit, i, m->number,
-				     FLEET_OPEN | (m->map->rows[i] & FLEET_GIVEN));
-			shard_set_add(&m->shards.opening, i);
-		}
-	return draft_finish(m, edit, now_ns);
-}
-
-static void compare(struct membership *m, struct registry_call *call, enum registry_key key,
-		    const char id[FLEET_NAME_MAX], int64_t revision)
-{
-	struct registry_compare *next = &m->compares[call->compare_count++];
-
-	*next = (struct registry_compare){ .key = key, .revision = revision };
-	memcpy(next->id, id, FLEET_NAME_MAX);
-}
-
-static void compare_map(struct membership *m, struct registry_call *call)
-{
-	compare(m, call, REGISTRY_MAP, m->options.id, m->map_revision);
-}
-
-static void compare_own(struct membership *m, struct registry_call *call)
-{
-	compare(m, call, REGISTRY_MEMBER, m->options.id, m->own);
-}
-
-static void call_look(struct membership *m, struct registry_call *call)
-{
-	call->reads[true] = REGISTRY_READ_OWN;
-	call->reads[false] = REGISTRY_READ_OWN | REGISTRY_READ_MAP;
-	if (m->fenced)
-		call->reads[true] = call->reads[false];
-	else
-		compare_map(m, call);
-}
-
-static void call_poll(struct membership *m, struct registry_call *call)
-{
-	compare_map(m, call);
-	compare_own(m, call);
-	call->reads[true] = REGISTRY_READ_CONTROLLER;
-	call->reads[false] = REGISTRY_READ_MAP | REGISTRY_READ_OWN | REGISTRY_READ_CONTROLLER;
-	if (!m->controller)
-		return;
-	call->reads[true] |= REGISTRY_READ_MEMBERS;
-	call->reads[false] |= REGISTRY_READ_MEMBERS;
-}
-
-/* FLEET-2 */
-static void call_assign(struct membership *m, struct registry_call *call)
-{
-	compare_map(m, call);
-	compare(m, call, REGISTRY_CONTROLLER, m->options.id, m->controller);
-	for (uint32_t i = 0; i < m->plan.compare_count; i++)
-		compare(m, call, REGISTRY_MEMBER, m->map->members[m->plan.compares[i].member]->id,
-			m->plan.compares[i].revision);
-	m->draft = m->plan.map;
-	m->plan.map = NULL;
-	call->reads[false] = READ_ALL;
-}
-
-static void call_campaign(struct membership *m, struct registry_call *call)
-{
-	compare(m, call, REGISTRY_CONTROLLER, m->options.id, 0);
-	compare_own(m, call);
-	call->put_controller = true;
-	call->reads[true] = call->reads[false] = REGISTRY_READ_CONTROLLER;
-	m->campaigns = false;
-}
-
-/* False: the call can't, or need not, be made now. */
-static bool call_make(struct membership *m, enum call what, uint64_t now_ns,
-		      struct registry_call *call)
-{
-	*call = (struct registry_call){
-		.kind = REGISTRY_TXN,
-		.ttl_s = (int64_t)((m->options.lease_ns + NS_PER_S - 1) / NS_PER_S),
-		.lease = m->lease,
-		.incarnation = m->options.incarnation,
-		.compares = m->compares,
-		.reads[false] = REGISTRY_READ_MAP | REGISTRY_READ_OWN,
-	};
-	memcpy(call->id, m->options.id, sizeof(call->id));
-	switch (what) {
-	case CALL_GRANT:
-		call->kind = REGISTRY_GRANT;
-		break;
-	case CALL_KEEPALIVE:
-		call->kind = REGISTRY_KEEPALIVE;
-		m->alive = false;
-		break;
-	case CALL_REVOKE:
-		call->kind = REGISTRY_REVOKE;
-		break;
-	case CALL_LOOK:
-		call_look(m, call);
-		break;
-	case CALL_POLL:
-		call_poll(m, call);
-		m->poll_is_due = false;
-		break;
-	case CALL_REGISTER:
-		compare_map(m, call);
-		compare(m, call, REGISTRY_MEMBER, m->options.id, 0);
-		call->put_member = true;
-		if (!draft_register(m, now_ns))
-			return false;
-		break;
-	case CALL_OPEN:
-		compare_map(m, call);
-		compare_own(m, call);
-		if (!draft_open(m, now_ns))
-			return false;
-		break;
-	case CALL_CAMPAIGN:
-		call_campaign(m, call);
-		break;
-	case CALL_ASSIGN:
-		call_assign(m, call);
-		break;
-	case CALL_NONE:
-		return false;
-	}
-	call->put_map = m->draft;
-	return true;
+	if (m->move.state == MOVE_GIVE)
+		return CALL_GIVE;
+	if (m->plan.map)
+		return CALL_ASSIGN;
+	if (m->may_open)
+		return CALL_OPEN;
+	if (m->move.state == MOVE_CLOSE)
+		return CALL_CLOSE;
+	if (m->wants_flags)
+		return CALL_FLAGS;
+	return m->campaigns ? CALL_CAMPAIGN : CALL_NONE;
 }
 
 /* What a registered member asks now, or until when it waits. */
 static enum call choose_registered(struct membership *m, uint64_t now_ns, uint64_t *until_ns)
 {
 	uint64_t poll_ns = m->alive ? m->next_ns : m->next_ns + m->period_ns;
-	bool has_more = m->plan.map || m->may_open || m->campaigns;
+	enum call more = choose_more(m);
+	uint64_t look_ns;
 
 	if (m->poll_is_due)
 		return CALL_POLL;
@@ -734,12 +516,20 @@ static enum call choose_registered(struct membership *m, uint64_t now_ns, uint64
 		m->next_ns = now_ns;
 		return CALL_POLL;
 	}
+	/* Not more often, however often clients ask: what keeps the lease comes first. */
+	look_ns = m->look_is_wanted ? m->polled_ns + LOOK_NS(m->period_ns) : UINT64_MAX;
+	if (now_ns >= look_ns)
+		return CALL_POLL;
 	*until_ns = shards_next_ns(&m->shards);
+	if (look_ns < *until_ns)
+		*until_ns = look_ns;
 	if (poll_ns < *until_ns)
 		*until_ns = poll_ns;
-	if (has_more && now_ns >= m->retry_ns)
-		return m->plan.map ? CALL_ASSIGN : m->may_open ? CALL_OPEN : CALL_CAMPAIGN;
-	if (has_more && m->retry_ns < *until_ns)
+	if (move_next_ns(m) < *until_ns)
+		*until_ns = move_next_ns(m);
+	if (more != CALL_NONE && now_ns >= m->retry_ns)
+		return more;
+	if (more != CALL_NONE && m->retry_ns < *until_ns)
 		*until_ns = m->retry_ns;
 	return CALL_NONE;
 }
@@ -762,6 +552,7 @@ enum membership_next membership_next(struct membership *m, uint64_t now_ns, uint
 	enum call what;
 
 	assert(m->call == CALL_NONE);
+	m->now_ns = now_ns;
 	m->now_s = now_s;
 	if (m->own && m->shards.waiting) {
 		uint32_t served = m->shards.served_count;
@@ -769,6 +560,7 @@ enum membership_next membership_next(struct membership *m, uint64_t now_ns, uint
 		shards_serve(&m->shards, now_ns);
 		m->may_open |= m->shards.served_count != served;
 	}
+	move_step(m, now_ns);
 	do {
 		what = choose(m, now_ns, until_ns);
 	} while (what != CALL_NONE && !call_make(m, what, now_ns, call));
@@ -783,13 +575,64 @@ void membership_alive(struct membership *m)
 	m->alive = true;
 }
 
+static bool is_drained(const struct membership *m)
+{
+	return m->number == FLEET_NO_OWNER ||
+	       m->map->members[m->number]->flags & FLEET_MEMBER_DRAINED;
+}
+
+/* MEMBERSHIP-9 */
+static void accept(struct membership *m, const struct fleet_wants *wants)
+{
+	const struct fleet_head *head = m->map->head;
+
+	if (!m->own || m->stops || wants->accept_generation != head->generation)
+		return;
+	if (wants->accept_epoch > head->epoch)
+		m->look_is_wanted = true;
+	else if (wants->accept_epoch > m->registered_epoch && !is_drained(m))
+		accepts_begin(&m->accepts, &m->shards, m->map, m->number, wants->accept_epoch);
+}
+
+void membership_want(struct membership *m, const struct fleet_wants *wants)
+{
+	if (wants->look && m->own)
+		m->look_is_wanted = true;
+	else if (wants->look && !m->key_free)
+		m->next_ns = m->now_ns;
+	if (wants->accept_epoch)
+		accept(m, wants);
+	if (wants->change && m->own) {
+		m->wants_flags = true;
+		m->flags = *wants;
+	}
+}
+
+/* What the next view says of the member. */
+static void view_make(struct membership *m, struct membership_changes *changes)
+{
+	for (uint32_t i = 0; i < FLEET_SHARDS / 64; i++)
+		m->view_served.bits[i] = m->shards.served.bits[i] & ~m->shards.frozen.bits[i];
+	changes->map = m->map;
+	changes->served = &m->view_served;
+	changes->frozen = shard_set_empty(&m->shards.frozen) ? NULL : &m->shards.frozen;
+	changes->accepts = m->accepts.all;
+	changes->accept_count = m->accepts.count;
+	changes->own = m->view_own;
+	changes->takes = m->view_takes;
+}
+
 void membership_changes(struct membership *m, struct membership_changes *changes)
 {
+	bool takes = m->own && !m->stops && !is_drained(m) && m->end_ns > m->now_ns &&
+		     m->accepts.count < FLEET_ACCEPTS_MAX;
+
 	*changes = (struct membership_changes){ 0 };
-	if (m->view_is_old || m->shards.changed) {
-		changes->map = m->map;
-		changes->served = &m->shards.served;
-	}
+	m->view_is_old |= m->shards.changed || m->own != m->view_own || takes != m->view_takes;
+	m->view_own = m->own;
+	m->view_takes = takes;
+	if (m->view_is_old)
+		view_make(m, changes);
 	m->view_is_old = m->shards.changed = false;
 	if (shards_drop(&m->shards))
 		changes->drop = &m->shards.dropping;
@@ -812,6 +655,7 @@ void membership_dropped(struct membership *m)
 void membership_stop(struct membership *m)
 {
 	m->stops = true;
+	move_end(m, "this member stops");
 	m->end_ns = 0;
 	m->word_is_new = true;
 	if (m->shards.served_count)
@@ -845,4 +689,5 @@ void membership_status(const struct membership *m, struct membership_status *sta
 		strcpy(status->waits, "items of shards that were lost are dropped");
 	else if (m->controller)
 		strcpy(status->waits, m->plan.why);
+	move_status(m, status);
 }

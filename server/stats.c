@@ -78,7 +78,7 @@ static void tenants_lines(struct lines *l, const struct tenants *tenants)
 /* A map that does not change. */
 static void fleet_fixed_status(struct membership_status *status, const struct fleet_view *view)
 {
-	*status = (struct membership_status){ 0 };
+	*status = (struct membership_status){ .move_state = "idle" };
 	if (!view)
 		return;
 	status->epoch = view->map->head->epoch;
@@ -89,6 +89,16 @@ static void fleet_fixed_status(struct membership_status *status, const struct fl
 static void name_line(struct lines *l, const char *what, const char *name)
 {
 	line(l, "%s %.*s", what, (int)FLEET_NAME_MAX, *name ? name : "none");
+}
+
+static void fleet_move_lines(struct lines *l, const struct membership_status *status)
+{
+	number(l, "fleet_moves_left", status->moves_left);
+	number(l, "fleet_moved_shards", status->moved);
+	number(l, "fleet_moves_failed", status->moves_failed);
+	name_line(l, "fleet_move_to", status->move_to);
+	line(l, "fleet_move_state %s", status->move_state ? status->move_state : "idle");
+	line(l, "fleet_move_why %s", *status->move_why ? status->move_why : "none");
 }
 
 static void fleet_lines(struct lines *l, const struct stats_source *source)
@@ -116,6 +126,7 @@ static void fleet_lines(struct lines *l, const struct stats_source *source)
 	number(l, "fleet_registrations", status.registrations);
 	number(l, "fleet_controller", status.controller);
 	line(l, "fleet_waits %s", *status.waits ? status.waits : "none");
+	fleet_move_lines(l, &status);
 }
 
 static void device_lines(struct lines *l, const struct stats_source *source)

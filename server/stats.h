@@ -39,6 +39,12 @@
 	X(fleet_controller, "1: this member assigns the fleet's shards; 0: another one does")      \
 	X(fleet_waits, "why the server waits to be registered, or to assign shards; none: it "     \
 		       "does not wait")                                                            \
+	X(fleet_moves_left, "shards of this member that have to move to others")                   \
+	X(fleet_moved_shards, "shards that moved from this member to others, with their items")    \
+	X(fleet_moves_failed, "moves of shards from this member that failed, and were undone")     \
+	X(fleet_move_to, "the member to which shards move now; none: no move is under way")        \
+	X(fleet_move_state, "what this member does about its moves, in a word; idle: nothing")     \
+	X(fleet_move_why, "why the last move failed; none: it did not")                            \
 	X(log_lines_lost, "log lines lost because the log's file or pipe was full")                \
 	X(device.N.kind, "rdma, rdma+tcp, rdma+tls or softnic, for each device N")                 \
 	X(device.N.name, "name of device N")                                                       \

@@ -90,6 +90,7 @@ static const char *const gauges[] = {
 	"fleet_epoch",
 	"fleet_members",
 	"fleet_shards",
+	"fleet_moves_left",
 	"device.*",
 	"items",
 	"expiring",

@@ -161,6 +161,8 @@ struct conn {
 	TAILQ_ENTRY(conn) deferred_entry; /* in worker->deferred_conns */
 	struct answers *answers;	  /* to its numbered changes; NULL: it has no identity */
 	uint64_t change_admitted; /* the last number that arrived; server/worker/answers.h */
+	uint64_t move_epoch;	  /* of its last BEGIN (OWNER-7); 0: its client copies nothing */
+	uint64_t move_flushes;	  /* of its store at that BEGIN: table_no_flush() */
 
 	/*
 	 * The next part of a value that the client reads in parts; 0: none. Already paid for

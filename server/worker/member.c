@@ -36,6 +36,29 @@ static enum wire_status moved(const struct conn *conn)
 	return WIRE_MOVED;
 }
 
+const struct fleet_accept *member_accept(const struct conn *conn)
+{
+	return conn->move_epoch ? fleet_view_accept(fleet_view(conn->fleet), conn->move_epoch) :
+				  NULL;
+}
+
+/*
+ * OWNER-7. The end of the word does not matter: the shard's last owner still serves it, and this
+ * server will not before it has read the row that gives it the shard.
+ */
+static bool is_accepted(const struct conn *conn, const struct fleet_view *view, uint32_t shard)
+{
+	const struct fleet_accept *accept = member_accept(conn);
+
+	return accept && fleet_shards_have(accept->shards, shard) &&
+	       !fleet_view_serves(view, shard);
+}
+
+static bool is_copy(const struct request *request)
+{
+	return request->op == WIRE_PUT && request->mode == WIRE_COPY;
+}
+
 enum wire_status member_admit(const struct conn *conn, const struct request *request, uint64_t hash)
 {
 	const struct fleet_view *view = fleet_view(conn->fleet);
@@ -45,8 +68,17 @@ enum wire_status member_admit(const struct conn *conn, const struct request *req
 		return WIRE_OK;
 	if (request->change && conn->answers->refuses)
 		return moved(conn);
+	if (is_copy(request) && !is_accepted(conn, view, shard))
+		return away(conn);
+	if (is_copy(request))
+		return version_counter_may_be(request->version >> THREAD_ID_BITS,
+					      conn->poller->worker->part.thread.now_ns) ?
+			       WIRE_OK :
+			       WIRE_INVALID;
 	if (fleet_view_serves(view, shard) && !is_over(conn))
 		return WIRE_OK;
+	if (fleet_shards_have(view->frozen, shard) && !is_over(conn))
+		return moved(conn);
 	owner = fleet_row_owner(view->map->rows[shard]);
 	return owner == view->member || owner == FLEET_NO_OWNER ? away(conn) : moved(conn);
 }
@@ -66,11 +98,18 @@ void member_resume(const struct conn *conn, const struct request *request)
 		conn->answers->refuses = false;
 }
 
-bool member_serves(const struct conn *conn, uint64_t hash)
+bool member_serves(const struct conn *conn, const struct request *request, uint64_t hash)
 {
 	const struct fleet_view *view = fleet_view(conn->fleet);
 
+	if (is_copy(request))
+		return is_accepted(conn, view, fleet_shard(hash));
 	return fleet_view_serves(view, fleet_shard(hash)) && !is_over(conn);
+}
+
+bool member_freezes(const struct conn *conn)
+{
+	return fleet_view(conn->fleet)->freezes;
 }
 
 bool member_admit_scan(const struct conn *conn, const uint64_t **served)

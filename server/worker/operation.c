@@ -113,6 +113,10 @@ static void flush(struct conn *conn, const struct request *request, struct wire_
 		flush_cancel(conn, request, head);
 		return;
 	}
+	if (conn->fleet && member_freezes(conn)) {
+		head->status = WIRE_BUSY;
+		return;
+	}
 	if (request->ticket) {
 		done = maintenance_flushed(maintenance, request->ticket);
 	} else {

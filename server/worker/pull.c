@@ -380,7 +380,7 @@ static bool pull_begin_early(struct deferred *deferred)
 
 	if (!conn->pull_arrived || pull_is_now(conn, request) ||
 	    TAILQ_FIRST(&conn->deferred)->pull.now ||
-	    (conn->fleet && !member_serves(conn, deferred->hash)))
+	    (conn->fleet && !member_serves(conn, request, deferred->hash)))
 		return false;
 	put_change_init(request, &change);
 	if (request->value_len > conn->part->thread.table->region->geometry.value_max ||

@@ -10,6 +10,7 @@
 #include "server/worker/execute.h"
 #include "server/worker/hello.h"
 #include "server/worker/member.h"
+#include "server/worker/move.h"
 #include "server/worker/operation.h"
 #include "server/worker/permit.h"
 #include "server/worker/pull.h"
@@ -38,7 +39,10 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 	value.value = response_buffer(responses, response, &value.size);
 	if (!value.value)
 		return DEFERRED_DONE;
-	execute_scan(thread, request, served, until_ns, &response->head, &value);
+	if (deferred->conn->fleet && member_freezes(deferred->conn))
+		response->head.status = WIRE_BUSY;
+	else
+		execute_scan(thread, request, served, until_ns, &response->head, &value);
 	if (response->head.status == WIRE_BUSY) {
 		if (!deferred->scan.busy_since_ns)
 			deferred->scan.busy_since_ns = until_ns;
@@ -63,6 +67,10 @@ static const struct deferred_kind *request_kind(const struct request *request)
 		return &scan_kind;
 	case WIRE_MAP:
 		return &map_kind;
+	case WIRE_MOVE:
+		return &move_kind;
+	case WIRE_FLEET:
+		return &fleet_kind;
 	case WIRE_STATS:
 		return &stats_kind;
 	case WIRE_CLIENTS:
@@ -133,6 +141,8 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 		verdict->status = (uint8_t)permit_admit(
 			conn, user, request,
 			permit_is_paid(conn, request, hash) ? 0 : message_bytes(request));
+	if (request_is_move(request) && !verdict->status)
+		verdict->status = (uint8_t)move_admit(conn);
 	/* In a BATCH of a user the first admitted operation records the reports. */
 	if (request_reports(request) && !verdict->status && !(batch && user))
 		execute_access(conn_thread(conn), request);

@@ -186,7 +186,7 @@ static bool answers_at(uint64_t now_ns)
 	test_worker.part.thread.now_ns = now_ns;
 	status = member_admit(&conn->conn, &request, hash_of(mine));
 	assert_true(status == WIRE_OK || status == WIRE_AWAY);
-	assert_int_equal(!status, member_serves(&conn->conn, hash_of(mine)));
+	assert_int_equal(!status, member_serves(&conn->conn, &request, hash_of(mine)));
 	return !status;
 }
 

@@ -233,6 +233,9 @@ static void process_and_devices(void **state)
 	assert_number("fleet_epoch", 0);
 	assert_number("fleet_members", 0);
 	assert_number("fleet_shards", 0);
+	assert_string_equal(line_of("fleet_move_to"), "none");
+	assert_string_equal(line_of("fleet_move_state"), "idle");
+	assert_string_equal(line_of("fleet_move_why"), "none");
 	assert_true(number_of("cpu_user_us") + number_of("cpu_system_us") > 0);
 	assert_string_equal(line_of("device.0.kind"), "rdma");
 	assert_string_equal(line_of("device.0.name"), "mlx9");
@@ -260,7 +263,45 @@ static void a_fleet(void **state)
 	assert_number("fleet_epoch", 5);
 	assert_number("fleet_members", 3);
 	assert_number("fleet_shards", 77);
+	assert_number("fleet_moves_left", 0);
+	assert_number("fleet_moved_shards", 0);
+	assert_number("fleet_moves_failed", 0);
+	assert_string_equal(line_of("fleet_move_state"), "idle");
 	fleet = (struct fleet){ 0 };
+}
+
+void __wrap_membership_thread_status(struct membership_thread *thread,
+				     struct membership_status *status, uint64_t *now_ns);
+void __wrap_membership_thread_status(struct membership_thread *thread,
+				     struct membership_status *status, uint64_t *now_ns)
+{
+	(void)thread;
+	*now_ns = 1;
+	*status = (struct membership_status){
+		.moves_left = 700,
+		.moved = 1024,
+		.moves_failed = 3,
+		.move_to = "twenty-four-letters-long",
+		.move_state = "copies",
+		.move_why = "it was lost",
+	};
+}
+
+static void moves_of_a_fleet(void **state)
+{
+	struct membership_thread *thread = (struct membership_thread *)&fleet;
+
+	(void)state;
+	source.membership = thread;
+	source.fleet_name = "f";
+	print();
+	source.membership = NULL;
+	assert_number("fleet_moves_left", 700);
+	assert_number("fleet_moved_shards", 1024);
+	assert_number("fleet_moves_failed", 3);
+	assert_string_equal(line_of("fleet_move_to"), "twenty-four-letters-long");
+	assert_string_equal(line_of("fleet_move_state"), "copies");
+	assert_string_equal(line_of("fleet_move_why"), "it was lost");
 }
 
 /* The parts of the region add up to it. */
@@ -426,10 +467,10 @@ static void long_line(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(sums_of_workers), CASE(sums_of_budgets),	CASE(process_and_devices),
-		CASE(a_fleet),	       CASE(memory_and_items),	CASE(turns),
-		CASE(cpu_of_workers),  CASE(small_text),	CASE(long_line),
-		CASE(size_classes),    CASE(flushes_that_wait),
+		CASE(sums_of_workers),	CASE(sums_of_budgets),	CASE(process_and_devices),
+		CASE(a_fleet),		CASE(memory_and_items), CASE(turns),
+		CASE(moves_of_a_fleet), CASE(cpu_of_workers),	CASE(small_text),
+		CASE(long_line),	CASE(size_classes),	CASE(flushes_that_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ void submitted_release(struct kvd *handle)
 	uint32_t i;
 
 	for (i = 0; handle->slot_memory && i < handle->options.depth; i++)
-		if (handle->slot_memory[i].op && handle->slot_memory[i].direct)
+		if (handle->slot_memory[i].direct && handle->slot_memory[i].place != PLACE_ENDED)
 			flight_put_memory(handle, &handle->slot_memory[i]);
 	heap_free(handle->slot_memory);
 	heap_free(handle->conn.batches);

@@ -309,6 +309,7 @@ struct kvd {
 	struct flight *slot_memory;    /* options.depth; NULL until the first is needed */
 	size_t outstanding;	       /* submitted, and not handed back */
 	size_t ended;		       /* of `outstanding`, in `done` or `called_back` */
+	enum kvd_status copied;	       /* of the first copy that failed: client/libkvd/copy.h */
 	uint64_t next_deadline_ns;     /* no operation's deadline is earlier; 0: none is set */
 	uint64_t tick_ns;	       /* clock_ns() of the engine's last tick */
 	uint64_t events_ns;	       /* a tick from then on looks at the connection's events */

@@ -449,7 +449,9 @@ typedef int (*kvd_entry_fn)(void *arg, const struct kvd_entry *entry);
  * values. Blocks for at most timeout_ms, plus the time in @each. A key that is in the store from
  * the first call to the last is delivered at least once, even while the server's index grows; a key
  * that is added or removed meanwhile may or may not be. Any key may be delivered more than once,
- * each time with its value and version of that moment.
+ * each time with its value and version of that moment. A handle of a fleet scans the members whose
+ * keys went to others meanwhile again, and remembers up to 8 scans at a time: with the cursor of an
+ * earlier one, or of another handle, it scans all members again unless they are in a file.
  * KVD_OK: if @each stopped the call, its remaining keys were not delivered and *@cursor is
  * unchanged: the next call delivers all of them again, as they are then.
  * KVD_ERR_BUSY: also if that part of the index kept changing for one second; nothing was delivered,
@@ -925,11 +927,18 @@ struct kvd_fleet_member {
 	char urls[520]; /* at which clients reach it, with commas between them */
 	/* Of this handle, as in struct kvd_info, or "unused" by it; static. */
 	const char *connection;
-	uint32_t weight;   /* its share of the shards, relative to other members' */
-	uint32_t shards;   /* that it has */
-	uint32_t open;	   /* its shards that clients may READ */
-	uint32_t reserved; /* 0 */
+	uint32_t weight; /* its share of the shards, relative to other members' */
+	uint32_t shards; /* that it has */
+	uint32_t open;	 /* its shards that clients may READ */
+	uint32_t flags;	 /* KVD_FLEET_MEMBER_... */
 };
+
+/* The fleet saw that the member is absent: it gets no shard until it is back. */
+#define KVD_FLEET_MEMBER_AWAY 1u
+/* The member gives its shards to others, and gets none: kvd_fleet_drain(). */
+#define KVD_FLEET_MEMBER_DRAINED 2u
+/* All members get their share: kvd_fleet_rebalance(). */
+#define KVD_FLEET_MEMBER_BALANCES 4u
 
 /*
  * As kvd_fleet_info(), of member @number, from 0 on, in the order of the map, which another call
@@ -957,6 +966,30 @@ enum kvd_status kvd_fleet_shard(struct kvd *handle, uint32_t number, struct kvd_
 /* Writes the number of the shard that the key belongs to to *@number. As kvd_fleet_info(). */
 enum kvd_status kvd_fleet_key(struct kvd *handle, const void *key, size_t key_len,
 			      uint32_t *number);
+
+/*
+ * Change the fleet (admin; libkvd(3), Administration). They ask a member to note it in the map,
+ * again every 1 to 20 ms until it has, for about timeout_ms at most; each request may block for
+ * timeout_ms. The members then move shards, with their keys, one after another:
+ * kvd_fleet_member() shows how far they are, once the handle has the map. A move that fails is
+ * tried again, and goes on whoever restarts.
+ *
+ * kvd_fleet_drain(): the member @id gives all of its shards to the others, and gets none, until
+ * kvd_fleet_undrain() or the end of its process. It can be stopped once it has no shard.
+ * kvd_fleet_rebalance(): all members that are there and not drained get their share of the shards,
+ * by their weights, and as few as possible move; for members that have joined.
+ *
+ * KVD_OK: the map says so.
+ * KVD_NOT_FOUND: the fleet has no member @id.
+ * KVD_ERR_INVALID: also if @id is no name of a member, if @handle is for one server, or if the
+ * fleet's members are in a file (fleet.file), which does not change while they run.
+ * KVD_ERR_BUSY: the map did not change within timeout_ms, mostly since the members do not reach
+ * etcd: it may still change.
+ * KVD_ERR_AWAY: no member can be reached.
+ */
+enum kvd_status kvd_fleet_drain(struct kvd *handle, const char *id);
+enum kvd_status kvd_fleet_undrain(struct kvd *handle, const char *id);
+enum kvd_status kvd_fleet_rebalance(struct kvd *handle);
 
 /*
  * Returns the server's clock now, in nanoseconds since 1970: the clock of kvd_item.expires_s. It is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kvctl fleet: the members of a fleet, their shards, and what is wrong with it. */
+/* kvctl fleet: a fleet's members, their shards, and what is wrong; drains and rebalances it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +29,11 @@ struct one {
 	bool has_lease; /* of etcd; false: the map is a file's */
 	bool controls;
 	char waits[160];
+	/* Moves from it to others. */
+	uint64_t moves_left, moved,
+		moves_failed; /* shards that should be elsewhere; shards; moves */
+	char move_to[NAME_BYTES], move_state[NAME_BYTES]; /* "": none is under way */
+	char move_why[160]; /* why the last one failed; "": it did not */
 };
 
 struct fleet {
@@ -63,6 +68,14 @@ static void text_of(const char *stats, const char *name, char *to, size_t size)
 	*to = '\0';
 	if (stats_find(stats, name, strlen(name), &line))
 		snprintf(to, size, "%.*s", (int)line.value_len, line.value);
+}
+
+/* text_of() a statistic that is "none" without a text. */
+static void maybe_text_of(const char *stats, const char *name, char *to, size_t size)
+{
+	text_of(stats, name, to, size);
+	if (!strcmp(to, "none"))
+		*to = '\0';
 }
 
 /* Writes the URL of the fleet whose member the server at @url is: its statistics name it. */
@@ -134,9 +147,13 @@ static void one_ask(const struct fleet *fleet, const struct arguments *arguments
 	one->has_lease = stats_find(stats, "fleet_lease_ms", strlen("fleet_lease_ms"), &line);
 	one->lease_ms = stats_number(stats, "fleet_lease_ms");
 	one->controls = stats_number(stats, "fleet_controller");
-	text_of(stats, "fleet_waits", one->waits, sizeof(one->waits));
-	if (!strcmp(one->waits, "none"))
-		*one->waits = '\0';
+	maybe_text_of(stats, "fleet_waits", one->waits, sizeof(one->waits));
+	one->moves_left = stats_number(stats, "fleet_moves_left");
+	one->moved = stats_number(stats, "fleet_moved_shards");
+	one->moves_failed = stats_number(stats, "fleet_moves_failed");
+	maybe_text_of(stats, "fleet_move_to", one->move_to, sizeof(one->move_to));
+	maybe_text_of(stats, "fleet_move_state", one->move_state, sizeof(one->move_state));
+	maybe_text_of(stats, "fleet_move_why", one->move_why, sizeof(one->move_why));
 }
 
 static void fleet_ask(struct fleet *fleet, const struct arguments *arguments)
@@ -157,7 +174,18 @@ static const char *state_text(const struct one *one)
 {
 	if (!one->answers)
 		return "away";
-	return one->has_lease && !one->lease_ms ? "no lease" : "up";
+	if (one->has_lease && !one->lease_ms)
+		return "no lease";
+	return one->member.flags & KVD_FLEET_MEMBER_DRAINED ? "drained" : "up";
+}
+
+/* What the flags of a member say, with commas between them. */
+static const char *flags_text(const struct kvd_fleet_member *member, char to[NAME_BYTES])
+{
+	snprintf(to, NAME_BYTES, "%s%s%s", member->flags & KVD_FLEET_MEMBER_AWAY ? ",away" : "",
+		 member->flags & KVD_FLEET_MEMBER_DRAINED ? ",drained" : "",
+		 member->flags & KVD_FLEET_MEMBER_BALANCES ? ",balances" : "");
+	return *to ? to + 1 : "none";
 }
 
 static void print_head(const struct fleet *fleet)
@@ -200,11 +228,31 @@ static void print_members(const struct fleet *fleet)
 	}
 }
 
-/* Begins a line about what is wrong: the first one after @before. */
-static void problem(unsigned int *count, const char *before)
+/* Begins a line about what goes on, or is wrong: the first one after @before. */
+static void line_begin(unsigned int *count, const char *before)
 {
 	if (!(*count)++)
 		fputs(before, stdout);
+}
+
+static void print_moves(const struct fleet *fleet)
+{
+	unsigned int count = 0;
+
+	for (uint32_t i = 0; i < fleet->info.members; i++) {
+		const struct one *one = &fleet->ones[i];
+
+		if (!one->answers || (!one->moves_left && !*one->move_to))
+			continue;
+		line_begin(&count, "\n");
+		printf("%s: %" PRIu64 " shards left to move, %" PRIu64 " moved", one->member.id,
+		       one->moves_left, one->moved);
+		if (*one->move_to)
+			printf("; to %s: %s", one->move_to, one->move_state);
+		if (*one->move_why)
+			printf("; %" PRIu64 " moves failed: %s", one->moves_failed, one->move_why);
+		putchar('\n');
+	}
 }
 
 static void print_problem_of(const struct one *one, unsigned int *count, const char *before)
@@ -213,7 +261,7 @@ static void print_problem_of(const struct one *one, unsigned int *count, const c
 
 	if (one->answers && !*one->waits && (!one->has_lease || one->lease_ms))
 		return;
-	problem(count, before);
+	line_begin(count, before);
 	if (!one->answers)
 		printf("%s is away: %s\n", id, one->why);
 	else if (*one->waits)
@@ -231,19 +279,26 @@ static unsigned int print_problems(const struct fleet *fleet, const char *before
 	for (uint32_t i = 0; i < info->members; i++)
 		print_problem_of(&fleet->ones[i], &count, before);
 	if (info->unowned) {
-		problem(&count, before);
+		line_begin(&count, before);
 		printf("%u shards have no owner yet\n", info->unowned);
 	}
 	if (fleet->served + info->unowned < info->shards) {
-		problem(&count, before);
+		line_begin(&count, before);
 		printf("%" PRIu64 " shards are not served by their owners\n",
 		       info->shards - info->unowned - fleet->served);
 	}
 	if (fleet->leases && !fleet->controller) {
-		problem(&count, before);
+		line_begin(&count, before);
 		printf("no member is the controller\n");
 	}
 	return count;
+}
+
+static void flags_json(struct json *json, const struct kvd_fleet_member *member)
+{
+	json_bool(json, "away", member->flags & KVD_FLEET_MEMBER_AWAY);
+	json_bool(json, "drained", member->flags & KVD_FLEET_MEMBER_DRAINED);
+	json_bool(json, "balances", member->flags & KVD_FLEET_MEMBER_BALANCES);
 }
 
 static void one_json(struct json *json, const struct one *one)
@@ -255,6 +310,7 @@ static void one_json(struct json *json, const struct one *one)
 	json_number(json, "weight", one->member.weight);
 	json_number(json, "shards", one->member.shards);
 	json_number(json, "open", one->member.open);
+	flags_json(json, &one->member);
 	if (one->answers) {
 		json_number(json, "epoch", one->epoch);
 		if (one->has_lease)
@@ -263,6 +319,12 @@ static void one_json(struct json *json, const struct one *one)
 		json_number(json, "items", one->items);
 		json_number(json, "memory", one->memory);
 		json_text(json, "waits", one->waits);
+		json_number(json, "moves_left", one->moves_left);
+		json_number(json, "moved", one->moved);
+		json_number(json, "moves_failed", one->moves_failed);
+		json_text(json, "move_to", one->move_to);
+		json_text(json, "move_state", one->move_state);
+		json_text(json, "move_why", one->move_why);
 	} else {
 		json_text(json, "why", one->why);
 	}
@@ -302,6 +364,7 @@ static int fleet_status(struct fleet *fleet, const struct arguments *arguments)
 	}
 	print_head(fleet);
 	print_members(fleet);
+	print_moves(fleet);
 	print_problems(fleet, "\n");
 	return EX_OK;
 }
@@ -319,6 +382,7 @@ static int fleet_health(struct fleet *fleet, const struct arguments *arguments)
 /* By the map alone. */
 static int fleet_members(struct fleet *fleet, const struct arguments *arguments)
 {
+	char flags[NAME_BYTES];
 	struct json json;
 
 	for (uint32_t i = 0; i < fleet->info.members; i++) {
@@ -331,13 +395,15 @@ static int fleet_members(struct fleet *fleet, const struct arguments *arguments)
 			json_number(&json, "weight", member->weight);
 			json_number(&json, "shards", member->shards);
 			json_number(&json, "open", member->open);
+			flags_json(&json, member);
 			json_text(&json, "urls", member->urls);
 			json_close(&json, '}');
 			json_end(&json);
 			continue;
 		}
-		printf("id=%s weight=%u shards=%u open=%u urls=%s\n", member->id, member->weight,
-		       member->shards, member->open, member->urls);
+		printf("id=%s weight=%u shards=%u open=%u flags=%s urls=%s\n", member->id,
+		       member->weight, member->shards, member->open, flags_text(member, flags),
+		       member->urls);
 	}
 	return EX_OK;
 }
@@ -424,15 +490,50 @@ static int fleet_map(struct fleet *fleet, const struct arguments *arguments)
 	return arguments->word_count > 1 ? map_keys(fleet, arguments) : map_all(fleet, arguments);
 }
 
+static int fleet_drain(struct fleet *fleet, const struct arguments *arguments)
+{
+	const char *id = arguments->words[1];
+	const int code = report(fleet->db, kvd_fleet_drain(fleet->db, id));
+
+	if (!code)
+		printf("%s gives its shards to other members, and can be stopped when it has none: "
+		       "kvctl fleet status shows how many are left\n",
+		       id);
+	return code;
+}
+
+static int fleet_undrain(struct fleet *fleet, const struct arguments *arguments)
+{
+	const char *id = arguments->words[1];
+	const int code = report(fleet->db, kvd_fleet_undrain(fleet->db, id));
+
+	if (!code)
+		printf("%s keeps the shards that it has: kvctl fleet rebalance gives it its "
+		       "share\n",
+		       id);
+	return code;
+}
+
+static int fleet_rebalance(struct fleet *fleet, const struct arguments *arguments)
+{
+	const int code = report(fleet->db, kvd_fleet_rebalance(fleet->db));
+
+	(void)arguments;
+	if (!code)
+		puts("each member gets its share of the shards: kvctl fleet status shows how many "
+		     "are left to move");
+	return code;
+}
+
 static const struct {
 	const char *name;
-	int words_max;
+	int words_min, words_max;
 	int (*run)(struct fleet *fleet, const struct arguments *arguments);
 } actions[] = {
-	{ "status", 1, fleet_status },
-	{ "members", 1, fleet_members },
-	{ "map", WORDS_ANY, fleet_map },
-	{ "health", 1, fleet_health },
+	{ "status", 1, 1, fleet_status },	{ "members", 1, 1, fleet_members },
+	{ "map", 1, WORDS_ANY, fleet_map },	{ "health", 1, 1, fleet_health },
+	{ "drain", 2, 2, fleet_drain },		{ "undrain", 2, 2, fleet_undrain },
+	{ "rebalance", 1, 1, fleet_rebalance },
 };
 #define ACTIONS (sizeof(actions) / sizeof(actions[0]))
 
@@ -467,8 +568,11 @@ int command_fleet(struct kvd *db, const struct arguments *arguments)
 
 	while (action < ACTIONS && strcmp(arguments->words[0], actions[action].name) != 0)
 		action++;
-	if (action == ACTIONS || arguments->word_count > actions[action].words_max)
-		return usage_error(arguments->words[0], "status, members, map [KEY...] or health");
+	if (action == ACTIONS || arguments->word_count < actions[action].words_min ||
+	    arguments->word_count > actions[action].words_max)
+		return usage_error(arguments->words[0],
+				   "status, members, map [KEY...], health, drain ID, undrain ID "
+				   "or rebalance");
 	if (begins_with(fleet.url, "fleet"))
 		return fleet_run(&fleet, arguments, action);
 	code = url_of_fleet(db, fleet.url, url);

@@ -106,12 +106,15 @@
 	  COMMAND_CONNECTED | COMMAND_SLOW,                                                        \
 	  "print the server's tenants, one per line; add a tenant, change its size (4096, "        \
 	  "64m, 2g), or remove it with all of its keys")                                           \
-	X(fleet, "", SERVER, "status | members | map [KEY...] | health", 1, WORDS_ANY,             \
-	  COMMAND_CONNECTED,                                                                       \
+	X(fleet, "", SERVER,                                                                       \
+	  "status | members | map [KEY...] | health | drain ID | undrain ID | rebalance", 1,       \
+	  WORDS_ANY, COMMAND_CONNECTED,                                                            \
 	  "print the state of a fleet: its members with their leases, shards and items, who "      \
-	  "its controller is, and what is wrong; the members alone, one per line; which "          \
-	  "member has which shards, or KEYs; or only what is wrong, with status 5 if anything "    \
-	  "is. -a names the fleet, or any of its members")                                         \
+	  "its controller is, what moves, and what is wrong; the members alone, one per line; "    \
+	  "which member has which shards, or KEYs; or only what is wrong, with status 5 if "       \
+	  "anything is. drain: the member ID gives its shards, with their keys, to the others, "   \
+	  "before it is stopped; rebalance: each member gets its share, as after one has "         \
+	  "joined. -a names the fleet, or any of its members")                                     \
 	X(info, "", SERVER, "", 0, 0, COMMAND_CONNECTED, "print the properties of the connection") \
 	X(whoami, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                         \
 	  "print this connection's user, rights and tenant, and how the server identified "        \
@@ -206,7 +209,7 @@ enum option_kind {
 	  "scan: also print values, after a tab; stats: also print statistics that are 0")         \
 	X(json, 0, "json", FLAG, 0, 0, "",                                                         \
 	  OF_KEYS " scan count dump restore bigkeys hotkeys info ping stats curve latency "        \
-		  "doctor clients revoke tenant whoami",                                           \
+		  "doctor clients revoke tenant fleet whoami",                                     \
 	  "print lines of JSON; bytes that are not UTF-8 become {\"hex\": \"00ff\"}")              \
 	X(hex_values, 0, "hex-values", FLAG, 0, 0, "", "get gat scan " WITH_VALUE,                 \
 	  "take and print values in hexadecimal")                                                  \

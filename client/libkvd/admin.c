@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Requests that concern the whole server: statistics, connections and flushes. */
+/* Requests that concern a whole server, or fleet: statistics, connections, flushes, drains. */
 #include <string.h>
 #include <time.h>
 
@@ -372,16 +372,11 @@ static enum kvd_status flush_all(struct kvd *handle)
 /* KVD_ERR_MOVED: the member has a map of another epoch than the fleet's handle. */
 static enum kvd_status epoch_check(struct kvd *member)
 {
-	struct rpc rpc = {
-		.on_loss = LOSS_REPEATS,
-		.head = { .op = WIRE_MAP, .offset = EPOCH_ONLY },
-	};
-	struct response response;
 	enum kvd_status status;
+	uint64_t epoch;
 
-	member->deadline_ns = 0;
-	status = rpc_call(member, &rpc, &response);
-	if (status || response.epoch == fleet_epoch(member->member.home))
+	status = member_epoch(member, &epoch);
+	if (status || epoch == fleet_epoch(member->member.home))
 		return status;
 	return handle_error_set(member, KVD_ERR_MOVED, "the fleet's map changed during the flush");
 }
@@ -424,4 +419,105 @@ enum kvd_status kvd_flush_all(struct kvd *handle)
 		return flush_all(handle);
 	status = call_begin(handle);
 	return status ? status : call_end(handle, fleet_flush(handle));
+}
+
+/* Why the fleet was not changed, where the member's answer alone does not say it. */
+static enum kvd_status change_failed(struct kvd *home, enum kvd_status status, const char *id)
+{
+	if (status == KVD_NOT_FOUND)
+		return handle_error_set(home, status, "the fleet has no member %s", id);
+	if (status == KVD_ERR_BUSY)
+		return handle_error_set(home, status,
+					"the fleet's map did not change within timeout_ms, but may "
+					"still: do its members reach etcd (kvctl fleet status)?");
+	return status == KVD_ERR_DISCONNECTED ? KVD_ERR_AWAY : status;
+}
+
+/* The members of a try: one that is up, else one after another. */
+static struct kvd *member_choose(struct kvd *home, uint32_t tries)
+{
+	uint32_t at = 0;
+	struct kvd *member;
+
+	while ((member = home->fleet_ops->next(home, &at)))
+		if (member->up && !connection_is_silent(&member->conn))
+			return member;
+	return fleet_member(home, tries % fleet_members(home));
+}
+
+static enum kvd_status member_change(struct kvd *member, struct rpc *rpc)
+{
+	struct response response;
+	enum kvd_status status;
+
+	member->deadline_ns = 0;
+	status = rpc_call(member, rpc, &response);
+	return status ? member_failed(member, status) : KVD_OK;
+}
+
+/* Asks until one has done it, whose map the handle then gets. */
+static enum kvd_status fleet_change(struct kvd *home, enum wire_fleet what, const char *id)
+{
+	struct rpc rpc = {
+		.on_loss = LOSS_REPEATS,
+		.head = { .op = WIRE_FLEET, .mode = (uint8_t)what },
+		.key = id,
+		.key_len = id ? strlen(id) : 0,
+	};
+	struct kvd *member;
+	enum kvd_status status;
+	struct tries tries;
+	uint32_t n = 0;
+
+	tries_begin(&tries, home);
+	do {
+		member = member_choose(home, n++);
+		status = member ? member_change(member, &rpc) : KVD_ERR_DISCONNECTED;
+	} while ((is_worth_a_try(status) || status == KVD_ERR_AWAY ||
+		  status == KVD_ERR_DISCONNECTED) &&
+		 tries_pause(&tries));
+	if (!status)
+		fleet_map_wait(home, tries.until_ns);
+	return change_failed(home, status, id);
+}
+
+static enum kvd_status change_begin(struct kvd *handle)
+{
+	enum kvd_status status = call_begin(handle);
+
+	if (!status && !handle->fleet)
+		status = call_end(handle, handle_error_set(handle, KVD_ERR_INVALID,
+							   "the handle is for one server, not for "
+							   "a fleet"));
+	return status;
+}
+
+static enum kvd_status change_of(struct kvd *handle, enum wire_fleet what, const char *id)
+{
+	enum kvd_status status = change_begin(handle);
+
+	if (status)
+		return status;
+	if (!id || !*id || strlen(id) > WIRE_TENANT_MAX)
+		return call_end(handle, handle_error_set(handle, KVD_ERR_INVALID,
+							 "the name of a member has 1 to %u bytes",
+							 WIRE_TENANT_MAX));
+	return call_end(handle, fleet_change(handle, what, id));
+}
+
+enum kvd_status kvd_fleet_drain(struct kvd *handle, const char *id)
+{
+	return change_of(handle, WIRE_FLEET_DRAIN, id);
+}
+
+enum kvd_status kvd_fleet_undrain(struct kvd *handle, const char *id)
+{
+	return change_of(handle, WIRE_FLEET_UNDRAIN, id);
+}
+
+enum kvd_status kvd_fleet_rebalance(struct kvd *handle)
+{
+	enum kvd_status status = change_begin(handle);
+
+	return status ? status : call_end(handle, fleet_change(handle, WIRE_FLEET_REBALANCE, NULL));
 }

@@ -98,12 +98,18 @@ static inline void flight_send(struct kvd *home, struct flight *f, struct fleet_
 		lookup_begin(member, f);
 }
 
+/* A lookup of a synchronous call need not have an op. */
+static bool flight_is_ping(const struct flight *f)
+{
+	return f->kind == FLIGHT_CHANGE && f->op->op == KVD_OP_PING;
+}
+
 static struct fleet_link *flight_link(const struct kvd *home, const struct flight *f)
 {
 	const struct fleet *fleet = home->fleet;
 
 	/* A PING has no key: any member will do. */
-	if (f->op && f->op->op == KVD_OP_PING)
+	if (flight_is_ping(f))
 		return list_empty(&fleet->active) ?
 			       fleet->links[0] :
 			       list_entry(fleet->active.next, struct fleet_link, entry);
@@ -113,7 +119,7 @@ static struct fleet_link *flight_link(const struct kvd *home, const struct fligh
 /* A PING has no key. */
 static bool flight_is_held(const struct kvd *home, const struct flight *f)
 {
-	return !(f->op && f->op->op == KVD_OP_PING) && fleet_holds(home->fleet, f->lookup.hash);
+	return !flight_is_ping(f) && fleet_holds(home->fleet, f->lookup.hash);
 }
 
 /* Lets a submitted operation wait for the next map. One that was refused has ended. */
@@ -143,13 +149,15 @@ static void fleet_begin(struct kvd *home, struct flight *f)
 static bool fleet_ended(struct kvd *member, struct flight *f)
 {
 	struct kvd *home = member->member.home;
+	uint32_t shard = fleet_shard(f->lookup.hash);
 
 	member->member.flights--;
 	if (f->op->status != KVD_ERR_MOVED)
 		return false;
-	fleet_hold(home->fleet, fleet_shard(f->lookup.hash));
+	refresh_refused(home, f);
+	if (member->member.refused_first)
+		home->fleet->frozen[shard / 64] |= 1ull << shard % 64;
 	flight_wait(f, &home->fleet->refused);
-	refresh_want(home);
 	return true;
 }
 
@@ -170,24 +178,46 @@ static void flight_again(struct kvd *home, struct flight *f, unsigned int *left)
 	f->at = NULL;
 }
 
-/* Sends what has waited for the map, in the order of submission. */
-static void waiters_send(struct kvd *home)
+static bool is_frozen(const struct fleet *fleet, const struct flight *f)
+{
+	uint32_t shard = fleet_shard(f->lookup.hash);
+
+	return fleet->frozen[shard / 64] >> shard % 64 & 1;
+}
+
+/* Sends those of the waiters whose shards are frozen, or those whose are not. */
+static void waiters_send_some(struct kvd *home, struct list *waiters, bool frozen)
 {
 	void (*ended)(struct kvd *, struct flight *);
-	struct list waiters;
+	struct list *at, *next;
 	struct flight *f;
 
-	list_init(&waiters);
-	list_move_all(&waiters, &home->fleet->refused);
-	list_move_all(&waiters, &home->fleet->waiting);
-	while (!list_empty(&waiters)) {
-		f = list_entry(waiters.next, struct flight, link);
+	for (at = waiters->next; at != waiters; at = next) {
+		next = at->next;
+		f = list_entry(at, struct flight, link);
+		if (is_frozen(home->fleet, f) != frozen)
+			continue;
 		list_remove(&f->link);
 		ended = f->ended;
 		flight_again(home, f, NULL);
 		f->ended = ended;
 		fleet_begin(home, f);
 	}
+}
+
+/*
+ * Sends what has waited for the map, in the order of submission of each shard. Changes that follow
+ * a refused one are refused, too (FLEET-11), so those that may be refused again come last.
+ */
+static void waiters_send(struct kvd *home)
+{
+	struct list waiters;
+
+	list_init(&waiters);
+	list_move_all(&waiters, &home->fleet->refused);
+	list_move_all(&waiters, &home->fleet->waiting);
+	waiters_send_some(home, &waiters, false);
+	waiters_send_some(home, &waiters, true);
 }
 
 static void fleet_post(struct kvd *home)
@@ -370,7 +400,7 @@ static inline bool flight_arrived(struct kvd *home, struct flight *f)
 		member_failed(member, call_status(f));
 	if (call_status(f) != KVD_ERR_MOVED)
 		return false;
-	fleet_hold(home->fleet, fleet_shard(f->lookup.hash));
+	refresh_refused(home, f);
 	return true;
 }
 
@@ -411,6 +441,9 @@ static void fleet_call(struct kvd *home, struct flight *flights, unsigned int co
 		*left = call_moved(home, flights, count, left);
 		if (!*left)
 			return;
+		/* If the answers came at once, no clock was read. */
+		if (!home->deadline_ns)
+			home->deadline_ns = clock_ns() + home->options.timeout_ms * 1000000ull;
 		if (fleet_map_wait(home, home->deadline_ns))
 			continue;
 		for (i = 0; i < count; i++)
@@ -632,6 +665,8 @@ void fleet_release(struct kvd *home)
 		heap_free(fleet->links[i]);
 	}
 	heap_free(fleet->links);
+	for (i = 0; i < SCANS_MAX; i++)
+		heap_free(fleet->scans[i]);
 	heap_free(fleet->refresh.bytes);
 	fleet_map_free(fleet->refresh.map);
 	fleet_map_free(fleet->map);
@@ -664,6 +699,26 @@ bool fleet_map_wait(struct kvd *home, uint64_t until_ns)
 uint64_t fleet_epoch(const struct kvd *home)
 {
 	return home->fleet->map->head->epoch;
+}
+
+enum kvd_status member_epoch(struct kvd *member, uint64_t *epoch)
+{
+	struct rpc rpc = {
+		.on_loss = LOSS_REPEATS,
+		.head = { .op = WIRE_MAP, .offset = EPOCH_ONLY },
+	};
+	struct response response;
+	enum kvd_status status;
+
+	member->deadline_ns = 0;
+	status = rpc_call(member, &rpc, &response);
+	if (status)
+		return member_failed(member, status);
+	*epoch = response.epoch;
+	/* So it is asked for the map before others. */
+	if (*epoch > member->member.refused_epoch)
+		member->member.refused_epoch = *epoch;
+	return KVD_OK;
 }
 
 uint32_t fleet_members(const struct kvd *home)

@@ -7,8 +7,9 @@
  * one member, until another map says otherwise. A shard is held when a request of it is refused, or
  * when a new map gives it to another member: what is submitted for it waits until the changes of it
  * that were sent are answered, and a round for the map has ended (client/libkvd/fleet_refresh.h).
- * Then what was refused is sent again, in order, and after it what has waited. Between the keys of
- * different shards there is no order.
+ * Then what was refused is sent again, in order, and after it what has waited. A GET that was
+ * submitted after a change of its key follows it: if the change is refused, the GET waits with it.
+ * Between the keys of different shards there is no order.
  *
  * Exactly once. Each member's handle numbers its changes itself. A change that was sent to one
  * member goes to another one only after the first has refused it, which it records under the
@@ -43,6 +44,8 @@ enum kvd_status fleet_settle(struct kvd *handle);
 bool fleet_map_wait(struct kvd *handle, uint64_t until_ns);
 /* The map's epoch. */
 uint64_t fleet_epoch(const struct kvd *handle);
+/* Asks the member for the epoch of its map. A failure's text is that of the fleet's handle. */
+enum kvd_status member_epoch(struct kvd *member, uint64_t *epoch);
 /* How many members the map has. */
 uint32_t fleet_members(const struct kvd *handle);
 /*

@@ -10,6 +10,10 @@ static_assert(sizeof(((struct kvd_fleet_info *)0)->name) > FLEET_NAME_MAX &&
 		      sizeof(((struct kvd_fleet_member *)0)->id) > FLEET_NAME_MAX &&
 		      sizeof(((struct kvd_fleet_member *)0)->urls) > FLEET_URLS_MAX,
 	      "texts end with a zero byte");
+static_assert(KVD_FLEET_MEMBER_AWAY == FLEET_MEMBER_AWAY &&
+		      KVD_FLEET_MEMBER_DRAINED == FLEET_MEMBER_DRAINED &&
+		      KVD_FLEET_MEMBER_BALANCES == FLEET_MEMBER_BALANCES,
+	      "flags are those of the map");
 
 /* Begins a call about a fleet that writes to @to. It works on a closed handle, too. */
 static enum kvd_status info_begin(struct kvd *handle, const void *to)
@@ -89,6 +93,7 @@ enum kvd_status kvd_fleet_member(struct kvd *handle, uint32_t number,
 	else if (link->failures)
 		known.connection = "away";
 	known.weight = of->weight;
+	known.flags = of->flags;
 	known.shards = rows_count(handle->fleet->map, number, &known.open);
 	return info_end(handle, member, size, &known, sizeof(known));
 }

@@ -39,6 +39,7 @@ struct refresh {
 	bool wanted;
 	uint64_t rounds;	/* that have ended, each with or without a newer map */
 	unsigned int failures;	/* rounds without one, in a row: they set the pause */
+	unsigned int refusals;	/* and those in which members refused requests */
 	uint64_t next_ns;	/* the end of the pause, or the deadline of the fetch */
 	struct kvd *asked;	/* REFRESH_FETCH: the member's handle */
 	struct flight flight;	/* of the fetch */
@@ -48,6 +49,10 @@ struct refresh {
 	struct fleet_map *map;	/* REFRESH_DRAIN: the new one; NULL: there is none */
 	enum kvd_status status; /* of the last fetch; text in the fleet's handle */
 };
+
+/* Scans at a time of one handle (client/libkvd/fleet_scan.h); 2 KiB each. */
+#define SCANS_MAX 8u
+struct fleet_scan;
 
 struct fleet {
 	enum device_kind kind; /* how members are reached */
@@ -61,9 +66,13 @@ struct fleet {
 	bool holds;	     /* some shard is held */
 	bool busy;	     /* `holds` or refresh.wanted: operations do not begin at once */
 	uint64_t held[FLEET_SHARDS / 64];
+	/* Shards that a member refused by this map, but not since it had refused another change. */
+	uint64_t frozen[FLEET_SHARDS / 64];
 	struct refresh refresh;
-	struct kvd_stats closed;       /* of members' handles that were closed */
-	uint16_t shards[FLEET_SHARDS]; /* client/libkvd/member.h */
+	struct fleet_scan *scans[SCANS_MAX]; /* each at its number modulo SCANS_MAX */
+	uint32_t scan_number;		     /* of the last one; 0: there was none */
+	struct kvd_stats closed;	     /* of members' handles that were closed */
+	uint16_t shards[FLEET_SHARDS];	     /* client/libkvd/member.h */
 };
 
 /*

@@ -12,6 +12,9 @@
 
 /* The longest time of a fetch: then another member is asked. */
 #define FETCH_NS_MAX 1000000000ull
+/* The pause after a round without a newer map while flights are refused: the first, and longest. */
+#define REFUSED_NS_MIN 1000000u
+#define REFUSED_NS_MAX 50000000u
 
 static void fetch_forget(struct refresh *refresh)
 {
@@ -20,6 +23,16 @@ static void fetch_forget(struct refresh *refresh)
 	refresh->bytes = NULL;
 	refresh->size = refresh->used = 0;
 	refresh->epoch = 0;
+}
+
+static uint64_t pause_ns(const struct kvd *home, uint64_t now_ns)
+{
+	const struct refresh *refresh = &home->fleet->refresh;
+	uint64_t random = now_ns ^ (uintptr_t)home;
+
+	return home->fleet->holds ?
+		       jitter_ns(REFUSED_NS_MIN, REFUSED_NS_MAX, refresh->refusals, random) :
+		       reconnect_pause_ns(refresh->failures, random);
 }
 
 /* No newer map was found: pauses, and then goes on. */
@@ -31,8 +44,8 @@ static void round_fails(struct kvd *home, enum kvd_status status)
 	refresh->status = status;
 	fetch_forget(refresh);
 	refresh->state = REFRESH_PAUSE;
-	refresh->next_ns = now_ns +
-			   reconnect_pause_ns(refresh->failures++, now_ns ^ (uintptr_t)home);
+	refresh->next_ns = now_ns + pause_ns(home, now_ns);
+	refresh->failures++;
 }
 
 /* The number in @next of each member of @map; UINT32_MAX: it leaves. NULL: no memory. */
@@ -225,6 +238,19 @@ void refresh_want(struct kvd *home)
 	home->fleet->refresh.wanted = home->fleet->busy = true;
 }
 
+/* A pause that began before may be long. */
+void refresh_refused(struct kvd *home, const struct flight *f)
+{
+	struct refresh *refresh = &home->fleet->refresh;
+	uint64_t now_ns = clock_ns(), next_ns;
+
+	fleet_hold(home->fleet, fleet_shard(f->lookup.hash));
+	next_ns = now_ns + pause_ns(home, now_ns);
+	if (refresh->state == REFRESH_PAUSE && refresh->next_ns > next_ns)
+		refresh->next_ns = next_ns;
+	refresh_want(home);
+}
+
 /* The largest epoch that the member has named. */
 static uint64_t epoch_named(const struct kvd *handle)
 {
@@ -363,11 +389,14 @@ static bool round_ends(struct kvd *home)
 		away_recall(home);
 	if (!drained(home))
 		return false;
+	refresh->refusals = map || !fleet->holds ? 0 : refresh->refusals + 1;
 	fleet->holds = fleet->busy = false;
 	memset(fleet->held, 0, sizeof(fleet->held));
 	refresh->map = NULL;
-	if (map)
+	if (map) {
+		memset(fleet->frozen, 0, sizeof(fleet->frozen));
 		refresh->status = fleet_adopt(home, map, NULL);
+	}
 	refresh->state = REFRESH_IDLE;
 	refresh->wanted = false;
 	refresh->rounds++;

@@ -9,6 +9,18 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 
+/*
+ * The last change for which the lookup has waited was refused, and may have to be made by another
+ * member: so the lookup waits with it.
+ */
+static bool is_refused(const struct kvd *handle, const struct flight *f)
+{
+	const struct kvd *home = handle->member.home;
+
+	return home && f->at == handle && !change_blocks(handle, f->lookup.hash) &&
+	       home->fleet_ops->holds(home, f);
+}
+
 void blocked_begin(struct kvd *handle)
 {
 	struct list waiters;
@@ -20,7 +32,10 @@ void blocked_begin(struct kvd *handle)
 		f = list_entry(waiters.next, struct flight, link);
 		list_remove(&f->link);
 		f->place = PLACE_NONE;
-		f->ops->begin(handle, f);
+		if (is_refused(handle, f))
+			flight_cut(handle, f, KVD_ERR_MOVED);
+		else
+			f->ops->begin(handle, f);
 	}
 }
 
@@ -30,8 +45,6 @@ static void change_end(struct kvd *handle, struct flight *f)
 	f->counted = false;
 	handle->changes--;
 	handle->change_filter[f->lookup.hash % (1 << CHANGE_FILTER_BITS)]--;
-	if (!list_empty(&handle->blocked) && handle->up && !handle->conn.broken)
-		blocked_begin(handle);
 }
 
 /* The touch is done: changes of the key may be sent. */
@@ -203,6 +216,8 @@ bool flight_expire(struct kvd *handle, struct flight *f)
 
 void flight_end(struct kvd *handle, struct flight *f)
 {
+	bool is_change = f->counted;
+
 	f->place = PLACE_ENDED;
 	/* `direct` stays set, for the statistics. */
 	if (f->direct)
@@ -215,6 +230,9 @@ void flight_end(struct kvd *handle, struct flight *f)
 		--*f->left;
 	else if (f->ended)
 		f->ended(handle, f);
+	/* Not before: a change that another member has to make holds back those that follow it. */
+	if (is_change && !list_empty(&handle->blocked) && handle->up && !handle->conn.broken)
+		blocked_begin(handle);
 }
 
 void flight_fail(struct kvd *handle, struct flight *f, enum kvd_status status)

@@ -36,6 +36,16 @@ static inline bool flight_is_at(const struct kvd *handle, const struct flight *f
 	return !handle->member.home || f->at == handle;
 }
 
+/*
+ * A GET sees the changes submitted before it, so it waits for those of the same key. While there is
+ * no connection, which counts as a change, it waits for that.
+ */
+static inline bool change_blocks(const struct kvd *handle, uint64_t hash)
+{
+	return handle->changes &&
+	       (!handle->up || handle->change_filter[hash % (1 << CHANGE_FILTER_BITS)]);
+}
+
 /* The handle whose engine moves the flight on: of a fleet's, a member's. */
 static inline struct kvd *flight_handle(struct kvd *handle, const struct flight *f)
 {

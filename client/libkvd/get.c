@@ -243,16 +243,6 @@ static inline void source_find(struct kvd *handle)
 			conn->qp, conn->rkey, conn->region_addr, handle->geometry.region_bytes);
 }
 
-/*
- * A GET sees the changes submitted before it, so it waits for those of the same key. While there is
- * no connection, which counts as a change, it waits for that.
- */
-static inline bool change_blocks(const struct kvd *handle, uint64_t hash)
-{
-	return handle->changes &&
-	       (!handle->up || handle->change_filter[hash % (1 << CHANGE_FILTER_BITS)]);
-}
-
 void lookup_begin(struct kvd *handle, struct flight *f)
 {
 	if (change_blocks(handle, f->lookup.hash)) {

@@ -102,6 +102,7 @@ struct member {
 	bool word_clock;	 /* the word waits for the server's clock */
 	char id[FLEET_NAME_MAX]; /* as the welcome had it */
 	uint64_t refused_epoch;	 /* the largest with which the member refused a request */
+	bool refused_first; /* the last one that it refused, but not since it had refused another */
 };
 
 #endif /* KVD_CLIENT_LIBKVD_MEMBER_H */

@@ -22,14 +22,18 @@ static_assert((uint64_t)RECONNECT_PAUSE_NS_MIN << TRIES_MAX >= RECONNECT_PAUSE_N
 	      "the longest pause is reached");
 
 /* Uses the high bits of the product: so numbers that differ in low bits alone spread, too. */
+uint64_t jitter_ns(uint64_t least_ns, uint64_t most_ns, unsigned int failures, uint64_t random)
+{
+	uint64_t most = least_ns << (failures < TRIES_MAX ? failures : TRIES_MAX);
+
+	if (most > most_ns)
+		most = most_ns;
+	return (uint64_t)((unsigned __int128)(random * 0x9e3779b97f4a7c15u) * most >> 64);
+}
+
 uint64_t reconnect_pause_ns(unsigned int failures, uint64_t random)
 {
-	uint64_t most = (uint64_t)RECONNECT_PAUSE_NS_MIN
-			<< (failures < TRIES_MAX ? failures : TRIES_MAX);
-
-	if (most > RECONNECT_PAUSE_NS_MAX)
-		most = RECONNECT_PAUSE_NS_MAX;
-	return (uint64_t)((unsigned __int128)(random * 0x9e3779b97f4a7c15u) * most >> 64);
+	return jitter_ns(RECONNECT_PAUSE_NS_MIN, RECONNECT_PAUSE_NS_MAX, failures, random);
 }
 
 /* xorshift64 (Marsaglia, 2003). */

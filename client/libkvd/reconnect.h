@@ -34,7 +34,11 @@
 #define RECONNECT_PAUSE_NS_MIN 10000000u
 #define RECONNECT_PAUSE_NS_MAX 1000000000u
 
-/* The pause before the next try after @failures failed ones, in ns. @random: any number. */
+/*
+ * A pause in [0, min(@least_ns * 2^@failures, @most_ns)]. @random: any number.
+ */
+uint64_t jitter_ns(uint64_t least_ns, uint64_t most_ns, unsigned int failures, uint64_t random);
+/* The pause before the next try after @failures failed ones, in ns. */
 uint64_t reconnect_pause_ns(unsigned int failures, uint64_t random);
 
 /*

@@ -632,10 +632,38 @@ static void epoch_learn(struct kvd *handle, const struct response *response)
 		handle->member.refused_epoch = response->epoch;
 }
 
+/* Of FLEET and MOVE, which are about no key: client/libkvd/copy.c has more to say of the latter. */
+static enum kvd_status fleet_refused(struct kvd *handle, const struct response *response)
+{
+	switch (response->status) {
+	case WIRE_INVALID:
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "the fleet's members are in a file (fleet.file), which does not "
+				   "change while they run");
+	case WIRE_BUSY:
+		return handle_fail(handle, KVD_ERR_BUSY,
+				   "the member at %s can't do this now; try again later",
+				   handle->dev->address);
+	default:
+		return handle_fail(handle, KVD_ERR_AWAY,
+				   "the member at %s has no part in that now; nothing was done",
+				   handle->dev->address);
+	}
+}
+
+static bool is_about_fleet(const struct response *response)
+{
+	return (response->op == WIRE_FLEET || response->op == WIRE_MOVE) &&
+	       (response->status == WIRE_INVALID || response->status == WIRE_BUSY ||
+		response->status == WIRE_AWAY);
+}
+
 enum kvd_status response_status(struct kvd *handle, const struct response *response)
 {
 	char longest[PARSE_FORMAT_MAX];
 
+	if (is_about_fleet(response))
+		return fleet_refused(handle, response);
 	switch (response->status) {
 	case WIRE_OK:
 		return KVD_OK;
@@ -666,6 +694,7 @@ enum kvd_status response_status(struct kvd *handle, const struct response *respo
 				   "second (users.file of the server); try again later");
 	case WIRE_MOVED:
 		epoch_learn(handle, response);
+		handle->member.refused_first = !handle->sent.moved;
 		handle->sent.moved |= handle->sent.limit && wire_batched_numbered(response->op);
 		return handle_fail(handle, KVD_ERR_MOVED,
 				   "another member of the fleet has the key: open the fleet "

@@ -8,6 +8,7 @@
 #include "client/libkvd/engine.h"
 #include "client/libkvd/fleet.h"
 #include "client/libkvd/fleet_links.h"
+#include "client/libkvd/fleet_scan.h"
 #include "client/libkvd/handle.h"
 #include "client/libkvd/observe.h"
 #include "client/libkvd/op.h"
@@ -290,39 +291,58 @@ static enum kvd_status scan(struct kvd *handle, uint64_t *cursor, const struct k
 	return status;
 }
 
-/* The low bits of a fleet's cursor are the number of the member. */
-#define CURSOR_MEMBER ((uint64_t)FLEET_MEMBERS_MAX - 1)
-/* Responses without a step of the other bits: no member has that many keys that agree in them. */
+/* Responses without a step of the cursor: no member has that many keys that agree in it. */
 #define CURSOR_STEPS_MAX 256
 
-/*
- * Scans one member after another. The member's own cursor loses its low bits, so a call goes on
- * until the others have changed; then it begins at most the keys anew that agree in 52 bits of the
- * hash.
- */
-static enum kvd_status fleet_scan(struct kvd *handle, uint64_t *cursor,
-				  const struct kvd_scan_args *args, const struct scan_taker *taker)
+/* Passes on what was not delivered before. */
+struct scan_filter {
+	const struct scan_taker *to;
+	const struct fleet_scan *scan;
+};
+
+static int filter_entry(void *arg, const struct kvd_entry *entry)
 {
-	enum kvd_status status = scan_check(handle, cursor, args, taker);
-	uint64_t number, start, at;
+	const struct scan_filter *filter = arg;
+
+	return scan_has(filter->scan, entry->key, entry->key_len) ?
+		       0 :
+		       filter->to->entry(filter->to->arg, entry);
+}
+
+static int filter_used(void *arg, const struct kvd_used *used)
+{
+	const struct scan_filter *filter = arg;
+
+	return scan_has(filter->scan, used->key, used->key_len) ?
+		       0 :
+		       filter->to->used(filter->to->arg, used);
+}
+
+/*
+ * Scans some of one member. Its own cursor loses its low bits, so a call goes on until the others
+ * have changed; then it begins at most the keys anew that agree in 36 bits of the hash.
+ */
+static enum kvd_status member_scan(struct kvd *handle, struct fleet_scan *scan_of, uint64_t *cursor,
+				   const struct kvd_scan_args *args, const struct scan_taker *taker)
+{
+	struct scan_filter filter = { .to = taker, .scan = scan_of };
+	const struct scan_taker through = {
+		.entry = taker->entry ? filter_entry : NULL,
+		.used = taker->used ? filter_used : NULL,
+		.arg = &filter,
+	};
+	uint64_t start = *cursor & CURSOR_OWN, at = start;
+	uint32_t number = cursor_member(*cursor);
+	struct kvd *member = fleet_member(handle, number);
+	enum kvd_status status;
 	unsigned int steps = 0;
-	struct kvd *member;
 	bool stopped;
 
-	if (!status)
-		status = fleet_settle(handle);
-	if (status)
-		return status;
-	number = *cursor & CURSOR_MEMBER;
-	start = at = *cursor & ~CURSOR_MEMBER;
-	if (number >= fleet_members(handle))
-		return handle_fail(handle, KVD_ERR_INVALID, "a cursor of another fleet");
-	member = fleet_member(handle, (uint32_t)number);
 	if (!member)
 		return KVD_ERR_DISCONNECTED;
 	do {
 		member->deadline_ns = 0;
-		status = scan(member, &at, args, taker, &stopped);
+		status = scan(member, &at, args, &through, &stopped);
 		if (status)
 			return member_failed(member, status);
 		if (stopped)
@@ -331,12 +351,40 @@ static enum kvd_status fleet_scan(struct kvd *handle, uint64_t *cursor,
 			return handle_error_set(handle, KVD_ERR_PROTOCOL,
 						"%s sent a cursor that stands still",
 						member->dev->address);
-	} while (at && (at & ~CURSOR_MEMBER) == start);
-	if (at)
-		*cursor = (at & ~CURSOR_MEMBER) | number;
-	else
-		*cursor = number + 1 < fleet_members(handle) ? number + 1 : 0;
+	} while (at && (at & CURSOR_OWN) == start);
+	if (!at)
+		return scan_member_end(handle, scan_of, cursor);
+	*cursor = cursor_make(scan_of, at, number);
 	return KVD_OK;
+}
+
+static enum kvd_status fleet_scan(struct kvd *handle, uint64_t *cursor,
+				  const struct kvd_scan_args *args, const struct scan_taker *taker)
+{
+	enum kvd_status status = scan_check(handle, cursor, args, taker);
+	struct fleet_scan *scan_of;
+	uint64_t at, first;
+
+	if (!status)
+		status = fleet_settle(handle);
+	if (status)
+		return status;
+	if (cursor_member(*cursor) >= fleet_members(handle))
+		return handle_fail(handle, KVD_ERR_INVALID, "a cursor of another fleet");
+	scan_of = scan_find(handle, *cursor);
+	if (!scan_of)
+		return handle_error_set(handle, KVD_ERR_NO_MEMORY, "out of memory");
+	first = at = *cursor ? *cursor : scan_first(handle, scan_of);
+	if (at)
+		status = scan_member_begin(handle, scan_of, at);
+	if (at && !status)
+		status = member_scan(handle, scan_of, &at, args, taker);
+	if (at != first)
+		*cursor = at;
+	/* The scan has ended, or begins anew. */
+	if (!*cursor)
+		scan_forget(handle, scan_of);
+	return status;
 }
 
 static enum kvd_status any_scan(struct kvd *handle, uint64_t *cursor,

@@ -91,7 +91,8 @@ def test_nothing_is_missing():
     here = set(_lib._FUNCTIONS) | set(_lib._QUICK)
     # These three functions take callbacks of the program, which the library calls.
     # What fleets are made of is for kvctl.
-    of_fleets = {"kvd_fleet_info", "kvd_fleet_key", "kvd_fleet_member", "kvd_fleet_shard"}
+    of_fleets = {"kvd_fleet_info", "kvd_fleet_key", "kvd_fleet_member", "kvd_fleet_shard",
+                 "kvd_fleet_drain", "kvd_fleet_undrain", "kvd_fleet_rebalance"}
     assert functions - here == {"kvd_trace", "kvd_set_log", "kvd_set_allocator"} | of_fleets
     assert here <= functions
 

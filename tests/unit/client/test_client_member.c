@@ -4,6 +4,7 @@
  * a clock that is read after the completion; what is READ or requested where none does. Member `a`
  * is a fake server, `b` can't be reached.
  */
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,6 +59,8 @@ static unsigned int word_reads, item_reads;
 static void (*after_item)(void), (*after_word)(void);
 static unsigned int members; /* of maps */
 static const char *url_of_a;
+static uint32_t flags_of_a;
+static uint64_t lease_ns; /* of maps */
 static unsigned int tear; /* this number of READs of the word find it torn */
 
 static void pass(uint64_t ns)
@@ -66,6 +69,14 @@ static void pass(uint64_t ns)
 	ahead.raw_ns += ns;
 	ahead.boot_ns += ns;
 	server->clock_ns += ns;
+}
+
+/* Nothing arrives while the handle sleeps. */
+int poll(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+	(void)fds, (void)count;
+	pass((uint64_t)timeout_ms * MS);
+	return 0;
 }
 
 static struct fleet_word *word_of(void)
@@ -143,12 +154,14 @@ static struct fleet_map *map_make(uint64_t generation, uint64_t epoch, uint64_t 
 	head->hash_seed = server->geometry.hash_seed;
 	memcpy(head->name, "test", 4);
 	head->members = members;
+	head->lease_ns = lease_ns;
 	head->member_bytes = (uint32_t)(members * each);
 	at = (uint8_t *)(head + 1);
 	for (unsigned int i = 0; i < members; i++, at += each) {
 		member = (struct fleet_member *)(void *)at;
 		memcpy(member->id, ids[i], 1);
 		member->weight = 100 + i;
+		member->flags = i ? 0 : flags_of_a;
 		member->urls_len = 8;
 		memcpy(member->urls, i ? "rdma://b" : url_of_a, 8);
 	}
@@ -228,6 +241,8 @@ static int setup(void **state)
 	memset(&ahead, 0, sizeof(ahead));
 	members = 2;
 	url_of_a = "rdma://a";
+	flags_of_a = 0;
+	lease_ns = 0;
 	flushes = 0;
 	flushes_move = false;
 	server = fake_server_open(2, 1, 0, 0, NULL);
@@ -875,6 +890,409 @@ static void a_fleet_is_listed(void **state)
 	assert_int_equal(kvd_fleet_member(kvd, 0, &member, sizeof(member)), KVD_ERR_INVALID);
 }
 
+static struct request changed;	    /* the last FLEET */
+static enum wire_status changes[4]; /* of the next ones */
+static unsigned int change_count;
+
+static void respond_change(struct fake_server *s, const struct request *request,
+			   struct wire_response *response, uint8_t *value)
+{
+	respond(s, request, response, value);
+	pass(request->op == WIRE_FLEET ? MS : 0);
+	if (request->op != WIRE_FLEET)
+		return;
+	changed = *request;
+	response->status = (uint8_t)changes[change_count++ % 4];
+}
+
+static void answer_changes(enum wire_status first, enum wire_status later)
+{
+	change_count = 0;
+	for (unsigned int i = 0; i < 4; i++)
+		changes[i] = i ? later : first;
+}
+
+/* A member is asked until it is so, and then for the map. */
+static void a_fleet_is_changed(void **state)
+{
+	struct kvd_fleet_member member;
+
+	(void)state;
+	server->respond = respond_change;
+	flags_of_a = FLEET_MEMBER_DRAINED | FLEET_MEMBER_BALANCES;
+	serve(map_make(GENERATION, 6, row_of(0, 3)));
+	answer_changes(WIRE_BUSY, WIRE_OK);
+	assert_int_equal(kvd_fleet_drain(home, "a"), KVD_OK);
+	assert_int_equal(change_count, 2);
+	assert_int_equal(changed.mode, WIRE_FLEET_DRAIN);
+	assert_int_equal(changed.key_len, 1);
+	assert_memory_equal(changed.key, "a", 1);
+	assert_int_equal(fleet_epoch(home), 6);
+	assert_int_equal(kvd_fleet_member(home, 0, &member, sizeof(member)), KVD_OK);
+	assert_int_equal(member.flags, KVD_FLEET_MEMBER_DRAINED | KVD_FLEET_MEMBER_BALANCES);
+	assert_int_equal(kvd_fleet_undrain(home, "b"), KVD_OK);
+	assert_int_equal(changed.mode, WIRE_FLEET_UNDRAIN);
+	assert_int_equal(kvd_fleet_rebalance(home), KVD_OK);
+	assert_int_equal(changed.mode, WIRE_FLEET_REBALANCE);
+	assert_int_equal(changed.key_len, 0);
+}
+
+static void why_a_fleet_is_not_changed(void **state)
+{
+	(void)state;
+	server->respond = respond_change;
+	answer_changes(WIRE_NOT_FOUND, WIRE_OK);
+	assert_int_equal(kvd_fleet_drain(home, "z"), KVD_NOT_FOUND);
+	assert_string_equal(kvd_error(home), "the fleet has no member z");
+	answer_changes(WIRE_INVALID, WIRE_OK);
+	assert_int_equal(kvd_fleet_rebalance(home), KVD_ERR_INVALID);
+	assert_non_null(strstr(kvd_error(home), "are in a file (fleet.file)"));
+	answer_changes(WIRE_NOT_ALLOWED, WIRE_OK);
+	assert_int_equal(kvd_fleet_undrain(home, "a"), KVD_ERR_NOT_ALLOWED);
+	home->options.timeout_ms = 1;
+	answer_changes(WIRE_BUSY, WIRE_BUSY);
+	assert_int_equal(kvd_fleet_drain(home, "a"), KVD_ERR_BUSY);
+	assert_non_null(strstr(kvd_error(home), "do its members reach etcd"));
+	answer_changes(WIRE_AWAY, WIRE_AWAY);
+	assert_int_equal(kvd_fleet_drain(home, "a"), KVD_ERR_AWAY);
+	assert_int_equal(kvd_fleet_drain(home, ""), KVD_ERR_INVALID);
+	assert_int_equal(kvd_fleet_drain(home, "a-name-of-more-than-24-bytes"), KVD_ERR_INVALID);
+	assert_int_equal(kvd_fleet_rebalance(kvd), KVD_ERR_INVALID);
+}
+
+static void serve_opened(void)
+{
+	serve(map_make(GENERATION, 7, row_of(0, 7)));
+}
+
+/* Rows that were closed for a move are READ again once it was given up: the word says so. */
+static void closed_rows_are_noticed_to_open(void **state)
+{
+	(void)state;
+	welcome(GENERATION, 6, server->clock_ns + W);
+	adopt(GENERATION, 6, fleet_row(0, false, 6));
+	home->fleet->refresh.wanted = home->fleet->busy = false;
+	assert_requested();
+	pass(S);
+	word_write(GENERATION, 7, server->clock_ns + W);
+	serve_opened();
+	assert_get(KVD_OK, 0, 1);
+	assert_int_equal(server->gets, 1);
+	assert_true(wants_map());
+	while (fleet_epoch(home) == 6)
+		(void)kvd_get(home, &key, 8, found, sizeof(found), NULL);
+	assert_found(20, 1, 0);
+}
+
+static struct {
+	uint64_t until_ns; /* of clock_ns() */
+	bool refusing;	   /* a change was refused (FLEET-11) */
+	unsigned int refused, other_done;
+} frozen;
+
+/* The shard of `key` is frozen, and the map stays. */
+static void respond_frozen(struct fake_server *s, const struct request *request,
+			   struct wire_response *response, uint8_t *value)
+{
+	bool first;
+
+	respond(s, request, response, value);
+	if (request->op != WIRE_PUT)
+		return;
+	first = !memcmp(request->key, &key, 8);
+	frozen.refusing &= request->change != kvd->sent.resumed;
+	if (!frozen.refusing && (!first || clock_ns() >= frozen.until_ns)) {
+		frozen.other_done += !first;
+		return;
+	}
+	frozen.refusing = true;
+	frozen.refused += first;
+	response->status = WIRE_MOVED;
+	response->epoch = 5;
+}
+
+static void freeze(uint64_t ns)
+{
+	memset(&frozen, 0, sizeof(frozen));
+	frozen.until_ns = clock_ns() + ns;
+	server->respond = respond_frozen;
+	kvd->sent.limit = 16;
+	server->welcome.window = 8;
+	kvd->conn.window = 8;
+	serve(map_make(GENERATION, 5, row_of(0, 3)));
+}
+
+/* A call waits as long as its shard is frozen, and little longer, whatever failed before. */
+static void a_frozen_shard_holds_up_a_call(void **state)
+{
+	(void)state;
+	home->options.timeout_ms = 1000;
+	home->fleet->refresh.failures = 20;
+	freeze(200 * MS);
+	assert_int_equal(kvd_put(home, &key, 8, "v", 1, NULL, NULL), KVD_OK);
+	assert_true(clock_ns() < frozen.until_ns + 60 * MS);
+	assert_in_range(frozen.refused, 4, 40);
+	/* Until its timeout: the answers come at once. */
+	freeze(20 * S);
+	assert_int_equal(kvd_put(home, &key, 8, "v", 1, NULL, NULL), KVD_ERR_MOVED);
+	assert_true(clock_ns() < frozen.until_ns - 15 * S);
+}
+
+/* A GET that was submitted after a change follows it, also if the change was refused. */
+static void a_get_follows_a_refused_change(void **state)
+{
+	struct kvd_op put, get, *list[2] = { &put, &get }, *ended[2];
+
+	(void)state;
+	freeze(20 * MS);
+	kvd_prep_put(&put, &key, 8, "v", 1, NULL);
+	kvd_prep_get(&get, &key, 8, found, sizeof(found));
+	assert_int_equal(kvd_submit(home, list, 2), KVD_OK);
+	while (!kvd_poll(home, ended, 1))
+		pass(MS);
+	assert_true(frozen.refused);
+	assert_ptr_equal(ended[0], &put);
+	assert_int_equal(put.status, KVD_OK);
+	while (!kvd_poll(home, ended, 1))
+		pass(MS);
+	assert_int_equal(get.status, KVD_OK);
+}
+
+/* A GET follows all of them, also those that were not sent yet. */
+static void a_get_follows_several(void **state)
+{
+	struct kvd_op ops[5], *list[5], *ended[5];
+
+	(void)state;
+	freeze(20 * MS);
+	kvd->conn.window = 2;
+	server->welcome.window = 2;
+	for (unsigned int i = 0; i < 5; i++) {
+		list[i] = &ops[i];
+		if (i < 4)
+			kvd_prep_put(&ops[i], &key, 8, &"abcd"[i], 1, NULL);
+	}
+	kvd_prep_get(&ops[4], &key, 8, found, sizeof(found));
+	assert_int_equal(kvd_submit(home, list, 5), KVD_OK);
+	for (unsigned int i = 0; i < 5;) {
+		if (kvd_poll(home, ended, 1))
+			assert_ptr_equal(ended[0], &ops[i++]);
+		else
+			pass(MS);
+	}
+	assert_true(frozen.refused);
+}
+
+/* A pause that began for another reason ends earlier. */
+static void a_pause_is_shorter_for_a_frozen_shard(void **state)
+{
+	(void)state;
+	freeze(10 * MS);
+	home->fleet_ops->want(home);
+	while (home->fleet->refresh.state != REFRESH_PAUSE)
+		(void)kvd_get(home, &key, 8, found, sizeof(found), NULL);
+	home->fleet->refresh.next_ns = clock_ns() + 100 * S;
+	assert_int_equal(kvd_put(home, &key, 8, "v", 1, NULL, NULL), KVD_OK);
+	assert_true(clock_ns() < frozen.until_ns + 60 * MS);
+}
+
+/* Changes of other shards are refused with it once, and then go on. */
+static void other_shards_go_on(void **state)
+{
+	static const uint64_t other = 8;
+	struct kvd_op ops[4], *list[4], *ended[4];
+
+	(void)state;
+	freeze(20 * S);
+	assert_int_not_equal(fleet_shard(fake_server_hash(server, key)),
+			     fleet_shard(fake_server_hash(server, other)));
+	for (unsigned int i = 0; i < 4; i++) {
+		list[i] = &ops[i];
+		kvd_prep_put(&ops[i], i ? &other : &key, 8, &"abcd"[i], 1, NULL);
+	}
+	assert_int_equal(kvd_submit(home, list, 4), KVD_OK);
+	while (frozen.refused < 20) {
+		kvd_poll(home, ended, 4);
+		pass(MS);
+	}
+	assert_int_equal(frozen.other_done, 3);
+	assert_int_equal(kvd_outstanding(home), 1);
+	frozen.until_ns = 0;
+	while (kvd_outstanding(home)) {
+		kvd_poll(home, ended, 4);
+		pass(MS);
+	}
+	for (unsigned int i = 0; i < 4; i++)
+		assert_int_equal(ops[i].status, KVD_OK);
+}
+
+static struct {
+	unsigned int scans;	/* that began at the server */
+	unsigned int hidden;	/* the first ones of them do not find `key` */
+	unsigned int changed;	/* during the first ones the rows change */
+	unsigned int delivered; /* `key` was */
+} scanned;
+
+static uint32_t entry_write(uint8_t *value, uint64_t of)
+{
+	const struct wire_entry entry = { .version = 1, .key_len = 8 };
+
+	memcpy(value, &entry, sizeof(entry));
+	memcpy(value + sizeof(entry), &of, 8);
+	return (uint32_t)sizeof(entry) + 8;
+}
+
+/* Two pages, the first without a key. */
+static void respond_scan(struct fake_server *s, const struct request *request,
+			 struct wire_response *response, uint8_t *value)
+{
+	uint64_t epoch;
+
+	respond(s, request, response, value);
+	if (request->op != WIRE_SCAN)
+		return;
+	if (!request->cursor) {
+		response->cursor = 1ull << 62;
+		scanned.scans++;
+		return;
+	}
+	epoch = served->head->epoch;
+	if (scanned.scans <= scanned.changed)
+		serve(map_make(GENERATION, epoch + 2, row_of(0, epoch + 2)));
+	response->entries = scanned.scans > scanned.hidden;
+	if (response->entries)
+		response->value_len = entry_write(value, key);
+}
+
+static int take(void *arg, const struct kvd_entry *entry)
+{
+	(void)arg;
+	assert_memory_equal(entry->key, &key, 8);
+	scanned.delivered++;
+	return 0;
+}
+
+static void scan_begin(unsigned int hidden, unsigned int change)
+{
+	memset(&scanned, 0, sizeof(scanned));
+	scanned.hidden = hidden;
+	scanned.changed = change;
+	server->respond = respond_scan;
+	serve(map_make(GENERATION, fleet_epoch(home), row_of(0, 3)));
+}
+
+static void scan_one(uint64_t *cursor)
+{
+	assert_int_equal(kvd_scan(home, cursor, NULL, take, NULL), KVD_OK);
+}
+
+static void scan_all(uint64_t cursor)
+{
+	do
+		scan_one(&cursor);
+	while (cursor);
+}
+
+/* A key whose shard was elsewhere, or may have been, is found when the shard stays. */
+static void shards_that_move_are_scanned_again(void **state)
+{
+	(void)state;
+	scan_begin(0, 0);
+	scan_all(0);
+	assert_int_equal(scanned.scans, 1);
+	assert_int_equal(scanned.delivered, 1);
+	scan_begin(1, 1);
+	scan_all(0);
+	assert_int_equal(scanned.scans, 2);
+	assert_int_equal(scanned.delivered, 1);
+	assert_int_equal(fleet_epoch(home), 7);
+	scan_begin(3, 3);
+	scan_all(0);
+	assert_int_equal(scanned.scans, 4);
+	assert_int_equal(scanned.delivered, 1);
+}
+
+/* Each has what it found, also that which begins while another one is under way. */
+static void scans_at_a_time(void **state)
+{
+	uint64_t first = 0, second = 0;
+
+	(void)state;
+	scan_begin(1, 1);
+	scan_one(&first);
+	scan_one(&first); /* the end of the member: the rows have changed */
+	assert_int_equal(fleet_epoch(home), 7);
+	scan_one(&second);
+	assert_int_equal(scanned.delivered, 0);
+	scan_all(first);
+	assert_int_equal(scanned.delivered, 1);
+	assert_int_not_equal(second, 0);
+	scan_all(second);
+	assert_int_equal(scanned.delivered, 2);
+	assert_int_equal(scanned.scans, 3);
+}
+
+/* What others may have delivered is delivered again. */
+static void a_cursor_of_a_scan_that_was_forgotten(void **state)
+{
+	uint64_t cursor = 0, other;
+
+	(void)state;
+	scan_begin(0, 0);
+	scan_one(&cursor);
+	for (unsigned int i = 0; i < SCANS_MAX; i++) {
+		other = 0;
+		scan_one(&other);
+	}
+	scanned.scans = 1;
+	scan_all(cursor);
+	assert_int_equal(scanned.scans, 1); /* the map of a file does not change */
+	assert_int_equal(scanned.delivered, 1);
+	lease_ns = W;
+	adopt(GENERATION, 6, row_of(0, 3));
+	scan_begin(0, 0);
+	scanned.scans = 1;
+	scan_all(cursor);
+	assert_int_equal(scanned.scans, 2);
+	assert_int_equal(scanned.delivered, 2);
+}
+
+/* The call that stops, or fails, is made again. */
+static int stop(void *arg, const struct kvd_entry *entry)
+{
+	(void)arg, (void)entry;
+	return 1;
+}
+
+static void a_scan_stops_and_goes_on(void **state)
+{
+	uint64_t cursor = 0, before;
+
+	(void)state;
+	scan_begin(0, 0);
+	scan_one(&cursor);
+	before = cursor;
+	assert_int_equal(kvd_scan(home, &cursor, NULL, stop, NULL), KVD_OK);
+	assert_true(cursor == before);
+	scan_all(cursor);
+	assert_int_equal(scanned.delivered, 1);
+	assert_int_equal(scanned.scans, 1);
+	/* The member has a newer map, and does not send it. */
+	scan_begin(0, 0);
+	home->options.timeout_ms = 20;
+	cursor = 0;
+	scan_one(&cursor);
+	before = cursor;
+	served->head->epoch = 9;
+	assert_int_equal(kvd_scan(home, &cursor, NULL, take, NULL), KVD_ERR_TIMEOUT);
+	assert_true(cursor == before);
+	/* No member has a shard. */
+	adopt(GENERATION, 20, fleet_row(FLEET_NO_OWNER, false, 20));
+	scan_begin(0, 0);
+	scan_all(0);
+	assert_int_equal(scanned.scans, 0);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -909,6 +1327,18 @@ int main(void)
 		CASE(a_flush_is_of_one_epoch),
 		CASE(a_flush_needs_each_member),
 		CASE(a_fleet_is_listed),
+		CASE(a_fleet_is_changed),
+		CASE(why_a_fleet_is_not_changed),
+		CASE(closed_rows_are_noticed_to_open),
+		CASE(a_frozen_shard_holds_up_a_call),
+		CASE(a_get_follows_a_refused_change),
+		CASE(a_get_follows_several),
+		CASE(a_pause_is_shorter_for_a_frozen_shard),
+		CASE(other_shards_go_on),
+		CASE(shards_that_move_are_scanned_again),
+		CASE(scans_at_a_time),
+		CASE(a_cursor_of_a_scan_that_was_forgotten),
+		CASE(a_scan_stops_and_goes_on),
 	};
 
 	return cmocka_run_group_tests(cases, NULL, NULL);

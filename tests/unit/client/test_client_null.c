@@ -358,6 +358,11 @@ static void a_fleet(void **state)
 	assert_refused(kvd_fleet_shard(kvd, 0, NULL, sizeof(shard)));
 	assert_refused(kvd_fleet_key(kvd, "k", 1, NULL));
 	assert_refused(kvd_fleet_key(kvd, NULL, 1, &of));
+	assert_no_handle(kvd_fleet_drain(NULL, "a"));
+	assert_no_handle(kvd_fleet_undrain(NULL, "a"));
+	assert_no_handle(kvd_fleet_rebalance(NULL));
+	assert_refused(kvd_fleet_drain(kvd, NULL));
+	assert_refused(kvd_fleet_undrain(kvd, NULL));
 }
 
 /* Calls that take NULL for the process accept it. */
@@ -388,8 +393,8 @@ static const char tested[] =
 	" kvd_alloc kvd_arm kvd_cancel kvd_client_kill kvd_client_list kvd_clock_ns "
 	"kvd_close kvd_decr "
 	"kvd_default_url kvd_delete kvd_delete_if kvd_deregister kvd_error kvd_exists_leading "
-	"kvd_exists_many kvd_fd kvd_fleet_info kvd_fleet_key "
-	"kvd_fleet_member kvd_fleet_shard "
+	"kvd_exists_many kvd_fd kvd_fleet_drain kvd_fleet_info kvd_fleet_key "
+	"kvd_fleet_member kvd_fleet_rebalance kvd_fleet_shard kvd_fleet_undrain "
 	"kvd_flush_all kvd_flush_cancel kvd_flush_done kvd_flush_start "
 	"kvd_free kvd_get "
 	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_getv kvd_incr kvd_info "

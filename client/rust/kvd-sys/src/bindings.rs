@@ -9,6 +9,9 @@ pub const KVD_VALUE_MAX: u32 = 1073741824;
 pub const KVD_TTL_MAX: u32 = 1073741824;
 pub const KVD_URL_MAX: u32 = 128;
 pub const KVD_IOV_MAX: u32 = 64;
+pub const KVD_FLEET_MEMBER_AWAY: u32 = 1;
+pub const KVD_FLEET_MEMBER_DRAINED: u32 = 2;
+pub const KVD_FLEET_MEMBER_BALANCES: u32 = 4;
 pub const KVD_FLEET_NO_MEMBER: u32 = 4294967295;
 pub type __uint32_t = ::std::os::raw::c_uint;
 pub type __uint64_t = ::std::os::raw::c_ulong;
@@ -2520,7 +2523,7 @@ pub struct kvd_fleet_member {
     pub weight: u32,
     pub shards: u32,
     pub open: u32,
-    pub reserved: u32,
+    pub flags: u32,
 }
 #[test]
 fn bindgen_test_layout_kvd_fleet_member() {
@@ -2636,23 +2639,23 @@ fn bindgen_test_layout_kvd_fleet_member() {
         );
     }
     test_field_open();
-    fn test_field_reserved() {
+    fn test_field_flags() {
         assert_eq!(
             unsafe {
                 let uninit = ::std::mem::MaybeUninit::<kvd_fleet_member>::uninit();
                 let ptr = uninit.as_ptr();
-                ::std::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize
+                ::std::ptr::addr_of!((*ptr).flags) as usize - ptr as usize
             },
             572usize,
             concat!(
                 "Offset of field: ",
                 stringify!(kvd_fleet_member),
                 "::",
-                stringify!(reserved)
+                stringify!(flags)
             )
         );
     }
-    test_field_reserved();
+    test_field_flags();
 }
 extern "C" {
     pub fn kvd_fleet_member(
@@ -2748,6 +2751,15 @@ extern "C" {
         key_len: usize,
         number: *mut u32,
     ) -> kvd_status;
+}
+extern "C" {
+    pub fn kvd_fleet_drain(handle: *mut kvd, id: *const ::std::os::raw::c_char) -> kvd_status;
+}
+extern "C" {
+    pub fn kvd_fleet_undrain(handle: *mut kvd, id: *const ::std::os::raw::c_char) -> kvd_status;
+}
+extern "C" {
+    pub fn kvd_fleet_rebalance(handle: *mut kvd) -> kvd_status;
 }
 extern "C" {
     pub fn kvd_clock_ns(handle: *const kvd) -> u64;

@@ -245,7 +245,8 @@ $(B)/libkvd.so.$(SOMAJOR): $(call obj,$(CLIENT_SRC) $(COMMON_SRC)) client/libkvd
 		$(DEVICE_LIBS) $(LDLIBS)
 	@ln -sf $(@F) $(B)/libkvd.so
 
-$(B)/kvd: $(O)/server/main.o $(O)/libserver.a $(O)/libcommon.a
+# A member of a fleet gives its items to another one as a client (server/fleet/mover.h).
+$(B)/kvd: $(O)/server/main.o $(O)/libserver.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(ETCD_LIBS) $(DEVICE_LIBS) $(LDLIBS)
 $(B)/kvctl: $(O)/client/kvctl/main.o $(O)/libkvctl.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(EDIT_LIBS) $(LDLIBS)
@@ -269,14 +270,18 @@ $(B)/tests/unit/client/test_client_open: K_LDFLAGS += -Wl,--wrap=verbs_open \
 	-Wl,--wrap=device_verbs_present
 # What these do at a moment that they choose, and instead of starting a thread.
 $(B)/tests/unit/server/test_mailbox: K_LDFLAGS += -Wl,--wrap=pthread_mutex_unlock
+$(B)/tests/unit/server/test_moves_in: K_LDFLAGS += -Wl,--wrap=moving_clear \
+	-Wl,--wrap=table_raise_versions
 $(B)/tests/unit/server/test_region: K_LDFLAGS += -Wl,--wrap=pthread_create -Wl,--wrap=madvise
+$(B)/tests/unit/server/test_stats: K_LDFLAGS += -Wl,--wrap=membership_thread_status
 $(B)/tests/unit/server/test_filling: K_LDFLAGS += -Wl,--wrap=madvise -Wl,--wrap=pthread_join
 # A server and a client of which any call can be made to fail, and lists of their calls.
 NTH_WRAP = $(shell sed -n 's/^\tX.\([A-Za-z0-9_]*\), NTH_.*/-Wl,--wrap=\1/p' tests/nth/calls.h)
 # The sanitizers' calls are not the program's: clang would link them into it, and wrap them.
 SHARED_SAN = $(if $(SAN),$(if $(findstring clang,$(CC)),-shared-libsan \
 	-Wl$(comma)-rpath$(comma)$(shell $(CC) -print-runtime-dir)))
-$(B)/tests/nth/kvd: $(O)/server/main.o $(O)/tests/nth/interpose.o $(O)/libserver.a
+$(B)/tests/nth/kvd: $(O)/server/main.o $(O)/tests/nth/interpose.o $(O)/libserver.a \
+	$(O)/libclient.a
 $(B)/tests/nth/client: $(O)/tests/nth/client.o $(O)/tests/nth/interpose.o $(O)/libclient.a
 $(B)/tests/nth/kvd $(B)/tests/nth/client: $(O)/libcommon.a tests/nth/calls.h
 	@mkdir -p $(@D)
@@ -400,7 +405,7 @@ demo-rdma: deps-test  ## the demo over libibverbs and librdmacm, in a VM if ther
 	@if [ -n "$$(ls -A /sys/class/infiniband 2>/dev/null)" ]; then bench/demo.sh --rdma; \
 	else tests/vm/run -- bench/demo.sh --rdma; fi
 
-demo-fleet: deps-fleet  ## three members of a fleet and an etcd; one is killed under load
+demo-fleet: deps-fleet  ## members of a fleet and an etcd; one is killed, added, drained under load
 	@+$(MAKE) --no-print-directory $(SUBJOBS) all
 	@bench/demo-fleet.sh
 

@@ -187,6 +187,7 @@ int server_init(struct server *server)
 int server_join(struct server *server)
 {
 	struct membership_thread *membership = &server->membership;
+	const struct config *config = &server->config;
 
 	if (!*server->config.fleet.etcd)
 		return 0;
@@ -194,6 +195,12 @@ int server_join(struct server *server)
 	membership->clock = &server->store.table;
 	membership->turned = net_turned;
 	membership->workers = &server->net;
+	membership->mover.credentials = (struct mover_credentials){
+		.ca = config->tls.ca,
+		.certificate = config->tls.certificate,
+		.key = config->tls.key,
+		.psk = config->tls.psk,
+	};
 	return membership_thread_start(membership);
 }
 

@@ -132,7 +132,7 @@ int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 	if (err)
 		tenant_store_destroy(to, env);
 	else if (start && env->fleet_stores)
-		fleet_stores_add(env->fleet_stores, to->store);
+		fleet_stores_add(env->fleet_stores, to->store, tenant->name);
 	return err;
 }
 

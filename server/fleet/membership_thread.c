@@ -4,13 +4,13 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "server/fleet/fleet_thread.h"
 
 #define NS_PER_MS 1000000ull
 #define NS_PER_S 1000000000ull
@@ -20,6 +20,8 @@
 /* How often the thread looks whether the workers had a turn, in a lease; and what is dropped. */
 #define LOOKS 20
 #define DROP_LOOK_NS (20 * NS_PER_MS)
+/* Makes epochs differ in all bits: the golden ratio of 2^64. */
+#define RANDOM_STEP 0x9e3779b97f4a7c15ull
 /* Before memory for a view is asked for again. */
 #define MEMORY_WAIT_US 10000
 
@@ -102,6 +104,40 @@ static int first_read(struct membership_thread *thread)
 	return -ENOENT;
 }
 
+/* A client or a member wants something, or the mover has come to something. */
+static void thread_poke(void *arg)
+{
+	struct membership_thread *thread = arg;
+
+	pthread_mutex_lock(&thread->lock);
+	thread->poked = true;
+	pthread_cond_signal(&thread->wake);
+	pthread_mutex_unlock(&thread->lock);
+}
+
+/* What workers use as soon as they run: before the thread does. */
+static int locks_init(struct membership_thread *thread)
+{
+	int err = -pthread_mutex_init(&thread->lock, NULL);
+
+	if (err)
+		return err;
+	err = fleet_thread_cond_init(&thread->wake);
+	if (!err) {
+		err = -pthread_mutex_init(&thread->inbox.lock, NULL);
+		if (err)
+			pthread_cond_destroy(&thread->wake);
+	}
+	if (err) {
+		pthread_mutex_destroy(&thread->lock);
+		return err;
+	}
+	thread->inbox.wake = thread_poke;
+	thread->inbox.thread = thread;
+	thread->fleet->inbox = &thread->inbox;
+	return 0;
+}
+
 int membership_thread_open(struct membership_thread *thread, const struct etcd_options *etcd,
 			   const char *name, const struct membership_options *options,
 			   struct fleet *fleet)
@@ -110,6 +146,9 @@ int membership_thread_open(struct membership_thread *thread, const struct etcd_o
 
 	thread->options = *options;
 	thread->fleet = fleet;
+	err = locks_init(thread);
+	if (err)
+		return err;
 	strncpy(thread->registry.name, name, FLEET_NAME_MAX);
 	err = etcd_make(&thread->registry.etcd, etcd);
 	if (!err) {
@@ -131,9 +170,29 @@ static struct fleet_view *view_try(const struct membership_thread *thread,
 {
 	struct fleet_view *view = view_of(thread, changes->map);
 
-	if (view)
-		memcpy(view->served, changes->served->bits, sizeof(view->served));
+	if (!view)
+		return NULL;
+	memcpy(view->served, changes->served->bits, sizeof(view->served));
+	if (changes->frozen) {
+		memcpy(view->frozen, changes->frozen->bits, sizeof(view->frozen));
+		view->freezes = !shard_set_empty(changes->frozen);
+	}
+	for (uint32_t i = 0; i < changes->accept_count; i++)
+		view->accepts[i] = changes->accepts[i];
+	view->accept_count = changes->accept_count;
+	view->own = changes->own;
+	view->takes = changes->takes;
 	return view;
+}
+
+/* Whether the view serves a shard that the last one neither served nor had frozen. */
+static bool view_gains(const struct fleet_view *last, const struct fleet_view *view)
+{
+	uint64_t gains = 0;
+
+	for (uint32_t i = 0; i < FLEET_SHARDS / 64; i++)
+		gains |= view->served[i] & ~(last->served[i] | last->frozen[i]);
+	return gains;
 }
 
 /* Nothing may be done before the view is published, so it waits for memory. */
@@ -146,6 +205,10 @@ static void view_publish(struct membership_thread *thread, const struct membersh
 		usleep(MEMORY_WAIT_US);
 		view = view_try(thread, changes);
 	}
+	/* Before a client gets a version: FLEET-10. */
+	if (view_gains(thread->fleet->view, view))
+		fleet_stores_raise(thread->stores, view->map->head->epoch * RANDOM_STEP ^
+							   thread->options.incarnation);
 	fleet_publish(thread->fleet, view);
 }
 
@@ -161,6 +224,7 @@ static void word_publish(struct membership_thread *thread, const struct fleet_wo
 static void thread_apply(struct membership_thread *thread)
 {
 	struct membership_changes changes;
+	struct membership_move move;
 
 	membership_changes(thread->member, &changes);
 	if (changes.map)
@@ -171,6 +235,9 @@ static void thread_apply(struct membership_thread *thread)
 	}
 	if (changes.has_word)
 		word_publish(thread, &changes.word);
+	/* A frozen shard is so only now that the view is published. */
+	membership_move(thread->member, &move);
+	mover_order(&thread->mover, &move);
 }
 
 static void thread_call(struct membership_thread *thread, const struct registry_call *call)
@@ -186,11 +253,50 @@ static void thread_call(struct membership_thread *thread, const struct registry_
 	thread_apply(thread);
 }
 
+/* What the mover has come to. */
+static void report_take(struct membership_thread *thread)
+{
+	struct mover_report report;
+
+	if (!mover_report(&thread->mover, &report))
+		return;
+	switch (report.news) {
+	case MOVER_ASKED:
+		membership_asked(thread->member, report.id);
+		break;
+	case MOVER_COPIED:
+		membership_copied(thread->member, report.id);
+		break;
+	case MOVER_CONFIRMED:
+		membership_confirmed(thread->member, report.id, report.own);
+		break;
+	case MOVER_FAILED:
+		membership_move_failed(thread->member, report.id, report.why);
+		break;
+	case MOVER_NONE:
+		break;
+	}
+	thread_apply(thread);
+}
+
+static void wants_take(struct membership_thread *thread)
+{
+	struct fleet_wants wants;
+
+	fleet_wants_take(thread->fleet, &wants);
+	if (!wants.look && !wants.accept_epoch && !wants.change)
+		return;
+	membership_want(thread->member, &wants);
+	thread_apply(thread);
+}
+
 /* What the workers and the stores have done meanwhile. */
 static void thread_look(struct membership_thread *thread)
 {
 	uint64_t now_ns = thread_now_ns(thread);
 
+	wants_take(thread);
+	report_take(thread);
 	if (thread->turned(thread->workers)) {
 		membership_alive(thread->member);
 		thread->turned_ns = now_ns;
@@ -223,9 +329,10 @@ static bool thread_sleep(struct membership_thread *thread, uint64_t until_ns, bo
 				.tv_nsec = (long)(at_ns % NS_PER_S) };
 	pthread_mutex_lock(&thread->lock);
 	membership_status(thread->member, &thread->status);
-	if (sleep_ns && (!thread->stops || stopping))
+	if (sleep_ns && !thread->poked && (!thread->stops || stopping))
 		pthread_cond_timedwait(&thread->wake, &thread->lock, &at);
 	stops = thread->stops;
+	thread->poked = false;
 	pthread_mutex_unlock(&thread->lock);
 	return stops && !stopping;
 }
@@ -264,34 +371,23 @@ static void *thread_run(void *arg)
 	return NULL;
 }
 
-static int thread_create(struct membership_thread *thread)
+/* Both threads. */
+static int threads_start(struct membership_thread *thread)
 {
-	sigset_t all, before;
+	struct mover *mover = &thread->mover;
 	int err;
 
-	sigfillset(&all);
-	/* The threads that libcurl starts inherit this. */
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = -pthread_create(&thread->thread, NULL, thread_run, thread);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	if (err)
-		log_error("fleet: can't start its thread: %s: " ADVICE_THREADS, strerror(-err));
-	else
-		pthread_setname_np(thread->thread, "fleet");
-	return err;
-}
-
-static int wake_init(pthread_cond_t *wake)
-{
-	pthread_condattr_t attr;
-	int err = -pthread_condattr_init(&attr);
-
+	mover->stores = thread->stores;
+	mover->clock = thread->clock;
+	mover->lease_ns = thread->options.lease_ns;
+	mover->wake = thread_poke;
+	mover->fleet_thread = thread;
+	err = mover_start(mover);
 	if (err)
 		return err;
-	err = -pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	if (!err)
-		err = -pthread_cond_init(wake, &attr);
-	pthread_condattr_destroy(&attr);
+	err = fleet_thread_start(&thread->thread, "fleet", thread_run, thread);
+	if (err)
+		mover_stop(mover);
 	return err;
 }
 
@@ -305,14 +401,7 @@ int membership_thread_start(struct membership_thread *thread)
 		return -ENOMEM;
 	}
 	membership_status(thread->member, &thread->status);
-	err = -pthread_mutex_init(&thread->lock, NULL);
-	if (!err) {
-		err = wake_init(&thread->wake);
-		if (!err)
-			err = thread_create(thread);
-		if (err)
-			pthread_mutex_destroy(&thread->lock);
-	}
+	err = threads_start(thread);
 	thread->started = !err;
 	return err;
 }
@@ -327,8 +416,7 @@ void membership_thread_stop(struct membership_thread *thread)
 	pthread_cond_signal(&thread->wake);
 	pthread_mutex_unlock(&thread->lock);
 	pthread_join(thread->thread, NULL);
-	pthread_cond_destroy(&thread->wake);
-	pthread_mutex_destroy(&thread->lock);
+	mover_stop(&thread->mover);
 	thread->started = false;
 }
 
@@ -339,6 +427,13 @@ void membership_thread_close(struct membership_thread *thread)
 	registry_result_release(&thread->first);
 	etcd_close(thread->registry.etcd);
 	thread->registry.etcd = NULL;
+	if (!thread->inbox.wake)
+		return;
+	pthread_mutex_destroy(&thread->inbox.lock);
+	pthread_cond_destroy(&thread->wake);
+	pthread_mutex_destroy(&thread->lock);
+	thread->inbox.wake = NULL;
+	thread->fleet->inbox = NULL;
 }
 
 void membership_thread_status(struct membership_thread *thread, struct membership_status *status,

@@ -2,7 +2,8 @@
 /*
  * The thread of a member of a fleet whose map is in etcd. It asks etcd what the membership says
  * (membership.h), and does for the server what follows from the answers: it publishes views, has
- * items dropped, and publishes the word, in this order.
+ * items dropped, and publishes the word, in this order. What clients and other members want, and
+ * what the mover reports (mover.h), it tells the membership.
  *
  * Threads: the control thread calls all functions.
  */
@@ -14,12 +15,15 @@
 #include "server/fleet/fleet.h"
 #include "server/fleet/fleet_stores.h"
 #include "server/fleet/membership.h"
+#include "server/fleet/mover.h"
 
 struct membership_thread {
 	struct membership_options options;
 	struct registry registry;
 	struct registry_result first; /* of membership_thread_open() */
 	struct fleet *fleet;
+	struct fleet_inbox inbox; /* the fleet's */
+	struct mover mover;	  /* mover.credentials are the caller's */
 	struct fleet_stores *stores;
 	const struct table *clock; /* the server's: table_clock_ns() */
 	/* Whether all workers had a turn since it was true last; wakes them. */
@@ -37,6 +41,7 @@ struct membership_thread {
 	pthread_mutex_t lock; /* guards the fields below */
 	pthread_cond_t wake;
 	bool stops;
+	bool poked; /* there is something wanted, or a report of the mover */
 	struct membership_status status;
 };
 

@@ -94,7 +94,7 @@ static void begin(struct side *side)
 	for (uint32_t key = 0; key < KEYS; key++)
 		put(side, key);
 	assert_int_equal(store_start(&side->store, NULL), 0);
-	fleet_stores_add(&stores, &side->store);
+	fleet_stores_add(&stores, &side->store, "default");
 }
 
 static void wait_until_dropped(void)
@@ -167,6 +167,35 @@ static void the_newest_word(void **state)
 	fleet_stores_word(&stores, &word);
 	assert_word(&sides[2], 3, 9, 2000);
 	assert_word(&sides[0], 3, 8, 2000);
+}
+
+/* A store that leaves marks nothing, and one that takes its place has versions above its own. */
+static void marks_and_versions(void **state)
+{
+	static struct moving moving;
+	struct fleet_stores *list = &stores;
+	unsigned int count;
+	uint64_t changes;
+
+	(void)state;
+	begin(&sides[0]);
+	begin(&sides[1]);
+	changes = fleet_stores_lock(list, &count);
+	assert_int_equal(count, 2);
+	for (unsigned int i = 0; i < 2; i++)
+		moving_begin(&sides[i].store.table, &moving);
+	fleet_stores_let_go(list);
+	assert_true(fleet_stores_hold(list, changes));
+	fleet_stores_let_go(list);
+	maintenance_stop(&sides[0].store.maintenance);
+	assert_int_equal(store_start(&sides[2].store, &sides[0].store), 0);
+	table_raise_versions(&sides[0].store.table, 1ull << 55);
+	fleet_stores_replace(list, &sides[0].store, &sides[2].store);
+	assert_true(table_clock_max(&sides[2].store.table) >= 1ull << 55);
+	assert_false(fleet_stores_hold(list, changes));
+	assert_null(atomic_load(&sides[0].store.table.moving));
+	assert_non_null(atomic_load(&sides[1].store.table.moving));
+	moving_end(&sides[1].store.table);
 }
 
 static void dropped_from_all(void **state)
@@ -279,13 +308,10 @@ static void resize_fails(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(the_newest_word),
-		CASE(dropped_from_all),
-		CASE(dropped_before_the_copy),
-		CASE(dropped_after_the_copy),
-		CASE(dropped_after_the_start),
-		CASE(dropped_in_the_middle),
-		CASE(resize_fails),
+		CASE(the_newest_word),	      CASE(marks_and_versions),
+		CASE(dropped_from_all),	      CASE(dropped_before_the_copy),
+		CASE(dropped_after_the_copy), CASE(dropped_after_the_start),
+		CASE(dropped_in_the_middle),  CASE(resize_fails),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -202,6 +202,8 @@ int lin_check(const struct lin_log *logs, size_t count, const struct lin_options
  * is never LIN_UNDECIDED.
  */
 int lin_check_versions(const struct lin_log *logs, size_t count, struct lin_result *result);
+/* Likewise for a fleet, in which keys of different members may have one version. */
+int lin_check_fleet_versions(const struct lin_log *logs, size_t count, struct lin_result *result);
 
 /*
  * Prints the verdict in a line and, if it is not LIN_RIGHT, the operations and possible states that

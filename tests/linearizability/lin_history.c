@@ -95,12 +95,17 @@ static bool op_has_value(const struct lin_op *op)
 	return op->kind != LIN_APPEND && op->kind != LIN_PREPEND && op->kind != LIN_TOUCH;
 }
 
-/* By version; for one version first writes, then operations with the value. */
-static int version_compare(const void *a, const void *b)
+/*
+ * By version, and before that by key if *@by_key; for one version first writes, then operations
+ * with the value.
+ */
+static int version_compare(const void *a, const void *b, void *by_key)
 {
 	const struct lin_op *x = *(const struct lin_op *const *)a;
 	const struct lin_op *y = *(const struct lin_op *const *)b;
 
+	if (*(const bool *)by_key && x->key != y->key)
+		return x->key < y->key ? -1 : 1;
 	if (x->version != y->version)
 		return x->version < y->version ? -1 : 1;
 	if (lin_op_writes(x) != lin_op_writes(y))
@@ -108,14 +113,15 @@ static int version_compare(const void *a, const void *b)
 	return op_has_value(y) - op_has_value(x);
 }
 
-static void versions_compare(const struct lin_op **ops, size_t count, struct lin_result *result)
+static void versions_compare(const struct lin_op **ops, size_t count, bool by_key,
+			     struct lin_result *result)
 {
 	const struct lin_op *first = NULL, *with_value = NULL, *op;
 	size_t i;
 
 	for (i = 0; i < count; i++) {
 		op = ops[i];
-		if (!first || op->version != first->version) {
+		if (!first || op->version != first->version || (by_key && op->key != first->key)) {
 			first = op;
 			with_value = NULL;
 		} else if (lin_op_writes(op)) {
@@ -134,7 +140,8 @@ static void versions_compare(const struct lin_op **ops, size_t count, struct lin
 	}
 }
 
-int lin_check_versions(const struct lin_log *logs, size_t count, struct lin_result *result)
+static int versions_check(const struct lin_log *logs, size_t count, bool by_key,
+			  struct lin_result *result)
 {
 	struct lin_history h;
 	size_t i, kept = 0;
@@ -146,9 +153,19 @@ int lin_check_versions(const struct lin_log *logs, size_t count, struct lin_resu
 		for (i = 0; i < h.ops_count; i++)
 			if (lin_op_has_version(h.ops[i]))
 				h.ops[kept++] = h.ops[i];
-		qsort(h.ops, kept, sizeof(struct lin_op *), version_compare);
-		versions_compare(h.ops, kept, result);
+		qsort_r(h.ops, kept, sizeof(struct lin_op *), version_compare, &by_key);
+		versions_compare(h.ops, kept, by_key, result);
 	}
 	lin_history_release(&h);
 	return ret;
+}
+
+int lin_check_versions(const struct lin_log *logs, size_t count, struct lin_result *result)
+{
+	return versions_check(logs, count, false, result);
+}
+
+int lin_check_fleet_versions(const struct lin_log *logs, size_t count, struct lin_result *result)
+{
+	return versions_check(logs, count, true, result);
 }

@@ -386,6 +386,13 @@ static void versions_are_unique(void **state)
 	assert_int_equal(lin_check_versions(&log, 1, &result), 0);
 	assert_int_equal(result.verdict, LIN_WRONG);
 	assert_true(result.op && result.other && result.op != result.other);
+	/* Of two members. */
+	assert_int_equal(lin_check_fleet_versions(&log, 1, &result), 0);
+	assert_int_equal(result.verdict, LIN_RIGHT);
+	ops[2].key = ops[3].key = ops[4].key = 0;
+	assert_int_equal(lin_check_fleet_versions(&log, 1, &result), 0);
+	assert_int_equal(result.verdict, LIN_WRONG);
+	ops[2].key = ops[3].key = ops[4].key = 1;
 	/* A reader of another key, or another value, with a version that is in use. */
 	ops[2].version = ops[3].version = ops[4].version = 2;
 	ops[1].version = 2;

@@ -9,70 +9,18 @@
 . tests/system/etcd_lib.sh
 # shellcheck source=tests/system/fleet_lib.sh
 . tests/system/fleet_lib.sh
+# shellcheck source=tests/system/fleet_etcd_lib.sh
+. tests/system/fleet_etcd_lib.sh
 # shellcheck source=tests/system/history_lib.sh
 . tests/system/history_lib.sh
 
-SHARDS=16384
 KEYS=300
-LEASE=2s
 fleet=$(fleet_url_of a b c)
 history_of=("$fleet" 0 "$seed" failovers)
 
-# member
-of() {
-	choose "$1"
-	shift
-	"$@"
-}
-
-# statistic, member...: its sum
-sum_of() {
-	local member name=$1 sum=0 value
-	shift
-	for member; do
-		value=$(of "$member" stat_of "$name") || return 1
-		sum=$((sum + value))
-	done
-	echo "$sum"
-}
-
-# member...: together they serve all shards
-serve_all() {
-	[ "$(sum_of fleet_shards_served "$@")" = $SHARDS ]
-}
-
-# Members serve all shards, and clients may READ them.
-are_open() {
-	local line open=0
-	while read -r line; do
-		[[ ! $line =~ \ open=([0-9]+)\  ]] || open=$((open + BASH_REMATCH[1]))
-	done < <(kvctl_of_fleet fleet members)
-	[ $open = $SHARDS ]
-}
-
-# statistic, member, number
-member_is_at() {
-	[ "$(of "$2" stat_of "$1")" = "$3" ]
-}
-
-member_is_above() {
-	[ "$(of "$2" stat_of "$1")" -gt "$3" ]
-}
-
-# name: makes a fleet of that name, with members that have not started
-fleet_make() {
-	fleet_options=(-o "fleet.etcd=$endpoints" -o "fleet.name=$1")
-	"$build/kvd" -c "$tmp/kvd.ini" "${fleet_options[@]}" -o fleet.lease=$LEASE --fleet-init
-}
-
 # An administrator removes what is left of the last one.
 fleet_again() {
-	etcd_ctl del --prefix /kvd/demo/ && fleet_start demo
-}
-
-fleet_start() {
-	fleet_make "$1" && members_start a b c && wait_until "$DEADLINE_S" serve_all a b c &&
-		wait_until "$DEADLINE_S" are_open
+	etcd_ctl del --prefix /kvd/demo/ && fleet_start demo a b c
 }
 
 # status, pattern, option...: kvd ends by itself
@@ -97,10 +45,6 @@ nobody_is_there() {
 
 is_made_once() {
 	refuses 1 'demo' "${fleet_options[@]}" --fleet-init
-}
-
-kvctl_of_fleet() {
-	"$build/kvctl" -a "$fleet" -t "$CALL_TIMEOUT_MS" "$@"
 }
 
 # All keys that are there have their values. Prints how many are.
@@ -137,21 +81,11 @@ items_are_not_all_there() {
 	[ "$there" -gt 0 ] && [ "$there" -lt $KEYS ]
 }
 
-is_killed() { # member
-	member_kill "$1" && unset "server_pids[$1]"
-}
-
 # killed member, others...: they get its shards
 fails_over() {
 	local killed=$1
 	shift
 	is_killed "$killed" && wait_until "$DEADLINE_S" serve_all "$@"
-}
-
-# A member that lost its shards is one again, without any.
-comes_back() {
-	member_start "$1" && wait_until "$DEADLINE_S" member_is_above fleet_registrations "$1" 0 &&
-		member_is_at fleet_shards "$1" 0
 }
 
 # member, others...
@@ -168,15 +102,6 @@ thaws() {
 		member_is_at fleet_shards "$1" 0
 }
 
-leases_ended() {
-	[ "$(sum_of fleet_lease_ms a b c)" = 0 ]
-}
-
-# Static stability: nobody serves, and nothing is lost.
-etcd_stops() {
-	kill -STOP "${etcd_pids[@]}" && wait_until "$DEADLINE_S" leases_ended
-}
-
 is_away() {
 	local said
 	said=$(kvctl_of_fleet get item:1 2>&1)
@@ -184,7 +109,7 @@ is_away() {
 }
 
 etcd_stops_and_goes_on() {
-	etcd_stops && is_away || return 1
+	etcd_stops a b c && is_away || return 1
 	kill -CONT "${etcd_pids[@]}" && wait_until "$DEADLINE_S" serve_all a b c
 }
 
@@ -216,7 +141,7 @@ check "and works" wait_until "$DEADLINE_S" etcd_works || { tail -n 20 "$tmp/etcd
 fleet_options=(-o "fleet.etcd=$endpoints" -o fleet.name=demo)
 check "without a fleet no member starts" mistakes
 check "nor without etcd" nobody_is_there
-check "a fleet is made, and its members share the shards" fleet_start demo || finish
+check "a fleet is made, and its members share the shards" fleet_start demo a b c || finish
 check "a fleet is made once" is_made_once
 check "keys are stored, and READ" wait_until "$DEADLINE_S" program_passes keys
 check "changes keep their order" wait_until "$DEADLINE_S" program_passes order

@@ -68,6 +68,8 @@ OTHER_DEVICES = {"softnic": ("rdma/verbs/", "rdma/tcp/", "common/tls/"),
                  "rdma": ("rdma/softnic/", "rdma/tcp/", "common/tls/"),
                  "rdma+tcp": ("rdma/softnic/", "common/tls/"),
                  "rdma+tls": ("rdma/softnic/",)}[DEVICE]
+# That of kvd which only a member of a fleet in etcd runs, which the server here is not.
+NOT_RUN = {"kvd": (*OTHER_DEVICES, "client/", "server/fleet/"), "client": OTHER_DEVICES}
 # The least share of the places in code for this device that is reached: below it, something here no
 # longer works.
 REACHED_MIN = {"kvd": 0.55 if ON_RDMA else 0.6, "client": 0.45}
@@ -470,7 +472,7 @@ class Places:
             for site in sites.values():
                 tally = found.setdefault((program, site.call), Tally())
                 tally.sites += 1
-                tally.here += not any(folder in site.place for folder in OTHER_DEVICES)
+                tally.here += not any(folder in site.place for folder in NOT_RUN[program])
                 tally.reached += (program, str(site)) in self.reached
                 if SHOW and (program, str(site)) not in self.reached:
                     print(f"not reached: {program}: {site}")
@@ -554,7 +556,7 @@ def table(tallies, failures):
     for program in ("kvd", "client"):
         share = reached[program, "reached"] / max(reached[program, "here"], 1)
         print(f"{program}: {reached[program, 'sites']} places, {reached[program, 'here']} of them "
-              f"in code for this device, {reached[program, 'reached']} reached")
+              f"in code that is run here, {reached[program, 'reached']} reached")
         if share < REACHED_MIN[program] and not ONLY:
             print(f"FAIL  {program}: less than {REACHED_MIN[program]:.0%} of the places are "
                   f"reached")

@@ -239,6 +239,11 @@ static void judge(const char *what, int ret, const struct lin_result *result)
 	atomic_fetch_add(&run.wrong, 1);
 }
 
+static bool run_is_fleets(void)
+{
+	return !strncmp(run.url, "fleet", 5);
+}
+
 static void judge_all(const struct lin_log *server)
 {
 	struct lin_result result;
@@ -254,7 +259,10 @@ static void judge_all(const struct lin_log *server)
 	}
 	judge("history", lin_check(logs, CLIENTS + 1, NULL, &result), &result);
 	run.ops += result.ops;
-	judge("versions", lin_check_versions(logs, CLIENTS + 1, &result), &result);
+	judge("versions",
+	      run_is_fleets() ? lin_check_fleet_versions(logs, CLIENTS + 1, &result) :
+				lin_check_versions(logs, CLIENTS + 1, &result),
+	      &result);
 }
 
 static void round_run(struct kvd **killer)
@@ -446,7 +454,7 @@ int main(int argc, char **argv)
 		faults_begin();
 	kills = argc > 4 && !run.faults;
 	run.restarts = kills && !strcmp(argv[4], "restart");
-	run.pairs = !run.restarts && strncmp(run.url, "fleet", 5) != 0;
+	run.pairs = !run.restarts && !run_is_fleets();
 	run.stays = !kills && !run.faults && !getenv("KVD_SOFTNIC_FAULTS");
 	for (unsigned int i = 0; i < CLIENTS; i++) {
 		client_init(&run.clients[i], &run, i, strtoull(argv[3], NULL, 10));

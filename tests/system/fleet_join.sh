@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# System test of shards that move with their items, once: a small member joins a fleet, gets its
+# share, and is drained. Clients whose histories are checked work all the time. The lease is long,
+# so that no busy machine lets it end.
+# shellcheck source=tests/system/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/system/etcd_lib.sh
+. tests/system/etcd_lib.sh
+# shellcheck source=tests/system/fleet_lib.sh
+. tests/system/fleet_lib.sh
+LEASE=8s
+MEMORY=512m
+# shellcheck source=tests/system/fleet_etcd_lib.sh
+. tests/system/fleet_etcd_lib.sh
+# shellcheck source=tests/system/history_lib.sh
+. tests/system/history_lib.sh
+
+SHARE=496 # of a member of 16 MiB beside one of 512: one move
+fleet=$(fleet_url_of a b)
+history_of=("$fleet" 0 "$seed" faults)
+
+small_member_starts() {
+	fleet_options+=(-o memory.size=16m)
+	comes_back b
+}
+
+gets_its_share() {
+	kvctl_of_fleet fleet rebalance && wait_until "$MOVE_S" member_is_at fleet_shards_served b \
+		$SHARE && wait_until "$DEADLINE_S" are_open
+}
+
+check "an etcd starts" ports_choose
+etcd_start 1
+check "and works" wait_until "$DEADLINE_S" etcd_works || { tail -n 20 "$tmp/etcd.0" && finish; }
+check "a fleet of one starts" fleet_start demo a || finish
+check "items of all kinds are stored" items_put
+check "clients begin" history_start
+check "a small member joins, without shards" small_member_starts
+fault "it gets its share" gets_its_share
+check "  all items are as before" items_are_the_same
+fault "it is drained" drains b a
+check "  all items are as before" items_are_the_same
+check "clients saw nothing wrong" history_end
+history_figures
+check "it stops" members_stop b
+check "  all items are as before" items_are_the_same
+check "the other one stops, too" members_stop a
+etcd_stop
+finish

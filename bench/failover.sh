@@ -61,7 +61,7 @@ etcd_start
 for ((i = 0; i < rounds; i++)); do
 	round "member$i" 0
 	round "controller$i" 1
-done 2>/dev/null
+done
 say "$(host)"
 say "seconds until all shards are served, median of $rounds, leases of 2 s:"
 say "  a member is killed       $(median controller-0)"

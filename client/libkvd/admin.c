@@ -447,11 +447,14 @@ static struct kvd *member_choose(struct kvd *home, uint32_t tries)
 
 static enum kvd_status member_change(struct kvd *member, struct rpc *rpc)
 {
-	struct response response;
+	struct response response = { 0 };
 	enum kvd_status status;
 
 	member->deadline_ns = 0;
 	status = rpc_call(member, rpc, &response);
+	/* What the members have done since the first answer counts: enum wire_fleet. */
+	if (status == KVD_ERR_BUSY && !rpc->head.epoch)
+		rpc->head.epoch = response.epoch;
 	return status ? member_failed(member, status) : KVD_OK;
 }
 

@@ -902,6 +902,7 @@ static void respond_change(struct fake_server *s, const struct request *request,
 	if (request->op != WIRE_FLEET)
 		return;
 	changed = *request;
+	response->epoch = 5 + change_count;
 	response->status = (uint8_t)changes[change_count++ % 4];
 }
 
@@ -935,6 +936,13 @@ static void a_fleet_is_changed(void **state)
 	assert_int_equal(kvd_fleet_rebalance(home), KVD_OK);
 	assert_int_equal(changed.mode, WIRE_FLEET_REBALANCE);
 	assert_int_equal(changed.key_len, 0);
+	assert_true(!changed.epoch);
+	/* A member that is asked again learns when it was asked first. */
+	answer_changes(WIRE_BUSY, WIRE_BUSY);
+	changes[3] = WIRE_OK;
+	assert_int_equal(kvd_fleet_rebalance(home), KVD_OK);
+	assert_int_equal(change_count, 4);
+	assert_true(changed.epoch == 5);
 }
 
 static void why_a_fleet_is_not_changed(void **state)

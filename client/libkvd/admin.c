@@ -488,11 +488,10 @@ static enum kvd_status change_begin(struct kvd *handle)
 {
 	enum kvd_status status = call_begin(handle);
 
-	if (!status && !handle->fleet)
-		status = call_end(handle, handle_error_set(handle, KVD_ERR_INVALID,
-							   "the handle is for one server, not for "
-							   "a fleet"));
-	return status;
+	if (status)
+		return status;
+	status = fleet_check(handle);
+	return status ? call_end(handle, status) : KVD_OK;
 }
 
 static enum kvd_status change_of(struct kvd *handle, enum wire_fleet what, const char *id)

@@ -194,7 +194,7 @@ static const struct submitted_ops submitted_ops = {
 	.close = ops_close,
 };
 
-static enum kvd_status slots_make(struct kvd *handle)
+enum kvd_status slots_make(struct kvd *handle, const struct submitted_ops *ops)
 {
 	uint32_t i;
 
@@ -205,12 +205,23 @@ static enum kvd_status slots_make(struct kvd *handle)
 		return handle_fail(handle, KVD_ERR_NO_MEMORY,
 				   "no memory for %u operations in flight (depth)",
 				   handle->options.depth);
-	/* Without memory for batches requests go alone. */
-	handle->conn.batches = heap_calloc(MESSAGES_MAX, sizeof(struct batch));
-	handle->submitted = &submitted_ops;
+	handle->submitted = ops;
 	for (i = 0; i < handle->options.depth; i++)
 		list_add(&handle->slots, &handle->slot_memory[i].link);
 	return KVD_OK;
+}
+
+static enum kvd_status submit_prepare(struct kvd *handle)
+{
+	enum kvd_status status;
+
+	if (handle->slot_memory)
+		return KVD_OK;
+	status = slots_make(handle, &submitted_ops);
+	/* Without memory for batches requests go alone. */
+	if (!status)
+		handle->conn.batches = heap_calloc(MESSAGES_MAX, sizeof(struct batch));
+	return status;
 }
 
 static enum kvd_status submit_check(struct kvd *handle, struct kvd_op *op)
@@ -271,7 +282,7 @@ static enum kvd_status submit(struct kvd *handle, struct kvd_op *const ops[], si
 		return handle_closed(handle);
 	if (!ops && count)
 		return handle_fail(handle, KVD_ERR_INVALID, "the operations are NULL");
-	status = slots_make(handle);
+	status = submit_prepare(handle);
 	if (!status)
 		status = submit_check_all(handle, ops, count);
 	if (status)

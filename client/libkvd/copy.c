@@ -8,8 +8,8 @@
 
 #include "client/libkvd/engine.h"
 #include "client/libkvd/flight.h"
+#include "client/libkvd/op.h"
 #include "client/libkvd/rpc.h"
-#include "common/util/heap.h"
 
 static enum kvd_status not_accepted(struct kvd *handle)
 {
@@ -62,22 +62,6 @@ static void nothing_close(struct kvd *handle, enum kvd_status status)
 
 static const struct submitted_ops copies = { .each = copies_each, .close = nothing_close };
 
-static enum kvd_status slots_make(struct kvd *handle)
-{
-	uint32_t i;
-
-	if (handle->slot_memory)
-		return KVD_OK;
-	handle->slot_memory = heap_calloc(handle->options.depth, sizeof(struct flight));
-	if (!handle->slot_memory)
-		return handle_fail(handle, KVD_ERR_NO_MEMORY, "no memory for %u copies in flight",
-				   handle->options.depth);
-	handle->submitted = &copies;
-	for (i = 0; i < handle->options.depth; i++)
-		list_add(&handle->slots, &handle->slot_memory[i].link);
-	return KVD_OK;
-}
-
 static bool is_less(struct kvd *handle, const void *arg)
 {
 	return handle->outstanding < *(const size_t *)arg;
@@ -123,7 +107,7 @@ static enum kvd_status submit(struct kvd *handle, const struct rpc *rpc)
 
 	if (status)
 		return status;
-	status = slots_make(handle);
+	status = slots_make(handle, &copies);
 	if (!status)
 		status = copies_wait(handle, handle->options.depth);
 	if (!status)

@@ -29,6 +29,9 @@ bool fleet_is_url(const char *url);
  */
 enum kvd_status fleet_connect(struct kvd *handle, const char *url, uint64_t end_ns);
 
+/* KVD_ERR_INVALID, with a text: the handle is not a fleet's. */
+enum kvd_status fleet_check(struct kvd *handle);
+
 /* Closes the members' handles, and frees the fleet. @handle may be half open. */
 void fleet_release(struct kvd *handle);
 

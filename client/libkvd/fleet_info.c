@@ -15,6 +15,13 @@ static_assert(KVD_FLEET_MEMBER_AWAY == FLEET_MEMBER_AWAY &&
 		      KVD_FLEET_MEMBER_BALANCES == FLEET_MEMBER_BALANCES,
 	      "flags are those of the map");
 
+enum kvd_status fleet_check(struct kvd *handle)
+{
+	return handle->fleet ? KVD_OK :
+			       handle_error_set(handle, KVD_ERR_INVALID,
+						"the handle is for one server, not for a fleet");
+}
+
 /* Begins a call about a fleet that writes to @to. It works on a closed handle, too. */
 static enum kvd_status info_begin(struct kvd *handle, const void *to)
 {
@@ -22,10 +29,8 @@ static enum kvd_status info_begin(struct kvd *handle, const void *to)
 
 	if (status)
 		return status;
-	if (!handle->fleet)
-		status = handle_error_set(handle, KVD_ERR_INVALID,
-					  "the handle is for one server, not for a fleet");
-	else if (!to)
+	status = fleet_check(handle);
+	if (!status && !to)
 		status = handle_error_set(handle, KVD_ERR_INVALID, "the pointer is NULL");
 	return status ? call_end(handle, status) : KVD_OK;
 }

@@ -29,5 +29,7 @@ enum kvd_status op_call_put(struct kvd *handle, struct kvd_op *op);
 int submitted_fd(struct kvd *handle);
 /* Frees what submitted operations need: slots and the descriptor. */
 void submitted_release(struct kvd *handle);
+/* Makes the slots, for flights that @ops knows, unless they are there. KVD_ERR_NO_MEMORY. */
+enum kvd_status slots_make(struct kvd *handle, const struct submitted_ops *ops);
 
 #endif /* KVD_CLIENT_LIBKVD_OP_H */

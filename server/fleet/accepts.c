@@ -16,14 +16,9 @@ static bool has(const struct accepts *accepts, uint64_t epoch)
 static void find(const struct fleet_map *map, uint32_t member, uint64_t epoch,
 		 struct shard_set *found)
 {
-	for (uint32_t i = 0; i < FLEET_SHARDS; i++) {
-		const uint64_t row = map->rows[i];
-		const uint32_t owner = fleet_row_owner(row);
-
-		if (fleet_row_since(row) == epoch && !(row & FLEET_OPEN) && owner != member &&
-		    owner != FLEET_NO_OWNER)
+	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
+		if (fleet_row_moves(map->rows[i], member, epoch))
 			shard_set_add(found, i);
-	}
 }
 
 void accepts_begin(struct accepts *accepts, struct shards *shards, const struct fleet_map *map,

@@ -152,6 +152,15 @@ static inline const struct fleet_accept *fleet_view_accept(const struct fleet_vi
 	return NULL;
 }
 
+/* Whether the row is of a shard that another member than @member has closed in @epoch. */
+static inline bool fleet_row_moves(uint64_t row, uint32_t member, uint64_t epoch)
+{
+	const uint32_t owner = fleet_row_owner(row);
+
+	return fleet_row_since(row) == epoch && !(row & FLEET_OPEN) && owner != member &&
+	       owner != FLEET_NO_OWNER;
+}
+
 static inline bool fleet_shards_have(const uint64_t shards[FLEET_SHARDS / 64], uint32_t shard)
 {
 	return shards[shard / 64] >> shard % 64 & 1;
@@ -168,7 +177,7 @@ bool fleet_map_balances(const struct fleet_map *map);
 
 static inline bool fleet_view_serves(const struct fleet_view *view, uint32_t shard)
 {
-	return view->served[shard / 64] >> shard % 64 & 1;
+	return fleet_shards_have(view->served, shard);
 }
 
 static inline void fleet_view_serve(struct fleet_view *view, uint32_t shard)

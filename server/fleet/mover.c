@@ -101,11 +101,18 @@ static bool call_fail(struct job *job, const struct copier *copier)
 	return job_fail(job, "%s: %s", job->order.target, kvd_error(copier->handle));
 }
 
-/* Reads a store, until reading_end(). False: the stores have changed, and the job has failed. */
+/* fleet_stores_hold(). False: the stores have changed, and the job has failed. */
+static bool stores_hold(struct job *job)
+{
+	return fleet_stores_hold(job->mover->stores, job->changes) ||
+	       job_fail(job, "a tenant was made, resized or dropped meanwhile");
+}
+
+/* Reads a store, until reading_end(). False: as stores_hold(). */
 static bool reading_begin(struct job *job, struct copier *copier)
 {
-	if (!fleet_stores_hold(job->mover->stores, job->changes))
-		return job_fail(job, "a tenant was made, resized or dropped meanwhile");
+	if (!stores_hold(job))
+		return false;
 	rcu_thread_online();
 	store_thread_clock(&copier->reader);
 	return true;
@@ -254,8 +261,8 @@ static bool job_ask(struct job *job)
 /* The target has accepted the shards; from now on changes are marked. */
 static bool marks_begin(struct job *job)
 {
-	if (!fleet_stores_hold(job->mover->stores, job->changes))
-		return job_fail(job, "a tenant was made, resized or dropped meanwhile");
+	if (!stores_hold(job))
+		return false;
 	for (unsigned int i = 0; i < job->count; i++)
 		moving_begin(&job->copiers[i].store->table, job->copiers[i].moving);
 	fleet_stores_let_go(job->mover->stores);

@@ -27,13 +27,9 @@ static enum wire_status move_ask(const struct fleet *fleet, const struct fleet_v
 /* Whether another member has closed shards in @epoch. */
 static bool others_closed(const struct fleet_view *view, uint64_t epoch)
 {
-	for (uint32_t shard = 0; shard < FLEET_SHARDS; shard++) {
-		uint64_t row = view->map->rows[shard];
-
-		if (fleet_row_since(row) == epoch && !(row & FLEET_OPEN) &&
-		    fleet_row_owner(row) != view->member && fleet_row_owner(row) != FLEET_NO_OWNER)
+	for (uint32_t shard = 0; shard < FLEET_SHARDS; shard++)
+		if (fleet_row_moves(view->map->rows[shard], view->member, epoch))
 			return true;
-	}
 	return false;
 }
 

@@ -123,7 +123,7 @@ struct membership {
 	uint64_t now_s;
 	struct fleet_map *draft; /* that the call puts */
 	struct registry_compare compares[COMPARES_MAX];
-	bool stops, ended;
+	bool stops;
 };
 
 static inline uint32_t number_in(const struct membership *m, const struct fleet_map *map)

@@ -90,7 +90,7 @@ DEVICE_LIBS   = $(call libs,DEVICE_LIBS,libibverbs librdmacm libssl libcrypto)
 STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc numa)
 CMOCKA_LIBS = $(call libs,CMOCKA_LIBS,cmocka)
 # Of the server alone: libkvd and kvctl do not talk to etcd.
-ETCD_LIBS   = $(call libs,ETCD_LIBS,libcurl jansson)
+ETCD_LIBS   = $(call libs,ETCD_LIBS,libcurl jansson zlib)
 EDIT_LIBS   = $(call libs,EDIT_LIBS,libedit ncursesw)
 UV_LIBS     = $(call libs,UV_LIBS,libuv)
 
@@ -187,7 +187,7 @@ $(O)/flags: FORCE
 # Without a header hundreds of lines of errors would hide that one command installs it. `missing`
 # prints which of the given programs and headers are not there.
 BUILD_HEADERS := infiniband/verbs.h rdma/rdma_cma.h urcu-qsbr.h urcu/rculfhash.h ini.h \
-	jemalloc/jemalloc.h numa.h xxhash.h curl/curl.h jansson.h
+	jemalloc/jemalloc.h numa.h xxhash.h curl/curl.h jansson.h zlib.h
 missing = command -v $(PKGCONFIG) >/dev/null || printf ' %s' '$(PKGCONFIG)'; \
 	command -v $(firstword $(CC)) >/dev/null || { printf ' %s' '$(firstword $(CC))'; exit; }; \
 	for h in $(1); do echo "\#include <$$h>" | $(COMPILE) -E -x c - >/dev/null 2>&1 || \

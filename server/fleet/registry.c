@@ -9,6 +9,7 @@
 
 #include "common/util/heap.h"
 #include "common/util/parse.h"
+#include "server/fleet/map_gzip.h"
 
 /* "/kvd/NAME/members/ID" is the longest. */
 #define KEY_BYTES (FLEET_NAME_MAX + FLEET_NAME_MAX + sizeof("/kvd//members/"))
@@ -27,6 +28,8 @@ struct draft {
 	struct etcd_op ops[2][PUTS_MAX + READS_MAX];
 	struct key map, own, members, controller;
 	char incarnation[24];
+	void *put_map; /* compressed */
+	size_t put_map_bytes;
 };
 
 /* @id: up to FLEET_NAME_MAX bytes. */
@@ -74,7 +77,7 @@ static unsigned int draft_puts(struct draft *draft, const struct registry_call *
 			      call->incarnation);
 
 	if (call->put_map)
-		op = draft_put(op, draft->map.text, call->put_map->head, call->put_map->bytes, 0);
+		op = draft_put(op, draft->map.text, draft->put_map, draft->put_map_bytes, 0);
 	if (call->put_member)
 		op = draft_put(op, draft->own.text, draft->incarnation, (size_t)length,
 			       call->lease);
@@ -106,10 +109,7 @@ static void take_map(struct registry_result *result, const struct etcd_range *ra
 	if (!range->count)
 		return;
 	result->map_revision = range->kvs[0].mod_revision;
-	result->map_error = fleet_map_make(&result->map, range->kvs[0].value,
-					   range->kvs[0].value_len);
-	if (result->map_error)
-		result->map = NULL;
+	result->map_error = map_gunzip(&result->map, range->kvs[0].value, range->kvs[0].value_len);
 }
 
 static void take_own(struct registry_result *result, const struct etcd_range *range)
@@ -201,7 +201,10 @@ static void registry_txn(struct registry *registry, const struct registry_call *
 {
 	struct draft *draft = heap_calloc(1, sizeof(*draft));
 
-	if (!draft) {
+	if (draft && call->put_map)
+		draft->put_map = map_gzip(call->put_map, &draft->put_map_bytes);
+	if (!draft || (call->put_map && !draft->put_map)) {
+		heap_free(draft);
 		result->outcome = ETCD_NOT_EXECUTED;
 		result->err = -ENOMEM;
 		return;
@@ -212,6 +215,7 @@ static void registry_txn(struct registry *registry, const struct registry_call *
 	draft->controller = key_make(registry, "controller", "");
 	draft_compares(draft, registry, call);
 	execute_txn(registry, call, draft, result);
+	heap_free(draft->put_map);
 	heap_free(draft);
 }
 

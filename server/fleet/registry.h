@@ -3,7 +3,7 @@
  * What a fleet keeps in etcd, and how it is asked for: a call is described first (membership.h and
  * controller.h do that), then executed. Of the fleet NAME:
  *
- *	/kvd/NAME/map		the map (common/fleet/map.h), its bytes as they are
+ *	/kvd/NAME/map		the map (common/fleet/map.h), compressed (map_gzip.h)
  *	/kvd/NAME/members/ID	the incarnation of the kvd that is registered as ID, as decimal
  *				text; ends with that member's lease
  *	/kvd/NAME/controller	the ID of the member that is the controller; ends with its lease

@@ -21,7 +21,9 @@ says_kvd() {
 
 # fleet: sets epoch to that of its map, in hexadecimal digits from the lowest byte on
 epoch_of() {
-	epoch=$(etcd_ctl get --print-value-only "/kvd/$1/map" | od -An -tx1 -j16 -N8 | tr -d ' ')
+	# etcdctl adds a newline, which gunzip warns of.
+	epoch=$(etcd_ctl get --print-value-only "/kvd/$1/map" | gunzip 2>/dev/null |
+		od -An -tx1 -j16 -N8 | tr -d ' ')
 }
 
 epoch_is() { # fleet, epoch
@@ -65,7 +67,7 @@ one_is_adopted() {
 }
 
 no_map() {
-	local why='the key /kvd/bad/map has no map that can be used: a map of a wrong length'
+	local why='the key /kvd/bad/map has no map that can be used: not compressed by gzip'
 	etcd_ctl put /kvd/bad/map nonsense && says_kvd 1 "$why" init -o fleet.name=bad &&
 		says_kvd 1 "$why" adopt -o fleet.name=bad
 }

@@ -3,29 +3,43 @@
 # For the scripts that run a fleet with etcd on this machine, beside bench/lib.sh. To be sourced.
 
 SHARDS=16384
-etcd_pid=
+etcd_pids=()
 etcd_url=
+etcd_urls=() # of its members, for clients
+etcd_peers=()
+etcd_cluster=
 declare -A member_pids
 
 etcd_responds() {
 	ETCDCTL_API=3 etcdctl --endpoints "$etcd_url" endpoint health >/dev/null 2>&1
 }
 
-# Starts an etcd of one member, whose data is in $tmp.
+etcd_member_start() { # number
+	etcd --name "e$1" --data-dir "$tmp/etcd.$1" --initial-cluster "$etcd_cluster" \
+		--listen-client-urls "${etcd_urls[$1]}" --advertise-client-urls "${etcd_urls[$1]}" \
+		--listen-peer-urls "${etcd_peers[$1]}" \
+		--initial-advertise-peer-urls "${etcd_peers[$1]}" >>"$tmp/etcd.log" 2>&1 &
+	etcd_pids[$1]=$!
+	pids+=($!)
+}
+
+# [members]: starts an etcd, of one member if no number is given, whose data is in $tmp
 etcd_start() {
-	local port=$((20000 + $$ % 10000 * 2))
+	local members=${1:-1} port=$((20000 + $$ % 5000 * 2)) i
 	need_hint='apt-get install etcd-server etcd-client' need etcd etcdctl
-	while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
-		port=$((port + 2))
+	for ((i = 0; i < members * 2; i++)); do
+		! (exec 3<>"/dev/tcp/127.0.0.1/$((port + i))") 2>/dev/null ||
+			{ port=$((port + 2)) i=-1; }
 	done
-	etcd_url=http://127.0.0.1:$port
-	etcd --data-dir "$tmp/etcd" --listen-client-urls "$etcd_url" \
-		--advertise-client-urls "$etcd_url" \
-		--listen-peer-urls "http://127.0.0.1:$((port + 1))" \
-		--initial-advertise-peer-urls "http://127.0.0.1:$((port + 1))" \
-		--initial-cluster "default=http://127.0.0.1:$((port + 1))" >"$tmp/etcd.log" 2>&1 &
-	etcd_pid=$!
-	pids+=("$etcd_pid")
+	for ((i = 0; i < members; i++)); do
+		etcd_urls[i]=http://127.0.0.1:$((port + 2 * i))
+		etcd_peers[i]=http://127.0.0.1:$((port + 2 * i + 1))
+		etcd_cluster+=${etcd_cluster:+,}e$i=${etcd_peers[i]}
+		etcd_url+=${etcd_url:+,}${etcd_urls[i]}
+	done
+	for ((i = 0; i < members; i++)); do
+		etcd_member_start $i
+	done
 	wait_until "$READY_S" etcd_responds || { tail -n 5 "$tmp/etcd.log" >&2 && die "no etcd"; }
 }
 

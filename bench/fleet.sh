@@ -3,35 +3,48 @@
 # Compares a fleet of three members with one server, all on softnic: the client's instructions for
 # a synchronous GET and PUT, READs for each GET, and the latency of YCSB's workload C.
 #
-#   bench/fleet.sh [-e] [-n CALLS] [-s SECONDS] [-r ROUNDS]
+#   bench/fleet.sh [-d DEVICE] [-e] [-n CALLS] [-s SECONDS] [-r ROUNDS]
 #
-# callgrind counts each of CALLS (300) alone; the lowest count stands, as in call-cost.sh. Workload
-# C runs for SECONDS (2) on either, in turn, ROUNDS (3) times; the medians stand. With -e the
-# members have leases of an etcd; without it a file names them.
+# callgrind counts each of CALLS (300; 0: none) alone; the lowest count stands, as in call-cost.sh.
+# Workload C runs for SECONDS (2) on either, in turn, ROUNDS (3) times; the medians stand. With -e
+# the members have leases of an etcd; without it a file names them. With -d rdma all are on one RDMA
+# device (KVD_RDMA_ADDR).
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=bench/etcd_lib.sh
 . "$bench_dir/etcd_lib.sh"
 
+device=softnic
 calls=300
 seconds=2
 rounds=3
 leases=0
-while getopts en:s:r: option; do
+while getopts d:en:s:r: option; do
 	case $option in
+	d) device=$OPTARG ;;
 	e) leases=1 ;;
 	n) calls=$OPTARG ;;
 	s) seconds=$OPTARG ;;
 	r) rounds=$OPTARG ;;
-	*) die "usage: fleet.sh [-e] [-n CALLS] [-s SECONDS] [-r ROUNDS]" ;;
+	*) die "usage: fleet.sh [-d DEVICE] [-e] [-n CALLS] [-s SECONDS] [-r ROUNDS]" ;;
 	esac
 done
-need_hint='apt-get install valgrind' need valgrind
+[ "$calls" = 0 ] || need_hint='apt-get install valgrind' need valgrind
 builds_find
 options=(-o server.workers=1 -o memory.size=64m -o memory.eviction=none)
 
+declare -A at=([a]=$tmp/a [b]=$tmp/b [c]=$tmp/c) urls
+scheme=fleet+softnic
+if [ "$device" != softnic ]; then
+	port=$((20000 + $$ % 20000))
+	for member in a b c; do
+		at[$member]=${KVD_RDMA_ADDR:-}:$((++port))
+	done
+	scheme=fleet
+fi
+
 member_responds() {
-	"$build/kvctl" -a "softnic://$tmp/$1" ping >/dev/null 2>&1
+	"$build/kvctl" -a "$device://${at[$1]}" ping >/dev/null 2>&1
 }
 
 fleet_with_etcd_start() {
@@ -48,11 +61,12 @@ fleet_start() {
 	local member
 	printf '%s\n' '[fleet]' 'name = bench' 'seed = 0x8f3a5c0de1b24697' 'epoch = 1' >"$tmp/fleet"
 	for member in a b c; do
-		printf '%s\n' "[member $member]" "url = softnic://$tmp/$member" >>"$tmp/fleet"
+		printf '%s\n' "[member $member]" "url = $device://${at[$member]}" >>"$tmp/fleet"
 	done
 	for member in a b c; do
-		"$build/kvd" -o server.listen="softnic://$tmp/$member" -o fleet.file="$tmp/fleet" \
-			-o fleet.member=$member "${options[@]}" >"$tmp/kvd.$member.log" 2>&1 &
+		"$build/kvd" -o server.listen="$device://${at[$member]}" \
+			-o fleet.file="$tmp/fleet" -o fleet.member=$member "${options[@]}" \
+			>"$tmp/kvd.$member.log" 2>&1 &
 		pids+=($!)
 		wait_until "$READY_S" member_responds $member || die "member $member did not start"
 	done
@@ -65,13 +79,13 @@ workload() {
 		-p fieldcount=1 -p fieldlength=100 >"$tmp/run" || die "kvbench failed"
 }
 
-declare -A urls
-kvd_start softnic "${options[@]}"
+[ "$device" = softnic ] || [ $leases = 0 ] || die "-e is for softnic"
+kvd_start "$device" "${options[@]}"
 urls[one]=$kvd_url
 if [ $leases = 1 ]; then fleet_with_etcd_start; else fleet_start; fi
-urls[fleet]=fleet+softnic://$tmp/a,$tmp/b/bench
+urls[fleet]=$scheme://${at[a]},${at[b]}/bench
 for of in one fleet; do
-	for op in get put; do
+	for op in $([ "$calls" = 0 ] || echo get put); do
 		note "$op-$of" "$(call_instructions "$build" $op "${urls[$of]}" "$calls")"
 	done
 	workload $of load
@@ -91,8 +105,10 @@ row() {
 	printf '%-32s %10s %10s %8s\n' "$2" "$(median "$1-one")" "$(median "$1-fleet")" \
 		"$(ratio "$(median "$1-fleet")" "$(median "$1-one")")"
 }
-row get 'instructions of a GET, warm'
-row put 'instructions of a PUT'
+if [ "$calls" != 0 ]; then
+	row get 'instructions of a GET, warm'
+	row put 'instructions of a PUT'
+fi
 row reads 'READs for each GET'
 row p50 'GET, p50, us'
 row p99 'GET, p99, us'

@@ -21,6 +21,7 @@
 
 /* The commands, in the order of their files. argv[0] is the command's name. */
 int async_main(int argc, char **argv);
+int away_main(int argc, char **argv);
 int calls_main(int argc, char **argv);
 int connections_main(int argc, char **argv);
 int crowd_main(int argc, char **argv);

@@ -107,13 +107,19 @@ static void prep_get(struct client *c, struct kvd_op *op, const uint8_t *key, ui
 	kvd_prep_getv(op, key, KEY_BYTES, pieces, PIECES);
 }
 
+/* This client sends no requests: only what it READs of a member tells it of a failover. */
+static bool is_reader(const struct client *c)
+{
+	return c->run->loses && c->number == CLIENTS - 1;
+}
+
 static void prep_any(struct client *c, struct kvd_op *op, const uint8_t *key, uint32_t number,
 		     uint8_t *value, struct iovec *pieces)
 {
 	uint64_t r = client_random(c) % 16, delta = client_random(c) % 50;
 
 	op->key = key;
-	if (r < 5)
+	if (r < 5 || is_reader(c))
 		prep_get(c, op, key, value, pieces);
 	else if (r < 6)
 		kvd_prep_get_by_request(op, key, KEY_BYTES, value, VALUE_BYTES_MAX);
@@ -477,7 +483,7 @@ static bool key_delete(struct client *c, char kind, uint32_t owner, uint32_t num
 
 void client_end(struct client *c)
 {
-	bool deleted = true;
+	bool deleted = !is_reader(c);
 	uint32_t i;
 
 	for (i = 0; deleted && !c->number && i < SHARED_KEYS; i++)

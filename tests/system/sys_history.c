@@ -32,7 +32,8 @@
  * a line `round N` when N rounds are judged, so that the test sees that all clients go on.
  *
  * With failovers, that happens to members of a fleet, whose shards others then serve, empty. The
- * rule for the checker: each key may be flushed twice in a round, at any time.
+ * rule for the checker: each key may be flushed twice in a round, at any time. One client only
+ * GETs, so no refused request tells it that a member has lost its shards.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -7,6 +7,7 @@ SEED=0x1234567890abcdef
 MEMBERS=(a b c) # that are in the file
 declare -A urls server_pids
 fleet_options=(-o "fleet.file=$tmp/fleet")
+declare -A member_options # of one member each, as words
 for i in a b c d; do
 	case $device in
 	softnic) urls[$i]=softnic://$tmp/$i ;;
@@ -44,8 +45,9 @@ choose() {
 
 member_start() {
 	choose "$1"
+	# shellcheck disable=SC2086 # words
 	server_start -o "server.listen=$url" -o "log.file=$log" -o "fleet.member=$1" \
-		"${fleet_options[@]}" && server_pids[$1]=$server_pid
+		"${fleet_options[@]}" ${member_options[$1]:-} && server_pids[$1]=$server_pid
 }
 
 members_start() {

@@ -16,7 +16,7 @@ BOOTS_KEPT_MAX=2
 # In any order, since modprobe gives the order. No module depends on crc32_generic, but rdma_rxe
 # asks for "crc32" by name when a link is added.
 MODULES=(crc32_generic crc32-pclmul virtio_pci virtio_net 9p 9pnet_virtio overlay
-	rdma_rxe ib_uverbs rdma_ucm dummy veth sch_netem)
+	rdma_rxe ib_uverbs rdma_ucm dummy veth bridge sch_netem)
 
 cache=${KVD_VM_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/kvd-vm}
 

@@ -268,6 +268,19 @@ static void seed_link(struct fleet *fleet, struct kvd *seed)
 	fleet->links[number]->handle = seed;
 }
 
+/* There is a handle, for its device: none of those before may be of a member that stays. */
+static void links_use_one(struct kvd *home)
+{
+	struct fleet *fleet = home->fleet;
+	uint32_t i, count = fleet->map->head->members;
+
+	for (i = 0; i < count; i++)
+		if (fleet->links[i]->handle)
+			return;
+	for (i = 0; i < count && !link_handle(home, fleet->links[i]); i++)
+		;
+}
+
 enum kvd_status fleet_adopt(struct kvd *home, struct fleet_map *map, struct kvd *seed)
 {
 	struct fleet_link **links = links_make(map);
@@ -289,5 +302,6 @@ enum kvd_status fleet_adopt(struct kvd *home, struct fleet_map *map, struct kvd 
 		if (fleet->links[i]->handle)
 			member_judge(fleet, fleet->links[i]->handle);
 	fleet_map_free(old);
+	links_use_one(home);
 	return KVD_OK;
 }

@@ -32,12 +32,20 @@ static struct memory_table *table_of(struct shared_device *device)
 	return table;
 }
 
-/* The device of the handle; of a fleet's, that of some member. */
+/* The device of the handle; of a fleet's, that of some member. NULL: none could be opened. */
 static struct device *device_of(struct kvd *handle)
 {
 	uint32_t at = 0;
 
-	return handle->fleet ? handle->fleet_ops->next(handle, &at)->dev : handle->dev;
+	if (handle->fleet)
+		handle = handle->fleet_ops->next(handle, &at);
+	return handle ? handle->dev : NULL;
+}
+
+static enum kvd_status device_none(struct kvd *handle)
+{
+	return handle_fail(handle, KVD_ERR_DEVICE,
+			   "no device for a member of the fleet could be opened yet");
 }
 
 static enum kvd_status register_failed(struct kvd *handle, size_t bytes, int err)
@@ -310,6 +318,8 @@ static enum kvd_status do_register(struct kvd *handle, void *addr, size_t bytes,
 	*mem = NULL;
 	if (!addr || !bytes || (uintptr_t)addr + bytes < bytes)
 		return handle_fail(handle, KVD_ERR_INVALID, "no memory: NULL, or 0 bytes");
+	if (!device_of(handle))
+		return device_none(handle);
 	err = mem_make(handle, &memory, bytes, mem);
 	if (err)
 		return register_failed(handle, bytes, err);
@@ -336,6 +346,8 @@ static enum kvd_status do_alloc(struct kvd *handle, size_t bytes, void **addr, s
 	*addr = NULL;
 	if (!bytes)
 		return handle_fail(handle, KVD_ERR_INVALID, "no memory: 0 bytes");
+	if (!dev)
+		return device_none(handle);
 	err = dev->ops->alloc_mem(dev, bytes, &own);
 	if (err)
 		return handle_fail(handle, KVD_ERR_NO_MEMORY, "can't allocate %zu bytes: %s", bytes,

@@ -75,6 +75,22 @@ others_flush() { # giver, others...
 	items list >"$tmp/items" && grep -q ends "$tmp/items"
 }
 
+# A key that is there all the time is in the dump, wherever its shard is.
+dumps_in_a_move() { # giver
+	wait_until "$DEADLINE_S" is_copying "$1" && kvctl_of_fleet dump "$tmp/dump" move: &&
+		kvctl restore --verify "$tmp/dump"
+}
+
+restores_in_a_move() { # giver
+	wait_until "$DEADLINE_S" is_copying "$1" && kvctl_of_fleet restore "$tmp/dump"
+}
+
+# Each has its value, flags and expiry time; the versions are new.
+items_are_restored() {
+	items list >"$tmp/items.now" &&
+		diff <(cut -d ' ' -f 1,3- "$tmp/items") <(cut -d ' ' -f 1,3- "$tmp/items.now")
+}
+
 undrained() {
 	kvctl_of_fleet fleet undrain "$1"
 }
@@ -134,6 +150,18 @@ check "a drain begins" kvctl_of_fleet fleet drain c
 check "a flush in the middle of it leaves nothing" flushes_in_a_move c
 check "  then it is drained" wait_until "$MOVE_S" has_none c
 check "  and nothing is there" nothing_is_left
+check "it gets shards again" undrained c
+check "  its share" joins a b c
+check "items are stored" items_put
+check "a drain begins" kvctl_of_fleet fleet drain a
+check "a dump in the middle of it" dumps_in_a_move a
+check "  then it is drained" wait_until "$MOVE_S" has_none a
+check "what was there is lost" kvctl_of_fleet flush
+check "it gets shards again" undrained a
+check "  and others begin to give them" kvctl_of_fleet fleet rebalance
+check "the dump is restored in the middle of that" restores_in_a_move b
+check "  each has its share" wait_until "$MOVE_S" all_have_their_share a b c
+check "  and all items are as they were dumped" items_are_restored
 check "the members stop" members_stop a b c
 etcd_stop
 finish

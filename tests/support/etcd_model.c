@@ -2,20 +2,33 @@
 /* Executes the calls of members as etcd would. */
 #include "tests/support/etcd_model.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/sum.h"
 #include "common/util/heap.h"
 #include "server/fleet/map_edit.h"
 
+#define MEMBERS_FIRST 8u
+#define LEASES_FIRST 64
+
+/* Not checked again: a thousand members copy each map. */
 struct fleet_map *etcd_model_map_copy(const struct fleet_map *map)
 {
-	struct fleet_map *copy;
+	const uint8_t *from = (const uint8_t *)map;
+	const size_t front = (size_t)((const uint8_t *)map->head - from);
+	uint8_t *to = heap_alloc(front + map->bytes);
+	struct fleet_map *copy = (struct fleet_map *)(void *)to;
 
-	if (fleet_map_make(&copy, map->head, map->bytes))
+	if (!to)
 		abort();
+	memcpy(to, from, front + map->bytes);
+	copy->head = (struct fleet_head *)(void *)(to + front);
+	copy->rows = (const uint64_t *)(const void *)(to + ((const uint8_t *)map->rows - from));
+	for (uint32_t i = 0; i < map->head->members; i++)
+		copy->members[i] = (const struct fleet_member *)(const void *)(
+			to + ((const uint8_t *)map->members[i] - from));
 	return copy;
 }
 
@@ -40,7 +53,17 @@ void etcd_model_init(struct etcd_model *etcd, uint64_t generation)
 void etcd_model_release(struct etcd_model *etcd)
 {
 	fleet_map_free(etcd->map);
-	etcd->map = NULL;
+	heap_free(etcd->members);
+	heap_free(etcd->slots);
+	heap_free(etcd->lives);
+	*etcd = (struct etcd_model){ 0 };
+}
+
+static void *copy_of(const void *from, size_t bytes)
+{
+	void *to = bytes ? heap_alloc(bytes) : NULL;
+
+	return to ? memcpy(to, from, bytes) : NULL;
 }
 
 void etcd_model_copy(struct etcd_model *to, const struct etcd_model *from)
@@ -50,6 +73,9 @@ void etcd_model_copy(struct etcd_model *to, const struct etcd_model *from)
 	etcd_model_release(to);
 	*to = *from;
 	to->map = map;
+	to->members = copy_of(from->members, from->members_max * sizeof(*from->members));
+	to->slots = copy_of(from->slots, 2 * from->members_max * sizeof(*from->slots));
+	to->lives = copy_of(from->lives, (size_t)from->leases_max * sizeof(*from->lives));
 }
 
 void etcd_model_adopt(struct etcd_model *etcd, uint64_t generation)
@@ -63,21 +89,60 @@ void etcd_model_adopt(struct etcd_model *etcd, uint64_t generation)
 	etcd_model_put(etcd, map);
 }
 
+static void *grown(void *old, size_t bytes, size_t more)
+{
+	uint8_t *all = heap_calloc(1, bytes + more);
+
+	if (!all)
+		abort();
+	if (old)
+		memcpy(all, old, bytes);
+	heap_free(old);
+	return all;
+}
+
+/* The slot of @id, or the one that it would get. */
+static uint32_t *slot_find(const struct etcd_model *etcd, const char *id)
+{
+	const uint32_t mask = 2 * etcd->members_max - 1;
+	uint32_t at = (uint32_t)XXH3_64bits(id, FLEET_NAME_MAX) & mask;
+
+	while (etcd->slots[at] &&
+	       memcmp(etcd->members[etcd->slots[at] - 1].id, id, FLEET_NAME_MAX) != 0)
+		at = (at + 1) & mask;
+	return &etcd->slots[at];
+}
+
+static void members_grow(struct etcd_model *etcd)
+{
+	const uint32_t old = etcd->members_max, all = old ? 2 * old : MEMBERS_FIRST;
+
+	etcd->members = grown(etcd->members, old * sizeof(*etcd->members),
+			      (all - old) * sizeof(*etcd->members));
+	heap_free(etcd->slots);
+	etcd->slots = grown(NULL, 0, 2 * all * sizeof(*etcd->slots));
+	etcd->members_max = all;
+	for (uint32_t i = 0; i < etcd->member_count; i++)
+		*slot_find(etcd, etcd->members[i].id) = i + 1;
+}
+
+/* The key of member @id, absent or not. Ends what earlier calls have returned. */
 static struct etcd_model_key *member_find(struct etcd_model *etcd, const char *id)
 {
-	struct etcd_model_key *free_key = NULL;
+	/* Of a call that names no member. */
+	static struct etcd_model_key none;
+	uint32_t *slot;
 
-	for (int i = 0; i < ETCD_MODEL_KEYS; i++) {
-		struct etcd_model_key *key = &etcd->members[i];
-
-		if (!memcmp(key->id, id, FLEET_NAME_MAX))
-			return key;
-		if (!key->id[0] && !free_key)
-			free_key = key;
+	if (!id[0])
+		return &none;
+	if (etcd->member_count == etcd->members_max)
+		members_grow(etcd);
+	slot = slot_find(etcd, id);
+	if (!*slot) {
+		*slot = ++etcd->member_count;
+		memcpy(etcd->members[*slot - 1].id, id, FLEET_NAME_MAX);
 	}
-	assert(free_key);
-	memcpy(free_key->id, id, FLEET_NAME_MAX);
-	return free_key;
+	return &etcd->members[*slot - 1];
 }
 
 static bool is_true(struct etcd_model *etcd, const struct registry_compare *compare)
@@ -122,6 +187,13 @@ static void execute_puts(struct etcd_model *etcd, const struct registry_call *ca
 	}
 }
 
+static int by_id(const void *a, const void *b)
+{
+	const struct registry_member *x = a, *y = b;
+
+	return memcmp(x->id, y->id, FLEET_NAME_MAX);
+}
+
 static void execute_reads(struct etcd_model *etcd, const struct registry_call *call,
 			  struct registry_result *result)
 {
@@ -141,19 +213,20 @@ static void execute_reads(struct etcd_model *etcd, const struct registry_call *c
 	}
 	if (!(result->reads & REGISTRY_READ_MEMBERS))
 		return;
-	result->members = heap_calloc(ETCD_MODEL_KEYS, sizeof(*result->members));
-	for (int i = 0; i < ETCD_MODEL_KEYS; i++)
+	result->members = heap_calloc(etcd->member_count + 1, sizeof(*result->members));
+	for (uint32_t i = 0; i < etcd->member_count; i++)
 		if (etcd->members[i].create_revision) {
 			struct registry_member *member = &result->members[result->member_count++];
 
 			memcpy(member->id, etcd->members[i].id, FLEET_NAME_MAX);
 			member->create_revision = etcd->members[i].create_revision;
 		}
+	qsort(result->members, result->member_count, sizeof(*result->members), by_id);
 }
 
 static bool lives(const struct etcd_model *etcd, int64_t lease)
 {
-	return lease > 0 && lease < ETCD_MODEL_LEASES && etcd->lives[lease];
+	return lease > 0 && lease < etcd->leases_max && etcd->lives[lease];
 }
 
 static void execute_txn(struct etcd_model *etcd, const struct registry_call *call,
@@ -177,12 +250,21 @@ static void execute_txn(struct etcd_model *etcd, const struct registry_call *cal
 	execute_reads(etcd, call, result);
 }
 
+static void leases_grow(struct etcd_model *etcd)
+{
+	const size_t old = (size_t)etcd->leases_max, more = old ? old : LEASES_FIRST;
+
+	etcd->lives = grown(etcd->lives, old * sizeof(*etcd->lives), more * sizeof(*etcd->lives));
+	etcd->leases_max += (int64_t)more;
+}
+
 static void execute_lease(struct etcd_model *etcd, const struct registry_call *call,
 			  struct registry_result *result)
 {
 	if (call->kind == REGISTRY_GRANT) {
 		result->lease = ++etcd->leases;
-		assert(result->lease < ETCD_MODEL_LEASES);
+		if (result->lease >= etcd->leases_max)
+			leases_grow(etcd);
 		etcd->lives[result->lease] = true;
 	} else if (!lives(etcd, call->lease)) {
 		result->outcome = ETCD_NOT_EXECUTED;
@@ -218,7 +300,7 @@ void etcd_model_end(struct etcd_model *etcd, int64_t lease)
 	if (!lives(etcd, lease))
 		return;
 	etcd->lives[lease] = false;
-	for (int i = 0; i < ETCD_MODEL_KEYS; i++)
+	for (uint32_t i = 0; i < etcd->member_count; i++)
 		key_end(etcd, &etcd->members[i], lease);
 	key_end(etcd, &etcd->controller, lease);
 }
@@ -229,7 +311,8 @@ struct registry_call *etcd_model_call_copy(const struct registry_call *call)
 	struct registry_compare *compares = heap_calloc(call->compare_count + 1, sizeof(*compares));
 
 	*copy = *call;
-	memcpy(compares, call->compares, call->compare_count * sizeof(*compares));
+	if (call->compare_count)
+		memcpy(compares, call->compares, call->compare_count * sizeof(*compares));
 	copy->compares = compares;
 	if (call->put_map)
 		copy->put_map = etcd_model_map_copy(call->put_map);

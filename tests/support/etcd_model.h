@@ -8,9 +8,6 @@
 
 #include "server/fleet/registry.h"
 
-#define ETCD_MODEL_KEYS 8
-#define ETCD_MODEL_LEASES 4096
-
 struct etcd_model_key {
 	char id[FLEET_NAME_MAX]; /* of the member; of the controller key: its value */
 	int64_t create_revision; /* 0: there is no such key */
@@ -23,9 +20,13 @@ struct etcd_model {
 	int64_t revision;
 	struct fleet_map *map; /* NULL: there is none */
 	int64_t map_revision;
-	struct etcd_model_key members[ETCD_MODEL_KEYS], controller;
+	struct etcd_model_key *members; /* in the order in which they were asked for first */
+	uint32_t member_count, members_max;
+	uint32_t *slots; /* 2 * members_max: 1 + the index of a member, by a hash of its ID; or 0 */
+	struct etcd_model_key controller;
 	int64_t leases; /* that were granted */
-	bool lives[ETCD_MODEL_LEASES];
+	int64_t leases_max;
+	bool *lives;
 };
 
 /* A fleet without members, as kvd --fleet-init makes it. */

@@ -46,6 +46,7 @@
 #define PROCESSES_MAX 8
 #define CLIENTS 3
 #define PENDING_MAX 64
+#define LEASES_MAX 4096
 #define COPIES_MAX 256
 /* Connections of a move: each has the keys that are its number, modulo this. */
 #define TENANTS 2
@@ -178,7 +179,7 @@ static struct world {
 	uint64_t seed, random;
 	int ids;
 	struct etcd_model etcd, backup;
-	uint64_t lease_end_ns[ETCD_MODEL_LEASES];
+	uint64_t lease_end_ns[LEASES_MAX];
 	uint64_t down_ns; /* until when etcd is down */
 	bool restored;
 	uint64_t generation;
@@ -514,6 +515,7 @@ static void execute(struct pending *pending)
 	struct registry_result result;
 
 	etcd_model_execute(&w.etcd, call, &result);
+	check(result.lease < LEASES_MAX);
 	if (result.outcome == ETCD_SUCCEEDED && call->kind == REGISTRY_GRANT)
 		w.lease_end_ns[result.lease] = w.now_ns + W_NS;
 	if (result.outcome == ETCD_SUCCEEDED && call->kind == REGISTRY_KEEPALIVE)

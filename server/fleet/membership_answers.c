@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/util/heap.h"
@@ -19,13 +20,22 @@
 #define CLOCK_ERROR(ns) ((ns) / 250)
 /* Extensions, and looks of the controller, in a lease. */
 #define PERIODS 10
-/* After n transactions in a row that lost against another member's: up to 2^n of these. */
+/*
+ * After n transactions in a row that lost against another member's: up to 2^n of these, but not
+ * more than 2^CONFLICTS_MAX, so that a thousand members that start together get through; nor than
+ * 2^CONFLICTS_URGENT for what shards wait for.
+ */
 #define CONFLICT_NS(period_ns) ((period_ns) / 8)
+#define CONFLICTS_MAX 11
+#define CONFLICTS_URGENT 3
+/* After one that lost, the map is read again if it is older. */
+#define FRESH_NS(period_ns) ((period_ns) / 10)
+/* A lease that was granted so long ago may end before it is used. */
+#define GRANT_NS(lease_ns) ((lease_ns) / 2)
 /* Between two polls because others want a look at etcd. */
 #define LOOK_NS(period_ns) ((period_ns) / 8)
 /* This long without an answer is an outage (MEMBERSHIP-6). */
 #define OUTAGE_NS(lease_ns) ((lease_ns) / 2)
-#define CONFLICTS_MAX 6
 
 struct membership *membership_create(const struct membership_options *options,
 				     struct registry_result *first)
@@ -254,8 +264,9 @@ static bool own_take(struct membership *m, const struct registry_result *result,
 		m->held_ns = 0;
 		return false;
 	}
-	if (is_own && m->registering && map) {
-		registered(m, result->own_create_revision, session_in(m, map));
+	/* Without a newer map it was one that keeps the map. */
+	if (is_own && m->registering && (map || session_in(m, m->map) == m->session)) {
+		registered(m, result->own_create_revision, session_in(m, map ? map : m->map));
 		return true;
 	}
 	held_note(m, now_ns);
@@ -284,6 +295,22 @@ static void controller_take(struct membership *m, const struct registry_result *
 	log_notice("fleet: this member is the controller");
 }
 
+static int id_compare(const void *id, const void *member)
+{
+	return memcmp(id, ((const struct registry_member *)member)->id, FLEET_NAME_MAX);
+}
+
+/* The create_revision of the key of member @id; 0: there is none. */
+static int64_t revision_find(const struct registry_result *result, const char *id)
+{
+	const struct registry_member *member = NULL;
+
+	if (result->member_count)
+		member = bsearch(id, result->members, result->member_count, sizeof(*member),
+				 id_compare);
+	return member ? member->create_revision : 0;
+}
+
 /* What the controller makes of a look at all members. */
 static void plan_make(struct membership *m, const struct registry_result *result, uint64_t now_ns)
 {
@@ -302,13 +329,15 @@ static void plan_make(struct membership *m, const struct registry_result *result
 	present = heap_calloc(m->map->head->members + 1, sizeof(*present));
 	if (!present)
 		return;
-	for (uint32_t i = 0; i < result->member_count; i++)
-		present[fleet_map_find(m->map, result->members[i].id)] =
-			result->members[i].create_revision;
+	for (uint32_t i = 0; i < m->map->head->members; i++)
+		present[i] = revision_find(result, m->map->members[i]->id);
 	input.present = present;
 	plan_drop(m);
 	controller_plan(&input, &m->plan);
 	heap_free(present);
+	/* Whatever else waits, and has lost. */
+	if (m->plan.map)
+		m->retry_ns = now_ns;
 }
 
 /* MEMBERSHIP-3, MEMBERSHIP-4. A poll has found the own key, after a keepalive begun at kept_ns. */
@@ -341,9 +370,12 @@ static void outcome_note(struct membership *m, bool answered, const char *why, u
 }
 
 /* Another member's transaction was first. */
-static void conflict(struct membership *m, uint64_t now_ns)
+static void conflict(struct membership *m, enum call call, uint64_t now_ns)
 {
-	uint64_t most_ns = CONFLICT_NS(m->period_ns) << m->conflicts;
+	const bool can_wait = call == CALL_REGISTER || call == CALL_OPEN || call == CALL_CLOSE;
+	const unsigned int most = can_wait ? CONFLICTS_MAX : CONFLICTS_URGENT;
+	const uint64_t most_ns = CONFLICT_NS(m->period_ns)
+				 << (m->conflicts < most ? m->conflicts : most);
 
 	m->retry_ns = now_ns + random_below(m, most_ns + 1);
 	m->conflicts += m->conflicts < CONFLICTS_MAX;
@@ -407,10 +439,17 @@ static void txn_take(struct membership *m, enum call call, struct registry_resul
 	}
 	if (is_registered)
 		registered_log(m, now_ns);
-	if (result->outcome == ETCD_SUCCEEDED && m->draft)
+	if (map || result->outcome == ETCD_SUCCEEDED)
+		m->seen_ns = now_ns;
+	if (result->outcome == ETCD_SUCCEEDED && m->draft) {
 		put_done(m, call, result->revision, now_ns);
-	else if (result->outcome == ETCD_COMPARE_FAILED && call != CALL_POLL && call != CALL_LOOK)
-		conflict(m, now_ns);
+	} else if (result->outcome == ETCD_SUCCEEDED && call == CALL_REGISTER) {
+		m->conflicts = 0;
+		registered(m, result->revision, m->session);
+		registered_log(m, now_ns);
+	}
+	if (result->outcome == ETCD_COMPARE_FAILED && call != CALL_POLL && call != CALL_LOOK)
+		conflict(m, call, now_ns);
 	/* Neither the map nor the own key differs. */
 	if (result->outcome == ETCD_COMPARE_FAILED && call == CALL_GIVE && !map)
 		move_not_given(m, "its key is not the one that it has confirmed by");
@@ -462,6 +501,7 @@ void membership_done(struct membership *m, struct registry_result *result, const
 	switch (call) {
 	case CALL_GRANT:
 		m->lease = answered ? result->lease : 0;
+		m->granted_ns = sent_ns;
 		m->retry_ns = answered ? now_ns : now_ns + m->period_ns;
 		break;
 	case CALL_KEEPALIVE:
@@ -482,6 +522,12 @@ void membership_done(struct membership *m, struct registry_result *result, const
 	}
 	fleet_map_free(m->draft);
 	m->draft = NULL;
+}
+
+/* A transaction that has lost would lose again with the map that it had. */
+static bool is_stale(const struct membership *m, uint64_t now_ns)
+{
+	return m->conflicts && now_ns - m->seen_ns > FRESH_NS(m->period_ns);
 }
 
 /* Of the transactions that can wait: the one to be made first. */
@@ -528,10 +574,21 @@ static enum call choose_registered(struct membership *m, uint64_t now_ns, uint64
 	if (move_next_ns(m) < *until_ns)
 		*until_ns = move_next_ns(m);
 	if (more != CALL_NONE && now_ns >= m->retry_ns)
-		return more;
+		return is_stale(m, now_ns) ? CALL_POLL : more;
 	if (more != CALL_NONE && m->retry_ns < *until_ns)
 		*until_ns = m->retry_ns;
 	return CALL_NONE;
+}
+
+/* What a member without a key, which nobody has, asks now. */
+static enum call choose_free(struct membership *m, uint64_t now_ns)
+{
+	/* An attempt that may be executed still has its lease. */
+	if (!m->registering && now_ns - m->granted_ns > GRANT_NS(m->options.lease_ns))
+		m->lease = 0;
+	if (!m->lease)
+		return CALL_GRANT;
+	return is_stale(m, now_ns) ? CALL_LOOK : CALL_REGISTER;
 }
 
 static enum call choose(struct membership *m, uint64_t now_ns, uint64_t *until_ns)
@@ -543,7 +600,7 @@ static enum call choose(struct membership *m, uint64_t now_ns, uint64_t *until_n
 	*until_ns = m->key_free ? m->retry_ns : m->next_ns;
 	if (now_ns < *until_ns)
 		return CALL_NONE;
-	return !m->key_free ? CALL_LOOK : m->lease ? CALL_REGISTER : CALL_GRANT;
+	return m->key_free ? choose_free(m, now_ns) : CALL_LOOK;
 }
 
 enum membership_next membership_next(struct membership *m, uint64_t now_ns, uint64_t now_s,

@@ -48,6 +48,19 @@ static bool draft_register(struct membership *m, uint64_t now_ns)
 	return draft_finish(m, edit, now_ns);
 }
 
+bool call_keeps_map(const struct membership *m)
+{
+	if (!m->registrations || m->number == FLEET_NO_OWNER ||
+	    session_in(m, m->map) != m->session ||
+	    m->map->members[m->number]->flags & FLEET_MEMBER_AWAY)
+		return false;
+	for (uint32_t i = 0; i < FLEET_SHARDS; i++)
+		if (fleet_row_owner(m->map->rows[i]) == m->number &&
+		    !shard_set_has(&m->shards.served, i))
+			return false;
+	return true;
+}
+
 static bool opens(const struct membership *m, uint32_t shard)
 {
 	return shard_set_has(&m->shards.served, shard) && !(m->map->rows[shard] & FLEET_OPEN) &&
@@ -252,7 +265,8 @@ bool call_make(struct membership *m, enum call what, uint64_t now_ns, struct reg
 		compare_map(m, call);
 		compare(m, call, REGISTRY_MEMBER, m->options.id, 0);
 		call->put_member = true;
-		if (!draft_register(m, now_ns))
+		call->reads[false] = REGISTRY_READ_OWN;
+		if (!call_keeps_map(m) && !draft_register(m, now_ns))
 			return false;
 		break;
 	case CALL_OPEN:

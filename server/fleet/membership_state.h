@@ -73,6 +73,7 @@ struct membership {
 
 	/* The registration. */
 	int64_t lease;		   /* 0: none */
+	uint64_t granted_ns;	   /* when it was asked for */
 	int64_t own;		   /* the create_revision of the own key; 0: not registered */
 	bool key_free;		   /* nobody is registered by this ID, so this process may */
 	bool registering;	   /* an attempt with `lease` may have been executed, or be later */
@@ -115,7 +116,8 @@ struct membership {
 	bool look_is_wanted; /* by another member: a poll soon */
 	uint64_t polled_ns;  /* when the last poll began */
 	uint64_t retry_ns;   /* of the other transactions */
-	unsigned int conflicts;
+	unsigned int conflicts; /* transactions in a row that lost against another member's */
+	uint64_t seen_ns;	/* when the map was seen last to be the newest */
 	uint64_t last_ns;     /* of the last answer; 0: none yet */
 	uint64_t answered_ns; /* of the first one, or the first after an outage */
 	bool failing;
@@ -140,6 +142,11 @@ static inline uint32_t session_in(const struct membership *m, const struct fleet
 	return number == FLEET_NO_OWNER ? 0 : map->members[number]->session;
 }
 
+/*
+ * Whether the map need not change for the member to register: this process was the last one that
+ * did, has all its rows, and is not marked as away.
+ */
+bool call_keeps_map(const struct membership *m);
 /* Makes *@call, and the map that it puts. False: it can't, or need not, be made now. */
 bool call_make(struct membership *m, enum call what, uint64_t now_ns, struct registry_call *call);
 

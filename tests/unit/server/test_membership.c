@@ -396,6 +396,33 @@ static void test_workers_hang(void **state)
 	assert_true(serves_now(&a));
 }
 
+/* As another process with its memory would: the session changes, and so does the map. */
+static void register_anew(struct host *host)
+{
+	host->m->registrations = 0;
+	lose_key(host);
+	pass(W_NS);
+}
+
+/* Who has lost against others, and has waited, would lose again with its map and lease. */
+static void test_register_again(void **state)
+{
+	struct fleet_map *map;
+
+	(void)state;
+	host_start(&b, "b", 2);
+	host_until(&b, CALL_GRANT, FATE_GOOD);
+	assert_null(map_edit_finish(map_edit_create(etcd.map), &map));
+	etcd_model_put(&etcd, map);
+	host_until(&b, CALL_REGISTER, FATE_GOOD);
+	assert_int_equal(b.m->own, 0);
+	now_ns += W_NS;
+	assert_int_equal(host_step(&b, FATE_GOOD), CALL_GRANT);
+	assert_int_equal(host_step(&b, FATE_GOOD), CALL_LOOK);
+	assert_int_equal(host_step(&b, FATE_GOOD), CALL_REGISTER);
+	assert_int_not_equal(b.m->own, 0);
+}
+
 /* A lost key: the items stay, and the rows are proven at return. */
 static void test_key_lost(void **state)
 {
@@ -405,12 +432,30 @@ static void test_key_lost(void **state)
 	lose_key(&a);
 	pass(W_NS);
 	assert_int_equal(a.m->registrations, 2);
-	assert_int_equal(etcd.map->members[0]->session, 2);
+	assert_int_equal(etcd.map->members[0]->session, 1);
 	assert_int_equal(count(&a.served), FLEET_SHARDS);
 	assert_int_equal(rows_of(&a, true), FLEET_SHARDS);
-	assert_int_equal(etcd.map->head->epoch, epoch + 1);
+	assert_int_equal(etcd.map->head->epoch, epoch);
 	assert_false(a.drops);
-	assert_true(serves_now(&a) && a.word.epoch >= epoch + 1);
+	assert_true(serves_now(&a) && a.word.epoch == epoch);
+}
+
+/* Then the map says so, and a registration has to take it back. */
+static void test_key_lost_away(void **state)
+{
+	struct map_edit *edit = map_edit_create(etcd.map);
+	struct fleet_map *map;
+
+	(void)state;
+	lose_key(&a);
+	map_edit_flags(edit, 0, FLEET_MEMBER_AWAY);
+	assert_null(map_edit_finish(edit, &map));
+	etcd_model_put(&etcd, map);
+	pass(W_NS);
+	assert_int_equal(a.m->registrations, 2);
+	assert_int_equal(etcd.map->members[0]->session, 2);
+	assert_int_equal(etcd.map->members[0]->flags, 0);
+	assert_int_equal(count(&a.served), FLEET_SHARDS);
 }
 
 /* Invariant 7. */
@@ -553,8 +598,8 @@ static void test_register_unknown(void **state)
 	assert_int_equal(a.m->own, 0);
 	pass(W_NS);
 	assert_int_equal(a.m->registrations, 2);
-	assert_int_equal(etcd.map->members[0]->session, 2);
-	assert_int_equal(a.m->session, 2);
+	assert_int_equal(etcd.map->members[0]->session, 1);
+	assert_int_equal(a.m->session, 1);
 	assert_int_equal(count(&a.served), FLEET_SHARDS);
 	assert_false(a.drops);
 	lose_key(&a);
@@ -573,7 +618,7 @@ static void test_register_late(void **state)
 	assert_int_equal(late(), ETCD_SUCCEEDED);
 	pass(W_NS);
 	assert_int_equal(a.m->registrations, 2);
-	assert_int_equal(etcd.map->members[0]->session, 2);
+	assert_int_equal(etcd.map->members[0]->session, 1);
 	assert_int_equal(count(&a.served), FLEET_SHARDS);
 }
 
@@ -585,7 +630,7 @@ static void test_register_too_late(void **state)
 	host_until(&a, CALL_REGISTER, FATE_LATE);
 	host_until(&a, CALL_REGISTER, FATE_GOOD);
 	assert_int_equal(late(), ETCD_COMPARE_FAILED);
-	assert_int_equal(etcd.map->members[0]->session, 2);
+	assert_int_equal(etcd.map->members[0]->session, 1);
 }
 
 /* a's rows are closed, waited for, and about to be opened. */
@@ -654,11 +699,11 @@ static void test_session(void **state)
 	*copy.m = *a.m;
 	copy.m->map = etcd_model_map_copy(a.m->map);
 	copy.m->options.incarnation = 77;
+	copy.m->registrations = 0;
 	copy.m->own = copy.m->lease = copy.m->controller = 0;
 	copy.map = etcd_model_map_copy(a.map);
 
-	lose_key(&a);
-	pass(W_NS);
+	register_anew(&a);
 	assert_int_equal(etcd.map->members[0]->session, 2);
 	assert_int_equal(count(&a.served), FLEET_SHARDS);
 	lose_key(&a);
@@ -690,10 +735,8 @@ static void test_restored(void **state)
 	bool new_cluster = *state;
 
 	etcd_model_copy(&backup, &etcd);
-	for (int i = 0; i < 3; i++) {
-		lose_key(&a);
-		pass(W_NS);
-	}
+	for (int i = 0; i < 3; i++)
+		register_anew(&a);
 	fenced(false);
 	etcd_model_copy(&etcd, &backup);
 	etcd_model_release(&backup);
@@ -1237,7 +1280,9 @@ int main(void)
 		ONE(test_word_needs_what_was_read),
 		ONE(test_word_needs_both),
 		ONE(test_workers_hang),
+		ONE(test_register_again),
 		ONE(test_key_lost),
+		ONE(test_key_lost_away),
 		TWO(test_outage),
 		ONE(test_same_id),
 		ONE(test_restart_waits),

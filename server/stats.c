@@ -121,8 +121,11 @@ static void fleet_lines(struct lines *l, const struct stats_source *source)
 	number(l, "fleet_members", status.members);
 	number(l, "fleet_shards", status.shards);
 	number(l, "fleet_shards_served", status.shards_served);
-	number(l, "fleet_lease_ms",
-	       status.end_ns > now_ns ? (status.end_ns - now_ns) / 1000000u : 0);
+	if (source->membership)
+		number(l, "fleet_lease_ms",
+		       status.end_ns > now_ns ? (status.end_ns - now_ns) / 1000000u : 0);
+	else
+		line(l, "fleet_lease_ms none");
 	number(l, "fleet_registrations", status.registrations);
 	number(l, "fleet_controller", status.controller);
 	line(l, "fleet_waits %s", *status.waits ? status.waits : "none");

@@ -34,7 +34,7 @@
 	X(fleet_shards_served, "shards of the fleet that this server serves while it has a lease") \
 	X(fleet_lease_ms,                                                                          \
 	  "milliseconds until the server stops to serve unless it hears of etcd; 0: it serves "    \
-	  "nothing, or needs no lease")                                                            \
+	  "nothing; none: it needs no lease")                                                      \
 	X(fleet_registrations, "times that the server registered in the fleet's etcd")             \
 	X(fleet_controller, "1: this member assigns the fleet's shards; 0: another one does")      \
 	X(fleet_waits, "why the server waits to be registered, or to assign shards; none: it "     \

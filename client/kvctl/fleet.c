@@ -144,8 +144,8 @@ static void one_ask(const struct fleet *fleet, const struct arguments *arguments
 	one->served = stats_number(stats, "fleet_shards_served");
 	one->items = stats_number(stats, "items");
 	one->memory = stats_number(stats, "item_memory_bytes");
-	one->has_lease = stats_find(stats, "fleet_lease_ms", strlen("fleet_lease_ms"), &line);
-	one->lease_ms = stats_number(stats, "fleet_lease_ms");
+	one->has_lease = stats_find(stats, "fleet_lease_ms", strlen("fleet_lease_ms"), &line) &&
+			 stats_line_number(&line, &one->lease_ms);
 	one->controls = stats_number(stats, "fleet_controller");
 	maybe_text_of(stats, "fleet_waits", one->waits, sizeof(one->waits));
 	one->moves_left = stats_number(stats, "fleet_moves_left");

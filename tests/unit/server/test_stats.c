@@ -266,6 +266,7 @@ static void a_fleet(void **state)
 	assert_number("fleet_moves_left", 0);
 	assert_number("fleet_moved_shards", 0);
 	assert_number("fleet_moves_failed", 0);
+	assert_string_equal(line_of("fleet_lease_ms"), "none");
 	assert_string_equal(line_of("fleet_move_state"), "idle");
 	fleet = (struct fleet){ 0 };
 }
@@ -278,6 +279,7 @@ void __wrap_membership_thread_status(struct membership_thread *thread,
 	(void)thread;
 	*now_ns = 1;
 	*status = (struct membership_status){
+		.end_ns = 1700000001,
 		.moves_left = 700,
 		.moved = 1024,
 		.moves_failed = 3,
@@ -296,6 +298,7 @@ static void moves_of_a_fleet(void **state)
 	source.fleet_name = "f";
 	print();
 	source.membership = NULL;
+	assert_number("fleet_lease_ms", 1700);
 	assert_number("fleet_moves_left", 700);
 	assert_number("fleet_moved_shards", 1024);
 	assert_number("fleet_moves_failed", 3);

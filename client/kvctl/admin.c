@@ -100,15 +100,26 @@ int command_kill(struct kvd *db, const struct arguments *arguments)
 	return report_change(db, arguments, kvd_client_kill(db, id));
 }
 
+static void revoke_json(uint64_t closed)
+{
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_open(&json, NULL, '{');
+	json_number(&json, "closed", closed);
+	json_close(&json, '}');
+	json_end(&json);
+}
+
 int command_revoke(struct kvd *db, const struct arguments *arguments)
 {
 	uint64_t closed;
 	enum kvd_status status = kvd_revoke(db, arguments->words[0], &closed);
 
-	if (!status)
-		printf(arguments->json.given ? "{\"closed\": %" PRIu64 "}\n" :
-					       "%" PRIu64 " connections closed\n",
-		       closed);
+	if (!status && arguments->json.given)
+		revoke_json(closed);
+	else if (!status)
+		printf("%" PRIu64 " connections closed\n", closed);
 	return report(db, status);
 }
 

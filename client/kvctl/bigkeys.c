@@ -12,6 +12,7 @@
 #include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
+#include "client/kvctl/members.h"
 #include "client/kvctl/progress.h"
 #include "client/kvctl/report.h"
 #include "client/kvctl/sizes.h"
@@ -162,7 +163,7 @@ int command_bigkeys(struct kvd *db, const struct arguments *arguments)
 	if (!top_init(&b.top, arguments->top.given ? arguments->top.number : TOP_DEFAULT))
 		return report_memory();
 	progress_begin(&b.progress, arguments->progress.given,
-		       prefix.len ? 0 : server_stat(db, "items"));
+		       prefix.len ? 0 : members_items(db, arguments));
 	status = scan(db, &b, &args);
 	progress_end(&b.progress);
 	top_sort(&b.top);

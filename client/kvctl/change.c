@@ -8,6 +8,7 @@
 #include "client/kvctl/command.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
+#include "client/kvctl/members.h"
 #include "client/kvctl/report.h"
 
 typedef enum kvd_status (*arith_fn)(struct kvd *, const void *, size_t, uint64_t,
@@ -128,5 +129,7 @@ int command_flush(struct kvd *db, const struct arguments *arguments)
 		return report_change(db, arguments, kvd_flush_all(db));
 	if (parse_ttl(arguments->words[0], &delay_s))
 		return EX_USAGE;
+	if (members_url_is(arguments->server))
+		return usage_error("flush", "a fleet takes no DELAY: flush it at that time");
 	return report_change(db, arguments, kvd_flush_start(db, delay_s, NULL));
 }

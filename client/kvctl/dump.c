@@ -20,6 +20,7 @@
 #include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
+#include "client/kvctl/members.h"
 #include "client/kvctl/progress.h"
 #include "client/kvctl/report.h"
 #include "common/util/clock.h"
@@ -269,7 +270,7 @@ static int file_begin(struct dump *dump, const struct arguments *arguments, cons
 		return EX_IOERR;
 	}
 	progress_begin(&dump->progress, arguments->progress.given,
-		       dump->header.prefix_len ? 0 : server_stat(dump->db, "items"));
+		       dump->header.prefix_len ? 0 : members_items(dump->db, arguments));
 	dump->progress.done = dump->progress.keys = writer->counts.records;
 	dump->progress.bytes = writer->counts.key_bytes + writer->counts.value_bytes;
 	progress_resume(&dump->progress);

@@ -10,6 +10,17 @@
 #include "common/util/text.h"
 
 static uint64_t line_now, line_errors;
+static const char *member_now;
+
+void report_member(const char *id)
+{
+	member_now = id;
+}
+
+const char *report_member_now(void)
+{
+	return member_now;
+}
 
 void report_line(uint64_t line)
 {
@@ -57,8 +68,9 @@ void report_about(const char *format, ...)
 
 void report_error(const char *format, ...)
 {
-	char before[48] = "kvctl: ";
+	char before[96] = "kvctl: ";
 	va_list list;
+	int used = 7;
 
 	if (line_now && ++line_errors > LINE_ERRORS_SHOWN) {
 		if (line_errors == LINE_ERRORS_SHOWN + 1)
@@ -66,7 +78,9 @@ void report_error(const char *format, ...)
 		return;
 	}
 	if (line_now)
-		snprintf(before, sizeof(before), "kvctl: line %" PRIu64 ": ", line_now);
+		used = snprintf(before, sizeof(before), "kvctl: line %" PRIu64 ": ", line_now);
+	if (member_now)
+		snprintf(before + used, sizeof(before) - (size_t)used, "%s: ", member_now);
 	va_start(list, format);
 	print_masked(stderr, before, format, list);
 	va_end(list);

@@ -15,9 +15,12 @@
 #define LINE_ERRORS_SHOWN 10u
 void report_line(uint64_t line);
 uint64_t report_line_now(void);
+/* The member of a fleet that errors, and records of JSON, are about now; NULL: none. */
+void report_member(const char *id);
+const char *report_member_now(void);
 /*
- * Prints an error, with the line if there is one. Bytes that a terminal would obey, for example in
- * keys, are printed as '?'.
+ * Prints an error, with the line and the member if there are any. Bytes that a terminal would obey,
+ * for example in keys, are printed as '?'.
  */
 void report_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints a note or a detail of the previous error in the same way; it is always printed. */

@@ -9,222 +9,77 @@
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
 #include "client/kvctl/error.h"
+#include "client/kvctl/fleet_state.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
 #include "client/kvctl/progress.h"
 #include "client/kvctl/report.h"
-#include "client/kvctl/stats_text.h"
-
-/* Longest time to connect to one member: several may be away. */
-#define CONNECT_MS_MAX 1000u
-#define URL_BYTES 1024
-#define NAME_BYTES 32
-
-/* A member as the map has it, and as it says itself. */
-struct one {
-	struct kvd_fleet_member member;
-	bool answers;
-	char why[256]; /* if it does not */
-	uint64_t epoch, lease_ms, served, items, memory;
-	bool has_lease; /* of etcd; false: the map is a file's */
-	bool controls;
-	char waits[160];
-	/* Moves from it to others. */
-	uint64_t moves_left, moved,
-		moves_failed; /* shards that should be elsewhere; shards; moves */
-	char move_to[NAME_BYTES], move_state[NAME_BYTES]; /* "": none is under way */
-	char move_why[160]; /* why the last one failed; "": it did not */
-};
-
-struct fleet {
-	const char *url, *scheme; /* of the fleet, and of its members */
-	struct kvd *db;
-	struct kvd_fleet_info info;
-	struct one *ones; /* info.members */
-	uint64_t served;
-	const struct one *controller; /* NULL: none is known */
-	bool leases;		      /* members have leases of etcd */
-};
-
-static const struct {
-	const char *member, *fleet;
-} schemes[] = {
-	{ "rdma://", "fleet://" },
-	{ "rdma+tcp://", "fleet+tcp://" },
-	{ "rdma+tls://", "fleet+tls://" },
-	{ "softnic://", "fleet+softnic://" },
-};
-#define SCHEMES (sizeof(schemes) / sizeof(schemes[0]))
-
-static bool begins_with(const char *text, const char *with)
-{
-	return !strncmp(text, with, strlen(with));
-}
-
-static void text_of(const char *stats, const char *name, char *to, size_t size)
-{
-	struct stats_line line;
-
-	*to = '\0';
-	if (stats_find(stats, name, strlen(name), &line))
-		snprintf(to, size, "%.*s", (int)line.value_len, line.value);
-}
-
-/* text_of() a statistic that is "none" without a text. */
-static void maybe_text_of(const char *stats, const char *name, char *to, size_t size)
-{
-	text_of(stats, name, to, size);
-	if (!strcmp(to, "none"))
-		*to = '\0';
-}
 
 /* Writes the URL of the fleet whose member the server at @url is: its statistics name it. */
-static int url_of_fleet(struct kvd *db, const char *url, char to[URL_BYTES])
+static int url_of_fleet(struct kvd *db, const char *url, char to[MEMBERS_URL_BYTES])
 {
 	static char stats[STATS_BYTES];
-	char name[NAME_BYTES];
+	char name[FLEET_NAME_BYTES] = "none";
+	struct stats_line line;
 	int code = report(db, kvd_server_stats(db, stats, sizeof(stats), NULL));
 
 	if (code)
 		return code;
-	text_of(stats, "fleet_name", name, sizeof(name));
-	for (size_t i = 0; *name && i < SCHEMES; i++)
-		if (begins_with(url, schemes[i].member)) {
-			snprintf(to, URL_BYTES, "%s%s/%s", schemes[i].fleet,
-				 url + strlen(schemes[i].member), name);
-			return EX_OK;
-		}
+	if (stats_find(stats, "fleet_name", strlen("fleet_name"), &line))
+		snprintf(name, sizeof(name), "%.*s", (int)line.value_len, line.value);
+	if (strcmp(name, "none") != 0 && members_url_make(to, url, name))
+		return EX_OK;
 	report_error("the server at %s is in no fleet: fleet.etcd or fleet.file makes it a member",
 		     url);
 	return EX_SOFTWARE;
 }
 
-/* The first of the member's URLs that is of the fleet's kind. False: there is none. */
-static bool member_url(const struct fleet *fleet, const struct one *one, char to[URL_BYTES])
-{
-	const char *at = one->member.urls;
-
-	for (;;) {
-		const size_t len = strcspn(at, ",");
-
-		if (begins_with(at, fleet->scheme)) {
-			snprintf(to, URL_BYTES, "%.*s", (int)len, at);
-			return true;
-		}
-		if (!at[len])
-			return false;
-		at += len + 1;
-	}
-}
-
-/* Asks the member for its statistics. */
-static void one_ask(const struct fleet *fleet, const struct arguments *arguments, struct one *one)
-{
-	static char stats[STATS_BYTES];
-	struct kvd_options options = arguments->options;
-	struct kvd *db = NULL;
-	struct stats_line line;
-	char url[URL_BYTES];
-
-	if (!member_url(fleet, one, url)) {
-		snprintf(one->why, sizeof(one->why), "it has no URL that begins with %s",
-			 fleet->scheme);
-		return;
-	}
-	if (options.connect_timeout_ms > CONNECT_MS_MAX)
-		options.connect_timeout_ms = CONNECT_MS_MAX;
-	if (kvd_open(&db, url, &options) || kvd_server_stats(db, stats, sizeof(stats), NULL)) {
-		snprintf(one->why, sizeof(one->why), "%s", kvd_error(db));
-		kvd_close(db);
-		return;
-	}
-	kvd_close(db);
-	one->answers = true;
-	one->epoch = stats_number(stats, "fleet_epoch");
-	one->served = stats_number(stats, "fleet_shards_served");
-	one->items = stats_number(stats, "items");
-	one->memory = stats_number(stats, "item_memory_bytes");
-	one->has_lease = stats_find(stats, "fleet_lease_ms", strlen("fleet_lease_ms"), &line) &&
-			 stats_line_number(&line, &one->lease_ms);
-	one->controls = stats_number(stats, "fleet_controller");
-	maybe_text_of(stats, "fleet_waits", one->waits, sizeof(one->waits));
-	one->moves_left = stats_number(stats, "fleet_moves_left");
-	one->moved = stats_number(stats, "fleet_moved_shards");
-	one->moves_failed = stats_number(stats, "fleet_moves_failed");
-	maybe_text_of(stats, "fleet_move_to", one->move_to, sizeof(one->move_to));
-	maybe_text_of(stats, "fleet_move_state", one->move_state, sizeof(one->move_state));
-	maybe_text_of(stats, "fleet_move_why", one->move_why, sizeof(one->move_why));
-}
-
-static void fleet_ask(struct fleet *fleet, const struct arguments *arguments)
-{
-	for (uint32_t i = 0; i < fleet->info.members; i++) {
-		struct one *one = &fleet->ones[i];
-
-		one_ask(fleet, arguments, one);
-		fleet->leases |= one->has_lease;
-		if (!one->has_lease || one->lease_ms)
-			fleet->served += one->served;
-		if (one->controls)
-			fleet->controller = one;
-	}
-}
-
-static const char *state_text(const struct one *one)
-{
-	if (!one->answers)
-		return "away";
-	if (one->has_lease && !one->lease_ms)
-		return "no lease";
-	return one->member.flags & KVD_FLEET_MEMBER_DRAINED ? "drained" : "up";
-}
-
 /* What the flags of a member say, with commas between them. */
-static const char *flags_text(const struct kvd_fleet_member *member, char to[NAME_BYTES])
+static const char *flags_text(const struct kvd_fleet_member *member, char to[FLEET_NAME_BYTES])
 {
-	snprintf(to, NAME_BYTES, "%s%s%s", member->flags & KVD_FLEET_MEMBER_AWAY ? ",away" : "",
+	snprintf(to, FLEET_NAME_BYTES, "%s%s%s",
+		 member->flags & KVD_FLEET_MEMBER_AWAY ? ",away" : "",
 		 member->flags & KVD_FLEET_MEMBER_DRAINED ? ",drained" : "",
 		 member->flags & KVD_FLEET_MEMBER_BALANCES ? ",balances" : "");
 	return *to ? to + 1 : "none";
 }
 
-static void print_head(const struct fleet *fleet)
+static void print_head(const struct fleet_state *fleet)
 {
-	const struct kvd_fleet_info *info = &fleet->info;
+	const struct kvd_fleet_info *info = &fleet->members.info;
 
 	printf("fleet %s: epoch %" PRIu64 ", generation %016" PRIx64 "\n", info->name, info->epoch,
 	       info->generation);
 	printf("%u shards: %" PRIu64 " served", info->shards, fleet->served);
-	if (fleet->served + info->unowned < info->shards)
-		printf(", %" PRIu64 " not served by their owners",
-		       info->shards - info->unowned - fleet->served);
+	if (fleet_state_not_served(fleet))
+		printf(", %" PRIu64 " not served by their owners", fleet_state_not_served(fleet));
 	if (info->unowned)
 		printf(", %u without an owner", info->unowned);
 	putchar('\n');
 	if (fleet->leases)
 		printf("controller: %s\n",
-		       fleet->controller ? fleet->controller->member.id : "none");
+		       fleet->controller ? fleet->controller->member->map.id : "none");
 }
 
-static void print_members(const struct fleet *fleet)
+static void print_members(const struct fleet_state *fleet)
 {
 	char lease[24], memory[16];
 
 	printf("\n%-24s %-8s %7s %6s %6s %12s %9s  %s\n", "member", "state", "lease", "shards",
 	       "served", "items", "memory", "URLs");
-	for (uint32_t i = 0; i < fleet->info.members; i++) {
+	for (uint32_t i = 0; i < fleet->members.info.members; i++) {
 		const struct one *one = &fleet->ones[i];
 
-		printf("%-24s %-8s ", one->member.id, state_text(one));
+		printf("%-24s %-8s ", one->member->map.id, fleet_state_text(one));
 		if (!one->answers) {
-			printf("%7s %6u %6s %12s %9s  %s\n", "", one->member.shards, "", "", "",
-			       one->member.urls);
+			printf("%7s %6u %6s %12s %9s  %s\n", "", one->member->map.shards, "", "",
+			       "", one->member->map.urls);
 			continue;
 		}
 		snprintf(lease, sizeof(lease), "%.2f s", (double)one->lease_ms / 1e3);
 		printf("%7s %6u %6" PRIu64 " %12" PRIu64 " %9s  %s\n", one->has_lease ? lease : "",
-		       one->member.shards, one->served, one->items,
-		       bytes_text(memory, (double)one->memory), one->member.urls);
+		       one->member->map.shards, one->served, one->items,
+		       bytes_text(memory, (double)one->memory), one->member->map.urls);
 	}
 }
 
@@ -235,18 +90,18 @@ static void line_begin(unsigned int *count, const char *before)
 		fputs(before, stdout);
 }
 
-static void print_moves(const struct fleet *fleet)
+static void print_moves(const struct fleet_state *fleet)
 {
 	unsigned int count = 0;
 
-	for (uint32_t i = 0; i < fleet->info.members; i++) {
+	for (uint32_t i = 0; i < fleet->members.info.members; i++) {
 		const struct one *one = &fleet->ones[i];
 
 		if (!one->answers || (!one->moves_left && !*one->move_to))
 			continue;
 		line_begin(&count, "\n");
-		printf("%s: %" PRIu64 " shards left to move, %" PRIu64 " moved", one->member.id,
-		       one->moves_left, one->moved);
+		printf("%s: %" PRIu64 " shards left to move, %" PRIu64 " moved",
+		       one->member->map.id, one->moves_left, one->moved);
 		if (*one->move_to)
 			printf("; to %s: %s", one->move_to, one->move_state);
 		if (*one->move_why)
@@ -255,41 +110,16 @@ static void print_moves(const struct fleet *fleet)
 	}
 }
 
-static void print_problem_of(const struct one *one, unsigned int *count, const char *before)
-{
-	const char *id = one->member.id;
-
-	if (one->answers && !*one->waits && (!one->has_lease || one->lease_ms))
-		return;
-	line_begin(count, before);
-	if (!one->answers)
-		printf("%s is away: %s\n", id, one->why);
-	else if (*one->waits)
-		printf("%s: %s\n", id, one->waits);
-	else
-		printf("%s has no lease: see its log\n", id);
-}
-
 /* Prints what is wrong, after @before. Returns the number of lines. */
-static unsigned int print_problems(const struct fleet *fleet, const char *before)
+static unsigned int print_problems(const struct fleet_state *fleet, const char *before)
 {
-	const struct kvd_fleet_info *info = &fleet->info;
+	char text[FLEET_PROBLEM_BYTES];
 	unsigned int count = 0;
+	uint32_t at = 0;
 
-	for (uint32_t i = 0; i < info->members; i++)
-		print_problem_of(&fleet->ones[i], &count, before);
-	if (info->unowned) {
+	while (fleet_state_problem(fleet, &at, text)) {
 		line_begin(&count, before);
-		printf("%u shards have no owner yet\n", info->unowned);
-	}
-	if (fleet->served + info->unowned < info->shards) {
-		line_begin(&count, before);
-		printf("%" PRIu64 " shards are not served by their owners\n",
-		       info->shards - info->unowned - fleet->served);
-	}
-	if (fleet->leases && !fleet->controller) {
-		line_begin(&count, before);
-		printf("no member is the controller\n");
+		report_result("%s", text);
 	}
 	return count;
 }
@@ -304,13 +134,13 @@ static void flags_json(struct json *json, const struct kvd_fleet_member *member)
 static void one_json(struct json *json, const struct one *one)
 {
 	json_open(json, NULL, '{');
-	json_text(json, "id", one->member.id);
-	json_text(json, "state", state_text(one));
-	json_text(json, "urls", one->member.urls);
-	json_number(json, "weight", one->member.weight);
-	json_number(json, "shards", one->member.shards);
-	json_number(json, "open", one->member.open);
-	flags_json(json, &one->member);
+	json_text(json, "id", one->member->map.id);
+	json_text(json, "state", fleet_state_text(one));
+	json_text(json, "urls", one->member->map.urls);
+	json_number(json, "weight", one->member->map.weight);
+	json_number(json, "shards", one->member->map.shards);
+	json_number(json, "open", one->member->map.open);
+	flags_json(json, &one->member->map);
 	if (one->answers) {
 		json_number(json, "epoch", one->epoch);
 		if (one->has_lease)
@@ -326,38 +156,38 @@ static void one_json(struct json *json, const struct one *one)
 		json_text(json, "move_state", one->move_state);
 		json_text(json, "move_why", one->move_why);
 	} else {
-		json_text(json, "why", one->why);
+		json_text(json, "why", one->member->why);
 	}
 	json_close(json, '}');
 }
 
-static void status_json(const struct fleet *fleet)
+static void status_json(const struct fleet_state *fleet)
 {
 	char generation[17];
 	struct json json;
 
-	snprintf(generation, sizeof(generation), "%016" PRIx64, fleet->info.generation);
+	snprintf(generation, sizeof(generation), "%016" PRIx64, fleet->members.info.generation);
 	json_begin(&json, stdout);
 	json_open(&json, NULL, '{');
-	json_text(&json, "name", fleet->info.name);
-	json_number(&json, "epoch", fleet->info.epoch);
+	json_text(&json, "name", fleet->members.info.name);
+	json_number(&json, "epoch", fleet->members.info.epoch);
 	json_text(&json, "generation", generation);
-	json_number(&json, "shards", fleet->info.shards);
+	json_number(&json, "shards", fleet->members.info.shards);
 	json_number(&json, "served", fleet->served);
-	json_number(&json, "unowned", fleet->info.unowned);
+	json_number(&json, "unowned", fleet->members.info.unowned);
 	if (fleet->controller)
-		json_text(&json, "controller", fleet->controller->member.id);
+		json_text(&json, "controller", fleet->controller->member->map.id);
 	json_open(&json, "members", '[');
-	for (uint32_t i = 0; i < fleet->info.members; i++)
+	for (uint32_t i = 0; i < fleet->members.info.members; i++)
 		one_json(&json, &fleet->ones[i]);
 	json_close(&json, ']');
 	json_close(&json, '}');
 	json_end(&json);
 }
 
-static int fleet_status(struct fleet *fleet, const struct arguments *arguments)
+static int fleet_status(struct fleet_state *fleet, const struct arguments *arguments)
 {
-	fleet_ask(fleet, arguments);
+	fleet_state_ask(fleet, arguments);
 	if (arguments->json.given) {
 		status_json(fleet);
 		return EX_OK;
@@ -369,24 +199,24 @@ static int fleet_status(struct fleet *fleet, const struct arguments *arguments)
 	return EX_OK;
 }
 
-static int fleet_health(struct fleet *fleet, const struct arguments *arguments)
+static int fleet_health(struct fleet_state *fleet, const struct arguments *arguments)
 {
-	fleet_ask(fleet, arguments);
+	fleet_state_ask(fleet, arguments);
 	if (print_problems(fleet, ""))
 		return EXIT_ERRORS;
-	printf("fleet %s: %u members serve all %u shards\n", fleet->info.name, fleet->info.members,
-	       fleet->info.shards);
+	printf("fleet %s: %u members serve all %u shards\n", fleet->members.info.name,
+	       fleet->members.info.members, fleet->members.info.shards);
 	return EX_OK;
 }
 
 /* By the map alone. */
-static int fleet_members(struct fleet *fleet, const struct arguments *arguments)
+static int fleet_members(struct fleet_state *fleet, const struct arguments *arguments)
 {
-	char flags[NAME_BYTES];
+	char flags[FLEET_NAME_BYTES];
 	struct json json;
 
-	for (uint32_t i = 0; i < fleet->info.members; i++) {
-		const struct kvd_fleet_member *member = &fleet->ones[i].member;
+	for (uint32_t i = 0; i < fleet->members.info.members; i++) {
+		const struct kvd_fleet_member *member = &fleet->members.list[i].map;
 
 		if (arguments->json.given) {
 			json_begin(&json, stdout);
@@ -408,13 +238,14 @@ static int fleet_members(struct fleet *fleet, const struct arguments *arguments)
 	return EX_OK;
 }
 
-static const char *owner_text(const struct fleet *fleet, const struct kvd_fleet_shard *shard)
+static const char *owner_text(const struct fleet_state *fleet, const struct kvd_fleet_shard *shard)
 {
-	return shard->member < fleet->info.members ? fleet->ones[shard->member].member.id :
-						     "no owner";
+	return shard->member < fleet->members.info.members ?
+		       fleet->members.list[shard->member].map.id :
+		       "no owner";
 }
 
-static void print_shards(const struct fleet *fleet, const struct arguments *arguments,
+static void print_shards(const struct fleet_state *fleet, const struct arguments *arguments,
 			 uint32_t first, uint32_t last, const struct kvd_fleet_shard *shard)
 {
 	struct json json;
@@ -441,12 +272,12 @@ static bool is_same(const struct kvd_fleet_shard *a, const struct kvd_fleet_shar
 }
 
 /* All shards, neighbours of one owner in a line. */
-static int map_all(const struct fleet *fleet, const struct arguments *arguments)
+static int map_all(const struct fleet_state *fleet, const struct arguments *arguments)
 {
 	struct kvd_fleet_shard before = { 0 }, shard;
 	uint32_t first = 0, i;
 
-	for (i = 0; i < fleet->info.shards; i++, before = shard) {
+	for (i = 0; i < fleet->members.info.shards; i++, before = shard) {
 		if (kvd_fleet_shard(fleet->db, i, &shard, sizeof(shard)))
 			return report(fleet->db, KVD_ERR_INVALID);
 		if (i && !is_same(&before, &shard)) {
@@ -459,7 +290,7 @@ static int map_all(const struct fleet *fleet, const struct arguments *arguments)
 }
 
 /* Where these keys are. */
-static int map_keys(const struct fleet *fleet, const struct arguments *arguments)
+static int map_keys(const struct fleet_state *fleet, const struct arguments *arguments)
 {
 	struct kvd_fleet_shard shard;
 	enum kvd_status status;
@@ -485,12 +316,12 @@ static int map_keys(const struct fleet *fleet, const struct arguments *arguments
 	return EX_OK;
 }
 
-static int fleet_map(struct fleet *fleet, const struct arguments *arguments)
+static int fleet_map(struct fleet_state *fleet, const struct arguments *arguments)
 {
 	return arguments->word_count > 1 ? map_keys(fleet, arguments) : map_all(fleet, arguments);
 }
 
-static int fleet_drain(struct fleet *fleet, const struct arguments *arguments)
+static int fleet_drain(struct fleet_state *fleet, const struct arguments *arguments)
 {
 	const char *id = arguments->words[1];
 	const int code = report(fleet->db, kvd_fleet_drain(fleet->db, id));
@@ -502,7 +333,7 @@ static int fleet_drain(struct fleet *fleet, const struct arguments *arguments)
 	return code;
 }
 
-static int fleet_undrain(struct fleet *fleet, const struct arguments *arguments)
+static int fleet_undrain(struct fleet_state *fleet, const struct arguments *arguments)
 {
 	const char *id = arguments->words[1];
 	const int code = report(fleet->db, kvd_fleet_undrain(fleet->db, id));
@@ -514,7 +345,7 @@ static int fleet_undrain(struct fleet *fleet, const struct arguments *arguments)
 	return code;
 }
 
-static int fleet_rebalance(struct fleet *fleet, const struct arguments *arguments)
+static int fleet_rebalance(struct fleet_state *fleet, const struct arguments *arguments)
 {
 	const int code = report(fleet->db, kvd_fleet_rebalance(fleet->db));
 
@@ -528,7 +359,7 @@ static int fleet_rebalance(struct fleet *fleet, const struct arguments *argument
 static const struct {
 	const char *name;
 	int words_min, words_max;
-	int (*run)(struct fleet *fleet, const struct arguments *arguments);
+	int (*run)(struct fleet_state *fleet, const struct arguments *arguments);
 } actions[] = {
 	{ "status", 1, 1, fleet_status },	{ "members", 1, 1, fleet_members },
 	{ "map", 1, WORDS_ANY, fleet_map },	{ "health", 1, 1, fleet_health },
@@ -538,52 +369,45 @@ static const struct {
 #define ACTIONS (sizeof(actions) / sizeof(actions[0]))
 
 /* With a handle of the fleet. */
-static int fleet_run(struct fleet *fleet, const struct arguments *arguments, size_t action)
+static int fleet_run(struct kvd *db, const char *url, const struct arguments *arguments,
+		     size_t action)
 {
-	enum kvd_status status = KVD_OK;
-	int code = report(fleet->db, kvd_fleet_info(fleet->db, &fleet->info, sizeof(fleet->info)));
+	struct fleet_state fleet = { 0 };
+	int code = fleet_state_read(&fleet, db, url);
 
-	if (code)
-		return code;
-	fleet->ones = calloc(fleet->info.members + 1, sizeof(*fleet->ones));
-	if (!fleet->ones)
-		return report_memory();
-	for (uint32_t i = 0; i < fleet->info.members && !status; i++)
-		status = kvd_fleet_member(fleet->db, i, &fleet->ones[i].member,
-					  sizeof(fleet->ones[i].member));
-	for (size_t i = 0; i < SCHEMES; i++)
-		if (begins_with(fleet->url, schemes[i].fleet))
-			fleet->scheme = schemes[i].member;
-	code = status ? report(fleet->db, status) : actions[action].run(fleet, arguments);
-	free(fleet->ones);
+	if (!code)
+		code = actions[action].run(&fleet, arguments);
+	fleet_state_release(&fleet);
 	return code;
 }
 
 int command_fleet(struct kvd *db, const struct arguments *arguments)
 {
-	struct fleet fleet = { .db = db, .url = arguments->server };
-	char url[URL_BYTES];
+	const char *name = arguments->words[0];
+	char url[MEMBERS_URL_BYTES];
 	size_t action = 0;
+	struct kvd *fleet;
 	int code;
 
-	while (action < ACTIONS && strcmp(arguments->words[0], actions[action].name) != 0)
+	if (!strcmp(name, "init") || !strcmp(name, "adopt"))
+		return usage_error(name, "kvd does that, with its configuration, which names etcd: "
+					 "kvd --fleet-init, kvd --fleet-adopt");
+	while (action < ACTIONS && strcmp(name, actions[action].name) != 0)
 		action++;
 	if (action == ACTIONS || arguments->word_count < actions[action].words_min ||
 	    arguments->word_count > actions[action].words_max)
-		return usage_error(arguments->words[0],
-				   "status, members, map [KEY...], health, drain ID, undrain ID "
-				   "or rebalance");
-	if (begins_with(fleet.url, "fleet"))
-		return fleet_run(&fleet, arguments, action);
-	code = url_of_fleet(db, fleet.url, url);
+		return usage_error(name, "status, members, map [KEY...], health, drain ID, undrain "
+					 "ID or rebalance");
+	if (members_url_is(arguments->server))
+		return fleet_run(db, arguments->server, arguments, action);
+	code = url_of_fleet(db, arguments->server, url);
 	if (code)
 		return code;
-	fleet.url = url;
-	if (kvd_open(&fleet.db, url, &arguments->options)) {
+	if (kvd_open(&fleet, url, &arguments->options)) {
 		report_error("%s: %s", url, kvd_error(NULL));
 		return EX_UNAVAILABLE;
 	}
-	code = fleet_run(&fleet, arguments, action);
-	kvd_close(fleet.db);
+	code = fleet_run(fleet, url, arguments, action);
+	kvd_close(fleet);
 	return code;
 }

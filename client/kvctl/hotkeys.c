@@ -13,6 +13,7 @@
 #include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/key.h"
+#include "client/kvctl/members.h"
 #include "client/kvctl/progress.h"
 #include "client/kvctl/report.h"
 #include "client/kvctl/sizes.h"
@@ -171,7 +172,7 @@ static int run(struct kvd *db, const struct arguments *arguments, struct hotkeys
 	args.prefix = prefix.len ? prefix.bytes : NULL;
 	args.prefix_len = prefix.len;
 	progress_begin(&h->progress, arguments->progress.given,
-		       prefix.len ? 0 : server_stat(db, "items"));
+		       prefix.len ? 0 : members_items(db, arguments));
 	status = scan(db, h, &args);
 	progress_end(&h->progress);
 	top_sort(&h->top);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "client/kvctl/error.h"
 #include "common/util/text.h"
 
 #define EXACT_DIGITS_MAX 15 /* 10^15 is below 2^53 */
@@ -59,6 +60,9 @@ void json_open(struct json *json, const char *name, char bracket)
 	value_begin(json, name);
 	putc(bracket, json->out);
 	json->comma = false;
+	if (!json->begun && report_member_now())
+		json_text(json, "member", report_member_now());
+	json->begun = true;
 }
 
 void json_close(struct json *json, char bracket)

@@ -15,7 +15,8 @@
  *	json_end(&json);
  *
  * @name is the name of an object's member, and NULL for an array's values and for the outermost
- * one. Write errors stay in the stream (ferror(3)).
+ * one. An outermost object that is about a member of a fleet (report_member()) begins with its
+ * name. Write errors stay in the stream (ferror(3)).
  */
 #ifndef KVD_CLIENT_KVCTL_JSON_H
 #define KVD_CLIENT_KVCTL_JSON_H
@@ -28,6 +29,7 @@
 struct json {
 	FILE *out;
 	bool comma; /* one is due before the next value */
+	bool begun; /* the outermost value has */
 };
 
 void json_begin(struct json *json, FILE *out);

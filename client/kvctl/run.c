@@ -3,13 +3,33 @@
 #include "client/kvctl/run.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/error.h"
 #include "client/kvctl/help.h"
 #include "client/kvctl/interrupt.h"
+#include "client/kvctl/members.h"
 #include "client/kvctl/report.h"
+
+/* Of a fleet: at each of its members, or not at all. */
+static int run_at_fleet(struct kvd *db, const struct arguments *arguments)
+{
+	const struct command *command = arguments->command;
+
+	/* The ids of connections are each member's own. */
+	if (command->kind & COMMAND_ONE || (command->run == command_revoke &&
+					    !strncmp(arguments->words[0], "id=", strlen("id=")))) {
+		report_error("%s is about one server, and this is a fleet: name a member by -a "
+			     "URL; kvctl fleet members prints the URLs",
+			     command->name);
+		return EX_USAGE;
+	}
+	return command->kind & COMMAND_EACH ? members_run(db, arguments, command->run) :
+					      command->run(db, arguments);
+}
 
 int run_command(struct kvd *db, const struct arguments *arguments)
 {
@@ -21,7 +41,10 @@ int run_command(struct kvd *db, const struct arguments *arguments)
 		interrupt_clear();
 		interrupt_catch_once(&before);
 	}
-	code = arguments->command->run(db, arguments);
+	if (db && members_url_is(arguments->server))
+		code = run_at_fleet(db, arguments);
+	else
+		code = arguments->command->run(db, arguments);
 	flushed = output_flush();
 	if (stops) {
 		interrupt_leave(&before);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kvctl stats: the statistics of a server, in groups for people, as the server sends them for
- * scripts, or as JSON; once or repeatedly.
+ * kvctl stats: the statistics of a server, or of each member of a fleet, in groups for people, as
+ * the server sends them for scripts, or as JSON; once or repeatedly.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -15,8 +15,10 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/error.h"
 #include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
+#include "client/kvctl/members.h"
 #include "client/kvctl/progress.h"
 #include "client/kvctl/report.h"
 #include "client/kvctl/size_classes.h"
@@ -165,17 +167,9 @@ static void print_json(const struct snapshot *now)
 static void print(const struct arguments *arguments, const struct snapshot *now,
 		  const struct snapshot *before)
 {
-	const bool is_terminal = isatty(STDOUT_FILENO);
-
-	if (arguments->json.given) {
+	if (arguments->json.given)
 		print_json(now);
-		return;
-	}
-	if (arguments->watch.given && is_terminal && !arguments->raw.given)
-		fputs(CLEAR, stdout);
-	else if (before->is_taken)
-		putchar('\n');
-	if (arguments->raw.given || (!is_terminal && !arguments->watch.given))
+	else if (arguments->raw.given || (!isatty(STDOUT_FILENO) && !arguments->watch.given))
 		fputs(now->text, stdout);
 	else
 		print_groups(now, before, arguments->verbose.given);
@@ -189,33 +183,102 @@ static void pause_s(uint64_t seconds)
 		;
 }
 
-int command_stats(struct kvd *db, const struct arguments *arguments)
+/* What separates the output from what is there. */
+static void print_space(const struct arguments *arguments, bool first)
 {
-	static struct snapshot snapshots[2];
+	if (arguments->json.given)
+		return;
+	if (arguments->watch.given && isatty(STDOUT_FILENO) && !arguments->raw.given)
+		fputs(CLEAR, stdout);
+	else if (!first)
+		putchar('\n');
+}
+
+/* A server, or a member of a fleet. */
+struct source {
+	struct kvd *db;
+	struct member *member; /* NULL: `db` is not a fleet's */
+	struct snapshot snapshots[2];
+};
+
+/* Prints its statistics for time number @i. */
+static int source_print(struct source *source, const struct arguments *arguments, uint64_t i)
+{
+	struct snapshot *now = &source->snapshots[i % 2], *before = &source->snapshots[(i + 1) % 2];
+
+	now->is_taken = false;
+	if (source->member && !member_stats(source->member, arguments, now->text)) {
+		report_error("%s", source->member->why);
+		return EX_UNAVAILABLE;
+	}
+	if (!source->member) {
+		const int code = report(source->db, kvd_server_stats(source->db, now->text,
+								     sizeof(now->text), NULL));
+
+		if (code)
+			return code;
+	}
+	now->at_ns = clock_ns();
+	now->is_taken = true;
+	print(arguments, now, before);
+	return EX_OK;
+}
+
+/* With --watch a member that is away may come back, so that goes on. */
+static int sources_print(struct source *sources, size_t count, const struct arguments *arguments,
+			 uint64_t i)
+{
+	int code = EX_OK, one;
+
+	print_space(arguments, !i);
+	for (size_t j = 0; j < count && !interrupted(); j++) {
+		if (sources[j].member)
+			member_announce(sources[j].member, arguments, !j);
+		one = source_print(&sources[j], arguments, i);
+		if (one)
+			code = one;
+	}
+	member_announce(NULL, arguments, false);
+	return code && sources->member && arguments->watch.given ? EX_OK : code;
+}
+
+static int run(struct source *sources, size_t count, const struct arguments *arguments)
+{
 	const uint64_t times = arguments->count.given ? arguments->count.number :
 			       arguments->watch.given ? UINT64_MAX :
 							1;
-	int code;
+	int code = EX_OK, flushed = EX_OK;
 
-	if (arguments->count.given && !arguments->watch.given)
-		return usage_error("--count", "how often: with --watch");
-	snapshots[1].is_taken = false;
-	for (uint64_t i = 0; i < times && !interrupted(); i++) {
-		struct snapshot *now = &snapshots[i % 2], *before = &snapshots[(i + 1) % 2];
-
+	for (uint64_t i = 0; i < times && !code && !flushed && !interrupted(); i++) {
 		if (i)
 			pause_s(arguments->watch.number);
 		if (interrupted())
 			break;
-		code = report(db, kvd_server_stats(db, now->text, sizeof(now->text), NULL));
-		if (code)
-			return code;
-		now->at_ns = clock_ns();
-		now->is_taken = true;
-		print(arguments, now, before);
-		code = output_flush();
-		if (code)
-			return code;
+		code = sources_print(sources, count, arguments, i);
+		flushed = output_flush();
 	}
-	return EX_OK;
+	return code ? code : flushed;
+}
+
+int command_stats(struct kvd *db, const struct arguments *arguments)
+{
+	struct members members = { .info.members = 1 };
+	const bool is_fleet = members_url_is(arguments->server);
+	struct source *sources;
+	int code;
+
+	if (arguments->count.given && !arguments->watch.given)
+		return usage_error("--count", "how often: with --watch");
+	code = is_fleet ? members_read(&members, db, arguments->server) : EX_OK;
+	if (code)
+		return code;
+	sources = calloc(members.info.members, sizeof(*sources));
+	for (uint32_t i = 0; sources && i < members.info.members; i++) {
+		sources[i].db = db;
+		sources[i].member = is_fleet ? &members.list[i] : NULL;
+	}
+	code = sources ? run(sources, members.info.members, arguments) : report_memory();
+	free(sources);
+	members_release(&members);
+	return code;
 }

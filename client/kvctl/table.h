@@ -25,6 +25,8 @@
 #define COMMAND_SLOW 2u	     /* calls may take minutes: a longer timeout by default */
 #define COMMAND_STOPS 8u     /* after SIGINT it reports what was done, and ends */
 #define COMMAND_SCREEN 4u    /* takes over the terminal: not for scripts */
+#define COMMAND_EACH 16u     /* is about a server: of a fleet, about each of its members */
+#define COMMAND_ONE 32u	     /* is about one server: not for a fleet */
 
 #define WORDS_ANY INT_MAX
 
@@ -91,19 +93,19 @@
 	X(stats, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                          \
 	  "print the server's statistics, which kvd --help explains: in groups on a "              \
 	  "terminal, else a name and a value on each line")                                        \
-	X(curve, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                          \
+	X(curve, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_EACH,                           \
 	  "print the share of GETs that would hit with less and with more memory; a "              \
 	  "server with memory.curve = yes estimates it for exact LRU, from a sample of "           \
 	  "keys")                                                                                  \
-	X(clients, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                        \
+	X(clients, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_EACH,                         \
 	  "print the server's connections, one per line")                                          \
-	X(kill, "", SERVER, "ID", 1, 1, COMMAND_CONNECTED,                                         \
+	X(kill, "", SERVER, "ID", 1, 1, COMMAND_CONNECTED | COMMAND_ONE,                           \
 	  "close the connection with this id, which clients prints")                               \
-	X(revoke, "", SERVER, "WHO", 1, 1, COMMAND_CONNECTED,                                      \
+	X(revoke, "", SERVER, "WHO", 1, 1, COMMAND_CONNECTED | COMMAND_EACH,                       \
 	  "close all connections of WHO at once, and print their number; WHO is "                  \
 	  "user=NAME, identity=NAME, uid=N, addr=ADDRESS or id=N")                                 \
 	X(tenant, "", SERVER, "list | create NAME SIZE | resize NAME SIZE | drop NAME", 1, 3,      \
-	  COMMAND_CONNECTED | COMMAND_SLOW,                                                        \
+	  COMMAND_CONNECTED | COMMAND_SLOW | COMMAND_EACH,                                         \
 	  "print the server's tenants, one per line; add a tenant, change its size (4096, "        \
 	  "64m, 2g), or remove it with all of its keys")                                           \
 	X(fleet, "", SERVER,                                                                       \
@@ -115,14 +117,15 @@
 	  "anything is. drain: the member ID gives its shards, with their keys, to the others, "   \
 	  "before it is stopped; rebalance: each member gets its share, as after one has "         \
 	  "joined. -a names the fleet, or any of its members")                                     \
-	X(info, "", SERVER, "", 0, 0, COMMAND_CONNECTED, "print the properties of the connection") \
-	X(whoami, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                         \
+	X(info, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_EACH,                            \
+	  "print the properties of the connection")                                                \
+	X(whoami, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_EACH,                          \
 	  "print this connection's user, rights and tenant, and how the server identified "        \
 	  "it")                                                                                    \
-	X(shutdown, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                       \
+	X(shutdown, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_ONE,                         \
 	  "stop the server, which first executes all requests that have arrived, and wait "        \
 	  "until it has ended, for at most -t (default 60s); for administrators")                  \
-	X(ping, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                           \
+	X(ping, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_EACH,                            \
 	  "send an empty request and print how long it took")                                      \
 	X(latency, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                        \
 	  "measure how long a GET takes by each path, with a temporary key: for -c "               \

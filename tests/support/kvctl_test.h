@@ -62,6 +62,8 @@ static struct {
 	const char *tenant; /* that the handle asks for */
 	bool terminal;	    /* the standard output is one */
 	size_t value_max;   /* of the server; 0: large */
+	uint32_t members;   /* of the fleet "f": a, b, c... at softnic:///a...; 0: it is none */
+	char away;	    /* the one that can't be reached; 0: none */
 } behaviour;
 
 static uint64_t now_ns;
@@ -99,6 +101,10 @@ enum kvd_status __wrap_kvd_open(struct kvd **handle, const char *url,
 		usual.tenant = options->tenant;
 	program_note("open %s %u %u%s\n", url, options->timeout_ms, options->connect_timeout_ms,
 		     memcmp(&usual, options, sizeof(usual)) ? " other options!" : "");
+	if (behaviour.away && !strncmp(url, "softnic:///", 11) && url[11] == behaviour.away) {
+		*handle = NULL;
+		return KVD_ERR_UNREACHABLE;
+	}
 	*handle = behaviour.open ? NULL : HANDLE;
 	return behaviour.open;
 }
@@ -424,6 +430,26 @@ enum kvd_status __wrap_kvd_revoke(struct kvd *handle, const char *who, uint64_t 
 	program_note("\n");
 	*closed = 7;
 	return behaviour.call;
+}
+
+enum kvd_status __wrap_kvd_fleet_info(struct kvd *handle, struct kvd_fleet_info *info, size_t size)
+{
+	assert_true(handle == HANDLE && size == sizeof(*info));
+	*info = (struct kvd_fleet_info){
+		.name = "f", .epoch = 9, .shards = 16384, .members = behaviour.members
+	};
+	return behaviour.members ? KVD_OK : KVD_ERR_INVALID;
+}
+
+enum kvd_status __wrap_kvd_fleet_member(struct kvd *handle, uint32_t number,
+					struct kvd_fleet_member *member, size_t size)
+{
+	assert_true(handle == HANDLE && size == sizeof(*member) && number < behaviour.members);
+	*member = (struct kvd_fleet_member){ .weight = 1, .shards = 16384 / behaviour.members };
+	snprintf(member->id, sizeof(member->id), "%c", 'a' + (int)number);
+	snprintf(member->urls, sizeof(member->urls), "rdma://%c,softnic:///%c", 'a' + (int)number,
+		 'a' + (int)number);
+	return KVD_OK;
 }
 
 void __wrap_kvd_info(const struct kvd *handle, struct kvd_info *info)

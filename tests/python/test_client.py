@@ -496,6 +496,42 @@ def test_restart():
         server.end(signal.SIGKILL)
 
 
+@pytest.mark.skipif(not URL_2.startswith("softnic"), reason="the URL of the fleet is softnic's")
+def test_fleet(tmp_path):
+    """A fleet of one member, by a file."""
+    config, fleet = tmp_path / "kvd.ini", tmp_path / "fleet"
+    fleet.write_text("[fleet]\nname = demo\nseed = 0x1234567890abcdef\nepoch = 7\n"
+                     f"[member a]\nurl = {URL_2},rdma://127.0.0.1:1\nweight = 3\n")
+    with open(CONFIG_2, encoding="ascii") as file:
+        config.write_text(file.read() + f"[fleet]\nfile = {fleet}\nmember = a\n")
+    server = Server(config, URL_2)
+    try:
+        with kvd.Client(f"fleet+{URL_2}/demo", **PATIENT) as store:
+            store["k"] = "v"
+            assert store["k"] == b"v"
+            info = store.fleet_info()
+            assert info == ("demo", 7, info.generation, 16384, 0, 1) and info.generation
+            assert store.fleet_member(0) == \
+                ("a", [URL_2, "rdma://127.0.0.1:1"], "up", 3, 16384, 16384, False, False, False)
+            shard = store.fleet_shard(store.fleet_key("k"))
+            assert shard.member == 0 and shard.open and shard.since <= 7
+            for call in (lambda: store.fleet_member(1), lambda: store.fleet_shard(16384)):
+                with pytest.raises(kvd.NotFoundError):
+                    call()
+            for call in (lambda: store.fleet_drain("a"), lambda: store.fleet_undrain("a"),
+                         store.fleet_rebalance):
+                with pytest.raises(kvd.InvalidError, match="fleet.file"):
+                    call()
+        with kvd.Client(URL_2, **PATIENT) as member:
+            for call in (member.fleet_info, lambda: member.fleet_member(0),
+                         lambda: member.fleet_shard(0), lambda: member.fleet_key("k"),
+                         member.fleet_rebalance):
+                with pytest.raises(kvd.InvalidError):
+                    call()
+    finally:
+        server.end(signal.SIGKILL)
+
+
 @pytest.mark.skipif(not URL_2.startswith("softnic"), reason="administrators are on this host")
 def test_tenants(tmp_path):
     config = tmp_path / "kvd.ini"

@@ -20,6 +20,7 @@ from .errors import (
     NotAllowedError, NotANumberError, NotFoundError, OtherStatusError, ProtocolError, RefusedError,
     Status, ThreadError, TimedOutError, TooLargeError, UnknownOutcomeError, UnreachableError,
 )
+from .fleet import FleetInfo, FleetMember, FleetShard
 from .memory import Memory, MemoryInfo
 from .observe import process_stats, stats_text
 
@@ -27,8 +28,8 @@ __version__ = "0.4.0"
 
 __all__ = [
     "AuthError", "AwayError", "BufferTooSmallError", "BusyError", "CanceledError", "Client",
-    "DeviceError", "DisconnectedError", "Entry", "Error", "ExistsError", "Head", "InvalidError",
-    "Item",
+    "DeviceError", "DisconnectedError", "Entry", "Error", "ExistsError", "FleetInfo",
+    "FleetMember", "FleetShard", "Head", "InvalidError", "Item",
     "KEY_MAX", "LimitError", "Memory", "MemoryInfo", "MovedError", "NoMemoryError", "NoSpaceError",
     "NotAllowedError", "NotANumberError", "NotFoundError", "Number", "Op", "OtherStatusError",
     "Path", "Priority", "ProtocolError", "PutMode", "RefusedError", "Status", "TTL_MAX",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 from ctypes import (
-    CFUNCTYPE, POINTER, Structure, Union, c_char_p, c_int, c_size_t, c_uint, c_uint32, c_uint64,
-    c_void_p,
+    CFUNCTYPE, POINTER, Structure, Union, c_char, c_char_p, c_int, c_size_t, c_uint, c_uint32,
+    c_uint64, c_void_p,
 )
 from typing import Final
 
@@ -22,6 +22,10 @@ VALUE_MAX: Final = 1 << 30
 TTL_MAX: Final = 1 << 30
 IOV_MAX: Final = 64
 URL_MAX: Final = 128
+FLEET_MEMBER_AWAY: Final = 1
+FLEET_MEMBER_DRAINED: Final = 2
+FLEET_MEMBER_BALANCES: Final = 4
+FLEET_NO_MEMBER: Final = (1 << 32) - 1
 
 
 class PutMode(enum.IntEnum):
@@ -211,6 +215,31 @@ class CInfo(Structure):
         ("access_rate", c_uint32), ("connection", c_char_p), ("reconnects", c_uint64),
         ("tenant", c_char_p),
     ]
+
+
+class CFleetInfo(Structure):
+    """struct kvd_fleet_info"""
+
+    _fields_ = [
+        ("name", c_char * 32), ("epoch", c_uint64), ("generation", c_uint64),
+        ("shards", c_uint32), ("unowned", c_uint32), ("members", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
+class CFleetMember(Structure):
+    """struct kvd_fleet_member"""
+
+    _fields_ = [
+        ("id", c_char * 32), ("urls", c_char * 520), ("connection", c_char_p),
+        ("weight", c_uint32), ("shards", c_uint32), ("open", c_uint32), ("flags", c_uint32),
+    ]
+
+
+class CFleetShard(Structure):
+    """struct kvd_fleet_shard"""
+
+    _fields_ = [("member", c_uint32), ("open", c_uint32), ("since", c_uint64)]
 
 
 class CStats(Structure):

@@ -17,13 +17,13 @@ import sys
 import threading
 import warnings
 import weakref
-from ctypes import byref, c_void_p
+from ctypes import byref, c_uint32, c_void_p
 from types import FrameType, TracebackType
 from typing import Any, Final, Union
 
-from . import memory, observe
+from . import fleet, memory, observe
 from ._abi import CInfo, COptions, CStats
-from ._buffers import Writable, writable
+from ._buffers import Key, Writable, key_bytes, writable
 from ._lib import default_url, error_text, lib
 from ._operations import Operation, check_number, check_text, not_found
 from ._owner import Owner
@@ -248,6 +248,33 @@ class Handle(Owner):
             values = ((field[0], getattr(info, field[0])) for field in info._fields_)
             return {name: value.decode(errors="replace") if isinstance(value, bytes) else value
                     for name, value in values}
+
+    def _fleet_info(self) -> fleet.FleetInfo:
+        with self._guard:
+            status, known = fleet.info_of(self._open_pointer())
+            self._check(status)
+            return known
+
+    def _fleet_member(self, number: int) -> fleet.FleetMember:
+        number = check_number(number, "number", 1 << 32)
+        with self._guard:
+            status, known = fleet.member_of(self._open_pointer(), number)
+            self._check(status, "fleet_member", number, "member")
+            return known
+
+    def _fleet_shard(self, number: int) -> fleet.FleetShard:
+        number = check_number(number, "number", 1 << 32)
+        with self._guard:
+            status, known = fleet.shard_of(self._open_pointer(), number)
+            self._check(status, "fleet_shard", number, "shard")
+            return known
+
+    def _fleet_key(self, key: Key) -> int:
+        data = key_bytes(key)
+        number = c_uint32()
+        with self._guard:
+            self._check(lib.kvd_fleet_key(self._open_pointer(), data, len(data), byref(number)))
+            return number.value
 
     def clock_ns(self) -> int | None:
         """The server's clock now, in nanoseconds since 1970, by which keys expire; precise after

@@ -42,6 +42,7 @@ from .client import Entry, Used
 from .errors import (
     DisconnectedError, InvalidError, NoMemoryError, Status, ThreadError,
 )
+from .fleet import FleetInfo, FleetMember, FleetShard
 
 MAX_OUTSTANDING: Final = 1024
 _DONE_MAX = 256
@@ -715,3 +716,31 @@ class Client(Handle):
     async def tenant_drop(self, name: str) -> None:
         """Drops a tenant with all of its items."""
         await self._aside(SyncClient.tenant_drop, name)
+
+    async def fleet_info(self) -> FleetInfo:
+        """What the client knows of its fleet."""
+        return self._fleet_info()
+
+    async def fleet_member(self, number: int) -> FleetMember:
+        """A member of the fleet, from number 0 on."""
+        return self._fleet_member(number)
+
+    async def fleet_shard(self, number: int) -> FleetShard:
+        """A shard of the fleet, from number 0 on."""
+        return self._fleet_shard(number)
+
+    async def fleet_key(self, key: Key) -> int:
+        """The number of the shard that the key belongs to."""
+        return self._fleet_key(key)
+
+    async def fleet_drain(self, member: str) -> None:
+        """Has the member give its shards to the others, as kvd.Client.fleet_drain()."""
+        await self._aside(SyncClient.fleet_drain, member)
+
+    async def fleet_undrain(self, member: str) -> None:
+        """Ends what fleet_drain() has begun."""
+        await self._aside(SyncClient.fleet_undrain, member)
+
+    async def fleet_rebalance(self) -> None:
+        """Has each member get its share of the shards."""
+        await self._aside(SyncClient.fleet_rebalance)

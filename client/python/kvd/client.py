@@ -21,6 +21,7 @@ from ._operations import (
     code_of_length, code_of_status, keys_of, number_of, pairs_of, pieces_of, put_name, result_value,
 )
 from .errors import BusyError, Error, ExistsError, NotFoundError, Status, error_of
+from .fleet import FleetInfo, FleetMember, FleetShard
 
 _SCRATCH = 65536  # bytes of a value that is read to memory of the client first
 _TEXT_MAX = 1 << 24  # bytes of a list of clients or tenants
@@ -718,6 +719,46 @@ class Client(Handle):
         with self._guard:
             self._check(lib.kvd_tenant_drop(self._pointer, check_text(name, "name")),
                         "tenant_drop", name, "tenant")
+
+    def fleet_info(self) -> FleetInfo:
+        """What the client knows of its fleet, by the map that it has. InvalidError: it is for one
+        server. Like the next three calls it asks no member."""
+        return self._fleet_info()
+
+    def fleet_member(self, number: int) -> FleetMember:
+        """A member, from number 0 on, in the order of the map. NotFoundError: there are fewer."""
+        return self._fleet_member(number)
+
+    def fleet_shard(self, number: int) -> FleetShard:
+        """A shard, from number 0 on. NotFoundError: there are fewer."""
+        return self._fleet_shard(number)
+
+    def fleet_key(self, key: Key) -> int:
+        """The number of the shard that the key belongs to."""
+        return self._fleet_key(key)
+
+    def fleet_drain(self, member: str) -> None:
+        """Has the member of that name give its shards, with their keys, to the others, and get
+        none, until fleet_undrain() or the end of its process: kvd_fleet_drain(). For
+        administrators. Returns when the map says so; fleet_member() shows how far they are.
+
+        NotFoundError. InvalidError: also if the fleet's members are in a file. BusyError: the map
+        did not change within timeout_ms, and may still do so. AwayError."""
+        with self._guard:
+            self._check(lib.kvd_fleet_drain(self._pointer, check_text(member, "member")),
+                        "fleet_drain", member, "member")
+
+    def fleet_undrain(self, member: str) -> None:
+        """Ends what fleet_drain() has begun: the member keeps the shards that it has."""
+        with self._guard:
+            self._check(lib.kvd_fleet_undrain(self._pointer, check_text(member, "member")),
+                        "fleet_undrain", member, "member")
+
+    def fleet_rebalance(self) -> None:
+        """Has each member that is there and not drained get its share of the shards, by their
+        weights. Else as fleet_drain()."""
+        with self._guard:
+            self._check(lib.kvd_fleet_rebalance(self._pointer))
 
 
 def _raised(results: list[Any]) -> list[Any]:

@@ -406,6 +406,32 @@ class Fake:
 
     tenant_create = tenant_resize = tenant_drop = _named
 
+    fleet_drain = fleet_undrain = _named
+
+    def fleet_info(self, handle, info, size):
+        assert size == ctypes.sizeof(_abi.CFleetInfo)
+        known = _at(_abi.CFleetInfo, info)
+        known.name, known.epoch, known.generation = b"fleet", 5, U64 - 1
+        known.shards, known.unowned, known.members = 16384, 3, 2
+
+    def fleet_member(self, handle, number, member, size):
+        assert size == ctypes.sizeof(_abi.CFleetMember)
+        if number == 2:
+            return Status.NOT_FOUND
+        known = _at(_abi.CFleetMember, member)
+        known.id, known.urls, known.connection = b"a", b"rdma://a,rdma+tcp://a", b"unused"
+        known.weight, known.shards, known.open, known.flags = 7, 8, 9, 1 << number
+
+    def fleet_shard(self, handle, number, shard, size):
+        assert size == ctypes.sizeof(_abi.CFleetShard)
+        if number == 16384:
+            return Status.NOT_FOUND
+        known = _at(_abi.CFleetShard, shard)
+        known.member, known.open, known.since = number or (1 << 32) - 1, number, 4
+
+    def fleet_key(self, handle, key, key_len, number):
+        _at(ctypes.c_uint32, number).value = key_len
+
     def flush_start(self, handle, delay_s, ticket):
         _at(c_uint64, ticket).value = 1 << 40
 

@@ -239,6 +239,35 @@ def test_every_status_of_every_call(both, fake):
     assert fake.named("kvd_flush_cancel")[-1][:2] == (5, True)
 
 
+def test_fleets(both, fake):
+    assert both.fleet_info() == kvd.FleetInfo("fleet", 5, (1 << 64) - 1, 16384, 3, 2)
+    urls = ["rdma://a", "rdma+tcp://a"]
+    assert both.fleet_member(0) == ("a", urls, "unused", 7, 8, 9, True, False, False)
+    assert both.fleet_member(1) == ("a", urls, "unused", 7, 8, 9, False, True, False)
+    assert both.fleet_shard(0) == (None, False, 4) and both.fleet_shard(1) == (1, True, 4)
+    assert both.fleet_key("abc") == 3
+    for call, number, name in ((both.fleet_member, 2, "member"),
+                               (both.fleet_shard, 16384, "shard")):
+        with pytest.raises(kvd.NotFoundError, match=f"^fleet_{name}: no {name} {number}$"):
+            call(number)
+    both.fleet_rebalance()
+    for call in (both.fleet_drain, both.fleet_undrain):
+        call("b")
+        assert fake.text == b"b"
+    for status, error in ((Status.NOT_FOUND, "^fleet_drain: no member 'x'$"),
+                          (Status.ERR_INVALID, "the reason"), (Status.ERR_BUSY, "the reason")):
+        fake.status["kvd_fleet_drain"] = status
+        with pytest.raises(kvd.errors.BY_STATUS[status], match=error):
+            both.fleet_drain("x")
+    for name, call in (("kvd_fleet_info", both.fleet_info),
+                       ("kvd_fleet_key", lambda: both.fleet_key("k")),
+                       ("kvd_fleet_undrain", lambda: both.fleet_undrain("a")),
+                       ("kvd_fleet_rebalance", both.fleet_rebalance)):
+        fake.status[name] = Status.ERR_INVALID
+        with pytest.raises(kvd.InvalidError, match="the reason"):
+            call()
+
+
 def test_what_is_not_there(both, fake):
     """The text of NotFoundError names the call and the key: libkvd has none."""
     key = b"k\0\xff"

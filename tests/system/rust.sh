@@ -49,8 +49,7 @@ bindings_are_of_the_header() {
 }
 
 # Each status is a variant, and each function is used, but for those that a Rust program has no use
-# for: its heap is its own, scopes and drivers count what is under way themselves, and what fleets
-# are made of is for kvctl.
+# for: its heap is its own, and scopes and drivers count what is under way themselves.
 all_of_the_header() {
 	local name missing=0 row='^\tX(\(\(ERR_\|NOT_\)[A-Z_]*\), [0-9]*, .*'
 	for name in $(sed -n "s/$row/KVD_\1/p" client/kvd.h); do
@@ -61,12 +60,17 @@ all_of_the_header() {
 	for name in $(sed -n 's/^    pub fn \(kvd_[a-z_]*\)(.*/\1/p' \
 		$crates/kvd-sys/src/bindings.rs); do
 		case $name in
-		kvd_set_allocator | kvd_outstanding | kvd_fleet_*) ;;
+		kvd_set_allocator | kvd_outstanding) ;;
 		*) grep -q "sys::$name\b" $crates/kvd/src/*.rs ||
 			{ echo "the crate kvd does not use $name()" && missing=1; } ;;
 		esac
 	done
 	return $missing
+}
+
+fleet_write() {
+	printf '%s\n' '[fleet]' 'name = demo' 'seed = 0x1234567890abcdef' 'epoch = 7' '[member a]' \
+		"url = $url,rdma://127.0.0.1:1" 'weight = 3'
 }
 
 # Without RUSTC_BOOTSTRAP rustdoc compares no error codes: any error would do.
@@ -157,7 +161,7 @@ tree_is_clean() {
 : >"$tmp/began"
 check "the server starts" server_start -o tenants.memory=128m
 # A flush takes the keys of all others.
-for name in $(sed -n 's|^\(kvd/[a-z]*\) .*|\1|p' "$programs" | grep -v admin) kvd/admin; do
+for name in $(sed -n 's|^\(kvd/[a-z]*\) .*|\1|p' "$programs" | grep -Ev 'admin|fleet') kvd/admin; do
 	check "$name" program_tests "$name" && sed 's/^/      | /' "$tmp/tests.ok"
 done
 check "example sync" example sync 'name is Ada' 'visits: 3' 'nobody: None' \
@@ -167,6 +171,11 @@ check "example zero_copy" example zero_copy '16 blocks stored, and read back' \
 check "example async_poll" example async_poll '100 tasks have stored and read .*'
 check "the server stops" server_stop
 [ "$device" = softnic ] || finish
+fleet_write >"$tmp/fleet"
+check "a fleet starts" server_start -o "fleet.file=$tmp/fleet" -o fleet.member=a
+KVD_TEST_FLEET=fleet+$url/demo check "kvd/fleet" program_tests kvd/fleet &&
+	sed 's/^/      | /' "$tmp/tests.ok"
+check "it stops" server_stop
 check "layouts are the C compiler's" program_tests kvd_sys/src
 check "the library's version" program_tests kvd_sys/links
 check "the bindings are those of kvd.h" bindings_are_of_the_header

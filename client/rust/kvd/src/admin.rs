@@ -19,7 +19,7 @@ const TEXT_BYTES_MAX: usize = 16 << 20;
 type TextCall =
     unsafe extern "C" fn(*mut sys::kvd, *mut c_char, usize, *mut usize) -> sys::kvd_status;
 
-fn string(text: &str) -> Result<CString> {
+pub(crate) fn string(text: &str) -> Result<CString> {
     CString::new(text).map_err(|_| Error::invalid("a name has a zero byte in it"))
 }
 

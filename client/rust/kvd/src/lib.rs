@@ -22,6 +22,7 @@
 //! | values that are not copied | [`Client::alloc`], [`Client::register`] |
 //! | all keys | [`Client::scan`] |
 //! | how often keys are used | [`Client::scan_uses_some`] |
+//! | several servers as one store | [`Client::open`] with a fleet's URL, [`Client::fleet_info`] |
 //!
 //! The manual is libkvd(3): guarantees (linearizable per key, exactly once), expiry, and what
 //! happens when a connection is lost. This crate adds:
@@ -43,6 +44,7 @@ mod buffer;
 mod change;
 mod client;
 mod error;
+mod fleet;
 mod hooks;
 mod item;
 mod many;
@@ -61,6 +63,7 @@ pub use buffer::{Buffer, BufferMut};
 pub use change::Counted;
 pub use client::{Client, Info};
 pub use error::{Error, Result};
+pub use fleet::{FleetInfo, FleetMember, FleetShard};
 pub use hooks::{set_log, unset_log, LogLevel, TraceEnd, TraceEvent};
 pub use item::{Initial, Item, Priority, PutArgs, PutMode, Value};
 pub use many::GetRequest;

@@ -1030,7 +1030,9 @@ uint64_t kvd_clock_ns(const struct kvd *handle);
 	X(resent, "requests sent again on another connection")                                     \
 	X(repeated, "changes sent again that the server had executed before, and answered")        \
 	X(unknown, "changes that ended with KVD_ERR_UNKNOWN")                                      \
-	X(away, "operations that ended at once, with KVD_ERR_AWAY")
+	X(away, "operations that ended at once, with KVD_ERR_AWAY")                                \
+	X(moved, "times an operation began again, since a member of the fleet lost its key")       \
+	X(maps, "newer maps that the handle of a fleet got")
 
 struct kvd_stats {
 #define X(name, help) uint64_t name;

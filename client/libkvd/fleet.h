@@ -20,6 +20,27 @@
 
 #include "client/libkvd/handle.h"
 
+/* States of shards in the map, and of members for the handle (kvd_fleet_member.connection). */
+#define FLEET_SHARD_STATES(X) X(open) X(closed) X(unowned)
+#define FLEET_MEMBER_STATES(X) X(up) X(waiting) X(connecting) X(away) X(closed) X(unused)
+
+/* How much of a fleet is in which state, by what its handle knows. */
+struct fleet_states {
+	uint64_t epoch;
+	struct {
+#define X(state) uint32_t state;
+		FLEET_SHARD_STATES(X)
+#undef X
+	} shards;
+	struct {
+#define X(state) uint32_t state;
+		FLEET_MEMBER_STATES(X)
+#undef X
+	} members;
+};
+
+void fleet_states_count(const struct kvd *handle, struct fleet_states *states);
+
 /* Whether @url is a fleet's: "fleet://", "fleet+tcp://", "fleet+tls://" or "fleet+softnic://". */
 bool fleet_is_url(const char *url);
 

@@ -77,11 +77,41 @@ enum kvd_status kvd_fleet_info(struct kvd *handle, struct kvd_fleet_info *info, 
 	return info_end(handle, info, size, &known, sizeof(known));
 }
 
+static const char *link_text(const struct fleet_link *link)
+{
+	if (link->handle)
+		return connection_text(link->handle);
+	return link->failures ? "away" : "unused";
+}
+
+void fleet_states_count(const struct kvd *handle, struct fleet_states *states)
+{
+	const struct fleet_map *map = handle->fleet->map;
+	uint32_t i;
+
+	*states = (struct fleet_states){ .epoch = map->head->epoch };
+	for (i = 0; i < FLEET_SHARDS; i++) {
+		if (fleet_row_owner(map->rows[i]) == FLEET_NO_OWNER)
+			states->shards.unowned++;
+		else if (map->rows[i] & FLEET_OPEN)
+			states->shards.open++;
+		else
+			states->shards.closed++;
+	}
+	for (i = 0; i < map->head->members; i++) {
+		const char *text = link_text(handle->fleet->links[i]);
+
+#define X(state) states->members.state += !strcmp(text, #state);
+		FLEET_MEMBER_STATES(X)
+#undef X
+	}
+}
+
 enum kvd_status kvd_fleet_member(struct kvd *handle, uint32_t number,
 				 struct kvd_fleet_member *member, size_t size)
 {
 	enum kvd_status status = info_begin(handle, member);
-	struct kvd_fleet_member known = { .connection = "unused" };
+	struct kvd_fleet_member known = { 0 };
 	const struct fleet_member *of;
 	const struct fleet_link *link;
 
@@ -93,10 +123,7 @@ enum kvd_status kvd_fleet_member(struct kvd *handle, uint32_t number,
 	link = handle->fleet->links[number];
 	memcpy(known.id, of->id, FLEET_NAME_MAX);
 	memcpy(known.urls, of->urls, of->urls_len);
-	if (link->handle)
-		known.connection = connection_text(link->handle);
-	else if (link->failures)
-		known.connection = "away";
+	known.connection = link_text(link);
 	known.weight = of->weight;
 	known.flags = of->flags;
 	known.shards = rows_count(handle->fleet->map, number, &known.open);

@@ -294,6 +294,7 @@ enum kvd_status fleet_adopt(struct kvd *home, struct fleet_map *map, struct kvd 
 	}
 	links_replace(fleet, map, links);
 	fleet->map = map;
+	home->stats.maps++;
 	shards_set(fleet);
 	home->geometry.hash_seed = map->head->hash_seed;
 	if (seed)

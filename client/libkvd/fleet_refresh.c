@@ -244,6 +244,7 @@ void refresh_refused(struct kvd *home, const struct flight *f)
 	struct refresh *refresh = &home->fleet->refresh;
 	uint64_t now_ns = clock_ns(), next_ns;
 
+	home->stats.moved++;
 	fleet_hold(home->fleet, fleet_shard(f->lookup.hash));
 	next_ns = now_ns + pause_ns(home, now_ns);
 	if (refresh->state == REFRESH_PAUSE && refresh->next_ns > next_ns)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "client/libkvd/fleet.h"
 #include "common/util/heap.h"
 
 /*
@@ -147,12 +148,28 @@ static void cell_lines(struct text *text, const char *op, const char *path, cons
 	times_write(text, op, path, "service", &stats.service);
 }
 
+static void fleet_lines(struct text *text, const struct kvd *handle)
+{
+	struct fleet_states states;
+
+	fleet_states_count(handle, &states);
+	text_add(text, "fleet_epoch %" PRIu64 "\n", states.epoch);
+#define X(state) text_add(text, "fleet_shards_" #state " %" PRIu32 "\n", states.shards.state);
+	FLEET_SHARD_STATES(X)
+#undef X
+#define X(state) text_add(text, "fleet_members_" #state " %" PRIu32 "\n", states.members.state);
+	FLEET_MEMBER_STATES(X)
+#undef X
+}
+
 static void lines_write(struct text *text, const struct kvd *handle, const struct kvd_stats *stats,
 			struct cell *cell)
 {
 #define X(name, help) text_add(text, #name " %" PRIu64 "\n", stats->name);
 	KVD_STATS_MAP(X)
 #undef X
+	if (handle && handle->fleet)
+		fleet_lines(text, handle);
 	cells_write(text, handle, cell, cell_lines);
 }
 
@@ -209,6 +226,28 @@ static void head_write(struct text *text, const char *name, const char *type, co
 	text_add(text, "# HELP %s %s.\n# TYPE %s %s\n", name, help, name, type);
 }
 
+static void fleet_prometheus(struct text *text, const struct kvd *handle)
+{
+	struct fleet_states states;
+
+	fleet_states_count(handle, &states);
+	head_write(text, "kvd_client_fleet_epoch", "gauge", "epoch of the handle's map");
+	text_add(text, "kvd_client_fleet_epoch %" PRIu64 "\n", states.epoch);
+	head_write(text, "kvd_client_fleet_shards", "gauge", "shards by their state in the map");
+#define X(state)                                                                                   \
+	text_add(text, "kvd_client_fleet_shards{state=\"" #state "\"} %" PRIu32 "\n",              \
+		 states.shards.state);
+	FLEET_SHARD_STATES(X)
+#undef X
+	head_write(text, "kvd_client_fleet_members", "gauge",
+		   "members by the state of the handle's connection to them");
+#define X(state)                                                                                   \
+	text_add(text, "kvd_client_fleet_members{state=\"" #state "\"} %" PRIu32 "\n",             \
+		 states.members.state);
+	FLEET_MEMBER_STATES(X)
+#undef X
+}
+
 static void prometheus_write(struct text *text, const struct kvd *handle,
 			     const struct kvd_stats *stats, struct cell *cell)
 {
@@ -217,6 +256,8 @@ static void prometheus_write(struct text *text, const struct kvd *handle,
 	text_add(text, "kvd_client_" #name "_total %" PRIu64 "\n", stats->name);
 	KVD_STATS_MAP(X)
 #undef X
+	if (handle && handle->fleet)
+		fleet_prometheus(text, handle);
 	head_write(text, "kvd_client_operations_total", "counter",
 		   "operations that have ended, by operation, path and status");
 	cells_write(text, handle, cell, cell_statuses);
@@ -243,7 +284,7 @@ enum kvd_status kvd_stats_text(const struct kvd *handle, enum kvd_stats_format f
 	if (!cell)
 		return no_memory();
 	if (handle)
-		stats = handle->stats;
+		kvd_stats(handle, &stats);
 	else
 		kvd_process_stats(&stats, sizeof(stats));
 	if (format == KVD_STATS_PROMETHEUS)

@@ -252,6 +252,7 @@ class CStats(Structure):
             "fallbacks", "geometry_reads", "expired", "clock_asks", "clock_jumps",
             "access_records", "access_messages", "requests", "sent_bytes", "pulled_bytes",
             "direct_bytes", "sleeps", "reconnects", "resent", "repeated", "unknown", "away",
+            "moved", "maps",
         )
     ]
 

@@ -366,7 +366,7 @@ def test_what_the_server_says(both, fake, monkeypatch):
     assert info["device_kind"] == "soft\ufffd" and info["value_max"] == 1 << 40
     assert info["reconnects"] == 3 and info["tenant"] is None
     assert list(both.client_stats().items())[:2] == [("gets", 1), ("hits", 2)]
-    assert list(kvd.process_stats().values()) == list(range(1, 32))
+    assert list(kvd.process_stats().values()) == list(range(1, 34))
     fake.text = "é 1".encode()
     assert both.stats_text() == "é 1" and fake.named("kvd_stats_text")[-1][0] == 0
     assert both.stats_text(True) == kvd.stats_text() == "é 1"

@@ -674,6 +674,51 @@ static void shards_without_an_owner_are_away(void **state)
 	assert_int_equal(server->gets, 0);
 }
 
+static char text[64u << 10];
+
+static void assert_text(enum kvd_stats_format format, const char *lines)
+{
+	assert_int_equal(kvd_stats_text(home, format, text, sizeof(text), NULL), KVD_OK);
+	if (!strstr(text, lines))
+		fail_msg("no lines\n%s in\n%s", lines, text);
+}
+
+/* What Prometheus gets of a fleet, which is also what its members have done. */
+static void statistics_say_what_the_handle_knows(void **state)
+{
+	(void)state;
+	assert_get(KVD_OK, 1, 0);
+	assert_text(KVD_STATS_LINES, "\nreads 2\n");
+	assert_text(KVD_STATS_LINES, "\nmoved 0\nmaps 1\nfleet_epoch 5\nfleet_shards_open 16384\n"
+				     "fleet_shards_closed 0\nfleet_shards_unowned 0\n"
+				     "fleet_members_up 1\nfleet_members_waiting 0\n"
+				     "fleet_members_connecting 0\nfleet_members_away 0\n"
+				     "fleet_members_closed 0\nfleet_members_unused 1\n");
+	adopt(GENERATION, 6, fleet_row(0, false, 6));
+	assert_text(KVD_STATS_LINES, "\nmaps 2\nfleet_epoch 6\nfleet_shards_open 0\n"
+				     "fleet_shards_closed 16384\nfleet_shards_unowned 0\n");
+	adopt(GENERATION, 7, fleet_row(FLEET_NO_OWNER, false, 7));
+	assert_text(KVD_STATS_PROMETHEUS,
+		    "# HELP kvd_client_fleet_epoch epoch of the handle's map.\n"
+		    "# TYPE kvd_client_fleet_epoch gauge\n"
+		    "kvd_client_fleet_epoch 7\n"
+		    "# HELP kvd_client_fleet_shards shards by their state in the map.\n"
+		    "# TYPE kvd_client_fleet_shards gauge\n"
+		    "kvd_client_fleet_shards{state=\"open\"} 0\n"
+		    "kvd_client_fleet_shards{state=\"closed\"} 0\n"
+		    "kvd_client_fleet_shards{state=\"unowned\"} 16384\n"
+		    "# HELP kvd_client_fleet_members members by the state of the handle's "
+		    "connection to them.\n"
+		    "# TYPE kvd_client_fleet_members gauge\n"
+		    "kvd_client_fleet_members{state=\"up\"} 1\n");
+	assert_text(KVD_STATS_PROMETHEUS, "\nkvd_client_maps_total 3\n");
+	/* The process's figures, and those of one server, have no fleet. */
+	assert_int_equal(kvd_stats_text(NULL, KVD_STATS_PROMETHEUS, text, sizeof(text), NULL),
+			 KVD_OK);
+	assert_null(strstr(text, "fleet_"));
+	assert_non_null(strstr(text, "\nkvd_client_maps_total "));
+}
+
 static void refuse_away(struct fake_server *s, const struct request *request,
 			struct wire_response *response, uint8_t *value)
 {
@@ -753,6 +798,7 @@ static void refuse_and_wait(bool held)
 		assert_int_equal(ops[i].status, KVD_OK);
 	assert_false(kvd->sent.moved);
 	assert_int_equal(kvd->sent.resumed, first + 1);
+	assert_int_equal(home->stats.moved, 3);
 }
 
 static void a_refused_change_stays_the_first(void **state)
@@ -1326,6 +1372,7 @@ int main(void)
 		CASE(a_later_end_is_the_same_word),
 		CASE(a_lookup_does_not_start_again_for_ever),
 		CASE(shards_without_an_owner_are_away),
+		CASE(statistics_say_what_the_handle_knows),
 		CASE(a_member_that_may_not_serve_is_away),
 		CASE(a_refused_change_stays_the_first),
 		CASE(changes_of_held_shards_keep_their_order),

@@ -2798,12 +2798,14 @@ pub struct kvd_stats {
     pub repeated: u64,
     pub unknown: u64,
     pub away: u64,
+    pub moved: u64,
+    pub maps: u64,
 }
 #[test]
 fn bindgen_test_layout_kvd_stats() {
     assert_eq!(
         ::std::mem::size_of::<kvd_stats>(),
-        248usize,
+        264usize,
         concat!("Size of: ", stringify!(kvd_stats))
     );
     assert_eq!(
@@ -3338,6 +3340,40 @@ fn bindgen_test_layout_kvd_stats() {
         );
     }
     test_field_away();
+    fn test_field_moved() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_stats>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).moved) as usize - ptr as usize
+            },
+            248usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_stats),
+                "::",
+                stringify!(moved)
+            )
+        );
+    }
+    test_field_moved();
+    fn test_field_maps() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_stats>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).maps) as usize - ptr as usize
+            },
+            256usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_stats),
+                "::",
+                stringify!(maps)
+            )
+        );
+    }
+    test_field_maps();
 }
 extern "C" {
     pub fn kvd_stats(handle: *const kvd, stats: *mut kvd_stats);

@@ -94,6 +94,10 @@ stats! {
     unknown,
     /// Operations that ended at once, with KVD_ERR_AWAY.
     away,
+    /// Times an operation began again, since a member of the fleet lost its key.
+    moved,
+    /// Newer maps that the handle of a fleet got.
+    maps,
 }
 
 macro_rules! numbers {

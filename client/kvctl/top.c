@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * kvctl top: what a server does now, on the whole screen, or as plain text without a terminal. If
- * the server goes away, top retries until it is back.
+ * kvctl top: what a server or a fleet does now, on the whole screen, or as plain text without a
+ * terminal. If the server goes away, top retries until it is back.
  */
 #define NCURSES_NOMACROS
 #include <limits.h>
@@ -17,8 +17,10 @@
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
 #include "client/kvctl/interrupt.h"
+#include "client/kvctl/members.h"
 #include "client/kvctl/report.h"
 #include "client/kvctl/stats_text.h"
+#include "client/kvctl/top_fleet.h"
 #include "client/kvctl/top_view.h"
 #include "common/util/clock.h"
 
@@ -37,6 +39,10 @@ struct top_run {
 	struct kvd *db;
 	const char *server;
 	struct top_sample samples[2];
+	const struct arguments *arguments;
+	bool is_fleet; /* it has these in place of `samples` */
+	struct members members;
+	struct top_fleet_sample fleet_samples[2];
 	struct top_view view;
 	unsigned int newest; /* of samples */
 	uint64_t seconds;
@@ -47,10 +53,20 @@ struct top_run {
 	char said[TOP_LINE_BYTES]; /* why the last sample failed; empty: it did not */
 };
 
+static void fleet_sample(struct top_run *run)
+{
+	top_fleet_sample_take(&run->fleet_samples[1 - run->newest], &run->members, run->arguments);
+	run->newest = 1 - run->newest;
+}
+
 static void sample(struct top_run *run)
 {
 	struct top_sample *next = &run->samples[1 - run->newest];
 
+	if (run->is_fleet) {
+		fleet_sample(run);
+		return;
+	}
 	run->status = top_sample_take(next, run->db);
 	*run->said = '\0';
 	if (!run->status)
@@ -61,12 +77,25 @@ static void sample(struct top_run *run)
 			 kvd_error(run->db));
 }
 
+static bool fleet_view_make(struct top_run *run)
+{
+	const struct top_fleet_sample *now = &run->fleet_samples[run->newest];
+	const struct top_fleet_sample *before = &run->fleet_samples[1 - run->newest];
+
+	if (!before->is_taken)
+		return false;
+	top_fleet_view_make(&run->view, &run->members, before, now);
+	return true;
+}
+
 /* False: there are no two samples yet. */
 static bool view_make(struct top_run *run)
 {
 	const struct top_sample *now = &run->samples[run->newest];
 	const struct top_sample *before = &run->samples[1 - run->newest];
 
+	if (run->is_fleet)
+		return fleet_view_make(run);
 	if (!now->is_taken || !before->is_taken)
 		return false;
 	top_view_make(&run->view, run->server, before, now, &run->choice);
@@ -321,6 +350,24 @@ static int top_run(struct top_run *run, const struct arguments *arguments)
 	return code;
 }
 
+static bool samples_init(struct top_run *run)
+{
+	const uint32_t members = run->members.info.members;
+
+	if (run->is_fleet)
+		return top_fleet_sample_init(&run->fleet_samples[0], members) &&
+		       top_fleet_sample_init(&run->fleet_samples[1], members);
+	return top_sample_init(&run->samples[0]) && top_sample_init(&run->samples[1]);
+}
+
+static void samples_release(struct top_run *run)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		top_sample_release(&run->samples[i]);
+		top_fleet_sample_release(&run->fleet_samples[i]);
+	}
+}
+
 int command_top(struct kvd *db, const struct arguments *arguments)
 {
 	static struct top_run run;
@@ -329,15 +376,20 @@ int command_top(struct kvd *db, const struct arguments *arguments)
 	memset(&run, 0, sizeof(run));
 	run.db = db;
 	run.server = arguments->server;
+	run.arguments = arguments;
+	run.is_fleet = members_url_is(arguments->server);
 	run.seconds = arguments->watch.given ? arguments->watch.number : SECONDS_DEFAULT;
 	if (!sort_parse(&run, arguments))
 		return usage_error(arguments->sort.text,
 				   "requests, received, sent, idle, age or id");
-	if (top_sample_init(&run.samples[0]) && top_sample_init(&run.samples[1]))
+	code = run.is_fleet ? members_read(&run.members, db, run.server) : EX_OK;
+	if (code)
+		return code;
+	if (samples_init(&run))
 		code = top_run(&run, arguments);
 	else
 		code = report_memory();
-	top_sample_release(&run.samples[0]);
-	top_sample_release(&run.samples[1]);
+	samples_release(&run);
+	members_release(&run.members);
 	return code;
 }

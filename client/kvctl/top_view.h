@@ -8,12 +8,11 @@
 #include <stdint.h>
 
 #include "client/kvctl/stats_text.h"
+#include "client/kvctl/top_lines.h"
 #include "client/kvd.h"
 
 #define TOP_CLIENTS_BYTES (32u << 20) /* 256 for each connection, at the most of a server */
 #define TOP_PINGS 10u
-#define TOP_LINES 1000u
-#define TOP_LINE_BYTES 256u
 
 /* X(name of the field of kvctl clients and of --sort, heading, whether it is shown per second) */
 #define TOP_COLUMNS(X)                                                                             \
@@ -46,13 +45,6 @@ struct top_choice {
 	enum top_column sort; /* the column that connections are sorted by */
 	bool smallest_first;
 	unsigned int size_classes; /* the most rows of size classes */
-};
-
-/* The first line is the title; the others may be scrolled. */
-struct top_view {
-	char lines[TOP_LINES][TOP_LINE_BYTES];
-	bool is_heading[TOP_LINES]; /* of a table */
-	unsigned int count;
 };
 
 /* False: no memory. */

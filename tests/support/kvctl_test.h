@@ -57,7 +57,7 @@ static struct {
 	const struct kvd_used *used; /* of scans of uses */
 	size_t used_count;
 	size_t memory_max;    /* longest memory that can be allocated; 0: any */
-	const char *texts[3]; /* of the server, one after the other */
+	const char *texts[4]; /* of the server, one after the other */
 	size_t text_count, text_at;
 	const char *tenant; /* that the handle asks for */
 	bool terminal;	    /* the standard output is one */

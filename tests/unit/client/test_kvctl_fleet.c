@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Tests of kvctl's commands about a server with a fleet: which members they ask, what they print. */
+/* Tests of kvctl's commands with a fleet: which members they ask, and what they print. */
 #include "client/kvctl/table.h"
 #include "tests/support/kvctl_test.h"
 
@@ -128,6 +128,45 @@ static void statistics_again(void **state)
 		     "stats", "-w", "2", "-c", "2");
 }
 
+/* What each did between its two samples, and all of them together. */
+static void top(void **state)
+{
+	(void)state;
+	fleet_is(2,
+		 "requests 10\ngets 0\nget_hits 0\nitems 5\nworkers 1\nfleet_shards_served 8192\n"
+		 "connections 2\nregion_bytes 1048576\nmemory.free 524288\n"
+		 "worker.0.cpu_useful_us 0\nfleet_members 2\n",
+		 "requests 1000\n");
+	behaviour.texts[2] = "requests 30\ngets 8\nget_hits 6\nitems 7\nworkers 1\n"
+			     "fleet_shards_served 8192\nconnections 2\nregion_bytes 1048576\n"
+			     "memory.free 262144\nworker.0.cpu_useful_us 500000\nfleet_members 3\n";
+	behaviour.texts[3] = "requests 5\nitems 1\nfleet_shards_served 8100\nfleet_moves_left 92\n";
+	behaviour.text_count = 4;
+	assert_int_equal(RUN("-a", FLEET, "top", "-w", "1"), EX_OK);
+	assert_non_null(strstr(program_result.out,
+			       "fleet f  2 of 2 members  16292 of 16384 shards served  92 to move  "
+			       "2 connections\nRequests   25/s: "));
+	assert_non_null(strstr(program_result.out, "\nGETs       8/s (75.0 % hits), "));
+	assert_non_null(strstr(program_result.out, "\nKeys       8: "));
+	assert_non_null(
+		strstr(program_result.out,
+		       "\nMEMBER                    SHARDS     REQ/s    GETs/s HITS %       "
+		       "KEYS USED % USEFUL %   PING us\na                           8192     "
+		       "   20         8   75.0          7   75.0     50.0 "));
+	assert_non_null(
+		strstr(program_result.out,
+		       "\nb                           8100         5         0      -          "
+		       "1    0.0      0.0 "));
+	assert_non_null(strstr(program_result.out, "\nand 1 that have joined: start top again\n"));
+	behaviour.away = 'a';
+	behaviour.texts[1] = behaviour.texts[3];
+	behaviour.text_count = 2;
+	assert_int_equal(RUN("-a", FLEET, "top", "-w", "1"), EX_OK);
+	assert_non_null(strstr(program_result.out, "fleet f  1 of 2 members  8100 of 16384 "));
+	assert_non_null(
+		strstr(program_result.out, "\na                        away: no socket there\n"));
+}
+
 /* The share of what is done is of the items of all members. */
 static void progress(void **state)
 {
@@ -173,6 +212,7 @@ int main(void)
 		cmocka_unit_test_setup(not_found, kvctl_setup),
 		cmocka_unit_test_setup(statistics, kvctl_setup),
 		cmocka_unit_test_setup(statistics_again, kvctl_setup),
+		cmocka_unit_test_setup(top, kvctl_setup),
 		cmocka_unit_test_setup(progress, kvctl_setup),
 		cmocka_unit_test_setup(leases, kvctl_setup),
 	};

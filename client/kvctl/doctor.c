@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* kvctl doctor: what is wrong with this host, or with a server, and how to fix it. */
+/* kvctl doctor: what is wrong with this host, a server or a fleet, and how to fix it. */
 #include <stdio.h>
 #include <sysexits.h>
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/doctor_fleet.h"
 #include "client/kvctl/doctor_host.h"
 #include "client/kvctl/doctor_rdma.h"
 #include "client/kvctl/doctor_server.h"
+#include "client/kvctl/members.h"
 
 static int exit_status(const struct findings *findings)
 {
@@ -31,19 +33,22 @@ int command_doctor(struct kvd *db, const struct arguments *arguments)
 	static struct doctor_host host;
 	static struct doctor_server server;
 	const char *url = server_url(arguments);
+	int code = EX_OK;
 
 	(void)db;
 	findings = (struct findings){ 0 };
 	doctor_host_read(&host, &roots);
 	doctor_check_host(&findings, &host);
 	doctor_check_ports(&findings, &host, &roots);
-	if (url) {
-		doctor_server_read(&server, url, &arguments->options);
+	if (url && members_url_is(url)) {
+		code = doctor_fleet_look(&findings, url, arguments);
+	} else if (url) {
+		doctor_server_read(&server, url, NULL, &arguments->options);
 		doctor_check_server(&findings, &server, kvd_version());
 	}
 	if (arguments->json.given)
 		findings_print_json(&findings, stdout);
 	else
 		findings_print(&findings, stdout);
-	return exit_status(&findings);
+	return code ? code : exit_status(&findings);
 }

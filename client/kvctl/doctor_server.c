@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "client/kvctl/members.h"
 #include "client/kvctl/stats_text.h"
 #include "common/util/clock.h"
 
@@ -16,19 +17,25 @@
 #define PULL_BYTES (1u << 20)
 #define KEY_TTL_S 60
 
+#define PREFIX "kvctl-doctor"
+
 struct key {
-	char text[40];
+	char text[MEMBERS_KEY_BYTES];
 	size_t len;
 };
 
-/* A key that no other client uses: it has 64 random bits. */
-static void key_make(struct key *key)
+/* A key that no other client uses: it has 64 random bits. False: no key is the member's. */
+static bool key_make(struct key *key, struct kvd *fleet, const struct doctor_member_of *of)
 {
 	uint64_t random = clock_ns();
+	bool made = true;
 
 	(void)!getrandom(&random, sizeof(random), 0);
-	key->len = (size_t)snprintf(key->text, sizeof(key->text), "kvctl-doctor:%016llx",
-				    (unsigned long long)random);
+	snprintf(key->text, sizeof(key->text), PREFIX ":%016llx", (unsigned long long)random);
+	if (of)
+		made = members_key_make(fleet, of->number, PREFIX, key->text);
+	key->len = strlen(key->text);
+	return made;
 }
 
 static enum kvd_status store(struct kvd *db, const struct key *key, const void *value, size_t len)
@@ -132,28 +139,60 @@ static void connection_read(struct doctor_server *server, struct kvd *db)
 	server->clock_error_ns = info.clock_error_ns;
 }
 
+/* The paths of keys, by the handle @db. */
+static void keys_read(struct doctor_server *server, struct kvd *db,
+		      const struct doctor_member_of *of)
+{
+	struct key key = { .len = 0 };
+
+	if (!key_make(&key, db, of)) {
+		server->keyless = true;
+		return;
+	}
+	get_loop(&server->loop[DOCTOR_PATH_REQUEST], db, &key, DOCTOR_PATH_REQUEST);
+	get_loop(&server->loop[DOCTOR_PATH_READ], db, &key, DOCTOR_PATH_READ);
+	pull_loop(&server->loop[DOCTOR_PATH_PULL], db, &key, server);
+	(void)kvd_delete(db, key.text, key.len); /* else it expires */
+}
+
+/* A handle of its own: the times of others would be in the same statistics. */
+static void keys_of_member_read(struct doctor_server *server, const struct doctor_member_of *of,
+				const struct kvd_options *options)
+{
+	enum kvd_status status;
+	struct kvd *db;
+
+	status = kvd_open(&db, of->fleet, options);
+	if (status) {
+		for (enum doctor_path path = DOCTOR_PATH_REQUEST; path < DOCTOR_PATH_COUNT; path++)
+			loop_end(&server->loop[path], NULL, status);
+		return;
+	}
+	(void)kvd_observe(db, KVD_OBSERVE_OPS);
+	keys_read(server, db, of);
+	kvd_close(db);
+}
+
 void doctor_server_read(struct doctor_server *server, const char *url,
-			const struct kvd_options *options)
+			const struct doctor_member_of *of, const struct kvd_options *options)
 {
 	const uint64_t start_ns = clock_ns();
 	struct kvd *db;
-	struct key key;
 
-	*server = (struct doctor_server){ .url = url };
+	*server = (struct doctor_server){ .url = url, .member = of ? of->id : NULL };
 	server->open_status = kvd_open(&db, url, options);
 	server->open_ns = clock_ns() - start_ns;
 	if (server->open_status) {
 		snprintf(server->open_error, sizeof(server->open_error), "%s", kvd_error(NULL));
 		return;
 	}
-	key_make(&key);
 	(void)kvd_observe(db, KVD_OBSERVE_OPS); /* without memory for it nothing is counted */
 	version_read(server, db);
 	ping_loop(&server->loop[DOCTOR_PATH_PING], db);
 	connection_read(server, db);
-	get_loop(&server->loop[DOCTOR_PATH_REQUEST], db, &key, DOCTOR_PATH_REQUEST);
-	get_loop(&server->loop[DOCTOR_PATH_READ], db, &key, DOCTOR_PATH_READ);
-	pull_loop(&server->loop[DOCTOR_PATH_PULL], db, &key, server);
-	(void)kvd_delete(db, key.text, key.len); /* else it expires */
+	if (of)
+		keys_of_member_read(server, of, options);
+	else
+		keys_read(server, db, NULL);
 	kvd_close(db);
 }

@@ -36,6 +36,8 @@ struct doctor_loop {
 
 struct doctor_server {
 	const char *url;
+	const char *member;	     /* its name; NULL: it was not looked at as one of a fleet */
+	bool keyless;		     /* a member without shards: only PINGs were tried */
 	enum kvd_status open_status; /* if it is not KVD_OK the rest is 0 */
 	char open_error[200];
 	uint64_t open_ns;
@@ -49,12 +51,20 @@ struct doctor_server {
 	struct doctor_loop loop[DOCTOR_PATH_COUNT];
 };
 
+/* A member of a fleet: keys are found by a handle of the fleet. */
+struct doctor_member_of {
+	const char *fleet; /* its URL */
+	uint32_t number;
+	const char *id;
+};
+
 /*
  * Connects to @url, stores a value under a key of its own for a minute at most, uses each path a
- * few times and removes the key. Blocks at most for a few of the timeouts in @options.
+ * few times and removes the key. Blocks at most for a few of the timeouts in @options. @of: NULL,
+ * or the member that the server is.
  */
 void doctor_server_read(struct doctor_server *server, const char *url,
-			const struct kvd_options *options);
+			const struct doctor_member_of *of, const struct kvd_options *options);
 
 /* @version: of this program. */
 void doctor_check_server(struct findings *findings, const struct doctor_server *server,

@@ -176,7 +176,10 @@ static void check_loop(struct findings *findings, const struct doctor_server *se
 void doctor_check_server(struct findings *findings, const struct doctor_server *server,
 			 const char *version)
 {
-	findings_group(findings, "The server %s", server->url);
+	if (server->member)
+		findings_group(findings, "The member %s, %s", server->member, server->url);
+	else
+		findings_group(findings, "The server %s", server->url);
 	if (server->open_status) {
 		check_open(findings, server);
 		return;
@@ -185,5 +188,9 @@ void doctor_check_server(struct findings *findings, const struct doctor_server *
 	check_version(findings, server, version);
 	check_clock(findings, server);
 	for (enum doctor_path path = 0; path < DOCTOR_PATH_COUNT; path++)
-		check_loop(findings, server, path);
+		if (path == DOCTOR_PATH_PING || !server->keyless)
+			check_loop(findings, server, path);
+	if (server->keyless)
+		findings_add(findings, SEVERITY_INFO, "keys", NULL,
+			     "the member has no key, so GETs and PUTs were not tried");
 }

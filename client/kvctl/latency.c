@@ -2,19 +2,23 @@
 /*
  * kvctl latency: how long GETs of one small value take by each path: by READ with and without the
  * place from the bucket cache, and by request. The paths take turns, so that each meets the same
- * load; the table of percentiles and the histogram grow until the end.
+ * load, and so do the members of a fleet; the table of percentiles and the histogram grow until the
+ * end.
  */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include "client/kvctl/arguments.h"
+#include "client/kvctl/error.h"
 #include "client/kvctl/command.h"
 #include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
+#include "client/kvctl/members.h"
 #include "client/kvctl/report.h"
 #include "common/util/clock.h"
 #include "common/util/hist.h"
@@ -37,57 +41,71 @@ static const char *const path_texts[PATHS] = {
 };
 
 struct latency {
-	struct kvd *db, *cold; /* the second one has no cache */
-	char key[40];
-	size_t key_len;
+	struct kvd *db, *cold;		 /* the second one has no cache */
+	char (*keys)[MEMBERS_KEY_BYTES]; /* one, or one of each member of a fleet */
+	uint32_t key_count, next;
 	struct hist hists[PATHS];
 };
 
-/* A key that no other client uses: it has 64 random bits. */
-static void key_make(struct latency *latency)
-{
-	uint64_t random = clock_ns();
+#define PREFIX "kvctl-latency"
 
-	(void)!getrandom(&random, sizeof(random), 0);
-	latency->key_len = (size_t)snprintf(latency->key, sizeof(latency->key),
-					    "kvctl-latency:%016llx", (unsigned long long)random);
+/* Keys that no other client uses: they have 64 random bits. */
+static bool keys_make(struct latency *latency, const char *url)
+{
+	struct kvd_fleet_info info = { .members = 1 };
+	const bool is_fleet = members_url_is(url);
+	uint64_t random = 0;
+
+	if (is_fleet)
+		(void)kvd_fleet_info(latency->db, &info, sizeof(info));
+	latency->keys = calloc(info.members, sizeof(*latency->keys));
+	latency->key_count = 0;
+	for (uint32_t i = 0; latency->keys && i < info.members; i++) {
+		char *key = latency->keys[latency->key_count];
+
+		(void)!getrandom(&random, sizeof(random), 0);
+		snprintf(key, MEMBERS_KEY_BYTES, PREFIX ":%016llx", (unsigned long long)random);
+		/* A member without shards has no key. */
+		if (!is_fleet || members_key_make(latency->db, i, PREFIX, key))
+			latency->key_count++;
+	}
+	return latency->key_count;
 }
 
 /* The value expires if it is not removed. */
-static enum kvd_status store(struct latency *latency)
+static enum kvd_status store(struct latency *latency, const char *key)
 {
 	const struct kvd_put_args args = { .ttl_s = KEY_TTL_S };
 	const char value[VALUE_BYTES] = { 0 };
 
-	return kvd_put(latency->db, latency->key, latency->key_len, value, sizeof(value), &args,
-		       NULL);
+	return kvd_put(latency->db, key, strlen(key), value, sizeof(value), &args, NULL);
 }
 
-static enum kvd_status get(struct latency *latency, enum path path)
+static enum kvd_status get(struct latency *latency, enum path path, const char *key)
 {
 	struct kvd *db = path == COLD ? latency->cold : latency->db;
 	char value[VALUE_BYTES];
 	struct kvd_item item;
 
 	if (path == REQUEST)
-		return kvd_get_by_request(db, latency->key, latency->key_len, value, sizeof(value),
-					  &item);
-	return kvd_get(db, latency->key, latency->key_len, value, sizeof(value), &item);
+		return kvd_get_by_request(db, key, strlen(key), value, sizeof(value), &item);
+	return kvd_get(db, key, strlen(key), value, sizeof(value), &item);
 }
 
 /* One GET by each path. A key that was evicted or flushed is stored again. */
 static int measure_once(struct latency *latency)
 {
+	const char *key = latency->keys[latency->next++ % latency->key_count];
 	enum kvd_status status;
 	uint64_t start_ns;
 
 	for (enum path path = WARM; path < PATHS; path++) {
 		start_ns = clock_ns();
-		status = get(latency, path);
+		status = get(latency, path, key);
 		if (!status)
 			hist_record(&latency->hists[path], clock_ns() - start_ns);
 		else if (status == KVD_NOT_FOUND)
-			status = store(latency);
+			status = store(latency, key);
 		if (status)
 			return report(path == COLD ? latency->cold : latency->db, status);
 	}
@@ -196,8 +214,10 @@ static void print(const struct latency *latency)
 /* Measures for @seconds, or until it is interrupted. @live: shows the results each second. */
 static int measure(struct latency *latency, uint64_t seconds, bool live)
 {
-	int code = report(latency->db, store(latency));
+	int code = EX_OK;
 
+	for (uint32_t i = 0; !code && i < latency->key_count; i++)
+		code = report(latency->db, store(latency, latency->keys[i]));
 	for (uint64_t i = 0; !code && !interrupted() && i < seconds; i++) {
 		const uint64_t until_ns = clock_ns() + ROUND_NS;
 
@@ -225,11 +245,19 @@ int command_latency(struct kvd *db, const struct arguments *arguments)
 	latency.db = db;
 	for (enum path path = WARM; path < PATHS; path++)
 		hist_init(&latency.hists[path]);
-	key_make(&latency);
+	if (!keys_make(&latency, arguments->server)) {
+		if (!latency.keys)
+			return report_memory();
+		free(latency.keys);
+		report_error("no member of the fleet has a shard yet: kvctl fleet status says why");
+		return EX_UNAVAILABLE;
+	}
 	options.cache_bytes = 0;
 	status = kvd_open(&latency.cold, arguments->server, &options);
-	if (status)
+	if (status) {
+		free(latency.keys);
 		return report_open(status, 0);
+	}
 	interrupt_clear();
 	interrupt_catch(&before);
 	code = measure(&latency,
@@ -238,7 +266,9 @@ int command_latency(struct kvd *db, const struct arguments *arguments)
 						SECONDS_DEFAULT,
 		       live);
 	interrupt_leave(&before);
-	(void)kvd_delete(db, latency.key, latency.key_len); /* else it expires */
+	for (uint32_t i = 0; i < latency.key_count; i++)
+		(void)kvd_delete(db, latency.keys[i], strlen(latency.keys[i])); /* or it expires */
+	free(latency.keys);
 	kvd_close(latency.cold);
 	if (!code && arguments->json.given)
 		print_json(&latency);

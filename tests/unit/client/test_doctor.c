@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests of what kvctl doctor reads of a host, and of what it says of it and of a server. */
+#include "client/kvctl/doctor_fleet.h"
 #include "client/kvctl/doctor_host.h"
 #include "client/kvctl/doctor_rdma.h"
 #include "client/kvctl/doctor_server.h"
@@ -571,6 +572,73 @@ static void more_findings_than_room(void **state)
 	assert_int_equal(findings.of[SEVERITY_ERROR], 1);
 }
 
+#define MIB (UINT64_C(1) << 20)
+
+static void assert_member_finding(unsigned int i, enum severity severity, const char *check,
+				  const char *text)
+{
+	assert_true(i < findings.count);
+	assert_string_equal(findings.list[i].check, check);
+	assert_string_equal(findings.list[i].text, text);
+	assert_int_equal(findings.list[i].severity, severity);
+}
+
+static void members_that_agree(void **state)
+{
+	const struct doctor_member members[] = {
+		{ "a", "1.2.3", 64 * MIB, 1, true, -20000000, "name=default x=1\nname=t x=2\n" },
+		{ "b", "1.2.3", 128 * MIB, 2, true, 80000000, "name=t x=7\nname=default\n" },
+		{ "c", "1.2.3", 64 * MIB, 0, false, 1 << 30, NULL },
+	};
+
+	(void)state;
+	findings = (struct findings){ 0 };
+	doctor_check_members(&findings, members, 3);
+	assert_int_equal(findings.count, 4);
+	assert_member_finding(0, SEVERITY_OK, "versions", "all members have 1.2.3");
+	assert_member_finding(1, SEVERITY_OK, "clocks",
+			      "the members' times of day are within 0.100 s");
+	assert_member_finding(2, SEVERITY_OK, "memory",
+			      "the members' shares are as their memory is");
+	assert_member_finding(3, SEVERITY_OK, "tenants", "all members have the same tenants");
+	/* There is nothing to compare one with. */
+	findings = (struct findings){ 0 };
+	doctor_check_members(&findings, members, 1);
+	assert_int_equal(findings.count, 0);
+}
+
+static void members_that_differ(void **state)
+{
+	struct doctor_member members[] = {
+		{ "a", "1.2.3", 64 * MIB, 1, true, -INT64_C(900000000), "name=default x\n" },
+		{ "b", "1.2.4", 64 * MIB, 2, true, INT64_C(700000000), "name=default\nname=t 1\n" },
+	};
+
+	(void)state;
+	findings = (struct findings){ 0 };
+	doctor_check_members(&findings, members, 2);
+	assert_int_equal(findings.count, 4);
+	assert_member_finding(0, SEVERITY_WARNING, "versions",
+			      "a has 1.2.3, and b has 1.2.4: update one member after another, as "
+			      "kvd's manual of operations says");
+	assert_member_finding(
+		1, SEVERITY_WARNING, "clocks",
+		"b's time of day is 1.6 s ahead of a's: versions of keys may decrease "
+		"after a failover");
+	assert_member_finding(2, SEVERITY_WARNING, "memory",
+			      "b has 64.0 MiB and the weight 2, a has 64.0 MiB and 1: it is full "
+			      "before the other; weights should be as memory.size is");
+	assert_member_finding(3, SEVERITY_ERROR, "tenants",
+			      "b has the tenant t, and a has not: shards do not move to it");
+	/* The beginning of a name is another one. */
+	members[0].tenants = "name=default\nname=t\n";
+	members[1].tenants = "name=default\nname=tt\n";
+	findings = (struct findings){ 0 };
+	doctor_check_members(&findings, members, 2);
+	assert_member_finding(3, SEVERITY_ERROR, "tenants",
+			      "a has the tenant t, and b has not: shards do not move to it");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -591,6 +659,8 @@ int main(void)
 		TEST(paths_that_do_not_work),
 		TEST(findings_for_people_and_programs),
 		TEST(more_findings_than_room),
+		TEST(members_that_agree),
+		TEST(members_that_differ),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

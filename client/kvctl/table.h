@@ -92,22 +92,23 @@
 	  "store the keys of a dump, read from FILE or the standard input")                        \
 	X(stats, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                          \
 	  "print the server's statistics, which kvd --help explains: in groups on a "              \
-	  "terminal, else a name and a value on each line")                                        \
+	  "terminal, else a name and a value on each line; of a fleet, those of each member")      \
 	X(curve, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_EACH,                           \
 	  "print the share of GETs that would hit with less and with more memory; a "              \
 	  "server with memory.curve = yes estimates it for exact LRU, from a sample of "           \
-	  "keys")                                                                                  \
+	  "keys; of a fleet, for each member")                                                     \
 	X(clients, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_EACH,                         \
-	  "print the server's connections, one per line")                                          \
+	  "print the server's connections, one per line; of a fleet, those of each member")        \
 	X(kill, "", SERVER, "ID", 1, 1, COMMAND_CONNECTED | COMMAND_ONE,                           \
 	  "close the connection with this id, which clients prints")                               \
 	X(revoke, "", SERVER, "WHO", 1, 1, COMMAND_CONNECTED | COMMAND_EACH,                       \
 	  "close all connections of WHO at once, and print their number; WHO is "                  \
-	  "user=NAME, identity=NAME, uid=N, addr=ADDRESS or id=N")                                 \
+	  "user=NAME, identity=NAME, uid=N, addr=ADDRESS or id=N; of a fleet, at each member, "    \
+	  "but not id=N")                                                                          \
 	X(tenant, "", SERVER, "list | create NAME SIZE | resize NAME SIZE | drop NAME", 1, 3,      \
 	  COMMAND_CONNECTED | COMMAND_SLOW | COMMAND_EACH,                                         \
 	  "print the server's tenants, one per line; add a tenant, change its size (4096, "        \
-	  "64m, 2g), or remove it with all of its keys")                                           \
+	  "64m, 2g), or remove it with all of its keys; of a fleet, at each member")               \
 	X(fleet, "", SERVER,                                                                       \
 	  "status | members | map [KEY...] | health | drain ID | undrain ID | rebalance", 1,       \
 	  WORDS_ANY, COMMAND_CONNECTED,                                                            \
@@ -116,26 +117,29 @@
 	  "which member has which shards, or KEYs; or only what is wrong, with status 5 if "       \
 	  "anything is. drain: the member ID gives its shards, with their keys, to the others, "   \
 	  "before it is stopped; rebalance: each member gets its share, as after one has "         \
-	  "joined. -a names the fleet, or any of its members")                                     \
+	  "joined. -a names the fleet, or any of its members. kvd --fleet-init makes a fleet")     \
 	X(info, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_EACH,                            \
-	  "print the properties of the connection")                                                \
+	  "print the properties of the connection; of a fleet, of one to each member")             \
 	X(whoami, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_EACH,                          \
 	  "print this connection's user, rights and tenant, and how the server identified "        \
-	  "it")                                                                                    \
+	  "it; of a fleet, at each member")                                                        \
 	X(shutdown, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_ONE,                         \
 	  "stop the server, which first executes all requests that have arrived, and wait "        \
 	  "until it has ended, for at most -t (default 60s); for administrators")                  \
 	X(ping, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_EACH,                            \
-	  "send an empty request and print how long it took")                                      \
+	  "send an empty request and print how long it took; of a fleet, to each member")          \
 	X(latency, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                        \
-	  "measure how long a GET takes by each path, with a temporary key: for -c "               \
-	  "seconds, by default until it is interrupted, or 5 seconds without a terminal")          \
+	  "measure how long a GET takes by each path, with a temporary key, or one of each "       \
+	  "member of a fleet: for -c seconds, by default until it is interrupted, or 5 seconds "   \
+	  "without a terminal")                                                                    \
 	X(top, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_SCREEN,                           \
 	  "show the server's rates, latencies, memory, workers and connections on the "            \
-	  "whole screen; without a terminal print them once, as text")                             \
+	  "whole screen; without a terminal print them once, as text; of a fleet, rates and "      \
+	  "memory of all members together, and a line for each")                                   \
 	X(doctor, "", HERE, "[URL]", 0, 1, COMMAND_LOCAL,                                          \
 	  "check this host, and print what is wrong and the command that fixes it; with "          \
-	  "URL, or -a, also test each path to that server, with a temporary key")                  \
+	  "URL, or -a, also test each path to that server, with a temporary key; with a "          \
+	  "fleet's URL, what is wrong with it, and each member")                                   \
 	X(completion, "", HERE, "bash|zsh", 1, 1, COMMAND_LOCAL,                                   \
 	  "print a script for that shell which completes commands and options")                    \
 	X(help, "", HERE, "[COMMAND]", 0, 1, COMMAND_LOCAL,                                        \

@@ -113,13 +113,13 @@ struct membership {
 	enum call call;	  /* under way */
 	uint64_t next_ns; /* of the next look, keepalive or poll */
 	bool poll_is_due;
-	bool look_is_wanted; /* by another member: a poll soon */
-	uint64_t polled_ns;  /* when the last poll began */
-	uint64_t retry_ns;   /* of the other transactions */
+	bool look_is_wanted;	/* by another member: a poll soon */
+	uint64_t polled_ns;	/* when the last poll began */
+	uint64_t retry_ns;	/* of the other transactions */
 	unsigned int conflicts; /* transactions in a row that lost against another member's */
 	uint64_t seen_ns;	/* when the map was seen last to be the newest */
-	uint64_t last_ns;     /* of the last answer; 0: none yet */
-	uint64_t answered_ns; /* of the first one, or the first after an outage */
+	uint64_t last_ns;	/* of the last answer; 0: none yet */
+	uint64_t answered_ns;	/* of the first one, or the first after an outage */
 	bool failing;
 	uint64_t now_ns; /* when a function was called last that says it */
 	uint64_t now_s;

@@ -27,8 +27,9 @@ struct fleet_map *etcd_model_map_copy(const struct fleet_map *map)
 	copy->head = (struct fleet_head *)(void *)(to + front);
 	copy->rows = (const uint64_t *)(const void *)(to + ((const uint8_t *)map->rows - from));
 	for (uint32_t i = 0; i < map->head->members; i++)
-		copy->members[i] = (const struct fleet_member *)(const void *)(
-			to + ((const uint8_t *)map->members[i] - from));
+		copy->members[i] =
+			(const struct fleet_member
+				 *)(const void *)(to + ((const uint8_t *)map->members[i] - from));
 	return copy;
 }
 

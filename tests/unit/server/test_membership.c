@@ -404,7 +404,7 @@ static void register_anew(struct host *host)
 	pass(W_NS);
 }
 
-/* Who has lost against others, and has waited, would lose again with its map and lease. */
+/* A member that has lost and waited would lose again with its old map and lease. */
 static void test_register_again(void **state)
 {
 	struct fleet_map *map;

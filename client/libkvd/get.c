@@ -288,8 +288,17 @@ static void get_fail(struct flight *f, enum kvd_status status)
 	lookup_finish(&f->lookup, status);
 }
 
+/* After a change of the key for which the GET has waited. */
+static void get_begin(struct kvd *handle, struct flight *f)
+{
+	if (f->kind == FLIGHT_GET)
+		get_request(handle, f);
+	else
+		lookup_begin(handle, f);
+}
+
 const struct flight_ops get_ops = {
-	.begin = lookup_begin,
+	.begin = get_begin,
 	.ready = get_ready,
 	.read_done = read_done,
 	.response = get_response,

@@ -53,6 +53,12 @@ void get_request(struct kvd *handle, struct flight *f)
 		    &(struct wire_request){ .op = WIRE_GET,
 					    .flags = f->lookup.exists ? WIRE_F_NO_VALUE : 0 });
 	f->lookup.tries = 0;
+	/* A member that has refused a change of the key executes the GET after it. */
+	if (f->kind == FLIGHT_GET && handle->member.home && change_blocks(handle, f->lookup.hash)) {
+		f->place = PLACE_QUEUED;
+		list_add(&handle->blocked, &f->link);
+		return;
+	}
 	request_add(handle, f);
 }
 

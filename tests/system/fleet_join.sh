@@ -20,7 +20,7 @@ SHARE=496 # of a member of 16 MiB beside one of 512: one move
 fleet=$(fleet_url_of a b)
 history_of=("$fleet" 0 "$seed" faults)
 
-# It answers, but the map does not have it: another one seems to have its name.
+# The member answers, but the map does not have it: another one seems to have its name.
 small_member_waits() {
 	fleet_options+=(-o memory.size=16m)
 	client_of_etcd put /kvd/demo/members/b other && member_start b
@@ -38,6 +38,19 @@ small_member_joins() {
 		member_is_at fleet_shards b 0
 }
 
+follower_starts() {
+	"$build/tests/system/sys_move" follow "$fleet" >"$tmp/follower" 2>&1 &
+	follower=$!
+	pids+=("$follower")
+}
+
+follower_ends_well() {
+	kill -TERM "$follower"
+	await_end "$follower" && forget "$follower"
+	tail -n 1 "$tmp/follower"
+	[ "$status" = 0 ]
+}
+
 gets_its_share() {
 	kvctl_of_fleet fleet rebalance && wait_until "$MOVE_S" member_is_at fleet_shards_served b \
 		$SHARE && wait_until "$DEADLINE_S" are_open
@@ -52,10 +65,12 @@ check "clients begin" history_start
 check "a small member starts, and can't register" small_member_waits
 check "a client registers memory by it" memory_is_registered
 check "then it joins, without shards" small_member_joins
+follower_starts
 fault "it gets its share" gets_its_share
 check "  all items are as before" items_are_the_same
 fault "it is drained" drains b a
 check "  all items are as before" items_are_the_same
+check "GETs saw the changes before them" follower_ends_well
 check "clients saw nothing wrong" history_end
 history_figures
 check "it stops" members_stop b

@@ -5,8 +5,11 @@
  *	sys_move put URL	stores them
  *	sys_move list URL	prints a line for each: its key, version, flags, length and sum of
  *				the value, and whether its expiry time is as it should be
+ *	sys_move follow URL	until SIGTERM: GETs by request see the changes of their keys that
+ *				the handle has submitted before them
  */
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +29,9 @@
 #define TTL_MORE_S 60
 /* How old the items are at most. */
 #define LATE_S 1200
+#define FOLLOWED 128u /* keys */
+
+static volatile sig_atomic_t ends;
 
 static uint8_t value[HUGE_BYTES];
 
@@ -92,19 +98,67 @@ static int list(struct kvd *db)
 	return 0;
 }
 
+static void on_term(int number)
+{
+	(void)number;
+	ends = 1;
+}
+
+/* A PUT and a GET of each key at a time, which go to all members. */
+static int follow(struct kvd *db)
+{
+	static char keys[FOLLOWED][KEY_BYTES];
+	uint64_t round, got[FOLLOWED], seen = 0;
+	struct kvd_op ops[2 * FOLLOWED], *list[2 * FOLLOWED];
+
+	signal(SIGTERM, on_term);
+	for (round = 1; !ends; round++) {
+		for (unsigned int n = 0; n < FOLLOWED; n++) {
+			const size_t len = (size_t)snprintf(keys[n], KEY_BYTES, "follow:%u", n);
+
+			kvd_prep_put(&ops[2 * n], keys[n], len, &round, sizeof(round), NULL);
+			kvd_prep_get_by_request(&ops[2 * n + 1], keys[n], len, &got[n],
+						sizeof(round));
+			list[2 * n] = &ops[2 * n];
+			list[2 * n + 1] = &ops[2 * n + 1];
+		}
+		if (kvd_submit(db, list, 2 * FOLLOWED))
+			die("submit", kvd_error(db));
+		while (kvd_outstanding(db))
+			kvd_wait(db, list, 2 * FOLLOWED, 1, 1000);
+		for (unsigned int n = 0; n < FOLLOWED; n++) {
+			const enum kvd_status status = ops[2 * n + 1].status;
+
+			if (ops[2 * n].status || status > KVD_NOT_FOUND)
+				continue;
+			seen++;
+			if (status || got[n] != round) {
+				printf("%s is %" PRIu64 " in round %" PRIu64 "\n", keys[n], got[n],
+				       round);
+				return 1;
+			}
+		}
+	}
+	printf("%" PRIu64 " GETs saw the PUT before\n", seen);
+	return !seen;
+}
+
 int main(int argc, char **argv)
 {
 	struct kvd_options options;
 	struct kvd *db;
 	int status;
 
-	if (argc != 3 || (strcmp(argv[1], "put") && strcmp(argv[1], "list")))
-		die("usage", "sys_move put|list URL");
+	if (argc != 3)
+		die("usage", "sys_move put|list|follow URL");
 	kvd_options_init(&options);
 	options.timeout_ms = options.connect_timeout_ms = SYS_TIMEOUT_MS;
+	options.depth = 2 * FOLLOWED;
 	if (kvd_open(&db, argv[2], &options))
 		die("open", kvd_error(NULL));
-	status = strcmp(argv[1], "put") ? list(db) : put(db);
+	status = !strcmp(argv[1], "put")  ? put(db) :
+		 !strcmp(argv[1], "list") ? list(db) :
+					    follow(db);
 	kvd_close(db);
 	return status;
 }

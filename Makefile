@@ -115,7 +115,8 @@ MAIN_SRC   := $(wildcard client/kvctl/main.c server/main.c bench/main.c bench/kv
 # tests/.
 TEST_SRC   := $(sort $(wildcard $(foreach p,test race conformance sys, \
 	tests/*/$(p)_*.c tests/*/*/$(p)_*.c)))
-HELPER_SRC := $(filter-out $(TEST_SRC) tests/fuzz/% tests/nth/% tests/sim/%, \
+PRELOAD_SRC := $(wildcard tests/support/preload_*.c)
+HELPER_SRC := $(filter-out $(TEST_SRC) $(PRELOAD_SRC) tests/fuzz/% tests/nth/% tests/sim/%, \
 	$(sort $(wildcard tests/*/*.c)))
 NTH_SRC    := $(sort $(wildcard tests/nth/*.c))
 SIM_SRC    := $(sort $(wildcard tests/sim/*.c))
@@ -127,7 +128,7 @@ HOT = $(if $(PYTHON_H),$(if $(SAN)$(DEBUG)$(SIM),,$(B)/python/_hot.abi3.so))
 EXAMPLE_SRC := $(sort $(wildcard client/examples/*.c))
 ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(KVCTL_SRC) $(SERVER_SRC) $(BENCH_SRC) $(MAIN_SRC) \
 	$(TEST_SRC) $(HELPER_SRC) $(FUZZ_SRC) $(NTH_SRC) $(SIM_SRC) $(EXAMPLE_SRC) \
-	$(PYTHON_HOT_SRC)
+	$(PYTHON_HOT_SRC) $(PRELOAD_SRC)
 HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.h client/*/*.h \
 	server/*.h server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
 SCRIPTS    := $(wildcard conf/abi conf/deb conf/install-deps conf/debian/tests/* \
@@ -147,6 +148,7 @@ obj    = $(patsubst %.c,$(O)/%.o,$(1))
 TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(TEST_SRC))
 FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/%,$(FUZZ_SRC))
 EXAMPLES := $(patsubst client/%.c,$(B)/%,$(EXAMPLE_SRC))
+PRELOADS := $(patsubst tests/%.c,$(B)/tests/%.so,$(PRELOAD_SRC))
 NTH := $(B)/tests/nth/kvd.sites $(B)/tests/nth/client.sites
 # The tests are more than two hundred programs, which lld links in a quarter of the time.
 LLD := $(if $(shell command -v ld.lld),-fuse-ld=lld)
@@ -171,7 +173,7 @@ PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libk
 all: $(PRODUCTS) $(HOT)  ## the programs and the library (default)
 	@:
 
-tests: $(TESTS) nth examples kvtrace rust  ## the test programs, not run
+tests: $(TESTS) $(PRELOADS) nth examples kvtrace rust  ## the test programs, not run
 	@:
 examples: $(EXAMPLES)  ## the programs of client/examples, in build/examples
 nth: $(NTH)
@@ -295,6 +297,10 @@ $(B)/tests/%: $(O)/tests/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(TEST_LINK) $(LDFLAGS) -Wl,--wrap=_cmocka_run_group_tests -o $@ $^ \
 		$(STORE_LIBS) $(ETCD_LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS) $(EDIT_LIBS) -lm $(LDLIBS)
+# Libraries for LD_PRELOAD: no sanitizer's, since the program may have none.
+$(PRELOADS): $(B)/tests/%.so: tests/%.c $(wildcard tests/support/host_clocks.h)
+	@mkdir -p $(@D)
+	$(QL)$(CC) $(K_CPPFLAGS) $(filter-out -fsanitize%,$(K_CFLAGS)) -O2 -fPIC -shared -o $@ $<
 $(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(TEST_LINK) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(ETCD_LIBS) \

@@ -19,6 +19,7 @@
 #define CANARY_BYTES 64
 #define TTL_S 3600
 #define WAIT_MS 300000
+#define ORDER_SHOWN 20
 
 static void key_make(const struct client *c, uint8_t *key, char kind, uint32_t owner,
 		     uint32_t number)
@@ -148,8 +149,10 @@ static enum lin_status result_of(struct client *c, const struct kvd_op *op)
 {
 	switch (op->status) {
 	case KVD_OK:
+		c->counts.ok++;
 		return LIN_OK;
 	case KVD_NOT_FOUND:
+		c->counts.not_found++;
 		return LIN_NOT_FOUND;
 	case KVD_ERR_EXISTS:
 		return LIN_EXISTS;
@@ -158,9 +161,12 @@ static enum lin_status result_of(struct client *c, const struct kvd_op *op)
 	case KVD_ERR_CANCELED:
 		c->counts.canceled++;
 		return LIN_NO_EFFECT;
-	case KVD_ERR_BUSY:
 	case KVD_ERR_AWAY:
 	case KVD_ERR_MOVED:
+		c->counts.away += op->status == KVD_ERR_AWAY;
+		c->counts.moved += op->status == KVD_ERR_MOVED;
+		return LIN_NO_EFFECT;
+	case KVD_ERR_BUSY:
 		return LIN_NO_EFFECT;
 	case KVD_ERR_TIMEOUT:
 		c->counts.timeouts++;
@@ -494,6 +500,27 @@ void client_end(struct client *c)
 		deleted = key_delete(c, 'x', c->number, i) && key_delete(c, 'y', c->number, i);
 }
 
+/* Prints what the handle did to the key of operation @at, until then. */
+static void order_explain(const struct client *c, size_t at)
+{
+#define X(name) #name,
+	static const char *const kinds[] = { LIN_KIND_MAP(X) };
+	static const char *const statuses[] = { LIN_STATUS_MAP(X) };
+#undef X
+	const struct lin_op *op = &c->log.ops[at];
+	const uint64_t end_ns = op->call_ns;
+	const uint32_t key = op->key;
+
+	for (size_t i = 0; i < c->log.count; i++) {
+		op = &c->log.ops[i];
+		if (op->key == key && i <= at + ORDER_SHOWN && i + ORDER_SHOWN * 16 > at)
+			printf("%s %zu: %lld to %lld us: %s -> %s version %llu\n",
+			       i == at ? ">" : " ", i, (long long)(op->call_ns - end_ns) / 1000,
+			       (long long)(op->return_ns - end_ns) / 1000, kinds[op->kind],
+			       statuses[op->status], (unsigned long long)op->version);
+	}
+}
+
 /*
  * On the keys that only this handle changes. DELETE has no version, but what was there before must
  * not be seen after it.
@@ -515,8 +542,10 @@ void client_judge_order(const struct client *c)
 			continue;
 		}
 		if (op->version < newest[op->key] ||
-		    (op->version == newest[op->key] && (change || gone[op->key])))
+		    (op->version == newest[op->key] && (change || gone[op->key]))) {
 			wrong("a handle's order", op->key, newest[op->key], op->version);
+			order_explain(c, i);
+		}
 		if (!change)
 			continue;
 		newest[op->key] = op->version;

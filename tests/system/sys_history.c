@@ -10,7 +10,7 @@
  *	- a client that sees the second of two changes that a handle submitted in a row, of two
  *	  keys, sees the first.
  *
- *	sys_history URL SECONDS SEED [kill [URL]|restart|faults|failovers]
+ *	sys_history URL SECONDS SEED [kill [URL]|restart|faults|failovers|losses]
  *
  * URL may be a fleet's. Between two keys of different members there is no order, so the last rule
  * is not tested then.
@@ -34,6 +34,9 @@
  * With failovers, that happens to members of a fleet, whose shards others then serve, empty. The
  * rule for the checker: each key may be flushed twice in a round, at any time. One client only
  * GETs, so no refused request tells it that a member has lost its shards.
+ *
+ * With losses, that may happen, and the test judges whether it had to: a round whose history is
+ * right only if items were lost, at any time, prints a line `lost N` before its `round N`.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -91,7 +94,7 @@ static struct kvd *open_handle(const char *url, uint64_t random)
 	struct kvd *kvd;
 
 	kvd_options_init(&options);
-	options.timeout_ms = run.loses ? CALL_FAILOVER_MS : CALL_MS;
+	options.timeout_ms = run.loses || run.may_lose ? CALL_FAILOVER_MS : CALL_MS;
 	if (!run.faults)
 		options.connect_timeout_ms = CALL_MS;
 	options.spin_us = random >> 8 & 1 ? 5 : 100;
@@ -240,6 +243,22 @@ static void judge(const char *what, int ret, const struct lin_result *result)
 	atomic_fetch_add(&run.wrong, 1);
 }
 
+static void judge_history(const struct lin_log logs[CLIENTS + 1])
+{
+	const struct lin_options loses = { .vanish = true };
+	struct lin_result result;
+	int ret = lin_check(logs, CLIENTS + 1, NULL, &result);
+
+	if (run.may_lose && !ret && result.verdict == LIN_WRONG) {
+		lin_explain(stderr, &result);
+		run.lost = true;
+		run.rounds_lost++;
+		ret = lin_check(logs, CLIENTS + 1, &loses, &result);
+	}
+	judge("history", ret, &result);
+	run.ops += result.ops;
+}
+
 static bool run_is_fleets(void)
 {
 	return !strncmp(run.url, "fleet", 5);
@@ -258,8 +277,7 @@ static void judge_all(const struct lin_log *server)
 			client_judge_unknown(&run.clients[i], &run.clients[j],
 					     server->ops[0].return_ns);
 	}
-	judge("history", lin_check(logs, CLIENTS + 1, NULL, &result), &result);
-	run.ops += result.ops;
+	judge_history(logs);
 	judge("versions",
 	      run_is_fleets() ? lin_check_fleet_versions(logs, CLIENTS + 1, &result) :
 				lin_check_versions(logs, CLIENTS + 1, &result),
@@ -272,6 +290,7 @@ static void round_run(struct kvd **killer)
 
 	lin_log_init(&server, CLIENTS);
 	run.nonce = clock_ns();
+	run.lost = false;
 	atomic_store(&run.restarted, false);
 	atomic_store(&run.running, CLIENTS);
 	for (unsigned int i = 0; i < CLIENTS; i++)
@@ -372,6 +391,8 @@ static void report(const struct totals *all, unsigned int rounds)
 	printf(", kills %llu, reconnects %llu, handles lost %llu\n", (unsigned long long)run.kills,
 	       (unsigned long long)all->reconnects, (unsigned long long)all->losses);
 	printf("%u rounds undecided\n", run.undecided);
+	if (run.may_lose)
+		printf("%u rounds lost\n", run.rounds_lost);
 	faults_report();
 }
 
@@ -387,6 +408,8 @@ static void round_report(unsigned int rounds)
 {
 	if (!run.faults)
 		return;
+	if (run.lost)
+		printf("lost %u\n", rounds);
 	printf("round %u\n", rounds);
 	fflush(stdout);
 }
@@ -446,12 +469,14 @@ int main(int argc, char **argv)
 	struct kvd *killer = NULL;
 
 	if (argc < 4)
-		die("usage", "sys_history URL SECONDS SEED [kill [URL]|restart|faults|failovers]");
+		die("usage",
+		    "sys_history URL SECONDS SEED [kill [URL]|restart|faults|failovers|losses]");
 	run.url = run.killed = argv[1];
 	if (argc > 5)
 		run.killed = argv[5];
 	run.loses = argc > 4 && !strcmp(argv[4], "failovers");
-	if (run.loses || (argc > 4 && !strcmp(argv[4], "faults")))
+	run.may_lose = argc > 4 && !strcmp(argv[4], "losses");
+	if (run.loses || run.may_lose || (argc > 4 && !strcmp(argv[4], "faults")))
 		faults_begin();
 	kills = argc > 4 && !run.faults;
 	run.restarts = kills && !strcmp(argv[4], "restart");

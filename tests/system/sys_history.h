@@ -29,7 +29,7 @@
 /* clang-format off */
 #define COUNTS_MAP(X) \
 	X(batches) X(called) X(canceled) X(timeouts) X(unknown) X(slept) X(pairs) X(pairs_seen) \
-	X(in_pieces)
+	X(in_pieces) X(ok) X(not_found) X(away) X(moved)
 /* clang-format on */
 
 struct counts {
@@ -87,13 +87,15 @@ struct run {
 	bool restarts;	    /* the server does */
 	bool faults;	    /* the test makes them: connections may be lost */
 	bool loses;	    /* members of a fleet, and the items of their shards */
+	bool may_lose;	    /* members may be lost; the test judges whether there was a reason */
+	bool lost;	    /* items, in this round */
 	uint64_t nonce;	    /* of the round: it has keys of its own */
 	struct client clients[CLIENTS];
 	_Atomic unsigned int wrong, running;
 	_Atomic bool restarted; /* it was started again */
 	_Atomic uint64_t steps;
 	uint64_t ops, kills;
-	unsigned int undecided;
+	unsigned int undecided, rounds_lost;
 };
 
 void die(const char *what, const char *why);

@@ -156,6 +156,11 @@ unsigned int etcd_current(const struct etcd *etcd)
 	return etcd->current;
 }
 
+void etcd_prefer(struct etcd *etcd, uint64_t number)
+{
+	etcd->current = (unsigned int)(number % etcd->url_count);
+}
+
 /* After etcd_call(): what is wrong with the answer of the current endpoint. Returns @err. */
 static int answer_check(struct etcd *etcd, int err, const char *reason)
 {

@@ -85,9 +85,13 @@ int etcd_error(const struct etcd *etcd);
  * stop; "" if it succeeded. Printable; valid until the next call.
  */
 const char *etcd_why(const struct etcd *etcd);
-/* The URL of an endpoint; and which one is asked first. */
+/*
+ * The URL of an endpoint; and which one is asked first: that @number, modulo how many there are,
+ * and after a failure another one.
+ */
 const char *etcd_url(const struct etcd *etcd, unsigned int endpoint);
 unsigned int etcd_current(const struct etcd *etcd);
+void etcd_prefer(struct etcd *etcd, uint64_t number);
 
 /*
  * Reads a key, or with @prefix all keys that begin with @key, all at one revision (ETCD-1). 0 with

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <xxhash.h>
+
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "server/fleet/fleet_thread.h"
@@ -152,6 +154,8 @@ int membership_thread_open(struct membership_thread *thread, const struct etcd_o
 	strncpy(thread->registry.name, name, FLEET_NAME_MAX);
 	err = etcd_make(&thread->registry.etcd, etcd);
 	if (!err) {
+		/* So that the members of etcd share the load, of which few serve many. */
+		etcd_prefer(thread->registry.etcd, XXH3_64bits(options->id, FLEET_NAME_MAX));
 		/* Until the map is read, which says how long it is. */
 		lease_set(thread, options->lease_ns);
 		err = first_read(thread);

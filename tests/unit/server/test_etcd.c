@@ -301,6 +301,15 @@ static void nobody_listens(void **state)
 	assert_int_equal(get(LONG_MS), 0);
 	etcd_close(etcd);
 
+	/* Or never, if the other one is asked first. */
+	open_urls(fake_etcd_nobody(), fake_etcd_url(one), LONG_MS);
+	etcd_prefer(etcd, 3);
+	assert_int_equal(etcd_current(etcd), 1);
+	fake_etcd_answer(one, 200, EMPTY);
+	assert_int_equal(get(LONG_MS), 0);
+	assert_int_equal(etcd_current(etcd), 1);
+	etcd_close(etcd);
+
 	open_urls(fake_etcd_nobody(), NULL, LONG_MS);
 	assert_int_equal(put(LONG_MS, 1), ETCD_NOT_EXECUTED);
 	assert_int_equal(etcd_error(etcd), -EHOSTUNREACH);

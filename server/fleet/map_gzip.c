@@ -38,11 +38,12 @@ void *map_gzip(const struct fleet_map *map, size_t *bytes)
 
 static size_t length_of(const uint8_t *from, size_t bytes)
 {
-	const uint8_t *at = from + bytes - LENGTH_BYTES;
+	const uint8_t *at;
 
-	return bytes < LENGTH_BYTES ?
-		       0 :
-		       at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
+	if (bytes < LENGTH_BYTES)
+		return 0;
+	at = from + bytes - LENGTH_BYTES;
+	return at[0] | (size_t)at[1] << 8 | (size_t)at[2] << 16 | (size_t)at[3] << 24;
 }
 
 static const char *inflate_to(void *to, size_t size, const void *from, size_t bytes)

@@ -22,10 +22,12 @@
 #define PERIODS 10
 /*
  * After n transactions in a row that lost against another member's: up to 2^n of these, but not
- * more than 2^CONFLICTS_MAX, so that a thousand members that start together get through; nor than
- * 2^CONFLICTS_URGENT for what shards wait for.
+ * more than 2^CONFLICTS_MAX, 51 s, so that a thousand members that start together get through; nor
+ * than 2^CONFLICTS_URGENT for what shards wait for.
  */
-#define CONFLICT_NS(period_ns) ((period_ns) / 8)
+#define CONFLICT_NS(period_ns)                                                                     \
+	((period_ns) / 8 < CONFLICT_NS_MAX ? (period_ns) / 8 : CONFLICT_NS_MAX)
+#define CONFLICT_NS_MAX 25000000ull /* what a transaction takes does not depend on leases */
 #define CONFLICTS_MAX 11
 #define CONFLICTS_URGENT 3
 /* After one that lost, the map is read again if it is older. */
@@ -108,6 +110,7 @@ static void lose(struct membership *m, const char *why)
 	m->kept_ns = 0;
 	m->poll_is_due = false;
 	m->wants_flags = false;
+	m->retry_ns = m->now_ns; /* of transactions that it does not make any more */
 	move_end(m, why);
 	depose(m);
 }
@@ -378,7 +381,7 @@ static void conflict(struct membership *m, enum call call, uint64_t now_ns)
 				 << (m->conflicts < most ? m->conflicts : most);
 
 	m->retry_ns = now_ns + random_below(m, most_ns + 1);
-	m->conflicts += m->conflicts < CONFLICTS_MAX;
+	m->conflicts += m->conflicts < most;
 }
 
 static void txn_fail(struct membership *m, enum call call, const struct registry_result *result,
@@ -448,7 +451,8 @@ static void txn_take(struct membership *m, enum call call, struct registry_resul
 		registered(m, result->revision, m->session);
 		registered_log(m, now_ns);
 	}
-	if (result->outcome == ETCD_COMPARE_FAILED && call != CALL_POLL && call != CALL_LOOK)
+	if (result->outcome == ETCD_COMPARE_FAILED && call != CALL_POLL && call != CALL_LOOK &&
+	    call != CALL_CAMPAIGN)
 		conflict(m, call, now_ns);
 	/* Neither the map nor the own key differs. */
 	if (result->outcome == ETCD_COMPARE_FAILED && call == CALL_GIVE && !map)
@@ -537,13 +541,13 @@ static enum call choose_more(const struct membership *m)
 		return CALL_GIVE;
 	if (m->plan.map)
 		return CALL_ASSIGN;
-	if (m->may_open)
-		return CALL_OPEN;
-	if (m->move.state == MOVE_CLOSE)
-		return CALL_CLOSE;
+	if (m->campaigns)
+		return CALL_CAMPAIGN;
 	if (m->wants_flags)
 		return CALL_FLAGS;
-	return m->campaigns ? CALL_CAMPAIGN : CALL_NONE;
+	if (m->may_open)
+		return CALL_OPEN;
+	return m->move.state == MOVE_CLOSE ? CALL_CLOSE : CALL_NONE;
 }
 
 /* What a registered member asks now, or until when it waits. */
@@ -660,6 +664,8 @@ void membership_want(struct membership *m, const struct fleet_wants *wants)
 	if (wants->accept_epoch)
 		accept(m, wants);
 	if (wants->change && m->own) {
+		if (!m->wants_flags)
+			m->retry_ns = m->now_ns;
 		m->wants_flags = true;
 		m->flags = *wants;
 	}

@@ -265,7 +265,7 @@ bool call_make(struct membership *m, enum call what, uint64_t now_ns, struct reg
 		compare_map(m, call);
 		compare(m, call, REGISTRY_MEMBER, m->options.id, 0);
 		call->put_member = true;
-		call->reads[false] = REGISTRY_READ_OWN;
+		call->reads[false] = REGISTRY_READ_OWN | REGISTRY_READ_MAP;
 		if (!call_keeps_map(m) && !draft_register(m, now_ns))
 			return false;
 		break;

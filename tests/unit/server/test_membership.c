@@ -622,6 +622,43 @@ static void test_register_late(void **state)
 	assert_int_equal(count(&a.served), FLEET_SHARDS);
 }
 
+/* The first registration, which writes the map, is executed after a look that did not see it. */
+static void test_register_first_late(void **state)
+{
+	(void)state;
+	host_start(&b, "b", 2);
+	host_until(&b, CALL_REGISTER, FATE_LATE);
+	host_until(&b, CALL_LOOK, FATE_GOOD);
+	assert_true(b.m->key_free);
+	assert_int_equal(late(), ETCD_SUCCEEDED);
+	host_until(&b, CALL_REGISTER, FATE_GOOD);
+	pass(W_NS);
+	assert_int_equal(etcd.map->members[1]->session, 1);
+	assert_int_equal(b.m->session, 1);
+}
+
+/* A member with items, which the map calls away, registers likewise. */
+static void test_register_away_late(void **state)
+{
+	struct map_edit *edit = map_edit_create(etcd.map);
+	struct fleet_map *map;
+
+	(void)state;
+	lose_key(&a);
+	map_edit_flags(edit, 0, FLEET_MEMBER_AWAY);
+	assert_null(map_edit_finish(edit, &map));
+	etcd_model_put(&etcd, map);
+	host_until(&a, CALL_REGISTER, FATE_LATE);
+	host_until(&a, CALL_LOOK, FATE_GOOD);
+	assert_true(a.m->key_free);
+	assert_int_equal(late(), ETCD_SUCCEEDED);
+	pass(W_NS);
+	assert_int_equal(etcd.map->members[0]->session, 2);
+	assert_int_equal(a.m->session, 2);
+	assert_int_equal(count(&a.served), FLEET_SHARDS);
+	assert_false(a.drops);
+}
+
 /* The first attempt comes after the second. */
 static void test_register_too_late(void **state)
 {
@@ -795,6 +832,7 @@ static void test_map_gone(void **state)
 	fenced(true);
 	membership_status(a.m, &status);
 	assert_non_null(strstr(status.waits, "--fleet-init"));
+	etcd_model_release(&etcd);
 	etcd_model_init(&etcd, 9);
 	etcd.revision += 1000;
 	etcd.map_revision = etcd.revision;
@@ -1290,6 +1328,8 @@ int main(void)
 		TWO(test_return_after_loss),
 		ONE(test_register_unknown),
 		ONE(test_register_late),
+		ONE(test_register_first_late),
+		ONE(test_register_away_late),
 		ONE(test_register_too_late),
 		ONE(test_open_unknown),
 		ONE(test_open_lost),

@@ -208,9 +208,6 @@ static bool copiers_make(struct job *job)
 		strcpy(copier->tenant, store->tenant);
 		store_reader_init(&copier->reader, &store->table);
 		copier->moving = heap_calloc(1, sizeof(*copier->moving));
-		if (copier->moving)
-			memcpy(copier->moving->parts, job->order.shards.bits,
-			       sizeof(copier->moving->parts));
 	}
 	fleet_stores_let_go(stores);
 	for (unsigned int i = 0; i < job->count; i++)
@@ -263,8 +260,13 @@ static bool marks_begin(struct job *job)
 {
 	if (!stores_hold(job))
 		return false;
-	for (unsigned int i = 0; i < job->count; i++)
-		moving_begin(&job->copiers[i].store->table, job->copiers[i].moving);
+	for (unsigned int i = 0; i < job->count; i++) {
+		struct copier *copier = &job->copiers[i];
+
+		/* The shards that were closed need not be those that the target was asked for. */
+		memcpy(copier->moving->parts, job->order.shards.bits, sizeof(job->order.shards));
+		moving_begin(&copier->store->table, copier->moving);
+	}
 	fleet_stores_let_go(job->mover->stores);
 	job->marks = true;
 	synchronize_rcu();

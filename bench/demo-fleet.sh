@@ -83,7 +83,7 @@ say "what clients saw each second, and in all:"
 wait "$bench_pid"
 sed 's/^/    /' "$tmp/progress"
 sed 's/^/    /' "$tmp/run"
-wrong=$(sed -n 's/^wrong  *//p' "$tmp/run")
+wrong=$(sed -n 's/^wrong values  *\([0-9]*\) of .*/\1/p' "$tmp/run")
 [ "${wrong:-1}" = 0 ] || status=1
 for member in c d; do
 	kill -TERM "${member_pids[$member]}"

@@ -283,6 +283,8 @@ static void controller_take(struct membership *m, const struct registry_result *
 
 	if (!(result->reads & REGISTRY_READ_CONTROLLER) || !m->own)
 		return;
+	if (!m->campaigns && !result->controller_create_revision)
+		m->retry_ns = now_ns;
 	m->campaigns = !result->controller_create_revision;
 	if (m->campaigns || !is_own) {
 		bool campaigns = m->campaigns;

@@ -440,17 +440,23 @@ static void test_key_lost(void **state)
 	assert_true(serves_now(&a) && a.word.epoch == epoch);
 }
 
-/* Then the map says so, and a registration has to take it back. */
-static void test_key_lost_away(void **state)
+/* a, which the map calls away then. */
+static void lose_key_and_be_away(void)
 {
 	struct map_edit *edit = map_edit_create(etcd.map);
 	struct fleet_map *map;
 
-	(void)state;
 	lose_key(&a);
 	map_edit_flags(edit, 0, FLEET_MEMBER_AWAY);
 	assert_null(map_edit_finish(edit, &map));
 	etcd_model_put(&etcd, map);
+}
+
+/* Then a registration has to take that back. */
+static void test_key_lost_away(void **state)
+{
+	(void)state;
+	lose_key_and_be_away();
 	pass(W_NS);
 	assert_int_equal(a.m->registrations, 2);
 	assert_int_equal(etcd.map->members[0]->session, 2);
@@ -637,17 +643,11 @@ static void test_register_first_late(void **state)
 	assert_int_equal(b.m->session, 1);
 }
 
-/* A member with items, which the map calls away, registers likewise. */
+/* A member with items registers likewise. */
 static void test_register_away_late(void **state)
 {
-	struct map_edit *edit = map_edit_create(etcd.map);
-	struct fleet_map *map;
-
 	(void)state;
-	lose_key(&a);
-	map_edit_flags(edit, 0, FLEET_MEMBER_AWAY);
-	assert_null(map_edit_finish(edit, &map));
-	etcd_model_put(&etcd, map);
+	lose_key_and_be_away();
 	host_until(&a, CALL_REGISTER, FATE_LATE);
 	host_until(&a, CALL_LOOK, FATE_GOOD);
 	assert_true(a.m->key_free);

@@ -643,6 +643,20 @@ static void test_register_first_late(void **state)
 	assert_int_equal(b.m->session, 1);
 }
 
+/* A member that waits to open shards, after it has lost, does not wait to be elected. */
+static void test_election_at_once(void **state)
+{
+	const uint64_t before_ns = now_ns;
+
+	(void)state;
+	assert_true(a.m->controller);
+	b.m->retry_ns = now_ns + 4 * W_NS;
+	etcd.controller.create_revision = 0;
+	etcd.revision++;
+	host_until(&b, CALL_CAMPAIGN, FATE_GOOD);
+	assert_in_range(now_ns - before_ns, 0, W_NS);
+}
+
 /* A member with items registers likewise. */
 static void test_register_away_late(void **state)
 {
@@ -1330,6 +1344,7 @@ int main(void)
 		ONE(test_register_late),
 		ONE(test_register_first_late),
 		ONE(test_register_away_late),
+		TWO(test_election_at_once),
 		ONE(test_register_too_late),
 		ONE(test_open_unknown),
 		ONE(test_open_lost),

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "client/kvctl/members.h"
 #include "client/kvctl/stats_text.h"
@@ -23,20 +22,6 @@ struct key {
 	char text[MEMBERS_KEY_BYTES];
 	size_t len;
 };
-
-/* A key that no other client uses: it has 64 random bits. False: no key is the member's. */
-static bool key_make(struct key *key, struct kvd *fleet, const struct doctor_member_of *of)
-{
-	uint64_t random = clock_ns();
-	bool made = true;
-
-	(void)!getrandom(&random, sizeof(random), 0);
-	snprintf(key->text, sizeof(key->text), PREFIX ":%016llx", (unsigned long long)random);
-	if (of)
-		made = members_key_make(fleet, of->number, PREFIX, key->text);
-	key->len = strlen(key->text);
-	return made;
-}
 
 static enum kvd_status store(struct kvd *db, const struct key *key, const void *value, size_t len)
 {
@@ -143,12 +128,13 @@ static void connection_read(struct doctor_server *server, struct kvd *db)
 static void keys_read(struct doctor_server *server, struct kvd *db,
 		      const struct doctor_member_of *of)
 {
-	struct key key = { .len = 0 };
+	struct key key;
 
-	if (!key_make(&key, db, of)) {
+	if (!members_key_make(of ? db : NULL, of ? of->number : 0, PREFIX, key.text)) {
 		server->keyless = true;
 		return;
 	}
+	key.len = strlen(key.text);
 	get_loop(&server->loop[DOCTOR_PATH_REQUEST], db, &key, DOCTOR_PATH_REQUEST);
 	get_loop(&server->loop[DOCTOR_PATH_READ], db, &key, DOCTOR_PATH_READ);
 	pull_loop(&server->loop[DOCTOR_PATH_PULL], db, &key, server);

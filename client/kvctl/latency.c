@@ -9,13 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include "client/kvctl/arguments.h"
-#include "client/kvctl/error.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/error.h"
 #include "client/kvctl/interrupt.h"
 #include "client/kvctl/json.h"
 #include "client/kvctl/members.h"
@@ -49,26 +48,19 @@ struct latency {
 
 #define PREFIX "kvctl-latency"
 
-/* Keys that no other client uses: they have 64 random bits. */
 static bool keys_make(struct latency *latency, const char *url)
 {
 	struct kvd_fleet_info info = { .members = 1 };
-	const bool is_fleet = members_url_is(url);
-	uint64_t random = 0;
+	struct kvd *fleet = members_url_is(url) ? latency->db : NULL;
 
-	if (is_fleet)
-		(void)kvd_fleet_info(latency->db, &info, sizeof(info));
+	if (fleet)
+		(void)kvd_fleet_info(fleet, &info, sizeof(info));
 	latency->keys = calloc(info.members, sizeof(*latency->keys));
 	latency->key_count = 0;
-	for (uint32_t i = 0; latency->keys && i < info.members; i++) {
-		char *key = latency->keys[latency->key_count];
-
-		(void)!getrandom(&random, sizeof(random), 0);
-		snprintf(key, MEMBERS_KEY_BYTES, PREFIX ":%016llx", (unsigned long long)random);
-		/* A member without shards has no key. */
-		if (!is_fleet || members_key_make(latency->db, i, PREFIX, key))
-			latency->key_count++;
-	}
+	/* A member without shards has no key. */
+	for (uint32_t i = 0; latency->keys && i < info.members; i++)
+		latency->key_count += members_key_make(fleet, i, PREFIX,
+						       latency->keys[latency->key_count]);
 	return latency->key_count;
 }
 

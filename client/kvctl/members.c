@@ -12,6 +12,7 @@
 #include "client/kvctl/error.h"
 #include "client/kvctl/failures.h"
 #include "client/kvctl/report.h"
+#include "common/util/clock.h"
 
 /* Longest time to connect to one member: several may be away. */
 #define CONNECT_MS_MAX 1000u
@@ -209,13 +210,15 @@ bool members_key_make(struct kvd *fleet, uint32_t number, const char *prefix,
 		      char key[MEMBERS_KEY_BYTES])
 {
 	struct kvd_fleet_shard shard;
-	uint64_t random = 0;
+	uint64_t random = clock_ns();
 	uint32_t of_key;
 
 	(void)!getrandom(&random, sizeof(random), 0);
 	for (unsigned int i = 0; i < KEY_TRIES; i++) {
 		snprintf(key, MEMBERS_KEY_BYTES, "%s:%016llx", prefix,
 			 (unsigned long long)(random + i));
+		if (!fleet)
+			return true;
 		if (kvd_fleet_key(fleet, key, strlen(key), &of_key) ||
 		    kvd_fleet_shard(fleet, of_key, &shard, sizeof(shard)))
 			return false;

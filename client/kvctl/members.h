@@ -67,8 +67,8 @@ int members_run(struct kvd *fleet, const struct arguments *arguments,
 /* Longest key that members_key_make() makes, its zero included. */
 #define MEMBERS_KEY_BYTES 48
 /*
- * Makes a random key that begins with @prefix and belongs to member @number. False: the member has
- * no shard, or hardly any.
+ * Makes a key that no other client uses: it begins with @prefix, has 64 random bits, and belongs to
+ * member @number of @fleet; NULL: it is a server's. False: the member has no shard, or hardly any.
  */
 bool members_key_make(struct kvd *fleet, uint32_t number, const char *prefix,
 		      char key[MEMBERS_KEY_BYTES]);

@@ -270,8 +270,10 @@ $(patsubst tests/%.c,$(B)/tests/%,$(wildcard tests/unit/client/test_kvctl*.c)): 
 # test_client_open replaces the search for RDMA devices.
 $(B)/tests/unit/client/test_client_open: K_LDFLAGS += -Wl,--wrap=verbs_open \
 	-Wl,--wrap=device_verbs_present
-# What these do at a moment that they choose, and instead of starting a thread.
+# What these do at a moment that they choose, and instead of starting a thread or connecting.
 $(B)/tests/unit/server/test_mailbox: K_LDFLAGS += -Wl,--wrap=pthread_mutex_unlock
+COPY_CALLS := kvd_open kvd_close kvd_error copy_put copy_clear copy_settle copy_move
+$(B)/tests/unit/server/test_mover: K_LDFLAGS += $(COPY_CALLS:%=-Wl,--wrap=%)
 $(B)/tests/unit/server/test_moves_in: K_LDFLAGS += -Wl,--wrap=moving_clear \
 	-Wl,--wrap=table_raise_versions
 $(B)/tests/unit/server/test_region: K_LDFLAGS += -Wl,--wrap=pthread_create -Wl,--wrap=madvise

@@ -382,7 +382,6 @@ static int threads_start(struct membership_thread *thread)
 	int err;
 
 	mover->stores = thread->stores;
-	mover->clock = thread->clock;
 	mover->lease_ns = thread->options.lease_ns;
 	mover->wake = thread_poke;
 	mover->fleet_thread = thread;

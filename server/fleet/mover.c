@@ -58,7 +58,7 @@ struct copier {
 /* The move under way; the thread's own. */
 struct job {
 	struct mover *mover;
-	struct mover_order order; /* as taken last; id 0: none */
+	struct mover_order order; /* as taken last */
 	struct copier *copiers;
 	unsigned int count;
 	uint64_t changes;  /* of the stores, when the move began */
@@ -633,11 +633,9 @@ static void order_take(struct job *job, const struct mover_order *order)
 	if (job->order.id && job->order.state == MOVE_GIVE)
 		job_hint(job);
 	job_end(job);
-	if (order->state == MOVE_NONE)
-		return;
 	job->order = *order;
 	/* Only a move that this thread has seen from its begin can go on. */
-	if (order->state != MOVE_ASK)
+	if (order->state != MOVE_NONE && order->state != MOVE_ASK)
 		job_fail(job, "the move was begun by another thread");
 }
 

@@ -58,7 +58,6 @@ struct mover_order {
 struct mover {
 	struct mover_credentials credentials;
 	struct fleet_stores *stores;
-	const struct table *clock;  /* the server's: table_clock_ns() */
 	uint64_t lease_ns;	    /* W */
 	void (*wake)(void *thread); /* the fleet's thread: there is a report */
 	void *fleet_thread;

@@ -8,19 +8,11 @@
 
 #include <stdint.h>
 
+#include "common/util/splitmix.h"
+
 struct random {
 	uint64_t s[4];
 };
-
-/* One step of splitmix64: the next value of the sequence in *@state. */
-static inline uint64_t splitmix_next(uint64_t *state)
-{
-	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-
-	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
-	return z ^ (z >> 31);
-}
 
 static inline void random_init(struct random *random, uint64_t seed)
 {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/random.h"
+#include "common/util/splitmix.h"
 
 #define LRU_NONE UINT32_MAX
 #define LRU_SIZE_MIN 1024u

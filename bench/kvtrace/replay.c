@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/random.h"
 #include "common/util/clock.h"
+#include "common/util/splitmix.h"
 
 struct replay {
 	const struct replay_options *options;

@@ -11,6 +11,7 @@
 
 #include "common/util/heap.h"
 #include "common/util/log.h"
+#include "common/util/splitmix.h"
 #include "server/fleet/membership_state.h"
 #include "server/fleet/moves.h"
 
@@ -70,14 +71,9 @@ void membership_destroy(struct membership *m)
 	heap_free(m);
 }
 
-/* splitmix64 */
 static uint64_t random_below(struct membership *m, uint64_t limit)
 {
-	uint64_t z = m->random += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return (z ^ z >> 31) % limit;
+	return splitmix_next(&m->random) % limit;
 }
 
 #define NAME(id) (int)strnlen(id, FLEET_NAME_MAX), id

@@ -12,6 +12,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "common/util/splitmix.h"
 #include "server/fleet/fleet_thread.h"
 
 #define NS_PER_MS 1000000ull
@@ -22,8 +23,6 @@
 /* How often the thread looks whether the workers had a turn, in a lease; and what is dropped. */
 #define LOOKS 20
 #define DROP_LOOK_NS (20 * NS_PER_MS)
-/* Makes epochs differ in all bits: the golden ratio of 2^64. */
-#define RANDOM_STEP 0x9e3779b97f4a7c15ull
 /* Before memory for a view is asked for again. */
 #define MEMORY_WAIT_US 10000
 
@@ -211,7 +210,7 @@ static void view_publish(struct membership_thread *thread, const struct membersh
 	}
 	/* Before a client gets a version: FLEET-10. */
 	if (view_gains(thread->fleet->view, view))
-		fleet_stores_raise(thread->stores, view->map->head->epoch * RANDOM_STEP ^
+		fleet_stores_raise(thread->stores, splitmix_mix(view->map->head->epoch) ^
 							   thread->options.incarnation);
 	fleet_publish(thread->fleet, view);
 }

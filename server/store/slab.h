@@ -14,6 +14,7 @@
 #include <stdalign.h>
 #include <sys/queue.h>
 
+#include "common/util/splitmix.h"
 #include "server/store/page_heap.h"
 #include "server/store/region.h"
 #include "server/store/size_class.h"
@@ -128,11 +129,7 @@ void *slab_sample(const struct memory *memory, uint32_t number, uint64_t *random
 /* A random number less than @n; @random is the caller's state. */
 static inline uint32_t random_below(uint64_t *random, uint32_t n)
 {
-	uint64_t z = *random += 0x9e3779b97f4a7c15ull; /* splitmix64 */
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return (uint32_t)(((z ^ z >> 31) >> 32) * n >> 32);
+	return (uint32_t)((splitmix_next(random) >> 32) * n >> 32);
 }
 
 #endif /* KVD_SERVER_STORE_SLAB_H */

@@ -12,6 +12,7 @@
 
 #include "client/kvd.h"
 #include "common/util/clock.h"
+#include "common/util/splitmix.h"
 #include "tests/linearizability/lin_kvd.h"
 #include "tests/sim/calls.h"
 #include "tests/sim/sched.h"
@@ -61,15 +62,6 @@ static struct lin_log disturber_log;
 static atomic_uint clients_running;
 static uint32_t generation; /* of the server */
 
-static uint64_t random_next(uint64_t *random)
-{
-	uint64_t x = *random += 0x9e3779b97f4a7c15;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
-}
-
 const char *run_feature_name(enum run_feature number)
 {
 #define X(name, text) text,
@@ -97,11 +89,11 @@ void run_params_draw(struct run_params *to, uint64_t seed)
 	unsigned int i;
 
 	*to = (struct run_params){ .seed = seed, .schedule = seed, .disturbances = UINT64_MAX };
-	to->clients = 2 + random_next(&random) % (RUN_CLIENTS_MAX - 1);
-	to->ops = 8 + random_next(&random) % 25;
-	to->keys = 1 + random_next(&random) % RUN_KEYS_MAX;
+	to->clients = 2 + splitmix_next(&random) % (RUN_CLIENTS_MAX - 1);
+	to->ops = 8 + splitmix_next(&random) % 25;
+	to->keys = 1 + splitmix_next(&random) % RUN_KEYS_MAX;
 	for (i = 0; i < RUN_FEATURE_COUNT; i++)
-		if (random_next(&random) % odds[i] == 0)
+		if (splitmix_next(&random) % odds[i] == 0)
 			to->features |= 1u << i;
 }
 
@@ -115,7 +107,7 @@ static void key_make(uint8_t *key, char kind, uint32_t owner, uint64_t number)
 
 static uint32_t value_make(struct client *c, uint32_t key, uint8_t *to, bool piece)
 {
-	uint64_t r = random_next(&c->random);
+	uint64_t r = splitmix_next(&c->random);
 	uint32_t len = 16 + (uint32_t)(r >> 8) % 200;
 
 	if (key % 3 == 1 && r % 8)
@@ -135,7 +127,7 @@ static uint32_t value_make(struct client *c, uint32_t key, uint8_t *to, bool pie
 
 static void client_open(struct client *c)
 {
-	uint64_t r = random_next(&c->random), until_ns = clock_ns() + OPEN_NS;
+	uint64_t r = splitmix_next(&c->random), until_ns = clock_ns() + OPEN_NS;
 	struct kvd_options options;
 	enum kvd_status status;
 
@@ -160,7 +152,7 @@ static void prep_put(struct client *c, struct kvd_op *op, const uint8_t *key, ui
 					 KVD_PUT_SET,	     KVD_PUT_IF_ABSENT,	 KVD_PUT_IF_PRESENT,
 					 KVD_PUT_IF_VERSION, KVD_PUT_IF_VERSION, KVD_PUT_APPEND,
 					 KVD_PUT_PREPEND };
-	uint64_t r = random_next(&c->random);
+	uint64_t r = splitmix_next(&c->random);
 	struct kvd_put_args args = { .mode = modes[r % sizeof(modes)] };
 	bool piece = args.mode == KVD_PUT_APPEND || args.mode == KVD_PUT_PREPEND;
 
@@ -174,7 +166,7 @@ static void prep_put(struct client *c, struct kvd_op *op, const uint8_t *key, ui
 static void prep(struct client *c, struct kvd_op *op, const uint8_t *key, uint32_t number,
 		 uint8_t *value)
 {
-	uint64_t r = random_next(&c->random) % 16, delta = random_next(&c->random) % 50;
+	uint64_t r = splitmix_next(&c->random) % 16, delta = splitmix_next(&c->random) % 50;
 
 	if (r < 6)
 		kvd_prep_get(op, key, KEY_BYTES, value, VALUE_BYTES_MAX);
@@ -195,7 +187,7 @@ static void prep(struct client *c, struct kvd_op *op, const uint8_t *key, uint32
 /* Half of the operations are on the first one. */
 static uint32_t random_key(struct client *c)
 {
-	uint64_t r = random_next(&c->random);
+	uint64_t r = splitmix_next(&c->random);
 
 	return r & 1 ? 0 : (uint32_t)((r >> 8) % params->keys);
 }
@@ -313,8 +305,8 @@ static void batch(struct client *c)
 	uint8_t keys[BATCH_MAX][KEY_BYTES];
 	struct kvd_op ops[BATCH_MAX], *list[BATCH_MAX], *done[BATCH_MAX];
 	int64_t index[BATCH_MAX];
-	size_t i, n, count = 2 + random_next(&c->random) % (BATCH_MAX - 1);
-	bool leave = has(RUN_CLOSE) && random_next(&c->random) % 4 == 0;
+	size_t i, n, count = 2 + splitmix_next(&c->random) % (BATCH_MAX - 1);
+	bool leave = has(RUN_CLOSE) && splitmix_next(&c->random) % 4 == 0;
 
 	for (i = 0; i < count; i++) {
 		uint32_t number = random_key(c);
@@ -355,7 +347,7 @@ static void filler_put(struct client *c, uint32_t len)
 /* One of one's own: only a restart or eviction takes it away. */
 static void filler_get(struct client *c)
 {
-	uint64_t number = random_next(&c->random) % (c->fillers + 1);
+	uint64_t number = splitmix_next(&c->random) % (c->fillers + 1);
 	struct kvd_item item;
 	uint8_t key[KEY_BYTES];
 	enum kvd_status status;
@@ -387,7 +379,7 @@ static void fill(struct client *c)
 
 static void client_sleep(struct client *c)
 {
-	uint64_t ns = 1ull << (10 + random_next(&c->random) % (has(RUN_EXPIRE) ? 20 : 12));
+	uint64_t ns = 1ull << (10 + splitmix_next(&c->random) % (has(RUN_EXPIRE) ? 20 : 12));
 
 	nanosleep(&(struct timespec){ 0, (long)(ns % 1000000000) }, NULL);
 }
@@ -398,7 +390,7 @@ static void *client_run(void *arg)
 	uint32_t i;
 
 	for (i = 0; i < params->ops; i++) {
-		uint64_t r = random_next(&c->random) % 16;
+		uint64_t r = splitmix_next(&c->random) % 16;
 
 		if (c->lost) {
 			kvd_close(c->kvd);
@@ -459,14 +451,14 @@ static void disturber_run(void)
 	unsigned int i, restarts = 0;
 
 	for (i = 0; i < DISTURB_ROUNDS && atomic_load(&clients_running); i++) {
-		long ns = 1l << (12 + random_next(&random) % 10);
+		long ns = 1l << (12 + splitmix_next(&random) % 10);
 
 		nanosleep(&(struct timespec){ 0, ns }, NULL);
-		if (has(RUN_RESTART) && restarts < RESTARTS && random_next(&random) % 3 == 0) {
+		if (has(RUN_RESTART) && restarts < RESTARTS && splitmix_next(&random) % 3 == 0) {
 			restarts++;
 			restart();
 		} else if (has(RUN_RESET)) {
-			sim_reset_one(random_next(&random));
+			sim_reset_one(splitmix_next(&random));
 		}
 	}
 }

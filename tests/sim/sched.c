@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/util/splitmix.h"
+
 #define THREADS_MAX 256
 #define REGIONS_MAX 64
 /* One in this many ordered stores to memory that clients read is a disturbance. */
@@ -110,11 +112,7 @@ static void token_take(struct thread *self)
 
 uint64_t sim_random(void)
 {
-	uint64_t x = sim.random += 0x9e3779b97f4a7c15;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
+	return splitmix_next(&sim.random);
 }
 
 static void trace_add(uint64_t what)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "common/util/clock.h"
+#include "common/util/splitmix.h"
 
 #define KEYS 48
 #define VALUE_MAX_BYTES 400000u
@@ -74,18 +75,9 @@ struct racer {
 	struct counts counts;
 };
 
-static uint64_t mix(uint64_t x)
-{
-	x ^= x >> 30;
-	x *= 0xbf58476d1ce4e5b9;
-	x ^= x >> 27;
-	x *= 0x94d049bb133111eb;
-	return x ^ x >> 31;
-}
-
 static uint64_t random_next(struct racer *r)
 {
-	return mix(r->random += 0x9e3779b97f4a7c15);
+	return splitmix_next(&r->random);
 }
 
 static unsigned int random_key(struct racer *r)
@@ -128,8 +120,8 @@ static const uint32_t classes[] = {
  */
 static uint32_t value_length(const struct key *key, uint32_t flags)
 {
-	uint64_t h = mix((uint64_t)key->len << 32 ^ key->bytes[0] ^ flags / 4);
-	uint32_t around = (uint32_t)(mix(h ^ flags) % 10), class, used;
+	uint64_t h = splitmix_mix((uint64_t)key->len << 32 ^ key->bytes[0] ^ flags / 4);
+	uint32_t around = (uint32_t)(splitmix_mix(h ^ flags) % 10), class, used;
 
 	if (key->bytes[0] < HOT_KEYS)
 		class = classes[8 + 2 * key->bytes[0] + (flags & 1)];
@@ -145,7 +137,7 @@ static uint32_t value_length(const struct key *key, uint32_t flags)
 
 static void value_fill(const struct key *key, uint32_t flags, uint8_t *to, uint32_t len)
 {
-	uint64_t x = mix(key->bytes[0] + ((uint64_t)flags << 20) + key->len);
+	uint64_t x = splitmix_mix(key->bytes[0] + ((uint64_t)flags << 20) + key->len);
 	uint32_t at;
 
 	for (at = 0; at + 8 <= len; at += 8) {
@@ -520,7 +512,7 @@ bool race_run(const char *name, const struct race_options *options,
 		racers[i] = (struct racer){
 			.race = &race,
 			.number = i,
-			.random = mix(options->seed * RACE_THREADS_MAX + i),
+			.random = splitmix_mix(options->seed * RACE_THREADS_MAX + i),
 		};
 		racer_open(&racers[i]);
 		if (i < options->writers)

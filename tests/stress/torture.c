@@ -14,6 +14,7 @@
 
 #include "client/libkvd/handle.h"
 #include "common/util/clock.h"
+#include "common/util/splitmix.h"
 #include "tests/stress/mutants.h"
 #include "tests/stress/torture_actor.h"
 
@@ -38,11 +39,7 @@
 
 uint64_t actor_random(struct actor *a)
 {
-	uint64_t x = a->random += 0x9e3779b97f4a7c15;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
+	return splitmix_next(&a->random);
 }
 
 void actor_wrong(struct actor *a, const char *format, ...)

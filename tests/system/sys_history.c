@@ -49,6 +49,7 @@
 
 #include "common/rdma/softnic/fault.h"
 #include "common/util/clock.h"
+#include "common/util/splitmix.h"
 #include "tests/linearizability/lin.h"
 #include "tests/system/sys_history.h"
 
@@ -78,11 +79,7 @@ void wrong(const char *what, uint32_t key, uint64_t a, uint64_t b)
 
 uint64_t client_random(struct client *c)
 {
-	uint64_t x = c->random += 0x9e3779b97f4a7c15;
-
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
+	return splitmix_next(&c->random);
 }
 
 /* A handle of another depth each time. */

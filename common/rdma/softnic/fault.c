@@ -12,6 +12,7 @@
 
 #include "common/util/log.h"
 #include "common/util/parse.h"
+#include "common/util/splitmix.h"
 
 #define FAULT_TEXT_MAX 256
 #define FAULT_DELAY_MAX 10000000000ull /* ns */
@@ -96,14 +97,10 @@ uint64_t fault_completions_count(void)
 	return atomic_load(&fault_completions);
 }
 
-/* The next number of a sequence that depends on the seed alone (splitmix64). */
+/* The next number of a sequence that depends on the seed alone. */
 static uint64_t fault_next(void)
 {
-	uint64_t x = atomic_fetch_add(&fault_random, 0x9e3779b97f4a7c15u) + 0x9e3779b97f4a7c15u;
-
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-	return x ^ (x >> 31);
+	return splitmix_mix(atomic_fetch_add(&fault_random, SPLITMIX_STEP) + SPLITMIX_STEP);
 }
 
 /* Calls that a dead device still executes: those that take what is left, or end it. */

@@ -19,7 +19,7 @@
 #include "bench/kvtrace/lru.h"
 #include "bench/kvtrace/synth.h"
 #include "bench/kvtrace/trace.h"
-#include "bench/random.h"
+#include "common/util/splitmix.h"
 
 #define SIMPLE_ITEMS 200
 

@@ -31,6 +31,7 @@
 #include <cmocka.h>
 
 #include "common/util/heap.h"
+#include "common/util/splitmix.h"
 #include "server/fleet/map_gzip.h"
 #include "server/fleet/membership_state.h"
 #include "server/fleet/moves.h"
@@ -251,11 +252,7 @@ static bool is_long(void)
 
 static uint64_t below(uint64_t limit)
 {
-	uint64_t z = w.random += 0x9e3779b97f4a7c15ull;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return (z ^ z >> 31) % limit;
+	return splitmix_next(&w.random) % limit;
 }
 
 static bool one_in(uint64_t n)

@@ -93,5 +93,5 @@ const struct user *admission_user(const struct users *users, const struct conn *
 void admission_set(struct conn *conn, struct users *users, const struct user *user)
 {
 	conn->users = users ? users_hold(users) : NULL;
-	atomic_store_explicit(&conn->user, user, memory_order_release);
+	atomic_store_explicit(&conn->client.user, user, memory_order_release);
 }

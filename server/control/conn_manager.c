@@ -67,7 +67,7 @@ static void conn_list_add(struct net *net, struct conn *conn)
 		conn->next->prev = conn;
 	net->conns = conn;
 	conn->number = conn_registry_add(&net->registry, conn);
-	conn->part->tenant->conns_count++;
+	conn->client.part->tenant->conns_count++;
 	conn->poller->nic->conns_count++;
 	stat_add(&net->stats.connections, 1);
 	stat_add(&net->stats.connections_total, 1);
@@ -95,11 +95,11 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 	if (conn->next)
 		conn->next->prev = conn->prev;
 	conn_set_nobody(conn);
-	if (conn->account)
-		accounts_close(&net->accounts, &conn->principal, conn->part->tenant,
-			       store_clock_ns(conn->part->store));
+	if (conn->client.account)
+		accounts_close(&net->accounts, &conn->client.principal, conn->client.part->tenant,
+			       store_clock_ns(conn->client.part->store));
 	conn_registry_remove(&net->registry, conn->number);
-	conn->part->tenant->conns_count--;
+	conn->client.part->tenant->conns_count--;
 	conn->poller->nic->conns_count--;
 	stat_sub(&net->stats.connections, 1);
 	if (conn->admin)
@@ -278,15 +278,16 @@ static int connect_accept(struct net *net, struct poller *poller, struct tenant 
 		return err;
 	conn->admin = admin;
 	conn->connected_ns = clock_ns();
-	principal_init(&conn->principal, &conn->peer, user);
+	principal_init(&conn->client.principal, &conn->peer, user);
 	if (user)
 		admission_set(conn, net->users, user);
 	conn_list_add(net, conn);
-	conn->account = accounts_open(&net->accounts, &conn->principal, tenant, &conn->gates,
-				      store_clock_ns(conn->part->store));
-	if (conn->account)
-		conn->pull_hold.own = &conn->gates->pulls;
-	err = conn->account ? grant_open(conn) : -ENOMEM;
+	conn->client.account = accounts_open(&net->accounts, &conn->client.principal, tenant,
+					     &conn->client.gates,
+					     store_clock_ns(conn->client.part->store));
+	if (conn->client.account)
+		conn->pull_hold.own = &conn->client.gates->pulls;
+	err = conn->client.account ? grant_open(conn) : -ENOMEM;
 	if (!err)
 		err = id->dev->ops->accept(id, &param);
 	if (err)
@@ -683,7 +684,7 @@ void conn_manager_forget_query(struct conn *conn)
 void conn_manager_close_tenant(struct net *net, const struct tenant *tenant)
 {
 	for (struct conn *conn = net->conns; conn; conn = conn->next)
-		if (conn->part->tenant == tenant)
+		if (conn->client.part->tenant == tenant)
 			conn_close(net, conn);
 }
 
@@ -791,7 +792,7 @@ static const struct principal *conn_viewer(const struct conn *conn)
 {
 	const struct user *user = conn_user(conn);
 
-	return !user || user->rights & USER_ADMIN ? NULL : &conn->principal;
+	return !user || user->rights & USER_ADMIN ? NULL : &conn->client.principal;
 }
 
 static bool is_viewer(const struct conn *conn, const struct principal *viewer)
@@ -808,7 +809,7 @@ static bool is_viewer(const struct conn *conn, const struct principal *viewer)
 static void stats_run(struct net *net)
 {
 	const struct conn *first = TAILQ_FIRST(&net->stats_queries);
-	const struct tenant *tenant = first->part->tenant;
+	const struct tenant *tenant = first->client.part->tenant;
 	const struct principal *viewer = conn_viewer(first);
 	struct snapshot *snapshot = snapshot_make(&net->env, tenant, viewer);
 	struct conn *conn, *next;
@@ -816,7 +817,7 @@ static void stats_run(struct net *net)
 
 	for (conn = TAILQ_FIRST(&net->stats_queries); conn && i < QUERIES_AT_ONCE; conn = next) {
 		next = TAILQ_NEXT(conn, query_entry);
-		if (conn->part->tenant != tenant || !is_viewer(conn, viewer))
+		if (conn->client.part->tenant != tenant || !is_viewer(conn, viewer))
 			continue;
 		query_forget(conn);
 		conn->query.stats = snapshot_share(snapshot);
@@ -971,7 +972,7 @@ static const char *user_objection(const struct conn *conn, const struct user *be
 		return "users.file has no user for this client any more";
 	if (before && user && strcmp(before->name, user->name) != 0)
 		return "its client is another user of users.file now";
-	if (user && strcmp(conn->part->tenant->name, user->tenant) != 0)
+	if (user && strcmp(conn->client.part->tenant->name, user->tenant) != 0)
 		return "its user has another tenant now";
 	/* The device can't take back remote read. */
 	if (user && !user_reads_all(user) && !conn->query.by_request)

@@ -108,7 +108,7 @@ static void answer_whoami(const struct conn *conn, struct query *query)
 
 	print_rights(user ? user->rights : USER_ALL, rights);
 	n = snprintf(line, sizeof(line), "user=%s rights=%s tenant=%s", user ? user->name : "",
-		     rights, conn->part->tenant->name);
+		     rights, conn->client.part->tenant->name);
 	if (user && (user->read.count || user->write.count))
 		n += snprintf(line + n, sizeof(line) - (size_t)n,
 			      " read_prefixes=%u write_prefixes=%u", user->read.count,
@@ -137,7 +137,7 @@ static void answer_shutdown(struct net *net, const struct conn *conn, struct que
 
 	if (conn_is_admin(conn)) {
 		log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": %s asked the server to stop (SHUTDOWN)",
-				CONN_ARG(conn), conn->principal.name);
+				CONN_ARG(conn), conn->client.principal.name);
 		net->stop_asked = true;
 		return;
 	}

@@ -68,7 +68,7 @@ static bool address_matches(const char *wanted, const char *address)
 
 bool revoke_matches(const struct revoke *revoke, const struct conn *conn)
 {
-	const struct user *user = atomic_load_explicit(&conn->user, memory_order_relaxed);
+	const struct user *user = atomic_load_explicit(&conn->client.user, memory_order_relaxed);
 	const struct cm_peer *peer = &conn->peer;
 
 	switch (revoke->by) {

@@ -206,7 +206,7 @@ static bool change_ask(struct net *net, const struct conn *conn, struct refusal 
 		return refuse(refusal, WIRE_INVALID,
 			      "the tenant " TENANT_DEFAULT " has memory.size, and exists as long "
 			      "as the server runs");
-	if (conn->part->tenant == command->tenant)
+	if (conn->client.part->tenant == command->tenant)
 		return refuse(refusal, WIRE_INVALID,
 			      "this connection is in the tenant, and would be closed: ask from "
 			      "another one");

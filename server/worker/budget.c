@@ -299,15 +299,15 @@ bool budget_take_build(struct conn *conn, struct budget_hold *hold, struct large
 	if (bytes <= hold->bytes)
 		return true;
 	if (!hold->conn)
-		*hold = (struct budget_hold){ .conn = conn, .own = &conn->gates->builds };
-	admitted = budget_take(&conn->part->tenant->build_budget, hold, bytes);
+		*hold = (struct budget_hold){ .conn = conn, .own = &conn->client.gates->builds };
+	admitted = budget_take(&conn->client.part->tenant->build_budget, hold, bytes);
 	stat_add(&worker->stats.large_waited, !admitted && !waited);
 	return admitted;
 }
 
 void budget_give_build(struct conn *conn, struct budget_hold *hold)
 {
-	struct budget *budget = &conn->part->tenant->build_budget;
+	struct budget *budget = &conn->client.part->tenant->build_budget;
 
 	budget_leave(budget, hold);
 	budget_give(budget, hold, hold->bytes);

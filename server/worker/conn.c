@@ -127,9 +127,9 @@ int conn_create(struct conn **out, struct poller *poller, struct tenant *tenant,
 		return -ENOMEM;
 	conn->id = id;
 	conn->poller = poller;
-	conn->part = tenant->now.parts[poller->worker_number];
+	conn->client.part = tenant->now.parts[poller->worker_number];
 	conn->mr = tenant->now.mrs[poller - poller->worker->pollers];
-	conn->fleet = poller->worker->env->fleet;
+	conn->client.fleet = poller->worker->env->fleet;
 	conn->serial = serial;
 	conn->window = conn->window_next = conn->window_told = 1;
 	stat_set(&conn->window_shown, conn->window);
@@ -140,7 +140,7 @@ int conn_create(struct conn **out, struct poller *poller, struct tenant *tenant,
 	for (i = 0; i < NOTE_KINDS; i++)
 		conn->notes[i] = (struct note){ .conn = conn, .kind = (enum note_kind)i };
 	err = id->dev->ops->query_peer(id, &conn->peer);
-	conn->by_admin = !err && peer_is_admin(&conn->peer);
+	conn->client.by_admin = !err && peer_is_admin(&conn->peer);
 	if (!err)
 		err = conn_create_qp(conn);
 	if (err) {

@@ -35,18 +35,15 @@
 #include "server/store/store.h"
 #include "server/worker/answers.h"
 #include "server/worker/budget_gate.h"
+#include "server/worker/client.h"
 #include "server/worker/mailbox.h"
 #include "server/worker/poller.h"
-#include "server/worker/principal.h"
 #include "server/worker/snapshot.h"
-#include "server/worker/tenant.h"
 #include "server/worker/worker.h"
 
 struct item;
 struct deferred;
-struct fleet;
 struct identity;
-struct user;
 struct users;
 
 /* The part of a HELLO that concerns its identity: server/control/identity.h. */
@@ -102,17 +99,12 @@ struct conn {
 	struct cm_id *id;
 	struct ibv_qp *qp;
 	struct poller *poller;
-	struct tenant_part *part; /* its worker's, of its tenant */
-	struct ibv_mr *mr;	  /* the tenant's region on the poller's device */
+	struct client client;
+	struct ibv_mr *mr; /* the tenant's region on the poller's device */
 	struct cm_peer peer;
-	struct principal principal;   /* charged for what it does */
-	struct user_account *account; /* its principal's: server/control/accounts.h */
-	struct budget_gates *gates;   /* likewise, in its tenant */
-	const struct fleet *fleet;    /* of which the server is a member, or NULL */
-	bool by_admin;		      /* peer_is_admin() */
-	bool admin;		      /* its slot and receive are those of administrators */
-	uint64_t connected_ns;	      /* by clock_ns() */
-	uint64_t number;	      /* in net->registry, for users; 0: not there */
+	bool admin;		/* its slot and receive are those of administrators */
+	uint64_t connected_ns;	/* by clock_ns() */
+	uint64_t number;	/* in net->registry, for users; 0: not there */
 	_Atomic bool published; /* set last: a thread that finds it set sees all of the above */
 
 	/* The worker's. The windows: server/worker/window.h. */
@@ -130,12 +122,7 @@ struct conn {
 	uint32_t sq_used;	 /* work requests posted or about to be, not known to be done */
 	uint32_t sq_unsignaled;	 /* work requests posted since the last signaled one */
 	uint32_t batch_requests; /* in the current batch */
-	/*
-	 * The client's user: server/worker/permit.h. The control thread may replace it; the old one
-	 * stays for a grace period. NULL: the server has no users.
-	 */
-	_Atomic(const struct user *) user;
-	bool probing;			/* a keepalive probe is posted and not answered */
+	bool probing;		 /* a keepalive probe is posted and not answered */
 	uint32_t sent_first, sent_last; /* buffers of posted responses, oldest first */
 	uint32_t buffers;		/* response buffers held */
 	struct ibv_send_wr *chain_first, *chain_last; /* responses of the current batch */
@@ -282,7 +269,7 @@ static inline void conn_record(struct conn *conn, uint32_t change, const struct 
  */
 static inline struct store_thread *conn_thread(const struct conn *conn)
 {
-	struct store_thread *thread = &conn->part->thread;
+	struct store_thread *thread = &conn->client.part->thread;
 
 	thread->now_ns = conn->poller->worker->part.thread.now_ns;
 	return thread;

@@ -10,7 +10,7 @@
 
 struct conn_region conn_region(const struct conn *conn)
 {
-	const struct region *region = conn->part->thread.table->region;
+	const struct region *region = conn->client.part->thread.table->region;
 
 	return (struct conn_region){ conn->mr, region->base, region->bytes };
 }

@@ -26,7 +26,7 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn,
 			 const struct fleet_word *word)
 {
 	const struct poller *poller = conn->poller;
-	const struct table *table = conn->part->thread.table;
+	const struct table *table = conn->client.part->thread.table;
 	const struct conn_region region = conn_region(conn);
 	const struct config *config = poller->worker->env->config;
 	bool evicts = config->memory.eviction != EVICTION_NONE;
@@ -45,8 +45,8 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn,
 		welcome->answers = ANSWERS_MAX;
 		welcome->identity_known = conn->query.hello.known;
 	}
-	if (conn->fleet)
-		welcome_fill_fleet(welcome, conn->fleet, word);
+	if (conn->client.fleet)
+		welcome_fill_fleet(welcome, conn->client.fleet, word);
 	index_geometry(table, &welcome->geometry);
 	/*
 	 * Only for a client that may READ: with the seed one finds keys that fall into one bucket.
@@ -102,7 +102,7 @@ static enum deferred_next hello_check(struct deferred *deferred, struct response
 static void part_attach(struct conn *conn)
 {
 	struct worker *worker = conn->poller->worker;
-	struct tenant_part *part = conn->part;
+	struct tenant_part *part = conn->client.part;
 
 	if (part == &worker->part || part->attached)
 		return;
@@ -158,7 +158,7 @@ static enum deferred_next hello_step(struct deferred *deferred, struct response_
 	if (!conn->query.answered)
 		return DEFERRED_WAIT;
 	/* The fleet's thread may just be writing it. */
-	if (conn->fleet && !store_word(conn->part->store, &word))
+	if (conn->client.fleet && !store_word(conn->client.part->store, &word))
 		return DEFERRED_AGAIN;
 	if (!conn->query.granted)
 		conn_fail(conn, "the device did not grant remote read");

@@ -21,7 +21,7 @@ static bool is_keyed(const struct request *request)
 static bool is_over(const struct conn *conn)
 {
 	return conn->poller->worker->part.thread.now_ns >=
-	       atomic_load_explicit(&conn->fleet->end_ns, memory_order_relaxed);
+	       atomic_load_explicit(&conn->client.fleet->end_ns, memory_order_relaxed);
 }
 
 static enum wire_status away(const struct conn *conn)
@@ -38,8 +38,9 @@ static enum wire_status moved(const struct conn *conn)
 
 const struct fleet_accept *member_accept(const struct conn *conn)
 {
-	return conn->move_epoch ? fleet_view_accept(fleet_view(conn->fleet), conn->move_epoch) :
-				  NULL;
+	return conn->move_epoch ?
+		       fleet_view_accept(fleet_view(conn->client.fleet), conn->move_epoch) :
+		       NULL;
 }
 
 /*
@@ -61,7 +62,7 @@ static bool is_copy(const struct request *request)
 
 enum wire_status member_admit(const struct conn *conn, const struct request *request, uint64_t hash)
 {
-	const struct fleet_view *view = fleet_view(conn->fleet);
+	const struct fleet_view *view = fleet_view(conn->client.fleet);
 	uint32_t owner, shard = fleet_shard(hash);
 
 	if (!is_keyed(request))
@@ -86,7 +87,7 @@ enum wire_status member_admit(const struct conn *conn, const struct request *req
 void member_refuse(const struct conn *conn, const struct request *request, enum wire_status status,
 		   struct wire_response *head)
 {
-	head->epoch = fleet_view(conn->fleet)->map->head->epoch;
+	head->epoch = fleet_view(conn->client.fleet)->map->head->epoch;
 	/* What is AWAY is not sent again. */
 	if (request->change && status == WIRE_MOVED)
 		conn->answers->refuses = true;
@@ -100,7 +101,7 @@ void member_resume(const struct conn *conn, const struct request *request)
 
 bool member_serves(const struct conn *conn, const struct request *request, uint64_t hash)
 {
-	const struct fleet_view *view = fleet_view(conn->fleet);
+	const struct fleet_view *view = fleet_view(conn->client.fleet);
 
 	if (is_copy(request))
 		return is_accepted(conn, view, fleet_shard(hash));
@@ -109,12 +110,12 @@ bool member_serves(const struct conn *conn, const struct request *request, uint6
 
 bool member_freezes(const struct conn *conn)
 {
-	return fleet_view(conn->fleet)->freezes;
+	return fleet_view(conn->client.fleet)->freezes;
 }
 
 bool member_admit_scan(const struct conn *conn, const uint64_t **served)
 {
-	*served = fleet_view(conn->fleet)->served;
+	*served = fleet_view(conn->client.fleet)->served;
 	return !is_over(conn) || !away(conn);
 }
 
@@ -135,7 +136,7 @@ static void map_part(const struct fleet_map *map, uint64_t offset, struct respon
 static enum deferred_next map_step(struct deferred *deferred, struct response_list *responses,
 				   uint64_t until_ns)
 {
-	const struct fleet *fleet = deferred->conn->fleet;
+	const struct fleet *fleet = deferred->conn->client.fleet;
 	struct response_wr *response;
 	uint32_t size;
 	void *value;

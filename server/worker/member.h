@@ -3,7 +3,7 @@
  * A worker of a fleet's member: which requests it refuses because another member owns their key
  * (OWNER-1 in server/fleet/fleet.h), or because it does not accept the item of a move (OWNER-7), or
  * while shards are frozen (OWNER-8); and the answer to MAP. A server in no fleet reads one pointer
- * for each request, conn->fleet.
+ * for each request, conn->client.fleet.
  */
 #ifndef KVD_SERVER_WORKER_MEMBER_H
 #define KVD_SERVER_WORKER_MEMBER_H
@@ -14,7 +14,7 @@
  * OWNER-1: WIRE_OK; WIRE_MOVED: another member has the key of the request, whose hash is @hash; or
  * WIRE_AWAY: no member has, or this one, which must not serve it now. That holds until the worker
  * passes a quiescent state. Only keyed requests have an owner: no SCAN, of a prefix, and no BATCH,
- * but those in it. The server is in a fleet, as conn->fleet says. Counts refusals. The status is
+ * but those in it. The server is in a fleet, as client.fleet says. Counts refusals. The status is
  * WIRE_MOVED by ANSWER-4, too, and for keys of frozen shards. OWNER-7: a PUT in mode COPY has no
  * owner, and is WIRE_AWAY unless the shard is of the move that the connection has begun.
  */

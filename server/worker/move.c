@@ -13,9 +13,9 @@ static_assert(KEY_PARTS_WORDS == FLEET_SHARDS / 64, "a part of the keys is a sha
 
 enum wire_status move_admit(const struct conn *conn)
 {
-	if (!conn->fleet)
+	if (!conn->client.fleet)
 		return WIRE_NOT_FOUND;
-	return conn->fleet->inbox ? WIRE_OK : WIRE_INVALID;
+	return conn->client.fleet->inbox ? WIRE_OK : WIRE_INVALID;
 }
 
 static enum wire_status move_ask(const struct fleet *fleet, const struct fleet_view *view)
@@ -51,7 +51,7 @@ static enum wire_status move_begin(struct conn *conn, const struct fleet_view *v
 		if (head->epoch >= request->epoch && !others_closed(view, request->epoch))
 			return WIRE_AWAY;
 	}
-	fleet_want_accept(conn->fleet, request->generation, request->epoch);
+	fleet_want_accept(conn->client.fleet, request->generation, request->epoch);
 	return WIRE_BUSY;
 }
 
@@ -92,13 +92,13 @@ static enum wire_status move_end(struct conn *conn, const struct fleet_accept *a
 static enum wire_status move_answer(struct conn *conn, const struct request *request,
 				    struct wire_response *head)
 {
-	const struct fleet_view *view = fleet_view(conn->fleet);
+	const struct fleet_view *view = fleet_view(conn->client.fleet);
 	const struct fleet_accept *accept = member_accept(conn);
 
 	head->epoch = view->map->head->epoch;
 	switch ((enum wire_move)request->mode) {
 	case WIRE_MOVE_ASK:
-		return move_ask(conn->fleet, view);
+		return move_ask(conn->client.fleet, view);
 	case WIRE_MOVE_BEGIN:
 		return move_begin(conn, view, request);
 	case WIRE_MOVE_CLEAR:
@@ -168,7 +168,7 @@ static enum wire_status fleet_answer(const struct fleet *fleet, const struct fle
 static enum deferred_next fleet_step(struct deferred *deferred, struct response_list *responses,
 				     uint64_t until_ns)
 {
-	const struct fleet *fleet = deferred->conn->fleet;
+	const struct fleet *fleet = deferred->conn->client.fleet;
 	const struct fleet_map *map = fleet_view(fleet)->map;
 	struct response_wr *response = response_start(responses, deferred->conn, WIRE_FLEET,
 						      deferred->request.id);

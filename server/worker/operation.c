@@ -98,14 +98,14 @@ static void flush_cancel(struct conn *conn, const struct request *request,
 {
 	bool any = request->mode == WIRE_FLUSH_CANCEL_ANY;
 
-	head->result = maintenance_cancel(&conn->part->store->maintenance, request->ticket,
-					  any ? NULL : conn->principal.name);
+	head->result = maintenance_cancel(&conn->client.part->store->maintenance, request->ticket,
+					  any ? NULL : conn->client.principal.name);
 	head->status = head->result ? WIRE_OK : WIRE_NOT_FOUND;
 }
 
 static void flush(struct conn *conn, const struct request *request, struct wire_response *head)
 {
-	struct maintenance *maintenance = &conn->part->store->maintenance;
+	struct maintenance *maintenance = &conn->client.part->store->maintenance;
 	bool done;
 
 	head->ticket = request->ticket;
@@ -113,7 +113,7 @@ static void flush(struct conn *conn, const struct request *request, struct wire_
 		flush_cancel(conn, request, head);
 		return;
 	}
-	if (conn->fleet && member_freezes(conn)) {
+	if (conn->client.fleet && member_freezes(conn)) {
 		head->status = WIRE_BUSY;
 		return;
 	}
@@ -121,7 +121,7 @@ static void flush(struct conn *conn, const struct request *request, struct wire_
 		done = maintenance_flushed(maintenance, request->ticket);
 	} else {
 		head->ticket = maintenance_flush(maintenance, conn_thread(conn)->now_ns,
-						 request->ttl, conn->principal.name);
+						 request->ttl, conn->client.principal.name);
 		done = head->ticket;
 	}
 	head->status = done ? WIRE_OK : WIRE_BUSY;
@@ -211,10 +211,11 @@ static enum wire_status batched_admit(struct message *message, const struct requ
 	enum wire_status status = WIRE_OK;
 
 	if (state->admitted)
-		return message->conn->fleet ? operation_again(message, request, hash) : WIRE_OK;
+		return message->conn->client.fleet ? operation_again(message, request, hash) :
+						     WIRE_OK;
 	if (user)
 		status = batched_permit(message, user, request);
-	if (!status && message->conn->fleet)
+	if (!status && message->conn->client.fleet)
 		status = member_admit(message->conn, request, hash);
 	/*
 	 * The operation stays admitted for all its pieces: what it holds is given back at its end.
@@ -355,7 +356,7 @@ static void batched_parse(const struct message *message, struct batched *next, s
 /* Decodes the next @count operations and prefetches what they will touch (OPERATION-2). */
 static void batch_decode(const struct message *message, struct batched *list, uint32_t count)
 {
-	struct table *table = message->conn->part->thread.table;
+	struct table *table = message->conn->client.part->thread.table;
 	uint32_t numbered = message->state->numbered, i;
 	size_t at = message->state->at;
 
@@ -601,7 +602,7 @@ static enum deferred_next operation_step(struct deferred *deferred, struct respo
 		response_unreserve(message.conn);
 	else
 		operations_init(state, message.request, state->verdict);
-	if (message.conn->fleet && !is_batch(message.request) && !state->verdict.status &&
+	if (message.conn->client.fleet && !is_batch(message.request) && !state->verdict.status &&
 	    !state->verdict.repeated)
 		state->verdict.status = (uint8_t)operation_again(&message, message.request,
 								 message.hash);

@@ -89,7 +89,7 @@ enum wire_status permit_admit(struct conn *conn, const struct user *user,
 			      const struct request *request, uint64_t bytes)
 {
 	struct worker *worker = conn->poller->worker;
-	enum wire_status status = permit_request(user, conn->account, request, bytes,
+	enum wire_status status = permit_request(user, conn->client.account, request, bytes,
 						 worker->part.thread.now_ns);
 
 	stat_add(&worker->stats.requests_over_limit, status == WIRE_LIMIT);

@@ -3,7 +3,7 @@
  * Whether a client's user may do what a request asks for: its right, the prefix of its key, and the
  * limits of the user, which all connections of the client share (server/control/accounts.h).
  *
- *   PERMIT-1. A server without users reads one pointer for each request, conn->user, and no more.
+ *   PERMIT-1. A server without users reads one pointer for each request, client.user, and no more.
  *   PERMIT-2. A request beyond a limit is answered LIMIT and charges nothing. A request that is not
  *	 allowed charges what it would charge if it were: so a client can't send those beyond its
  *	 limits either.
@@ -25,7 +25,7 @@
 /* NULL: the server has no users, and everything is allowed. */
 static inline const struct user *conn_user(const struct conn *conn)
 {
-	return atomic_load_explicit(&conn->user, memory_order_acquire);
+	return atomic_load_explicit(&conn->client.user, memory_order_acquire);
 }
 
 /* Whether the client is an administrator now: as its user's rights say, or peer_is_admin(). */
@@ -33,7 +33,7 @@ static inline bool conn_is_admin(const struct conn *conn)
 {
 	const struct user *user = conn_user(conn);
 
-	return user ? user->rights & USER_ADMIN : conn->by_admin;
+	return user ? user->rights & USER_ADMIN : conn->client.by_admin;
 }
 
 /*
@@ -67,7 +67,7 @@ static inline void permit_charge(struct conn *conn, uint64_t bytes, uint64_t now
 	const struct user *user = conn_user(conn);
 
 	if (user && user->bytes)
-		account_charge(conn->account, user->bytes, bytes, now_ns);
+		account_charge(conn->client.account, user->bytes, bytes, now_ns);
 }
 
 /* A client that may not READ has no GETs to report: drops its reports. */

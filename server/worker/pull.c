@@ -56,13 +56,13 @@ void pull_probed(struct conn *conn)
 
 static struct budget *budget_of(const struct conn *conn)
 {
-	return &conn->part->tenant->pull_budget;
+	return &conn->client.part->tenant->pull_budget;
 }
 
 /* BUDGET-4: the principal may have become late while the pull waited. */
 static void pull_set_late(struct worker *worker, struct conn *conn)
 {
-	bool late = late_principals_have(worker->env->late_principals, &conn->principal,
+	bool late = late_principals_have(worker->env->late_principals, &conn->client.principal,
 					 clock_ns());
 
 	stat_add(&worker->stats.pulls_late, late && !conn->pull_hold.late);
@@ -189,7 +189,7 @@ static enum deferred_next pulling_step(struct deferred *deferred, struct respons
 	enum large_next next;
 
 	/* A value that still arrives is refused when it has. */
-	status = conn->fleet && pull_is_idle(deferred) ?
+	status = conn->client.fleet && pull_is_idle(deferred) ?
 			 member_admit(conn, &deferred->request, deferred->hash) :
 			 WIRE_OK;
 	if (status) {
@@ -262,7 +262,7 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 	struct item *item = NULL;
 
 	put_change_init(request, &change);
-	if (request->value_len > conn->part->thread.table->region->geometry.value_max)
+	if (request->value_len > conn->client.part->thread.table->region->geometry.value_max)
 		status = WIRE_TOO_LARGE;
 	/* A pull that has room was admitted before. */
 	if (!status && !room->bytes && !pull_admit(conn, request))
@@ -315,7 +315,7 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 	if (!deferred->pull.asked)
 		room_init(room);
 	deferred->pull.asked = true;
-	if (conn->fleet) {
+	if (conn->client.fleet) {
 		status = member_admit(conn, &deferred->request, deferred->hash);
 		if (status) {
 			pull_refuse_early(deferred, responses, status);
@@ -380,11 +380,12 @@ static bool pull_begin_early(struct deferred *deferred)
 
 	if (!conn->pull_arrived || pull_is_now(conn, request) ||
 	    TAILQ_FIRST(&conn->deferred)->pull.now ||
-	    (conn->fleet && !member_serves(conn, request, deferred->hash)))
+	    (conn->client.fleet && !member_serves(conn, request, deferred->hash)))
 		return false;
 	put_change_init(request, &change);
-	if (request->value_len > conn->part->thread.table->region->geometry.value_max ||
-	    late_principals_have(worker->env->late_principals, &conn->principal, clock_ns()) ||
+	if (request->value_len > conn->client.part->thread.table->region->geometry.value_max ||
+	    late_principals_have(worker->env->late_principals, &conn->client.principal,
+				 clock_ns()) ||
 	    table_may_pin(conn_thread(conn), &change) ||
 	    !budget_take_more(budget_of(conn), &conn->pull_hold, pull_bytes(request)))
 		return false;
@@ -428,7 +429,7 @@ void pull_release(struct conn *conn)
 	pull_clock_stop(conn);
 	/* Late even if room was still being made for the value. */
 	if (conn->pull_hold.bytes)
-		late_principals_add(worker->env->late_principals, &conn->principal,
+		late_principals_add(worker->env->late_principals, &conn->client.principal,
 				    clock_ns() + worker->limits.pull_ns);
 	budget_leave(budget_of(conn), &conn->pull_hold);
 	budget_give(budget_of(conn), &conn->pull_hold, conn->pull_hold.bytes);

@@ -32,14 +32,14 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 		return DEFERRED_DONE;
 	}
 	response = response_start(responses, deferred->conn, WIRE_SCAN, request->id);
-	if (deferred->conn->fleet && !member_admit_scan(deferred->conn, &served)) {
+	if (deferred->conn->client.fleet && !member_admit_scan(deferred->conn, &served)) {
 		operation_refuse(deferred->conn, request, WIRE_AWAY, &response->head);
 		return DEFERRED_DONE;
 	}
 	value.value = response_buffer(responses, response, &value.size);
 	if (!value.value)
 		return DEFERRED_DONE;
-	if (deferred->conn->fleet && member_freezes(deferred->conn))
+	if (deferred->conn->client.fleet && member_freezes(deferred->conn))
 		response->head.status = WIRE_BUSY;
 	else
 		execute_scan(thread, request, served, until_ns, &response->head, &value);
@@ -146,7 +146,7 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 	/* In a BATCH of a user the first admitted operation records the reports. */
 	if (request_reports(request) && !verdict->status && !(batch && user))
 		execute_access(conn_thread(conn), request);
-	if (conn->fleet && !verdict->repeated) {
+	if (conn->client.fleet && !verdict->repeated) {
 		member_resume(conn, request);
 		if (!verdict->status)
 			verdict->status = (uint8_t)member_admit(conn, request, hash);

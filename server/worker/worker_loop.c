@@ -111,9 +111,9 @@ static bool batch_add(struct batch *batch, struct poller *poller, const struct i
 	entry->conn = conn;
 	batch->client_waits |= entry->request.op != WIRE_ACCESS;
 	if (entry->request.key && entry->request.op != WIRE_SCAN) {
-		entry->hash = table_hash(conn->part->thread.table, entry->request.key,
+		entry->hash = table_hash(conn->client.part->thread.table, entry->request.key,
 					 entry->request.key_len);
-		table_prefetch_bucket(conn->part->thread.table, entry->hash);
+		table_prefetch_bucket(conn->client.part->thread.table, entry->hash);
 	}
 	batch->request_count++;
 	return true;
@@ -171,7 +171,7 @@ static void batch_execute(struct batch *batch, struct poller *poller)
 	for (i = 0; i < batch->request_count; i++) {
 		entry = &batch->requests[i];
 		if (entry->request.key && entry->request.op != WIRE_SCAN)
-			table_prefetch_item(entry->conn->part->thread.table, entry->hash);
+			table_prefetch_item(entry->conn->client.part->thread.table, entry->hash);
 	}
 	for (i = 0; i < batch->request_count; i++) {
 		entry = &batch->requests[i];

@@ -21,8 +21,8 @@ static inline void test_limit_set(struct test_limit *limit, struct conn *conn, u
 			  .bytes = bytes },
 		.account = { .base_ns = conn_thread(conn)->now_ns },
 	};
-	conn->account = &limit->account;
-	atomic_store(&conn->user, &limit->user);
+	conn->client.account = &limit->account;
+	atomic_store(&conn->client.user, &limit->user);
 }
 
 /* Takes requests until none is left. */

@@ -135,7 +135,7 @@ void test_conn_setup(struct test_conn *c)
 		.qp = { .context = &verbs },
 		.conn = {
 			.poller = test_poller,
-			.part = &test_worker.part,
+			.client.part = &test_worker.part,
 			.mr = &test_tenant_mr,
 			.qp = &c->qp,
 			.window = TEST_WINDOW,
@@ -147,7 +147,7 @@ void test_conn_setup(struct test_conn *c)
 		},
 	};
 	TAILQ_INIT(&c->conn.deferred);
-	c->conn.gates = &test_gates[0];
+	c->conn.client.gates = &test_gates[0];
 	c->conn.pull_hold.conn = &c->conn;
 	c->conn.pull_hold.own = &test_gates[0].pulls;
 	atomic_store(&c->conn.hello_done, true);
@@ -160,8 +160,8 @@ void test_conn_principal(struct test_conn *c, const char *name)
 	struct budget_gates *gates = &test_gates[1 + (c - test_conns)];
 
 	assert_int_equal(c->conn.pull_hold.bytes + c->conn.pull_hold.wanted, 0);
-	snprintf(c->conn.principal.name, sizeof(c->conn.principal.name), "%s", name);
-	c->conn.gates = gates;
+	snprintf(c->conn.client.principal.name, sizeof(c->conn.client.principal.name), "%s", name);
+	c->conn.client.gates = gates;
 	c->conn.pull_hold.own = &gates->pulls;
 }
 

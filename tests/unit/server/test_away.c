@@ -53,7 +53,7 @@ static int setup(void **state)
 	test_worker_create(REGION_BYTES, 2 * VALUE_BYTES);
 	test_fleet_create(1);
 	answers_init(&answers, 1);
-	c->conn.fleet = &test_fleet;
+	c->conn.client.fleet = &test_fleet;
 	c->conn.answers = &answers;
 	return 0;
 }

@@ -735,7 +735,7 @@ static void users_come_in_between(void **state)
 
 	(void)state;
 	batch_with_large(0);
-	atomic_store(&conn->conn.user, &reader);
+	atomic_store(&conn->conn.client.user, &reader);
 	test_turns();
 	assert_answered(conn, 1, 0, 5);
 	assert_result(conn, WIRE_PUT, WIRE_OK);
@@ -746,14 +746,14 @@ static void users_come_in_between(void **state)
 	assert_stored("large", large, LARGE + MORE_BYTES);
 	while (!begins_a_room())
 		assert_true(++in_vain < ENDS_MAX);
-	atomic_store(&conn->conn.user, &reader);
+	atomic_store(&conn->conn.client.user, &reader);
 	test_turns();
 	assert_answered(conn, 1, 0, 2);
 	assert_result(conn, WIRE_PING, WIRE_OK);
 	assert_result(conn, WIRE_PUT, WIRE_OK);
 	memory_stats(test_store.memory, &stats);
 	assert_int_equal(stats.evacuating, 0);
-	atomic_store(&conn->conn.user, NULL);
+	atomic_store(&conn->conn.client.user, NULL);
 	test_store.table.eviction = EVICTION_NONE;
 }
 

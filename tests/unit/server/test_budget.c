@@ -45,7 +45,7 @@ static int setup(void **state)
 	poller.worker = &worker;
 	for (unsigned int i = 0; i < CONNS; i++) {
 		conns[i].poller = &poller;
-		conns[i].part = &worker.part;
+		conns[i].client.part = &worker.part;
 		conns[i].pull_hold.conn = &conns[i];
 		conns[i].pull_hold.own = &gates[i % PRINCIPALS].pulls;
 		conns[i].probes_answered = 1; /* BUDGET-3 */

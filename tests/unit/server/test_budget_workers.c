@@ -72,12 +72,12 @@ static void side_setup(struct side *side, unsigned int number)
 		struct conn *conn = &side->conns[i];
 
 		conn->poller = poller;
-		conn->part = &worker->part;
-		conn->gates = number && i != SAME ? &others[i] : &gates[i];
+		conn->client.part = &worker->part;
+		conn->client.gates = number && i != SAME ? &others[i] : &gates[i];
 		conn->pull_hold.conn = conn;
-		conn->pull_hold.own = &conn->gates->pulls;
+		conn->pull_hold.own = &conn->client.gates->pulls;
 		conn->probes_answered = 1; /* BUDGET-3 */
-		snprintf(conn->principal.name, sizeof(conn->principal.name), "uid=%u",
+		snprintf(conn->client.principal.name, sizeof(conn->client.principal.name), "uid=%u",
 			 number && i != SAME ? CONNS + i : i);
 		atomic_init(&conn->hello_done, true);
 		TAILQ_INIT(&conn->deferred);
@@ -228,12 +228,13 @@ static void ask(struct side *side, unsigned int conn)
 /* BUDGET-4: a principal is late on all workers. */
 static void late_on_both(void **state)
 {
-	struct principal *other = &sides[1].conns[2].principal;
+	struct principal *other = &sides[1].conns[2].client.principal;
 
 	(void)state;
 	assert_true(take(0, SAME, 10));
 	pull_release(&sides[0].conns[SAME]);
-	assert_true(late_principals_have(&late, &sides[1].conns[SAME].principal, clock_ns()));
+	assert_true(
+		late_principals_have(&late, &sides[1].conns[SAME].client.principal, clock_ns()));
 	assert_false(late_principals_have(&late, other, clock_ns()));
 	assert_true(take(0, 0, 100));
 	assert_true(take(0, 2, 100));

@@ -693,14 +693,14 @@ static void tenants(void **state)
 	add_connect_of(connect);
 	take_events();
 	conn = net.conns;
-	assert_ptr_equal(conn->part, &alpha_parts[conn->poller->worker->number]);
+	assert_ptr_equal(conn->client.part, &alpha_parts[conn->poller->worker->number]);
 	assert_ptr_equal(conn->mr, &alpha_mr);
 	assert_int_equal(alpha.conns_count, 1);
 	assert_int_equal(tenant.conns_count, 0);
 	/* One that names none. */
 	add_connect();
 	take_events();
-	assert_ptr_equal(net.conns->part->tenant, &tenant);
+	assert_ptr_equal(net.conns->client.part->tenant, &tenant);
 	assert_ptr_equal(net.conns->mr, &mr);
 	workers_stopped = true;
 	conn_manager_free_all(&net);
@@ -1446,13 +1446,13 @@ static void stats_of_users(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < 5; i++) {
 		askers[i] = (struct conn){ .poller = &workers[0].pollers[0],
-					   .part = &workers[0].part };
-		snprintf(askers[i].principal.name, sizeof(askers[i].principal.name), "uid=%u",
-			 i / 4);
+					   .client.part = &workers[0].part };
+		snprintf(askers[i].client.principal.name, sizeof(askers[i].client.principal.name),
+			 "uid=%u", i / 4);
 		for (unsigned int kind = 0; kind < NOTE_KINDS; kind++)
 			askers[i].notes[kind] = (struct note){ .conn = &askers[i],
 							       .kind = (enum note_kind)kind };
-		atomic_store(&askers[i].user, users[i]);
+		atomic_store(&askers[i].client.user, users[i]);
 		ask_for_stats(&askers[i]);
 	}
 	for (unsigned int i = 0; i < 3; i++) {
@@ -1482,7 +1482,7 @@ static void stats_are_shared(void **state)
 	assert_int_equal(conn_manager_wait_ms(&net, 7), 7);
 	for (unsigned int i = 0; i <= QUERIES_AT_ONCE; i++) {
 		askers[i] = (struct conn){ .poller = &workers[0].pollers[0],
-					   .part = &workers[0].part };
+					   .client.part = &workers[0].part };
 		for (unsigned int kind = 0; kind < NOTE_KINDS; kind++)
 			askers[i].notes[kind] = (struct note){ .conn = &askers[i],
 							       .kind = (enum note_kind)kind };
@@ -1647,7 +1647,7 @@ static void users_connect(void **state)
 		"bob", "7", "read") "read_prefixes = x\n" OF("carol", "8", "write"));
 	first = connected();
 	assert_string_equal(conn_user(first)->name, "alice");
-	assert_string_equal(first->principal.name, "user=alice");
+	assert_string_equal(first->client.principal.name, "user=alice");
 	assert_connections("user=alice", 1);
 	second = connected();
 	add_connect();
@@ -1686,9 +1686,9 @@ static void clients_of_other(void **state)
 	second = connected();
 	assert_connections("uid=61234", 1);
 	assert_connections("uid=9", 1);
-	assert_ptr_not_equal(first->account, second->account);
-	assert_ptr_not_equal(first->gates, second->gates);
-	assert_ptr_equal(first->pull_hold.own, &first->gates->pulls);
+	assert_ptr_not_equal(first->client.account, second->client.account);
+	assert_ptr_not_equal(first->client.gates, second->client.gates);
+	assert_ptr_equal(first->pull_hold.own, &first->client.gates->pulls);
 	close_and_finish(first);
 	close_and_finish(second);
 	users_end();
@@ -1702,7 +1702,7 @@ static void networks(void **state)
 	(void)state;
 	strcpy(config.rdma.networks, "10.0.1.0/24");
 	conn = connected();
-	assert_string_equal(conn->principal.name, "uid=61234");
+	assert_string_equal(conn->client.principal.name, "uid=61234");
 	close_and_finish(conn);
 	for (unsigned int i = 0; i < 2; i++) {
 		dev.kind = i ? DEVICE_RDMA_TCP : DEVICE_RDMA;
@@ -1735,13 +1735,13 @@ static void tenants_of_users(void **state)
 	alpha_start();
 	net.users = users_of(OF("a", "61234", "all") "tenant = alpha\n" OF("b", "7", "all"));
 	conn = connected();
-	assert_ptr_equal(conn->part->tenant, &alpha);
+	assert_ptr_equal(conn->client.part->tenant, &alpha);
 	close_and_finish(conn);
 	strcpy(connect.tenant, "alpha");
 	add_connect_of(connect);
 	take_events();
 	conn = ids[id_count - 1].context;
-	assert_ptr_equal(conn->part->tenant, &alpha);
+	assert_ptr_equal(conn->client.part->tenant, &alpha);
 	peer_uid = 7;
 	add_connect_of(connect);
 	assert_rejected(WIRE_REJECT_TENANT, "user b has the tenant default, not alpha");

@@ -96,9 +96,10 @@ static int setup(void **state)
 	TAILQ_INIT(&worker.deferred_conns);
 	for (i = 0; i < CONNS; i++) {
 		qps[i].context = &context;
-		conns[i] = (struct conn){
-			.poller = poller, .part = &worker.part, .qp = &qps[i], .window = RECVS
-		};
+		conns[i] = (struct conn){ .poller = poller,
+					  .client.part = &worker.part,
+					  .qp = &qps[i],
+					  .window = RECVS };
 		TAILQ_INIT(&conns[i].deferred);
 	}
 	assert_int_equal(deferred_init(poller), 0);

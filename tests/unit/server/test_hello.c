@@ -163,7 +163,7 @@ static void welcome_of_a_member(void **state)
 		const bool member = i & 1;
 
 		test_conn_setup(c);
-		c->conn.fleet = member ? &fleet : NULL;
+		c->conn.client.fleet = member ? &fleet : NULL;
 		atomic_store(&c->conn.hello_done, false);
 		receive(0, &hello);
 		c->conn.query.by_request = i & 2;
@@ -190,7 +190,7 @@ static void welcome_with_a_torn_word(void **state)
 
 	(void)state;
 	test_conn_setup(c);
-	c->conn.fleet = &fleet;
+	c->conn.client.fleet = &fleet;
 	atomic_store(&c->conn.hello_done, false);
 	store_publish_word(&test_store, &first);
 	word->epoch = 7;

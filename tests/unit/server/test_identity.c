@@ -44,7 +44,7 @@ static bool hello(unsigned int c, unsigned int uid, uint64_t id)
 {
 	struct conn *conn = &conns[c];
 
-	snprintf(conn->principal.name, sizeof(conn->principal.name), "uid=%u", uid);
+	snprintf(conn->client.principal.name, sizeof(conn->client.principal.name), "uid=%u", uid);
 	memcpy(conn->query.hello.identity, &id, sizeof(id));
 	conn->query.hello.change_next = 10;
 	conn->query.hello.answers = NULL;

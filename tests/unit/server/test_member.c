@@ -51,7 +51,7 @@ static int setup(void **state)
 	(void)state;
 	test_fleet_create(2);
 	assert_int_equal(test_worker_create(REGION_BYTES, LARGE), 0);
-	conn->conn.fleet = &test_fleet;
+	conn->conn.client.fleet = &test_fleet;
 	key_find(mine, 1);
 	key_find(theirs, 0);
 	return 0;
@@ -291,7 +291,7 @@ static void a_new_view(void **state)
 static void no_fleet(void **state)
 {
 	(void)state;
-	conn->conn.fleet = NULL;
+	conn->conn.client.fleet = NULL;
 	assert_true(RECEIVE(theirs, "v", .op = WIRE_PUT));
 	assert_int_equal(conn->response.status, WIRE_OK);
 	assert_false(RECEIVE(NULL, no_value, .op = WIRE_MAP));

@@ -120,8 +120,8 @@ static int setup(void **state)
 	test_fleet.inbox = &inbox;
 	test_fleet.view->own = OWN;
 	for (unsigned int i = 0; i < 2; i++) {
-		test_conns[i].conn.fleet = &test_fleet;
-		test_conns[i].conn.by_admin = true;
+		test_conns[i].conn.client.fleet = &test_fleet;
+		test_conns[i].conn.client.by_admin = true;
 	}
 	key_find(mine, 0, 1);
 	from = key_find(comes, 0, 0);
@@ -630,7 +630,7 @@ static void without_users(void **state)
 {
 	(void)state;
 	accept_it();
-	conn->conn.by_admin = false;
+	conn->conn.client.by_admin = false;
 	assert_int_equal(begin_in(conn, MOVE_EPOCH), WIRE_OK);
 	assert_int_equal(copy_in(conn, comes), WIRE_OK);
 	assert_int_equal(FLEET("a", WIRE_FLEET_UNDRAIN, .epoch = 0), WIRE_OK);
@@ -643,18 +643,18 @@ static void rights_of_users(void **state)
 
 	(void)state;
 	accept_it();
-	conn->conn.account = &account;
-	atomic_store(&conn->conn.user, &user);
+	conn->conn.client.account = &account;
+	atomic_store(&conn->conn.client.user, &user);
 	assert_refused(WIRE_NOT_ALLOWED);
 	/* No other right is needed, nor the kernel's word. */
 	user.rights = USER_ADMIN;
 	user.write.count = 1;
-	conn->conn.by_admin = false;
+	conn->conn.client.by_admin = false;
 	assert_int_equal(begin_in(conn, MOVE_EPOCH), WIRE_OK);
 	assert_int_equal(copy_in(conn, comes), WIRE_OK);
 	assert_int_equal(FLEET("a", WIRE_FLEET_UNDRAIN, .epoch = 0), WIRE_OK);
 	assert_int_equal(ANSWER(conn, mine, "v", .op = WIRE_PUT), WIRE_NOT_ALLOWED);
-	atomic_store(&conn->conn.user, NULL);
+	atomic_store(&conn->conn.client.user, NULL);
 }
 
 static void in_no_fleet(void **state)
@@ -662,7 +662,7 @@ static void in_no_fleet(void **state)
 	(void)state;
 	accept_it();
 	conn->conn.move_epoch = MOVE_EPOCH;
-	conn->conn.fleet = NULL;
+	conn->conn.client.fleet = NULL;
 	assert_refused(WIRE_NOT_FOUND);
 	assert_true(!conn->response.epoch);
 }

@@ -102,7 +102,7 @@ static void conn_setup(struct side *side)
 {
 	side->conn = (struct conn){
 		.poller = &side->worker.pollers[0],
-		.part = &side->worker.part,
+		.client.part = &side->worker.part,
 		.mr = &mr,
 		.qp = &side->qp,
 		.window = RECVS,
@@ -115,7 +115,7 @@ static void conn_setup(struct side *side)
 		.hello_done = true,
 	};
 	TAILQ_INIT(&side->conn.deferred);
-	side->conn.gates = &gates;
+	side->conn.client.gates = &gates;
 	side->conn.pull_hold.conn = &side->conn;
 	side->conn.pull_hold.own = &gates.pulls;
 	for (unsigned int i = 0; i < NOTE_KINDS; i++)

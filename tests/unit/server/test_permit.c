@@ -37,7 +37,7 @@ static int setup(void **state)
 	user_reset(USER_ALL);
 	if (test_worker_create(REGION_BYTES, 1u << 20))
 		return -1;
-	conn->conn.account = &account;
+	conn->conn.client.account = &account;
 	return 0;
 }
 
@@ -242,7 +242,7 @@ static void access_records(void **state)
 	(void)state;
 	permit_access(&conn->conn, &request);
 	assert_int_equal(request.access_count, 3);
-	atomic_store(&conn->conn.user, &user);
+	atomic_store(&conn->conn.client.user, &user);
 	permit_access(&conn->conn, &request);
 	assert_int_equal(request.access_count, 3);
 	user.rights = USER_ALL & ~USER_READ;
@@ -289,7 +289,7 @@ static void requests(void **state)
 
 	(void)state;
 	user.rights = USER_READ;
-	atomic_store(&conn->conn.user, &user);
+	atomic_store(&conn->conn.client.user, &user);
 	assert_true(RECEIVE(conn, 0, "k", 5, .op = WIRE_PUT));
 	assert_int_equal(c->response.status, WIRE_NOT_ALLOWED);
 	assert_int_equal(c->response.value_len, strlen("user u has no right 'write'"));
@@ -321,7 +321,7 @@ static void pull(void **state)
 {
 	(void)state;
 	user.rights = USER_READ;
-	atomic_store(&conn->conn.user, &user);
+	atomic_store(&conn->conn.client.user, &user);
 	assert_true(receive(conn, 0, (struct wire_request){ .op = WIRE_PING }, NULL, 0));
 	memcpy(test_recv(1),
 	       &(struct wire_request){ .op = WIRE_PUT,
@@ -345,7 +345,7 @@ static void in_order(void **state)
 
 	(void)state;
 	user.rights = USER_SCAN;
-	atomic_store(&conn->conn.user, &user);
+	atomic_store(&conn->conn.client.user, &user);
 	assert_false(RECEIVE(conn, 0, NULL, 0, .op = WIRE_SCAN));
 	assert_false(RECEIVE(conn, 1, "k", 5, .op = WIRE_PUT));
 	user.requests = 1;
@@ -369,7 +369,7 @@ static void repeated(void **state)
 	(void)state;
 	answers_init(&answers, 1);
 	conn->conn.answers = &answers;
-	atomic_store(&conn->conn.user, &user);
+	atomic_store(&conn->conn.client.user, &user);
 	assert_true(RECEIVE(conn, 0, "a", 5, .op = WIRE_PUT, .change = 1));
 	assert_int_equal(conn->response.status, WIRE_OK);
 	user.rights = USER_READ;
@@ -434,7 +434,7 @@ static void batches(void **state)
 	uint64_t full;
 
 	(void)state;
-	atomic_store(&conn->conn.user, &user);
+	atomic_store(&conn->conn.client.user, &user);
 	user.rights = USER_WRITE;
 	batch_receive_four(0);
 	assert_results(WIRE_NOT_ALLOWED, WIRE_OK, WIRE_NOT_ALLOWED, WIRE_OK);
@@ -466,7 +466,7 @@ static void bytes(void **state)
 	uint64_t before;
 
 	(void)state;
-	atomic_store(&conn->conn.user, &user);
+	atomic_store(&conn->conn.client.user, &user);
 	user.bytes = 1u << 30;
 	account.base_ns = test_worker.part.thread.now_ns + LONG_NS;
 	assert_true(RECEIVE(conn, 0, "k", 1000, .op = WIRE_PUT));
@@ -491,7 +491,7 @@ static void parts(void **state)
 
 	(void)state;
 	assert_int_equal(test_store_put(&test_store, "k", 1, value, sizeof(value), NULL), WIRE_OK);
-	atomic_store(&conn->conn.user, &user);
+	atomic_store(&conn->conn.client.user, &user);
 	user.bytes = 1u << 30;
 	account.base_ns = test_worker.part.thread.now_ns + LONG_NS;
 	assert_true(RECEIVE(conn, 0, "k", 0, .op = WIRE_TOUCH, .flags = WIRE_F_VALUE));

@@ -509,7 +509,7 @@ static void administrators(void **state)
 		peer.uid = cases[i].uid;
 		assert_int_equal(peer_is_admin(&peer), cases[i].admin);
 		conn = new_conn(WINDOW);
-		assert_int_equal(conn->by_admin, cases[i].admin);
+		assert_int_equal(conn->client.by_admin, cases[i].admin);
 		end_conn(conn);
 	}
 	poller_release(&worker.pollers[0]);

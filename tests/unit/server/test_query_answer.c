@@ -269,7 +269,7 @@ static void withholds(void **state)
 	conns[0].id = &id;
 	conns[0].qp = &qp;
 	modify_error = -EINVAL; /* it is granted all the same where the device is not asked */
-	atomic_store(&conns[0].user, &user);
+	atomic_store(&conns[0].client.user, &user);
 	assert_null(ask(WIRE_HELLO, 0));
 	assert_false(conns[0].query.granted);
 	assert_false(conns[0].query.by_request);
@@ -282,7 +282,7 @@ static void withholds(void **state)
 	assert_null(ask(WIRE_HELLO, 0));
 	assert_true(conns[0].query.granted);
 	assert_true(conns[0].query.by_request);
-	atomic_store(&conns[0].user, NULL);
+	atomic_store(&conns[0].client.user, NULL);
 }
 
 /* A client is known by its user, or without one; in the tenant that it is in. */
@@ -297,14 +297,14 @@ static void who_one_is(void **state)
 	};
 
 	(void)state;
-	conns[0].part = &part;
+	conns[0].client.part = &part;
 	assert_null(ask(WIRE_WHOAMI, 0));
 	assert_int_equal(conns[0].query.status, WIRE_OK);
 	assert_memory_equal(text,
 			    "user= rights=read,write,delete,scan,flush,stats,admin tenant=blue "
 			    "addr=10.9.0.0:1 id=",
 			    85);
-	atomic_store(&conns[0].user, &user);
+	atomic_store(&conns[0].client.user, &user);
 	conns[0].peer.uid_known = true;
 	conns[0].peer.uid = 7;
 	strcpy(conns[0].peer.identity, "psk:bob");
@@ -327,20 +327,20 @@ static void stops(void **state)
 	assert_int_equal(conns[0].query.status, WIRE_NOT_ALLOWED);
 	assert_memory_equal(text, "only root", 9);
 	assert_false(net.stop_asked);
-	conns[0].by_admin = true;
+	conns[0].client.by_admin = true;
 	assert_null(ask(WIRE_SHUTDOWN, 0));
 	assert_int_equal(conns[0].query.status, WIRE_OK);
 	assert_true(net.stop_asked);
 	net.stop_asked = false;
 	/* The file of users was read after the worker had asked for the right. */
-	atomic_store(&conns[0].user, &reader);
+	atomic_store(&conns[0].client.user, &reader);
 	assert_null(ask(WIRE_SHUTDOWN, 0));
 	assert_int_equal(conns[0].query.status, WIRE_NOT_ALLOWED);
 	assert_memory_equal(text, "user ann has no right 'admin'", 29);
 	assert_int_equal(conns[0].query.len, 29);
 	assert_false(net.stop_asked);
-	conns[0].by_admin = false;
-	atomic_store(&conns[0].user, &user);
+	conns[0].client.by_admin = false;
+	atomic_store(&conns[0].client.user, &user);
 	assert_null(ask(WIRE_SHUTDOWN, 0));
 	assert_int_equal(conns[0].query.status, WIRE_OK);
 	assert_true(net.stop_asked);

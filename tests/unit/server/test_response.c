@@ -112,7 +112,7 @@ static int setup(void **state)
 			.qp = &conns[i].qp,
 			.id = &conns[i].id,
 			.poller = poller,
-			.part = &worker.part,
+			.client.part = &worker.part,
 			.window = windows[i],
 			.sq_depth = poller_sq_depth(poller, windows[i]) - MARKERS,
 			.response_bytes = BUFFER_BYTES,
@@ -360,8 +360,8 @@ static void counted(void **state)
 	struct test_conn *c = &conns[0];
 
 	(void)state;
-	atomic_store(&c->conn.user, &user);
-	c->conn.account = &account;
+	atomic_store(&c->conn.client.user, &user);
+	c->conn.client.account = &account;
 	account = (struct user_account){ .base_ns = worker.part.thread.now_ns };
 	for (unsigned int i = 1; i <= 4; i++) {
 		send_one(c, WIRE_GET, WIRE_NOT_FOUND, 0);
@@ -380,7 +380,7 @@ static void counted(void **state)
 	send_one(c, WIRE_ACCESS, WIRE_OK, 0);
 	assert_int_equal(account.bytes_full, (5 * header + 5) * ACCOUNT_SECOND);
 	assert_int_equal(c->conn.sent_bytes, 8 * header + 10);
-	atomic_store(&c->conn.user, NULL);
+	atomic_store(&c->conn.client.user, NULL);
 	while (complete(c))
 		;
 	response_release_all(poller, &c->conn);

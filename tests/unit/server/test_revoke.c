@@ -101,7 +101,7 @@ static void whose(void **state)
 	assert_true(matches("addr=[fe80::1]:4711", &conn));
 	assert_false(matches("addr=fe80", &conn));
 	assert_false(matches("user=carol", &conn));
-	atomic_store(&conn.user, &carol);
+	atomic_store(&conn.client.user, &carol);
 	assert_true(matches("user=carol", &conn));
 	assert_false(matches("user=caro", &conn));
 	assert_false(matches("user=alice", &conn));

@@ -79,7 +79,7 @@ static void add(unsigned int i)
 
 	conns[i] = (struct conn){
 		.poller = poller,
-		.part = &worker.part,
+		.client.part = &worker.part,
 		.qp = &qp,
 		.qp_num = QP_NUM,
 		.serial = i + 1,

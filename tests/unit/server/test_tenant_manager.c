@@ -117,8 +117,8 @@ static int setup(void **state)
 		workers[i].part.tenant = test_net.tenants.list[0];
 	assert_int_equal(conn_registry_init(&test_net.registry, CONNS), 0);
 	for (unsigned int i = 0; i < CONNS; i++) {
-		conns[i].part = &workers[0].part;
-		conns[i].by_admin = true;
+		conns[i].client.part = &workers[0].part;
+		conns[i].client.by_admin = true;
 		conns[i].query.text = malloc(TEXT_BYTES);
 		conns[i].query.size = TEXT_BYTES;
 		conns[i].number = conn_registry_add(&test_net.registry, &conns[i]);
@@ -248,17 +248,17 @@ static void refuses(void **state)
 	assert_answer(1, WIRE_NO_SPACE, "exist together while items are moved: 37 MiB wanted");
 	ask(1, WIRE_TENANT_RESIZE, "a", 16 * MIB - 1);
 	assert_answer(1, WIRE_INVALID, "16m to 512g");
-	conns[2].part = &parts[0];
+	conns[2].client.part = &parts[0];
 	ask(2, WIRE_TENANT_DROP, "a", 0);
 	assert_answer(2, WIRE_INVALID, "ask from another one");
-	conns[3].by_admin = false;
+	conns[3].client.by_admin = false;
 	ask(3, WIRE_TENANT_DROP, "a", 0);
 	assert_answer(3, WIRE_INVALID, "tenants are for administrators");
 	ask(3, WIRE_TENANT_LIST, "", 0);
 	assert_answer(3, WIRE_INVALID, "tenants are for administrators");
 	/* The file of users was read after the worker had asked for the right. */
-	conns[3].by_admin = true;
-	atomic_store(&conns[3].user, &reader);
+	conns[3].client.by_admin = true;
+	atomic_store(&conns[3].client.user, &reader);
 	ask(3, WIRE_TENANT_DROP, "a", 0);
 	assert_answer(3, WIRE_INVALID, "tenants are for administrators");
 	assert_int_equal(jobs_begun, 0);

@@ -92,6 +92,7 @@ enum kvd_status connect_status(int err)
 	switch (err) {
 	case -ENODEV:
 	case -ENOSYS:
+	case -EXDEV:
 		return KVD_ERR_DEVICE;
 	case -ETIMEDOUT:
 		return KVD_ERR_TIMEOUT;
@@ -285,6 +286,13 @@ static enum kvd_status connect_closed(struct kvd *handle)
 			   "%s closed the connection while it was set up", handle->dev->address);
 }
 
+static enum kvd_status route_left(struct kvd *handle)
+{
+	return handle_fail(handle, KVD_ERR_DEVICE,
+			   "device %s: the route to %s uses another one now", handle->dev->name,
+			   handle->dev->address);
+}
+
 /* Connecting failed, and the server did not say why. */
 static enum kvd_status connect_failed(struct kvd *handle, const struct cm_event *event)
 {
@@ -307,6 +315,8 @@ static enum kvd_status connect_failed(struct kvd *handle, const struct cm_event 
 				   "device %s has no such GID to reach %s by: see `ibv_devinfo "
 				   "-v`, and gid_index in the URL",
 				   handle->dev->name, address);
+	case -EXDEV:
+		return route_left(handle);
 	case -ETIMEDOUT:
 		return handle_fail(handle, KVD_ERR_TIMEOUT, "no response from %s: %s", address,
 				   strerror(-err));
@@ -408,6 +418,8 @@ enum kvd_status connect_start(struct kvd *handle)
 	if (status)
 		return status;
 	err = handle->dev->ops->connect(handle->conn.id, &param);
+	if (err == -EXDEV)
+		return route_left(handle);
 	if (err)
 		return handle_fail(handle, connect_status(err), "can't connect to %s: %s",
 				   handle->dev->address, strerror(-err));

@@ -224,7 +224,7 @@ enum reconnect_state { RECONNECT_PAUSE, RECONNECT_CONNECTING, RECONNECT_HELLO };
 struct reconnect {
 	enum reconnect_state state;
 	bool opening;		/* in kvd_open() */
-	bool device_died;	/* in the last try: the next one starts with another */
+	bool device_died;	/* or serves the route no more: the next try opens another */
 	bool away;		/* what needs a connection ends at once: reconnect.h */
 	unsigned int tries;	/* failed ones since the connection was lost */
 	unsigned int failures;	/* they set the next pause: reconnect_pause_ns() */

@@ -419,8 +419,11 @@ static void hello_begin(struct kvd *handle)
 /* *@moved: a step was taken. */
 static enum kvd_status connecting(struct kvd *handle, bool *moved)
 {
+	struct reconnect *reconnect = &handle->reconnect;
 	enum kvd_status status = connect_progress(handle, moved);
 
+	/* The device was removed, or the route to the server uses another one. */
+	reconnect->device_died = status == KVD_ERR_DEVICE && !reconnect->opening;
 	if (!status && *moved)
 		hello_begin(handle);
 	return status;

@@ -141,7 +141,8 @@ enum cm_event_type {
 	CM_ESTABLISHED,	    /* both ends: the queue pair is in RTS */
 	CM_REJECTED,	    /* connecting end: private_data is the reason, as the peer gave it */
 	CM_UNREACHABLE,	    /* connecting end: no such peer, or no response; status says why; if
-			     * TLS failed, -EKEYREJECTED, private_data is a text that does */
+			     * TLS failed, -EKEYREJECTED, private_data is a text that does; -EXDEV:
+			     * the route to the peer uses another device now */
 	CM_DISCONNECTED,   /* both ends: the peer disconnected, exited or died; the queue pair is in
 			     * error. The end that called disconnect() does not get it. */
 	CM_DEVICE_REMOVED, /* the device is gone; destroy everything on it */

@@ -103,7 +103,7 @@ static bool on_addr_resolved(struct verbs_id *vid, struct cm_event *event)
 	/* The route changed since open(): the queue pair would be on the wrong device. */
 	if (vid->rdma->verbs->device != vd->port.dev.verbs->device ||
 	    vid->rdma->port_num != vd->port.dev.port_number)
-		return on_resolve_error(vid, event, -ENETUNREACH);
+		return on_resolve_error(vid, event, -EXDEV);
 	if (rdma_resolve_route(vid->rdma, vd->timeout_ms))
 		return on_resolve_error(vid, event, verbs_errno());
 	return false;

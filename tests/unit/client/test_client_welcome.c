@@ -323,6 +323,7 @@ static const struct end {
 	{ CM_UNREACHABLE, -ECONNREFUSED, KVD_ERR_UNREACHABLE, "nobody listens" },
 	{ CM_UNREACHABLE, -EHOSTUNREACH, KVD_ERR_UNREACHABLE, "can't connect" },
 	{ CM_UNREACHABLE, -ENETUNREACH, KVD_ERR_UNREACHABLE, "can't connect" },
+	{ CM_UNREACHABLE, -EXDEV, KVD_ERR_DEVICE, "uses another one now" },
 	{ CM_UNREACHABLE, -ETIMEDOUT, KVD_ERR_TIMEOUT, "no response" },
 	{ CM_UNREACHABLE, -EACCES, KVD_ERR_REFUSED, "softnic.socket_mode" },
 	{ CM_UNREACHABLE, -EPERM, KVD_ERR_REFUSED, "softnic.socket_mode" },
@@ -405,6 +406,7 @@ static void assert_try_ends(enum kvd_status status, const char *text)
 		fail_msg("not %s, %s: %s: %s", kvd_status_text(status), text,
 			 kvd_status_text(kvd->reconnect.status), kvd->reconnect.why);
 	assert_false(kvd->up);
+	assert_int_equal(kvd->reconnect.device_died, status == KVD_ERR_DEVICE);
 	server->fake.connect = accept_try;
 	kvd->reconnect.device_died = false; /* there is no other one here */
 	kvd->reconnect.next_ns = 0;

@@ -63,7 +63,7 @@ need "$build/kvbench"
 need_hint="apt-get install memcached redis-server" need memcached redis-server
 workers=${workers:-$(${on_server[@]+"${on_server[@]}"} nproc)}
 
-port=$((20000 + $$ % 20000))
+port=$((20000 + $$ % 10000))
 largest=$(tr ' ' '\n' <<<"$sizes" | sort -n | tail -n 1)
 mib=$((1024 + records * (largest + 200) * 2 / 1048576))
 servers=(

@@ -36,7 +36,7 @@ options=(-o server.workers=1 -o memory.size=64m -o memory.eviction=none)
 declare -A at=([a]=$tmp/a [b]=$tmp/b [c]=$tmp/c) urls
 scheme=fleet+softnic
 if [ "$device" != softnic ]; then
-	port=$((20000 + $$ % 20000))
+	port=$((20000 + $$ % 10000))
 	for member in a b c; do
 		at[$member]=${KVD_RDMA_ADDR:-}:$((++port))
 	done

@@ -456,7 +456,7 @@ if [ "$device" = softnic ]; then
 	check "refusals of stores and commands" store_refusals
 	check "small records" small_records kvd "$url"
 	check "records that are missing: the text output" missing_records_in_text
-	mc_port=$((20000 + $$ % 20000))
+	mc_port=$((20000 + $$ % 10000)) # below those of clients
 	mc_url=memcached://127.0.0.1:$mc_port
 	redis_url=redis://$tmp/redis
 	if command -v memcached >/dev/null; then

@@ -440,8 +440,7 @@ static void refused_check(struct kvd *db)
 	 * At their timeout they wait for a map, or a member is just asked. An RDMA device may read
 	 * the memory until that connection is closed, and the member is away soon after that.
 	 */
-	check(stored && moved + late + canceled &&
-		      stored + moved + canceled + late + away == count,
+	check(stored && moved + late + canceled && stored + moved + canceled + late + away == count,
 	      "of %zu submitted PUTs %u are done, %u end with their timeout, %u are canceled, of "
 	      "%u the member is away",
 	      count, stored, moved + late, canceled, away);

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <openssl/evp.h>
-
+#include "common/util/base64.h"
 #include "common/util/text.h"
 
 /* Takes a body apart. After the first error only zeros come. */
@@ -149,23 +148,14 @@ static const void *read_bytes(struct reader *reader, const json_t *object, const
 {
 	const json_t *field = read_field(reader, object, name, JSON_STRING);
 	const char *text = field ? json_string_value(field) : "";
-	size_t chars = field ? json_string_length(field) : 0, pad = 0;
+	size_t chars = field ? json_string_length(field) : 0;
 	char *bytes = reader->bytes;
-	int decoded;
 
 	*length = 0;
-	while (pad < 2 && pad < chars && text[chars - pad - 1] == '=')
-		pad++;
-	/* EVP_DecodeBlock() skips white space at both ends, and takes '=' for a character. */
-	decoded = memchr(text, '=', chars - pad) ?
-			  -1 :
-			  EVP_DecodeBlock((unsigned char *)bytes, (const unsigned char *)text,
-					  (int)chars);
-	if (decoded < 0 || (size_t)decoded != chars / 4 * 3 || chars % 4) {
+	if (!base64_decode(bytes, length, text, chars)) {
 		fail(reader, "a text is not base64");
 		return NULL;
 	}
-	*length = (size_t)decoded - pad;
 	bytes[*length] = 0;
 	reader->bytes += *length + 1;
 	return bytes;

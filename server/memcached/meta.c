@@ -2,7 +2,7 @@
 /* memcached's meta commands: see meta.h. */
 #include "server/memcached/meta.h"
 
-#include "server/memcached/base64.h"
+#include "common/util/base64.h"
 
 static const char bad_line[] = "CLIENT_ERROR bad command line format";
 
@@ -46,6 +46,18 @@ static const char *number_error(char letter)
 	}
 }
 
+static bool key_decode(struct mc_command *command)
+{
+	size_t len;
+
+	if (!base64_decode(command->decoded, &len, (const char *)command->key_text,
+			   command->key_text_len))
+		return false;
+	command->key = command->decoded;
+	command->key_len = (uint32_t)len;
+	return true;
+}
+
 /*
  * Decodes a flag. What is wrong with it goes to *error; false if the flags after it are not looked
  * at. As with memcached the last error is the one that is answered, and F's replaces no other.
@@ -60,10 +72,7 @@ static bool flag_decode(struct mc_command *command, const struct mc_token *flag,
 		if (!number_decode(command, letter, &token) && (letter != 'F' || !*error))
 			*error = number_error(letter);
 	} else if (letter == 'b') {
-		command->key = command->decoded;
-		command->key_len = (uint32_t)base64_decode(command->decoded, command->key_text,
-							   command->key_text_len);
-		if (!command->key_len)
+		if (!key_decode(command))
 			*error = "CLIENT_ERROR error decoding key";
 	} else if (letter == 'M') {
 		if (token.len == 1)

@@ -2,9 +2,9 @@
 /*
  * The parser of memcached's text protocol, classic and meta, which takes a connection's bytes apart
  * as they arrive. Commands, flags and error lines are those of memcached 1.6.18; what it leaves out
- * (slabs, lru, watch, ...) is an unknown command. It is stricter with numbers (tokens.h) and base64
- * (base64.h), refuses an opaque that is too long before the command is executed, and has lines of
- * its own where memcached ends the connection without one.
+ * (slabs, lru, watch, ...) is an unknown command. It is stricter with numbers (tokens.h) and with
+ * base64, where memcached skips other characters; it refuses an opaque that is too long before the
+ * command is executed, and has lines of its own where memcached ends the connection without one.
  *
  *   COMMAND-1. The input may be cut anywhere: the commands are the same, but for MC_NONE. The
  *	 parser never reads past the bytes given, nor writes to them, and keeps no pointer to them.

@@ -15,6 +15,7 @@
 #include "common/util/log.h"
 #include "server/control/conn_manager.h"
 #include "server/control/recovery.h"
+#include "server/control/session_manager.h"
 #include "server/control/tenant_manager.h"
 #include "server/detach.h"
 #include "server/notify.h"
@@ -43,7 +44,7 @@
 #define FORCE_S (FORCE_NS / 1000000000ull)
 
 /* Sources of epoll events; an event has the number of the device, too. */
-enum source { SOURCE_CM, SOURCE_ASYNC, SOURCE_MAILBOX, SOURCE_SIGNAL };
+enum source { SOURCE_CM, SOURCE_ASYNC, SOURCE_MAILBOX, SOURCE_SIGNAL, SOURCE_LISTENER };
 
 struct loop {
 	struct server *server;
@@ -86,6 +87,17 @@ static int loop_watch_devices(struct loop *loop)
 		err = loop_add(loop, nic->dev->verbs->async_fd, SOURCE_ASYNC, i);
 		nic->watched = !err;
 	}
+	return err;
+}
+
+/* Once they listen: before, a socket looks like one whose peer has hung up. */
+static int loop_watch_listeners(struct loop *loop)
+{
+	struct listeners *listeners = &loop->server->net.listeners;
+	int err = 0;
+
+	for (unsigned int i = 0; !err && i < listeners->count; i++)
+		err = loop_add(loop, listeners->list[i].fd, SOURCE_LISTENER, i);
 	return err;
 }
 
@@ -200,6 +212,9 @@ static void dispatch(struct loop *loop, uint64_t data)
 	case SOURCE_SIGNAL:
 		take_signals(loop);
 		break;
+	case SOURCE_LISTENER:
+		session_manager_accept(&server->net, &server->net.listeners.list[number]);
+		break;
 	}
 }
 
@@ -254,10 +269,10 @@ static bool stopping_done(struct server *server, uint64_t now)
 		server->force_until_ns = now + FORCE_NS;
 		conn_manager_close_all(&server->net);
 	}
-	if (server->net.conns && now > server->force_until_ns)
+	if (net_has_clients(&server->net) && now > server->force_until_ns)
 		log_error("%llu connections did not close within %llu s: kvd stops anyway",
 			  (unsigned long long)server->net.stats.connections, FORCE_S);
-	return !server->net.conns || now > server->force_until_ns;
+	return !net_has_clients(&server->net) || now > server->force_until_ns;
 }
 
 /* systemd restarts kvd if a worker is stuck, and not only if this thread is. */
@@ -306,8 +321,11 @@ static int loop_run(struct loop *loop)
 		stop_if_asked(server);
 		tenant_manager_run(&server->net);
 		conn_manager_expire(&server->net, now);
-		if (!err && !server->ready)
+		if (!err && !server->ready) {
 			err = start(server);
+			if (!err && server->ready)
+				err = loop_watch_listeners(loop);
+		}
 		if (server->ready) {
 			health_check(loop, now);
 			if (recovery_run(&server->net, now))

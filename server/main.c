@@ -29,7 +29,7 @@
 #include "server/pidfile.h"
 #include "server/server.h"
 #include "server/stats.h"
-#include "server/version.h"
+#include "server/config/version.h"
 
 enum mode { MODE_SERVE, MODE_CHECK, MODE_PRINT, MODE_FLEET_INIT, MODE_FLEET_ADOPT };
 

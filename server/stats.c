@@ -11,7 +11,7 @@
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/log_writer.h"
-#include "server/version.h"
+#include "server/config/version.h"
 #include "server/worker/budget.h"
 #include "server/worker/worker_loop.h"
 

@@ -19,6 +19,8 @@
 #define PORT_RDMA 7471
 #define PORT_RDMA_TCP 7472
 #define PORT_RDMA_TLS 7473
+#define PORT_MEMCACHED 11211
+#define PORT_MEMCACHED_TLS 11212
 
 /* The bytes of a host name, an IPv4 address or an IPv6 address with its %interface. */
 #define NAME_BYTES                                                                                 \
@@ -43,6 +45,11 @@ struct scheme {
 	uint16_t port; /* 0: it has none */
 	int (*parse)(struct device_addr *addr, const char *rest, struct parse *parse);
 };
+
+static bool is_memcached(const struct scheme *scheme)
+{
+	return scheme->kind & LISTEN_MEMCACHED_ALL;
+}
 
 static int refuse(struct parse *parse, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
@@ -132,16 +139,16 @@ static int inet_parse(struct device_addr *addr, const char *rest, struct parse *
 			  parse->size);
 }
 
-static int softnic_parse(struct device_addr *addr, const char *path, struct parse *parse)
+static int path_parse(struct device_addr *addr, const char *path, struct parse *parse)
 {
 	size_t len = strlen(path);
 
 	addr->mode = SOFTNIC_MODE_DEFAULT;
-	if (len == 0 && parse->listen)
-		return 0;
 	if (path[0] != '/')
-		return refuse(parse, "The path must be absolute, so write three slashes: "
-				     "softnic:///run/kvd/kvd.sock.");
+		return refuse(parse,
+			      "The path must be absolute, so write three slashes: "
+			      "%s/run/kvd/kvd.sock.",
+			      parse->scheme->name);
 	if (path[len - 1] == '/')
 		return refuse(parse, "'%s' is a directory: add the name of the socket.", path);
 	if (len >= sizeof(addr->path))
@@ -151,11 +158,24 @@ static int softnic_parse(struct device_addr *addr, const char *path, struct pars
 	return 0;
 }
 
+static int softnic_parse(struct device_addr *addr, const char *path, struct parse *parse)
+{
+	addr->mode = SOFTNIC_MODE_DEFAULT;
+	return *path || !parse->listen ? path_parse(addr, path, parse) : 0;
+}
+
+static int memcached_parse(struct device_addr *addr, const char *rest, struct parse *parse)
+{
+	return *rest == '/' ? path_parse(addr, rest, parse) : inet_parse(addr, rest, parse);
+}
+
 static const struct scheme schemes[] = {
 	{ "rdma://", DEVICE_RDMA, PORT_RDMA, inet_parse },
 	{ "rdma+tcp://", DEVICE_RDMA_TCP, PORT_RDMA_TCP, inet_parse },
 	{ "rdma+tls://", DEVICE_RDMA_TLS, PORT_RDMA_TLS, inet_parse },
 	{ "softnic://", DEVICE_SOFTNIC, 0, softnic_parse },
+	{ "memcached://", LISTEN_MEMCACHED, PORT_MEMCACHED, memcached_parse },
+	{ "memcached+tls://", LISTEN_MEMCACHED_TLS, PORT_MEMCACHED_TLS, inet_parse },
 };
 
 #define SCHEMES (sizeof(schemes) / sizeof(schemes[0]))
@@ -178,6 +198,11 @@ static int url_parse(struct device_addr *addr, const char *url, struct parse *pa
 		parse->scheme = &schemes[i];
 		if (strncmp(url, schemes[i].name, strlen(schemes[i].name)) != 0)
 			continue;
+		if (is_memcached(&schemes[i]) && !parse->listen)
+			return refuse(parse,
+				      "'%s' is for clients of memcached's protocol: write a URL "
+				      "like rdma://HOST or softnic:///PATH of server.listen.",
+				      url);
 		parsed.kind = schemes[i].kind;
 		err = schemes[i].parse(&parsed, url + strlen(schemes[i].name), parse);
 		if (!err)
@@ -207,7 +232,7 @@ void device_addr_text(const struct device_addr *addr, char *text)
 	const char *scheme = device_scheme(addr->kind);
 	const char *host = strcmp(addr->host, DEVICE_HOST_AUTO) ? addr->host : "";
 
-	if (addr->kind == DEVICE_SOFTNIC)
+	if (!*host && !addr->port)
 		snprintf(text, DEVICE_URL_MAX, "%s%s", scheme, addr->path);
 	else
 		snprintf(text, DEVICE_URL_MAX, strpbrk(host, ":%") ? "%s[%s]:%u" : "%s%s:%u",

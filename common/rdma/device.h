@@ -37,12 +37,18 @@ enum device_kind {
 	DEVICE_SOFTNIC = 1 << 1,  /* softnic:// */
 	DEVICE_RDMA_TCP = 1 << 2, /* rdma+tcp:// */
 	DEVICE_RDMA_TLS = 1 << 3, /* rdma+tls:// */
+	/* No devices: URLs for a server to listen at for clients of memcached's protocol. */
+	LISTEN_MEMCACHED = 1 << 4,     /* memcached:// */
+	LISTEN_MEMCACHED_TLS = 1 << 5, /* memcached+tls:// */
 };
 
 /* The kinds that set up connections over TCP or TLS, without rdma_cm. */
 #define DEVICES_OVER_TCP (DEVICE_RDMA_TCP | DEVICE_RDMA_TLS)
 /* The kinds that need an RDMA device. */
 #define DEVICES_VERBS (DEVICE_RDMA | DEVICES_OVER_TCP)
+/* The kinds that device_open() takes. */
+#define DEVICES_ALL (DEVICES_VERBS | DEVICE_SOFTNIC)
+#define LISTEN_MEMCACHED_ALL (LISTEN_MEMCACHED | LISTEN_MEMCACHED_TLS)
 
 enum device_role {
 	DEVICE_LISTEN,	/* a server: the address is its own */
@@ -61,15 +67,15 @@ enum device_role {
 struct device_addr {
 	enum device_kind kind;
 	/*
-	 * Not softnic. Listening at DEVICE_HOST_AUTO: rdma at the first usable address of an RDMA
-	 * device, the others at every address of this host.
+	 * Empty: a Unix socket. Listening at DEVICE_HOST_AUTO: rdma at the first usable address of
+	 * an RDMA device, the others at every address of this host.
 	 */
 	char host[DEVICE_HOST_MAX];
-	uint16_t port;		    /* not softnic */
+	uint16_t port;		    /* likewise */
 	struct device_link link;    /* not softnic */
 	struct tls_files tls;	    /* rdma+tls; the names are the caller's, until open() returns */
-	char path[DEVICE_PATH_MAX]; /* softnic */
-	unsigned int mode;	    /* softnic, listening: permissions of the socket */
+	char path[DEVICE_PATH_MAX]; /* of the Unix socket: softnic, memcached:/// */
+	unsigned int mode;	    /* of the Unix socket to listen at: its permissions */
 };
 
 /* An RDMA device in use. Made by device_open(), freed by device_close(). */

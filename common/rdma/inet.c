@@ -4,10 +4,21 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/util/log.h"
+
+/*
+ * A dead host is noticed after 10 s of silence and 3 probes, 5 s apart; or 20 s after something was
+ * sent to it.
+ */
+#define KEEPALIVE_IDLE_S 10
+#define KEEPALIVE_INTERVAL_S 5
+#define KEEPALIVE_PROBES 3
+#define USER_TIMEOUT_MS 20000
 
 #define PORT_TEXT_MAX 6
 
@@ -85,4 +96,70 @@ int inet_addrs_named(struct inet_addrs *list, const char *host, uint16_t port)
 			inet_addrs_add(list, entry->ai_addr, port);
 	freeaddrinfo(all);
 	return list->count ? 0 : -EHOSTUNREACH;
+}
+
+static int option_set(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) ? -errno : 0;
+}
+
+int inet_local(int fd, struct sockaddr_storage *addr)
+{
+	socklen_t len = sizeof(*addr);
+
+	return getsockname(fd, (struct sockaddr *)addr, &len) ? -errno : 0;
+}
+
+static int inet_socket(const struct sockaddr_storage *addr, int *fd)
+{
+	*fd = socket(addr->ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP);
+	return *fd < 0 ? -errno : 0;
+}
+
+int inet_bind(struct sockaddr_storage *addr, int *fd)
+{
+	int err = inet_socket(addr, fd);
+
+	if (err)
+		return err;
+	/* Connections of a server that ran before may still be in TIME_WAIT. */
+	err = option_set(*fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	/* "::" is every IPv4 address, too, whatever the host's default. */
+	if (!err && addr->ss_family == AF_INET6)
+		err = option_set(*fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
+	if (!err && bind(*fd, (const struct sockaddr *)addr, inet_len(addr)))
+		err = -errno;
+	if (!err)
+		err = inet_local(*fd, addr);
+	if (err)
+		close(*fd);
+	return err;
+}
+
+int inet_stream_set(int fd)
+{
+	int err = option_set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+
+	if (!err)
+		err = option_set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	if (!err)
+		err = option_set(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
+	if (!err)
+		err = option_set(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
+	if (!err)
+		err = option_set(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_PROBES);
+	return err ? err : option_set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, USER_TIMEOUT_MS);
+}
+
+int inet_connect(const struct sockaddr_storage *addr, int *fd)
+{
+	int err = inet_socket(addr, fd);
+
+	if (err)
+		return err;
+	if (connect(*fd, (const struct sockaddr *)addr, inet_len(addr)) && errno != EINPROGRESS) {
+		err = -errno;
+		close(*fd);
+	}
+	return err;
 }

@@ -35,4 +35,16 @@ void inet_set_port(struct sockaddr_storage *addr, uint16_t port);
 /* "10.9.0.1:7471" or "[fe80::1%eth0]:7471" */
 void inet_text(const struct sockaddr_storage *addr, char *text, size_t size);
 
+/* The address of a TCP or UDP socket at this end. 0 or a negative errno. */
+int inet_local(int fd, struct sockaddr_storage *addr);
+/* Starts to connect a TCP socket, which does not block. 0, also if that is under way. */
+int inet_connect(const struct sockaddr_storage *addr, int *fd);
+/*
+ * Makes a TCP socket that does not block and binds it to @addr, which is replaced by what it is bound to: port 0
+ * becomes the port chosen. 0 or a negative errno.
+ */
+int inet_bind(struct sockaddr_storage *addr, int *fd);
+/* Sets the options of a connected socket: no delays, keepalive. 0 or a negative errno. */
+int inet_stream_set(int fd);
+
 #endif /* KVD_COMMON_RDMA_INET_H */

@@ -94,6 +94,8 @@ int listen_list_urls(const char *list, char *urls, size_t size, struct parse_why
 		return -EINVAL;
 	}
 	while (listen_list_next(&list, &addr)) {
+		if (!(addr.kind & DEVICES_ALL))
+			continue;
 		device_addr_text(&addr, url);
 		if (addr.kind != DEVICE_SOFTNIC && is_wildcard(&addr)) {
 			snprintf(why->text, sizeof(why->text),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The URLs of server.listen: "rdma://:7471,softnic://", or "auto". */
+/* The URLs of server.listen: "rdma://:7471,memcached://:11211", or "auto". */
 #ifndef KVD_SERVER_CONFIG_LISTEN_LIST_H
 #define KVD_SERVER_CONFIG_LISTEN_LIST_H
 

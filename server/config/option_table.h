@@ -82,8 +82,8 @@ enum windows_mode {
 #define OPTIONS_server(X)                                                                          \
 	X(server, listen, LISTEN, "auto", 0, 0,                                                    \
 	  "URLs to serve at; no host: every address, of rdma:// the first RDMA device; no "        \
-	  "port: 7471, rdma+tcp 7472, rdma+tls 7473; auto: rdma:// where there is an RDMA "        \
-	  "device, else softnic://")                                                               \
+	  "port: 7471, rdma+tcp 7472, rdma+tls 7473, memcached 11211; auto: rdma:// where "        \
+	  "there is an RDMA device, else softnic://; memcached:// alone: softnic://, too")         \
 	X(server, workers, UINT, "0", 0, WORKERS_MAX,                                              \
 	  "worker threads; 0: one for each CPU that the process may run on")                       \
 	X(server, pin, BOOL, "yes", 0, 0,                                                          \
@@ -164,8 +164,8 @@ enum windows_mode {
 
 #define OPTIONS_softnic(X)                                                                         \
 	X(softnic, socket_mode, MODE, "0660", 0, 0777,                                             \
-	  "permissions of the Unix sockets of softnic://; clients need write permission to "       \
-	  "connect")
+	  "permissions of the Unix sockets of softnic:// and memcached:///; clients need write "   \
+	  "permission to connect")
 
 #define OPTIONS_memory(X)                                                                          \
 	X(memory, size, SIZE, "1g", OPTION_MIB(16), OPTION_GIB(512),                               \
@@ -222,6 +222,13 @@ enum windows_mode {
 	  "receives of each worker on each device; bounds the sum of the windows, and so the "     \
 	  "number of connections")
 
+#define OPTIONS_memcached(X)                                                                       \
+	X(memcached, key_max, UINT, "250", 1, KEY_MAX,                                             \
+	  "size of the longest key of a client of memcached's protocol")                           \
+	X(memcached, idle_timeout, TIME, "0", 0, OPTION_S(86400),                                  \
+	  "kvd closes a connection of memcached's protocol that sends nothing for this time; "     \
+	  "0: never")
+
 #define OPTIONS_log(X)                                                                             \
 	X(log, level, LEVEL, "notice", 0, 0,                                                       \
 	  "least important level that is logged")                                                  \
@@ -262,13 +269,13 @@ enum windows_mode {
 /* S(section), in the order in which they are printed. */
 #define OPTION_SECTIONS(S)                                                                         \
 	S(server) S(rdma) S(tls) S(users) S(softnic) S(memory) S(index) S(limits)        \
-		S(request) S(tenants) S(fleet) S(log)
+		S(request) S(memcached) S(tenants) S(fleet) S(log)
 /* clang-format on */
 
 #define OPTIONS(X)                                                                                 \
 	OPTIONS_server(X) OPTIONS_rdma(X) OPTIONS_tls(X) OPTIONS_users(X) OPTIONS_softnic(X)       \
 		OPTIONS_memory(X) OPTIONS_index(X) OPTIONS_limits(X) OPTIONS_request(X)            \
-			OPTIONS_tenants(X) OPTIONS_fleet(X) OPTIONS_log(X)
+			OPTIONS_memcached(X) OPTIONS_tenants(X) OPTIONS_fleet(X) OPTIONS_log(X)
 
 /* The field of an option of each kind. */
 #define OPTION_FIELD_UINT(name) uint32_t name

@@ -26,7 +26,7 @@ int admission_load(struct users **users, const struct config *config)
 /* Whether nothing but its address identifies a client. */
 static bool is_open(enum device_kind kind)
 {
-	return kind == DEVICE_RDMA || kind == DEVICE_RDMA_TCP;
+	return kind == DEVICE_RDMA || kind == DEVICE_RDMA_TCP || kind == LISTEN_MEMCACHED;
 }
 
 static struct user_peer user_peer_of(const struct cm_peer *peer, enum device_kind kind)
@@ -65,7 +65,7 @@ void admission_decide(struct admission *admission, const struct users *users,
 	const struct user_peer who = user_peer_of(peer, kind);
 
 	*admission = (struct admission){ 0 };
-	if (is_open(kind) && !networks_hold(config->rdma.networks, peer->address)) {
+	if (is_open(kind) && !peer->uid_known && !networks_hold(config->rdma.networks, peer->address)) {
 		admission->reason = WIRE_REJECT_USER;
 		snprintf(admission->text, sizeof(admission->text), "%s is in none of rdma.networks",
 			 peer->address);
@@ -83,15 +83,15 @@ void admission_decide(struct admission *admission, const struct users *users,
 	user_decide(admission, accounts, peer);
 }
 
-const struct user *admission_user(const struct users *users, const struct conn *conn)
+const struct user *admission_user(const struct users *users, const struct client *client)
 {
-	const struct user_peer who = user_peer_of(&conn->peer, conn->id->dev->kind);
+	const struct user_peer who = user_peer_of(&client->peer, client->kind);
 
 	return users_match(users, &who);
 }
 
-void admission_set(struct conn *conn, struct users *users, const struct user *user)
+void admission_set(struct client *client, struct users *users, const struct user *user)
 {
-	conn->users = users ? users_hold(users) : NULL;
-	atomic_store_explicit(&conn->client.user, user, memory_order_release);
+	client->users = users ? users_hold(users) : NULL;
+	atomic_store_explicit(&client->user, user, memory_order_release);
 }

@@ -31,13 +31,13 @@ void admission_decide(struct admission *admission, const struct users *users,
 		      const struct accounts *accounts, const struct config *config,
 		      enum device_kind kind, const struct cm_peer *peer);
 
-/* The user of a connection according to @users, a newer reading of the file, or NULL. */
-const struct user *admission_user(const struct users *users, const struct conn *conn);
+/* The user of a client according to @users, a newer reading of the file, or NULL. */
+const struct user *admission_user(const struct users *users, const struct client *client);
 
 /*
- * Sets the connection's user to @user, of @users; both NULL: none. The caller puts the old
- * conn->users once no worker uses its user any more.
+ * Sets the client's user to @user, of @users; both NULL: none. The caller puts the old
+ * client->users once no worker uses its user any more.
  */
-void admission_set(struct conn *conn, struct users *users, const struct user *user);
+void admission_set(struct client *client, struct users *users, const struct user *user);
 
 #endif /* KVD_SERVER_CONTROL_ADMISSION_H */

@@ -11,7 +11,9 @@
 #include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/control/admission.h"
+#include "server/control/client_user.h"
 #include "server/control/query_answer.h"
+#include "server/control/session_manager.h"
 #include "server/worker/conn.h"
 #include "server/worker/grant.h"
 #include "server/worker/keepalive.h"
@@ -66,7 +68,7 @@ static void conn_list_add(struct net *net, struct conn *conn)
 	if (conn->next)
 		conn->next->prev = conn;
 	net->conns = conn;
-	conn->number = conn_registry_add(&net->registry, conn);
+	conn->client.number = conn_registry_add(&net->registry, &conn->client);
 	conn->client.part->tenant->conns_count++;
 	conn->poller->nic->conns_count++;
 	stat_add(&net->stats.connections, 1);
@@ -80,9 +82,9 @@ static void conn_list_add(struct net *net, struct conn *conn)
 /* No worker asks for the connection's user any more. */
 static void conn_set_nobody(struct conn *conn)
 {
-	struct users *users = conn->users;
+	struct users *users = conn->client.users;
 
-	admission_set(conn, NULL, NULL);
+	admission_set(&conn->client, NULL, NULL);
 	users_put(users);
 }
 
@@ -98,7 +100,7 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 	if (conn->client.account)
 		accounts_close(&net->accounts, &conn->client.principal, conn->client.part->tenant,
 			       store_clock_ns(conn->client.part->store));
-	conn_registry_remove(&net->registry, conn->number);
+	conn_registry_remove(&net->registry, conn->client.number);
 	conn->client.part->tenant->conns_count--;
 	conn->poller->nic->conns_count--;
 	stat_sub(&net->stats.connections, 1);
@@ -277,10 +279,10 @@ static int connect_accept(struct net *net, struct poller *poller, struct tenant 
 	if (err)
 		return err;
 	conn->admin = admin;
-	conn->connected_ns = clock_ns();
-	principal_init(&conn->client.principal, &conn->peer, user);
+	conn->client.connected_ns = clock_ns();
+	principal_init(&conn->client.principal, &conn->client.peer, user);
 	if (user)
-		admission_set(conn, net->users, user);
+		admission_set(&conn->client, net->users, user);
 	conn_list_add(net, conn);
 	conn->client.account = accounts_open(&net->accounts, &conn->client.principal, tenant,
 					     &conn->client.gates,
@@ -328,6 +330,14 @@ static void conn_close(struct net *net, struct conn *conn)
 	conn_set_stage(net, conn, CONN_FLUSHING);
 	log_debug(CONN_FMT ": closing", CONN_ARG(conn));
 	conn_ops(conn)->disconnect(conn->id);
+}
+
+static void client_close(struct net *net, struct client *client)
+{
+	if (client->session)
+		session_manager_close(client->session);
+	else
+		conn_close(net, client_conn(client));
 }
 
 /*
@@ -476,7 +486,7 @@ static void access_refused(struct net *net, struct conn *conn)
 	log_ratelimited(LOG_WARN, 10,
 			CONN_FMT ": closed: its client %s READ with a key that is not "
 				 "its own, or outside the region",
-			CONN_ARG(conn), conn->peer.address);
+			CONN_ARG(conn), conn->client.peer.address);
 	conn_close(net, conn);
 }
 
@@ -686,6 +696,7 @@ void conn_manager_close_tenant(struct net *net, const struct tenant *tenant)
 	for (struct conn *conn = net->conns; conn; conn = conn->next)
 		if (conn->client.part->tenant == tenant)
 			conn_close(net, conn);
+	session_manager_close_tenant(net, tenant);
 }
 
 static void identities_count(struct net *net)
@@ -736,7 +747,7 @@ static bool conn_is_cut(const struct conn *conn)
 static void revoke_run(struct net *net, struct conn *asks)
 {
 	struct query *query = &asks->query;
-	unsigned int left = 0;
+	unsigned int left = 0, sessions;
 	struct revoke revoke;
 	struct conn *conn;
 
@@ -748,15 +759,18 @@ static void revoke_run(struct net *net, struct conn *asks)
 	if (!revoked_add(net->revoked, &revoke, clock_ns()))
 		return;
 	for (conn = net->conns; conn; conn = conn->next) {
-		if (conn == asks || !revoke_matches(&revoke, conn))
+		if (conn == asks || !revoke_matches(&revoke, &conn->client))
 			continue;
 		stat_add(&net->stats.connections_revoked, conn->stage == CONN_LIVE);
 		query->closed += conn->stage != CONN_RELEASING;
 		conn_close(net, conn);
 		left += !conn_is_cut(conn);
 	}
+	sessions = session_manager_revoke(net, &revoke);
+	query->closed += sessions;
+	left += sessions;
 	log_ratelimited(LOG_NOTICE, 10, "revoked %.*s, asked for by %s: %llu connections closed",
-			(int)query->len, query->text, asks->peer.address,
+			(int)query->len, query->text, asks->client.peer.address,
 			(unsigned long long)query->closed);
 	if (!left)
 		query->status = query->closed ? WIRE_OK : WIRE_NOT_FOUND;
@@ -765,7 +779,7 @@ static void revoke_run(struct net *net, struct conn *asks)
 /* A connection that asks for its own end gets no answer. */
 static void query_run(struct net *net, struct conn *conn)
 {
-	struct conn *kill;
+	struct client *kill;
 
 	if (!query_claim(net, conn))
 		return;
@@ -777,11 +791,12 @@ static void query_run(struct net *net, struct conn *conn)
 	}
 	kill = query_answer(net, conn);
 	if (kill) {
-		log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": closed: %s asked for it (KILL %llu)",
-				CONN_ARG(kill), conn->peer.address,
+		log_ratelimited(LOG_NOTICE, 10,
+				"connection of %s: closed: %s asked for it (KILL %llu)",
+				kill->peer.address, conn->client.peer.address,
 				(unsigned long long)kill->number);
 		stat_add(&net->stats.connections_killed, 1);
-		conn_close(net, kill);
+		client_close(net, kill);
 	}
 	if (conn->stage == CONN_LIVE)
 		answer_send(conn);
@@ -790,7 +805,7 @@ static void query_run(struct net *net, struct conn *conn)
 /* The principal for whom statistics are made; NULL: one that may see those of others. */
 static const struct principal *conn_viewer(const struct conn *conn)
 {
-	const struct user *user = conn_user(conn);
+	const struct user *user = client_user(&conn->client);
 
 	return !user || user->rights & USER_ADMIN ? NULL : &conn->client.principal;
 }
@@ -899,6 +914,10 @@ void conn_manager_read_mail(struct net *net)
 		case NOTE_TENANT_DONE:
 			net->jobs.runs = false;
 			break;
+		case NOTE_SESSION_ASKS:
+		case NOTE_SESSION_ENDED:
+			session_manager_note(net, note);
+			break;
 		default:
 			break;
 		}
@@ -962,38 +981,16 @@ void conn_manager_close_all(struct net *net)
 
 	for (conn = net->conns; conn; conn = conn->next)
 		conn_close(net, conn);
-}
-
-/* Why the connection can't go on with @user; NULL: it can. */
-static const char *user_objection(const struct conn *conn, const struct user *before,
-				  const struct user *user, bool any)
-{
-	if (any && !user)
-		return "users.file has no user for this client any more";
-	if (before && user && strcmp(before->name, user->name) != 0)
-		return "its client is another user of users.file now";
-	if (user && strcmp(conn->client.part->tenant->name, user->tenant) != 0)
-		return "its user has another tenant now";
-	/* The device can't take back remote read. */
-	if (user && !user_reads_all(user) && !conn->query.by_request)
-		return "its user may not read all keys any more";
-	return NULL;
+	session_manager_close_all(net);
 }
 
 /* True: the connection has a new user now, and no longer uses the old snapshot. */
 static bool conn_renew_user(struct net *net, struct conn *conn, struct users *users)
 {
-	const struct user *user = users ? admission_user(users, conn) : NULL;
-	const char *objection;
-
 	if (conn->stage != CONN_LIVE)
 		return false;
-	objection = user_objection(conn, conn_user(conn), user, users);
-	if (!objection) {
-		admission_set(conn, users, user);
+	if (client_user_renew(&conn->client, users, !conn->query.by_request))
 		return true;
-	}
-	log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": closed: %s", CONN_ARG(conn), objection);
 	stat_add(&net->stats.connections_withdrawn, 1);
 	conn_close(net, conn);
 	return false;
@@ -1004,19 +1001,17 @@ static void set_users(struct net *net, struct users *users)
 {
 	struct users *before = net->users;
 	struct conn *conn;
-	bool renewed = false;
+	bool renewed = session_manager_renew_users(net, users);
 
 	for (conn = net->conns; conn; conn = conn->next)
-		if (conn_renew_user(net, conn, users)) {
-			renewed = true;
-			conn->users_old = before;
-		}
+		renewed |= conn_renew_user(net, conn, users);
 	if (renewed && before)
 		synchronize_rcu(); /* no worker has a previous user any more */
 	for (conn = net->conns; conn; conn = conn->next) {
-		users_put(conn->users_old);
-		conn->users_old = NULL;
+		users_put(conn->client.users_old);
+		conn->client.users_old = NULL;
 	}
+	session_manager_put_users(net);
 	users_put(before);
 	net->users = users;
 	net->users_sized = 0;
@@ -1064,6 +1059,7 @@ void conn_manager_init(struct net *net)
 	TAILQ_INIT(&net->queries);
 	TAILQ_INIT(&net->stats_queries);
 	TAILQ_INIT(&net->tenant_queries);
+	LIST_INIT(&net->sessions);
 }
 
 void conn_manager_free_all(struct net *net)
@@ -1078,4 +1074,5 @@ void conn_manager_free_all(struct net *net)
 		grant_close(conn);
 		conn_destroy(conn);
 	}
+	session_manager_free_all(net);
 }

@@ -12,7 +12,7 @@ int conn_registry_init(struct conn_registry *registry, uint32_t conns_max)
 	registry->count = 1;
 	while (registry->count < conns_max)
 		registry->count *= 2;
-	registry->slots = calloc(registry->count, sizeof(struct conn *));
+	registry->slots = calloc(registry->count, sizeof(struct client *));
 	registry->numbers = calloc(registry->count, sizeof(*registry->numbers));
 	registry->free = calloc(registry->count, sizeof(*registry->free));
 	if (!registry->slots || !registry->numbers || !registry->free) {
@@ -41,14 +41,14 @@ static uint32_t number_slot(const struct conn_registry *registry, uint64_t numbe
 	return (uint32_t)number & (registry->count - 1);
 }
 
-uint64_t conn_registry_add(struct conn_registry *registry, struct conn *conn)
+uint64_t conn_registry_add(struct conn_registry *registry, struct client *client)
 {
 	uint32_t slot;
 
 	if (!registry->free_count)
 		return 0;
 	slot = registry->free[--registry->free_count];
-	registry->slots[slot] = conn;
+	registry->slots[slot] = client;
 	return registry->numbers[slot];
 }
 
@@ -61,14 +61,14 @@ void conn_registry_remove(struct conn_registry *registry, uint64_t number)
 	registry->free[registry->free_count++] = slot;
 }
 
-struct conn *conn_registry_find(const struct conn_registry *registry, uint64_t number)
+struct client *conn_registry_find(const struct conn_registry *registry, uint64_t number)
 {
 	uint32_t slot = number_slot(registry, number);
 
 	return registry->numbers[slot] == number ? registry->slots[slot] : NULL;
 }
 
-struct conn *conn_registry_next(const struct conn_registry *registry, uint32_t *slot,
+struct client *conn_registry_next(const struct conn_registry *registry, uint32_t *slot,
 				uint32_t slots_max)
 {
 	while (slots_max-- && *slot < registry->count)

@@ -3,14 +3,18 @@
 #include "server/control/net.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/control/admission.h"
 #include "server/control/nic_address.h"
 #include "server/control/user_tenants.h"
+#include "server/memcached/sockets.h"
 #include "server/worker/worker_loop.h"
 
 int net_check(const struct config *config, bool warn)
@@ -29,7 +33,8 @@ int net_check(const struct config *config, bool warn)
 		err = nic_address_check(config, &list.addr[i], warn);
 		first = first ? first : err;
 	}
-	return first;
+	err = listeners_check(config, warn);
+	return first ? first : err;
 }
 
 /* Finds the nic of the endpoint's device from an earlier endpoint, or opens a new one. */
@@ -76,7 +81,7 @@ int net_open(struct net *net, const struct config *config)
 		if (err)
 			return err;
 	}
-	return 0;
+	return listeners_open(&net->listeners, config);
 }
 
 static int net_init_nics(struct net *net)
@@ -156,6 +161,10 @@ int net_init(struct net *net, const struct worker_env *env)
 	int err;
 
 	net->env = *env;
+	if (net->listeners.count) {
+		net->env.front = &sockets_front;
+		net->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	}
 	err = mailbox_init(&net->mailbox);
 	if (err)
 		return err;
@@ -163,6 +172,7 @@ int net_init(struct net *net, const struct worker_env *env)
 	net->env.late_principals = &net->late_principals;
 	net->env.cancel = &net->jobs.cancels;
 	net->starting = true;
+	net->made_ns = clock_ns();
 	accounts_init(&net->accounts);
 	err = net_init_registry(net);
 	if (!err)
@@ -195,6 +205,9 @@ void net_release(struct net *net)
 		nic_release(&net->nics[--net->nic_count]);
 	while (net->endpoint_count)
 		endpoint_close(&net->endpoints[--net->endpoint_count]);
+	listeners_close(&net->listeners);
+	if (net->env.front)
+		close(net->spare_fd);
 	users_put(net->users);
 	net->users = NULL;
 	accounts_release(&net->accounts);
@@ -220,7 +233,7 @@ int net_start(struct net *net)
 		if (err)
 			return err;
 	}
-	return 0;
+	return listeners_start(&net->listeners);
 }
 
 bool net_alive(struct net *net)

@@ -9,6 +9,7 @@
 #include "server/control/conn_timer.h"
 #include "server/control/endpoint.h"
 #include "server/control/identity.h"
+#include "server/control/listener.h"
 #include "server/control/revoke.h"
 #include "server/control/tenant_job.h"
 #include "server/control/tenants.h"
@@ -77,10 +78,15 @@ struct net {
 	struct mailbox mailbox; /* notes to the control thread */
 	struct late_principals late_principals;
 	struct tenants tenants;
+	struct listeners listeners;
 
 	/* The control thread's: server/control/conn_manager.h. */
+	uint64_t made_ns;	/* by clock_ns(), at net_init() */
 	struct net_stats stats; /* other threads may read them */
 	struct conn *conns;	/* all connections, linked by next and prev */
+	LIST_HEAD(net_sessions, session) sessions; /* all sessions */
+	unsigned int sessions_count[WORKERS_MAX];  /* of each worker */
+	int spare_fd; /* closed to refuse a connection when no descriptor is left */
 	struct users *users;	/* NULL: any client may connect */
 	struct accounts accounts;
 	struct conn_timers timers;
@@ -123,6 +129,11 @@ int net_init(struct net *net, const struct worker_env *env);
  * warns of addresses in use. 0 or a negative errno after logging.
  */
 int net_check(const struct config *config, bool warn);
+static inline bool net_has_clients(const struct net *net)
+{
+	return net->conns || !LIST_EMPTY(&net->sessions);
+}
+
 /* No worker may run and no connection may be left. */
 void net_release(struct net *net);
 

@@ -70,8 +70,9 @@ void nic_addresses(struct nic_addresses *list, const struct config *config)
 
 	list->count = 0;
 	while (list->count < LISTEN_MAX && listen_list_next(&at, &list->addr[list->count]))
-		list->count++;
-	/* auto */
+		if (list->addr[list->count].kind & DEVICES_ALL)
+			list->count++;
+	/* auto, or no device */
 	if (!list->count && !device_listen_parse(list->addr, device_scheme(chosen), NULL, 0))
 		list->count = 1;
 	for (unsigned int i = 0; i < list->count; i++)

@@ -9,6 +9,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/stat.h"
+#include "server/memcached/session.h"
 #include "server/worker/conn.h"
 #include "server/worker/grant.h"
 #include "server/worker/permit.h"
@@ -18,8 +19,14 @@ static_assert(LINE_MAX_BYTES + sizeof(struct wire_response) <= WIRE_RESPONSE_MIN
 	      "a response has room for a line");
 #define NS_PER_S 1000000000u
 
-static const char *state_name(const struct conn *conn)
+static const char *state_name(struct client *client)
 {
+	const struct session *session = client->session;
+	const struct conn *conn;
+
+	if (session)
+		return session->is_cut ? "closing" : "open";
+	conn = client_conn(client);
 	if (conn->stage != CONN_LIVE)
 		return "closing";
 	return atomic_load_explicit(&conn->hello_done, memory_order_relaxed) ? "open" : "hello";
@@ -31,32 +38,33 @@ static uint64_t seconds_since(uint64_t then_ns, uint64_t now_ns)
 	return now_ns > then_ns ? (now_ns - then_ns) / NS_PER_S : 0;
 }
 
-/* Writes the connection's line to @line; returns its length. */
-static uint32_t print_conn(const struct net *net, const struct conn *conn, char *line)
+/* Writes the client's line to @line; returns its length. A session has no window. */
+static uint32_t print_client(const struct net *net, struct client *client, char *line)
 {
-	uint64_t age_s = seconds_since(conn->connected_ns, clock_ns());
-	uint64_t active_ns = stat_read(&conn->active_ns);
+	uint64_t age_s = seconds_since(client->connected_ns, clock_ns());
+	uint64_t active_ns = stat_read(&client->active_ns);
 	uint64_t idle_s = seconds_since(active_ns, store_clock_ns(net->env.store));
 	char uid[24] = "", identity[sizeof(" identity=") + TLS_IDENTITY_MAX] = "";
 	char name[sizeof(" user=") + USER_NAME_MAX] = "";
-	const struct user *user = conn_user(conn);
+	const struct user *user = client_user(client);
+	struct conn *conn = client->session ? NULL : client_conn(client);
 	int n;
 
-	if (conn->peer.uid_known)
-		snprintf(uid, sizeof(uid), " uid=%u", (unsigned int)conn->peer.uid);
-	if (*conn->peer.identity)
-		snprintf(identity, sizeof(identity), " identity=%s", conn->peer.identity);
+	if (client->peer.uid_known)
+		snprintf(uid, sizeof(uid), " uid=%u", (unsigned int)client->peer.uid);
+	if (*client->peer.identity)
+		snprintf(identity, sizeof(identity), " identity=%s", client->peer.identity);
 	if (user)
 		snprintf(name, sizeof(name), " user=%s", user->name);
 	n = snprintf(line, LINE_MAX_BYTES,
 		     "id=%" PRIu64 " device=%s addr=%s%s%s%s worker=%u state=%s age=%" PRIu64
 		     " idle=%" PRIu64 " requests=%" PRIu64 " received=%" PRIu64 " sent=%" PRIu64
 		     " window=%" PRIu64 "\n",
-		     conn->number, conn_device_name(conn), conn->peer.address, uid, identity, name,
-		     conn->poller->worker->number, state_name(conn), age_s,
-		     active_ns ? idle_s : age_s, stat_read(&conn->requests),
-		     stat_read(&conn->received_bytes), stat_read(&conn->sent_bytes),
-		     stat_read(&conn->window_shown));
+		     client->number, conn ? conn_device_name(conn) : "memcached",
+		     client->peer.address, uid, identity, name, client->worker->number,
+		     state_name(client), age_s, active_ns ? idle_s : age_s,
+		     stat_read(&client->requests), stat_read(&client->received_bytes),
+		     stat_read(&client->sent_bytes), conn ? stat_read(&conn->window_shown) : 0);
 	return n < LINE_MAX_BYTES ? (uint32_t)n : LINE_MAX_BYTES - 1;
 }
 
@@ -64,15 +72,15 @@ static uint32_t print_conn(const struct net *net, const struct conn *conn, char 
 static void answer_clients(const struct net *net, struct query *query)
 {
 	uint32_t count = net->registry.count, len, slot, at, end;
-	const struct conn *conn;
+	struct client *client;
 	char line[LINE_MAX_BYTES];
 
 	slot = query->arg < count ? (uint32_t)query->arg : count;
 	end = slot + QUERY_SLOTS_MAX;
 	while (slot < count && slot < end) {
 		at = slot;
-		conn = conn_registry_next(&net->registry, &at, end - slot);
-		len = conn ? print_conn(net, conn, line) : 0;
+		client = conn_registry_next(&net->registry, &at, end - slot);
+		len = client ? print_client(net, client, line) : 0;
 		if (len > query->size - query->len)
 			break;
 		memcpy(query->text + query->len, line, len);
@@ -100,8 +108,8 @@ static void print_rights(uint32_t rights, char *text)
 /* The client's user, if there is users.file, and what it may do. */
 static void answer_whoami(const struct conn *conn, struct query *query)
 {
-	const struct user *user = conn_user(conn);
-	const struct cm_peer *peer = &conn->peer;
+	const struct user *user = client_user(&conn->client);
+	const struct cm_peer *peer = &conn->client.peer;
 	char rights[USER_RIGHTS_COUNT * 8];
 	char line[LINE_MAX_BYTES];
 	int n;
@@ -119,7 +127,7 @@ static void answer_whoami(const struct conn *conn, struct query *query)
 			      (unsigned int)peer->uid);
 	if (*peer->identity)
 		n += snprintf(line + n, sizeof(line) - (size_t)n, " identity=%s", peer->identity);
-	n += snprintf(line + n, sizeof(line) - (size_t)n, " id=%" PRIu64 "\n", conn->number);
+	n += snprintf(line + n, sizeof(line) - (size_t)n, " id=%" PRIu64 "\n", conn->client.number);
 	query->len = n < LINE_MAX_BYTES ? (uint32_t)n : LINE_MAX_BYTES - 1;
 	memcpy(query->text, line, query->len);
 }
@@ -133,9 +141,9 @@ static void answer_shutdown(struct net *net, const struct conn *conn, struct que
 	static const struct request request = { .op = WIRE_SHUTDOWN };
 	char why[PERMIT_WHY_BYTES] = "only root and the server's own user, on the Unix socket, may "
 				     "stop a server that has no users (users.file)";
-	const struct user *user = conn_user(conn);
+	const struct user *user = client_user(&conn->client);
 
-	if (conn_is_admin(conn)) {
+	if (client_is_admin(&conn->client)) {
 		log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": %s asked the server to stop (SHUTDOWN)",
 				CONN_ARG(conn), conn->client.principal.name);
 		net->stop_asked = true;
@@ -148,17 +156,17 @@ static void answer_shutdown(struct net *net, const struct conn *conn, struct que
 	memcpy(query->text, why, query->len);
 }
 
-struct conn *query_answer(struct net *net, struct conn *conn)
+struct client *query_answer(struct net *net, struct conn *conn)
 {
 	struct query *query = &conn->query;
 	const struct user *user;
-	struct conn *kill = NULL;
+	struct client *kill = NULL;
 
 	query->status = WIRE_OK;
 	query->len = 0;
 	query->cursor = 0;
 	if (query->op == WIRE_HELLO) {
-		user = conn_user(conn);
+		user = client_user(&conn->client);
 		query->by_request = user && !user_reads_all(user);
 		query->granted = query->by_request || grant_allow(conn);
 		return NULL;

@@ -12,6 +12,6 @@
  * Fills in the answer to the query of @conn; an allowed SHUTDOWN sets net->stop_asked. Returns the
  * connection that it closes, or NULL; the caller closes it.
  */
-struct conn *query_answer(struct net *net, struct conn *conn);
+struct client *query_answer(struct net *net, struct conn *conn);
 
 #endif /* KVD_SERVER_CONTROL_QUERY_ANSWER_H */

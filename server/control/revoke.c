@@ -66,10 +66,10 @@ static bool address_matches(const char *wanted, const char *address)
 	return *address == '[' && host == len + 2 && memcmp(wanted, address + 1, len) == 0;
 }
 
-bool revoke_matches(const struct revoke *revoke, const struct conn *conn)
+bool revoke_matches(const struct revoke *revoke, const struct client *client)
 {
-	const struct user *user = atomic_load_explicit(&conn->client.user, memory_order_relaxed);
-	const struct cm_peer *peer = &conn->peer;
+	const struct user *user = atomic_load_explicit(&client->user, memory_order_relaxed);
+	const struct cm_peer *peer = &client->peer;
 
 	switch (revoke->by) {
 	case REVOKE_USER:
@@ -79,7 +79,7 @@ bool revoke_matches(const struct revoke *revoke, const struct conn *conn)
 	case REVOKE_UID:
 		return peer->uid_known && peer->uid == revoke->number;
 	case REVOKE_ID:
-		return conn->number && conn->number == revoke->number;
+		return client->number && client->number == revoke->number;
 	case REVOKE_ADDRESS:
 		return address_matches(revoke->name, peer->address);
 	}

@@ -38,7 +38,7 @@ struct revoked {
  */
 bool revoke_parse(struct revoke *revoke, const char *text, size_t len);
 /* The control thread calls it. */
-bool revoke_matches(const struct revoke *revoke, const struct conn *conn);
+bool revoke_matches(const struct revoke *revoke, const struct client *client);
 
 /* Keeps the revocation of an identity; other kinds need not be kept. False: there is no room. */
 bool revoked_add(struct revoked revoked[REVOKED_MAX], const struct revoke *revoke, uint64_t now_ns);

@@ -37,7 +37,8 @@ answer(struct conn *conn, enum wire_status status, const char *format, ...)
 /* The connection that asked for the change under way, if it still waits; or NULL. */
 static struct conn *asker(struct net *net)
 {
-	struct conn *conn = conn_registry_find(&net->registry, net->command.asker);
+	struct client *client = conn_registry_find(&net->registry, net->command.asker);
+	struct conn *conn = client ? client_conn(client) : NULL;
 
 	return conn && conn->stage == CONN_LIVE ? conn : NULL;
 }
@@ -103,10 +104,10 @@ static void answer_at_once(struct net *net)
 
 	for (conn = TAILQ_FIRST(&net->tenant_queries); conn; conn = next) {
 		next = TAILQ_NEXT(conn, query_entry);
-		if (conn_is_admin(conn) && conn->query.mode != WIRE_TENANT_LIST)
+		if (client_is_admin(&conn->client) && conn->query.mode != WIRE_TENANT_LIST)
 			continue;
 		conn_manager_forget_query(conn);
-		if (conn_is_admin(conn))
+		if (client_is_admin(&conn->client))
 			list(net, conn);
 		else
 			answer(conn, WIRE_INVALID,
@@ -336,7 +337,7 @@ static bool command_begin(struct net *net)
 	*command = (struct tenant_command){
 		.mode = conn->query.mode,
 		.bytes = conn->query.arg,
-		.asker = conn->number,
+		.asker = conn->client.number,
 	};
 	if (command->mode == WIRE_TENANT_CREATE)
 		begins = create_begin(net, conn->query.tenant, &refusal);

@@ -6,7 +6,6 @@
 
 #include "common/util/stat.h"
 #include "server/store/store.h"
-#include "server/worker/deferred.h"
 
 void budget_init(struct budget *budget, uint64_t share)
 {
@@ -17,7 +16,7 @@ void budget_init(struct budget *budget, uint64_t share)
 
 static struct worker *worker_of(const struct budget_hold *hold)
 {
-	return hold->conn->poller->worker;
+	return hold->client->worker;
 }
 
 /* Functions from here to leave() expect the lock held. */
@@ -179,9 +178,9 @@ static bool do_take_more(struct budget *budget, struct budget_hold *hold, uint64
 
 /* What the caller wakes after it has released the lock: its own connections, and other workers. */
 struct wakes {
-	struct conn *conns[BUDGET_MOVES_MAX];
+	struct client *clients[BUDGET_MOVES_MAX];
 	struct worker *workers[BUDGET_MOVES_MAX];
-	unsigned int conn_count, worker_count;
+	unsigned int client_count, worker_count;
 };
 
 static void wakes_init(struct wakes *wakes, const struct budget *budget,
@@ -191,11 +190,11 @@ static void wakes_init(struct wakes *wakes, const struct budget *budget,
 	unsigned int count = next(budget, holds), i;
 	struct worker *worker;
 
-	wakes->conn_count = wakes->worker_count = 0;
+	wakes->client_count = wakes->worker_count = 0;
 	for (i = 0; i < count; i++) {
 		worker = worker_of(holds[i]);
 		if (worker == caller)
-			wakes->conns[wakes->conn_count++] = holds[i]->conn;
+			wakes->clients[wakes->client_count++] = holds[i]->client;
 		else
 			wakes->workers[wakes->worker_count++] = worker;
 	}
@@ -209,8 +208,8 @@ static void leave(struct budget *budget, const struct worker *caller)
 
 	wakes_init(&wakes, budget, caller);
 	mem_unlock(&budget->lock);
-	for (i = 0; i < wakes.conn_count; i++)
-		deferred_wake(wakes.conns[i]);
+	for (i = 0; i < wakes.client_count; i++)
+		wakes.clients[i]->wake(wakes.clients[i]);
 	for (i = 0; i < wakes.worker_count; i++)
 		/* A worker whose flag is set already has a wake-up on its way. */
 		if (!atomic_exchange_explicit(&wakes.workers[i]->budgets_look, true,
@@ -276,8 +275,8 @@ void budget_look(struct budget *budget, struct worker *worker)
 	mem_lock(&budget->lock);
 	wakes_init(&wakes, budget, worker);
 	mem_unlock(&budget->lock);
-	for (unsigned int i = 0; i < wakes.conn_count; i++)
-		deferred_wake(wakes.conns[i]);
+	for (unsigned int i = 0; i < wakes.client_count; i++)
+		wakes.clients[i]->wake(wakes.clients[i]);
 }
 
 void budget_count(struct budget *budget, uint64_t *bytes, uint64_t *waits)
@@ -288,9 +287,8 @@ void budget_count(struct budget *budget, uint64_t *bytes, uint64_t *waits)
 	mem_unlock(&budget->lock);
 }
 
-bool budget_take_build(struct conn *conn, struct budget_hold *hold, struct large *steps)
+bool budget_take_build(struct client *client, struct budget_hold *hold, struct large *steps)
 {
-	struct worker *worker = conn->poller->worker;
 	size_t wants = large_wants(steps);
 	uint64_t bytes = wants ? mem_class_bytes(wants) : 0;
 	bool waited = hold->wanted;
@@ -298,16 +296,16 @@ bool budget_take_build(struct conn *conn, struct budget_hold *hold, struct large
 
 	if (bytes <= hold->bytes)
 		return true;
-	if (!hold->conn)
-		*hold = (struct budget_hold){ .conn = conn, .own = &conn->client.gates->builds };
-	admitted = budget_take(&conn->client.part->tenant->build_budget, hold, bytes);
-	stat_add(&worker->stats.large_waited, !admitted && !waited);
+	if (!hold->client)
+		*hold = (struct budget_hold){ .client = client, .own = &client->gates->builds };
+	admitted = budget_take(&client->part->tenant->build_budget, hold, bytes);
+	stat_add(&client->worker->stats.large_waited, !admitted && !waited);
 	return admitted;
 }
 
-void budget_give_build(struct conn *conn, struct budget_hold *hold)
+void budget_give_build(struct client *client, struct budget_hold *hold)
 {
-	struct budget *budget = &conn->client.part->tenant->build_budget;
+	struct budget *budget = &client->part->tenant->build_budget;
 
 	budget_leave(budget, hold);
 	budget_give(budget, hold, hold->bytes);

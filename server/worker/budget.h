@@ -46,7 +46,7 @@
 #ifndef KVD_SERVER_WORKER_BUDGET_H
 #define KVD_SERVER_WORKER_BUDGET_H
 
-#include "server/worker/conn.h"
+#include "server/worker/client.h"
 #include "server/worker/tenant.h"
 #include "server/worker/worker.h"
 
@@ -60,8 +60,8 @@ void budget_init(struct budget *budget, uint64_t share);
 
 /*
  * Asks for @bytes, a share at most; call it again after a wait. The hold gives back what it had of
- * the budget, and is then next at each gate. False: it waits; deferred_wake() says when to try
- * again.
+ * the budget, and is then next at each gate. False: it waits; its client is woken when it should
+ * try again.
  */
 bool budget_take(struct budget *budget, struct budget_hold *hold, uint64_t bytes);
 /* Takes @bytes more if BUDGET-5 allows it. False: it does not, and nothing waits. */
@@ -76,11 +76,11 @@ void budget_leave(struct budget *budget, struct budget_hold *hold);
 /*
  * Memory for the value that an append or prepend makes from a large item in @steps: takes what the
  * next step will allocate from the tenant's budget. False: the step has to wait for memory that
- * others hold, and deferred_wake() of the connection follows. @hold is all zero at first.
+ * others hold, and its client will be woken. @hold is all zero at first.
  */
-bool budget_take_build(struct conn *conn, struct budget_hold *hold, struct large *steps);
+bool budget_take_build(struct client *client, struct budget_hold *hold, struct large *steps);
 /* The append ended, in any way: gives back what it held, and ends its wait. */
-void budget_give_build(struct conn *conn, struct budget_hold *hold);
+void budget_give_build(struct client *client, struct budget_hold *hold);
 
 /* Wakes the connections of @worker that have their turn. Called by the worker. */
 void budget_look(struct budget *budget, struct worker *worker);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-struct conn;
+struct client;
 
 /* In the order in which a hold passes them. */
 enum budget_stage { BUDGET_LATE, BUDGET_OWN, BUDGET_ALL, BUDGET_STAGES };
@@ -25,7 +25,7 @@ struct budget_gates {
 
 /* Under the budget's lock; without it the connection's worker may read `bytes` and `wanted`. */
 struct budget_hold {
-	struct conn *conn; /* woken when it has its turn */
+	struct client *client; /* woken when it has its turn */
 	struct budget_gate *own;
 	bool late;		 /* BUDGET-4 */
 	bool again;		 /* it held some and asks for more: the next at each gate */

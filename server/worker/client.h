@@ -3,27 +3,63 @@
 #ifndef KVD_SERVER_WORKER_CLIENT_H
 #define KVD_SERVER_WORKER_CLIENT_H
 
+#include "common/rdma/device.h"
 #include "server/worker/principal.h"
 #include "server/worker/tenant.h"
 
 struct budget_gates;
 struct fleet;
+struct session;
 struct user;
 struct user_account;
+struct users;
+struct worker;
 
-/* Fixed when the client is admitted, but for its user. */
 struct client {
+	/* Fixed when the client is admitted. */
+	struct worker *worker;
 	struct tenant_part *part;     /* its worker's, of its tenant */
-	struct principal principal;   /* charged for what it does */
 	struct user_account *account; /* its principal's: server/control/accounts.h */
 	struct budget_gates *gates;   /* likewise, in its tenant */
 	const struct fleet *fleet;    /* of which the server is a member, or NULL */
-	bool by_admin;		      /* peer_is_admin() */
+	struct session *session;      /* of memcached's protocol; NULL: it is a struct conn */
+	/* What a request waits for may have come. The worker calls it. */
+	void (*wake)(struct client *client);
+	enum device_kind kind;	    /* of the URL that it connected to */
+	bool by_admin;		    /* peer_is_admin() */
+	struct principal principal; /* charged for what it does */
+	struct cm_peer peer;
+	uint64_t connected_ns; /* by clock_ns() */
+	uint64_t number;       /* in net->registry, for users; 0: not there */
 	/*
 	 * The client's user: server/worker/permit.h. The control thread may replace it; the old one
 	 * stays for a grace period. NULL: the server has no users.
 	 */
 	_Atomic(const struct user *) user;
+
+	/* The control thread's. */
+	struct users *users;	 /* that `user` belongs to; NULL: none */
+	struct users *users_old; /* to put later: clients_renew() */
+
+	/* Written by the worker, read by the control thread, too. */
+	uint64_t requests;	 /* received */
+	uint64_t received_bytes; /* in them */
+	uint64_t sent_bytes;	 /* in responses */
+	uint64_t active_ns;	 /* when the last request came, by the server's clock; 0: none */
 };
+
+/* NULL: the server has no users, and everything is allowed. */
+static inline const struct user *client_user(const struct client *client)
+{
+	return atomic_load_explicit(&client->user, memory_order_acquire);
+}
+
+/* Whether the client is an administrator now: as its user's rights say, or peer_is_admin(). */
+static inline bool client_is_admin(const struct client *client)
+{
+	const struct user *user = client_user(client);
+
+	return user ? user->rights & USER_ADMIN : client->by_admin;
+}
 
 #endif /* KVD_SERVER_WORKER_CLIENT_H */

@@ -9,6 +9,7 @@
 
 #include "common/util/log.h"
 #include "common/util/stat.h"
+#include "server/worker/deferred.h"
 #include "server/worker/snapshot.h"
 #include "server/worker/tenant.h"
 #include "server/worker/worker.h"
@@ -115,6 +116,11 @@ bool peer_is_admin(const struct cm_peer *peer)
 	return peer->uid_known && (!peer->uid || peer->uid == geteuid());
 }
 
+static void conn_wake(struct client *client)
+{
+	deferred_wake(client_conn(client));
+}
+
 int conn_create(struct conn **out, struct poller *poller, struct tenant *tenant, struct cm_id *id,
 		uint32_t serial, uint32_t window_max)
 {
@@ -129,18 +135,21 @@ int conn_create(struct conn **out, struct poller *poller, struct tenant *tenant,
 	conn->poller = poller;
 	conn->client.part = tenant->now.parts[poller->worker_number];
 	conn->mr = tenant->now.mrs[poller - poller->worker->pollers];
+	conn->client.worker = poller->worker;
 	conn->client.fleet = poller->worker->env->fleet;
+	conn->client.wake = conn_wake;
+	conn->client.kind = id->dev->kind;
 	conn->serial = serial;
 	conn->window = conn->window_next = conn->window_told = 1;
 	stat_set(&conn->window_shown, conn->window);
 	conn->sq_depth = poller_sq_depth(poller, window_max) - MARKERS;
 	conn->sent_first = conn->sent_last = BUFFER_NONE;
-	conn->pull_hold.conn = conn;
+	conn->pull_hold.client = &conn->client;
 	TAILQ_INIT(&conn->deferred);
 	for (i = 0; i < NOTE_KINDS; i++)
 		conn->notes[i] = (struct note){ .conn = conn, .kind = (enum note_kind)i };
-	err = id->dev->ops->query_peer(id, &conn->peer);
-	conn->client.by_admin = !err && peer_is_admin(&conn->peer);
+	err = id->dev->ops->query_peer(id, &conn->client.peer);
+	conn->client.by_admin = !err && peer_is_admin(&conn->client.peer);
 	if (!err)
 		err = conn_create_qp(conn);
 	if (err) {

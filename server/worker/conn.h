@@ -101,17 +101,14 @@ struct conn {
 	struct poller *poller;
 	struct client client;
 	struct ibv_mr *mr; /* the tenant's region on the poller's device */
-	struct cm_peer peer;
 	bool admin;		/* its slot and receive are those of administrators */
-	uint64_t connected_ns;	/* by clock_ns() */
-	uint64_t number;	/* in net->registry, for users; 0: not there */
 	_Atomic bool published; /* set last: a thread that finds it set sees all of the above */
 
 	/* The worker's. The windows: server/worker/window.h. */
 	uint32_t window;	  /* requests that the client may have outstanding, at most */
 	uint32_t window_told;	  /* the window that the client knows, or will know soon */
 	uint32_t window_next;	  /* what it knows, at most, with request window_known_at */
-	uint64_t window_known_at; /* of `requests`; if window_next is less than window */
+	uint64_t window_known_at; /* of client.requests; if window_next is less than window */
 	bool window_active;	  /* in poller->windows.active, unless admin */
 	uint64_t window_look_ns;  /* when to see whether it is still active, or later */
 	TAILQ_ENTRY(conn) window_entry;
@@ -165,11 +162,7 @@ struct conn {
 	_Atomic bool hello_taken; /* a valid HELLO came in time; it may not be granted yet */
 	_Atomic bool hello_done;  /* remote read is granted, and other requests are allowed */
 
-	uint64_t requests;	  /* received */
-	uint64_t received_bytes;  /* in them */
-	uint64_t sent_bytes;	  /* in responses */
 	uint64_t window_shown;	  /* window */
-	uint64_t active_ns;	  /* when the last request came, by the server's clock; 0: none */
 	uint64_t probes_answered; /* of keepalive */
 	_Atomic bool probe_noted; /* NOTE_PROBE is on its way; the control thread sets it */
 
@@ -185,14 +178,18 @@ struct conn {
 	struct query_list *queries;   /* the one that its query waits in, or NULL */
 	TAILQ_ENTRY(conn) query_entry;
 	struct identity *identity; /* whose owner or heir it is, or NULL */
-	struct users *users;	   /* that `user` belongs to; NULL: none */
-	struct users *users_old;   /* to put later: conn_manager_renew_users() */
 
 	/* The worker's and the control thread's in turn: NOTE_QUERY and NOTE_ANSWER pass it on. */
 	struct query query;
 
 	struct note notes[NOTE_KINDS];
 };
+
+/* The connection of a client that is no session. */
+static inline struct conn *client_conn(struct client *client)
+{
+	return caa_container_of(client, struct conn, client);
+}
 
 /* The name of a connection in the log: device and queue pair. */
 #define CONN_FMT "connection %s/0x%06x"
@@ -263,16 +260,10 @@ static inline void conn_record(struct conn *conn, uint32_t change, const struct 
 		answers_record(conn->answers, change, head);
 }
 
-/*
- * The worker's thread of the tenant's store, with the worker's clock, which is read once for each
- * batch and not once for each tenant. The worker calls it.
- */
+/* client_thread() of the connection's client. */
 static inline struct store_thread *conn_thread(const struct conn *conn)
 {
-	struct store_thread *thread = &conn->client.part->thread;
-
-	thread->now_ns = conn->poller->worker->part.thread.now_ns;
-	return thread;
+	return client_thread(&conn->client);
 }
 
 /*

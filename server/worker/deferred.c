@@ -88,23 +88,11 @@ void deferred_cancel(struct conn *conn)
 	conn_pause(conn);
 }
 
-enum deferred_next deferred_room_run(struct room *room, uint64_t until_ns)
-{
-	enum room_next next;
-
-	do
-		next = room_step(room);
-	while (next == ROOM_AGAIN && clock_ns() < until_ns);
-	if (next == ROOM_DONE)
-		return DEFERRED_DONE;
-	return next == ROOM_WAIT ? DEFERRED_IDLE : DEFERRED_AGAIN;
-}
-
 /* Runs a piece of the connection. False: it got nowhere, or there was none. */
 static bool conn_step(struct conn *conn, struct response_list *responses, uint64_t until_ns)
 {
 	struct deferred *deferred = TAILQ_FIRST(&conn->deferred);
-	enum deferred_next next;
+	enum piece_next next;
 
 	if (!deferred)
 		return false;
@@ -114,12 +102,12 @@ static bool conn_step(struct conn *conn, struct response_list *responses, uint64
 		return false;
 	}
 	next = deferred->kind->step(deferred, responses, until_ns);
-	stat_add(&conn->poller->worker->stats.deferred_pieces, next != DEFERRED_IDLE);
-	if (next == DEFERRED_DONE)
+	stat_add(&conn->poller->worker->stats.deferred_pieces, next != PIECE_IDLE);
+	if (next == PIECE_DONE)
 		deferred_end(deferred);
-	if (next != DEFERRED_WAIT && deferred_pending(conn))
+	if (next != PIECE_WAIT && deferred_pending(conn))
 		conn_run(conn);
-	return next != DEFERRED_IDLE;
+	return next != PIECE_IDLE;
 }
 
 /* The turn of one connection. False: it got nowhere. */
@@ -154,7 +142,7 @@ bool deferred_run(struct worker *worker)
 	/* As in a batch: the clock is read after the request arrived and before it is executed. */
 	store_thread_clock(&worker->part.thread);
 	turn_begin(&worker->turn, worker->part.thread.now_ns);
-	until_ns = clock_ns() + DEFERRED_PIECE_NS;
+	until_ns = clock_ns() + PIECE_NS;
 	while ((conn = TAILQ_FIRST(&worker->deferred_conns)))
 		if (conn_turn(conn, until_ns) || conn == last || clock_ns() >= until_ns)
 			break;

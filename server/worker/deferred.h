@@ -3,7 +3,7 @@
  * Deferred requests: those that do not fit a worker's turn are executed piece by piece, one piece
  * in each turn, after the requests that do fit.
  *
- *   DEFERRED-1. A turn runs one piece, of DEFERRED_PIECE_NS. So other requests wait for one piece
+ *   DEFERRED-1. A turn runs one piece, of PIECE_NS. So other requests wait for one piece
  *	 at most, however many are deferred.
  *   DEFERRED-2. Connections take turns: a client that defers a whole window of requests gets no
  *	 more pieces than one that defers a single request. A connection whose piece gets nowhere,
@@ -21,37 +21,17 @@
  *
  * Without room for its response (response_room()) a request waits until a response of its
  * connection completes, unless it has reserved a place; a request that holds what others wait for
- * has. A step that waits for something else returns DEFERRED_WAIT. Either costs nothing until
+ * has. A step that waits for something else returns PIECE_WAIT. Either costs nothing until
  * deferred_wake(), which may come for another reason. All functions are the worker's.
  */
 #ifndef KVD_SERVER_WORKER_DEFERRED_H
 #define KVD_SERVER_WORKER_DEFERRED_H
 
 #include "server/worker/conn.h"
-#include "server/worker/execute.h"
+#include "server/worker/execution.h"
 #include "server/worker/response.h"
 
-/*
- * How long a piece should take: as long as some 40 PUTs, so that a worker that has deferred
- * requests still spends about half of its time on the other requests of a full batch.
- */
-#define DEFERRED_PIECE_NS 20000u
-
-/*
- * Bytes of a large item that are copied or summed between two looks at the clock: they take less
- * than DEFERRED_PIECE_NS.
- */
-#define DEFERRED_STEP_BYTES (64u << 10)
-
 struct deferred;
-
-/* What is next for a deferred request after a step. */
-enum deferred_next {
-	DEFERRED_DONE,	/* nothing: its response was started, or its connection failed */
-	DEFERRED_AGAIN, /* another piece */
-	DEFERRED_IDLE,	/* another piece, but it got nowhere: it needs what others hold */
-	DEFERRED_WAIT,	/* nothing before deferred_wake() */
-};
 
 /* A kind of deferred request: how it is executed. */
 struct deferred_kind {
@@ -60,7 +40,7 @@ struct deferred_kind {
 	 * reserved place it gives that back first and takes it again if it is not done. It should
 	 * end soon after @until_ns of clock_ns(), and must make progress however late it is called.
 	 */
-	enum deferred_next (*step)(struct deferred *deferred, struct response_list *responses,
+	enum piece_next (*step)(struct deferred *deferred, struct response_list *responses,
 				   uint64_t until_ns);
 	/* Instead of a step: there is no room, so it waits for its own client. NULL: nothing. */
 	void (*no_room)(struct deferred *deferred);
@@ -79,20 +59,6 @@ struct verdict {
 	uint32_t repeated; /* its first numbered operations, sent before */
 };
 
-/* An operation on a large item. All zero before it is begun. */
-struct deferred_large {
-	bool begun;
-	struct large steps;
-	struct budget_hold hold; /* budget_take_build() */
-};
-
-/* How the next operation of a message goes on. */
-enum operation_next {
-	OPERATION_TRY,	 /* not tried yet, or its room is made */
-	OPERATION_ROOM,	 /* steps of room */
-	OPERATION_LARGE, /* steps on a large item */
-};
-
 /* How far the operations of a message have been executed: server/worker/operation.h. */
 struct operations {
 	struct verdict verdict;
@@ -104,12 +70,7 @@ struct operations {
 	uint32_t numbered; /* numbered operations before it */
 	bool paid;	   /* the message's header is charged to the client's limits */
 	bool admitted;	   /* the next operation may be executed, in as many pieces as it takes */
-	/* State of the next operation. */
-	enum operation_next next;
-	union {
-		struct room room;
-		struct deferred_large large;
-	};
+	struct execution execution; /* of the next operation */
 };
 
 /* A PUT whose value is pulled: server/worker/pull.h. */
@@ -170,9 +131,6 @@ void deferred_start(struct conn *conn, const struct deferred_kind *kind,
  * happens if there is none, or if it does not wait.
  */
 void deferred_wake(struct conn *conn);
-
-/* Runs steps of a room until the time is up. DEFERRED_DONE: it has ended. */
-enum deferred_next deferred_room_run(struct room *room, uint64_t until_ns);
 
 /* Runs one piece and sends its response. False: there was nothing to run. */
 bool deferred_run(struct worker *worker);

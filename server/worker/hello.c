@@ -70,7 +70,7 @@ static bool identity_is_valid(const struct wire_hello *hello)
 	return has ? (uint32_t)hello->change_next != 0 : !hello->change_next;
 }
 
-static enum deferred_next hello_check(struct deferred *deferred, struct response_list *responses)
+static enum piece_next hello_check(struct deferred *deferred, struct response_list *responses)
 {
 	uint32_t bytes_max = responses->poller->limits.buffer_bytes;
 	struct conn *conn = deferred->conn;
@@ -82,12 +82,12 @@ static enum deferred_next hello_check(struct deferred *deferred, struct response
 	    !identity_is_valid(&hello)) {
 		conn_fail(conn,
 			  "HELLO with values that the protocol does not allow, or a second HELLO");
-		return DEFERRED_DONE;
+		return PIECE_DONE;
 	}
 	if (hello.abi != WIRE_ABI) {
 		response_start(responses, conn, WIRE_HELLO, deferred->request.id)->head.status =
 			WIRE_PROTOCOL;
-		return DEFERRED_DONE;
+		return PIECE_DONE;
 	}
 	conn->response_bytes = hello.response_bytes < bytes_max ? hello.response_bytes : bytes_max;
 	atomic_store_explicit(&conn->hello_taken, true, memory_order_relaxed);
@@ -95,19 +95,7 @@ static enum deferred_next hello_check(struct deferred *deferred, struct response
 	memcpy(conn->query.hello.identity, hello.identity, sizeof(hello.identity));
 	query_send(conn, WIRE_HELLO, 0);
 	deferred->query.asked = true;
-	return DEFERRED_WAIT;
-}
-
-/* From now on the worker looks after what the tenant's requests leave. */
-static void part_attach(struct conn *conn)
-{
-	struct worker *worker = conn->poller->worker;
-	struct tenant_part *part = conn->client.part;
-
-	if (part == &worker->part || part->attached)
-		return;
-	part->attached = true;
-	LIST_INSERT_HEAD(&worker->parts, part, entry);
+	return PIECE_WAIT;
 }
 
 /* From now on the client may read the region, if its user may: the welcome says where it is. */
@@ -129,7 +117,7 @@ static void hello_welcome(struct deferred *deferred, struct response_list *respo
 	explicit_bzero(&welcome.sum_key, sizeof(welcome.sum_key));
 	response->value_len = sizeof(welcome);
 	atomic_store_explicit(&conn->hello_done, true, memory_order_relaxed);
-	part_attach(conn);
+	client_attach(&conn->client);
 }
 
 /* False: the client says that it has never sent a change that was answered. */
@@ -146,7 +134,7 @@ static bool hello_identify(struct conn *conn)
 	return true;
 }
 
-static enum deferred_next hello_step(struct deferred *deferred, struct response_list *responses,
+static enum piece_next hello_step(struct deferred *deferred, struct response_list *responses,
 				     uint64_t until_ns)
 {
 	struct conn *conn = deferred->conn;
@@ -156,15 +144,15 @@ static enum deferred_next hello_step(struct deferred *deferred, struct response_
 	if (!deferred->query.asked)
 		return hello_check(deferred, responses);
 	if (!conn->query.answered)
-		return DEFERRED_WAIT;
+		return PIECE_WAIT;
 	/* The fleet's thread may just be writing it. */
 	if (conn->client.fleet && !store_word(conn->client.part->store, &word))
-		return DEFERRED_AGAIN;
+		return PIECE_AGAIN;
 	if (!conn->query.granted)
 		conn_fail(conn, "the device did not grant remote read");
 	else if (hello_identify(conn) && (conn->query.by_request || grant_bind(conn)))
 		hello_welcome(deferred, responses, &word);
-	return DEFERRED_DONE;
+	return PIECE_DONE;
 }
 
 const struct deferred_kind hello_kind = { .step = hello_step };

@@ -12,7 +12,7 @@ bool keepalive_needed(const struct conn *conn)
 
 enum keepalive keepalive_check(struct conn *conn)
 {
-	uint64_t arrived = stat_read(&conn->requests) + stat_read(&conn->probes_answered);
+	uint64_t arrived = stat_read(&conn->client.requests) + stat_read(&conn->probes_answered);
 
 	if (arrived != conn->arrived_before) {
 		conn->arrived_before = arrived;

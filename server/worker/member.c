@@ -18,21 +18,21 @@ static bool is_keyed(const struct request *request)
  * The worker's clock was read after the request arrived. The end is put off only after the view
  * that it belongs to was published: OWNER-6.
  */
-static bool is_over(const struct conn *conn)
+static bool is_over(const struct client *client)
 {
-	return conn->poller->worker->part.thread.now_ns >=
-	       atomic_load_explicit(&conn->client.fleet->end_ns, memory_order_relaxed);
+	return client->worker->part.thread.now_ns >=
+	       atomic_load_explicit(&client->fleet->end_ns, memory_order_relaxed);
 }
 
-static enum wire_status away(const struct conn *conn)
+static enum wire_status away(const struct client *client)
 {
-	stat_add(&conn->poller->worker->stats.fleet_away, 1);
+	stat_add(&client->worker->stats.fleet_away, 1);
 	return WIRE_AWAY;
 }
 
-static enum wire_status moved(const struct conn *conn)
+static enum wire_status moved(const struct client *client)
 {
-	stat_add(&conn->poller->worker->stats.fleet_refused, 1);
+	stat_add(&client->worker->stats.fleet_refused, 1);
 	return WIRE_MOVED;
 }
 
@@ -60,28 +60,38 @@ static bool is_copy(const struct request *request)
 	return request->op == WIRE_PUT && request->mode == WIRE_COPY;
 }
 
-enum wire_status member_admit(const struct conn *conn, const struct request *request, uint64_t hash)
+enum wire_status member_admit_key(const struct client *client, uint64_t hash)
 {
-	const struct fleet_view *view = fleet_view(conn->client.fleet);
+	const struct fleet_view *view = fleet_view(client->fleet);
 	uint32_t owner, shard = fleet_shard(hash);
 
+	if (fleet_view_serves(view, shard) && !is_over(client))
+		return WIRE_OK;
+	if (fleet_shards_have(view->frozen, shard) && !is_over(client))
+		return moved(client);
+	owner = fleet_row_owner(view->map->rows[shard]);
+	return owner == view->member || owner == FLEET_NO_OWNER ? away(client) : moved(client);
+}
+
+static enum wire_status copy_admit(const struct conn *conn, const struct request *request,
+				   uint64_t hash)
+{
+	if (!is_accepted(conn, fleet_view(conn->client.fleet), fleet_shard(hash)))
+		return away(&conn->client);
+	return version_counter_may_be(request->version >> THREAD_ID_BITS,
+				      conn->client.worker->part.thread.now_ns) ?
+		       WIRE_OK :
+		       WIRE_INVALID;
+}
+
+enum wire_status member_admit(const struct conn *conn, const struct request *request, uint64_t hash)
+{
 	if (!is_keyed(request))
 		return WIRE_OK;
 	if (request->change && conn->answers->refuses)
-		return moved(conn);
-	if (is_copy(request) && !is_accepted(conn, view, shard))
-		return away(conn);
-	if (is_copy(request))
-		return version_counter_may_be(request->version >> THREAD_ID_BITS,
-					      conn->poller->worker->part.thread.now_ns) ?
-			       WIRE_OK :
-			       WIRE_INVALID;
-	if (fleet_view_serves(view, shard) && !is_over(conn))
-		return WIRE_OK;
-	if (fleet_shards_have(view->frozen, shard) && !is_over(conn))
-		return moved(conn);
-	owner = fleet_row_owner(view->map->rows[shard]);
-	return owner == view->member || owner == FLEET_NO_OWNER ? away(conn) : moved(conn);
+		return moved(&conn->client);
+	return is_copy(request) ? copy_admit(conn, request, hash) :
+				  member_admit_key(&conn->client, hash);
 }
 
 void member_refuse(const struct conn *conn, const struct request *request, enum wire_status status,
@@ -105,18 +115,18 @@ bool member_serves(const struct conn *conn, const struct request *request, uint6
 
 	if (is_copy(request))
 		return is_accepted(conn, view, fleet_shard(hash));
-	return fleet_view_serves(view, fleet_shard(hash)) && !is_over(conn);
+	return fleet_view_serves(view, fleet_shard(hash)) && !is_over(&conn->client);
 }
 
-bool member_freezes(const struct conn *conn)
+bool member_freezes(const struct client *client)
 {
-	return fleet_view(conn->client.fleet)->freezes;
+	return fleet_view(client->fleet)->freezes;
 }
 
-bool member_admit_scan(const struct conn *conn, const uint64_t **served)
+bool member_admit_scan(const struct client *client, const uint64_t **served)
 {
-	*served = fleet_view(conn->client.fleet)->served;
-	return !is_over(conn) || !away(conn);
+	*served = fleet_view(client->fleet)->served;
+	return !is_over(client) || !away(client);
 }
 
 /* As many bytes as fit the response, from the offset on. */
@@ -133,7 +143,7 @@ static void map_part(const struct fleet_map *map, uint64_t offset, struct respon
 	response->value_len = size;
 }
 
-static enum deferred_next map_step(struct deferred *deferred, struct response_list *responses,
+static enum piece_next map_step(struct deferred *deferred, struct response_list *responses,
 				   uint64_t until_ns)
 {
 	const struct fleet *fleet = deferred->conn->client.fleet;
@@ -145,12 +155,12 @@ static enum deferred_next map_step(struct deferred *deferred, struct response_li
 	response = response_start(responses, deferred->conn, WIRE_MAP, deferred->request.id);
 	if (!fleet) {
 		response->head.status = WIRE_NOT_FOUND;
-		return DEFERRED_DONE;
+		return PIECE_DONE;
 	}
 	value = response_buffer(responses, response, &size);
 	if (value)
 		map_part(fleet_view(fleet)->map, deferred->request.offset, response, value, size);
-	return DEFERRED_DONE;
+	return PIECE_DONE;
 }
 
 const struct deferred_kind map_kind = { .step = map_step };

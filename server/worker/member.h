@@ -20,6 +20,8 @@
  */
 enum wire_status member_admit(const struct conn *conn, const struct request *request,
 			      uint64_t hash);
+/* OWNER-1 alone, for any client and the hash of a key. */
+enum wire_status member_admit_key(const struct client *client, uint64_t hash);
 /* Fills in the answer of a request with that status of member_admit(). */
 void member_refuse(const struct conn *conn, const struct request *request, enum wire_status status,
 		   struct wire_response *head);
@@ -28,12 +30,12 @@ void member_resume(const struct conn *conn, const struct request *request);
 /* Whether member_admit() would say WIRE_OK to a PUT without a number. Counts nothing. */
 bool member_serves(const struct conn *conn, const struct request *request, uint64_t hash);
 /* OWNER-8: no flush is begun or confirmed, and no scan answered. That holds as member_admit(). */
-bool member_freezes(const struct conn *conn);
+bool member_freezes(const struct client *client);
 /*
  * *@served are the parts of the keys that a SCAN finds. False: the server must serve none now, and
  * the answer is WIRE_AWAY, which is counted.
  */
-bool member_admit_scan(const struct conn *conn, const uint64_t **served);
+bool member_admit_scan(const struct client *client, const uint64_t **served);
 
 /* The shards that the connection's move brings; NULL: it has begun none, or that is over. */
 const struct fleet_accept *member_accept(const struct conn *conn);

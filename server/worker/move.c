@@ -109,7 +109,7 @@ static enum wire_status move_answer(struct conn *conn, const struct request *req
 	return WIRE_PROTOCOL;
 }
 
-static enum deferred_next move_step(struct deferred *deferred, struct response_list *responses,
+static enum piece_next move_step(struct deferred *deferred, struct response_list *responses,
 				    uint64_t until_ns)
 {
 	struct response_wr *response = response_start(responses, deferred->conn, WIRE_MOVE,
@@ -118,7 +118,7 @@ static enum deferred_next move_step(struct deferred *deferred, struct response_l
 	(void)until_ns;
 	response->head.status = (uint8_t)move_answer(deferred->conn, &deferred->request,
 						     &response->head);
-	return DEFERRED_DONE;
+	return PIECE_DONE;
 }
 
 const struct deferred_kind move_kind = { .step = move_step };
@@ -165,7 +165,7 @@ static enum wire_status fleet_answer(const struct fleet *fleet, const struct fle
 	return WIRE_BUSY;
 }
 
-static enum deferred_next fleet_step(struct deferred *deferred, struct response_list *responses,
+static enum piece_next fleet_step(struct deferred *deferred, struct response_list *responses,
 				     uint64_t until_ns)
 {
 	const struct fleet *fleet = deferred->conn->client.fleet;
@@ -176,7 +176,7 @@ static enum deferred_next fleet_step(struct deferred *deferred, struct response_
 	(void)until_ns;
 	response->head.epoch = map->head->epoch;
 	response->head.status = (uint8_t)fleet_answer(fleet, map, &deferred->request);
-	return DEFERRED_DONE;
+	return PIECE_DONE;
 }
 
 const struct deferred_kind fleet_kind = { .step = fleet_step };

@@ -25,9 +25,13 @@ uint32_t nic_choose(const struct config *config, const char **why)
 	const uint32_t configured = listen_list_kinds(config->server.listen);
 	char name[IBV_SYSFS_NAME_MAX];
 
-	if (configured) {
+	if (configured & DEVICES_ALL) {
 		*why = "the configuration asks for it";
-		return configured;
+		return configured & DEVICES_ALL;
+	}
+	if (configured) {
+		*why = "server.listen names no device, and kvctl reaches the server there";
+		return DEVICE_SOFTNIC;
 	}
 	if (device_verbs_present(name)) {
 		*why = "server.listen = auto, and this host has an RDMA device";

@@ -46,87 +46,6 @@ static bool is_batch(const struct request *request)
 	return request->op == WIRE_BATCH;
 }
 
-/*
- * Of a value read in parts the first part counts. A GET that failed for lack of room is asked for
- * again, and a check whether a key exists is not a GET.
- */
-static void get_count(struct conn *conn, const struct request *request, enum wire_status status)
-{
-	struct store_thread *thread = conn_thread(conn);
-
-	if (request->offset || request->flags & WIRE_F_NO_VALUE ||
-	    (status != WIRE_OK && status != WIRE_NOT_FOUND))
-		return;
-	stat_add(&thread->stats.gets, 1);
-	stat_add(&thread->stats.get_hits, status == WIRE_OK);
-	stat_add(&thread->stats.get_misses, status == WIRE_NOT_FOUND);
-}
-
-static void operation_count(struct conn *conn, const struct request *request,
-			    enum wire_status status)
-{
-	struct worker_stats *stats = &conn->poller->worker->stats;
-
-	switch (request->op) {
-	case WIRE_GET:
-		get_count(conn, request, status);
-		break;
-	case WIRE_PUT:
-	case WIRE_ARITH:
-		stat_add(&stats->puts, 1);
-		stat_add(&stats->put_no_space, status == WIRE_NO_SPACE);
-		stat_add(&stats->put_too_large, status == WIRE_TOO_LARGE);
-		break;
-	case WIRE_DELETE:
-		stat_add(&stats->deletes, 1);
-		stat_add(&stats->delete_misses, status == WIRE_NOT_FOUND);
-		break;
-	case WIRE_TOUCH:
-		stat_add(&stats->touches, 1);
-		if (request->flags & WIRE_F_VALUE)
-			get_count(conn, request, status);
-		break;
-	default:
-		break;
-	}
-}
-
-static_assert(sizeof(struct principal) <= FLUSH_OWNER_BYTES, "an owner is a principal");
-
-static void flush_cancel(struct conn *conn, const struct request *request,
-			 struct wire_response *head)
-{
-	bool any = request->mode == WIRE_FLUSH_CANCEL_ANY;
-
-	head->result = maintenance_cancel(&conn->client.part->store->maintenance, request->ticket,
-					  any ? NULL : conn->client.principal.name);
-	head->status = head->result ? WIRE_OK : WIRE_NOT_FOUND;
-}
-
-static void flush(struct conn *conn, const struct request *request, struct wire_response *head)
-{
-	struct maintenance *maintenance = &conn->client.part->store->maintenance;
-	bool done;
-
-	head->ticket = request->ticket;
-	if (request->mode != WIRE_FLUSH_START) {
-		flush_cancel(conn, request, head);
-		return;
-	}
-	if (conn->client.fleet && member_freezes(conn)) {
-		head->status = WIRE_BUSY;
-		return;
-	}
-	if (request->ticket) {
-		done = maintenance_flushed(maintenance, request->ticket);
-	} else {
-		head->ticket = maintenance_flush(maintenance, conn_thread(conn)->now_ns,
-						 request->ttl, conn->client.principal.name);
-		done = head->ticket;
-	}
-	head->status = done ? WIRE_OK : WIRE_BUSY;
-}
-
 /* A change that was sent before (OPERATION-6); limits do not apply. */
 static __attribute__((noinline)) void
 operation_repeat(struct conn *conn, const struct request *request, struct wire_response *head)
@@ -168,25 +87,12 @@ static enum wire_status batched_permit(struct message *message, const struct use
 	struct conn *conn = message->conn;
 	enum wire_status status;
 
-	status = permit_admit(conn, user, request, batched_bytes(message, request));
+	status = permit_admit(&conn->client, user, request, batched_bytes(message, request));
 	if (!state->paid && status != WIRE_LIMIT) {
 		state->paid = true;
 		execute_access(conn_thread(conn), message->request);
 	}
 	return status;
-}
-
-/* Gives back what the next operation holds: it is not executed any further. */
-static void operation_abandon(struct conn *conn, struct operations *state)
-{
-	if (state->next != OPERATION_LARGE) {
-		room_cancel(&state->room);
-	} else if (state->large.begun) {
-		large_cancel(&state->large.steps);
-		budget_give_build(conn, &state->large.hold);
-	}
-	state->next = OPERATION_TRY;
-	room_init(&state->room);
 }
 
 /* OWNER-1 for an operation that was begun, or waited, in earlier turns. */
@@ -196,7 +102,7 @@ static enum wire_status operation_again(struct message *message, const struct re
 	enum wire_status status = member_admit(message->conn, request, hash);
 
 	if (status)
-		operation_abandon(message->conn, message->state);
+		execution_cancel(&message->state->execution, &message->conn->client);
 	return status;
 }
 
@@ -207,7 +113,7 @@ static enum wire_status batched_admit(struct message *message, const struct requ
 				      uint64_t hash)
 {
 	struct operations *state = message->state;
-	const struct user *user = conn_user(message->conn);
+	const struct user *user = client_user(&message->conn->client);
 	enum wire_status status = WIRE_OK;
 
 	if (state->admitted)
@@ -224,88 +130,39 @@ static enum wire_status batched_admit(struct message *message, const struct requ
 	return status;
 }
 
-/* False: nothing was done; if room_pending(), room comes first, else the item is large. */
-static bool operation_try(struct message *message, const struct request *request, uint64_t hash,
-			  struct wire_response *head, struct response_value *value)
-{
-	struct conn *conn = message->conn;
-
-	if (request->op == WIRE_FLUSH)
-		flush(conn, request, head);
-	else if (!execute(conn_thread(conn), request, hash, head, value, &message->state->room))
-		return false;
-	/* The client will ask for that value alone. */
-	if (value->whole && request->op == WIRE_GET && !head->status && head->result > value->size)
-		head->status = WIRE_TOO_LARGE;
-	return true;
-}
-
-/* Steps on a large item, until the time is up. */
-static __attribute__((noinline)) enum deferred_next large_operation(struct message *message,
-								    const struct request *request,
-								    uint64_t hash,
-								    struct wire_response *head)
-{
-	struct deferred_large *large = &message->state->large;
-	struct conn *conn = message->conn;
-	enum large_next next;
-
-	if (!large->begun)
-		execute_large_begin(&large->steps, conn_thread(conn), request, hash);
-	large->begun = true;
-	do {
-		if (!budget_take_build(conn, &large->hold, &large->steps))
-			return DEFERRED_WAIT;
-		next = large_step(&large->steps, DEFERRED_STEP_BYTES);
-	} while (next == LARGE_AGAIN && clock_ns() < message->until_ns);
-	if (next != LARGE_DONE)
-		return next == LARGE_RETRY ? DEFERRED_IDLE : DEFERRED_AGAIN;
-	response_set_change(&large->steps.change, large->steps.status, head);
-	budget_give_build(conn, &large->hold);
-	return DEFERRED_DONE;
-}
-
 /* Executes an admitted operation as far as it gets in this turn. */
-static enum deferred_next operation_execute(struct message *message, const struct request *request,
-					    uint64_t hash, struct wire_response *head,
-					    struct response_value *value)
+static ALWAYS_INLINE enum piece_next operation_execute(struct message *message,
+						       const struct request *request, uint64_t hash,
+						       struct wire_response *head,
+						       struct response_value *value)
 {
-	struct operations *state = message->state;
-	enum deferred_next next;
+	enum piece_next next = execution_run(&message->state->execution, &message->conn->client,
+					     request, hash, head, value, message->until_ns);
 
-	if (state->next == OPERATION_ROOM) {
-		next = deferred_room_run(&state->room, message->until_ns);
-		if (next != DEFERRED_DONE)
-			return next;
-		state->next = OPERATION_TRY;
-	}
-	if (state->next == OPERATION_LARGE)
-		return large_operation(message, request, hash, head);
-	if (operation_try(message, request, hash, head, value))
-		return DEFERRED_DONE;
-	state->next = room_pending(&state->room) ? OPERATION_ROOM : OPERATION_LARGE;
-	if (state->next == OPERATION_LARGE)
-		memset(&state->large, 0, sizeof(state->large));
-	return DEFERRED_AGAIN;
+	/* The client will ask for that value alone. */
+	if (next == PIECE_DONE && value->whole && request->op == WIRE_GET && !head->status &&
+	    head->result > value->size)
+		head->status = WIRE_TOO_LARGE;
+	return next;
 }
 
 /*
- * The next operation of the message. DEFERRED_DONE: @head and @value are filled in, else it goes on
+ * The next operation of the message. PIECE_DONE: @head and @value are filled in, else it goes on
  * in a later turn.
  */
-static ALWAYS_INLINE enum deferred_next operation_run(struct message *message,
+static ALWAYS_INLINE enum piece_next operation_run(struct message *message,
 						      const struct request *request, uint64_t hash,
 						      struct wire_response *head,
 						      struct response_value *value)
 {
 	struct operations *state = message->state;
 	struct conn *conn = message->conn;
-	enum deferred_next next;
+	enum piece_next next;
 	enum wire_status status;
 
 	if (request->change && state->numbered < state->verdict.repeated) {
 		operation_repeat(conn, request, head);
-		return DEFERRED_DONE;
+		return PIECE_DONE;
 	}
 	status = is_batch(message->request) ? batched_admit(message, request, hash) :
 					      (enum wire_status)state->verdict.status;
@@ -313,15 +170,15 @@ static ALWAYS_INLINE enum deferred_next operation_run(struct message *message,
 		operation_refuse(conn, request, status, head);
 	} else {
 		next = operation_execute(message, request, hash, head, value);
-		if (next != DEFERRED_DONE)
+		if (next != PIECE_DONE)
 			return next;
-		operation_count(conn, request, head->status);
+		execution_count(&conn->client, request, head->status);
 	}
 	conn_record(conn, request->change, head);
-	return DEFERRED_DONE;
+	return PIECE_DONE;
 }
 
-static ALWAYS_INLINE enum deferred_next single_run(struct message *message)
+static ALWAYS_INLINE enum piece_next single_run(struct message *message)
 {
 	const struct request *request = message->request;
 	struct response_wr *response = message->response;
@@ -331,11 +188,11 @@ static ALWAYS_INLINE enum deferred_next single_run(struct message *message)
 		.size = message->size,
 		.sum = !conn->query.by_request,
 	};
-	enum deferred_next next = operation_run(message, request, message->hash, &response->head,
+	enum piece_next next = operation_run(message, request, message->hash, &response->head,
 						&value);
 
 	response->value_len = value.len;
-	if (next == DEFERRED_DONE && message->value)
+	if (next == PIECE_DONE && message->value)
 		permit_note_part(conn, request, message->hash, value.len, response->head.result);
 	return next;
 }
@@ -400,7 +257,7 @@ static void batch_result(struct message *message, const struct batched *next,
 	memcpy(message->value + state->used, &result, sizeof(result));
 	state->used += (uint32_t)sizeof(result) + value_len;
 	if (head->status != WIRE_LIMIT && !head->flags)
-		permit_charge(message->conn, sizeof(result) + value_len,
+		permit_charge(&message->conn->client, sizeof(result) + value_len,
 			      message->worker->part.thread.now_ns);
 }
 
@@ -410,11 +267,10 @@ static void batch_advance(struct operations *state, const struct batched *done)
 	state->left--;
 	state->numbered += done->request.change != 0;
 	state->admitted = false;
-	state->next = OPERATION_TRY;
-	room_init(&state->room);
+	execution_init(&state->execution);
 }
 
-static enum deferred_next batched_run(struct message *message, const struct batched *next)
+static enum piece_next batched_run(struct message *message, const struct batched *next)
 {
 	struct operations *state = message->state;
 	struct response_value value = {
@@ -425,9 +281,9 @@ static enum deferred_next batched_run(struct message *message, const struct batc
 		.sum = !message->conn->query.by_request,
 	};
 	struct wire_response head = { 0 };
-	enum deferred_next ran = operation_run(message, &next->request, next->hash, &head, &value);
+	enum piece_next ran = operation_run(message, &next->request, next->hash, &head, &value);
 
-	if (ran == DEFERRED_DONE) {
+	if (ran == PIECE_DONE) {
 		batch_result(message, next, &head, value.len);
 		batch_advance(state, next);
 	}
@@ -435,26 +291,26 @@ static enum deferred_next batched_run(struct message *message, const struct batc
 }
 
 /* Runs at least one operation, and more until one must wait or the time is up. */
-static __attribute__((noinline)) enum deferred_next batch_run(struct message *message)
+static __attribute__((noinline)) enum piece_next batch_run(struct message *message)
 {
 	struct operations *state = message->state;
 	struct batched list[WIRE_BATCH_MAX];
-	uint32_t i, count = state->next == OPERATION_TRY ? state->left : 1;
-	enum deferred_next next;
+	uint32_t i, count = state->execution.next == EXECUTION_TRY ? state->left : 1;
+	enum piece_next next;
 
 	batch_decode(message, list, count);
 	for (i = 0; i < count; i++) {
 		next = batched_run(message, &list[i]);
-		if (next != DEFERRED_DONE)
+		if (next != PIECE_DONE)
 			return next;
 		if (message->until_ns && clock_ns() >= message->until_ns)
 			break;
 	}
 	if (state->left)
-		return DEFERRED_AGAIN;
+		return PIECE_AGAIN;
 	message->response->head.entries = message->request->count;
 	message->response->value_len = state->used;
-	return DEFERRED_DONE;
+	return PIECE_DONE;
 }
 
 static void operations_init(struct operations *state, const struct request *request,
@@ -468,8 +324,7 @@ static void operations_init(struct operations *state, const struct request *requ
 	state->numbered = 0;
 	state->paid = false;
 	state->admitted = false;
-	state->next = OPERATION_TRY;
-	room_init(&state->room);
+	execution_init(&state->execution);
 }
 
 /* Starts the response. False: it has no place for a value, and the connection has failed. */
@@ -496,7 +351,7 @@ static __attribute__((noinline)) void refusal_explain(struct response_list *resp
 						      struct response_wr *response,
 						      const struct request *request)
 {
-	const struct user *user = conn_user(response->conn);
+	const struct user *user = client_user(&response->conn->client);
 	char why[PERMIT_WHY_BYTES];
 	uint32_t len = user ? permit_why(user, request, why) : 0, size;
 	char *text;
@@ -510,14 +365,14 @@ static __attribute__((noinline)) void refusal_explain(struct response_list *resp
 	memcpy(text, why, response->value_len);
 }
 
-/* DEFERRED_DONE: its response is started, or the connection has failed. */
-static ALWAYS_INLINE enum deferred_next message_run(struct message *message,
+/* PIECE_DONE: its response is started, or the connection has failed. */
+static ALWAYS_INLINE enum piece_next message_run(struct message *message,
 						    struct response_list *responses)
 {
-	enum deferred_next next;
+	enum piece_next next;
 
 	if (!response_open(message, responses))
-		return DEFERRED_DONE;
+		return PIECE_DONE;
 	next = is_batch(message->request) ? batch_run(message) : single_run(message);
 	if (message->state->verdict.status == WIRE_NOT_ALLOWED)
 		refusal_explain(responses, message->response, message->request);
@@ -579,13 +434,13 @@ bool operation_receive(struct response_list *responses, struct conn *conn,
 		return false;
 	}
 	operations_init(&state, request, verdict);
-	if (message_run(&message, responses) == DEFERRED_DONE)
+	if (message_run(&message, responses) == PIECE_DONE)
 		return true;
 	message_defer(&message, responses, buffer);
 	return false;
 }
 
-static enum deferred_next operation_step(struct deferred *deferred, struct response_list *responses,
+static enum piece_next operation_step(struct deferred *deferred, struct response_list *responses,
 					 uint64_t until_ns)
 {
 	struct operations *state = &deferred->operations;
@@ -596,7 +451,7 @@ static enum deferred_next operation_step(struct deferred *deferred, struct respo
 		.state = state,
 		.until_ns = until_ns,
 	};
-	enum deferred_next next;
+	enum piece_next next;
 
 	if (deferred->reserved)
 		response_unreserve(message.conn);
@@ -607,7 +462,7 @@ static enum deferred_next operation_step(struct deferred *deferred, struct respo
 		state->verdict.status = (uint8_t)operation_again(&message, message.request,
 								 message.hash);
 	next = message_run(&message, responses);
-	if (next != DEFERRED_DONE)
+	if (next != PIECE_DONE)
 		message_keep(deferred, responses);
 	return next;
 }
@@ -619,7 +474,7 @@ static bool operation_cancel(struct deferred *deferred)
 
 	if (!deferred->reserved)
 		return true;
-	operation_abandon(conn, state);
+	execution_cancel(&state->execution, &conn->client);
 	if (state->buffer != BUFFER_NONE)
 		response_buffer_free(conn, state->buffer);
 	return true;

@@ -85,11 +85,11 @@ enum wire_status permit_request(const struct user *user, struct user_account *ac
 	return WIRE_OK;
 }
 
-enum wire_status permit_admit(struct conn *conn, const struct user *user,
+enum wire_status permit_admit(struct client *client, const struct user *user,
 			      const struct request *request, uint64_t bytes)
 {
-	struct worker *worker = conn->poller->worker;
-	enum wire_status status = permit_request(user, conn->client.account, request, bytes,
+	struct worker *worker = client->worker;
+	enum wire_status status = permit_request(user, client->account, request, bytes,
 						 worker->part.thread.now_ns);
 
 	stat_add(&worker->stats.requests_over_limit, status == WIRE_LIMIT);

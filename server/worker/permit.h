@@ -22,20 +22,6 @@
 #include "server/users/user.h"
 #include "server/worker/conn.h"
 
-/* NULL: the server has no users, and everything is allowed. */
-static inline const struct user *conn_user(const struct conn *conn)
-{
-	return atomic_load_explicit(&conn->client.user, memory_order_acquire);
-}
-
-/* Whether the client is an administrator now: as its user's rights say, or peer_is_admin(). */
-static inline bool conn_is_admin(const struct conn *conn)
-{
-	const struct user *user = conn_user(conn);
-
-	return user ? user->rights & USER_ADMIN : conn->client.by_admin;
-}
-
 /*
  * Whether @user, with account @account, may make a request in a message of @bytes (0: already paid
  * for) that arrived at @now_ns: WIRE_OK, WIRE_LIMIT or WIRE_NOT_ALLOWED. HELLO is WIRE_OK, and so
@@ -49,8 +35,8 @@ enum wire_status permit_request(const struct user *user, struct user_account *ac
 uint32_t permit_why(const struct user *user, const struct request *request,
 		    char why[PERMIT_WHY_BYTES]);
 
-/* permit_request() for a request of @conn, whose user is @user. Counts refusals. */
-enum wire_status permit_admit(struct conn *conn, const struct user *user,
+/* permit_request() for a request of @client, whose user is @user. Counts refusals. */
+enum wire_status permit_admit(struct client *client, const struct user *user,
 			      const struct request *request, uint64_t bytes);
 
 /*
@@ -61,19 +47,19 @@ bool permit_is_paid(const struct conn *conn, const struct request *request, uint
 void permit_note_part(struct conn *conn, const struct request *request, uint64_t hash, uint32_t len,
 		      uint64_t value_len);
 
-/* Charges further bytes that an admitted request of @conn moves to its limit (RATE-2). */
-static inline void permit_charge(struct conn *conn, uint64_t bytes, uint64_t now_ns)
+/* Charges further bytes that an admitted request of @client moves to its limit (RATE-2). */
+static inline void permit_charge(struct client *client, uint64_t bytes, uint64_t now_ns)
 {
-	const struct user *user = conn_user(conn);
+	const struct user *user = client_user(client);
 
 	if (user && user->bytes)
-		account_charge(conn->client.account, user->bytes, bytes, now_ns);
+		account_charge(client->account, user->bytes, bytes, now_ns);
 }
 
 /* A client that may not READ has no GETs to report: drops its reports. */
 static inline void permit_access(const struct conn *conn, struct request *request)
 {
-	const struct user *user = conn_user(conn);
+	const struct user *user = client_user(&conn->client);
 
 	if (conn->query.by_request || (user && !(user->rights & USER_READ))) {
 		request->access_count = 0;

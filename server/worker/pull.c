@@ -100,7 +100,7 @@ static void pull_begin(struct deferred *deferred, struct item *item,
 	stat_add(&worker->stats.puts, 1);
 	stat_add(&worker->stats.pulls, 1);
 	stat_add(&worker->stats.pull_bytes, request->value_len);
-	permit_charge(conn, request->value_len, worker->part.thread.now_ns);
+	permit_charge(&conn->client, request->value_len, worker->part.thread.now_ns);
 	*pull = (struct pull){
 		.addr = request->pull_addr,
 		.to = table_reserved_value(item),
@@ -139,7 +139,7 @@ static void pull_finish(struct deferred *deferred, struct response_list *respons
 
 	response_unreserve(conn);
 	response_set_put(deferred, responses, &steps->change, steps->status);
-	budget_give_build(conn, &deferred->pull.build);
+	budget_give_build(&conn->client, &deferred->pull.build);
 	budget_give(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
 	conn->pull_arrived |= deferred->pull.arrived == deferred->request.value_len;
 	conn->pulls--;
@@ -180,7 +180,7 @@ static uint64_t pull_summed(const struct deferred *deferred, enum large_next nex
  * Sums what has arrived, and READs on; after the last byte the item enters the table, or is joined
  * to the key's value if it is an append or prepend.
  */
-static enum deferred_next pulling_step(struct deferred *deferred, struct response_list *responses,
+static enum piece_next pulling_step(struct deferred *deferred, struct response_list *responses,
 				       uint64_t until_ns)
 {
 	struct pull *pull = &deferred->pull;
@@ -195,14 +195,14 @@ static enum deferred_next pulling_step(struct deferred *deferred, struct respons
 	if (status) {
 		pull_refuse(deferred, responses, status);
 		pull_more(conn);
-		return DEFERRED_DONE;
+		return PIECE_DONE;
 	}
 	do {
-		if (!budget_take_build(conn, &pull->build, &pull->steps))
-			return DEFERRED_WAIT;
-		if (pull->now && pull->left && !pull_now_step(deferred, DEFERRED_STEP_BYTES))
+		if (!budget_take_build(&conn->client, &pull->build, &pull->steps))
+			return PIECE_WAIT;
+		if (pull->now && pull->left && !pull_now_step(deferred, PIECE_STEP_BYTES))
 			return pull_now_wait(deferred);
-		next = large_step(&pull->steps, DEFERRED_STEP_BYTES);
+		next = large_step(&pull->steps, PIECE_STEP_BYTES);
 		pull_reads_summed(deferred, pull_summed(deferred, next));
 		if (next == LARGE_WAIT && pull->now)
 			next = LARGE_AGAIN;
@@ -211,10 +211,10 @@ static enum deferred_next pulling_step(struct deferred *deferred, struct respons
 		pull_finish(deferred, responses);
 	pull_more(conn);
 	if (next == LARGE_DONE)
-		return DEFERRED_DONE;
+		return PIECE_DONE;
 	if (next == LARGE_RETRY)
-		return DEFERRED_IDLE;
-	return next == LARGE_WAIT ? DEFERRED_WAIT : DEFERRED_AGAIN;
+		return PIECE_IDLE;
+	return next == LARGE_WAIT ? PIECE_WAIT : PIECE_AGAIN;
 }
 
 /*
@@ -232,7 +232,7 @@ static bool pulling_cancel(struct deferred *deferred)
 	if (!idle && !conn->qp_destroyed)
 		return false;
 	large_cancel(&pull->steps);
-	budget_give_build(conn, &pull->build);
+	budget_give_build(&conn->client, &pull->build);
 	/* The principal of a client that did not fill its memory is remembered: BUDGET-4. */
 	if (idle && !pull->awaits)
 		budget_give(budget_of(conn), &conn->pull_hold, pull_bytes(&deferred->request));
@@ -304,12 +304,12 @@ static void pull_refuse_early(struct deferred *deferred, struct response_list *r
 }
 
 /* A pull without memory yet, or while room is made for it. */
-static enum deferred_next pull_step(struct deferred *deferred, struct response_list *responses,
+static enum piece_next pull_step(struct deferred *deferred, struct response_list *responses,
 				    uint64_t until_ns)
 {
 	struct room *room = &deferred->pull.room;
 	struct conn *conn = deferred->conn;
-	enum deferred_next next;
+	enum piece_next next;
 	enum wire_status status;
 
 	if (!deferred->pull.asked)
@@ -319,12 +319,12 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 		status = member_admit(conn, &deferred->request, deferred->hash);
 		if (status) {
 			pull_refuse_early(deferred, responses, status);
-			return DEFERRED_DONE;
+			return PIECE_DONE;
 		}
 	}
 	if (deferred->reserved) {
-		next = deferred_room_run(room, until_ns);
-		if (next != DEFERRED_DONE)
+		next = piece_room(room, until_ns);
+		if (next != PIECE_DONE)
 			return next;
 		response_unreserve(conn);
 		deferred->reserved = false;
@@ -332,21 +332,21 @@ static enum deferred_next pull_step(struct deferred *deferred, struct response_l
 	conn->pull_tried = false;
 	switch (pull_start(deferred, responses)) {
 	case PULL_WAITS:
-		return DEFERRED_WAIT;
+		return PIECE_WAIT;
 	case PULL_ROOM:
 		/* Others may wait for its part of the budget, so it must not wait for a client. */
 		response_reserve(conn);
 		deferred->reserved = true;
-		return DEFERRED_AGAIN;
+		return PIECE_AGAIN;
 	case PULL_REFUSED:
-		return DEFERRED_DONE;
+		return PIECE_DONE;
 	case PULL_BEGUN:
 		break;
 	}
 	if (deferred->pull.now)
 		return pulling_step(deferred, responses, until_ns);
 	pull_more(conn);
-	return DEFERRED_WAIT;
+	return PIECE_WAIT;
 }
 
 /* Without room for a response it waits for its own client, perhaps forever: others go first. */

@@ -216,7 +216,7 @@ static bool now_await(struct deferred *deferred)
 	return true;
 }
 
-enum deferred_next pull_now_wait(struct deferred *deferred)
+enum piece_next pull_now_wait(struct deferred *deferred)
 {
 	struct conn *conn = deferred->conn;
 	struct pull *pull = &deferred->pull;
@@ -226,19 +226,19 @@ enum deferred_next pull_now_wait(struct deferred *deferred)
 	if (!pull->late_ns)
 		pull->late_ns = now_ns + PULL_FILL_NS;
 	if (now_ns < pull->late_ns)
-		return DEFERRED_IDLE;
+		return PIECE_IDLE;
 	if (pull->looks) {
 		expire(conn, STALLED);
-		return DEFERRED_WAIT;
+		return PIECE_WAIT;
 	}
 	if (pull->awaits ? conn->probes_answered != pull->probes : pull->waits == PULL_FILL_WAITS) {
 		now_end(deferred);
-		return DEFERRED_WAIT;
+		return PIECE_WAIT;
 	}
 	first = now_await(deferred);
 	keepalive_post(conn);
 	/* The client may have finished just before it could see the probe: look once more. */
-	return first ? DEFERRED_IDLE : DEFERRED_WAIT;
+	return first ? PIECE_IDLE : PIECE_WAIT;
 }
 
 bool pull_now_step(struct deferred *deferred, uint32_t bytes_max)

@@ -36,7 +36,7 @@ void pull_now_begin(struct deferred *deferred);
  * False: the client is filling its memory, and pull_now_wait() says what is next.
  */
 bool pull_now_step(struct deferred *deferred, uint32_t bytes_max);
-enum deferred_next pull_now_wait(struct deferred *deferred);
+enum piece_next pull_now_wait(struct deferred *deferred);
 /* Posts as many READs as there is room for. */
 void pull_reads_fill(struct conn *conn);
 /* @bytes of the value have been summed. */

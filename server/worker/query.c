@@ -72,7 +72,7 @@ static void query_respond(struct deferred *deferred, struct response_list *respo
 	response->value_len = query->len;
 }
 
-static enum deferred_next query_step(struct deferred *deferred, struct response_list *responses,
+static enum piece_next query_step(struct deferred *deferred, struct response_list *responses,
 				     uint64_t until_ns)
 {
 	struct conn *conn = deferred->conn;
@@ -81,14 +81,14 @@ static enum deferred_next query_step(struct deferred *deferred, struct response_
 	if (!deferred->query.asked) {
 		deferred->query.asked = query_ask(conn, &deferred->request);
 		if (deferred->query.asked)
-			return DEFERRED_WAIT;
+			return PIECE_WAIT;
 		query_respond(deferred, responses, WIRE_BUSY);
 	} else if (conn->query.answered) {
 		query_respond(deferred, responses, conn->query.status);
 	} else {
-		return DEFERRED_WAIT;
+		return PIECE_WAIT;
 	}
-	return DEFERRED_DONE;
+	return PIECE_DONE;
 }
 
 const struct deferred_kind query_kind = { .step = query_step };
@@ -158,18 +158,18 @@ static bool stats_ask(struct deferred *deferred)
 	return true;
 }
 
-static enum deferred_next stats_step(struct deferred *deferred, struct response_list *responses,
+static enum piece_next stats_step(struct deferred *deferred, struct response_list *responses,
 				     uint64_t until_ns)
 {
 	struct conn *conn = deferred->conn;
 
 	(void)until_ns;
 	if (stats_ask(deferred))
-		return DEFERRED_WAIT;
+		return PIECE_WAIT;
 	if (deferred->query.asked && !conn->query.answered)
-		return DEFERRED_WAIT;
+		return PIECE_WAIT;
 	stats_respond(deferred, responses);
-	return DEFERRED_DONE;
+	return PIECE_DONE;
 }
 
 const struct deferred_kind stats_kind = { .step = stats_step };

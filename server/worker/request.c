@@ -18,7 +18,7 @@
 #include "server/worker/worker.h"
 
 /* A piece of a scan: the response has what was found until @until_ns, and the client goes on. */
-static enum deferred_next scan_step(struct deferred *deferred, struct response_list *responses,
+static enum piece_next scan_step(struct deferred *deferred, struct response_list *responses,
 				    uint64_t until_ns)
 {
 	struct store_thread *thread = conn_thread(deferred->conn);
@@ -29,17 +29,17 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 
 	if (request->flags & WIRE_F_USES && thread->table->eviction == EVICTION_NONE) {
 		conn_fail(deferred->conn, "a scan of uses, where nothing is evicted");
-		return DEFERRED_DONE;
+		return PIECE_DONE;
 	}
 	response = response_start(responses, deferred->conn, WIRE_SCAN, request->id);
-	if (deferred->conn->client.fleet && !member_admit_scan(deferred->conn, &served)) {
+	if (deferred->conn->client.fleet && !member_admit_scan(&deferred->conn->client, &served)) {
 		operation_refuse(deferred->conn, request, WIRE_AWAY, &response->head);
-		return DEFERRED_DONE;
+		return PIECE_DONE;
 	}
 	value.value = response_buffer(responses, response, &value.size);
 	if (!value.value)
-		return DEFERRED_DONE;
-	if (deferred->conn->client.fleet && member_freezes(deferred->conn))
+		return PIECE_DONE;
+	if (deferred->conn->client.fleet && member_freezes(&deferred->conn->client))
 		response->head.status = WIRE_BUSY;
 	else
 		execute_scan(thread, request, served, until_ns, &response->head, &value);
@@ -48,12 +48,12 @@ static enum deferred_next scan_step(struct deferred *deferred, struct response_l
 			deferred->scan.busy_since_ns = until_ns;
 		if (until_ns - deferred->scan.busy_since_ns < LOOKUP_NS_MAX) {
 			response_cancel(responses);
-			return DEFERRED_AGAIN;
+			return PIECE_AGAIN;
 		}
 	}
 	response->value_len = value.len;
 	stat_add(&responses->poller->worker->stats.scans, 1);
-	return DEFERRED_DONE;
+	return PIECE_DONE;
 }
 
 static const struct deferred_kind scan_kind = { .step = scan_step };
@@ -129,7 +129,7 @@ static bool numbers_admit(struct conn *conn, const struct request *request, uint
 static const struct deferred_kind *request_admit(struct conn *conn, const struct request *request,
 						 uint64_t hash, struct verdict *verdict)
 {
-	const struct user *user = conn_user(conn);
+	const struct user *user = client_user(&conn->client);
 	bool batch = request->op == WIRE_BATCH;
 
 	*verdict = (struct verdict){ 0 };
@@ -139,7 +139,7 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 	}
 	if (user && !batch && !verdict->repeated)
 		verdict->status = (uint8_t)permit_admit(
-			conn, user, request,
+			&conn->client, user, request,
 			permit_is_paid(conn, request, hash) ? 0 : message_bytes(request));
 	if (request_is_move(request) && !verdict->status)
 		verdict->status = (uint8_t)move_admit(conn);
@@ -158,7 +158,7 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 }
 
 /* A request that arrived while HELLO was being answered. */
-static enum deferred_next early_step(struct deferred *deferred, struct response_list *responses,
+static enum piece_next early_step(struct deferred *deferred, struct response_list *responses,
 				     uint64_t until_ns)
 {
 	struct verdict verdict;
@@ -167,13 +167,13 @@ static enum deferred_next early_step(struct deferred *deferred, struct response_
 	(void)until_ns;
 	if (!hello_done(deferred->conn)) {
 		conn_fail(deferred->conn, "a request before HELLO");
-		return DEFERRED_DONE;
+		return PIECE_DONE;
 	}
 	deferred->kind = request_admit(deferred->conn, &deferred->request, deferred->hash,
 				       &verdict);
 	if (deferred->kind == &operation_kind)
 		deferred->operations.verdict = verdict;
-	return deferred->kind ? DEFERRED_AGAIN : DEFERRED_DONE;
+	return deferred->kind ? PIECE_AGAIN : PIECE_DONE;
 }
 
 static const struct deferred_kind early_kind = { .step = early_step };

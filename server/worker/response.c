@@ -177,12 +177,12 @@ static void response_signal(struct poller *poller, struct response_wr *response)
 
 	conn->sq_unsignaled++;
 	stat_add(&worker->stats.responses, 1);
-	stat_add(&conn->sent_bytes, response->sge.length);
+	stat_add(&conn->client.sent_bytes, response->sge.length);
 	/* A refused request costs nothing, or a client that retries at once would never get in. */
 	if (response->head.status != WIRE_LIMIT &&
 	    response->head.op != WIRE_BATCH && /* server/worker/operation.c */
 	    response->head.op != WIRE_ACCESS)  /* server/worker/request.c */
-		permit_charge(conn, response->sge.length, worker->part.thread.now_ns);
+		permit_charge(&conn->client, response->sge.length, worker->part.thread.now_ns);
 	response->wr.wr_id = wr_id_make(WR_RESPONSE, conn->sq_unsignaled, conn->serial,
 					buffered ? response->buffer : BUFFER_NONE);
 	if (!buffered && conn->sq_unsignaled < poller->limits.signal_every)

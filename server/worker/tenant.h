@@ -25,6 +25,7 @@
 #include "server/store/store.h"
 #include "server/worker/budget_gate.h"
 #include "server/worker/mailbox.h"
+#include "server/worker/mc_counters.h"
 #include "server/worker/poller.h"
 
 /* With `default`. */
@@ -62,6 +63,7 @@ struct tenant {
 	struct tenant_store now;
 	struct budget pull_budget;  /* of values that are being read from clients */
 	struct budget build_budget; /* of values made from large items */
+	struct mc_counters mc_reset; /* what `stats reset` of memcached's protocol takes away */
 };
 
 /*
@@ -75,6 +77,7 @@ struct tenant_part {
 	struct tenant *tenant;
 	struct store *store;
 	struct store_thread thread;
+	struct mc_counters commands; /* of its clients of memcached's protocol */
 	bool attached;		       /* the worker has it in its list, from the first HELLO on */
 	LIST_ENTRY(tenant_part) entry; /* in worker->parts, if it is attached */
 	struct note note;	       /* NOTE_TENANT_DETACH, then NOTE_TENANT_DETACHED */

@@ -62,12 +62,12 @@ void window_activate(struct conn *conn);
 void window_known(struct conn *conn);
 void window_change(struct conn *conn);
 
-/* A request arrived and is counted in conn->requests. Called before its window is checked. */
+/* A request arrived and is counted in conn->client.requests. Called before its window is checked. */
 static inline void window_request(struct conn *conn)
 {
 	if (!conn->window_active)
 		window_activate(conn);
-	else if (conn->window_next < conn->window && conn->requests >= conn->window_known_at)
+	else if (conn->window_next < conn->window && conn->client.requests >= conn->window_known_at)
 		window_known(conn);
 }
 

@@ -29,6 +29,7 @@
 #include <sys/queue.h>
 
 #include "server/store/store.h"
+#include "server/worker/client.h"
 #include "server/worker/late_principals.h"
 #include "server/worker/mailbox.h"
 #include "server/worker/poller.h"
@@ -125,7 +126,25 @@ struct budget_stats {
 
 struct fleet;
 struct fleet_stores;
+struct sockets;
 struct stats_source;
+struct worker;
+
+/* What serves clients beside queue pairs, as a worker's loop sees it. The worker calls all. */
+struct front_ops {
+	/* Before the worker's thread runs. 0 or a negative errno after logging. */
+	int (*init)(struct worker *worker);
+	/* After init() too that failed, or was not called. */
+	void (*release)(struct worker *worker);
+	/* Readable if there is something to do, for run(), or mail. */
+	int (*fd)(const struct worker *worker);
+	/* A note of one of its clients. */
+	void (*note)(struct worker *worker, struct note *note);
+	/* A share of a turn. False: there was nothing to do. */
+	bool (*run)(struct worker *worker);
+	/* For how long the worker may sleep; -1: for ever. */
+	int (*wait_ms)(const struct worker *worker);
+};
 
 /* What the workers of a server share; constant while they run. */
 struct worker_env {
@@ -140,6 +159,7 @@ struct worker_env {
 	const struct fleet *fleet;		 /* NULL: the server is in none */
 	struct fleet_stores *fleet_stores;	 /* NULL: likewise */
 	struct mailbox *control;		 /* notes to the control thread */
+	const struct front_ops *front;		 /* NULL: no URL of server.listen asks for it */
 	struct late_principals *late_principals; /* a value of theirs did not arrive */
 	/* Writes the statistics for clients of a tenant: see server/stats.h. */
 	uint32_t (*stats_print)(const struct stats_source *source, const struct tenant *tenant,
@@ -156,6 +176,7 @@ struct worker {
 	bool attached[NIC_MAX]; /* pollers in use; the devices of others have failed */
 	/* The default tenant's part. Its thread's now_ns is the worker's clock, too. */
 	struct tenant_part part;
+	struct sockets *sockets; /* of env->front */
 	/* Parts of the other tenants of which the worker has, or had, connections. */
 	LIST_HEAD(part_list, tenant_part) parts;
 	struct worker_limits limits;
@@ -186,6 +207,30 @@ static inline struct tenant_part *worker_part_next(struct worker *worker, struct
 	if (!part)
 		return &worker->part;
 	return part == &worker->part ? LIST_FIRST(&worker->parts) : LIST_NEXT(part, entry);
+}
+
+/*
+ * The worker's thread of the client's tenant's store, with the worker's clock, which is read once
+ * for each batch and not once for each tenant. The worker calls it.
+ */
+static inline struct store_thread *client_thread(const struct client *client)
+{
+	struct store_thread *thread = &client->part->thread;
+
+	thread->now_ns = client->worker->part.thread.now_ns;
+	return thread;
+}
+
+/* From now on the worker looks after what the requests of the client's tenant leave. */
+static inline void client_attach(struct client *client)
+{
+	struct worker *worker = client->worker;
+	struct tenant_part *part = client->part;
+
+	if (part == &worker->part || part->attached)
+		return;
+	part->attached = true;
+	LIST_INSERT_HEAD(&worker->parts, part, entry);
 }
 
 #endif /* KVD_SERVER_WORKER_WORKER_H */

@@ -93,9 +93,9 @@ static bool batch_add(struct batch *batch, struct poller *poller, const struct i
 		completion_failed(conn, wc);
 		return false;
 	}
-	stat_add(&conn->requests, 1);
-	stat_add(&conn->received_bytes, wc->byte_len);
-	stat_set(&conn->active_ns, worker->part.thread.now_ns);
+	stat_add(&conn->client.requests, 1);
+	stat_add(&conn->client.received_bytes, wc->byte_len);
+	stat_set(&conn->client.active_ns, worker->part.thread.now_ns);
 	window_request(conn);
 	entry->buffer = wr_id_buffer(wc->wr_id);
 	error = wire_request_parse(&entry->request, poller_buffer(poller, entry->buffer),
@@ -322,6 +322,12 @@ static bool worker_read_mail(struct worker *worker)
 		case NOTE_TENANT_DETACH:
 			part_detach(worker, note->part);
 			break;
+		case NOTE_SESSION:
+		case NOTE_SESSION_ANSWER:
+			worker->env->front->note(worker, note);
+			break;
+		case NOTE_SESSION_ASKS:
+		case NOTE_SESSION_ENDED:
 		case NOTE_QUERY:
 		case NOTE_FAILED:
 		case NOTE_QUIESCED:
@@ -390,6 +396,21 @@ static int poller_sleep(struct poller *poller, int fd, int timeout_ms)
 	return poller->nic->dev->ops->sleep(poller->comp_channel, fd, timeout_ms);
 }
 
+/* Readable if the worker has mail, or its front has something to do. */
+static int worker_fd(const struct worker *worker)
+{
+	return worker->env->front ? worker->env->front->fd(worker) : worker->mailbox.event_fd;
+}
+
+/* For how long it may sleep; -1: for ever. */
+static int worker_wait_ms(struct worker *worker)
+{
+	int ms = pull_expires(worker) || windows_any_active(worker) ? EXPIRE_MS : -1;
+	int front_ms = worker->env->front ? worker->env->front->wait_ms(worker) : -1;
+
+	return front_ms >= 0 && (ms < 0 || front_ms < ms) ? front_ms : ms;
+}
+
 /* With several devices: waits for all of them, then lets those that have work do it. */
 static int pollers_sleep(struct worker *worker, int timeout_ms)
 {
@@ -401,7 +422,7 @@ static int pollers_sleep(struct worker *worker, int timeout_ms)
 		fds[i] = worker->attached[i] ?
 				 (struct pollfd){ worker->pollers[i].comp_channel->fd, POLLIN, 0 } :
 				 (struct pollfd){ -1, 0, 0 };
-	fds[i] = (struct pollfd){ worker->mailbox.event_fd, POLLIN, 0 };
+	fds[i] = (struct pollfd){ worker_fd(worker), POLLIN, 0 };
 	if (poll(fds, worker->poller_count + 1, timeout_ms) < 0)
 		return errno == EINTR ? 0 : -errno;
 	for (i = 0; i < worker->poller_count && ret >= 0; i++)
@@ -413,14 +434,13 @@ static int pollers_sleep(struct worker *worker, int timeout_ms)
 /* With one device, going to sleep takes one system call, and waking up another. */
 static void worker_wait(struct worker *worker)
 {
-	bool expires = pull_expires(worker) || windows_any_active(worker);
-	int timeout_ms = expires ? EXPIRE_MS : -1;
+	int timeout_ms = worker_wait_ms(worker);
 	int ret;
 
 	stat_add(&worker->stats.sleeps, 1);
 	rcu_thread_offline();
 	if (worker->poller_count == 1 && worker->attached[0])
-		ret = poller_sleep(&worker->pollers[0], worker->mailbox.event_fd, timeout_ms);
+		ret = poller_sleep(&worker->pollers[0], worker_fd(worker), timeout_ms);
 	else
 		ret = pollers_sleep(worker, timeout_ms);
 	rcu_thread_online();
@@ -548,6 +568,8 @@ static void *worker_run(void *arg)
 		pull_expire(worker);
 		if (deferred_run(worker))
 			activity = ACTIVITY_AWAITED;
+		if (worker->env->front && worker->env->front->run(worker))
+			activity = ACTIVITY_AWAITED;
 		rcu_quiescent_state();
 		if (worker->turn.began_ns)
 			worker_turn_end(worker);
@@ -634,10 +656,14 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 			goto release_pollers;
 		worker->attached[worker->poller_count++] = true;
 	}
-	worker->env = env; /* from now on worker_release() has something to release */
-	return 0;
+	worker->env = env;
+	err = env->front ? env->front->init(worker) : 0;
+	if (err)
+		goto release_pollers;
+	return 0; /* from now on worker_release() has something to release */
 
 release_pollers:
+	worker->env = NULL;
 	worker_release_pollers(worker);
 	mailbox_release(&worker->mailbox);
 	return err;
@@ -647,6 +673,8 @@ void worker_release(struct worker *worker)
 {
 	if (!worker->env)
 		return;
+	if (worker->env->front)
+		worker->env->front->release(worker);
 	worker_release_pollers(worker);
 	mailbox_release(&worker->mailbox);
 	worker->env = NULL;

@@ -25,6 +25,7 @@
 
 #include <cmocka.h>
 
+#include "common/rdma/inet.h"
 #include "common/rdma/tcp/tcp.h"
 #include "common/util/clock.h"
 #include "common/util/heap.h"
@@ -274,7 +275,7 @@ static inline int tcp_test_setup(void **state)
 	gid_err = 0;
 	end_begin(&server, DEVICE_LISTEN, SERVER_RESPONDER, SERVER_INITIATOR);
 	end_begin(&client, DEVICE_CONNECT, CLIENT_RESPONDER, CLIENT_INITIATOR);
-	assert_int_equal(tcp_socket_bind(&server.od.addr, &fd), 0);
+	assert_int_equal(inet_bind(&server.od.addr, &fd), 0);
 	server.od.bound_fd = fd;
 	client.od.addr = server.od.addr;
 	assert_int_equal(tcp_listen(server.channel, 300, &listener), 0);
@@ -457,7 +458,7 @@ static inline int raw_listen(void)
 	struct sockaddr_storage addr = loopback();
 	int fd;
 
-	assert_int_equal(tcp_socket_bind(&addr, &fd), 0);
+	assert_int_equal(inet_bind(&addr, &fd), 0);
 	assert_int_equal(listen(fd, 1), 0);
 	client.od.addr = addr;
 	return fd;

@@ -120,7 +120,7 @@ static int listener_socket(struct tcp_device *od, int *fd)
 	struct sockaddr_storage addr = od->addr;
 
 	*fd = atomic_exchange(&od->bound_fd, -1);
-	return *fd >= 0 ? 0 : tcp_socket_bind(&addr, fd);
+	return *fd >= 0 ? 0 : inet_bind(&addr, fd);
 }
 
 static int listener_start(struct tcp_id *oid, int backlog)
@@ -192,7 +192,7 @@ static int do_connect(struct tcp_id *oid, const struct cm_param *param)
 		return oid->state == TCP_CLOSED ? -ENOTCONN : -EISCONN;
 	param_take(oid, param, port->responder_resources_max, port->initiator_depth_max);
 	oid->state = TCP_CONNECTING;
-	err = tcp_socket_connect(&tcp_device_of(oid->id.dev)->addr, &oid->fd);
+	err = inet_connect(&tcp_device_of(oid->id.dev)->addr, &oid->fd);
 	if (!err)
 		err = tcp_watch(oid, EPOLLOUT, EPOLL_CTL_ADD);
 	else
@@ -226,7 +226,7 @@ static int do_accept(struct tcp_id *oid, const struct cm_param *param)
 		return -ENOTCONN;
 	/* Until now these were the most that the peer and our device allow. */
 	param_take(oid, param, oid->mine.responder_resources, oid->mine.initiator_depth);
-	err = tcp_socket_local(oid->fd, &local);
+	err = inet_local(oid->fd, &local);
 	if (!err)
 		err = tcp_end_describe(oid, &local, &oid->got.end);
 	if (!err)

@@ -89,7 +89,7 @@ static int source_address(const struct sockaddr_storage *to, struct sockaddr_sto
 	if (connect(fd, (const struct sockaddr *)to, inet_len(to)))
 		err = -errno;
 	else
-		err = tcp_socket_local(fd, from);
+		err = inet_local(fd, from);
 	close(fd);
 	return err;
 }
@@ -129,7 +129,7 @@ static int listen_try(struct tcp_device *od, const struct sockaddr_storage *addr
 	int fd, err;
 
 	od->addr = *addr;
-	err = tcp_socket_bind(&od->addr, &fd);
+	err = inet_bind(&od->addr, &fd);
 	if (err)
 		return err;
 	err = port_open(od, addr);

@@ -335,7 +335,7 @@ static bool on_readable(struct tcp_channel *oc, struct tcp_id *oid, struct cm_ev
 static int request_send(struct tcp_id *oid)
 {
 	struct sockaddr_storage local;
-	int err = tcp_socket_local(oid->fd, &local);
+	int err = inet_local(oid->fd, &local);
 
 	if (!err)
 		err = tcp_end_describe(oid, &local, NULL);
@@ -399,7 +399,7 @@ static int socket_connected(struct tcp_id *oid)
 		return -status;
 	if (!oid->id.qp)
 		return -EINVAL;
-	err = tcp_socket_set(oid->fd);
+	err = inet_stream_set(oid->fd);
 	return err ? err : shaking_begin(oid);
 }
 
@@ -510,7 +510,7 @@ static int setup_new(struct tcp_channel *oc, int fd, const struct sockaddr_stora
 	oid->passive = true;
 	oid->fd = fd;
 	host_of(&oid->host, peer);
-	err = tcp_socket_set(fd);
+	err = inet_stream_set(fd);
 	if (!err)
 		err = shaking_begin(oid);
 	if (!err)

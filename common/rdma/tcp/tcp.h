@@ -132,16 +132,6 @@ int tcp_qp_connect(struct tcp_id *oid);
 /* Moves the queue pair, if there is one, to the error state. The lock is held. */
 int tcp_qp_error(struct tcp_id *oid);
 
-/* socket.c; none blocks. */
-/* A TCP socket that is bound to @addr; it gets the port that the kernel chose if that was 0. */
-int tcp_socket_bind(struct sockaddr_storage *addr, int *fd);
-/* Starts to connect a TCP socket; -EINPROGRESS is 0, too. */
-int tcp_socket_connect(const struct sockaddr_storage *addr, int *fd);
-/* Sets the options of all connections: no delay, keepalive. */
-int tcp_socket_set(int fd);
-/* The address of a TCP or UDP socket at this end. */
-int tcp_socket_local(int fd, struct sockaddr_storage *addr);
-
 /* setup.c; the lock is held but in tcp_cm_get_event(). */
 /* Watches the id's socket, for writing before it is connected. 0 or a negative errno. */
 int tcp_watch(struct tcp_id *oid, uint32_t events, int op);

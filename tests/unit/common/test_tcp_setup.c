@@ -151,7 +151,7 @@ static void socket_options(void **state)
 		assert_true(fcntl(tcp_id_of(ids[i])->fd, F_GETFD) & FD_CLOEXEC);
 		assert_true(fcntl(tcp_id_of(ids[i])->fd, F_GETFL) & O_NONBLOCK);
 	}
-	assert_int_equal(tcp_socket_local(tcp_id_of(ids[0])->fd, &local), 0);
+	assert_int_equal(inet_local(tcp_id_of(ids[0])->fd, &local), 0);
 	inet_text(&local, expected, sizeof(expected));
 	assert_int_equal(tcp_query_peer(ids[1], &peer), 0);
 	assert_string_equal(peer.address, expected);
@@ -260,7 +260,7 @@ static void refused(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(tcp_socket_bind(&addr, &fd), 0);
+	assert_int_equal(inet_bind(&addr, &fd), 0);
 	client.od.addr = addr;
 	id = connecting();
 	assert_ptr_equal(expect(&client, CM_UNREACHABLE, -ECONNREFUSED), id);

@@ -546,7 +546,7 @@ static void silent_peer(void **state)
 
 	(void)state;
 	use(&with_certificate, NULL);
-	assert_int_equal(tcp_socket_connect(&server.od.addr, &fd), 0);
+	assert_int_equal(inet_connect(&server.od.addr, &fd), 0);
 	while (tcp_channel_of(server.channel)->setups_count == 0)
 		go_on(-1, 0);
 	quiet();
@@ -566,7 +566,7 @@ static void refused_and_silent(void **state)
 
 	(void)state;
 	use(&with_certificate, NULL);
-	assert_int_equal(tcp_socket_connect(&server.od.addr, &fd), 0);
+	assert_int_equal(inet_connect(&server.od.addr, &fd), 0);
 	while (tcp_channel_of(server.channel)->setups_count == 0)
 		go_on(-1, 0);
 	assert_int_equal(send(fd, "GET / HTTP/1.0\r\n\r\n", 18, 0), 18);
@@ -588,7 +588,7 @@ static struct tls *speak(int *fd)
 	struct tls *tls;
 	int err;
 
-	assert_int_equal(tcp_socket_connect(&server.od.addr, fd), 0);
+	assert_int_equal(inet_connect(&server.od.addr, fd), 0);
 	assert_int_equal(tls_start(&tls, made, *fd), 0);
 	tls_context_put(made);
 	while ((err = tls_handshake(tls, &events)) == -EAGAIN)

@@ -1544,7 +1544,7 @@ static void probed_and_closed(void **state)
 	struct conn *conn = open_for_keepalive(DEVICE_RDMA, 15 * SECOND_NS);
 
 	(void)state;
-	stat_add(&conn->requests, 1);
+	stat_add(&conn->client.requests, 1);
 	interval_passes();
 	assert_no_note(conn);
 	for (unsigned int i = 1; i <= 2; i++) {
@@ -1646,7 +1646,7 @@ static void users_connect(void **state)
 	net.users = users_of(OF("alice", "61234", "all") "connections = 2\n" OF(
 		"bob", "7", "read") "read_prefixes = x\n" OF("carol", "8", "write"));
 	first = connected();
-	assert_string_equal(conn_user(first)->name, "alice");
+	assert_string_equal(client_user(&first->client)->name, "alice");
 	assert_string_equal(first->client.principal.name, "user=alice");
 	assert_connections("user=alice", 1);
 	second = connected();
@@ -1717,7 +1717,7 @@ static void networks(void **state)
 	/* A user's networks count there, too, and nowhere else. */
 	net.users = users_of("[user a]\nnetworks = 10.0.0.0/24\nrights = all\n");
 	conn = connected();
-	assert_string_equal(conn_user(conn)->name, "a");
+	assert_string_equal(client_user(&conn->client)->name, "a");
 	close_and_finish(conn);
 	dev.kind = DEVICE_RDMA_TLS;
 	add_connect();
@@ -1768,7 +1768,7 @@ static void users_are_renewed(void **state)
 	grace_periods = 0;
 	set_users(&net, users_of(OF("alice", "61234", "read stats") "requests = 7\n"));
 	assert_int_equal(grace_periods, 1);
-	user = conn_user(conn);
+	user = client_user(&conn->client);
 	assert_ptr_equal(user, &net.users->list[0]);
 	assert_int_equal(user->rights, USER_READ | USER_STATS);
 	assert_connections("user=alice", 1);
@@ -1777,12 +1777,12 @@ static void users_are_renewed(void **state)
 	assert_int_equal(conn->stage, CONN_LIVE);
 	/* There are none any more: everybody may do everything. */
 	set_users(&net, NULL);
-	assert_null(conn_user(conn));
+	assert_null(client_user(&conn->client));
 	assert_int_equal(net.stats.users, 0);
 	assert_int_equal(conn->stage, CONN_LIVE);
 	/* And again. */
 	set_users(&net, users_of(OF("alice", "61234", "all")));
-	assert_string_equal(conn_user(conn)->name, "alice");
+	assert_string_equal(client_user(&conn->client)->name, "alice");
 	assert_connections("user=alice", 1);
 	assert_int_equal(net.stats.connections_withdrawn, 0);
 	close_and_finish(conn);
@@ -1815,7 +1815,7 @@ static void users_are_withdrawn(void **state)
 		assert_int_equal(conn->stage, CONN_FLUSHING);
 		assert_logged(ends[i].why);
 		/* The worker may ask for the user until the connection has ended. */
-		assert_string_equal(conn_user(conn)->name, "alice");
+		assert_string_equal(client_user(&conn->client)->name, "alice");
 		set_users(&net, users_of(ends[i].text));
 		assert_int_equal(net.stats.connections_withdrawn, i + 1);
 		flush_late();
@@ -1836,7 +1836,7 @@ static void users_by_request(void **state)
 	conn->query.by_request = true; /* query_answer() */
 	set_users(&net, users_of(OF("bob", "61234", "scan")));
 	assert_int_equal(conn->stage, CONN_LIVE);
-	assert_int_equal(conn_user(conn)->rights, USER_SCAN);
+	assert_int_equal(client_user(&conn->client)->rights, USER_SCAN);
 	set_users(&net, users_of(OF("bob", "61234", "all")));
 	assert_int_equal(conn->stage, CONN_LIVE);
 	assert_true(conn->query.by_request);
@@ -1889,7 +1889,7 @@ static void bad_files_change_nothing(void **state)
 	assert_ptr_equal(net.users, before);
 	assert_int_equal(net.users_sized, 7);
 	unlink(config.users.file);
-	assert_ptr_equal(conn_user(conn), &before->list[0]);
+	assert_ptr_equal(client_user(&conn->client), &before->list[0]);
 	*config.users.file = '\0';
 	close_and_finish(conn);
 	users_end();

@@ -121,20 +121,20 @@ static int teardown(void **state)
 }
 
 /* A step that takes as many pieces as its buffer has been told to. */
-static enum deferred_next step(struct deferred *deferred, struct response_list *responses,
+static enum piece_next step(struct deferred *deferred, struct response_list *responses,
 			       uint64_t until_ns)
 {
 	assert_true(until_ns);
 	assert_true(pieces < ORDER_MAX);
 	order[pieces++] = deferred->request.id;
 	if (waits)
-		return DEFERRED_WAIT;
+		return PIECE_WAIT;
 	if (idle[deferred->buffer])
-		return DEFERRED_IDLE;
+		return PIECE_IDLE;
 	if (pieces_wanted[deferred->buffer] && --pieces_wanted[deferred->buffer])
-		return DEFERRED_AGAIN;
+		return PIECE_AGAIN;
 	response_start(responses, deferred->conn, WIRE_PING, deferred->request.id);
-	return DEFERRED_DONE;
+	return PIECE_DONE;
 }
 
 static bool cancel(struct deferred *deferred)

@@ -402,13 +402,13 @@ static void forgotten(void **state)
 	assert_value("n", "40");
 }
 
-static enum deferred_next wait_step(struct deferred *deferred, struct response_list *responses,
+static enum piece_next wait_step(struct deferred *deferred, struct response_list *responses,
 				    uint64_t until_ns)
 {
 	(void)deferred;
 	(void)responses;
 	(void)until_ns;
-	return DEFERRED_WAIT;
+	return PIECE_WAIT;
 }
 
 static const struct deferred_kind waiting_kind = { .step = wait_step };

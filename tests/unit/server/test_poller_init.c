@@ -430,7 +430,7 @@ static void a_connection(void **state)
 	assert_int_equal(conn->sent_first, BUFFER_NONE);
 	assert_int_equal(conn->sent_last, BUFFER_NONE);
 	assert_ptr_equal(conn->pull_hold.conn, conn);
-	assert_string_equal(conn->peer.address, "10.9.0.1:5");
+	assert_string_equal(conn->client.peer.address, "10.9.0.1:5");
 	rcu_thread_online();
 	assert_ptr_equal(conn_lookup(&worker.pollers[0], qp.qp_num), conn);
 	assert_null(conn_lookup(&worker.pollers[0], qp.qp_num + 1));

@@ -454,7 +454,7 @@ static void keeps_its_place_after_a_room(void **state)
 	assert_int_equal(test_store_put(&test_store, "k", 1, large, 1, NULL), WIRE_OK);
 	room_begin_for("k", WIRE_APPEND, PUT_BYTES);
 	assert_int_equal(test_store_put(&test_store, "k", 1, large, GROWN, NULL), WIRE_OK);
-	while (operations->next != OPERATION_LARGE)
+	while (operations->next != EXECUTION_LARGE)
 		assert_true(test_turn());
 	take_all_room();
 	test_turns();

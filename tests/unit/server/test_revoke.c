@@ -65,7 +65,7 @@ static bool matches(const char *text, const struct conn *conn)
 	struct revoke revoke;
 
 	assert_true(parse(&revoke, text));
-	return revoke_matches(&revoke, conn);
+	return revoke_matches(&revoke, &conn->client);
 }
 
 static void whose(void **state)

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "client/kvd.h"
-#include "server/version.h"
+#include "server/config/version.h"
 
 static void one_version(void **state)
 {

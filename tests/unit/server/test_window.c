@@ -70,8 +70,8 @@ static void advance(uint64_t ns)
 
 static void request(struct conn *conn)
 {
-	stat_add(&conn->requests, 1);
-	stat_set(&conn->active_ns, now_ns);
+	stat_add(&conn->client.requests, 1);
+	stat_set(&conn->client.active_ns, now_ns);
 	window_request(conn);
 }
 
@@ -163,13 +163,13 @@ static void a_smaller_window_is_known(void **state)
 	assert_int_equal(respond(conn), 7);
 	assert_int_equal(conn->responses, 2);
 	request(conn);
-	assert_int_equal(conn->requests, 1 + WINDOW);
+	assert_int_equal(conn->client.requests, 1 + WINDOW);
 	assert_int_equal(conn->window, WINDOW);
 	for (i = 0; i < WINDOW - 1; i++)
 		respond(conn);
 	assert_int_equal(conn->window, WINDOW);
 	request(conn);
-	assert_int_equal(conn->requests, 2 + WINDOW);
+	assert_int_equal(conn->client.requests, 2 + WINDOW);
 	assert_int_equal(conn->window, 7);
 	assert_int_equal(stat_read(&worker.stats.windows_shrunk), 1);
 	assert_all_covered();

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/control/listener.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/rdma/inet.h"
+#include "common/util/log.h"
+
+/* Connections that may wait to be taken; the kernel limits it to net.core.somaxconn. */
+#define LISTEN_BACKLOG 1024
+
+static int open_error(const struct device_addr *addr, int err)
+{
+	char url[DEVICE_URL_MAX];
+
+	device_addr_text(addr, url);
+	switch (err) {
+	case -EADDRINUSE:
+		log_error("server.listen = %s is in use: stop the program that listens there, or "
+			  "set another port",
+			  url);
+		break;
+	case -EADDRNOTAVAIL:
+		log_error("server.listen = %s is not an address of this host: set one that `ip "
+			  "addr` lists, or none, for every address",
+			  url);
+		break;
+	case -EACCES:
+		log_error("server.listen = %s: this user may not listen there: set a port above "
+			  "1023",
+			  url);
+		break;
+	default:
+		log_error("server.listen = %s: can't listen there: %s%s", url, strerror(-err),
+			  err == -EMFILE ? ": " ADVICE_OPEN_FILES : "");
+	}
+	return err;
+}
+
+/* Every address: of IPv6 and IPv4, or of IPv4 alone where there is no IPv6. */
+static int bind_any(uint16_t port, int *fd)
+{
+	struct sockaddr_storage v6 = { .ss_family = AF_INET6 }, v4 = { .ss_family = AF_INET };
+	int err;
+
+	inet_set_port(&v6, port);
+	inet_set_port(&v4, port);
+	err = inet_bind(&v6, fd);
+	return err == -EAFNOSUPPORT || err == -EADDRNOTAVAIL ? inet_bind(&v4, fd) : err;
+}
+
+static int bind_inet(const struct device_addr *addr, int *fd)
+{
+	struct inet_addrs named = { .count = 0 };
+	int err;
+
+	if (!strcmp(addr->host, DEVICE_HOST_AUTO))
+		return bind_any(addr->port, fd);
+	err = inet_addrs_named(&named, addr->host, addr->port);
+	return err ? err : inet_bind(&named.addr[0], fd);
+}
+
+/* The next URL of memcached:// of the list. */
+static bool address_next(const char **at, struct device_addr *addr)
+{
+	while (listen_list_next(at, addr))
+		if (addr->kind & LISTEN_MEMCACHED_ALL)
+			return true;
+	return false;
+}
+
+int listeners_open(struct listeners *listeners, const struct config *config)
+{
+	const char *at = config->server.listen;
+	struct listener *listener;
+	struct device_addr addr;
+	int err;
+
+	while (address_next(&at, &addr)) {
+		listener = &listeners->list[listeners->count];
+		*listener = (struct listener){ .addr = addr };
+		err = bind_inet(&addr, &listener->fd);
+		if (err)
+			return open_error(&addr, err);
+		listeners->count++;
+	}
+	return 0;
+}
+
+int listeners_check(const struct config *config, bool warn)
+{
+	const char *at = config->server.listen;
+	char url[DEVICE_URL_MAX];
+	struct device_addr addr;
+	int err, first = 0, fd;
+
+	while (address_next(&at, &addr)) {
+		err = bind_inet(&addr, &fd);
+		if (!err) {
+			close(fd);
+			continue;
+		}
+		device_addr_text(&addr, url);
+		if (err == -EADDRINUSE && warn)
+			log_warn("server.listen = %s is in use: while that program runs, kvd can't "
+				 "start with it",
+				 url);
+		if (err == -EADDRINUSE)
+			continue;
+		first = first ? first : open_error(&addr, err);
+	}
+	return first;
+}
+
+int listeners_start(struct listeners *listeners)
+{
+	struct listener *listener;
+	char url[DEVICE_URL_MAX];
+
+	for (unsigned int i = 0; i < listeners->count; i++) {
+		listener = &listeners->list[i];
+		if (listen(listener->fd, LISTEN_BACKLOG))
+			return open_error(&listener->addr, -errno);
+		device_addr_text(&listener->addr, url);
+		log_notice("listening on %s", url);
+	}
+	return 0;
+}
+
+void listeners_close(struct listeners *listeners)
+{
+	while (listeners->count)
+		close(listeners->list[--listeners->count].fd);
+}
+
+int listener_accept(const struct listener *listener, int *fd, struct cm_peer *peer)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	int err;
+
+	*fd = accept4(listener->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (*fd < 0)
+		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+	*peer = (struct cm_peer){ 0 };
+	inet_text(&addr, peer->address, sizeof(peer->address));
+	err = inet_stream_set(*fd);
+	if (err)
+		close(*fd);
+	return err;
+}

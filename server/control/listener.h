@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The sockets at which clients of memcached's protocol connect: one for each memcached:// URL of
+ * server.listen. The control thread uses them; nothing blocks.
+ */
+#ifndef KVD_SERVER_CONTROL_LISTENER_H
+#define KVD_SERVER_CONTROL_LISTENER_H
+
+#include "common/rdma/device.h"
+#include "server/config/config.h"
+#include "server/config/listen_list.h"
+
+struct listener {
+	struct device_addr addr;
+	int fd; /* bound, and listening after listeners_start() */
+};
+
+struct listeners {
+	struct listener list[LISTEN_MAX];
+	unsigned int count;
+};
+
+/* Binds all URLs of memcached://. 0, or a negative errno after logging. */
+int listeners_open(struct listeners *listeners, const struct config *config);
+/* Checks, without changing anything, that listeners_open() would succeed; as nic_address_check(). */
+int listeners_check(const struct config *config, bool warn);
+/* Starts to take connections. 0, or a negative errno after logging. */
+int listeners_start(struct listeners *listeners);
+/* A zeroed struct is fine, too. */
+void listeners_close(struct listeners *listeners);
+
+/*
+ * Takes the next connection: its socket, which does not block, and its peer. -EAGAIN: there is
+ * none; other negative errnos: one could not be taken, and is gone.
+ */
+int listener_accept(const struct listener *listener, int *fd, struct cm_peer *peer);
+
+#endif /* KVD_SERVER_CONTROL_LISTENER_H */

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What commands of memcached's protocol have in common: each becomes a request, which enters the
+ * execution of all requests (server/worker/execution.h). All functions are the worker's.
+ */
+#ifndef KVD_SERVER_MEMCACHED_ACTION_H
+#define KVD_SERVER_MEMCACHED_ACTION_H
+
+#include "server/memcached/output.h"
+
+/* What follows the execution of a command, or of a piece of it. */
+enum action_next {
+	ACTION_DONE,	/* the next command */
+	ACTION_AGAIN,	/* the same one, in the session's next turn */
+	ACTION_WAIT,	/* the same one, once the session is woken */
+	ACTION_MORE,	/* the same one, once more input has arrived */
+	ACTION_CLOGGED, /* the same one, once the socket takes output; or the session is shut */
+	ACTION_END,	/* none: the session ends after its output */
+};
+
+/* A request of a session, and what came of it. */
+struct action {
+	struct session *session;
+	const struct mc_command *command;
+	struct request request;
+	uint64_t hash;	   /* of the key */
+	uint32_t received; /* bytes of the command */
+	uint64_t until_ns; /* of clock_ns(): when the turn should end */
+	/* Results. */
+	struct wire_response head; /* its status other than WIRE_OK: refused, or failed */
+	/* A value that was read; it is in the worker's output, or in session->get. */
+	uint32_t gap; /* bytes before it */
+};
+
+/* Fills in the session, the command and the key of its request, and what waits for that. */
+void action_init(struct action *action, struct session *session, const struct mc_command *command,
+		 enum wire_op op, uint32_t received, uint64_t until_ns);
+
+/* The time to live that the command's @exptime means now, as mc_ttl(). */
+int64_t action_ttl(int64_t exptime);
+
+/*
+ * Executes the request. ACTION_DONE: action->head says what came of it. What it needs between two
+ * turns is in session->work.
+ */
+enum action_next action_run(struct action *action);
+
+/*
+ * Executes the request, a GET or a TOUCH with VALUE, and reads the value, with a gap of @gap bytes
+ * before it for the line that action_send_value() puts there.
+ */
+enum action_next action_read(struct action *action, uint32_t gap);
+/* Sends the value that was read, after @line; then @tail, if it is not NULL, and its end. */
+enum action_next action_send_value(struct action *action, const char *line, uint32_t line_len,
+				   const char *tail);
+
+/* The request is a PUT of a value that is too large: if it may be made, a SET removes the key. */
+void action_too_large(struct action *action);
+
+/* Sends a line in answer, unless the command wants none. */
+void action_answer(const struct action *action, const char *line);
+/* Sends the line of an error that head.status is, and that is no answer of its command. */
+void action_refuse(const struct action *action);
+
+/* Ends what the session has between two turns. */
+void action_cancel(struct session *session);
+
+#endif /* KVD_SERVER_MEMCACHED_ACTION_H */

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* Executes memcached's classic commands that concern keys, and answers them. */
+#ifndef KVD_SERVER_MEMCACHED_CLASSIC_RUN_H
+#define KVD_SERVER_MEMCACHED_CLASSIC_RUN_H
+
+#include "server/memcached/action.h"
+
+/*
+ * A command on a key, MC_GET to MC_TOUCH. @block is the data block of MC_PUT. @received are the
+ * bytes of the command, which stay where they are until it is done.
+ */
+enum action_next classic_run(struct session *session, const struct mc_command *command,
+			     const uint8_t *block, uint32_t received, uint64_t until_ns);
+
+#endif /* KVD_SERVER_MEMCACHED_CLASSIC_RUN_H */

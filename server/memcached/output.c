@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/memcached/output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/util/stat.h"
+
+void output_bytes(struct sockets *sockets, const void *bytes, size_t len)
+{
+	memcpy(sockets->output + sockets->output_len, bytes, len);
+	sockets->output_len += (uint32_t)len;
+}
+
+void output_line(struct sockets *sockets, const char *text)
+{
+	output_bytes(sockets, text, strlen(text));
+	output_bytes(sockets, "\r\n", 2);
+}
+
+void output_value(struct sockets *sockets, uint32_t gap, const char *line, uint32_t line_len,
+		  uint32_t value_len)
+{
+	uint8_t *begin = sockets->output + sockets->output_at;
+	uint8_t *end = sockets->output + sockets->output_len, *value = end + gap;
+	uint32_t hole = gap - line_len, before = sockets->output_len - sockets->output_at;
+
+	/* What is shorter moves: the output before the value, or the value. */
+	if (before < value_len) {
+		memmove(begin + hole, begin, before);
+		sockets->output_at += hole;
+		sockets->output_len += hole;
+		end += hole;
+	} else {
+		memmove(value - hole, value, value_len);
+		value -= hole;
+	}
+	memcpy(end, line, line_len);
+	memcpy(value + value_len, "\r\n", 2);
+	sockets->output_len += line_len + value_len + 2;
+}
+
+/* Returns how many of the bytes the socket took; the session is shut if it has failed. */
+static size_t socket_send(struct session *session, const uint8_t *bytes, size_t len)
+{
+	ssize_t n;
+
+	do
+		n = send(session->fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0) {
+		if (errno != EAGAIN && errno != EWOULDBLOCK)
+			session->shut = session->broken = true;
+		return 0;
+	}
+	stat_add(&session_counters(session)->bytes_written, (uint64_t)n);
+	stat_add(&session->client.sent_bytes, (uint64_t)n);
+	return (size_t)n;
+}
+
+static void output_free(struct session *session)
+{
+	free(session->output);
+	session->output = NULL;
+	session->output_at = session->output_len = 0;
+}
+
+bool output_resume(struct session *session)
+{
+	size_t left = session->output_len - session->output_at;
+
+	session->output_at += socket_send(session, session->output + session->output_at, left);
+	if (session->output_at < session->output_len && !session->broken) {
+		session->clogged = true;
+		return false;
+	}
+	output_free(session);
+	session->clogged = false;
+	return !session->broken;
+}
+
+bool output_keep(struct session *session, uint8_t *bytes, size_t at, size_t len)
+{
+	session->output = bytes;
+	session->output_at = at;
+	session->output_len = len;
+	return output_resume(session);
+}
+
+bool output_send(struct session *session)
+{
+	struct sockets *sockets = session->sockets;
+	uint8_t *at = sockets->output + sockets->output_at, *rest;
+	size_t left = sockets->output_len - sockets->output_at, sent;
+
+	sockets->output_at = sockets->output_len = 0;
+	if (!left)
+		return true;
+	sent = socket_send(session, at, left);
+	if (sent == left)
+		return true;
+	if (session->broken)
+		return false;
+	rest = malloc(left - sent);
+	if (!rest) {
+		session->shut = session->broken = true;
+		return false;
+	}
+	memcpy(rest, at + sent, left - sent);
+	return output_keep(session, rest, 0, left - sent);
+}
+
+bool output_room(struct session *session, uint32_t bytes)
+{
+	return output_left(session->sockets) >= bytes || output_send(session);
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/memcached/perform.h"
+
+#include "common/util/stat.h"
+#include "server/config/version.h"
+#include "server/memcached/classic_run.h"
+#include "server/worker/permit.h"
+
+/* Clients ask for a version of memcached to learn what a server can do. */
+#define VERSION_LINE "VERSION 1.6.18-kvd-" KVD_SERVER_VERSION
+
+static enum action_next refused(struct session *session, const struct mc_command *command)
+{
+	session->skip = command->swallow;
+	if (command->error && !command->noreply)
+		output_line(session->sockets, command->error);
+	return command->close ? ACTION_END : ACTION_DONE;
+}
+
+/*
+ * An item that was stored before flush_all is found no more once it is answered, so the session
+ * waits for the flush.
+ */
+static enum action_next flush_wait(struct session *session)
+{
+	if (!maintenance_flushed(&session->client.part->store->maintenance,
+				 session->flush_ticket))
+		return ACTION_WAIT;
+	session->flush_ticket = 0;
+	return ACTION_DONE;
+}
+
+/* A later flush replaces one with a delay, as memcached's does. */
+static void flush_replace(struct session *session)
+{
+	const struct user *user = client_user(&session->client);
+
+	if (!user || user->rights & USER_FLUSH)
+		maintenance_cancel(&session->client.part->store->maintenance, 0,
+				   session->client.principal.name);
+}
+
+static enum action_next flush(struct session *session, const struct mc_command *command,
+			      uint32_t received, uint64_t until_ns)
+{
+	int64_t delay = action_ttl(command->exptime);
+	struct action action;
+	enum action_next next;
+
+	action_init(&action, session, command, WIRE_FLUSH, received, until_ns);
+	if (session->flush_ticket) {
+		next = flush_wait(session);
+		if (next == ACTION_DONE)
+			action_answer(&action, "OK");
+		return next;
+	}
+	flush_replace(session);
+	action.request.mode = WIRE_FLUSH_START;
+	action.request.ttl = delay == MC_EXPIRED ? 0 : (uint32_t)delay;
+	next = action_run(&action);
+	if (next != ACTION_DONE)
+		return next;
+	if (action.head.status) {
+		action_refuse(&action);
+		return ACTION_DONE;
+	}
+	stat_add(&session_counters(session)->cmd_flush, 1);
+	if (action.request.ttl) {
+		action_answer(&action, "OK");
+		return ACTION_DONE;
+	}
+	session->flush_ticket = action.head.ticket;
+	return ACTION_AGAIN;
+}
+
+/* The control thread makes the text: server/memcached/stats_text.h. */
+static enum action_next stats(struct session *session, const struct mc_command *command,
+			      uint32_t received, uint64_t until_ns)
+{
+	struct session_query *query = &session->query;
+	const struct user *user = client_user(&session->client);
+	struct action action;
+
+	action_init(&action, session, command, WIRE_STATS, received, until_ns);
+	if (session->ask == SESSION_ASKED)
+		return ACTION_WAIT;
+	if (session->ask == SESSION_ANSWERED) {
+		if (!output_send(session))
+			return ACTION_CLOGGED;
+		session->ask = SESSION_ASKS_NOTHING;
+		if (query->text)
+			(void)output_keep(session, (uint8_t *)query->text, 0, query->len);
+		else
+			output_line(session->sockets, "SERVER_ERROR out of memory");
+		query->text = NULL;
+		return ACTION_DONE;
+	}
+	if (user)
+		action.head.status = (uint8_t)permit_admit(&session->client, user, &action.request,
+							   received);
+	if (action.head.status) {
+		action_refuse(&action);
+		return ACTION_DONE;
+	}
+	session_query_name(query, command->key, command->key_len);
+	session->ask = SESSION_ASKED;
+	mailbox_send(session->client.worker->env->control, &session->asks);
+	return ACTION_WAIT;
+}
+
+enum action_next perform_too_large(struct session *session, const struct mc_command *command,
+				   uint32_t received, uint64_t until_ns)
+{
+	struct action action;
+
+	if (!output_room(session, SESSION_ANSWER_MAX))
+		return ACTION_CLOGGED;
+	action_init(&action, session, command, WIRE_PUT, received, until_ns);
+	action.request.mode = command->mode;
+	action_too_large(&action);
+	stat_add(&session_counters(session)->store_too_large, 1);
+	action_refuse(&action);
+	return ACTION_DONE;
+}
+
+enum action_next perform(struct session *session, const struct mc_command *command,
+			 const uint8_t *block, uint32_t received, uint64_t until_ns)
+{
+	if (command->op >= MC_GET && command->op <= MC_TOUCH)
+		return classic_run(session, command, block, received, until_ns);
+	if (!output_room(session, SESSION_ANSWER_MAX))
+		return ACTION_CLOGGED;
+	switch (command->op) {
+	case MC_REFUSED:
+		return refused(session, command);
+	case MC_FLUSH:
+		return flush(session, command, received, until_ns);
+	case MC_STATS:
+		return stats(session, command, received, until_ns);
+	case MC_VERSION:
+		output_line(session->sockets, VERSION_LINE);
+		return ACTION_DONE;
+	case MC_VERBOSITY:
+		if (!command->noreply)
+			output_line(session->sockets, "OK");
+		return ACTION_DONE;
+	case MC_QUIT:
+		return ACTION_END;
+	case MC_META_NOOP:
+		output_line(session->sockets, "MN");
+		return ACTION_DONE;
+	default:
+		output_line(session->sockets, "SERVER_ERROR not supported");
+		return ACTION_DONE;
+	}
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/memcached/serve.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/util/clock.h"
+#include "common/util/stat.h"
+#include "server/memcached/perform.h"
+
+/* Commands between two looks at the clock. */
+#define LOOK_EVERY 8
+
+/* The input of a turn: in the worker's buffer, or in the session's own. */
+struct input {
+	uint8_t *bytes;
+	uint32_t at, len;
+};
+
+static struct input input_open(struct session *session)
+{
+	if (session->input)
+		return (struct input){ session->input, session->input_at, session->input_len };
+	return (struct input){ .bytes = session->sockets->input };
+}
+
+/* Keeps what has not been executed. False: no memory. */
+static bool input_close(struct session *session, const struct input *input)
+{
+	session->input_at = input->at;
+	session->input_len = input->len;
+	if (input->at == input->len) {
+		free(session->input);
+		session->input = NULL;
+		return true;
+	}
+	if (session->input)
+		return true;
+	session->input = malloc(SESSION_INPUT_BYTES);
+	if (!session->input)
+		return false;
+	session->input_at = 0;
+	session->input_len = input->len - input->at;
+	memcpy(session->input, input->bytes + input->at, session->input_len);
+	return true;
+}
+
+/* Receives once. False: there was nothing, or the session is shut. */
+static bool input_receive(struct session *session, struct input *input)
+{
+	struct worker *worker = session->client.worker;
+	ssize_t n;
+
+	if (input->at) {
+		memmove(input->bytes, input->bytes + input->at, input->len - input->at);
+		input->len -= input->at;
+		input->at = 0;
+	}
+	do
+		n = recv(session->fd, input->bytes + input->len, SESSION_INPUT_BYTES - input->len,
+			 MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+		return false;
+	if (n <= 0) {
+		session->shut = true;
+		session->broken = n < 0;
+		return false;
+	}
+	/* The clock is read after a request has arrived, and before it is executed. */
+	store_thread_clock(&worker->part.thread);
+	stat_add(&session_counters(session)->bytes_read, (uint64_t)n);
+	stat_add(&session->client.received_bytes, (uint64_t)n);
+	stat_set(&session->client.active_ns, worker->part.thread.now_ns);
+	input->len += (uint32_t)n;
+	return true;
+}
+
+/* Drops the data block of a refused command, as far as it has arrived. */
+static void input_skip(struct session *session, struct input *input)
+{
+	uint64_t left = input->len - input->at;
+	uint32_t n = (uint32_t)(session->skip < left ? session->skip : left);
+
+	input->at += n;
+	session->skip -= n;
+}
+
+static void block_drop(struct session *session, const struct mc_command *command)
+{
+	session->skip = (uint64_t)command->value_len + 2;
+}
+
+static bool block_ends(const struct mc_command *command, const uint8_t *block)
+{
+	return block[command->value_len] == '\r' && block[command->value_len + 1] == '\n';
+}
+
+static enum action_next block_refuse(struct session *session, const struct mc_command *command)
+{
+	if (!output_room(session, SESSION_ANSWER_MAX))
+		return ACTION_CLOGGED;
+	if (!command->noreply)
+		output_line(session->sockets, "CLIENT_ERROR bad data chunk");
+	return ACTION_DONE;
+}
+
+/*
+ * Executes the command at the start of the input. ACTION_MORE: it is not all there. Unless it is
+ * done it is decoded again the next time: the parser is as before.
+ */
+static enum action_next command_run(struct session *session, struct input *input,
+				    uint64_t until_ns)
+{
+	const struct mc_parser before = session->parser;
+	const uint8_t *bytes = input->bytes + input->at, *block = NULL;
+	uint64_t left = input->len - input->at, used;
+	struct mc_command command;
+	enum action_next next;
+
+	used = mc_parse(&session->parser, &command, bytes, left);
+	if (!used)
+		return ACTION_MORE;
+	if (command.op == MC_NONE) {
+		input->at += (uint32_t)used;
+		return ACTION_DONE;
+	}
+	if (perform_has_block(&command) && command.value_len > session_value_max(session)) {
+		next = perform_too_large(session, &command, (uint32_t)used, until_ns);
+		if (next == ACTION_DONE)
+			block_drop(session, &command);
+	} else if (perform_has_block(&command)) {
+		block = bytes + used;
+		used += (uint64_t)command.value_len + 2;
+		if (used > left)
+			return ACTION_MORE;
+		next = block_ends(&command, block) ?
+			       perform(session, &command, block, (uint32_t)used, until_ns) :
+			       block_refuse(session, &command);
+	} else {
+		next = perform(session, &command, NULL, (uint32_t)used, until_ns);
+	}
+	if (next == ACTION_DONE || next == ACTION_END)
+		input->at += (uint32_t)used;
+	else
+		session->parser = before;
+	return next;
+}
+
+/* Executes commands until one is not done, or the share is used up: ACTION_AGAIN. */
+static enum action_next commands_run(struct session *session, struct input *input,
+				     uint64_t until_ns, unsigned int *commands)
+{
+	enum action_next next = ACTION_DONE;
+
+	while (next == ACTION_DONE && !session->clogged && !session->broken) {
+		input_skip(session, input);
+		if (input->at == input->len)
+			return ACTION_MORE;
+		if (!*commands || (*commands % LOOK_EVERY == 0 && clock_ns() >= until_ns)) {
+			stat_add(&session_counters(session)->conn_yields, 1);
+			return ACTION_AGAIN;
+		}
+		--*commands;
+		next = command_run(session, input, until_ns);
+		stat_add(&session->client.requests, next == ACTION_DONE);
+	}
+	return next == ACTION_DONE ? ACTION_CLOGGED : next;
+}
+
+/* Sends the output of the turn and keeps the rest of the input. */
+static enum serve_next serve_end(struct session *session, const struct input *input,
+				enum action_next next)
+{
+	bool sent = output_send(session) && !session->clogged;
+
+	if (next == ACTION_END)
+		session->shut = session->ends = true;
+	if (session->broken || !input_close(session, input))
+		return SERVE_END;
+	if (session->ends || (session->shut && next == ACTION_MORE))
+		return sent ? SERVE_END : SERVE_SOCKET;
+	if (!sent || next == ACTION_MORE || next == ACTION_CLOGGED)
+		return SERVE_SOCKET;
+	return next == ACTION_WAIT ? SERVE_WAIT : SERVE_AGAIN;
+}
+
+enum serve_next serve(struct session *session, uint64_t until_ns, unsigned int *commands)
+{
+	struct input input;
+	enum action_next next;
+	bool received = false;
+
+	if (session->output && !output_resume(session))
+		return session->broken ? SERVE_END : SERVE_SOCKET;
+	if (session->ends)
+		return SERVE_END;
+	input = input_open(session);
+	do {
+		next = commands_run(session, &input, until_ns, commands);
+		if (next != ACTION_MORE || received || session->shut)
+			break;
+		received = input_receive(session, &input);
+	} while (received);
+	return serve_end(session, &input, next);
+}
+
+void serve_release(struct session *session)
+{
+	action_cancel(session);
+	free(session->input);
+	free(session->output);
+	free(session->query.text);
+	session->input = session->output = NULL;
+	session->query.text = NULL;
+}

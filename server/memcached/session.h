@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A session: one client of memcached's protocol on one socket, which one worker serves from the
+ * first byte to the last; and what a worker has for all of its sessions.
+ *
+ *	accept(2)	control thread: admits the client, and sends NOTE_SESSION
+ *	commands	worker: answers go out in the order of the commands
+ *	the end		worker: the client has closed or broken the protocol, or control has shut the
+ *			socket down; it sends NOTE_SESSION_ENDED, and control closes the socket
+ *
+ *   SESSION-1. A session is ended in one place, when its worker finds the socket at its end: all
+ *	 others shut the socket down. So no note meets a session that is gone.
+ *   SESSION-2. One session at a time uses the worker's buffers. Between two turns a session keeps
+ *	 only a command that is incomplete, and output that its socket did not take: an idle one
+ *	 has no buffer.
+ *   SESSION-3. A session with output that its socket did not take is not read from, and executes
+ *	 nothing: so its output is bounded by what one turn makes, or by one large value.
+ */
+#ifndef KVD_SERVER_MEMCACHED_SESSION_H
+#define KVD_SERVER_MEMCACHED_SESSION_H
+
+#include <sys/queue.h>
+
+#include "server/memcached/parser.h"
+#include "server/worker/execution.h"
+#include "server/worker/worker.h"
+
+/*
+ * The worker's buffers, bytes. A command whose data block fits the first one, with its line, is
+ * executed from there; a value that fits the second one is answered from there.
+ */
+#define SESSION_INPUT_BYTES (16u << 10)
+#define SESSION_OUTPUT_BYTES (64u << 10)
+/* The longest answer without a value: a line with all flags of a meta command. */
+#define SESSION_ANSWER_MAX 4096u
+/* The longest data block that arrives as a whole before its command is executed. */
+#define SESSION_BLOCK_MAX (SESSION_INPUT_BYTES - MC_BUFFER_MIN)
+
+/* What the control thread is asked for: the text of `stats`. */
+struct session_query {
+	char *text; /* the answer, of malloc(); NULL: no memory */
+	size_t len;
+	char name[16]; /* the argument, cut; "": none */
+};
+
+enum session_ask { SESSION_ASKS_NOTHING, SESSION_ASKED, SESSION_ANSWERED };
+
+/* A change that takes more than a turn. */
+struct session_work {
+	struct execution execution;
+};
+
+struct session {
+	/* Fixed when it is made. */
+	struct client client;
+	int fd;
+	struct sockets *sockets; /* its worker's */
+
+	/* The worker's. */
+	TAILQ_ENTRY(session) ready_entry; /* in the list that is next */
+	uint64_t used_ns; /* client.active_ns, when it was put into the list below */
+	TAILQ_ENTRY(session) idle_entry; /* in sockets->sessions */
+	enum session_list_of { SESSION_IN_NONE, SESSION_IN_READY, SESSION_IN_FLUSHING } in;
+	bool clogged;	/* the socket did not take all output */
+	bool shut;	/* nothing more is read: it ends when its output is sent */
+	bool broken;	/* nothing can be sent */
+	bool ends;	/* nothing more is executed */
+	bool hung_up;	/* the peer is gone, while an answer of the control thread is awaited */
+	uint32_t events; /* those of epoll(7) that it waits for */
+	bool waits;	/* for client.wake() */
+	enum session_ask ask;
+	uint64_t flush_ticket; /* of the flush that it waits for; 0: none */
+	struct mc_parser parser;
+	uint64_t skip;	     /* bytes of input to drop: the data block of a refused command */
+	uint8_t *input;	     /* of malloc(), NULL: none is kept */
+	uint32_t input_at;   /* what comes before it has been executed */
+	uint32_t input_len;  /* up to here bytes have arrived */
+	uint32_t input_size; /* of `input` */
+	uint8_t *output;     /* of malloc(): what the socket did not take; NULL: nothing */
+	size_t output_at, output_len;
+	struct session_work *work; /* NULL: none */
+	struct large_get *get;	   /* a large value that goes out; NULL: none */
+	struct large_put *put;	   /* a large value that comes in; NULL: none */
+
+	/* The control thread's. */
+	LIST_ENTRY(session) entry; /* in net->sessions */
+	bool is_cut;		   /* its socket was shut down */
+
+	/* The worker's and the control thread's in turn. */
+	struct session_query query;
+
+	struct note start, asks, answer, ended;
+};
+
+TAILQ_HEAD(session_list, session);
+
+/* Bytes of the longest value of the session's tenant. */
+static inline uint64_t session_value_max(const struct session *session)
+{
+	return session->client.part->thread.table->region->geometry.value_max;
+}
+
+static inline struct mc_counters *session_counters(const struct session *session)
+{
+	return &session->client.part->commands;
+}
+
+static inline void session_query_name(struct session_query *query, const uint8_t *name,
+				      uint32_t len)
+{
+	uint32_t kept = name && len < sizeof(query->name) ? len : 0;
+
+	/* A longer one is the name of nothing. */
+	if (name && !kept)
+		query->name[kept++] = '?';
+	else if (kept)
+		memcpy(query->name, name, kept);
+	query->name[kept] = '\0';
+}
+
+/* What a worker has for its sessions. */
+struct sockets {
+	struct worker *worker;
+	int epoll_fd; /* all its sockets, and its mailbox */
+	/* Those with something to do, in the order of their turns. */
+	struct session_list ready;
+	/* All, the one that has sent nothing for the longest time first. */
+	struct session_list sessions;
+	unsigned int count;
+	/* Those that wait for the end of a flush. */
+	struct session_list flushing;
+	uint64_t flushing_at_ns; /* when to look again, by clock_ns() */
+	unsigned int turns_unasked; /* turns since the sockets were asked */
+	uint64_t idle_at_ns; /* when to look for idle sessions again, by the server's clock */
+
+	/* The session whose turn it is. */
+	struct session *session;
+	uint8_t *output; /* SESSION_OUTPUT_BYTES */
+	uint32_t output_at, output_len;
+	uint8_t *input; /* SESSION_INPUT_BYTES */
+};
+
+#endif /* KVD_SERVER_MEMCACHED_SESSION_H */

@@ -45,11 +45,7 @@ int64_t action_ttl(int64_t exptime)
 	return exptime ? mc_ttl(exptime, time(NULL)) : 0;
 }
 
-/*
- * Whether the client may do that, and this server: WIRE_OK, or why not. Pieces of a command that
- * was admitted are admitted by the fleet again (OWNER-1).
- */
-static enum wire_status admit(const struct action *action)
+enum wire_status action_admit(const struct action *action)
 {
 	struct client *client = &action->session->client;
 	const struct user *user = client_user(client);
@@ -110,7 +106,7 @@ enum action_next action_run(struct action *action)
 	struct execution first, *execution = &first;
 	enum piece_next next;
 
-	action->head.status = (uint8_t)admit(action);
+	action->head.status = (uint8_t)action_admit(action);
 	if (action->head.status) {
 		if (session->work)
 			execution_cancel(&session->work->execution, &session->client);
@@ -212,7 +208,7 @@ enum action_next action_read(struct action *action, uint32_t gap)
 	bool fits, counted = session->get;
 
 	action->gap = gap;
-	action->head.status = (uint8_t)admit(action);
+	action->head.status = (uint8_t)action_admit(action);
 	if (action->head.status) {
 		get_end(session);
 		return ACTION_DONE;
@@ -268,7 +264,7 @@ void action_too_large(struct action *action)
 	struct response_value none = { 0 };
 	struct room room;
 
-	action->head.status = (uint8_t)admit(action);
+	action->head.status = (uint8_t)action_admit(action);
 	if (action->head.status)
 		return;
 	action->head.status = WIRE_TOO_LARGE;

@@ -36,6 +36,13 @@ struct action {
 void action_init(struct action *action, struct session *session, const struct mc_command *command,
 		 enum wire_op op, uint32_t received, uint64_t until_ns);
 
+/*
+ * Whether the client may make the request, and this server may execute it: WIRE_OK, or why not. It
+ * is charged for what it asks. Pieces of a command that was admitted are admitted by the fleet
+ * again (OWNER-1).
+ */
+enum wire_status action_admit(const struct action *action);
+
 /* The time to live that the command's @exptime means now, as mc_ttl(). */
 int64_t action_ttl(int64_t exptime);
 

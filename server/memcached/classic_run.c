@@ -179,13 +179,10 @@ static uint8_t expired_status(const struct request *request, uint8_t status)
 	return request->mode == WIRE_SET ? WIRE_OK : status;
 }
 
-static enum action_next put(struct action *action, const uint8_t *block)
+void classic_put_request(struct request *request, const struct mc_command *command,
+			 const uint8_t *block)
 {
-	const struct mc_command *command = action->command;
-	struct request *request = &action->request;
 	int64_t ttl = action_ttl(command->exptime);
-	enum action_next next;
-	const char *answer;
 
 	request->mode = command->mode;
 	request->value = block;
@@ -195,17 +192,30 @@ static enum action_next put(struct action *action, const uint8_t *block)
 	request->ttl = ttl == MC_EXPIRED ? 0 : (uint32_t)ttl;
 	if (ttl == MC_EXPIRED)
 		put_expired(request);
-	next = action_run(action);
-	if (next != ACTION_DONE)
-		return next;
-	action->head.status = expired_status(request, action->head.status);
+}
+
+void classic_put_done(struct action *action)
+{
+	const char *answer;
+
+	action->head.status = expired_status(&action->request, action->head.status);
 	put_count(action);
 	answer = put_answer(action);
 	if (answer)
 		action_answer(action, answer);
 	else
 		action_refuse(action);
-	return ACTION_DONE;
+}
+
+static enum action_next put(struct action *action, const uint8_t *block)
+{
+	enum action_next next;
+
+	classic_put_request(&action->request, action->command, block);
+	next = action_run(action);
+	if (next == ACTION_DONE)
+		classic_put_done(action);
+	return next;
 }
 
 static enum action_next erase(struct action *action)

@@ -12,4 +12,10 @@
 enum action_next classic_run(struct session *session, const struct mc_command *command,
 			     const uint8_t *block, uint32_t received, uint64_t until_ns);
 
+/* The request of MC_PUT. */
+void classic_put_request(struct request *request, const struct mc_command *command,
+			 const uint8_t *block);
+/* Counts and answers MC_PUT, whose request has been executed. */
+void classic_put_done(struct action *action);
+
 #endif /* KVD_SERVER_MEMCACHED_CLASSIC_RUN_H */

@@ -4,6 +4,7 @@
 #include "common/util/stat.h"
 #include "server/config/version.h"
 #include "server/memcached/classic_run.h"
+#include "server/memcached/large_put.h"
 #include "server/worker/permit.h"
 
 /* Clients ask for a version of memcached to learn what a server can do. */
@@ -121,6 +122,59 @@ enum action_next perform_too_large(struct session *session, const struct mc_comm
 	stat_add(&session_counters(session)->store_too_large, 1);
 	action_refuse(&action);
 	return ACTION_DONE;
+}
+
+enum action_next perform_large(struct session *session, const struct mc_command *command,
+			       const uint8_t *line, uint32_t received, uint64_t until_ns)
+{
+	struct action action;
+
+	if (!output_room(session, SESSION_ANSWER_MAX))
+		return ACTION_CLOGGED;
+	action_init(&action, session, command, WIRE_PUT, received, until_ns);
+	classic_put_request(&action.request, command, NULL);
+	/* Its value is over when it is stored: it need not arrive. */
+	if (action.request.op != WIRE_PUT)
+		return perform(session, command, NULL, received, until_ns);
+	action.head.status = (uint8_t)action_admit(&action);
+	if (!action.head.status &&
+	    !large_put_begin(session, command, &action.request, line, received))
+		action.head.status = WIRE_NO_SPACE;
+	if (action.head.status)
+		classic_put_done(&action);
+	return ACTION_DONE;
+}
+
+static void block_done(struct session *session, const struct wire_response *head, bool malformed,
+		       uint64_t until_ns)
+{
+	struct mc_command command;
+	struct action action;
+
+	large_put_command(session, &command);
+	action_init(&action, session, &command, WIRE_PUT, 0, until_ns);
+	action.request.mode = command.mode;
+	action.head = *head;
+	if (malformed)
+		action_answer(&action, "CLIENT_ERROR bad data chunk");
+	else
+		classic_put_done(&action);
+	large_put_end(session);
+}
+
+enum action_next perform_block(struct session *session, struct session_input *input,
+			       uint64_t until_ns)
+{
+	struct wire_response head;
+	enum action_next next;
+	bool malformed;
+
+	if (!output_room(session, SESSION_ANSWER_MAX))
+		return ACTION_CLOGGED;
+	next = large_put_run(session, input, &head, &malformed, until_ns);
+	if (next == ACTION_DONE)
+		block_done(session, &head, malformed, until_ns);
+	return next;
 }
 
 enum action_next perform(struct session *session, const struct mc_command *command,

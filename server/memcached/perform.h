@@ -20,6 +20,17 @@ enum action_next perform(struct session *session, const struct mc_command *comma
 enum action_next perform_too_large(struct session *session, const struct mc_command *command,
 				   uint32_t received, uint64_t until_ns);
 
+/*
+ * Begins a command whose data block does not fit the worker's input. @line is the command, of
+ * @received bytes. ACTION_DONE: session->put goes on with the block; if there is none, the command
+ * is done, and the block is to be skipped.
+ */
+enum action_next perform_large(struct session *session, const struct mc_command *command,
+			       const uint8_t *line, uint32_t received, uint64_t until_ns);
+/* Goes on with session->put. */
+enum action_next perform_block(struct session *session, struct session_input *input,
+			       uint64_t until_ns);
+
 /* The command that a session sends has a data block. */
 static inline bool perform_has_block(const struct mc_command *command)
 {

@@ -8,26 +8,21 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/memcached/large_put.h"
 #include "server/memcached/perform.h"
 
 /* Commands between two looks at the clock. */
 #define LOOK_EVERY 8
 
-/* The input of a turn: in the worker's buffer, or in the session's own. */
-struct input {
-	uint8_t *bytes;
-	uint32_t at, len;
-};
-
-static struct input input_open(struct session *session)
+static struct session_input input_open(struct session *session)
 {
 	if (session->input)
-		return (struct input){ session->input, session->input_at, session->input_len };
-	return (struct input){ .bytes = session->sockets->input };
+		return (struct session_input){ session->input, session->input_at, session->input_len };
+	return (struct session_input){ .bytes = session->sockets->input };
 }
 
 /* Keeps what has not been executed. False: no memory. */
-static bool input_close(struct session *session, const struct input *input)
+static bool input_close(struct session *session, const struct session_input *input)
 {
 	session->input_at = input->at;
 	session->input_len = input->len;
@@ -48,7 +43,7 @@ static bool input_close(struct session *session, const struct input *input)
 }
 
 /* Receives once. False: there was nothing, or the session is shut. */
-static bool input_receive(struct session *session, struct input *input)
+static bool input_receive(struct session *session, struct session_input *input)
 {
 	struct worker *worker = session->client.worker;
 	ssize_t n;
@@ -79,7 +74,7 @@ static bool input_receive(struct session *session, struct input *input)
 }
 
 /* Drops the data block of a refused command, as far as it has arrived. */
-static void input_skip(struct session *session, struct input *input)
+static void input_skip(struct session *session, struct session_input *input)
 {
 	uint64_t left = input->len - input->at;
 	uint32_t n = (uint32_t)(session->skip < left ? session->skip : left);
@@ -111,7 +106,7 @@ static enum action_next block_refuse(struct session *session, const struct mc_co
  * Executes the command at the start of the input. ACTION_MORE: it is not all there. Unless it is
  * done it is decoded again the next time: the parser is as before.
  */
-static enum action_next command_run(struct session *session, struct input *input,
+static enum action_next command_run(struct session *session, struct session_input *input,
 				    uint64_t until_ns)
 {
 	const struct mc_parser before = session->parser;
@@ -130,6 +125,10 @@ static enum action_next command_run(struct session *session, struct input *input
 	if (perform_has_block(&command) && command.value_len > session_value_max(session)) {
 		next = perform_too_large(session, &command, (uint32_t)used, until_ns);
 		if (next == ACTION_DONE)
+			block_drop(session, &command);
+	} else if (perform_has_block(&command) && command.value_len > SESSION_BLOCK_MAX) {
+		next = perform_large(session, &command, bytes, (uint32_t)used, until_ns);
+		if (next == ACTION_DONE && !session->put)
 			block_drop(session, &command);
 	} else if (perform_has_block(&command)) {
 		block = bytes + used;
@@ -150,13 +149,17 @@ static enum action_next command_run(struct session *session, struct input *input
 }
 
 /* Executes commands until one is not done, or the share is used up: ACTION_AGAIN. */
-static enum action_next commands_run(struct session *session, struct input *input,
+static enum action_next commands_run(struct session *session, struct session_input *input,
 				     uint64_t until_ns, unsigned int *commands)
 {
 	enum action_next next = ACTION_DONE;
 
 	while (next == ACTION_DONE && !session->clogged && !session->broken) {
 		input_skip(session, input);
+		if (session->put) {
+			next = perform_block(session, input, until_ns);
+			continue;
+		}
 		if (input->at == input->len)
 			return ACTION_MORE;
 		if (!*commands || (*commands % LOOK_EVERY == 0 && clock_ns() >= until_ns)) {
@@ -171,7 +174,7 @@ static enum action_next commands_run(struct session *session, struct input *inpu
 }
 
 /* Sends the output of the turn and keeps the rest of the input. */
-static enum serve_next serve_end(struct session *session, const struct input *input,
+static enum serve_next serve_end(struct session *session, const struct session_input *input,
 				enum action_next next)
 {
 	bool sent = output_send(session) && !session->clogged;
@@ -189,7 +192,7 @@ static enum serve_next serve_end(struct session *session, const struct input *in
 
 enum serve_next serve(struct session *session, uint64_t until_ns, unsigned int *commands)
 {
-	struct input input;
+	struct session_input input;
 	enum action_next next;
 	bool received = false;
 
@@ -200,7 +203,8 @@ enum serve_next serve(struct session *session, uint64_t until_ns, unsigned int *
 	input = input_open(session);
 	do {
 		next = commands_run(session, &input, until_ns, commands);
-		if (next != ACTION_MORE || received || session->shut)
+		/* A block that is under way has received by itself. */
+		if (next != ACTION_MORE || received || session->shut || session->put)
 			break;
 		received = input_receive(session, &input);
 	} while (received);
@@ -209,6 +213,7 @@ enum serve_next serve(struct session *session, uint64_t until_ns, unsigned int *
 
 void serve_release(struct session *session)
 {
+	large_put_end(session);
 	action_cancel(session);
 	free(session->input);
 	free(session->output);

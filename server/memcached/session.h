@@ -43,6 +43,12 @@ struct session_query {
 	char name[16]; /* the argument, cut; "": none */
 };
 
+/* The input of a turn: in the worker's buffer, or in the session's own. */
+struct session_input {
+	uint8_t *bytes;
+	uint32_t at, len;
+};
+
 enum session_ask { SESSION_ASKS_NOTHING, SESSION_ASKED, SESSION_ANSWERED };
 
 /* A change that takes more than a turn. */
@@ -127,6 +133,9 @@ struct sockets {
 	/* All, the one that has sent nothing for the longest time first. */
 	struct session_list sessions;
 	unsigned int count;
+	/* Large values that arrive: server/memcached/large_put.h. */
+	TAILQ_HEAD(large_puts, large_put) puts;
+	uint64_t puts_at_ns; /* when to look at them again, by clock_ns() */
 	/* Those that wait for the end of a flush. */
 	struct session_list flushing;
 	uint64_t flushing_at_ns; /* when to look again, by clock_ns() */

@@ -11,6 +11,7 @@
 #include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/config/config.h"
+#include "server/memcached/large_put.h"
 #include "server/memcached/serve.h"
 
 /* Events taken at a time. */
@@ -19,6 +20,7 @@
 #define TURNS_UNASKED 4
 #define FLUSH_LOOK_MS 1
 #define IDLE_LOOK_MS 1000
+#define PUTS_LOOK_MS 500
 #define NS_PER_MS 1000000ull
 
 /* Takes the session out of the list of those that are ready, or that wait for a flush. */
@@ -223,6 +225,28 @@ static void idle_look(struct sockets *sockets)
 	}
 }
 
+/* Ends the sessions whose data block does not arrive: LARGE-PUT-2. */
+static void puts_look(struct sockets *sockets)
+{
+	struct session *session;
+	uint64_t now;
+
+	if (!large_puts_any(sockets))
+		return;
+	now = clock_ns();
+	if (now < sockets->puts_at_ns)
+		return;
+	sockets->puts_at_ns = now + PUTS_LOOK_MS * NS_PER_MS;
+	while ((session = large_puts_expired(sockets, now))) {
+		stat_add(&sockets->worker->stats.pulls_stalled, 1);
+		log_ratelimited(LOG_WARN, 10,
+				"memcached: connection of %s: closed: its data block did not "
+				"arrive within server.pull_stall, or server.pull_timeout",
+				session->client.peer.address);
+		session_end(session);
+	}
+}
+
 static bool sockets_run(struct worker *worker)
 {
 	struct sockets *sockets = worker->sockets;
@@ -237,6 +261,7 @@ static bool sockets_run(struct worker *worker)
 		sockets_ask(sockets);
 	}
 	flushes_look(sockets);
+	puts_look(sockets);
 	idle_look(sockets);
 	last = TAILQ_LAST(&sockets->ready, session_list);
 	if (!last)
@@ -259,6 +284,8 @@ static int sockets_wait_ms(const struct worker *worker)
 
 	if (!TAILQ_EMPTY(&sockets->flushing))
 		return FLUSH_LOOK_MS;
+	if (large_puts_any(sockets))
+		return PUTS_LOOK_MS;
 	return sockets->count && idle_timeout(sockets) ? IDLE_LOOK_MS : -1;
 }
 
@@ -304,6 +331,7 @@ static int sockets_init(struct worker *worker)
 		TAILQ_INIT(&sockets->ready);
 		TAILQ_INIT(&sockets->sessions);
 		TAILQ_INIT(&sockets->flushing);
+		TAILQ_INIT(&sockets->puts);
 		err = sockets_set_up(sockets);
 	}
 	if (err) {

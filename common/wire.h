@@ -565,6 +565,9 @@ struct request {
 	struct wire_gets gets;
 	const uint8_t *access; /* records, not aligned */
 	uint32_t access_count;
+	bool no_use;	   /* GET: no use of the item; not from the wire */
+	bool expects;	   /* PUT append and prepend, ARITH: only if the item has the */
+	uint64_t expected; /* version `expected`, else EXISTS; not from the wire */
 	uint32_t change;   /* 0: not numbered */
 	uint32_t numbered; /* BATCH: requests in it that have a number if it has one */
 };

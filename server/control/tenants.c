@@ -11,6 +11,7 @@
 #include "common/util/log.h"
 #include "common/util/parse.h"
 #include "server/config/config.h"
+#include "server/memcached/marks.h"
 #include "server/fleet/fleet_stores.h"
 #include "server/worker/budget.h"
 #include "server/worker/worker_loop.h"
@@ -232,11 +233,18 @@ struct tenant *tenants_add(struct tenants *tenants, const char *name, uint64_t b
 	return tenant;
 }
 
+static void tenant_free(struct tenant *tenant)
+{
+	if (tenant)
+		marks_destroy(atomic_load_explicit(&tenant->marks, memory_order_relaxed));
+	free(tenant);
+}
+
 void tenants_remove(struct tenants *tenants, struct tenant *tenant)
 {
 	tenants_unreserve(tenants, tenant->bytes);
 	*place_find(tenants, tenant) = NULL;
-	free(tenant);
+	tenant_free(tenant);
 }
 
 static int add_default(struct tenants *tenants, struct worker *workers)
@@ -271,7 +279,7 @@ void tenants_release(struct tenants *tenants)
 		tenant = tenants->list[i];
 		if (tenant)
 			tenant_store_destroy(&tenant->now, tenants->env);
-		free(tenant);
+		tenant_free(tenant);
 		tenants->list[i] = NULL;
 	}
 }

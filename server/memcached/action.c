@@ -34,6 +34,8 @@ void action_init(struct action *action, struct session *session, const struct mc
 	action->request.key_len = command->key_len;
 	action->received = received;
 	action->until_ns = until_ns;
+	action->gap = 0;
+	action->no_value = false;
 	memset(&action->head, 0, sizeof(action->head));
 	if (command->key)
 		action->hash = table_hash(session->client.part->thread.table, command->key,
@@ -192,13 +194,12 @@ static bool read_here(struct action *action, struct response_value *value)
 	room_init(&none);
 	*value = (struct response_value){
 		.value = sockets->output + sockets->output_len + action->gap,
-		.size = output_left(sockets) - action->gap - TAIL_MAX,
+		.size = action->no_value ? 0 : output_left(sockets) - action->gap - TAIL_MAX,
 	};
 	/* A GET or TOUCH needs no room, and is done at once. */
 	(void)execute(client_thread(&action->session->client), &action->request, action->hash,
 		      &action->head, value, &none);
-	return action->head.status || action->head.result == value->len ||
-	       action->request.flags & WIRE_F_NO_VALUE;
+	return action->head.status || action->head.result == value->len || action->no_value;
 }
 
 enum action_next action_read(struct action *action, uint32_t gap)
@@ -275,6 +276,21 @@ void action_too_large(struct action *action)
 	/* A DELETE needs no room, and is done at once. */
 	(void)execute(client_thread(&action->session->client), &action->request, action->hash,
 		      &head, &none, &room);
+}
+
+void action_expire(struct action *action)
+{
+	struct request *request = &action->request;
+	struct wire_response head = action->head;
+
+	memset(request, 0, sizeof(*request));
+	request->op = WIRE_DELETE;
+	request->key = action->command->key;
+	request->key_len = action->command->key_len;
+	request->flags = WIRE_F_IF_VERSION;
+	request->version = head.version;
+	(void)action_run(action);
+	action->head = head;
 }
 
 void action_answer(const struct action *action, const char *line)

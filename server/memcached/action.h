@@ -29,7 +29,8 @@ struct action {
 	/* Results. */
 	struct wire_response head; /* its status other than WIRE_OK: refused, or failed */
 	/* A value that was read; it is in the worker's output, or in session->get. */
-	uint32_t gap; /* bytes before it */
+	uint32_t gap;  /* bytes before it */
+	bool no_value; /* action_read() reads no value: its length is a result all the same */
 };
 
 /* Fills in the session, the command and the key of its request, and what waits for that. */
@@ -63,6 +64,9 @@ enum action_next action_send_value(struct action *action, const char *line, uint
 
 /* The request is a PUT of a value that is too large: if it may be made, a SET removes the key. */
 void action_too_large(struct action *action);
+
+/* Removes the item of the result, if it is still that version. The result stays. */
+void action_expire(struct action *action);
 
 /* Sends a line in answer, unless the command wants none. */
 void action_answer(const struct action *action, const char *line);

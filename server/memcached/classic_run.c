@@ -65,19 +65,6 @@ static uint32_t value_line(const struct action *action, char line[VALUE_LINE_MAX
 	return (uint32_t)(to - line);
 }
 
-/* Removes the item of a gat whose time is over, if it is still the one that was read. */
-static void get_expire(struct action *action)
-{
-	struct request *request = &action->request;
-	struct wire_response head = action->head;
-
-	request->op = WIRE_DELETE;
-	request->flags = WIRE_F_IF_VERSION;
-	request->version = head.version;
-	(void)action_run(action);
-	action->head = head;
-}
-
 /* A key of get, gets, gat or gats. The last one of its line is followed by END. */
 static enum action_next get(struct action *action)
 {
@@ -112,7 +99,7 @@ static enum action_next get(struct action *action)
 		return ACTION_DONE;
 	}
 	if (ttl == MC_EXPIRED)
-		get_expire(action);
+		action_expire(action);
 	return action_send_value(action, line, value_line(action, line), tail);
 }
 

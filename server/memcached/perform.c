@@ -5,6 +5,7 @@
 #include "server/config/version.h"
 #include "server/memcached/classic_run.h"
 #include "server/memcached/large_put.h"
+#include "server/memcached/meta_run.h"
 #include "server/worker/permit.h"
 
 /* Clients ask for a version of memcached to learn what a server can do. */
@@ -124,6 +125,22 @@ enum action_next perform_too_large(struct session *session, const struct mc_comm
 	return ACTION_DONE;
 }
 
+static void put_request(struct action *action)
+{
+	if (action->command->op == MC_META_PUT)
+		meta_put_request(action, NULL);
+	else
+		classic_put_request(&action->request, action->command, NULL);
+}
+
+static void put_done(struct action *action)
+{
+	if (action->command->op == MC_META_PUT)
+		meta_put_done(action);
+	else
+		classic_put_done(action);
+}
+
 enum action_next perform_large(struct session *session, const struct mc_command *command,
 			       const uint8_t *line, uint32_t received, uint64_t until_ns)
 {
@@ -132,7 +149,7 @@ enum action_next perform_large(struct session *session, const struct mc_command 
 	if (!output_room(session, SESSION_ANSWER_MAX))
 		return ACTION_CLOGGED;
 	action_init(&action, session, command, WIRE_PUT, received, until_ns);
-	classic_put_request(&action.request, command, NULL);
+	put_request(&action);
 	/* Its value is over when it is stored: it need not arrive. */
 	if (action.request.op != WIRE_PUT)
 		return perform(session, command, NULL, received, until_ns);
@@ -141,7 +158,7 @@ enum action_next perform_large(struct session *session, const struct mc_command 
 	    !large_put_begin(session, command, &action.request, line, received))
 		action.head.status = WIRE_NO_SPACE;
 	if (action.head.status)
-		classic_put_done(&action);
+		put_done(&action);
 	return ACTION_DONE;
 }
 
@@ -158,7 +175,7 @@ static void block_done(struct session *session, const struct wire_response *head
 	if (malformed)
 		action_answer(&action, "CLIENT_ERROR bad data chunk");
 	else
-		classic_put_done(&action);
+		put_done(&action);
 	large_put_end(session);
 }
 
@@ -182,6 +199,8 @@ enum action_next perform(struct session *session, const struct mc_command *comma
 {
 	if (command->op >= MC_GET && command->op <= MC_TOUCH)
 		return classic_run(session, command, block, received, until_ns);
+	if (command->op >= MC_META_GET && command->op != MC_META_NOOP)
+		return meta_run(session, command, block, received, until_ns);
 	if (!output_room(session, SESSION_ANSWER_MAX))
 		return ACTION_CLOGGED;
 	switch (command->op) {
@@ -200,11 +219,8 @@ enum action_next perform(struct session *session, const struct mc_command *comma
 		return ACTION_DONE;
 	case MC_QUIT:
 		return ACTION_END;
-	case MC_META_NOOP:
+	default: /* MC_META_NOOP */
 		output_line(session->sockets, "MN");
-		return ACTION_DONE;
-	default:
-		output_line(session->sockets, "SERVER_ERROR not supported");
 		return ACTION_DONE;
 	}
 }

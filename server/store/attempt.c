@@ -382,6 +382,15 @@ static enum wire_status do_store(struct attempt *a, const struct value *value, b
 	return do_install(a);
 }
 
+/* Whether the live item has the version that the change expects, if it does. */
+static enum wire_status expected_check(const struct attempt *a)
+{
+	if (!a->change->expects || a->pos.item->version == a->change->expected)
+		return WIRE_OK;
+	a->change->existing = a->pos.item->version;
+	return WIRE_EXISTS;
+}
+
 /* Whether the mode of the PUT allows it. */
 static enum wire_status put_check(const struct attempt *a)
 {
@@ -401,9 +410,10 @@ static enum wire_status put_check(const struct attempt *a)
 		a->change->existing = a->pos.item->version;
 		return WIRE_EXISTS;
 	case WIRE_REPLACE:
+		return a->pos.live ? WIRE_OK : WIRE_NOT_FOUND;
 	case WIRE_APPEND:
 	case WIRE_PREPEND:
-		return a->pos.live ? WIRE_OK : WIRE_NOT_FOUND;
+		return a->pos.live ? expected_check(a) : WIRE_NOT_FOUND;
 	case WIRE_COPY:
 		if (!a->pos.slot || a->pos.item->version <= a->change->version)
 			return WIRE_OK;
@@ -489,6 +499,8 @@ static enum wire_status do_arith(struct attempt *a)
 	uint64_t n;
 
 	if (a->pos.live) {
+		if (expected_check(a))
+			return WIRE_EXISTS;
 		if (!parse_decimal(item_value(old), item_value_len(old), &n))
 			return WIRE_NOT_A_NUMBER;
 		if (!change->decrement)

@@ -41,6 +41,8 @@ struct table_change {
 				  * a COPY, which the item gets; out: the item's */
 	uint64_t existing;	 /* out, with WIRE_EXISTS of a PUT: the version of the key */
 	bool if_version;	 /* table_delete(): only that version */
+	bool expects;		 /* table_arith(), append, prepend: only */
+	uint64_t expected;	 /* this version, else WIRE_EXISTS */
 	bool create;		 /* table_arith(): a key that is missing gets @number */
 	bool decrement;		 /* table_arith(): subtract, not below 0; else add, modulo 2^64 */
 	bool large;		 /* out: nothing was changed: the item, @from, is large */

@@ -20,6 +20,8 @@ void put_change_init(const struct request *request, struct table_change *change)
 		.ttl = request->ttl,
 		.use = request->use,
 		.wish.low = request->flags & WIRE_F_LOW,
+		.expects = request->expects,
+		.expected = request->expected,
 	};
 	if (request->flags & WIRE_F_PIN)
 		change->wish.pin = (uint32_t)request->pin;
@@ -85,7 +87,8 @@ static void execute_get(struct store_thread *thread, const struct request *reque
 	struct item_ref ref;
 
 	/* Asking whether a key exists is not a use of its value, and all its parts are one use. */
-	const bool use = !(request->flags & WIRE_F_NO_VALUE) && !request->offset &&
+	const bool use = !request->no_use && !(request->flags & WIRE_F_NO_VALUE) &&
+			 !request->offset &&
 			 thread->table->eviction != EVICTION_NONE;
 
 	head->status = (uint8_t)value_get(thread, request, hash, value, &ref);
@@ -150,6 +153,8 @@ static bool execute_arith(struct store_thread *thread, const struct request *req
 		.number = request->initial,
 		.flags = request->item_flags,
 		.ttl = request->ttl,
+		.expects = request->expects,
+		.expected = request->expected,
 		.room = room,
 	};
 

@@ -63,6 +63,7 @@ struct tenant {
 	struct tenant_store now;
 	struct budget pull_budget;  /* of values that are being read from clients */
 	struct budget build_budget; /* of values made from large items */
+	struct marks *_Atomic marks;  /* of items: server/memcached/marks.h; NULL: none */
 	struct mc_counters mc_reset; /* what `stats reset` of memcached's protocol takes away */
 };
 

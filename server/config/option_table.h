@@ -225,6 +225,9 @@ enum windows_mode {
 #define OPTIONS_memcached(X)                                                                       \
 	X(memcached, key_max, UINT, "250", 1, KEY_MAX,                                             \
 	  "size of the longest key of a client of memcached's protocol")                           \
+	X(memcached, output, SIZE, "64m", OPTION_MIB(1), OPTION_GIB(64),                           \
+	  "memory for values of more than 64 KiB on their way to clients of memcached's "          \
+	  "protocol; more of them wait")                                                           \
 	X(memcached, idle_timeout, TIME, "0", 0, OPTION_S(86400),                                  \
 	  "kvd closes a connection of memcached's protocol that sends nothing for this time; "     \
 	  "0: never")

@@ -18,7 +18,7 @@
 
 /* A value that does not fit the worker's output: copied in pieces, then sent as a whole. */
 struct large_get {
-	uint8_t *bytes; /* of malloc(): the gap, the value, the tail; NULL: begun anew */
+	uint8_t *bytes; /* output_take(): the gap, the value, the tail; NULL: begun anew */
 	struct wire_response head; /* of the version that is copied */
 	uint64_t done; /* bytes of the value */
 };
@@ -69,7 +69,7 @@ static void work_end(struct session *session)
 static void get_end(struct session *session)
 {
 	if (session->get)
-		free(session->get->bytes);
+		output_give(session, session->get->bytes);
 	free(session->get);
 	session->get = NULL;
 }
@@ -137,11 +137,14 @@ static enum action_next large_begin(struct action *action)
 {
 	struct session *session = action->session;
 	size_t bytes = action->gap + action->head.result + TAIL_MAX;
+	bool waits = false;
 
 	if (!session->get)
 		session->get = calloc(1, sizeof(*session->get));
 	if (session->get)
-		session->get->bytes = malloc(bytes);
+		session->get->bytes = output_take(session, bytes, &waits);
+	if (waits)
+		return ACTION_WAIT;
 	if (!session->get || !session->get->bytes) {
 		get_end(session);
 		action->head.status = WIRE_NO_SPACE;
@@ -171,7 +174,7 @@ static enum action_next large_read(struct action *action)
 		if (action->head.status)
 			break;
 		if (ref.front.item.version != get->head.version) {
-			free(get->bytes);
+			output_give(action->session, get->bytes);
 			get->bytes = NULL;
 			return ACTION_AGAIN;
 		}

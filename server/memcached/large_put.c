@@ -65,12 +65,21 @@ bool large_put_begin(struct session *session, const struct mc_command *command,
 	return true;
 }
 
-void large_put_command(struct session *session, struct mc_command *command)
+void large_put_command(const struct session *session, struct mc_command *command)
 {
-	struct large_put *put = session->put;
+	const struct large_put *put = session->put;
 	struct mc_parser parser = { .key_max = session->parser.key_max };
 
 	(void)mc_parse(&parser, command, put->line, put->line_len);
+}
+
+bool large_put_is_stale(const struct session *session, uint64_t *hash)
+{
+	struct mc_command command;
+
+	large_put_command(session, &command);
+	*hash = session->put->hash;
+	return command.mode != session->put->request.mode;
 }
 
 static void clock_stop(struct large_put *put)

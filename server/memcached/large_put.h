@@ -29,8 +29,10 @@ bool large_put_begin(struct session *session, const struct mc_command *command,
  */
 enum action_next large_put_run(struct session *session, struct session_input *input,
 			       struct wire_response *head, bool *malformed, uint64_t until_ns);
+/* Whether the request is another one than its command asks for: one whose item is stale. */
+bool large_put_is_stale(const struct session *session, uint64_t *hash);
 /* Decodes the command anew, after large_put_run() is done, for its answer. */
-void large_put_command(struct session *session, struct mc_command *command);
+void large_put_command(const struct session *session, struct mc_command *command);
 /* Frees what is left, at any time; what has not arrived of the block is to be skipped. */
 void large_put_end(struct session *session);
 

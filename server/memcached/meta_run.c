@@ -451,31 +451,36 @@ void meta_put_done(struct action *action)
 	output_bytes(action->session->sockets, line.text, line.len);
 }
 
-/*
- * Runs a change whose item is stale when it is found: MARK-3. Without memory for the mark the item
- * is deleted.
- */
-static enum action_next run_stale(struct action *action, unsigned int bits)
+void meta_stale_begin(struct session *session, uint64_t hash)
 {
-	struct marks *marks = marks_of(tenant_of(action), true);
-	unsigned int worker = action->session->client.worker->number;
-	struct wire_response head;
-	enum action_next next;
-	bool made = false;
+	struct marks *marks = marks_of(session->client.part->tenant, true);
 
 	if (marks)
-		marks_begin(marks, worker, action->hash);
-	next = action_run(action);
-	if (next == ACTION_DONE && !action->head.status) {
+		marks_begin(marks, session->client.worker->number, hash);
+}
+
+/* Without memory for the mark the item is deleted. */
+void meta_stale_end(struct action *action, unsigned int bits, bool stored)
+{
+	struct marks *marks = marks_of(tenant_of(action), false);
+	bool made = false;
+
+	if (stored)
 		(void)mark(action, bits, &made);
-		if (!made) {
-			head = action->head;
-			action_expire(action);
-			action->head = head;
-		}
-	}
+	if (stored && !made)
+		action_expire(action);
 	if (marks)
-		marks_end(marks, worker);
+		marks_end(marks, action->session->client.worker->number);
+}
+
+/* Runs a change whose item is stale as soon as it is found. */
+static enum action_next run_stale(struct action *action, unsigned int bits)
+{
+	enum action_next next;
+
+	meta_stale_begin(action->session, action->hash);
+	next = action_run(action);
+	meta_stale_end(action, bits, next == ACTION_DONE && !action->head.status);
 	return next;
 }
 

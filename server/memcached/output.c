@@ -2,10 +2,12 @@
 #include "server/memcached/output.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "common/util/clock.h"
 #include "common/util/stat.h"
 
 void output_bytes(struct sockets *sockets, const void *bytes, size_t len)
@@ -60,24 +62,88 @@ static size_t socket_send(struct session *session, const uint8_t *bytes, size_t 
 	return (size_t)n;
 }
 
+/* Others may have the memory that was given back. */
+static void waits_end(struct sockets *sockets)
+{
+	struct session *session = TAILQ_FIRST(&sockets->output_waits);
+
+	if (!session)
+		return;
+	TAILQ_REMOVE(&sockets->output_waits, session, output_entry);
+	session->output_waits = false;
+	session->client.wake(&session->client);
+}
+
+uint8_t *output_take(struct session *session, size_t bytes, bool *waits)
+{
+	struct sockets *sockets = session->sockets;
+	uint8_t *memory;
+
+	*waits = sockets->output_bytes && sockets->output_bytes + bytes > sockets->output_share;
+	if (*waits) {
+		session->waits = session->output_waits = true;
+		TAILQ_INSERT_TAIL(&sockets->output_waits, session, output_entry);
+		return NULL;
+	}
+	memory = malloc(bytes);
+	if (memory)
+		sockets->output_bytes += malloc_usable_size(memory);
+	return memory;
+}
+
+void output_give(struct session *session, uint8_t *bytes)
+{
+	if (!bytes)
+		return;
+	session->sockets->output_bytes -= malloc_usable_size(bytes);
+	free(bytes);
+	waits_end(session->sockets);
+}
+
 static void output_free(struct session *session)
 {
-	free(session->output);
+	if (!session->output)
+		return;
+	TAILQ_REMOVE(&session->sockets->outputs, session, output_entry);
+	output_give(session, session->output);
 	session->output = NULL;
 	session->output_at = session->output_len = 0;
 }
 
+void output_release(struct session *session)
+{
+	output_free(session);
+	if (session->output_waits)
+		TAILQ_REMOVE(&session->sockets->output_waits, session, output_entry);
+	session->output_waits = false;
+}
+
+struct session *output_expired(struct sockets *sockets, uint64_t now_ns)
+{
+	const struct worker_limits *limits = &sockets->worker->limits;
+	struct session *session;
+
+	if (TAILQ_EMPTY(&sockets->output_waits))
+		return NULL;
+	TAILQ_FOREACH(session, &sockets->outputs, output_entry)
+		if (now_ns >= session->output_since_ns + limits->pull_ns ||
+		    now_ns >= session->output_progress_ns + limits->pull_stall_ns)
+			return session;
+	return NULL;
+}
+
 bool output_resume(struct session *session)
 {
-	size_t left = session->output_len - session->output_at;
+	size_t left = session->output_len - session->output_at, sent;
 
-	session->output_at += socket_send(session, session->output + session->output_at, left);
-	if (session->output_at < session->output_len && !session->broken) {
-		session->clogged = true;
+	sent = socket_send(session, session->output + session->output_at, left);
+	session->output_at += sent;
+	if (sent)
+		session->output_progress_ns = clock_ns();
+	session->clogged = sent < left && !session->broken;
+	if (session->clogged)
 		return false;
-	}
 	output_free(session);
-	session->clogged = false;
 	return !session->broken;
 }
 
@@ -86,6 +152,8 @@ bool output_keep(struct session *session, uint8_t *bytes, size_t at, size_t len)
 	session->output = bytes;
 	session->output_at = at;
 	session->output_len = len;
+	session->output_since_ns = session->output_progress_ns = clock_ns();
+	TAILQ_INSERT_TAIL(&session->sockets->outputs, session, output_entry);
 	return output_resume(session);
 }
 
@@ -108,6 +176,7 @@ bool output_send(struct session *session)
 		session->shut = session->broken = true;
 		return false;
 	}
+	sockets->output_bytes += malloc_usable_size(rest);
 	memcpy(rest, at + sent, left - sent);
 	return output_keep(session, rest, 0, left - sent);
 }

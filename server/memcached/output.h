@@ -45,5 +45,16 @@ bool output_send(struct session *session);
  */
 bool output_keep(struct session *session, uint8_t *bytes, size_t at, size_t len);
 bool output_resume(struct session *session);
+/* Frees what the session keeps, and ends its wait for memory. */
+void output_release(struct session *session);
+
+/*
+ * Memory for a large value (SESSION-4); output_give() gives it back, if it is not given to
+ * output_keep(). NULL: the session waits, and is woken; or, with *@waits false, there is none.
+ */
+uint8_t *output_take(struct session *session, size_t bytes, bool *waits);
+void output_give(struct session *session, uint8_t *bytes);
+/* The next session whose output is too slow, while another one waits; or NULL: SESSION-4. */
+struct session *output_expired(struct sockets *sockets, uint64_t now_ns);
 
 #endif /* KVD_SERVER_MEMCACHED_OUTPUT_H */

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/memcached/perform.h"
 
+#include <malloc.h>
+
 #include "common/util/stat.h"
 #include "server/config/version.h"
 #include "server/memcached/classic_run.h"
 #include "server/memcached/large_put.h"
+#include "server/memcached/marks.h"
 #include "server/memcached/meta_run.h"
 #include "server/worker/permit.h"
 
@@ -90,6 +93,8 @@ static enum action_next stats(struct session *session, const struct mc_command *
 		if (!output_send(session))
 			return ACTION_CLOGGED;
 		session->ask = SESSION_ASKS_NOTHING;
+		if (query->text)
+			session->sockets->output_bytes += malloc_usable_size(query->text);
 		if (query->text)
 			(void)output_keep(session, (uint8_t *)query->text, 0, query->len);
 		else
@@ -179,16 +184,34 @@ static void block_done(struct session *session, const struct wire_response *head
 	large_put_end(session);
 }
 
+/* An item that is stale as soon as it is found: ms with I. */
+static void stale_end(struct session *session, const struct wire_response *head, bool stored)
+{
+	struct mc_command command;
+	struct action action;
+
+	large_put_command(session, &command);
+	action_init(&action, session, &command, WIRE_PUT, 0, 0);
+	action.head = *head;
+	meta_stale_end(&action, MARK_STALE, stored);
+}
+
 enum action_next perform_block(struct session *session, struct session_input *input,
 			       uint64_t until_ns)
 {
 	struct wire_response head;
 	enum action_next next;
-	bool malformed;
+	bool malformed, stale;
+	uint64_t hash;
 
 	if (!output_room(session, SESSION_ANSWER_MAX))
 		return ACTION_CLOGGED;
+	stale = large_put_is_stale(session, &hash);
+	if (stale)
+		meta_stale_begin(session, hash);
 	next = large_put_run(session, input, &head, &malformed, until_ns);
+	if (stale)
+		stale_end(session, &head, next == ACTION_DONE && !malformed && !head.status);
 	if (next == ACTION_DONE)
 		block_done(session, &head, malformed, until_ns);
 	return next;

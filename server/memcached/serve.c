@@ -216,8 +216,8 @@ void serve_release(struct session *session)
 	large_put_end(session);
 	action_cancel(session);
 	free(session->input);
-	free(session->output);
+	output_release(session);
 	free(session->query.text);
-	session->input = session->output = NULL;
+	session->input = NULL;
 	session->query.text = NULL;
 }

@@ -15,6 +15,9 @@
  *	 has no buffer.
  *   SESSION-3. A session with output that its socket did not take is not read from, and executes
  *	 nothing: so its output is bounded by what one turn makes, or by one large value.
+ *   SESSION-4. Large values that go out are within the worker's part of memcached.output. While a
+ *	 session waits for some of that, others that take nothing for server.pull_stall, or are not
+ *	 done after server.pull_timeout, are ended.
  */
 #ifndef KVD_SERVER_MEMCACHED_SESSION_H
 #define KVD_SERVER_MEMCACHED_SESSION_H
@@ -84,6 +87,9 @@ struct session {
 	uint32_t input_size; /* of `input` */
 	uint8_t *output;     /* of malloc(): what the socket did not take; NULL: nothing */
 	size_t output_at, output_len;
+	TAILQ_ENTRY(session) output_entry; /* in sockets->outputs with output, or ->output_waits */
+	bool output_waits;
+	uint64_t output_since_ns, output_progress_ns; /* by clock_ns(): kept; taken from last */
 	struct session_work *work; /* NULL: none */
 	struct large_get *get;	   /* a large value that goes out; NULL: none */
 	struct large_put *put;	   /* a large value that comes in; NULL: none */
@@ -133,6 +139,10 @@ struct sockets {
 	/* All, the one that has sent nothing for the longest time first. */
 	struct session_list sessions;
 	unsigned int count;
+	/* Sessions with output that is kept, of output_bytes together; and those that wait for it. */
+	struct session_list outputs, output_waits;
+	uint64_t output_bytes, output_share;
+	uint64_t outputs_at_ns; /* when to look at them again, by clock_ns() */
 	/* Large values that arrive: server/memcached/large_put.h. */
 	TAILQ_HEAD(large_puts, large_put) puts;
 	uint64_t puts_at_ns; /* when to look at them again, by clock_ns() */

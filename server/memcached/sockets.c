@@ -247,6 +247,27 @@ static void puts_look(struct sockets *sockets)
 	}
 }
 
+/* Ends the sessions whose output others wait for: SESSION-4. */
+static void outputs_look(struct sockets *sockets)
+{
+	struct session *session;
+	uint64_t now;
+
+	if (TAILQ_EMPTY(&sockets->output_waits))
+		return;
+	now = clock_ns();
+	if (now < sockets->outputs_at_ns)
+		return;
+	sockets->outputs_at_ns = now + PUTS_LOOK_MS * NS_PER_MS;
+	while ((session = output_expired(sockets, now))) {
+		log_ratelimited(LOG_WARN, 10,
+				"memcached: connection of %s: closed: it does not take a value, "
+				"for whose memory others wait (memcached.output)",
+				session->client.peer.address);
+		session_end(session);
+	}
+}
+
 static bool sockets_run(struct worker *worker)
 {
 	struct sockets *sockets = worker->sockets;
@@ -262,6 +283,7 @@ static bool sockets_run(struct worker *worker)
 	}
 	flushes_look(sockets);
 	puts_look(sockets);
+	outputs_look(sockets);
 	idle_look(sockets);
 	last = TAILQ_LAST(&sockets->ready, session_list);
 	if (!last)
@@ -284,7 +306,7 @@ static int sockets_wait_ms(const struct worker *worker)
 
 	if (!TAILQ_EMPTY(&sockets->flushing))
 		return FLUSH_LOOK_MS;
-	if (large_puts_any(sockets))
+	if (large_puts_any(sockets) || !TAILQ_EMPTY(&sockets->output_waits))
 		return PUTS_LOOK_MS;
 	return sockets->count && idle_timeout(sockets) ? IDLE_LOOK_MS : -1;
 }
@@ -332,6 +354,10 @@ static int sockets_init(struct worker *worker)
 		TAILQ_INIT(&sockets->sessions);
 		TAILQ_INIT(&sockets->flushing);
 		TAILQ_INIT(&sockets->puts);
+		TAILQ_INIT(&sockets->outputs);
+		TAILQ_INIT(&sockets->output_waits);
+		sockets->output_share =
+			worker->env->config->memcached.output / worker->env->workers;
 		err = sockets_set_up(sockets);
 	}
 	if (err) {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/memcached/large_put.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/memcached/stream.h"
 #include "server/worker/member.h"
 #include "server/worker/permit.h"
 
@@ -240,24 +239,13 @@ static void input_take(struct large_put *put, struct session_input *input)
 /* Receives a part of the value. False: there is none now; or the session is shut. */
 static bool value_receive(struct large_put *put)
 {
-	struct session *session = put->session;
 	uint32_t room;
 	uint8_t *to = place_of(put, &room);
-	ssize_t n;
+	size_t n;
 
-	do
-		n = recv(session->fd, to, room < PIECE_STEP_BYTES ? room : PIECE_STEP_BYTES,
-			 MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+	n = stream_receive(put->session, to, room < PIECE_STEP_BYTES ? room : PIECE_STEP_BYTES);
+	if (!n)
 		return false;
-	if (n <= 0) {
-		session->shut = true;
-		session->broken = n < 0;
-		return false;
-	}
-	stat_add(&session_counters(session)->bytes_read, (uint64_t)n);
-	stat_add(&session->client.received_bytes, (uint64_t)n);
 	put->progress_ns = clock_ns();
 	bytes_arrived(put, (uint32_t)n);
 	return true;

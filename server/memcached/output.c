@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/memcached/output.h"
 
-#include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "common/util/clock.h"
-#include "common/util/stat.h"
+#include "server/memcached/stream.h"
 
 void output_bytes(struct sockets *sockets, const void *bytes, size_t len)
 {
@@ -42,24 +40,6 @@ void output_value(struct sockets *sockets, uint32_t gap, const char *line, uint3
 	memcpy(end, line, line_len);
 	memcpy(value + value_len, "\r\n", 2);
 	sockets->output_len += line_len + value_len + 2;
-}
-
-/* Returns how many of the bytes the socket took; the session is shut if it has failed. */
-static size_t socket_send(struct session *session, const uint8_t *bytes, size_t len)
-{
-	ssize_t n;
-
-	do
-		n = send(session->fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n < 0) {
-		if (errno != EAGAIN && errno != EWOULDBLOCK)
-			session->shut = session->broken = true;
-		return 0;
-	}
-	stat_add(&session_counters(session)->bytes_written, (uint64_t)n);
-	stat_add(&session->client.sent_bytes, (uint64_t)n);
-	return (size_t)n;
 }
 
 /* Others may have the memory that was given back. */
@@ -136,7 +116,7 @@ bool output_resume(struct session *session)
 {
 	size_t left = session->output_len - session->output_at, sent;
 
-	sent = socket_send(session, session->output + session->output_at, left);
+	sent = stream_send(session, session->output + session->output_at, left);
 	session->output_at += sent;
 	if (sent)
 		session->output_progress_ns = clock_ns();
@@ -166,7 +146,7 @@ bool output_send(struct session *session)
 	sockets->output_at = sockets->output_len = 0;
 	if (!left)
 		return true;
-	sent = socket_send(session, at, left);
+	sent = stream_send(session, at, left);
 	if (sent == left)
 		return true;
 	if (session->broken)

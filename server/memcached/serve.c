@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/memcached/serve.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/memcached/large_put.h"
 #include "server/memcached/perform.h"
+#include "server/memcached/stream.h"
 
 /* Commands between two looks at the clock. */
 #define LOOK_EVERY 8
@@ -46,28 +45,18 @@ static bool input_close(struct session *session, const struct session_input *inp
 static bool input_receive(struct session *session, struct session_input *input)
 {
 	struct worker *worker = session->client.worker;
-	ssize_t n;
+	size_t n;
 
 	if (input->at) {
 		memmove(input->bytes, input->bytes + input->at, input->len - input->at);
 		input->len -= input->at;
 		input->at = 0;
 	}
-	do
-		n = recv(session->fd, input->bytes + input->len, SESSION_INPUT_BYTES - input->len,
-			 MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+	n = stream_receive(session, input->bytes + input->len, SESSION_INPUT_BYTES - input->len);
+	if (!n)
 		return false;
-	if (n <= 0) {
-		session->shut = true;
-		session->broken = n < 0;
-		return false;
-	}
 	/* The clock is read after a request has arrived, and before it is executed. */
 	store_thread_clock(&worker->part.thread);
-	stat_add(&session_counters(session)->bytes_read, (uint64_t)n);
-	stat_add(&session->client.received_bytes, (uint64_t)n);
 	stat_set(&session->client.active_ns, worker->part.thread.now_ns);
 	input->len += (uint32_t)n;
 	return true;
@@ -153,6 +142,7 @@ static enum action_next commands_run(struct session *session, struct session_inp
 				     uint64_t until_ns, unsigned int *commands)
 {
 	enum action_next next = ACTION_DONE;
+	unsigned int ran = 0;
 
 	while (next == ACTION_DONE && !session->clogged && !session->broken) {
 		input_skip(session, input);
@@ -162,13 +152,16 @@ static enum action_next commands_run(struct session *session, struct session_inp
 		}
 		if (input->at == input->len)
 			return ACTION_MORE;
-		if (!*commands || (*commands % LOOK_EVERY == 0 && clock_ns() >= until_ns)) {
+		if (ran && (!*commands || (ran % LOOK_EVERY == 0 && clock_ns() >= until_ns))) {
 			stat_add(&session_counters(session)->conn_yields, 1);
 			return ACTION_AGAIN;
 		}
-		--*commands;
+		*commands -= *commands > 0;
 		next = command_run(session, input, until_ns);
-		stat_add(&session->client.requests, next == ACTION_DONE);
+		if (next == ACTION_DONE) {
+			stat_add(&session->client.requests, 1);
+			ran++;
+		}
 	}
 	return next == ACTION_DONE ? ACTION_CLOGGED : next;
 }
@@ -193,6 +186,7 @@ static enum serve_next serve_end(struct session *session, const struct session_i
 enum serve_next serve(struct session *session, uint64_t until_ns, unsigned int *commands)
 {
 	struct session_input input;
+	uint64_t before = session->client.requests;
 	enum action_next next;
 	bool received = false;
 
@@ -203,8 +197,12 @@ enum serve_next serve(struct session *session, uint64_t until_ns, unsigned int *
 	input = input_open(session);
 	do {
 		next = commands_run(session, &input, until_ns, commands);
-		/* A block that is under way has received by itself. */
-		if (next != ACTION_MORE || received || session->shut || session->put)
+		/*
+		 * A block that is under way has received by itself; after commands were executed
+		 * epoll(7) tells whether there are more.
+		 */
+		if (next != ACTION_MORE || received || session->shut || session->put ||
+		    session->client.requests != before)
 			break;
 		received = input_receive(session, &input);
 	} while (received);

@@ -82,8 +82,8 @@ enum windows_mode {
 #define OPTIONS_server(X)                                                                          \
 	X(server, listen, LISTEN, "auto", 0, 0,                                                    \
 	  "URLs to serve at; no host: every address, of rdma:// the first RDMA device; no "        \
-	  "port: 7471, rdma+tcp 7472, rdma+tls 7473, memcached 11211; auto: rdma:// where "        \
-	  "there is an RDMA device, else softnic://; memcached:// alone: softnic://, too")         \
+	  "port: 7471, rdma+tcp 7472, rdma+tls 7473, memcached 11211; auto: rdma:// if there "     \
+	  "is a device, else softnic://")                                                          \
 	X(server, workers, UINT, "0", 0, WORKERS_MAX,                                              \
 	  "worker threads; 0: one for each CPU that the process may run on")                       \
 	X(server, pin, BOOL, "yes", 0, 0,                                                          \

@@ -255,8 +255,8 @@ enum action_next action_send_value(struct action *action, const char *line, uint
 	get->bytes = NULL;
 	get_end(session);
 	memcpy(bytes + action->gap - line_len, line, line_len);
-	end += (uint32_t)sprintf((char *)bytes + end, "\r\n%s%s", tail ? tail : "",
-				 tail ? "\r\n" : "");
+	end += (uint32_t)snprintf((char *)bytes + end, TAIL_MAX, "\r\n%s%s", tail ? tail : "",
+				  tail ? "\r\n" : "");
 	/* The worker's output is empty: it was sent before the value was read. */
 	(void)output_keep(session, bytes, action->gap - line_len, end);
 	return ACTION_DONE;

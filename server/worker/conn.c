@@ -116,7 +116,7 @@ bool peer_is_admin(const struct cm_peer *peer)
 	return peer->uid_known && (!peer->uid || peer->uid == geteuid());
 }
 
-static void conn_wake(struct client *client)
+void conn_wake(struct client *client)
 {
 	deferred_wake(client_conn(client));
 }

@@ -100,7 +100,7 @@ struct conn {
 	struct ibv_qp *qp;
 	struct poller *poller;
 	struct client client;
-	struct ibv_mr *mr; /* the tenant's region on the poller's device */
+	struct ibv_mr *mr;	/* the tenant's region on the poller's device */
 	bool admin;		/* its slot and receive are those of administrators */
 	_Atomic bool published; /* set last: a thread that finds it set sees all of the above */
 
@@ -190,6 +190,9 @@ static inline struct conn *client_conn(struct client *client)
 {
 	return caa_container_of(client, struct conn, client);
 }
+
+/* `wake` of a connection's client. */
+void conn_wake(struct client *client);
 
 /* The name of a connection in the log: device and queue pair. */
 #define CONN_FMT "connection %s/0x%06x"

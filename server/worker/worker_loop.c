@@ -415,14 +415,14 @@ static int worker_wait_ms(struct worker *worker)
 static int pollers_sleep(struct worker *worker, int timeout_ms)
 {
 	struct pollfd fds[NIC_MAX + 1];
+	int fd = worker_fd(worker), ret = 0;
 	unsigned int i;
-	int ret = 0;
 
 	for (i = 0; i < worker->poller_count; i++)
 		fds[i] = worker->attached[i] ?
 				 (struct pollfd){ worker->pollers[i].comp_channel->fd, POLLIN, 0 } :
 				 (struct pollfd){ -1, 0, 0 };
-	fds[i] = (struct pollfd){ worker_fd(worker), POLLIN, 0 };
+	fds[i] = (struct pollfd){ fd, POLLIN, 0 };
 	if (poll(fds, worker->poller_count + 1, timeout_ms) < 0)
 		return errno == EINTR ? 0 : -errno;
 	for (i = 0; i < worker->poller_count && ret >= 0; i++)

@@ -66,6 +66,7 @@ enum nth_how {
 	X(open, NTH_MINUS, EMFILE, EACCES)				\
 	X(fopen, NTH_NULL, EMFILE, EACCES)				\
 	X(fdopen, NTH_NULL, ENOMEM, 0)					\
+	X(open_memstream, NTH_NULL, ENOMEM, 0)				\
 	X(close, NTH_LATE_MINUS, EIO, EINTR)				\
 	X(fclose, NTH_LATE_MINUS, EIO, ENOSPC)				\
 	X(fflush, NTH_LATE_MINUS, ENOSPC, 0)				\

@@ -135,7 +135,9 @@ void test_conn_setup(struct test_conn *c)
 		.qp = { .context = &verbs },
 		.conn = {
 			.poller = test_poller,
+			.client.worker = &test_worker,
 			.client.part = &test_worker.part,
+			.client.wake = conn_wake,
 			.mr = &test_tenant_mr,
 			.qp = &c->qp,
 			.window = TEST_WINDOW,
@@ -148,7 +150,7 @@ void test_conn_setup(struct test_conn *c)
 	};
 	TAILQ_INIT(&c->conn.deferred);
 	c->conn.client.gates = &test_gates[0];
-	c->conn.pull_hold.conn = &c->conn;
+	c->conn.pull_hold.client = &c->conn.client;
 	c->conn.pull_hold.own = &test_gates[0].pulls;
 	atomic_store(&c->conn.hello_done, true);
 	for (unsigned int i = 0; i < NOTE_KINDS; i++)

@@ -217,7 +217,7 @@ static void while_room_is_made(void **state)
 	(void)state;
 	fill();
 	assert_false(RECEIVE(0, key, 3000, .op = WIRE_PUT, .change = 1));
-	assert_true(room_pending(&test_poller->deferred[0].operations.room));
+	assert_true(room_pending(&test_poller->deferred[0].operations.execution.room));
 	test_fleet_serve(hash_of(key), false);
 	assert_true(test_turn());
 	assert_away(0);
@@ -234,8 +234,8 @@ static void while_it_appends(void **state)
 	assert_false(RECEIVE(0, key, 5, .op = WIRE_PUT, .mode = WIRE_APPEND, .change = 1));
 	do
 		assert_true(test_turn());
-	while (!test_poller->deferred[0].operations.large.begun ||
-	       !test_poller->deferred[0].operations.large.steps.value_done);
+	while (!test_poller->deferred[0].operations.execution.large.begun ||
+	       !test_poller->deferred[0].operations.execution.large.steps.value_done);
 	test_fleet_serve(hash_of(key), false);
 	assert_true(test_turn());
 	assert_away(0);

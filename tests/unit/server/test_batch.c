@@ -455,9 +455,10 @@ static void connection_ends_in_a_room(void **state)
 	for (unsigned int ends = 0; ends < ENDS_MAX; ends++) {
 		while (!begins_a_room())
 			assert_true(++in_vain < ENDS_MAX);
-		assert_true(room_pending(&test_poller->deferred[0].operations.room));
+		assert_true(room_pending(&test_poller->deferred[0].operations.execution.room));
 		for (unsigned int n = 0; n < ends; n++)
-			if (room_step(&test_poller->deferred[0].operations.room) == ROOM_DONE)
+			if (room_step(&test_poller->deferred[0].operations.execution.room) ==
+			    ROOM_DONE)
 				break;
 		test_conn_end(conn);
 		memory_stats(test_store.memory, &stats);

@@ -45,8 +45,10 @@ static int setup(void **state)
 	poller.worker = &worker;
 	for (unsigned int i = 0; i < CONNS; i++) {
 		conns[i].poller = &poller;
+		conns[i].client.worker = &worker;
 		conns[i].client.part = &worker.part;
-		conns[i].pull_hold.conn = &conns[i];
+		conns[i].client.wake = conn_wake;
+		conns[i].pull_hold.client = &conns[i].client;
 		conns[i].pull_hold.own = &gates[i % PRINCIPALS].pulls;
 		conns[i].probes_answered = 1; /* BUDGET-3 */
 		TAILQ_INIT(&conns[i].deferred);

@@ -72,9 +72,11 @@ static void side_setup(struct side *side, unsigned int number)
 		struct conn *conn = &side->conns[i];
 
 		conn->poller = poller;
+		conn->client.worker = worker;
 		conn->client.part = &worker->part;
+		conn->client.wake = conn_wake;
 		conn->client.gates = number && i != SAME ? &others[i] : &gates[i];
-		conn->pull_hold.conn = conn;
+		conn->pull_hold.client = &conn->client;
 		conn->pull_hold.own = &conn->client.gates->pulls;
 		conn->probes_answered = 1; /* BUDGET-3 */
 		snprintf(conn->client.principal.name, sizeof(conn->client.principal.name), "uid=%u",
@@ -171,8 +173,10 @@ static void woken_by_the_other(void **state)
 /* What is made from large items is woken by the other worker, too. */
 static void builds_woken_by_the_other(void **state)
 {
-	struct budget_hold hold = { .conn = &sides[0].conns[SAME], .own = &gates[SAME].builds },
-			   waits = { .conn = &sides[1].conns[SAME], .own = &gates[SAME].builds };
+	struct budget_hold hold = { .client = &sides[0].conns[SAME].client,
+				    .own = &gates[SAME].builds },
+			   waits = { .client = &sides[1].conns[SAME].client,
+				     .own = &gates[SAME].builds };
 
 	(void)state;
 	assert_true(budget_take(&tenant.build_budget, &hold, 60));

@@ -461,8 +461,9 @@ static void freed_after_a_grace_period(void **state)
 	assert_int_equal(grace_periods, 0);
 	for (unsigned int i = 0; i < 3; i++) {
 		conns[i] = connected();
-		numbers[i] = conns[i]->number;
-		assert_ptr_equal(conn_registry_find(&net.registry, numbers[i]), conns[i]);
+		numbers[i] = conns[i]->client.number;
+		assert_ptr_equal(conn_registry_find(&net.registry, numbers[i]),
+				 &conns[i]->client);
 	}
 	assert_int_equal(net.stats.connections, 3);
 	assert_int_equal(net.stats.connections_total, 3);
@@ -756,7 +757,7 @@ static void padded(void **state)
 		cm_events[cm_count - 1].private_len = (uint8_t)(sizeof(struct wire_connect) +
 								16 * i);
 		take_events();
-		assert_true(net.conns->connected_ns == test_now);
+		assert_true(net.conns->client.connected_ns == test_now);
 		/* By which its completions are told from those of an older connection. */
 		assert_int_not_equal(net.conns->serial, serial);
 		serial = net.conns->serial;
@@ -1269,7 +1270,7 @@ static void kills(void **state)
 	assert_note(admin, NOTE_ANSWER);
 	assert_int_equal(admin->query.status, WIRE_NOT_FOUND);
 	assert_int_equal(net.stats.connections_killed, 0);
-	ask_to_kill(admin, other->number);
+	ask_to_kill(admin, other->client.number);
 	assert_note(admin, NOTE_ANSWER);
 	assert_int_equal(admin->query.status, WIRE_OK);
 	assert_int_equal(net.stats.connections_killed, 1);
@@ -1278,7 +1279,7 @@ static void kills(void **state)
 	assert_logged("closed: 10.0.0.1:5 asked for it (KILL ");
 	flush_late();
 	finish(other);
-	ask_to_kill(admin, admin->number);
+	ask_to_kill(admin, admin->client.number);
 	assert_no_note(admin);
 	assert_int_equal(net.stats.connections_killed, 2);
 	assert_int_equal(admin->stage, CONN_FLUSHING);
@@ -1359,7 +1360,7 @@ static void revokes_and_is_not_certain(void **state)
 	ask_to_revoke(admin, "id=999999", WIRE_NOT_FOUND, 0);
 	char who[40];
 
-	snprintf(who, sizeof(who), "id=%llu", (unsigned long long)other->number);
+	snprintf(who, sizeof(who), "id=%llu", (unsigned long long)other->client.number);
 	ask_to_revoke(admin, who, WIRE_BUSY, 1);
 	assert_int_equal(other->stage, CONN_FLUSHING);
 	ask_to_revoke(admin, who, WIRE_BUSY, 1);

@@ -38,11 +38,11 @@ static void a_number_is_used_once(void **state)
 	uint64_t first, second;
 
 	(void)state;
-	first = conn_registry_add(&registry, &conns[0]);
-	assert_ptr_equal(conn_registry_find(&registry, first), &conns[0]);
+	first = conn_registry_add(&registry, &conns[0].client);
+	assert_ptr_equal(conn_registry_find(&registry, first), &conns[0].client);
 	conn_registry_remove(&registry, first);
 	assert_null(conn_registry_find(&registry, first));
-	second = conn_registry_add(&registry, &conns[1]);
+	second = conn_registry_add(&registry, &conns[1].client);
 	assert_int_not_equal(first, second);
 	assert_null(conn_registry_find(&registry, first));
 	assert_null(conn_registry_find(&registry, 0));
@@ -56,21 +56,21 @@ static void full(void **state)
 
 	(void)state;
 	for (i = 0; i < SLOTS; i++)
-		assert_int_not_equal(conn_registry_add(&registry, &conns[i]), 0);
-	assert_int_equal(conn_registry_add(&registry, &conns[0]), 0);
+		assert_int_not_equal(conn_registry_add(&registry, &conns[i].client), 0);
+	assert_int_equal(conn_registry_add(&registry, &conns[0].client), 0);
 }
 
 /* Pages of a few slots find each connection once. */
 static void list_and_compare(void)
 {
 	unsigned int seen[SLOTS] = { 0 }, i;
-	struct conn *conn;
+	struct client *client;
 	uint32_t slot = 0;
 
 	while (slot < registry.count) {
-		conn = conn_registry_next(&registry, &slot, 3);
-		if (conn)
-			seen[conn - conns]++;
+		client = conn_registry_next(&registry, &slot, 3);
+		if (client)
+			seen[client_conn(client) - conns]++;
 	}
 	for (i = 0; i < SLOTS; i++)
 		assert_int_equal(seen[i], numbers[i] != 0);
@@ -85,12 +85,13 @@ static void as_a_model(void **state)
 	for (step = 0; step < STEPS; step++) {
 		i = (unsigned int)rand() % SLOTS;
 		if (numbers[i]) {
-			assert_ptr_equal(conn_registry_find(&registry, numbers[i]), &conns[i]);
+			assert_ptr_equal(conn_registry_find(&registry, numbers[i]),
+					 &conns[i].client);
 			conn_registry_remove(&registry, numbers[i]);
 			assert_null(conn_registry_find(&registry, numbers[i]));
 			numbers[i] = 0;
 		} else {
-			numbers[i] = conn_registry_add(&registry, &conns[i]);
+			numbers[i] = conn_registry_add(&registry, &conns[i].client);
 			assert_int_not_equal(numbers[i], 0);
 		}
 		if (step % 64 == 0)

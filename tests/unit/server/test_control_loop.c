@@ -155,6 +155,7 @@ static int setup(void **state)
 	server.net.tenants.list[0] = &tenant;
 	server.ready = true;
 	on_manager = NULL;
+	conn.client.worker = &worker;
 	conn.client.part = &worker.part;
 	conn.id = &id;
 	conn.poller = &worker.pollers[0];

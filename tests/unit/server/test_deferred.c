@@ -97,7 +97,9 @@ static int setup(void **state)
 	for (i = 0; i < CONNS; i++) {
 		qps[i].context = &context;
 		conns[i] = (struct conn){ .poller = poller,
+					  .client.worker = &worker,
 					  .client.part = &worker.part,
+					  .client.wake = conn_wake,
 					  .qp = &qps[i],
 					  .window = RECVS };
 		TAILQ_INIT(&conns[i].deferred);
@@ -122,7 +124,7 @@ static int teardown(void **state)
 
 /* A step that takes as many pieces as its buffer has been told to. */
 static enum piece_next step(struct deferred *deferred, struct response_list *responses,
-			       uint64_t until_ns)
+			    uint64_t until_ns)
 {
 	assert_true(until_ns);
 	assert_true(pieces < ORDER_MAX);

@@ -16,7 +16,7 @@ static struct conn conn;
 static int setup(void **state)
 {
 	(void)state;
-	conn = (struct conn){ .requests = 1 };
+	conn = (struct conn){ .client.requests = 1 };
 	assert_int_equal(keepalive_check(&conn), KEEPALIVE_NOTHING);
 	return 0;
 }
@@ -31,7 +31,7 @@ static void one_that_sends_is_not_probed(void **state)
 {
 	(void)state;
 	for (unsigned int i = 0; i < 10; i++) {
-		conn.requests++;
+		conn.client.requests++;
 		assert_int_equal(keepalive_check(&conn), KEEPALIVE_NOTHING);
 	}
 }

@@ -102,7 +102,9 @@ static void conn_setup(struct side *side)
 {
 	side->conn = (struct conn){
 		.poller = &side->worker.pollers[0],
+		.client.worker = &side->worker,
 		.client.part = &side->worker.part,
+		.client.wake = conn_wake,
 		.mr = &mr,
 		.qp = &side->qp,
 		.window = RECVS,
@@ -116,7 +118,7 @@ static void conn_setup(struct side *side)
 	};
 	TAILQ_INIT(&side->conn.deferred);
 	side->conn.client.gates = &gates;
-	side->conn.pull_hold.conn = &side->conn;
+	side->conn.pull_hold.client = &side->conn.client;
 	side->conn.pull_hold.own = &gates.pulls;
 	for (unsigned int i = 0; i < NOTE_KINDS; i++)
 		side->conn.notes[i] = (struct note){ .conn = &side->conn, .kind = i };
@@ -403,7 +405,7 @@ static void forgotten(void **state)
 }
 
 static enum piece_next wait_step(struct deferred *deferred, struct response_list *responses,
-				    uint64_t until_ns)
+				 uint64_t until_ns)
 {
 	(void)deferred;
 	(void)responses;

@@ -429,7 +429,10 @@ static void a_connection(void **state)
 	assert_int_equal(conn->serial, 7);
 	assert_int_equal(conn->sent_first, BUFFER_NONE);
 	assert_int_equal(conn->sent_last, BUFFER_NONE);
-	assert_ptr_equal(conn->pull_hold.conn, conn);
+	assert_ptr_equal(conn->pull_hold.client, &conn->client);
+	assert_ptr_equal(conn->client.worker, &worker);
+	assert_ptr_equal(conn->client.wake, conn_wake);
+	assert_null(conn->client.session);
 	assert_string_equal(conn->client.peer.address, "10.9.0.1:5");
 	rcu_thread_online();
 	assert_ptr_equal(conn_lookup(&worker.pollers[0], qp.qp_num), conn);

@@ -1038,7 +1038,7 @@ static unsigned int builders(void)
 		first = TAILQ_FIRST(&test_conns[i].conn.deferred);
 		if (first)
 			n += (first->pulls ? first->pull.build.bytes :
-					     first->operations.large.hold.bytes) > 0;
+					     first->operations.execution.large.hold.bytes) > 0;
 	}
 	return n;
 }

@@ -50,9 +50,11 @@ static int setup(void **state)
 		return -1;
 	for (unsigned int i = 0; i < CONNS; i++) {
 		conns[i].poller = &worker.pollers[0];
-		conns[i].connected_ns = clock_ns();
-		conns[i].number = conn_registry_add(&net.registry, &conns[i]);
-		snprintf(conns[i].peer.address, sizeof(conns[i].peer.address), "10.9.0.%u:1", i);
+		conns[i].client.worker = &worker;
+		conns[i].client.connected_ns = clock_ns();
+		conns[i].client.number = conn_registry_add(&net.registry, &conns[i].client);
+		snprintf(conns[i].client.peer.address, sizeof(conns[i].client.peer.address),
+			 "10.9.0.%u:1", i);
 	}
 	return 0;
 }
@@ -65,10 +67,10 @@ static int teardown(void **state)
 }
 
 /* The first connection asks. */
-static struct conn *ask(enum wire_op op, uint64_t arg)
+static struct client *ask(enum wire_op op, uint64_t arg)
 {
 	struct query *query = &conns[0].query;
-	struct conn *kill;
+	struct client *kill;
 
 	query->op = op;
 	query->arg = arg;
@@ -105,7 +107,7 @@ static void list_first(uint64_t *host_ns, uint64_t *store_ns)
 	store_ns[1] = store_clock_ns(&store);
 	assert_int_equal(conns[0].query.status, WIRE_OK);
 	assert_memory_equal(text, "id=", 3);
-	assert_true(number_in_line("id=") == conns[0].number);
+	assert_true(number_in_line("id=") == conns[0].client.number);
 }
 
 /* When it connected is of the host's clock, when it was active last of the store's. */
@@ -114,18 +116,18 @@ static void age_and_idle(void **state)
 	uint64_t host_ns[2], store_ns[2], active_ns;
 
 	(void)state;
-	conns[0].connected_ns = clock_ns() - 100 * SECOND_NS;
+	conns[0].client.connected_ns = clock_ns() - 100 * SECOND_NS;
 	/* A connection that has done nothing is idle since it connected. */
 	list_first(host_ns, store_ns);
-	assert_seconds(" age=", conns[0].connected_ns, host_ns[0], host_ns[1]);
+	assert_seconds(" age=", conns[0].client.connected_ns, host_ns[0], host_ns[1]);
 	assert_true(number_in_line(" idle=") == number_in_line(" age="));
 	active_ns = store_clock_ns(&store) - 40 * SECOND_NS;
-	stat_set(&conns[0].active_ns, active_ns);
+	stat_set(&conns[0].client.active_ns, active_ns);
 	list_first(host_ns, store_ns);
-	assert_seconds(" age=", conns[0].connected_ns, host_ns[0], host_ns[1]);
+	assert_seconds(" age=", conns[0].client.connected_ns, host_ns[0], host_ns[1]);
 	assert_seconds(" idle=", active_ns, store_ns[0], store_ns[1]);
 	/* A worker's clock may be ahead of ours. */
-	stat_set(&conns[0].active_ns, store_clock_ns(&store) + 1000 * SECOND_NS);
+	stat_set(&conns[0].client.active_ns, store_clock_ns(&store) + 1000 * SECOND_NS);
 	list_first(host_ns, store_ns);
 	assert_true(number_in_line(" idle=") == 0);
 }
@@ -135,22 +137,22 @@ static void a_line(void **state)
 	char expected[200];
 
 	(void)state;
-	stat_set(&conns[0].requests, 11);
-	stat_set(&conns[0].received_bytes, 12);
-	stat_set(&conns[0].sent_bytes, 13);
+	stat_set(&conns[0].client.requests, 11);
+	stat_set(&conns[0].client.received_bytes, 12);
+	stat_set(&conns[0].client.sent_bytes, 13);
 	stat_set(&conns[0].window_shown, 14);
-	conns[0].connected_ns = UINT64_MAX; /* an age of 0 */
+	conns[0].client.connected_ns = UINT64_MAX; /* an age of 0 */
 	for (unsigned int i = 0; i < 3; i++) {
 		static const char *const states[] = { "hello", "open", "closing" };
 
 		atomic_store(&conns[0].hello_done, i > 0);
 		conns[0].stage = i > 1 ? CONN_FLUSHING : CONN_LIVE;
-		conns[0].peer.uid_known = i;
-		conns[0].peer.uid = 1000;
+		conns[0].client.peer.uid_known = i;
+		conns[0].client.peer.uid = 1000;
 		snprintf(expected, sizeof(expected),
 			 "id=%" PRIu64 " device=fake0 addr=10.9.0.0:1%s worker=3 state=%s age=0 "
 			 "idle=0 requests=11 received=12 sent=13 window=14\n",
-			 conns[0].number, i ? " uid=1000" : "", states[i]);
+			 conns[0].client.number, i ? " uid=1000" : "", states[i]);
 		ask(WIRE_CLIENTS, 0);
 		*(strchr(text, '\n') + 1) = '\0';
 		assert_string_equal(text, expected);
@@ -165,7 +167,7 @@ static void pages(void **state)
 	const char *line;
 
 	(void)state;
-	conn_registry_remove(&net.registry, conns[7].number);
+	conn_registry_remove(&net.registry, conns[7].client.number);
 	do {
 		ask(WIRE_CLIENTS, cursor);
 		assert_true(conns[0].query.len > 0);
@@ -195,14 +197,14 @@ static void pages(void **state)
 static void kills(void **state)
 {
 	(void)state;
-	assert_ptr_equal(ask(WIRE_KILL, conns[5].number), &conns[5]);
+	assert_ptr_equal(ask(WIRE_KILL, conns[5].client.number), &conns[5].client);
 	assert_int_equal(conns[0].query.status, WIRE_OK);
-	conn_registry_remove(&net.registry, conns[5].number);
-	assert_null(ask(WIRE_KILL, conns[5].number));
+	conn_registry_remove(&net.registry, conns[5].client.number);
+	assert_null(ask(WIRE_KILL, conns[5].client.number));
 	assert_int_equal(conns[0].query.status, WIRE_NOT_FOUND);
 	assert_int_equal(conns[0].query.len, 0);
 	/* A connection may close itself. */
-	assert_ptr_equal(ask(WIRE_KILL, conns[0].number), &conns[0]);
+	assert_ptr_equal(ask(WIRE_KILL, conns[0].client.number), &conns[0].client);
 	assert_int_equal(conns[0].query.status, WIRE_OK);
 }
 
@@ -215,7 +217,7 @@ static void pages_of_a_large_registry(void **state)
 	(void)state;
 	conn_registry_release(&net.registry);
 	assert_int_equal(conn_registry_init(&net.registry, 4 * QUERY_SLOTS_MAX), 0);
-	conns[0].number = conn_registry_add(&net.registry, &conns[0]);
+	conns[0].client.number = conn_registry_add(&net.registry, &conns[0].client);
 	do {
 		ask(WIRE_CLIENTS, cursor);
 		listed += conns[0].query.len > 0;
@@ -305,9 +307,9 @@ static void who_one_is(void **state)
 			    "addr=10.9.0.0:1 id=",
 			    85);
 	atomic_store(&conns[0].client.user, &user);
-	conns[0].peer.uid_known = true;
-	conns[0].peer.uid = 7;
-	strcpy(conns[0].peer.identity, "psk:bob");
+	conns[0].client.peer.uid_known = true;
+	conns[0].client.peer.uid = 7;
+	strcpy(conns[0].client.peer.identity, "psk:bob");
 	assert_null(ask(WIRE_WHOAMI, 0));
 	assert_memory_equal(text,
 			    "user=bob rights=read,admin tenant=blue read_prefixes=2 "

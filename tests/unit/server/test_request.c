@@ -330,7 +330,7 @@ static void room_begin_for(const char *key, uint8_t mode, uint32_t len)
 {
 	fill();
 	assert_false(RECEIVE(conn, 0, key, len, .op = WIRE_PUT, .mode = mode));
-	assert_true(room_pending(&test_poller->deferred[0].operations.room));
+	assert_true(room_pending(&test_poller->deferred[0].operations.execution.room));
 	assert_int_equal(conn->responses, 0);
 }
 
@@ -347,7 +347,8 @@ static void ends_while_room_is_made(void **state)
 		test_worker_create(SMALL_REGION_BYTES, LARGE);
 		room_begin_for("k", WIRE_SET, PUT_BYTES);
 		for (unsigned int n = 0; n < ends; n++)
-			if (room_step(&test_poller->deferred[0].operations.room) == ROOM_DONE)
+			if (room_step(&test_poller->deferred[0].operations.execution.room) ==
+			    ROOM_DONE)
 				break;
 		test_conn_end(conn);
 		memory_stats(test_store.memory, &stats);
@@ -454,7 +455,7 @@ static void keeps_its_place_after_a_room(void **state)
 	assert_int_equal(test_store_put(&test_store, "k", 1, large, 1, NULL), WIRE_OK);
 	room_begin_for("k", WIRE_APPEND, PUT_BYTES);
 	assert_int_equal(test_store_put(&test_store, "k", 1, large, GROWN, NULL), WIRE_OK);
-	while (operations->next != EXECUTION_LARGE)
+	while (operations->execution.next != EXECUTION_LARGE)
 		assert_true(test_turn());
 	take_all_room();
 	test_turns();
@@ -467,7 +468,7 @@ static void keeps_its_place_after_a_room(void **state)
  */
 static void place_in_a_further_room(void **state)
 {
-	struct room *room = &test_poller->deferred[0].operations.room;
+	struct room *room = &test_poller->deferred[0].operations.execution.room;
 	static const uint32_t ids[] = { 0 };
 	const uint32_t grown = 120000;
 

@@ -112,7 +112,9 @@ static int setup(void **state)
 			.qp = &conns[i].qp,
 			.id = &conns[i].id,
 			.poller = poller,
+			.client.worker = &worker,
 			.client.part = &worker.part,
+			.client.wake = conn_wake,
 			.window = windows[i],
 			.sq_depth = poller_sq_depth(poller, windows[i]) - MARKERS,
 			.response_bytes = BUFFER_BYTES,
@@ -264,8 +266,8 @@ static void nobody_waits_while_windows_move(void **state)
 
 		switch (rand() % 4) {
 		case 0:
-			c->conn.requests++;
-			c->conn.active_ns = worker.part.thread.now_ns;
+			c->conn.client.requests++;
+			c->conn.client.active_ns = worker.part.thread.now_ns;
 			window_request(&c->conn);
 			break;
 		case 1:
@@ -367,19 +369,19 @@ static void counted(void **state)
 		send_one(c, WIRE_GET, WIRE_NOT_FOUND, 0);
 		assert_int_equal(stat_read(&worker.stats.responses), i);
 		assert_int_equal(stat_read(&worker.stats.responses_signaled), i == 4);
-		assert_int_equal(c->conn.sent_bytes, i * header);
+		assert_int_equal(c->conn.client.sent_bytes, i * header);
 		assert_int_equal(account.bytes_full, i * header * ACCOUNT_SECOND);
 	}
 	send_one(c, WIRE_GET, WIRE_OK, 5);
 	assert_int_equal(stat_read(&worker.stats.responses_signaled), 2);
-	assert_int_equal(c->conn.sent_bytes, 5 * header + 5);
+	assert_int_equal(c->conn.client.sent_bytes, 5 * header + 5);
 	assert_int_equal(account.bytes_full, (5 * header + 5) * ACCOUNT_SECOND);
 	/* A refusal takes nothing; a batch, and records, have paid. */
 	send_one(c, WIRE_GET, WIRE_LIMIT, 0);
 	send_one(c, WIRE_BATCH, WIRE_OK, 5);
 	send_one(c, WIRE_ACCESS, WIRE_OK, 0);
 	assert_int_equal(account.bytes_full, (5 * header + 5) * ACCOUNT_SECOND);
-	assert_int_equal(c->conn.sent_bytes, 8 * header + 10);
+	assert_int_equal(c->conn.client.sent_bytes, 8 * header + 10);
 	atomic_store(&c->conn.client.user, NULL);
 	while (complete(c))
 		;

@@ -72,8 +72,8 @@ static void whose(void **state)
 {
 	static const struct user carol = { .name = "carol" };
 	struct conn conn = {
-		.number = 5,
-		.peer = { .address = "10.0.0.1:4711", .identity = "alice" },
+		.client.number = 5,
+		.client.peer = { .address = "10.0.0.1:4711", .identity = "alice" },
 	};
 
 	(void)state;
@@ -89,13 +89,13 @@ static void whose(void **state)
 	assert_false(matches("addr=10.0.0.1:471", &conn));
 	/* Of root's number, and not known. */
 	assert_false(matches("uid=0", &conn));
-	conn.peer.uid_known = true;
+	conn.client.peer.uid_known = true;
 	assert_true(matches("uid=0", &conn));
 	assert_false(matches("uid=4294967296", &conn));
-	conn.peer.uid = 77;
+	conn.client.peer.uid = 77;
 	assert_false(matches("uid=0", &conn));
 	assert_true(matches("uid=77", &conn));
-	snprintf(conn.peer.address, sizeof(conn.peer.address), "[fe80::1]:4711");
+	snprintf(conn.client.peer.address, sizeof(conn.client.peer.address), "[fe80::1]:4711");
 	assert_true(matches("addr=fe80::1", &conn));
 	assert_true(matches("addr=[fe80::1]", &conn));
 	assert_true(matches("addr=[fe80::1]:4711", &conn));
@@ -106,7 +106,7 @@ static void whose(void **state)
 	assert_false(matches("user=caro", &conn));
 	assert_false(matches("user=alice", &conn));
 	/* Connections without an identity, or a number, match nothing. */
-	conn.number = 0;
+	conn.client.number = 0;
 	assert_false(matches("id=0", &conn));
 }
 

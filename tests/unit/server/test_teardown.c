@@ -79,7 +79,9 @@ static void add(unsigned int i)
 
 	conns[i] = (struct conn){
 		.poller = poller,
+		.client.worker = &worker,
 		.client.part = &worker.part,
+		.client.wake = conn_wake,
 		.qp = &qp,
 		.qp_num = QP_NUM,
 		.serial = i + 1,

@@ -121,7 +121,7 @@ static int setup(void **state)
 		conns[i].client.by_admin = true;
 		conns[i].query.text = malloc(TEXT_BYTES);
 		conns[i].query.size = TEXT_BYTES;
-		conns[i].number = conn_registry_add(&test_net.registry, &conns[i]);
+		conns[i].client.number = conn_registry_add(&test_net.registry, &conns[i].client);
 	}
 	return test_log_begin();
 }

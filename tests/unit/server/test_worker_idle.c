@@ -143,7 +143,7 @@ static void idle_end(const struct device_ops *before)
 static void request_arrives(void)
 {
 	/* Between the request for a notification and the sleep. */
-	if (!test_conns[0].conn.requests)
+	if (!test_conns[0].conn.client.requests)
 		ADD(&test_conns[0], 0, NULL, .op = WIRE_PING);
 }
 

@@ -63,8 +63,8 @@ static void drops(void **state)
 	assert_int_equal(poller_poll(test_poller), ACTIVITY_AWAITED);
 	assert_posted(3);
 	assert_int_equal(failed(), 0);
-	assert_int_equal(a->conn.requests, 0);
-	assert_int_equal(a->conn.received_bytes, 0);
+	assert_int_equal(a->conn.client.requests, 0);
+	assert_int_equal(a->conn.client.received_bytes, 0);
 	assert_int_equal(c->responses, 1);
 	/* Too short to be a request. */
 	ADD(a, 3, NULL, .op = WIRE_PING)->byte_len = 3;
@@ -77,8 +77,8 @@ static void drops(void **state)
 	assert_false(c->conn.stopped);
 	assert_int_equal(failed(), 2);
 	assert_int_equal(stat_read(&test_worker.stats.protocol_errors), 1);
-	assert_int_equal(a->conn.requests, 1);
-	assert_int_equal(b->conn.requests, 0);
+	assert_int_equal(a->conn.client.requests, 1);
+	assert_int_equal(b->conn.client.requests, 0);
 	assert_int_equal(a->responses + b->responses, 0);
 }
 
@@ -330,10 +330,11 @@ static void requests_are_counted(void **state)
 		before_ns = store_clock_ns(&test_store);
 		ADD(a, i, "key", .op = WIRE_GET);
 		poller_poll(test_poller);
-		assert_int_equal(a->conn.requests, i);
-		assert_int_equal(a->conn.received_bytes, i * (sizeof(struct wire_request) + 3));
-		assert_true(a->conn.active_ns >= before_ns);
-		assert_true(a->conn.active_ns == test_worker.part.thread.now_ns);
+		assert_int_equal(a->conn.client.requests, i);
+		assert_int_equal(a->conn.client.received_bytes,
+				 i * (sizeof(struct wire_request) + 3));
+		assert_true(a->conn.client.active_ns >= before_ns);
+		assert_true(a->conn.client.active_ns == test_worker.part.thread.now_ns);
 		assert_int_equal(test_worker.turn.completions, i);
 		test_conn_complete(a);
 	}

@@ -24,9 +24,10 @@ int admission_load(struct users **users, const struct config *config)
 }
 
 /* Whether nothing but its address identifies a client. */
-static bool is_open(enum device_kind kind)
+static bool is_open(const struct cm_peer *peer, enum device_kind kind)
 {
-	return kind == DEVICE_RDMA || kind == DEVICE_RDMA_TCP || kind == LISTEN_MEMCACHED;
+	return kind == DEVICE_RDMA || kind == DEVICE_RDMA_TCP ||
+	       (kind == LISTEN_MEMCACHED && !peer->uid_known);
 }
 
 static struct user_peer user_peer_of(const struct cm_peer *peer, enum device_kind kind)
@@ -36,7 +37,7 @@ static struct user_peer user_peer_of(const struct cm_peer *peer, enum device_kin
 		.uid_known = peer->uid_known,
 		.uid = peer->uid,
 		.address = peer->address,
-		.open = is_open(kind),
+		.open = is_open(peer, kind),
 	};
 }
 
@@ -65,7 +66,7 @@ void admission_decide(struct admission *admission, const struct users *users,
 	const struct user_peer who = user_peer_of(peer, kind);
 
 	*admission = (struct admission){ 0 };
-	if (is_open(kind) && !peer->uid_known && !networks_hold(config->rdma.networks, peer->address)) {
+	if (is_open(peer, kind) && !networks_hold(config->rdma.networks, peer->address)) {
 		admission->reason = WIRE_REJECT_USER;
 		snprintf(admission->text, sizeof(admission->text), "%s is in none of rdma.networks",
 			 peer->address);

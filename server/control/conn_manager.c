@@ -15,6 +15,7 @@
 #include "server/control/query_answer.h"
 #include "server/control/session_manager.h"
 #include "server/worker/conn.h"
+#include "server/worker/deferred.h"
 #include "server/worker/grant.h"
 #include "server/worker/keepalive.h"
 #include "server/worker/permit.h"
@@ -279,6 +280,7 @@ static int connect_accept(struct net *net, struct poller *poller, struct tenant 
 	if (err)
 		return err;
 	conn->admin = admin;
+	conn->client.wake = deferred_wake_client;
 	conn->client.connected_ns = clock_ns();
 	principal_init(&conn->client.principal, &conn->client.peer, user);
 	if (user)

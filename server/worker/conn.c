@@ -9,7 +9,6 @@
 
 #include "common/util/log.h"
 #include "common/util/stat.h"
-#include "server/worker/deferred.h"
 #include "server/worker/snapshot.h"
 #include "server/worker/tenant.h"
 #include "server/worker/worker.h"
@@ -116,11 +115,6 @@ bool peer_is_admin(const struct cm_peer *peer)
 	return peer->uid_known && (!peer->uid || peer->uid == geteuid());
 }
 
-void conn_wake(struct client *client)
-{
-	deferred_wake(client_conn(client));
-}
-
 int conn_create(struct conn **out, struct poller *poller, struct tenant *tenant, struct cm_id *id,
 		uint32_t serial, uint32_t window_max)
 {
@@ -137,7 +131,6 @@ int conn_create(struct conn **out, struct poller *poller, struct tenant *tenant,
 	conn->mr = tenant->now.mrs[poller - poller->worker->pollers];
 	conn->client.worker = poller->worker;
 	conn->client.fleet = poller->worker->env->fleet;
-	conn->client.wake = conn_wake;
 	conn->client.kind = id->dev->kind;
 	conn->serial = serial;
 	conn->window = conn->window_next = conn->window_told = 1;

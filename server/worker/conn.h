@@ -191,9 +191,6 @@ static inline struct conn *client_conn(struct client *client)
 	return caa_container_of(client, struct conn, client);
 }
 
-/* `wake` of a connection's client. */
-void conn_wake(struct client *client);
-
 /* The name of a connection in the log: device and queue pair. */
 #define CONN_FMT "connection %s/0x%06x"
 #define CONN_ARG(conn) conn_device_name(conn), (conn)->qp_num

@@ -66,6 +66,11 @@ void deferred_wake(struct conn *conn)
 		conn_run(conn);
 }
 
+void deferred_wake_client(struct client *client)
+{
+	deferred_wake(client_conn(client));
+}
+
 /* Before the response is sent: the client may then fill its window again (WORKER-4). */
 static void deferred_end(struct deferred *deferred)
 {

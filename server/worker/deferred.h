@@ -41,7 +41,7 @@ struct deferred_kind {
 	 * end soon after @until_ns of clock_ns(), and must make progress however late it is called.
 	 */
 	enum piece_next (*step)(struct deferred *deferred, struct response_list *responses,
-				   uint64_t until_ns);
+				uint64_t until_ns);
 	/* Instead of a step: there is no room, so it waits for its own client. NULL: nothing. */
 	void (*no_room)(struct deferred *deferred);
 	/*
@@ -131,6 +131,8 @@ void deferred_start(struct conn *conn, const struct deferred_kind *kind,
  * happens if there is none, or if it does not wait.
  */
 void deferred_wake(struct conn *conn);
+/* What wakes a client that is a connection. */
+void deferred_wake_client(struct client *client);
 
 /* Runs one piece and sends its response. False: there was nothing to run. */
 bool deferred_run(struct worker *worker);

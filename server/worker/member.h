@@ -2,13 +2,13 @@
 /*
  * A worker of a fleet's member: which requests it refuses because another member owns their key
  * (OWNER-1 in server/fleet/fleet.h), or because it does not accept the item of a move (OWNER-7), or
- * while shards are frozen (OWNER-8); and the answer to MAP. A server in no fleet reads one pointer
- * for each request, conn->client.fleet.
+ * while shards are frozen (OWNER-8). A server in no fleet reads one pointer for each request,
+ * conn->client.fleet.
  */
 #ifndef KVD_SERVER_WORKER_MEMBER_H
 #define KVD_SERVER_WORKER_MEMBER_H
 
-#include "server/worker/deferred.h"
+#include "server/worker/conn.h"
 
 /*
  * OWNER-1: WIRE_OK; WIRE_MOVED: another member has the key of the request, whose hash is @hash; or
@@ -39,8 +39,5 @@ bool member_admit_scan(const struct client *client, const uint64_t **served);
 
 /* The shards that the connection's move brings; NULL: it has begun none, or that is over. */
 const struct fleet_accept *member_accept(const struct conn *conn);
-
-/* MAP */
-extern const struct deferred_kind map_kind;
 
 #endif /* KVD_SERVER_WORKER_MEMBER_H */

@@ -9,6 +9,7 @@
 #include "server/worker/deferred.h"
 #include "server/worker/execute.h"
 #include "server/worker/hello.h"
+#include "server/worker/map.h"
 #include "server/worker/member.h"
 #include "server/worker/move.h"
 #include "server/worker/operation.h"
@@ -19,7 +20,7 @@
 
 /* A piece of a scan: the response has what was found until @until_ns, and the client goes on. */
 static enum piece_next scan_step(struct deferred *deferred, struct response_list *responses,
-				    uint64_t until_ns)
+				 uint64_t until_ns)
 {
 	struct store_thread *thread = conn_thread(deferred->conn);
 	const struct request *request = &deferred->request;
@@ -159,7 +160,7 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 
 /* A request that arrived while HELLO was being answered. */
 static enum piece_next early_step(struct deferred *deferred, struct response_list *responses,
-				     uint64_t until_ns)
+				  uint64_t until_ns)
 {
 	struct verdict verdict;
 

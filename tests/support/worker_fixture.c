@@ -137,7 +137,7 @@ void test_conn_setup(struct test_conn *c)
 			.poller = test_poller,
 			.client.worker = &test_worker,
 			.client.part = &test_worker.part,
-			.client.wake = conn_wake,
+			.client.wake = deferred_wake_client,
 			.mr = &test_tenant_mr,
 			.qp = &c->qp,
 			.window = TEST_WINDOW,

@@ -47,7 +47,7 @@ static int setup(void **state)
 		conns[i].poller = &poller;
 		conns[i].client.worker = &worker;
 		conns[i].client.part = &worker.part;
-		conns[i].client.wake = conn_wake;
+		conns[i].client.wake = deferred_wake_client;
 		conns[i].pull_hold.client = &conns[i].client;
 		conns[i].pull_hold.own = &gates[i % PRINCIPALS].pulls;
 		conns[i].probes_answered = 1; /* BUDGET-3 */

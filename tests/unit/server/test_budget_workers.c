@@ -74,7 +74,7 @@ static void side_setup(struct side *side, unsigned int number)
 		conn->poller = poller;
 		conn->client.worker = worker;
 		conn->client.part = &worker->part;
-		conn->client.wake = conn_wake;
+		conn->client.wake = deferred_wake_client;
 		conn->client.gates = number && i != SAME ? &others[i] : &gates[i];
 		conn->pull_hold.client = &conn->client;
 		conn->pull_hold.own = &conn->client.gates->pulls;

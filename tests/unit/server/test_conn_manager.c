@@ -462,8 +462,7 @@ static void freed_after_a_grace_period(void **state)
 	for (unsigned int i = 0; i < 3; i++) {
 		conns[i] = connected();
 		numbers[i] = conns[i]->client.number;
-		assert_ptr_equal(conn_registry_find(&net.registry, numbers[i]),
-				 &conns[i]->client);
+		assert_ptr_equal(conn_registry_find(&net.registry, numbers[i]), &conns[i]->client);
 	}
 	assert_int_equal(net.stats.connections, 3);
 	assert_int_equal(net.stats.connections_total, 3);
@@ -1648,6 +1647,7 @@ static void users_connect(void **state)
 		"bob", "7", "read") "read_prefixes = x\n" OF("carol", "8", "write"));
 	first = connected();
 	assert_string_equal(client_user(&first->client)->name, "alice");
+	assert_ptr_equal(first->client.wake, deferred_wake_client);
 	assert_string_equal(first->client.principal.name, "user=alice");
 	assert_connections("user=alice", 1);
 	second = connected();

@@ -99,7 +99,7 @@ static int setup(void **state)
 		conns[i] = (struct conn){ .poller = poller,
 					  .client.worker = &worker,
 					  .client.part = &worker.part,
-					  .client.wake = conn_wake,
+					  .client.wake = deferred_wake_client,
 					  .qp = &qps[i],
 					  .window = RECVS };
 		TAILQ_INIT(&conns[i].deferred);

@@ -104,7 +104,7 @@ static void conn_setup(struct side *side)
 		.poller = &side->worker.pollers[0],
 		.client.worker = &side->worker,
 		.client.part = &side->worker.part,
-		.client.wake = conn_wake,
+		.client.wake = deferred_wake_client,
 		.mr = &mr,
 		.qp = &side->qp,
 		.window = RECVS,

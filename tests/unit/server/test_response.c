@@ -114,7 +114,6 @@ static int setup(void **state)
 			.poller = poller,
 			.client.worker = &worker,
 			.client.part = &worker.part,
-			.client.wake = conn_wake,
 			.window = windows[i],
 			.sq_depth = poller_sq_depth(poller, windows[i]) - MARKERS,
 			.response_bytes = BUFFER_BYTES,

@@ -81,7 +81,7 @@ static void add(unsigned int i)
 		.poller = poller,
 		.client.worker = &worker,
 		.client.part = &worker.part,
-		.client.wake = conn_wake,
+		.client.wake = deferred_wake_client,
 		.qp = &qp,
 		.qp_num = QP_NUM,
 		.serial = i + 1,

@@ -36,7 +36,6 @@ static void conn_open(struct conn *conn)
 	*conn = (struct conn){
 		.poller = poller,
 		.client.worker = &worker,
-		.client.wake = conn_wake,
 		.window = 1,
 		.window_told = 1,
 		.window_next = 1,

@@ -69,7 +69,7 @@ struct client *conn_registry_find(const struct conn_registry *registry, uint64_t
 }
 
 struct client *conn_registry_next(const struct conn_registry *registry, uint32_t *slot,
-				uint32_t slots_max)
+				  uint32_t slots_max)
 {
 	while (slots_max-- && *slot < registry->count)
 		if (registry->slots[(*slot)++])

@@ -15,8 +15,8 @@ struct client;
 
 struct conn_registry {
 	struct client **slots; /* NULL: free */
-	uint64_t *numbers;   /* of each slot's connection, or of its next one */
-	uint32_t *free;	     /* stack of free slots */
+	uint64_t *numbers;     /* of each slot's connection, or of its next one */
+	uint32_t *free;	       /* stack of free slots */
 	uint32_t free_count;
 	uint32_t count; /* slots; a power of two */
 };
@@ -38,6 +38,6 @@ struct client *conn_registry_find(const struct conn_registry *registry, uint64_t
  * open all the time once.
  */
 struct client *conn_registry_next(const struct conn_registry *registry, uint32_t *slot,
-				uint32_t slots_max);
+				  uint32_t slots_max);
 
 #endif /* KVD_SERVER_CONTROL_CONN_REGISTRY_H */

@@ -81,13 +81,13 @@ struct net {
 	struct listeners listeners;
 
 	/* The control thread's: server/control/conn_manager.h. */
-	uint64_t made_ns;	/* by clock_ns(), at net_init() */
-	struct net_stats stats; /* other threads may read them */
-	struct conn *conns;	/* all connections, linked by next and prev */
+	uint64_t made_ns;			   /* by clock_ns(), at net_init() */
+	struct net_stats stats;			   /* other threads may read them */
+	struct conn *conns;			   /* all connections, linked by next and prev */
 	LIST_HEAD(net_sessions, session) sessions; /* all sessions */
 	unsigned int sessions_count[WORKERS_MAX];  /* of each worker */
-	int spare_fd; /* closed to refuse a connection when no descriptor is left */
-	struct users *users;	/* NULL: any client may connect */
+	int spare_fd;	     /* closed to refuse a connection when no descriptor is left */
+	struct users *users; /* NULL: any client may connect */
 	struct accounts accounts;
 	struct conn_timers timers;
 	struct query_list queries; /* connections whose HELLO, CLIENTS, KILL or REVOKE waits */

@@ -125,8 +125,7 @@ static struct tenant *session_tenant(const struct net *net, const struct user *u
 }
 
 static void session_make(struct net *net, const struct listener *listener, int fd,
-			 const struct cm_peer *peer, const struct user *user,
-			 struct tenant *tenant)
+			 const struct cm_peer *peer, const struct user *user, struct tenant *tenant)
 {
 	struct session *session = calloc(1, sizeof(*session));
 	struct client *client;
@@ -171,10 +170,8 @@ static void session_admit(struct net *net, const struct listener *listener, int 
 	}
 	admission_decide(&admission, net->users, &net->accounts, config, listener->addr.kind, peer);
 	if (admission.reason) {
-		stat_add(&net->stats.connections_not_allowed,
-			 admission.reason == WIRE_REJECT_USER);
-		stat_add(&net->stats.connections_over_limit,
-			 admission.reason == WIRE_REJECT_LIMIT);
+		stat_add(&net->stats.connections_not_allowed, admission.reason == WIRE_REJECT_USER);
+		stat_add(&net->stats.connections_over_limit, admission.reason == WIRE_REJECT_LIMIT);
 		refuse_error(net, fd, peer, admission.text);
 		return;
 	}
@@ -196,9 +193,10 @@ static void refuse_for_want(struct net *net, struct listener *listener)
 		close(fd);
 	net->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	stat_add(&net->stats.connections_rejected, 1);
-	log_ratelimited(LOG_ERROR, 1,
-			"memcached: a connection is refused, for lack of descriptors: "
-			ADVICE_OPEN_FILES " or lower server.max_connections");
+	log_ratelimited(
+		LOG_ERROR, 1,
+		"memcached: a connection is refused, for lack of descriptors: " ADVICE_OPEN_FILES
+		" or lower server.max_connections");
 }
 
 void session_manager_accept(struct net *net, struct listener *listener)

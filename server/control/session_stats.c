@@ -86,9 +86,9 @@ static void store_stats(FILE *out, const struct store *store)
 	number(out, "limit_maxbytes", store->region.bytes);
 	number(out, "bytes", THREADS_SUM(store, stats.live_bytes));
 	number(out, "curr_items", store_items(store));
-	number(out, "total_items", THREADS_SUM(store, stats.inserts) +
-					   THREADS_SUM(store, stats.replaces_in_place) +
-					   THREADS_SUM(store, stats.replaces_elsewhere));
+	number(out, "total_items",
+	       THREADS_SUM(store, stats.inserts) + THREADS_SUM(store, stats.replaces_in_place) +
+		       THREADS_SUM(store, stats.replaces_elsewhere));
 	number(out, "evictions", THREADS_SUM(store, stats.evictions));
 	number(out, "reclaimed", THREADS_SUM(store, stats.expired));
 	number(out, "hash_bytes", index_buckets(&store->table) * BUCKET_BYTES);

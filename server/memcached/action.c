@@ -20,7 +20,7 @@
 struct large_get {
 	uint8_t *bytes; /* output_take(): the gap, the value, the tail; NULL: begun anew */
 	struct wire_response head; /* of the version that is copied */
-	uint64_t done; /* bytes of the value */
+	uint64_t done;		   /* bytes of the value */
 };
 
 void action_init(struct action *action, struct session *session, const struct mc_command *command,
@@ -329,7 +329,8 @@ void action_refuse(const struct action *action)
 		break;
 	case WIRE_MOVED:
 	case WIRE_AWAY:
-		action_answer(action, "SERVER_ERROR this member of the fleet does not serve the key");
+		action_answer(action,
+			      "SERVER_ERROR this member of the fleet does not serve the key");
 		break;
 	default:
 		action_answer(action, "SERVER_ERROR busy: try again");

@@ -27,8 +27,8 @@ struct large_put {
 	struct table_change change;
 	struct item *item; /* the steps', from LARGE_PUT_VALUE on */
 	struct large steps;
-	uint32_t arrived; /* of the block, with its end */
-	uint8_t end[2];	  /* what ends it */
+	uint32_t arrived;		/* of the block, with its end */
+	uint8_t end[2];			/* what ends it */
 	uint64_t since_ns, progress_ns; /* when memory was given, and when bytes arrived last */
 	uint8_t key[KEY_MAX];
 	uint32_t line_len;

@@ -662,8 +662,7 @@ static enum action_next debug(struct action *action)
 	action->head.expires = ref.front.item.expires;
 	line_add(&line, "ME %.*s", (int)command->key_text_len, (const char *)command->key_text);
 	line_add(&line, " exp=%" PRId64, seconds_left(action));
-	line_add(&line, " la=%" PRIu32,
-		 access.age ? access_time_age_s(thread, access.age - 1) : 0);
+	line_add(&line, " la=%" PRIu32, access.age ? access_time_age_s(thread, access.age - 1) : 0);
 	line_add(&line, " cas=%" PRIu64 " fetch=%s", ref.front.item.version,
 		 access.uses ? "yes" : "no");
 	len = (uint32_t)item_bytes_for(command->key_len, item_value_len(&ref.front.item),
@@ -677,7 +676,7 @@ enum action_next meta_run(struct session *session, const struct mc_command *comm
 			  const uint8_t *block, uint32_t received, uint64_t until_ns)
 {
 	static const enum wire_op ops[] = {
-		[MC_META_GET] = WIRE_GET,	  [MC_META_PUT] = WIRE_PUT,
+		[MC_META_GET] = WIRE_GET,	[MC_META_PUT] = WIRE_PUT,
 		[MC_META_DELETE] = WIRE_DELETE, [MC_META_ARITH] = WIRE_ARITH,
 		[MC_META_DEBUG] = WIRE_GET,
 	};

@@ -28,8 +28,7 @@ static enum action_next refused(struct session *session, const struct mc_command
  */
 static enum action_next flush_wait(struct session *session)
 {
-	if (!maintenance_flushed(&session->client.part->store->maintenance,
-				 session->flush_ticket))
+	if (!maintenance_flushed(&session->client.part->store->maintenance, session->flush_ticket))
 		return ACTION_WAIT;
 	session->flush_ticket = 0;
 	return ACTION_DONE;

@@ -16,7 +16,8 @@
 static struct session_input input_open(struct session *session)
 {
 	if (session->input)
-		return (struct session_input){ session->input, session->input_at, session->input_len };
+		return (struct session_input){ session->input, session->input_at,
+					       session->input_len };
 	return (struct session_input){ .bytes = session->sockets->input };
 }
 
@@ -168,7 +169,7 @@ static enum action_next commands_run(struct session *session, struct session_inp
 
 /* Sends the output of the turn and keeps the rest of the input. */
 static enum serve_next serve_end(struct session *session, const struct session_input *input,
-				enum action_next next)
+				 enum action_next next)
 {
 	bool sent = output_send(session) && !session->clogged;
 

@@ -67,16 +67,16 @@ struct session {
 
 	/* The worker's. */
 	TAILQ_ENTRY(session) ready_entry; /* in the list that is next */
-	uint64_t used_ns; /* client.active_ns, when it was put into the list below */
+	uint64_t used_ns;		 /* client.active_ns, when it was put into the list below */
 	TAILQ_ENTRY(session) idle_entry; /* in sockets->sessions */
 	enum session_list_of { SESSION_IN_NONE, SESSION_IN_READY, SESSION_IN_FLUSHING } in;
-	bool clogged;	/* the socket did not take all output */
-	bool shut;	/* nothing more is read: it ends when its output is sent */
-	bool broken;	/* nothing can be sent */
-	bool ends;	/* nothing more is executed */
-	bool hung_up;	/* the peer is gone, while an answer of the control thread is awaited */
+	bool clogged;	 /* the socket did not take all output */
+	bool shut;	 /* nothing more is read: it ends when its output is sent */
+	bool broken;	 /* nothing can be sent */
+	bool ends;	 /* nothing more is executed */
+	bool hung_up;	 /* the peer is gone, while an answer of the control thread is awaited */
 	uint32_t events; /* those of epoll(7) that it waits for */
-	bool waits;	/* for client.wake() */
+	bool waits;	 /* for client.wake() */
 	enum session_ask ask;
 	uint64_t flush_ticket; /* of the flush that it waits for; 0: none */
 	struct mc_parser parser;
@@ -90,9 +90,9 @@ struct session {
 	TAILQ_ENTRY(session) output_entry; /* in sockets->outputs with output, or ->output_waits */
 	bool output_waits;
 	uint64_t output_since_ns, output_progress_ns; /* by clock_ns(): kept; taken from last */
-	struct session_work *work; /* NULL: none */
-	struct large_get *get;	   /* a large value that goes out; NULL: none */
-	struct large_put *put;	   /* a large value that comes in; NULL: none */
+	struct session_work *work;		      /* NULL: none */
+	struct large_get *get;			      /* a large value that goes out; NULL: none */
+	struct large_put *put;			      /* a large value that comes in; NULL: none */
 
 	/* The control thread's. */
 	LIST_ENTRY(session) entry; /* in net->sessions */
@@ -148,7 +148,7 @@ struct sockets {
 	uint64_t puts_at_ns; /* when to look at them again, by clock_ns() */
 	/* Those that wait for the end of a flush. */
 	struct session_list flushing;
-	uint64_t flushing_at_ns; /* when to look again, by clock_ns() */
+	uint64_t flushing_at_ns;    /* when to look again, by clock_ns() */
 	unsigned int turns_unasked; /* turns since the sockets were asked */
 	uint64_t idle_at_ns; /* when to look for idle sessions again, by the server's clock */
 

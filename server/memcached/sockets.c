@@ -99,8 +99,9 @@ static void session_start(struct session *session)
 	sockets->count++;
 	if (!epoll_ctl(sockets->epoll_fd, EPOLL_CTL_ADD, session->fd, &event))
 		return;
-	log_ratelimited(LOG_ERROR, 1, "can't wait for a client's socket: %m: allow more watches "
-				      "(/proc/sys/fs/epoll/max_user_watches)");
+	log_ratelimited(LOG_ERROR, 1,
+			"can't wait for a client's socket: %m: allow more watches "
+			"(/proc/sys/fs/epoll/max_user_watches)");
 	session->hung_up = true;
 	session_end(session);
 }
@@ -356,8 +357,8 @@ static int sockets_init(struct worker *worker)
 		TAILQ_INIT(&sockets->puts);
 		TAILQ_INIT(&sockets->outputs);
 		TAILQ_INIT(&sockets->output_waits);
-		sockets->output_share =
-			worker->env->config->memcached.output / worker->env->workers;
+		sockets->output_share = worker->env->config->memcached.output /
+					worker->env->workers;
 		err = sockets_set_up(sockets);
 	}
 	if (err) {

@@ -88,8 +88,7 @@ static void execute_get(struct store_thread *thread, const struct request *reque
 
 	/* Asking whether a key exists is not a use of its value, and all its parts are one use. */
 	const bool use = !request->no_use && !(request->flags & WIRE_F_NO_VALUE) &&
-			 !request->offset &&
-			 thread->table->eviction != EVICTION_NONE;
+			 !request->offset && thread->table->eviction != EVICTION_NONE;
 
 	head->status = (uint8_t)value_get(thread, request, hash, value, &ref);
 	if (head->status) {

@@ -25,8 +25,7 @@ static void get_count(struct client *client, const struct request *request, enum
 	stat_add(&thread->stats.get_misses, status == WIRE_NOT_FOUND);
 }
 
-void execution_count(struct client *client, const struct request *request,
-			    enum wire_status status)
+void execution_count(struct client *client, const struct request *request, enum wire_status status)
 {
 	struct worker_stats *stats = &client->worker->stats;
 

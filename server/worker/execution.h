@@ -58,7 +58,6 @@ enum piece_next execution_run(struct execution *execution, struct client *client
 void execution_cancel(struct execution *execution, struct client *client);
 
 /* Counts an operation that has ended with @status. */
-void execution_count(struct client *client, const struct request *request,
-		     enum wire_status status);
+void execution_count(struct client *client, const struct request *request, enum wire_status status);
 
 #endif /* KVD_SERVER_WORKER_EXECUTION_H */

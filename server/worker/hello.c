@@ -135,7 +135,7 @@ static bool hello_identify(struct conn *conn)
 }
 
 static enum piece_next hello_step(struct deferred *deferred, struct response_list *responses,
-				     uint64_t until_ns)
+				  uint64_t until_ns)
 {
 	struct conn *conn = deferred->conn;
 	struct fleet_word word;

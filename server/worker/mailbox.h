@@ -44,10 +44,10 @@ enum note_kind {
 	NOTE_TENANT_DETACH,   /* control -> worker: it is about to go */
 	NOTE_TENANT_DETACHED, /* worker -> control: done, the worker does not know it any more */
 	/* Notes of a session of memcached's protocol: server/memcached/session.h. */
-	NOTE_SESSION,	    /* control -> worker: serve it */
-	NOTE_SESSION_ASKS,  /* worker -> control: for its query */
+	NOTE_SESSION,	     /* control -> worker: serve it */
+	NOTE_SESSION_ASKS,   /* worker -> control: for its query */
 	NOTE_SESSION_ANSWER, /* control -> worker: its answer */
-	NOTE_SESSION_ENDED, /* worker -> control: done, it may be freed */
+	NOTE_SESSION_ENDED,  /* worker -> control: done, it may be freed */
 	/* Note of a job. */
 	NOTE_TENANT_DONE, /* thread of the jobs -> control: server/control/tenant_job.h */
 };

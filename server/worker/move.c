@@ -110,7 +110,7 @@ static enum wire_status move_answer(struct conn *conn, const struct request *req
 }
 
 static enum piece_next move_step(struct deferred *deferred, struct response_list *responses,
-				    uint64_t until_ns)
+				 uint64_t until_ns)
 {
 	struct response_wr *response = response_start(responses, deferred->conn, WIRE_MOVE,
 						      deferred->request.id);
@@ -166,7 +166,7 @@ static enum wire_status fleet_answer(const struct fleet *fleet, const struct fle
 }
 
 static enum piece_next fleet_step(struct deferred *deferred, struct response_list *responses,
-				     uint64_t until_ns)
+				  uint64_t until_ns)
 {
 	const struct fleet *fleet = deferred->conn->client.fleet;
 	const struct fleet_map *map = fleet_view(fleet)->map;

@@ -151,9 +151,9 @@ static ALWAYS_INLINE enum piece_next operation_execute(struct message *message,
  * in a later turn.
  */
 static ALWAYS_INLINE enum piece_next operation_run(struct message *message,
-						      const struct request *request, uint64_t hash,
-						      struct wire_response *head,
-						      struct response_value *value)
+						   const struct request *request, uint64_t hash,
+						   struct wire_response *head,
+						   struct response_value *value)
 {
 	struct operations *state = message->state;
 	struct conn *conn = message->conn;
@@ -189,7 +189,7 @@ static ALWAYS_INLINE enum piece_next single_run(struct message *message)
 		.sum = !conn->query.by_request,
 	};
 	enum piece_next next = operation_run(message, request, message->hash, &response->head,
-						&value);
+					     &value);
 
 	response->value_len = value.len;
 	if (next == PIECE_DONE && message->value)
@@ -367,7 +367,7 @@ static __attribute__((noinline)) void refusal_explain(struct response_list *resp
 
 /* PIECE_DONE: its response is started, or the connection has failed. */
 static ALWAYS_INLINE enum piece_next message_run(struct message *message,
-						    struct response_list *responses)
+						 struct response_list *responses)
 {
 	enum piece_next next;
 
@@ -441,7 +441,7 @@ bool operation_receive(struct response_list *responses, struct conn *conn,
 }
 
 static enum piece_next operation_step(struct deferred *deferred, struct response_list *responses,
-					 uint64_t until_ns)
+				      uint64_t until_ns)
 {
 	struct operations *state = &deferred->operations;
 	struct message message = {

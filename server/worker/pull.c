@@ -181,7 +181,7 @@ static uint64_t pull_summed(const struct deferred *deferred, enum large_next nex
  * to the key's value if it is an append or prepend.
  */
 static enum piece_next pulling_step(struct deferred *deferred, struct response_list *responses,
-				       uint64_t until_ns)
+				    uint64_t until_ns)
 {
 	struct pull *pull = &deferred->pull;
 	struct conn *conn = deferred->conn;
@@ -305,7 +305,7 @@ static void pull_refuse_early(struct deferred *deferred, struct response_list *r
 
 /* A pull without memory yet, or while room is made for it. */
 static enum piece_next pull_step(struct deferred *deferred, struct response_list *responses,
-				    uint64_t until_ns)
+				 uint64_t until_ns)
 {
 	struct room *room = &deferred->pull.room;
 	struct conn *conn = deferred->conn;

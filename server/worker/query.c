@@ -73,7 +73,7 @@ static void query_respond(struct deferred *deferred, struct response_list *respo
 }
 
 static enum piece_next query_step(struct deferred *deferred, struct response_list *responses,
-				     uint64_t until_ns)
+				  uint64_t until_ns)
 {
 	struct conn *conn = deferred->conn;
 
@@ -159,7 +159,7 @@ static bool stats_ask(struct deferred *deferred)
 }
 
 static enum piece_next stats_step(struct deferred *deferred, struct response_list *responses,
-				     uint64_t until_ns)
+				  uint64_t until_ns)
 {
 	struct conn *conn = deferred->conn;
 

@@ -61,9 +61,9 @@ struct tenant {
 	uint64_t bytes;	      /* size at its creation or last resize */
 	uint32_t conns_count; /* connections in the tenant */
 	struct tenant_store now;
-	struct budget pull_budget;  /* of values that are being read from clients */
-	struct budget build_budget; /* of values made from large items */
-	struct marks *_Atomic marks;  /* of items: server/memcached/marks.h; NULL: none */
+	struct budget pull_budget;   /* of values that are being read from clients */
+	struct budget build_budget;  /* of values made from large items */
+	struct marks *_Atomic marks; /* of items: server/memcached/marks.h; NULL: none */
 	struct mc_counters mc_reset; /* what `stats reset` of memcached's protocol takes away */
 };
 
@@ -78,7 +78,7 @@ struct tenant_part {
 	struct tenant *tenant;
 	struct store *store;
 	struct store_thread thread;
-	struct mc_counters commands; /* of its clients of memcached's protocol */
+	struct mc_counters commands;   /* of its clients of memcached's protocol */
 	bool attached;		       /* the worker has it in its list, from the first HELLO on */
 	LIST_ENTRY(tenant_part) entry; /* in worker->parts, if it is attached */
 	struct note note;	       /* NOTE_TENANT_DETACH, then NOTE_TENANT_DETACHED */

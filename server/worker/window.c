@@ -149,7 +149,8 @@ static void deactivate(struct conn *conn)
 
 static bool is_idle(const struct conn *conn, uint64_t now_ns)
 {
-	return now_ns > conn->client.active_ns + WINDOW_IDLE_NS && !conn->stopped && !conn->deferred_count;
+	return now_ns > conn->client.active_ns + WINDOW_IDLE_NS && !conn->stopped &&
+	       !conn->deferred_count;
 }
 
 /* Looks again a second later if outstanding responses leave too little room to shrink. */

@@ -8,6 +8,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/memcached/large_get.h"
 #include "server/worker/member.h"
 #include "server/worker/permit.h"
 
@@ -15,13 +16,6 @@
 #define ROOM_MIN (SESSION_OUTPUT_BYTES / 4)
 /* What follows a value at most: \r\n, and the END of a get. */
 #define TAIL_MAX 16u
-
-/* A value that does not fit the worker's output: copied in pieces, then sent as a whole. */
-struct large_get {
-	uint8_t *bytes; /* output_take(): the gap, the value, the tail; NULL: begun anew */
-	struct wire_response head; /* of the version that is copied */
-	uint64_t done;		   /* bytes of the value */
-};
 
 void action_init(struct action *action, struct session *session, const struct mc_command *command,
 		 enum wire_op op, uint32_t received, uint64_t until_ns)
@@ -53,7 +47,7 @@ enum wire_status action_admit(const struct action *action)
 	const struct user *user = client_user(client);
 	enum wire_status status = WIRE_OK;
 
-	if (user && !action->session->work && !action->session->get)
+	if (user && !action->session->work)
 		status = permit_admit(client, user, &action->request, action->received);
 	if (!status && client->fleet && action->request.key)
 		status = member_admit_key(client, action->hash);
@@ -66,20 +60,12 @@ static void work_end(struct session *session)
 	session->work = NULL;
 }
 
-static void get_end(struct session *session)
-{
-	if (session->get)
-		output_give(session, session->get->bytes);
-	free(session->get);
-	session->get = NULL;
-}
-
 void action_cancel(struct session *session)
 {
 	if (session->work)
 		execution_cancel(&session->work->execution, &session->client);
 	work_end(session);
-	get_end(session);
+	large_get_end(session);
 }
 
 /* Keeps the execution for further turns. False: no memory, and the request has failed. */
@@ -132,59 +118,23 @@ enum action_next action_run(struct action *action)
 	return ACTION_DONE;
 }
 
-/* Begins to copy a value that does not fit the worker's output. */
-static enum action_next large_begin(struct action *action)
+/* Holds a value that does not fit the worker's output, if it is still the one of the result. */
+static enum action_next large_hold(struct action *action)
 {
 	struct session *session = action->session;
-	size_t bytes = action->gap + action->head.result + TAIL_MAX;
-	bool waits = false;
+	const struct request *request = &action->request;
+	struct item_ref ref;
+	bool waits;
 
-	if (!session->get)
-		session->get = calloc(1, sizeof(*session->get));
-	if (session->get)
-		session->get->bytes = output_take(session, bytes, &waits);
+	if (lookup_find(client_thread(&session->client), action->hash, request->key,
+			request->key_len, &ref) != LOOKUP_FOUND ||
+	    ref.front.item.version != action->head.version)
+		return ACTION_AGAIN;
+	if (large_get_hold(session, &ref, &waits))
+		return ACTION_DONE;
 	if (waits)
 		return ACTION_WAIT;
-	if (!session->get || !session->get->bytes) {
-		get_end(session);
-		action->head.status = WIRE_NO_SPACE;
-		return ACTION_DONE;
-	}
-	session->get->head = action->head;
-	session->get->done = 0;
-	return ACTION_AGAIN;
-}
-
-/* Copies pieces of the value. A version is one value (LARGE-2): with another one it begins anew. */
-static enum action_next large_read(struct action *action)
-{
-	const struct request *request = &action->request;
-	struct large_get *get = action->session->get;
-	struct item_ref ref;
-	uint32_t len;
-
-	action->head = get->head;
-	do {
-		action->head.status = (uint8_t)lookup_get_part(
-			client_thread(&action->session->client), action->hash, request->key,
-			request->key_len, get->done, get->bytes + action->gap + get->done,
-			PIECE_STEP_BYTES, &ref, &len);
-		if (action->head.status == WIRE_BUSY)
-			return ACTION_AGAIN;
-		if (action->head.status)
-			break;
-		if (ref.front.item.version != get->head.version) {
-			output_give(action->session, get->bytes);
-			get->bytes = NULL;
-			return ACTION_AGAIN;
-		}
-		get->done += len;
-		if (get->done == get->head.result)
-			return ACTION_DONE;
-	} while (clock_ns() < action->until_ns);
-	if (!action->head.status)
-		return ACTION_AGAIN;
-	get_end(action->session);
+	action->head.status = WIRE_NO_SPACE;
 	return ACTION_DONE;
 }
 
@@ -209,16 +159,14 @@ enum action_next action_read(struct action *action, uint32_t gap)
 {
 	struct session *session = action->session;
 	struct response_value value;
-	bool fits, counted = session->get;
+	bool fits;
 
 	action->gap = gap;
+	/* Of a try before: the command begins anew. */
+	large_get_end(session);
 	action->head.status = (uint8_t)action_admit(action);
-	if (action->head.status) {
-		get_end(session);
+	if (action->head.status)
 		return ACTION_DONE;
-	}
-	if (session->get && session->get->bytes)
-		return large_read(action);
 	if (!output_room(session, gap + TAIL_MAX + ROOM_MIN))
 		return ACTION_CLOGGED;
 	fits = read_here(action, &value);
@@ -227,11 +175,13 @@ enum action_next action_read(struct action *action, uint32_t gap)
 			return ACTION_CLOGGED;
 		fits = read_here(action, &value);
 	}
-	if (!counted)
-		execution_count(&session->client, &action->request, action->head.status);
-	if (!fits)
-		return large_begin(action);
-	get_end(session);
+	if (!fits) {
+		enum action_next next = large_hold(action);
+
+		if (next != ACTION_DONE)
+			return next;
+	}
+	execution_count(&session->client, &action->request, action->head.status);
 	return ACTION_DONE;
 }
 
@@ -239,26 +189,17 @@ enum action_next action_send_value(struct action *action, const char *line, uint
 				   const char *tail)
 {
 	struct session *session = action->session;
-	struct large_get *get = session->get;
-	uint32_t value_len = (uint32_t)action->head.result, end = action->gap + value_len;
-	uint8_t *bytes;
+	uint32_t value_len = (uint32_t)action->head.result;
 
 	permit_charge(&session->client, line_len + value_len + 2,
 		      client_thread(&session->client)->now_ns);
-	if (!get) {
-		output_value(session->sockets, action->gap, line, line_len, value_len);
-		if (tail)
-			output_line(session->sockets, tail);
+	if (session->get) {
+		large_get_begin(session, line, line_len, tail);
 		return ACTION_DONE;
 	}
-	bytes = get->bytes;
-	get->bytes = NULL;
-	get_end(session);
-	memcpy(bytes + action->gap - line_len, line, line_len);
-	end += (uint32_t)snprintf((char *)bytes + end, TAIL_MAX, "\r\n%s%s", tail ? tail : "",
-				  tail ? "\r\n" : "");
-	/* The worker's output is empty: it was sent before the value was read. */
-	(void)output_keep(session, bytes, action->gap - line_len, end);
+	output_value(session->sockets, action->gap, line, line_len, value_len);
+	if (tail)
+		output_line(session->sockets, tail);
 	return ACTION_DONE;
 }
 

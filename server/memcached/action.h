@@ -6,17 +6,8 @@
 #ifndef KVD_SERVER_MEMCACHED_ACTION_H
 #define KVD_SERVER_MEMCACHED_ACTION_H
 
+#include "server/memcached/next.h"
 #include "server/memcached/output.h"
-
-/* What follows the execution of a command, or of a piece of it. */
-enum action_next {
-	ACTION_DONE,	/* the next command */
-	ACTION_AGAIN,	/* the same one, in the session's next turn */
-	ACTION_WAIT,	/* the same one, once the session is woken */
-	ACTION_MORE,	/* the same one, once more input has arrived */
-	ACTION_CLOGGED, /* the same one, once the socket takes output; or the session is shut */
-	ACTION_END,	/* none: the session ends after its output */
-};
 
 /* A request of a session, and what came of it. */
 struct action {
@@ -28,7 +19,7 @@ struct action {
 	uint64_t until_ns; /* of clock_ns(): when the turn should end */
 	/* Results. */
 	struct wire_response head; /* its status other than WIRE_OK: refused, or failed */
-	/* A value that was read; it is in the worker's output, or in session->get. */
+	/* A value that was read; it is in the worker's output, or held by session->get. */
 	uint32_t gap;  /* bytes before it */
 	bool no_value; /* action_read() reads no value: its length is a result all the same */
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/memcached/output.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,29 +53,37 @@ static void waits_end(struct sockets *sockets)
 	session->client.wake(&session->client);
 }
 
-uint8_t *output_take(struct session *session, size_t bytes, bool *waits)
+static void output_add(struct session *session, size_t bytes)
 {
 	struct sockets *sockets = session->sockets;
-	uint8_t *memory;
 
-	*waits = sockets->output_bytes && sockets->output_bytes + bytes > sockets->output_share;
-	if (*waits) {
-		session->waits = session->output_waits = true;
-		TAILQ_INSERT_TAIL(&sockets->output_waits, session, output_entry);
-		return NULL;
+	if (!session->output_bytes) {
+		session->output_since_ns = session->output_progress_ns = clock_ns();
+		TAILQ_INSERT_TAIL(&sockets->outputs, session, output_entry);
 	}
-	memory = malloc(bytes);
-	if (memory)
-		sockets->output_bytes += malloc_usable_size(memory);
-	return memory;
+	session->output_bytes += bytes;
+	sockets->output_bytes += bytes;
 }
 
-void output_give(struct session *session, uint8_t *bytes)
+bool output_count(struct session *session, size_t bytes)
 {
-	if (!bytes)
-		return;
-	session->sockets->output_bytes -= malloc_usable_size(bytes);
-	free(bytes);
+	struct sockets *sockets = session->sockets;
+
+	if (sockets->output_bytes && sockets->output_bytes + bytes > sockets->output_share) {
+		session->waits = session->output_waits = true;
+		TAILQ_INSERT_TAIL(&sockets->output_waits, session, output_entry);
+		return false;
+	}
+	output_add(session, bytes);
+	return true;
+}
+
+void output_drop(struct session *session, size_t bytes)
+{
+	session->output_bytes -= bytes;
+	session->sockets->output_bytes -= bytes;
+	if (!session->output_bytes)
+		TAILQ_REMOVE(&session->sockets->outputs, session, output_entry);
 	waits_end(session->sockets);
 }
 
@@ -84,8 +91,8 @@ static void output_free(struct session *session)
 {
 	if (!session->output)
 		return;
-	TAILQ_REMOVE(&session->sockets->outputs, session, output_entry);
-	output_give(session, session->output);
+	output_drop(session, session->output_len);
+	free(session->output);
 	session->output = NULL;
 	session->output_at = session->output_len = 0;
 }
@@ -132,8 +139,7 @@ bool output_keep(struct session *session, uint8_t *bytes, size_t at, size_t len)
 	session->output = bytes;
 	session->output_at = at;
 	session->output_len = len;
-	session->output_since_ns = session->output_progress_ns = clock_ns();
-	TAILQ_INSERT_TAIL(&session->sockets->outputs, session, output_entry);
+	output_add(session, len);
 	return output_resume(session);
 }
 
@@ -156,7 +162,6 @@ bool output_send(struct session *session)
 		session->shut = session->broken = true;
 		return false;
 	}
-	sockets->output_bytes += malloc_usable_size(rest);
 	memcpy(rest, at + sent, left - sent);
 	return output_keep(session, rest, 0, left - sent);
 }

@@ -49,11 +49,11 @@ bool output_resume(struct session *session);
 void output_release(struct session *session);
 
 /*
- * Memory for a large value (SESSION-4); output_give() gives it back, if it is not given to
- * output_keep(). NULL: the session waits, and is woken; or, with *@waits false, there is none.
+ * Counts @bytes that the session keeps until its client has taken them: SESSION-4. False: it waits,
+ * and is woken when it should try again. output_drop() takes them off.
  */
-uint8_t *output_take(struct session *session, size_t bytes, bool *waits);
-void output_give(struct session *session, uint8_t *bytes);
+bool output_count(struct session *session, size_t bytes);
+void output_drop(struct session *session, size_t bytes);
 /* The next session whose output is too slow, while another one waits; or NULL: SESSION-4. */
 struct session *output_expired(struct sockets *sockets, uint64_t now_ns);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "server/memcached/perform.h"
 
-#include <malloc.h>
-
 #include "common/util/stat.h"
 #include "server/config/version.h"
 #include "server/memcached/classic_run.h"
@@ -92,8 +90,6 @@ static enum action_next stats(struct session *session, const struct mc_command *
 		if (!output_send(session))
 			return ACTION_CLOGGED;
 		session->ask = SESSION_ASKS_NOTHING;
-		if (query->text)
-			session->sockets->output_bytes += malloc_usable_size(query->text);
 		if (query->text)
 			(void)output_keep(session, (uint8_t *)query->text, 0, query->len);
 		else

@@ -6,6 +6,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/memcached/large_get.h"
 #include "server/memcached/large_put.h"
 #include "server/memcached/perform.h"
 #include "server/memcached/stream.h"
@@ -147,6 +148,10 @@ static enum action_next commands_run(struct session *session, struct session_inp
 
 	while (next == ACTION_DONE && !session->clogged && !session->broken) {
 		input_skip(session, input);
+		if (large_get_begun(session)) {
+			next = large_get_run(session, until_ns);
+			continue;
+		}
 		if (session->put) {
 			next = perform_block(session, input, until_ns);
 			continue;
@@ -191,6 +196,7 @@ enum serve_next serve(struct session *session, uint64_t until_ns, unsigned int *
 	enum action_next next;
 	bool received = false;
 
+	session->clogged = false;
 	if (session->output && !output_resume(session))
 		return session->broken ? SERVE_END : SERVE_SOCKET;
 	if (session->ends)

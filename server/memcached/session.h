@@ -87,8 +87,9 @@ struct session {
 	uint32_t input_size; /* of `input` */
 	uint8_t *output;     /* of malloc(): what the socket did not take; NULL: nothing */
 	size_t output_at, output_len;
-	TAILQ_ENTRY(session) output_entry; /* in sockets->outputs with output, or ->output_waits */
+	TAILQ_ENTRY(session) output_entry; /* in sockets->outputs, or ->output_waits */
 	bool output_waits;
+	uint64_t output_bytes; /* counted for it in sockets->output_bytes; 0: it is in no list */
 	uint64_t output_since_ns, output_progress_ns; /* by clock_ns(): kept; taken from last */
 	struct session_work *work;		      /* NULL: none */
 	struct large_get *get;			      /* a large value that goes out; NULL: none */

@@ -7,6 +7,18 @@
 #include "common/barrier.h"
 #include "common/util/stat.h"
 
+/* HOLD-2 */
+static bool copy_held(const struct limbo *limbo)
+{
+	bool any = false;
+
+	for (uint64_t i = 0; i < limbo->count; i++)
+		if (limbo->entries[i].bytes)
+			any |= holds_copy(limbo->holds, limbo->entries[i].p,
+					  limbo->entries[i].bytes);
+	return any;
+}
+
 void limbo_empty(struct limbo *limbo, struct mem_cache *cache)
 {
 	uint64_t i;
@@ -14,6 +26,8 @@ void limbo_empty(struct limbo *limbo, struct mem_cache *cache)
 	if (!limbo->count)
 		return;
 	synchronize_rcu();
+	if (copy_held(limbo))
+		synchronize_rcu();
 	for (i = 0; i < limbo->count; i++) {
 		if (limbo->entries[i].bytes) {
 			mem_free(cache, limbo->entries[i].p, limbo->entries[i].bytes);

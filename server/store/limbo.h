@@ -13,6 +13,7 @@
 #ifndef KVD_SERVER_STORE_LIMBO_H
 #define KVD_SERVER_STORE_LIMBO_H
 
+#include "server/store/hold.h"
 #include "server/store/memory.h"
 
 /* Entries in one limbo; when it is full it is emptied. */
@@ -32,6 +33,7 @@ struct limbo_entry {
 };
 
 struct limbo {
+	struct holds *holds; /* of the values that are sent from items */
 	struct limbo_entry entries[LIMBO_MAX];
 	uint64_t count; /* other threads may read it */
 	uint64_t bytes;

@@ -41,6 +41,7 @@ int store_thread_init(struct store_thread *thread, struct table *table, uint8_t 
 {
 	memset(thread, 0, sizeof(*thread));
 	thread->table = table;
+	thread->limbo.holds = &table->holds;
 	thread->id = (uint8_t)(table->version_start + id);
 	thread->clock = table->version_start >> THREAD_ID_BITS;
 	/* Not 0, which xorshift never leaves. */

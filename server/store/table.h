@@ -66,6 +66,7 @@ struct evicted {
 };
 
 struct table {
+	struct holds holds; /* of large values that are being sent */
 	struct region *region;
 	struct memory *memory;
 	uint32_t fill; /* percent of the slots in use at which the index grows */

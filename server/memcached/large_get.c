@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+#include "server/memcached/large_get.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util/clock.h"
+#include "server/memcached/stream.h"
+
+/* Bytes that are sent with one system call, between two looks at the clock. */
+#define SEND_BYTES (256u << 10)
+/* The last bytes go out together with the tail, and the next answers. */
+#define LAST_BYTES (8u << 10)
+
+struct large_get {
+	struct hold hold;
+	bool begun;
+	uint32_t at, len; /* of the value: sent, and all */
+	const char *tail; /* NULL: none */
+};
+
+static struct holds *holds_of(const struct session *session)
+{
+	return &session->client.part->thread.table->holds;
+}
+
+bool large_get_hold(struct session *session, const struct item_ref *ref, bool *waits)
+{
+	uint32_t len = item_value_len(&ref->front.item);
+	struct large_get *get;
+
+	*waits = !output_count(session, len);
+	if (*waits)
+		return false;
+	get = calloc(1, sizeof(*get));
+	if (!get) {
+		output_drop(session, len);
+		return false;
+	}
+	get->len = len;
+	hold_begin(holds_of(session), &get->hold, lookup_ref_value(ref), len);
+	session->get = get;
+	return true;
+}
+
+void large_get_end(struct session *session)
+{
+	struct large_get *get = session->get;
+
+	if (!get)
+		return;
+	hold_end(holds_of(session), &get->hold);
+	session->get = NULL;
+	output_drop(session, get->len);
+	free(get);
+}
+
+void large_get_begin(struct session *session, const char *line, uint32_t line_len,
+		     const char *tail)
+{
+	session->get->begun = true;
+	session->get->tail = tail;
+	output_bytes(session->sockets, line, line_len);
+}
+
+bool large_get_begun(const struct session *session)
+{
+	return session->get && session->get->begun;
+}
+
+/* The end of the value goes to the worker's output. */
+static enum action_next last_put(struct session *session, const uint8_t *bytes, uint32_t len)
+{
+	struct sockets *sockets = session->sockets;
+	const char *tail = session->get->tail;
+
+	if (!output_room(session, len + SESSION_ANSWER_MAX))
+		return ACTION_CLOGGED;
+	output_bytes(sockets, bytes, len);
+	output_bytes(sockets, "\r\n", 2);
+	if (tail)
+		output_line(sockets, tail);
+	large_get_end(session);
+	return ACTION_DONE;
+}
+
+enum action_next large_get_run(struct session *session, uint64_t until_ns)
+{
+	struct large_get *get = session->get;
+	const uint8_t *bytes = hold_bytes(&get->hold);
+	uint32_t left, n;
+
+	if (!bytes) {
+		/* A part of it was sent, so there is no answer to go on with. */
+		session->shut = session->broken = true;
+		return ACTION_CLOGGED;
+	}
+	if (!output_send(session))
+		return ACTION_CLOGGED;
+	while ((left = get->len - get->at) > LAST_BYTES) {
+		n = left - LAST_BYTES < SEND_BYTES ? left - LAST_BYTES : SEND_BYTES;
+		left = (uint32_t)stream_send(session, bytes + get->at, n);
+		get->at += left;
+		if (left)
+			session->output_progress_ns = clock_ns();
+		if (left < n) {
+			session->clogged = !session->broken;
+			return ACTION_CLOGGED;
+		}
+		if (clock_ns() >= until_ns)
+			return ACTION_AGAIN;
+	}
+	return last_put(session, bytes + get->at, left);
+}

@@ -503,6 +503,7 @@ python:
 CPPCHECK_FLAGS := --enable=warning,performance,portability --inline-suppr --std=c11 --quiet \
 	--error-exitcode=1 -I. -D_GNU_SOURCE -D__x86_64__ -D__LP64__ \
 	-D'TAILQ_FOREACH(v,h,f)=while((v)=each_of(h))' \
+	-D'LIST_FOREACH(v,h,f)=while((v)=each_of(h))' \
 	-D'chain_for_each(t,b,h)=while((b)=each_of(h))' \
 	-D'cds_lfht_for_each_entry(t,i,p,m)=while((p)=each_of(t))'
 cppcheck:

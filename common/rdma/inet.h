@@ -40,8 +40,8 @@ int inet_local(int fd, struct sockaddr_storage *addr);
 /* Starts to connect a TCP socket, which does not block. 0, also if that is under way. */
 int inet_connect(const struct sockaddr_storage *addr, int *fd);
 /*
- * Makes a TCP socket that does not block and binds it to @addr, which is replaced by what it is bound to: port 0
- * becomes the port chosen. 0 or a negative errno.
+ * Makes a TCP socket that does not block and binds it to @addr, which is replaced by what it is
+ * bound to: port 0 becomes the port chosen. 0 or a negative errno.
  */
 int inet_bind(struct sockaddr_storage *addr, int *fd);
 /* Sets the options of a connected socket: no delays, keepalive. 0 or a negative errno. */

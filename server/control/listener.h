@@ -22,7 +22,7 @@ struct listeners {
 
 /* Binds all URLs of memcached://. 0, or a negative errno after logging. */
 int listeners_open(struct listeners *listeners, const struct config *config);
-/* Checks, without changing anything, that listeners_open() would succeed; as nic_address_check(). */
+/* Checks that listeners_open() would succeed, and changes nothing; as nic_address_check(). */
 int listeners_check(const struct config *config, bool warn);
 /* Starts to take connections. 0, or a negative errno after logging. */
 int listeners_start(struct listeners *listeners);

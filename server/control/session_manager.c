@@ -235,7 +235,7 @@ void session_manager_close(struct session *session)
 	if (session->is_cut)
 		return;
 	session->is_cut = true;
-	/* Its worker finds the end of the input. */
+	/* The session's worker finds the end of the input. */
 	shutdown(session->fd, SHUT_RDWR);
 }
 

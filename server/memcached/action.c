@@ -76,7 +76,7 @@ static bool work_keep(struct action *action, const struct execution *execution)
 	session->work = calloc(1, sizeof(*session->work));
 	if (!session->work)
 		return false;
-	/* It may be moved: no step has been made. */
+	/* The execution may be moved: no step has been made. */
 	session->work->execution = *execution;
 	return true;
 }

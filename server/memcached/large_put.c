@@ -114,7 +114,7 @@ void large_put_end(struct session *session)
 
 	if (!put)
 		return;
-	/* Its client has not sent what it holds memory for: BUDGET-4. */
+	/* The client has not sent what it holds memory for: BUDGET-4. */
 	if (put->listed)
 		late_principals_add(worker->env->late_principals, &session->client.principal,
 				    clock_ns() + worker->limits.pull_ns);

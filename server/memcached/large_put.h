@@ -33,7 +33,7 @@ enum action_next large_put_run(struct session *session, struct session_input *in
 bool large_put_is_stale(const struct session *session, uint64_t *hash);
 /* Decodes the command anew, after large_put_run() is done, for its answer. */
 void large_put_command(const struct session *session, struct mc_command *command);
-/* Frees what is left, at any time; what has not arrived of the block is to be skipped. */
+/* Frees what is left, at any time; what has not arrived of the block must be skipped. */
 void large_put_end(struct session *session);
 
 /* Whether a session has a block under way: then large_puts_expire() must be called now and then. */

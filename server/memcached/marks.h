@@ -38,7 +38,8 @@ void marks_destroy(struct marks *marks);
 unsigned int marks_get(struct marks *marks, uint64_t version);
 /*
  * Adds @bits to the marks of the item, and returns those it had. The oldest mark may have to go: if
- * its item is stale that is *@victim, and the caller deletes it; its key is of malloc(), NULL: none.
+ * its item is stale that is *@victim, and the caller deletes it; its key is of malloc(), NULL:
+ * none.
  * *@made: false if there is no memory, and nothing was marked.
  */
 unsigned int marks_add(struct marks *marks, const struct mark_item *item, unsigned int bits,

@@ -15,8 +15,8 @@ enum action_next meta_run(struct session *session, const struct mc_command *comm
  */
 void meta_put_request(struct action *action, const uint8_t *block);
 /*
- * Before and after the piece of an MC_META_PUT that stores a stale item: MARK-3 in marks.h. @stored:
- * it has been stored, as action->head says, and is marked.
+ * Before and after the piece of an MC_META_PUT that stores a stale item: MARK-3 in marks.h.
+ * @stored: the item has been stored, as action->head says, and is marked.
  */
 void meta_stale_begin(struct session *session, uint64_t hash);
 void meta_stale_end(struct action *action, unsigned int bits, bool stored);

@@ -150,7 +150,7 @@ enum action_next perform_large(struct session *session, const struct mc_command 
 		return ACTION_CLOGGED;
 	action_init(&action, session, command, WIRE_PUT, received, until_ns);
 	put_request(&action);
-	/* Its value is over when it is stored: it need not arrive. */
+	/* The value has expired when it is stored: it need not arrive. */
 	if (action.request.op != WIRE_PUT)
 		return perform(session, command, NULL, received, until_ns);
 	action.head.status = (uint8_t)action_admit(&action);

@@ -23,7 +23,7 @@ enum action_next perform_too_large(struct session *session, const struct mc_comm
 /*
  * Begins a command whose data block does not fit the worker's input. @line is the command, of
  * @received bytes. ACTION_DONE: session->put goes on with the block; if there is none, the command
- * is done, and the block is to be skipped.
+ * is done, and the block must be skipped.
  */
 enum action_next perform_large(struct session *session, const struct mc_command *command,
 			       const uint8_t *line, uint32_t received, uint64_t until_ns);

@@ -75,7 +75,7 @@ struct session {
 	bool broken;	 /* nothing can be sent */
 	bool ends;	 /* nothing more is executed */
 	bool hung_up;	 /* the peer is gone, while an answer of the control thread is awaited */
-	uint32_t events; /* those of epoll(7) that it waits for */
+	uint32_t events; /* of epoll(7), that it waits for */
 	bool waits;	 /* for client.wake() */
 	enum session_ask ask;
 	uint64_t flush_ticket; /* of the flush that it waits for; 0: none */
@@ -135,19 +135,19 @@ static inline void session_query_name(struct session_query *query, const uint8_t
 struct sockets {
 	struct worker *worker;
 	int epoll_fd; /* all its sockets, and its mailbox */
-	/* Those with something to do, in the order of their turns. */
+	/* Sessions with something to do, in the order of their turns. */
 	struct session_list ready;
 	/* All, the one that has sent nothing for the longest time first. */
 	struct session_list sessions;
 	unsigned int count;
-	/* Sessions with output that is kept, of output_bytes together; and those that wait for it. */
+	/* Sessions with kept output, of output_bytes together, and sessions that wait for it. */
 	struct session_list outputs, output_waits;
 	uint64_t output_bytes, output_share;
 	uint64_t outputs_at_ns; /* when to look at them again, by clock_ns() */
 	/* Large values that arrive: server/memcached/large_put.h. */
 	TAILQ_HEAD(large_puts, large_put) puts;
 	uint64_t puts_at_ns; /* when to look at them again, by clock_ns() */
-	/* Those that wait for the end of a flush. */
+	/* Sessions that wait for the end of a flush. */
 	struct session_list flushing;
 	uint64_t flushing_at_ns;    /* when to look again, by clock_ns() */
 	unsigned int turns_unasked; /* turns since the sockets were asked */

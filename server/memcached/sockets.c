@@ -61,7 +61,7 @@ static void events_set(struct session *session, uint32_t events)
 	if (session->events == events)
 		return;
 	session->events = events;
-	/* It can't fail: the descriptor is in the set, and there is nothing to allocate. */
+	/* The call can't fail: the descriptor is in the set, and there is nothing to allocate. */
 	(void)epoll_ctl(session->sockets->epoll_fd, EPOLL_CTL_MOD, session->fd, &event);
 }
 
@@ -124,7 +124,7 @@ static void sockets_note(struct worker *worker, struct note *note)
 		session_answered(note->session);
 }
 
-/* Its peer is gone, and can't be told more. */
+/* The session's peer is gone, and can't be told more. */
 static bool is_gone(const struct session *session, uint32_t events)
 {
 	return events & (EPOLLHUP | EPOLLERR) && !(session->events & EPOLLIN);

@@ -62,7 +62,7 @@ void window_activate(struct conn *conn);
 void window_known(struct conn *conn);
 void window_change(struct conn *conn);
 
-/* A request arrived and is counted in conn->client.requests. Called before its window is checked. */
+/* A request arrived and is counted in client.requests. Called before its window is checked. */
 static inline void window_request(struct conn *conn)
 {
 	if (!conn->window_active)

@@ -79,6 +79,9 @@ static void connection_stats(FILE *out, const struct net *net)
 	number(out, "total_connections", stat_read(&net->stats.connections_total));
 	number(out, "rejected_connections", stat_read(&net->stats.connections_rejected));
 	number(out, "accepting_conns", !net->stopping);
+	/* It never stops to listen. */
+	number(out, "listen_disabled_num", 0);
+	number(out, "time_in_listen_disabled_us", 0);
 }
 
 static void store_stats(FILE *out, const struct store *store)
@@ -108,12 +111,14 @@ static void general_stats(FILE *out, const struct net *net, const struct tenant 
 	store_stats(out, tenant->now.store);
 }
 
-static void settings_stats(FILE *out, const struct net *net, const struct store *store)
+static void settings_stats(FILE *out, const struct net *net, const struct session *session)
 {
 	const struct config *config = net->env.config;
+	const struct store *store = session->client.part->store;
 
 	number(out, "maxbytes", store->region.bytes);
 	number(out, "maxconns", config->server.max_connections);
+	text(out, "domain_socket", session->client.peer.uid_known ? "yes" : "NULL");
 	text(out, "evictions", store->table.eviction == EVICTION_NONE ? "off" : "on");
 	number(out, "item_size_max", config_value_max(config));
 	number(out, "num_threads", net->worker_count);
@@ -150,12 +155,15 @@ static void connections_stats(FILE *out, const struct net *net, const struct ten
 }
 
 /* False: there are no such statistics. */
-static bool print(FILE *out, struct net *net, struct tenant *tenant, const char *name)
+static bool print(FILE *out, struct net *net, const struct session *session)
 {
+	struct tenant *tenant = session->client.part->tenant;
+	const char *name = session->query.name;
+
 	if (!*name)
 		general_stats(out, net, tenant);
 	else if (!strcmp(name, "settings"))
-		settings_stats(out, net, tenant->now.store);
+		settings_stats(out, net, session);
 	else if (!strcmp(name, "slabs"))
 		slabs_stats(out, tenant->now.store);
 	else if (!strcmp(name, "conns"))
@@ -179,7 +187,7 @@ void session_stats_answer(struct net *net, struct session *session)
 		counters_read(net, tenant, &tenant->mc_reset);
 		fputs("RESET\r\n", out);
 	} else {
-		fputs(print(out, net, tenant, query->name) ? "END\r\n" : "ERROR\r\n", out);
+		fputs(print(out, net, session) ? "END\r\n" : "ERROR\r\n", out);
 	}
 	if (fclose(out)) {
 		free(query->text);

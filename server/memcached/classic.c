@@ -32,6 +32,7 @@ static const struct form forms[] = {
 	FORM("flush_all", MC_FLUSH, 0, 1, 3),
 	FORM("verbosity", MC_VERBOSITY, 0, 2, 3),
 	FORM("quit", MC_QUIT, 0, 1, ANY),
+	FORM("shutdown", MC_SHUTDOWN, 0, 1, ANY),
 };
 
 static const char *key_set(struct mc_command *command, const struct mc_tokens *tokens,

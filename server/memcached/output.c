@@ -31,6 +31,7 @@ void output_value(struct sockets *sockets, uint32_t gap, const char *line, uint3
 		memmove(begin + hole, begin, before);
 		sockets->output_at += hole;
 		sockets->output_len += hole;
+		sockets->line_at += hole;
 		end += hole;
 	} else {
 		memmove(value - hole, value, value_len);
@@ -149,7 +150,7 @@ bool output_send(struct session *session)
 	uint8_t *at = sockets->output + sockets->output_at, *rest;
 	size_t left = sockets->output_len - sockets->output_at, sent;
 
-	sockets->output_at = sockets->output_len = 0;
+	sockets->output_at = sockets->output_len = sockets->line_at = 0;
 	if (!left)
 		return true;
 	sent = stream_send(session, at, left);

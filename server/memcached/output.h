@@ -13,6 +13,20 @@ void output_bytes(struct sockets *sockets, const void *bytes, size_t len);
 /* A line of text, with its end. */
 void output_line(struct sockets *sockets, const char *text);
 
+/*
+ * A line of keys begins. If one of its keys is refused, output_line_drop() takes away the answers
+ * to the keys before it, unless they have been sent: so does memcached.
+ */
+static inline void output_line_begin(struct sockets *sockets)
+{
+	sockets->line_at = sockets->output_len;
+}
+
+static inline void output_line_drop(struct sockets *sockets)
+{
+	sockets->output_len = sockets->line_at;
+}
+
 /* The bytes that the buffer has room for. */
 static inline uint32_t output_left(const struct sockets *sockets)
 {

@@ -237,6 +237,9 @@ enum action_next perform(struct session *session, const struct mc_command *comma
 		return ACTION_DONE;
 	case MC_QUIT:
 		return ACTION_END;
+	case MC_SHUTDOWN:
+		output_line(session->sockets, "ERROR: shutdown not enabled");
+		return ACTION_DONE;
 	default: /* MC_META_NOOP */
 		output_line(session->sockets, "MN");
 		return ACTION_DONE;

@@ -106,6 +106,8 @@ static enum action_next command_run(struct session *session, struct session_inpu
 	struct mc_command command;
 	enum action_next next;
 
+	if (before.state == MC_LINE_START)
+		output_line_begin(session->sockets);
 	used = mc_parse(&session->parser, &command, bytes, left);
 	if (!used)
 		return ACTION_MORE;
@@ -130,6 +132,8 @@ static enum action_next command_run(struct session *session, struct session_inpu
 			       perform(session, &command, block, (uint32_t)used, until_ns) :
 			       block_refuse(session, &command);
 	} else {
+		if (command.op == MC_REFUSED && before.state != MC_LINE_START)
+			output_line_drop(session->sockets);
 		next = perform(session, &command, NULL, (uint32_t)used, until_ns);
 	}
 	if (next == ACTION_DONE || next == ACTION_END)

@@ -94,6 +94,7 @@ static void session_start(struct session *session)
 	session->sockets = sockets;
 	session->client.wake = session_wake;
 	session->events = EPOLLIN;
+	session->used_ns = sockets->worker->part.thread.now_ns;
 	client_attach(&session->client);
 	TAILQ_INSERT_TAIL(&sockets->sessions, session, idle_entry);
 	sockets->count++;
@@ -155,7 +156,7 @@ static uint64_t idle_timeout(const struct sockets *sockets)
 /* Keeps the list of sessions in the order of their last input, if that matters. */
 static void session_used(struct sockets *sockets, struct session *session)
 {
-	if (session->used_ns == session->client.active_ns || !idle_timeout(sockets))
+	if (session->used_ns >= session->client.active_ns || !idle_timeout(sockets))
 		return;
 	session->used_ns = session->client.active_ns;
 	TAILQ_REMOVE(&sockets->sessions, session, idle_entry);

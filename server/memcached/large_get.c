@@ -99,7 +99,7 @@ enum action_next large_get_run(struct session *session, uint64_t until_ns)
 		return ACTION_CLOGGED;
 	while ((left = get->len - get->at) > LAST_BYTES) {
 		n = left - LAST_BYTES < SEND_BYTES ? left - LAST_BYTES : SEND_BYTES;
-		left = (uint32_t)stream_send(session, bytes + get->at, n);
+		left = (uint32_t)session_send(session, bytes + get->at, n);
 		get->at += left;
 		if (left)
 			session->output_progress_ns = clock_ns();

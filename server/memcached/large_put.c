@@ -243,7 +243,7 @@ static bool value_receive(struct large_put *put)
 	uint8_t *to = place_of(put, &room);
 	size_t n;
 
-	n = stream_receive(put->session, to, room < PIECE_STEP_BYTES ? room : PIECE_STEP_BYTES);
+	n = session_receive(put->session, to, room < PIECE_STEP_BYTES ? room : PIECE_STEP_BYTES);
 	if (!n)
 		return false;
 	put->progress_ns = clock_ns();

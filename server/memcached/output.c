@@ -124,7 +124,7 @@ bool output_resume(struct session *session)
 {
 	size_t left = session->output_len - session->output_at, sent;
 
-	sent = stream_send(session, session->output + session->output_at, left);
+	sent = session_send(session, session->output + session->output_at, left);
 	session->output_at += sent;
 	if (sent)
 		session->output_progress_ns = clock_ns();
@@ -153,7 +153,7 @@ bool output_send(struct session *session)
 	sockets->output_at = sockets->output_len = sockets->line_at = 0;
 	if (!left)
 		return true;
-	sent = stream_send(session, at, left);
+	sent = session_send(session, at, left);
 	if (sent == left)
 		return true;
 	if (session->broken)

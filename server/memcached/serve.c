@@ -54,7 +54,7 @@ static bool input_receive(struct session *session, struct session_input *input)
 		input->len -= input->at;
 		input->at = 0;
 	}
-	n = stream_receive(session, input->bytes + input->len, SESSION_INPUT_BYTES - input->len);
+	n = session_receive(session, input->bytes + input->len, SESSION_INPUT_BYTES - input->len);
 	if (!n)
 		return false;
 	/* The clock is read after a request has arrived, and before it is executed. */

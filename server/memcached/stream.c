@@ -6,7 +6,7 @@
 
 #include "common/util/stat.h"
 
-size_t stream_receive(struct session *session, void *bytes, size_t len)
+size_t session_receive(struct session *session, void *bytes, size_t len)
 {
 	ssize_t n;
 
@@ -25,7 +25,7 @@ size_t stream_receive(struct session *session, void *bytes, size_t len)
 	return (size_t)n;
 }
 
-size_t stream_send(struct session *session, const void *bytes, size_t len)
+size_t session_send(struct session *session, const void *bytes, size_t len)
 {
 	ssize_t n;
 

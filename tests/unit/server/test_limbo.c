@@ -154,6 +154,37 @@ static void bytes_have_a_limit(void **state)
 	assert_freed(2);
 }
 
+/*
+ * HOLD-2: a value that is held stays as it is, in memory of its own, and its item is freed a grace
+ * period later. Another one, which nobody holds, is not copied.
+ */
+static void what_is_held_is_copied(void **state)
+{
+	struct holds *holds = limbo->holds;
+	struct hold held = { 0 }, other = { 0 };
+	const uint8_t *bytes;
+
+	(void)state;
+	add(LIMBO_ITEM_BYTES / 8);
+	add(LIMBO_ITEM_BYTES / 8);
+	hold_begin(holds, &held, blocks[1].p + 100, 1000);
+	hold_begin(holds, &other, &grace_periods, sizeof(grace_periods));
+	limbo_empty(limbo, cache);
+	assert_freed(2);
+	bytes = hold_bytes(&held);
+	assert_ptr_not_equal(bytes, blocks[1].p + 100);
+	for (size_t i = 0; i < 1000; i++)
+		assert_int_equal(bytes[i], pattern(1, i + 100));
+	assert_ptr_equal(hold_bytes(&other), &grace_periods);
+	/* It is held no more by its item: once is enough. */
+	add(LIMBO_ITEM_BYTES / 8);
+	limbo_empty(limbo, cache);
+	assert_freed(3);
+	hold_end(holds, &held);
+	hold_end(holds, &other);
+	assert_int_equal(atomic_load(&holds->count), 0);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -163,6 +194,7 @@ int main(void)
 		CASE(items_and_buckets_wait),
 		CASE(entries_have_a_limit),
 		CASE(bytes_have_a_limit),
+		CASE(what_is_held_is_copied),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

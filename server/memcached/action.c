@@ -130,7 +130,7 @@ static enum action_next large_hold(struct action *action)
 			request->key_len, &ref) != LOOKUP_FOUND ||
 	    ref.front.item.version != action->head.version)
 		return ACTION_AGAIN;
-	if (large_get_hold(session, &ref, &waits))
+	if (large_get_hold(session, action->command, action->hash, &ref, &waits))
 		return ACTION_DONE;
 	if (waits)
 		return ACTION_WAIT;

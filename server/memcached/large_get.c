@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/util/clock.h"
+#include "common/util/log.h"
 #include "server/memcached/stream.h"
 
 /* Bytes that are sent with one system call, between two looks at the clock. */
@@ -17,6 +18,9 @@ struct large_get {
 	bool begun;
 	uint32_t at, len; /* of the value: sent, and all */
 	const char *tail; /* NULL: none */
+	uint64_t hash, version;
+	uint32_t key_len;
+	uint8_t key[];
 };
 
 static struct holds *holds_of(const struct session *session)
@@ -24,7 +28,8 @@ static struct holds *holds_of(const struct session *session)
 	return &session->client.part->thread.table->holds;
 }
 
-bool large_get_hold(struct session *session, const struct item_ref *ref, bool *waits)
+bool large_get_hold(struct session *session, const struct mc_command *command, uint64_t hash,
+		    const struct item_ref *ref, bool *waits)
 {
 	uint32_t len = item_value_len(&ref->front.item);
 	struct large_get *get;
@@ -32,12 +37,16 @@ bool large_get_hold(struct session *session, const struct item_ref *ref, bool *w
 	*waits = !output_count(session, len);
 	if (*waits)
 		return false;
-	get = calloc(1, sizeof(*get));
+	get = calloc(1, sizeof(*get) + command->key_len);
 	if (!get) {
 		output_drop(session, len);
 		return false;
 	}
 	get->len = len;
+	get->hash = hash;
+	get->version = ref->front.item.version;
+	get->key_len = command->key_len;
+	memcpy(get->key, command->key, command->key_len);
 	hold_begin(holds_of(session), &get->hold, lookup_ref_value(ref), len);
 	session->get = get;
 	return true;
@@ -84,14 +93,36 @@ static enum action_next last_put(struct session *session, const uint8_t *bytes, 
 	return ACTION_DONE;
 }
 
-enum action_next large_get_run(struct session *session, uint64_t until_ns)
+/* Where the value is: a lost one may only have moved (HOLD-3). NULL: it is gone. */
+static const uint8_t *value_find(struct session *session)
 {
 	struct large_get *get = session->get;
 	const uint8_t *bytes = hold_bytes(&get->hold);
+	struct item_ref ref;
+
+	if (bytes)
+		return bytes;
+	if (lookup_find(client_thread(&session->client), get->hash, get->key, get->key_len,
+			&ref) != LOOKUP_FOUND ||
+	    ref.front.item.version != get->version)
+		return NULL;
+	hold_end(holds_of(session), &get->hold);
+	hold_begin(holds_of(session), &get->hold, lookup_ref_value(&ref), get->len);
+	return lookup_ref_value(&ref);
+}
+
+enum action_next large_get_run(struct session *session, uint64_t until_ns)
+{
+	struct large_get *get = session->get;
+	const uint8_t *bytes = value_find(session);
 	uint32_t left, n;
 
 	if (!bytes) {
 		/* A part of it was sent, so there is no answer to go on with. */
+		log_ratelimited(LOG_WARN, 10,
+				"memcached: connection of %s: closed: a value of %u bytes was "
+				"replaced while it was sent",
+				session->client.peer.address, get->len);
 		session->shut = session->broken = true;
 		return ACTION_CLOGGED;
 	}

@@ -10,10 +10,11 @@
 #include "server/memcached/output.h"
 
 /*
- * Holds the value of the item @ref, which was found in this turn. False: no memory; or, with
- * *@waits, the session waits for its part of memcached.output (SESSION-4).
+ * Holds the value of the item @ref of the key, which was found in this turn. False: no memory; or,
+ * with *@waits, the session waits for its part of memcached.output (SESSION-4).
  */
-bool large_get_hold(struct session *session, const struct item_ref *ref, bool *waits);
+bool large_get_hold(struct session *session, const struct mc_command *command, uint64_t hash,
+		    const struct item_ref *ref, bool *waits);
 /* Sends it from the next piece on: after the output before it comes @line, last comes @tail. */
 void large_get_begin(struct session *session, const char *line, uint32_t line_len,
 		     const char *tail);

@@ -192,6 +192,7 @@ static enum action_next put_reserve(struct large_put *put, enum wire_status *sta
 	room_init(&put->room);
 	large_commit(&put->steps, thread, put->hash, put->item, &put->change);
 	put->state = LARGE_PUT_VALUE;
+	permit_charge(&put->session->client, put->request.value_len, thread->now_ns);
 	clock_start(put);
 	return ACTION_DONE;
 }

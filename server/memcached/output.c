@@ -51,6 +51,7 @@ static void waits_end(struct sockets *sockets)
 		return;
 	TAILQ_REMOVE(&sockets->output_waits, session, output_entry);
 	session->output_waits = false;
+	session->output_next = true;
 	session->client.wake(&session->client);
 }
 
@@ -70,13 +71,20 @@ bool output_count(struct session *session, size_t bytes)
 {
 	struct sockets *sockets = session->sockets;
 
-	if (sockets->output_bytes && sockets->output_bytes + bytes > sockets->output_share) {
-		session->waits = session->output_waits = true;
-		TAILQ_INSERT_TAIL(&sockets->output_waits, session, output_entry);
-		return false;
+	bool next = session->output_next || TAILQ_EMPTY(&sockets->output_waits);
+
+	if (next && (!sockets->output_bytes ||
+		     sockets->output_bytes + bytes <= sockets->output_share)) {
+		session->output_next = false;
+		output_add(session, bytes);
+		return true;
 	}
-	output_add(session, bytes);
-	return true;
+	session->waits = session->output_waits = true;
+	if (next)
+		TAILQ_INSERT_HEAD(&sockets->output_waits, session, output_entry);
+	else
+		TAILQ_INSERT_TAIL(&sockets->output_waits, session, output_entry);
+	return false;
 }
 
 void output_drop(struct session *session, size_t bytes)
@@ -104,6 +112,10 @@ void output_release(struct session *session)
 	if (session->output_waits)
 		TAILQ_REMOVE(&session->sockets->output_waits, session, output_entry);
 	session->output_waits = false;
+	/* Its turn is the next one's. */
+	if (session->output_next)
+		waits_end(session->sockets);
+	session->output_next = false;
 }
 
 struct session *output_expired(struct sockets *sockets, uint64_t now_ns)

@@ -89,6 +89,7 @@ struct session {
 	size_t output_at, output_len;
 	TAILQ_ENTRY(session) output_entry; /* in sockets->outputs, or ->output_waits */
 	bool output_waits;
+	bool output_next; /* it has waited: it is the next one that gets some */
 	uint64_t output_bytes; /* counted for it in sockets->output_bytes; 0: it is in no list */
 	uint64_t output_since_ns, output_progress_ns; /* by clock_ns(): kept; taken from last */
 	struct session_work *work;		      /* NULL: none */

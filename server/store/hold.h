@@ -10,8 +10,11 @@
  *	 reader that has found one of them; it copies what is held, and waits for another grace
  *	 period, after which no reader uses the item (server/store/limbo.c).
  *
+ *   HOLD-3. A value of more than HOLD_COPY_MAX bytes, whose copy would take a thread too long, or
+ *	 for which there is no memory, is lost.
+ *
  * Large items are not rewritten in place (LOOKUP-3). Any thread; the lock is a mem_lock(), held
- * while a value is copied.
+ * briefly.
  */
 #ifndef KVD_SERVER_STORE_HOLD_H
 #define KVD_SERVER_STORE_HOLD_H
@@ -22,10 +25,14 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+/* Copied in some ms. */
+#define HOLD_COPY_MAX (32u << 20)
+
 /* All zero before it is begun. */
 struct hold {
 	LIST_ENTRY(hold) entry;
-	const void *_Atomic bytes; /* NULL: there was no memory for a copy */
+	const void *_Atomic bytes; /* NULL: it is lost */
+	bool copying;		   /* by holds_copy(), without the lock */
 	size_t len;
 	void *copy; /* of malloc(); NULL: the value is in its item */
 };
@@ -38,11 +45,12 @@ struct holds {
 
 /* @bytes: the value of a large item that the caller has found in this grace period. */
 void hold_begin(struct holds *holds, struct hold *hold, const void *bytes, size_t len);
-/* Where the value is in this grace period; NULL: it is lost, for lack of memory. */
+/* Where the value is in this grace period; NULL: it is lost (HOLD-3). */
 static inline const void *hold_bytes(const struct hold *hold)
 {
 	return atomic_load_explicit(&hold->bytes, memory_order_acquire);
 }
+/* Waits until a copy that is being made is done. */
 void hold_end(struct holds *holds, struct hold *hold);
 
 /*

@@ -12,9 +12,9 @@ static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } commands[] = {
-	{ "async", async_main }, { "away", away_main },
-	{ "calls", calls_main }, { "connections", connections_main },
-	{ "crowd", crowd_main }, { "get-floor", get_floor_main },
+	{ "async", async_main },     { "away", away_main },
+	{ "calls", calls_main },     { "connections", connections_main },
+	{ "crowd", crowd_main },     { "get-floor", get_floor_main },
 	{ "sockets", sockets_main },
 };
 

@@ -44,7 +44,7 @@ struct connection {
 	int fd;
 	char *request;
 	size_t request_len, sent;
-	size_t awaited; /* bytes of answers to come */
+	size_t awaited;	 /* bytes of answers to come */
 	uint64_t due_ns; /* since when its latency counts; 0: it is free */
 	bool writes;	 /* epoll(7) waits until it can send */
 };
@@ -225,9 +225,8 @@ static uint64_t server_cpu_us(void)
 
 	if (!in)
 		return 0;
-	if (fscanf(in,
-		   "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu",
-		   &user, &system) != 2)
+	if (fscanf(in, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+		   &system) != 2)
 		errx(1, "the server's CPU time can't be read");
 	fclose(in);
 	return (user + system) * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
@@ -257,7 +256,7 @@ static int sends_begin(uint64_t start_ns, uint64_t *begun, uint64_t now_ns)
 		if (due > now_ns)
 			return (int)((due - now_ns) / 1000000u);
 		c = &connections[*begun % run.connections];
-		/* Its answers are late: so is all that follows. */
+		/* Answers to this connection are late: so is all that follows. */
 		if (c->due_ns)
 			return 0;
 		request_begin(c, due);

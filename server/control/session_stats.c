@@ -82,7 +82,7 @@ static void connection_stats(FILE *out, const struct net *net)
 	number(out, "total_connections", stat_read(&net->stats.connections_total));
 	number(out, "rejected_connections", stat_read(&net->stats.connections_rejected));
 	number(out, "accepting_conns", !net->stopping);
-	/* It never stops to listen. */
+	/* kvd never stops listening. */
 	number(out, "listen_disabled_num", 0);
 	number(out, "time_in_listen_disabled_us", 0);
 }

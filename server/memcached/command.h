@@ -28,7 +28,7 @@ enum mc_op {
 	MC_VERSION,
 	MC_VERBOSITY, /* its level is a valid number, and says nothing to kvd */
 	MC_QUIT,
-	MC_SHUTDOWN, /* which no client of this protocol may do */
+	MC_SHUTDOWN,	/* which no client of this protocol may do */
 	MC_META_GET,	/* mg */
 	MC_META_PUT,	/* ms */
 	MC_META_DELETE, /* md */

@@ -64,8 +64,7 @@ void large_get_end(struct session *session)
 	free(get);
 }
 
-void large_get_begin(struct session *session, const char *line, uint32_t line_len,
-		     const char *tail)
+void large_get_begin(struct session *session, const char *line, uint32_t line_len, const char *tail)
 {
 	session->get->begun = true;
 	session->get->tail = tail;

@@ -5,10 +5,10 @@
 /* What follows the execution of a command, or of a piece of it. */
 enum action_next {
 	ACTION_DONE,	/* the next command */
-	ACTION_AGAIN,	/* the same one, in the session's next turn */
-	ACTION_WAIT,	/* the same one, once the session is woken */
-	ACTION_MORE,	/* the same one, once more input has arrived */
-	ACTION_CLOGGED, /* the same one, once the socket takes output; or the session is shut */
+	ACTION_AGAIN,	/* this command again, in the session's next turn */
+	ACTION_WAIT,	/* this command again, once the session is woken */
+	ACTION_MORE,	/* this command again, once more input has arrived */
+	ACTION_CLOGGED, /* this command again, once the socket takes output, if it does */
 	ACTION_END,	/* none: the session ends after its output */
 };
 

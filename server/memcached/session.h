@@ -159,7 +159,7 @@ struct sockets {
 	uint8_t *output; /* SESSION_OUTPUT_BYTES */
 	uint32_t output_at, output_len;
 	uint32_t line_at; /* where the answers to the keys of the current line begin */
-	uint8_t *input; /* SESSION_INPUT_BYTES */
+	uint8_t *input;	  /* SESSION_INPUT_BYTES */
 };
 
 #endif /* KVD_SERVER_MEMCACHED_SESSION_H */

@@ -54,8 +54,9 @@ static void print_meta(FILE *out, const struct mc_command *command)
 static void print_command(FILE *out, const struct mc_command *command)
 {
 	static const char *const names[] = {
-		"none",	   "refused",	"get",	"put", "delete", "arith", "touch", "flush", "stats",
-		"version", "verbosity", "quit", "mg",  "ms",	 "md",	  "ma",	   "mn",    "me",
+		"none",	 "refused", "get",     "put",	    "delete", "arith",	  "touch",
+		"flush", "stats",   "version", "verbosity", "quit",   "shutdown", "mg",
+		"ms",	 "md",	    "ma",      "mn",	    "me",
 	};
 
 	if (command->op == MC_REFUSED) {

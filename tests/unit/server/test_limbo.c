@@ -176,7 +176,7 @@ static void what_is_held_is_copied(void **state)
 	for (size_t i = 0; i < 1000; i++)
 		assert_int_equal(bytes[i], pattern(1, i + 100));
 	assert_ptr_equal(hold_bytes(&other), &grace_periods);
-	/* It is held no more by its item: once is enough. */
+	/* No item holds the bytes any more: one grace period is enough. */
 	add(LIMBO_ITEM_BYTES / 8);
 	limbo_empty(limbo, cache);
 	assert_freed(3);
@@ -190,11 +190,8 @@ static void what_is_held_is_copied(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(nothing_waits),
-		CASE(items_and_buckets_wait),
-		CASE(entries_have_a_limit),
-		CASE(bytes_have_a_limit),
-		CASE(what_is_held_is_copied),
+		CASE(nothing_waits),	  CASE(items_and_buckets_wait), CASE(entries_have_a_limit),
+		CASE(bytes_have_a_limit), CASE(what_is_held_is_copied),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

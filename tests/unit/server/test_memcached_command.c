@@ -168,6 +168,7 @@ static void other_classic(void **state)
 		ROW("verbosity noreply\r\n", BAD_LINE " (noreply);"),
 		ROW("verbosity\r\nverbosity 1 2 3\r\n", "! ERROR;! ERROR;"),
 		ROW("quit\r\nquit now noreply\r\n", "quit;quit;"),
+		ROW("shutdown\r\nshutdown graceful\r\n", "shutdown;shutdown;"),
 		ROW("stats\r\nstats items x noreply\r\n", "stats;stats items;"),
 	};
 
@@ -180,7 +181,7 @@ static void unknown(void **state)
 	static const struct row rows[] = {
 		ROW("\r\n\n   \r\n", "! ERROR;! ERROR;! ERROR;"),
 		ROW("a\r\nm\r\nmx k\r\nmgg k\r\n", "! ERROR;! ERROR;! ERROR;! ERROR;"),
-		ROW("cache_memlimit 5\r\nshutdown\r\n", "! ERROR;! ERROR;"),
+		ROW("cache_memlimit 5\r\nshut\r\n", "! ERROR;! ERROR;"),
 		ROW("slabs automove 1\r\nlru mode flat\r\n", "! ERROR;! ERROR;"),
 		ROW("watch\r\nrefresh_certs\r\nbget k\r\n", "! ERROR;! ERROR;! ERROR;"),
 		ROW("\xff\r\nsettings\r\nsetx k 0 0 1\r\n", "! ERROR;! ERROR;! ERROR;"),

@@ -78,6 +78,8 @@ static bool work_keep(struct action *action, const struct execution *execution)
 		return false;
 	/* The execution may be moved: no step has been made. */
 	session->work->execution = *execution;
+	if (action->request.key)
+		memcpy(session->work->key, action->request.key, action->request.key_len);
 	return true;
 }
 
@@ -101,10 +103,12 @@ enum action_next action_run(struct action *action)
 		work_end(session);
 		return ACTION_DONE;
 	}
-	if (session->work)
+	if (session->work) {
 		execution = &session->work->execution;
-	else
+		action->request.key = session->work->key;
+	} else {
 		execution_init(&first);
+	}
 	next = execution_run(execution, &session->client, &action->request, action->hash,
 			     &action->head, &none, action->until_ns);
 	if (next != PIECE_DONE) {

@@ -54,9 +54,13 @@ struct session_input {
 
 enum session_ask { SESSION_ASKS_NOTHING, SESSION_ASKED, SESSION_ANSWERED };
 
-/* A change that takes more than a turn. */
+/*
+ * A change that takes more than a turn. Its steps keep the key, which may have been decoded; its
+ * value stays in session->input.
+ */
 struct session_work {
 	struct execution execution;
+	uint8_t key[KEY_MAX];
 };
 
 struct session {

@@ -89,6 +89,11 @@ def sizes(port):
     need([client.line(), client.line()] == ["STORED", "END"], "a value that has expired")
     need(client.ask("ms key 100000 I T30 c Oabc", bytes(100000)).startswith("HD c"), "ms")
     need(client.ask("mg key s Oabc") == "HD s100000 Oabc", "mg")
+    # Appends to a large value take several turns; the key is one that the server has decoded.
+    need(client.ask("ms a2V5 200000 b", bytes(200000)) == "HD", "ms with b")
+    for _ in range(8):
+        need(client.ask("ms a2V5 3 b MA", b"end") == "HD", "an append with b")
+    need(client.get("key") == bytes(200000) + 8 * b"end", "the value that was extended")
 
 
 def versions(port, size):

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Compares kvd's front for memcached's protocol with memcached: the same commands over loopback TCP,
+# one server thread each on CPU 0, the clients on CPU 1, in turn.
+#
+#   bench/memcached-front.sh [-r ROUNDS] [-t MS] [ROW...]
+#
+# Each row of the table is a load of `micro sockets` (bench/micro/sockets.c), by default all: get,
+# set: 100 B, 50 connections; get16, set16: pipelines of 16; multiget: gets of 100 keys; get1m,
+# set1m: 1 MiB, 8 connections; one: a GET from 1 connection; many: GETs from 1,000 connections;
+# idle: 50 active connections beside 10,000 idle ones; open: GETs at 70 % of memcached's top rate,
+# open loop. Prints the medians of all rounds: operations per second, the 99th percentile of the
+# latency, and kvd's ratio of each; for idle the memory of each idle connection, too.
+#
+# memcached's settings are its best for this: one thread, no LRU crawler or maintainer that takes
+# CPU time, hash table of its final size.
+# shellcheck source=bench/lib.sh
+. "$(dirname "$0")/lib.sh"
+# shellcheck source=bench/rivals.sh
+. "$bench_dir/rivals.sh"
+
+rounds=5
+ms=2000
+usage="usage: memcached-front.sh [-r ROUNDS] [-t MS] [ROW...]"
+while getopts r:t: option; do
+	case $option in
+	r) rounds=$OPTARG ;;
+	t) ms=$OPTARG ;;
+	*) die "$usage" ;;
+	esac
+done
+shift $((OPTIND - 1))
+rows=("$@")
+[ $# -gt 0 ] || rows=(get set get16 set16 multiget get1m set1m one many open idle)
+need_hint="run make benchmarks" need "$build/micro"
+need_hint="apt-get install memcached" need memcached
+
+kvd_port=$((20000 + $$ % 10000))
+mc_port=$((kvd_port + 1))
+declare -A port=([kvd]=$kvd_port [mc]=$mc_port) pid
+
+start() {
+	on_server=(taskset -c 0)
+	kvd_start softnic -o server.listen="softnic://$tmp/kvd.sock,memcached://127.0.0.1:$kvd_port" \
+		-o server.workers=1 -o server.pin=no -o memory.size=512m \
+		-o server.max_connections=20000
+	pid[kvd]=$kvd_pid
+	taskset -c 0 memcached -u nobody -l 127.0.0.1 -p "$mc_port" -U 0 -t 1 -m 512 -c 20000 \
+		-o no_lru_crawler,no_lru_maintainer,hashpower=18 >"$tmp/memcached.log" 2>&1 &
+	pid[mc]=$!
+	pids+=("${pid[mc]}")
+}
+
+# server, arguments of micro sockets: notes its figures as ROW-SERVER-FIGURE
+measure() {
+	local server=$1 name value
+	shift
+	taskset -c 1 "$build/micro" sockets "$@" -a "127.0.0.1:${port[$server]}" \
+		-p "${pid[$server]}" -t "$ms" >"$tmp/measured" || die "micro sockets $* failed"
+	while read -r name value; do
+		note "$row-$server-$name" "$value"
+	done <"$tmp/measured"
+}
+
+load() {
+	case $1 in
+	get) echo get ;;
+	set) echo set ;;
+	get16) echo get -d 16 ;;
+	set16) echo set -d 16 ;;
+	multiget) echo get -m 100 ;;
+	get1m) echo get -v 1048000 -c 8 ;;
+	set1m) echo set -v 1048000 -c 8 ;;
+	one) echo get -c 1 ;;
+	many) echo get -c 1000 ;;
+	idle) echo get -i 10000 ;;
+	open) echo get -r $(($(median get-mc-rate | cut -d . -f 1) * 7 / 10)) ;;
+	*) die "$1: no such row; $usage" ;;
+	esac
+}
+
+# row: measures both servers in turn, and prints the medians
+compare() {
+	local row=$1 i of arguments
+	[ "$row" != open ] || [ -e "$tmp/figure-get-mc-rate" ] || die "open needs the row get before it"
+	read -ra arguments < <(load "$row")
+	for ((i = 0; i < rounds; i++)); do
+		for of in kvd mc; do
+			measure "$of" "${arguments[@]}"
+		done
+	done
+	printf '%-9s %12s %12s %6s %9s %9s %6s' "$row" "$(commas "$(median "$row-kvd-rate")")" \
+		"$(commas "$(median "$row-mc-rate")")" \
+		"$(ratio "$(median "$row-kvd-rate")" "$(median "$row-mc-rate")")" \
+		"$(median "$row-kvd-p99_us")" "$(median "$row-mc-p99_us")" \
+		"$(ratio "$(median "$row-kvd-p99_us")" "$(median "$row-mc-p99_us")")"
+	[ "$row" != idle ] || printf '  %s and %s KiB for an idle connection' \
+		"$(median idle-kvd-idle_kib)" "$(median idle-mc-idle_kib)"
+	printf '\n'
+}
+
+say "kvd and memcached $(memcached -V | awk '{ print $2 }') on one core each, $rounds rounds of" \
+	"$ms ms; $(host)"
+printf '%-9s %12s %12s %6s %9s %9s %6s\n' load kvd/s memcached/s ratio 'kvd p99' 'mc p99' ratio
+start
+for row in "${rows[@]}"; do
+	compare "$row"
+done

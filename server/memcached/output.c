@@ -112,7 +112,7 @@ void output_release(struct session *session)
 	if (session->output_waits)
 		TAILQ_REMOVE(&session->sockets->output_waits, session, output_entry);
 	session->output_waits = false;
-	/* Its turn is the next one's. */
+	/* The turn passes to the next session. */
 	if (session->output_next)
 		waits_end(session->sockets);
 	session->output_next = false;

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/util/unix_socket.h"
+
 /* The default: only the server's own user may connect. */
 #define SOFTNIC_MODE_DEFAULT 0600
 
@@ -237,6 +239,20 @@ void device_addr_text(const struct device_addr *addr, char *text)
 	else
 		snprintf(text, DEVICE_URL_MAX, strpbrk(host, ":%") ? "%s[%s]:%u" : "%s%s:%u",
 			 scheme, host, addr->port);
+}
+
+int cm_peer_local(struct cm_peer *peer, int sock)
+{
+	struct ucred cred;
+	int err = unix_socket_peer(sock, &cred);
+
+	*peer = (struct cm_peer){ 0 };
+	if (err)
+		return err;
+	snprintf(peer->address, sizeof(peer->address), "pid:%d", (int)cred.pid);
+	peer->uid_known = true;
+	peer->uid = cred.uid;
+	return 0;
 }
 
 bool device_verbs_present(char *name)

@@ -122,11 +122,14 @@ struct cm_id {
 /* The client that requested a connection. */
 struct cm_peer {
 	char address[DEVICE_PEER_MAX]; /* "10.9.0.1:4711", "[fe80::1]:4711" or "pid:4711" */
-	bool uid_known;		       /* the kernel knows its user: softnic */
+	bool uid_known;		       /* the kernel knows its user: a Unix socket's */
 	uid_t uid;
 	char identity[TLS_IDENTITY_MAX]; /* from tls_identity(): rdma+tls; or "" */
 	uint64_t since_ns; /* rdma+tcp, rdma+tls: when it connected, by clock_ns(); else 0 */
 };
+
+/* Sets @peer to the process that connected the Unix socket. 0 or a negative errno. */
+int cm_peer_local(struct cm_peer *peer, int sock);
 
 #define CM_PRIVATE_MAX_CONNECT 56 /* bytes of private data: the least of what RDMA_PS_TCP allows */
 #define CM_PRIVATE_MAX_ACCEPT 196

@@ -5,16 +5,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/rdma/default_socket.h"
 #include "common/util/log.h"
 #include "server/config/listen_list.h"
-#include "server/control/socket_folder.h"
+#include "server/control/unix_address.h"
 #include "server/worker/nic.h"
-
-/* A flag of sockets in /proc/net/unix: __SO_ACCEPTCON of the kernel. */
-#define LISTENING 0x10000
 
 /* Bytes of an address with its option as text. */
 #define ADDRESS_TEXT_MAX (DEVICE_URL_MAX + 32)
@@ -91,38 +87,15 @@ static const char *address_text(const struct config *config, const struct device
 	return text;
 }
 
-static void softnic_open_error(const char *at, int err)
+static void softnic_open_error(const char *at, const struct device_addr *addr, int err)
 {
-	switch (err) {
-	case -ENOENT:
-		log_error("%s: the parent directory does not exist: create it, or set another "
-			  "path, e.g. -o server.listen=softnic:///tmp/kvd.sock",
-			  at);
-		break;
-	case -EPERM:
+	if (err == -EPERM)
 		log_error("%s: its folder is not this user's, or others may write to it and "
 			  "impersonate the server: remove the folder, set "
 			  "XDG_RUNTIME_DIR to one of yours, or set another path",
 			  at);
-		break;
-	case -EACCES:
-		log_error("%s: this user may not create it (%s): allow the user to write to its "
-			  "folder, or set another path, e.g. -o "
-			  "server.listen=softnic:///tmp/kvd.sock",
-			  at, strerror(-err));
-		break;
-	case -EADDRINUSE:
-		log_error("%s is in use: stop the kvd that listens there, or set another path", at);
-		break;
-	case -ENOTSOCK:
-		log_error("%s: a file that is not a socket is there: remove it, or set another "
-			  "path",
-			  at);
-		break;
-	default:
-		log_error("%s: can't listen there: %s%s", at, strerror(-err),
-			  err == -EMFILE ? ": " ADVICE_OPEN_FILES : "");
-	}
+	else
+		unix_address_error(at, addr, err);
 }
 
 static void rdma_open_error(const char *at, int err)
@@ -195,7 +168,7 @@ void nic_address_error(const struct config *config, const struct device_addr *ad
 	const char *at = address_text(config, addr, text);
 
 	if (addr->kind == DEVICE_SOFTNIC)
-		softnic_open_error(at, err);
+		softnic_open_error(at, addr, err);
 	else if (err == -ENODEV && !device_verbs_present(name))
 		log_error("%s: this host has no RDMA device: set softnic:// to serve clients on "
 			  "this host without one",
@@ -204,34 +177,6 @@ void nic_address_error(const struct config *config, const struct device_addr *ad
 		tcp_open_error(at, err);
 	else
 		rdma_open_error(at, err);
-}
-
-/* Whether a process listens at @path: in this network namespace, whose sockets Linux lists. */
-static bool is_listening(const char *path)
-{
-	FILE *in = fopen("/proc/net/unix", "re");
-	char line[256], at[DEVICE_PATH_MAX];
-	unsigned int flags;
-	bool found = false;
-
-	while (in && !found && fgets(line, sizeof(line), in))
-		found = sscanf(line, "%*s %*s %*s %x %*s %*s %*s %107s", &flags, at) == 2 &&
-			(flags & LISTENING) && !strcmp(at, path);
-	if (in)
-		fclose(in);
-	return found;
-}
-
-static int softnic_check(const struct device_addr *addr)
-{
-	struct stat st;
-	int err = socket_folder_check(addr->path, nic_address_default(addr));
-
-	if (err || lstat(addr->path, &st))
-		return err;
-	if (!S_ISSOCK(st.st_mode))
-		return -ENOTSOCK;
-	return is_listening(addr->path) ? -EADDRINUSE : 0;
 }
 
 /* Binds the address for a moment; no client can connect meanwhile. */
@@ -247,7 +192,9 @@ static int verbs_check(const struct device_addr *addr)
 
 int nic_address_check(const struct config *config, const struct device_addr *addr, bool warn)
 {
-	int err = addr->kind == DEVICE_SOFTNIC ? softnic_check(addr) : verbs_check(addr);
+	int err = addr->kind == DEVICE_SOFTNIC ?
+			  unix_address_check(addr, nic_address_default(addr)) :
+			  verbs_check(addr);
 	char text[ADDRESS_TEXT_MAX];
 
 	if (err == -EADDRINUSE) {

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -607,19 +606,9 @@ void sn_destroy_qp(struct cm_id *cm)
 int sn_query_peer(struct cm_id *cm, struct cm_peer *peer)
 {
 	struct sn_id *id = to_sn_id(cm);
-	struct ucred cred;
 	int ret = fault_check(FAULT_query_peer, id->ctx);
 
-	if (ret)
-		return ret;
-	*peer = (struct cm_peer){ 0 };
-	ret = link_peer(id->sock, &cred);
-	if (ret)
-		return ret;
-	snprintf(peer->address, sizeof(peer->address), "pid:%d", (int)cred.pid);
-	peer->uid_known = true;
-	peer->uid = cred.uid;
-	return 0;
+	return ret ? ret : cm_peer_local(peer, id->sock);
 }
 
 int sn_disconnect(struct cm_id *cm)

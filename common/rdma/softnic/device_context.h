@@ -14,6 +14,7 @@
 #include "common/rdma/softnic/async_event.h"
 #include "common/rdma/softnic/life_word.h"
 #include "common/rdma/softnic/softnic.h"
+#include "common/util/unix_socket.h"
 
 #define SN_PD_MAX 256
 #define SN_MR_MAX 4096
@@ -57,8 +58,7 @@ struct sn_context {
 	_Atomic bool dead;
 	_Atomic int objects[SN_OBJECT_COUNT]; /* alive */
 	int listen_fd;			      /* a server's; else -1 */
-	dev_t listen_dev;		      /* the socket's file, so that we remove no other */
-	ino_t listen_ino;
+	struct unix_socket_file listen_file;
 
 	pthread_mutex_t lock;
 	struct sn_qp_list qps;
@@ -110,7 +110,5 @@ int sn_address_bind(struct sn_context *ctx);
 /* 0 if there is a socket, -ECONNREFUSED, -EACCES. */
 int sn_address_find(const struct device_addr *addr);
 void sn_address_release(struct sn_context *ctx);
-/* -EAGAIN: the listener's queue is full; try again. */
-int sn_address_connect(const struct device_addr *addr, int *sock);
 
 #endif /* KVD_COMMON_RDMA_SOFTNIC_DEVICE_CONTEXT_H */

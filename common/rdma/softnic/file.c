@@ -33,6 +33,7 @@
 #include "common/rdma/softnic/link.h"
 #include "common/util/heap.h"
 #include "common/util/log.h"
+#include "common/util/unix_socket.h"
 
 #define FILE_SHARE 4 /* one in this many of the process's descriptors may be a peer's file */
 
@@ -59,7 +60,7 @@ bool sn_file_allowed(struct sn_context *ctx, int sock)
 	struct ucred peer;
 	bool barred;
 
-	if (link_peer(sock, &peer))
+	if (unix_socket_peer(sock, &peer))
 		return false;
 	pthread_mutex_lock(&ctx->file_lock);
 	barred = do_uid_barred(ctx, peer.uid);
@@ -72,7 +73,7 @@ void sn_file_bar(struct sn_context *ctx, int sock)
 	struct ucred peer;
 	bool is_new;
 
-	if (link_peer(sock, &peer))
+	if (unix_socket_peer(sock, &peer))
 		return;
 	pthread_mutex_lock(&ctx->file_lock);
 	is_new = !do_uid_barred(ctx, peer.uid);

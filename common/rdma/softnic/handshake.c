@@ -27,6 +27,7 @@
 #include "common/rdma/softnic/queue_pair.h"
 #include "common/rdma/softnic/timer.h"
 #include "common/util/log.h"
+#include "common/util/unix_socket.h"
 
 #define ACCEPT_MAX 64 /* connections that one call accepts */
 
@@ -78,7 +79,7 @@ static void id_log_peer(const struct sn_id *id)
 {
 	struct ucred cred;
 
-	if (log_enabled(LOG_DEBUG) && !link_peer(id->sock, &cred))
+	if (log_enabled(LOG_DEBUG) && !unix_socket_peer(id->sock, &cred))
 		log_debug("softnic: connection from process %d, user %u, group %u", cred.pid,
 			  cred.uid, cred.gid);
 }
@@ -332,7 +333,7 @@ void do_sn_handshake_due(struct sn_id *id)
 /* Connects to the listener and sends it the message that is in the id. */
 void do_sn_handshake_connect(struct sn_id *id)
 {
-	int ret = sn_address_connect(&id->ctx->addr, &id->sock);
+	int ret = unix_socket_connect(id->ctx->addr.path, SOCK_SEQPACKET, &id->sock);
 
 	if (ret == -EAGAIN) {
 		id->state = SN_ID_RETRYING;
@@ -415,7 +416,7 @@ static int do_accept_join(struct sn_id *id, const struct cm_param *param)
 	message.initiator_depth = initiator;
 	message.line = (uint8_t)attach.line;
 	if (sn_file_allowed(id->ctx, id->sock))
-		link_let_files(id->sock, true);
+		unix_socket_let_files(id->sock, true);
 	/* Both ends watch the socket, and notice its end. */
 	if (link_send(id->sock, &message, fd))
 		shutdown(id->sock, SHUT_RDWR);

@@ -21,9 +21,6 @@
 #ifndef F_DUPFD_QUERY /* Linux 6.10 */
 #define F_DUPFD_QUERY 1027
 #endif
-#ifndef SO_PASSRIGHTS /* Linux 6.16 */
-#define SO_PASSRIGHTS 83
-#endif
 
 #define STAT_BLOCK_BYTES 512u /* stat(2) */
 
@@ -128,13 +125,6 @@ bool link_file_full(const struct stat *st)
 	return link_file_bytes(st) >= (uint64_t)st->st_size;
 }
 
-int link_peer(int sock, struct ucred *cred)
-{
-	socklen_t length = sizeof(*cred);
-
-	return getsockopt(sock, SOL_SOCKET, SO_PEERCRED, cred, &length) ? -errno : 0;
-}
-
 int link_send(int sock, const struct link_message *message, int fd)
 {
 	struct iovec iov = { .iov_base = (void *)(uintptr_t)message, .iov_len = sizeof(*message) };
@@ -195,13 +185,6 @@ static int link_take_fd(struct msghdr *msg, bool wants, bool *stray)
 		}
 	}
 	return kept;
-}
-
-void link_let_files(int sock, bool let)
-{
-	int value = let;
-
-	setsockopt(sock, SOL_SOCKET, SO_PASSRIGHTS, &value, sizeof(value));
 }
 
 int link_receive(int sock, struct link_message *message, int *fd)

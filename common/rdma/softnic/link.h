@@ -25,7 +25,6 @@
 #include "common/rdma/softnic/ring.h"
 
 struct stat;
-struct ucred;
 
 #define LINK_MAGIC 0x6b76646eu /* "kvdn" */
 #define LINK_VERSION 4
@@ -222,12 +221,6 @@ uint64_t link_file_bytes(const struct stat *st);
 
 /* Whether the file has no holes: an access to one would allocate memory, or fail with SIGBUS. */
 bool link_file_full(const struct stat *st);
-
-/* The process at the other end when the socket was connected: 0 or a negative errno. */
-int link_peer(int sock, struct ucred *cred);
-
-/* Whether files may come over this socket (Linux 6.16); what a listener accepts inherits it. */
-void link_let_files(int sock, bool let);
 
 /*
  * drop.c: closes a descriptor that a peer passed, or a socket whose queue may hold some, without

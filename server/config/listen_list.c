@@ -24,6 +24,11 @@ bool listen_list_next(const char **at, struct device_addr *addr)
 	return !device_listen_parse(addr, url, NULL, 0);
 }
 
+static bool is_same_socket(const struct device_addr *a, const struct device_addr *b)
+{
+	return *a->path && !strcmp(a->path, b->path);
+}
+
 static bool is_same(const struct device_addr *a, const struct device_addr *b)
 {
 	return a->kind == b->kind && a->port == b->port && !strcmp(a->host, b->host) &&
@@ -50,6 +55,12 @@ int listen_list_add(char *list, const char *word, struct parse_why *why)
 		count++;
 		if (is_same(&addr, &other)) {
 			snprintf(why->text, sizeof(why->text), "%.100s is listed twice: remove one",
+				 word);
+			return -EINVAL;
+		}
+		if (is_same_socket(&addr, &other)) {
+			snprintf(why->text, sizeof(why->text),
+				 "the socket of %.130s is listed twice: give it another path",
 				 word);
 			return -EINVAL;
 		}

@@ -521,6 +521,17 @@ uint64_t config_value_max(const struct config *config)
 	return share < fits ? share : fits;
 }
 
+/* Whether clients of memcached's protocol connect over TCP, where nothing says who they are. */
+static bool serves_memcached_by_tcp(const char *list)
+{
+	struct device_addr addr;
+
+	while (listen_list_next(&list, &addr))
+		if (addr.kind == LISTEN_MEMCACHED && *addr.host)
+			return true;
+	return false;
+}
+
 /* What lets in clients without an identity, against users.require_identity. NULL: nothing. */
 static const char *identity_hole(const struct config *config)
 {
@@ -532,6 +543,9 @@ static const char *identity_hole(const struct config *config)
 	if (ways & (DEVICE_RDMA | DEVICE_RDMA_TCP))
 		return "clients of rdma:// and rdma+tcp:// have no identity: remove these URLs "
 		       "from server.listen";
+	if (serves_memcached_by_tcp(config->server.listen))
+		return "clients of memcached://HOST:PORT have no identity: remove these URLs from "
+		       "server.listen, or give that of a Unix socket, memcached:///PATH";
 	if (ways & DEVICE_RDMA_TLS && !config->tls.require_identity)
 		return "tls.require_identity = no admits clients without one: set it to yes";
 	return NULL;

@@ -160,7 +160,7 @@ enum windows_mode {
 	  "it; empty: every client may do everything")                                             \
 	X(users, require_identity, BOOL, "no", 0, 0,                                               \
 	  "refuse a configuration that lets clients in without an identity: serve by "             \
-	  "softnic://, or by rdma+tls:// with tls.require_identity")
+	  "softnic://, memcached:///PATH, or rdma+tls:// with tls.require_identity")
 
 #define OPTIONS_softnic(X)                                                                         \
 	X(softnic, socket_mode, MODE, "0660", 0, 0777,                                             \

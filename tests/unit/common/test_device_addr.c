@@ -119,6 +119,52 @@ static void listen_addresses(void **state)
 	not_listening("rdma:/", "not a kvd URL");
 }
 
+/* Addresses for clients of memcached's protocol: of TCP, or of a Unix socket. */
+static void memcached_addresses(void **state)
+{
+	struct device_addr addr = listening("memcached://", "memcached://:11211");
+
+	(void)state;
+	assert_int_equal(addr.kind, LISTEN_MEMCACHED);
+	assert_string_equal(addr.host, DEVICE_HOST_AUTO);
+	assert_int_equal(addr.port, 11211);
+	assert_string_equal(addr.path, "");
+	addr = listening("memcached://127.0.0.1", "memcached://127.0.0.1:11211");
+	assert_string_equal(addr.host, "127.0.0.1");
+	addr = listening("memcached://[::1]:65535", "memcached://[::1]:65535");
+	assert_string_equal(addr.host, "::1");
+	assert_int_equal(addr.port, 65535);
+	addr = listening("memcached+tls://", "memcached+tls://:11212");
+	assert_int_equal(addr.kind, LISTEN_MEMCACHED_TLS);
+	addr = listening("memcached:///run/kvd/memcached.sock",
+			 "memcached:///run/kvd/memcached.sock");
+	assert_int_equal(addr.kind, LISTEN_MEMCACHED);
+	assert_string_equal(addr.path, "/run/kvd/memcached.sock");
+	assert_string_equal(addr.host, "");
+	assert_int_equal(addr.port, 0);
+	assert_int_equal(addr.mode, 0600);
+	not_listening("memcached:///", "'/' is a directory: add the name of the socket");
+	not_listening("memcached:///run/", "directory");
+	not_listening("memcached://run/kvd.sock", "'run/kvd.sock' is not a host");
+	not_listening("memcached://:0", "out of range");
+	not_listening("memcached://:x", "not a port");
+	not_listening("memcached://h?", "leave out '?'");
+	not_listening("memcached+tls:///run/s", "'/run/s' is not a host");
+	not_listening("memcached:/", "not a kvd URL");
+}
+
+/* libkvd does not speak that protocol. */
+static void memcached_refusals(void **state)
+{
+	(void)state;
+	refused("memcached://10.9.0.1:11211",
+		"'memcached://10.9.0.1:11211' is for clients of memcached's protocol: write a URL "
+		"like rdma://HOST or softnic:///PATH of server.listen.");
+	refused("memcached://", "for clients of memcached's protocol");
+	refused("memcached:///run/kvd/memcached.sock", "for clients of memcached's protocol");
+	refused("memcached+tls://h", "for clients of memcached's protocol");
+}
+
 static struct device_link link_of(const char *url)
 {
 	struct device_addr addr;
@@ -265,6 +311,11 @@ static void lengths(void **state)
 	assert_int_equal(strlen(addr.path), DEVICE_PATH_MAX - 1);
 	snprintf(url, sizeof(url), "softnic:///%.*s", DEVICE_PATH_MAX - 1, text);
 	refused(url, "bytes long");
+	snprintf(url, sizeof(url), "memcached:///%.*s", DEVICE_PATH_MAX - 2, text);
+	assert_int_equal(device_listen_parse(&addr, url, why, sizeof(why)), 0);
+	assert_int_equal(strlen(addr.path), DEVICE_PATH_MAX - 1);
+	snprintf(url, sizeof(url), "memcached:///%.*s", DEVICE_PATH_MAX - 1, text);
+	not_listening(url, "The path is 108 bytes long: a Unix socket's may be 107.");
 }
 
 /* The reason is cut to its buffer, and there need not be a buffer. */
@@ -293,12 +344,13 @@ static void presence(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rdma_addresses),    cmocka_unit_test(rdma_refusals),
-		cmocka_unit_test(listen_addresses),  cmocka_unit_test(tcp_refusals),
-		cmocka_unit_test(link_options),	     cmocka_unit_test(link_refusals),
-		cmocka_unit_test(softnic_addresses), cmocka_unit_test(softnic_refusals),
-		cmocka_unit_test(scheme_refusals),   cmocka_unit_test(lengths),
-		cmocka_unit_test(why_sizes),	     cmocka_unit_test(presence),
+		cmocka_unit_test(rdma_addresses),      cmocka_unit_test(rdma_refusals),
+		cmocka_unit_test(listen_addresses),    cmocka_unit_test(tcp_refusals),
+		cmocka_unit_test(memcached_addresses), cmocka_unit_test(memcached_refusals),
+		cmocka_unit_test(link_options),	       cmocka_unit_test(link_refusals),
+		cmocka_unit_test(softnic_addresses),   cmocka_unit_test(softnic_refusals),
+		cmocka_unit_test(scheme_refusals),     cmocka_unit_test(lengths),
+		cmocka_unit_test(why_sizes),	       cmocka_unit_test(presence),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -367,6 +367,16 @@ static void test_listen(void **state)
 	       "server.listen: rdma://auto:7471 is listed twice: remove one\n");
 	refuse("[server]\nlisten = softnic://,softnic://\n", 2,
 	       "server.listen: softnic:// is listed twice: remove one\n");
+	refuse("[server]\nlisten = memcached://,memcached://auto:11211\n", 2,
+	       "server.listen: memcached://auto:11211 is listed twice: remove one\n");
+	refuse("[server]\nlisten = memcached:///s,memcached:///s\n", 2,
+	       "server.listen: memcached:///s is listed twice: remove one\n");
+	/* A path is one socket. */
+	refuse("[server]\nlisten = softnic:///s,memcached:///s\n", 2,
+	       "server.listen: the socket of memcached:///s is listed twice: give it another path");
+	assert_int_equal(load("[server]\nlisten = softnic:///s,softnic://,memcached:///t,"
+			      "memcached:///u,memcached://,memcached+tls://,memcached://:1\n"),
+			 0);
 	assert_int_equal(load("[server]\nlisten = auto\n"), 0);
 	assert_string_equal(config.server.listen, "auto");
 	/* One that is too long is refused, not cut. */
@@ -1002,6 +1012,11 @@ static void test_check_identity(void **state)
 		{ "rdma+tls://,rdma://", true, "remove these URLs from server.listen" },
 		{ "softnic://,rdma+tcp://", true, "remove these URLs from server.listen" },
 		{ "auto", true, "server.listen = auto may be rdma://" },
+		{ "memcached:///s", false, NULL },
+		{ "memcached:///s,rdma+tls://", true, NULL },
+		{ "memcached://", true, "clients of memcached://HOST:PORT have no identity" },
+		{ "memcached:///s,memcached://127.0.0.1,softnic://", true,
+		  "or give that of a Unix socket, memcached:///PATH" },
 	};
 	char text[64];
 

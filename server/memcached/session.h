@@ -71,7 +71,7 @@ struct session {
 
 	/* The worker's. */
 	TAILQ_ENTRY(session) ready_entry; /* in the list that is next */
-	uint64_t used_ns;		 /* client.active_ns, when it was put into the list below */
+	uint64_t used_ns; /* when it started or sent something, as the list below was sorted */
 	TAILQ_ENTRY(session) idle_entry; /* in sockets->sessions */
 	enum session_list_of { SESSION_IN_NONE, SESSION_IN_READY, SESSION_IN_FLUSHING } in;
 	bool clogged;	 /* the socket did not take all output */
@@ -102,7 +102,7 @@ struct session {
 
 	/* The control thread's. */
 	LIST_ENTRY(session) entry; /* in net->sessions */
-	bool is_cut;		   /* its socket was shut down */
+	_Atomic bool is_cut;	   /* its socket was shut down; its worker reads it, too */
 
 	/* The worker's and the control thread's in turn. */
 	struct session_query query;

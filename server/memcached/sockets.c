@@ -94,8 +94,9 @@ static void session_start(struct session *session)
 	session->sockets = sockets;
 	session->client.wake = session_wake;
 	session->events = EPOLLIN;
-	session->used_ns = sockets->worker->part.thread.now_ns;
 	client_attach(&session->client);
+	store_thread_clock(&sockets->worker->part.thread);
+	session->used_ns = sockets->worker->part.thread.now_ns;
 	TAILQ_INSERT_TAIL(&sockets->sessions, session, idle_entry);
 	sockets->count++;
 	if (!epoll_ctl(sockets->epoll_fd, EPOLL_CTL_ADD, session->fd, &event))
@@ -125,10 +126,16 @@ static void sockets_note(struct worker *worker, struct note *note)
 		session_answered(note->session);
 }
 
-/* The session's peer is gone, and can't be told more. */
+/*
+ * Whether it ends, although it does not read: it can't send, or control has shut its socket down. A
+ * session that waits goes on when its client alone has closed a Unix socket: the commands that the
+ * client sent before are executed.
+ */
 static bool is_gone(const struct session *session, uint32_t events)
 {
-	return events & (EPOLLHUP | EPOLLERR) && !(session->events & EPOLLIN);
+	if (!(events & (EPOLLHUP | EPOLLERR)) || session->events & EPOLLIN)
+		return false;
+	return session->events & EPOLLOUT || session->is_cut;
 }
 
 static void sockets_ask(struct sockets *sockets)
@@ -180,7 +187,8 @@ static void session_turn(struct session *session, uint64_t until_ns, unsigned in
 		session_ready(session);
 		break;
 	case SERVE_WAIT:
-		events_set(session, 0);
+		/* A hang-up is always reported: by its edge, so that it does not wake us again. */
+		events_set(session, EPOLLET);
 		if (session->flush_ticket) {
 			session->in = SESSION_IN_FLUSHING;
 			TAILQ_INSERT_TAIL(&sockets->flushing, session, ready_entry);

@@ -3,20 +3,38 @@
 
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/rdma/inet.h"
 #include "common/util/log.h"
+#include "server/control/unix_address.h"
 
 /* Connections that may wait to be taken; the kernel limits it to net.core.somaxconn. */
 #define LISTEN_BACKLOG 1024
+
+static bool is_unix(const struct device_addr *addr)
+{
+	return *addr->path;
+}
+
+static int unix_open_error(const struct device_addr *addr, const char *url, int err)
+{
+	char at[DEVICE_URL_MAX + 32];
+
+	snprintf(at, sizeof(at), "server.listen = %s", url);
+	unix_address_error(at, addr, err);
+	return err;
+}
 
 static int open_error(const struct device_addr *addr, int err)
 {
 	char url[DEVICE_URL_MAX];
 
 	device_addr_text(addr, url);
+	if (is_unix(addr))
+		return unix_open_error(addr, url, err);
 	switch (err) {
 	case -EADDRINUSE:
 		log_error("server.listen = %s is in use: stop the program that listens there, or "
@@ -63,12 +81,39 @@ static int bind_inet(const struct device_addr *addr, int *fd)
 	return err ? err : inet_bind(&named.addr[0], fd);
 }
 
-/* The next URL of memcached:// of the list. */
-static bool address_next(const char **at, struct device_addr *addr)
+/* Makes the socket, and its folder if that is missing. */
+static int bind_unix(struct listener *listener)
+{
+	const struct device_addr *addr = &listener->addr;
+	const struct unix_socket_address address = {
+		.path = addr->path,
+		.type = SOCK_STREAM,
+		.mode = addr->mode,
+		.name = "memcached",
+	};
+	int err = socket_folder_make(&listener->folder, addr->path, false);
+
+	if (!err)
+		err = unix_socket_bind(&address, &listener->fd, &listener->file);
+	if (err)
+		socket_folder_release(&listener->folder);
+	return err;
+}
+
+static int listener_bind(struct listener *listener)
+{
+	return is_unix(&listener->addr) ? bind_unix(listener) :
+					  bind_inet(&listener->addr, &listener->fd);
+}
+
+/* The next URL of memcached:// of the list, with the options that are not in it. */
+static bool address_next(const char **at, const struct config *config, struct device_addr *addr)
 {
 	while (listen_list_next(at, addr))
-		if (addr->kind & LISTEN_MEMCACHED_ALL)
+		if (addr->kind & LISTEN_MEMCACHED_ALL) {
+			addr->mode = config->softnic.socket_mode;
 			return true;
+		}
 	return false;
 }
 
@@ -79,10 +124,10 @@ int listeners_open(struct listeners *listeners, const struct config *config)
 	struct device_addr addr;
 	int err;
 
-	while (address_next(&at, &addr)) {
+	while (address_next(&at, config, &addr)) {
 		listener = &listeners->list[listeners->count];
 		*listener = (struct listener){ .addr = addr };
-		err = bind_inet(&addr, &listener->fd);
+		err = listener_bind(listener);
 		if (err)
 			return open_error(&addr, err);
 		listeners->count++;
@@ -90,19 +135,30 @@ int listeners_open(struct listeners *listeners, const struct config *config)
 	return 0;
 }
 
+/* Binds a TCP address for a moment; no client can connect meanwhile. */
+static int address_check(const struct device_addr *addr)
+{
+	int err, fd;
+
+	if (is_unix(addr))
+		return unix_address_check(addr, false);
+	err = bind_inet(addr, &fd);
+	if (!err)
+		close(fd);
+	return err;
+}
+
 int listeners_check(const struct config *config, bool warn)
 {
 	const char *at = config->server.listen;
 	char url[DEVICE_URL_MAX];
 	struct device_addr addr;
-	int err, first = 0, fd;
+	int err, first = 0;
 
-	while (address_next(&at, &addr)) {
-		err = bind_inet(&addr, &fd);
-		if (!err) {
-			close(fd);
+	while (address_next(&at, config, &addr)) {
+		err = address_check(&addr);
+		if (!err)
 			continue;
-		}
 		device_addr_text(&addr, url);
 		if (err == -EADDRINUSE && warn)
 			log_warn("server.listen = %s is in use: while that program runs, kvd can't "
@@ -130,10 +186,18 @@ int listeners_start(struct listeners *listeners)
 	return 0;
 }
 
+static void listener_close(struct listener *listener)
+{
+	if (is_unix(&listener->addr))
+		unix_socket_unlink(listener->addr.path, &listener->file);
+	close(listener->fd);
+	socket_folder_release(&listener->folder);
+}
+
 void listeners_close(struct listeners *listeners)
 {
 	while (listeners->count)
-		close(listeners->list[--listeners->count].fd);
+		listener_close(&listeners->list[--listeners->count]);
 }
 
 int listener_accept(const struct listener *listener, int *fd, struct cm_peer *peer)
@@ -145,9 +209,13 @@ int listener_accept(const struct listener *listener, int *fd, struct cm_peer *pe
 	*fd = accept4(listener->fd, (struct sockaddr *)&addr, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (*fd < 0)
 		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
-	*peer = (struct cm_peer){ 0 };
-	inet_text(&addr, peer->address, sizeof(peer->address));
-	err = inet_stream_set(*fd);
+	if (is_unix(&listener->addr)) {
+		err = cm_peer_local(peer, *fd);
+	} else {
+		*peer = (struct cm_peer){ 0 };
+		inet_text(&addr, peer->address, sizeof(peer->address));
+		err = inet_stream_set(*fd);
+	}
 	if (err)
 		close(*fd);
 	return err;

@@ -1,18 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The sockets at which clients of memcached's protocol connect: one for each memcached:// URL of
- * server.listen. The control thread uses them; nothing blocks.
+ * server.listen, of TCP or a Unix socket. The control thread uses them; nothing blocks but
+ * listeners_open(), which waits up to a second for another server that starts.
  */
 #ifndef KVD_SERVER_CONTROL_LISTENER_H
 #define KVD_SERVER_CONTROL_LISTENER_H
 
 #include "common/rdma/device.h"
+#include "common/util/unix_socket.h"
 #include "server/config/config.h"
 #include "server/config/listen_list.h"
+#include "server/control/socket_folder.h"
 
 struct listener {
 	struct device_addr addr;
 	int fd; /* bound, and listening after listeners_start() */
+	/* Of a Unix socket. */
+	struct unix_socket_file file;
+	struct socket_folder folder;
 };
 
 struct listeners {

@@ -203,9 +203,10 @@ void net_release(struct net *net)
 		endpoint_release(&net->endpoints[i]);
 	while (net->nic_count)
 		nic_release(&net->nics[--net->nic_count]);
+	/* Before the endpoints: a Unix socket may be in the folder that softnic's made. */
+	listeners_close(&net->listeners);
 	while (net->endpoint_count)
 		endpoint_close(&net->endpoints[--net->endpoint_count]);
-	listeners_close(&net->listeners);
 	if (net->env.front)
 		close(net->spare_fd);
 	users_put(net->users);

@@ -71,7 +71,7 @@ static void session_init(struct session *session, struct net *net, const struct 
 	client->fleet = net->env.fleet;
 	client->kind = listener->addr.kind;
 	client->peer = *peer;
-	client->by_admin = false;
+	client->by_admin = peer_is_admin(peer);
 	client->connected_ns = clock_ns();
 	principal_init(&client->principal, peer, user);
 	if (user)

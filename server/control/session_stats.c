@@ -146,6 +146,7 @@ static void connections_stats(FILE *out, const struct net *net, const struct ten
 	uint64_t now_ns = store_clock_ns(tenant->now.store), active_ns;
 	unsigned int left = CONNECTIONS_SHOWN;
 	const struct session *session;
+	const struct cm_peer *peer;
 
 	LIST_FOREACH(session, &net->sessions, entry) {
 		if (session->client.part->tenant != tenant)
@@ -153,7 +154,9 @@ static void connections_stats(FILE *out, const struct net *net, const struct ten
 		if (!left--)
 			break;
 		active_ns = stat_read(&session->client.active_ns);
-		fprintf(out, "STAT %d:addr tcp:%s\r\n", session->fd, session->client.peer.address);
+		peer = &session->client.peer;
+		fprintf(out, "STAT %d:addr %s:%s\r\n", session->fd,
+			peer->uid_known ? "unix" : "tcp", peer->address);
 		fprintf(out, "STAT %d:state conn_read\r\n", session->fd);
 		fprintf(out, "STAT %d:secs_since_last_cmd %" PRIu64 "\r\n", session->fd,
 			active_ns && active_ns < now_ns ? (now_ns - active_ns) / 1000000000u : 0);

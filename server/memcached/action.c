@@ -31,7 +31,7 @@ void action_init(struct action *action, struct session *session, const struct mc
 	action->gap = 0;
 	action->no_value = false;
 	memset(&action->head, 0, sizeof(action->head));
-	if (command->key)
+	if (command->key && !ahead_take(&session->sockets->ahead, command->key, &action->hash))
 		action->hash = table_hash(session->client.part->thread.table, command->key,
 					  command->key_len);
 }

@@ -49,6 +49,7 @@ static bool input_receive(struct session *session, struct session_input *input)
 	struct worker *worker = session->client.worker;
 	size_t n;
 
+	ahead_reset(&session->sockets->ahead);
 	if (input->at) {
 		memmove(input->bytes, input->bytes + input->at, input->len - input->at);
 		input->len -= input->at;
@@ -93,6 +94,16 @@ static enum action_next block_refuse(struct session *session, const struct mc_co
 	return ACTION_DONE;
 }
 
+/* A key of a get that was not looked at: @len bytes at @text follow it. */
+static void keys_look(struct session *session, const struct mc_command *command,
+		      const uint8_t *text, uint64_t len)
+{
+	struct ahead *ahead = &session->sockets->ahead;
+
+	if (len && ahead->next == ahead->count)
+		ahead_look(ahead, session->client.part->thread.table, text, len, command->more);
+}
+
 /*
  * Executes the command at the start of the input. ACTION_MORE: it is not all there. Unless it is
  * done it is decoded again the next time: the parser is as before.
@@ -132,6 +143,8 @@ static enum action_next command_run(struct session *session, struct session_inpu
 			       perform(session, &command, block, (uint32_t)used, until_ns) :
 			       block_refuse(session, &command);
 	} else {
+		if (command.op == MC_GET)
+			keys_look(session, &command, bytes + used, left - used);
 		if (command.op == MC_REFUSED && before.state != MC_LINE_START)
 			output_line_drop(session->sockets);
 		next = perform(session, &command, NULL, (uint32_t)used, until_ns);
@@ -201,6 +214,7 @@ enum serve_next serve(struct session *session, uint64_t until_ns, unsigned int *
 	bool received = false;
 
 	session->clogged = false;
+	ahead_reset(&session->sockets->ahead);
 	if (session->output && !output_resume(session))
 		return session->broken ? SERVE_END : SERVE_SOCKET;
 	if (session->ends)

@@ -24,6 +24,7 @@
 
 #include <sys/queue.h>
 
+#include "server/memcached/ahead.h"
 #include "server/memcached/parser.h"
 #include "server/worker/execution.h"
 #include "server/worker/worker.h"
@@ -164,6 +165,7 @@ struct sockets {
 	uint32_t output_at, output_len;
 	uint32_t line_at; /* where the answers to the keys of the current line begin */
 	uint8_t *input;	  /* SESSION_INPUT_BYTES */
+	struct ahead ahead;
 };
 
 #endif /* KVD_SERVER_MEMCACHED_SESSION_H */

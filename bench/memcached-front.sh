@@ -9,11 +9,14 @@
 # set: 100 B, 50 connections; get16, set16: pipelines of 16; multiget: gets of 100 keys; get1m,
 # set1m: 1 MiB, 8 connections; one: a GET from 1 connection; many: GETs from 1,000 connections;
 # idle: 50 active connections beside 10,000 idle ones; open: GETs at 70 % of memcached's top rate,
-# open loop. Prints the medians of all rounds: operations per second, the 99th percentile of the
-# latency, and kvd's ratio of each; for idle the memory of each idle connection, too.
+# open loop. Prints the medians of all rounds: operations per second, the server's CPU time for each
+# operation, the 99th percentile of the latency, and kvd's ratio of each; for idle the memory of each
+# idle connection, too. A client on one core may be slower than a server is: then the rates are its
+# own, and the CPU times compare the servers.
 #
 # memcached's settings are its best for this: one thread, no LRU crawler or maintainer that takes
-# CPU time, hash table of its final size.
+# CPU time, hash table of its final size. kvd sleeps at once when there is nothing to do, as
+# memcached does, so that its CPU time is for work.
 # shellcheck source=bench/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=bench/rivals.sh
@@ -43,7 +46,7 @@ start() {
 	on_server=(taskset -c 0)
 	kvd_start softnic -o server.listen="softnic://$tmp/kvd.sock,memcached://127.0.0.1:$kvd_port" \
 		-o server.workers=1 -o server.pin=no -o memory.size=512m \
-		-o server.max_connections=20000
+		-o server.max_connections=20000 -o server.spin_time=0
 	pid[kvd]=$kvd_pid
 	taskset -c 0 memcached -u nobody -l 127.0.0.1 -p "$mc_port" -U 0 -t 1 -m 512 -c 20000 \
 		-o no_lru_crawler,no_lru_maintainer,hashpower=18 >"$tmp/memcached.log" 2>&1 &
@@ -79,6 +82,11 @@ load() {
 	esac
 }
 
+# figure: kvd's median of the row to memcached's
+ratio_of() {
+	ratio "$(median "$row-kvd-$1")" "$(median "$row-mc-$1")"
+}
+
 # row: measures both servers in turn, and prints the medians
 compare() {
 	local row=$1 i of arguments
@@ -89,11 +97,13 @@ compare() {
 			measure "$of" "${arguments[@]}"
 		done
 	done
-	printf '%-9s %12s %12s %6s %9s %9s %6s' "$row" "$(commas "$(median "$row-kvd-rate")")" \
-		"$(commas "$(median "$row-mc-rate")")" \
-		"$(ratio "$(median "$row-kvd-rate")" "$(median "$row-mc-rate")")" \
-		"$(median "$row-kvd-p99_us")" "$(median "$row-mc-p99_us")" \
-		"$(ratio "$(median "$row-kvd-p99_us")" "$(median "$row-mc-p99_us")")"
+	printf '%-9s' "$row"
+	printf ' %11s %11s %5s' "$(commas "$(median "$row-kvd-rate")")" \
+		"$(commas "$(median "$row-mc-rate")")" "$(ratio_of rate)"
+	for of in cpu_us p99_us; do
+		printf ' %9s %9s %5s' "$(median "$row-kvd-$of")" "$(median "$row-mc-$of")" \
+			"$(ratio_of "$of")"
+	done
 	[ "$row" != idle ] || printf '  %s and %s KiB for an idle connection' \
 		"$(median idle-kvd-idle_kib)" "$(median idle-mc-idle_kib)"
 	printf '\n'
@@ -101,7 +111,8 @@ compare() {
 
 say "kvd and memcached $(memcached -V | awk '{ print $2 }') on one core each, $rounds rounds of" \
 	"$ms ms; $(host)"
-printf '%-9s %12s %12s %6s %9s %9s %6s\n' load kvd/s memcached/s ratio 'kvd p99' 'mc p99' ratio
+printf '%-9s %11s %11s %5s %9s %9s %5s %9s %9s %5s\n' load kvd/s memcached/s ratio 'kvd CPU' 'mc CPU' \
+	ratio 'kvd p99' 'mc p99' ratio
 start
 for row in "${rows[@]}"; do
 	compare "$row"

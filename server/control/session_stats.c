@@ -179,8 +179,9 @@ static bool print(FILE *out, struct net *net, const struct session *session)
 		connections_stats(out, net, tenant);
 	else if (!strcmp(name, "sizes"))
 		text(out, "sizes_status", "disabled");
-	else if (strcmp(name, "items") != 0)
-		return false;
+	else
+		/* There are no classes to show items of: an empty list. */
+		return !strcmp(name, "items") || !strcmp(name, "cachedump");
 	return true;
 }
 

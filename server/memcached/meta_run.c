@@ -394,7 +394,7 @@ void meta_put_request(struct action *action, const uint8_t *block)
 	/* The item keeps its time. */
 	action->head.expires = expires;
 	request->mode = WIRE_SET;
-	request->ttl = expires ? (uint32_t)(seconds_left(action) + 1) : 0;
+	request->ttl = expires ? (uint32_t)(seconds_left(action) > 1 ? seconds_left(action) : 1) : 0;
 }
 
 static void put_count(const struct action *action)

@@ -126,6 +126,7 @@ struct budget_stats {
 
 struct fleet;
 struct fleet_stores;
+struct forwarder;
 struct sockets;
 struct stats_source;
 struct worker;
@@ -158,6 +159,7 @@ struct worker_env {
 	unsigned int workers;
 	const struct fleet *fleet;		 /* NULL: the server is in none */
 	struct fleet_stores *fleet_stores;	 /* NULL: likewise */
+	struct forwarder *forwarder;		 /* server/memcached/forwarder.h; NULL: likewise */
 	struct mailbox *control;		 /* notes to the control thread */
 	const struct front_ops *front;		 /* NULL: no URL of server.listen asks for it */
 	struct late_principals *late_principals; /* a value of theirs did not arrive */

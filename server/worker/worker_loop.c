@@ -324,6 +324,7 @@ static bool worker_read_mail(struct worker *worker)
 			break;
 		case NOTE_SESSION:
 		case NOTE_SESSION_ANSWER:
+		case NOTE_FORWARDED:
 			worker->env->front->note(worker, note);
 			break;
 		case NOTE_SESSION_ASKS:

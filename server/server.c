@@ -9,6 +9,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "server/fleet_options.h"
+#include "server/memcached/forwarder.h"
 #include "server/worker/conn.h"
 
 /* Memory of the process without workers and connections: code, libraries, stacks. */
@@ -139,6 +140,30 @@ static void fleet_begin(struct server *server)
 	fleet_announce(&server->fleet);
 }
 
+static struct mover_credentials credentials_of(const struct config *config)
+{
+	return (struct mover_credentials){
+		.ca = config->tls.ca,
+		.certificate = config->tls.certificate,
+		.key = config->tls.key,
+		.psk = config->tls.psk,
+	};
+}
+
+/* Clients of memcached's protocol may ask this member for all keys of the fleet. */
+static int forwarder_init(struct server *server)
+{
+	const struct fleet_identity identity = {
+		.fleet = &server->fleet,
+		.credentials = credentials_of(&server->config),
+	};
+
+	if (!server->fleet.view || !server->net.listeners.count)
+		return 0;
+	server->forwarder = forwarder_make(&identity);
+	return server->forwarder ? 0 : -ENOMEM;
+}
+
 int server_init(struct server *server)
 {
 	struct worker_env env = {
@@ -167,6 +192,8 @@ int server_init(struct server *server)
 		fleet_begin(server);
 	if (!err)
 		err = net_open(&server->net, &server->config);
+	if (!err)
+		err = forwarder_init(server);
 	if (!err) {
 		store_setup_init(&server->setup, &server->config, &server->fleet);
 		if (*server->config.fleet.etcd) {
@@ -176,6 +203,7 @@ int server_init(struct server *server)
 		if (server->fleet.view) {
 			env.fleet = &server->fleet;
 			env.fleet_stores = &server->fleet_stores;
+			env.forwarder = server->forwarder;
 		}
 		err = net_init(&server->net, &env);
 	}
@@ -189,23 +217,21 @@ int server_join(struct server *server)
 	struct membership_thread *membership = &server->membership;
 	const struct config *config = &server->config;
 
-	if (!*server->config.fleet.etcd)
-		return 0;
+	int err = server->forwarder ? forwarder_start(server->forwarder) : 0;
+
+	if (err || !*server->config.fleet.etcd)
+		return err;
 	membership->stores = &server->fleet_stores;
 	membership->clock = &server->store.table;
 	membership->turned = net_turned;
 	membership->workers = &server->net;
-	membership->mover.credentials = (struct mover_credentials){
-		.ca = config->tls.ca,
-		.certificate = config->tls.certificate,
-		.key = config->tls.key,
-		.psk = config->tls.psk,
-	};
+	membership->mover.credentials = credentials_of(config);
 	return membership_thread_start(membership);
 }
 
 void server_leave(struct server *server)
 {
+	forwarder_stop(server->forwarder);
 	membership_thread_stop(&server->membership);
 }
 
@@ -213,6 +239,7 @@ void server_release(struct server *server)
 {
 	membership_thread_close(&server->membership);
 	net_release(&server->net);
+	forwarder_free(server->forwarder);
 	fleet_stores_release(&server->fleet_stores);
 	fleet_close(&server->fleet);
 }

@@ -29,6 +29,7 @@ struct server {
 	struct membership_thread membership; /* with fleet.etcd */
 	struct store store;		     /* of the tenant default */
 	struct net net;
+	struct forwarder *forwarder; /* with memcached:// in a fleet, or NULL */
 	struct stats_source stats_source;
 
 	/* The control thread's: server/control_loop.c. */

@@ -228,6 +228,9 @@ enum windows_mode {
 	X(memcached, output, SIZE, "64m", OPTION_MIB(1), OPTION_GIB(64),                           \
 	  "memory for values of more than 64 KiB on their way to clients of memcached's "          \
 	  "protocol; more of them wait")                                                           \
+	X(memcached, forward_timeout, TIME, "2s", OPTION_MS(10), OPTION_S(600),                    \
+	  "how long another member of the fleet is waited for that has the key of a client of "    \
+	  "memcached's protocol; for long values longer")                                          \
 	X(memcached, idle_timeout, TIME, "0", 0, OPTION_S(86400),                                  \
 	  "kvd closes a connection of memcached's protocol that sends nothing for this time; "     \
 	  "0: never")

@@ -8,6 +8,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/memcached/forward.h"
 #include "server/memcached/large_get.h"
 #include "server/worker/member.h"
 #include "server/worker/permit.h"
@@ -16,6 +17,29 @@
 #define ROOM_MIN (SESSION_OUTPUT_BYTES / 4)
 /* What follows a value at most: \r\n, and the END of a get. */
 #define TAIL_MAX 16u
+
+/*
+ * What other members can't be asked for by kvd's protocol: marks of items (marks.h), when an item
+ * was used, and changes other than a SET, or a DELETE, of one version.
+ */
+static bool is_only_here(const struct mc_command *command)
+{
+	switch (command->op) {
+	case MC_META_GET:
+		return mc_has(command, 'N') || mc_has(command, 'R') || mc_has(command, 'h') ||
+		       mc_has(command, 'l');
+	case MC_META_PUT:
+		return mc_has(command, 'I') || (mc_has(command, 'C') && command->mode != WIRE_CAS);
+	case MC_META_DELETE:
+		return mc_has(command, 'I');
+	case MC_META_ARITH:
+		return mc_has(command, 'C');
+	case MC_META_DEBUG:
+		return true;
+	default:
+		return false;
+	}
+}
 
 void action_init(struct action *action, struct session *session, const struct mc_command *command,
 		 enum wire_op op, uint32_t received, uint64_t until_ns)
@@ -28,8 +52,12 @@ void action_init(struct action *action, struct session *session, const struct mc
 	action->request.key_len = command->key_len;
 	action->received = received;
 	action->until_ns = until_ns;
+	action->only_here = !forwarder_of(session) || is_only_here(command);
+	action->stage = 0;
+	action->paid = session->paid;
 	action->gap = 0;
-	action->no_value = false;
+	action->no_value = action->foreign = false;
+	action->large = NULL;
 	memset(&action->head, 0, sizeof(action->head));
 	if (command->key && !ahead_take(&session->sockets->ahead, command->key, &action->hash))
 		action->hash = table_hash(session->client.part->thread.table, command->key,
@@ -47,11 +75,68 @@ enum wire_status action_admit(const struct action *action)
 	const struct user *user = client_user(client);
 	enum wire_status status = WIRE_OK;
 
-	if (user && !action->session->work)
+	if (user && !action->session->work && action->paid <= action->stage)
 		status = permit_admit(client, user, &action->request, action->received);
 	if (!status && client->fleet && action->request.key)
-		status = member_admit_key(client, action->hash);
+		status = action->only_here ? member_admit_key(client, action->hash) :
+					     member_find_key(client, action->hash);
 	return status;
+}
+
+/* Whether action_admit() says that another member must be asked. */
+static bool is_foreign(const struct action *action)
+{
+	return action->head.status == WIRE_MOVED && !action->only_here;
+}
+
+/* Asks another member, in the action's stage. */
+static enum action_next foreign_ask(struct action *action)
+{
+	const struct forward_ask ask = {
+		.command = action->session->command,
+		.stage = action->stage,
+		.request = &action->request,
+		.hash = action->hash,
+		.no_value = action->no_value,
+	};
+
+	action->session->paid = action->stage + 1;
+	if (!forward_room(action->session, action->hash, true) ||
+	    forward_ask(action->session, &ask))
+		return ACTION_WAIT;
+	action->head.status = WIRE_NO_SPACE;
+	return ACTION_DONE;
+}
+
+/* What another member has answered, if it has. */
+static enum action_next foreign_take(struct action *action, const struct forward *forward)
+{
+	if (!forward->done)
+		return ACTION_WAIT;
+	forward_result(forward, &action->head);
+	action->foreign = true;
+	action->stage++;
+	return ACTION_DONE;
+}
+
+bool action_ahead(struct action *action, uint64_t number)
+{
+	const struct forward_ask ask = {
+		.command = number,
+		.request = &action->request,
+		.hash = action->hash,
+		.no_value = action->no_value,
+	};
+
+	if (action->only_here || forward_of(action->session, number, 0) ||
+	    member_find_key(&action->session->client, action->hash) != WIRE_MOVED)
+		return true;
+	if (!forward_room(action->session, action->hash, false))
+		return false;
+	/* What was paid is the current command's. */
+	action->paid = 0;
+	action->head.status = (uint8_t)action_admit(action);
+	return is_foreign(action) && forward_ask(action->session, &ask);
 }
 
 static void work_end(struct session *session)
@@ -94,14 +179,17 @@ enum action_next action_run(struct action *action)
 	struct session *session = action->session;
 	struct response_value none = { 0 };
 	struct execution first, *execution = &first;
+	struct forward *forward = forward_of(session, session->command, action->stage);
 	enum piece_next next;
 
+	if (forward)
+		return foreign_take(action, forward);
 	action->head.status = (uint8_t)action_admit(action);
 	if (action->head.status) {
 		if (session->work)
 			execution_cancel(&session->work->execution, &session->client);
 		work_end(session);
-		return ACTION_DONE;
+		return is_foreign(action) ? foreign_ask(action) : ACTION_DONE;
 	}
 	if (session->work) {
 		execution = &session->work->execution;
@@ -159,18 +247,72 @@ static bool read_here(struct action *action, struct response_value *value)
 	return action->head.status || action->head.result == value->len || action->no_value;
 }
 
+/* Asks again for a value that is longer than what came back has room for. */
+static enum action_next foreign_large(struct action *action, struct forward *forward)
+{
+	size_t gap = action->gap + TAIL_MAX;
+	bool waits;
+
+	if (forward_again(action->session, forward, gap, action->gap, &waits) || waits)
+		return ACTION_WAIT;
+	action->foreign = true;
+	action->head.status = WIRE_NO_SPACE;
+	return ACTION_DONE;
+}
+
+/* Takes a value from another member: as action_read(). */
+static enum action_next foreign_read(struct action *action, struct forward *forward)
+{
+	struct session *session = action->session;
+	struct sockets *sockets = session->sockets;
+	const struct kvd_op *op = &forward->op;
+
+	if (!forward->done)
+		return ACTION_WAIT;
+	if (op->status == KVD_ERR_BUFFER && !action->no_value)
+		return foreign_large(action, forward);
+	if (!output_room(session, action->gap + TAIL_MAX + ROOM_MIN))
+		return ACTION_CLOGGED;
+	if (!op->status && forward->large) {
+		/* The value goes out by itself. */
+		if (!output_send(session))
+			return ACTION_CLOGGED;
+		action->large = forward;
+	} else if (!op->status && !action->no_value) {
+		memcpy(sockets->output + sockets->output_len + action->gap, op->value,
+		       op->item.value_len);
+	}
+	return foreign_take(action, forward);
+}
+
+/* Sends a long value that has come from another member: the output before it was sent. */
+static void foreign_send_large(struct action *action, const char *line, uint32_t line_len,
+			       const char *tail)
+{
+	uint32_t end = action->gap + (uint32_t)action->head.result;
+	uint8_t *bytes = forward_large_take(action->session, action->large);
+
+	memcpy(bytes + action->gap - line_len, line, line_len);
+	end += (uint32_t)snprintf((char *)bytes + end, TAIL_MAX, "\r\n%s%s", tail ? tail : "",
+				  tail ? "\r\n" : "");
+	(void)output_keep(action->session, bytes, action->gap - line_len, end);
+}
+
 enum action_next action_read(struct action *action, uint32_t gap)
 {
 	struct session *session = action->session;
+	struct forward *forward = forward_of(session, session->command, action->stage);
 	struct response_value value;
 	bool fits;
 
 	action->gap = gap;
+	if (forward)
+		return foreign_read(action, forward);
 	/* Of a try before: the command begins anew. */
 	large_get_end(session);
 	action->head.status = (uint8_t)action_admit(action);
 	if (action->head.status)
-		return ACTION_DONE;
+		return is_foreign(action) ? foreign_ask(action) : ACTION_DONE;
 	if (!output_room(session, gap + TAIL_MAX + ROOM_MIN))
 		return ACTION_CLOGGED;
 	fits = read_here(action, &value);
@@ -197,6 +339,10 @@ enum action_next action_send_value(struct action *action, const char *line, uint
 
 	permit_charge(&session->client, line_len + value_len + 2,
 		      client_thread(&session->client)->now_ns);
+	if (action->large) {
+		foreign_send_large(action, line, line_len, tail);
+		return ACTION_DONE;
+	}
 	if (session->get) {
 		large_get_begin(session, line, line_len, tail);
 		return ACTION_DONE;
@@ -207,29 +353,50 @@ enum action_next action_send_value(struct action *action, const char *line, uint
 	return ACTION_DONE;
 }
 
-void action_too_large(struct action *action)
+/* Removes the key of a SET that is here. */
+static void too_large_remove(struct action *action)
 {
 	struct wire_response head = { 0 };
 	struct response_value none = { 0 };
 	struct room room;
 
-	action->head.status = (uint8_t)action_admit(action);
-	if (action->head.status)
-		return;
-	action->head.status = WIRE_TOO_LARGE;
-	if (action->request.mode != WIRE_SET)
-		return;
-	action->request.op = WIRE_DELETE;
 	room_init(&room);
 	/* A DELETE needs no room, and is done at once. */
 	(void)execute(client_thread(&action->session->client), &action->request, action->hash,
 		      &head, &none, &room);
 }
 
-void action_expire(struct action *action)
+enum action_next action_too_large(struct action *action)
+{
+	struct session *session = action->session;
+	const bool removes = action->request.mode == WIRE_SET;
+	struct forward *forward = forward_of(session, session->command, 0);
+	enum action_next next;
+
+	if (forward) {
+		next = foreign_take(action, forward);
+		if (action->head.status == WIRE_OK || action->head.status == WIRE_NOT_FOUND)
+			action->head.status = WIRE_TOO_LARGE;
+		return next;
+	}
+	action->head.status = (uint8_t)action_admit(action);
+	if (action->head.status && !is_foreign(action))
+		return ACTION_DONE;
+	if (removes)
+		action->request.op = WIRE_DELETE;
+	if (removes && is_foreign(action))
+		return foreign_ask(action);
+	if (removes)
+		too_large_remove(action);
+	action->head.status = WIRE_TOO_LARGE;
+	return ACTION_DONE;
+}
+
+enum action_next action_expire(struct action *action)
 {
 	struct request *request = &action->request;
 	struct wire_response head = action->head;
+	enum action_next next;
 
 	memset(request, 0, sizeof(*request));
 	request->op = WIRE_DELETE;
@@ -237,8 +404,9 @@ void action_expire(struct action *action)
 	request->key_len = action->command->key_len;
 	request->flags = WIRE_F_IF_VERSION;
 	request->version = head.version;
-	(void)action_run(action);
+	next = action_run(action);
 	action->head = head;
+	return next;
 }
 
 void action_answer(const struct action *action, const char *line)
@@ -251,6 +419,7 @@ void action_refuse(const struct action *action)
 {
 	const struct user *user = client_user(&action->session->client);
 	char why[PERMIT_WHY_BYTES] = "", line[PERMIT_WHY_BYTES + 32];
+	const char *error;
 
 	switch ((enum wire_status)action->head.status) {
 	case WIRE_NOT_ALLOWED:
@@ -273,9 +442,14 @@ void action_refuse(const struct action *action)
 			      "CLIENT_ERROR cannot increment or decrement non-numeric value");
 		break;
 	case WIRE_MOVED:
+		action_answer(action, "SERVER_ERROR another member of the fleet has the key, and "
+				      "must be asked for this itself");
+		break;
 	case WIRE_AWAY:
-		action_answer(action,
-			      "SERVER_ERROR this member of the fleet does not serve the key");
+		error = forward_error(action->session);
+		action_answer(action, error ? error :
+					      "SERVER_ERROR no member of the fleet serves the key "
+					      "now");
 		break;
 	default:
 		action_answer(action, "SERVER_ERROR busy: try again");

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/util/stat.h"
+#include "server/memcached/forward.h"
 
 /* "VALUE ", a key, and three numbers with the spaces before them and the line's end. */
 #define VALUE_LINE_MAX (6 + KEY_MAX + 11 + 11 + 21 + 2)
@@ -65,12 +66,47 @@ static uint32_t value_line(const struct action *action, char line[VALUE_LINE_MAX
 	return (uint32_t)(to - line);
 }
 
+/* The request of a key. Returns its new time to live. */
+static int64_t get_request(struct action *action)
+{
+	const struct mc_command *command = action->command;
+	int64_t ttl = command->with_touch ? action_ttl(command->exptime) : 0;
+
+	if (command->with_touch && ttl != MC_EXPIRED) {
+		action->request.op = WIRE_TOUCH;
+		action->request.flags = WIRE_F_VALUE;
+		action->request.ttl = (uint32_t)ttl;
+	}
+	return ttl;
+}
+
+bool classic_get_ahead(struct session *session, const struct mc_command *command, uint64_t number,
+		       size_t received)
+{
+	struct action action;
+
+	action_init(&action, session, command, WIRE_GET, (uint32_t)received, 0);
+	return get_request(&action) != MC_EXPIRED && action_ahead(&action, number);
+}
+
+/* An error ends the answer to a line, so its other keys are dropped. */
+static void get_refuse(const struct action *action)
+{
+	struct session *session = action->session;
+
+	action_refuse(action);
+	if (!action->command->more)
+		return;
+	session->parser.state = MC_LINE_REST;
+	forwards_drop(session);
+}
+
 /* A key of get, gets, gat or gats. The last one of its line is followed by END. */
 static enum action_next get(struct action *action)
 {
 	const struct mc_command *command = action->command;
 	const char *tail = command->more ? NULL : "END";
-	int64_t ttl = command->with_touch ? action_ttl(command->exptime) : 0;
+	int64_t ttl;
 	char line[VALUE_LINE_MAX];
 	enum action_next next;
 
@@ -80,17 +116,18 @@ static enum action_next get(struct action *action)
 		output_line(action->session->sockets, tail);
 		return ACTION_DONE;
 	}
-	if (command->with_touch && ttl != MC_EXPIRED) {
-		action->request.op = WIRE_TOUCH;
-		action->request.flags = WIRE_F_VALUE;
-		action->request.ttl = (uint32_t)ttl;
-	}
+	ttl = get_request(action);
 	next = action_read(action, VALUE_LINE_MAX - KEY_MAX + command->key_len);
 	if (next != ACTION_DONE)
 		return next;
 	if (action->head.status && action->head.status != WIRE_NOT_FOUND) {
-		action_refuse(action);
+		get_refuse(action);
 		return ACTION_DONE;
+	}
+	if (!action->head.status && ttl == MC_EXPIRED) {
+		next = action_expire(action);
+		if (next != ACTION_DONE)
+			return next;
 	}
 	get_count(action, !action->head.status);
 	if (action->head.status) {
@@ -98,8 +135,6 @@ static enum action_next get(struct action *action)
 			output_line(action->session->sockets, tail);
 		return ACTION_DONE;
 	}
-	if (ttl == MC_EXPIRED)
-		action_expire(action);
 	return action_send_value(action, line, value_line(action, line), tail);
 }
 

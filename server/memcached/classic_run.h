@@ -12,6 +12,10 @@
 enum action_next classic_run(struct session *session, const struct mc_command *command,
 			     const uint8_t *block, uint32_t received, uint64_t until_ns);
 
+/* As action_ahead(), for an MC_GET with a key, which came in @received bytes. */
+bool classic_get_ahead(struct session *session, const struct mc_command *command, uint64_t number,
+		       size_t received);
+
 /* The request of MC_PUT. */
 void classic_put_request(struct request *request, const struct mc_command *command,
 			 const uint8_t *block);

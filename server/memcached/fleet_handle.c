@@ -12,7 +12,7 @@
 #define CACHE_BYTES (4u << 20)
 #define FLEET_URL_MAX (FLEET_URLS_MAX + FLEET_NAME_MAX + 16)
 
-/* Schemes of members' URLs, and of a fleet whose members are reached by them; the best one first. */
+/* Schemes of members' URLs, and of a fleet that is reached by these; the best one first. */
 static const struct {
 	const char *member, *fleet;
 } schemes[] = {

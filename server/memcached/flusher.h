@@ -5,7 +5,7 @@
 
 #include <pthread.h>
 
-#include "server/memcached/forwarder.h"
+#include "server/memcached/forwarded.h"
 
 struct flusher {
 	struct fleet_identity identity;

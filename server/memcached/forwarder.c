@@ -72,7 +72,7 @@ static void event_set(struct forwarder *forwarder)
 {
 	uint64_t one = 1;
 
-	/* It fails only when the counter is full, and then the descriptor is readable. */
+	/* write() fails only when the counter is full, and then the descriptor is readable. */
 	if (write(forwarder->event_fd, &one, sizeof(one)) < 0)
 		log_debug("forwarder: %m");
 }

@@ -6,6 +6,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/memcached/forward.h"
 #include "server/memcached/stream.h"
 #include "server/worker/member.h"
 #include "server/worker/permit.h"
@@ -25,7 +26,10 @@ struct large_put {
 	struct budget_hold hold, build;
 	struct room room;
 	struct table_change change;
-	struct item *item; /* the steps', from LARGE_PUT_VALUE on */
+	struct item *item; /* the steps', from LARGE_PUT_VALUE on; NULL: `foreign` */
+	bool foreign;	   /* another member has the key, and may be asked */
+	bool only_here;	   /* action->only_here */
+	uint8_t *memory;   /* of a foreign value, of malloc() */
 	struct large steps;
 	uint32_t arrived;		/* of the block, with its end */
 	uint8_t end[2];			/* what ends it */
@@ -40,20 +44,23 @@ static struct budget *budget_of(const struct session *session)
 	return &session->client.part->tenant->pull_budget;
 }
 
-bool large_put_begin(struct session *session, const struct mc_command *command,
-		     const struct request *request, const uint8_t *line, uint32_t line_len)
+bool large_put_begin(struct session *session, const struct action *action, const uint8_t *line,
+		     bool foreign)
 {
+	const struct mc_command *command = action->command;
 	struct large_put *put = calloc(1, sizeof(*put));
 
 	if (!put)
 		return false;
 	session->put = put;
 	put->session = session;
-	put->request = *request;
+	put->request = action->request;
+	put->foreign = foreign;
+	put->only_here = action->only_here;
 	memcpy(put->key, command->key, command->key_len);
 	put->request.key = put->key;
-	put->line_len = line_len;
-	memcpy(put->line, line, line_len);
+	put->line_len = action->received;
+	memcpy(put->line, line, action->received);
 	put->hash = table_hash(session->client.part->thread.table, put->key, command->key_len);
 	put->hold = (struct budget_hold){
 		.client = &session->client,
@@ -97,8 +104,10 @@ static void put_stop(struct large_put *put)
 
 	if (put->state == LARGE_PUT_STOPPED)
 		return;
-	if (put->state == LARGE_PUT_VALUE)
+	if (put->state == LARGE_PUT_VALUE && put->item)
 		large_cancel(&put->steps);
+	free(put->memory);
+	put->memory = NULL;
 	room_cancel(&put->room);
 	budget_give_build(&session->client, &put->build);
 	budget_leave(budget_of(session), &put->hold);
@@ -176,6 +185,14 @@ static enum action_next put_reserve(struct large_put *put, enum wire_status *sta
 		put->session->waits = true;
 		return ACTION_WAIT;
 	}
+	if (put->foreign) {
+		put->memory = malloc(put->request.value_len);
+		*status = put->memory ? WIRE_OK : WIRE_NO_SPACE;
+		put->state = put->memory ? LARGE_PUT_VALUE : put->state;
+		if (put->memory)
+			clock_start(put);
+		return ACTION_DONE;
+	}
 	if (put->state == LARGE_PUT_ROOM) {
 		next = piece_room(&put->room, until_ns);
 		if (next != PIECE_DONE)
@@ -205,7 +222,7 @@ static uint32_t left_of(const struct large_put *put)
 static void bytes_arrived(struct large_put *put, uint32_t bytes)
 {
 	put->arrived += bytes;
-	if (put->arrived <= put->request.value_len)
+	if (put->item && put->arrived <= put->request.value_len)
 		put->steps.arrived = put->arrived;
 }
 
@@ -216,7 +233,8 @@ static uint8_t *place_of(struct large_put *put, uint32_t *room)
 
 	if (put->arrived < value_len) {
 		*room = value_len - put->arrived;
-		return (uint8_t *)table_reserved_value(put->item) + put->arrived;
+		return (put->item ? (uint8_t *)table_reserved_value(put->item) : put->memory) +
+		       put->arrived;
 	}
 	*room = left_of(put);
 	return put->end + (put->arrived - value_len);
@@ -260,7 +278,7 @@ static enum action_next value_arrive(struct large_put *put, struct session_input
 	while (left_of(put)) {
 		if (!value_receive(put))
 			return ACTION_MORE;
-		if (put->steps.arrived - put->steps.value_done >= PIECE_STEP_BYTES)
+		if (put->item && put->steps.arrived - put->steps.value_done >= PIECE_STEP_BYTES)
 			(void)large_step(&put->steps, PIECE_STEP_BYTES);
 		if (clock_ns() >= until_ns)
 			return ACTION_AGAIN;
@@ -289,19 +307,64 @@ static enum action_next value_commit(struct large_put *put, struct wire_response
 	return ACTION_DONE;
 }
 
+/* Has the key's member store the value. */
+static enum action_next value_forward(struct large_put *put, struct wire_response *head)
+{
+	struct session *session = put->session;
+	const struct forward *forward = forward_of(session, session->command, 0);
+	const struct forward_ask ask = {
+		.command = session->command,
+		.request = &put->request,
+		.hash = put->hash,
+		.in_place = true,
+	};
+
+	if (forward && !forward->done)
+		return ACTION_WAIT;
+	if (forward) {
+		forward_result(forward, head);
+		return ACTION_DONE;
+	}
+	put->request.value = put->memory;
+	if (!forward_room(session, put->hash, true) || forward_ask(session, &ask))
+		return ACTION_WAIT;
+	head->status = WIRE_NO_SPACE;
+	return ACTION_DONE;
+}
+
+/*
+ * OWNER-1: whether the value may be stored here, also after each wait. What has arrived for an item
+ * is not sent to another member: clients try again what is WIRE_BUSY.
+ */
+static enum wire_status put_find(struct large_put *put)
+{
+	const struct client *client = &put->session->client;
+	enum wire_status status;
+
+	if (!client->fleet || put->foreign)
+		return WIRE_OK;
+	if (put->only_here)
+		return member_admit_key(client, put->hash);
+	status = member_find_key(client, put->hash);
+	if (status != WIRE_MOVED)
+		return status;
+	if (put->state == LARGE_PUT_VALUE)
+		return WIRE_BUSY;
+	room_cancel(&put->room);
+	put->foreign = true;
+	return WIRE_OK;
+}
+
 enum action_next large_put_run(struct session *session, struct session_input *input,
 			       struct wire_response *head, bool *malformed, uint64_t until_ns)
 {
 	struct large_put *put = session->put;
 	struct client *client = &session->client;
-	enum wire_status status = WIRE_OK;
+	enum wire_status status = put_find(put);
 	enum action_next next;
 
 	*malformed = false;
 	*head = (struct wire_response){ 0 };
-	/* OWNER-1: also after each wait. */
-	if (client->fleet)
-		status = member_admit_key(client, put->hash);
 	if (!status && put->state != LARGE_PUT_VALUE) {
 		next = put_reserve(put, &status, until_ns);
 		if (next != ACTION_DONE)
@@ -316,10 +379,12 @@ enum action_next large_put_run(struct session *session, struct session_input *in
 		*malformed = true;
 		return put_fail(put, WIRE_OK, head);
 	}
-	next = value_commit(put, head, until_ns);
+	next = put->foreign ? value_forward(put, head) : value_commit(put, head, until_ns);
 	if (next != ACTION_DONE)
 		return next;
 	put_stop(put);
+	if (put->foreign)
+		return ACTION_DONE;
 	execution_count(client, &put->request, (enum wire_status)head->status);
 	return ACTION_DONE;
 }

@@ -10,6 +10,8 @@
  *	 server.pull_timeout, ends, and its principal is late (BUDGET-4). So slow clients keep
  *	 others waiting no longer than those that serve READs slowly.
  *   LARGE-PUT-3. The item enters the table only after the \r\n that ends the block.
+ *   LARGE-PUT-4. A block for another member of the fleet is received into memory outside of the
+ *	 store, within the same budget, and sent to that member when all has arrived.
  */
 #ifndef KVD_SERVER_MEMCACHED_LARGE_PUT_H
 #define KVD_SERVER_MEMCACHED_LARGE_PUT_H
@@ -17,11 +19,12 @@
 #include "server/memcached/action.h"
 
 /*
- * Begins to store the block of @command, whose request is @request and whose line is @line, of
- * @line_len bytes, MC_BUFFER_MIN at most. False: no memory, and nothing was begun.
+ * Begins to store the block of the action's command, whose line is @line, of action->received
+ * bytes, MC_BUFFER_MIN at most. @foreign: another member has the key. False: no memory, and nothing
+ * was begun.
  */
-bool large_put_begin(struct session *session, const struct mc_command *command,
-		     const struct request *request, const uint8_t *line, uint32_t line_len);
+bool large_put_begin(struct session *session, const struct action *action, const uint8_t *line,
+		     bool foreign);
 /*
  * Goes on: takes bytes of @input, then receives. ACTION_DONE: @head is the answer to the PUT, or
  * @malformed says that no \r\n ended the block. Anything else as action_run(); ACTION_MORE: the

@@ -312,6 +312,17 @@ static void get_request(struct action *action, int64_t *ttl)
 	action->no_value = !mc_has(command, 'v');
 }
 
+bool meta_get_ahead(struct session *session, const struct mc_command *command, uint64_t number,
+		    size_t received)
+{
+	struct action action;
+	int64_t ttl;
+
+	action_init(&action, session, command, WIRE_GET, (uint32_t)received, 0);
+	get_request(&action, &ttl);
+	return action_ahead(&action, number);
+}
+
 static enum action_next get(struct action *action)
 {
 	const struct mc_command *command = action->command;
@@ -340,13 +351,19 @@ static enum action_next get(struct action *action)
 		return ACTION_DONE;
 	}
 	/* MARK-3 */
-	marks = marks_of(tenant_of(action), false);
+	marks = action->foreign ? NULL : marks_of(tenant_of(action), false);
 	if (marks && marks_pending(marks, action->hash))
 		return ACTION_AGAIN;
+	if (ttl == MC_EXPIRED && action->foreign) {
+		next = action_expire(action);
+		if (next != ACTION_DONE)
+			return next;
+	}
 	get_count(action, true);
-	item_tell(action, &told);
-	if (ttl == MC_EXPIRED)
-		action_expire(action);
+	if (!action->foreign)
+		item_tell(action, &told);
+	if (ttl == MC_EXPIRED && !action->foreign)
+		(void)action_expire(action);
 	return get_answer(action, &told);
 }
 
@@ -468,7 +485,7 @@ void meta_stale_end(struct action *action, unsigned int bits, bool stored)
 	if (stored)
 		(void)mark(action, bits, &made);
 	if (stored && !made)
-		action_expire(action);
+		(void)action_expire(action);
 	if (marks)
 		marks_end(marks, action->session->client.worker->number);
 }
@@ -503,23 +520,23 @@ static enum action_next put(struct action *action, const uint8_t *block)
 }
 
 /* The time to live that flag T asks for, once the change has been made. */
-static void touch_after(struct action *action)
+static enum action_next touch_after(struct action *action)
 {
 	int64_t ttl = action_ttl(action->command->exptime);
 	struct wire_response head = action->head;
+	enum action_next next;
 
-	if (ttl == MC_EXPIRED) {
-		action_expire(action);
-		return;
-	}
+	if (ttl == MC_EXPIRED)
+		return action_expire(action);
 	memset(&action->request, 0, sizeof(action->request));
 	action->request.op = WIRE_TOUCH;
 	action->request.key = action->command->key;
 	action->request.key_len = action->command->key_len;
 	action->request.ttl = (uint32_t)ttl;
-	(void)action_run(action);
+	next = action_run(action);
 	head.expires = action->head.status ? head.expires : action->head.expires;
 	action->head = head;
+	return next;
 }
 
 static enum action_next erase(struct action *action)
@@ -554,7 +571,7 @@ static enum action_next erase(struct action *action)
 	} else {
 		stat_add(&counters->delete_hits, 1);
 		if (mc_has(command, 'I') && mc_has(command, 'T'))
-			touch_after(action);
+			(void)touch_after(action);
 		answer_code(action, "HD", true);
 	}
 	return ACTION_DONE;
@@ -629,9 +646,10 @@ static enum action_next arith(struct action *action)
 	} else if (action->head.status) {
 		action_refuse(action);
 	} else {
+		next = mc_has(action->command, 'T') ? touch_after(action) : ACTION_DONE;
+		if (next != ACTION_DONE)
+			return next;
 		arith_count(action);
-		if (mc_has(action->command, 'T'))
-			touch_after(action);
 		arith_answer(action);
 	}
 	return ACTION_DONE;
@@ -683,7 +701,7 @@ enum action_next meta_run(struct session *session, const struct mc_command *comm
 	struct action action;
 
 	action_init(&action, session, command, ops[command->op], received, until_ns);
-	if (!session->work)
+	if (!session->work && !session->paid)
 		stat_add(&session_counters(session)->cmd_meta, 1);
 	/* A value finds its own room. */
 	if (command->op == MC_META_GET)

@@ -9,6 +9,10 @@
 enum action_next meta_run(struct session *session, const struct mc_command *command,
 			  const uint8_t *block, uint32_t received, uint64_t until_ns);
 
+/* As action_ahead(), for an MC_META_GET, which came in @received bytes. */
+bool meta_get_ahead(struct session *session, const struct mc_command *command, uint64_t number,
+		    size_t received);
+
 /*
  * The request of MC_META_PUT; it may have to look at the item first, and can't be made if
  * action->head.status is not WIRE_OK then.

@@ -73,8 +73,8 @@ bool output_count(struct session *session, size_t bytes)
 
 	bool next = session->output_next || TAILQ_EMPTY(&sockets->output_waits);
 
-	if (next && (!sockets->output_bytes ||
-		     sockets->output_bytes + bytes <= sockets->output_share)) {
+	if (next &&
+	    (!sockets->output_bytes || sockets->output_bytes + bytes <= sockets->output_share)) {
 		session->output_next = false;
 		output_add(session, bytes);
 		return true;
@@ -125,9 +125,11 @@ struct session *output_expired(struct sockets *sockets, uint64_t now_ns)
 
 	if (TAILQ_EMPTY(&sockets->output_waits))
 		return NULL;
+	/* What waits for another thread does so for a bounded time, and not for its client. */
 	TAILQ_FOREACH(session, &sockets->outputs, output_entry)
-		if (now_ns >= session->output_since_ns + limits->pull_ns ||
-		    now_ns >= session->output_progress_ns + limits->pull_stall_ns)
+		if (!session_awaits(session) &&
+		    (now_ns >= session->output_since_ns + limits->pull_ns ||
+		     now_ns >= session->output_progress_ns + limits->pull_stall_ns))
 			return session;
 	return NULL;
 }

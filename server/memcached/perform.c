@@ -4,6 +4,7 @@
 #include "common/util/stat.h"
 #include "server/config/version.h"
 #include "server/memcached/classic_run.h"
+#include "server/memcached/forward.h"
 #include "server/memcached/large_put.h"
 #include "server/memcached/marks.h"
 #include "server/memcached/meta_run.h"
@@ -42,6 +43,37 @@ static void flush_replace(struct session *session)
 				   session->client.principal.name);
 }
 
+/* All members flush, this one too. */
+static enum action_next fleet_flush(struct session *session, struct action *action, int64_t delay)
+{
+	const struct user *user = client_user(&session->client);
+	struct forward *forward = forward_of(session, session->command, 0);
+
+	action->request.mode = WIRE_FLUSH_START;
+	if (!forward) {
+		if (user)
+			action->head.status = (uint8_t)permit_admit(
+				&session->client, user, &action->request, action->received);
+		if (!action->head.status &&
+		    forward_flush(session, delay == MC_EXPIRED ? 0 : (uint32_t)delay))
+			return ACTION_WAIT;
+		if (!action->head.status)
+			action->head.status = WIRE_NO_SPACE;
+		action_refuse(action);
+		return ACTION_DONE;
+	}
+	if (!forward->done)
+		return ACTION_WAIT;
+	forward_result(forward, &action->head);
+	if (action->head.status) {
+		action_refuse(action);
+		return ACTION_DONE;
+	}
+	stat_add(&session_counters(session)->cmd_flush, 1);
+	action_answer(action, "OK");
+	return ACTION_DONE;
+}
+
 static enum action_next flush(struct session *session, const struct mc_command *command,
 			      uint32_t received, uint64_t until_ns)
 {
@@ -50,6 +82,8 @@ static enum action_next flush(struct session *session, const struct mc_command *
 	enum action_next next;
 
 	action_init(&action, session, command, WIRE_FLUSH, received, until_ns);
+	if (forwarder_of(session))
+		return fleet_flush(session, &action, delay);
 	if (session->flush_ticket) {
 		next = flush_wait(session);
 		if (next == ACTION_DONE)
@@ -114,12 +148,15 @@ enum action_next perform_too_large(struct session *session, const struct mc_comm
 				   uint32_t received, uint64_t until_ns)
 {
 	struct action action;
+	enum action_next next;
 
 	if (!output_room(session, SESSION_ANSWER_MAX))
 		return ACTION_CLOGGED;
 	action_init(&action, session, command, WIRE_PUT, received, until_ns);
 	action.request.mode = command->mode;
-	action_too_large(&action);
+	next = action_too_large(&action);
+	if (next != ACTION_DONE)
+		return next;
 	stat_add(&session_counters(session)->store_too_large, 1);
 	action_refuse(&action);
 	return ACTION_DONE;
@@ -145,6 +182,7 @@ enum action_next perform_large(struct session *session, const struct mc_command 
 			       const uint8_t *line, uint32_t received, uint64_t until_ns)
 {
 	struct action action;
+	bool foreign;
 
 	if (!output_room(session, SESSION_ANSWER_MAX))
 		return ACTION_CLOGGED;
@@ -154,8 +192,10 @@ enum action_next perform_large(struct session *session, const struct mc_command 
 	if (action.request.op != WIRE_PUT)
 		return perform(session, command, NULL, received, until_ns);
 	action.head.status = (uint8_t)action_admit(&action);
-	if (!action.head.status &&
-	    !large_put_begin(session, command, &action.request, line, received))
+	foreign = action.head.status == WIRE_MOVED && !action.only_here;
+	if (foreign)
+		action.head.status = WIRE_OK;
+	if (!action.head.status && !large_put_begin(session, &action, line, foreign))
 		action.head.status = WIRE_NO_SPACE;
 	if (action.head.status)
 		put_done(&action);
@@ -177,6 +217,7 @@ static void block_done(struct session *session, const struct wire_response *head
 	else
 		put_done(&action);
 	large_put_end(session);
+	forwards_end(session);
 }
 
 /* An item that is stale as soon as it is found: ms with I. */

@@ -37,4 +37,10 @@ static inline bool perform_has_block(const struct mc_command *command)
 	return command->op == MC_PUT || command->op == MC_META_PUT;
 }
 
+/* The command may be one that changes nothing. */
+static inline bool perform_is_read(const struct mc_command *command)
+{
+	return command->op == MC_GET || command->op == MC_META_GET;
+}
+
 #endif /* KVD_SERVER_MEMCACHED_PERFORM_H */

@@ -6,6 +6,9 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/memcached/ahead.h"
+#include "server/memcached/forward.h"
+#include "server/memcached/forward_ahead.h"
 #include "server/memcached/large_get.h"
 #include "server/memcached/large_put.h"
 #include "server/memcached/perform.h"
@@ -149,10 +152,15 @@ static enum action_next command_run(struct session *session, struct session_inpu
 			output_line_drop(session->sockets);
 		next = perform(session, &command, NULL, (uint32_t)used, until_ns);
 	}
-	if (next == ACTION_DONE || next == ACTION_END)
+	if (next == ACTION_DONE || next == ACTION_END) {
 		input->at += (uint32_t)used;
-	else
-		session->parser = before;
+		forwards_end(session);
+		return next;
+	}
+	if (next == ACTION_WAIT && session->forwards_asked && perform_is_read(&command))
+		forward_ahead(session, &command, session->parser, bytes + used, left - used,
+			      until_ns);
+	session->parser = before;
 	return next;
 }
 
@@ -238,6 +246,7 @@ void serve_release(struct session *session)
 {
 	large_put_end(session);
 	action_cancel(session);
+	forwards_free(session);
 	free(session->input);
 	output_release(session);
 	free(session->query.text);

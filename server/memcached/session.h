@@ -25,6 +25,7 @@
 #include <sys/queue.h>
 
 #include "server/memcached/ahead.h"
+#include "server/memcached/forwarder.h"
 #include "server/memcached/parser.h"
 #include "server/worker/execution.h"
 #include "server/worker/worker.h"
@@ -79,7 +80,7 @@ struct session {
 	bool shut;	 /* nothing more is read: it ends when its output is sent */
 	bool broken;	 /* nothing can be sent */
 	bool ends;	 /* nothing more is executed */
-	bool hung_up;	 /* the peer is gone, while an answer of the control thread is awaited */
+	bool hung_up;	 /* the peer is gone, while answers of other threads are awaited */
 	uint32_t events; /* of epoll(7), that it waits for */
 	bool waits;	 /* for client.wake() */
 	enum session_ask ask;
@@ -94,12 +95,20 @@ struct session {
 	size_t output_at, output_len;
 	TAILQ_ENTRY(session) output_entry; /* in sockets->outputs, or ->output_waits */
 	bool output_waits;
-	bool output_next; /* it has waited: it is the next one that gets some */
+	bool output_next;      /* it has waited: it is the next one that gets some */
 	uint64_t output_bytes; /* counted for it in sockets->output_bytes; 0: it is in no list */
 	uint64_t output_since_ns, output_progress_ns; /* by clock_ns(): kept; taken from last */
 	struct session_work *work;		      /* NULL: none */
 	struct large_get *get;			      /* a large value that goes out; NULL: none */
 	struct large_put *put;			      /* a large value that comes in; NULL: none */
+	/* What other members are asked for: server/memcached/forward.h. */
+	LIST_HEAD(session_forwards, forward) forwards;
+	unsigned int forwards_asked;	    /* of which have not come back */
+	uint64_t command;		    /* the number of the current command */
+	unsigned int paid;		    /* stages of that which were admitted, and wait */
+	TAILQ_ENTRY(session) forward_entry; /* in sockets->forward_waits */
+	bool forward_waits;
+	uint32_t forward_lane; /* that it waits for */
 
 	/* The control thread's. */
 	LIST_ENTRY(session) entry; /* in net->sessions */
@@ -117,6 +126,12 @@ TAILQ_HEAD(session_list, session);
 static inline uint64_t session_value_max(const struct session *session)
 {
 	return session->client.part->thread.table->region->geometry.value_max;
+}
+
+/* Whether another thread still has something to answer, by a note. */
+static inline bool session_awaits(const struct session *session)
+{
+	return session->ask == SESSION_ASKED || session->forwards_asked;
 }
 
 static inline struct mc_counters *session_counters(const struct session *session)
@@ -153,6 +168,9 @@ struct sockets {
 	/* Large values that arrive: server/memcached/large_put.h. */
 	TAILQ_HEAD(large_puts, large_put) puts;
 	uint64_t puts_at_ns; /* when to look at them again, by clock_ns() */
+	/* Requests to other members under way, for each lane too; sessions that wait for room. */
+	unsigned int forwards, forward_lanes[FORWARDER_LANES];
+	struct session_list forward_waits;
 	/* Sessions that wait for the end of a flush. */
 	struct session_list flushing;
 	uint64_t flushing_at_ns;    /* when to look again, by clock_ns() */

@@ -11,7 +11,10 @@
 #include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/config/config.h"
+#include "server/memcached/action.h"
+#include "server/memcached/forward.h"
 #include "server/memcached/large_put.h"
+#include "server/memcached/output.h"
 #include "server/memcached/serve.h"
 
 /* Events taken at a time. */
@@ -70,11 +73,16 @@ static void session_end(struct session *session)
 {
 	struct sockets *sockets = session->sockets;
 
-	if (session->ask == SESSION_ASKED) {
-		/* The note of the answer comes first; until then its socket is not watched. */
+	if (session_awaits(session)) {
+		/* The notes of the answers come first; until then its socket is not watched. */
 		if (!session->hung_up)
 			(void)epoll_ctl(sockets->epoll_fd, EPOLL_CTL_DEL, session->fd, NULL);
-		session->hung_up = true;
+		session->hung_up = session->shut = session->broken = true;
+		session->waits = false;
+		session_unlist(session);
+		action_cancel(session);
+		output_release(session);
+		forward_wait_end(session);
 		return;
 	}
 	if (!session->hung_up)
@@ -108,22 +116,26 @@ static void session_start(struct session *session)
 	session_end(session);
 }
 
+/* An answer of another thread has come. */
 static void session_answered(struct session *session)
 {
-	session->ask = SESSION_ANSWERED;
-	if (session->hung_up)
+	if (session->hung_up && !session_awaits(session))
 		session_end(session);
-	else
+	else if (!session->hung_up && !session->clogged)
 		session_ready(session);
 }
 
 static void sockets_note(struct worker *worker, struct note *note)
 {
 	(void)worker;
-	if (note->kind == NOTE_SESSION)
+	if (note->kind == NOTE_SESSION) {
 		session_start(note->session);
-	else
+	} else if (note->kind == NOTE_FORWARDED) {
+		session_answered(forward_returned(note));
+	} else {
+		note->session->ask = SESSION_ANSWERED;
 		session_answered(note->session);
+	}
 }
 
 /*
@@ -181,6 +193,8 @@ static void session_turn(struct session *session, uint64_t until_ns, unsigned in
 	session_used(sockets, session);
 	switch (next) {
 	case SERVE_SOCKET:
+		/* The session asks again when the socket takes output. */
+		forward_wait_end(session);
 		events_set(session, session->clogged ? EPOLLOUT : EPOLLIN);
 		break;
 	case SERVE_AGAIN:
@@ -230,6 +244,12 @@ static void idle_look(struct sockets *sockets)
 	sockets->idle_at_ns = now_ns + IDLE_LOOK_MS * NS_PER_MS;
 	while ((session = TAILQ_FIRST(&sockets->sessions)) &&
 	       session->used_ns + idle_ns <= now_ns) {
+		if (session_awaits(session)) {
+			session->used_ns = now_ns;
+			TAILQ_REMOVE(&sockets->sessions, session, idle_entry);
+			TAILQ_INSERT_TAIL(&sockets->sessions, session, idle_entry);
+			continue;
+		}
 		stat_add(&session_counters(session)->idle_kicks, 1);
 		session_end(session);
 	}
@@ -363,6 +383,7 @@ static int sockets_init(struct worker *worker)
 		TAILQ_INIT(&sockets->ready);
 		TAILQ_INIT(&sockets->sessions);
 		TAILQ_INIT(&sockets->flushing);
+		TAILQ_INIT(&sockets->forward_waits);
 		TAILQ_INIT(&sockets->puts);
 		TAILQ_INIT(&sockets->outputs);
 		TAILQ_INIT(&sockets->output_waits);

@@ -31,6 +31,8 @@
 	X(store_too_large, "values refused because they are larger than limits.max_value")         \
 	X(store_no_memory, "values refused because there is no memory")                            \
 	X(idle_kicks, "sessions closed because they were idle for memcached.idle_timeout")         \
+	X(forwarded, "requests sent to other members of the fleet, for their keys or to flush")    \
+	X(forward_failed, "requests that other members of the fleet did not answer, or refused")   \
 	X(conn_yields, "times a session had more commands than its share of a turn")               \
 	X(bytes_read, "bytes received by sessions")                                                \
 	X(bytes_written, "bytes sent by sessions")

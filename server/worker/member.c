@@ -58,7 +58,7 @@ static bool is_copy(const struct request *request)
 	return request->op == WIRE_PUT && request->mode == WIRE_COPY;
 }
 
-enum wire_status member_admit_key(const struct client *client, uint64_t hash)
+enum wire_status member_find_key(const struct client *client, uint64_t hash)
 {
 	const struct fleet_view *view = fleet_view(client->fleet);
 	uint32_t owner, shard = fleet_shard(hash);
@@ -66,9 +66,16 @@ enum wire_status member_admit_key(const struct client *client, uint64_t hash)
 	if (fleet_view_serves(view, shard) && !is_over(client))
 		return WIRE_OK;
 	if (fleet_shards_have(view->frozen, shard) && !is_over(client))
-		return moved(client);
+		return WIRE_MOVED;
 	owner = fleet_row_owner(view->map->rows[shard]);
-	return owner == view->member || owner == FLEET_NO_OWNER ? away(client) : moved(client);
+	return owner == view->member || owner == FLEET_NO_OWNER ? away(client) : WIRE_MOVED;
+}
+
+enum wire_status member_admit_key(const struct client *client, uint64_t hash)
+{
+	enum wire_status status = member_find_key(client, hash);
+
+	return status == WIRE_MOVED ? moved(client) : status;
 }
 
 static enum wire_status copy_admit(const struct conn *conn, const struct request *request,

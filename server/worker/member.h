@@ -22,6 +22,11 @@ enum wire_status member_admit(const struct conn *conn, const struct request *req
 			      uint64_t hash);
 /* OWNER-1 alone, for any client and the hash of a key. */
 enum wire_status member_admit_key(const struct client *client, uint64_t hash);
+/*
+ * As member_admit_key(), for a client for whom other members are asked: WIRE_MOVED is no refusal,
+ * and not counted.
+ */
+enum wire_status member_find_key(const struct client *client, uint64_t hash);
 /* Fills in the answer of a request with that status of member_admit(). */
 void member_refuse(const struct conn *conn, const struct request *request, enum wire_status status,
 		   struct wire_response *head);

@@ -136,7 +136,7 @@ SCRIPTS    := $(wildcard conf/abi conf/deb conf/install-deps conf/debian/tests/*
 	tests/vm/run tests/vm/suite tests/vm/selftest tests/vm/pair tests/vm/two-hosts \
 	client/rust/cargo client/rust/package client/rust/programs \
 	client/rust/kvd-sys/bindgen.sh tests/vm/*.sh tests/coverage tests/mutants/run \
-	tests/mutants/*.sh bench/*.sh .ci/run)
+	tests/mutants/*.sh tests/memcached/memcached-debug bench/*.sh .ci/run)
 
 # The Rust crates: built once, if the system has rustc, whichever compiler builds the C.
 RUST_SRC := $(sort $(wildcard client/rust/Cargo.* client/rust/*/Cargo.toml client/rust/*/build.rs \

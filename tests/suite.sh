@@ -296,7 +296,7 @@ suite_programs() {
 # What takes long begins first, so that nothing long is left to the end.
 SUITE_SLOW='large_values.sh|operations.sh|race_.*|tenants.sh|test_evict|test_mutants|test_pull'
 SUITE_SLOW+='|test_room|torture.sh|conformance_device|documents.sh|reconnect.sh|python.sh'
-SUITE_SLOW+='|garbage.sh'
+SUITE_SLOW+='|garbage.sh|memcached_suite.sh'
 
 # flavour: prints the cases of the form in it, those first that take long
 suite_cases_of() {

@@ -10,9 +10,9 @@
 # set1m: 1 MiB, 8 connections; one: a GET from 1 connection; many: GETs from 1,000 connections;
 # idle: 50 active connections beside 10,000 idle ones; open: GETs at 70 % of memcached's top rate,
 # open loop. Prints the medians of all rounds: operations per second, the server's CPU time for each
-# operation, the 99th percentile of the latency, and kvd's ratio of each; for idle the memory of each
-# idle connection, too. A client on one core may be slower than a server is: then the rates are its
-# own, and the CPU times compare the servers.
+# operation, the 99th percentile of the latency, and kvd's ratio of each; for idle the memory of
+# each idle connection, too. A client on one core may be slower than a server is: then the rates are
+# its own, and the CPU times compare the servers.
 #
 # memcached's settings are its best for this: one thread, no LRU crawler or maintainer that takes
 # CPU time, hash table of its final size. kvd sleeps at once when there is nothing to do, as
@@ -44,7 +44,8 @@ declare -A port=([kvd]=$kvd_port [mc]=$mc_port) pid
 
 start() {
 	on_server=(taskset -c 0)
-	kvd_start softnic -o server.listen="softnic://$tmp/kvd.sock,memcached://127.0.0.1:$kvd_port" \
+	kvd_start softnic \
+		-o server.listen="softnic://$tmp/kvd.sock,memcached://127.0.0.1:$kvd_port" \
 		-o server.workers=1 -o server.pin=no -o memory.size=512m \
 		-o server.max_connections=20000 -o server.spin_time=0
 	pid[kvd]=$kvd_pid
@@ -90,7 +91,8 @@ ratio_of() {
 # row: measures both servers in turn, and prints the medians
 compare() {
 	local row=$1 i of arguments
-	[ "$row" != open ] || [ -e "$tmp/figure-get-mc-rate" ] || die "open needs the row get before it"
+	[ "$row" != open ] || [ -e "$tmp/figure-get-mc-rate" ] ||
+		die "open needs the row get before it"
 	read -ra arguments < <(load "$row")
 	for ((i = 0; i < rounds; i++)); do
 		for of in kvd mc; do
@@ -111,8 +113,8 @@ compare() {
 
 say "kvd and memcached $(memcached -V | awk '{ print $2 }') on one core each, $rounds rounds of" \
 	"$ms ms; $(host)"
-printf '%-9s %11s %11s %5s %9s %9s %5s %9s %9s %5s\n' load kvd/s memcached/s ratio 'kvd CPU' 'mc CPU' \
-	ratio 'kvd p99' 'mc p99' ratio
+printf '%-9s %11s %11s %5s %9s %9s %5s %9s %9s %5s\n' load kvd/s memcached/s ratio \
+	'kvd CPU' 'mc CPU' ratio 'kvd p99' 'mc p99' ratio
 start
 for row in "${rows[@]}"; do
 	compare "$row"

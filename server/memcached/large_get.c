@@ -101,8 +101,8 @@ static const uint8_t *value_find(struct session *session)
 
 	if (bytes)
 		return bytes;
-	if (lookup_find(client_thread(&session->client), get->hash, get->key, get->key_len,
-			&ref) != LOOKUP_FOUND ||
+	if (lookup_find(client_thread(&session->client), get->hash, get->key, get->key_len, &ref) !=
+		    LOOKUP_FOUND ||
 	    ref.front.item.version != get->version)
 		return NULL;
 	hold_end(holds_of(session), &get->hold);

@@ -393,6 +393,7 @@ void meta_put_request(struct action *action, const uint8_t *block)
 	struct request *request = &action->request;
 	int64_t ttl = action_ttl(command->exptime);
 	uint32_t expires;
+	int64_t left;
 
 	request->mode = command->mode;
 	request->value = block;
@@ -411,7 +412,8 @@ void meta_put_request(struct action *action, const uint8_t *block)
 	/* The item keeps its time. */
 	action->head.expires = expires;
 	request->mode = WIRE_SET;
-	request->ttl = expires ? (uint32_t)(seconds_left(action) > 1 ? seconds_left(action) : 1) : 0;
+	left = seconds_left(action);
+	request->ttl = left < 0 ? 0 : left ? (uint32_t)left : 1;
 }
 
 static void put_count(const struct action *action)

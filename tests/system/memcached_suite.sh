@@ -130,7 +130,7 @@ run_test() {
 	[ "${verdict[$1]}" != unix ] || unix=1
 	mkdir "$run" && cp -r "$source/t" tests/memcached/memcached-debug "$run" && cd "$run" ||
 		return
-	# It would end the server after a time, as its first argument says.
+	# The program of this name ends the server after a time, its first argument.
 	printf '#!/bin/sh\nshift\nexec "$@"\n' >timedrun && chmod +x timedrun
 	# A shell's background jobs ignore SIGINT.
 	env --default-signal=INT,QUIT MEMCACHED_RUN="$run" MEMCACHED_KVD="$build/kvd" \

@@ -84,7 +84,7 @@ def sizes(port):
     client.send(b"set key 0 0 100000\r\n" + bytes(100000) + b"xxget key\r\n")
     need(client.line() == "CLIENT_ERROR bad data chunk", "a block without an end")
     need([client.line() for _ in range(3)] == ["VALUE key 0 1", "x", "END"], "the old value")
-    # Its time is over: it is not stored, and its block is not taken for commands.
+    # A value whose time is over is not stored, and its block is not taken for commands.
     client.send(b"set key 0 -1 100000\r\n" + bytes(100000) + b"\r\nget key\r\n")
     need([client.line(), client.line()] == ["STORED", "END"], "a value that has expired")
     need(client.ask("ms key 100000 I T30 c Oabc", bytes(100000)).startswith("HD c"), "ms")
@@ -147,7 +147,7 @@ def stall(port, size):
     value = random.randbytes(size)
     good = Client(port)
     need(good.set("big", value) == "STORED", "the value that all ask for")
-    # They hold all memory there is for values that arrive, and for values that go out.
+    # Clients that hold all memory there is for values that arrive, and for those that go out.
     senders = [Client(port) for _ in range(8)]
     for number, client in enumerate(senders):
         client.send(f"set s{number} 0 0 {size}\r\n".encode() + value[:size // 2])

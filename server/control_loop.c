@@ -90,15 +90,20 @@ static int loop_watch_devices(struct loop *loop)
 	return err;
 }
 
-/* Once they listen: before, a socket looks like one whose peer has hung up. */
+/*
+ * Once they listen: before, a socket looks like one whose peer has hung up. Those of TLS are for
+ * the thread of handshakes.
+ */
 static int loop_watch_listeners(struct loop *loop)
 {
-	struct listeners *listeners = &loop->server->net.listeners;
+	struct net *net = &loop->server->net;
+	struct listeners *listeners = &net->listeners;
 	int err = 0;
 
 	for (unsigned int i = 0; !err && i < listeners->count; i++)
-		err = loop_add(loop, listeners->list[i].fd, SOURCE_LISTENER, i);
-	return err;
+		if (!listener_is_tls(&listeners->list[i]))
+			err = loop_add(loop, listeners->list[i].fd, SOURCE_LISTENER, i);
+	return err ? err : handshakes_start(&net->handshakes, listeners, &net->mailbox);
 }
 
 static int loop_add_all(struct loop *loop)

@@ -348,8 +348,14 @@ static int context_load(struct tls_context *context, const struct tls_files *fil
 	    !SSL_CTX_set_ex_data(context->ssl, context_index, context) ||
 	    !SSL_CTX_set_min_proto_version(context->ssl, TLS1_3_VERSION))
 		return -ENOMEM;
-	/* Connections are many and silent: idle ones need no buffers. */
-	SSL_CTX_set_mode(context->ssl, SSL_MODE_RELEASE_BUFFERS);
+	/*
+	 * Connections are many and silent: idle ones need no buffers. A send returns after each
+	 * record, and may go on with a copy of the bytes.
+	 */
+	SSL_CTX_set_mode(context->ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+					       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	/* A receive handles one message of TLS itself, however many the peer sends. */
+	SSL_CTX_clear_mode(context->ssl, SSL_MODE_AUTO_RETRY);
 	/* A peer that dies sends no close_notify. */
 	SSL_CTX_set_options(context->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
 	err = certificate_load(context, files, why);

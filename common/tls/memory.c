@@ -3,8 +3,9 @@
  * Memory for OpenSSL that no core dump contains: OpenSSL keeps decoded keys, traffic secrets and
  * decrypted data in its heap, and its own "secure heap" is for private keys alone. Blocks are
  * powers of two, cut from chunks, and overwritten when they are freed; chunks are kept. Larger
- * allocations have pages of their own. One lock: TLS is for the set-up of connections, which one
- * thread does.
+ * allocations have pages of their own. A thread keeps a few blocks of each size, so that workers,
+ * which take and give back OpenSSL's buffers with each record of memcached+tls://, do not wait for
+ * each other; the rest is under one lock.
  *
  * Why not an arena of jemalloc, whose extent hooks mark the pages: it takes 40 lines less, and 16
  * to 21 % of the handshakes that a CPU makes per second, client and server together (medians of 5,
@@ -60,6 +61,18 @@ static struct block *free_blocks[CLASSES];
 static char *chunk;
 static size_t chunk_left;
 
+/* Blocks of a size that a thread keeps: a stream has a buffer for each direction. */
+#define KEPT_MAX 4u
+
+struct kept_blocks {
+	struct block *first;
+	unsigned int count;
+};
+
+static _Thread_local struct kept_blocks kept[CLASSES];
+static pthread_key_t kept_key; /* of threads that keep blocks */
+static bool kept_key_made;
+
 static unsigned int class_of(size_t bytes)
 {
 	unsigned int class = 0;
@@ -88,10 +101,24 @@ static struct block *do_cut(size_t bytes)
 	return block;
 }
 
-static struct block *block_take(unsigned int class)
+static struct block *kept_take(struct kept_blocks *of)
+{
+	struct block *block = of->first;
+
+	of->first = block->next;
+	of->count--;
+	return block;
+}
+
+static struct block *block_take(unsigned int class, size_t bytes)
 {
 	struct block *block;
 
+	if (kept[class].count) {
+		block = kept_take(&kept[class]);
+		block->room = bytes;
+		return block;
+	}
 	pthread_mutex_lock(&lock);
 	block = free_blocks[class];
 	if (block)
@@ -100,8 +127,43 @@ static struct block *block_take(unsigned int class)
 		block = do_cut(CLASS_BYTES(class));
 	pthread_mutex_unlock(&lock);
 	if (block)
-		block->room = CLASS_BYTES(class) - sizeof(*block);
+		block->room = bytes;
 	return block;
+}
+
+static void block_give(struct block *block, unsigned int class)
+{
+	struct kept_blocks *mine = &kept[class];
+
+	if (kept_key_made && mine->count < KEPT_MAX) {
+		/* Again after each kept_end(): other destructors may free memory after it. */
+		if (!mine->count)
+			pthread_setspecific(kept_key, kept);
+		block->next = mine->first;
+		mine->first = block;
+		mine->count++;
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	block->next = free_blocks[class];
+	free_blocks[class] = block;
+	pthread_mutex_unlock(&lock);
+}
+
+/* The thread ends. */
+static void kept_end(void *own)
+{
+	struct kept_blocks *mine = own;
+	struct block *block;
+
+	pthread_mutex_lock(&lock);
+	for (unsigned int class = 0; class < CLASSES; class ++)
+		while (mine[class].count) {
+			block = kept_take(&mine[class]);
+			block->next = free_blocks[class];
+			free_blocks[class] = block;
+		}
+	pthread_mutex_unlock(&lock);
 }
 
 static void *memory_alloc(size_t bytes, const char *file, int line)
@@ -114,7 +176,7 @@ static void *memory_alloc(size_t bytes, const char *file, int line)
 		return NULL;
 	class = class_of(bytes + sizeof(*block));
 	if (class < CLASSES) {
-		block = block_take(class);
+		block = block_take(class, bytes);
 	} else {
 		block = secret_alloc(bytes + sizeof(*block));
 		if (block)
@@ -141,10 +203,7 @@ static void memory_free(void *memory, const char *file, int line)
 		return;
 	}
 	explicit_bzero(memory, block->room);
-	pthread_mutex_lock(&lock);
-	block->next = free_blocks[class];
-	free_blocks[class] = block;
-	pthread_mutex_unlock(&lock);
+	block_give(block, class);
 }
 
 static void *memory_realloc(void *memory, size_t bytes, const char *file, int line)
@@ -169,6 +228,8 @@ static void *memory_realloc(void *memory, size_t bytes, const char *file, int li
 
 bool tls_memory_protect(void)
 {
+	/* Without a key no thread keeps blocks. */
+	kept_key_made = kept_key_made || !pthread_key_create(&kept_key, kept_end);
 	return CRYPTO_set_mem_functions(memory_alloc, memory_realloc, memory_free);
 }
 

@@ -111,6 +111,13 @@ int tls_start(struct tls **out, struct tls_context *context, int fd)
 	return 0;
 }
 
+void tls_finish(struct tls *tls)
+{
+	ERR_clear_error();
+	(void)SSL_shutdown(tls->ssl);
+	ERR_clear_error();
+}
+
 void tls_end(struct tls *tls)
 {
 	if (!tls)
@@ -152,10 +159,17 @@ static const char *alert_text(int reason)
 	}
 }
 
-/* The meaning of OpenSSL's errors if a client's key does not fit; NULL: another error. */
-static const char *psk_text(int reason)
+/* The meaning of a server's errors, if a client's key does not fit, say; NULL: another error. */
+static const char *client_text(int reason)
 {
 	switch (reason) {
+	case SSL_R_WRONG_VERSION_NUMBER:
+	case SSL_R_HTTP_REQUEST:
+		return "it does not speak TLS";
+	case SSL_R_UNSUPPORTED_PROTOCOL:
+		return "it does not speak TLS 1.3";
+	case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+		return "it showed no certificate, nor a pre-shared key of tls.psk";
 	case SSL_R_BINDER_DOES_NOT_VERIFY:
 		return "its pre-shared key is not that of its identity in tls.psk";
 	/* There is no certificate to fall back to. */
@@ -173,7 +187,7 @@ static int refused(struct tls *tls)
 	unsigned long code = ERR_peek_error();
 	const char *reason = ERR_reason_error_string(code);
 	const char *alert = alert_text(ERR_GET_REASON(code));
-	const char *psk = SSL_is_server(tls->ssl) ? psk_text(ERR_GET_REASON(code)) : NULL;
+	const char *client = SSL_is_server(tls->ssl) ? client_text(ERR_GET_REASON(code)) : NULL;
 	long verified = SSL_get_verify_result(tls->ssl);
 
 	if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED && verified != X509_V_OK)
@@ -181,14 +195,14 @@ static int refused(struct tls *tls)
 			 X509_verify_cert_error_string(verified));
 	else if (ERR_GET_REASON(code) > SSL_AD_REASON_OFFSET)
 		snprintf(tls->why, sizeof(tls->why), "%s", alert ? alert : reason);
-	else if (psk)
-		snprintf(tls->why, sizeof(tls->why), "%s", psk);
+	else if (client)
+		snprintf(tls->why, sizeof(tls->why), "%s", client);
 	else
 		snprintf(tls->why, sizeof(tls->why), "TLS: %s", reason ? reason : "unknown error");
 	return -EKEYREJECTED;
 }
 
-/* The negative errno for a call that returned @ret. */
+/* The negative errno for a call that returned @ret; 0: the peer has ended the stream. */
 static int failed(struct tls *tls, int ret, int saved_errno, uint32_t *events)
 {
 	switch (SSL_get_error(tls->ssl, ret)) {
@@ -206,7 +220,7 @@ static int failed(struct tls *tls, int ret, int saved_errno, uint32_t *events)
 		return saved_errno ? -saved_errno : -ECONNRESET;
 	default: /* SSL_ERROR_ZERO_RETURN */
 		snprintf(tls->why, sizeof(tls->why), "it ended the connection");
-		return -ECONNRESET;
+		return 0;
 	}
 }
 
@@ -229,8 +243,11 @@ static ssize_t call_end(struct tls *tls, int ret, size_t done, uint32_t *events)
 
 int tls_handshake(struct tls *tls, uint32_t *events)
 {
+	ssize_t done;
+
 	call_begin(tls);
-	return (int)call_end(tls, SSL_do_handshake(tls->ssl), 0, events);
+	done = call_end(tls, SSL_do_handshake(tls->ssl), 1, events);
+	return done > 0 ? 0 : done ? (int)done : -ECONNRESET;
 }
 
 ssize_t tls_recv(struct tls *tls, void *to, size_t bytes)
@@ -248,11 +265,13 @@ ssize_t tls_send(struct tls *tls, const void *from, size_t bytes)
 {
 	uint32_t events;
 	size_t sent = 0;
+	ssize_t done;
 	int ret;
 
 	call_begin(tls);
 	ret = SSL_write_ex(tls->ssl, from, bytes, &sent);
-	return call_end(tls, ret, sent, &events);
+	done = call_end(tls, ret, sent, &events);
+	return done ? done : -ECONNRESET;
 }
 
 size_t tls_pending(const struct tls *tls)

@@ -65,11 +65,20 @@ void tls_end(struct tls *tls);
  * the next receive reports.
  */
 int tls_handshake(struct tls *tls, uint32_t *events);
-/* Like recv(2) and send(2), with a negative errno: -EAGAIN, or as tls_handshake(). */
+/*
+ * Like recv(2) and send(2), with a negative errno: -EAGAIN, or as tls_handshake(). Either passes one
+ * record, of 16 KiB at most. A send that returned -EAGAIN must be followed by one of the same bytes,
+ * which may be elsewhere now, and others after them.
+ */
 ssize_t tls_recv(struct tls *tls, void *to, size_t bytes);
 ssize_t tls_send(struct tls *tls, const void *from, size_t bytes);
-/* Bytes of a received record that no call has returned yet. */
+/* Bytes of a received record that no call has returned yet: the socket does not show them. */
 size_t tls_pending(const struct tls *tls);
+/*
+ * Tells the peer that nothing more comes, if the socket takes that now. Without it the peer can't
+ * tell the end of the stream from one that somebody else made.
+ */
+void tls_finish(struct tls *tls);
 /* Why a call failed, without a full stop. Valid until the next call. */
 const char *tls_why(const struct tls *tls);
 /* After the handshake: whether it resumed an earlier session, without signatures. */

@@ -545,8 +545,9 @@ static const char *identity_hole(const struct config *config)
 		       "from server.listen";
 	if (serves_memcached_by_tcp(config->server.listen))
 		return "clients of memcached://HOST:PORT have no identity: remove these URLs from "
-		       "server.listen, or give that of a Unix socket, memcached:///PATH";
-	if (ways & DEVICE_RDMA_TLS && !config->tls.require_identity)
+		       "server.listen, or give memcached+tls://HOST:PORT, or that of a Unix "
+		       "socket, memcached:///PATH";
+	if (ways & (DEVICE_RDMA_TLS | LISTEN_MEMCACHED_TLS) && !config->tls.require_identity)
 		return "tls.require_identity = no admits clients without one: set it to yes";
 	return NULL;
 }

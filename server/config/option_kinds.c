@@ -319,8 +319,8 @@ static void domain_kind_listen(const struct config_option *option, char *buffer)
 {
 	(void)option;
 	strcpy(buffer, "auto | rdma://HOST:PORT, rdma+tcp://HOST:PORT, rdma+tls://HOST:PORT, "
-		       "softnic:///PATH, memcached://HOST:PORT, memcached:///PATH, "
-		       "with commas between them");
+		       "softnic:///PATH, memcached://HOST:PORT, memcached+tls://HOST:PORT, "
+		       "memcached:///PATH, with commas between them");
 }
 
 /*

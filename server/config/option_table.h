@@ -82,8 +82,8 @@ enum windows_mode {
 #define OPTIONS_server(X)                                                                          \
 	X(server, listen, LISTEN, "auto", 0, 0,                                                    \
 	  "URLs to serve at; no host: every address, of rdma:// the first RDMA device; no "        \
-	  "port: 7471, rdma+tcp 7472, rdma+tls 7473, memcached 11211; auto: rdma:// if there "     \
-	  "is a device, else softnic://")                                                          \
+	  "port: 7471, +tcp 7472, +tls 7473, memcached 11211, +tls 11212; auto: rdma:// if "       \
+	  "there is a device, else softnic://")                                                    \
 	X(server, workers, UINT, "0", 0, WORKERS_MAX,                                              \
 	  "worker threads; 0: one for each CPU that the process may run on")                       \
 	X(server, pin, BOOL, "yes", 0, 0,                                                          \
@@ -98,7 +98,8 @@ enum windows_mode {
 	X(server, drain_timeout, TIME, "5s", 0, OPTION_S(600),                                     \
 	  "time that a stopping server gives large values to arrive from their clients")           \
 	X(server, handshake_timeout, TIME, "5s", OPTION_MS(10), OPTION_S(600),                     \
-	  "kvd closes a connection that sends no HELLO within this time")                          \
+	  "kvd closes a connection that sends no HELLO within this time, or, by memcached+tls, "   \
+	  "does not finish its handshake")                                                         \
 	X(server, pull_stall, TIME, "5s", OPTION_MS(10), OPTION_S(600),                            \
 	  "kvd closes a connection if no part of its large value arrives for this time")           \
 	X(server, pull_timeout, TIME, "30s", OPTION_MS(10), OPTION_S(600),                         \
@@ -141,8 +142,8 @@ enum windows_mode {
 
 #define OPTIONS_tls(X)                                                                             \
 	X(tls, certificate, FILE, "", 0, 0,                                                        \
-	  "PEM file of the server's certificate for rdma+tls://, followed by the intermediate "    \
-	  "certificates")                                                                          \
+	  "PEM file of the server's certificate for rdma+tls:// and memcached+tls://, followed "   \
+	  "by the intermediate certificates")                                                                          \
 	X(tls, key, FILE, "", 0, 0,                                                                \
 	  "PEM file of the private key of tls.certificate; no other user may have access to it")   \
 	X(tls, ca, FILE, "", 0, 0,                                                                 \
@@ -151,8 +152,8 @@ enum windows_mode {
 	  "file of the keys that clients share with the server, lines identity:key; no other "     \
 	  "user may have access to it")                                                            \
 	X(tls, require_identity, BOOL, "yes", 0, 0,                                                \
-	  "admit by rdma+tls:// only clients with a certificate that tls.ca signed or a key "      \
-	  "of tls.psk; no: any client")
+	  "admit by rdma+tls:// and memcached+tls:// only clients with a certificate that "        \
+	  "tls.ca signed or a key of tls.psk; no: any client")
 
 #define OPTIONS_users(X)                                                                           \
 	X(users, file, FILE, "", 0, 0,                                                             \
@@ -160,7 +161,8 @@ enum windows_mode {
 	  "it; empty: every client may do everything")                                             \
 	X(users, require_identity, BOOL, "no", 0, 0,                                               \
 	  "refuse a configuration that lets clients in without an identity: serve by "             \
-	  "softnic://, memcached:///PATH, or rdma+tls:// with tls.require_identity")
+	  "softnic://, memcached:///PATH, or rdma+tls:// or memcached+tls:// with "                \
+	  "tls.require_identity")
 
 #define OPTIONS_softnic(X)                                                                         \
 	X(softnic, socket_mode, MODE, "0660", 0, 0777,                                             \

@@ -920,6 +920,9 @@ void conn_manager_read_mail(struct net *net)
 		case NOTE_SESSION_ENDED:
 			session_manager_note(net, note);
 			break;
+		case NOTE_HANDSHAKES:
+			session_manager_handshakes(net);
+			break;
 		default:
 			break;
 		}

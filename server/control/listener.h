@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The sockets at which clients of memcached's protocol connect: one for each memcached:// URL of
- * server.listen, of TCP or a Unix socket. The control thread uses them; nothing blocks but
- * listeners_open(), which waits up to a second for another server that starts.
+ * The sockets at which clients of memcached's protocol connect: one for each memcached:// and
+ * memcached+tls:// URL of server.listen, of TCP or a Unix socket. The control thread uses them, and
+ * the thread of TLS handshakes (handshake.h) takes connections of those with TLS. Nothing blocks
+ * but listeners_open(), which waits up to a second for another server that starts.
  */
 #ifndef KVD_SERVER_CONTROL_LISTENER_H
 #define KVD_SERVER_CONTROL_LISTENER_H
@@ -40,5 +41,16 @@ void listeners_close(struct listeners *listeners);
  * none; other negative errnos: one could not be taken, and is gone.
  */
 int listener_accept(const struct listener *listener, int *fd, struct cm_peer *peer);
+
+/*
+ * Closes the next connection, if no descriptor is left to take it: with *@spare_fd, which is kept
+ * for that.
+ */
+void listener_refuse(const struct listener *listener, int *spare_fd);
+
+static inline bool listener_is_tls(const struct listener *listener)
+{
+	return listener->addr.kind == LISTEN_MEMCACHED_TLS;
+}
 
 #endif /* KVD_SERVER_CONTROL_LISTENER_H */

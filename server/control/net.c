@@ -33,6 +33,8 @@ int net_check(const struct config *config, bool warn)
 		err = nic_address_check(config, &list.addr[i], warn);
 		first = first ? first : err;
 	}
+	err = handshakes_check(config);
+	first = first ? first : err;
 	err = listeners_check(config, warn);
 	return first ? first : err;
 }
@@ -81,7 +83,8 @@ int net_open(struct net *net, const struct config *config)
 		if (err)
 			return err;
 	}
-	return listeners_open(&net->listeners, config);
+	err = handshakes_open(&net->handshakes, config);
+	return err ? err : listeners_open(&net->listeners, config);
 }
 
 static int net_init_nics(struct net *net)
@@ -205,6 +208,7 @@ void net_release(struct net *net)
 		nic_release(&net->nics[--net->nic_count]);
 	/* Before the endpoints: a Unix socket may be in the folder that softnic's made. */
 	listeners_close(&net->listeners);
+	handshakes_close(&net->handshakes);
 	while (net->endpoint_count)
 		endpoint_close(&net->endpoints[--net->endpoint_count]);
 	if (net->env.front)
@@ -292,6 +296,7 @@ void net_stop(struct net *net)
 
 	for (i = 0; i < net->worker_count; i++)
 		worker_stop(&net->workers[i]);
+	handshakes_stop(&net->handshakes);
 	tenant_jobs_stop(&net->jobs);
 	tenants_stop(&net->tenants);
 }
@@ -314,4 +319,5 @@ void net_renew(struct net *net)
 			log_notice("%s%s: the files of [tls] were read again",
 				   device_scheme(dev->kind), dev->address);
 	}
+	handshakes_renew(&net->handshakes, net->env.config);
 }

@@ -8,6 +8,7 @@
 #include "server/control/conn_registry.h"
 #include "server/control/conn_timer.h"
 #include "server/control/endpoint.h"
+#include "server/control/handshake.h"
 #include "server/control/identity.h"
 #include "server/control/listener.h"
 #include "server/control/revoke.h"
@@ -28,7 +29,8 @@
 	  "connections closed because users.file, read again, does not allow them any more")       \
 	X(users, "users of users.file")                                                            \
 	X(connections_expired,                                                                     \
-	  "connections closed because HELLO, or the answer to a probe, did not arrive in time")    \
+	  "connections closed because HELLO, a TLS handshake of memcached's protocol, or the "      \
+	  "answer to a probe did not arrive in time")                                              \
 	X(connections_killed, "connections closed because a client asked for it")                  \
 	X(connections_revoked, "connections closed because their client was revoked")              \
 	X(access_errors, "connections closed because their client READ without the right to")      \
@@ -79,6 +81,7 @@ struct net {
 	struct late_principals late_principals;
 	struct tenants tenants;
 	struct listeners listeners;
+	struct handshakes handshakes;
 
 	/* The control thread's: server/control/conn_manager.h. */
 	uint64_t made_ns;			   /* by clock_ns(), at net_init() */

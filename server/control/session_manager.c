@@ -2,7 +2,6 @@
 #include "server/control/session_manager.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,25 +20,46 @@
 /* Connections that are taken before other events have their turn. */
 #define ACCEPT_AT_ONCE 64
 
-/* A client that may not connect is told why: a line of the protocol. */
-static void refuse(struct net *net, int fd, const struct cm_peer *peer, const char *line)
-{
-	ssize_t n = send(fd, line, strlen(line), MSG_NOSIGNAL | MSG_DONTWAIT);
+/* A connection that has not become a session yet. */
+struct arrival {
+	const struct listener *listener;
+	int fd;
+	struct tls *tls; /* after its handshake; NULL: the listener has none */
+	struct cm_peer peer;
+};
 
-	/* A client that gets no line still sees its connection end. */
-	(void)n;
-	close(fd);
+static void refused(struct net *net, const struct cm_peer *peer, const char *why, int len)
+{
 	stat_add(&net->stats.connections_rejected, 1);
 	log_ratelimited(LOG_WARN, 10, "memcached: connection of %s refused: %.*s", peer->address,
-			(int)strcspn(line, "\r"), line);
+			len, why);
 }
 
-static void refuse_error(struct net *net, int fd, const struct cm_peer *peer, const char *why)
+/* A client that may not connect is told why: a line of the protocol. */
+static void refuse(struct net *net, const struct arrival *arrival, const char *line)
+{
+	size_t len = strlen(line);
+	ssize_t n;
+
+	if (arrival->tls) {
+		n = tls_send(arrival->tls, line, len);
+		tls_finish(arrival->tls);
+		tls_end(arrival->tls);
+	} else {
+		n = send(arrival->fd, line, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	}
+	/* A client that gets no line still sees its connection end. */
+	(void)n;
+	close(arrival->fd);
+	refused(net, &arrival->peer, line, (int)strcspn(line, "\r"));
+}
+
+static void refuse_error(struct net *net, const struct arrival *arrival, const char *why)
 {
 	char line[WIRE_REJECT_TEXT_BYTES + 32];
 
 	snprintf(line, sizeof(line), "SERVER_ERROR %s\r\n", why);
-	refuse(net, fd, peer, line);
+	refuse(net, arrival, line);
 }
 
 static struct worker *worker_choose(const struct net *net)
@@ -52,14 +72,14 @@ static struct worker *worker_choose(const struct net *net)
 	return &net->workers[best];
 }
 
-static void session_init(struct session *session, struct net *net, const struct listener *listener,
-			 int fd, const struct cm_peer *peer, const struct user *user,
-			 struct tenant *tenant)
+static void session_init(struct session *session, struct net *net, const struct arrival *arrival,
+			 const struct user *user, struct tenant *tenant)
 {
 	struct worker *worker = worker_choose(net);
 	struct client *client = &session->client;
 
-	session->fd = fd;
+	session->fd = arrival->fd;
+	session->tls = arrival->tls;
 	session->parser.key_max = net->env.config->memcached.key_max;
 	session->start = (struct note){ .session = session, .kind = NOTE_SESSION };
 	session->asks = (struct note){ .session = session, .kind = NOTE_SESSION_ASKS };
@@ -69,11 +89,11 @@ static void session_init(struct session *session, struct net *net, const struct 
 	client->worker = worker;
 	client->part = tenant->now.parts[worker->number];
 	client->fleet = net->env.fleet;
-	client->kind = listener->addr.kind;
-	client->peer = *peer;
-	client->by_admin = peer_is_admin(peer);
+	client->kind = arrival->listener->addr.kind;
+	client->peer = arrival->peer;
+	client->by_admin = peer_is_admin(&arrival->peer);
 	client->connected_ns = clock_ns();
-	principal_init(&client->principal, peer, user);
+	principal_init(&client->principal, &client->peer, user);
 	if (user)
 		admission_set(client, net->users, user);
 }
@@ -104,6 +124,7 @@ static void session_remove(struct net *net, struct session *session)
 	conn_registry_remove(&net->registry, client->number);
 	client->part->tenant->conns_count--;
 	stat_sub(&net->stats.connections, 1);
+	tls_end(session->tls);
 	close(session->fd);
 	free(session);
 }
@@ -124,17 +145,17 @@ static struct tenant *session_tenant(const struct net *net, const struct user *u
 	return NULL;
 }
 
-static void session_make(struct net *net, const struct listener *listener, int fd,
-			 const struct cm_peer *peer, const struct user *user, struct tenant *tenant)
+static void session_make(struct net *net, const struct arrival *arrival, const struct user *user,
+			 struct tenant *tenant)
 {
 	struct session *session = calloc(1, sizeof(*session));
 	struct client *client;
 
 	if (!session) {
-		refuse_error(net, fd, peer, "out of memory");
+		refuse_error(net, arrival, "out of memory");
 		return;
 	}
-	session_init(session, net, listener, fd, peer, user, tenant);
+	session_init(session, net, arrival, user, tenant);
 	client = &session->client;
 	client->account = accounts_open(&net->accounts, &client->principal, tenant, &client->gates,
 					store_clock_ns(client->part->store));
@@ -144,16 +165,16 @@ static void session_make(struct net *net, const struct listener *listener, int f
 		admission_set(client, NULL, NULL);
 		users_put(users);
 		free(session);
-		refuse_error(net, fd, peer, "out of memory");
+		refuse_error(net, arrival, "out of memory");
 		return;
 	}
 	session_add(net, session);
-	log_debug("memcached: connection of %s: worker %u", peer->address, client->worker->number);
+	log_debug("memcached: connection of %s: worker %u", client->peer.address,
+		  client->worker->number);
 	mailbox_send(&client->worker->mailbox, &session->start);
 }
 
-static void session_admit(struct net *net, const struct listener *listener, int fd,
-			  const struct cm_peer *peer)
+static void session_admit(struct net *net, const struct arrival *arrival)
 {
 	const struct config *config = net->env.config;
 	char why[WIRE_REJECT_TEXT_BYTES];
@@ -161,59 +182,87 @@ static void session_admit(struct net *net, const struct listener *listener, int 
 	struct tenant *tenant;
 
 	if (net->stopping) {
-		refuse_error(net, fd, peer, "the server is stopping");
+		refuse_error(net, arrival, "the server is stopping");
 		return;
 	}
 	if (net->stats.connections - net->admins_count >= config->server.max_connections) {
-		refuse(net, fd, peer, "ERROR Too many open connections\r\n");
+		refuse(net, arrival, "ERROR Too many open connections\r\n");
 		return;
 	}
-	admission_decide(&admission, net->users, &net->accounts, config, listener->addr.kind, peer);
+	if (revoked_find(net->revoked, &arrival->peer, clock_ns())) {
+		refuse_error(net, arrival, "the client's identity was revoked while it connected");
+		return;
+	}
+	admission_decide(&admission, net->users, &net->accounts, config,
+			 arrival->listener->addr.kind, &arrival->peer);
 	if (admission.reason) {
 		stat_add(&net->stats.connections_not_allowed, admission.reason == WIRE_REJECT_USER);
 		stat_add(&net->stats.connections_over_limit, admission.reason == WIRE_REJECT_LIMIT);
-		refuse_error(net, fd, peer, admission.text);
+		refuse_error(net, arrival, admission.text);
 		return;
 	}
 	tenant = session_tenant(net, admission.user, why);
 	if (tenant)
-		session_make(net, listener, fd, peer, admission.user, tenant);
+		session_make(net, arrival, admission.user, tenant);
 	else
-		refuse_error(net, fd, peer, why);
-}
-
-/* No descriptor is left: the client is refused with the one that is kept for that. */
-static void refuse_for_want(struct net *net, struct listener *listener)
-{
-	int fd;
-
-	close(net->spare_fd);
-	fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
-	if (fd >= 0)
-		close(fd);
-	net->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	stat_add(&net->stats.connections_rejected, 1);
-	log_ratelimited(
-		LOG_ERROR, 1,
-		"memcached: a connection is refused, for lack of descriptors: " ADVICE_OPEN_FILES
-		" or lower server.max_connections");
+		refuse_error(net, arrival, why);
 }
 
 void session_manager_accept(struct net *net, struct listener *listener)
 {
-	struct cm_peer peer;
-	int fd, err, i;
+	struct arrival arrival = { .listener = listener };
+	int err, i;
 
 	for (i = 0; i < ACCEPT_AT_ONCE; i++) {
-		err = listener_accept(listener, &fd, &peer);
+		err = listener_accept(listener, &arrival.fd, &arrival.peer);
 		if (err == -EAGAIN)
 			return;
-		if (!err)
-			session_admit(net, listener, fd, &peer);
-		else if (err == -EMFILE || err == -ENFILE)
-			refuse_for_want(net, listener);
-		else
+		if (!err) {
+			session_admit(net, &arrival);
+		} else if (err == -EMFILE || err == -ENFILE) {
+			listener_refuse(listener, &net->spare_fd);
+			stat_add(&net->stats.connections_rejected, 1);
+		} else {
 			log_ratelimited(LOG_INFO, 10, "memcached: accept: %s", strerror(-err));
+		}
+	}
+}
+
+static void handshake_failed(struct net *net, const struct handshake *handshake)
+{
+	if (handshake->err == -ECONNRESET || handshake->err == -EPIPE) {
+		log_ratelimited(LOG_INFO, 10,
+				"memcached: %s ended its connection before the TLS handshake was "
+				"done",
+				handshake->peer.address);
+		return;
+	}
+	stat_add(&net->stats.connections_expired, handshake->err == -ETIMEDOUT);
+	refused(net, &handshake->peer, handshake->why, TLS_WHY_MAX);
+}
+
+static void handshake_handle(struct net *net, struct handshake *handshake)
+{
+	struct arrival arrival = { .listener = handshake->listener, .peer = handshake->peer };
+
+	if (handshake->err) {
+		handshake_failed(net, handshake);
+		return;
+	}
+	arrival.tls = handshake_take_stream(handshake, &arrival.fd);
+	session_admit(net, &arrival);
+}
+
+void session_manager_handshakes(struct net *net)
+{
+	struct handshake_list ended;
+	struct handshake *handshake;
+
+	handshakes_take(&net->handshakes, &ended);
+	while ((handshake = STAILQ_FIRST(&ended))) {
+		STAILQ_REMOVE_HEAD(&ended, entry);
+		handshake_handle(net, handshake);
+		handshake_free(handshake);
 	}
 }
 

@@ -14,6 +14,8 @@
 void session_manager_accept(struct net *net, struct listener *listener);
 /* Handles a note of a session: NOTE_SESSION_ASKS, NOTE_SESSION_ENDED. */
 void session_manager_note(struct net *net, const struct note *note);
+/* Admits the clients whose TLS handshakes are done, and reports those that failed. */
+void session_manager_handshakes(struct net *net);
 /* Starts to close a session. */
 void session_manager_close(struct session *session);
 /* Starts to close all sessions, or all of the tenant. */

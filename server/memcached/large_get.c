@@ -128,7 +128,8 @@ enum action_next large_get_run(struct session *session, uint64_t until_ns)
 	if (!output_send(session))
 		return ACTION_CLOGGED;
 	while ((left = get->len - get->at) > LAST_BYTES) {
-		n = left - LAST_BYTES < SEND_BYTES ? left - LAST_BYTES : SEND_BYTES;
+		n = session->tls ? SESSION_TLS_BYTES : SEND_BYTES;
+		n = left - LAST_BYTES < n ? left - LAST_BYTES : n;
 		left = (uint32_t)session_send(session, bytes + get->at, n);
 		get->at += left;
 		if (left)

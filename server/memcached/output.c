@@ -168,6 +168,7 @@ bool output_send(struct session *session)
 	if (!left)
 		return true;
 	sent = session_send(session, at, left);
+	sockets->sent = true;
 	if (sent == left)
 		return true;
 	if (session->broken)

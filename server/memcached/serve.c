@@ -164,6 +164,15 @@ static enum action_next command_run(struct session *session, struct session_inpu
 	return next;
 }
 
+/* Looks at the clock now and then, and after output was sent: that takes long with TLS. */
+static bool time_is_up(struct sockets *sockets, unsigned int ran, uint64_t until_ns)
+{
+	if (ran % LOOK_EVERY && !sockets->sent)
+		return false;
+	sockets->sent = false;
+	return clock_ns() >= until_ns;
+}
+
 /* Executes commands until one is not done, or the share is used up: ACTION_AGAIN. */
 static enum action_next commands_run(struct session *session, struct session_input *input,
 				     uint64_t until_ns, unsigned int *commands)
@@ -183,7 +192,7 @@ static enum action_next commands_run(struct session *session, struct session_inp
 		}
 		if (input->at == input->len)
 			return ACTION_MORE;
-		if (ran && (!*commands || (ran % LOOK_EVERY == 0 && clock_ns() >= until_ns))) {
+		if (ran && (!*commands || time_is_up(session->sockets, ran, until_ns))) {
 			stat_add(&session_counters(session)->conn_yields, 1);
 			return ACTION_AGAIN;
 		}
@@ -210,7 +219,7 @@ static enum serve_next serve_end(struct session *session, const struct session_i
 	if (session->ends || (session->shut && next == ACTION_MORE))
 		return sent ? SERVE_END : SERVE_SOCKET;
 	if (!sent || next == ACTION_MORE || next == ACTION_CLOGGED)
-		return SERVE_SOCKET;
+		return sent && session->unread ? SERVE_AGAIN : SERVE_SOCKET;
 	return next == ACTION_WAIT ? SERVE_WAIT : SERVE_AGAIN;
 }
 
@@ -221,7 +230,7 @@ enum serve_next serve(struct session *session, uint64_t until_ns, unsigned int *
 	enum action_next next;
 	bool received = false;
 
-	session->clogged = false;
+	session->clogged = session->sockets->sent = false;
 	ahead_reset(&session->sockets->ahead);
 	if (session->output && !output_resume(session))
 		return session->broken ? SERVE_END : SERVE_SOCKET;

@@ -3,7 +3,8 @@
  * A session: one client of memcached's protocol on one socket, which one worker serves from the
  * first byte to the last; and what a worker has for all of its sessions.
  *
- *	accept(2)	control thread: admits the client, and sends NOTE_SESSION
+ *	accept(2)	control thread: admits the client, and sends NOTE_SESSION; with TLS, once
+ *			the thread of handshakes is done (server/control/handshake.h)
  *	commands	worker: answers go out in the order of the commands
  *	the end		worker: the client has closed or broken the protocol, or control has shut the
  *			socket down; it sends NOTE_SESSION_ENDED, and control closes the socket
@@ -69,6 +70,7 @@ struct session {
 	/* Fixed when it is made. */
 	struct client client;
 	int fd;
+	struct tls *tls;	 /* over the socket; NULL: none */
 	struct sockets *sockets; /* its worker's */
 
 	/* The worker's. */
@@ -79,6 +81,7 @@ struct session {
 	bool clogged;	 /* the socket did not take all output */
 	bool shut;	 /* nothing more is read: it ends when its output is sent */
 	bool broken;	 /* nothing can be sent */
+	bool unread;	 /* TLS has input that the socket does not show: epoll(7) is silent */
 	bool ends;	 /* nothing more is executed */
 	bool hung_up;	 /* the peer is gone, while answers of other threads are awaited */
 	uint32_t events; /* of epoll(7), that it waits for */
@@ -182,6 +185,7 @@ struct sockets {
 	uint8_t *output; /* SESSION_OUTPUT_BYTES */
 	uint32_t output_at, output_len;
 	uint32_t line_at; /* where the answers to the keys of the current line begin */
+	bool sent;	  /* since its turn began, or its commands looked at the clock */
 	uint8_t *input;	  /* SESSION_INPUT_BYTES */
 	struct ahead ahead;
 };

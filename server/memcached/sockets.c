@@ -16,6 +16,7 @@
 #include "server/memcached/large_put.h"
 #include "server/memcached/output.h"
 #include "server/memcached/serve.h"
+#include "server/memcached/stream.h"
 
 /* Events taken at a time. */
 #define EVENTS_MAX 32
@@ -88,6 +89,7 @@ static void session_end(struct session *session)
 	if (!session->hung_up)
 		(void)epoll_ctl(sockets->epoll_fd, EPOLL_CTL_DEL, session->fd, NULL);
 	session_unlist(session);
+	session_finish(session);
 	serve_release(session);
 	TAILQ_REMOVE(&sockets->sessions, session, idle_entry);
 	sockets->count--;

@@ -49,6 +49,8 @@ enum note_kind {
 	NOTE_SESSION_ANSWER, /* control -> worker: its answer */
 	NOTE_SESSION_ENDED,  /* worker -> control: done, it may be freed */
 	NOTE_FORWARDED,	     /* forwarder -> worker: server/memcached/forwarder.h */
+	/* Note of the thread of TLS handshakes -> control: some have ended. */
+	NOTE_HANDSHAKES,
 	/* Note of a job. */
 	NOTE_TENANT_DONE, /* thread of the jobs -> control: server/control/tenant_job.h */
 };

@@ -336,6 +336,7 @@ static bool worker_read_mail(struct worker *worker)
 		case NOTE_DETACHED:
 		case NOTE_TENANT_DETACHED:
 		case NOTE_TENANT_DONE:
+		case NOTE_HANDSHAKES:
 			break;
 		}
 	}

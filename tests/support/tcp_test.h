@@ -430,7 +430,7 @@ static inline void server_works(void)
 
 static inline unsigned int setups(void)
 {
-	return tcp_channel_of(server.channel)->setups_count;
+	return tcp_channel_of(server.channel)->setups.count;
 }
 
 /* A peer of the test's own: a socket that is connected to the server. */

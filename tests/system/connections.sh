@@ -219,7 +219,7 @@ fi
 
 # Any host that reaches a TCP port can open connections there and send nothing, or no message.
 SILENT=10000
-SETUPS_MAX=256 # of common/rdma/tcp/setup.c
+SETUPS_MAX=256 # of common/util/setups.h
 
 silent_peers() { # file
 	local n fd garbage

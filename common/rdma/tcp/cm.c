@@ -46,7 +46,7 @@ int tcp_create_cm_channel(struct device *dev, struct cm_channel **channel)
 		return -ENOMEM;
 	oc->channel.dev = dev;
 	pthread_mutex_init(&oc->lock, NULL);
-	TAILQ_INIT(&oc->setups);
+	setups_init(&oc->setups);
 	TAILQ_INIT(&oc->failures);
 	err = channel_open(oc);
 	if (err) {
@@ -291,7 +291,7 @@ int tcp_query_peer(struct cm_id *id, struct cm_peer *peer)
 	inet_text(&addr, peer->address, sizeof(peer->address));
 	if (oid->tls)
 		tls_identity(oid->tls, peer->identity);
-	peer->since_ns = oid->since_ns;
+	peer->since_ns = oid->setup.since_ns;
 	return 0;
 }
 

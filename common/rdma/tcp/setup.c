@@ -19,14 +19,6 @@
  * CPU stops a process for seconds; SETUPS_MAX, not this, bounds the cost of silent peers.
  */
 #define SETUP_MS 60000
-/*
- * The most set-ups under way. One more replaces another: among those of the host that has more than
- * half, if there is one, the oldest that was silent for SILENT_NS, or else the oldest. So peers
- * that connect and stay silent, or send a byte, take no more than this, and others get through.
- */
-#define SETUPS_MAX 256
-#define SILENT_NS 1000000000u
-
 /* Readable sockets that one call may handle without a result; those left keep the fd readable. */
 #define EVENTS_PER_CALL_MAX 64
 
@@ -91,12 +83,10 @@ int tcp_send(struct tcp_id *oid, const struct tcp_message *message)
 static void timer_arm(struct tcp_channel *oc)
 {
 	struct itimerspec when = { 0 };
-	uint64_t at_ns = 0;
+	uint64_t at_ns = setups_deadline(&oc->setups);
 
 	if (!TAILQ_EMPTY(&oc->failures))
 		at_ns = 1; /* at once */
-	else if (!TAILQ_EMPTY(&oc->setups))
-		at_ns = TAILQ_FIRST(&oc->setups)->deadline_ns;
 	when.it_value.tv_sec = (time_t)(at_ns / NS_PER_S);
 	when.it_value.tv_nsec = (long)(at_ns % NS_PER_S);
 	timerfd_settime(oc->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
@@ -104,22 +94,15 @@ static void timer_arm(struct tcp_channel *oc)
 
 static void setup_begin(struct tcp_channel *oc, struct tcp_id *oid)
 {
-	oid->since_ns = clock_ns();
-	oid->deadline_ns = oid->since_ns + (uint64_t)SETUP_MS * NS_PER_MS;
-	TAILQ_INSERT_TAIL(&oc->setups, oid, entry);
-	if (oc->setups_count++ == 0)
+	oid->setup.fd = oid->fd;
+	setups_add(&oc->setups, &oid->setup, clock_ns(), (uint64_t)SETUP_MS * NS_PER_MS);
+	if (oc->setups.count == 1)
 		timer_arm(oc);
-}
-
-static void setup_end(struct tcp_channel *oc, struct tcp_id *oid)
-{
-	TAILQ_REMOVE(&oc->setups, oid, entry);
-	oc->setups_count--;
 }
 
 static void setup_free(struct tcp_channel *oc, struct tcp_id *oid)
 {
-	setup_end(oc, oid);
+	setups_remove(&oc->setups, &oid->setup);
 	tcp_id_free(oid);
 }
 
@@ -132,8 +115,8 @@ static void setup_drop(struct tcp_channel *oc, struct tcp_id *oid, const char *w
 
 void tcp_setups_drop(struct tcp_channel *oc)
 {
-	while (!TAILQ_EMPTY(&oc->setups))
-		setup_drop(oc, TAILQ_FIRST(&oc->setups), "the server stops");
+	while (!TAILQ_EMPTY(&oc->setups.list))
+		setup_drop(oc, tcp_id_of_setup(TAILQ_FIRST(&oc->setups.list)), "the server stops");
 }
 
 void tcp_failure(struct tcp_id *oid, int err)
@@ -246,7 +229,7 @@ static bool on_request(struct tcp_channel *oc, struct tcp_id *oid, struct cm_eve
 		setup_drop(oc, oid, "one end has InfiniBand, the other Ethernet");
 		return false;
 	}
-	setup_end(oc, oid);
+	setups_remove(&oc->setups, &oid->setup);
 	oid->state = TCP_ASKED;
 	/* Nothing is read before the request is answered, but a hang-up is noticed. */
 	if (tcp_watch(oid, EPOLLRDHUP, EPOLL_CTL_MOD))
@@ -432,63 +415,6 @@ static void accept_without_fd(struct tcp_channel *oc, struct tcp_id *listener)
 	oc->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-static bool is_same_host(const struct tcp_id *a, const struct tcp_id *b)
-{
-	return !memcmp(&a->host, &b->host, sizeof(a->host));
-}
-
-/*
- * A set-up of the host that has more than half of all, or NULL: Boyer and Moore's majority vote
- * (1981).
- */
-static const struct tcp_id *setups_majority(const struct tcp_channel *oc)
-{
-	const struct tcp_id *oid, *candidate = NULL;
-	unsigned int votes = 0;
-
-	TAILQ_FOREACH(oid, &oc->setups, entry)
-		if (!votes) {
-			candidate = oid;
-			votes = 1;
-		} else if (is_same_host(oid, candidate)) {
-			votes++;
-		} else {
-			votes--;
-		}
-	votes = 0;
-	TAILQ_FOREACH(oid, &oc->setups, entry)
-		votes += candidate && is_same_host(oid, candidate);
-	return votes > oc->setups_count / 2 ? candidate : NULL;
-}
-
-/* Whether nothing has arrived from the peer, handled or not, though it had time for that. */
-static bool is_silent(struct tcp_id *oid, uint64_t now_ns)
-{
-	uint8_t byte;
-
-	if (oid->heard || now_ns - oid->since_ns < SILENT_NS)
-		return false;
-	oid->heard = recv(oid->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-	return !oid->heard;
-}
-
-static struct tcp_id *setup_to_drop(struct tcp_channel *oc)
-{
-	const struct tcp_id *many = setups_majority(oc);
-	struct tcp_id *oid, *oldest = NULL;
-	uint64_t now_ns = clock_ns();
-
-	TAILQ_FOREACH(oid, &oc->setups, entry) {
-		if (many && !is_same_host(oid, many))
-			continue;
-		if (is_silent(oid, now_ns))
-			return oid;
-		if (!oldest)
-			oldest = oid;
-	}
-	return oldest;
-}
-
 static void host_of(struct ip_address *host, const struct sockaddr_storage *peer)
 {
 	char text[DEVICE_PEER_MAX];
@@ -509,7 +435,7 @@ static int setup_new(struct tcp_channel *oc, int fd, const struct sockaddr_stora
 	}
 	oid->passive = true;
 	oid->fd = fd;
-	host_of(&oid->host, peer);
+	host_of(&oid->setup.host, peer);
 	err = inet_stream_set(fd);
 	if (!err)
 		err = shaking_begin(oid);
@@ -519,8 +445,9 @@ static int setup_new(struct tcp_channel *oc, int fd, const struct sockaddr_stora
 		tcp_id_free(oid);
 		return err;
 	}
-	if (oc->setups_count == SETUPS_MAX)
-		setup_drop(oc, setup_to_drop(oc), "too many are being set up");
+	if (oc->setups.count == SETUPS_MAX)
+		setup_drop(oc, tcp_id_of_setup(setups_to_drop(&oc->setups, clock_ns())),
+			   "too many are being set up");
 	setup_begin(oc, oid);
 	return 0;
 }
@@ -563,13 +490,13 @@ static bool on_failure(struct tcp_channel *oc, struct cm_event *event)
 static bool on_timer(struct tcp_channel *oc, struct cm_event *event)
 {
 	uint64_t now_ns = clock_ns(), times;
+	struct setup *setup;
 	bool delivered;
-	struct tcp_id *oid;
 
 	if (read(oc->timer_fd, &times, sizeof(times)) < 0 && errno != EAGAIN)
 		log_ratelimited(LOG_ERROR, 1, "can't read a timer: %m");
-	while ((oid = TAILQ_FIRST(&oc->setups)) && oid->deadline_ns <= now_ns)
-		setup_drop(oc, oid, "the peer took too long");
+	while ((setup = setups_expired(&oc->setups, now_ns)))
+		setup_drop(oc, tcp_id_of_setup(setup), "the peer took too long");
 	delivered = on_failure(oc, event);
 	timer_arm(oc);
 	return delivered;
@@ -581,7 +508,7 @@ static bool handle(struct tcp_channel *oc, const struct epoll_event *ready, stru
 
 	if (!oid)
 		return on_timer(oc, event);
-	oid->heard = true;
+	oid->setup.heard = true;
 	if (oid->shaking)
 		return on_shaking(oc, oid, event);
 	switch (oid->state) {

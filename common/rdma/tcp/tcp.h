@@ -16,13 +16,14 @@
 #define KVD_COMMON_RDMA_TCP_TCP_H
 
 #include <pthread.h>
+#include <stddef.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
 
 #include "common/rdma/tcp/message.h"
 #include "common/tls/tls.h"
 #include "common/rdma/verbs/objects.h"
-#include "common/util/network.h"
+#include "common/util/setups.h"
 
 struct tcp_device {
 	struct verbs_port port;
@@ -52,9 +53,7 @@ struct tcp_id {
 	struct cm_id id;
 	enum tcp_state state;
 	bool passive;
-	bool heard;		/* in a set-up: something has arrived */
-	struct ip_address host; /* the peer's, in a set-up: ip_address_to_host() */
-	int fd;			/* -1: none */
+	int fd; /* -1: none */
 	struct tls *tls;	/* NULL: TCP alone */
 	bool shaking;		/* in a TLS handshake: CONNECTING or SETTING_UP */
 	struct tcp_message got;
@@ -65,9 +64,8 @@ struct tcp_id {
 	struct cm_param param;	   /* its private data is `told` */
 	struct tcp_message told;   /* to send once TCP is connected */
 	int error;		   /* why connect() failed, if it is in channel->failures; else 0 */
-	uint64_t since_ns;	   /* when the set-up began */
-	uint64_t deadline_ns;	   /* in channel->setups */
-	TAILQ_ENTRY(tcp_id) entry; /* in setups or failures */
+	struct setup setup;	   /* accepting end: in channel->setups, until it is set up */
+	TAILQ_ENTRY(tcp_id) entry; /* in failures */
 };
 
 struct tcp_channel {
@@ -75,14 +73,18 @@ struct tcp_channel {
 	pthread_mutex_t lock;
 	int timer_fd;
 	int spare_fd; /* closed when there is no other descriptor to accept with */
-	TAILQ_HEAD(tcp_setups, tcp_id) setups; /* ids SETTING_UP, oldest first */
-	unsigned int setups_count;
+	struct setups setups; /* of ids SETTING_UP or LINGERING */
 	TAILQ_HEAD(tcp_failures, tcp_id) failures; /* ids whose connect() failed at once */
 };
 
 static inline struct tcp_id *tcp_id_of(struct cm_id *id)
 {
 	return (struct tcp_id *)id;
+}
+
+static inline struct tcp_id *tcp_id_of_setup(struct setup *setup)
+{
+	return (struct tcp_id *)((char *)setup - offsetof(struct tcp_id, setup));
 }
 
 static inline struct tcp_channel *tcp_channel_of(struct cm_channel *channel)

@@ -166,7 +166,7 @@ static void is_refused(const char *why)
 	assert_int_equal(event.private_len, strlen(why));
 	tcp_destroy_id(id);
 	quiet();
-	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 0);
+	assert_int_equal(tcp_channel_of(server.channel)->setups.count, 0);
 }
 
 /* What each end has, and what comes of it: who the server takes the client for, or why not. */
@@ -527,7 +527,7 @@ static void tcp_against_tls(void **state)
 	assert_int_equal(event.type, CM_UNREACHABLE);
 	tcp_destroy_id(id);
 	quiet();
-	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 0);
+	assert_int_equal(tcp_channel_of(server.channel)->setups.count, 0);
 	use(NULL, &with_ca);
 	id = connecting();
 	/* The server awaits a message that is longer than a ClientHello, or takes it for none. */
@@ -547,15 +547,15 @@ static void silent_peer(void **state)
 	(void)state;
 	use(&with_certificate, NULL);
 	assert_int_equal(inet_connect(&server.od.addr, &fd), 0);
-	while (tcp_channel_of(server.channel)->setups_count == 0)
+	while (tcp_channel_of(server.channel)->setups.count == 0)
 		go_on(-1, 0);
 	quiet();
 	assert_int_equal(send(fd, "\x16\x03\x01", 3, 0), 3);
 	quiet();
-	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 1);
+	assert_int_equal(tcp_channel_of(server.channel)->setups.count, 1);
 	time_pass(SETUP_NS);
 	quiet();
-	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 0);
+	assert_int_equal(tcp_channel_of(server.channel)->setups.count, 0);
 	close(fd);
 }
 
@@ -567,16 +567,16 @@ static void refused_and_silent(void **state)
 	(void)state;
 	use(&with_certificate, NULL);
 	assert_int_equal(inet_connect(&server.od.addr, &fd), 0);
-	while (tcp_channel_of(server.channel)->setups_count == 0)
+	while (tcp_channel_of(server.channel)->setups.count == 0)
 		go_on(-1, 0);
 	assert_int_equal(send(fd, "GET / HTTP/1.0\r\n\r\n", 18, 0), 18);
 	quiet();
 	assert_int_equal(send(fd, "more", 4, 0), 4);
 	quiet();
-	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 1);
+	assert_int_equal(tcp_channel_of(server.channel)->setups.count, 1);
 	time_pass(SETUP_NS);
 	quiet();
-	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 0);
+	assert_int_equal(tcp_channel_of(server.channel)->setups.count, 0);
 	close(fd);
 }
 
@@ -657,7 +657,7 @@ static void two_messages_at_once(void **state)
 	tcp_message_print(both + TCP_MESSAGE_BYTES, &test_request);
 	assert_int_equal(tls_send(tls, both, sizeof(both)), sizeof(both));
 	quiet();
-	assert_int_equal(tcp_channel_of(server.channel)->setups_count, 0);
+	assert_int_equal(tcp_channel_of(server.channel)->setups.count, 0);
 	tls_end(tls);
 	close(fd);
 	/* One in two records is one. */

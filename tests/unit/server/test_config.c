@@ -1016,7 +1016,9 @@ static void test_check_identity(void **state)
 		{ "memcached:///s,rdma+tls://", true, NULL },
 		{ "memcached://", true, "clients of memcached://HOST:PORT have no identity" },
 		{ "memcached:///s,memcached://127.0.0.1,softnic://", true,
-		  "or give that of a Unix socket, memcached:///PATH" },
+		  "or that of a Unix socket, memcached:///PATH" },
+		{ "memcached+tls://,softnic://", true, NULL },
+		{ "memcached+tls://,softnic://", false, "tls.require_identity = no admits" },
 	};
 	char text[64];
 

@@ -42,7 +42,7 @@ static ssize_t read_all(int fd, char *text, size_t size)
 	return (ssize_t)length;
 }
 
-static int file_read(char *text, size_t *length, int fd, size_t max, char *why)
+static int file_read(char *text, size_t *length, int fd, size_t max, bool *is_secret, char *why)
 {
 	const char *wrong = trusted_file_check(fd, false);
 	ssize_t n;
@@ -51,6 +51,8 @@ static int file_read(char *text, size_t *length, int fd, size_t max, char *why)
 		snprintf(why, TRUSTED_FILE_WHY_MAX, "%s", wrong);
 		return -EINVAL;
 	}
+	if (is_secret)
+		*is_secret = !trusted_file_check(fd, true);
 	n = read_all(fd, text, max + 1);
 	if (n < 0)
 		return (int)n;
@@ -63,7 +65,8 @@ static int file_read(char *text, size_t *length, int fd, size_t max, char *why)
 	return 0;
 }
 
-int trusted_file_read(char **text, size_t *length, const char *path, size_t max, char *why)
+int trusted_file_read(char **text, size_t *length, const char *path, size_t max, bool *is_secret,
+		      char *why)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	int err = fd < 0 ? -errno : 0;
@@ -71,7 +74,7 @@ int trusted_file_read(char **text, size_t *length, const char *path, size_t max,
 	*why = '\0';
 	*text = fd < 0 ? NULL : heap_alloc(max + 1);
 	if (!err)
-		err = *text ? file_read(*text, length, fd, max, why) : -ENOMEM;
+		err = *text ? file_read(*text, length, fd, max, is_secret, why) : -ENOMEM;
 	if (fd >= 0)
 		close(fd);
 	if (!err)

@@ -18,8 +18,10 @@ const char *trusted_file_check(int fd, bool is_secret);
 /*
  * Reads the file at @path: *@text (of heap_alloc()) has *@length bytes and a zero after them.
  * Returns 0; or a negative errno, with the reason in @why (TRUSTED_FILE_WHY_MAX bytes). The file
- * has to be one of at most @max bytes that trusted_file_check() passes.
+ * has to be one of at most @max bytes that trusted_file_check() passes. *@is_secret: also as a
+ * secret; @is_secret may be NULL.
  */
-int trusted_file_read(char **text, size_t *length, const char *path, size_t max, char *why);
+int trusted_file_read(char **text, size_t *length, const char *path, size_t max, bool *is_secret,
+		      char *why);
 
 #endif /* KVD_COMMON_UTIL_TRUSTED_FILE_H */

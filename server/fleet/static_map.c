@@ -488,7 +488,7 @@ int static_map_load(struct fleet_map **map, const char *path, char *why)
 	int err;
 
 	*map = NULL;
-	err = trusted_file_read(&text, &length, path, STATIC_MAP_FILE_MAX, reason);
+	err = trusted_file_read(&text, &length, path, STATIC_MAP_FILE_MAX, NULL, reason);
 	if (!err) {
 		err = static_map_parse(map, text, length, reason);
 		if (err && !*reason)

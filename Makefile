@@ -87,7 +87,7 @@ SO_LDFLAGS := -shared -Wl,-soname,libkvd.so.$(SOMAJOR) -Wl,--version-script=clie
 # Evaluated at first use: `make deps` must run on a machine without pkg-config.
 libs = $(eval $(1) := $$(shell $(PKGCONFIG) --libs $(2)))$($(1))
 DEVICE_LIBS   = $(call libs,DEVICE_LIBS,libibverbs librdmacm libssl libcrypto)
-STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc numa)
+STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc numa libcrypt)
 CMOCKA_LIBS = $(call libs,CMOCKA_LIBS,cmocka)
 # Of the server alone: libkvd and kvctl do not talk to etcd.
 ETCD_LIBS   = $(call libs,ETCD_LIBS,libcurl jansson zlib)
@@ -189,7 +189,7 @@ $(O)/flags: FORCE
 # Without a header hundreds of lines of errors would hide that one command installs it. `missing`
 # prints which of the given programs and headers are not there.
 BUILD_HEADERS := infiniband/verbs.h rdma/rdma_cma.h urcu-qsbr.h urcu/rculfhash.h ini.h \
-	jemalloc/jemalloc.h numa.h xxhash.h curl/curl.h jansson.h zlib.h
+	jemalloc/jemalloc.h numa.h xxhash.h curl/curl.h jansson.h zlib.h crypt.h
 missing = command -v $(PKGCONFIG) >/dev/null || printf ' %s' '$(PKGCONFIG)'; \
 	command -v $(firstword $(CC)) >/dev/null || { printf ' %s' '$(firstword $(CC))'; exit; }; \
 	for h in $(1); do echo "\#include <$$h>" | $(COMPILE) -E -x c - >/dev/null 2>&1 || \

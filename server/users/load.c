@@ -29,13 +29,23 @@ static int uid_of(const char *name, uid_t *uid)
 int users_load(struct users **users, const char *path, char *why)
 {
 	char reason[USERS_WHY_MAX] = "";
+	bool is_secret;
 	size_t length;
 	char *text;
-	int err = trusted_file_read(&text, &length, path, USERS_FILE_MAX, reason);
+	int err = trusted_file_read(&text, &length, path, USERS_FILE_MAX, &is_secret, reason);
 
 	if (!err)
 		err = users_parse(users, text, length, uid_of, reason);
+	if (text)
+		explicit_bzero(text, USERS_FILE_MAX + 1);
 	heap_free(text);
+	if (!err && (*users)->with_password && !is_secret) {
+		users_put(*users);
+		*users = NULL;
+		snprintf(reason, sizeof(reason),
+			 "it has passwords, and other users may read it: `chmod 600` it");
+		err = -EINVAL;
+	}
 	if (err)
 		snprintf(why, USERS_WHY_MAX, "%.120s: %.270s", path,
 			 *reason ? reason : strerror(-err));

@@ -11,7 +11,9 @@
 #include "common/tls/tls.h"
 #include "common/util/ini_text.h"
 #include "common/util/parse.h"
+#include "common/util/secret.h"
 #include "common/wire.h"
+#include "server/users/password.h"
 #include "server/users/users.h"
 
 #define KEYS_ROOM_FIRST 16
@@ -23,6 +25,7 @@ enum setting {
 	SETTING_REQUESTS,
 	SETTING_BYTES,
 	SETTING_MEMORY,
+	SETTING_PASSWORD,
 };
 
 struct parser {
@@ -236,6 +239,18 @@ static bool memory_set(struct parser *p, char *word)
 	       refuse(p, "memory: %s", why.text);
 }
 
+/* What was refused may be a password, and does not go to the log. */
+static bool password_set(struct parser *p, char *word)
+{
+	if (!password_hash_valid(word))
+		return refuse(p, "password: this is no hash that kvd takes: write the line that "
+				 "`openssl passwd -6` or `mkpasswd` prints");
+	p->user->password = word;
+	if (!p->users->with_password)
+		p->users->with_password = p->user;
+	return true;
+}
+
 /* Keys with one value have a `setting`; lists may be given on several lines. */
 static const struct key {
 	const char *name;
@@ -255,6 +270,7 @@ static const struct key {
 	{ "requests", requests_set, .setting = SETTING_REQUESTS },
 	{ "bytes", bytes_set, .setting = SETTING_BYTES },
 	{ "memory", memory_set, .setting = SETTING_MEMORY },
+	{ "password", password_set, .is_who = true, .setting = SETTING_PASSWORD },
 };
 
 #define KEYS_COUNT (sizeof(keys) / sizeof(keys[0]))
@@ -278,9 +294,9 @@ static bool setting_take(struct parser *p, const char *name, char *value)
 		return refuse(p, "'%.40s' is in no section: write [user NAME] above it", name);
 	if (!key)
 		return refuse(p,
-			      "unknown key '%.40s': there are identity, uid, networks, rights, "
-			      "read_prefixes, write_prefixes, tenant, connections, requests, "
-			      "bytes and memory",
+			      "unknown key '%.40s': there are identity, uid, networks, password, "
+			      "rights, read_prefixes, write_prefixes, tenant, connections, "
+			      "requests, bytes and memory",
 			      name);
 	if (key->is_who && user_is_wildcard(p->user))
 		return refuse(p, "user '*' is who matches no other: take '%s' away", name);
@@ -291,7 +307,9 @@ static bool setting_take(struct parser *p, const char *name, char *value)
 		p->given |= 1u << key->setting;
 	while ((word = ini_word_take(&value))) {
 		if (words++ && !key->list)
-			return refuse(p, "%s takes one value: remove '%.40s'", name, word);
+			return key->is_who ?
+				       refuse(p, "%s takes one word", name) :
+				       refuse(p, "%s takes one value: remove '%.40s'", name, word);
 		if (!key->take(p, word))
 			return false;
 	}
@@ -334,7 +352,9 @@ static bool user_finish(struct parser *p)
 		return refuse(p, "user '%s' has no rights: give some, for example rights = read",
 			      user->name);
 	if (!p->recognised && !user_is_wildcard(user))
-		return refuse(p, "user '%s' has no identity, uid or networks: nobody would be it",
+		return refuse(p,
+			      "user '%s' has no identity, uid, networks or password: nobody "
+			      "would be it",
 			      user->name);
 	if (!memory_finish(p, user))
 		return false;
@@ -357,15 +377,6 @@ static bool name_check(struct parser *p, const char *name)
 	return true;
 }
 
-/* NULL, or the user of that name. */
-static const struct user *user_named(const struct users *users, const char *name)
-{
-	for (size_t i = 0; i < users->count; i++)
-		if (!strcmp(users->list[i].name, name))
-			return &users->list[i];
-	return NULL;
-}
-
 /* What is between the brackets of a section. */
 static bool section_take(struct parser *p, char *at)
 {
@@ -376,7 +387,7 @@ static bool section_take(struct parser *p, char *at)
 		return refuse(p, "a section is that of a user: write [user NAME]");
 	if (!user_finish(p) || !name_check(p, name))
 		return false;
-	same = user_named(p->users, name);
+	same = users_named(p->users, name);
 	if (same)
 		return refuse(p, "user '%s' is there already, on line %u", name, same->line);
 	if (p->users->count == USERS_MAX)
@@ -499,19 +510,20 @@ int users_parse(struct users **out, const char *text, size_t length, users_uid_o
 		return -ENOMEM;
 	users->holders = 1;
 	users->list = calloc(sections_of(text, length) + 1, sizeof(*users->list));
-	users->text = malloc(length + 1);
+	users->text_bytes = length + 1;
+	users->text = secret_alloc(users->text_bytes);
 	if (!users->list || !users->text) {
 		users_put(users);
 		return -ENOMEM;
 	}
+	/* A zero follows it. */
 	if (length)
 		memcpy(users->text, text, length);
-	users->text[length] = '\0';
 	if (lines_take(&p, length) &&
 	    keys_finish(&p, &users->identities, "identity", by_identity, same_identity) &&
 	    keys_finish(&p, &users->uids, "uid", by_uid, same_uid) &&
 	    keys_finish(&p, &users->networks, "network", by_network, same_network)) {
-		users->other = user_named(users, "*");
+		users->other = users_named(users, "*");
 		*out = users;
 		return 0;
 	}

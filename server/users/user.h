@@ -65,9 +65,16 @@ struct user {
 	/* Limits of each of its clients; 0: no limit. */
 	uint32_t connections;
 	uint64_t requests, bytes; /* in a second */
+	const char *password;	  /* its hash: server/users/password.h; NULL: none */
 	uint64_t memory;   /* bytes of `tenant`, which kvd makes; 0: this user says no size */
 	unsigned int line; /* where it begins in the file */
 };
+
+/*
+ * The user of a client of memcached's protocol that has to give a password: it has no right, its
+ * name is in no file, and it is in no snapshot.
+ */
+extern const struct user user_unauthenticated;
 
 static inline bool tenant_name_valid(const char *name)
 {

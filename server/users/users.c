@@ -4,6 +4,13 @@
 
 #include <stdlib.h>
 
+#include "common/util/secret.h"
+
+const struct user user_unauthenticated = {
+	.name = "(unauthenticated)",
+	.tenant = TENANT_DEFAULT,
+};
+
 struct users *users_hold(struct users *users)
 {
 	users->holders++;
@@ -18,8 +25,16 @@ void users_put(struct users *users)
 	free(users->identities.list);
 	free(users->uids.list);
 	free(users->networks.list);
-	free(users->text);
+	secret_free(users->text, users->text_bytes);
 	free(users);
+}
+
+const struct user *users_named(const struct users *users, const char *name)
+{
+	for (size_t i = 0; i < users->count; i++)
+		if (!strcmp(users->list[i].name, name))
+			return &users->list[i];
+	return NULL;
 }
 
 static const struct user *key_user(const struct users *users, const struct user_key *key)

@@ -42,7 +42,11 @@ struct users {
 	/* Sorted. */
 	struct user_keys identities, uids, networks;
 	const struct user *other; /* "*", or NULL */
-	char *text;		  /* names, identities and prefixes point into it */
+	/* The first user with a password; NULL: clients give none. */
+	const struct user *with_password;
+	/* Names, identities, hashes and prefixes point into it: of secret_alloc(). */
+	char *text;
+	size_t text_bytes;
 };
 
 /* What is known of the client at the other end of a connection. */
@@ -66,7 +70,8 @@ int users_parse(struct users **users, const char *text, size_t length, users_uid
 
 /*
  * Reads and parses the file @path, which only its owner, root or the server's own user, may be able
- * to write. @why: "PATH: ..." or "PATH: line 3: ...".
+ * to write, and which no user but those of its group may read if it has passwords. @why:
+ * "PATH: ..." or "PATH: line 3: ...".
  */
 int users_load(struct users **users, const char *path, char *why);
 
@@ -79,5 +84,8 @@ void users_put(struct users *users);
  * network that contains its address, else "*". NULL: none.
  */
 const struct user *users_match(const struct users *users, const struct user_peer *peer);
+
+/* The user of that name, or NULL. */
+const struct user *users_named(const struct users *users, const char *name);
 
 #endif /* KVD_SERVER_USERS_USERS_H */

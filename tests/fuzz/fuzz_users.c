@@ -5,6 +5,7 @@
  * text with a line.
  */
 #include "common/wire.h"
+#include "server/users/password.h"
 #include "server/users/users.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -22,6 +23,7 @@ static void check_user(const struct user *user)
 	must(!user->memory || (user->memory >= USER_MEMORY_MIN && user->memory <= USER_MEMORY_MAX &&
 			       tenant_name_valid(user->tenant)));
 	must(user->requests <= 1000000000);
+	must(!user->password || password_hash_valid(user->password));
 	must(user->read.count <= USER_PREFIXES_MAX && user->write.count <= USER_PREFIXES_MAX);
 	for (unsigned int i = 0; i < user->write.count; i++) {
 		const struct user_prefix *prefix = &user->write.list[i];
@@ -37,6 +39,7 @@ static void check(const struct users *users)
 	size_t i;
 
 	must(users->count <= USERS_MAX);
+	must(!users->with_password || users->with_password->password);
 	for (i = 0; i < users->count; i++)
 		check_user(&users->list[i]);
 	for (i = 0; i < users->identities.count; i++) {

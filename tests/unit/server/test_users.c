@@ -188,8 +188,10 @@ static void refuses(void **state)
 	refused("[user a]\nuid = 1\n", "line 1: user 'a' has no rights");
 	refused("[user a]\nuid = 1\n[user b]\nuid = 2\nrights = read\n",
 		"line 1: user 'a' has no rights");
-	refused("\n[user a]\nrights = read\n", "line 2: user 'a' has no identity, uid or networks");
-	refused(A "[user b]\nrights = read\n", "line 4: user 'b' has no identity, uid or networks");
+	refused("\n[user a]\nrights = read\n",
+		"line 2: user 'a' has no identity, uid, networks or password");
+	refused(A "[user b]\nrights = read\n",
+		"line 4: user 'b' has no identity, uid, networks or password");
 	refused(A A, "line 4: user 'a' is there already, on line 1");
 	refused("[alice]\n", "line 1: a section is that of a user: write [user NAME]");
 	refused("[user]\n", "line 1: a section is that of a user");
@@ -270,6 +272,65 @@ static void sized_tenants(void **state)
 		      "[user b]\nuid = 2\ntenant = c\nrights = read\n");
 	assert_int_equal(users->list[1].memory, 0);
 	users_put(users);
+}
+
+#define SHA512                                                                                     \
+	"$6$0123456789abcdef$pyABpBcCEaxIsotjNwuBApVKg5hyCCzIYsPO2V2LZ9FqcUmQFrG7BpmrLRMg5pv43Woo" \
+	"QmYoiDpfi8NoPo5K30"
+#define YESCRYPT "$y$j75$HLWUkhBa1UStXuYKVZVY2.$6n8AgVbdhq6CRqN6H1iHQvy8wqVb6r8TTlkBetLHGQ1"
+
+/* Of clear text nothing is in the reason, which goes to the log. */
+static void passwords(void **state)
+{
+	struct users *users = taken("[user a]\nuid = 1\nrights = read\n"
+				    "[user b]\npassword = " SHA512 "\nrights = read\n"
+				    "[user c]\nrights = read\nnetworks = 10.9.0.0/24\n"
+				    "password=" YESCRYPT " \n");
+
+	(void)state;
+	assert_null(users->list[0].password);
+	assert_string_equal(users->list[1].password, SHA512);
+	assert_string_equal(users->list[2].password, YESCRYPT);
+	assert_ptr_equal(users->with_password, &users->list[1]);
+	assert_ptr_equal(users_named(users, "b"), &users->list[1]);
+	assert_null(users_named(users, "d"));
+	assert_string_equal(of_address(users, "10.9.0.1:1"), "c");
+	assert_string_equal(of_address(users, "10.8.0.1:1"), "(none)");
+	users_put(users);
+	users = taken(text);
+	assert_null(users->with_password);
+	users_put(users);
+	refused(A "password = sesame", "line 4: password: this is no hash that kvd takes: write "
+				       "the line that `openssl passwd -6` or `mkpasswd` prints");
+	refused(A "password = open sesame", "line 4: password: this is no hash that kvd takes");
+	refused(A "password =", "line 4: password has no value");
+	refused(A "password = " SHA512 " sesame", "line 4: password takes one word");
+	refused(A "password = " SHA512 "\npassword = " SHA512, "line 5: password is repeated");
+	refused("[user *]\nrights = read\npassword = " SHA512,
+		"line 3: user '*' is who matches no other: take 'password' away");
+}
+
+/* The hashes are a secret, while a file without any may be read by all. */
+static void loads_passwords(void **state)
+{
+	char path[] = "/tmp/kvd-test-users-XXXXXX", why[USERS_WHY_MAX];
+	struct users *users;
+	int fd = mkstemp(path);
+
+	(void)state;
+	close(fd);
+	users_file_write(path, A "password = " SHA512, 0640);
+	assert_int_equal(users_load(&users, path, why), 0);
+	users_put(users);
+	users_file_write(path, A "password = " SHA512, 0644);
+	assert_int_equal(users_load(&users, path, why), -EINVAL);
+	assert_null(users);
+	assert_non_null(
+		strstr(why, ": it has passwords, and other users may read it: `chmod 600`"));
+	users_file_write(path, A "# password = " SHA512, 0644);
+	assert_int_equal(users_load(&users, path, why), 0);
+	users_put(users);
+	unlink(path);
 }
 
 static void belongs_to_one(void **state)
@@ -388,6 +449,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(takes),	  cmocka_unit_test(matches),
+		cmocka_unit_test(passwords),	  cmocka_unit_test(loads_passwords),
 		cmocka_unit_test(others),	  cmocka_unit_test(refuses),
 		cmocka_unit_test(belongs_to_one), cmocka_unit_test(most_prefixes),
 		cmocka_unit_test(most_users),

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/util/log.h"
 #include "common/util/network.h"
@@ -41,6 +42,22 @@ static struct user_peer user_peer_of(const struct cm_peer *peer, enum device_kin
 	};
 }
 
+/*
+ * The user of a client. In memcached's protocol clients that match no user otherwise authenticate,
+ * if there is a password: "*" would keep them from that.
+ */
+static const struct user *user_of(const struct users *users, const struct cm_peer *peer,
+				  enum device_kind kind)
+{
+	const struct user_peer who = user_peer_of(peer, kind);
+	const struct user *user = users_match(users, &who);
+
+	if (kind & LISTEN_MEMCACHED_ALL && users->with_password &&
+	    (!user || user_is_wildcard(user)))
+		return &user_unauthenticated;
+	return user;
+}
+
 static void user_decide(struct admission *admission, const struct accounts *accounts,
 			const struct cm_peer *peer)
 {
@@ -63,8 +80,6 @@ void admission_decide(struct admission *admission, const struct users *users,
 		      const struct accounts *accounts, const struct config *config,
 		      enum device_kind kind, const struct cm_peer *peer)
 {
-	const struct user_peer who = user_peer_of(peer, kind);
-
 	*admission = (struct admission){ 0 };
 	if (is_open(peer, kind) && !networks_hold(config->rdma.networks, peer->address)) {
 		admission->reason = WIRE_REJECT_USER;
@@ -80,15 +95,18 @@ void admission_decide(struct admission *admission, const struct users *users,
 	}
 	if (!users)
 		return;
-	admission->user = users_match(users, &who);
+	admission->user = user_of(users, peer, kind);
 	user_decide(admission, accounts, peer);
 }
 
 const struct user *admission_user(const struct users *users, const struct client *client)
 {
-	const struct user_peer who = user_peer_of(&client->peer, client->kind);
+	const struct user *before = client_user(client), *user;
 
-	return users_match(users, &who);
+	if (!client->by_password)
+		return user_of(users, &client->peer, client->kind);
+	user = users_named(users, before->name);
+	return user && user->password && !strcmp(user->password, before->password) ? user : NULL;
 }
 
 void admission_set(struct client *client, struct users *users, const struct user *user)

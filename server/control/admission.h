@@ -31,7 +31,10 @@ void admission_decide(struct admission *admission, const struct users *users,
 		      const struct accounts *accounts, const struct config *config,
 		      enum device_kind kind, const struct cm_peer *peer);
 
-/* The user of a client according to @users, a newer reading of the file, or NULL. */
+/*
+ * The user of a client according to @users, a newer reading of the file, or NULL. One that gave its
+ * password is the same user if that has the same password.
+ */
 const struct user *admission_user(const struct users *users, const struct client *client);
 
 /*

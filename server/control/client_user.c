@@ -10,6 +10,10 @@
 static const char *user_objection(const struct client *client, const struct user *before,
 				  const struct user *user, bool any, bool reads)
 {
+	if (client->by_password && !user)
+		return "the password that its client gave is not in users.file any more";
+	if ((before == &user_unauthenticated) != (user == &user_unauthenticated))
+		return "users.file says otherwise now whether its client has to authenticate";
 	if (any && !user)
 		return "users.file has no user for this client any more";
 	if (before && user && strcmp(before->name, user->name) != 0)

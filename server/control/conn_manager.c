@@ -862,6 +862,7 @@ int conn_manager_wait_ms(const struct net *net, int wait_ms)
 {
 	uint64_t now_ns, due_ms = 0;
 
+	wait_ms = logins_wait_ms(&net->logins, wait_ms);
 	if (TAILQ_EMPTY(&net->stats_queries))
 		return wait_ms;
 	now_ns = clock_ns();
@@ -915,6 +916,9 @@ void conn_manager_read_mail(struct net *net)
 			break;
 		case NOTE_TENANT_DONE:
 			net->jobs.runs = false;
+			break;
+		case NOTE_PASSWORD_DONE:
+			session_manager_password_checked(net);
 			break;
 		case NOTE_SESSION_ASKS:
 		case NOTE_SESSION_ENDED:
@@ -976,6 +980,7 @@ void conn_manager_expire(struct net *net, uint64_t now_ns)
 		hello_due(net, conn, now_ns);
 	while ((conn = conn_timer_take(&net->timers, CONN_TIMER_KEEPALIVE, now_ns)))
 		keepalive_due(net, conn, now_ns);
+	session_manager_expire(net, now_ns);
 	identities_expire(&net->identities, now_ns);
 	identities_count(net);
 }
@@ -1065,6 +1070,7 @@ void conn_manager_init(struct net *net)
 	TAILQ_INIT(&net->stats_queries);
 	TAILQ_INIT(&net->tenant_queries);
 	LIST_INIT(&net->sessions);
+	TAILQ_INIT(&net->sessions_locked);
 }
 
 void conn_manager_free_all(struct net *net)

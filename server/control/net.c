@@ -188,6 +188,8 @@ int net_init(struct net *net, const struct worker_env *env)
 		err = net_init_workers(net);
 	if (!err)
 		err = tenant_jobs_init(&net->jobs, &net->env);
+	if (!err)
+		err = logins_init(&net->logins, &net->mailbox);
 	return err ? err : tenants_init(&net->tenants, &net->env, net->workers);
 }
 
@@ -197,6 +199,7 @@ void net_release(struct net *net)
 
 	tenants_release(&net->tenants);
 	tenant_jobs_release(&net->jobs);
+	logins_release(&net->logins);
 	for (i = 0; i < net->worker_count; i++)
 		worker_release(&net->workers[i]);
 	free(net->workers);
@@ -298,6 +301,7 @@ void net_stop(struct net *net)
 		worker_stop(&net->workers[i]);
 	handshakes_stop(&net->handshakes);
 	tenant_jobs_stop(&net->jobs);
+	logins_stop(&net->logins);
 	tenants_stop(&net->tenants);
 }
 

@@ -11,6 +11,7 @@
 #include "server/control/handshake.h"
 #include "server/control/identity.h"
 #include "server/control/listener.h"
+#include "server/control/logins.h"
 #include "server/control/revoke.h"
 #include "server/control/tenant_job.h"
 #include "server/control/tenants.h"
@@ -88,7 +89,10 @@ struct net {
 	struct net_stats stats;			   /* other threads may read them */
 	struct conn *conns;			   /* all connections, linked by next and prev */
 	LIST_HEAD(net_sessions, session) sessions; /* all sessions */
-	unsigned int sessions_count[WORKERS_MAX];  /* of each worker */
+	/* Sessions whose client has to authenticate soon. */
+	TAILQ_HEAD(locked_sessions, session) sessions_locked;
+	unsigned int sessions_count[WORKERS_MAX]; /* of each worker */
+	struct logins logins;
 	int spare_fd;	     /* closed to refuse a connection when no descriptor is left */
 	struct users *users; /* NULL: any client may connect */
 	struct accounts accounts;

@@ -15,6 +15,7 @@
 #include "server/control/admission.h"
 #include "server/control/client_user.h"
 #include "server/control/session_stats.h"
+#include "server/memcached/login.h"
 #include "server/memcached/serve.h"
 
 /* Connections that are taken before other events have their turn. */
@@ -93,9 +94,17 @@ static void session_init(struct session *session, struct net *net, const struct 
 	client->peer = arrival->peer;
 	client->by_admin = peer_is_admin(&arrival->peer);
 	client->connected_ns = clock_ns();
+	session->locked = user == &user_unauthenticated;
 	principal_init(&client->principal, &client->peer, user);
 	if (user)
 		admission_set(client, net->users, user);
+}
+
+static void lock_forget(struct net *net, struct session *session)
+{
+	if (session->in_locked)
+		TAILQ_REMOVE(&net->sessions_locked, session, locked_entry);
+	session->in_locked = false;
 }
 
 static void session_add(struct net *net, struct session *session)
@@ -103,6 +112,9 @@ static void session_add(struct net *net, struct session *session)
 	struct client *client = &session->client;
 
 	LIST_INSERT_HEAD(&net->sessions, session, entry);
+	session->in_locked = session->locked;
+	if (session->in_locked)
+		TAILQ_INSERT_TAIL(&net->sessions_locked, session, locked_entry);
 	net->sessions_count[client->worker->number]++;
 	client->number = conn_registry_add(&net->registry, client);
 	client->part->tenant->conns_count++;
@@ -116,6 +128,7 @@ static void session_remove(struct net *net, struct session *session)
 	struct users *users = client->users;
 
 	LIST_REMOVE(session, entry);
+	lock_forget(net, session);
 	net->sessions_count[client->worker->number]--;
 	admission_set(client, NULL, NULL);
 	users_put(users);
@@ -275,8 +288,119 @@ void session_manager_note(struct net *net, const struct note *note)
 		session_remove(net, session);
 		return;
 	}
+	if (session->login) {
+		logins_ask(&net->logins, net->users, session);
+		return;
+	}
 	session_stats_answer(net, session);
 	mailbox_send(&session->client.worker->mailbox, &session->answer);
+}
+
+/* Why the client can't be @user now, in @line. */
+static bool enter_refused(struct net *net, const struct user *user,
+			  const struct principal *principal, char *line)
+{
+	bool full = user->connections &&
+		    accounts_connections(&net->accounts, principal) >= user->connections;
+
+	stat_add(&net->stats.connections_over_limit, full);
+	if (full)
+		snprintf(line, LOGIN_LINE_BYTES,
+			 "SERVER_ERROR user %s is at its limit of connections (%u)", user->name,
+			 user->connections);
+	return full;
+}
+
+/* Gives the client the account of @principal in @tenant, and takes it out of its old one. */
+static bool account_change(struct net *net, struct client *client,
+			   const struct principal *principal, struct tenant *tenant)
+{
+	uint64_t now_ns = store_clock_ns(client->part->store);
+	struct tenant *before = client->part->tenant;
+	struct budget_gates *gates;
+	struct user_account *account = accounts_open(&net->accounts, principal, tenant, &gates,
+						     now_ns);
+
+	if (!account)
+		return false;
+	accounts_close(&net->accounts, &client->principal, before, now_ns);
+	before->conns_count--;
+	tenant->conns_count++;
+	client->account = account;
+	client->gates = gates;
+	client->principal = *principal;
+	client->part = tenant->now.parts[client->worker->number];
+	return true;
+}
+
+/*
+ * Makes the session one of @user: in its tenant, with its account and rights. @line gets the
+ * answer. If something is against that, or the session is being closed, it stays as it was.
+ */
+static void session_enter(struct net *net, struct session *session, const struct user *user,
+			  char line[LOGIN_LINE_BYTES])
+{
+	struct client *client = &session->client;
+	char why[WIRE_REJECT_TEXT_BYTES];
+	struct principal principal;
+	struct tenant *tenant;
+	struct users *users = client->users;
+
+	*line = '\0';
+	if (session->is_cut)
+		return;
+	principal_init(&principal, &client->peer, user);
+	if (enter_refused(net, user, &principal, line))
+		return;
+	tenant = session_tenant(net, user, why);
+	if (!tenant) {
+		snprintf(line, LOGIN_LINE_BYTES, "SERVER_ERROR %s", why);
+		return;
+	}
+	if (!account_change(net, client, &principal, tenant)) {
+		snprintf(line, LOGIN_LINE_BYTES, "SERVER_ERROR out of memory");
+		return;
+	}
+	/* The worker does not use the old user: it waits for the answer. */
+	admission_set(client, net->users, user);
+	users_put(users);
+	client->by_password = true;
+	session->locked = false;
+	lock_forget(net, session);
+	log_debug("memcached: connection of %s: user %s", client->peer.address, user->name);
+	snprintf(line, LOGIN_LINE_BYTES, "STORED");
+}
+
+void session_manager_password_checked(struct net *net)
+{
+	char line[LOGIN_LINE_BYTES];
+	const struct user *user;
+	struct session *session = logins_checked(&net->logins, net->users, &user);
+
+	if (!session)
+		return;
+	session_enter(net, session, user, line);
+	logins_answer(session, line);
+}
+
+void session_manager_expire(struct net *net, uint64_t now_ns)
+{
+	uint64_t timeout_ns = net->env.config->server.handshake_timeout;
+	struct session *session;
+
+	while ((session = TAILQ_FIRST(&net->sessions_locked)) &&
+	       session->client.connected_ns + timeout_ns <= now_ns) {
+		lock_forget(net, session);
+		if (session->is_cut)
+			continue;
+		log_ratelimited(LOG_WARN, 10,
+				"memcached: connection of %s: closed: it did not authenticate "
+				"within server.handshake_timeout",
+				session->client.peer.address);
+		stat_add(&net->stats.connections_expired, 1);
+		session_manager_close(session);
+	}
+	logins_expire(&net->logins, net->users, now_ns);
 }
 
 void session_manager_close(struct session *session)
@@ -286,6 +410,7 @@ void session_manager_close(struct session *session)
 	session->is_cut = true;
 	/* The session's worker finds the end of the input. */
 	shutdown(session->fd, SHUT_RDWR);
+	logins_forget(session);
 }
 
 void session_manager_close_all(struct net *net)

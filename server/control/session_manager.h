@@ -16,6 +16,13 @@ void session_manager_accept(struct net *net, struct listener *listener);
 void session_manager_note(struct net *net, const struct note *note);
 /* Admits the clients whose TLS handshakes are done, and reports those that failed. */
 void session_manager_handshakes(struct net *net);
+/* Takes NOTE_PASSWORD_DONE. */
+void session_manager_password_checked(struct net *net);
+/*
+ * Closes sessions whose client has not authenticated within server.handshake_timeout, and answers
+ * logins that have waited for their time. @now_ns: by clock_ns().
+ */
+void session_manager_expire(struct net *net, uint64_t now_ns);
 /* Starts to close a session. */
 void session_manager_close(struct session *session);
 /* Starts to close all sessions, or all of the tenant. */

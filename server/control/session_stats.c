@@ -13,6 +13,7 @@
 #include "common/util/stat.h"
 #include "server/config/config.h"
 #include "server/config/version.h"
+#include "server/users/users.h"
 
 #define THREADS_SUM(store, field) table_sum(&(store)->table, offsetof(struct store_thread, field))
 
@@ -127,6 +128,8 @@ static void settings_stats(FILE *out, const struct net *net, const struct sessio
 	number(out, "num_threads", net->worker_count);
 	text(out, "cas_enabled", "yes");
 	text(out, "auth_enabled_sasl", "no");
+	text(out, "auth_enabled_ascii",
+	     net->users && net->users->with_password ? config->users.file : "no");
 	text(out, "flush_enabled", "yes");
 	text(out, "binding_protocol", "ascii");
 	text(out, "shutdown_command", "no");

@@ -11,6 +11,7 @@
 #include "server/memcached/forward_ahead.h"
 #include "server/memcached/large_get.h"
 #include "server/memcached/large_put.h"
+#include "server/memcached/login.h"
 #include "server/memcached/perform.h"
 #include "server/memcached/stream.h"
 
@@ -25,16 +26,17 @@ static struct session_input input_open(struct session *session)
 	return (struct session_input){ .bytes = session->sockets->input };
 }
 
-/* Keeps what has not been executed. False: no memory. */
-static bool input_close(struct session *session, const struct session_input *input)
+static void input_free(struct session *session)
 {
-	session->input_at = input->at;
-	session->input_len = input->len;
-	if (input->at == input->len) {
-		free(session->input);
-		session->input = NULL;
-		return true;
-	}
+	if (session->input && session->wipes)
+		login_wipe(session->input, SESSION_INPUT_BYTES);
+	free(session->input);
+	session->input = NULL;
+}
+
+/* Keeps what has not been executed in memory of the session. False: no memory. */
+static bool input_keep(struct session *session, const struct session_input *input)
+{
 	if (session->input)
 		return true;
 	session->input = malloc(SESSION_INPUT_BYTES);
@@ -44,6 +46,24 @@ static bool input_close(struct session *session, const struct session_input *inp
 	session->input_len = input->len - input->at;
 	memcpy(session->input, input->bytes + input->at, session->input_len);
 	return true;
+}
+
+/* Keeps what has not been executed. False: no memory. */
+static bool input_close(struct session *session, const struct session_input *input)
+{
+	bool kept = true;
+
+	session->input_at = input->at;
+	session->input_len = input->len;
+	if (input->at == input->len)
+		input_free(session);
+	else
+		kept = input_keep(session, input);
+	if (!session->wipes)
+		return kept;
+	login_wipe(session->sockets->input, SESSION_INPUT_BYTES);
+	session->wipes = login_due(session) || session->input;
+	return kept;
 }
 
 /* Receives once. False: there was nothing, or the session is shut. */
@@ -120,6 +140,8 @@ static enum action_next command_run(struct session *session, struct session_inpu
 	struct mc_command command;
 	enum action_next next;
 
+	if (login_due(session))
+		return login_run(session, input);
 	if (before.state == MC_LINE_START)
 		output_line_begin(session->sockets);
 	used = mc_parse(&session->parser, &command, bytes, left);
@@ -211,10 +233,11 @@ static enum serve_next serve_end(struct session *session, const struct session_i
 				 enum action_next next)
 {
 	bool sent = output_send(session) && !session->clogged;
+	bool kept = input_close(session, input);
 
 	if (next == ACTION_END)
 		session->shut = session->ends = true;
-	if (session->broken || !input_close(session, input))
+	if (session->broken || !kept)
 		return SERVE_END;
 	if (session->ends || (session->shut && next == ACTION_MORE))
 		return sent ? SERVE_END : SERVE_SOCKET;
@@ -256,9 +279,9 @@ void serve_release(struct session *session)
 	large_put_end(session);
 	action_cancel(session);
 	forwards_free(session);
-	free(session->input);
+	input_free(session);
 	output_release(session);
+	login_release(session);
 	free(session->query.text);
-	session->input = NULL;
 	session->query.text = NULL;
 }

@@ -42,7 +42,10 @@
 /* The longest data block that arrives as a whole before its command is executed. */
 #define SESSION_BLOCK_MAX (SESSION_INPUT_BYTES - MC_BUFFER_MIN)
 
-/* What the control thread is asked for: the text of `stats`. */
+struct login;
+struct login_source;
+
+/* What the control thread is asked for, unless it is a login: the text of `stats`. */
 struct session_query {
 	char *text; /* the answer, of malloc(); NULL: no memory */
 	size_t len;
@@ -86,6 +89,7 @@ struct session {
 	bool hung_up;	 /* the peer is gone, while answers of other threads are awaited */
 	uint32_t events; /* of epoll(7), that it waits for */
 	bool waits;	 /* for client.wake() */
+	bool wipes;	 /* its input may hold a password: LOGIN-3 */
 	enum session_ask ask;
 	uint64_t flush_ticket; /* of the flush that it waits for; 0: none */
 	struct mc_parser parser;
@@ -114,11 +118,17 @@ struct session {
 	uint32_t forward_lane; /* that it waits for */
 
 	/* The control thread's. */
-	LIST_ENTRY(session) entry; /* in net->sessions */
-	_Atomic bool is_cut;	   /* its socket was shut down; its worker reads it, too */
+	LIST_ENTRY(session) entry;	   /* in net->sessions */
+	_Atomic bool is_cut;		   /* its socket was shut down; its worker reads it, too */
+	bool in_locked;			   /* it has an entry in net->sessions_locked */
+	TAILQ_ENTRY(session) locked_entry; /* in the order of client.connected_ns */
+	struct login_source *source;	   /* in which its login waits; NULL: none does */
+	TAILQ_ENTRY(session) source_entry; /* in source->sessions */
 
 	/* The worker's and the control thread's in turn. */
 	struct session_query query;
+	struct login *login; /* server/memcached/login.h; NULL: none is asked about */
+	bool locked;	     /* its client has to authenticate before anything else: LOGIN-1 */
 
 	struct note start, asks, answer, ended;
 };

@@ -103,6 +103,7 @@ static void session_start(struct session *session)
 
 	session->sockets = sockets;
 	session->client.wake = session_wake;
+	session->wipes = session->locked;
 	session->events = EPOLLIN;
 	client_attach(&session->client);
 	store_thread_clock(&sockets->worker->part.thread);
@@ -136,6 +137,8 @@ static void sockets_note(struct worker *worker, struct note *note)
 		session_answered(forward_returned(note));
 	} else {
 		note->session->ask = SESSION_ANSWERED;
+		/* A login may have led to another tenant: LOGIN-2. */
+		client_attach(&note->session->client);
 		session_answered(note->session);
 	}
 }

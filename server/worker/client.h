@@ -18,6 +18,7 @@ struct worker;
 struct client {
 	/* Fixed when the client is admitted. */
 	struct worker *worker;
+	/* By a login, the control thread may change these, up to `gates`: LOGIN-2. */
 	struct tenant_part *part;     /* its worker's, of its tenant */
 	struct user_account *account; /* its principal's: server/control/accounts.h */
 	struct budget_gates *gates;   /* likewise, in its tenant */
@@ -27,7 +28,7 @@ struct client {
 	void (*wake)(struct client *client);
 	enum device_kind kind;	    /* of the URL that it connected to */
 	bool by_admin;		    /* peer_is_admin() */
-	struct principal principal; /* charged for what it does */
+	struct principal principal; /* charged for what it does; may change by a login, too */
 	struct cm_peer peer;
 	uint64_t connected_ns; /* by clock_ns() */
 	uint64_t number;       /* in net->registry, for users; 0: not there */
@@ -40,6 +41,7 @@ struct client {
 	/* The control thread's. */
 	struct users *users;	 /* that `user` belongs to; NULL: none */
 	struct users *users_old; /* to put later: clients_renew() */
+	bool by_password;	 /* it is its user by a login: server/control/logins.h */
 
 	/* Written by the worker, read by the control thread, too. */
 	uint64_t requests;	 /* received */

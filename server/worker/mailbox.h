@@ -52,7 +52,8 @@ enum note_kind {
 	/* Note of the thread of TLS handshakes -> control: some have ended. */
 	NOTE_HANDSHAKES,
 	/* Note of a job. */
-	NOTE_TENANT_DONE, /* thread of the jobs -> control: server/control/tenant_job.h */
+	NOTE_TENANT_DONE,   /* thread of the jobs -> control: server/control/tenant_job.h */
+	NOTE_PASSWORD_DONE, /* thread of passwords -> control: server/control/password_job.h */
 };
 
 struct note {

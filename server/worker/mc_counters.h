@@ -30,6 +30,8 @@
 	X(touch_misses, "touches of keys that were not found")                                     \
 	X(store_too_large, "values refused because they are larger than limits.max_value")         \
 	X(store_no_memory, "values refused because there is no memory")                            \
+	X(auth_cmds, "logins, of users.file's passwords, that were answered")                      \
+	X(auth_errors, "logins that were refused")                                                 \
 	X(idle_kicks, "sessions closed because they were idle for memcached.idle_timeout")         \
 	X(forwarded, "requests sent to other members of the fleet, for their keys or to flush")    \
 	X(forward_failed, "requests that other members of the fleet did not answer, or refused")   \

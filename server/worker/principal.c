@@ -26,7 +26,7 @@ void principal_init(struct principal *principal, const struct cm_peer *peer,
 		    const struct user *user)
 {
 	*principal = (struct principal){ 0 };
-	if (user && !user_is_wildcard(user))
+	if (user && !user_is_wildcard(user) && user != &user_unauthenticated)
 		snprintf(principal->name, sizeof(principal->name), "user=%.*s", USER_NAME_MAX,
 			 user->name);
 	else if (*peer->identity)

@@ -7,7 +7,8 @@
  *   PRINCIPAL-1. The principal is the first of these that is known of the client, in the words of
  *	 CLIENTS and REVOKE:
  *
- *	 user=NAME		the user of users.file that it is; not "*", which is many clients
+ *	 user=NAME		the user of users.file that it is; not "*", which is many clients,
+ *				and not user_unauthenticated
  *	 identity=psk:NAME	what it proved by TLS
  *	 uid=NUMBER		owner of the process at the Unix socket (SO_PEERCRED)
  *	 addr=10.9.0.1		its address
@@ -16,8 +17,8 @@
  *
  *   PRINCIPAL-2. All clients of a principal are treated as one. To tell two clients apart, give
  *	 them two users, identities or uids.
- *   PRINCIPAL-3. The principal stays as it was when the client connected, whatever users.file says
- *	 later.
+ *   PRINCIPAL-3. The principal stays as it was when the client connected, or authenticated by a
+ *	 password, whatever users.file says later.
  */
 #ifndef KVD_SERVER_WORKER_PRINCIPAL_H
 #define KVD_SERVER_WORKER_PRINCIPAL_H

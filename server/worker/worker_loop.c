@@ -337,6 +337,7 @@ static bool worker_read_mail(struct worker *worker)
 		case NOTE_TENANT_DETACHED:
 		case NOTE_TENANT_DONE:
 		case NOTE_HANDSHAKES:
+		case NOTE_PASSWORD_DONE:
 			break;
 		}
 	}

@@ -66,9 +66,9 @@ void tls_end(struct tls *tls);
  */
 int tls_handshake(struct tls *tls, uint32_t *events);
 /*
- * Like recv(2) and send(2), with a negative errno: -EAGAIN, or as tls_handshake(). Either passes one
- * record, of 16 KiB at most. A send that returned -EAGAIN must be followed by one of the same bytes,
- * which may be elsewhere now, and others after them.
+ * Like recv(2) and send(2), with a negative errno: -EAGAIN, or as tls_handshake(). Either passes
+ * one record, of 16 KiB at most. A send that returned -EAGAIN must be followed by one of the same
+ * bytes, which may be elsewhere now, and others after them.
  */
 ssize_t tls_recv(struct tls *tls, void *to, size_t bytes);
 ssize_t tls_send(struct tls *tls, const void *from, size_t bytes);

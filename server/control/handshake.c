@@ -198,8 +198,7 @@ static int handshake_continue(struct handshakes *handshakes, struct handshake *h
 
 	if (!err)
 		err = tls_handshake(handshake->tls, &events);
-	if (err == -EAGAIN &&
-	    handshake_watch(handshakes, handshake, events, EPOLL_CTL_MOD))
+	if (err == -EAGAIN && handshake_watch(handshakes, handshake, events, EPOLL_CTL_MOD))
 		return -ENOMEM;
 	return err;
 }
@@ -365,8 +364,7 @@ int handshakes_start(struct handshakes *handshakes, const struct listeners *list
 	err = thread_start(handshakes, listeners);
 	if (err) {
 		log_error(SCHEME ": can't start the thread of TLS handshakes: %s: %s",
-			  strerror(-err),
-			  err == -EMFILE ? ADVICE_OPEN_FILES : ADVICE_THREADS);
+			  strerror(-err), err == -EMFILE ? ADVICE_OPEN_FILES : ADVICE_THREADS);
 		return err;
 	}
 	handshakes->started = true;

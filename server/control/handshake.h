@@ -10,8 +10,8 @@
  *	 for server.handshake_timeout; one more replaces another: setups_to_drop(). No step of one
  *	 waits for its client. A client that has sent nothing takes a descriptor, but no memory of
  *	 OpenSSL.
- *   HANDSHAKE-3. At most HANDSHAKES_ENDED_MAX that have ended wait for the control thread; meanwhile
- *	 further connections wait in the listeners' queues.
+ *   HANDSHAKE-3. At most HANDSHAKES_ENDED_MAX that have ended wait for the control thread;
+ *	 meanwhile further connections wait in the listeners' queues.
  */
 #ifndef KVD_SERVER_CONTROL_HANDSHAKE_H
 #define KVD_SERVER_CONTROL_HANDSHAKE_H
@@ -39,7 +39,7 @@ struct handshake {
 	char why[TLS_WHY_MAX];
 
 	/* The thread's. */
-	bool lingers; /* refused, and about to learn it */
+	bool lingers;	    /* refused, and about to learn it */
 	struct setup setup; /* its fd: -1: the socket was taken */
 
 	STAILQ_ENTRY(handshake) entry; /* in handshakes->ended */

@@ -30,7 +30,7 @@
 	  "connections closed because users.file, read again, does not allow them any more")       \
 	X(users, "users of users.file")                                                            \
 	X(connections_expired,                                                                     \
-	  "connections closed because HELLO, a TLS handshake of memcached's protocol, or the "      \
+	  "connections closed because HELLO, a TLS handshake of memcached's protocol, or the "     \
 	  "answer to a probe did not arrive in time")                                              \
 	X(connections_killed, "connections closed because a client asked for it")                  \
 	X(connections_revoked, "connections closed because their client was revoked")              \

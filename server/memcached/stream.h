@@ -19,8 +19,8 @@
 size_t session_receive(struct session *session, void *bytes, size_t len);
 /*
  * Sends up to @len bytes, and counts them. Returns how many the socket took; fewer than @len: it
- * takes no more now, or these were SESSION_TLS_BYTES, or the session is broken. What it did not take
- * has to be sent next.
+ * takes no more now, or these were SESSION_TLS_BYTES, or the session is broken. What it did not
+ * take has to be sent next.
  */
 size_t session_send(struct session *session, const void *bytes, size_t len);
 /* Tells the client that nothing more comes, before the socket is closed. */

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# System test of memcached+tls://: values of all sizes and pipelines by TLS; who may connect, as whom,
-# and what others get; that handshakes which are not finished hinder nobody; that a server takes new
-# files while its connections go on; and that kvd does not start with files that it can't use.
+# System test of memcached+tls://: values of all sizes and pipelines by TLS; who may connect, as
+# whom, and what others get; that handshakes which are not finished hinder nobody; that a server
+# takes new files while its connections go on; and that kvd does not start with files that it can't
+# use.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -16,6 +17,7 @@ while (: <>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
 done
 tls=127.0.0.1:$port
 users=$tmp/users
+tls_client=(/usr/bin/python3 tests/system/memcached_tls_client.py)
 
 # name: a certificate authority of its own
 authority() {
@@ -37,7 +39,8 @@ certificate() {
 files_make() {
 	authority ca && authority strangers && certificate ca server IP:127.0.0.1 &&
 		certificate ca server2 IP:127.0.0.1 && certificate ca writer DNS:writer.example &&
-		certificate ca reader DNS:reader.example && certificate ca nobody DNS:nobody.example &&
+		certificate ca reader DNS:reader.example &&
+		certificate ca nobody DNS:nobody.example &&
 		certificate strangers stranger DNS:writer.example &&
 		(umask 077 && echo 'bob:101112131415161718191a1b1c1d1e1f' >"$tmp/keys")
 }
@@ -64,7 +67,7 @@ as() {
 mc() { # command, [argument...]
 	local command=$1
 	shift
-	/usr/bin/python3 tests/system/memcached_tls.py "$command" "$tls" "$@"
+	"${tls_client[@]}" "$command" "$tls" "$@"
 }
 
 # pattern, text...: the server answers so
@@ -128,7 +131,7 @@ holds() {
 	: >"$tmp/holder"
 	[ -p "$tmp/lines" ] || mkfifo "$tmp/lines"
 	exec {lines}<>"$tmp/lines"
-	/usr/bin/python3 tests/system/memcached_tls.py hold "$tls" "$1" <"$tmp/lines" \
+	"${tls_client[@]}" hold "$tls" "$1" <"$tmp/lines" \
 		>>"$tmp/holder" 2>&1 &
 	holder=$!
 	pids+=("$holder")
@@ -149,12 +152,12 @@ holder_ends() { # count
 }
 
 are_shown() {
+	local line='device=memcached addr=127\.0\.0\.1:[0-9]* identity=cert:dns:writer\.example '
 	kvctl clients >"$tmp/clients" && cat "$tmp/clients" &&
-		[ "$(grep -c 'device=memcached addr=127\.0\.0\.1:[0-9]* identity=cert:dns:writer\.example ' \
-			"$tmp/clients")" = 3 ]
+		[ "$(grep -c "$line" "$tmp/clients")" = 3 ]
 }
 
-# Their identity is their user, with the user's rights.
+# The users, by their certificates.
 users_write() {
 	cat >"$users" <<-END
 		[user writers]
@@ -173,20 +176,22 @@ users_write() {
 
 have_rights() {
 	as writer
-	answers $'^STORED\nVALUE right 0 1\n1\nEND\nTLS ended$' 'set right 0 0 1\r\n1' 'get right' ||
+	answers $'^STORED\nVALUE right 0 1\n1\nEND\n' 'set right 0 0 1\r\n1' 'get right' ||
 		return 1
 	as reader
-	answers $'^CLIENT_ERROR [^\n]*\nVALUE right 0 1\n1\nEND\nTLS ended$' 'set right 0 0 1\r\n2' \
+	answers $'^CLIENT_ERROR [^\n]*\nVALUE right 0 1\n1\nEND\n' 'set right 0 0 1\r\n2' \
 		'get right' || return 1
 	as nobody
-	answers '^SERVER_ERROR users.file has no user for identity=cert:dns:nobody.example' version &&
+	answers '^SERVER_ERROR users.file has no user for identity=cert:dns:nobody.example' \
+		version &&
 		stat_is connections_not_allowed 1
 }
 
 have_limits() {
 	as reader
-	holds 2 && answers '^SERVER_ERROR user=readers is at its limit of connections \(2\)' version &&
-		stat_is connections_over_limit 1 && expect 0 '' revoke identity=cert:dns:reader.example &&
+	holds 2 && answers '^SERVER_ERROR user=readers is at its limit of connections \(2\)' \
+		version && stat_is connections_over_limit 1 &&
+		expect 0 '' revoke identity=cert:dns:reader.example &&
 		holder_ends 2 && stat_is connections_revoked 2
 }
 
@@ -204,7 +209,7 @@ ends_in_the_middle() {
 stuck=
 sticks() {
 	: >"$tmp/stuck"
-	/usr/bin/python3 tests/system/memcached_tls.py stuck "$tls" "$1" >>"$tmp/stuck" 2>&1 &
+	"${tls_client[@]}" stuck "$tls" "$1" >>"$tmp/stuck" 2>&1 &
 	stuck=$!
 	pids+=("$stuck")
 	await_line "$tmp/stuck" "^stuck $1\$" "$stuck"
@@ -283,7 +288,8 @@ need_files() {
 
 is_full() {
 	server_start -o server.max_connections=2 && holds 2 &&
-		answers '^ERROR Too many open connections' version && expect 0 '' revoke addr=127.0.0.1 &&
+		answers '^ERROR Too many open connections' version &&
+		expect 0 '' revoke addr=127.0.0.1 &&
 		holder_ends 2 && wait_until "$DEADLINE_S" answers '^VERSION ' version && server_stop
 }
 

@@ -53,9 +53,9 @@ struct tcp_id {
 	struct cm_id id;
 	enum tcp_state state;
 	bool passive;
-	int fd; /* -1: none */
-	struct tls *tls;	/* NULL: TCP alone */
-	bool shaking;		/* in a TLS handshake: CONNECTING or SETTING_UP */
+	int fd;		 /* -1: none */
+	struct tls *tls; /* NULL: TCP alone */
+	bool shaking;	 /* in a TLS handshake: CONNECTING or SETTING_UP */
 	struct tcp_message got;
 	uint8_t in[TCP_MESSAGE_BYTES]; /* the next message, as far as it has arrived */
 	unsigned int in_len;
@@ -72,7 +72,7 @@ struct tcp_channel {
 	struct cm_channel channel; /* its fd is an epoll instance */
 	pthread_mutex_t lock;
 	int timer_fd;
-	int spare_fd; /* closed when there is no other descriptor to accept with */
+	int spare_fd;	      /* closed when there is no other descriptor to accept with */
 	struct setups setups; /* of ids SETTING_UP or LINGERING */
 	TAILQ_HEAD(tcp_failures, tcp_id) failures; /* ids whose connect() failed at once */
 };

@@ -2,23 +2,20 @@
 # SPDX-License-Identifier: MIT
 """A client of memcached's protocol over TLS for system tests.
 
-Usage: memcached_tls.py say HOST:PORT TEXT...     sends the text, and quit; prints the answers, and
-                                                  whether the server has ended TLS, too
-       memcached_tls.py plain HOST:PORT           says it without TLS
-       memcached_tls.py values HOST:PORT          stores and gets values of many sizes
-       memcached_tls.py slow HOST:PORT            takes large values slowly, a few bytes at first
-       memcached_tls.py pieces HOST:PORT          sends each byte of commands in a record of its own,
-                                                  then as many as fit one record
-       memcached_tls.py pipeline HOST:PORT        sends thousands of commands, then takes the answers
-       memcached_tls.py many HOST:PORT COUNT      as many connections at once, each with commands
-       memcached_tls.py hold HOST:PORT COUNT      opens connections; says when they are, answers each
-                                                  line of the input by a get on all of them, and
-                                                  says which the server has closed
-       memcached_tls.py stuck HOST:PORT COUNT     begins as many handshakes, and ends none; says when
-                                                  the server has closed all
-       memcached_tls.py cut HOST:PORT TEXT        sends the text and ends the connection without
-                                                  ending TLS
-       memcached_tls.py keys HOST:PORT            asks for new keys of TLS now and then, by openssl
+Usage: memcached_tls_client.py COMMAND HOST:PORT [ARGUMENT...]
+
+say TEXT...	sends the text, and quit; prints the answers, and whether the server has ended TLS
+plain		says it without TLS
+values		stores and gets values of many sizes
+slow		takes large values slowly, a few bytes at first
+pieces		sends each byte of commands in a record of its own, then as many as fit one record
+pipeline	sends thousands of commands, and takes the answers meanwhile
+many COUNT	as many connections at once, each with commands
+hold COUNT	opens connections; says when they are, answers each line of the input by a get on
+		all of them, and says which the server has closed
+stuck COUNT	begins as many handshakes, and ends none; says when the server has closed all
+cut TEXT	sends the text and ends the connection without ending TLS
+keys		asks for new keys of TLS now and then, by openssl
 
 MC_CA, MC_CERTIFICATE and MC_KEY in the environment name files. The status is 0, or 1 with a text.
 """

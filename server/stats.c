@@ -289,6 +289,11 @@ static void traffic_lines(struct lines *l, const struct stats_source *source)
 	WORKER_STATS(X)
 #undef X
 #define X(name, help)                                                                              \
+	number(l, "memcached." #name,                                                              \
+	       sum_workers(source, offsetof(struct worker, part.commands.name)));
+	MC_COUNTERS(X)
+#undef X
+#define X(name, help)                                                                              \
 	number(l, "held." #name, sum_workers(source, offsetof(struct worker, held.name)));
 	HELD_STATS(X)
 #undef X
@@ -406,6 +411,9 @@ void stats_help(FILE *out)
 	fprintf(out, "  worker.turns_%-11s %s\n", #name,                                           \
 		"turns of at most this time, and longer than the next lower class");
 	TURN_CLASSES(X)
+#undef X
+#define X(name, help) fprintf(out, "  memcached.%-14s %s\n", #name, help);
+	MC_COUNTERS(X)
 #undef X
 #define X(name, help) fprintf(out, "  held.%-19s %s\n", #name, help);
 	HELD_STATS(X)

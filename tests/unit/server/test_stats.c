@@ -182,6 +182,12 @@ static void sums_of_workers(void **state)
 	stat_set(&workers[1].held.name, 1000 * n);
 	HELD_STATS(X)
 #undef X
+#define X(name, help)                                                                              \
+	n++;                                                                                       \
+	stat_set(&workers[0].part.commands.name, n);                                               \
+	stat_set(&workers[1].part.commands.name, 1000 * n);
+	MC_COUNTERS(X)
+#undef X
 #define X(name, help) stat_set(&net.stats.name, ++n);
 	NET_STATS(X)
 #undef X
@@ -192,6 +198,9 @@ static void sums_of_workers(void **state)
 #undef X
 #define X(name, help) assert_number("held." #name, 1001 * ++n);
 	HELD_STATS(X)
+#undef X
+#define X(name, help) assert_number("memcached." #name, 1001 * ++n);
+	MC_COUNTERS(X)
 #undef X
 #define X(name, help) assert_number(#name, ++n);
 	NET_STATS(X)

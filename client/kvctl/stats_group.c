@@ -76,6 +76,7 @@ static const struct {
 	{ "worker.*", STATS_WORKERS },
 	{ "sleeps", STATS_WORKERS },
 	{ "held.*", STATS_HELD },
+	{ "memcached.*", STATS_MEMCACHED },
 };
 
 /* Statistics that do not only grow, and all that are not numbers. */
@@ -121,7 +122,8 @@ static const char *const gauges[] = {
 	"curve.*",
 };
 
-static const char *const bytes[] = { "*_bytes", "memory.*", "size_class.*.bytes" };
+static const char *const bytes[] = { "*_bytes", "memcached.bytes_*", "memory.*",
+				     "size_class.*.bytes" };
 
 static bool matches(const char *pattern, const char *name, size_t len)
 {

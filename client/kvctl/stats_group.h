@@ -22,6 +22,7 @@
 	X(LARGE, "Large values")                                                                   \
 	X(WORKERS, "Workers")                                                                      \
 	X(HELD, "Held for clients")                                                                \
+	X(MEMCACHED, "memcached's clients")                                                        \
 	X(OTHER, "Other")
 
 enum stats_group {

@@ -68,8 +68,8 @@ OTHER_DEVICES = {"softnic": ("rdma/verbs/", "rdma/tcp/", "common/tls/"),
                  "rdma": ("rdma/softnic/", "rdma/tcp/", "common/tls/"),
                  "rdma+tcp": ("rdma/softnic/", "common/tls/"),
                  "rdma+tls": ("rdma/softnic/",)}[DEVICE]
-# Further folders and files of kvd: what only a member of a fleet in etcd runs, which the server here
-# is not, and what serves memcached's clients, of which it has none.
+# Further folders and files of kvd: what only a member of a fleet in etcd runs, which the server
+# here is not, and what serves memcached's clients, of which it has none.
 NOT_RUN = {"kvd": (*OTHER_DEVICES, "client/", "server/fleet/", "server/memcached/",
                    "control/handshake", "control/listener", "control/logins",
                    "control/password_job", "control/session_", "control/unix_address",

@@ -124,8 +124,8 @@ struct cm_peer {
 	char address[DEVICE_PEER_MAX]; /* "10.9.0.1:4711", "[fe80::1]:4711" or "pid:4711" */
 	bool uid_known;		       /* the kernel knows its user: a Unix socket's */
 	uid_t uid;
-	char identity[TLS_IDENTITY_MAX]; /* from tls_identity(): rdma+tls; or "" */
-	uint64_t since_ns; /* rdma+tcp, rdma+tls: when it connected, by clock_ns(); else 0 */
+	const char *identity; /* from tls_identity(), valid as long as the connection; or NULL */
+	uint64_t since_ns;    /* rdma+tcp, rdma+tls: when it connected, by clock_ns(); else 0 */
 };
 
 /* Sets @peer to the process that connected the Unix socket. 0 or a negative errno. */

@@ -17,6 +17,7 @@
 struct tls {
 	SSL *ssl;
 	struct tls_context *context;
+	char *identity; /* the peer's; NULL: none */
 	char why[TLS_WHY_MAX];
 };
 
@@ -127,6 +128,7 @@ void tls_end(struct tls *tls)
 		SSL_set_shutdown(tls->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
 	SSL_free(tls->ssl);
 	tls_context_put(tls->context);
+	heap_free(tls->identity);
 	heap_free(tls);
 }
 
@@ -241,13 +243,35 @@ static ssize_t call_end(struct tls *tls, int ret, size_t done, uint32_t *events)
 	return result;
 }
 
+/* 0 or -ENOMEM. */
+static int identity_keep(struct tls *tls)
+{
+	const struct tls_psk *psk = tls_psk_of(tls->ssl);
+	X509 *certificate = SSL_get0_peer_certificate(tls->ssl);
+	char identity[TLS_IDENTITY_MAX] = "";
+
+	if (psk)
+		snprintf(identity, sizeof(identity), "psk:%s", psk->name);
+	else if (certificate)
+		tls_certificate_identity(certificate, identity);
+	if (!*identity)
+		return 0;
+	tls->identity = heap_alloc(strlen(identity) + 1);
+	if (!tls->identity)
+		return -ENOMEM;
+	strcpy(tls->identity, identity);
+	return 0;
+}
+
 int tls_handshake(struct tls *tls, uint32_t *events)
 {
 	ssize_t done;
 
 	call_begin(tls);
 	done = call_end(tls, SSL_do_handshake(tls->ssl), 1, events);
-	return done > 0 ? 0 : done ? (int)done : -ECONNRESET;
+	if (done > 0)
+		return identity_keep(tls);
+	return done ? (int)done : -ECONNRESET;
 }
 
 ssize_t tls_recv(struct tls *tls, void *to, size_t bytes)
@@ -289,17 +313,7 @@ bool tls_is_resumed(const struct tls *tls)
 	return SSL_session_reused(tls->ssl) && !tls_psk_of(tls->ssl);
 }
 
-void tls_identity(const struct tls *tls, char identity[TLS_IDENTITY_MAX])
+const char *tls_identity(const struct tls *tls)
 {
-	const struct tls_psk *psk = tls_psk_of(tls->ssl);
-	X509 *certificate;
-
-	*identity = '\0';
-	if (psk) {
-		snprintf(identity, TLS_IDENTITY_MAX, "psk:%s", psk->name);
-		return;
-	}
-	certificate = SSL_get0_peer_certificate(tls->ssl);
-	if (certificate)
-		tls_certificate_identity(certificate, identity);
+	return tls->identity;
 }

@@ -86,9 +86,9 @@ bool tls_is_resumed(const struct tls *tls);
 /*
  * The peer's proven identity, after the handshake: "psk:NAME", or the first of these in its
  * certificate: "cert:uri:URI", "cert:dns:NAME", "cert:email:ADDRESS", else "cert:subject:CN=...".
- * Printable ASCII without spaces; "": none, or its name is not valid.
+ * Printable ASCII without spaces; NULL: none, or its name is not valid. Valid until tls_end().
  */
-void tls_identity(const struct tls *tls, char identity[TLS_IDENTITY_MAX]);
+const char *tls_identity(const struct tls *tls);
 
 /*
  * Keeps OpenSSL's memory out of core dumps from now on, and overwrites it when it is freed. For

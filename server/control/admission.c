@@ -87,7 +87,7 @@ void admission_decide(struct admission *admission, const struct users *users,
 			 peer->address);
 		return;
 	}
-	if (config->users.require_identity && !*peer->identity && !peer->uid_known) {
+	if (config->users.require_identity && !peer->identity && !peer->uid_known) {
 		admission->reason = WIRE_REJECT_USER;
 		snprintf(admission->text, sizeof(admission->text),
 			 "the client has no identity (users.require_identity)");

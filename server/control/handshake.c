@@ -220,7 +220,7 @@ static void handshake_step(struct handshakes *handshakes, struct handshake *hand
 	} else if (err) {
 		handshake_fail(handshakes, handshake, err, strerror(-err));
 	} else {
-		tls_identity(handshake->tls, handshake->peer.identity);
+		handshake->peer.identity = tls_identity(handshake->tls);
 		handshake_end(handshakes, handshake, 0);
 	}
 }

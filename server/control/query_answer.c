@@ -52,7 +52,7 @@ static uint32_t print_client(const struct net *net, struct client *client, char 
 
 	if (client->peer.uid_known)
 		snprintf(uid, sizeof(uid), " uid=%u", (unsigned int)client->peer.uid);
-	if (*client->peer.identity)
+	if (client->peer.identity)
 		snprintf(identity, sizeof(identity), " identity=%s", client->peer.identity);
 	if (user)
 		snprintf(name, sizeof(name), " user=%s", user->name);
@@ -125,7 +125,7 @@ static void answer_whoami(const struct conn *conn, struct query *query)
 	if (peer->uid_known)
 		n += snprintf(line + n, sizeof(line) - (size_t)n, " uid=%u",
 			      (unsigned int)peer->uid);
-	if (*peer->identity)
+	if (peer->identity)
 		n += snprintf(line + n, sizeof(line) - (size_t)n, " identity=%s", peer->identity);
 	n += snprintf(line + n, sizeof(line) - (size_t)n, " id=%" PRIu64 "\n", conn->client.number);
 	query->len = n < LINE_MAX_BYTES ? (uint32_t)n : LINE_MAX_BYTES - 1;

@@ -75,7 +75,7 @@ bool revoke_matches(const struct revoke *revoke, const struct client *client)
 	case REVOKE_USER:
 		return user && strcmp(revoke->name, user->name) == 0;
 	case REVOKE_IDENTITY:
-		return strcmp(revoke->name, peer->identity) == 0;
+		return peer->identity && strcmp(revoke->name, peer->identity) == 0;
 	case REVOKE_UID:
 		return peer->uid_known && peer->uid == revoke->number;
 	case REVOKE_ID:
@@ -115,7 +115,7 @@ bool revoked_add(struct revoked revoked[REVOKED_MAX], const struct revoke *revok
 bool revoked_find(const struct revoked revoked[REVOKED_MAX], const struct cm_peer *peer,
 		  uint64_t now_ns)
 {
-	for (unsigned int i = 0; *peer->identity && i < REVOKED_MAX; i++)
+	for (unsigned int i = 0; peer->identity && i < REVOKED_MAX; i++)
 		if (!is_old(&revoked[i], now_ns) && peer->since_ns <= revoked[i].at_ns &&
 		    strcmp(revoked[i].identity, peer->identity) == 0)
 			return true;

@@ -82,7 +82,7 @@ const struct user *users_match(const struct users *users, const struct user_peer
 	const struct user_key uid = { .uid = peer->uid };
 	const struct user *user = NULL;
 
-	if (*peer->identity)
+	if (peer->identity)
 		user = key_user(users, keys_find(&users->identities, &identity, identity_compare));
 	if (!user && peer->uid_known)
 		user = key_user(users, keys_find(&users->uids, &uid, uid_compare));

@@ -51,7 +51,7 @@ struct users {
 
 /* What is known of the client at the other end of a connection. */
 struct user_peer {
-	const char *identity; /* as tls_identity() says it, or "" */
+	const char *identity; /* as tls_identity() says it, or NULL */
 	bool uid_known;
 	uid_t uid;
 	const char *address; /* as ip_address_parse() takes it */

@@ -29,7 +29,7 @@ void principal_init(struct principal *principal, const struct cm_peer *peer,
 	if (user && !user_is_wildcard(user) && user != &user_unauthenticated)
 		snprintf(principal->name, sizeof(principal->name), "user=%.*s", USER_NAME_MAX,
 			 user->name);
-	else if (*peer->identity)
+	else if (peer->identity)
 		snprintf(principal->name, sizeof(principal->name), "identity=%.*s",
 			 TLS_IDENTITY_MAX - 1, peer->identity);
 	else if (peer->uid_known)

@@ -3,6 +3,7 @@
 #include "common/rdma/tcp/tcp.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -282,6 +283,7 @@ int tcp_reject(struct cm_id *id, const void *private_data, uint8_t private_len)
 int tcp_query_peer(struct cm_id *id, struct cm_peer *peer)
 {
 	struct tcp_id *oid = tcp_id_of(id);
+	const char *identity = NULL;
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
 
@@ -290,7 +292,11 @@ int tcp_query_peer(struct cm_id *id, struct cm_peer *peer)
 		return -errno;
 	inet_text(&addr, peer->address, sizeof(peer->address));
 	if (oid->tls)
-		tls_identity(oid->tls, peer->identity);
+		identity = tls_identity(oid->tls);
+	if (identity)
+		snprintf(oid->identity, sizeof(oid->identity), "%s", identity);
+	if (*oid->identity)
+		peer->identity = oid->identity;
 	peer->since_ns = oid->setup.since_ns;
 	return 0;
 }

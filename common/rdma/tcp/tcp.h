@@ -53,9 +53,10 @@ struct tcp_id {
 	struct cm_id id;
 	enum tcp_state state;
 	bool passive;
-	int fd;		 /* -1: none */
-	struct tls *tls; /* NULL: TCP alone */
-	bool shaking;	 /* in a TLS handshake: CONNECTING or SETTING_UP */
+	int fd;				 /* -1: none */
+	struct tls *tls;		 /* NULL: TCP alone */
+	char identity[TLS_IDENTITY_MAX]; /* of the peer, since tcp_query_peer() */
+	bool shaking;			 /* in a TLS handshake: CONNECTING or SETTING_UP */
 	struct tcp_message got;
 	uint8_t in[TCP_MESSAGE_BYTES]; /* the next message, as far as it has arrived */
 	unsigned int in_len;

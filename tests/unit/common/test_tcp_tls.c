@@ -131,7 +131,7 @@ static const char *identity_of(struct cm_id *id)
 	static struct cm_peer peer;
 
 	assert_int_equal(tcp_query_peer(id, &peer), 0);
-	return peer.identity;
+	return peer.identity ? peer.identity : "";
 }
 
 static void end_both(struct cm_id *id, struct cm_id *at_server)

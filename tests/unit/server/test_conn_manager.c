@@ -191,7 +191,7 @@ static int query_peer(struct cm_id *id, struct cm_peer *peer)
 {
 	(void)id;
 	*peer = (struct cm_peer){ .address = "10.0.0.1:5", .uid_known = true, .uid = peer_uid };
-	snprintf(peer->identity, sizeof(peer->identity), "%s", peer_identity);
+	peer->identity = peer_identity;
 	peer->since_ns = peer_since;
 	return 0;
 }
@@ -281,7 +281,7 @@ static int setup(void **state)
 	dev.kind = DEVICE_SOFTNIC;
 	accept_error = create_error = alloc_error = query_error = 0;
 	disconnect_fails = false;
-	peer_identity = "";
+	peer_identity = NULL;
 	peer_since = 0;
 	peer_uid = OTHER_UID;
 	test_now = 1000 * SECOND_NS;

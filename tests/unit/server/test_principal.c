@@ -41,7 +41,7 @@ static void names(void **state)
 	assert_principal(&peer, NULL, "uid=0");
 	peer.uid = 4294967294u;
 	assert_principal(&peer, NULL, "uid=4294967294");
-	strcpy(peer.identity, "psk:web");
+	peer.identity = "psk:web";
 	assert_principal(&peer, NULL, "identity=psk:web");
 	assert_principal(&peer, "alice", "user=alice");
 }
@@ -89,11 +89,12 @@ static void fits(void **state)
 {
 	struct cm_peer peer = { 0 };
 	char user[USER_NAME_MAX + 1] = { 0 };
-	char name[PRINCIPAL_BYTES] = "identity=";
+	char name[PRINCIPAL_BYTES] = "identity=", identity[TLS_IDENTITY_MAX] = { 0 };
 
 	(void)state;
-	memset(peer.identity, 'i', sizeof(peer.identity) - 1);
-	strcat(name, peer.identity);
+	memset(identity, 'i', sizeof(identity) - 1);
+	peer.identity = identity;
+	strcat(name, identity);
 	assert_int_equal(strlen(name), PRINCIPAL_BYTES - 1);
 	assert_principal(&peer, NULL, name);
 	memset(user, 'u', USER_NAME_MAX);

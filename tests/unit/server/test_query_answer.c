@@ -309,7 +309,7 @@ static void who_one_is(void **state)
 	atomic_store(&conns[0].client.user, &user);
 	conns[0].client.peer.uid_known = true;
 	conns[0].client.peer.uid = 7;
-	strcpy(conns[0].client.peer.identity, "psk:bob");
+	conns[0].client.peer.identity = "psk:bob";
 	assert_null(ask(WIRE_WHOAMI, 0));
 	assert_memory_equal(text,
 			    "user=bob rights=read,admin tenant=blue read_prefixes=2 "

@@ -64,14 +64,12 @@ static const char *of_identity(const struct users *users, const char *identity)
 
 static const char *of_uid(const struct users *users, uid_t uid)
 {
-	return match(users, &(struct user_peer){
-				    .identity = "", .uid_known = true, .uid = uid, .address = "" });
+	return match(users, &(struct user_peer){ .uid_known = true, .uid = uid, .address = "" });
 }
 
 static const char *of_address(const struct users *users, const char *address)
 {
-	return match(users,
-		     &(struct user_peer){ .identity = "", .address = address, .open = true });
+	return match(users, &(struct user_peer){ .address = address, .open = true });
 }
 
 static const char text[] = "# who may do what\r\n"
@@ -152,9 +150,8 @@ static void matches(void **state)
 	assert_string_equal(of_address(users, "10.9.1.7:4711"), "(none)");
 	assert_string_equal(of_address(users, "(unknown)"), "(none)");
 	/* By TLS an address proves nothing. */
-	assert_string_equal(
-		match(users, &(struct user_peer){ .identity = "", .address = "10.9.0.7:4711" }),
-		"(none)");
+	assert_string_equal(match(users, &(struct user_peer){ .address = "10.9.0.7:4711" }),
+			    "(none)");
 	users_put(users);
 }
 

@@ -5,6 +5,8 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "server/worker/client.h"
+
 /* Accounts of `owing` looked at when one is added: several, so that the list shrinks. */
 #define LOOKED_AT 4
 
@@ -143,9 +145,8 @@ static void account_leave(struct accounts *accounts, struct account *account, ui
 	}
 }
 
-struct user_account *accounts_open(struct accounts *accounts, const struct principal *principal,
-				   const struct tenant *tenant, struct budget_gates **gates,
-				   uint64_t now_ns)
+bool accounts_open(struct accounts *accounts, const struct principal *principal,
+		   const struct tenant *tenant, struct client *client, uint64_t now_ns)
 {
 	struct account *account = account_find(accounts, principal);
 	struct tenant_account *in;
@@ -155,19 +156,21 @@ struct user_account *accounts_open(struct accounts *accounts, const struct princ
 	else if (!account->connections)
 		owing_remove(accounts, account);
 	if (!account)
-		return NULL;
+		return false;
 	in = tenant_find(account, tenant);
 	if (!in)
 		in = tenant_add(account, tenant);
 	if (!in) {
 		if (!account->connections)
 			account_leave(accounts, account, now_ns);
-		return NULL;
+		return false;
 	}
 	account->connections++;
 	in->connections++;
-	*gates = &in->gates;
-	return &account->buckets;
+	client->principal = &account->principal;
+	client->account = &account->buckets;
+	client->gates = &in->gates;
+	return true;
 }
 
 void accounts_close(struct accounts *accounts, const struct principal *principal,

@@ -16,6 +16,7 @@
 #ifndef KVD_SERVER_CONTROL_ACCOUNTS_H
 #define KVD_SERVER_CONTROL_ACCOUNTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
@@ -25,6 +26,7 @@
 
 #define ACCOUNTS_OWING_MAX 4096u
 
+struct client;
 struct tenant;
 
 struct accounts {
@@ -39,12 +41,12 @@ void accounts_init(struct accounts *accounts);
 void accounts_release(struct accounts *accounts);
 
 /*
- * Counts one more connection of @principal, to @tenant. Returns its buckets, and its gates in
- * *@gates, which stay until accounts_close(); NULL: no memory. @now_ns: by the stores' clock.
+ * Counts one more connection of @principal, to @tenant: that of @client, whose principal, buckets
+ * and gates it sets. These stay until accounts_close(). False: no memory, and it sets nothing.
+ * @now_ns: by the stores' clock.
  */
-struct user_account *accounts_open(struct accounts *accounts, const struct principal *principal,
-				   const struct tenant *tenant, struct budget_gates **gates,
-				   uint64_t now_ns);
+bool accounts_open(struct accounts *accounts, const struct principal *principal,
+		   const struct tenant *tenant, struct client *client, uint64_t now_ns);
 /* Counts one connection less, which accounts_open() counted with the same arguments. */
 void accounts_close(struct accounts *accounts, const struct principal *principal,
 		    const struct tenant *tenant, uint64_t now_ns);

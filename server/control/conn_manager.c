@@ -99,7 +99,7 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 		conn->next->prev = conn->prev;
 	conn_set_nobody(conn);
 	if (conn->client.account)
-		accounts_close(&net->accounts, &conn->client.principal, conn->client.part->tenant,
+		accounts_close(&net->accounts, conn->client.principal, conn->client.part->tenant,
 			       store_clock_ns(conn->client.part->store));
 	conn_registry_remove(&net->registry, conn->client.number);
 	conn->client.part->tenant->conns_count--;
@@ -272,6 +272,7 @@ static int connect_accept(struct net *net, struct poller *poller, struct tenant 
 		.rnr_retry_count = RNR_RETRY_COUNT,
 		.min_rnr_timer = MIN_RNR_TIMER,
 	};
+	struct principal principal;
 	struct conn *conn;
 	int err;
 
@@ -282,16 +283,15 @@ static int connect_accept(struct net *net, struct poller *poller, struct tenant 
 	conn->admin = admin;
 	conn->client.wake = deferred_wake_client;
 	conn->client.connected_ns = clock_ns();
-	principal_init(&conn->client.principal, &conn->client.peer, user);
+	principal_init(&principal, &conn->client.peer, user);
 	if (user)
 		admission_set(&conn->client, net->users, user);
 	conn_list_add(net, conn);
-	conn->client.account = accounts_open(&net->accounts, &conn->client.principal, tenant,
-					     &conn->client.gates,
-					     store_clock_ns(conn->client.part->store));
-	if (conn->client.account)
-		conn->pull_hold.own = &conn->client.gates->pulls;
-	err = conn->client.account ? grant_open(conn) : -ENOMEM;
+	if (!accounts_open(&net->accounts, &principal, tenant, &conn->client,
+			   store_clock_ns(conn->client.part->store)))
+		return -ENOMEM;
+	conn->pull_hold.own = &conn->client.gates->pulls;
+	err = grant_open(conn);
 	if (!err)
 		err = id->dev->ops->accept(id, &param);
 	if (err)
@@ -809,7 +809,7 @@ static const struct principal *conn_viewer(const struct conn *conn)
 {
 	const struct user *user = client_user(&conn->client);
 
-	return !user || user->rights & USER_ADMIN ? NULL : &conn->client.principal;
+	return !user || user->rights & USER_ADMIN ? NULL : conn->client.principal;
 }
 
 static bool is_viewer(const struct conn *conn, const struct principal *viewer)

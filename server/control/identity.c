@@ -136,7 +136,7 @@ static struct identity *make(struct identities *identities, const struct hello_q
 
 static void own(struct identity *identity, struct conn *conn, bool known)
 {
-	const char *name = conn->client.principal.name;
+	const char *name = conn->client.principal->name;
 
 	identity->owner = conn;
 	identity->group = (unsigned int)(XXH3_64bits(name, strlen(name)) % IDENTITY_GROUPS);

@@ -145,7 +145,7 @@ static void answer_shutdown(struct net *net, const struct conn *conn, struct que
 
 	if (client_is_admin(&conn->client)) {
 		log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": %s asked the server to stop (SHUTDOWN)",
-				CONN_ARG(conn), conn->client.principal.name);
+				CONN_ARG(conn), conn->client.principal->name);
 		net->stop_asked = true;
 		return;
 	}

@@ -95,7 +95,6 @@ static void session_init(struct session *session, struct net *net, const struct 
 	client->by_admin = peer_is_admin(&arrival->peer);
 	client->connected_ns = clock_ns();
 	session->locked = user == &user_unauthenticated;
-	principal_init(&client->principal, &client->peer, user);
 	if (user)
 		admission_set(client, net->users, user);
 }
@@ -132,7 +131,7 @@ static void session_remove(struct net *net, struct session *session)
 	net->sessions_count[client->worker->number]--;
 	admission_set(client, NULL, NULL);
 	users_put(users);
-	accounts_close(&net->accounts, &client->principal, client->part->tenant,
+	accounts_close(&net->accounts, client->principal, client->part->tenant,
 		       store_clock_ns(client->part->store));
 	conn_registry_remove(&net->registry, client->number);
 	client->part->tenant->conns_count--;
@@ -159,6 +158,7 @@ static struct tenant *session_tenant(const struct net *net, const struct user *u
 }
 
 static void session_make(struct net *net, const struct arrival *arrival, const struct user *user,
+	struct principal principal;
 			 struct tenant *tenant)
 {
 	struct session *session = calloc(1, sizeof(*session));
@@ -170,9 +170,9 @@ static void session_make(struct net *net, const struct arrival *arrival, const s
 	}
 	session_init(session, net, arrival, user, tenant);
 	client = &session->client;
-	client->account = accounts_open(&net->accounts, &client->principal, tenant, &client->gates,
-					store_clock_ns(client->part->store));
-	if (!client->account) {
+	principal_init(&principal, &client->peer, user);
+	if (!accounts_open(&net->accounts, &principal, tenant, client,
+			   store_clock_ns(client->part->store))) {
 		struct users *users = client->users;
 
 		admission_set(client, NULL, NULL);
@@ -317,18 +317,13 @@ static bool account_change(struct net *net, struct client *client,
 {
 	uint64_t now_ns = store_clock_ns(client->part->store);
 	struct tenant *before = client->part->tenant;
-	struct budget_gates *gates;
-	struct user_account *account = accounts_open(&net->accounts, principal, tenant, &gates,
-						     now_ns);
+	const struct principal *was = client->principal;
 
-	if (!account)
+	if (!accounts_open(&net->accounts, principal, tenant, client, now_ns))
 		return false;
-	accounts_close(&net->accounts, &client->principal, before, now_ns);
+	accounts_close(&net->accounts, was, before, now_ns);
 	before->conns_count--;
 	tenant->conns_count++;
-	client->account = account;
-	client->gates = gates;
-	client->principal = *principal;
 	client->part = tenant->now.parts[client->worker->number];
 	return true;
 }

@@ -125,7 +125,7 @@ void large_put_end(struct session *session)
 		return;
 	/* The client has not sent what it holds memory for: BUDGET-4. */
 	if (put->listed)
-		late_principals_add(worker->env->late_principals, &session->client.principal,
+		late_principals_add(worker->env->late_principals, session->client.principal,
 				    clock_ns() + worker->limits.pull_ns);
 	put_stop(put);
 	session->skip = (uint64_t)put->request.value_len + 2 - put->arrived;
@@ -154,7 +154,7 @@ static bool put_admit(struct large_put *put)
 	struct worker *worker = session->client.worker;
 	bool waited = put->hold.wanted, admitted, late;
 
-	late = late_principals_have(worker->env->late_principals, &session->client.principal,
+	late = late_principals_have(worker->env->late_principals, session->client.principal,
 				    clock_ns());
 	if (late || !waited)
 		budget_set_late(budget_of(session), &put->hold, late);

@@ -40,7 +40,7 @@ static void flush_replace(struct session *session)
 
 	if (!user || user->rights & USER_FLUSH)
 		maintenance_cancel(&session->client.part->store->maintenance, 0,
-				   session->client.principal.name);
+				   session->client.principal->name);
 }
 
 /* All members flush, this one too. */

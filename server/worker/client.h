@@ -19,16 +19,17 @@ struct client {
 	/* Fixed when the client is admitted. */
 	struct worker *worker;
 	/* By a login, the control thread may change these, up to `gates`: LOGIN-2. */
-	struct tenant_part *part;     /* its worker's, of its tenant */
-	struct user_account *account; /* its principal's: server/control/accounts.h */
-	struct budget_gates *gates;   /* likewise, in its tenant */
-	const struct fleet *fleet;    /* of which the server is a member, or NULL */
-	struct session *session;      /* of memcached's protocol; NULL: it is a struct conn */
+	struct tenant_part *part; /* its worker's, of its tenant */
+	/* Whom it is charged to, in its account: server/control/accounts.h. */
+	const struct principal *principal;
+	struct user_account *account;
+	struct budget_gates *gates; /* in its tenant */
+	const struct fleet *fleet;  /* of which the server is a member, or NULL */
+	struct session *session;    /* of memcached's protocol; NULL: it is a struct conn */
 	/* What a request waits for may have come. The worker calls it. */
 	void (*wake)(struct client *client);
-	enum device_kind kind;	    /* of the URL that it connected to */
-	bool by_admin;		    /* peer_is_admin() */
-	struct principal principal; /* charged for what it does; may change by a login, too */
+	enum device_kind kind; /* of the URL that it connected to */
+	bool by_admin;	       /* peer_is_admin() */
 	struct cm_peer peer;
 	uint64_t connected_ns; /* by clock_ns() */
 	uint64_t number;       /* in net->registry, for users; 0: not there */

@@ -61,7 +61,7 @@ static void flush_cancel(struct client *client, const struct request *request,
 	bool any = request->mode == WIRE_FLUSH_CANCEL_ANY;
 
 	head->result = maintenance_cancel(&client->part->store->maintenance, request->ticket,
-					  any ? NULL : client->principal.name);
+					  any ? NULL : client->principal->name);
 	head->status = head->result ? WIRE_OK : WIRE_NOT_FOUND;
 }
 
@@ -83,7 +83,7 @@ static void flush(struct client *client, const struct request *request, struct w
 		done = maintenance_flushed(maintenance, request->ticket);
 	} else {
 		head->ticket = maintenance_flush(maintenance, client_thread(client)->now_ns,
-						 request->ttl, client->principal.name);
+						 request->ttl, client->principal->name);
 		done = head->ticket;
 	}
 	head->status = done ? WIRE_OK : WIRE_BUSY;

@@ -62,7 +62,7 @@ static struct budget *budget_of(const struct conn *conn)
 /* BUDGET-4: the principal may have become late while the pull waited. */
 static void pull_set_late(struct worker *worker, struct conn *conn)
 {
-	bool late = late_principals_have(worker->env->late_principals, &conn->client.principal,
+	bool late = late_principals_have(worker->env->late_principals, conn->client.principal,
 					 clock_ns());
 
 	stat_add(&worker->stats.pulls_late, late && !conn->pull_hold.late);
@@ -384,7 +384,7 @@ static bool pull_begin_early(struct deferred *deferred)
 		return false;
 	put_change_init(request, &change);
 	if (request->value_len > conn->client.part->thread.table->region->geometry.value_max ||
-	    late_principals_have(worker->env->late_principals, &conn->client.principal,
+	    late_principals_have(worker->env->late_principals, conn->client.principal,
 				 clock_ns()) ||
 	    table_may_pin(conn_thread(conn), &change) ||
 	    !budget_take_more(budget_of(conn), &conn->pull_hold, pull_bytes(request)))
@@ -429,7 +429,7 @@ void pull_release(struct conn *conn)
 	pull_clock_stop(conn);
 	/* Late even if room was still being made for the value. */
 	if (conn->pull_hold.bytes)
-		late_principals_add(worker->env->late_principals, &conn->client.principal,
+		late_principals_add(worker->env->late_principals, conn->client.principal,
 				    clock_ns() + worker->limits.pull_ns);
 	budget_leave(budget_of(conn), &conn->pull_hold);
 	budget_give(budget_of(conn), &conn->pull_hold, conn->pull_hold.bytes);

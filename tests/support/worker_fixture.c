@@ -137,6 +137,7 @@ void test_conn_setup(struct test_conn *c)
 			.poller = test_poller,
 			.client.worker = &test_worker,
 			.client.part = &test_worker.part,
+			.client.principal = &c->principal,
 			.client.wake = deferred_wake_client,
 			.mr = &test_tenant_mr,
 			.qp = &c->qp,
@@ -162,7 +163,7 @@ void test_conn_principal(struct test_conn *c, const char *name)
 	struct budget_gates *gates = &test_gates[1 + (c - test_conns)];
 
 	assert_int_equal(c->conn.pull_hold.bytes + c->conn.pull_hold.wanted, 0);
-	snprintf(c->conn.client.principal.name, sizeof(c->conn.client.principal.name), "%s", name);
+	snprintf(c->principal.name, sizeof(c->principal.name), "%s", name);
 	c->conn.client.gates = gates;
 	c->conn.pull_hold.own = &gates->pulls;
 }

@@ -18,6 +18,7 @@
 
 struct test_conn {
 	struct conn conn;
+	struct principal principal;
 	struct ibv_qp qp;
 	struct ibv_send_wr reads[TEST_POSTED_MAX]; /* posted and not completed, oldest first */
 	struct ibv_sge sges[TEST_POSTED_MAX];

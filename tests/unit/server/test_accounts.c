@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "server/worker/tenant.h"
+#include "server/worker/client.h"
 
 #define SECOND_NS 1000000000ull
 /* When the cases begin, by the stores' clock. */
@@ -23,7 +23,7 @@
 
 static struct accounts accounts;
 static struct tenant tenants[2];
-static struct budget_gates *gates;
+static struct client client;
 static uint64_t now_ns;
 
 static int setup(void **state)
@@ -53,10 +53,9 @@ static struct principal named(const char *name, unsigned int number)
 
 static struct user_account *opened(const struct principal *who)
 {
-	struct user_account *account = accounts_open(&accounts, who, &tenants[0], &gates, now_ns);
-
-	assert_non_null(account);
-	return account;
+	assert_true(accounts_open(&accounts, who, &tenants[0], &client, now_ns));
+	assert_true(principal_is(client.principal, who));
+	return client.account;
 }
 
 /* Takes what is paid @seconds later, at RATE. */
@@ -96,7 +95,7 @@ static void debts_stay(void **state)
 	accounts_close(&accounts, &a, &tenants[0], now_ns);
 	assert_int_equal(accounts.owing_count, 1);
 	now_ns += 50 * SECOND_NS;
-	assert_ptr_equal(accounts_open(&accounts, &a, &tenants[0], &gates, now_ns), account);
+	assert_ptr_equal(opened(&a), account);
 	assert_int_equal(accounts.owing_count, 0);
 	/* Of 1000 s, of which the bucket holds 65. */
 	assert_false(account_admit(account, 0, RATE, 1, NOW_NS + 50 * SECOND_NS));
@@ -135,30 +134,30 @@ static void the_paid_are_forgotten(void **state)
 static void gates_by_tenant(void **state)
 {
 	const struct principal a = named("user=a", 1), b = named("uid=", 2);
-	struct budget_gates *of_a, *other;
+	struct budget_gates *of_a;
 
 	(void)state;
 	opened(&a);
-	of_a = gates;
+	of_a = client.gates;
 	assert_true(TAILQ_EMPTY(&of_a->pulls.waiting) && TAILQ_EMPTY(&of_a->builds.waiting));
 	of_a->pulls.passed = 1;
 	opened(&a);
-	assert_ptr_equal(gates, of_a);
+	assert_ptr_equal(client.gates, of_a);
 	opened(&b);
-	assert_ptr_not_equal(gates, of_a);
-	assert_non_null(accounts_open(&accounts, &a, &tenants[1], &other, now_ns));
-	assert_ptr_not_equal(other, of_a);
-	assert_int_equal(other->pulls.passed, 0);
+	assert_ptr_not_equal(client.gates, of_a);
+	assert_true(accounts_open(&accounts, &a, &tenants[1], &client, now_ns));
+	assert_ptr_not_equal(client.gates, of_a);
+	assert_int_equal(client.gates->pulls.passed, 0);
 	assert_int_equal(accounts_connections(&accounts, &a), 3);
 	accounts_close(&accounts, &a, &tenants[0], now_ns);
 	opened(&a);
-	assert_ptr_equal(gates, of_a);
+	assert_ptr_equal(client.gates, of_a);
 	accounts_close(&accounts, &a, &tenants[1], now_ns);
 	for (unsigned int i = 0; i < 2; i++)
 		accounts_close(&accounts, &a, &tenants[0], now_ns);
 	assert_int_equal(accounts_connections(&accounts, &a), 0);
 	opened(&a);
-	assert_int_equal(gates->pulls.passed, 0);
+	assert_int_equal(client.gates->pulls.passed, 0);
 	accounts_close(&accounts, &a, &tenants[0], now_ns);
 	accounts_close(&accounts, &b, &tenants[0], now_ns);
 	assert_null(accounts.tree);

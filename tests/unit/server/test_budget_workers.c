@@ -41,6 +41,7 @@ static const struct worker_env env = { .late_principals = &late, .workers = WORK
 static struct side {
 	struct worker worker;
 	struct conn conns[CONNS];
+	struct principal principals[CONNS];
 	struct deferred deferred[CONNS];
 	/* Of a connection that has memory: turns until it gives that back. */
 	unsigned int turns[CONNS];
@@ -79,8 +80,9 @@ static void side_setup(struct side *side, unsigned int number)
 		conn->pull_hold.client = &conn->client;
 		conn->pull_hold.own = &conn->client.gates->pulls;
 		conn->probes_answered = 1; /* BUDGET-3 */
-		snprintf(conn->client.principal.name, sizeof(conn->client.principal.name), "uid=%u",
+		snprintf(side->principals[i].name, sizeof(side->principals[i].name), "uid=%u",
 			 number && i != SAME ? CONNS + i : i);
+		conn->client.principal = &side->principals[i];
 		atomic_init(&conn->hello_done, true);
 		TAILQ_INIT(&conn->deferred);
 		TAILQ_INSERT_TAIL(&conn->deferred, &side->deferred[i], entry);
@@ -232,13 +234,12 @@ static void ask(struct side *side, unsigned int conn)
 /* BUDGET-4: a principal is late on all workers. */
 static void late_on_both(void **state)
 {
-	struct principal *other = &sides[1].conns[2].client.principal;
+	const struct principal *other = sides[1].conns[2].client.principal;
 
 	(void)state;
 	assert_true(take(0, SAME, 10));
 	pull_release(&sides[0].conns[SAME]);
-	assert_true(
-		late_principals_have(&late, &sides[1].conns[SAME].client.principal, clock_ns()));
+	assert_true(late_principals_have(&late, sides[1].conns[SAME].client.principal, clock_ns()));
 	assert_false(late_principals_have(&late, other, clock_ns()));
 	assert_true(take(0, 0, 100));
 	assert_true(take(0, 2, 100));

@@ -1441,14 +1441,14 @@ static void stats_of_users(void **state)
 	static const struct user plain = { .name = "plain", .rights = USER_STATS },
 				 admin = { .name = "admin", .rights = USER_ALL };
 	const struct user *users[] = { &plain, &admin, &plain, NULL, &plain };
+	static const struct principal principals[] = { { "uid=0" }, { "uid=1" } };
 	static struct conn askers[5];
 
 	(void)state;
 	for (unsigned int i = 0; i < 5; i++) {
 		askers[i] = (struct conn){ .poller = &workers[0].pollers[0],
 					   .client.part = &workers[0].part };
-		snprintf(askers[i].client.principal.name, sizeof(askers[i].client.principal.name),
-			 "uid=%u", i / 4);
+		askers[i].client.principal = &principals[i / 4];
 		for (unsigned int kind = 0; kind < NOTE_KINDS; kind++)
 			askers[i].notes[kind] = (struct note){ .conn = &askers[i],
 							       .kind = (enum note_kind)kind };
@@ -1648,7 +1648,7 @@ static void users_connect(void **state)
 	first = connected();
 	assert_string_equal(client_user(&first->client)->name, "alice");
 	assert_ptr_equal(first->client.wake, deferred_wake_client);
-	assert_string_equal(first->client.principal.name, "user=alice");
+	assert_string_equal(first->client.principal->name, "user=alice");
 	assert_connections("user=alice", 1);
 	second = connected();
 	add_connect();
@@ -1703,7 +1703,7 @@ static void networks(void **state)
 	(void)state;
 	strcpy(config.rdma.networks, "10.0.1.0/24");
 	conn = connected();
-	assert_string_equal(conn->client.principal.name, "uid=61234");
+	assert_string_equal(conn->client.principal->name, "uid=61234");
 	close_and_finish(conn);
 	for (unsigned int i = 0; i < 2; i++) {
 		dev.kind = i ? DEVICE_RDMA_TCP : DEVICE_RDMA;

@@ -23,6 +23,7 @@
 
 static struct identities identities;
 static struct conn conns[CONNS], *closes;
+static struct principal principals[CONNS];
 
 static int setup(void **state)
 {
@@ -44,7 +45,8 @@ static bool hello(unsigned int c, unsigned int uid, uint64_t id)
 {
 	struct conn *conn = &conns[c];
 
-	snprintf(conn->client.principal.name, sizeof(conn->client.principal.name), "uid=%u", uid);
+	snprintf(principals[c].name, sizeof(principals[c].name), "uid=%u", uid);
+	conn->client.principal = &principals[c];
 	memcpy(conn->query.hello.identity, &id, sizeof(id));
 	conn->query.hello.change_next = 10;
 	conn->query.hello.answers = NULL;
@@ -92,6 +94,7 @@ static void each_byte_counts(void **state)
 	for (unsigned int byte = 0; byte < WIRE_IDENTITY_BYTES; byte++) {
 		struct conn *conn = &conns[byte];
 
+		conn->client.principal = &principals[byte];
 		memset(conn->query.hello.identity, 7, WIRE_IDENTITY_BYTES);
 		conn->query.hello.identity[byte] = 8;
 		conn->query.hello.change_next = 10;

@@ -100,10 +100,13 @@ static int post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_
 
 static void conn_setup(struct side *side)
 {
+	static const struct principal principal = { "uid=0" };
+
 	side->conn = (struct conn){
 		.poller = &side->worker.pollers[0],
 		.client.worker = &side->worker,
 		.client.part = &side->worker.part,
+		.client.principal = &principal,
 		.client.wake = deferred_wake_client,
 		.mr = &mr,
 		.qp = &side->qp,

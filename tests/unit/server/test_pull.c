@@ -559,7 +559,7 @@ static void now_stands_still(void **state)
 		test_worker.limits = limits;
 		sq_put(&c->conn, 1);
 		test_conn_end(c);
-		assert_true(late_principals_have(&test_late_principals, &c->conn.client.principal,
+		assert_true(late_principals_have(&test_late_principals, c->conn.client.principal,
 						 clock_ns()));
 		test_late_principals = (struct late_principals){ 0 };
 		assert_int_equal(memory_free_bytes(test_store.memory), free_bytes);
@@ -903,7 +903,7 @@ static void late_ones_share(void **state)
 	assert_int_equal(budget->late.passed, also_late->conn.pull_hold.bytes);
 	assert_int_equal(stat_read(&test_worker.stats.pulls_late), 1);
 	/* Another late one has no room beside it, and one that is not late has. */
-	late_principals_add(&test_late_principals, &other->conn.client.principal,
+	late_principals_add(&test_late_principals, other->conn.client.principal,
 			    clock_ns() + LONG_NS);
 	test_conn_principal(late, "addr=10.0.0.3");
 	pull_through(other);
@@ -957,9 +957,9 @@ static void ends_while_room_is_made(void **state)
 	assert_int_equal(late->conn.pulls, 0);
 	test_conn_end(waited);
 	test_conn_end(late);
-	assert_true(late_principals_have(&test_late_principals, &late->conn.client.principal,
+	assert_true(late_principals_have(&test_late_principals, late->conn.client.principal,
 					 clock_ns()));
-	assert_false(late_principals_have(&test_late_principals, &waited->conn.client.principal,
+	assert_false(late_principals_have(&test_late_principals, waited->conn.client.principal,
 					  clock_ns()));
 }
 
@@ -1679,8 +1679,7 @@ static void several_values_end(void **state)
 	for (unsigned int served = 0; served < 7; served++) {
 		test_conn_setup(c);
 		c->conn.pull_arrived = true;
-		snprintf(c->conn.client.principal.name, sizeof(c->conn.client.principal.name),
-			 "addr=10.0.0.%u", served);
+		snprintf(c->principal.name, sizeof(c->principal.name), "addr=10.0.0.%u", served);
 		memset(test_recvs, 0, sizeof(test_recvs));
 		for (uint32_t n = 0; n < 3; n++)
 			assert_true(send_pull(c, n, "a", WIRE_SET, value, SMALL_BYTES));
@@ -1700,7 +1699,7 @@ static void several_values_end(void **state)
 		for (uint32_t n = 0; n < TEST_WINDOW; n++)
 			assert_int_equal(test_recvs[recv_of(c, n)], 1);
 		assert_int_equal(late_principals_have(&test_late_principals,
-						      &c->conn.client.principal, clock_ns()),
+						      c->conn.client.principal, clock_ns()),
 				 served < 6);
 		test_store_delete(&test_store, "a", 2);
 		limbo_empty(&test_threads[0].limbo, &test_threads[0].cache);
@@ -1798,7 +1797,7 @@ static void late_behind_another(void **state)
 	prove(c);
 	test_conn_principal(c, "addr=10.0.0.1");
 	assert_true(send_pull(c, 0, "a", WIRE_SET, more, SMALL_BYTES));
-	late_principals_add(&test_late_principals, &c->conn.client.principal, clock_ns() + LONG_NS);
+	late_principals_add(&test_late_principals, c->conn.client.principal, clock_ns() + LONG_NS);
 	assert_false(send_pull(c, 1, "b", WIRE_SET, more, SMALL_BYTES));
 	pull_through(c);
 	assert_int_equal(c->responses, 2);
@@ -2041,7 +2040,7 @@ static void now_arrived_at_last(void **state)
 		serve_read(c);
 	test_conn_end(c);
 	assert_false(
-		late_principals_have(&test_late_principals, &c->conn.client.principal, clock_ns()));
+		late_principals_have(&test_late_principals, c->conn.client.principal, clock_ns()));
 }
 
 /* A client that serves none of these READs has no more time than others. */

@@ -301,7 +301,7 @@ static void flushes(void **state)
 	assert_int_equal(a->response.status, WIRE_BUSY);
 	assert_true(a->response.ticket == 0);
 	/* Flushes that wait are the principal's. */
-	strcpy(a->conn.client.principal.name, "uid=5");
+	strcpy(a->principal.name, "uid=5");
 	for (unsigned int any = 0; any < 2; any++) {
 		ADD(a, 4, NULL, .op = WIRE_FLUSH,
 		    .mode = any ? WIRE_FLUSH_CANCEL_ANY : WIRE_FLUSH_CANCEL);

@@ -104,7 +104,7 @@ static void source_go_on(struct login_source *source)
 void logins_answer(struct session *session, const char *line)
 {
 	snprintf(session->login->line, sizeof(session->login->line), "%s", line);
-	mailbox_send(&session->client.worker->mailbox, &session->answer);
+	session_note_send(session, &session->client.worker->mailbox, NOTE_SESSION_ANSWER);
 }
 
 static void session_leave(struct session *session)

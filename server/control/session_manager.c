@@ -82,10 +82,7 @@ static void session_init(struct session *session, struct net *net, const struct 
 	session->fd = arrival->fd;
 	session->tls = arrival->tls;
 	session->parser.key_max = net->env.config->memcached.key_max;
-	session->start = (struct note){ .session = session, .kind = NOTE_SESSION };
-	session->asks = (struct note){ .session = session, .kind = NOTE_SESSION_ASKS };
-	session->answer = (struct note){ .session = session, .kind = NOTE_SESSION_ANSWER };
-	session->ended = (struct note){ .session = session, .kind = NOTE_SESSION_ENDED };
+	session->note.session = session;
 	client->session = session;
 	client->worker = worker;
 	client->part = tenant->now.parts[worker->number];
@@ -158,10 +155,10 @@ static struct tenant *session_tenant(const struct net *net, const struct user *u
 }
 
 static void session_make(struct net *net, const struct arrival *arrival, const struct user *user,
-	struct principal principal;
 			 struct tenant *tenant)
 {
 	struct session *session = calloc(1, sizeof(*session));
+	struct principal principal;
 	struct client *client;
 
 	if (!session) {
@@ -184,7 +181,7 @@ static void session_make(struct net *net, const struct arrival *arrival, const s
 	session_add(net, session);
 	log_debug("memcached: connection of %s: worker %u", client->peer.address,
 		  client->worker->number);
-	mailbox_send(&client->worker->mailbox, &session->start);
+	session_note_send(session, &client->worker->mailbox, NOTE_SESSION);
 }
 
 static void session_admit(struct net *net, const struct arrival *arrival)
@@ -293,7 +290,7 @@ void session_manager_note(struct net *net, const struct note *note)
 		return;
 	}
 	session_stats_answer(net, session);
-	mailbox_send(&session->client.worker->mailbox, &session->answer);
+	session_note_send(session, &session->client.worker->mailbox, NOTE_SESSION_ANSWER);
 }
 
 /* Why the client can't be @user now, in @line. */

@@ -50,7 +50,7 @@ static enum action_next ask(struct session *session, const struct mc_tokens *tok
 	token_copy(session->login->user, &tokens->token[0]);
 	token_copy(session->login->password, &tokens->token[1]);
 	session->ask = SESSION_ASKED;
-	mailbox_send(session->client.worker->env->control, &session->asks);
+	session_note_send(session, session->client.worker->env->control, NOTE_SESSION_ASKS);
 	return ACTION_WAIT;
 }
 

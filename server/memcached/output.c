@@ -139,7 +139,7 @@ bool output_resume(struct session *session)
 	size_t left = session->output_len - session->output_at, sent;
 
 	sent = session_send(session, session->output + session->output_at, left);
-	session->output_at += sent;
+	session->output_at += (uint32_t)sent;
 	if (sent)
 		session->output_progress_ns = clock_ns();
 	session->clogged = sent < left && !session->broken;
@@ -152,8 +152,8 @@ bool output_resume(struct session *session)
 bool output_keep(struct session *session, uint8_t *bytes, size_t at, size_t len)
 {
 	session->output = bytes;
-	session->output_at = at;
-	session->output_len = len;
+	session->output_at = (uint32_t)at;
+	session->output_len = (uint32_t)len;
 	output_add(session, len);
 	return output_resume(session);
 }

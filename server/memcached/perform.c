@@ -140,7 +140,7 @@ static enum action_next stats(struct session *session, const struct mc_command *
 	}
 	session_query_name(query, command->key, command->key_len);
 	session->ask = SESSION_ASKED;
-	mailbox_send(session->client.worker->env->control, &session->asks);
+	session_note_send(session, session->client.worker->env->control, NOTE_SESSION_ASKS);
 	return ACTION_WAIT;
 }
 

@@ -72,37 +72,38 @@ struct session_work {
 struct session {
 	/* Fixed when it is made. */
 	struct client client;
-	int fd;
 	struct tls *tls;	 /* over the socket; NULL: none */
 	struct sockets *sockets; /* its worker's */
+	int fd;
 
 	/* The worker's. */
+	uint32_t events; /* of epoll(7), that it waits for */
+	enum session_list_of { SESSION_IN_NONE, SESSION_IN_READY, SESSION_IN_FLUSHING } in;
+	enum session_ask ask;
+	bool clogged;	    /* the socket did not take all output */
+	bool shut;	    /* nothing more is read: it ends when its output is sent */
+	bool broken;	    /* nothing can be sent */
+	bool unread;	    /* TLS has input that the socket does not show: epoll(7) is silent */
+	bool ends;	    /* nothing more is executed */
+	bool hung_up;	    /* the peer is gone, while answers of other threads are awaited */
+	bool waits;	    /* for client.wake() */
+	bool wipes;	    /* its input may hold a password: LOGIN-3 */
+	bool output_waits;  /* it is in sockets->output_waits */
+	bool output_next;   /* it has waited: it is the next one that gets some */
+	bool forward_waits; /* it is in sockets->forward_waits */
 	TAILQ_ENTRY(session) ready_entry; /* in the list that is next */
 	uint64_t used_ns; /* when it started or sent something, as the list below was sorted */
 	TAILQ_ENTRY(session) idle_entry; /* in sockets->sessions */
-	enum session_list_of { SESSION_IN_NONE, SESSION_IN_READY, SESSION_IN_FLUSHING } in;
-	bool clogged;	 /* the socket did not take all output */
-	bool shut;	 /* nothing more is read: it ends when its output is sent */
-	bool broken;	 /* nothing can be sent */
-	bool unread;	 /* TLS has input that the socket does not show: epoll(7) is silent */
-	bool ends;	 /* nothing more is executed */
-	bool hung_up;	 /* the peer is gone, while answers of other threads are awaited */
-	uint32_t events; /* of epoll(7), that it waits for */
-	bool waits;	 /* for client.wake() */
-	bool wipes;	 /* its input may hold a password: LOGIN-3 */
-	enum session_ask ask;
-	uint64_t flush_ticket; /* of the flush that it waits for; 0: none */
+	uint64_t flush_ticket;		 /* of the flush that it waits for; 0: none */
 	struct mc_parser parser;
 	uint64_t skip;	     /* bytes of input to drop: the data block of a refused command */
-	uint8_t *input;	     /* of malloc(), NULL: none is kept */
+	uint8_t *input;	     /* SESSION_INPUT_BYTES of malloc(), NULL: none is kept */
 	uint32_t input_at;   /* what comes before it has been executed */
 	uint32_t input_len;  /* up to here bytes have arrived */
-	uint32_t input_size; /* of `input` */
 	uint8_t *output;     /* of malloc(): what the socket did not take; NULL: nothing */
-	size_t output_at, output_len;
+	uint32_t output_at;  /* what comes before it has been sent */
+	uint32_t output_len; /* of `output` */
 	TAILQ_ENTRY(session) output_entry; /* in sockets->outputs, or ->output_waits */
-	bool output_waits;
-	bool output_next;      /* it has waited: it is the next one that gets some */
 	uint64_t output_bytes; /* counted for it in sockets->output_bytes; 0: it is in no list */
 	uint64_t output_since_ns, output_progress_ns; /* by clock_ns(): kept; taken from last */
 	struct session_work *work;		      /* NULL: none */
@@ -111,16 +112,15 @@ struct session {
 	/* What other members are asked for: server/memcached/forward.h. */
 	LIST_HEAD(session_forwards, forward) forwards;
 	unsigned int forwards_asked;	    /* of which have not come back */
+	unsigned int paid;		    /* stages of `command` which were admitted, and wait */
 	uint64_t command;		    /* the number of the current command */
-	unsigned int paid;		    /* stages of that which were admitted, and wait */
 	TAILQ_ENTRY(session) forward_entry; /* in sockets->forward_waits */
-	bool forward_waits;
-	uint32_t forward_lane; /* that it waits for */
+	uint32_t forward_lane;		    /* that it waits for */
 
 	/* The control thread's. */
-	LIST_ENTRY(session) entry;	   /* in net->sessions */
 	_Atomic bool is_cut;		   /* its socket was shut down; its worker reads it, too */
 	bool in_locked;			   /* it has an entry in net->sessions_locked */
+	LIST_ENTRY(session) entry;	   /* in net->sessions */
 	TAILQ_ENTRY(session) locked_entry; /* in the order of client.connected_ns */
 	struct login_source *source;	   /* in which its login waits; NULL: none does */
 	TAILQ_ENTRY(session) source_entry; /* in source->sessions */
@@ -128,9 +128,8 @@ struct session {
 	/* The worker's and the control thread's in turn. */
 	struct session_query query;
 	struct login *login; /* server/memcached/login.h; NULL: none is asked about */
+	struct note note;    /* that they send to each other */
 	bool locked;	     /* its client has to authenticate before anything else: LOGIN-1 */
-
-	struct note start, asks, answer, ended;
 };
 
 TAILQ_HEAD(session_list, session);
@@ -150,6 +149,14 @@ static inline bool session_awaits(const struct session *session)
 static inline struct mc_counters *session_counters(const struct session *session)
 {
 	return &session->client.part->commands;
+}
+
+/* Sends the session's note, which has been taken, or never been sent. */
+static inline void session_note_send(struct session *session, struct mailbox *mailbox,
+				     enum note_kind kind)
+{
+	session->note.kind = kind;
+	mailbox_send(mailbox, &session->note);
 }
 
 static inline void session_query_name(struct session_query *query, const uint8_t *name,

@@ -93,7 +93,7 @@ static void session_end(struct session *session)
 	serve_release(session);
 	TAILQ_REMOVE(&sockets->sessions, session, idle_entry);
 	sockets->count--;
-	mailbox_send(sockets->worker->env->control, &session->ended);
+	session_note_send(session, sockets->worker->env->control, NOTE_SESSION_ENDED);
 }
 
 static void session_start(struct session *session)

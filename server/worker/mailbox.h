@@ -4,8 +4,8 @@
  * data path: a worker checks one flag per loop, and takes the lock only when there is a note.
  *
  * Every connection has one note of each kind, sent once; PROBE, QUERY and ANSWER again after they
- * were taken. Every poller, every part of a tenant and every job has a note of its own. So sending
- * never allocates and can't fail.
+ * were taken. Every session, every poller, every part of a tenant and every job has a note of its
+ * own. So sending never allocates and can't fail.
  */
 #ifndef KVD_SERVER_WORKER_MAILBOX_H
 #define KVD_SERVER_WORKER_MAILBOX_H
@@ -58,10 +58,12 @@ enum note_kind {
 
 struct note {
 	struct note *next;
-	struct conn *conn; /* for kinds before NOTE_KINDS */
-	struct poller *poller;
-	struct tenant_part *part; /* of NOTE_TENANT_DETACH and DETACHED */
-	struct session *session;
+	union {
+		struct conn *conn;	  /* of kinds before NOTE_KINDS */
+		struct poller *poller;	  /* of NOTE_DETACH, DETACHED and ATTACH */
+		struct tenant_part *part; /* of NOTE_TENANT_DETACH and DETACHED */
+		struct session *session;  /* of NOTE_SESSION and its like, and NOTE_FORWARDED */
+	};
 	enum note_kind kind;
 };
 

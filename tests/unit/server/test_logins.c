@@ -107,7 +107,7 @@ static int teardown(void **state)
 static void asks(struct session *session, const char *address, const char *user, const char *gives)
 {
 	*session = (struct session){ .client.worker = &worker };
-	session->answer = (struct note){ .session = session, .kind = NOTE_SESSION_ANSWER };
+	session->note.session = session;
 	session->login = calloc(1, sizeof(*session->login));
 	snprintf(session->client.peer.address, sizeof(session->client.peer.address), "%s:1",
 		 address);
@@ -123,7 +123,7 @@ static void assert_answer(struct session *session, const char *line)
 
 	assert_non_null(note);
 	assert_null(note->next);
-	assert_ptr_equal(note, &session->answer);
+	assert_ptr_equal(note, &session->note);
 	assert_string_equal(session->login->line, line);
 	free(session->login);
 	session->login = NULL;
@@ -360,7 +360,7 @@ static void fails(void **state)
 	begin_error = 0;
 	/* One that was cut before it asked. */
 	session = (struct session){ .client.worker = &worker, .is_cut = true };
-	session.answer = (struct note){ .session = &session, .kind = NOTE_SESSION_ANSWER };
+	session.note.session = &session;
 	session.login = calloc(1, sizeof(*session.login));
 	logins_ask(&test_logins, test_users, &session);
 	assert_answer(&session, FAILURE);

@@ -84,6 +84,7 @@ void table_prefetch_item(const struct table *table, uint64_t hash)
 
 			__builtin_prefetch(item, 1);
 			__builtin_prefetch(item + 64, 1);
+			__builtin_prefetch(item + 128, 1);
 			return;
 		}
 	}

@@ -12,7 +12,8 @@
 # open loop. Prints the medians of all rounds: operations per second, the server's CPU time for each
 # operation, the 99th percentile of the latency, and kvd's ratio of each; for idle the memory of
 # each idle connection, too. A client on one core may be slower than a server is: then the rates are
-# its own, and the CPU times compare the servers.
+# its own, and the CPU times compare the servers. The row beside is another: the 50th percentile of
+# GETs by softnic on CPU 1, alone and while 50 connections of CPU 0 keep the server busy.
 #
 # memcached's settings are its best for this: one thread, no LRU crawler or maintainer that takes
 # CPU time, hash table of its final size. kvd sleeps at once when there is nothing to do, as
@@ -34,7 +35,7 @@ while getopts r:t: option; do
 done
 shift $((OPTIND - 1))
 rows=("$@")
-[ $# -gt 0 ] || rows=(get set get16 set16 multiget get1m set1m one many open idle)
+[ $# -gt 0 ] || rows=(get set get16 set16 multiget get1m set1m one many open beside idle)
 need_hint="run make benchmarks" need "$build/micro"
 need_hint="apt-get install memcached" need memcached
 
@@ -111,11 +112,46 @@ compare() {
 	printf '\n'
 }
 
+# load|run, properties...
+softnic() {
+	taskset -c 1 "$build/kvbench" "$1" -a "$kvd_url" --json \
+		-P "$bench_dir/workloads/workloadc" -p recordcount=100000 -p fieldcount=1 \
+		-p fieldlength=100 "${@:2}" >"$tmp/gets" 2>"$tmp/gets.err" ||
+		die "kvbench $1: $(cat "$tmp/gets.err")"
+}
+
+# alone|busy: GETs of a one-sided client
+softnic_gets() {
+	softnic run -p operationcount=0 -p maxexecutiontime="$(((ms + 999) / 1000))"
+	note "beside-$1" "$(figure "$tmp/gets" read_p50_us)"
+}
+
+beside() {
+	local i
+	softnic load
+	for ((i = 0; i < rounds; i++)); do
+		softnic_gets alone
+		taskset -c 0 "$build/micro" sockets get -a "127.0.0.1:$kvd_port" \
+			-t $((ms + 4000)) >"$tmp/measured" &
+		pids+=($!)
+		sleep 2 # it stores its values first
+		softnic_gets busy
+		wait $!
+	done
+	printf '%-9s p50 of softnic GETs: %s us alone, %s us beside 50 connections: %s\n' beside \
+		"$(median beside-alone)" "$(median beside-busy)" \
+		"$(ratio "$(median beside-busy)" "$(median beside-alone)")"
+}
+
 say "kvd and memcached $(memcached -V | awk '{ print $2 }') on one core each, $rounds rounds of" \
 	"$ms ms; $(host)"
 printf '%-9s %11s %11s %5s %9s %9s %5s %9s %9s %5s\n' load kvd/s memcached/s ratio \
 	'kvd CPU' 'mc CPU' ratio 'kvd p99' 'mc p99' ratio
 start
 for row in "${rows[@]}"; do
-	compare "$row"
+	if [ "$row" = beside ]; then
+		beside
+	else
+		compare "$row"
+	fi
 done

@@ -144,15 +144,26 @@ static void slabs_stats(FILE *out, const struct store *store)
 	number(out, "total_malloced", memory_bytes(store->memory));
 }
 
-static void connections_stats(FILE *out, const struct net *net, const struct tenant *tenant)
+/* Whether the session may see other clients, and change what they see: as for `kvctl clients`. */
+static bool is_for_all(const struct session *session)
 {
+	const struct user *user = client_user(&session->client);
+
+	return !user || user->rights & USER_ADMIN;
+}
+
+static void connections_stats(FILE *out, const struct net *net, const struct session *asks)
+{
+	const struct tenant *tenant = asks->client.part->tenant;
 	uint64_t now_ns = store_clock_ns(tenant->now.store), active_ns;
+	const bool all = is_for_all(asks);
 	unsigned int left = CONNECTIONS_SHOWN;
 	const struct session *session;
 	const struct cm_peer *peer;
 
 	LIST_FOREACH(session, &net->sessions, entry) {
-		if (session->client.part->tenant != tenant)
+		if (session->client.part->tenant != tenant ||
+		    !(all || principal_is(session->client.principal, asks->client.principal)))
 			continue;
 		if (!left--)
 			break;
@@ -179,7 +190,7 @@ static bool print(FILE *out, struct net *net, const struct session *session)
 	else if (!strcmp(name, "slabs"))
 		slabs_stats(out, tenant->now.store);
 	else if (!strcmp(name, "conns"))
-		connections_stats(out, net, tenant);
+		connections_stats(out, net, session);
 	else if (!strcmp(name, "sizes"))
 		text(out, "sizes_status", "disabled");
 	else
@@ -196,7 +207,9 @@ void session_stats_answer(struct net *net, struct session *session)
 
 	if (!out)
 		return;
-	if (!strcmp(query->name, "reset")) {
+	if (!strcmp(query->name, "reset") && !is_for_all(session)) {
+		fputs("CLIENT_ERROR the user needs the right 'admin' for this\r\n", out);
+	} else if (!strcmp(query->name, "reset")) {
 		counters_read(net, tenant, &tenant->mc_reset);
 		fputs("RESET\r\n", out);
 	} else {

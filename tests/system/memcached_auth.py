@@ -60,6 +60,11 @@ class Client:
         is_(self.line(), b"END")
         return value
 
+    def connections(self):
+        self.send(b"stats conns\r\n")
+        lines = list(iter(self.line, b"END"))
+        return sum(b":addr " in line for line in lines)
+
     def is_closed(self):
         try:
             return self.socket.recv(65536) == b""
@@ -182,6 +187,14 @@ def rights():
     is_(writer.ask(b"delete app:a"), b"CLIENT_ERROR user writer has no right 'delete'")
     is_(reader.get(b"app:a"), b"1")
     is_(reader.set(b"app:a", b"2"), b"CLIENT_ERROR user reader has no right 'write'")
+    is_(writer.ask(b"stats conns"), b"CLIENT_ERROR user writer has no right 'stats'")
+    lodger, other = Client(b"lodger", b"room"), Client(b"lodger", b"room")
+    # Without the right admin a user sees itself alone, and changes nothing for others.
+    is_(reader.connections(), 1)
+    is_(reader.ask(b"stats reset")[:13], b"CLIENT_ERROR ")
+    is_(lodger.connections() >= 2, True)
+    is_(lodger.ask(b"stats reset"), b"RESET")
+    is_(other.get(b"app:none"), b"END")
 
 
 def tenants():

@@ -2,6 +2,7 @@
 #include "common/rdma/inet.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -134,6 +135,18 @@ int inet_bind(struct sockaddr_storage *addr, int *fd)
 	if (err)
 		close(*fd);
 	return err;
+}
+
+void inet_refuse(int listener, int *spare)
+{
+	int fd;
+
+	if (*spare >= 0)
+		close(*spare);
+	fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	*spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 int inet_stream_set(int fd)

@@ -44,6 +44,11 @@ int inet_connect(const struct sockaddr_storage *addr, int *fd);
  * bound to: port 0 becomes the port chosen. 0 or a negative errno.
  */
 int inet_bind(struct sockaddr_storage *addr, int *fd);
+/*
+ * Closes a connection that waits at the socket @listener, if no descriptor is left to take it: it
+ * would keep the socket readable. *@spare is used for that, and opened anew; -1: there is none.
+ */
+void inet_refuse(int listener, int *spare);
 /* Sets the options of a connected socket: no delays, keepalive. 0 or a negative errno. */
 int inet_stream_set(int fd);
 

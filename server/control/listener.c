@@ -2,7 +2,6 @@
 #include "server/control/listener.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
@@ -224,14 +223,7 @@ int listener_accept(const struct listener *listener, int *fd, struct cm_peer *pe
 
 void listener_refuse(const struct listener *listener, int *spare_fd)
 {
-	int fd;
-
-	if (*spare_fd >= 0)
-		close(*spare_fd);
-	fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
-	if (fd >= 0)
-		close(fd);
-	*spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	inet_refuse(listener->fd, spare_fd);
 	log_ratelimited(
 		LOG_ERROR, 1,
 		"memcached: a connection is refused, for lack of descriptors: " ADVICE_OPEN_FILES

@@ -42,10 +42,7 @@ void listeners_close(struct listeners *listeners);
  */
 int listener_accept(const struct listener *listener, int *fd, struct cm_peer *peer);
 
-/*
- * Closes the next connection, if no descriptor is left to take it: with *@spare_fd, which is kept
- * for that.
- */
+/* inet_refuse(), which it logs. */
 void listener_refuse(const struct listener *listener, int *spare_fd);
 
 static inline bool listener_is_tls(const struct listener *listener)

@@ -8,8 +8,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include <fcntl.h>
-
 #include "common/rdma/inet.h"
 #include "common/util/clock.h"
 #include "common/util/log.h"
@@ -395,24 +393,13 @@ static bool on_connected(struct tcp_channel *oc, struct tcp_id *oid, struct cm_e
 	return oid->shaking ? on_shaking(oc, oid, event) : request(oc, oid, event);
 }
 
-/*
- * Without a free descriptor the connection would wait in the listener's queue, and the listener
- * stay readable: so it is accepted with the spare descriptor, and closed.
- */
 static void accept_without_fd(struct tcp_channel *oc, struct tcp_id *listener)
 {
-	int fd;
-
 	log_ratelimited(LOG_ERROR, 1,
 			"%s: connections are closed: no descriptor is left: raise the limit on "
 			"open files (ulimit -n)",
 			listener->id.dev->address);
-	if (oc->spare_fd >= 0)
-		close(oc->spare_fd);
-	fd = accept4(listener->fd, NULL, NULL, SOCK_CLOEXEC);
-	if (fd >= 0)
-		close(fd);
-	oc->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	inet_refuse(listener->fd, &oc->spare_fd);
 }
 
 static void host_of(struct ip_address *host, const struct sockaddr_storage *peer)

@@ -409,6 +409,32 @@ enum action_next action_expire(struct action *action)
 	return next;
 }
 
+void action_count_put(const struct action *action)
+{
+	struct mc_counters *counters = session_counters(action->session);
+	enum wire_status status = (enum wire_status)action->head.status;
+
+	stat_add(&counters->cmd_set, 1);
+	stat_add(&counters->store_too_large, status == WIRE_TOO_LARGE);
+	stat_add(&counters->store_no_memory, status == WIRE_NO_SPACE);
+	if (action->command->mode != WIRE_CAS)
+		return;
+	stat_add(&counters->cas_hits, status == WIRE_OK);
+	stat_add(&counters->cas_misses, status == WIRE_NOT_FOUND);
+	stat_add(&counters->cas_badval, status == WIRE_EXISTS);
+}
+
+void action_count_arith(const struct action *action)
+{
+	struct mc_counters *counters = session_counters(action->session);
+	bool miss = action->head.status;
+
+	if (action->command->mode == WIRE_INCR)
+		stat_add(miss ? &counters->incr_misses : &counters->incr_hits, 1);
+	else
+		stat_add(miss ? &counters->decr_misses : &counters->decr_hits, 1);
+}
+
 void action_answer(const struct action *action, const char *line)
 {
 	if (!action->command->noreply)

@@ -75,6 +75,10 @@ enum action_next action_too_large(struct action *action);
 /* Removes the item of the result, if it is still that version. The result stays. */
 enum action_next action_expire(struct action *action);
 
+/* Counts a PUT, or an ARITH that found its item or did not, by the result. */
+void action_count_put(const struct action *action);
+void action_count_arith(const struct action *action);
+
 /* Sends a line in answer, unless the command wants none. */
 void action_answer(const struct action *action, const char *line);
 /* Sends the line of an error that head.status is, and that is no answer of its command. */

@@ -11,15 +11,16 @@
 /* "VALUE ", a key, and three numbers with the spaces before them and the line's end. */
 #define VALUE_LINE_MAX (6 + KEY_MAX + 11 + 11 + 21 + 2)
 
-static struct mc_counters *counters_of(const struct action *action)
+/* Whether the result is neither that nor that the key has no item. */
+static bool is_refused(const struct action *action)
 {
-	return session_counters(action->session);
+	return action->head.status && action->head.status != WIRE_NOT_FOUND;
 }
 
 static void get_count(const struct action *action, bool hit)
 {
 	const struct mc_command *command = action->command;
-	struct mc_counters *counters = counters_of(action);
+	struct mc_counters *counters = session_counters(action->session);
 
 	if (command->with_touch) {
 		stat_add(&counters->cmd_touch, 1);
@@ -120,7 +121,7 @@ static enum action_next get(struct action *action)
 	next = action_read(action, VALUE_LINE_MAX - KEY_MAX + command->key_len);
 	if (next != ACTION_DONE)
 		return next;
-	if (action->head.status && action->head.status != WIRE_NOT_FOUND) {
+	if (is_refused(action)) {
 		get_refuse(action);
 		return ACTION_DONE;
 	}
@@ -151,21 +152,6 @@ static const char *put_answer(const struct action *action)
 	default:
 		return NULL;
 	}
-}
-
-static void put_count(const struct action *action)
-{
-	struct mc_counters *counters = counters_of(action);
-	enum wire_status status = (enum wire_status)action->head.status;
-
-	stat_add(&counters->cmd_set, 1);
-	stat_add(&counters->store_too_large, status == WIRE_TOO_LARGE);
-	stat_add(&counters->store_no_memory, status == WIRE_NO_SPACE);
-	if (action->command->mode != WIRE_CAS)
-		return;
-	stat_add(&counters->cas_hits, status == WIRE_OK);
-	stat_add(&counters->cas_misses, status == WIRE_NOT_FOUND);
-	stat_add(&counters->cas_badval, status == WIRE_EXISTS);
 }
 
 /*
@@ -221,7 +207,7 @@ void classic_put_done(struct action *action)
 	const char *answer;
 
 	action->head.status = expired_status(&action->request, action->head.status);
-	put_count(action);
+	action_count_put(action);
 	answer = put_answer(action);
 	if (answer)
 		action_answer(action, answer);
@@ -242,29 +228,18 @@ static enum action_next put(struct action *action, const uint8_t *block)
 
 static enum action_next erase(struct action *action)
 {
-	struct mc_counters *counters = counters_of(action);
+	struct mc_counters *counters = session_counters(action->session);
 	enum action_next next = action_run(action);
 
 	if (next != ACTION_DONE)
 		return next;
-	if (action->head.status && action->head.status != WIRE_NOT_FOUND) {
+	if (is_refused(action)) {
 		action_refuse(action);
 		return ACTION_DONE;
 	}
 	stat_add(action->head.status ? &counters->delete_misses : &counters->delete_hits, 1);
 	action_answer(action, action->head.status ? "NOT_FOUND" : "DELETED");
 	return ACTION_DONE;
-}
-
-static void arith_count(const struct action *action)
-{
-	struct mc_counters *counters = counters_of(action);
-	bool miss = action->head.status;
-
-	if (action->command->mode == WIRE_INCR)
-		stat_add(miss ? &counters->incr_misses : &counters->incr_hits, 1);
-	else
-		stat_add(miss ? &counters->decr_misses : &counters->decr_hits, 1);
 }
 
 static enum action_next arith(struct action *action)
@@ -278,11 +253,11 @@ static enum action_next arith(struct action *action)
 	next = action_run(action);
 	if (next != ACTION_DONE)
 		return next;
-	if (action->head.status && action->head.status != WIRE_NOT_FOUND) {
+	if (is_refused(action)) {
 		action_refuse(action);
 		return ACTION_DONE;
 	}
-	arith_count(action);
+	action_count_arith(action);
 	snprintf(number, sizeof(number), "%" PRIu64, action->head.result);
 	action_answer(action, action->head.status ? "NOT_FOUND" : number);
 	return ACTION_DONE;
@@ -290,7 +265,7 @@ static enum action_next arith(struct action *action)
 
 static enum action_next touch(struct action *action)
 {
-	struct mc_counters *counters = counters_of(action);
+	struct mc_counters *counters = session_counters(action->session);
 	int64_t ttl = action_ttl(action->command->exptime);
 	enum action_next next;
 
@@ -301,7 +276,7 @@ static enum action_next touch(struct action *action)
 	next = action_run(action);
 	if (next != ACTION_DONE)
 		return next;
-	if (action->head.status && action->head.status != WIRE_NOT_FOUND) {
+	if (is_refused(action)) {
 		action_refuse(action);
 		return ACTION_DONE;
 	}

@@ -49,11 +49,6 @@ static void line_opaque(struct line *line, const struct mc_command *command)
 	line_add(line, " %.*s", (int)command->opaque_len, (const char *)command->opaque);
 }
 
-static struct mc_counters *counters_of(const struct action *action)
-{
-	return session_counters(action->session);
-}
-
 /* Seconds until the item of the result expires, rounded down; -1: it does not. */
 static int64_t seconds_left(const struct action *action)
 {
@@ -236,7 +231,7 @@ static void line_item(struct line *line, const struct action *action, const stru
 
 static void get_count(const struct action *action, bool hit)
 {
-	struct mc_counters *counters = counters_of(action);
+	struct mc_counters *counters = session_counters(action->session);
 
 	stat_add(&counters->get_hits, hit);
 	if (mc_has(action->command, 'T')) {
@@ -291,7 +286,7 @@ static enum action_next vivify(struct action *action)
 		action_refuse(action);
 		return ACTION_DONE;
 	}
-	stat_add(&counters_of(action)->cmd_set, 1);
+	stat_add(&session_counters(action->session)->cmd_set, 1);
 	(void)mark(action, MARK_WON, &made);
 	action->head.result = action->head.item_flags = 0;
 	action->gap = LINE_BESIDE_KEY + action->command->key_text_len;
@@ -416,21 +411,6 @@ void meta_put_request(struct action *action, const uint8_t *block)
 	request->ttl = left < 0 ? 0 : left ? (uint32_t)left : 1;
 }
 
-static void put_count(const struct action *action)
-{
-	struct mc_counters *counters = counters_of(action);
-	enum wire_status status = (enum wire_status)action->head.status;
-
-	stat_add(&counters->cmd_set, 1);
-	stat_add(&counters->store_too_large, status == WIRE_TOO_LARGE);
-	stat_add(&counters->store_no_memory, status == WIRE_NO_SPACE);
-	if (action->command->mode != WIRE_CAS)
-		return;
-	stat_add(&counters->cas_hits, status == WIRE_OK);
-	stat_add(&counters->cas_misses, status == WIRE_NOT_FOUND);
-	stat_add(&counters->cas_badval, status == WIRE_EXISTS);
-}
-
 static const char *put_code(const struct action *action)
 {
 	switch ((enum wire_status)action->head.status) {
@@ -451,7 +431,7 @@ void meta_put_done(struct action *action)
 	const char *code = put_code(action);
 	struct line line = { .len = 0 };
 
-	put_count(action);
+	action_count_put(action);
 	if (!code) {
 		action_refuse(action);
 		return;
@@ -544,7 +524,7 @@ static enum action_next touch_after(struct action *action)
 static enum action_next erase(struct action *action)
 {
 	const struct mc_command *command = action->command;
-	struct mc_counters *counters = counters_of(action);
+	struct mc_counters *counters = session_counters(action->session);
 	struct request *request = &action->request;
 	enum action_next next;
 
@@ -577,17 +557,6 @@ static enum action_next erase(struct action *action)
 		answer_code(action, "HD", true);
 	}
 	return ACTION_DONE;
-}
-
-static void arith_count(const struct action *action)
-{
-	struct mc_counters *counters = counters_of(action);
-	bool miss = action->head.status;
-
-	if (action->command->mode == WIRE_INCR)
-		stat_add(miss ? &counters->incr_misses : &counters->incr_hits, 1);
-	else
-		stat_add(miss ? &counters->decr_misses : &counters->decr_hits, 1);
 }
 
 static void arith_request(struct action *action)
@@ -641,7 +610,7 @@ static enum action_next arith(struct action *action)
 	if (next != ACTION_DONE)
 		return next;
 	if (action->head.status == WIRE_NOT_FOUND) {
-		arith_count(action);
+		action_count_arith(action);
 		answer_code(action, "NF", false);
 	} else if (action->head.status == WIRE_EXISTS) {
 		answer_code(action, "EX", false);
@@ -651,7 +620,7 @@ static enum action_next arith(struct action *action)
 		next = mc_has(action->command, 'T') ? touch_after(action) : ACTION_DONE;
 		if (next != ACTION_DONE)
 			return next;
-		arith_count(action);
+		action_count_arith(action);
 		arith_answer(action);
 	}
 	return ACTION_DONE;

@@ -184,6 +184,18 @@ static void session_make(struct net *net, const struct arrival *arrival, const s
 	session_note_send(session, &client->worker->mailbox, NOTE_SESSION);
 }
 
+/* Whether the client has closed the connection, and sent nothing. */
+static bool is_over(const struct arrival *arrival)
+{
+	char byte;
+	ssize_t n;
+
+	if (arrival->tls)
+		return false;
+	n = recv(arrival->fd, &byte, sizeof(byte), MSG_PEEK | MSG_DONTWAIT);
+	return !n || (n < 0 && errno != EAGAIN);
+}
+
 static void session_admit(struct net *net, const struct arrival *arrival)
 {
 	const struct config *config = net->env.config;
@@ -212,7 +224,10 @@ static void session_admit(struct net *net, const struct arrival *arrival)
 		return;
 	}
 	tenant = session_tenant(net, admission.user, why);
-	if (tenant)
+	if (is_over(arrival))
+		/* So a flood of these does not take the places of others until workers end them. */
+		close(arrival->fd);
+	else if (tenant)
 		session_make(net, arrival, admission.user, tenant);
 	else
 		refuse_error(net, arrival, why);

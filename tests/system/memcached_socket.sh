@@ -200,6 +200,17 @@ too_many() {
 		wait_until "$DEADLINE_S" answers "$socket" '^VERSION ' version && server_stop
 }
 
+# Connections that were closed before the server took them have no place, nor are they refused one.
+closed_at_once() {
+	local i failed=0
+	server_start -o server.max_connections=2 && kill -STOP "$server_pid" || return 1
+	for ((i = 0; i < 3; i++)); do
+		mc cut "$tcp" && mc cut "$socket" || failed=1
+	done
+	kill -CONT "$server_pid" && answers "$socket" '^VERSION ' version &&
+		stat_is connections_rejected 0 && server_stop && return $failed
+}
+
 # The server removes what it made: the socket, and the folder.
 nothing_is_left() {
 	server_stop && [ ! -e "$folder" ]
@@ -344,6 +355,7 @@ check "a socket that a dead server left is replaced" stale_is_replaced
 check "the server stops, and leaves the other one's folder" folder_is_left
 check "idle connections are closed" is_idle
 check "no more connections than server.max_connections" too_many
+check "connections that were closed at once take no place" closed_at_once
 check "the server starts" server_start || finish
 check "another process's socket is left" other_is_left
 check "a file that is not a socket is kept" file_is_kept

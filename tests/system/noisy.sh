@@ -1,20 +1,30 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # System test of guarantee F, one client can't harm another: beside each kind of noisy client
-# (tests/system/sys_noise.c) kvbench reads and writes, and every operation succeeds with the right
-# value; when the noise ends, all that it held is free again. How fast the operations are is
-# measured by bench/noisy-neighbour.sh.
+# (tests/system/sys_noise.c) kvbench reads and writes, on softnic by memcached's protocol, too, and
+# every operation succeeds with the right value; when the noise ends, all that it held is free
+# again. How fast the operations are is measured by bench/noisy-neighbour.sh.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
 records=200
 operations=2000 # beside each
+mc_operations=100 # each waits for a turn of all connections of the noise
 [ "$device" = softnic ] || operations=200
 value_bytes=1000
-[ "${KVD_TEST_LONG:-0}" = 0 ] || operations=$((operations * 10))
+if [ "${KVD_TEST_LONG:-0}" != 0 ]; then
+	operations=$((operations * 10))
+	mc_operations=$((mc_operations * 10))
+fi
 kinds="scan churn large deaf stats"
-# Only softnic needs a client's process for a pull, or shares descriptors with it.
-[ "$device" != softnic ] || kinds+=" pulls flood"
+keepers="large deaf" # of keys
+mc_url=memcached://127.0.0.1:$((10000 + $$ % 10000)) # below those of clients, and of RDMA devices
+# Only softnic needs a client's process for a pull, or shares descriptors with it. No device has to
+# do with clients of memcached's protocol.
+if [ "$device" = softnic ]; then
+	kinds+=" pulls flood mc-gets mc-line mc-deaf mc-sets mc-junk mc-churn"
+	keepers+=" mc-gets mc-deaf"
+fi
 
 # command, properties...: runs the victim
 victim() {
@@ -23,10 +33,19 @@ victim() {
 		"${PATIENT[@]}" "${@:2}" >"$tmp/victim" 2>"$tmp/victim.err"
 }
 
+# Runs it by libkvd and by memcached's protocol.
+victims() {
+	victim run -p operationcount=$operations || return 1
+	[ "$device" != softnic ] ||
+		victim run -d memcached -a "$mc_url" -p operationcount=$mc_operations
+}
+
 # kind: starts that noise
 noise_start() {
+	local to=$url
+	[[ $1 != mc-* ]] || to=$mc_url
 	: >"$tmp/noise" # what the noise before said
-	"$build/tests/system/sys_noise" "$url" "$1" >"$tmp/noise" 2>&1 &
+	"$build/tests/system/sys_noise" "$to" "$1" >"$tmp/noise" 2>&1 &
 	noise=$!
 	pids+=("$noise")
 	await_line "$tmp/noise" '^begins' "$noise"
@@ -43,7 +62,7 @@ noise_stop() {
 noisy() { # kind
 	local result
 	noise_start "$1" || return 1
-	victim run -p operationcount=$operations
+	victims
 	result=$?
 	ended "$noise" && cat "$tmp/noise" && result=1
 	noise_stop
@@ -63,13 +82,15 @@ flushed() {
 	return 1
 }
 
-config_write
+config_write "$url,$mc_url"
+# mc-churn must not take all places, on a machine so busy that the worker can't end them.
 check "the server starts" server_start -o memory.size=64m -o memory.eviction=none \
-	-o server.pull_timeout=2s
+	-o server.pull_timeout=2s -o server.max_connections=10000
 check "records are loaded" victim load
 # The keys that noise itself stores stay, so they are there before the memory is noted.
-check "noise of large values, for its keys" noisy large
-check "noise of deaf clients, for its key" noisy deaf
+for kind in $keepers; do
+	check "noise of $kind, for its keys" noisy "$kind"
+done
 check "what the server holds is noted" held_note
 for kind in $kinds; do
 	check "beside $kind every operation succeeds" noisy "$kind"

@@ -6,7 +6,8 @@
  *	sys_noise URL KIND	does it until SIGTERM; prints `begins` when it has done it once, and
  *				at the end `KIND N`: how often
  *
- * The kinds are at the end of this file. What the server answers does not matter here: it may
+ * The kinds are at the end of this file. Those that begin with mc- speak memcached's protocol;
+ * their URL is memcached://127.0.0.1:PORT. What the server answers does not matter here: it may
  * refuse, be busy, or close the connection, and then a new one is opened.
  */
 #include <errno.h>
@@ -15,12 +16,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/kvd.h"
 #include "common/util/clock.h"
 #include "common/wire.h"
+#include "tests/support/mc_client.h"
 #include "tests/support/raw_peer.h"
 
 #define LARGE_BYTES (1u << 20)
@@ -38,6 +41,10 @@
 #define FD_MAX 256
 #define FLOOD_AT_ONCE 64
 #define PAUSE_AFTER_ERROR_US 1000
+#define MC_CONNECTIONS 16
+#define MC_TEXT_BYTES 8192 /* twice a line that is longer than the server takes */
+#define MC_ANSWERS_BYTES (256u << 10)
+#define MC_TRICKLE_US 1000
 
 static volatile sig_atomic_t stop;
 static unsigned long long rounds;
@@ -395,6 +402,170 @@ static void noise_flood(void)
 	}
 }
 
+/* What each of many connections sends. */
+struct mc_load {
+	const char *first;
+	const char *text; /* after that, without end */
+	size_t len;
+	useconds_t pause_us;
+	bool deaf; /* takes no answers */
+};
+
+struct mc_sender {
+	struct mc_client client;
+	size_t at; /* of the load's text */
+	bool open;
+};
+
+static bool mc_connect(struct mc_client *client)
+{
+	const char *port = strrchr(raw_url, ':');
+
+	if (!port || strncmp(raw_url, "memcached://", 12))
+		raw_die("the URL", EINVAL);
+	if (!mc_client_open(client, (uint16_t)strtoul(port + 1, NULL, 10), false))
+		return true;
+	usleep(PAUSE_AFTER_ERROR_US);
+	return false;
+}
+
+static void mc_store(const char *key, uint32_t len)
+{
+	static const char value[LARGE_BYTES];
+	struct mc_client client;
+	bool stored = false;
+
+	while (!stored && !stop && mc_connect(&client)) {
+		stored = mc_client_put(&client, "set", key, len, 0) &&
+			 mc_client_send(&client, value, len) &&
+			 mc_client_put_end(&client) == MC_ANSWER_OK;
+		mc_client_close(&client);
+	}
+}
+
+/* Sends on, and takes what answers there are. False: the connection has ended. */
+static bool mc_go_on(struct mc_sender *sender, const struct mc_load *load)
+{
+	static char answers[MC_ANSWERS_BYTES];
+	int fd = sender->client.fd;
+	ssize_t n;
+
+	n = send(fd, load->text + sender->at, load->len - sender->at, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n < 0 && errno != EAGAIN)
+		return false;
+	if (n > 0) {
+		sender->at = (sender->at + (size_t)n) % load->len;
+		did();
+	}
+	if (load->deaf)
+		return true;
+	n = recv(fd, answers, sizeof(answers), MSG_DONTWAIT);
+	return n > 0 || (n < 0 && errno == EAGAIN);
+}
+
+static void mc_send_on(struct mc_sender *sender, const struct mc_load *load)
+{
+	if (!sender->open) {
+		sender->open = mc_connect(&sender->client);
+		sender->at = 0;
+		if (!sender->open)
+			return;
+		(void)mc_client_send(&sender->client, load->first, strlen(load->first));
+	}
+	if (mc_go_on(sender, load))
+		return;
+	mc_client_close(&sender->client);
+	sender->open = false;
+}
+
+static void mc_send(const struct mc_load *load)
+{
+	static struct mc_sender senders[MC_CONNECTIONS];
+	unsigned long long before;
+	size_t i;
+
+	while (!stop) {
+		before = rounds;
+		for (i = 0; i < MC_CONNECTIONS && !stop; i++)
+			mc_send_on(&senders[i], load);
+		if (load->pause_us || rounds == before)
+			usleep(load->pause_us ? load->pause_us : RAW_PAUSE_US);
+	}
+}
+
+/* Sends @unit again and again. */
+static void mc_repeat(const char *first, const char *unit, bool deaf)
+{
+	static char text[MC_TEXT_BYTES];
+	struct mc_load load = { .first = first, .text = text, .deaf = deaf };
+	size_t len = strlen(unit);
+
+	for (; load.len + len <= sizeof(text); load.len += len)
+		memcpy(text + load.len, unit, len);
+	mc_send(&load);
+}
+
+/* Pipelines of gets without end. */
+static void noise_mc_gets(void)
+{
+	mc_store("noise-gets", VALUE_BYTES);
+	mc_repeat("", "get noise-gets\r\n", false);
+}
+
+/* Gets of a large value; takes nothing of it. */
+static void noise_mc_deaf(void)
+{
+	mc_store("noise-deaf", LARGE_BYTES);
+	mc_repeat("", "get noise-deaf\r\n", true);
+}
+
+/* One line of keys that never ends. */
+static void noise_mc_line(void)
+{
+	mc_repeat("get", " noise-line", false);
+}
+
+/* Large values that arrive byte by byte, and never as a whole. */
+static void noise_mc_sets(void)
+{
+	static const struct mc_load load = {
+		.first = "set noise-sets 0 0 1048576\r\n",
+		.text = "x",
+		.len = 1,
+		.pause_us = MC_TRICKLE_US,
+	};
+
+	mc_send(&load);
+}
+
+/* Lines that are no commands, of 1, 2, 4, ... bytes; one becomes so long that the server closes. */
+static void noise_mc_junk(void)
+{
+	static char text[MC_TEXT_BYTES];
+	static const struct mc_load load = { .first = "", .text = text, .len = sizeof(text) };
+	size_t i;
+
+	memset(text, 0xff, sizeof(text));
+	for (i = 1; i < sizeof(text); i *= 2)
+		text[i] = '\n';
+	mc_send(&load);
+}
+
+static void noise_mc_churn(void)
+{
+	/* By a reset, so that the client's ports are free again at once. */
+	static const struct linger reset = { .l_onoff = 1 };
+	struct mc_client client;
+
+	while (!stop) {
+		if (!mc_connect(&client))
+			continue;
+		setsockopt(client.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		mc_client_close(&client);
+		did();
+	}
+}
+
 /* Uses a CPU and nothing else: what the noise of a process costs that is no client at all. */
 static void noise_busy(void)
 {
@@ -406,11 +577,13 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } kinds[] = {
-	{ "busy", noise_busy },	    { "scan", noise_scan },	  { "churn", noise_churn },
-	{ "large", noise_large },   { "deaf", noise_deaf },	  { "pulls", noise_pulls },
-	{ "flood", noise_flood },   { "batches", noise_batches }, { "stats", noise_stats },
-	{ "flush", noise_flush },   { "append", noise_append },	  { "touch", noise_touch },
-	{ "extend", noise_extend }, { "places", noise_places },	  { "small", noise_small },
+	{ "busy", noise_busy },	      { "scan", noise_scan },	    { "churn", noise_churn },
+	{ "large", noise_large },     { "deaf", noise_deaf },	    { "pulls", noise_pulls },
+	{ "flood", noise_flood },     { "batches", noise_batches }, { "stats", noise_stats },
+	{ "flush", noise_flush },     { "append", noise_append },   { "touch", noise_touch },
+	{ "extend", noise_extend },   { "places", noise_places },   { "small", noise_small },
+	{ "mc-gets", noise_mc_gets }, { "mc-line", noise_mc_line }, { "mc-deaf", noise_mc_deaf },
+	{ "mc-sets", noise_mc_sets }, { "mc-junk", noise_mc_junk }, { "mc-churn", noise_mc_churn },
 };
 
 int main(int argc, char **argv)
@@ -429,7 +602,9 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 	fputs("usage: sys_noise URL busy|scan|churn|large|append|extend|touch|places|small|deaf|"
-	      "pulls|flood|stats|flush|batches\n",
+	      "pulls|flood|stats|flush|batches\n"
+	      "       sys_noise memcached://127.0.0.1:PORT "
+	      "mc-gets|mc-line|mc-deaf|mc-sets|mc-junk|mc-churn\n",
 	      stderr);
 	return 2;
 }

@@ -18,6 +18,7 @@ pids=()
 kvd_pid=
 kvd_url=
 on_server=() # what runs a server, as taskset -c 0
+also_at=     # a second URL at which servers listen
 
 # In a subshell, as in say "$(kvd_stat name)", die ends only the subshell: the script ends at the
 # next say, and with status 1 in any case.
@@ -117,6 +118,7 @@ kvd_start() {
 	[ "$1" = softnic ] || listen=$1://${KVD_RDMA_ADDR:-}:$((20000 + $$ % 20000))
 	shift
 	need "$build/kvd" "$build/kvctl" "$build/kvbench"
+	listen+=${also_at:+,$also_at}
 	${on_server[@]+"${on_server[@]}"} "$build/kvd" -o server.listen="$listen" "$@" \
 		>"$tmp/kvd.log" 2>&1 &
 	kvd_pid=$!

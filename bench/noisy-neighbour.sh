@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 # Measures how much one client (the victim) suffers from noisy neighbours.
 #
-#   bench/noisy-neighbour.sh [--rdma] [-r RECORDS] [-d SECONDS] [-w WORKERS]
+#   bench/noisy-neighbour.sh [--rdma] [-m] [-r RECORDS] [-d SECONDS] [-w WORKERS]
 #			     [-o SECTION.KEY=VALUE]... [KIND...]
 #
-# The victim is kvbench with one thread: half GETs, half PUTs of uniform keys, 1,000 bytes. It runs
+# The victim is kvbench with one thread: half GETs, half PUTs of uniform keys, 1,000 bytes; with -m
+# it speaks memcached's protocol over TCP, as the kinds of noise do that begin with mc-. It runs
 # together with each kind of noise (tests/system/sys_noise.c; needs `make tests`), each time against
 # a fresh server. 4xKIND is four noisy clients.
 #
@@ -23,14 +24,18 @@ seconds=3
 workers=1
 device=softnic
 options=()
-usage="usage: noisy-neighbour.sh [--rdma] [-r RECORDS] [-d SECONDS] [-w WORKERS]
+mc_url=memcached://127.0.0.1:$((10000 + $$ % 10000))
+also_at=$mc_url
+victim_is=libkvd
+usage="usage: noisy-neighbour.sh [--rdma] [-m] [-r RECORDS] [-d SECONDS] [-w WORKERS]
 	[-o SECTION.KEY=VALUE]... [KIND...]"
 if [ "${1:-}" = --rdma ]; then
 	device=rdma
 	shift
 fi
-while getopts r:d:w:o: option; do
+while getopts mr:d:w:o: option; do
 	case $option in
+	m) victim_is=memcached ;;
 	r) records=$OPTARG ;;
 	d) seconds=$OPTARG ;;
 	w) workers=$OPTARG ;;
@@ -40,7 +45,8 @@ while getopts r:d:w:o: option; do
 done
 shift $((OPTIND - 1))
 kinds=("$@")
-[ $# -gt 0 ] || kinds=(scan 4xscan churn large deaf pulls flood stats flush)
+[ $# -gt 0 ] || kinds=(scan 4xscan churn large deaf pulls flood stats flush mc-gets mc-line \
+	mc-deaf mc-sets mc-junk mc-churn)
 noise=$build/tests/system/sys_noise
 columns='%-8s %10s %8s %8s %8s %8s %6s %9s %8s %8s %8s %6s %9s %8s\n'
 need_hint="run make tests"
@@ -48,10 +54,11 @@ need "$noise"
 
 # file, command, properties...
 bench() {
-	local file=$1 command=$2
+	local file=$1 command=$2 to=(-a "$kvd_url")
 	shift 2
+	[ $victim_is = libkvd ] || to=(-d memcached -a "$mc_url")
 	# Keys that a flush removed are not found, which is no failure here.
-	"$build/kvbench" "$command" -a "$kvd_url" -P "$bench_dir/workloads/workloada" --json \
+	"$build/kvbench" "$command" "${to[@]}" -P "$bench_dir/workloads/workloada" --json \
 		-p recordcount="$records" -p requestdistribution=uniform -p fieldcount=1 \
 		-p fieldlength=1000 "$@" >"$file" 2>"$file.err"
 	[ -n "$(figure "$file" operations)" ] || die "kvbench $command: $(cat "$file.err")"
@@ -66,10 +73,11 @@ victim() {
 noise_pids=()
 # count, kind
 noise_start() {
-	local i
+	local i to=$kvd_url
+	[[ $2 != mc-* ]] || to=$mc_url
 	noise_pids=()
 	for ((i = 0; i < $1; i++)); do
-		"$noise" "$kvd_url" "$2" >"$tmp/noise.$i" 2>&1 &
+		"$noise" "$to" "$2" >"$tmp/noise.$i" 2>&1 &
 		noise_pids+=($!)
 	done
 	pids+=("${noise_pids[@]}")
@@ -141,7 +149,7 @@ beside() {
 
 server_start
 victim "$tmp/alone" "$seconds"
-say "$("$build/kvd" --version) at $kvd_url, workers: $workers; victim: 1 thread," \
+say "$("$build/kvd" --version) at $kvd_url, workers: $workers; victim: 1 thread ($victim_is)," \
 	"$(commas "$records") records of 1,000 B, half GETs, half PUTs; $seconds s each;" \
 	"$(nproc) cores"
 # shellcheck disable=SC2059

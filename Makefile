@@ -310,7 +310,7 @@ $(PRELOADS): $(B)/tests/%.so: tests/%.c $(wildcard tests/support/host_clocks.h)
 $(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(TEST_LINK) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(ETCD_LIBS) \
-		$(DEVICE_LIBS) $(EDIT_LIBS) -lm $(LDLIBS)
+		$(DEVICE_LIBS) $(CMOCKA_LIBS) $(EDIT_LIBS) -lm $(LDLIBS)
 
 # Tests and examples of the Rust crates, where the system has the compiler: a line for each program
 # with its name and path.

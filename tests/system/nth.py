@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: MIT
 """System test of failing calls: each place where a server and a client make a call that can fail.
 
-Of a server that is started, used (tests/nth/client.c), reloaded and stopped, and of a client that
-uses a server, the N-th call at one place fails (tests/nth/interpose.h). Then
+Of a server that is started, used (by tests/nth/client.c and a client of memcached's protocol),
+reloaded and stopped, and of a client that uses a server, the N-th call at one place fails
+(tests/nth/interpose.h). Then
 
   - a server ends with status 1 and an error in its log, or goes on;
   - each call of a client ends well, or by a status and a text, and none by a timeout; what follows
@@ -68,16 +69,39 @@ OTHER_DEVICES = {"softnic": ("rdma/verbs/", "rdma/tcp/", "common/tls/"),
                  "rdma": ("rdma/softnic/", "rdma/tcp/", "common/tls/"),
                  "rdma+tcp": ("rdma/softnic/", "common/tls/"),
                  "rdma+tls": ("rdma/softnic/",)}[DEVICE]
-# Further folders and files of kvd: what only a member of a fleet in etcd runs, which the server
-# here is not, and what serves memcached's clients, of which it has none.
-NOT_RUN = {"kvd": (*OTHER_DEVICES, "client/", "server/fleet/", "server/memcached/",
-                   "control/handshake", "control/listener", "control/logins",
-                   "control/password_job", "control/session_", "control/unix_address",
+# Further folders and files of kvd: what only a member of a fleet runs, which the server here is
+# not, and what serves memcached's clients with TLS or passwords, of which it has none.
+NOT_RUN = {"kvd": (*OTHER_DEVICES, "client/", "server/fleet/", "memcached/fleet_handle",
+                   "memcached/flusher", "memcached/forward", "memcached/login",
+                   "control/handshake", "control/logins", "control/password_job",
                    "users/password"), "client": OTHER_DEVICES}
 # The least share of the places in code for this device that is reached: below it, something here no
 # longer works.
 REACHED_MIN = {"kvd": 0.55 if ON_RDMA else 0.6, "client": 0.45}
 OUTCOMES = {"kvd": ("worked", "refused", "ended"), "client": ("worked", "refused")}
+
+LARGE = b"l" * 300000  # has its item before it has arrived, and is sent from there
+MIDDLE = b"m" * 60000
+MIDDLES = 30  # together more than a socket takes
+MIDDLE_ANSWER = b"VALUE m 0 %d\r\n%b\r\nEND\r\n" % (len(MIDDLE), MIDDLE)
+# What a client of memcached's protocol sends, each part by itself, and the answer; None: any up to
+# a line END.
+MEMCACHED = (
+    (b"flush_all\r\n", b"OK\r\n"),
+    (b"set a 0 0 1\r\n", b""),
+    (b"1\r\n", b"STORED\r\n"),
+    (b"get a\r\n", b"VALUE a 0 1\r\n1\r\nEND\r\n"),
+    (b"set l 0 0 %d\r\n%b\r\n" % (len(LARGE), LARGE), b"STORED\r\n"),
+    (b"append l 0 0 1\r\nl\r\n", b"STORED\r\n"),
+    (b"get l\r\n", b"VALUE l 0 %d\r\n%bl\r\nEND\r\n" % (len(LARGE) + 1, LARGE)),
+    (b"set m 0 0 %d\r\n%b\r\n" % (len(MIDDLE), MIDDLE), b"STORED\r\n"),
+    (b"get m\r\n" * MIDDLES, MIDDLE_ANSWER * MIDDLES),
+    (b"ms s 2\r\n12\r\nmd s I\r\n", b"HD\r\nHD\r\n"),
+    (b"mg s v\r\n", b"VA 2 X W\r\n12\r\n"),
+    (b"ma n N0 v\r\n", b"VA 1\r\n0\r\n"),
+    (b"stats\r\n", None),
+    (b"delete a\r\nquit\r\n", b"DELETED\r\n"),
+)
 
 Fault = collections.namedtuple("Fault", "site offset first count other")
 Report = collections.namedtuple("Report", "failed ended mappings threads fds left reached")
@@ -163,6 +187,7 @@ class Server:
         self.folder, self.fault, self.profile = folder, fault, profile
         self.log = f"{folder}/log"
         self.url = f"softnic://{folder}/d/s"
+        self.memcached = f"{folder}/m"
         address = os.environ.get("KVD_RDMA_ADDR", "auto")
         port = 20000 + (os.getpid() * 7 + int(folder.rsplit("/", 1)[1])) % 10000
         if ON_RDMA:
@@ -179,7 +204,7 @@ srq_depth = 64
 [log]
 file = {self.log}
 [server]
-listen = {self.url}
+listen = {self.url},memcached://{self.memcached}
 workers = 1
 max_connections = 16
 """)
@@ -279,6 +304,39 @@ def run_client(server, folder, mode, fault=None, limit_s=CLIENT_S):
     return client.returncode, text_of(said)
 
 
+def answer_arrives(client, right):
+    """Whether it is the right one; an error, or the end of the connection, is another."""
+    got = bytearray()
+    while not (got.endswith(b"\r\nEND\r\n") if right is None else len(got) >= len(right)):
+        part = client.recv(1 << 20)
+        got += part
+        # An item that there is no memory to mark as stale is deleted.
+        if not part or got.startswith(b"SERVER_ERROR") or got == b"EN\r\n":
+            return False
+    if right is not None and got != right:
+        if b"SERVER_ERROR" in got:
+            return False
+        raise Wrong(f"memcached's client: wrong answer: {bytes(got[:100])}")
+    return True
+
+
+def run_memcached(server):
+    """Whether a client of memcached's protocol was refused something."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(CLIENT_S)
+        try:
+            client.connect(server.memcached)
+            for sent, right in MEMCACHED:
+                client.sendall(sent)
+                if not answer_arrives(client, right):
+                    return True
+        except TimeoutError as error:
+            raise Wrong(f"memcached's client: no answer within {CLIENT_S} s") from error
+        except OSError:
+            return True
+    return False
+
+
 def check_left(report, folder, fault, kept, kept_fds):
     """That nothing is left of a process that has ended by itself."""
     releases = fault and fault.site.call in RELEASING
@@ -350,6 +408,9 @@ class Profile:
             return True
         if status:
             raise Wrong(f"the client failed with status {status}")
+        refused = run_memcached(server)
+        if refused and mode != "all,server" and run_memcached(server) and not server.ended():
+            raise Wrong("memcached's client: it is refused after the fault")
         os.rename(server.log, f"{server.folder}/moved")
         with open(f"{server.folder}/kvd.ini", "a", encoding="utf-8") as file:
             file.write("drain_timeout = 4s\n")
@@ -362,7 +423,7 @@ class Profile:
         if not server.ended():
             os.kill(server.pid, signal.SIGTERM)
         server.wait("the end of the server", server.ended)
-        return "refused:" in said
+        return refused or "refused:" in said
 
     def run_client(self, folder, fault):
         mode = ",".join(("all" if fault and not fault.count else "once", *self.options))

@@ -59,7 +59,8 @@ void action_init(struct action *action, struct session *session, const struct mc
 	action->no_value = action->foreign = false;
 	action->large = NULL;
 	memset(&action->head, 0, sizeof(action->head));
-	if (command->key && !ahead_take(&session->sockets->ahead, command->key, &action->hash))
+	if (command->key &&
+	    !ahead_take(&session->sockets->ahead, command->key, command->key_len, &action->hash))
 		action->hash = table_hash(session->client.part->thread.table, command->key,
 					  command->key_len);
 }

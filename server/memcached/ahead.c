@@ -43,6 +43,7 @@ void ahead_look(struct ahead *ahead, const struct table *table, const uint8_t *t
 		hash = table_hash(table, key.text, key.len);
 		table_prefetch_bucket(table, hash);
 		ahead->keys[ahead->count].key = key.text;
+		ahead->keys[ahead->count].len = key.len;
 		ahead->keys[ahead->count++].hash = hash;
 		more = *at == ' ';
 		/* After a zero byte the rest of the line is dropped. */

@@ -19,6 +19,7 @@ struct table;
 struct ahead {
 	struct {
 		const uint8_t *key;
+		uint32_t len;
 		uint64_t hash;
 	} keys[AHEAD_MAX];
 	unsigned int count, next;
@@ -37,10 +38,11 @@ static inline void ahead_reset(struct ahead *ahead)
 void ahead_look(struct ahead *ahead, const struct table *table, const uint8_t *text, size_t len,
 		bool more);
 
-/* True: the key at @key is the next one that was looked at, and *@hash is its hash. */
-static inline bool ahead_take(struct ahead *ahead, const uint8_t *key, uint64_t *hash)
+/* True: the key of @len bytes at @key is the next one that was looked at, and *@hash its hash. */
+static inline bool ahead_take(struct ahead *ahead, const uint8_t *key, uint32_t len, uint64_t *hash)
 {
-	if (ahead->next == ahead->count || ahead->keys[ahead->next].key != key)
+	if (ahead->next == ahead->count || ahead->keys[ahead->next].key != key ||
+	    ahead->keys[ahead->next].len != len)
 		return false;
 	*hash = ahead->keys[ahead->next++].hash;
 	return true;

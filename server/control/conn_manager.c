@@ -14,6 +14,7 @@
 #include "server/control/client_user.h"
 #include "server/control/query_answer.h"
 #include "server/control/session_manager.h"
+#include "server/memcached/session.h"
 #include "server/worker/conn.h"
 #include "server/worker/deferred.h"
 #include "server/worker/grant.h"
@@ -336,8 +337,8 @@ static void conn_close(struct net *net, struct conn *conn)
 
 static void client_close(struct net *net, struct client *client)
 {
-	if (client->session)
-		session_manager_close(client->session);
+	if (client_is_session(client))
+		session_manager_close(session_of(client));
 	else
 		conn_close(net, client_conn(client));
 }

@@ -111,7 +111,7 @@ static void session_leave(struct session *session)
 {
 	struct login_source *source = session->source;
 
-	TAILQ_REMOVE(&source->sessions, session, source_entry);
+	TAILQ_REMOVE(&source->sessions, session, login->source_entry);
 	session->source = NULL;
 	if (source->first == session)
 		source->first = NULL;
@@ -163,7 +163,7 @@ void logins_ask(struct logins *logins, const struct users *users, struct session
 		return;
 	}
 	session->source = source;
-	TAILQ_INSERT_TAIL(&source->sessions, session, source_entry);
+	TAILQ_INSERT_TAIL(&source->sessions, session, login->source_entry);
 	logins_run(logins, users);
 }
 

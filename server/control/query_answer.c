@@ -21,11 +21,10 @@ static_assert(LINE_MAX_BYTES + sizeof(struct wire_response) <= WIRE_RESPONSE_MIN
 
 static const char *state_name(struct client *client)
 {
-	const struct session *session = client->session;
 	const struct conn *conn;
 
-	if (session)
-		return session->is_cut ? "closing" : "open";
+	if (client_is_session(client))
+		return session_of(client)->is_cut ? "closing" : "open";
 	conn = client_conn(client);
 	if (conn->stage != CONN_LIVE)
 		return "closing";
@@ -47,7 +46,7 @@ static uint32_t print_client(const struct net *net, struct client *client, char 
 	char uid[24] = "", identity[sizeof(" identity=") + TLS_IDENTITY_MAX] = "";
 	char name[sizeof(" user=") + USER_NAME_MAX] = "";
 	const struct user *user = client_user(client);
-	struct conn *conn = client->session ? NULL : client_conn(client);
+	struct conn *conn = client_is_session(client) ? NULL : client_conn(client);
 	int n;
 
 	if (client->peer.uid_known)

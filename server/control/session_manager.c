@@ -83,7 +83,6 @@ static void session_init(struct session *session, struct net *net, const struct 
 	session->tls = arrival->tls;
 	session->parser.key_max = net->env.config->memcached.key_max;
 	session->note.session = session;
-	client->session = session;
 	client->worker = worker;
 	client->part = tenant->now.parts[worker->number];
 	client->fleet = net->env.fleet;
@@ -168,12 +167,16 @@ static void session_make(struct net *net, const struct arrival *arrival, const s
 	session_init(session, net, arrival, user, tenant);
 	client = &session->client;
 	principal_init(&principal, &client->peer, user);
-	if (!accounts_open(&net->accounts, &principal, tenant, client,
+	if (client->fleet)
+		session->forwards = calloc(1, sizeof(*session->forwards));
+	if ((client->fleet && !session->forwards) ||
+	    !accounts_open(&net->accounts, &principal, tenant, client,
 			   store_clock_ns(client->part->store))) {
 		struct users *users = client->users;
 
 		admission_set(client, NULL, NULL);
 		users_put(users);
+		free(session->forwards);
 		free(session);
 		refuse_error(net, arrival, "out of memory");
 		return;

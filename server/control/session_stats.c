@@ -181,7 +181,7 @@ static void connections_stats(FILE *out, const struct net *net, const struct ses
 static bool print(FILE *out, struct net *net, const struct session *session)
 {
 	struct tenant *tenant = session->client.part->tenant;
-	const char *name = session->query.name;
+	const char *name = session->query->name;
 
 	if (!*name)
 		general_stats(out, net, tenant);
@@ -201,7 +201,7 @@ static bool print(FILE *out, struct net *net, const struct session *session)
 
 void session_stats_answer(struct net *net, struct session *session)
 {
-	struct session_query *query = &session->query;
+	struct session_query *query = session->query;
 	struct tenant *tenant = session->client.part->tenant;
 	FILE *out = open_memstream(&query->text, &query->len);
 

@@ -54,7 +54,7 @@ void action_init(struct action *action, struct session *session, const struct mc
 	action->until_ns = until_ns;
 	action->only_here = !forwarder_of(session) || is_only_here(command);
 	action->stage = 0;
-	action->paid = session->paid;
+	action->paid = session->forwards ? session->forwards->paid : 0;
 	action->gap = 0;
 	action->no_value = action->foreign = false;
 	action->large = NULL;
@@ -94,14 +94,14 @@ static bool is_foreign(const struct action *action)
 static enum action_next foreign_ask(struct action *action)
 {
 	const struct forward_ask ask = {
-		.command = action->session->command,
+		.command = session_command(action->session),
 		.stage = action->stage,
 		.request = &action->request,
 		.hash = action->hash,
 		.no_value = action->no_value,
 	};
 
-	action->session->paid = action->stage + 1;
+	action->session->forwards->paid = action->stage + 1;
 	if (!forward_room(action->session, action->hash, true) ||
 	    forward_ask(action->session, &ask))
 		return ACTION_WAIT;
@@ -180,7 +180,7 @@ enum action_next action_run(struct action *action)
 	struct session *session = action->session;
 	struct response_value none = { 0 };
 	struct execution first, *execution = &first;
-	struct forward *forward = forward_of(session, session->command, action->stage);
+	struct forward *forward = forward_of(session, session_command(session), action->stage);
 	enum piece_next next;
 
 	if (forward)
@@ -302,7 +302,7 @@ static void foreign_send_large(struct action *action, const char *line, uint32_t
 enum action_next action_read(struct action *action, uint32_t gap)
 {
 	struct session *session = action->session;
-	struct forward *forward = forward_of(session, session->command, action->stage);
+	struct forward *forward = forward_of(session, session_command(session), action->stage);
 	struct response_value value;
 	bool fits;
 
@@ -371,7 +371,7 @@ enum action_next action_too_large(struct action *action)
 {
 	struct session *session = action->session;
 	const bool removes = action->request.mode == WIRE_SET;
-	struct forward *forward = forward_of(session, session->command, 0);
+	struct forward *forward = forward_of(session, session_command(session), 0);
 	enum action_next next;
 
 	if (forward) {

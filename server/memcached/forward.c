@@ -31,7 +31,9 @@ struct forward *forward_of(const struct session *session, uint64_t command, unsi
 {
 	struct forward *forward;
 
-	LIST_FOREACH(forward, &session->forwards, of_session)
+	if (!session->forwards)
+		return NULL;
+	LIST_FOREACH(forward, &session->forwards->list, of_session)
 		if (forward->command == command && forward->stage == stage)
 			return forward;
 	return NULL;
@@ -59,29 +61,31 @@ static bool lane_has_room(const struct sockets *sockets, uint32_t lane)
 
 bool forward_room(struct session *session, uint64_t hash, bool waits)
 {
+	struct session_forwards *forwards = session->forwards;
 	struct sockets *sockets = session->sockets;
 	uint32_t lane = lane_of(session, hash);
 
 	/* One of its own comes back, and wakes it. */
-	if (session->forwards_asked >= FORWARD_SESSION_MAX)
+	if (forwards->asked >= FORWARD_SESSION_MAX)
 		return false;
 	if (lane_has_room(sockets, lane))
 		return true;
 	if (!waits)
 		return false;
 	session->waits = true;
-	session->forward_lane = lane;
-	if (!session->forward_waits)
-		TAILQ_INSERT_TAIL(&sockets->forward_waits, session, forward_entry);
-	session->forward_waits = true;
+	forwards->lane = lane;
+	if (!forwards->waits)
+		TAILQ_INSERT_TAIL(&sockets->forward_waits, session, forwards->entry);
+	forwards->waits = true;
 	return false;
 }
 
 void forward_wait_end(struct session *session)
 {
-	if (session->forward_waits)
-		TAILQ_REMOVE(&session->sockets->forward_waits, session, forward_entry);
-	session->forward_waits = false;
+	if (!session->forwards || !session->forwards->waits)
+		return;
+	TAILQ_REMOVE(&session->sockets->forward_waits, session, forwards->entry);
+	session->forwards->waits = false;
 }
 
 /* Wakes sessions that wait for room that there is; some, as each may take some. */
@@ -92,8 +96,8 @@ static void waits_look(struct sockets *sockets)
 
 	for (session = TAILQ_FIRST(&sockets->forward_waits); session && woken < WAKES_MAX;
 	     session = next) {
-		next = TAILQ_NEXT(session, forward_entry);
-		if (!lane_has_room(sockets, session->forward_lane))
+		next = TAILQ_NEXT(session, forwards->entry);
+		if (!lane_has_room(sockets, session->forwards->lane))
 			continue;
 		forward_wait_end(session);
 		session->client.wake(&session->client);
@@ -174,7 +178,7 @@ static void forward_go(struct session *session, struct forward *forward, uint64_
 	forward->done = false;
 	forward->why[0] = '\0';
 	forward->end_ns = clock_ns() + ms * NS_PER_MS;
-	session->forwards_asked++;
+	session->forwards->asked++;
 	lane_count(session->sockets, forward, 1);
 	stat_add(&session_counters(session)->forwarded, 1);
 	forwarder_send(forwarder_of(session), forward);
@@ -190,9 +194,9 @@ static struct forward *forward_make(struct session *session, size_t bytes)
 	forward->back = &session->client.worker->mailbox;
 	forward->note = (struct note){ .session = session, .kind = NOTE_FORWARDED };
 	forward->session = session;
-	forward->command = session->command;
+	forward->command = session->forwards->command;
 	strcpy(forward->tenant, session->client.part->tenant->name);
-	LIST_INSERT_HEAD(&session->forwards, forward, of_session);
+	LIST_INSERT_HEAD(&session->forwards->list, forward, of_session);
 	return forward;
 }
 
@@ -367,8 +371,11 @@ const char *forward_error(const struct session *session)
 {
 	const struct forward *forward;
 
-	LIST_FOREACH(forward, &session->forwards, of_session)
-		if (forward->command == session->command && forward->done && *forward->error)
+	if (!session->forwards)
+		return NULL;
+	LIST_FOREACH(forward, &session->forwards->list, of_session)
+		if (forward->command == session->forwards->command && forward->done &&
+		    *forward->error)
 			return forward->error;
 	return NULL;
 }
@@ -387,26 +394,31 @@ struct session *forward_returned(struct note *note)
 	struct sockets *sockets = session->sockets;
 
 	forward->done = true;
-	session->forwards_asked--;
+	session->forwards->asked--;
 	lane_count(sockets, forward, -1);
 	if (status_of(forward) == WIRE_AWAY) {
 		stat_add(&session_counters(session)->forward_failed, 1);
 		error_write(forward);
 	}
-	if (forward->command < session->command)
+	if (forward->command < session->forwards->command)
 		forward_free(forward);
 	waits_look(sockets);
 	return session;
 }
 
-/* Goes on to a later command, and frees what has come back for those before it. */
-static void command_next(struct session *session, uint64_t command)
+/* Goes on by that many commands, and frees what has come back for those before it. */
+static void command_next(struct session *session, uint64_t commands)
 {
+	struct session_forwards *forwards = session->forwards;
 	struct forward *forward, *next;
+	uint64_t command;
 
-	session->paid = 0;
-	session->command = command;
-	for (forward = LIST_FIRST(&session->forwards); forward; forward = next) {
+	if (!forwards)
+		return;
+	command = forwards->command + commands;
+	forwards->paid = 0;
+	forwards->command = command;
+	for (forward = LIST_FIRST(&forwards->list); forward; forward = next) {
 		next = LIST_NEXT(forward, of_session);
 		if (forward->command < command && forward->done)
 			forward_free(forward);
@@ -415,19 +427,23 @@ static void command_next(struct session *session, uint64_t command)
 
 void forwards_end(struct session *session)
 {
-	command_next(session, session->command + 1);
+	command_next(session, 1);
 }
 
 void forwards_drop(struct session *session)
 {
-	command_next(session, session->command + SESSION_INPUT_BYTES);
+	command_next(session, SESSION_INPUT_BYTES);
 }
 
 void forwards_free(struct session *session)
 {
 	struct forward *forward;
 
+	if (!session->forwards)
+		return;
 	forward_wait_end(session);
-	while ((forward = LIST_FIRST(&session->forwards)))
+	while ((forward = LIST_FIRST(&session->forwards->list)))
 		forward_free(forward);
+	free(session->forwards);
+	session->forwards = NULL;
 }

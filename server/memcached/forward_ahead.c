@@ -24,7 +24,7 @@ void forward_ahead(struct session *session, const struct mc_command *first, stru
 {
 	const bool touches = first->op == MC_GET ? first->with_touch : mc_has(first, 'T');
 	bool same_line = first->op == MC_GET && first->more;
-	uint64_t number = session->command;
+	uint64_t number = session_command(session);
 	struct mc_command command;
 	unsigned int n = 0;
 	size_t used;

@@ -311,9 +311,9 @@ static enum action_next value_commit(struct large_put *put, struct wire_response
 static enum action_next value_forward(struct large_put *put, struct wire_response *head)
 {
 	struct session *session = put->session;
-	const struct forward *forward = forward_of(session, session->command, 0);
+	const struct forward *forward = forward_of(session, session_command(session), 0);
 	const struct forward_ask ask = {
-		.command = session->command,
+		.command = session_command(session),
 		.request = &put->request,
 		.hash = put->hash,
 		.in_place = true,

@@ -29,6 +29,7 @@ struct login {
 	char password[LOGIN_BLOCK_MAX + 1];
 	/* The answer; of a session that is `locked` still, it refuses. */
 	char line[LOGIN_LINE_BYTES];
+	TAILQ_ENTRY(session) source_entry; /* in the sessions of session->source */
 };
 
 /* Takes the next command of a session that is locked; or, with an answer, has taken it. */

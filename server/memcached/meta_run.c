@@ -672,7 +672,7 @@ enum action_next meta_run(struct session *session, const struct mc_command *comm
 	struct action action;
 
 	action_init(&action, session, command, ops[command->op], received, until_ns);
-	if (!session->work && !session->paid)
+	if (!session->work && !action.paid)
 		stat_add(&session_counters(session)->cmd_meta, 1);
 	/* A value finds its own room. */
 	if (command->op == MC_META_GET)

@@ -40,8 +40,8 @@ enum mc_state {
 
 /* Where the input of a connection stands: zeros but key_max at first. */
 struct mc_parser {
-	uint32_t key_max; /* the longest key, up to KEY_MAX; memcached's is 250 bytes */
 	enum mc_state state;
+	uint16_t key_max; /* the longest key, up to KEY_MAX; memcached's is 250 bytes */
 	/* Of the line whose keys come. */
 	bool with_cas, with_touch;
 	int64_t exptime;

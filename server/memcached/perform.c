@@ -47,7 +47,7 @@ static void flush_replace(struct session *session)
 static enum action_next fleet_flush(struct session *session, struct action *action, int64_t delay)
 {
 	const struct user *user = client_user(&session->client);
-	struct forward *forward = forward_of(session, session->command, 0);
+	struct forward *forward = forward_of(session, session_command(session), 0);
 
 	action->request.mode = WIRE_FLUSH_START;
 	if (!forward) {
@@ -113,8 +113,8 @@ static enum action_next flush(struct session *session, const struct mc_command *
 static enum action_next stats(struct session *session, const struct mc_command *command,
 			      uint32_t received, uint64_t until_ns)
 {
-	struct session_query *query = &session->query;
 	const struct user *user = client_user(&session->client);
+	struct session_query *query = session->query;
 	struct action action;
 
 	action_init(&action, session, command, WIRE_STATS, received, until_ns);
@@ -129,6 +129,7 @@ static enum action_next stats(struct session *session, const struct mc_command *
 		else
 			output_line(session->sockets, "SERVER_ERROR out of memory");
 		query->text = NULL;
+		session_query_free(session);
 		return ACTION_DONE;
 	}
 	if (user)
@@ -138,7 +139,12 @@ static enum action_next stats(struct session *session, const struct mc_command *
 		action_refuse(&action);
 		return ACTION_DONE;
 	}
-	session_query_name(query, command->key, command->key_len);
+	session->query = calloc(1, sizeof(*session->query));
+	if (!session->query) {
+		output_line(session->sockets, "SERVER_ERROR out of memory");
+		return ACTION_DONE;
+	}
+	session_query_name(session->query, command->key, command->key_len);
 	session->ask = SESSION_ASKED;
 	session_note_send(session, session->client.worker->env->control, NOTE_SESSION_ASKS);
 	return ACTION_WAIT;

@@ -179,7 +179,8 @@ static enum action_next command_run(struct session *session, struct session_inpu
 		forwards_end(session);
 		return next;
 	}
-	if (next == ACTION_WAIT && session->forwards_asked && perform_is_read(&command))
+	if (next == ACTION_WAIT && session->forwards && session->forwards->asked &&
+	    perform_is_read(&command))
 		forward_ahead(session, &command, session->parser, bytes + used, left - used,
 			      until_ns);
 	session->parser = before;
@@ -282,6 +283,5 @@ void serve_release(struct session *session)
 	input_free(session);
 	output_release(session);
 	login_release(session);
-	free(session->query.text);
-	session->query.text = NULL;
+	session_query_free(session);
 }

@@ -23,7 +23,11 @@
 #ifndef KVD_SERVER_MEMCACHED_SESSION_H
 #define KVD_SERVER_MEMCACHED_SESSION_H
 
+#include <assert.h>
+#include <stdlib.h>
 #include <sys/queue.h>
+
+#include <urcu/compiler.h>
 
 #include "server/memcached/ahead.h"
 #include "server/memcached/forwarder.h"
@@ -58,6 +62,7 @@ struct session_input {
 	uint32_t at, len;
 };
 
+enum session_list_of { SESSION_IN_NONE, SESSION_IN_READY, SESSION_IN_FLUSHING };
 enum session_ask { SESSION_ASKS_NOTHING, SESSION_ASKED, SESSION_ANSWERED };
 
 /*
@@ -69,6 +74,17 @@ struct session_work {
 	uint8_t key[KEY_MAX];
 };
 
+/* What a session has asked other members for: server/memcached/forward.h. */
+struct session_forwards {
+	LIST_HEAD(forwards, forward) list;
+	unsigned int asked;	    /* of which have not come back */
+	unsigned int paid;	    /* stages of `command` which were admitted, and wait */
+	uint64_t command;	    /* the number of the current command */
+	bool waits;		    /* the session is in sockets->forward_waits */
+	TAILQ_ENTRY(session) entry; /* there */
+	uint32_t lane;		    /* that it waits for */
+};
+
 struct session {
 	/* Fixed when it is made. */
 	struct client client;
@@ -76,25 +92,29 @@ struct session {
 	struct sockets *sockets; /* its worker's */
 	int fd;
 
+	/* The control thread's. */
+	_Atomic bool is_cut; /* its socket was shut down; its worker reads it, too */
+	bool in_locked;	     /* it has an entry in net->sessions_locked */
+	/* The worker's and the control thread's in turn. */
+	bool locked; /* its client has to authenticate before anything else: LOGIN-1 */
+
 	/* The worker's. */
-	uint32_t events; /* of epoll(7), that it waits for */
-	enum session_list_of { SESSION_IN_NONE, SESSION_IN_READY, SESSION_IN_FLUSHING } in;
-	enum session_ask ask;
-	bool clogged;	    /* the socket did not take all output */
-	bool shut;	    /* nothing more is read: it ends when its output is sent */
-	bool broken;	    /* nothing can be sent */
-	bool unread;	    /* TLS has input that the socket does not show: epoll(7) is silent */
-	bool ends;	    /* nothing more is executed */
-	bool hung_up;	    /* the peer is gone, while answers of other threads are awaited */
-	bool waits;	    /* for client.wake() */
-	bool wipes;	    /* its input may hold a password: LOGIN-3 */
-	bool output_waits;  /* it is in sockets->output_waits */
-	bool output_next;   /* it has waited: it is the next one that gets some */
-	bool forward_waits; /* it is in sockets->forward_waits */
+	uint32_t events;   /* of epoll(7), that it waits for */
+	uint8_t in;	   /* enum session_list_of: which has its ready_entry */
+	uint8_t ask;	   /* enum session_ask */
+	bool clogged;	   /* the socket did not take all output */
+	bool shut;	   /* nothing more is read: it ends when its output is sent */
+	bool broken;	   /* nothing can be sent */
+	bool unread;	   /* TLS has input that the socket does not show: epoll(7) is silent */
+	bool ends;	   /* nothing more is executed */
+	bool hung_up;	   /* the peer is gone, while answers of other threads are awaited */
+	bool waits;	   /* for client.wake() */
+	bool wipes;	   /* its input may hold a password: LOGIN-3 */
+	bool output_waits; /* it is in sockets->output_waits */
+	bool output_next;  /* it has waited: it is the next one that gets some */
 	TAILQ_ENTRY(session) ready_entry; /* in the list that is next */
-	uint64_t used_ns; /* when it started or sent something, as the list below was sorted */
-	TAILQ_ENTRY(session) idle_entry; /* in sockets->sessions */
-	uint64_t flush_ticket;		 /* of the flush that it waits for; 0: none */
+	TAILQ_ENTRY(session) idle_entry;  /* in sockets->sessions */
+	uint64_t flush_ticket;		  /* of the flush that it waits for; 0: none */
 	struct mc_parser parser;
 	uint64_t skip;	     /* bytes of input to drop: the data block of a refused command */
 	uint8_t *input;	     /* SESSION_INPUT_BYTES of malloc(), NULL: none is kept */
@@ -109,30 +129,28 @@ struct session {
 	struct session_work *work;		      /* NULL: none */
 	struct large_get *get;			      /* a large value that goes out; NULL: none */
 	struct large_put *put;			      /* a large value that comes in; NULL: none */
-	/* What other members are asked for: server/memcached/forward.h. */
-	LIST_HEAD(session_forwards, forward) forwards;
-	unsigned int forwards_asked;	    /* of which have not come back */
-	unsigned int paid;		    /* stages of `command` which were admitted, and wait */
-	uint64_t command;		    /* the number of the current command */
-	TAILQ_ENTRY(session) forward_entry; /* in sockets->forward_waits */
-	uint32_t forward_lane;		    /* that it waits for */
+	struct session_forwards *forwards;	      /* NULL: the server is in no fleet */
 
 	/* The control thread's. */
-	_Atomic bool is_cut;		   /* its socket was shut down; its worker reads it, too */
-	bool in_locked;			   /* it has an entry in net->sessions_locked */
 	LIST_ENTRY(session) entry;	   /* in net->sessions */
 	TAILQ_ENTRY(session) locked_entry; /* in the order of client.connected_ns */
 	struct login_source *source;	   /* in which its login waits; NULL: none does */
-	TAILQ_ENTRY(session) source_entry; /* in source->sessions */
 
 	/* The worker's and the control thread's in turn. */
-	struct session_query query;
-	struct login *login; /* server/memcached/login.h; NULL: none is asked about */
-	struct note note;    /* that they send to each other */
-	bool locked;	     /* its client has to authenticate before anything else: LOGIN-1 */
+	struct session_query *query; /* NULL: the control thread is asked for none */
+	struct login *login;	     /* server/memcached/login.h; NULL: none is asked about */
+	struct note note;	     /* that they send to each other */
 };
 
+/* One of the allocator's sizes, of which the next is 640: most sessions are idle. */
+static_assert(sizeof(struct session) <= 512, "a session is small");
+
 TAILQ_HEAD(session_list, session);
+
+static inline struct session *session_of(struct client *client)
+{
+	return caa_container_of(client, struct session, client);
+}
 
 /* Bytes of the longest value of the session's tenant. */
 static inline uint64_t session_value_max(const struct session *session)
@@ -143,7 +161,13 @@ static inline uint64_t session_value_max(const struct session *session)
 /* Whether another thread still has something to answer, by a note. */
 static inline bool session_awaits(const struct session *session)
 {
-	return session->ask == SESSION_ASKED || session->forwards_asked;
+	return session->ask == SESSION_ASKED || (session->forwards && session->forwards->asked);
+}
+
+/* The number of the current command. */
+static inline uint64_t session_command(const struct session *session)
+{
+	return session->forwards ? session->forwards->command : 0;
 }
 
 static inline struct mc_counters *session_counters(const struct session *session)
@@ -170,6 +194,14 @@ static inline void session_query_name(struct session_query *query, const uint8_t
 	else if (kept)
 		memcpy(query->name, name, kept);
 	query->name[kept] = '\0';
+}
+
+static inline void session_query_free(struct session *session)
+{
+	if (session->query)
+		free(session->query->text);
+	free(session->query);
+	session->query = NULL;
 }
 
 /* What a worker has for its sessions. */

@@ -50,7 +50,7 @@ static void session_ready(struct session *session)
 
 static void session_wake(struct client *client)
 {
-	struct session *session = client->session;
+	struct session *session = session_of(client);
 
 	if (!session->waits)
 		return;
@@ -107,7 +107,7 @@ static void session_start(struct session *session)
 	session->events = EPOLLIN;
 	client_attach(&session->client);
 	store_thread_clock(&sockets->worker->part.thread);
-	session->used_ns = sockets->worker->part.thread.now_ns;
+	stat_set(&session->client.active_ns, sockets->worker->part.thread.now_ns);
 	TAILQ_INSERT_TAIL(&sockets->sessions, session, idle_entry);
 	sockets->count++;
 	if (!epoll_ctl(sockets->epoll_fd, EPOLL_CTL_ADD, session->fd, &event))
@@ -177,25 +177,24 @@ static uint64_t idle_timeout(const struct sockets *sockets)
 	return sockets->worker->env->config->memcached.idle_timeout;
 }
 
-/* Keeps the list of sessions in the order of their last input, if that matters. */
+/* The session was active last. */
 static void session_used(struct sockets *sockets, struct session *session)
 {
-	if (session->used_ns >= session->client.active_ns || !idle_timeout(sockets))
-		return;
-	session->used_ns = session->client.active_ns;
 	TAILQ_REMOVE(&sockets->sessions, session, idle_entry);
 	TAILQ_INSERT_TAIL(&sockets->sessions, session, idle_entry);
 }
 
 static void session_turn(struct session *session, uint64_t until_ns, unsigned int *commands)
 {
+	const uint64_t active_ns = session->client.active_ns;
 	struct sockets *sockets = session->sockets;
 	enum serve_next next;
 
 	session_unlist(session);
 	rcu_read_lock();
 	next = serve(session, until_ns, commands);
-	session_used(sockets, session);
+	if (session->client.active_ns != active_ns && idle_timeout(sockets))
+		session_used(sockets, session);
 	switch (next) {
 	case SERVE_SOCKET:
 		/* The session asks again when the socket takes output. */
@@ -248,11 +247,11 @@ static void idle_look(struct sockets *sockets)
 		return;
 	sockets->idle_at_ns = now_ns + IDLE_LOOK_MS * NS_PER_MS;
 	while ((session = TAILQ_FIRST(&sockets->sessions)) &&
-	       session->used_ns + idle_ns <= now_ns) {
+	       session->client.active_ns + idle_ns <= now_ns) {
 		if (session_awaits(session)) {
-			session->used_ns = now_ns;
-			TAILQ_REMOVE(&sockets->sessions, session, idle_entry);
-			TAILQ_INSERT_TAIL(&sockets->sessions, session, idle_entry);
+			/* The client waits, too. */
+			stat_set(&session->client.active_ns, now_ns);
+			session_used(sockets, session);
 			continue;
 		}
 		stat_add(&session_counters(session)->idle_kicks, 1);

@@ -9,7 +9,6 @@
 
 struct budget_gates;
 struct fleet;
-struct session;
 struct user;
 struct user_account;
 struct users;
@@ -25,11 +24,11 @@ struct client {
 	struct user_account *account;
 	struct budget_gates *gates; /* in its tenant */
 	const struct fleet *fleet;  /* of which the server is a member, or NULL */
-	struct session *session;    /* of memcached's protocol; NULL: it is a struct conn */
 	/* What a request waits for may have come. The worker calls it. */
 	void (*wake)(struct client *client);
 	enum device_kind kind; /* of the URL that it connected to */
 	bool by_admin;	       /* peer_is_admin() */
+	bool by_password;      /* it is its user by a login: server/control/logins.h */
 	struct cm_peer peer;
 	uint64_t connected_ns; /* by clock_ns() */
 	uint64_t number;       /* in net->registry, for users; 0: not there */
@@ -42,14 +41,19 @@ struct client {
 	/* The control thread's. */
 	struct users *users;	 /* that `user` belongs to; NULL: none */
 	struct users *users_old; /* to put later: clients_renew() */
-	bool by_password;	 /* it is its user by a login: server/control/logins.h */
 
 	/* Written by the worker, read by the control thread, too. */
 	uint64_t requests;	 /* received */
 	uint64_t received_bytes; /* in them */
 	uint64_t sent_bytes;	 /* in responses */
-	uint64_t active_ns;	 /* when the last request came, by the server's clock; 0: none */
+	uint64_t active_ns; /* when the last request came, by the server's clock; 0: none has */
 };
+
+/* Whether it is a struct session, of memcached's protocol, and no struct conn. */
+static inline bool client_is_session(const struct client *client)
+{
+	return client->kind & LISTEN_MEMCACHED_ALL;
+}
 
 /* NULL: the server has no users, and everything is allowed. */
 static inline const struct user *client_user(const struct client *client)

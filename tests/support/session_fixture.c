@@ -116,7 +116,7 @@ void test_session_open(unsigned int i, uint32_t key_max, bool locked, int send_b
 		.part = &test_worker.part,
 		.principal = &principals[i],
 		.gates = &gates[i],
-		.session = session,
+		.kind = LISTEN_MEMCACHED,
 	};
 	test_sessions[i] = (struct test_session){ .session = session, .fd = fds[1] };
 	session_note_send(session, &test_worker.mailbox, NOTE_SESSION);
@@ -153,7 +153,7 @@ static void session_free(struct test_session *test)
 	assert_null(session->get);
 	assert_null(session->put);
 	assert_null(session->login);
-	assert_null(session->query.text);
+	assert_null(session->query);
 	assert_int_equal(session->in, SESSION_IN_NONE);
 	close(session->fd);
 	free(session);
@@ -242,8 +242,8 @@ void test_sessions_answer(void)
 		if (session->login) {
 			login_answer(session);
 		} else {
-			session->query.text = strdup(STATS);
-			session->query.len = strlen(STATS);
+			session->query->text = strdup(STATS);
+			session->query->len = strlen(STATS);
 		}
 		session_note_send(session, &test_worker.mailbox, NOTE_SESSION_ANSWER);
 	}

@@ -431,7 +431,7 @@ static void a_connection(void **state)
 	assert_int_equal(conn->sent_last, BUFFER_NONE);
 	assert_ptr_equal(conn->pull_hold.client, &conn->client);
 	assert_ptr_equal(conn->client.worker, &worker);
-	assert_null(conn->client.session);
+	assert_false(client_is_session(&conn->client));
 	assert_string_equal(conn->client.peer.address, "10.9.0.1:5");
 	rcu_thread_online();
 	assert_ptr_equal(conn_lookup(&worker.pollers[0], qp.qp_num), conn);

@@ -808,9 +808,7 @@ static void query_run(struct net *net, struct conn *conn)
 /* The principal for whom statistics are made; NULL: one that may see those of others. */
 static const struct principal *conn_viewer(const struct conn *conn)
 {
-	const struct user *user = client_user(&conn->client);
-
-	return !user || user->rights & USER_ADMIN ? NULL : conn->client.principal;
+	return client_sees_others(&conn->client) ? NULL : conn->client.principal;
 }
 
 static bool is_viewer(const struct conn *conn, const struct principal *viewer)

@@ -144,19 +144,11 @@ static void slabs_stats(FILE *out, const struct store *store)
 	number(out, "total_malloced", memory_bytes(store->memory));
 }
 
-/* Whether the session may see other clients, and change what they see: as for `kvctl clients`. */
-static bool is_for_all(const struct session *session)
-{
-	const struct user *user = client_user(&session->client);
-
-	return !user || user->rights & USER_ADMIN;
-}
-
 static void connections_stats(FILE *out, const struct net *net, const struct session *asks)
 {
 	const struct tenant *tenant = asks->client.part->tenant;
 	uint64_t now_ns = store_clock_ns(tenant->now.store), active_ns;
-	const bool all = is_for_all(asks);
+	const bool all = client_sees_others(&asks->client);
 	unsigned int left = CONNECTIONS_SHOWN;
 	const struct session *session;
 	const struct cm_peer *peer;
@@ -207,7 +199,7 @@ void session_stats_answer(struct net *net, struct session *session)
 
 	if (!out)
 		return;
-	if (!strcmp(query->name, "reset") && !is_for_all(session)) {
+	if (!strcmp(query->name, "reset") && !client_sees_others(&session->client)) {
 		fputs("CLIENT_ERROR the user needs the right 'admin' for this\r\n", out);
 	} else if (!strcmp(query->name, "reset")) {
 		counters_read(net, tenant, &tenant->mc_reset);

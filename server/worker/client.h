@@ -28,7 +28,7 @@ struct client {
 	void (*wake)(struct client *client);
 	enum device_kind kind; /* of the URL that it connected to */
 	bool by_admin;	       /* peer_is_admin() */
-	bool by_password;      /* it is its user by a login: server/control/logins.h */
+	bool by_password;      /* it is its user by a login: the control thread's, as `users` */
 	struct cm_peer peer;
 	uint64_t connected_ns; /* by clock_ns() */
 	uint64_t number;       /* in net->registry, for users; 0: not there */
@@ -46,7 +46,7 @@ struct client {
 	uint64_t requests;	 /* received */
 	uint64_t received_bytes; /* in them */
 	uint64_t sent_bytes;	 /* in responses */
-	uint64_t active_ns; /* when the last request came, by the server's clock; 0: none has */
+	uint64_t active_ns; /* last request, or a session's start, by the server's clock; or 0 */
 };
 
 /* Whether it is a struct session, of memcached's protocol, and no struct conn. */
@@ -67,6 +67,17 @@ static inline bool client_is_admin(const struct client *client)
 	const struct user *user = client_user(client);
 
 	return user ? user->rights & USER_ADMIN : client->by_admin;
+}
+
+/*
+ * Whether the client may see what other principals do, and change what they see: an administrator
+ * may, and all clients of a server that has no users.
+ */
+static inline bool client_sees_others(const struct client *client)
+{
+	const struct user *user = client_user(client);
+
+	return !user || user->rights & USER_ADMIN;
 }
 
 #endif /* KVD_SERVER_WORKER_CLIENT_H */

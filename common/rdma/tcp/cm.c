@@ -283,7 +283,7 @@ int tcp_reject(struct cm_id *id, const void *private_data, uint8_t private_len)
 int tcp_query_peer(struct cm_id *id, struct cm_peer *peer)
 {
 	struct tcp_id *oid = tcp_id_of(id);
-	const char *identity = NULL;
+	const char *identity = oid->tls ? tls_identity(oid->tls) : NULL;
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
 
@@ -291,12 +291,11 @@ int tcp_query_peer(struct cm_id *id, struct cm_peer *peer)
 	if (getpeername(oid->fd, (struct sockaddr *)&addr, &len))
 		return -errno;
 	inet_text(&addr, peer->address, sizeof(peer->address));
-	if (oid->tls)
-		identity = tls_identity(oid->tls);
-	if (identity)
+	if (identity) {
+		/* The connection's TLS may end before it does: tcp_hang_up(). */
 		snprintf(oid->identity, sizeof(oid->identity), "%s", identity);
-	if (*oid->identity)
 		peer->identity = oid->identity;
+	}
 	peer->since_ns = oid->setup.since_ns;
 	return 0;
 }

@@ -45,8 +45,8 @@ declare -A port=([kvd]=$kvd_port [mc]=$mc_port) pid
 
 start() {
 	on_server=(taskset -c 0)
+	also_at=memcached://127.0.0.1:$kvd_port
 	kvd_start softnic \
-		-o server.listen="softnic://$tmp/kvd.sock,memcached://127.0.0.1:$kvd_port" \
 		-o server.workers=1 -o server.pin=no -o memory.size=512m \
 		-o server.max_connections=20000 -o server.spin_time=0
 	pid[kvd]=$kvd_pid

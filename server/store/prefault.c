@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Prefaulting: threads that take one piece of the region after another and populate it. */
+/* Prefaulting: populates one piece of the region after another. */
 #include "server/store/prefault.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -14,7 +12,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/large_page.h"
-#include "common/util/log.h"
+#include "server/store/pieces.h"
 
 /* Linux 5.14 and 6.1; libcs are older. */
 #ifndef MADV_POPULATE_WRITE
@@ -44,20 +42,6 @@
  * pages, on a busy machine for a quarter of a second: so it gets more bytes.
  */
 #define LARGE_PIECE_BYTES ((uint64_t)64 << 20)
-
-#define PROGRESS_NS 5000000000ull
-
-struct work {
-	const struct prefault *prefault;
-	uint64_t piece_bytes;
-	pthread_mutex_t lock; /* guards all below */
-	pthread_cond_t ended;
-	uint64_t next; /* where the next piece begins */
-	uint64_t done; /* bytes */
-	uint32_t running;
-	int err;
-	int large_err;
-};
 
 uint32_t prefault_first_page(uint64_t large, uint32_t nodes)
 {
@@ -130,104 +114,20 @@ static int collapse(const struct prefault *p, uint64_t at, uint64_t bytes, int *
 	return err;
 }
 
-/* Takes the next piece. False: there is none to populate. */
-static bool work_take(struct work *work, uint64_t *at, uint64_t *bytes)
+static int prefault_piece(void *context, uint32_t thread, uint64_t at, uint64_t bytes)
 {
-	const struct prefault *p = work->prefault;
-	uint64_t rest;
+	struct prefault *p = context;
+	int large_err = 0, err = 0, none = 0;
 
-	pthread_mutex_lock(&work->lock);
-	rest = work->err ? 0 : p->bytes - work->next;
-	*at = work->next;
-	*bytes = rest < work->piece_bytes ? rest : work->piece_bytes;
-	work->next += *bytes;
-	pthread_mutex_unlock(&work->lock);
-	return rest;
-}
-
-static void work_done(struct work *work, uint64_t bytes, int err, int large_err)
-{
-	pthread_mutex_lock(&work->lock);
-	work->done += bytes;
-	if (!work->err)
-		work->err = err;
-	if (!work->large_err)
-		work->large_err = large_err;
-	pthread_mutex_unlock(&work->lock);
-}
-
-static void *work_run(void *argument)
-{
-	struct work *work = argument;
-	const struct prefault *p = work->prefault;
-	uint64_t at, bytes;
-
-	while (work_take(work, &at, &bytes)) {
-		int large_err = 0, err = 0;
-
-		if (p->large)
-			err = collapse(p, at, bytes, &large_err);
-		if (!err)
-			err = populate_piece(p, at, bytes);
-		work_done(work, bytes, err, large_err);
-	}
-	pthread_mutex_lock(&work->lock);
-	work->running--;
-	pthread_cond_signal(&work->ended);
-	pthread_mutex_unlock(&work->lock);
-	return NULL;
-}
-
-/* Waits for the threads to end, and logs how far they have come. */
-static void work_wait(struct work *work)
-{
-	uint64_t until = clock_ns() + PROGRESS_NS;
-
-	pthread_mutex_lock(&work->lock);
-	while (work->running) {
-		const struct timespec time = { (time_t)(until / 1000000000u),
-					       (long)(until % 1000000000u) };
-
-		if (!pthread_cond_timedwait(&work->ended, &work->lock, &time))
-			continue;
-		log_notice("region: %" PRIu64 " of %" PRIu64 " MiB allocated", work->done >> 20,
-			   work->prefault->bytes >> 20);
-		until += PROGRESS_NS;
-	}
-	pthread_mutex_unlock(&work->lock);
-}
-
-static uint32_t thread_count(const struct prefault *p)
-{
-	uint64_t large = (p->bytes + LARGE_PAGE_BYTES - 1) / LARGE_PAGE_BYTES;
-	uint64_t count = p->threads;
-	cpu_set_t cpus;
-
-	if (!count)
-		count = sched_getaffinity(0, sizeof(cpus), &cpus) ? 1 : (uint64_t)CPU_COUNT(&cpus);
-	if (count > PREFAULT_THREADS_MAX)
-		count = PREFAULT_THREADS_MAX;
-	return (uint32_t)(count < large ? count : large);
-}
-
-static void work_threads(struct work *work, uint32_t count)
-{
-	pthread_t threads[PREFAULT_THREADS_MAX];
-	uint32_t started = 0;
-
-	work->running = count;
-	while (started < count && !pthread_create(&threads[started], NULL, work_run, work))
-		started++;
-	pthread_mutex_lock(&work->lock);
-	work->running -= count - started;
-	pthread_mutex_unlock(&work->lock);
-	if (!started) {
-		work->running = 1;
-		work_run(work);
-	}
-	work_wait(work);
-	while (started)
-		pthread_join(threads[--started], NULL);
+	(void)thread;
+	if (p->large)
+		err = collapse(p, at, bytes, &large_err);
+	if (!err)
+		err = populate_piece(p, at, bytes);
+	if (large_err)
+		__atomic_compare_exchange_n(&p->large_err, &none, large_err, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	return err;
 }
 
 /* The bytes of the mapping on large pages, by /proc/self/smaps. */
@@ -252,23 +152,22 @@ static uint64_t large_bytes(const struct prefault *p)
 
 int prefault_run(struct prefault *p)
 {
-	struct work work = {
-		.prefault = p,
+	const struct pieces pieces = {
+		.bytes = p->bytes,
 		.piece_bytes = p->large ? LARGE_PIECE_BYTES : call_bytes(p),
-		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.threads = p->threads,
+		.cancel = p->cancel,
+		.done = "allocated",
+		.run = prefault_piece,
+		.context = p,
 	};
-	pthread_condattr_t monotonic;
+	int err;
 
 	/* For kernels without MADV_COLLAPSE: with shmem_enabled = advise, first accesses do it. */
 	if (p->large)
 		madvise(p->base, p->bytes, MADV_HUGEPAGE);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&work.ended, &monotonic);
-	pthread_condattr_destroy(&monotonic);
-	work_threads(&work, thread_count(p));
-	pthread_cond_destroy(&work.ended);
-	p->large_err = work.large_err;
-	p->large_to = p->large && !work.err ? large_bytes(p) : 0;
-	return work.err;
+	p->large_err = 0;
+	err = pieces_run(&pieces);
+	p->large_to = p->large && !err ? large_bytes(p) : 0;
+	return err;
 }

@@ -32,7 +32,7 @@ struct prefault {
 	 * large page goes to the node of the one page that existed before it.
 	 */
 	uint32_t nodes;
-	uint32_t threads; /* 0: one for each CPU, PREFAULT_THREADS_MAX at most */
+	uint32_t threads; /* 0: one for each CPU, PIECES_THREADS_MAX at most */
 	/* Set by any thread: the work ends after the pieces in progress. NULL: never */
 	const _Atomic bool *cancel;
 	bool pauses;	   /* clients are served meanwhile, whose connections map memory */
@@ -40,8 +40,6 @@ struct prefault {
 	uint64_t large_to; /* result: bytes on large pages, if @large */
 	int large_err;	   /* result: the error of the first range that is not; or 0 */
 };
-
-#define PREFAULT_THREADS_MAX 16
 
 /*
  * Returns 0, -ECANCELED, or -ENOMEM or another negative errno if there is no memory for all pages.

@@ -24,6 +24,7 @@
 
 #include "client/kvd.h"
 #include "common/util/clock.h"
+#include "server/store/pieces.h"
 #include "server/store/prefault.h"
 #include "tests/support/local_server.h"
 #include "tests/support/users_file.h"
@@ -90,7 +91,7 @@ static void assert_ends(void)
 	assert_true(local_server_end());
 	assert_false(atomic_load(&hangs));
 	/* Each thread ended the piece that it had; there are 256 of them. */
-	assert_in_range(populates, held_from, held_from + PREFAULT_THREADS_MAX);
+	assert_in_range(populates, held_from, held_from + PIECES_THREADS_MAX);
 }
 
 static struct kvd *open_with(const char *url, const char *tenant, enum kvd_status *status)

@@ -27,6 +27,7 @@
 #include "common/util/clock.h"
 #include "common/util/large_page.h"
 #include "common/util/log.h"
+#include "server/store/pieces.h"
 #include "tests/support/log_fixture.h"
 
 /* Linux 5.14 and 6.1; libcs are older. */
@@ -121,8 +122,8 @@ static int host_thread(pthread_t *thread, const pthread_attr_t *attributes, void
 {
 	host.threads++;
 	/* None past the end of the array of them. */
-	return host.threads > PREFAULT_THREADS_MAX ? EAGAIN :
-						     pthread_create(thread, attributes, run, arg);
+	return host.threads > PIECES_THREADS_MAX ? EAGAIN :
+						   pthread_create(thread, attributes, run, arg);
 }
 
 static int host_timedwait(pthread_cond_t *ended, pthread_mutex_t *lock, const struct timespec *time)
@@ -168,6 +169,7 @@ static int host_nanosleep(const struct timespec *time, struct timespec *rest)
 #define fopen host_open
 #define clock_ns host_clock_ns
 #define nanosleep host_nanosleep
+#include "server/store/pieces.c"
 #include "server/store/prefault.c"
 #undef madvise
 #undef fallocate
@@ -297,8 +299,8 @@ static void threads(void **state)
 		{ 5, 0, 100, 5 },
 		{ 5, 3, 100, 3 },
 		{ 0, 0, 100, 1 },
-		{ 1000, 0, 100, PREFAULT_THREADS_MAX },
-		{ 1, PREFAULT_THREADS_MAX + 1, 100, PREFAULT_THREADS_MAX },
+		{ 1000, 0, 100, PIECES_THREADS_MAX },
+		{ 1, PIECES_THREADS_MAX + 1, 100, PIECES_THREADS_MAX },
 		{ 8, 0, 3, 3 },
 	};
 

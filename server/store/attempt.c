@@ -19,6 +19,8 @@
 /* Attempts of one operation, each but the first after room was made. */
 #define ROOM_TRIES_MAX 8
 
+static_assert(LIMBO_ITEM_BYTES <= KEEP_ITEM_BYTES, "what is rewritten in place is kept");
+
 /* Digits of 2^64 - 1. */
 #define DIGITS_MAX 20
 
@@ -143,6 +145,18 @@ static void do_curve(const struct attempt *a)
 }
 
 /*
+ * The key's item becomes invalid, until @new is valid, which may be itself; @bytes that follow its
+ * sum are overwritten.
+ */
+static void do_note_change(const struct attempt *a, const struct item *new, uint64_t bytes)
+{
+	const struct item *old = a->pos.item;
+
+	keep_change_begin(a->thread->change, a->thread->table->region->base, old,
+			  a->hidden_sum == ITEM_SUM_INVALID ? old->sum : a->hidden_sum, new, bytes);
+}
+
+/*
  * Rewrites the item in place. Slots that clients have cached stay valid unless the length changes.
  */
 static void do_replace_in_place(struct attempt *a, const struct value *value)
@@ -154,6 +168,7 @@ static void do_replace_in_place(struct attempt *a, const struct value *value)
 
 	item_unpin(thread, item);
 	item_uncount(thread, item);
+	do_note_change(a, item, item_bytes(item) - sizeof(item->sum));
 	item_invalidate(item);
 	item->version = do_version(a, item);
 	item_fill(item, a->change, value, item_value(item), &table->region->sum_key);
@@ -195,29 +210,22 @@ static enum wire_status do_evict_from_chain(struct attempt *a, uint64_t slot)
 	return WIRE_OK;
 }
 
-/* Adds an overflow bucket that has @slot to the chain, sealed before it is linked. */
+/* Adds an overflow bucket that has @slot to the chain. */
 static enum wire_status do_extend_chain(struct attempt *a, uint64_t slot)
 {
 	struct store_thread *thread = a->thread;
-	const struct table *table = thread->table;
 	struct bucket *home = a->pos.home, *bucket = a->bucket;
 
 	if (a->pos.length >= CHAIN_MAX)
 		return do_evict_from_chain(a, slot);
 	if (!bucket)
-		bucket = mem_alloc_bucket(&thread->cache, index_number(table, home));
+		bucket = mem_alloc_bucket(&thread->cache, index_number(thread->table, home));
 	if (!bucket) {
 		a->wanted = ROOM_BUCKET;
 		return WIRE_NO_SPACE;
 	}
 	a->bucket = NULL;
-	mem_bucket_set_home(table->memory, bucket, index_number(table, home));
-	bucket_clear(bucket, home->level, home->epoch);
-	slot_store(&bucket->slots[0], slot);
-	do_chain_seal(table, home, bucket);
-	bucket_link(a->pos.tail, bucket_ref(table->region, bucket));
-	do_chain_seal(table, home, a->pos.tail);
-	stat_add(&thread->stats.overflow_buckets, 1);
+	do_chain_extend(thread, &a->pos, bucket, slot);
 	return WIRE_OK;
 }
 
@@ -228,6 +236,7 @@ static enum wire_status do_point(struct attempt *a, uint64_t slot)
 	struct chain_pos *pos = &a->pos;
 
 	if (pos->slot) {
+		do_note_change(a, a->item, 0);
 		item_invalidate(pos->item);
 		slot_store(pos->slot, slot);
 		do_chain_seal(table, pos->home, pos->bucket);
@@ -540,6 +549,7 @@ static enum wire_status do_touch(struct attempt *a)
 		return WIRE_NOT_FOUND;
 	body = item_body_sum(item, &table->region->sum_key);
 	item_uncount(thread, item);
+	do_note_change(a, item, sizeof(*item) - sizeof(item->sum));
 	item_invalidate(item);
 	__atomic_store_n(&item->expires, expires_after(thread->now_ns, a->change->ttl),
 			 __ATOMIC_RELAXED);
@@ -646,6 +656,7 @@ static void do_hide_expiring(struct attempt *a)
 	a->hidden_sum = ITEM_SUM_INVALID;
 	if (!pos->live || !pos->item->expires)
 		return;
+	do_note_change(a, pos->item, 0);
 	a->hidden_sum = pos->item->sum;
 	item_invalidate(pos->item);
 	store_load_barrier();
@@ -700,6 +711,7 @@ static enum wire_status attempt_once(struct attempt *a, enum wire_status (*act)(
 	if (!status)
 		do_moving_note(a->thread->table, a->hash);
 	do_curve(a);
+	keep_change_end(a->thread->change);
 	bucket_unlock(home);
 	attempt_clear(a);
 	return status;

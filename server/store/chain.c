@@ -149,6 +149,21 @@ void do_chain_take_apart(const struct table *table, struct bucket *home, const s
 	}
 }
 
+void do_chain_extend(struct store_thread *thread, const struct chain_pos *pos,
+		     struct bucket *bucket, uint64_t slot)
+{
+	const struct table *table = thread->table;
+	struct bucket *home = pos->home;
+
+	mem_bucket_set_home(table->memory, bucket, index_number(table, home));
+	bucket_clear(bucket, home->level, home->epoch);
+	slot_store(&bucket->slots[0], slot);
+	do_chain_seal(table, home, bucket);
+	bucket_link(pos->tail, bucket_ref(table->region, bucket));
+	do_chain_seal(table, home, pos->tail);
+	stat_add(&thread->stats.overflow_buckets, 1);
+}
+
 /* Overflow buckets that @count slots need beside the home bucket. */
 static unsigned int overflow_for(unsigned int count)
 {

@@ -88,6 +88,10 @@ void do_remove(struct store_thread *thread, struct chain_pos *pos, struct retire
 /* Makes @bucket empty, unlocked and the last of a chain; not sealed. Readers may still be in it. */
 void bucket_clear(struct bucket *bucket, uint8_t level, uint16_t epoch);
 
+/* Adds @bucket, with @slot, to the chain at @pos: sealed before it is linked. */
+void do_chain_extend(struct store_thread *thread, const struct chain_pos *pos,
+		     struct bucket *bucket, uint64_t slot);
+
 /* Stores the sum of the bucket's content. @home: of its chain. */
 void do_chain_seal(const struct table *table, const struct bucket *home, struct bucket *bucket);
 

@@ -612,6 +612,7 @@ void *mem_evacuation_take(struct mem_evacuation *evacuation, struct mem_cache *c
 		return NULL;
 	p = page_address(evacuation->memory, evacuation->target);
 	store_relaxed64(p, 0);
+	page_heap_ready(&evacuation->memory->heap, evacuation->target);
 	stat_add(&cache->allocated_bytes, mem_class_bytes(bytes));
 	return p;
 }

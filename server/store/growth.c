@@ -13,6 +13,7 @@
 int index_format(struct table *table, const _Atomic bool *cancel)
 {
 	const struct geometry *g = &table->region->geometry;
+	uint32_t level;
 	uint64_t i;
 
 	for (i = 0; i < geometry_buckets(g); i++) {
@@ -20,7 +21,9 @@ int index_format(struct table *table, const _Atomic bool *cancel)
 
 		if (cancel && atomic_load_explicit(cancel, memory_order_relaxed))
 			return -ECANCELED;
-		bucket_clear(bucket, (uint8_t)g->level, 0);
+		/* Buckets that were split, and what they were split into, are a level up. */
+		level = g->level + (i < g->split || i >> g->level);
+		bucket_clear(bucket, (uint8_t)level, 0);
 		do_chain_seal(table, bucket, bucket);
 	}
 	atomic_store(&table->index_size, index_size_make(g->level, g->split));

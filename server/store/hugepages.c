@@ -8,10 +8,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/magic.h>
 #include <linux/memfd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "common/util/clock.h"
@@ -70,19 +72,32 @@ static int populate(struct mapping *mapping, bool large, const struct store_opti
 	return err;
 }
 
-static int map_file(struct mapping *mapping, unsigned int memfd_flags,
-		    const struct store_options *options, const struct numa_policy *policy)
+/* The descriptor for clients: none can write to the region by it (guarantee D). */
+static int seal(struct mapping *mapping, const struct keep *keep)
+{
+	if (!keep->head)
+		return fcntl(mapping->fd, F_ADD_SEALS,
+			     F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) ?
+			       -errno :
+			       0;
+	close(mapping->fd);
+	mapping->fd = fcntl(keep->region_read_fd, F_DUPFD_CLOEXEC, 0);
+	return mapping->fd < 0 ? -errno : 0;
+}
+
+static int map_file(struct mapping *mapping, bool huge, const struct store_options *options,
+		    const struct numa_policy *policy, const struct keep *keep)
 {
 	/*
 	 * mmap() reserves huge pages of the host, not of its nodes: if the nodes that the mapping
 	 * is bound to had too few, the first access to a missing page would be a SIGBUS.
 	 */
-	bool now = options->prefault || (memfd_flags && policy->bound);
+	bool now = options->prefault || (huge && policy->bound);
 	int err;
 
 	if (ftruncate(mapping->fd, (off_t)mapping->bytes))
 		return -errno;
-	if (memfd_flags)
+	if (huge)
 		mapping->base = mmap(NULL, mapping->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 				     mapping->fd, 0);
 	else
@@ -96,12 +111,9 @@ static int map_file(struct mapping *mapping, unsigned int memfd_flags,
 		return -errno;
 	err = numa_policy_apply(policy, mapping->base, mapping->bytes);
 	if (!err && now)
-		err = populate(mapping, !memfd_flags && options->hugepages != HUGEPAGES_OFF,
-			       options, policy);
-	if (!err &&
-	    fcntl(mapping->fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW))
-		err = -errno;
-	return err;
+		err = populate(mapping, !huge && options->hugepages != HUGEPAGES_OFF, options,
+			       policy);
+	return err ? err : seal(mapping, keep);
 }
 
 /*
@@ -111,6 +123,7 @@ static int map_file(struct mapping *mapping, unsigned int memfd_flags,
 static int map(struct mapping *mapping, uint64_t page_bytes, unsigned int memfd_flags,
 	       const struct store_options *options, const struct numa_policy *policy)
 {
+	const struct keep none = { .head = NULL };
 	int err;
 
 	*mapping = (struct mapping){
@@ -120,7 +133,7 @@ static int map(struct mapping *mapping, uint64_t page_bytes, unsigned int memfd_
 	mapping->fd = memfd_create("kvd-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
 	if (mapping->fd < 0)
 		return -errno;
-	err = map_file(mapping, memfd_flags, options, policy);
+	err = map_file(mapping, memfd_flags != 0, options, policy, &none);
 	if (err)
 		hugepages_unmap(mapping);
 	return err;
@@ -248,10 +261,12 @@ static void log_shortage(const struct store_options *options, const struct hugep
 static int check_normal(const struct store_options *options)
 {
 	uint64_t beside = options->bytes_beside + options->bytes / STORE_BESIDE;
+	uint64_t present = keep_present(options);
 	struct host_memory memory;
 
 	host_memory_read(&memory, "");
-	return host_memory_check(&memory, options->bytes, beside, options->prefault);
+	return host_memory_check(&memory, present < options->bytes ? options->bytes - present : 0,
+				 beside, options->prefault);
 }
 
 static int map_normal(struct mapping *mapping, const struct store_options *options,
@@ -341,13 +356,46 @@ static int map_huge(struct mapping *mapping, const struct store_options *options
 	return err;
 }
 
+/* Maps the file of a store that is kept, with the pages that its file system has. */
+static int map_kept(struct mapping *mapping, const struct store_options *options,
+		    const struct numa_policy *policy, const struct keep *keep)
+{
+	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	struct statfs fs;
+	bool huge;
+	int err;
+
+	*mapping = (struct mapping){ .fd = fcntl(keep->region_fd, F_DUPFD_CLOEXEC, 0) };
+	if (mapping->fd < 0 || fstatfs(mapping->fd, &fs)) {
+		err = -errno;
+		goto fail;
+	}
+	huge = fs.f_type == HUGETLBFS_MAGIC;
+	mapping->page_bytes = huge ? (uint64_t)fs.f_bsize : page_bytes;
+	mapping->bytes = round_up(options->bytes, mapping->page_bytes);
+	err = huge ? 0 : check_normal(options);
+	if (!err)
+		err = map_file(mapping, huge, options, policy, keep);
+	if (!err)
+		return 0;
+fail:
+	hugepages_unmap(mapping);
+	if (err != -ECANCELED)
+		log_error("memory.file: can't map %s: %s; is there room for memory.size in its "
+			  "file system?",
+			  options->file, strerror(-err));
+	return err;
+}
+
 int hugepages_map(struct mapping *mapping, const struct store_options *options,
-		  const struct numa_policy *policy)
+		  const struct numa_policy *policy, const struct keep *keep)
 {
 	const struct hugepage *missing;
 	char instead[192] = "using 2 MiB pages";
 	int missing_err = 0, err;
 
+	if (keep->head)
+		return map_kept(mapping, options, policy, keep);
 	err = map_huge(mapping, options, policy, &missing, &missing_err);
 	if (err == -ECANCELED)
 		return err;
@@ -371,6 +419,8 @@ int hugepages_check(const struct store_options *options, const struct numa_polic
 {
 	int wanted, kind = first_kind(options->hugepages, options->bytes, &wanted);
 
+	if (options->file)
+		return check_normal(options);
 	for (; kind < PAGES_NORMAL; kind++)
 		if (pool_has(&hugepages[kind], policy->node,
 			     round_up(options->bytes, hugepages[kind].bytes) /

@@ -9,6 +9,7 @@
 #ifndef KVD_SERVER_STORE_HUGEPAGES_H
 #define KVD_SERVER_STORE_HUGEPAGES_H
 
+#include "server/store/keep.h"
 #include "server/store/numa.h"
 #include "server/store/store_options.h"
 
@@ -31,9 +32,10 @@ int hugepages_check(const struct store_options *options, const struct numa_polic
 /*
  * Maps options->bytes, rounded up to whole pages of the size that is used. Returns 0, -ECANCELED
  * or, after logging, another negative errno, and @mapping holds nothing then. The caller unmaps it.
+ * If @keep has a file, that is mapped, with the pages of its file system.
  */
 int hugepages_map(struct mapping *mapping, const struct store_options *options,
-		  const struct numa_policy *policy);
+		  const struct numa_policy *policy, const struct keep *keep);
 void hugepages_unmap(struct mapping *mapping);
 
 /*

@@ -52,6 +52,8 @@
 /* Slabs compacted in one turn of the loop, so that flushes and sweeps do not wait long. */
 #define COMPACT_AT_ONCE 8
 
+static_assert(FLUSHES_MAX * sizeof(struct flush) <= KEEP_FLUSHES_BYTES, "they are kept");
+
 static uint64_t cpu_ns(void)
 {
 	struct timespec now;
@@ -276,6 +278,22 @@ static struct flush *do_flush_place(struct maintenance *maintenance, bool later,
 	return place;
 }
 
+/* Stores a flush that has changed for the next process; the ticket says that it is whole. */
+static void flush_keep(struct maintenance *maintenance, const struct flush *flush)
+{
+	struct keep_head *head = maintenance->table->region->keep.head;
+	struct flush *kept;
+
+	if (!maintenance->kept)
+		return;
+	kept = &maintenance->kept[flush - maintenance->waiting];
+	head->ticket = maintenance->ticket;
+	__atomic_store_n(&kept->ticket, 0, __ATOMIC_RELEASE);
+	memcpy((uint8_t *)kept + sizeof(kept->ticket),
+	       (const uint8_t *)flush + sizeof(kept->ticket), sizeof(*kept) - sizeof(kept->ticket));
+	__atomic_store_n(&kept->ticket, flush->ticket, __ATOMIC_RELEASE);
+}
+
 uint64_t maintenance_flush(struct maintenance *maintenance, uint64_t now_ns, uint32_t delay_s,
 			   const char *owner)
 {
@@ -291,6 +309,7 @@ uint64_t maintenance_flush(struct maintenance *maintenance, uint64_t now_ns, uin
 			.later = delay_s,
 		};
 		snprintf(flush->owner, sizeof(flush->owner), "%s", owner);
+		flush_keep(maintenance, flush);
 	}
 	if (flush)
 		ticket = flush->ticket;
@@ -311,6 +330,7 @@ unsigned int maintenance_cancel(struct maintenance *maintenance, uint64_t ticket
 		    (ticket && flush->ticket != ticket) || (owner && !is_owners(flush, owner)))
 			continue;
 		flush->ticket = 0;
+		flush_keep(maintenance, flush);
 		count++;
 	}
 	pthread_mutex_unlock(&maintenance->lock);
@@ -341,6 +361,13 @@ bool maintenance_flushed(struct maintenance *maintenance, uint64_t ticket)
 		done = done && maintenance->waiting[i].ticket != ticket;
 	pthread_mutex_unlock(&maintenance->lock);
 	return done;
+}
+
+/* Whoever recovers the store after a kill removes what this flush would have. */
+static void keep_flushing(const struct table *table, uint64_t clock)
+{
+	if (table->region->keep.head)
+		atomic_store(&table->region->keep.head->flushing, clock);
 }
 
 /*
@@ -375,6 +402,7 @@ static uint64_t flush_version(struct table *table)
 		floor = atomic_load(&table->version_floor);
 		clock = table_clock_max(table) + FLOOR_MARGIN;
 		atomic_store(&table->flushing, clock);
+		keep_flushing(table, clock);
 		raised = atomic_compare_exchange_strong(&table->version_floor, &floor, clock);
 	} while (!raised || (clock_ns() - start > FLOOR_NS_MAX && ++tries < FLOOR_TRIES_MAX));
 	atomic_fetch_add(&table->flushes, 1);
@@ -405,6 +433,7 @@ static void flush_all(struct maintenance *maintenance)
 		table_sweep_bucket(&maintenance->store_thread, number, version);
 	atomic_store(&table->growing, 0);
 	atomic_store(&table->flushing, 0);
+	keep_flushing(table, 0);
 	if (table->curve)
 		curve_clear(table->curve);
 }
@@ -423,6 +452,7 @@ static unsigned int flushes_begin(struct maintenance *maintenance, bool begin, u
 			continue;
 		if (flush->at_ns <= now) {
 			flush->begun = begin;
+			flush_keep(maintenance, flush);
 			count++;
 		} else if (!*next || flush->at_ns < *next) {
 			*next = flush->at_ns;
@@ -436,8 +466,10 @@ static void flushes_end(struct maintenance *maintenance)
 {
 	pthread_mutex_lock(&maintenance->lock);
 	for (unsigned int i = 0; i < FLUSHES_MAX; i++)
-		if (maintenance->waiting[i].begun)
+		if (maintenance->waiting[i].begun) {
 			maintenance->waiting[i] = (struct flush){ 0 };
+			flush_keep(maintenance, &maintenance->waiting[i]);
+		}
 	pthread_mutex_unlock(&maintenance->lock);
 }
 
@@ -618,17 +650,38 @@ static void *maintenance_run(void *arg)
 	return NULL;
 }
 
+/* Of flushes that a killed server had begun, those without a version yet begin again. */
+static void flushes_adopt(struct maintenance *maintenance, struct keep *keep)
+{
+	maintenance->kept = keep->flushes;
+	maintenance->ticket = keep->head->ticket;
+	for (unsigned int i = 0; i < FLUSHES_MAX; i++) {
+		struct flush *flush = &maintenance->waiting[i];
+
+		*flush = maintenance->kept[i];
+		if (!flush->ticket || (flush->begun && keep->flushed))
+			*flush = (struct flush){ 0 };
+		flush->begun = false;
+		flush_keep(maintenance, flush);
+	}
+}
+
 int maintenance_init(struct maintenance *maintenance, struct table *table, uint8_t id,
 		     uint32_t sweep_share, const struct maintenance *from)
 {
+	struct keep *keep = &table->region->keep;
 	int err;
 
 	memset(maintenance, 0, sizeof(*maintenance));
+	maintenance->table = table;
+	if (keep->head)
+		flushes_adopt(maintenance, keep);
 	if (from) {
 		memcpy(maintenance->waiting, from->waiting, sizeof(from->waiting));
 		maintenance->ticket = from->ticket;
+		for (unsigned int i = 0; i < FLUSHES_MAX; i++)
+			flush_keep(maintenance, &maintenance->waiting[i]);
 	}
-	maintenance->table = table;
 	maintenance->sweep_share = sweep_share;
 	pthread_mutex_init(&maintenance->lock, NULL);
 	maintenance->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -64,7 +64,8 @@ struct maintenance {
 
 	pthread_mutex_t lock; /* guards what follows; its holder takes no other lock */
 	struct flush waiting[FLUSHES_MAX];
-	uint64_t ticket; /* of the last flush */
+	uint64_t ticket;    /* of the last flush */
+	struct flush *kept; /* what an earlier process left in @waiting; NULL: nothing is kept */
 	bool drop_wanted, drop_runs;
 	uint64_t drop_parts[KEY_PARTS_WORDS]; /* wanted */
 	uint64_t drop_now[KEY_PARTS_WORDS];   /* of the drop that runs; constant while it does */

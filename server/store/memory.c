@@ -165,6 +165,7 @@ static void *large_alloc(struct memory *memory, size_t bytes)
 	if (page == PAGE_NONE)
 		return NULL;
 	store_relaxed64(page_address(memory, page), 0);
+	page_heap_ready(&memory->heap, page);
 	return page_address(memory, page);
 }
 
@@ -576,7 +577,7 @@ static size_t homes_count(const struct memory *memory)
 
 static int arrays_create(struct memory *memory)
 {
-	memory->slabs = map_array(memory->slabs_max, sizeof(struct slab));
+	memory->slabs = keep_map(&memory->region->keep, memory->slabs_max * sizeof(struct slab));
 	memory->slab_ids = map_array((size_t)memory->slabs_max * MEM_CLASSES_MAX, sizeof(uint32_t));
 	memory->homes = map_array(homes_count(memory), sizeof(uint32_t));
 	return memory->slabs && memory->slab_ids && memory->homes ? 0 : -ENOMEM;
@@ -636,7 +637,7 @@ int memory_create(struct memory **out, struct region *region, uint64_t index_byt
 	}
 	/* The worst case: all slabs have minimum length, and one more is being created. */
 	memory->slabs_max = (end - first) / SLAB_PAGES_MIN + 1;
-	err = page_heap_init(&memory->heap, (uint32_t)first, (uint32_t)end);
+	err = page_heap_init(&memory->heap, &region->keep, (uint32_t)first, (uint32_t)end);
 	if (!err)
 		err = arrays_create(memory);
 	if (err) {
@@ -659,8 +660,8 @@ void memory_destroy(struct memory *memory)
 	unmap_array(memory->homes, homes_count(memory), sizeof(uint32_t));
 	unmap_array(memory->slab_ids, (size_t)memory->slabs_max * MEM_CLASSES_MAX,
 		    sizeof(uint32_t));
-	unmap_array(memory->slabs, memory->slabs_max, sizeof(struct slab));
-	page_heap_release(&memory->heap);
+	keep_unmap(&memory->region->keep, memory->slabs, memory->slabs_max * sizeof(struct slab));
+	page_heap_release(&memory->heap, &memory->region->keep);
 	pthread_mutex_destroy(&memory->caches_lock);
 	free(memory);
 }

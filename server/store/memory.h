@@ -79,6 +79,7 @@ struct mem_cache;
  * Makes the part of the region after the superblock and @index_bytes of index item memory. The
  * region remains the caller's, must outlive it and has one struct memory at a time. Returns 0, or
  * after logging a negative errno, with *@memory NULL: EINVAL if nothing is left for items, ENOMEM.
+ * If the region was kept, nothing is free until memory_adopt() (adopt.h).
  */
 int memory_create(struct memory **memory, struct region *region, uint64_t index_bytes);
 void memory_destroy(struct memory *memory);

@@ -70,4 +70,6 @@ void table_raise_versions(struct table *table, uint64_t counter)
 	while (floor < counter &&
 	       !atomic_compare_exchange_weak(&table->version_floor, &floor, counter))
 		;
+	/* Versions of other servers: the next start can't tell them from the time of day. */
+	keep_raise_version(&table->region->keep, counter);
 }

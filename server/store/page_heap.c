@@ -7,7 +7,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <sys/mman.h>
 
 static struct page *page_at(const struct page_heap *heap, uint32_t page)
 {
@@ -97,25 +96,22 @@ static void do_free(struct page_heap *heap, uint32_t page, uint32_t pages)
 	do_link(heap, page, pages);
 }
 
-int page_heap_init(struct page_heap *heap, uint32_t first, uint32_t end)
+int page_heap_init(struct page_heap *heap, struct keep *keep, uint32_t first, uint32_t end)
 {
 	*heap = (struct page_heap){ .first = first, .end = end };
-	heap->map = mmap(NULL, end * sizeof(struct page), PROT_READ | PROT_WRITE,
-			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (heap->map == MAP_FAILED) {
-		heap->map = NULL;
-		return -errno;
-	}
+	heap->map = keep_map(keep, end * sizeof(struct page));
+	if (!heap->map)
+		return -ENOMEM;
 	for (unsigned int i = 0; i < RUN_BINS; i++)
 		heap->bins[i] = PAGE_NONE;
-	do_link(heap, first, end - first);
+	if (keep->found == KEEP_FOUND_NONE)
+		do_link(heap, first, end - first);
 	return 0;
 }
 
-void page_heap_release(struct page_heap *heap)
+void page_heap_release(struct page_heap *heap, const struct keep *keep)
 {
-	if (heap->map)
-		munmap(heap->map, heap->end * sizeof(struct page));
+	keep_unmap(keep, heap->map, heap->end * sizeof(struct page));
 	heap->map = NULL;
 }
 
@@ -153,12 +149,15 @@ static uint32_t do_run_find(const struct page_heap *heap, uint32_t pages)
 static void do_use(struct page_heap *heap, uint32_t page, uint32_t pages, enum page_kind kind,
 		   uint32_t slab)
 {
+	/* The first page leads to the span only once its length is there: KEEP-3. */
+	page_at(heap, page)->pages = pages;
+	if (kind == PAGE_LARGE)
+		hint_store(&page_at(heap, page)->slab, slab);
 	for (uint32_t i = 0; i < pages; i++) {
 		if (kind != PAGE_LARGE)
 			hint_store(&page_at(heap, page + i)->slab, slab);
 		set_word(heap, page + i, kind, page);
 	}
-	page_at(heap, page)->pages = pages;
 	if (kind == PAGE_LARGE)
 		heap->large += pages;
 }
@@ -181,6 +180,22 @@ uint32_t page_heap_alloc(struct page_heap *heap, uint32_t pages, enum page_kind 
 	}
 	mem_unlock(&heap->lock);
 	return page;
+}
+
+void page_heap_forget(struct page_heap *heap, uint32_t page)
+{
+	set_word(heap, page, PAGE_FREE, page);
+}
+
+void page_heap_adopt(struct page_heap *heap, const struct span *span)
+{
+	if (span->kind != PAGE_FREE) {
+		do_use(heap, span->page, span->pages, span->kind, span->slab);
+		return;
+	}
+	for (uint32_t i = 0; i < span->pages; i++)
+		set_word(heap, span->page + i, PAGE_FREE, span->page);
+	do_link(heap, span->page, span->pages);
 }
 
 /* Makes pages that are in no run reserved. */

@@ -7,8 +7,9 @@
  * Page numbers count from the region's first byte.
  *
  * Every page has a descriptor of 16 bytes in the page map, outside the region. The map is mapped
- * for the whole region at the start (MAP_NORESERVE: untouched pages of it cost nothing), so nothing
- * here allocates memory later.
+ * for the whole region at the start (untouched pages of it cost nothing, or it is in the file of
+ * the state: keep.h), so nothing here allocates memory later. What it says of a span that holds an
+ * item is stored before that item becomes valid: KEEP-3.
  *
  * Threads: any. All functions take the heap's lock except do_*, which expect it held, and
  * page_heap_may_have(). mem_sample() and others read single words of the map without it, as hints
@@ -23,6 +24,7 @@
 
 #include "common/layout.h"
 #include "common/util/spin.h"
+#include "server/store/keep.h"
 
 #define PAGE_BYTES 4096u
 #define PAGE_NONE UINT32_MAX
@@ -68,12 +70,17 @@ struct page {
 	uint32_t word;
 	uint32_t pages; /* in the first page of a span or run: its length */
 	union {
-		uint32_t slab; /* in all pages of a slab: its number */
+		/*
+		 * In all pages of a slab: its number; in the first page of a large item:
+		 * PAGE_READY, once the item can be told from what the page held before.
+		 */
+		uint32_t slab;
 		uint32_t next; /* in the first page of a free run: the next run of its bin */
 	};
 	uint32_t prev; /* in the first page of a free run: the previous run of its bin */
 };
 
+#define PAGE_READY 1u
 #define PAGE_KIND 7u
 #define PAGE_EVACUATING 8u /* in the first page of a span that is being evacuated */
 #define PAGE_SPAN_SHIFT 4
@@ -99,9 +106,30 @@ struct page_heap {
 	uint32_t free, reserved, large, evacuating;
 };
 
-/* The pages from @first up to @end are free. Returns 0 or a negative errno, not logged. */
-int page_heap_init(struct page_heap *heap, uint32_t first, uint32_t end);
-void page_heap_release(struct page_heap *heap);
+/* The content of a page: a span, the rest of a free run from there on, or a reserved page. */
+struct span {
+	uint32_t page, pages;
+	enum page_kind kind;
+	bool evacuating;
+	uint32_t slab;
+};
+
+/*
+ * The pages from @first up to @end are free; if the map was kept none is, until it is adopted.
+ * Returns 0 or a negative errno, not logged.
+ */
+int page_heap_init(struct page_heap *heap, struct keep *keep, uint32_t first, uint32_t end);
+void page_heap_release(struct page_heap *heap, const struct keep *keep);
+
+/* Of a map that was kept, before threads start: the span, or run of free pages, at @page. */
+void page_heap_adopt(struct page_heap *heap, const struct span *span);
+/* Notes that @page has no span, until it is adopted. Any thread that no other one meets there. */
+void page_heap_forget(struct page_heap *heap, uint32_t page);
+/* The first 8 bytes of the large item at @page are written. */
+static inline void page_heap_ready(struct page_heap *heap, uint32_t page)
+{
+	__atomic_store_n(&heap->map[page].slab, PAGE_READY, __ATOMIC_RELEASE);
+}
 
 /* Whether allocating @pages is worth a try. Takes no lock: a hint. */
 bool page_heap_may_have(const struct page_heap *heap, uint32_t pages);
@@ -114,14 +142,6 @@ uint32_t page_heap_alloc(struct page_heap *heap, uint32_t pages, enum page_kind 
 			 uint32_t slab);
 /* Frees the span that begins at @page; if it is being evacuated, its pages become reserved. */
 void page_heap_free(struct page_heap *heap, uint32_t page);
-
-/* The content of a page: a span, the rest of a free run from there on, or a reserved page. */
-struct span {
-	uint32_t page, pages;
-	enum page_kind kind;
-	bool evacuating;
-	uint32_t slab;
-};
 
 /* The span that @page is in; or the free pages from @page on, up to @end; or the reserved page. */
 struct span do_span_at(const struct page_heap *heap, uint32_t page, uint32_t end);

@@ -2,8 +2,6 @@
 /* Pins: sums of pinned bytes by the time at which they end. */
 #include "server/store/pins.h"
 
-#include <stdlib.h>
-
 #include "server/store/page_heap.h"
 
 /*
@@ -27,14 +25,22 @@ struct pins {
 	struct pin_end ends[PIN_UNITS];
 };
 
-struct pins *pins_create(void)
+struct pins *pins_create(struct keep *keep)
 {
-	return calloc(1, sizeof(struct pins));
+	return keep_map(keep, sizeof(struct pins));
 }
 
-void pins_destroy(struct pins *pins)
+void pins_destroy(const struct keep *keep, struct pins *pins)
 {
-	free(pins);
+	keep_unmap(keep, pins, sizeof(*pins));
+}
+
+void pins_recount(struct pins *pins)
+{
+	pins->lock = 0;
+	pins->bytes = pins->items = pins->fields = 0;
+	for (unsigned int i = 0; i < PIN_UNITS; i++)
+		pins->ends[i].bytes = pins->ends[i].items = 0;
 }
 
 static const struct pin_end *end_of(const struct pins *pins, uint64_t until)
@@ -136,6 +142,21 @@ void pins_give(struct pins *pins, uint16_t access, uint64_t bytes)
 		end->items--;
 	}
 	pins->fields--;
+	mem_unlock(&pins->lock);
+}
+
+void pins_count(struct pins *pins, uint16_t access, uint64_t bytes)
+{
+	struct pin_end *end = &pins->ends[access % PIN_UNITS];
+
+	mem_lock(&pins->lock);
+	if (pins_until(pins, access) > pins->unit) {
+		pins->bytes += bytes;
+		end->bytes += bytes;
+		pins->items++;
+		end->items++;
+	}
+	pins->fields++;
 	mem_unlock(&pins->lock);
 }
 

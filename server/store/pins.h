@@ -30,6 +30,7 @@
 #include <stdint.h>
 
 #include "common/layout.h"
+#include "server/store/keep.h"
 
 /* Units of time for which pins are counted, and their length: 4.5 hours. */
 #define PIN_UNITS 8192u
@@ -58,10 +59,14 @@ static inline uint64_t pin_until(uint64_t now_ns, uint32_t seconds)
 
 struct pins;
 
-/* NULL: no memory. */
-struct pins *pins_create(void);
+/* NULL: no memory. Of a store that was kept, as they were. */
+struct pins *pins_create(struct keep *keep);
 /* Takes NULL. */
-void pins_destroy(struct pins *pins);
+void pins_destroy(const struct keep *keep, struct pins *pins);
+/* Forgets all pins, but not which units the fields of items may have; and its lock is free. */
+void pins_recount(struct pins *pins);
+/* Counts the pin of an item of @bytes that is in the store already. */
+void pins_count(struct pins *pins, uint16_t access, uint64_t bytes);
 
 /* The unit of the pin in an access field. Without the lock of the item's bucket: a hint. */
 uint64_t pins_until(const struct pins *pins, uint16_t access);

@@ -49,6 +49,14 @@ static void geometry_place_segments(struct geometry *g)
 		g->segments[k] = g->segments[0] + index_bytes(g->level_base + k - 1);
 }
 
+static int log_random(int err)
+{
+	if (err)
+		log_error("region: can't get random bytes for the incarnation, the hash seed and "
+			  "the key of the sums: getrandom: %m");
+	return err;
+}
+
 static int region_format(struct region *region, const struct store_options *options)
 {
 	struct superblock *super = region_superblock(region);
@@ -62,11 +70,8 @@ static int region_format(struct region *region, const struct store_options *opti
 		err = random_fill(&g->hash_seed, sizeof(g->hash_seed));
 	if (!err)
 		err = random_fill(&region->sum_key, sizeof(region->sum_key));
-	if (err) {
-		log_error("region: can't get random bytes for the incarnation, the hash seed and "
-			  "the key of the sums: getrandom: %m");
+	if (log_random(err))
 		return err;
-	}
 	g->region_bytes = region->bytes;
 	g->value_max = options->value_max;
 	g->level_base = options->level;
@@ -77,6 +82,45 @@ static int region_format(struct region *region, const struct store_options *opti
 	/* Last: the magic says that the rest is valid. */
 	store_relaxed64(&super->magic, LAYOUT_MAGIC);
 	return 0;
+}
+
+/* Takes the geometry of a region that was kept. Of a killed server it may be half written. */
+static int region_adopt(struct region *region, const struct store_options *options)
+{
+	const struct keep_head *head = region->keep.head;
+	struct geometry *g = &region->geometry;
+
+	*g = region_superblock(region)->geometry;
+	if (region->keep.found == KEEP_FOUND_CLEAN &&
+	    (g->sum != geometry_sum(g) || g->incarnation != head->incarnation[0])) {
+		log_error("region: the geometry in %s is damaged: remove the file", options->file);
+		return -EUCLEAN;
+	}
+	region->sum_key = head->sum_key;
+	g->value_max = options->value_max;
+	if (region->keep.found == KEEP_FOUND_CLEAN)
+		region_publish_geometry(region);
+	return 0;
+}
+
+int region_renew(struct region *region)
+{
+	int err = random_fill(&region->geometry.incarnation, sizeof(region->geometry.incarnation));
+
+	if (!log_random(err))
+		region_publish_geometry(region);
+	return err;
+}
+
+/* What the next process needs to verify the items. */
+static void region_note(const struct region *region)
+{
+	struct keep_head *head = region->keep.head;
+
+	if (!head)
+		return;
+	head->sum_key = region->sum_key;
+	head->incarnation[0] = head->incarnation[1] = region->geometry.incarnation;
 }
 
 static int index_check(const struct store_options *options)
@@ -98,6 +142,8 @@ int region_check(const struct store_options *options)
 	int err = index_check(options);
 
 	if (!err)
+		err = keep_check(options);
+	if (!err)
 		err = numa_policy_init(&policy, options->numa, options->local);
 	if (err)
 		return err;
@@ -115,22 +161,33 @@ int region_create(struct region *region, const struct store_options *options)
 	*region = (struct region){ .fd = -1 };
 	err = index_check(options);
 	if (!err)
-		err = numa_policy_init(&policy, options->numa, options->local);
+		err = keep_open(&region->keep, options);
 	if (err)
 		return err;
-	err = hugepages_map(&mapping, options, &policy);
-	/* The mapping has the policy now; the text is for the log and statistics. */
-	strcpy(region->numa, policy.text);
-	numa_policy_release(&policy);
-	if (err)
+	err = numa_policy_init(&policy, options->numa, options->local);
+	if (!err) {
+		err = hugepages_map(&mapping, options, &policy, &region->keep);
+		/* The mapping has the policy now; the text is for the log and statistics. */
+		strcpy(region->numa, policy.text);
+		numa_policy_release(&policy);
+	}
+	if (err) {
+		keep_close(&region->keep);
 		return err;
+	}
 	region->base = mapping.base;
 	region->bytes = mapping.bytes;
 	region->page_bytes = mapping.page_bytes;
 	region->large_bytes = mapping.large_bytes;
 	region->prefault_ms = mapping.prefault_ms;
 	region->fd = mapping.fd;
-	err = region_format(region, options);
+	if (region->keep.found != KEEP_FOUND_NONE) {
+		err = region_adopt(region, options);
+	} else {
+		err = region_format(region, options);
+		if (!err)
+			region_note(region);
+	}
 	if (err)
 		region_destroy(region);
 	return err;
@@ -143,6 +200,7 @@ void region_destroy(struct region *region)
 	if (!region->base)
 		return;
 	hugepages_unmap(&mapping);
+	keep_close(&region->keep);
 	explicit_bzero(&region->sum_key, sizeof(region->sum_key));
 	region->base = NULL;
 	region->fd = -1;

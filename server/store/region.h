@@ -4,7 +4,9 @@
  *
  * It is a memfd, so that softnic can pass it to clients of this host. As soon as the server has its
  * own mapping, the memfd is sealed against any other writable mapping (F_SEAL_FUTURE_WRITE) and any
- * change of size: so the MMU keeps guarantee D there. On verbs the MR's access flags keep it.
+ * change of size: so the MMU keeps guarantee D there. On verbs the MR's access flags keep it. With
+ * memory.file it is a file that outlives the process (keep.h), which can't be sealed: only its
+ * owner may write to it, and softnic passes a descriptor for reading.
  */
 #ifndef KVD_SERVER_STORE_REGION_H
 #define KVD_SERVER_STORE_REGION_H
@@ -12,6 +14,7 @@
 #include <stdbool.h>
 
 #include "common/layout.h"
+#include "server/store/keep.h"
 #include "server/store/numa.h"
 #include "server/store/store_options.h"
 
@@ -24,7 +27,8 @@ struct region {
 	uint64_t page_bytes;  /* of its pages: 4 KiB, 2 MiB or 1 GiB */
 	uint64_t large_bytes; /* on transparent huge pages, if the pages are normal ones */
 	uint32_t prefault_ms; /* time of allocating the pages; 0: they are allocated when used */
-	int fd;
+	int fd;		      /* what softnic passes to clients */
+	struct keep keep;
 	char numa[NUMA_TEXT_MAX]; /* the NUMA policy: "default", "nodes 0-1", ... */
 	struct geometry geometry; /* changed by one thread at a time, which then publishes it */
 	/* Secret: only here and in the welcomes of clients that may READ; never in the mapping. */
@@ -50,13 +54,17 @@ int region_check(const struct store_options *options);
 
 /*
  * Maps the memory and writes the superblock and the geometry, with a place for every segment that
- * the index can grow to. The caller formats the buckets. Returns 0, -ECANCELED or, after logging,
- * another negative errno: ENOMEM if memory, or huge pages that are required, are missing; EINVAL if
- * the index leaves too little room for items, or there is no such NUMA node; EOPNOTSUPP if the
+ * the index can grow to. The caller formats the buckets. Of a region that was kept, as keep.found
+ * says, superblock and geometry are as they were. Returns 0, -ECANCELED or, after logging, another
+ * negative errno: ENOMEM if memory, or huge pages that are required, are missing; EINVAL if the
+ * index leaves too little room for items, or there is no such NUMA node; EOPNOTSUPP if the
  * kernel has no NUMA policies.
  */
 int region_create(struct region *region, const struct store_options *options);
+/* keep.clean: KEEP-2. */
 void region_destroy(struct region *region);
+/* Gives the region another incarnation, and says so in the superblock. 0 or a negative errno. */
+int region_renew(struct region *region);
 
 /*
  * Computes the sum of region->geometry and writes the geometry to the superblock. A client that

@@ -116,9 +116,10 @@ static void do_slab_format(struct memory *memory, struct slab *slab, uint32_t bl
 		hint_store(&slab->free_bits[i], blocks >= 64 * (i + 1) ? UINT64_MAX :
 						blocks > 64 * i ? (1ull << (blocks - 64 * i)) - 1 :
 								  0);
-	hint_store(&slab->blocks, (uint16_t)blocks);
 	hint_store(&slab->free, (uint16_t)blocks);
 	slab->first_word = 0;
+	/* Last: a slab that was kept has blocks only if each can be told from others: KEEP-3. */
+	__atomic_store_n(&slab->blocks, (uint16_t)blocks, __ATOMIC_RELEASE);
 }
 
 static uint32_t slab_end(const struct size_class *size_class, const struct slab *slab)
@@ -177,6 +178,7 @@ static void do_slab_destroy(struct memory *memory, struct slab *slab)
 	if (!slab->evacuating)
 		hint_store(&size_class->available, size_class->available - slab->blocks);
 	size_class->slab_ends -= slab_end(size_class, slab);
+	hint_store(&slab->blocks, 0);
 	page_heap_free(&memory->heap, slab->page);
 	do_descriptor_free(memory, slab);
 }
@@ -238,6 +240,25 @@ static struct slab *do_class_fullest(struct memory *memory, const struct size_cl
 		if (size_class->lists[i] != SLAB_NONE)
 			return &memory->slabs[size_class->lists[i]];
 	return NULL;
+}
+
+void slab_adopt(struct memory *memory, struct slab *slab)
+{
+	struct size_class *size_class = &memory->classes[slab->class_id];
+
+	slab->evacuating = 0;
+	slab->list = SLAB_LISTS;
+	slab->first_word = 0;
+	slab->free = 0;
+	for (unsigned int i = 0; i < SLAB_WORDS; i++)
+		slab->free = (uint16_t)(slab->free + __builtin_popcountll(slab->free_bits[i]));
+	slab->index = size_class->slabs;
+	size_class->slab_ids[size_class->slabs++] = (uint32_t)(slab - memory->slabs);
+	size_class->slab_pages += slab->pages;
+	size_class->free += slab->free;
+	size_class->available += slab->free;
+	size_class->slab_ends += slab_end(size_class, slab);
+	do_slab_list(memory, slab);
 }
 
 unsigned int slabs_alloc(struct memory *memory, unsigned int class_id, void **blocks,

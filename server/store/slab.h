@@ -4,7 +4,8 @@
  * slab.c and evacuate.c share.
  *
  * Every slab has a descriptor of 256 bytes in an array outside the region. The array is mapped for
- * the worst case at the start; untouched pages of it cost nothing. With the page map this comes to
+ * the worst case at the start, in the file of the state if the store is kept (keep.h); else
+ * untouched pages of it cost nothing. With the page map this comes to
  * 0.8 % of the memory, and to 4 bytes for each block of a bucket slab.
  */
 #ifndef KVD_SERVER_STORE_SLAB_H
@@ -36,7 +37,7 @@ struct slab {
 	alignas(64) uint32_t page; /* its first page */
 	uint16_t pages;
 	uint16_t class_id; /* stored before the page map leads to the slab */
-	uint16_t blocks;
+	uint16_t blocks;   /* 0: the descriptor is free */
 	uint16_t free;
 	uint8_t list; /* SLAB_LISTS: in no list */
 	uint8_t evacuating;
@@ -119,6 +120,9 @@ void slabs_free(struct memory *memory, unsigned int class_id, void *const *block
  * evacuated.
  */
 void do_slab_list(struct memory *memory, struct slab *slab);
+
+/* Adds a slab that was kept, with its free_bits, to its class. Before threads start. */
+void slab_adopt(struct memory *memory, struct slab *slab);
 
 /*
  * A random block of slab @number. NULL: the block drawn is free, or the slab is being emptied or

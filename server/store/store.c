@@ -11,9 +11,11 @@
 #include "common/util/log.h"
 #include "common/util/parse.h"
 #include "server/store/access_time.h"
+#include "server/store/adopt.h"
 #include "server/store/curve.h"
 #include "server/store/evicted.h"
 #include "server/store/growth.h"
+#include "server/store/recover.h"
 
 /* Names the pages of the region, and whether they are allocated: no silent fallback. */
 static void describe_pages(const struct region *region, bool prefault, char *text, size_t size)
@@ -44,9 +46,9 @@ int store_check(const struct store_options *options)
 	return region_check(options);
 }
 
-static int pins_create_or_log(struct pins **pins)
+static int pins_create_or_log(struct pins **pins, struct keep *keep)
 {
-	*pins = pins_create();
+	*pins = pins_create(keep);
 	if (!*pins)
 		log_error("store: out of memory for the account of pinned items");
 	return *pins ? 0 : -ENOMEM;
@@ -60,6 +62,25 @@ static int curve_create_or_log(struct table *table)
 	return table->curve ? 0 : -ENOMEM;
 }
 
+/* Makes the store empty, or what was kept of it. */
+static int store_fill(struct store *store, const struct store_options *options)
+{
+	struct keep *keep = &store->region.keep;
+	int err = 0;
+
+	if (keep->found == KEEP_FOUND_CLEAN)
+		store_adopt(&store->table);
+	else if (keep->found == KEEP_FOUND_KILLED)
+		err = recover_run(&store->table, options);
+	else
+		err = index_format(&store->table, options->cancel);
+	if (err || !keep->head)
+		return err;
+	atomic_store(&keep->head->state, KEEP_SERVES);
+	keep->serves = true;
+	return 0;
+}
+
 int store_create(struct store *store, const struct store_options *options)
 {
 	int err;
@@ -69,16 +90,18 @@ int store_create(struct store *store, const struct store_options *options)
 	err = region_create(&store->region, options);
 	if (err)
 		return err;
-	err = memory_create(&store->memory, &store->region, index_bytes(options->level));
+	err = memory_create(&store->memory, &store->region,
+			    index_bytes(store->region.geometry.level_base));
 	if (!err)
-		err = pins_create_or_log(&store->pins);
+		err = pins_create_or_log(&store->pins, &store->region.keep);
 	if (!err) {
 		table_init(&store->table, &store->region, store->memory, store->pins, options);
-		store_set_clock(store, store->table.clock_base);
+		access_time_init(&store->table);
+		evicted_init(&store->table);
 		err = options->curve ? curve_create_or_log(&store->table) : 0;
 	}
 	if (!err)
-		err = index_format(&store->table, options->cancel);
+		err = store_fill(store, options);
 	if (err)
 		store_destroy(store);
 	else
@@ -95,6 +118,8 @@ void store_renew_versions(struct store *store, uint64_t random)
 
 void store_set_clock(struct store *store, uint64_t clock_base)
 {
+	if (store->table.clock_base == clock_base)
+		return;
 	store->table.clock_base = clock_base;
 	access_time_init(&store->table);
 	evicted_init(&store->table);
@@ -102,10 +127,12 @@ void store_set_clock(struct store *store, uint64_t clock_base)
 
 void store_destroy(struct store *store)
 {
+	if (store->table.region)
+		store_keep(&store->table);
 	/* In the reverse order. */
 	curve_destroy(store->table.curve);
 	store->table.curve = NULL;
-	pins_destroy(store->pins);
+	pins_destroy(&store->region.keep, store->pins);
 	store->pins = NULL;
 	memory_destroy(store->memory);
 	store->memory = NULL;
@@ -132,7 +159,8 @@ uint64_t store_items(const struct store *store)
 	/* Removes are read first, so that no key is subtracted before it was added. */
 	uint64_t removes = table_sum(&store->table, offsetof(struct store_thread, stats.removes));
 
-	return table_sum(&store->table, offsetof(struct store_thread, stats.inserts)) - removes;
+	return store->table.items_kept +
+	       table_sum(&store->table, offsetof(struct store_thread, stats.inserts)) - removes;
 }
 
 uint64_t store_clock_ns(const struct store *store)
@@ -144,6 +172,7 @@ bool store_tick(struct store *store, uint32_t *youngest_s)
 {
 	uint64_t now_s = store_clock_ns(store) / 1000000000u;
 
+	store_keep_tick(&store->table);
 	region_tick(&store->region, now_s, store_items(store));
 	return evicted_tick(&store->table, now_s, youngest_s);
 }

@@ -29,6 +29,12 @@ enum eviction_policy {
 /* Leaves a sweep the time to end before the units in access fields wrap (PIN-3 in pins.h). */
 #define PIN_TIME_MAX 7200u
 
+/* Of a region that outlives its process, after that was killed. */
+enum recover_mode {
+	RECOVER_VERIFY, /* the items that verify */
+	RECOVER_COLD,	/* nothing */
+};
+
 struct host_sleep;
 struct numa_local;
 
@@ -49,6 +55,8 @@ struct numa_local;
 #define EXPIRY_SWEEP_SHARE 5
 
 struct store_options {
+	const char *file; /* of the region, which outlives the process (keep.h); NULL: none */
+	enum recover_mode recover;
 	uint64_t bytes; /* of the region; rounded up to whole pages */
 	enum hugepages_mode hugepages;
 	bool prefault; /* allocate all pages at once; else at the first access */

@@ -12,14 +12,46 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "common/util/splitmix.h"
 #include "common/util/stat.h"
 #include "server/store/host_sleep.h"
+
+/*
+ * Above the versions of the process before, whenever it started (CLOCK-1), and above those that
+ * came from other servers.
+ */
+static uint64_t version_after(const struct keep_head *head, uint64_t now_ns, uint64_t random)
+{
+	uint64_t version = version_clock_start(now_ns, random);
+	uint64_t counter = (version >> THREAD_ID_BITS) + (1u << VERSION_RANDOM_BITS);
+	uint64_t kept = atomic_load(&head->version);
+
+	if (counter < kept)
+		counter = kept;
+	return counter << THREAD_ID_BITS | (version & ((1u << THREAD_ID_BITS) - 1));
+}
+
+/*
+ * The time of day is read once: the server's clock does not follow later corrections of it. The
+ * clock of a store that was kept goes on.
+ */
+static void clock_init(struct table *table)
+{
+	const struct region *region = table->region;
+	uint64_t realtime_ns = clock_read_ns(CLOCK_REALTIME), random = region->geometry.incarnation;
+
+	table->clock_base = realtime_ns - clock_raw_ns();
+	table->version_start = version_clock_start(realtime_ns, random);
+	if (region->keep.found == KEEP_FOUND_NONE)
+		return;
+	table->clock_base = region->keep.head->clock_base;
+	random ^= splitmix_next(&realtime_ns);
+	table->version_start = version_after(region->keep.head, table_clock_ns(table), random);
+}
 
 void table_init(struct table *table, struct region *region, struct memory *memory,
 		struct pins *pins, const struct store_options *options)
 {
-	uint64_t realtime_ns = clock_read_ns(CLOCK_REALTIME);
-
 	*table = (struct table){
 		.region = region,
 		.memory = memory,
@@ -31,10 +63,18 @@ void table_init(struct table *table, struct region *region, struct memory *memor
 		.sleep = options->sleep,
 		.wake_fd = -1,
 	};
-	/* Read once: the server's clock does not follow later corrections of the time of day. */
-	table->clock_base = realtime_ns - clock_raw_ns();
-	table->version_start = version_clock_start(realtime_ns, region->geometry.incarnation);
 	atomic_store(&table->buckets_max, geometry_buckets(&region->geometry));
+	clock_init(table);
+	if (region->keep.head)
+		region->keep.head->clock_base = table->clock_base;
+}
+
+void table_raise_version_start(struct table *table, uint64_t counter)
+{
+	const uint64_t low = (1u << THREAD_ID_BITS) - 1;
+
+	if (table->version_start >> THREAD_ID_BITS <= counter)
+		table->version_start = counter << THREAD_ID_BITS | (table->version_start & low);
 }
 
 int store_thread_init(struct store_thread *thread, struct table *table, uint8_t id)
@@ -53,6 +93,8 @@ int store_thread_init(struct store_thread *thread, struct table *table, uint8_t 
 			  table->thread_count);
 		return -ENOMEM;
 	}
+	if (table->region->keep.changes)
+		thread->change = &table->region->keep.changes[table->thread_count];
 	table->threads[table->thread_count++] = thread;
 	return mem_cache_init(&thread->cache, table->memory);
 }
@@ -90,6 +132,10 @@ uint64_t table_sum(const struct table *table, size_t offset)
 	uint64_t sum = 0;
 	unsigned int i;
 
+	if (offset >= offsetof(struct store_thread, stats) &&
+	    offset < offsetof(struct store_thread, stats) + sizeof(table->stats_kept))
+		sum = *(const uint64_t *)((const char *)&table->stats_kept + offset -
+					  offsetof(struct store_thread, stats));
 	for (i = 0; i < table->thread_count; i++)
 		sum += stat_read((const uint64_t *)((const char *)table->threads[i] + offset));
 	return sum;

@@ -37,6 +37,7 @@
 #include "server/store/version_clock.h"
 
 #define STORE_THREADS_MAX 80
+static_assert(STORE_THREADS_MAX <= KEEP_THREADS_MAX, "each has a place for its change");
 /* The number of the maintenance thread; other threads count from 0. */
 #define MAINTENANCE_THREAD_ID (STORE_THREADS_MAX - 1)
 
@@ -63,48 +64,6 @@ struct evicted {
 	_Atomic uint32_t youngest_s[EVICTED_PERIODS]; /* age of the youngest item of a period */
 	uint64_t period;			      /* only for evicted_tick(), as @small */
 	bool small; /* whether an item was evicted young in the period before */
-};
-
-struct table {
-	struct holds holds; /* of large values that are being sent */
-	struct region *region;
-	struct memory *memory;
-	uint32_t fill; /* percent of the slots in use at which the index grows */
-	enum eviction_policy eviction;
-	uint64_t clock_base;	  /* ns: see table_clock_ns() */
-	struct host_sleep *sleep; /* store_options.sleep */
-	uint64_t version_start;	  /* all versions are above it: server/store/version_clock.h */
-
-	/* server/store/index.h */
-	_Atomic uint64_t index_size;	/* level and split, in one word */
-	_Atomic uint64_t buckets_max;	/* home buckets that the index has memory for */
-	_Atomic int64_t items;		/* roughly: see ITEMS_UNREPORTED_MAX */
-	_Atomic uint32_t growing;	/* a lock: 1 while a thread splits or adds index memory */
-	_Atomic bool room_wanted;	/* growth waits for the maintenance thread to make room */
-	_Atomic uint64_t chain_moves_s; /* a second of the server's clock */
-	_Atomic uint64_t chain_moves;	/* chains shortened in that second (INDEX-4) */
-
-	/* server/store/access_time.h */
-	struct pins *pins;	     /* the store's */
-	uint32_t pin_share;	     /* percent of the item memory that may be pinned */
-	uint32_t pin_time_max;	     /* the longest pin, in seconds */
-	_Atomic uint32_t tick;	     /* the clock of item.access */
-	_Atomic uint64_t tick_bytes; /* added since the last tick */
-	_Atomic uint32_t tick_began_s[TICKS_TOLD]; /* by the server's clock */
-	struct evicted evicted;
-	struct curve *curve; /* the store's; NULL: none */
-
-	/* All threads; filled in before they start. */
-	struct store_thread *threads[STORE_THREADS_MAX];
-	unsigned int thread_count;
-
-	/* server/store/maintenance.h */
-	int wake_fd;			/* eventfd that wakes the maintenance thread; -1: none */
-	_Atomic uint64_t version_floor; /* new versions are above it; only rises */
-	_Atomic uint64_t flushing;	/* a flush removes versions up to this counter; 0: none */
-	_Atomic uint64_t flushes;	/* that have begun; raised after `flushing` is set */
-
-	_Atomic(struct moving *) moving; /* server/store/moving.h; NULL: nothing moves */
 };
 
 /* What each thread counts: X(name, help) */
@@ -159,6 +118,50 @@ struct table_stats {
 #undef X
 };
 
+struct table {
+	struct holds holds; /* of large values that are being sent */
+	struct region *region;
+	struct memory *memory;
+	uint32_t fill; /* percent of the slots in use at which the index grows */
+	enum eviction_policy eviction;
+	uint64_t clock_base;	  /* ns: see table_clock_ns() */
+	struct host_sleep *sleep; /* store_options.sleep */
+	uint64_t version_start;	  /* all versions are above it: server/store/version_clock.h */
+
+	/* server/store/index.h */
+	_Atomic uint64_t index_size;	/* level and split, in one word */
+	_Atomic uint64_t buckets_max;	/* home buckets that the index has memory for */
+	_Atomic int64_t items;		/* roughly: see ITEMS_UNREPORTED_MAX */
+	uint64_t items_kept;		/* that an earlier process stored */
+	struct table_stats stats_kept;	/* live_bytes, expiring, overflow_buckets of kept items */
+	_Atomic uint32_t growing;	/* a lock: 1 while a thread splits or adds index memory */
+	_Atomic bool room_wanted;	/* growth waits for the maintenance thread to make room */
+	_Atomic uint64_t chain_moves_s; /* a second of the server's clock */
+	_Atomic uint64_t chain_moves;	/* chains shortened in that second (INDEX-4) */
+
+	/* server/store/access_time.h */
+	struct pins *pins;	     /* the store's */
+	uint32_t pin_share;	     /* percent of the item memory that may be pinned */
+	uint32_t pin_time_max;	     /* the longest pin, in seconds */
+	_Atomic uint32_t tick;	     /* the clock of item.access */
+	_Atomic uint64_t tick_bytes; /* added since the last tick */
+	_Atomic uint32_t tick_began_s[TICKS_TOLD]; /* by the server's clock */
+	struct evicted evicted;
+	struct curve *curve; /* the store's; NULL: none */
+
+	/* All threads; filled in before they start. */
+	struct store_thread *threads[STORE_THREADS_MAX];
+	unsigned int thread_count;
+
+	/* server/store/maintenance.h */
+	int wake_fd;			/* eventfd that wakes the maintenance thread; -1: none */
+	_Atomic uint64_t version_floor; /* new versions are above it; only rises */
+	_Atomic uint64_t flushing;	/* a flush removes versions up to this counter; 0: none */
+	_Atomic uint64_t flushes;	/* that have begun; raised after `flushing` is set */
+
+	_Atomic(struct moving *) moving; /* server/store/moving.h; NULL: nothing moves */
+};
+
 /* The state of a thread that works on the store. Only that thread uses it, except statistics. */
 struct store_thread {
 	struct table *table;
@@ -169,6 +172,7 @@ struct store_thread {
 	uint64_t floor;	 /* table.version_floor as read by the change under way, or higher */
 	uint64_t random;
 	int64_t items_unreported;
+	struct keep_change *change; /* under way; NULL: the store is not kept */
 	/* server/store/room.c: when making room failed last, and cache.freed_bytes + 1 then. */
 	uint64_t room_failed_freed, room_failed_ns;
 	uint64_t rooms;		/* how often the thread evicted to make room */
@@ -200,6 +204,9 @@ uint64_t table_clock_ns(const struct table *table);
 
 /* The highest counter of the versions that were made, or that new ones are above. Any thread. */
 uint64_t table_clock_max(const struct table *table);
+
+/* Before threads start: all versions are above @counter, too. */
+void table_raise_version_start(struct table *table, uint64_t counter);
 
 /*
  * @id: unique, less than STORE_THREADS_MAX. Before threads start. Returns 0, or -ENOMEM after

@@ -71,10 +71,12 @@ static void do_move(struct store_thread *thread, uint64_t hash, struct chain_pos
 	/* All but the sum: @to stays invalid until it is published. */
 	memcpy((uint8_t *)to + sum_bytes, (const uint8_t *)from + sum_bytes,
 	       sizeof(*from) - sum_bytes);
+	keep_change_begin(thread->change, table->region->base, from, from->sum, to, 0);
 	item_invalidate(from);
 	slot_store(pos->slot, slot_for(table, hash, to));
 	do_chain_seal(table, pos->home, pos->bucket);
 	item_publish(to, item_seal_sum(table, to, body));
+	keep_change_end(thread->change);
 	stat_add(&thread->stats.moves, 1);
 }
 

@@ -41,6 +41,7 @@ static void sizes(void **state)
 		{ HUGEPAGES_REQUIRE, 48, 2, 48 },     { HUGEPAGES_2M, 1024, 2, 1024 },
 	};
 	const struct numa_policy policy = { .node = -1, .interleaved = 1, .text = "default" };
+	const struct keep not_kept = { .head = NULL };
 	struct mapping mapping;
 
 	(void)state;
@@ -51,7 +52,7 @@ static void sizes(void **state)
 			.hugepages = cases[i].mode,
 		};
 
-		assert_int_equal(hugepages_map(&mapping, &options, &policy), 0);
+		assert_int_equal(hugepages_map(&mapping, &options, &policy, &not_kept), 0);
 		assert_true(mapping.page_bytes == cases[i].page_mib * MIB);
 		assert_true(mapping.bytes == cases[i].taken_mib * MIB);
 		hugepages_unmap(&mapping);

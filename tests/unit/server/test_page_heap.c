@@ -15,6 +15,7 @@
 #define LIVE_MAX 400u
 
 static struct page_heap heap;
+static struct keep not_kept;
 static struct {
 	uint32_t page, pages;
 } live[LIVE_MAX];
@@ -29,13 +30,13 @@ static int setup(void **state)
 	live_count = 0;
 	for (uint32_t i = 0; i < END; i++)
 		used[i] = 0;
-	return page_heap_init(&heap, FIRST, END);
+	return page_heap_init(&heap, &not_kept, FIRST, END);
 }
 
 static int teardown(void **state)
 {
 	(void)state;
-	page_heap_release(&heap);
+	page_heap_release(&heap, &not_kept);
 	return 0;
 }
 

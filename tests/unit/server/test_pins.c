@@ -105,7 +105,8 @@ static void assert_account(struct pins *pins, uint64_t bytes, uint64_t items, ui
 /* The account by itself: to the byte, and to the unit of time. */
 static void to_the_byte_and_the_unit(void **state)
 {
-	struct pins *pins = pins_create();
+	struct keep keep = { .head = NULL };
+	struct pins *pins = pins_create(&keep);
 	const uint64_t now = 1000;
 
 	(void)state;
@@ -153,7 +154,7 @@ static void to_the_byte_and_the_unit(void **state)
 	pins_give(pins, field(now + 20), 40);
 	assert_false(pins_want_sweep(pins));
 	assert_account(pins, 0, 0, 0);
-	pins_destroy(pins);
+	pins_destroy(&keep, pins);
 }
 
 static struct pins_stats pinned(void)

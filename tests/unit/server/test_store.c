@@ -15,9 +15,9 @@ static int test_memory_create(struct memory **memory, struct region *region, uin
 	return no_memory ? -ENOMEM : memory_create(memory, region, index_bytes);
 }
 
-static struct pins *test_pins_create(void)
+static struct pins *test_pins_create(struct keep *keep)
 {
-	return no_pins ? NULL : pins_create();
+	return no_pins ? NULL : pins_create(keep);
 }
 
 #define memory_create test_memory_create

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What of a store outlives its process, with memory.file: the region, in the file of that name, and
+ * all that is needed to use it again, in a second file, FILE.state. Both are mapped and shared, so
+ * their content is what the process stored last, however it ended, until the host restarts.
+ *
+ * Clients get a descriptor of the region's file for reading, by softnic. So it has no secret; the
+ * key of the sums is in the other file.
+ *
+ *   KEEP-1. The file of the state is locked while a process uses the two, so no two processes do.
+ *   KEEP-2. KEEP_CLEAN is stored last, by a process that has ended all changes, and removed before
+ *	 the next one makes any. Only then are index and lists used as they are.
+ *   KEEP-3. After any other end, these are trusted, since each is stored before an
+ *	 item becomes valid: the page map and the descriptors of slabs, where they lead to an item
+ *	 that verifies; items that verify; and the changes under way (struct keep_change).
+ *   KEEP-4. A change that makes a key's item invalid before the new one is valid has noted how to
+ *	 undo it. So a key whose change was not acknowledged has its old value or the new one.
+ *   KEEP-5. What was kept is used only by a kvd of the same KEEP_LAYOUT and LAYOUT_ABI, on a host
+ *	 that has not restarted since, and for a region of the same length and keys' hashes. Else
+ *	 the files are made anew, which is logged with the reason.
+ */
+#ifndef KVD_SERVER_STORE_KEEP_H
+#define KVD_SERVER_STORE_KEEP_H
+
+#include "common/layout.h"
+#include "server/store/store_options.h"
+
+/* Raised by any change of what the file of the state has. */
+#define KEEP_LAYOUT 1u
+
+#define KEEP_THREADS_MAX 80u
+/* Bytes of an item that are overwritten in place at most. */
+#define KEEP_ITEM_BYTES 32768u
+#define KEEP_TICKS 2048u
+#define KEEP_FLUSHES_BYTES (32u << 10)
+
+enum keep_state {
+	KEEP_INCOMPLETE, /* 0: the process that made the files never got to serve */
+	KEEP_SERVES,	 /* a process uses the files, or was killed while it did */
+	KEEP_CLEAN,	 /* KEEP-2 */
+};
+
+/* A change under way of an item that is invalid meanwhile. Its thread's own. */
+struct keep_change {
+	uint64_t new_at;  /* offset of the item that becomes valid; 0: there is no change */
+	uint64_t old_at;  /* of the item that is valid until then; may be the same */
+	uint64_t old_sum; /* its sum */
+	uint64_t bytes;	  /* saved: all after the sum that the change overwrites */
+	uint8_t saved[KEEP_ITEM_BYTES];
+};
+
+struct keep_head {
+	uint64_t magic;
+	uint32_t layout, abi;
+	_Atomic uint32_t state; /* enum keep_state */
+	char boot[40];		/* names the time since the host started */
+	uint64_t region_bytes;
+	struct sum_key sum_key;
+	/*
+	 * While items are recovered: the incarnations that their sums were made with before, and
+	 * since. Else both are the region's.
+	 */
+	uint64_t incarnation[2];
+	uint64_t clock_base;	   /* table.clock_base: CLOCK_MONOTONIC_RAW goes on, too */
+	_Atomic uint64_t version;  /* counter above which new versions have to be, too */
+	_Atomic uint64_t flushing; /* table.flushing */
+	uint64_t ticket;	   /* of the last flush */
+
+	/* Written once a second, and at the end. */
+	uint32_t tick, tick_began_s[KEEP_TICKS];
+	uint64_t tick_bytes;
+
+	/* Written at the end: KEEP_CLEAN. */
+	uint64_t items, live_bytes, expiring, overflow_buckets;
+	uint32_t page_first, wider;
+};
+
+/* What the files had when they were opened. */
+enum keep_found {
+	KEEP_FOUND_NONE, /* the store begins empty */
+	KEEP_FOUND_CLEAN,
+	KEEP_FOUND_KILLED, /* or its region has to get another incarnation */
+};
+
+/* One store's. All zero but for region_fd and region_read_fd, -1: the store is not kept. */
+struct keep {
+	struct keep_head *head;	     /* NULL: the store is not kept */
+	struct keep_change *changes; /* KEEP_THREADS_MAX; NULL: likewise */
+	void *flushes;		     /* KEEP_FLUSHES_BYTES, of server/store/maintenance.c */
+	enum keep_found found;
+	bool flushed;	      /* the flush under way at the kill has been finished */
+	bool serves;	      /* the store is complete */
+	bool clean;	      /* all that the next process needs is stored: KEEP-2 */
+	uint64_t bytes, used; /* of the file of the state, and of what keep_map() has given out */
+	int fd;		      /* of the file of the state, locked */
+	int region_fd;	      /* for writing */
+	int region_read_fd;
+};
+
+/*
+ * Opens options->file, if that is set, and decides what is kept of it. Logs why a store begins
+ * empty though there are files. Returns 0 or, after logging, a negative errno, with nothing to
+ * close: EBUSY if another process uses the files, EPERM if another user may write to them, ENOSPC
+ * if their file system has too little room.
+ */
+int keep_open(struct keep *keep, const struct store_options *options);
+/* Unmaps and closes the files, which stay. */
+void keep_close(struct keep *keep);
+
+/*
+ * Checks, without any effect, that keep_open() can succeed. Returns 0 or, after logging, a negative
+ * errno.
+ */
+int keep_check(const struct store_options *options);
+/* Bytes that the file of the region has already. 0: there is none. */
+uint64_t keep_present(const struct store_options *options);
+
+/*
+ * The next @bytes of the file of the state, or anonymous memory if the store is not kept: zeros, or
+ * what an earlier process left there that asked for the same. Untouched anonymous pages cost
+ * nothing. NULL: no memory. keep_unmap() takes NULL.
+ */
+void *keep_map(struct keep *keep, uint64_t bytes);
+void keep_unmap(const struct keep *keep, void *p, uint64_t bytes);
+
+/* What keep_map() gives out at most for a region of @region_bytes, and the head before it. */
+uint64_t keep_state_bytes(uint64_t region_bytes);
+
+/* The versions that the next process makes are above @counter, too. Any thread. */
+static inline void keep_raise_version(const struct keep *keep, uint64_t counter)
+{
+	uint64_t version;
+
+	if (!keep->head)
+		return;
+	version = atomic_load_explicit(&keep->head->version, memory_order_relaxed);
+	while (version < counter &&
+	       !atomic_compare_exchange_weak(&keep->head->version, &version, counter))
+		;
+}
+
+/*
+ * Notes a change that makes the item at @old invalid until the one at @new is valid, and overwrites
+ * @bytes of what follows the old one's sum: KEEP-4. @change NULL: nothing is kept.
+ */
+static inline void keep_change_begin(struct keep_change *change, const uint8_t *base,
+				     const struct item *old, uint64_t sum, const struct item *new,
+				     uint64_t bytes)
+{
+	if (__builtin_expect(!change, 1))
+		return;
+	__atomic_store_n(&change->new_at, 0, __ATOMIC_RELAXED);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	change->old_at = (uint64_t)((const uint8_t *)old - base);
+	change->old_sum = sum;
+	change->bytes = bytes;
+	__builtin_memcpy(change->saved, (const uint8_t *)old + sizeof(old->sum), bytes);
+	/* A killed thread has stored all that precedes its last instruction, so the compiler alone
+	 * could change the order. */
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&change->new_at, (uint64_t)((const uint8_t *)new - base),
+			 __ATOMIC_RELEASE);
+}
+
+/* The change has ended, one way or the other. */
+static inline void keep_change_end(struct keep_change *change)
+{
+	if (__builtin_expect(!change, 1))
+		return;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&change->new_at, 0, __ATOMIC_RELEASE);
+}
+
+#endif /* KVD_SERVER_STORE_KEEP_H */

@@ -47,7 +47,7 @@ static_assert(sizeof(struct sum_key) == SUM_KEY_BYTES, "ABI");
 #define SEGMENTS_MAX 32u
 
 struct geometry {
-	uint64_t incarnation;  /* random per server start */
+	uint64_t incarnation;  /* random; another one unless all of the region is kept */
 	uint64_t region_bytes; /* superblock to pad */
 	uint64_t hash_seed;
 	uint64_t value_max;

@@ -38,6 +38,8 @@ static void store_setup_init(struct store_setup *setup, const struct config *con
 {
 	setup->local = local_node(config, setup->device);
 	setup->options = (struct store_options){
+		.file = *config->memory.file ? config->memory.file : NULL,
+		.recover = (enum recover_mode)config->memory.recover,
 		.bytes = config->memory.size,
 		.hugepages = (enum hugepages_mode)config->memory.hugepages,
 		/* A verbs device pins all pages anyway, one after another. */

@@ -681,6 +681,28 @@ int config_member(const struct config *config, struct config_member *member)
 	return -EINVAL;
 }
 
+/* The pages of memory.file are those of its file system, all of them from the start. */
+static int memory_file_check(const struct config *config)
+{
+	const char *why = NULL;
+
+	if (!*config->memory.file)
+		return 0;
+	if (config->memory.file[0] != '/')
+		why = "memory.file has to be a path from the root, like /dev/shm/kvd";
+	else if (*config->fleet.file || *config->fleet.etcd)
+		why = "memory.file can't be used by a member of a fleet: its shards may have been "
+		      "given away meanwhile";
+	else if (!config->memory.prefault)
+		why = "memory.file needs memory.prefault = yes";
+	else if (config->memory.hugepages > HUGEPAGES_OFF)
+		why = "with memory.file, memory.hugepages has to be auto or off: for pages that "
+		      "the host has put aside, use a file on hugetlbfs";
+	if (why)
+		report("config", 0, "%s", why);
+	return why ? -EINVAL : 0;
+}
+
 int config_check(const struct config *config)
 {
 	const char *hole = config->users.require_identity ? identity_hole(config) : NULL;
@@ -706,6 +728,7 @@ int config_check(const struct config *config)
 		       "none evicts nothing: change one of them");
 		ret = -EINVAL;
 	}
+	ret = memory_file_check(config) ? -EINVAL : ret;
 	/* While a value is replaced its old item exists too, and the index needs room. */
 	if (value_max > config->memory.size / 4) {
 		report("config", 0,

@@ -533,6 +533,12 @@ static const struct choice hugepages_choices[] = {
 	{ NULL, 0 },
 };
 
+static const struct choice recover_choices[] = {
+	{ "verify", RECOVER_VERIFY },
+	{ "cold", RECOVER_COLD },
+	{ NULL, 0 },
+};
+
 static const struct choice eviction_choices[] = {
 	{ "none", EVICTION_NONE },
 	{ "object-hits", EVICTION_OBJECT_HITS },
@@ -565,6 +571,7 @@ static const struct option_kind
 	kind_WINDOWS = CHOICE_KIND(windows_choices),
 	kind_HUGEPAGES = CHOICE_KIND(hugepages_choices),
 	kind_EVICTION = CHOICE_KIND(eviction_choices),
+	kind_RECOVER = CHOICE_KIND(recover_choices),
 	kind_LEVEL = CHOICE_KIND(level_choices),
 	kind_NETWORKS = { parse_kind_networks, format_kind_string, domain_kind_networks, NULL },
 	kind_ETCD = { parse_kind_etcd, format_kind_string, domain_kind_etcd, NULL },

@@ -20,6 +20,7 @@
  *	WINDOWS	  uint32_t, enum windows_mode
  *	HUGEPAGES uint32_t, enum hugepages_mode
  *	EVICTION  uint32_t, enum eviction_policy
+ *	RECOVER	  uint32_t, enum recover_mode
  *	LEVEL	  uint32_t, enum log_level
  *	LISTEN	  char[OPTION_LIST_MAX], URLs or "auto": server/config/listen_list.h
  *	NETWORKS  char[OPTION_LIST_MAX], networks with commas between them, or ""
@@ -172,6 +173,12 @@ enum windows_mode {
 #define OPTIONS_memory(X)                                                                          \
 	X(memory, size, SIZE, "1g", OPTION_MIB(16), OPTION_GIB(512),                               \
 	  "size of the region, which holds the index and all items; it never grows")               \
+	X(memory, file, FILE, "", 0, 0,                                                            \
+	  "file of the region, as /dev/shm/kvd, with which the next kvd serves what this one "     \
+	  "has stored; a second one, FILE.state, is beside it; empty: kvd starts empty")           \
+	X(memory, recover, RECOVER, "verify", 0, 0,                                                \
+	  "what kvd does with memory.file after it was killed; verify: it keeps the items that "   \
+	  "verify; cold: it starts empty")                                                         \
 	X(memory, hugepages, HUGEPAGES, "auto", 0, 0,                                              \
 	  "page size of the regions; auto: the largest there is; require: only pages that the "    \
 	  "host has put aside, of 2 MiB or 1 GiB; pages of 1 GiB are for regions of whole GiB")    \
@@ -298,6 +305,7 @@ enum windows_mode {
 #define OPTION_FIELD_WINDOWS(name) uint32_t name
 #define OPTION_FIELD_HUGEPAGES(name) uint32_t name
 #define OPTION_FIELD_EVICTION(name) uint32_t name
+#define OPTION_FIELD_RECOVER(name) uint32_t name
 #define OPTION_FIELD_LEVEL(name) uint32_t name
 #define OPTION_FIELD_LISTEN(name) char name[OPTION_LIST_MAX]
 #define OPTION_FIELD_NETWORKS(name) char name[OPTION_LIST_MAX]

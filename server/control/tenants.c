@@ -40,6 +40,7 @@ static struct store_options options_for(const struct worker_env *env, bool is_de
 	options.cancel = env->cancel;
 	if (is_default)
 		return options;
+	options.file = NULL;
 	options.pauses = true;
 	options.bytes = bytes;
 	options.bytes_beside = env->workers * sizeof(struct tenant_part);

@@ -36,9 +36,12 @@
  *	 channel's fd readable. (The fd may be readable without a completion.)
  *   SOFTNIC-4. The peer is not trusted. Whatever it writes to the shared memory or the socket, at
  *	 any time, can only put its own connection in error: no crash, no endless loop, no blocking
- *	 call, no access outside the rings and the registrations that it may read.
+ *	 call, no access outside the rings and the registrations that it may read. One thing is
+ *	 left to a server: the file of memory.file can't be sealed, so the server's user could
+ *	 shrink it under the mappings of clients (link_file_owned()).
  *   SOFTNIC-5. No remote write. No code here writes a peer's memory; peers can't map the files for
- *	 writing (a server's: F_SEAL_FUTURE_WRITE; a client's: a descriptor for reading). Access
+ *	 writing (a server's: F_SEAL_FUTURE_WRITE, or a descriptor for reading of a file that its
+ *	 user alone may write to; a client's: a descriptor for reading). Access
  *	 flags that allow writing are refused, not ignored.
  *   SOFTNIC-6. No stale memory. A READ fails once the peer has disconnected, is in error or has
  *	 revoked the right; after a SIGKILL, at the latest one tick of the coarse clock later.

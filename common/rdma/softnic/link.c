@@ -115,6 +115,14 @@ bool link_file_safe(int seals)
 	return link_file_fixed(seals) && (seals & (F_SEAL_FUTURE_WRITE | F_SEAL_WRITE));
 }
 
+bool link_file_owned(int fd, const struct stat *st, uid_t uid)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && (flags & O_ACCMODE) == O_RDONLY && S_ISREG(st->st_mode) &&
+	       (st->st_uid == uid || !st->st_uid) && !(st->st_mode & (S_IWGRP | S_IWOTH));
+}
+
 uint64_t link_file_bytes(const struct stat *st)
 {
 	return (uint64_t)st->st_blocks * STAT_BLOCK_BYTES;

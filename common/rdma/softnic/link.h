@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/rdma/softnic/ring.h"
 
@@ -199,6 +200,13 @@ int link_map(struct link_shared **shared, int fd);
 void link_unmap(struct link_shared *shared);
 
 #define LINK_SEALS_FIXED (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+/*
+ * Whether a server's file that can't be sealed, of a mounted tmpfs or hugetlbfs, may be mapped: it
+ * is open for reading alone, and belongs to @uid or root, whom alone it lets write. So no other
+ * user can shrink it under a mapping. @st: of @fd, for which link_file_is_memory() is true.
+ */
+bool link_file_owned(int fd, const struct stat *st, uid_t uid);
 
 /* Whether a peer may read a file with these seals (F_GET_SEALS, or -1): its length stays. */
 bool link_file_fixed(int seals);

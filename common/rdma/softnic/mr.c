@@ -68,13 +68,15 @@ static int mr_seal(const struct sn_context *ctx, int fd, const struct device_mem
 	struct stat st;
 	int ret;
 
-	if (seals < 0)
+	if (seals < 0 || fstat(fd, &st))
 		goto fail;
+	/* A file of a mounted tmpfs or hugetlbfs: memory.file. */
+	if (listens && seals == F_SEAL_SEAL && link_file_owned(fd, &st, geteuid()))
+		goto check;
 	if (!(listens ? link_file_safe(seals) : link_file_fixed(seals)) &&
 	    fcntl(fd, F_ADD_SEALS, listens ? MR_SEALS : LINK_SEALS_FIXED))
 		goto fail;
-	if (fstat(fd, &st))
-		goto fail;
+check:
 	if (mem->fd_offset > (uint64_t)st.st_size ||
 	    mem->length > (uint64_t)st.st_size - mem->fd_offset) {
 		log_error(
@@ -87,7 +89,7 @@ static int mr_seal(const struct sn_context *ctx, int fd, const struct device_mem
 fail:
 	ret = -errno;
 	log_error("softnic: can't seal the file of %s of memory: %m; it must be a memfd created "
-		  "with MFD_ALLOW_SEALING",
+		  "with MFD_ALLOW_SEALING, or memory.file on tmpfs or hugetlbfs",
 		  show_size(mem->length, size));
 	return ret;
 }

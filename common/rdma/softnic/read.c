@@ -32,6 +32,7 @@
 #include "common/sum.h"
 #include "common/util/log.h"
 #include "common/util/parse.h"
+#include "common/util/unix_socket.h"
 
 /* The copy that one READ of a chain makes. */
 struct read_step {
@@ -98,11 +99,16 @@ static bool grant_fits(const struct link_message *message, uint64_t bytes)
 }
 
 /* Checks that a granted file is safe to map; its st_blksize is its page size. */
-static int grant_check(const struct link_message *message, int fd, struct stat *st)
+static int grant_check(const struct link_message *message, int sock, int fd, struct stat *st)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
+	struct ucred peer;
 
-	if (!link_file_safe(seals) || fstat(fd, st))
+	/* Of other files even fstat() may wait for a process. */
+	if (seals < 0 || fstat(fd, st))
+		return -EPROTO;
+	if (!link_file_safe(seals) &&
+	    (unix_socket_peer(sock, &peer) || !link_file_owned(fd, st, peer.uid)))
 		return -EPROTO;
 	if (!grant_fits(message, (uint64_t)st->st_size))
 		return -EPROTO;
@@ -148,11 +154,11 @@ int do_sn_grant_take(struct sn_qp *qp, const struct link_message *message, int f
 	int ret;
 
 	if (message->magic != LINK_MAGIC || message->type != LINK_MESSAGE_GRANT ||
-	    grant_check(message, fd, &st)) {
+	    grant_check(message, qp->sock, fd, &st)) {
 		log_ratelimited(
 			LOG_ERROR, 1,
-			"softnic: queue pair %#x: refused to map a file of the server: its seals "
-			"or range are wrong; READs of it fail",
+			"softnic: queue pair %#x: refused to map a file of the server: its seals, "
+			"owner or range are wrong; READs of it fail",
 			qp->verbs.qp_num);
 		return -EPROTO;
 	}

@@ -169,7 +169,7 @@ static bool change_begin(struct net *net, struct refusal *refusal)
 			      "the old and the new store exist together while items are moved: "
 			      "%s",
 			      why);
-	command->tenant->state = TENANT_CLOSING;
+	tenant_set_state(&net->tenants, command->tenant, TENANT_CLOSING);
 	command->step = COMMAND_CLOSING;
 	conn_manager_close_tenant(net, command->tenant);
 	return true;
@@ -416,7 +416,7 @@ static void command_account(struct net *net)
 	if (goes)
 		tenants_remove(&net->tenants, tenant);
 	else
-		tenant->state = TENANT_SERVES;
+		tenant_set_state(&net->tenants, tenant, TENANT_SERVES);
 }
 
 static void start_end(struct net *net, int err)
@@ -429,7 +429,7 @@ static void start_end(struct net *net, int err)
 	if (err)
 		start_failed(net, tenant->name, failure(net, text), err);
 	else
-		tenant->state = TENANT_SERVES;
+		tenant_set_state(&net->tenants, tenant, TENANT_SERVES);
 	if (!err && tenant != net->tenants.list[0])
 		log_notice("tenant %s: %s, values of up to %s", tenant->name,
 			   show_size(tenant->bytes, size),
@@ -491,7 +491,7 @@ static bool job_begin(struct net *net)
 
 	if (command->workers_left || devices_change(net))
 		return false;
-	command->tenant->state = TENANT_WORKING;
+	tenant_set_state(&net->tenants, command->tenant, TENANT_WORKING);
 	err = tenant_jobs_begin(&net->jobs, &job);
 	if (!err) {
 		command->step = COMMAND_WORKING;

@@ -230,7 +230,9 @@ struct tenant *tenants_add(struct tenants *tenants, const char *name, uint64_t b
 	snprintf(tenant->name, sizeof(tenant->name), "%s", name);
 	tenant->state = TENANT_WORKING;
 	tenant->bytes = bytes;
+	tenants_lock(tenants);
 	*place = tenant;
+	tenants_unlock(tenants);
 	return tenant;
 }
 
@@ -244,7 +246,9 @@ static void tenant_free(struct tenant *tenant)
 void tenants_remove(struct tenants *tenants, struct tenant *tenant)
 {
 	tenants_unreserve(tenants, tenant->bytes);
+	tenants_lock(tenants);
 	*place_find(tenants, tenant) = NULL;
+	tenants_unlock(tenants);
 	tenant_free(tenant);
 }
 
@@ -269,6 +273,7 @@ static int add_default(struct tenants *tenants, struct worker *workers)
 int tenants_init(struct tenants *tenants, const struct worker_env *env, struct worker *workers)
 {
 	*tenants = (struct tenants){ .env = env, .memory = env->config->tenants.memory };
+	pthread_mutex_init(&tenants->lock, NULL);
 	return add_default(tenants, workers);
 }
 

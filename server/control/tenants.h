@@ -6,6 +6,8 @@
 #ifndef KVD_SERVER_CONTROL_TENANTS_H
 #define KVD_SERVER_CONTROL_TENANTS_H
 
+#include <pthread.h>
+
 #include "server/users/users.h"
 #include "server/worker/tenant.h"
 #include "server/worker/worker.h"
@@ -15,7 +17,31 @@ struct tenants {
 	struct tenant *list[TENANTS_MAX]; /* NULL: free. The first is `default` */
 	uint64_t memory;		  /* tenants.memory */
 	uint64_t used;			  /* part of `memory` in use, including what a job needs */
+	/*
+	 * Held by the control thread while it changes `list` or the state of a tenant, and by
+	 * another thread while it reads them and the stores of the tenants that are not
+	 * TENANT_WORKING.
+	 */
+	pthread_mutex_t lock;
 };
+
+static inline void tenants_lock(struct tenants *tenants)
+{
+	pthread_mutex_lock(&tenants->lock);
+}
+
+static inline void tenants_unlock(struct tenants *tenants)
+{
+	pthread_mutex_unlock(&tenants->lock);
+}
+
+static inline void tenant_set_state(struct tenants *tenants, struct tenant *tenant,
+				    enum tenant_state state)
+{
+	tenants_lock(tenants);
+	tenant->state = state;
+	tenants_unlock(tenants);
+}
 
 /*
  * Makes the list with `default` in it, TENANT_WORKING, with the server's store and the workers'

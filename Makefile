@@ -281,7 +281,8 @@ $(B)/tests/unit/server/test_mover: K_LDFLAGS += $(COPY_CALLS:%=-Wl,--wrap=%)
 $(B)/tests/unit/server/test_moves_in: K_LDFLAGS += -Wl,--wrap=moving_clear \
 	-Wl,--wrap=table_raise_versions
 $(B)/tests/unit/server/test_region: K_LDFLAGS += -Wl,--wrap=pthread_create -Wl,--wrap=madvise
-$(B)/tests/unit/server/test_stats: K_LDFLAGS += -Wl,--wrap=membership_thread_status
+$(addprefix $(B)/tests/unit/server/,test_stats test_metrics): K_LDFLAGS += \
+	-Wl,--wrap=membership_thread_status
 $(B)/tests/unit/server/test_filling: K_LDFLAGS += -Wl,--wrap=madvise -Wl,--wrap=pthread_join
 # A server and a client of which any call can be made to fail, and lists of their calls.
 NTH_WRAP = $(shell sed -n 's/^\tX.\([A-Za-z0-9_]*\), NTH_.*/-Wl,--wrap=\1/p' tests/nth/calls.h)

@@ -93,8 +93,8 @@ libs = $(eval $(1) := $$(shell $(PKGCONFIG) --libs $(2)))$($(1))
 DEVICE_LIBS   = $(call libs,DEVICE_LIBS,libibverbs librdmacm libssl libcrypto)
 STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc numa libcrypt)
 CMOCKA_LIBS = $(call libs,CMOCKA_LIBS,cmocka)
-# Of the server alone: libkvd and kvctl do not talk to etcd.
-ETCD_LIBS   = $(call libs,ETCD_LIBS,libcurl jansson zlib)
+# Of the server alone, which talks to etcd and answers HTTP.
+WEB_LIBS    = $(call libs,WEB_LIBS,libcurl jansson zlib libmicrohttpd gnutls)
 EDIT_LIBS   = $(call libs,EDIT_LIBS,libedit ncursesw)
 UV_LIBS     = $(call libs,UV_LIBS,libuv)
 
@@ -193,7 +193,8 @@ $(O)/flags: FORCE
 # Without a header hundreds of lines of errors would hide that one command installs it. `missing`
 # prints which of the given programs and headers are not there.
 BUILD_HEADERS := infiniband/verbs.h rdma/rdma_cma.h urcu-qsbr.h urcu/rculfhash.h ini.h \
-	jemalloc/jemalloc.h numa.h xxhash.h curl/curl.h jansson.h zlib.h crypt.h
+	jemalloc/jemalloc.h numa.h xxhash.h curl/curl.h jansson.h zlib.h crypt.h \
+	microhttpd.h gnutls/gnutls.h
 missing = command -v $(PKGCONFIG) >/dev/null || printf ' %s' '$(PKGCONFIG)'; \
 	command -v $(firstword $(CC)) >/dev/null || { printf ' %s' '$(firstword $(CC))'; exit; }; \
 	for h in $(1); do echo "\#include <$$h>" | $(COMPILE) -E -x c - >/dev/null 2>&1 || \
@@ -253,7 +254,7 @@ $(B)/libkvd.so.$(SOMAJOR): $(call obj,$(CLIENT_SRC) $(COMMON_SRC)) client/libkvd
 
 # A member of a fleet gives its items to another one as a client (server/fleet/mover.h).
 $(B)/kvd: $(O)/server/main.o $(O)/libserver.a $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(ETCD_LIBS) $(DEVICE_LIBS) $(LDLIBS)
+	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(WEB_LIBS) $(DEVICE_LIBS) $(LDLIBS)
 $(B)/kvctl: $(O)/client/kvctl/main.o $(O)/libkvctl.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(EDIT_LIBS) $(LDLIBS)
 $(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
@@ -281,7 +282,7 @@ $(B)/tests/unit/server/test_mover: K_LDFLAGS += $(COPY_CALLS:%=-Wl,--wrap=%)
 $(B)/tests/unit/server/test_moves_in: K_LDFLAGS += -Wl,--wrap=moving_clear \
 	-Wl,--wrap=table_raise_versions
 $(B)/tests/unit/server/test_region: K_LDFLAGS += -Wl,--wrap=pthread_create -Wl,--wrap=madvise
-$(addprefix $(B)/tests/unit/server/,test_stats test_metrics): K_LDFLAGS += \
+$(addprefix $(B)/tests/unit/server/,test_stats test_metrics test_http): K_LDFLAGS += \
 	-Wl,--wrap=membership_thread_status
 $(B)/tests/unit/server/test_filling: K_LDFLAGS += -Wl,--wrap=madvise -Wl,--wrap=pthread_join
 # A server and a client of which any call can be made to fail, and lists of their calls.
@@ -296,21 +297,21 @@ $(B)/tests/nth/kvd $(B)/tests/nth/client: $(O)/libcommon.a tests/nth/calls.h
 	@mkdir -p $(@D)
 	$(QL)$(LINK) $(SHARED_SAN) $(NTH_WRAP) $(LDFLAGS) -o $@ $(filter %.o,$^) \
 		$(filter-out %/libcommon.a,$(filter %.a,$^)) $(O)/libcommon.a $(STORE_LIBS) \
-		$(ETCD_LIBS) $(DEVICE_LIBS) $(LDLIBS)
+		$(WEB_LIBS) $(DEVICE_LIBS) $(LDLIBS)
 $(B)/tests/nth/%.sites: $(B)/tests/nth/% tests/nth/sites tests/nth/never
 	$(Q)tests/nth/sites $< >$@
 # The wrapped function runs a unit test's cases: tests/support/order.c.
 $(B)/tests/%: $(O)/tests/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(TEST_LINK) $(LDFLAGS) -Wl,--wrap=_cmocka_run_group_tests -o $@ $^ \
-		$(STORE_LIBS) $(ETCD_LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS) $(EDIT_LIBS) -lm $(LDLIBS)
+		$(STORE_LIBS) $(WEB_LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS) $(EDIT_LIBS) -lm $(LDLIBS)
 # Libraries for LD_PRELOAD: no sanitizer's, since the program may have none.
 $(PRELOADS): $(B)/tests/%.so: tests/%.c $(wildcard tests/support/host_clocks.h)
 	@mkdir -p $(@D)
 	$(QL)$(CC) $(K_CPPFLAGS) $(filter-out -fsanitize%,$(K_CFLAGS)) -O2 -fPIC -shared -o $@ $<
 $(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
 	@mkdir -p $(@D)
-	$(QL)$(TEST_LINK) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(ETCD_LIBS) \
+	$(QL)$(TEST_LINK) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(WEB_LIBS) \
 		$(DEVICE_LIBS) $(CMOCKA_LIBS) $(EDIT_LIBS) -lm $(LDLIBS)
 
 # Tests and examples of the Rust crates, where the system has the compiler: a line for each program
@@ -365,7 +366,7 @@ K_CFLAGS += -fsanitize=thread
 $(call obj,$(SIM_UNSEEN)): private K_CFLAGS += -fno-sanitize=thread
 $(B)/sim: $(call obj,$(SIM_UNSEEN)) $(O)/libserver.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) $(SIM_WRAPPED:%=-Wl,--wrap=%) -o $@ $^ $(STORE_LIBS) \
-		$(ETCD_LIBS) $(DEVICE_LIBS) $(LDLIBS)
+		$(WEB_LIBS) $(DEVICE_LIBS) $(LDLIBS)
 endif
 
 deps:  ## installs what the build needs and is missing (Debian, Ubuntu)

@@ -50,7 +50,7 @@ struct loop {
 	struct server *server;
 	int epoll_fd;
 	int signal_fd;
-	uint64_t health_ns; /* how often to ask; 0: there is no watchdog */
+	uint64_t health_ns; /* how often to ask; 0: nobody wants to know */
 	uint64_t health_at_ns;
 };
 
@@ -126,6 +126,8 @@ static int loop_init(struct loop *loop, struct server *server)
 	loop->health_ns = notify_watchdog_ns() / HEALTH_PER_WATCHDOG;
 	if (loop->health_ns && loop->health_ns < NS_PER_MS)
 		loop->health_ns = NS_PER_MS; /* what epoll_wait() counts in */
+	if (server->http && (!loop->health_ns || loop->health_ns > HTTP_ALIVE_NS))
+		loop->health_ns = HTTP_ALIVE_NS;
 	loop->health_at_ns = 0;
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
@@ -154,6 +156,7 @@ static void stop(struct server *server)
 	uint64_t now = clock_ns();
 
 	server->net.stopping = true;
+	http_set_phase(server->http, HTTP_STOPS);
 	tenant_jobs_cancel(&server->net.jobs);
 	if (server->drain_until_ns) {
 		server->respond_until_ns = server->drain_until_ns = 1;
@@ -191,6 +194,7 @@ static void take_signals(struct loop *loop)
 			reload(&server->config, server->source);
 			net_renew(&server->net);
 			conn_manager_renew_users(&server->net);
+			http_renew(server->http, &server->config);
 			ready_tell(server);
 			continue;
 		}
@@ -280,14 +284,16 @@ static bool stopping_done(struct server *server, uint64_t now)
 	return !net_has_clients(&server->net) || now > server->force_until_ns;
 }
 
-/* systemd restarts kvd if a worker is stuck, and not only if this thread is. */
+/* Supervisors restart kvd if a worker is stuck, and not only if this thread is. */
 static void health_check(struct loop *loop, uint64_t now)
 {
 	if (!loop->health_ns || now < loop->health_at_ns)
 		return;
 	loop->health_at_ns = now + loop->health_ns;
-	if (net_alive(&loop->server->net))
-		notify_send("WATCHDOG=1");
+	if (!net_alive(&loop->server->net))
+		return;
+	notify_send("WATCHDOG=1");
+	http_alive(loop->server->http, now);
 }
 
 /* Begins to serve once all stores exist. */
@@ -308,6 +314,7 @@ static int start(struct server *server)
 	log_notice("ready: %u workers", net->worker_count);
 	log_echo_errors(false);
 	server->ready = true;
+	http_set_phase(server->http, HTTP_SERVES);
 	ready_tell(server);
 	detach_ready();
 	return 0;
@@ -338,6 +345,10 @@ static int loop_run(struct loop *loop)
 		}
 		if (now - tick >= TICK_MS * 1000000ull) {
 			tick = now;
+			http_tick(server->http);
+			/* No worker runs yet, but this thread does. */
+			if (!server->ready)
+				http_alive(server->http, now);
 			conn_manager_arm_srq_limits(&server->net);
 			tenants_tick(&server->net.tenants);
 		}
@@ -358,10 +369,13 @@ int server_run(struct server *server)
 	rcu_thread_offline();
 	conn_manager_init(&server->net);
 	err = loop_init(&loop, server);
+	if (!err)
+		err = http_start(server->http);
 	if (!err) {
 		tenant_manager_run(&server->net);
 		err = loop_run(&loop);
 	}
+	http_stop(server->http);
 	server_leave(server);
 	net_stop(&server->net);
 	conn_manager_free_all(&server->net);

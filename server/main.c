@@ -213,7 +213,7 @@ static int log_file_check(const char *path)
 /* --check-config: reports all that would stop a start, or ok, and changes nothing. */
 static int check(const struct config *config, const char *file)
 {
-	int log_err = log_file_check(config->log.file), store_err, fleet_err, net_err;
+	int log_err = log_file_check(config->log.file), store_err, fleet_err, net_err, http_err;
 
 	log_init(LOG_WARN, NULL);
 	if (log_err)
@@ -221,8 +221,9 @@ static int check(const struct config *config, const char *file)
 	store_err = server_check(config);
 	fleet_err = fleet_options_check(config);
 	net_err = net_check(config, true);
+	http_err = http_check(config, true);
 	log_release();
-	if (log_err || store_err || fleet_err || net_err)
+	if (log_err || store_err || fleet_err || net_err || http_err)
 		return EX_CONFIG;
 	printf("%s: ok\n", file ? file : "the defaults and -o, without a file");
 	return output_status();

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "server/fleet_options.h"
+#include "server/log_writer.h"
 #include "server/memcached/forwarder.h"
 #include "server/worker/conn.h"
 
@@ -166,6 +168,24 @@ static int forwarder_init(struct server *server)
 	return server->forwarder ? 0 : -ENOMEM;
 }
 
+static int server_open_http(struct server *server)
+{
+	const uint64_t up_ns = clock_ns() - server->stats_source.started_ns;
+	struct metrics_source source = {
+		.net = &server->net,
+		.fleet = &server->fleet,
+		.membership = server->stats_source.membership,
+		.fleet_name = server->config.fleet.name,
+		.devices_folder = NIC_DEVICES_FOLDER,
+		.log_lines_lost = log_writer_lost,
+	};
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	source.started_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - up_ns;
+	return http_open(&server->http, &server->config, &source);
+}
+
 int server_init(struct server *server)
 {
 	struct worker_env env = {
@@ -185,6 +205,8 @@ int server_init(struct server *server)
 		.started_ns = clock_ns(),
 	};
 	err = net_check(&server->config, false);
+	if (!err)
+		err = http_check(&server->config, false);
 	if (!err)
 		err = server_check(&server->config);
 	if (!err)
@@ -209,6 +231,8 @@ int server_init(struct server *server)
 		}
 		err = net_init(&server->net, &env);
 	}
+	if (!err)
+		err = server_open_http(server);
 	if (err)
 		server_release(server);
 	return err;
@@ -239,6 +263,7 @@ void server_leave(struct server *server)
 
 void server_release(struct server *server)
 {
+	http_close(&server->http);
 	membership_thread_close(&server->membership);
 	net_release(&server->net);
 	forwarder_free(server->forwarder);

@@ -8,6 +8,7 @@
 #include "server/fleet/fleet.h"
 #include "server/fleet/fleet_stores.h"
 #include "server/fleet/membership_thread.h"
+#include "server/http/http.h"
 #include "server/stats.h"
 #include "server/store/store.h"
 
@@ -30,6 +31,7 @@ struct server {
 	struct store store;		     /* of the tenant default */
 	struct net net;
 	struct forwarder *forwarder; /* with memcached:// in a fleet, or NULL */
+	struct http *http;	     /* with server.http, or NULL */
 	struct stats_source stats_source;
 
 	/* The control thread's: server/control_loop.c. */

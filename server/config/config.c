@@ -532,6 +532,14 @@ static bool serves_memcached_by_tcp(const char *list)
 	return false;
 }
 
+static bool http_is_plain(const struct config *config)
+{
+	struct http_url url;
+	struct parse_why why;
+
+	return *config->server.http && !http_url_parse(&url, config->server.http, &why) && !url.tls;
+}
+
 /* What lets in clients without an identity, against users.require_identity. NULL: nothing. */
 static const char *identity_hole(const struct config *config)
 {
@@ -547,7 +555,11 @@ static const char *identity_hole(const struct config *config)
 		return "clients of memcached://HOST:PORT have no identity: remove these URLs from "
 		       "server.listen, or give memcached+tls://HOST:PORT, or that of a Unix "
 		       "socket, memcached:///PATH";
-	if (ways & (DEVICE_RDMA_TLS | LISTEN_MEMCACHED_TLS) && !config->tls.require_identity)
+	if (http_is_plain(config))
+		return "clients of server.http have no identity by http://: give https://, or "
+		       "remove it";
+	if ((ways & (DEVICE_RDMA_TLS | LISTEN_MEMCACHED_TLS) || *config->server.http) &&
+	    !config->tls.require_identity)
 		return "tls.require_identity = no admits clients without one: set it to yes";
 	return NULL;
 }

@@ -483,6 +483,21 @@ static void domain_kind_numa(const struct config_option *option, char *buffer)
 	strcpy(buffer, "default | local | interleave | nodes like 0, 0-1 or 0,2");
 }
 
+static int parse_kind_http(const struct config_option *option, const char *text, void *field,
+			   struct parse_why *why)
+{
+	struct http_url url;
+	int err = *text ? http_url_parse(&url, text, why) : 0;
+
+	return err ? err : parse_kind_file(option, text, field, why);
+}
+
+static void domain_kind_http(const struct config_option *option, char *buffer)
+{
+	(void)option;
+	strcpy(buffer, "ADDRESS:PORT, http://ADDRESS:PORT or https://ADDRESS:PORT, or nothing");
+}
+
 /* The field is zero after the name, as in the messages. */
 static int parse_kind_name(const struct config_option *option, const char *text, void *field,
 			   struct parse_why *why)
@@ -578,6 +593,7 @@ static const struct option_kind
 	kind_URLS = { parse_kind_urls, format_kind_string, domain_kind_urls, NULL },
 	kind_NUMA = { parse_kind_numa, format_kind_string, domain_kind_numa, NULL },
 	kind_FILE = { parse_kind_file, format_kind_string, domain_kind_file, NULL },
+	kind_HTTP = { parse_kind_http, format_kind_string, domain_kind_http, NULL },
 	kind_NAME = { parse_kind_name, format_kind_string, domain_kind_name, NULL };
 
 const struct config_option option_table[OPTION_COUNT] = {

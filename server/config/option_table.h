@@ -28,6 +28,7 @@
  *	URLS	  char[FLEET_URLS_MAX + 1], URLs of a server with commas between them, or ""
  *	NUMA	  char[OPTION_NUMA_MAX], default, local, interleave, or nodes
  *	FILE	  char[OPTION_FILE_MAX], a path or ""
+ *	HTTP	  char[HTTP_URL_MAX], a URL of server/config/http_url.h, or ""
  *	NAME	  char[WIRE_TENANT_MAX + 1], a name with zeros after it, or ""
  */
 #ifndef KVD_SERVER_CONFIG_OPTION_TABLE_H
@@ -39,6 +40,7 @@
 #include "common/fleet/map.h"
 #include "common/rdma/device.h"
 #include "common/wire.h"
+#include "server/config/http_url.h"
 #include "server/store/store_options.h"
 
 enum poll_mode {
@@ -85,6 +87,9 @@ enum windows_mode {
 	  "URLs to serve at; no host: every address, of rdma:// the first RDMA device; no "        \
 	  "port: 7471, +tcp 7472, +tls 7473, memcached 11211, +tls 11212; auto: rdma:// if "       \
 	  "there is a device, else softnic://")                                                    \
+	X(server, http, HTTP, "", 0, 0,                                                            \
+	  "address and port where kvd answers HTTP: /metrics for Prometheus, /healthz, /readyz "   \
+	  "and /config; https:// before it: with the certificate of [tls]; empty: nowhere")        \
 	X(server, workers, UINT, "0", 0, WORKERS_MAX,                                              \
 	  "worker threads; 0: one for each CPU that the process may run on")                       \
 	X(server, pin, BOOL, "yes", 0, 0,                                                          \
@@ -143,8 +148,8 @@ enum windows_mode {
 
 #define OPTIONS_tls(X)                                                                             \
 	X(tls, certificate, FILE, "", 0, 0,                                                        \
-	  "PEM file of the server's certificate for rdma+tls:// and memcached+tls://, followed "   \
-	  "by the intermediate certificates")                                                                          \
+	  "PEM file of the server's certificate for rdma+tls://, memcached+tls:// and https://, "  \
+	  "followed by the intermediate certificates")                                             \
 	X(tls, key, FILE, "", 0, 0,                                                                \
 	  "PEM file of the private key of tls.certificate; no other user may have access to it")   \
 	X(tls, ca, FILE, "", 0, 0,                                                                 \
@@ -154,7 +159,8 @@ enum windows_mode {
 	  "user may have access to it")                                                            \
 	X(tls, require_identity, BOOL, "yes", 0, 0,                                                \
 	  "admit by rdma+tls:// and memcached+tls:// only clients with a certificate that "        \
-	  "tls.ca signed or a key of tls.psk; no: any client")
+	  "tls.ca signed or a key of tls.psk, and by https:// with such a certificate; no: any "   \
+	  "client")
 
 #define OPTIONS_users(X)                                                                           \
 	X(users, file, FILE, "", 0, 0,                                                             \
@@ -313,6 +319,7 @@ enum windows_mode {
 #define OPTION_FIELD_URLS(name) char name[FLEET_URLS_MAX + 1]
 #define OPTION_FIELD_NUMA(name) char name[OPTION_NUMA_MAX]
 #define OPTION_FIELD_FILE(name) char name[OPTION_FILE_MAX]
+#define OPTION_FIELD_HTTP(name) char name[HTTP_URL_MAX]
 #define OPTION_FIELD_NAME(name) char name[WIRE_TENANT_MAX + 1]
 
 /* config.server.workers, config.memory.size, ...: named by section and key. */

@@ -1036,6 +1036,82 @@ static void test_check_identity(void **state)
 	}
 }
 
+/* http:// has no identities, and https:// has them if it requires certificates. */
+static void test_check_identity_http(void **state)
+{
+	static const struct {
+		const char *http;
+		bool tls_requires;
+		const char *error;
+	} cases[] = {
+		{ "", false, NULL },
+		{ "https://127.0.0.1:1", true, NULL },
+		{ "https://127.0.0.1:1", false, "tls.require_identity = no admits" },
+		{ "http://127.0.0.1:1", true, "server.http have no identity by http://" },
+		{ "[::]:1", true, "server.http have no identity by http://" },
+	};
+	char text[64];
+
+	(void)state;
+	assert_int_equal(set("server.listen=softnic://"), 0);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), "server.http=%s", cases[i].http);
+		assert_int_equal(set(text), 0);
+		config.tls.require_identity = cases[i].tls_requires;
+		config.users.require_identity = true;
+		assert_int_equal(check(), cases[i].error ? -EINVAL : 0);
+		if (cases[i].error)
+			assert_non_null(strstr(errors, cases[i].error));
+	}
+}
+
+/* An address and a port, with http:// or https:// before them or not. */
+static void test_http_url(void **state)
+{
+	static const struct {
+		const char *text, *url; /* NULL: it is refused */
+	} cases[] = {
+		{ "127.0.0.1:7480", "http://127.0.0.1:7480" },
+		{ "http://0.0.0.0:1", "http://0.0.0.0:1" },
+		{ "https://[::]:65535", "https://[::]:65535" },
+		{ "[fe80::1%eth0]:7480", "http://[fe80::1%eth0]:7480" },
+		{ "7480", NULL },
+		{ ":7480", NULL },
+		{ "127.0.0.1", NULL },
+		{ "127.0.0.1:", NULL },
+		{ "127.0.0.1:0", NULL },
+		{ "127.0.0.1:65536", NULL },
+		{ "127.0.0.1:80x", NULL },
+		{ "127.0.0.1:80/", NULL },
+		{ "::1:7480", NULL },
+		{ "[::1]", NULL },
+		{ "[::1:7480", NULL },
+		{ "[127.0.0.1]:7480", NULL },
+		{ "localhost:7480", NULL },
+		{ "tcp://127.0.0.1:7480", NULL },
+		{ "https://", NULL },
+		{ "[aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa]:1", NULL },
+	};
+	char text[HTTP_URL_MAX], assignment[128];
+	struct parse_why why;
+	struct http_url url;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(assignment, sizeof(assignment), "server.http=%s", cases[i].text);
+		assert_int_equal(set(assignment), cases[i].url ? 0 : -EINVAL);
+		if (!cases[i].url) {
+			assert_non_null(strstr(errors, "is not ADDRESS:PORT: give the address"));
+			continue;
+		}
+		assert_string_equal(config.server.http, cases[i].text);
+		assert_int_equal(http_url_parse(&url, cases[i].text, &why), 0);
+		assert_string_equal(http_url_text(&url, text), cases[i].url);
+	}
+	assert_int_equal(set("server.http="), 0);
+	assert_string_equal(config.server.http, "");
+}
+
 static void print(char *text)
 {
 	FILE *out = fopen(path, "we");
@@ -1156,22 +1232,40 @@ static void workers_by_cpus(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CONFIG_TEST(test_defaults),	  CONFIG_TEST(test_load),
-		CONFIG_TEST(test_names),	  CONFIG_TEST(test_repeated),
-		CONFIG_TEST(test_form),		  CONFIG_TEST(test_values),
-		CONFIG_TEST(test_listen),	  CONFIG_TEST(test_numa),
-		CONFIG_TEST(test_long_line),	  CONFIG_TEST(test_list_lines),
-		CONFIG_TEST(test_bytes),	  CONFIG_TEST(test_all_errors),
-		CONFIG_TEST(test_bounds),	  CONFIG_TEST(test_unreadable),
-		CONFIG_TEST(test_no_file),	  CONFIG_TEST(test_set),
-		CONFIG_TEST(test_wraps),	  CONFIG_TEST(test_max_value),
-		CONFIG_TEST(test_value_fits),	  CONFIG_TEST(test_check),
-		CONFIG_TEST(test_check_each),	  CONFIG_TEST(test_check_identity),
-		CONFIG_TEST(workers_by_cpus),	  CONFIG_TEST(test_print),
-		CONFIG_TEST(test_print_division), CONFIG_TEST(test_example),
-		CONFIG_TEST(test_table),	  CONFIG_TEST(test_check_assignments),
-		CONFIG_TEST(test_fleet),	  CONFIG_TEST(test_fleet_in_etcd),
-		CONFIG_TEST(test_lists_of_fleet), CONFIG_TEST(test_member_of_fleet),
+		CONFIG_TEST(test_defaults),
+		CONFIG_TEST(test_load),
+		CONFIG_TEST(test_names),
+		CONFIG_TEST(test_repeated),
+		CONFIG_TEST(test_form),
+		CONFIG_TEST(test_values),
+		CONFIG_TEST(test_listen),
+		CONFIG_TEST(test_numa),
+		CONFIG_TEST(test_long_line),
+		CONFIG_TEST(test_list_lines),
+		CONFIG_TEST(test_bytes),
+		CONFIG_TEST(test_all_errors),
+		CONFIG_TEST(test_bounds),
+		CONFIG_TEST(test_unreadable),
+		CONFIG_TEST(test_no_file),
+		CONFIG_TEST(test_set),
+		CONFIG_TEST(test_wraps),
+		CONFIG_TEST(test_max_value),
+		CONFIG_TEST(test_value_fits),
+		CONFIG_TEST(test_check),
+		CONFIG_TEST(test_check_each),
+		CONFIG_TEST(test_check_identity),
+		CONFIG_TEST(test_check_identity_http),
+		CONFIG_TEST(test_http_url),
+		CONFIG_TEST(workers_by_cpus),
+		CONFIG_TEST(test_print),
+		CONFIG_TEST(test_print_division),
+		CONFIG_TEST(test_example),
+		CONFIG_TEST(test_table),
+		CONFIG_TEST(test_check_assignments),
+		CONFIG_TEST(test_fleet),
+		CONFIG_TEST(test_fleet_in_etcd),
+		CONFIG_TEST(test_lists_of_fleet),
+		CONFIG_TEST(test_member_of_fleet),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -13,6 +13,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "common/util/thread.h"
 #include "server/control/nic_address.h"
 
 #define NS_PER_MS 1000000u
@@ -340,7 +341,7 @@ static int sources_add(struct handshakes *handshakes, const struct listeners *li
 	return err;
 }
 
-static int thread_start(struct handshakes *handshakes, const struct listeners *listeners)
+static int handshakes_thread_start(struct handshakes *handshakes, const struct listeners *listeners)
 {
 	int err;
 
@@ -350,7 +351,8 @@ static int thread_start(struct handshakes *handshakes, const struct listeners *l
 	if (handshakes->epoll_fd < 0 || handshakes->stop_fd < 0 || handshakes->spare_fd < 0)
 		return -errno;
 	err = sources_add(handshakes, listeners);
-	return err ? err : -pthread_create(&handshakes->thread, NULL, handshakes_run, handshakes);
+	return err ? err :
+		     thread_start(&handshakes->thread, "handshakes", handshakes_run, handshakes);
 }
 
 int handshakes_start(struct handshakes *handshakes, const struct listeners *listeners,
@@ -361,14 +363,13 @@ int handshakes_start(struct handshakes *handshakes, const struct listeners *list
 	if (!handshakes->opened)
 		return 0;
 	handshakes->control = control;
-	err = thread_start(handshakes, listeners);
+	err = handshakes_thread_start(handshakes, listeners);
 	if (err) {
 		log_error(SCHEME ": can't start the thread of TLS handshakes: %s: %s",
 			  strerror(-err), err == -EMFILE ? ADVICE_OPEN_FILES : ADVICE_THREADS);
 		return err;
 	}
 	handshakes->started = true;
-	pthread_setname_np(handshakes->thread, "handshakes");
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "common/util/log.h"
 #include "common/util/secret.h"
+#include "common/util/thread.h"
 #include "server/users/password.h"
 
 /* The lowest priority: see setpriority(2). */
@@ -80,13 +81,11 @@ static int job_start(struct password_job *job)
 
 	if (!job->check)
 		job->check = secret_alloc(sizeof(*job->check));
-	err = job->check ? -pthread_create(&job->thread, NULL, job_run, job) : -ENOMEM;
+	err = job->check ? thread_start(&job->thread, "passwords", job_run, job) : -ENOMEM;
 	if (err)
 		log_ratelimited(LOG_ERROR, 1,
 				"passwords: can't start their thread: %s: " ADVICE_THREADS,
 				strerror(-err));
-	else
-		pthread_setname_np(job->thread, "passwords");
 	job->started = !err;
 	return err;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "common/util/thread.h"
 #include "server/fleet/fleet_stores.h"
 
 /*
@@ -107,12 +108,10 @@ int tenant_jobs_init(struct tenant_jobs *jobs, const struct worker_env *env)
 
 static int jobs_start(struct tenant_jobs *jobs)
 {
-	int err = -pthread_create(&jobs->thread, NULL, jobs_run, jobs);
+	int err = thread_start(&jobs->thread, "tenants", jobs_run, jobs);
 
 	if (err)
 		log_error("tenants: can't start their thread: %s: " ADVICE_THREADS, strerror(-err));
-	else
-		pthread_setname_np(jobs->thread, "tenants");
 	jobs->started = !err;
 	return err;
 }

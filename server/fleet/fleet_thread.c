@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "common/util/log.h"
+#include "common/util/thread.h"
 
 int fleet_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
 {
@@ -14,12 +15,10 @@ int fleet_thread_start(pthread_t *thread, const char *name, void *(*run)(void *)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = -pthread_create(thread, NULL, run, arg);
+	err = thread_start(thread, name, run, arg);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (err)
 		log_error("fleet: can't start its thread: %s: " ADVICE_THREADS, strerror(-err));
-	else
-		pthread_setname_np(*thread, name);
 	return err;
 }
 

@@ -18,6 +18,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/stat.h"
+#include "common/util/thread.h"
 #include "server/store/access_time.h"
 #include "server/store/curve.h"
 #include "server/store/evict.h"
@@ -707,13 +708,11 @@ int maintenance_start(struct maintenance *maintenance)
 	int err;
 
 	atomic_store(&maintenance->stop, false);
-	err = -pthread_create(&maintenance->thread, NULL, maintenance_run, maintenance);
+	err = thread_start(&maintenance->thread, "maintenance", maintenance_run, maintenance);
 	if (err)
 		log_error("maintenance: can't start its thread: %s; raise the limit of processes "
 			  "(ulimit -u)",
 			  strerror(-err));
-	else
-		pthread_setname_np(maintenance->thread, "maintenance");
 	maintenance->started = !err;
 	return err;
 }

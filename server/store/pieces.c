@@ -11,6 +11,7 @@
 #include "common/util/clock.h"
 #include "common/util/large_page.h"
 #include "common/util/log.h"
+#include "common/util/thread.h"
 
 #define PROGRESS_NS 5000000000ull
 
@@ -115,7 +116,7 @@ static void work_threads(struct work *work, uint32_t count)
 	uint32_t started = 0;
 
 	work->running = count;
-	while (started < count && !pthread_create(&threads[started], NULL, work_run, work))
+	while (started < count && !thread_start(&threads[started], "pieces", work_run, work))
 		started++;
 	pthread_mutex_lock(&work->lock);
 	work->running -= count - started;

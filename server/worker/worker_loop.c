@@ -12,6 +12,7 @@
 #include "common/util/log.h"
 #include "common/util/spin.h"
 #include "common/util/stat.h"
+#include "common/util/thread.h"
 #include "server/worker/budget.h"
 #include "server/worker/conn.h"
 #include "server/worker/deferred.h"
@@ -685,17 +686,16 @@ void worker_release(struct worker *worker)
 
 int worker_start(struct worker *worker)
 {
-	char name[16]; /* the kernel's limit; for top -H and the like */
-	int err = -pthread_create(&worker->thread, NULL, worker_run, worker);
+	char name[THREAD_NAME_BYTES];
+	int err;
 
+	snprintf(name, sizeof(name), "worker-%u", worker->number);
+	err = thread_start(&worker->thread, name, worker_run, worker);
 	if (err)
 		log_error("worker %u: can't start its thread: %s: " ADVICE_THREADS " or lower "
 			  "server.workers",
 			  worker->number, strerror(-err));
 	worker->started = !err;
-	snprintf(name, sizeof(name), "worker-%u", worker->number);
-	if (!err)
-		pthread_setname_np(worker->thread, name);
 	return err;
 }
 

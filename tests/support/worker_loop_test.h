@@ -17,20 +17,17 @@
 
 #include <cmocka.h>
 
+#include "common/util/thread.h"
 #include "server/worker/worker.h"
 
 static void quiescent(void);
-static int test_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
-		       void *arg);
-static int test_name(pthread_t thread, const char *name);
+static int test_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
 
 #undef rcu_quiescent_state
 #define rcu_quiescent_state quiescent
-#define pthread_create test_create
-#define pthread_setname_np test_name
+#define thread_start test_start
 #include "server/worker/worker_loop.c"
-#undef pthread_create
-#undef pthread_setname_np
+#undef thread_start
 
 #include "tests/support/log_fixture.h"
 #include "tests/support/store_fixture.h"
@@ -60,24 +57,16 @@ static inline void quiescent(void)
 }
 
 /* Name and result of the thread to be started. */
-static char started_name[16];
+static char started_name[THREAD_NAME_BYTES];
 static int create_error;
 
-static inline int test_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *),
-			      void *arg)
+static inline int test_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
 {
-	(void)attr;
 	(void)run;
 	(void)arg;
+	strcpy(started_name, name);
 	*thread = pthread_self();
 	return create_error;
-}
-
-static inline int test_name(pthread_t thread, const char *name)
-{
-	assert_true(pthread_equal(thread, pthread_self()));
-	strcpy(started_name, name);
-	return 0;
 }
 
 static inline int poll_cq(struct ibv_cq *from, int max, struct ibv_wc *wcs)

@@ -27,6 +27,7 @@
 #include "common/util/clock.h"
 #include "common/util/large_page.h"
 #include "common/util/log.h"
+#include "common/util/thread.h"
 #include "server/store/pieces.h"
 #include "tests/support/log_fixture.h"
 
@@ -117,13 +118,11 @@ static int host_affinity(pid_t pid, size_t size, cpu_set_t *set)
 	return host.cpus ? 0 : -1;
 }
 
-static int host_thread(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-		       void *arg)
+static int host_thread(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
 {
 	host.threads++;
 	/* None past the end of the array of them. */
-	return host.threads > PIECES_THREADS_MAX ? EAGAIN :
-						   pthread_create(thread, attributes, run, arg);
+	return host.threads > PIECES_THREADS_MAX ? -EAGAIN : thread_start(thread, name, run, arg);
 }
 
 static int host_timedwait(pthread_cond_t *ended, pthread_mutex_t *lock, const struct timespec *time)
@@ -164,7 +163,7 @@ static int host_nanosleep(const struct timespec *time, struct timespec *rest)
 #define madvise host_madvise
 #define fallocate host_fallocate
 #define sched_getaffinity host_affinity
-#define pthread_create host_thread
+#define thread_start host_thread
 #define pthread_cond_timedwait host_timedwait
 #define fopen host_open
 #define clock_ns host_clock_ns
@@ -174,7 +173,7 @@ static int host_nanosleep(const struct timespec *time, struct timespec *rest)
 #undef madvise
 #undef fallocate
 #undef sched_getaffinity
-#undef pthread_create
+#undef thread_start
 #undef pthread_cond_timedwait
 #undef fopen
 #undef clock_ns

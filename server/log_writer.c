@@ -12,7 +12,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -21,6 +20,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "common/util/thread.h"
 
 /* A pipe takes this much in one piece whenever poll(2) reports it writable. */
 #define BATCH_BYTES PIPE_BUF
@@ -32,14 +32,6 @@
 
 /* One each millisecond. The crashed thread may hold the lock: then nothing is written. */
 #define CRASH_LOCK_TRIES 100
-
-/* Longer than crash_write() takes. */
-#define CRASH_WAIT_MS (2 * LOG_WRITER_FLUSH_MS)
-
-/* Sent by the kernel, by abort(), or by a failed assertion. */
-static const int crash_signals[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL };
-
-#define CRASH_SIGNALS (sizeof(crash_signals) / sizeof(crash_signals[0]))
 
 static struct {
 	pthread_mutex_t lock; /* guards all below */
@@ -55,10 +47,8 @@ static struct {
 	uint64_t until_ns; /* stopping: give up then */
 	char ring[LOG_WRITER_BYTES];
 	_Atomic uint64_t lost; /* read without the lock */
-	_Atomic int crashed;   /* the thread that crashed first; 0: none */
 	bool refused;	       /* the thread's: stderr has the error of the file */
 	pthread_t thread;
-	bool caught[CRASH_SIGNALS]; /* which crash_signals this module handles */
 } writer = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 };
@@ -264,11 +254,8 @@ static bool crash_lock(void)
 	return false;
 }
 
-/*
- * Writes what is in the ring. Nothing that it calls allocates or waits for another thread, trylock
- * included.
- */
-static void crash_write(void)
+/* Nothing that it calls allocates or waits for another thread, trylock included. */
+void log_writer_crash(void)
 {
 	uint64_t until = clock_ns() + LOG_WRITER_FLUSH_MS * MS_NS;
 	char batch[BATCH_BYTES];
@@ -282,38 +269,6 @@ static void crash_write(void)
 		}
 	}
 	/* The lock stays held: the thread must not count a batch that was written here. */
-}
-
-/* The first thread that crashes writes. Any other waits, or it would end the process. */
-static void on_crash(int number)
-{
-	int self = gettid(), writes = 0;
-
-	if (atomic_compare_exchange_strong(&writer.crashed, &writes, self))
-		crash_write();
-	else if (writes != self)
-		pause_ms(CRASH_WAIT_MS);
-	signal(number, SIG_DFL);
-	raise(number);
-}
-
-/* Catches the signals that have their default action: a sanitizer's handler stays. */
-static void crash_catch(void)
-{
-	const struct sigaction action = { .sa_handler = on_crash };
-	struct sigaction old;
-
-	for (unsigned int i = 0; i < CRASH_SIGNALS; i++)
-		writer.caught[i] = !sigaction(crash_signals[i], NULL, &old) &&
-				   old.sa_handler == SIG_DFL &&
-				   !sigaction(crash_signals[i], &action, NULL);
-}
-
-static void crash_release(void)
-{
-	for (unsigned int i = 0; i < CRASH_SIGNALS; i++)
-		if (writer.caught[i])
-			signal(crash_signals[i], SIG_DFL);
 }
 
 static int start_thread(void)
@@ -330,9 +285,7 @@ static int start_thread(void)
 	writer.refused = false;
 	writer.head = writer.tail = writer.unsaid = 0;
 	pthread_mutex_lock(&writer.lock);
-	err = -pthread_create(&writer.thread, NULL, writer_run, NULL);
-	if (!err)
-		pthread_setname_np(writer.thread, "log");
+	err = thread_start(&writer.thread, "log", writer_run, NULL);
 	writer.running = !err;
 	pthread_mutex_unlock(&writer.lock);
 	return err;
@@ -360,7 +313,6 @@ int log_writer_start(void)
 			  strerror(-err));
 		return err;
 	}
-	crash_catch();
 	log_set_sink(writer_put);
 	return 0;
 }
@@ -408,7 +360,6 @@ void log_writer_stop(void)
 	if (!is_running())
 		return;
 	log_set_sink(NULL);
-	crash_release();
 	if (await_end())
 		pthread_join(writer.thread, NULL);
 	else

@@ -8,8 +8,8 @@
  * reported on stderr once. The descriptor's flags stay: O_NONBLOCK would affect all processes that
  * share stderr.
  *
- * A process that dies by SIGABRT, SIGSEGV, SIGBUS, SIGFPE or SIGILL first writes the lines in the
- * ring; one that is killed by SIGKILL can't.
+ * A process that dies by a fatal signal first writes the lines in the ring (server/crash.h); one
+ * that is killed by SIGKILL can't.
  */
 #ifndef KVD_SERVER_LOG_WRITER_H
 #define KVD_SERVER_LOG_WRITER_H
@@ -45,6 +45,12 @@ void log_writer_stop(void);
  * goes to stderr too: the old file may have been removed. Does not wait. Any thread.
  */
 void log_writer_reopen(void);
+
+/*
+ * Writes the lines in the ring, for LOG_WRITER_FLUSH_MS at most, from the handler of a fatal
+ * signal, which ends the process: the log's thread writes nothing more.
+ */
+void log_writer_crash(void);
 
 /* Lines lost since the process started. Any thread. */
 uint64_t log_writer_lost(void);

@@ -21,6 +21,7 @@
 #include "common/util/log.h"
 #include "common/util/streams.h"
 #include "server/config/config.h"
+#include "server/crash.h"
 #include "server/detach.h"
 #include "server/fleet_admin.h"
 #include "server/fleet_options.h"
@@ -262,10 +263,12 @@ static int serve(const struct config *config, const struct arguments *arguments)
 	err = log_writer_start();
 	if (err)
 		goto release;
+	crash_catch();
 	log_notice("kvd %s starts", KVD_SERVER_VERSION);
 	log_origin(arguments->source.file);
 	err = run(&server, arguments->pidfile);
 	log_notice("kvd stopped%s", err ? " because of an error" : "");
+	crash_release();
 	log_writer_stop();
 release:
 	log_release();

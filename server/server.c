@@ -9,6 +9,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "server/crash_report.h"
 #include "server/fleet_options.h"
 #include "server/log_writer.h"
 #include "server/memcached/forwarder.h"
@@ -233,6 +234,8 @@ int server_init(struct server *server)
 	}
 	if (!err)
 		err = server_open_http(server);
+	if (!err)
+		crash_report_workers(&server->net);
 	if (err)
 		server_release(server);
 	return err;
@@ -264,6 +267,7 @@ void server_leave(struct server *server)
 void server_release(struct server *server)
 {
 	http_close(&server->http);
+	crash_report_workers(NULL);
 	membership_thread_close(&server->membership);
 	net_release(&server->net);
 	forwarder_free(server->forwarder);

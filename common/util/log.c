@@ -136,17 +136,61 @@ void log_set_level(enum log_level level)
 	atomic_store_explicit(&log_threshold, (int)level, memory_order_relaxed);
 }
 
+/* Writes @value in @digits digits. */
+static char *put_digits(char *at, uint64_t value, unsigned int digits)
+{
+	for (unsigned int i = digits; i-- > 0; value /= 10)
+		at[i] = (char)('0' + value % 10);
+	return at + digits;
+}
+
+/*
+ * Writes the date of a day since 1970: gmtime_r(3) takes a lock. Years begin in March here, so that
+ * a leap day is the last one: https://howardhinnant.github.io/date_algorithms.html
+ */
+static char *put_date(char *at, uint64_t day)
+{
+	const uint64_t of_era = (day + 719468) % 146097;
+	const uint64_t year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) /
+				     365;
+	const uint64_t of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+	const uint64_t month = (5 * of_year + 2) / 153;
+	const uint64_t year = (day + 719468) / 146097 * 400 + year_of_era + (month >= 10);
+
+	at = put_digits(at, year, 4);
+	*at++ = '-';
+	at = put_digits(at, month < 10 ? month + 3 : month - 9, 2);
+	*at++ = '-';
+	return put_digits(at, of_year - (153 * month + 2) / 5 + 1, 2);
+}
+
+void log_stamp(char text[LOG_STAMP_BYTES])
+{
+	struct timespec now;
+	uint64_t s;
+	char *at;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	s = (uint64_t)now.tv_sec;
+	at = put_date(text, s / 86400);
+	*at++ = 'T';
+	at = put_digits(at, s / 3600 % 24, 2);
+	*at++ = ':';
+	at = put_digits(at, s / 60 % 60, 2);
+	*at++ = ':';
+	at = put_digits(at, s % 60, 2);
+	*at++ = '.';
+	at = put_digits(at, (uint64_t)now.tv_nsec / 1000000, 3);
+	*at++ = 'Z';
+	*at = '\0';
+}
+
 /* Returns the length of `time level `, which is far below LOG_LINE_MAX. */
 static size_t format_head(char *line, enum log_level level)
 {
-	struct timespec now;
-	struct tm utc;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	gmtime_r(&now.tv_sec, &utc);
-	return (size_t)snprintf(line, LOG_LINE_MAX, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ %s ",
-				utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,
-				utc.tm_min, utc.tm_sec, now.tv_nsec / 1000000,
+	log_stamp(line);
+	return LOG_STAMP_BYTES - 1 +
+	       (size_t)snprintf(line + LOG_STAMP_BYTES - 1, LOG_LINE_MAX - LOG_STAMP_BYTES, " %s ",
 				log_level_name(level));
 }
 

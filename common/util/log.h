@@ -35,6 +35,12 @@ enum log_level {
 /* "off", "error", "warn", "notice", "info", "debug". */
 const char *log_level_name(enum log_level level);
 
+/* With its zero: 2026-11-21T00:18:00.123Z */
+#define LOG_STAMP_BYTES 25
+
+/* Writes the time to @text. Handlers of signals may call it. */
+void log_stamp(char text[LOG_STAMP_BYTES]);
+
 /*
  * Starts logging to the file at path, created 0640 if need be; NULL or "" is stderr. Returns 0 or a
  * negative errno; a failure changes nothing.

@@ -106,6 +106,7 @@ static bool conn_step(struct conn *conn, struct response_list *responses, uint64
 			deferred->kind->no_room(deferred);
 		return false;
 	}
+	turn_note(&conn->poller->worker->turn, deferred->request.op, conn->client.number);
 	next = deferred->kind->step(deferred, responses, until_ns);
 	stat_add(&conn->poller->worker->stats.deferred_pieces, next != PIECE_IDLE);
 	if (next == PIECE_DONE)

@@ -118,6 +118,7 @@ enum piece_next execution_run(struct execution *execution, struct client *client
 {
 	enum piece_next next;
 
+	turn_note(&client->worker->turn, request->op, client->number);
 	if (execution->next == EXECUTION_ROOM) {
 		next = piece_room(&execution->room, until_ns);
 		if (next != PIECE_DONE)

@@ -44,7 +44,17 @@ struct turn {
 	uint64_t began_ns; /* 0: there was nothing to do yet; others may read it: turn_wait() */
 	uint64_t completions;
 	uint64_t batched; /* requests of BATCHes that were executed at once */
+	/* The last operation that was begun or went on, in this turn or an earlier one. */
+	uint64_t client; /* its connection's number */
+	uint32_t op;	 /* enum wire_op; 0: none yet */
 };
+
+/* For the report of a crash (server/crash_report.h), which may be of another thread. */
+static inline void turn_note(struct turn *turn, uint32_t op, uint64_t client)
+{
+	stat_set(&turn->client, client);
+	__atomic_store_n(&turn->op, op, __ATOMIC_RELAXED);
+}
 
 /* The turn has found something to do. Further calls in a turn do nothing. */
 static inline void turn_begin(struct turn *turn, uint64_t now_ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Tests of the log's thread (server/log_writer.h): lines keep their order, a pipe that nobody reads
- * stops nobody, what is lost is counted and said, and a process that ends or dies writes the rest.
+ * stops nobody, what is lost is counted and said, and a process that ends writes the rest.
  */
 #include "server/log_writer.h"
 
@@ -20,7 +20,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -195,7 +194,6 @@ static unsigned int check_order(unsigned int threads, uint64_t *lost)
 
 #define THREADS 4
 #define LINES 2000u
-#define DYING 4
 
 static void *write_lines(void *number)
 {
@@ -436,85 +434,6 @@ static void opened_again(void **state)
 	stop();
 }
 
-/* What a process logged before it died by a signal. */
-static void dies(int number)
-{
-	int status;
-	pid_t pid = fork();
-
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		const struct sigaction standard = { .sa_handler = SIG_DFL };
-
-		/* Not cmocka's, as in kvd. */
-		sigaction(number, &standard, NULL);
-		start(path);
-		for (unsigned int i = 0; i < 100; i++)
-			log_info("line %u of thread 0", i);
-		log_error("the last words");
-		raise(number);
-		_exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFSIGNALED(status));
-	assert_int_equal(WTERMSIG(status), number);
-	slurp(path);
-	assert_non_null(strstr(text, " info line 0 of thread 0\n"));
-	assert_non_null(strstr(text, " error the last words\n"));
-	unlink(path);
-}
-
-static void *dying_thread(void *barrier)
-{
-	pthread_barrier_wait(barrier);
-	raise(SIGABRT);
-	return NULL;
-}
-
-/* Several threads die at once, while much must be written: none ends the process before it is. */
-static void threads_die(void)
-{
-	const struct sigaction standard = { .sa_handler = SIG_DFL };
-	pthread_barrier_t barrier;
-	pthread_t threads[DYING];
-	int status;
-	pid_t pid = fork();
-
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		sigaction(SIGABRT, &standard, NULL);
-		start(path);
-		pthread_barrier_init(&barrier, NULL, DYING);
-		for (unsigned int i = 0; i < DYING - 1; i++)
-			pthread_create(&threads[i], NULL, dying_thread, &barrier);
-		for (unsigned int i = 0; i < 1000; i++)
-			log_info("line %u of thread 0", i);
-		log_error("the last words");
-		dying_thread(&barrier);
-		_exit(0);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-	slurp(path);
-	assert_non_null(strstr(text, " error the last words\n"));
-	unlink(path);
-}
-
-static void several_threads_die(void **state)
-{
-	(void)state;
-	for (unsigned int i = 0; i < 50; i++)
-		threads_die();
-}
-
-static void a_process_dies(void **state)
-{
-	(void)state;
-	dies(SIGABRT);
-	dies(SIGBUS);
-	dies(SIGSEGV);
-}
-
 /* Before the thread starts, and after it was stopped, lines are written at once. */
 static void without_the_thread(void **state)
 {
@@ -578,8 +497,6 @@ int main(void)
 		CASE(in_parts),
 		CASE(a_stop_writes_all),
 		CASE(opened_again),
-		CASE(a_process_dies),
-		CASE(several_threads_die),
 		CASE(without_the_thread),
 	};
 

@@ -253,7 +253,7 @@ suite_has_threads() {
 	while read -r include; do
 		sources+=("$include" "${include%.h}.c")
 	done < <(sed -n 's/^#include "\(tests\/.*\)"/\1/p' "$1")
-	grep -Eqs 'pthread_create|(maintenance|process|prefault|net)_start\(' "${sources[@]}"
+	grep -Eqs 'pthread_create|(thread|maintenance|process|prefault|net)_start\b' "${sources[@]}"
 }
 
 # source: whether it is a unit test of what sanitizers change, which they can't run as a whole

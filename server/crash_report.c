@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -50,8 +49,7 @@ void crash_report_workers(const struct net *net)
 
 static void put(struct text *text, const char *string)
 {
-	/* Room for the newline. */
-	while (*string && text->used < sizeof(text->bytes) - 1)
+	while (*string && text->used < sizeof(text->bytes))
 		text->bytes[text->used++] = *string++;
 }
 
@@ -69,37 +67,33 @@ static void put_number(struct text *text, uint64_t value, unsigned int base)
 
 static void line_begin(struct text *text)
 {
-	char stamp[LOG_STAMP_BYTES];
-
 	text->used = 0;
-	log_stamp(stamp);
-	put(text, stamp);
-	put(text, " error crash: ");
+	put(text, "crash: ");
 }
 
-static void line_write(int fd, const struct text *text)
+static void line_write(int fd, const char *line, size_t length)
 {
 	struct pollfd poller = { .fd = fd, .events = POLLOUT };
 
-	if (poll(&poller, 1, WRITE_WAIT_MS) > 0 && write(fd, text->bytes, text->used) < 0)
+	if (poll(&poller, 1, WRITE_WAIT_MS) > 0 && write(fd, line, length) < 0)
 		return;
 }
 
-static void line_end(struct text *text)
+static void line_end(const struct text *text)
 {
-	text->bytes[text->used++] = '\n';
-	line_write(STDERR_FILENO, text);
+	char line[LOG_LINE_MAX];
+	size_t length = log_line(line, LOG_ERROR, text->bytes, text->used);
+
+	line_write(STDERR_FILENO, line, length);
 	if (log_descriptor() != STDERR_FILENO)
-		line_write(log_descriptor(), text);
+		line_write(log_descriptor(), line, length);
 }
 
 static void report_signal(const siginfo_t *info)
 {
 	const char *name = sigabbrev_np(info->si_signo);
-	char thread[THREAD_NAME_BYTES] = "?";
 	struct text text;
 
-	prctl(PR_GET_NAME, thread);
 	line_begin(&text);
 	put(&text, "signal ");
 	put_number(&text, (uint64_t)info->si_signo, 10);
@@ -113,7 +107,7 @@ static void report_signal(const siginfo_t *info)
 		put_number(&text, (uintptr_t)info->si_addr, 16);
 	}
 	put(&text, " in thread ");
-	put(&text, thread);
+	put(&text, thread_name());
 	put(&text, " of kvd " KVD_SERVER_VERSION ", process ");
 	put_number(&text, (uint64_t)getpid(), 10);
 	line_end(&text);

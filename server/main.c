@@ -74,9 +74,9 @@ static void usage(FILE *out)
 	      "\n"
 	      "Signals: TERM and INT stop kvd after it has executed the requests that have\n"
 	      "arrived; a second one stops it at once. HUP reopens the log file and rereads the\n"
-	      "configuration: log.level, server.drain_timeout, rdma.networks, and [tls] and\n"
-	      "[users] with the files they name take effect; the log names other changed\n"
-	      "options, which need a restart.\n"
+	      "configuration: log.level, log.format, server.drain_timeout, rdma.networks, and\n"
+	      "[tls] and [users] with the files they name take effect; the log names other\n"
+	      "changed options, which need a restart.\n"
 	      "softnic:// without a path is /run/kvd/kvd.sock for root and the owner of /run/kvd;\n"
 	      "for other users $XDG_RUNTIME_DIR/kvd/kvd.sock, or /tmp/kvd-UID/kvd.sock if that is\n"
 	      "not set. kvd creates the socket's folder if it is missing, and removes it at the\n"
@@ -250,6 +250,7 @@ static int serve(const struct config *config, const struct arguments *arguments)
 
 	server.config = *config;
 	server.source = &arguments->source;
+	log_set_style((enum log_style)config->log.format);
 	err = log_init((enum log_level)config->log.level, config->log.file);
 	if (err) {
 		log_file_error(config, err);

@@ -21,6 +21,11 @@ static bool take_over(struct reload *reload, const struct config_change *change)
 		log_set_level((enum log_level)reload->fresh->log.level);
 		return true;
 	}
+	if (!strcmp(change->section, "log") && !strcmp(change->key, "format")) {
+		reload->config->log.format = reload->fresh->log.format;
+		log_set_style((enum log_style)reload->fresh->log.format);
+		return true;
+	}
 	if (!strcmp(change->section, "server") && !strcmp(change->key, "drain_timeout")) {
 		reload->config->server.drain_timeout = reload->fresh->server.drain_timeout;
 		return true;

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,14 +31,16 @@ static void *_Atomic log_hook_user;
 static _Atomic bool log_echo;
 static char log_path[PATH_MAX];
 
-const char *log_level_name(enum log_level level)
+/* Whether @fd is the stream to the journal that systemd gave the process: systemd.exec(5). */
+static bool fd_is_journal(int fd)
 {
-	static const char *const names[LOG_LEVEL_COUNT] = {
-		[LOG_OFF] = "off",	 [LOG_ERROR] = "error", [LOG_WARN] = "warn",
-		[LOG_NOTICE] = "notice", [LOG_INFO] = "info",	[LOG_DEBUG] = "debug",
-	};
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat st;
+	char end;
 
-	return (unsigned int)level < LOG_LEVEL_COUNT ? names[level] : "?";
+	return stream && sscanf(stream, "%llu:%llu%c", &device, &inode, &end) == 2 &&
+	       !fstat(fd, &st) && st.st_dev == device && st.st_ino == inode;
 }
 
 /*
@@ -80,6 +83,7 @@ int log_init(enum log_level level, const char *path)
 	log_close();
 	strcpy(log_path, path);
 	atomic_store(&log_fd, fd);
+	log_set_journal(!*path && fd_is_journal(fd));
 	log_set_level(level);
 	return 0;
 }
@@ -136,64 +140,6 @@ void log_set_level(enum log_level level)
 	atomic_store_explicit(&log_threshold, (int)level, memory_order_relaxed);
 }
 
-/* Writes @value in @digits digits. */
-static char *put_digits(char *at, uint64_t value, unsigned int digits)
-{
-	for (unsigned int i = digits; i-- > 0; value /= 10)
-		at[i] = (char)('0' + value % 10);
-	return at + digits;
-}
-
-/*
- * Writes the date of a day since 1970: gmtime_r(3) takes a lock. Years begin in March here, so that
- * a leap day is the last one: https://howardhinnant.github.io/date_algorithms.html
- */
-static char *put_date(char *at, uint64_t day)
-{
-	const uint64_t of_era = (day + 719468) % 146097;
-	const uint64_t year_of_era = (of_era - of_era / 1460 + of_era / 36524 - of_era / 146096) /
-				     365;
-	const uint64_t of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-	const uint64_t month = (5 * of_year + 2) / 153;
-	const uint64_t year = (day + 719468) / 146097 * 400 + year_of_era + (month >= 10);
-
-	at = put_digits(at, year, 4);
-	*at++ = '-';
-	at = put_digits(at, month < 10 ? month + 3 : month - 9, 2);
-	*at++ = '-';
-	return put_digits(at, of_year - (153 * month + 2) / 5 + 1, 2);
-}
-
-void log_stamp(char text[LOG_STAMP_BYTES])
-{
-	struct timespec now;
-	uint64_t s;
-	char *at;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	s = (uint64_t)now.tv_sec;
-	at = put_date(text, s / 86400);
-	*at++ = 'T';
-	at = put_digits(at, s / 3600 % 24, 2);
-	*at++ = ':';
-	at = put_digits(at, s / 60 % 60, 2);
-	*at++ = ':';
-	at = put_digits(at, s % 60, 2);
-	*at++ = '.';
-	at = put_digits(at, (uint64_t)now.tv_nsec / 1000000, 3);
-	*at++ = 'Z';
-	*at = '\0';
-}
-
-/* Returns the length of `time level `, which is far below LOG_LINE_MAX. */
-static size_t format_head(char *line, enum log_level level)
-{
-	log_stamp(line);
-	return LOG_STAMP_BYTES - 1 +
-	       (size_t)snprintf(line + LOG_STAMP_BYTES - 1, LOG_LINE_MAX - LOG_STAMP_BYTES, " %s ",
-				log_level_name(level));
-}
-
 /* Returns the length, which is less than @room; a zero follows. */
 static size_t __attribute__((format(printf, 3, 0)))
 format_text(char *text, size_t room, const char *format, va_list args)
@@ -213,13 +159,12 @@ format_text(char *text, size_t room, const char *format, va_list args)
 static size_t __attribute__((format(printf, 3, 0)))
 format_line(char *line, enum log_level level, const char *format, va_list args)
 {
-	int saved_errno = errno;
-	size_t used = format_head(line, level);
+	char text[LOG_LINE_MAX];
+	int wanted = vsnprintf(text, sizeof(text), format, args);
+	size_t length = wanted < 0 ? 0 : (size_t)wanted;
 
-	errno = saved_errno;
-	used += format_text(line + used, LOG_LINE_MAX - used, format, args);
-	line[used] = '\n';
-	return used + 1;
+	/* What was cut here is too long for a line, too, which says so. */
+	return log_line(line, level, text, length < sizeof(text) ? length : sizeof(text) - 1);
 }
 
 size_t log_format(char line[LOG_LINE_MAX], enum log_level level, const char *format, ...)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The log: one line per event, `2026-11-21T00:18:00.123Z level message`, to stderr or a file.
+ * The log: one line per event, to stderr or a file. common/util/log_line.h has what it looks like.
  *
  * Threads: any thread may log at any time, log_set_level() and log_reopen() included. A line is one
  * write(2) on an O_APPEND descriptor, so lines never mix and no lock is taken. That write may
@@ -18,28 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The longest line, with its newline; a longer one is cut and ends in "...". */
-#define LOG_LINE_MAX 1024
-
-enum log_level {
-	LOG_OFF,
-	LOG_ERROR,
-	LOG_WARN,
-	LOG_NOTICE,
-	LOG_INFO,
-	LOG_DEBUG,
-};
-
-#define LOG_LEVEL_COUNT (LOG_DEBUG + 1)
-
-/* "off", "error", "warn", "notice", "info", "debug". */
-const char *log_level_name(enum log_level level);
-
-/* With its zero: 2026-11-21T00:18:00.123Z */
-#define LOG_STAMP_BYTES 25
-
-/* Writes the time to @text. Handlers of signals may call it. */
-void log_stamp(char text[LOG_STAMP_BYTES]);
+#include "common/util/log_line.h"
 
 /*
  * Starts logging to the file at path, created 0640 if need be; NULL or "" is stderr. Returns 0 or a

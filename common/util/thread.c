@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct start {
 	void *(*run)(void *);
@@ -15,6 +16,12 @@ struct start {
 };
 
 static _Thread_local bool has_stack;
+static _Thread_local char name_here[THREAD_NAME_BYTES] = "kvd";
+
+const char *thread_name(void)
+{
+	return name_here;
+}
 
 void thread_signal_stack(void *stack)
 {
@@ -39,6 +46,7 @@ static void *thread_run(void *arg)
 
 	free(arg);
 	pthread_setname_np(pthread_self(), start.name);
+	strcpy(name_here, start.name);
 	thread_signal_stack(stack);
 	result = start.run(start.arg);
 	thread_signal_stack(NULL);

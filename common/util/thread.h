@@ -20,6 +20,9 @@
  */
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg);
 
+/* The name of the calling thread; "kvd" in the main thread. */
+const char *thread_name(void);
+
 /*
  * Lets handlers of signals use @stack, of THREAD_SIGNAL_STACK_BYTES, in the calling thread, unless
  * a sanitizer's runtime has given it another one. NULL: ends that, before the memory is reused.

@@ -532,6 +532,12 @@ static const struct choice poll_choices[] = {
 	{ NULL, 0 },
 };
 
+static const struct choice style_choices[] = {
+	{ "text", LOG_STYLE_TEXT },
+	{ "json", LOG_STYLE_JSON },
+	{ NULL, 0 },
+};
+
 static const struct choice windows_choices[] = {
 	{ "auto", WINDOWS_AUTO },
 	{ "yes", WINDOWS_YES },
@@ -588,6 +594,7 @@ static const struct option_kind
 	kind_EVICTION = CHOICE_KIND(eviction_choices),
 	kind_RECOVER = CHOICE_KIND(recover_choices),
 	kind_LEVEL = CHOICE_KIND(level_choices),
+	kind_STYLE = CHOICE_KIND(style_choices),
 	kind_NETWORKS = { parse_kind_networks, format_kind_string, domain_kind_networks, NULL },
 	kind_ETCD = { parse_kind_etcd, format_kind_string, domain_kind_etcd, NULL },
 	kind_URLS = { parse_kind_urls, format_kind_string, domain_kind_urls, NULL },

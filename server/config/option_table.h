@@ -22,6 +22,7 @@
  *	EVICTION  uint32_t, enum eviction_policy
  *	RECOVER	  uint32_t, enum recover_mode
  *	LEVEL	  uint32_t, enum log_level
+ *	STYLE	  uint32_t, enum log_style
  *	LISTEN	  char[OPTION_LIST_MAX], URLs or "auto": server/config/listen_list.h
  *	NETWORKS  char[OPTION_LIST_MAX], networks with commas between them, or ""
  *	ETCD	  char[OPTION_LIST_MAX], URLs of etcd with commas between them, or ""
@@ -253,6 +254,8 @@ enum windows_mode {
 #define OPTIONS_log(X)                                                                             \
 	X(log, level, LEVEL, "notice", 0, 0,                                                       \
 	  "least important level that is logged")                                                  \
+	X(log, format, STYLE, "text", 0, 0,                                                        \
+	  "text, or json: each line is an object with ts, level, thread and msg")                  \
 	X(log, file, FILE, "", 0, 0,                                                               \
 	  "file to log to, opened again on SIGHUP; empty: stderr")
 
@@ -313,6 +316,7 @@ enum windows_mode {
 #define OPTION_FIELD_EVICTION(name) uint32_t name
 #define OPTION_FIELD_RECOVER(name) uint32_t name
 #define OPTION_FIELD_LEVEL(name) uint32_t name
+#define OPTION_FIELD_STYLE(name) uint32_t name
 #define OPTION_FIELD_LISTEN(name) char name[OPTION_LIST_MAX]
 #define OPTION_FIELD_NETWORKS(name) char name[OPTION_LIST_MAX]
 #define OPTION_FIELD_ETCD(name) char name[OPTION_LIST_MAX]

@@ -101,4 +101,59 @@ check "a server with a log file starts" server_start
 check "a file that can't be opened again is reported there and on stderr" reopen_fails
 check "later it can" reopens
 check "the server stops" server_stop
+
+# file: each line is a JSON object, and has what a line has
+is_json() {
+	python3 - "$1" <<-'END'
+		import datetime, json, sys
+		for line in open(sys.argv[1], encoding='utf-8'):
+		    line = json.loads(line)
+		    assert list(line) == ['ts', 'level', 'thread', 'msg'], line
+		    datetime.datetime.strptime(line['ts'], '%Y-%m-%dT%H:%M:%S.%fZ')
+	END
+}
+
+# server_start waits for a line of text.
+json_start() {
+	: >"$log"
+	grep -q '^format = json' "$tmp/kvd.ini" || sed -i '$aformat = json' "$tmp/kvd.ini"
+	"$build/kvd" -c "$tmp/kvd.ini" 2>>"$tmp/stderr" &
+	server_pid=$!
+	pids+=("$server_pid")
+	wait_until "$DEADLINE_S" grep -q '"msg":"ready: ' "$log" && expect 0 '^pong' ping &&
+		is_json "$log"
+}
+
+text_again() {
+	sed -i '/^format = json/d' "$tmp/kvd.ini"
+	reloaded '^2[-0-9T:.]*Z notice SIGHUP: log.format is now text, it was json'
+}
+
+json_dies() {
+	kill -ABRT "$server_pid" && await_end "$server_pid" &&
+		forget "$server_pid" && [ "$status" = 134 ] && is_json "$log" &&
+		grep -q '"level":"error","thread":"kvd","msg":"crash: signal 6 ' "$log" &&
+		: >"$tmp/stderr"
+}
+
+# A file that is the journal, for kvd.
+journal_shows() {
+	: >"$tmp/journal"
+	JOURNAL_STREAM=$(stat -c %d:%i "$tmp/journal") "$build/kvd" -c "$tmp/kvd.ini" \
+		-o log.file= 2>>"$tmp/journal" &
+	server_pid=$!
+	pids+=("$server_pid")
+	wait_until "$DEADLINE_S" grep -q '^<5>ready: ' "$tmp/journal" &&
+		kill -TERM "$server_pid" && await_end "$server_pid" && forget "$server_pid" &&
+		[ "$(tail -n 1 "$tmp/journal")" = '<5>kvd stopped' ] &&
+		! grep -v '^<[3-7]>[^<]' "$tmp/journal"
+}
+
+check "lines of a server are JSON" json_start
+check "they are text after a reload" text_again
+check "the server stops" server_stop
+check "lines of a server are JSON" json_start
+check "so is the report of its crash" json_dies
+sed -i '/^format = json/d' "$tmp/kvd.ini"
+check "the journal gets priorities and no times" journal_shows
 finish

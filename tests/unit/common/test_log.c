@@ -17,18 +17,33 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <jansson.h>
 
+#include "common/util/log_line.h"
 #include "common/util/streams.h"
+#include "common/util/thread.h"
 
 #define TEXT_MAX (4 << 20)
 
 static char dir[] = "/tmp/kvd-test-log-XXXXXX";
 static char path[64], moved[64];
 static char text[TEXT_MAX];
+
+/* What the time is; -1: what it is. */
+static time_t now_s = -1;
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+	if (now_s < 0)
+		return (int)syscall(SYS_clock_gettime, clock, now);
+	*now = (struct timespec){ now_s, 1999 };
+	return 0;
+}
 
 static int group_setup(void **state)
 {
@@ -205,6 +220,155 @@ static void test_controls(void **state)
 		 "31m\xe2\x82\xac\xe2\x82");
 	slurp(path);
 	assert_non_null(strstr(text, "warn a?31m??31m\xe2\x82\xac??\n"));
+}
+
+#define JSON_STAMP "[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\\.[0-9]{6}Z"
+
+static json_t *json_line(const char *line)
+{
+	json_t *object = json_loadb(line, (size_t)(strchr(line, '\n') - line), 0, NULL);
+
+	assert_non_null(object);
+	assert_int_equal(json_object_size(object), 4);
+	assert_true(matches(json_string_value(json_object_get(object, "ts")), "^" JSON_STAMP "$"));
+	return object;
+}
+
+static void assert_json(const char *line, const char *level, const char *msg)
+{
+	json_t *object = json_line(line);
+
+	assert_string_equal(json_string_value(json_object_get(object, "level")), level);
+	assert_string_equal(json_string_value(json_object_get(object, "thread")), "kvd");
+	assert_string_equal(json_string_value(json_object_get(object, "msg")), msg);
+	json_decref(object);
+}
+
+static void test_json(void **state)
+{
+	(void)state;
+	log_set_style(LOG_STYLE_JSON);
+	log_warn("a \"b\" \\ c\n\x01\xff \xe2\x82\xac\xe2\x82");
+	log_info("%s", "");
+	log_set_style(LOG_STYLE_TEXT);
+	log_info("text");
+	assert_int_equal(slurp(path), 3);
+	assert_json(text, "warn", "a \"b\" \\ c??? \xe2\x82\xac??");
+	assert_json(strchr(text, '\n') + 1, "info", "");
+	assert_true(matches(text, "\n"
+				  "[^{\n]* info text\n$"));
+}
+
+/* An escaped character, and one of several bytes, is cut as a whole, wherever the line ends. */
+static void test_json_is_cut(void **state)
+{
+	char message[2 * LOG_LINE_MAX];
+	json_t *object;
+	size_t shown;
+
+	(void)state;
+	log_set_style(LOG_STYLE_JSON);
+	for (unsigned int pad = 0; pad < 8; pad++) {
+		memset(message, 'x', pad);
+		for (size_t i = pad; i < sizeof(message); i++)
+			message[i] = "\"\xe2\x82\xac"[(i - pad) % 4];
+		message[sizeof(message) - 1] = '\0';
+		assert_int_equal(truncate(path, 0), 0);
+		log_info("%s", message);
+		assert_int_equal(slurp(path), 1);
+		assert_in_range(strlen(text), LOG_LINE_MAX - 4, LOG_LINE_MAX);
+		object = json_line(text);
+		shown = strlen(json_string_value(json_object_get(object, "msg")));
+		assert_memory_equal(json_string_value(json_object_get(object, "msg")), message,
+				    shown - 3);
+		assert_string_equal(json_string_value(json_object_get(object, "msg")) + shown - 3,
+				    "...");
+		json_decref(object);
+	}
+	log_set_style(LOG_STYLE_TEXT);
+}
+
+static void *log_in_thread(void *unused)
+{
+	log_info("here");
+	return unused;
+}
+
+static void test_json_thread(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	log_set_style(LOG_STYLE_JSON);
+	assert_int_equal(thread_start(&thread, "worker-7", log_in_thread, NULL), 0);
+	pthread_join(thread, NULL);
+	log_set_style(LOG_STYLE_TEXT);
+	slurp(path);
+	assert_non_null(strstr(text, ",\"thread\":\"worker-7\",\"msg\":\"here\"}\n"));
+}
+
+static void journal_is(int fd, ino_t wrong)
+{
+	char stream[64];
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	snprintf(stream, sizeof(stream), "%llu:%llu", (unsigned long long)st.st_dev,
+		 (unsigned long long)(st.st_ino + wrong));
+	assert_int_equal(setenv("JOURNAL_STREAM", stream, 1), 0);
+}
+
+/* The journal has times of its own, and shows lines by their priority. */
+static void test_journal(void **state)
+{
+	int saved = dup(STDERR_FILENO), fd = open(path, O_WRONLY | O_APPEND | O_CREAT, 0600);
+
+	(void)state;
+	assert_true(saved >= 0 && fd >= 0);
+	fflush(stderr);
+	dup2(fd, STDERR_FILENO);
+	journal_is(fd, 0);
+	log_init(LOG_DEBUG, NULL);
+	log_all_levels();
+	log_set_style(LOG_STYLE_JSON);
+	log_error("e");
+	log_set_style(LOG_STYLE_TEXT);
+	/* Another stream is the journal, as that of a service that started this one by a pipe. */
+	journal_is(fd, 1);
+	log_init(LOG_DEBUG, NULL);
+	log_error("not there");
+	/* A file is none. */
+	journal_is(fd, 0);
+	log_init(LOG_DEBUG, path);
+	log_error("a file");
+	setenv("JOURNAL_STREAM", "", 1);
+	log_init(LOG_DEBUG, NULL);
+	log_error("nowhere");
+	unsetenv("JOURNAL_STREAM");
+	dup2(saved, STDERR_FILENO);
+	close(saved);
+	close(fd);
+	assert_int_equal(slurp(path), 9);
+	assert_true(matches(text, "^<3>e\n<4>w\n<5>n\n<6>i\n<7>d\n<3>[{]\"ts\":\"" JSON_STAMP
+				  "\",\"level\":\"error\",\"thread\":\"kvd\",\"msg\":\"e\"[}]\n"
+				  "[0-9][^\n]* error not there\n[0-9][^\n]* error a file\n"
+				  "[0-9][^\n]* error nowhere\n$"));
+}
+
+/* Dates are computed without the C library: as gmtime(3) does. */
+static void test_stamp(void **state)
+{
+	char stamp[LOG_STAMP_BYTES], wanted[LOG_STAMP_BYTES];
+	struct tm utc;
+
+	(void)state;
+	for (now_s = 0; now_s < 5000000000; now_s += 86400 * 10 + 12345) {
+		gmtime_r(&now_s, &utc);
+		strftime(wanted, sizeof(wanted), "%Y-%m-%dT%H:%M:%S.000001Z", &utc);
+		log_stamp(stamp);
+		assert_string_equal(stamp, wanted);
+	}
+	now_s = -1;
 }
 
 /* The next descriptor that is opened: it changes if one was left open. */
@@ -430,7 +594,9 @@ int main(void)
 		LOG_TEST(test_open_fails),    LOG_TEST(test_threads),
 		LOG_TEST(test_limit),	      LOG_TEST(test_ratelimited),
 		LOG_TEST(test_limit_threads), LOG_TEST(test_streams_closed),
-		LOG_TEST(test_streams),
+		LOG_TEST(test_streams),	      LOG_TEST(test_json),
+		LOG_TEST(test_json_is_cut),   LOG_TEST(test_json_thread),
+		LOG_TEST(test_journal),	      LOG_TEST(test_stamp),
 	};
 
 	return cmocka_run_group_tests(tests, group_setup, group_teardown);

@@ -256,6 +256,7 @@ static int serve(const struct config *config, const struct arguments *arguments)
 		log_file_error(config, err);
 		return EXIT_FAILURE;
 	}
+	log_set_journal(!*config->log.file && notify_is_journal(STDERR_FILENO));
 	log_echo_errors(true); /* until the server is ready */
 	err = arguments->daemon ? detach() : 0;
 	if (err)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
@@ -52,6 +53,17 @@ static uint64_t watchdog_read(void)
 	if (pid && (parse_uint(pid, 1, INT32_MAX, &value, &why) || (pid_t)value != getpid()))
 		return 0;
 	return usec && !parse_uint(usec, 1, UINT64_MAX / 1000, &value, &why) ? value * 1000 : 0;
+}
+
+bool notify_is_journal(int fd)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat st;
+	char end;
+
+	return stream && sscanf(stream, "%llu:%llu%c", &device, &inode, &end) == 2 &&
+	       !fstat(fd, &st) && st.st_dev == device && st.st_ino == inode;
 }
 
 void notify_init(void)

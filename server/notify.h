@@ -9,6 +9,7 @@
 #ifndef KVD_SERVER_NOTIFY_H
 #define KVD_SERVER_NOTIFY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Reads $NOTIFY_SOCKET, $WATCHDOG_USEC and $WATCHDOG_PID. Errors are logged, and kvd runs on. */
@@ -25,6 +26,9 @@ void notify_send(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void notify_reloading(void);
 
 #define NOTIFY_WAIT_MS 100
+
+/* Whether @fd is the stream to the journal that systemd gave the process: $JOURNAL_STREAM. */
+bool notify_is_journal(int fd);
 
 /* The watchdog's timeout: WATCHDOG=1 is due within it, in ns; 0: there is no watchdog. */
 uint64_t notify_watchdog_ns(void);

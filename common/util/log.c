@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,18 +29,6 @@ static void (*_Atomic log_hook)(void *user, enum log_level level, const char *te
 static void *_Atomic log_hook_user;
 static _Atomic bool log_echo;
 static char log_path[PATH_MAX];
-
-/* Whether @fd is the stream to the journal that systemd gave the process: systemd.exec(5). */
-static bool fd_is_journal(int fd)
-{
-	const char *stream = getenv("JOURNAL_STREAM");
-	unsigned long long device, inode;
-	struct stat st;
-	char end;
-
-	return stream && sscanf(stream, "%llu:%llu%c", &device, &inode, &end) == 2 &&
-	       !fstat(fd, &st) && st.st_dev == device && st.st_ino == inode;
-}
 
 /*
  * Without O_NONBLOCK the open of a FIFO without a reader would not return; with it, open fails with
@@ -83,7 +70,6 @@ int log_init(enum log_level level, const char *path)
 	log_close();
 	strcpy(log_path, path);
 	atomic_store(&log_fd, fd);
-	log_set_journal(!*path && fd_is_journal(fd));
 	log_set_level(level);
 	return 0;
 }

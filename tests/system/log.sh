@@ -149,6 +149,17 @@ journal_shows() {
 		! grep -v '^<[3-7]>[^<]' "$tmp/journal"
 }
 
+# As a service does that starts kvd with a pipe, and keeps the journal itself.
+not_the_journal() {
+	: >"$tmp/journal"
+	JOURNAL_STREAM=$(stat -c %d:%i "$tmp/kvd.ini") "$build/kvd" -c "$tmp/kvd.ini" \
+		-o log.file= 2>>"$tmp/journal" &
+	server_pid=$!
+	pids+=("$server_pid")
+	wait_until "$DEADLINE_S" grep -q '^2[^<]*Z notice ready: ' "$tmp/journal" &&
+		kill -TERM "$server_pid" && await_end "$server_pid" && forget "$server_pid"
+}
+
 check "lines of a server are JSON" json_start
 check "they are text after a reload" text_again
 check "the server stops" server_stop
@@ -156,4 +167,5 @@ check "lines of a server are JSON" json_start
 check "so is the report of its crash" json_dies
 sed -i '/^format = json/d' "$tmp/kvd.ini"
 check "the journal gets priorities and no times" journal_shows
+check "stderr that is not the journal gets lines with times" not_the_journal
 finish

@@ -17,6 +17,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/secret.h"
+#include "common/util/thread.h"
 #include "server/users/password.h"
 
 #define NS_PER_S 1000000000ull
@@ -237,13 +238,11 @@ static bool do_start(struct http_logins *logins)
 
 	if (logins->started || logins->stops)
 		return logins->started && !logins->stops;
-	err = pthread_create(&logins->thread, NULL, logins_run, logins);
+	err = thread_start(&logins->thread, "http-passwords", logins_run, logins);
 	if (err)
 		log_ratelimited(LOG_ERROR, 1,
 				"http: can't start the thread of passwords: %s: " ADVICE_THREADS,
-				strerror(err));
-	else
-		pthread_setname_np(logins->thread, "http-passwords");
+				strerror(-err));
 	logins->started = !err;
 	return logins->started;
 }

@@ -82,6 +82,8 @@ enum nth_how {
 	X(stat, NTH_MINUS, EACCES, ENOENT)				\
 	X(lstat, NTH_MINUS, EACCES, ENOENT)				\
 	X(fstat, NTH_MINUS, ENOMEM, 0)					\
+	X(statfs, NTH_MINUS, EIO, EINTR)				\
+	X(fstatfs, NTH_MINUS, EIO, EINTR)				\
 	X(access, NTH_MINUS, EACCES, ENOENT)				\
 	X(faccessat, NTH_MINUS, EACCES, 0)				\
 	X(chmod, NTH_MINUS, EPERM, 0)					\

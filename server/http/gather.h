@@ -39,7 +39,7 @@ struct gathered {
 	struct budget_stats budgets; /* of all tenants */
 };
 
-/* Takes some 10 us for each tenant. Any thread. */
+/* Any thread. */
 void gather(struct gathered *gathered, struct tenants *tenants);
 
 #endif /* KVD_SERVER_HTTP_GATHER_H */

@@ -41,7 +41,7 @@ struct metrics_names {
 
 /*
  * Writes all metrics; @starts: the stores are being made, so there are none of stores and workers.
- * @gathered and @report are for the numbers. Takes 0.3 ms for a server with one tenant.
+ * @gathered and @report are for the numbers.
  */
 void metrics_write(struct exposition *out, const struct metrics_source *source,
 		   struct gathered *gathered, const struct census_report *report, bool starts);

@@ -206,9 +206,6 @@ static int file_allocate(int fd, uint64_t bytes, const char *path)
 
 	if (fallocate(fd, 0, 0, (off_t)bytes))
 		err = -errno;
-	/* Not every file system can: it has the pages when they are written. */
-	if (err == -EOPNOTSUPP)
-		err = ftruncate(fd, (off_t)bytes) ? -errno : 0;
 	if (err)
 		log_error("memory.file: no room for %s in %s: %s; enlarge its file system (of "
 			  "tmpfs: mount -o remount,size=...) or lower memory.size",
@@ -349,7 +346,7 @@ void keep_close(struct keep *keep)
 	fd_close(&keep->fd);
 }
 
-/* Whether the file system of @path can have @bytes more. */
+/* Whether the file system of @path is one of memory, and can have @bytes more. */
 static int room_check(const char *path, uint64_t bytes)
 {
 	char folder[PATH_BYTES], size[PARSE_FORMAT_MAX], room[PARSE_FORMAT_MAX];
@@ -370,6 +367,13 @@ static int room_check(const char *path, uint64_t bytes)
 
 		log_error("memory.file: can't use the folder %s: %m", folder);
 		return err;
+	}
+	/* Devices and softnic pin, or pass on, only pages of memory. */
+	if (fs.f_type != TMPFS_MAGIC && fs.f_type != HUGETLBFS_MAGIC) {
+		log_error("memory.file: %s is on a disk: choose a file on tmpfs, like "
+			  "/dev/shm/kvd, or on hugetlbfs",
+			  path);
+		return -EINVAL;
 	}
 	/* Without limit: size=0 of tmpfs. */
 	if (!fs.f_blocks || (uint64_t)fs.f_bavail * (uint64_t)fs.f_bsize >= bytes)

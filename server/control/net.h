@@ -10,6 +10,7 @@
 #include "server/control/endpoint.h"
 #include "server/control/handshake.h"
 #include "server/control/identity.h"
+#include "server/control/kept_tenants.h"
 #include "server/control/listener.h"
 #include "server/control/logins.h"
 #include "server/control/revoke.h"
@@ -100,6 +101,7 @@ struct net {
 	struct query_list queries; /* connections whose HELLO, CLIENTS, KILL or REVOKE waits */
 	struct query_list stats_queries;  /* connections whose STATS waits */
 	struct query_list tenant_queries; /* connections whose TENANT waits */
+	struct kept_tenants kept;	  /* of an earlier process, to be made while starting */
 	bool starting;			  /* the stores are being made: no client is served yet */
 	int start_err;			  /* why `starting` failed; 0 */
 	struct tenant_command command;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "server/control/kept_tenants.h"
 #include "common/util/thread.h"
 #include "server/fleet/fleet_stores.h"
 
@@ -17,8 +18,10 @@ static int resize(struct tenant_jobs *jobs, struct tenant *tenant, uint64_t byte
 {
 	struct store_thread *threads[WORKERS_MAX];
 	struct tenant_store made = { 0 };
-	int err = tenant_store_create(&made, tenant, jobs->env, bytes, false);
+	int err;
 
+	kept_tenant_remove(jobs->env, tenant->name, true);
+	err = tenant_store_create(&made, tenant, jobs->env, bytes, false);
 	if (err)
 		return err;
 	maintenance_stop(&tenant->now.store->maintenance);
@@ -29,6 +32,7 @@ static int resize(struct tenant_jobs *jobs, struct tenant *tenant, uint64_t byte
 		err = store_start(made.store, tenant->now.store);
 	if (err) {
 		tenant_store_destroy(&made, jobs->env);
+		kept_tenant_remove(jobs->env, tenant->name, true);
 		/* maintenance_start() logs its errors. */
 		(void)maintenance_start(&tenant->now.store->maintenance);
 		return err;
@@ -36,6 +40,7 @@ static int resize(struct tenant_jobs *jobs, struct tenant *tenant, uint64_t byte
 	if (jobs->env->fleet_stores)
 		fleet_stores_replace(jobs->env->fleet_stores, tenant->now.store, made.store);
 	tenant_store_destroy(&tenant->now, jobs->env);
+	kept_tenant_replace(jobs->env, tenant->name);
 	tenant->now = made;
 	tenant_budgets_init(tenant, jobs->env);
 	return 0;
@@ -58,7 +63,7 @@ static int job_do(struct tenant_jobs *jobs, const struct tenant_job *job)
 	case TENANT_JOB_RESIZE:
 		return resize(jobs, job->tenant, job->bytes);
 	case TENANT_JOB_DESTROY:
-		tenant_store_destroy(&job->tenant->now, jobs->env);
+		tenant_store_drop(job->tenant, jobs->env);
 		break;
 	}
 	return 0;

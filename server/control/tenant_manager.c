@@ -243,13 +243,33 @@ static bool start_create_default(struct net *net)
 	return true;
 }
 
+/* A tenant that can't be made again stays in its files. */
+static bool start_kept(struct net *net, const struct kept_tenant *kept)
+{
+	struct refusal refusal;
+
+	net->command = (struct tenant_command){
+		.mode = WIRE_TENANT_CREATE,
+		.bytes = kept->bytes,
+	};
+	if (create_begin(net, kept->name, &refusal))
+		return true;
+	log_warn("tenant %s: what is kept of it can't be used: %s", kept->name, refusal.text);
+	return false;
+}
+
 /* Begins the next store of the start. False: there is none, or it can't be made. */
 static bool start_begin(struct net *net)
 {
 	const struct user *user;
 
-	if (net->tenants.list[0]->state == TENANT_WORKING)
+	if (net->tenants.list[0]->state == TENANT_WORKING) {
+		kept_tenants_find(&net->kept, &net->env);
 		return start_create_default(net);
+	}
+	while (net->kept.next < net->kept.count)
+		if (start_kept(net, &net->kept.list[net->kept.next++]))
+			return true;
 	while (net->users && net->users_sized < net->users->count) {
 		user = &net->users->list[net->users_sized++];
 		if (user->memory && !tenants_find(&net->tenants, user->tenant))
@@ -499,7 +519,7 @@ static bool job_begin(struct net *net)
 	}
 	/* A drop must not fail for lack of a thread: this thread does it. */
 	if (command->mode == WIRE_TENANT_DROP) {
-		tenant_store_destroy(&command->tenant->now, &net->env);
+		tenant_store_drop(command->tenant, &net->env);
 		err = 0;
 	}
 	job_end(net, err);

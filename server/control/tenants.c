@@ -11,6 +11,7 @@
 #include "common/util/log.h"
 #include "common/util/parse.h"
 #include "server/config/config.h"
+#include "server/control/kept_tenants.h"
 #include "server/memcached/marks.h"
 #include "server/fleet/fleet_stores.h"
 #include "server/worker/budget.h"
@@ -32,15 +33,16 @@ uint64_t tenant_value_max(const struct worker_env *env, uint64_t bytes)
 	return env->store_options->value_max < fits ? env->store_options->value_max : fits;
 }
 
+/* @file: of the store, if it is kept. */
 static struct store_options options_for(const struct worker_env *env, bool is_default,
-					uint64_t bytes)
+					const char *file, uint64_t bytes)
 {
 	struct store_options options = *env->store_options;
 
 	options.cancel = env->cancel;
 	if (is_default)
 		return options;
-	options.file = NULL;
+	options.file = file;
 	options.pauses = true;
 	options.bytes = bytes;
 	options.bytes_beside = env->workers * sizeof(struct tenant_part);
@@ -54,13 +56,12 @@ static bool is_default(const struct tenant_store *store, const struct worker_env
 	return store->store == env->store;
 }
 
+/* The parts' memory stays: store_destroy() reads what they counted. */
 static void parts_release(struct tenant_store *store, const struct worker_env *env)
 {
 	for (unsigned int i = 0; i < env->workers; i++)
 		if (store->parts[i])
 			store_thread_release(&store->parts[i]->thread);
-	free(store->parts_memory);
-	store->parts_memory = NULL;
 }
 
 static int parts_create(struct tenant_store *to, struct tenant *tenant,
@@ -104,6 +105,7 @@ static void store_forget(struct tenant_store *store, const struct worker_env *en
 {
 	if (is_default(store, env))
 		return;
+	free(store->parts_memory);
 	free(store->store);
 	*store = (struct tenant_store){ 0 };
 }
@@ -112,13 +114,16 @@ int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 			const struct worker_env *env, uint64_t bytes, bool start)
 {
 	struct store_options options;
+	char file[KEPT_FILE_BYTES];
 	int err;
 
 	if (!to->store)
 		to->store = calloc(1, sizeof(*to->store));
 	if (!to->store)
 		return -ENOMEM;
-	options = options_for(env, is_default(to, env), bytes);
+	/* One that is not started yet is made beside the tenant's store. */
+	options = options_for(env, is_default(to, env),
+			      kept_tenant_file(file, env, tenant->name, !start), bytes);
 	err = store_create(to->store, &options);
 	if (err) {
 		store_forget(to, env);
@@ -167,6 +172,12 @@ void tenant_store_destroy(struct tenant_store *store, const struct worker_env *e
 	}
 	store_destroy(store->store);
 	store_forget(store, env);
+}
+
+void tenant_store_drop(struct tenant *tenant, const struct worker_env *env)
+{
+	tenant_store_destroy(&tenant->now, env);
+	kept_tenant_remove(env, tenant->name, false);
 }
 
 struct tenant *tenants_find(const struct tenants *tenants, const char *name)

@@ -84,6 +84,8 @@ void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env);
  */
 int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 			const struct worker_env *env, uint64_t bytes, bool start);
+/* As tenant_store_destroy(), of a tenant that is dropped: nothing of it is kept. */
+void tenant_store_drop(struct tenant *tenant, const struct worker_env *env);
 /*
  * Any one thread that is not an RCU reader; TENANT-4. Accepts a zeroed @store, and that of
  * `default` twice.

@@ -11,6 +11,8 @@
  *	 (marks_begin()). A reader that found the item asks after that: it sees the mark, or that it
  *	 has to look again.
  *   MARK-4. Marks do not go along when a shard moves to another member of a fleet.
+ *   MARK-5. Nor do they outlive the process, where items do (memory.file): the next one removes
+ *	 items that were stale (keep_note_stale()).
  *
  * Functions take a lock, but for marks_any() and marks_pending(); no lock is held for long.
  */

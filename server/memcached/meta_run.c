@@ -140,6 +140,9 @@ static unsigned int mark(const struct action *action, unsigned int bits, bool *m
 	if (!marks)
 		return 0;
 	before = marks_add(marks, &item, bits, &victim, made);
+	if (bits & MARK_STALE)
+		keep_note_stale(&client_thread(&action->session->client)->table->region->keep,
+				item.hash, item.version);
 	victim_delete(action, &victim);
 	return before;
 }

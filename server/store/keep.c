@@ -2,6 +2,7 @@
 /* Opens, checks and makes the files of a store that outlives its process. */
 #include "server/store/keep.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -29,11 +30,11 @@
 #define UNIT 4096u
 /* The page map has 16 bytes for each page, and descriptors of slabs 256 for every fourth. */
 #define STATE_SHARE 48u
-/* The head, changes, pins, flushes, and what each of them is rounded up by. */
-#define STATE_BYTES_MIN ((uint64_t)4 << 20)
+/* The head, changes, stale items, pins, flushes, and what each of them is rounded up by. */
+#define STATE_BYTES_MIN ((uint64_t)5 << 20)
 
 static_assert(sizeof(struct keep_head) + sizeof(struct keep_change) * KEEP_THREADS_MAX +
-			      (1u << 20) <=
+			      sizeof(struct keep_stale) * KEEP_STALE_MAX + (1u << 20) <=
 		      STATE_BYTES_MIN,
 	      "room for pins and flushes");
 
@@ -152,7 +153,8 @@ static const char *head_refuse(const struct keep_head *head, const struct store_
 }
 
 /* *@renew: clients must not take the region for the one that they knew. */
-static const char *region_refuse(int fd, const struct store_options *options, bool *renew)
+static const char *region_refuse(int fd, const struct keep_head *head,
+				 const struct store_options *options, bool *renew)
 {
 	struct superblock super;
 	const struct geometry *g = &super.geometry;
@@ -167,6 +169,8 @@ static const char *region_refuse(int fd, const struct store_options *options, bo
 		return "the keys' hashes are of another fleet, or of none";
 	if (g->value_max > options->value_max)
 		return "limits.max_value was higher";
+	if (g->incarnation != head->incarnation[0] && g->incarnation != head->incarnation[1])
+		return "the region is another one than that of its state";
 	*renew = g->value_max != options->value_max;
 	return NULL;
 }
@@ -186,7 +190,7 @@ static void decide(struct keep *keep, const struct store_options *options)
 	else
 		why = head_refuse(&head, options, text);
 	if (!why)
-		why = region_refuse(keep->region_fd, options, &renew);
+		why = region_refuse(keep->region_fd, &head, options, &renew);
 	if (!why && file_bytes(keep->fd) != keep->bytes)
 		why = "the file of its state has another length";
 	if (why)
@@ -251,6 +255,7 @@ static int state_map(struct keep *keep, const struct store_options *options)
 	keep->used = round_up(sizeof(*keep->head), UNIT);
 	keep->changes = keep_map(keep, sizeof(*keep->changes) * KEEP_THREADS_MAX);
 	keep->flushes = keep_map(keep, KEEP_FLUSHES_BYTES);
+	keep->stale = keep_map(keep, sizeof(*keep->stale) * KEEP_STALE_MAX);
 	if (madvise(p, keep->bytes, MADV_DONTDUMP))
 		return -errno;
 	if (keep->found != KEEP_FOUND_NONE)
@@ -340,10 +345,88 @@ void keep_close(struct keep *keep)
 	keep->head = NULL;
 	keep->changes = NULL;
 	keep->flushes = NULL;
+	keep->stale = NULL;
 	fd_close(&keep->region_read_fd);
 	fd_close(&keep->region_fd);
 	/* Last: the lock. */
 	fd_close(&keep->fd);
+}
+
+/* The bytes of the region of a store whose state is there. 0: none that can be used. */
+static uint64_t state_bytes(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct keep_head head;
+	char boot[40];
+	bool fits;
+
+	if (fd < 0)
+		return 0;
+	fits = !trusted_file_check(fd, true) && pread(fd, &head, sizeof(head), 0) == sizeof(head) &&
+	       head.magic == KEEP_MAGIC && head.layout == KEEP_LAYOUT && head.abi == LAYOUT_ABI &&
+	       !boot_id(boot) && !memcmp(boot, head.boot, sizeof(boot)) &&
+	       atomic_load(&head.state) != KEEP_INCOMPLETE;
+	close(fd);
+	return fits ? head.region_bytes : 0;
+}
+
+/* The part of a file's name that follows @base and precedes the suffix. False: it has none. */
+static bool name_between(const char *entry, const char *base, char name[PATH_BYTES])
+{
+	size_t begin = strlen(base), length = strlen(entry), end = strlen(STATE_SUFFIX);
+
+	if (length <= begin + end || strncmp(entry, base, begin) != 0 ||
+	    strcmp(entry + length - end, STATE_SUFFIX) != 0)
+		return false;
+	snprintf(name, PATH_BYTES, "%.*s", (int)(length - begin - end), entry + begin);
+	return true;
+}
+
+void keep_list(const char *prefix, void (*found)(const char *name, uint64_t bytes, void *context),
+	       void *context)
+{
+	char state[PATH_BYTES], path[2 * PATH_BYTES], name[PATH_BYTES];
+	const struct dirent *entry;
+	uint64_t bytes;
+	char *slash;
+	DIR *dir;
+
+	state_path(prefix, state);
+	state[strlen(state) - strlen(STATE_SUFFIX)] = '\0';
+	slash = strrchr(state, '/');
+	*slash = '\0';
+	dir = opendir(slash == state ? "/" : state);
+	while (dir && (entry = readdir(dir))) {
+		if (!name_between(entry->d_name, slash + 1, name))
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", state, entry->d_name);
+		bytes = state_bytes(path);
+		if (bytes)
+			found(name, bytes, context);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+void keep_remove(const char *file)
+{
+	char state[PATH_BYTES];
+
+	state_path(file, state);
+	unlink(state);
+	unlink(file);
+}
+
+void keep_rename(const char *file, const char *to)
+{
+	char state[PATH_BYTES], to_state[PATH_BYTES];
+
+	state_path(file, state);
+	state_path(to, to_state);
+	if (rename(state, to_state) || rename(file, to))
+		log_error("memory.file: can't rename %s to %s: %m; after a restart the store is "
+			  "empty",
+			  file, to);
 }
 
 /* Whether the file system of @path is one of memory, and can have @bytes more. */
@@ -395,6 +478,18 @@ int keep_check(const struct store_options *options)
 	if (!is_hugetlb(options->file))
 		needed += keep_state_bytes(options->bytes);
 	return room_check(options->file, present < needed ? needed - present : 0);
+}
+
+void keep_note_stale(const struct keep *keep, uint64_t hash, uint64_t version)
+{
+	struct keep_stale *stale;
+
+	if (!keep->head)
+		return;
+	stale = &keep->stale[atomic_fetch_add(&keep->head->stale, 1) % KEEP_STALE_MAX];
+	atomic_store(&stale->version, 0);
+	stale->hash = hash;
+	atomic_store(&stale->version, version);
 }
 
 void *keep_map(struct keep *keep, uint64_t bytes)

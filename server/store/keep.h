@@ -33,6 +33,8 @@
 #define KEEP_ITEM_BYTES 32768u
 #define KEEP_TICKS 2048u
 #define KEEP_FLUSHES_BYTES (32u << 10)
+/* Items at a time that must not be served after a restart: all marks of a tenant. */
+#define KEEP_STALE_MAX 65536u
 
 enum keep_state {
 	KEEP_INCOMPLETE, /* 0: the process that made the files never got to serve */
@@ -47,6 +49,12 @@ struct keep_change {
 	uint64_t old_sum; /* its sum */
 	uint64_t bytes;	  /* saved: all after the sum that the change overwrites */
 	uint8_t saved[KEEP_ITEM_BYTES];
+};
+
+/* An item that the next process must not serve. */
+struct keep_stale {
+	uint64_t hash;
+	_Atomic uint64_t version; /* 0: none */
 };
 
 struct keep_head {
@@ -65,6 +73,7 @@ struct keep_head {
 	_Atomic uint64_t version;  /* counter above which new versions have to be, too */
 	_Atomic uint64_t flushing; /* table.flushing */
 	uint64_t ticket;	   /* of the last flush */
+	_Atomic uint64_t stale;	   /* noted so far: the next place is this modulo KEEP_STALE_MAX */
 
 	/* Written once a second, and at the end. */
 	uint32_t tick, tick_began_s[KEEP_TICKS];
@@ -86,6 +95,7 @@ enum keep_found {
 struct keep {
 	struct keep_head *head;	     /* NULL: the store is not kept */
 	struct keep_change *changes; /* KEEP_THREADS_MAX; NULL: likewise */
+	struct keep_stale *stale;    /* KEEP_STALE_MAX */
 	void *flushes;		     /* KEEP_FLUSHES_BYTES, of server/store/maintenance.c */
 	enum keep_found found;
 	bool flushed;	      /* the flush under way at the kill has been finished */
@@ -112,6 +122,17 @@ void keep_close(struct keep *keep);
  * errno.
  */
 int keep_check(const struct store_options *options);
+/*
+ * Calls @found for each store that can be used again and whose file is called @prefix and then
+ * @name; @bytes: of its region. Any thread.
+ */
+void keep_list(const char *prefix, void (*found)(const char *name, uint64_t bytes, void *context),
+	       void *context);
+/* Removes the files of a store that no process uses, if they exist. */
+void keep_remove(const char *file);
+/* Gives them the name @to, in place of the files there. A process may use them. Logs errors. */
+void keep_rename(const char *file, const char *to);
+
 /* Bytes that the file of the region has already. 0: there is none. */
 uint64_t keep_present(const struct store_options *options);
 
@@ -138,6 +159,12 @@ static inline void keep_raise_version(const struct keep *keep, uint64_t counter)
 	       !atomic_compare_exchange_weak(&keep->head->version, &version, counter))
 		;
 }
+
+/*
+ * Notes that the item of this version is stale, by marks that the next process does not have; it
+ * removes the item. At most KEEP_STALE_MAX such items exist. Any thread.
+ */
+void keep_note_stale(const struct keep *keep, uint64_t hash, uint64_t version);
 
 /*
  * Notes a change that makes the item at @old invalid until the one at @new is valid, and overwrites

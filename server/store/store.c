@@ -139,13 +139,33 @@ void store_destroy(struct store *store)
 	region_destroy(&store->region);
 }
 
+/* Items that an earlier process knew to be stale are removed before a client can see them. */
+static void stale_remove(struct store *store)
+{
+	const struct keep *keep = &store->region.keep;
+
+	for (unsigned int i = 0; keep->head && i < KEEP_STALE_MAX; i++) {
+		struct keep_stale *stale = &keep->stale[i];
+		uint64_t version = atomic_load(&stale->version);
+
+		if (version)
+			table_remove_version(&store->maintenance.store_thread, stale->hash,
+					     version);
+		atomic_store(&stale->version, 0);
+	}
+}
+
 int store_start(struct store *store, const struct store *from)
 {
 	int err;
 
 	err = maintenance_init(&store->maintenance, &store->table, MAINTENANCE_THREAD_ID,
 			       store->sweep_share, from ? &from->maintenance : NULL);
-	return err ? err : maintenance_start(&store->maintenance);
+	if (err)
+		return err;
+	if (!from)
+		stale_remove(store);
+	return maintenance_start(&store->maintenance);
 }
 
 void store_stop(struct store *store)

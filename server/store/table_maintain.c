@@ -55,6 +55,39 @@ bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *
 	return true;
 }
 
+/* Finds the slot of the item of that version in the chain. */
+static bool do_find_version(const struct table *table, struct chain_pos *pos, struct bucket *home,
+			    uint64_t version)
+{
+	*pos = (struct chain_pos){ .home = home };
+	chain_for_each(table, pos->bucket, home) {
+		for (unsigned int i = 0; i < BUCKET_SLOTS; i++) {
+			pos->slot = &pos->bucket->slots[i];
+			pos->item = *pos->slot ? slot_item(table, *pos->slot) : NULL;
+			if (pos->item && pos->item->version == version)
+				return true;
+		}
+	}
+	return false;
+}
+
+void table_remove_version(struct store_thread *thread, uint64_t hash, uint64_t version)
+{
+	struct bucket *home = index_lock_home(thread->table, hash);
+	struct retired retired = { .count = 0 };
+	struct chain_pos pos;
+	bool found = do_find_version(thread->table, &pos, home, version);
+
+	if (found)
+		do_remove(thread, &pos, &retired);
+	bucket_unlock(home);
+	if (!found)
+		return;
+	count_keys(thread, -1);
+	item_free(thread, pos.item);
+	retired_free(thread, &retired);
+}
+
 /*
  * Makes @to the key's item, in the order of TABLE-1. It has a copy of all that follows the item's
  * header. The new sum is made from the original's bytes, so that a copy that differs does not

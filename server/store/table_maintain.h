@@ -18,6 +18,8 @@
  */
 bool table_remove_block(struct store_thread *thread, uint64_t hash, const void *block,
 			enum removal why);
+/* Removes the item of this version, if a key of this hash has it, and frees it. */
+void table_remove_version(struct store_thread *thread, uint64_t hash, uint64_t version);
 /*
  * Moves the item at @block to other memory of its size class and frees the block. Its version
  * stays. A large item is copied in pieces without the lock, and the thread passes quiescent states

@@ -11,7 +11,8 @@ export TMPDIR=/dev/shm # softnic passes files of tmpfs
 
 kills=${KVD_TEST_KILLS:-8}
 [ "${KVD_TEST_LONG:-0}" != 1 ] || kills=${KVD_TEST_KILLS:-200}
-options=(-o memory.file="$tmp/region" -o memory.size=64m -o memory.eviction=none)
+options=(-o memory.file="$tmp/region" -o memory.size=64m -o memory.eviction=none
+	-o tenants.memory=128m)
 
 start() {
 	server_start "${options[@]}" "$@"
@@ -64,6 +65,40 @@ values_are_kept() {
 		[ "$(stat_of flushes_waiting)" = 1 ] && [ "$(stat_of items)" = 3 ]
 }
 
+make_tenants() {
+	kvctl tenant create alpha 32m && kvctl tenant create beta 16m &&
+		kvctl --tenant alpha put name alpha && kvctl --tenant beta put name beta
+}
+
+# name...: these, and no others
+tenants_are_there() {
+	local name
+	for name; do
+		[ "$(kvctl --tenant "$name" get name)" = "$name" ] || return 1
+	done
+	[ "$(kvctl tenant list | wc -l)" = $(($# + 1)) ]
+}
+
+change_tenants() {
+	kvctl tenant resize alpha 48m && kvctl tenant drop beta && tenants_are_there alpha
+}
+
+# pattern
+no_file() {
+	[ -z "$(find "$tmp" -name "$1")" ]
+}
+
+unfinished_is_removed() {
+	cp "$tmp/region:alpha" "$tmp/region:alpha:new" &&
+		cp "$tmp/region:alpha.state" "$tmp/region:alpha:new.state" &&
+		again_after_kill && no_file '*:new*' && tenants_are_there alpha
+}
+
+no_room_for_tenants() {
+	server_stop && start -o tenants.memory=16m && logged 'tenant alpha: what is kept' &&
+		tenants_are_there && again_after_stop
+}
+
 check "the server starts" start || finish
 check "values are stored" keep_values
 check "another server does not get the file" other_is_refused
@@ -73,6 +108,20 @@ check "a kill and a start" again_after_kill
 check "they are there" values_are_kept
 check "no other user may write to the file, or read its state" \
 	test "$(stat -c %a "$tmp/region" "$tmp/region.state" | xargs)" = "600 600"
+
+if [ "$device" = softnic ]; then
+	check "tenants are made" make_tenants
+	check "a kill and a start" again_after_kill
+	check "they are there" tenants_are_there alpha beta
+	check "one gets another size, another one goes" change_tenants
+	check "a stop and a start" again_after_stop
+	check "so they are after that" tenants_are_there alpha
+	check "the other one has no files" no_file 'region:beta*'
+	check "what a resize left is removed" unfinished_is_removed
+	check "without room for a tenant the rest is served" no_room_for_tenants
+	check "which is kept" tenants_are_there alpha
+	check "it goes" kvctl tenant drop alpha
+fi
 
 check "clients begin" history_start
 check "$kills kills and stops" kills_and_starts

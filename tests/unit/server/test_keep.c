@@ -574,6 +574,29 @@ static void flushes_that_wait(void **state)
 	maintenance_release(&maintenance);
 }
 
+/* Items that are stale by marks, which are not kept, are removed when the store starts. */
+static void stale_items_go(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		put("stale", 1, 100);
+		put("replaced", 2, 100000);
+		put("fresh", 3, 100);
+		keep_note_stale(&store.region.keep, hash_of("stale", 5), item_of("stale")->version);
+		keep_note_stale(&store.region.keep, hash_of("replaced", 8),
+				item_of("replaced")->version);
+		put("replaced", 4, 100000);
+		store.region.keep.serves = i;
+		restart();
+		assert_int_equal(store_start(&store, NULL), 0);
+		store_stop(&store);
+		assert_has("stale", 0, 0);
+		assert_has("replaced", 4, 100000);
+		assert_has("fresh", 3, 100);
+		restart();
+	}
+}
+
 static void pins_stay(void **state)
 {
 	struct table_change change = {
@@ -722,6 +745,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(damaged, setup, teardown),
 		cmocka_unit_test_setup_teardown(kill_in_flush, setup, teardown),
 		cmocka_unit_test_setup_teardown(flushes_that_wait, setup, teardown),
+		cmocka_unit_test_setup_teardown(stale_items_go, setup, teardown),
 		cmocka_unit_test_setup_teardown(pins_stay, setup_evicts, teardown),
 		cmocka_unit_test_setup_teardown(versions_from_elsewhere, setup, teardown),
 		cmocka_unit_test_setup_teardown(begins_empty, setup, teardown),

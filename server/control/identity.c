@@ -201,6 +201,26 @@ void identity_disinherit(struct conn *conn)
 	conn->identity = NULL;
 }
 
+bool identity_restore(struct identities *identities, const uint8_t *id, unsigned int group,
+		      const struct answers *answers, uint64_t ended_ns)
+{
+	struct identity *identity;
+
+	if (identities->count >= identities->max || find(identities, id))
+		return false;
+	identity = calloc(1, sizeof(*identity));
+	if (!identity)
+		return false;
+	memcpy(identity->id, id, WIRE_IDENTITY_BYTES);
+	identity->answers = *answers;
+	identity->ended_ns = ended_ns;
+	identity->group = group;
+	LIST_INSERT_HEAD(bucket_of(identities, id), identity, hash_entry);
+	identities->count++;
+	keep(identities, identity);
+	return true;
+}
+
 void identities_expire(struct identities *identities, uint64_t now_ns)
 {
 	struct identity *identity;

@@ -83,6 +83,13 @@ struct conn *identity_leave(struct identities *identities, struct conn *conn, ui
 /* The connection is being closed: it is no longer an heir. */
 void identity_disinherit(struct conn *conn);
 
+/*
+ * Adds an identity of an earlier process, whose connection ended at @ended_ns. False: there is no
+ * room. Before connections are made.
+ */
+bool identity_restore(struct identities *identities, const uint8_t *id, unsigned int group,
+		      const struct answers *answers, uint64_t ended_ns);
+
 /* Forgets identities that were kept long enough, a bounded number at a time. */
 void identities_expire(struct identities *identities, uint64_t now_ns);
 

@@ -12,6 +12,7 @@
 #include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/control/admission.h"
+#include "server/control/kept_identities.h"
 #include "server/control/nic_address.h"
 #include "server/control/user_tenants.h"
 #include "server/memcached/sockets.h"
@@ -193,10 +194,31 @@ int net_init(struct net *net, const struct worker_env *env)
 	return err ? err : tenants_init(&net->tenants, &net->env, net->workers);
 }
 
+/* Of a store that goes over to the next process, or came from the last one. */
+static void answers_save(const struct net *net)
+{
+	const struct store *store = net->env.store;
+
+	if (net->answers_loaded && store->region.keep.serves)
+		identities_save(&net->identities, net->env.config->memory.file,
+				store->region.geometry.incarnation);
+}
+
+static void answers_load(struct net *net)
+{
+	const struct store *store = net->env.store;
+
+	net->answers_loaded = true;
+	if (store->region.keep.serves)
+		identities_load(&net->identities, net->env.config->memory.file,
+				store->region.geometry.incarnation, clock_ns());
+}
+
 void net_release(struct net *net)
 {
 	unsigned int i;
 
+	answers_save(net);
 	tenants_release(&net->tenants);
 	tenant_jobs_release(&net->jobs);
 	logins_release(&net->logins);
@@ -231,6 +253,7 @@ int net_start(struct net *net)
 	unsigned int i;
 	int err;
 
+	answers_load(net);
 	for (i = 0; i < net->worker_count; i++) {
 		err = worker_start(&net->workers[i]);
 		if (err)

@@ -102,6 +102,7 @@ struct net {
 	struct query_list stats_queries;  /* connections whose STATS waits */
 	struct query_list tenant_queries; /* connections whose TENANT waits */
 	struct kept_tenants kept;	  /* of an earlier process, to be made while starting */
+	bool answers_loaded;		  /* kept_identities.h */
 	bool starting;			  /* the stores are being made: no client is served yet */
 	int start_err;			  /* why `starting` failed; 0 */
 	struct tenant_command command;

@@ -25,7 +25,7 @@
 #define STATE_SUFFIX ".state"
 /* Where the state of a region on hugetlbfs is, whose files can't be short. */
 #define STATE_FOLDER "/dev/shm"
-#define PATH_BYTES 256
+#define PATH_BYTES KEEP_PATH_BYTES
 
 #define UNIT 4096u
 /* The page map has 16 bytes for each page, and descriptors of slabs 256 for every fourth. */
@@ -63,12 +63,17 @@ static bool is_hugetlb(const char *path)
 	return !statfs(folder, &fs) && fs.f_type == HUGETLBFS_MAGIC;
 }
 
+void keep_beside(const char *file, const char *suffix, char path[KEEP_PATH_BYTES])
+{
+	if (is_hugetlb(file))
+		snprintf(path, PATH_BYTES, STATE_FOLDER "%s%s", strrchr(file, '/'), suffix);
+	else
+		snprintf(path, PATH_BYTES, "%s%s", file, suffix);
+}
+
 static void state_path(const char *path, char state[PATH_BYTES])
 {
-	if (is_hugetlb(path))
-		snprintf(state, PATH_BYTES, STATE_FOLDER "%s" STATE_SUFFIX, strrchr(path, '/'));
-	else
-		snprintf(state, PATH_BYTES, "%s" STATE_SUFFIX, path);
+	keep_beside(path, STATE_SUFFIX, state);
 }
 
 static int boot_id(char boot[40])

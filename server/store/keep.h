@@ -28,6 +28,7 @@
 /* Raised by any change of what the file of the state has. */
 #define KEEP_LAYOUT 1u
 
+#define KEEP_PATH_BYTES 256
 #define KEEP_THREADS_MAX 80u
 /* Bytes of an item that are overwritten in place at most. */
 #define KEEP_ITEM_BYTES 32768u
@@ -128,6 +129,11 @@ int keep_check(const struct store_options *options);
  */
 void keep_list(const char *prefix, void (*found)(const char *name, uint64_t bytes, void *context),
 	       void *context);
+/*
+ * Writes to @path the name of @file with @suffix, or, since files of hugetlbfs can't be short, of
+ * such a file in /dev/shm.
+ */
+void keep_beside(const char *file, const char *suffix, char path[KEEP_PATH_BYTES]);
 /* Removes the files of a store that no process uses, if they exist. */
 void keep_remove(const char *file);
 /* Gives them the name @to, in place of the files there. A process may use them. Logs errors. */

@@ -14,6 +14,10 @@ kills=${KVD_TEST_KILLS:-8}
 options=(-o memory.file="$tmp/region" -o memory.size=64m -o memory.eviction=none
 	-o tenants.memory=128m)
 
+once() {
+	"$build/tests/system/sys_once" "$url" "$@"
+}
+
 start() {
 	server_start "${options[@]}" "$@"
 }
@@ -59,10 +63,11 @@ keep_values() {
 		kvctl put large <"$tmp/large" && kvctl flush 2000s
 }
 
+# items
 values_are_kept() {
 	[ "$(kvctl get small)" = value ] && [ "$(kvctl get timed)" = value ] &&
 		kvctl get large | cmp - "$tmp/large" && [ "$(kvctl ttl timed)" -gt 900 ] &&
-		[ "$(stat_of flushes_waiting)" = 1 ] && [ "$(stat_of items)" = 3 ]
+		[ "$(stat_of flushes_waiting)" = 1 ] && [ "$(stat_of items)" = "$1" ]
 }
 
 make_tenants() {
@@ -101,11 +106,14 @@ no_room_for_tenants() {
 
 check "the server starts" start || finish
 check "values are stored" keep_values
+check "a client leaves, which has made a numbered change" once leave kept-1 0
 check "another server does not get the file" other_is_refused
 check "a stop and a start" again_after_stop
-check "they are there" values_are_kept
+check "they are there" values_are_kept 4
+check "its answers are, too" once return kept-1 known 2
 check "a kill and a start" again_after_kill
-check "they are there" values_are_kept
+check "they are there" values_are_kept 4
+check "what it was answered is not" once return kept-1 unknown 3
 check "no other user may write to the file, or read its state" \
 	test "$(stat -c %a "$tmp/region" "$tmp/region.state" | xargs)" = "600 600"
 

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The log's thread: writes the lines of all threads, so that none of them waits for a file or a
- * pipe that takes no more: a worker or the control thread that waits would hold up every client.
- *
- * Lines wait in a ring of LOG_WRITER_BYTES, in order. When it is full, further lines are lost until
- * half of it is written; then one line says how many. A failed write (a full disk) is retried, and
- * reported on stderr once. The descriptor's flags stay: O_NONBLOCK would affect all processes that
- * share stderr.
+ * The log's thread: writes the lines of all threads (server/line_writer.h) to the log's file, or to
+ * stderr. What is lost is said there, and a file that takes nothing is reported on stderr once.
  *
  * A process that dies by a fatal signal first writes the lines in the ring (server/crash.h); one
  * that is killed by SIGKILL can't.
@@ -16,12 +11,6 @@
 
 #include <stdint.h>
 
-/* About 1,300 lines of 100 bytes. */
-#define LOG_WRITER_BYTES (128u << 10)
-
-/* How long the end of the process waits for the file to take the last lines. */
-#define LOG_WRITER_FLUSH_MS 1000u
-
 /*
  * Starts the thread. Call it after log_init() and the last fork(), with the signals blocked that
  * other threads take. Returns 0 or, after logging, a negative errno: lines are then written
@@ -29,11 +18,11 @@
  */
 int log_writer_start(void);
 
-/* Waits until all lines so far are written, for LOG_WRITER_FLUSH_MS at most. Any thread. */
+/* Waits until all lines so far are written, for LINE_WRITER_FLUSH_MS at most. Any thread. */
 void log_writer_flush(void);
 
 /*
- * Writes the lines in the ring, for LOG_WRITER_FLUSH_MS at most, and stops the thread. No other
+ * Writes the lines in the ring, for LINE_WRITER_FLUSH_MS at most, and stops the thread. No other
  * thread may be logging. Does nothing if the thread was not started. A thread that is blocked in
  * write(2) can't be stopped: it is detached, and until it returns log_writer_start() returns
  * -EBUSY.
@@ -47,7 +36,7 @@ void log_writer_stop(void);
 void log_writer_reopen(void);
 
 /*
- * Writes the lines in the ring, for LOG_WRITER_FLUSH_MS at most, from the handler of a fatal
+ * Writes the lines in the ring, for LINE_WRITER_FLUSH_MS at most, from the handler of a fatal
  * signal, which ends the process: the log's thread writes nothing more.
  */
 void log_writer_crash(void);

@@ -26,6 +26,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "server/line_writer.h"
 
 #define TEXT_MAX (4u << 20)
 #define DEADLINE_S 300ull
@@ -271,7 +272,7 @@ static void a_full_pipe(void **state)
 	write_lines(&numbers[1]);
 	lost = log_writer_lost() - before;
 	/* 4,000 lines of 54 bytes or more; the ring holds 128 KiB. */
-	assert_in_range(lost, 2 * LINES - LOG_WRITER_BYTES / 50, 2 * LINES - 1);
+	assert_in_range(lost, 2 * LINES - LINE_WRITER_BYTES / 50, 2 * LINES - 1);
 	/* Nothing more is lost while it is read; the count comes where the lines are missing. */
 	while (!strstr(text, " lines were lost: ") && clock_ns() < until)
 		length = drain(in, length);

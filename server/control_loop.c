@@ -21,6 +21,7 @@
 #include "server/notify.h"
 #include "server/reload.h"
 #include "server/server.h"
+#include "server/worker/audit.h"
 
 #define TICK_MS 1000
 #define TICK_FLUSHING_MS 10 /* while a connection waits for its last completion */
@@ -351,6 +352,7 @@ static int loop_run(struct loop *loop)
 				http_alive(server->http, now);
 			conn_manager_arm_srq_limits(&server->net);
 			tenants_tick(&server->net.tenants);
+			audit_tick(now);
 		}
 	}
 	return err;

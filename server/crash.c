@@ -11,11 +11,12 @@
 #include <unistd.h>
 
 #include "common/util/thread.h"
+#include "server/audit_file.h"
 #include "server/crash_report.h"
 #include "server/log_writer.h"
 
-/* Longer than log_writer_crash() and the report take. */
-#define WAIT_S 3
+/* Longer than both line_writer_crash() and the report take. */
+#define WAIT_S 4
 
 static const int signals[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL };
 
@@ -32,6 +33,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
 
 	if (atomic_compare_exchange_strong(&crashed, &first, self)) {
 		log_writer_crash();
+		audit_file_crash();
 		crash_report(info, context);
 	} else if (first != self) {
 		nanosleep(&wait, NULL);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The end of the process by a fatal signal: SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT. First the
- * lines that wait in the log's ring are written, then a report (server/crash_report.h); then the
- * signal has its default action, a core dump with the stack as it was.
+ * lines that wait for the log and the audit log are written, then a report
+ * (server/crash_report.h); then the signal has its default action, a core dump with the stack as it
+ * was.
  *
  *   - A fault in the handler ends the process at once.
  *   - If several threads get such signals, the first one reports, and the others wait for it.

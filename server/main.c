@@ -20,6 +20,7 @@
 #include "common/tls/tls.h"
 #include "common/util/log.h"
 #include "common/util/streams.h"
+#include "server/audit_file.h"
 #include "server/config/config.h"
 #include "server/crash.h"
 #include "server/detach.h"
@@ -31,6 +32,7 @@
 #include "server/server.h"
 #include "server/stats.h"
 #include "server/config/version.h"
+#include "server/worker/audit.h"
 
 enum mode { MODE_SERVE, MODE_CHECK, MODE_PRINT, MODE_FLEET_INIT, MODE_FLEET_ADOPT };
 
@@ -73,7 +75,7 @@ static void usage(FILE *out)
 	      "  -h, --help          print this and exit\n"
 	      "\n"
 	      "Signals: TERM and INT stop kvd after it has executed the requests that have\n"
-	      "arrived; a second one stops it at once. HUP reopens the log file and rereads the\n"
+	      "arrived; a second one stops it at once. HUP reopens the log files and rereads the\n"
 	      "configuration: log.level, log.format, server.drain_timeout, rdma.networks, and\n"
 	      "[tls] and [users] with the files they name take effect; the log names other\n"
 	      "changed options, which need a restart.\n"
@@ -193,6 +195,14 @@ static void log_file_error(const struct config *config, int err)
 		config->log.file, strerror(-err));
 }
 
+static void audit_file_error(const struct config *config, int err)
+{
+	fprintf(stderr,
+		"kvd: log.audit = %s: can't open it: %s; set a path that this user may write to, "
+		"or nothing for no audit log\n",
+		config->log.audit, strerror(-err));
+}
+
 /* Whether the log's file can be opened; does not create it. Returns 0 or a negative errno. */
 static int log_file_check(const char *path)
 {
@@ -215,16 +225,19 @@ static int log_file_check(const char *path)
 static int check(const struct config *config, const char *file)
 {
 	int log_err = log_file_check(config->log.file), store_err, fleet_err, net_err, http_err;
+	int audit_err = log_file_check(config->log.audit);
 
 	log_init(LOG_WARN, NULL);
 	if (log_err)
 		log_file_error(config, log_err);
+	if (audit_err)
+		audit_file_error(config, audit_err);
 	store_err = server_check(config);
 	fleet_err = fleet_options_check(config);
 	net_err = net_check(config, true);
 	http_err = http_check(config, true);
 	log_release();
-	if (log_err || store_err || fleet_err || net_err || http_err)
+	if (log_err || audit_err || store_err || fleet_err || net_err || http_err)
 		return EX_CONFIG;
 	printf("%s: ok\n", file ? file : "the defaults and -o, without a file");
 	return output_status();
@@ -265,12 +278,20 @@ static int serve(const struct config *config, const struct arguments *arguments)
 	err = log_writer_start();
 	if (err)
 		goto release;
+	err = audit_file_start(config->log.audit);
+	if (err)
+		goto stop;
 	crash_catch();
 	log_notice("kvd %s starts", KVD_SERVER_VERSION);
+	audit_admin(NULL, "start", "kvd " KVD_SERVER_VERSION, "ok");
 	log_origin(arguments->source.file);
 	err = run(&server, arguments->pidfile);
 	log_notice("kvd stopped%s", err ? " because of an error" : "");
+	audit_admin(NULL, "stop", "kvd " KVD_SERVER_VERSION,
+		    err ? "because of an error: the log has it" : "ok");
 	crash_release();
+	audit_file_stop();
+stop:
 	log_writer_stop();
 release:
 	log_release();

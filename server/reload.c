@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "server/audit_file.h"
 #include "server/log_writer.h"
+#include "server/worker/audit.h"
 
 struct reload {
 	struct config *config;
@@ -59,14 +61,17 @@ void reload(struct config *config, const struct config_source *source)
 	struct reload state = { .config = config, .fresh = &fresh };
 
 	log_writer_reopen();
+	audit_file_reopen();
 	config_errors_to_log();
 	if (config_read(&fresh, source)) {
+		audit_admin(NULL, "reload", "configuration", "it has errors: the log has them");
 		log_error("SIGHUP: the configuration has errors: kvd keeps the previous one");
 		return;
 	}
 	config_compare(config, &fresh, option_changed, &state);
 	config->tls = fresh.tls;
 	config->users = fresh.users;
+	audit_admin(NULL, "reload", "configuration", "ok");
 	log_notice("SIGHUP: configuration read: %u options taken over, %u need a restart",
 		   state.taken, state.refused);
 }

@@ -10,6 +10,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/audit_file.h"
 #include "server/log_writer.h"
 #include "server/config/version.h"
 #include "server/worker/budget.h"
@@ -63,6 +64,7 @@ static void process_lines(struct lines *l, const struct stats_source *source)
 	number(l, "cpu_system_us", micros(&usage.ru_stime));
 	number(l, "workers", source->net->worker_count);
 	number(l, "log_lines_lost", log_writer_lost());
+	number(l, "audit_lines_lost", audit_file_lost());
 }
 
 static void tenants_lines(struct lines *l, const struct tenants *tenants)

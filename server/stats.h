@@ -46,6 +46,7 @@
 	X(fleet_move_state, "what this member does about its moves, in a word; idle: nothing")     \
 	X(fleet_move_why, "why the last move failed; none: it did not")                            \
 	X(log_lines_lost, "log lines lost because the log's file or pipe was full")                \
+	X(audit_lines_lost, "lines of the audit log lost because its file was full")               \
 	X(device.N.kind, "rdma, rdma+tcp, rdma+tls or softnic, for each device N")                 \
 	X(device.N.name, "name of device N")                                                       \
 	X(device.N.address, "the address that device N listens at; the first one of several")      \

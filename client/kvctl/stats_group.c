@@ -21,6 +21,7 @@ static const struct {
 	{ "workers", STATS_SERVER },
 	{ "tenant*", STATS_SERVER },
 	{ "log_*", STATS_SERVER },
+	{ "audit_*", STATS_SERVER },
 	{ "fleet_refused", STATS_REQUESTS },
 	{ "fleet_*", STATS_SERVER },
 	{ "device.*", STATS_DEVICES },

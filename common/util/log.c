@@ -34,7 +34,7 @@ static char log_path[PATH_MAX];
  * Without O_NONBLOCK the open of a FIFO without a reader would not return; with it, open fails with
  * ENXIO. Writes wait as usual.
  */
-static int log_open(const char *path)
+int log_open(const char *path)
 {
 	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK,
 		      0640);

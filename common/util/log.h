@@ -27,6 +27,12 @@
 int log_init(enum log_level level, const char *path);
 
 /*
+ * Opens a file for lines, created 0640 if need be. Does not wait for the reader of a FIFO: -ENXIO.
+ * Returns the descriptor or a negative errno.
+ */
+int log_open(const char *path);
+
+/*
  * Opens the file again by its name, after it was renamed. Lines of other threads go to the old file
  * or to the new one; none is lost. Returns 0 or a negative errno (the old file stays open).
  */

@@ -153,6 +153,11 @@ static char *put_text(char *at, const char *end, const char *text, size_t length
 	return at;
 }
 
+char *log_json(char *at, const char *end, const char *text, size_t length)
+{
+	return put_text(at, end, text, length, true);
+}
+
 size_t log_line(char line[LOG_LINE_MAX], enum log_level level, const char *text, size_t length)
 {
 	bool json = atomic_load(&style_now) == LOG_STYLE_JSON, journal = atomic_load(&journal_now);

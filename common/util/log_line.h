@@ -56,4 +56,11 @@ void log_stamp(char text[LOG_STAMP_BYTES]);
  */
 size_t log_line(char line[LOG_LINE_MAX], enum log_level level, const char *text, size_t length);
 
+/*
+ * Writes the inside of a JSON string to @at, up to @end: @text, in which bytes that are no
+ * printable UTF-8 become '?'. A text that is too long is cut and ends in "...". Returns its end;
+ * there is no zero.
+ */
+char *log_json(char *at, const char *end, const char *text, size_t length);
+
 #endif /* KVD_COMMON_UTIL_LOG_LINE_H */

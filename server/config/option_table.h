@@ -257,7 +257,9 @@ enum windows_mode {
 	X(log, format, STYLE, "text", 0, 0,                                                        \
 	  "text, or json: each line is an object with ts, level, thread and msg")                  \
 	X(log, file, FILE, "", 0, 0,                                                               \
-	  "file to log to, opened again on SIGHUP; empty: stderr")
+	  "file to log to, opened again on SIGHUP; empty: stderr")                                 \
+	X(log, audit, FILE, "", 0, 0,                                                              \
+	  "file for an audit log in JSON, opened again on SIGHUP; empty: there is none")
 
 #define OPTIONS_tenants(X)                                                                         \
 	X(tenants, memory, SIZE, "0", 0, OPTION_GIB(512),                                          \

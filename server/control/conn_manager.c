@@ -3,6 +3,7 @@
 #include "server/control/conn_manager.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "server/control/query_answer.h"
 #include "server/control/session_manager.h"
 #include "server/memcached/session.h"
+#include "server/worker/audit.h"
 #include "server/worker/conn.h"
 #include "server/worker/deferred.h"
 #include "server/worker/grant.h"
@@ -98,6 +100,7 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 		net->conns = conn->next;
 	if (conn->next)
 		conn->next->prev = conn->prev;
+	audit_closed(&conn->client, conn->why);
 	conn_set_nobody(conn);
 	if (conn->client.account)
 		accounts_close(&net->accounts, conn->client.principal, conn->client.part->tenant,
@@ -140,10 +143,14 @@ static void connect_reject(struct net *net, struct cm_id *id, enum wire_reject_r
 		.abi = WIRE_ABI,
 		.reason = reason,
 	};
+	struct cm_peer peer;
 
 	snprintf(reject.text, sizeof(reject.text), "%s", text);
 	stat_add(&net->stats.connections_rejected, 1);
 	log_ratelimited(LOG_WARN, 10, "device %s: connection refused: %s", id->dev->name, text);
+	if (id->dev->ops->query_peer(id, &peer))
+		peer = (struct cm_peer){ 0 };
+	audit_refused(id->dev->kind, &peer, text);
 	id->dev->ops->reject(id, &reject, sizeof(reject));
 }
 
@@ -300,6 +307,7 @@ static int connect_accept(struct net *net, struct poller *poller, struct tenant 
 	conn_timer_set(&net->timers, conn, CONN_TIMER_HELLO, clock_ns());
 	log_debug(CONN_FMT ": worker %u", CONN_ARG(conn), conn_worker(conn)->number);
 	link_log(conn);
+	audit_opened(&conn->client);
 	return 0;
 }
 
@@ -325,22 +333,23 @@ static const char *connect_advice(int err)
 	}
 }
 
-/* Starts to close a connection; further calls do nothing. */
-static void conn_close(struct net *net, struct conn *conn)
+/* Starts to close a connection, as client_ends() has it; further calls do nothing. */
+static void conn_close(struct net *net, struct conn *conn, enum client_end end)
 {
 	if (conn->stage != CONN_LIVE)
 		return;
+	(void)client_ends(&conn->client, end);
 	conn_set_stage(net, conn, CONN_FLUSHING);
 	log_debug(CONN_FMT ": closing", CONN_ARG(conn));
 	conn_ops(conn)->disconnect(conn->id);
 }
 
-static void client_close(struct net *net, struct client *client)
+static void client_close(struct net *net, struct client *client, enum client_end end)
 {
 	if (client_is_session(client))
-		session_manager_close(session_of(client));
+		session_manager_close(session_of(client), end);
 	else
-		conn_close(net, client_conn(client));
+		conn_close(net, client_conn(client), end);
 }
 
 /*
@@ -364,7 +373,7 @@ static void connect_failed(struct net *net, const struct nic *nic, struct cm_id 
 		return;
 	}
 	connect_reject(net, id, reason, text);
-	conn_close(net, id->context);
+	conn_close(net, id->context, CLIENT_FAILED);
 }
 
 /* False: the client may not connect, and has been refused. @user: as for connect_accept(). */
@@ -473,7 +482,7 @@ void conn_manager_device_failed(struct net *net, struct nic *nic, const char *wh
 	atomic_store_explicit(&nic->gone, true, memory_order_relaxed);
 	for (conn = net->conns; conn; conn = conn->next)
 		if (conn->poller->nic == nic)
-			conn_close(net, conn);
+			conn_close(net, conn, CLIENT_DEVICE);
 }
 
 /*
@@ -490,7 +499,7 @@ static void access_refused(struct net *net, struct conn *conn)
 			CONN_FMT ": closed: its client %s READ with a key that is not "
 				 "its own, or outside the region",
 			CONN_ARG(conn), conn->client.peer.address);
-	conn_close(net, conn);
+	conn_close(net, conn, CLIENT_ACCESS);
 }
 
 void conn_manager_cm_events(struct net *net, struct endpoint *endpoint)
@@ -521,7 +530,7 @@ void conn_manager_cm_events(struct net *net, struct endpoint *endpoint)
 				break;
 			if (event.status == -EACCES)
 				access_refused(net, event.id->context);
-			conn_close(net, event.id->context);
+			conn_close(net, event.id->context, CLIENT_LEFT);
 			break;
 		}
 		if (count >= EVENTS_AT_ONCE)
@@ -547,7 +556,7 @@ static void last_wqe_reached(struct net *net, const struct ibv_qp *qp)
 
 	if (!conn)
 		return;
-	conn_close(net, conn);
+	conn_close(net, conn, CLIENT_LEFT);
 	conn_quiesce(net, conn);
 }
 
@@ -605,7 +614,8 @@ static void qp_failed(struct net *net, const struct device_async_event *event)
 	}
 	log_ratelimited(LOG_WARN, 10, CONN_FMT ": closed: the device reports: %s", CONN_ARG(conn),
 			ibv_event_type_str(event->type));
-	conn_close(net, conn);
+	conn_ends(conn, ibv_event_type_str(event->type));
+	conn_close(net, conn, CLIENT_FAILED);
 }
 
 void conn_manager_async_events(struct net *net, struct nic *nic)
@@ -698,7 +708,7 @@ void conn_manager_close_tenant(struct net *net, const struct tenant *tenant)
 {
 	for (struct conn *conn = net->conns; conn; conn = conn->next)
 		if (conn->client.part->tenant == tenant)
-			conn_close(net, conn);
+			conn_close(net, conn, CLIENT_TENANT);
 	session_manager_close_tenant(net, tenant);
 }
 
@@ -724,7 +734,7 @@ static bool query_claim(struct net *net, struct conn *conn)
 		log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": closed: its client connected anew",
 				CONN_ARG(closes));
 		stat_add(&net->stats.connections_replaced, 1);
-		conn_close(net, closes);
+		conn_close(net, closes, CLIENT_REPLACED);
 	}
 	stat_add(&net->stats.identities_refused, claimed && !conn->identity);
 	identities_count(net);
@@ -750,6 +760,7 @@ static bool conn_is_cut(const struct conn *conn)
 static void revoke_run(struct net *net, struct conn *asks)
 {
 	struct query *query = &asks->query;
+	char text[PRINCIPAL_BYTES + 1];
 	unsigned int left = 0, sessions;
 	struct revoke revoke;
 	struct conn *conn;
@@ -766,7 +777,7 @@ static void revoke_run(struct net *net, struct conn *asks)
 			continue;
 		stat_add(&net->stats.connections_revoked, conn->stage == CONN_LIVE);
 		query->closed += conn->stage != CONN_RELEASING;
-		conn_close(net, conn);
+		conn_close(net, conn, CLIENT_REVOKED);
 		left += !conn_is_cut(conn);
 	}
 	sessions = session_manager_revoke(net, &revoke);
@@ -777,6 +788,18 @@ static void revoke_run(struct net *net, struct conn *asks)
 			(unsigned long long)query->closed);
 	if (!left)
 		query->status = query->closed ? WIRE_OK : WIRE_NOT_FOUND;
+	snprintf(text, sizeof(text), "%.*s", (int)query->len, query->text);
+	audit_admin(&asks->client, "REVOKE", text, left ? "not all are closed yet" : "ok");
+}
+
+static void kill_audit(const struct conn *asks, const struct client *kill)
+{
+	char target[sizeof("connection") + 20];
+
+	if (asks->query.op != WIRE_KILL)
+		return;
+	snprintf(target, sizeof(target), "connection %" PRIu64, asks->query.arg);
+	audit_admin(&asks->client, "KILL", target, kill ? "ok" : "there is no such connection");
 }
 
 /* A connection that asks for its own end gets no answer. */
@@ -793,13 +816,14 @@ static void query_run(struct net *net, struct conn *conn)
 		return;
 	}
 	kill = query_answer(net, conn);
+	kill_audit(conn, kill);
 	if (kill) {
 		log_ratelimited(LOG_NOTICE, 10,
 				"connection of %s: closed: %s asked for it (KILL %llu)",
 				kill->peer.address, conn->client.peer.address,
 				(unsigned long long)kill->number);
 		stat_add(&net->stats.connections_killed, 1);
-		client_close(net, kill);
+		client_close(net, kill, CLIENT_KILLED);
 	}
 	if (conn->stage == CONN_LIVE)
 		answer_send(conn);
@@ -894,7 +918,7 @@ void conn_manager_read_mail(struct net *net)
 		conn = note->conn;
 		switch (note->kind) {
 		case NOTE_FAILED:
-			conn_close(net, conn);
+			conn_close(net, conn, CLIENT_FAILED);
 			break;
 		case NOTE_QUERY:
 			query_taken(net, conn);
@@ -945,7 +969,7 @@ static void hello_due(struct net *net, struct conn *conn, uint64_t now_ns)
 			CONN_FMT ": closed: no valid HELLO within server.handshake_timeout",
 			CONN_ARG(conn));
 	stat_add(&net->stats.connections_expired, 1);
-	conn_close(net, conn);
+	conn_close(net, conn, CLIENT_HELLO_LATE);
 }
 
 static void keepalive_due(struct net *net, struct conn *conn, uint64_t now_ns)
@@ -964,7 +988,7 @@ static void keepalive_due(struct net *net, struct conn *conn, uint64_t now_ns)
 					 "probe within 2 intervals of server.keepalive_interval",
 				CONN_ARG(conn));
 		stat_add(&net->stats.connections_expired, 1);
-		conn_close(net, conn);
+		conn_close(net, conn, CLIENT_SILENT);
 		break;
 	}
 }
@@ -989,7 +1013,7 @@ void conn_manager_close_all(struct net *net)
 	struct conn *conn;
 
 	for (conn = net->conns; conn; conn = conn->next)
-		conn_close(net, conn);
+		conn_close(net, conn, CLIENT_STOP);
 	session_manager_close_all(net);
 }
 
@@ -1001,7 +1025,7 @@ static bool conn_renew_user(struct net *net, struct conn *conn, struct users *us
 	if (client_user_renew(&conn->client, users, !conn->query.by_request))
 		return true;
 	stat_add(&net->stats.connections_withdrawn, 1);
-	conn_close(net, conn);
+	conn_close(net, conn, CLIENT_USERS);
 	return false;
 }
 
@@ -1033,12 +1057,14 @@ void conn_manager_renew_users(struct net *net)
 
 	if (admission_load(&users, net->env.config)) {
 		log_error("the users stay as they were: fix users.file and reload again");
+		audit_admin(NULL, "reload", "users", "users.file has errors: the log has them");
 		return;
 	}
 	if (!users && !net->users)
 		return;
 	set_users(net, users);
 	log_notice("[users]: %llu users", (unsigned long long)net->stats.users);
+	audit_admin(NULL, "reload", "users", "ok");
 }
 
 bool conn_manager_pulling(const struct net *net)

@@ -12,6 +12,7 @@
 #include "server/memcached/login.h"
 #include "server/memcached/session.h"
 #include "server/users/users.h"
+#include "server/worker/audit.h"
 
 #define NS_PER_MS 1000000ull
 #define FAILURE "CLIENT_ERROR authentication failure"
@@ -183,6 +184,7 @@ static void wrong_log(struct logins *logins, const struct users *users,
 		      const struct session *session)
 {
 	const struct user *user = user_asked(users, session);
+	char why[sizeof("wrong password of user ") + USER_NAME_MAX];
 
 	logins->wrong++;
 	log_ratelimited(LOG_WARN, 10,
@@ -190,6 +192,9 @@ static void wrong_log(struct logins *logins, const struct users *users,
 			" wrong ones of all clients so far)",
 			session->client.peer.address, user ? "user " : "an unknown user",
 			user ? user->name : "", logins->wrong);
+	snprintf(why, sizeof(why), "wrong password of %s%s", user ? "user " : "an unknown user",
+		 user ? user->name : "");
+	audit_login_failed(&session->client, why);
 }
 
 static void source_hold(struct login_source *source)

@@ -10,6 +10,7 @@
 #include "common/util/log.h"
 #include "common/util/stat.h"
 #include "server/memcached/session.h"
+#include "server/worker/audit.h"
 #include "server/worker/conn.h"
 #include "server/worker/grant.h"
 #include "server/worker/permit.h"
@@ -145,11 +146,13 @@ static void answer_shutdown(struct net *net, const struct conn *conn, struct que
 	if (client_is_admin(&conn->client)) {
 		log_ratelimited(LOG_NOTICE, 10, CONN_FMT ": %s asked the server to stop (SHUTDOWN)",
 				CONN_ARG(conn), conn->client.principal->name);
+		audit_admin(&conn->client, "SHUTDOWN", "", "ok");
 		net->stop_asked = true;
 		return;
 	}
 	if (user)
 		(void)permit_why(user, &request, why);
+	audit_admin(&conn->client, "SHUTDOWN", "", why);
 	query->status = WIRE_NOT_ALLOWED;
 	query->len = (uint32_t)strlen(why);
 	memcpy(query->text, why, query->len);

@@ -17,6 +17,7 @@
 #include "server/control/session_stats.h"
 #include "server/memcached/login.h"
 #include "server/memcached/serve.h"
+#include "server/worker/audit.h"
 
 /* Connections that are taken before other events have their turn. */
 #define ACCEPT_AT_ONCE 64
@@ -29,11 +30,13 @@ struct arrival {
 	struct cm_peer peer;
 };
 
-static void refused(struct net *net, const struct cm_peer *peer, const char *why, int len)
+static void refused(struct net *net, const struct listener *listener, const struct cm_peer *peer,
+		    const char *why)
 {
 	stat_add(&net->stats.connections_rejected, 1);
 	log_ratelimited(LOG_WARN, 10, "memcached: connection of %s refused: %.*s", peer->address,
-			len, why);
+			(int)strcspn(why, "\r"), why);
+	audit_refused(listener->addr.kind, peer, why);
 }
 
 /* A client that may not connect is told why: a line of the protocol. */
@@ -52,7 +55,7 @@ static void refuse(struct net *net, const struct arrival *arrival, const char *l
 	/* A client that gets no line still sees its connection end. */
 	(void)n;
 	close(arrival->fd);
-	refused(net, &arrival->peer, line, (int)strcspn(line, "\r"));
+	refused(net, arrival->listener, &arrival->peer, line);
 }
 
 static void refuse_error(struct net *net, const struct arrival *arrival, const char *why)
@@ -122,6 +125,7 @@ static void session_remove(struct net *net, struct session *session)
 	struct client *client = &session->client;
 	struct users *users = client->users;
 
+	audit_closed(client, NULL);
 	LIST_REMOVE(session, entry);
 	lock_forget(net, session);
 	net->sessions_count[client->worker->number]--;
@@ -182,6 +186,7 @@ static void session_make(struct net *net, const struct arrival *arrival, const s
 		return;
 	}
 	session_add(net, session);
+	audit_opened(client);
 	log_debug("memcached: connection of %s: worker %u", client->peer.address,
 		  client->worker->number);
 	session_note_send(session, &client->worker->mailbox, NOTE_SESSION);
@@ -266,7 +271,7 @@ static void handshake_failed(struct net *net, const struct handshake *handshake)
 		return;
 	}
 	stat_add(&net->stats.connections_expired, handshake->err == -ETIMEDOUT);
-	refused(net, &handshake->peer, handshake->why, TLS_WHY_MAX);
+	refused(net, handshake->listener, &handshake->peer, handshake->why);
 }
 
 static void handshake_handle(struct net *net, struct handshake *handshake)
@@ -390,6 +395,10 @@ void session_manager_password_checked(struct net *net)
 	if (!session)
 		return;
 	session_enter(net, session, user, line);
+	if (session->client.by_password)
+		audit_authenticated(&session->client);
+	else
+		audit_login_failed(&session->client, *line ? line : "it is being closed");
 	logins_answer(session, line);
 }
 
@@ -408,15 +417,16 @@ void session_manager_expire(struct net *net, uint64_t now_ns)
 				"within server.handshake_timeout",
 				session->client.peer.address);
 		stat_add(&net->stats.connections_expired, 1);
-		session_manager_close(session);
+		session_manager_close(session, CLIENT_LOGIN_LATE);
 	}
 	logins_expire(&net->logins, net->users, now_ns);
 }
 
-void session_manager_close(struct session *session)
+void session_manager_close(struct session *session, enum client_end end)
 {
 	if (session->is_cut)
 		return;
+	(void)client_ends(&session->client, end);
 	session->is_cut = true;
 	/* The session's worker finds the end of the input. */
 	shutdown(session->fd, SHUT_RDWR);
@@ -428,7 +438,7 @@ void session_manager_close_all(struct net *net)
 	struct session *session;
 
 	LIST_FOREACH(session, &net->sessions, entry)
-		session_manager_close(session);
+		session_manager_close(session, CLIENT_STOP);
 }
 
 void session_manager_close_tenant(struct net *net, const struct tenant *tenant)
@@ -437,7 +447,7 @@ void session_manager_close_tenant(struct net *net, const struct tenant *tenant)
 
 	LIST_FOREACH(session, &net->sessions, entry)
 		if (session->client.part->tenant == tenant)
-			session_manager_close(session);
+			session_manager_close(session, CLIENT_TENANT);
 }
 
 unsigned int session_manager_revoke(struct net *net, const struct revoke *revoke)
@@ -449,7 +459,7 @@ unsigned int session_manager_revoke(struct net *net, const struct revoke *revoke
 		if (!revoke_matches(revoke, &session->client))
 			continue;
 		stat_add(&net->stats.connections_revoked, !session->is_cut);
-		session_manager_close(session);
+		session_manager_close(session, CLIENT_REVOKED);
 		left++;
 	}
 	return left;
@@ -465,7 +475,7 @@ bool session_manager_renew_users(struct net *net, struct users *users)
 			renewed = true;
 		} else if (!session->is_cut) {
 			stat_add(&net->stats.connections_withdrawn, 1);
-			session_manager_close(session);
+			session_manager_close(session, CLIENT_USERS);
 		}
 	return renewed;
 }

@@ -23,8 +23,8 @@ void session_manager_password_checked(struct net *net);
  * logins that have waited for their time. @now_ns: by clock_ns().
  */
 void session_manager_expire(struct net *net, uint64_t now_ns);
-/* Starts to close a session. */
-void session_manager_close(struct session *session);
+/* Starts to close a session, as client_ends() has it. */
+void session_manager_close(struct session *session, enum client_end end);
 /* Starts to close all sessions, or all of the tenant. */
 void session_manager_close_all(struct net *net);
 void session_manager_close_tenant(struct net *net, const struct tenant *tenant);

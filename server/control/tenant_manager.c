@@ -12,6 +12,7 @@
 #include "common/util/parse.h"
 #include "server/control/conn_manager.h"
 #include "server/control/user_tenants.h"
+#include "server/worker/audit.h"
 #include "server/worker/permit.h"
 
 #define LINE_MAX_BYTES 256
@@ -97,6 +98,15 @@ static void list(struct net *net, struct conn *conn)
 	conn_manager_answered(conn);
 }
 
+/* For the audit log. */
+static const char *action_name(enum wire_tenant mode)
+{
+	return mode == WIRE_TENANT_CREATE ? "create tenant" :
+	       mode == WIRE_TENANT_RESIZE ? "resize tenant" :
+	       mode == WIRE_TENANT_DROP	  ? "drop tenant" :
+					    "list tenants";
+}
+
 /* Answers the requests that need not wait for the change under way. */
 static void answer_at_once(struct net *net)
 {
@@ -107,12 +117,15 @@ static void answer_at_once(struct net *net)
 		if (client_is_admin(&conn->client) && conn->query.mode != WIRE_TENANT_LIST)
 			continue;
 		conn_manager_forget_query(conn);
-		if (client_is_admin(&conn->client))
+		if (client_is_admin(&conn->client)) {
 			list(net, conn);
-		else
-			answer(conn, WIRE_INVALID,
-			       "tenants are for administrators: root and the server's own user, on "
-			       "the Unix socket");
+			continue;
+		}
+		audit_admin(&conn->client, action_name(conn->query.mode), conn->query.tenant,
+			    "the client is no administrator");
+		answer(conn, WIRE_INVALID,
+		       "tenants are for administrators: root and the server's own user, on the "
+		       "Unix socket");
 	}
 }
 
@@ -291,6 +304,7 @@ static const char *verb(enum wire_tenant mode)
 /* A change that fails is tried again at the next SIGHUP. */
 static void user_failed(const char *name, enum wire_tenant mode, const char *why)
 {
+	audit_admin(NULL, action_name(mode), name, why);
 	log_error("users.file: the tenant %s can't be %s: %s; the next SIGHUP tries again", name,
 		  verb(mode), why);
 }
@@ -363,6 +377,8 @@ static bool command_begin(struct net *net)
 		begins = create_begin(net, conn->query.tenant, &refusal);
 	else
 		begins = change_ask(net, conn, &refusal);
+	audit_admin(&conn->client, action_name(command->mode), conn->query.tenant,
+		    begins ? "begun" : refusal.text);
 	if (!begins)
 		answer(conn, refusal.status, "%s", refusal.text);
 	return begins;
@@ -471,9 +487,12 @@ static void command_end(struct net *net, int err)
 	command_account(net);
 	if (err && !command->asker)
 		user_failed(name, command->mode, why);
-	else if (err)
-		log_error("tenant %s: can't be %s: %s", name, verb(command->mode), why);
 	else
+		audit_admin(conn ? &conn->client : NULL, action_name(command->mode), name,
+			    err ? why : "ok");
+	if (err && command->asker)
+		log_error("tenant %s: can't be %s: %s", name, verb(command->mode), why);
+	else if (!err)
 		log_notice("tenant %s: %s; %s of tenants.memory (%s) are in use", name,
 			   verb(command->mode), show_size(net->tenants.used, used),
 			   show_size(net->tenants.memory, memory));

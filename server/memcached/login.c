@@ -33,6 +33,12 @@ static enum action_next answer(struct session *session, const char *line)
 	return ACTION_DONE;
 }
 
+static enum action_next broken(struct session *session)
+{
+	(void)client_ends(&session->client, CLIENT_PROTOCOL);
+	return ACTION_END;
+}
+
 static void token_copy(char *to, const struct mc_token *token)
 {
 	memcpy(to, token->text, token->len);
@@ -91,8 +97,10 @@ enum action_next login_run(struct session *session, struct session_input *input)
 	uint64_t block_len;
 
 	newline = memchr(line, '\n', left < MC_BUFFER_MIN ? left : MC_BUFFER_MIN);
+	if (!newline && left < MC_BUFFER_MIN)
+		return ACTION_MORE;
 	if (!newline)
-		return left < MC_BUFFER_MIN ? ACTION_MORE : ACTION_END;
+		return broken(session);
 	if (!output_room(session, SESSION_ANSWER_MAX))
 		return ACTION_CLOGGED;
 	used = (size_t)(newline - line) + 1;
@@ -102,7 +110,7 @@ enum action_next login_run(struct session *session, struct session_input *input)
 	}
 	if (block_len > LOGIN_BLOCK_MAX) {
 		output_line(session->sockets, "CLIENT_ERROR authentication token is too long");
-		return ACTION_END;
+		return broken(session);
 	}
 	if (left < used + block_len + 2)
 		return ACTION_MORE;

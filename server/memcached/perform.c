@@ -18,7 +18,10 @@ static enum action_next refused(struct session *session, const struct mc_command
 	session->skip = command->swallow;
 	if (command->error && !command->noreply)
 		output_line(session->sockets, command->error);
-	return command->close ? ACTION_END : ACTION_DONE;
+	if (!command->close)
+		return ACTION_DONE;
+	(void)client_ends(&session->client, CLIENT_PROTOCOL);
+	return ACTION_END;
 }
 
 /*

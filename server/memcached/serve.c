@@ -238,6 +238,8 @@ static enum serve_next serve_end(struct session *session, const struct session_i
 
 	if (next == ACTION_END)
 		session->shut = session->ends = true;
+	if (!kept)
+		(void)client_ends(&session->client, CLIENT_FAILED);
 	if (session->broken || !kept)
 		return SERVE_END;
 	if (session->ends || (session->shut && next == ACTION_MORE))

@@ -14,6 +14,29 @@ struct user_account;
 struct users;
 struct worker;
 
+/* Why a connection ends, for the audit log. */
+#define CLIENT_ENDS(X)                                                                             \
+	X(LEFT, "the client ended it")                                                             \
+	X(FAILED, "it failed")                                                                     \
+	X(PROTOCOL, "it broke memcached's protocol")                                               \
+	X(ACCESS, "READ with a key that is not its own, or outside the region")                    \
+	X(HELLO_LATE, "no valid HELLO within server.handshake_timeout")                            \
+	X(LOGIN_LATE, "it did not authenticate within server.handshake_timeout")                   \
+	X(SILENT, "no answer to a keepalive probe")                                                \
+	X(REPLACED, "its client connected anew")                                                   \
+	X(KILLED, "killed")                                                                        \
+	X(REVOKED, "revoked")                                                                      \
+	X(USERS, "users.file changed")                                                             \
+	X(TENANT, "its tenant is resized or dropped")                                              \
+	X(DEVICE, "its device failed")                                                             \
+	X(STOP, "the server stops")
+
+enum client_end {
+#define X(name, text) CLIENT_##name,
+	CLIENT_ENDS(X)
+#undef X
+};
+
 struct client {
 	/* Fixed when the client is admitted. */
 	struct worker *worker;
@@ -28,6 +51,8 @@ struct client {
 	void (*wake)(struct client *client);
 	enum device_kind kind; /* of the URL that it connected to */
 	bool by_admin;	       /* peer_is_admin() */
+	bool audited;	       /* audit_opened(): the control thread's */
+	_Atomic uint8_t end;   /* client_ends() */
 	bool by_password;      /* it is its user by a login: the control thread's, as `users` */
 	struct cm_peer peer;
 	uint64_t connected_ns; /* by clock_ns() */
@@ -78,6 +103,14 @@ static inline bool client_sees_others(const struct client *client)
 	const struct user *user = client_user(client);
 
 	return !user || user->rights & USER_ADMIN;
+}
+
+/* Says why the connection ends. The first reason counts: returns whether this is it. Any thread. */
+static inline bool client_ends(struct client *client, enum client_end end)
+{
+	uint8_t none = CLIENT_LEFT;
+
+	return atomic_compare_exchange_strong(&client->end, &none, (uint8_t)end);
 }
 
 #endif /* KVD_SERVER_WORKER_CLIENT_H */

@@ -165,6 +165,12 @@ void conn_destroy(struct conn *conn)
 	free(conn);
 }
 
+void conn_ends(struct conn *conn, const char *why)
+{
+	if (client_ends(&conn->client, CLIENT_FAILED))
+		conn->why = why;
+}
+
 void conn_fail(struct conn *conn, const char *why)
 {
 	struct worker *worker = conn->poller->worker;
@@ -172,6 +178,7 @@ void conn_fail(struct conn *conn, const char *why)
 	if (conn->stopped)
 		return;
 	conn->stopped = true;
+	conn_ends(conn, why);
 	stat_add(&worker->stats.connections_failed, 1);
 	log_ratelimited(LOG_WARN, 10, CONN_FMT ": closed: %s", CONN_ARG(conn), why);
 	mailbox_send(worker->env->control, &conn->notes[NOTE_FAILED]);

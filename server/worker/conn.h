@@ -114,6 +114,7 @@ struct conn {
 	TAILQ_ENTRY(conn) window_entry;
 	uint64_t responses;	 /* sent */
 	bool stopped;		 /* failed or quiesced: post nothing */
+	const char *why;	 /* it failed: conn_ends(); or NULL */
 	bool qp_destroyed;	 /* nothing moves data any more */
 	uint32_t response_bytes; /* longest message that the client accepts */
 	uint32_t sq_used;	 /* work requests posted or about to be, not known to be done */
@@ -293,9 +294,12 @@ void conn_table_add(struct conn *conn);
 /* Removes the connection from the poller's table. The thread is RCU-online. */
 void conn_table_remove(struct conn *conn);
 
+/* The connection ends because of @why, a constant: for the audit log. Any thread. */
+void conn_ends(struct conn *conn, const char *why);
+
 /*
- * The worker: ends the connection because of @why, and logs it, once. Later messages of the client
- * are dropped. The control thread closes the connection.
+ * The worker: ends the connection because of @why, a constant, and logs it, once. Later messages of
+ * the client are dropped. The control thread closes the connection.
  */
 void conn_fail(struct conn *conn, const char *why);
 

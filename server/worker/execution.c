@@ -6,6 +6,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/stat.h"
+#include "server/worker/audit.h"
 #include "server/worker/member.h"
 #include "server/worker/worker.h"
 
@@ -63,6 +64,21 @@ static void flush_cancel(struct client *client, const struct request *request,
 	head->result = maintenance_cancel(&client->part->store->maintenance, request->ticket,
 					  any ? NULL : client->principal->name);
 	head->status = head->result ? WIRE_OK : WIRE_NOT_FOUND;
+	audit_admin(client, "cancel FLUSH", client->part->tenant->name,
+		    head->result ? "ok" : "no such flush waits");
+}
+
+static uint64_t flush_begin(struct client *client, const struct request *request)
+{
+	uint64_t ticket = maintenance_flush(&client->part->store->maintenance,
+					    client_thread(client)->now_ns, request->ttl,
+					    client->principal->name);
+
+	/* Without a delay and a place, the client asks again until there is one. */
+	if (ticket || request->ttl)
+		audit_admin(client, request->ttl ? "FLUSH later" : "FLUSH",
+			    client->part->tenant->name, ticket ? "ok" : "too many flushes wait");
+	return ticket;
 }
 
 static void flush(struct client *client, const struct request *request, struct wire_response *head)
@@ -82,8 +98,7 @@ static void flush(struct client *client, const struct request *request, struct w
 	if (request->ticket) {
 		done = maintenance_flushed(maintenance, request->ticket);
 	} else {
-		head->ticket = maintenance_flush(maintenance, client_thread(client)->now_ns,
-						 request->ttl, client->principal->name);
+		head->ticket = flush_begin(client, request);
 		done = head->ticket;
 	}
 	head->status = done ? WIRE_OK : WIRE_BUSY;

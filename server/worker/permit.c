@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "common/util/stat.h"
+#include "server/worker/audit.h"
 #include "server/worker/worker.h"
 
 /* All rights that the request needs. */
@@ -94,6 +95,9 @@ enum wire_status permit_admit(struct client *client, const struct user *user,
 
 	stat_add(&worker->stats.requests_over_limit, status == WIRE_LIMIT);
 	stat_add(&worker->stats.requests_not_allowed, status == WIRE_NOT_ALLOWED);
+	if (status == WIRE_NOT_ALLOWED && rights_needed(request) & (USER_ADMIN | USER_FLUSH))
+		audit_admin(client, wire_op_name(request->op), "",
+			    "the user has no right to do it");
 	return status;
 }
 

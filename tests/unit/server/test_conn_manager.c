@@ -848,7 +848,7 @@ static void reads_what_it_may_not(void **state)
 		if (way == 0 || way == 1)
 			add_async(IBV_EVENT_QP_ACCESS_ERR)->qp = conn->qp;
 		if (way == 1)
-			conn_close(&net, conn); /* it disconnected meanwhile */
+			conn_close(&net, conn, CLIENT_LEFT); /* it disconnected meanwhile */
 		if (way == 2)
 			add_cm(CM_DISCONNECTED, conn->id)->status = -EACCES;
 		if (way == 3) {
@@ -881,7 +881,7 @@ static void memory_windows(void **state)
 	conn_manager_answer(&net, test_now);
 	assert_note(conn, NOTE_ANSWER);
 	assert_true(conn->query.granted);
-	conn_close(&net, conn);
+	conn_close(&net, conn, CLIENT_LEFT);
 	assert_int_equal(mws_count, 1);
 	flush_late();
 	finish(conn);
@@ -1319,7 +1319,7 @@ static void revokes(void **state)
 	ask_to_revoke(admin, "alice", WIRE_INVALID, 0);
 	assert_int_equal(disconnects, 0);
 	/* One has begun to end by itself. */
-	conn_close(&net, alice[0]);
+	conn_close(&net, alice[0], CLIENT_LEFT);
 	ask_to_revoke(admin, "identity=alice", WIRE_OK, 3);
 	assert_logged("revoked identity=alice, asked for by 10.0.0.1:5: 3 connections closed");
 	assert_int_equal(disconnects, 3);

@@ -19,12 +19,15 @@
 
 static uint64_t test_cpu_ns(const struct worker *worker);
 static uint64_t test_lines_lost(void);
+static uint64_t test_audit_lost(void);
 
 #define worker_cpu_ns test_cpu_ns
 #define log_writer_lost test_lines_lost
+#define audit_file_lost test_audit_lost
 #include "server/stats.c"
 #undef worker_cpu_ns
 #undef log_writer_lost
+#undef audit_file_lost
 
 #include "tests/support/default_tenant.h"
 #include "tests/support/store_fixture.h"
@@ -55,6 +58,11 @@ static uint64_t test_cpu_ns(const struct worker *worker)
 static uint64_t test_lines_lost(void)
 {
 	return 7;
+}
+
+static uint64_t test_audit_lost(void)
+{
+	return 8;
 }
 
 static int setup(void **state)
@@ -239,6 +247,7 @@ static void process_and_devices(void **state)
 	assert_in_range(number_of("uptime_s"), 100, 110);
 	assert_number("workers", WORKERS);
 	assert_number("log_lines_lost", 7);
+	assert_number("audit_lines_lost", 8);
 	assert_number("fleet_epoch", 0);
 	assert_number("fleet_members", 0);
 	assert_number("fleet_shards", 0);

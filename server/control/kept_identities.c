@@ -10,7 +10,7 @@
 
 #include "common/util/log.h"
 #include "common/util/trusted_file.h"
-#include "server/store/keep.h"
+#include "server/store/store.h"
 
 #define SUFFIX ".answers"
 #define KEPT_MAGIC 0x3172657773416b76ull /* "vkAswer1" */

@@ -247,7 +247,8 @@ struct span do_span_at(const struct page_heap *heap, uint32_t page, uint32_t end
 		span.page = span_of(heap, page);
 		span.pages = page_at(heap, span.page)->pages;
 		span.evacuating = is_evacuating(heap, span.page);
-		span.slab = page_at(heap, page)->slab;
+		/* Of a large item, whose writer sets it without the lock, nobody uses it. */
+		span.slab = hint_load(&page_at(heap, page)->slab);
 	}
 	return span;
 }

@@ -72,10 +72,10 @@ static int fake_begin(struct tenant_jobs *jobs, const struct tenant_job *job)
 	return 0;
 }
 
-static void fake_destroy(struct tenant_store *of, const struct worker_env *env)
+static void fake_drop(struct tenant *tenant, const struct worker_env *env)
 {
 	(void)env;
-	of->store = NULL;
+	tenant->now.store = NULL;
 	destroyed++;
 }
 
@@ -84,7 +84,7 @@ static void fake_destroy(struct tenant_store *of, const struct worker_env *env)
 #define conn_manager_close_tenant fake_close_tenant
 #define mailbox_send fake_send
 #define tenant_jobs_begin fake_begin
-#define tenant_store_destroy fake_destroy
+#define tenant_store_drop fake_drop
 #include "server/control/tenant_manager.c"
 
 static struct tenant *tenant_of(const char *name)

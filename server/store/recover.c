@@ -63,7 +63,8 @@ static void change_undo(const struct region *region, const struct keep_change *c
 	struct item *new, *old;
 
 	if (!is_place(region, change->new_at) || !is_place(region, change->old_at) ||
-	    change->bytes > sizeof(change->saved))
+	    change->bytes > sizeof(change->saved) ||
+	    change->old_at + sizeof(old->sum) + change->bytes > region->bytes)
 		return;
 	new = region_at(region, change->new_at);
 	old = region_at(region, change->old_at);

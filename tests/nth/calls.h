@@ -90,6 +90,7 @@ enum nth_how {
 	X(mkdir, NTH_MINUS, EACCES, ENOSPC)				\
 	X(rmdir, NTH_MINUS, EACCES, 0)					\
 	X(unlink, NTH_MINUS, EACCES, 0)					\
+	X(rename, NTH_MINUS, EACCES, ENOSPC)				\
 	X(flock, NTH_MINUS, ENOLCK, EINTR)				\
 	X(fcntl, NTH_MINUS, EMFILE, EINVAL)				\
 	X(ioctl, NTH_MINUS, EINVAL, 0)					\

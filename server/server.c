@@ -9,6 +9,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "server/audit_file.h"
 #include "server/crash_report.h"
 #include "server/fleet_options.h"
 #include "server/log_writer.h"
@@ -179,6 +180,7 @@ static int server_open_http(struct server *server)
 		.fleet_name = server->config.fleet.name,
 		.devices_folder = NIC_DEVICES_FOLDER,
 		.log_lines_lost = log_writer_lost,
+		.audit_lines_lost = audit_file_lost,
 	};
 	struct timespec now;
 

@@ -28,6 +28,7 @@ struct metrics_source {
 	const char *fleet_name;		      /* in etcd */
 	const char *devices_folder;	      /* of RDMA devices: /sys/class/infiniband */
 	uint64_t (*log_lines_lost)(void);
+	uint64_t (*audit_lines_lost)(void);
 	uint64_t started_unix_ns;
 };
 

@@ -39,6 +39,9 @@ static void build_write(struct exposition *out, const struct metrics_source *sou
 	exposition_one(out, "kvd_log_lines_lost_total", METRIC_COUNTER,
 		       "log lines lost because the log's file or pipe was full",
 		       source->log_lines_lost());
+	exposition_one(out, "kvd_audit_lines_lost_total", METRIC_COUNTER,
+		       "lines of the audit log lost because its file was full",
+		       source->audit_lines_lost());
 }
 
 static void connections_write(struct exposition *out, const struct net *net,

@@ -67,6 +67,7 @@ static void start(struct membership_thread *membership)
 		.fleet_name = "f",
 		.devices_folder = "/nonexistent",
 		.log_lines_lost = lines_lost,
+		.audit_lines_lost = lines_lost,
 	};
 
 	config_init(&config);

@@ -49,6 +49,7 @@ static struct metrics_source source = {
 	.fleet_name = "f",
 	.devices_folder = folder,
 	.log_lines_lost = lines_lost,
+	.audit_lines_lost = lines_lost,
 	.started_unix_ns = 1700000000500000000,
 };
 
@@ -142,6 +143,7 @@ static void of_the_server(void **state)
 	write_metrics(true);
 	assert_families();
 	assert_number("kvd_log_lines_lost_total", 7);
+	assert_number("kvd_audit_lines_lost_total", 7);
 	assert_sample("kvd_start_time_seconds", "1700000000.5");
 	assert_number("kvd_connections", 4);
 	assert_number("kvd_connections_total", 5);

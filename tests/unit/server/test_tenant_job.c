@@ -27,7 +27,12 @@ static struct store old_store, new_store;
 static struct tenant_part parts[WORKERS];
 static struct tenant test_tenant;
 static struct mailbox control;
-static struct worker_env test_env = { .control = &control, .workers = WORKERS };
+static const struct config test_config; /* nothing is kept */
+static struct worker_env test_env = {
+	.config = &test_config,
+	.control = &control,
+	.workers = WORKERS,
+};
 static struct tenant_jobs test_jobs;
 
 /* What the job has done, in order; and the step of it that fails, or NULL. */
@@ -60,6 +65,12 @@ static void fake_destroy(struct tenant_store *store, const struct worker_env *wi
 	assert_ptr_equal(with, &test_env);
 	step(store->store == &new_store ? "destroy new; " : "destroy old; ");
 	*store = (struct tenant_store){ 0 };
+}
+
+static void fake_drop(struct tenant *tenant, const struct worker_env *with)
+{
+	step("drop: ");
+	fake_destroy(&tenant->now, with);
 }
 
 static int fake_fill(struct store_thread *const *threads, unsigned int count,
@@ -114,6 +125,7 @@ static void fake_replace(struct fleet_stores *stores, struct store *old, struct 
 #define tenant_budgets_init fake_budgets_init
 #define tenant_store_create fake_create
 #define tenant_store_destroy fake_destroy
+#define tenant_store_drop fake_drop
 #define resize_fill fake_fill
 #define store_start fake_store_start
 #define maintenance_start fake_maintenance_start
@@ -165,7 +177,7 @@ static void creates_and_destroys(void **state)
 	fails = NULL;
 	assert_job(TENANT_JOB_CREATE, 0, "create, start; budgets; ");
 	assert_ptr_equal(test_tenant.now.store, &new_store);
-	assert_job(TENANT_JOB_DESTROY, 0, "destroy new; ");
+	assert_job(TENANT_JOB_DESTROY, 0, "drop: destroy new; ");
 	assert_null(test_tenant.now.store);
 }
 

@@ -6,8 +6,9 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "common/util/heap.h"
 
 struct start {
 	void *(*run)(void *);
@@ -44,7 +45,7 @@ static void *thread_run(void *arg)
 	struct start start = *(struct start *)arg;
 	void *result;
 
-	free(arg);
+	heap_free(arg);
 	pthread_setname_np(pthread_self(), start.name);
 	strcpy(name_here, start.name);
 	thread_signal_stack(stack);
@@ -55,7 +56,7 @@ static void *thread_run(void *arg)
 
 int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *arg)
 {
-	struct start *start = malloc(sizeof(*start));
+	struct start *start = heap_alloc(sizeof(*start));
 	int err;
 
 	if (!start)
@@ -65,6 +66,6 @@ int thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void
 	snprintf(start->name, sizeof(start->name), "%s", name);
 	err = -pthread_create(thread, NULL, thread_run, start);
 	if (err)
-		free(start);
+		heap_free(start);
 	return err;
 }

@@ -174,7 +174,8 @@ void keep_note_stale(const struct keep *keep, uint64_t hash, uint64_t version);
 
 /*
  * Notes a change that makes the item at @old invalid until the one at @new is valid, and overwrites
- * @bytes of what follows the old one's sum: KEEP-4. @change NULL: nothing is kept.
+ * @bytes of what follows the old one's sum: KEEP-4. If the item is invalid already, by a change
+ * that is noted, that stays noted until this one is. @change NULL: nothing is kept.
  */
 static inline void keep_change_begin(struct keep_change *change, const uint8_t *base,
 				     const struct item *old, uint64_t sum, const struct item *new,
@@ -182,14 +183,13 @@ static inline void keep_change_begin(struct keep_change *change, const uint8_t *
 {
 	if (__builtin_expect(!change, 1))
 		return;
-	__atomic_store_n(&change->new_at, 0, __ATOMIC_RELAXED);
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	change->old_at = (uint64_t)((const uint8_t *)old - base);
-	change->old_sum = sum;
-	change->bytes = bytes;
-	__builtin_memcpy(change->saved, (const uint8_t *)old + sizeof(old->sum), bytes);
 	/* A killed thread has stored all that precedes its last instruction, so the compiler alone
 	 * could change the order. */
+	change->old_at = (uint64_t)((const uint8_t *)old - base);
+	change->old_sum = sum;
+	__builtin_memcpy(change->saved, (const uint8_t *)old + sizeof(old->sum), bytes);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	__atomic_store_n(&change->bytes, bytes, __ATOMIC_RELAXED);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	__atomic_store_n(&change->new_at, (uint64_t)((const uint8_t *)new - base),
 			 __ATOMIC_RELEASE);

@@ -6,6 +6,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -449,6 +451,38 @@ static void kills_in_splits(void **state)
 	assert_true(STAT(splits) > 0);
 }
 
+static _Atomic bool noted_end;
+
+static void *note_again_and_again(void *argument)
+{
+	struct keep_change *change = argument;
+	const struct item *item = item_of("watched");
+
+	while (!atomic_load(&noted_end))
+		keep_change_begin(change, store.region.base, item, item->sum, item, 200);
+	return NULL;
+}
+
+/* A kill at any instant of a change that is noted twice finds a note. */
+static void noted_all_the_time(void **state)
+{
+	struct keep_change *change = &store.region.keep.changes[0];
+	unsigned int missing = 0;
+	pthread_t thread;
+
+	(void)state;
+	put("watched", 1, 1000);
+	assert_int_equal(pthread_create(&thread, NULL, note_again_and_again, change), 0);
+	while (!__atomic_load_n(&change->new_at, __ATOMIC_ACQUIRE))
+		sched_yield();
+	for (unsigned int i = 0; i < 1000000; i++)
+		missing += !__atomic_load_n(&change->new_at, __ATOMIC_RELAXED);
+	atomic_store(&noted_end, true);
+	pthread_join(thread, NULL);
+	keep_change_end(change);
+	assert_int_equal(missing, 0);
+}
+
 /* A kill while the store is recovered: the next recovery finds both kinds of sums. */
 static void kill_in_recovery(void **state)
 {
@@ -741,6 +775,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(kills_while_hidden, setup, teardown),
 		cmocka_unit_test_setup_teardown(kills_in_moves, setup, teardown),
 		cmocka_unit_test_setup_teardown(kills_in_splits, setup, teardown),
+		cmocka_unit_test_setup_teardown(noted_all_the_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(kill_in_recovery, setup, teardown),
 		cmocka_unit_test_setup_teardown(damaged, setup, teardown),
 		cmocka_unit_test_setup_teardown(kill_in_flush, setup, teardown),

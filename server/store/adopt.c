@@ -142,8 +142,6 @@ void store_adopt(struct table *table)
 	const struct geometry *g = &table->region->geometry;
 	uint64_t index = (uint64_t)head->page_first * PAGE_BYTES - sizeof(struct superblock);
 
-	/* From here on the lists are changed: a kill has to be noticed. */
-	atomic_store(&head->state, KEEP_SERVES);
 	ticks_adopt(table);
 	memory_adopt(table->memory, head->page_first);
 	table->memory->wider = head->wider;

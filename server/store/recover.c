@@ -90,18 +90,9 @@ static void changes_undo(const struct region *region)
 static int incarnations_begin(struct recovery *r)
 {
 	struct region *region = r->table->region;
-	struct keep_head *head = region->keep.head;
-	int err = 0;
+	int err = region_renew(region);
 
-	r->old = head->incarnation[0];
-	if (head->incarnation[1] != head->incarnation[0]) {
-		region->geometry.incarnation = head->incarnation[1];
-		region_publish_geometry(region);
-	} else {
-		err = region_renew(region);
-		if (!err)
-			head->incarnation[1] = region->geometry.incarnation;
-	}
+	r->old = region->keep.head->incarnation[0];
 	r->new = region->geometry.incarnation;
 	return err;
 }

@@ -91,8 +91,7 @@ static int region_adopt(struct region *region, const struct store_options *optio
 	struct geometry *g = &region->geometry;
 
 	*g = region_superblock(region)->geometry;
-	if (region->keep.found == KEEP_FOUND_CLEAN &&
-	    (g->sum != geometry_sum(g) || g->incarnation != head->incarnation[0])) {
+	if (region->keep.found == KEEP_FOUND_CLEAN && g->sum != geometry_sum(g)) {
 		log_error("region: the geometry in %s is damaged: remove the file", options->file);
 		return -EUCLEAN;
 	}
@@ -105,11 +104,20 @@ static int region_adopt(struct region *region, const struct store_options *optio
 
 int region_renew(struct region *region)
 {
-	int err = random_fill(&region->geometry.incarnation, sizeof(region->geometry.incarnation));
+	struct keep_head *head = region->keep.head;
+	uint64_t incarnation;
+	int err;
 
-	if (!log_random(err))
-		region_publish_geometry(region);
-	return err;
+	if (head->incarnation[1] == head->incarnation[0]) {
+		err = random_fill(&incarnation, sizeof(incarnation));
+		if (log_random(err))
+			return err;
+		/* Noted before it is used: else a kill leaves a region that is not the state's. */
+		store_relaxed64(&head->incarnation[1], incarnation);
+	}
+	region->geometry.incarnation = head->incarnation[1];
+	region_publish_geometry(region);
+	return 0;
 }
 
 /* What the next process needs to verify the items. */

@@ -63,7 +63,10 @@ int region_check(const struct store_options *options);
 int region_create(struct region *region, const struct store_options *options);
 /* keep.clean: KEEP-2. */
 void region_destroy(struct region *region);
-/* Gives the region another incarnation, and says so in the superblock. 0 or a negative errno. */
+/*
+ * Gives a region that was kept another incarnation, or the one that a recovery before had begun to
+ * give it, and says so in its state and the superblock. 0 or, after logging, a negative errno.
+ */
 int region_renew(struct region *region);
 
 /*

@@ -68,6 +68,9 @@ static int store_fill(struct store *store, const struct store_options *options)
 	struct keep *keep = &store->region.keep;
 	int err = 0;
 
+	/* From here on lists or sums are changed: a kill has to be noticed. */
+	if (keep->found != KEEP_FOUND_NONE)
+		atomic_store(&keep->head->state, KEEP_SERVES);
 	if (keep->found == KEEP_FOUND_CLEAN)
 		store_adopt(&store->table);
 	else if (keep->found == KEEP_FOUND_KILLED)
@@ -76,7 +79,8 @@ static int store_fill(struct store *store, const struct store_options *options)
 		err = index_format(&store->table, options->cancel);
 	if (err || !keep->head)
 		return err;
-	atomic_store(&keep->head->state, KEEP_SERVES);
+	if (keep->found == KEEP_FOUND_NONE)
+		atomic_store(&keep->head->state, KEEP_SERVES);
 	keep->serves = true;
 	return 0;
 }

@@ -496,6 +496,7 @@ static void kill_in_recovery(void **state)
 	all.bytes = REGION_BYTES;
 	all.level = LEVEL;
 	all.value_max = VALUE_MAX;
+	all.prefault = false; /* which would be cancelled first */
 	all.cancel = &cancel;
 	assert_int_equal(store_create(&store, &all), -ECANCELED);
 	again();
@@ -518,6 +519,28 @@ static void kill_in_recovery(void **state)
 	store_destroy(&store);
 	again();
 	assert_true(store.region.geometry.incarnation == 77);
+	assert_filled(KEYS);
+}
+
+/* So does one after a stop whose items get new sums, since limits.max_value is another. */
+static void kill_in_renewal(void **state)
+{
+	static _Atomic bool cancel = true;
+	struct store_options all = options;
+
+	(void)state;
+	fill(KEYS);
+	store.region.geometry.value_max = VALUE_MAX / 2;
+	region_publish_geometry(&store.region);
+	test_store_destroy(&store);
+	all.bytes = REGION_BYTES;
+	all.level = LEVEL;
+	all.value_max = VALUE_MAX;
+	all.prefault = false; /* which would be cancelled first */
+	all.cancel = &cancel;
+	assert_int_equal(store_create(&store, &all), -ECANCELED);
+	again();
+	assert_int_equal(store.region.keep.found, KEEP_FOUND_KILLED);
 	assert_filled(KEYS);
 }
 
@@ -777,6 +800,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(kills_in_splits, setup, teardown),
 		cmocka_unit_test_setup_teardown(noted_all_the_time, setup, teardown),
 		cmocka_unit_test_setup_teardown(kill_in_recovery, setup, teardown),
+		cmocka_unit_test_setup_teardown(kill_in_renewal, setup, teardown),
 		cmocka_unit_test_setup_teardown(damaged, setup, teardown),
 		cmocka_unit_test_setup_teardown(kill_in_flush, setup, teardown),
 		cmocka_unit_test_setup_teardown(flushes_that_wait, setup, teardown),

@@ -124,7 +124,7 @@ void store_set_clock(struct store *store, uint64_t clock_base)
 {
 	if (store->table.clock_base == clock_base)
 		return;
-	store->table.clock_base = clock_base;
+	table_set_clock(&store->table, clock_base);
 	access_time_init(&store->table);
 	evicted_init(&store->table);
 }

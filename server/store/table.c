@@ -17,36 +17,33 @@
 #include "server/store/host_sleep.h"
 
 /*
- * Above the versions of the process before, whenever it started (CLOCK-1), and above those that
- * came from other servers.
- */
-static uint64_t version_after(const struct keep_head *head, uint64_t now_ns, uint64_t random)
-{
-	uint64_t version = version_clock_start(now_ns, random);
-	uint64_t counter = (version >> THREAD_ID_BITS) + (1u << VERSION_RANDOM_BITS);
-	uint64_t kept = atomic_load(&head->version);
-
-	if (counter < kept)
-		counter = kept;
-	return counter << THREAD_ID_BITS | (version & ((1u << THREAD_ID_BITS) - 1));
-}
-
-/*
  * The time of day is read once: the server's clock does not follow later corrections of it. The
- * clock of a store that was kept goes on.
+ * clock of a store that was kept goes on, and its versions are above those of the process before,
+ * whenever that started (CLOCK-1), and those that came from other servers.
  */
 static void clock_init(struct table *table)
 {
-	const struct region *region = table->region;
-	uint64_t realtime_ns = clock_read_ns(CLOCK_REALTIME), random = region->geometry.incarnation;
+	const struct keep *keep = &table->region->keep;
+	uint64_t realtime_ns = clock_read_ns(CLOCK_REALTIME);
+	uint64_t random = table->region->geometry.incarnation;
 
-	table->clock_base = realtime_ns - clock_raw_ns();
-	table->version_start = version_clock_start(realtime_ns, random);
-	if (region->keep.found == KEEP_FOUND_NONE)
+	if (keep->found == KEEP_FOUND_NONE) {
+		table_set_clock(table, realtime_ns - clock_raw_ns());
+		table->version_start = version_clock_start(realtime_ns, random);
 		return;
-	table->clock_base = region->keep.head->clock_base;
+	}
+	table_set_clock(table, keep->head->clock_base);
 	random ^= splitmix_next(&realtime_ns);
-	table->version_start = version_after(region->keep.head, table_clock_ns(table), random);
+	table->version_start = version_clock_start(table_clock_ns(table), random) +
+			       (1ull << (VERSION_RANDOM_BITS + THREAD_ID_BITS));
+	table_raise_version_start(table, atomic_load(&keep->head->version));
+}
+
+void table_set_clock(struct table *table, uint64_t clock_base)
+{
+	table->clock_base = clock_base;
+	if (table->region->keep.head)
+		table->region->keep.head->clock_base = clock_base;
 }
 
 void table_init(struct table *table, struct region *region, struct memory *memory,
@@ -65,8 +62,6 @@ void table_init(struct table *table, struct region *region, struct memory *memor
 	};
 	atomic_store(&table->buckets_max, geometry_buckets(&region->geometry));
 	clock_init(table);
-	if (region->keep.head)
-		region->keep.head->clock_base = table->clock_base;
 }
 
 void table_raise_version_start(struct table *table, uint64_t counter)

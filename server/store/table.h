@@ -202,6 +202,9 @@ void table_init(struct table *table, struct region *region, struct memory *memor
  */
 uint64_t table_clock_ns(const struct table *table);
 
+/* Sets clock_base, for the next process, too. Before threads start. */
+void table_set_clock(struct table *table, uint64_t clock_base);
+
 /* The highest counter of the versions that were made, or that new ones are above. Any thread. */
 uint64_t table_clock_max(const struct table *table);
 

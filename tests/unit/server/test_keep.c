@@ -696,6 +696,17 @@ static void versions_from_elsewhere(void **state)
 	assert_true(item_of("key")->version >> THREAD_ID_BITS > ahead);
 }
 
+/* Of a store that has the clock of another one, the next process goes on with that. */
+static void clock_of_another(void **state)
+{
+	uint64_t clock_base = store.table.clock_base + 1000 * SECOND_NS;
+
+	(void)state;
+	store_set_clock(&store, clock_base);
+	restart();
+	assert_true(store.table.clock_base == clock_base);
+}
+
 static void head_set_layout(struct keep_head *head)
 {
 	head->layout++;
@@ -807,6 +818,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(stale_items_go, setup, teardown),
 		cmocka_unit_test_setup_teardown(pins_stay, setup_evicts, teardown),
 		cmocka_unit_test_setup_teardown(versions_from_elsewhere, setup, teardown),
+		cmocka_unit_test_setup_teardown(clock_of_another, setup, teardown),
 		cmocka_unit_test_setup_teardown(begins_empty, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused, setup, teardown),
 	};

@@ -420,7 +420,7 @@ int hugepages_check(const struct store_options *options, const struct numa_polic
 	int wanted, kind = first_kind(options->hugepages, options->bytes, &wanted);
 
 	if (options->file)
-		return check_normal(options);
+		return keep_is_hugetlb(options->file) ? 0 : check_normal(options);
 	for (; kind < PAGES_NORMAL; kind++)
 		if (pool_has(&hugepages[kind], policy->node,
 			     round_up(options->bytes, hugepages[kind].bytes) /

@@ -43,29 +43,44 @@ static uint64_t round_up(uint64_t n, uint64_t unit)
 	return (n + unit - 1) / unit * unit;
 }
 
-uint64_t keep_state_bytes(uint64_t region_bytes)
-{
-	return round_up(STATE_BYTES_MIN + region_bytes / STATE_SHARE, UNIT);
-}
-
-/* Whether @path, which may not exist yet, is or will be on hugetlbfs. */
-static bool is_hugetlb(const char *path)
+/*
+ * The file system of @path, which may not exist yet. Returns 0 or a negative errno: EINVAL if the
+ * path names no folder.
+ */
+static int file_system(const char *path, struct statfs *fs)
 {
 	char folder[PATH_BYTES];
-	struct statfs fs;
 	char *slash;
 
 	snprintf(folder, sizeof(folder), "%s", path);
 	slash = strrchr(folder, '/');
 	if (!slash)
-		return false;
+		return -EINVAL;
 	slash[1] = '\0';
-	return !statfs(folder, &fs) && fs.f_type == HUGETLBFS_MAGIC;
+	return statfs(folder, fs) ? -errno : 0;
+}
+
+bool keep_is_hugetlb(const char *path)
+{
+	struct statfs fs;
+
+	return !file_system(path, &fs) && fs.f_type == HUGETLBFS_MAGIC;
+}
+
+/* Of a region of these options, which is whole pages of a file on hugetlbfs. */
+static uint64_t state_bytes_for(const struct store_options *options)
+{
+	struct statfs fs;
+	uint64_t bytes = options->bytes;
+
+	if (!file_system(options->file, &fs) && fs.f_type == HUGETLBFS_MAGIC)
+		bytes = round_up(bytes, (uint64_t)fs.f_bsize);
+	return round_up(STATE_BYTES_MIN + bytes / STATE_SHARE, UNIT);
 }
 
 void keep_beside(const char *file, const char *suffix, char path[KEEP_PATH_BYTES])
 {
-	if (is_hugetlb(file))
+	if (keep_is_hugetlb(file))
 		snprintf(path, PATH_BYTES, STATE_FOLDER "%s%s", strrchr(file, '/'), suffix);
 	else
 		snprintf(path, PATH_BYTES, "%s%s", file, suffix);
@@ -321,7 +336,7 @@ int keep_open(struct keep *keep, const struct store_options *options)
 	*keep = (struct keep){ .fd = -1, .region_fd = -1, .region_read_fd = -1 };
 	if (!options->file)
 		return 0;
-	keep->bytes = keep_state_bytes(options->bytes);
+	keep->bytes = state_bytes_for(options);
 	state_path(options->file, state);
 	err = files_open(keep, options, state);
 	if (!err) {
@@ -437,23 +452,19 @@ void keep_rename(const char *file, const char *to)
 /* Whether the file system of @path is one of memory, and can have @bytes more. */
 static int room_check(const char *path, uint64_t bytes)
 {
-	char folder[PATH_BYTES], size[PARSE_FORMAT_MAX], room[PARSE_FORMAT_MAX];
+	char size[PARSE_FORMAT_MAX], room[PARSE_FORMAT_MAX];
 	struct statfs fs;
-	char *slash;
+	int err;
 
-	snprintf(folder, sizeof(folder), "%s", path);
-	slash = strrchr(folder, '/');
-	if (!slash || path[0] != '/') {
+	if (path[0] != '/') {
 		log_error("memory.file: %s is not the path of a file from the root, like "
 			  "/dev/shm/kvd",
 			  path);
 		return -EINVAL;
 	}
-	slash[1] = '\0';
-	if (statfs(folder, &fs)) {
-		int err = -errno;
-
-		log_error("memory.file: can't use the folder %s: %m", folder);
+	err = file_system(path, &fs);
+	if (err) {
+		log_error("memory.file: can't use the folder of %s: %s", path, strerror(-err));
 		return err;
 	}
 	/* Devices and softnic pin, or pass on, only pages of memory. */
@@ -480,8 +491,8 @@ int keep_check(const struct store_options *options)
 	if (!options->file)
 		return 0;
 	needed = options->bytes;
-	if (!is_hugetlb(options->file))
-		needed += keep_state_bytes(options->bytes);
+	if (!keep_is_hugetlb(options->file))
+		needed += state_bytes_for(options);
 	return room_check(options->file, present < needed ? needed - present : 0);
 }
 

@@ -150,8 +150,8 @@ uint64_t keep_present(const struct store_options *options);
 void *keep_map(struct keep *keep, uint64_t bytes);
 void keep_unmap(const struct keep *keep, void *p, uint64_t bytes);
 
-/* What keep_map() gives out at most for a region of @region_bytes, and the head before it. */
-uint64_t keep_state_bytes(uint64_t region_bytes);
+/* Whether @path, which may not exist yet, is or will be on hugetlbfs. */
+bool keep_is_hugetlb(const char *path);
 
 /* The versions that the next process makes are above @counter, too. Any thread. */
 static inline void keep_raise_version(const struct keep *keep, uint64_t counter)

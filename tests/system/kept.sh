@@ -131,6 +131,7 @@ if [ "$device" = softnic ]; then
 	check "it goes" kvctl tenant drop alpha
 fi
 
+history_of=("$url" 0 "$seed" crashes)
 check "clients begin" history_start
 check "$kills kills and stops" kills_and_starts
 history_judge

@@ -10,7 +10,7 @@
  *	- a client that sees the second of two changes that a handle submitted in a row, of two
  *	  keys, sees the first.
  *
- *	sys_history URL SECONDS SEED [kill [URL]|restart|faults|failovers|losses]
+ *	sys_history URL SECONDS SEED [kill [URL]|restart|faults|crashes|failovers|losses]
  *
  * URL may be a fleet's. Between two keys of different members there is no order, so the last rule
  * is not tested then.
@@ -30,6 +30,9 @@
  * With faults, the test does something to the server, its host, its network or to this process: any
  * connection may be lost at any time. It goes on for at least SECONDS and until SIGTERM, and prints
  * a line `round N` when N rounds are judged, so that the test sees that all clients go on.
+ *
+ * With crashes, the server may be killed, too, and go on with its data, but without the answers of
+ * its changes: the rule of two keys does not hold then, and is not tested.
  *
  * With failovers, that happens to members of a fleet, whose shards others then serve, empty. The
  * rule for the checker: each key may be flushed twice in a round, at any time. One client only
@@ -462,22 +465,25 @@ static void faults_begin(void)
 
 int main(int argc, char **argv)
 {
-	bool kills, tested;
+	bool kills, crashes, tested;
+	const char *mode;
 	struct kvd *killer = NULL;
 
 	if (argc < 4)
-		die("usage",
-		    "sys_history URL SECONDS SEED [kill [URL]|restart|faults|failovers|losses]");
+		die("usage", "sys_history URL SECONDS SEED "
+			     "[kill [URL]|restart|faults|crashes|failovers|losses]");
 	run.url = run.killed = argv[1];
 	if (argc > 5)
 		run.killed = argv[5];
-	run.loses = argc > 4 && !strcmp(argv[4], "failovers");
-	run.may_lose = argc > 4 && !strcmp(argv[4], "losses");
-	if (run.loses || run.may_lose || (argc > 4 && !strcmp(argv[4], "faults")))
+	mode = argc > 4 ? argv[4] : "";
+	run.loses = !strcmp(mode, "failovers");
+	run.may_lose = !strcmp(mode, "losses");
+	crashes = !strcmp(mode, "crashes");
+	if (run.loses || run.may_lose || crashes || !strcmp(mode, "faults"))
 		faults_begin();
-	kills = argc > 4 && !run.faults;
-	run.restarts = kills && !strcmp(argv[4], "restart");
-	run.pairs = !run.restarts && !run_is_fleets();
+	kills = *mode && !run.faults;
+	run.restarts = !strcmp(mode, "restart");
+	run.pairs = !run.restarts && !crashes && !run_is_fleets();
 	run.stays = !kills && !run.faults && !getenv("KVD_SOFTNIC_FAULTS");
 	for (unsigned int i = 0; i < CLIENTS; i++) {
 		client_init(&run.clients[i], &run, i, strtoull(argv[3], NULL, 10));

@@ -62,6 +62,8 @@ static void store_setup_init(struct store_setup *setup, const struct config *con
 		.pin_time_max = (uint32_t)(config->memory.pin_time_max / 1000000000u),
 		.sweep_share = EXPIRY_SWEEP_SHARE,
 		.hash_seed = fleet->hash_seed,
+		.in_fleet = fleet->view,
+		.fleet_generation = *config->fleet.file ? fleet->view->map->head->generation : 0,
 	};
 }
 
@@ -254,6 +256,8 @@ int server_join(struct server *server)
 		return err;
 	membership->stores = &server->fleet_stores;
 	membership->clock = &server->store.table;
+	membership->keep = &server->store.region.keep;
+	membership->file = *config->memory.file ? config->memory.file : NULL;
 	membership->turned = net_turned;
 	membership->workers = &server->net;
 	membership->mover.credentials = credentials_of(config);

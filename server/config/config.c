@@ -702,9 +702,6 @@ static int memory_file_check(const struct config *config)
 		return 0;
 	if (config->memory.file[0] != '/')
 		why = "memory.file has to be a path from the root, like /dev/shm/kvd";
-	else if (*config->fleet.file || *config->fleet.etcd)
-		why = "memory.file can't be used by a member of a fleet: its shards may have been "
-		      "given away meanwhile";
 	else if (!config->memory.prefault)
 		why = "memory.file needs memory.prefault = yes";
 	else if (config->memory.hugepages > HUGEPAGES_OFF)

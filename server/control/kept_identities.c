@@ -10,6 +10,7 @@
 
 #include "common/util/log.h"
 #include "common/util/trusted_file.h"
+#include "common/util/whole_io.h"
 #include "server/store/store.h"
 
 #define SUFFIX ".answers"
@@ -28,23 +29,6 @@ struct kept_record {
 	struct answers answers;
 };
 
-static int write_all(int fd, const void *bytes, size_t count)
-{
-	const uint8_t *at = bytes;
-	ssize_t n;
-
-	while (count) {
-		n = write(fd, at, count);
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n > 0) {
-			at += n;
-			count -= (size_t)n;
-		}
-	}
-	return 0;
-}
-
 static int records_write(const struct identities *identities, int fd, uint64_t incarnation)
 {
 	const struct kept_head head = {
@@ -54,7 +38,7 @@ static int records_write(const struct identities *identities, int fd, uint64_t i
 		.count = identities->kept_count,
 	};
 	const struct identity *identity;
-	int err = write_all(fd, &head, sizeof(head));
+	int err = write_whole(fd, &head, sizeof(head));
 
 	TAILQ_FOREACH(identity, &identities->kept, kept_entry) {
 		struct kept_record record = {
@@ -64,7 +48,7 @@ static int records_write(const struct identities *identities, int fd, uint64_t i
 
 		memcpy(record.id, identity->id, sizeof(record.id));
 		if (!err)
-			err = write_all(fd, &record, sizeof(record));
+			err = write_whole(fd, &record, sizeof(record));
 	}
 	return err;
 }
@@ -89,30 +73,13 @@ void identities_save(const struct identities *identities, const char *file, uint
 	unlink(path);
 }
 
-static bool read_all(int fd, void *bytes, size_t count)
-{
-	uint8_t *at = bytes;
-	ssize_t n = 1;
-
-	while (count && n) {
-		n = read(fd, at, count);
-		if (n < 0 && errno != EINTR)
-			return false;
-		if (n > 0) {
-			at += n;
-			count -= (size_t)n;
-		}
-	}
-	return !count;
-}
-
 /* False: the file is not whole. */
 static bool records_read(struct identities *identities, int fd, uint64_t count, uint64_t now_ns)
 {
 	struct kept_record record;
 
 	for (uint64_t i = 0; i < count; i++) {
-		if (!read_all(fd, &record, sizeof(record)) || record.group >= IDENTITY_GROUPS)
+		if (!read_whole(fd, &record, sizeof(record)) || record.group >= IDENTITY_GROUPS)
 			return false;
 		if (!identity_restore(identities, record.id, (unsigned int)record.group,
 				      &record.answers, now_ns))
@@ -134,7 +101,7 @@ void identities_load(struct identities *identities, const char *file, uint64_t i
 	if (fd < 0)
 		return;
 	wrong = trusted_file_check(fd, true);
-	if (!wrong && (!read_all(fd, &head, sizeof(head)) || head.magic != KEPT_MAGIC ||
+	if (!wrong && (!read_whole(fd, &head, sizeof(head)) || head.magic != KEPT_MAGIC ||
 		       head.bytes != sizeof(struct kept_record)))
 		wrong = "it is of another version";
 	if (!wrong && head.incarnation == incarnation &&

@@ -38,6 +38,12 @@
  *	 it has registered, while these rows do not change, and if nothing is left of them. It
  *	 serves them, with their items, at once when its own row is open and `given`. Else the view
  *	 ends it, then the copies are dropped; as a registration does with all.
+ *   MEMBERSHIP-10. (FLEET-19) A process whose stores have outlived another one of the member
+ *	 (memory.file) goes on as that one: with its incarnation, key, lease, session, map and
+ *	 shards, as it had kept them before it published the last view and made the last call. To
+ *	 etcd it is a process that was stopped for a while. It has no word at first, no move, and
+ *	 what was frozen stays so until a newer map was read. If that map is of another history, or
+ *	 what was kept is not known, it serves nothing until all items are dropped.
  *
  * What becomes of a move, at the member that gives (FLEET-8 in DESIGN.md has the reasons):
  *
@@ -61,6 +67,7 @@
 #define KVD_SERVER_FLEET_MEMBERSHIP_H
 
 #include "common/layout.h"
+#include "server/fleet/accepts.h"
 #include "server/fleet/fleet.h"
 #include "server/fleet/registry.h"
 #include "server/fleet/shards.h"
@@ -73,6 +80,25 @@ struct membership_options {
 	uint32_t weight;
 	uint64_t incarnation; /* of this process; never 0 */
 	uint64_t lease_ns;    /* W */
+	bool keeps;	      /* the stores outlive the process: its lease is not revoked */
+};
+
+/* What the next process needs to go on as the same one: MEMBERSHIP-10. Beside the map. */
+struct membership_kept {
+	uint64_t cluster_id, incarnation;
+	int64_t map_revision, lease, own;
+	uint64_t registered_epoch, attempt_epoch;
+	uint32_t session;
+	uint32_t registering; /* 1: an own registration may have been executed */
+	/* As in struct shards. */
+	struct shard_set served, used, frozen, accepted, opening, closing;
+	struct accepts accepts;
+};
+
+/* Of a process whose stores have items that outlived it. */
+struct membership_past {
+	const struct membership_kept *kept;
+	struct fleet_map *map; /* NULL: it is not known what the process had */
 };
 
 /* For the statistics. */
@@ -97,11 +123,12 @@ struct membership_status {
 struct membership;
 
 /*
- * @first is what a transaction has read of etcd just now: the map, which is there. Its map becomes
- * the membership's. NULL: no memory.
+ * @first is what a transaction has read of etcd just now: the map, which is there. @past: NULL if
+ * the stores are empty. The maps of both become the membership's. NULL: no memory.
  */
 struct membership *membership_create(const struct membership_options *options,
-				     struct registry_result *first);
+				     struct registry_result *first, struct membership_past *past,
+				     uint64_t now_ns);
 void membership_destroy(struct membership *member);
 
 enum membership_next {
@@ -189,7 +216,17 @@ struct membership_changes {
 void membership_changes(struct membership *member, struct membership_changes *changes);
 void membership_dropped(struct membership *member);
 
-/* Ends the word; then membership_next() revokes the lease, so that others get the shards soon. */
+/*
+ * What the next process needs, to be kept before the server does what membership_changes() says.
+ * Returns the map that belongs to it, which stays until the next function that is called.
+ */
+const struct fleet_map *membership_keep(const struct membership *member,
+					struct membership_kept *kept);
+
+/*
+ * Ends the word; then membership_next() revokes the lease, so that others get the shards soon, but
+ * not if the stores outlive the process: it may return.
+ */
 void membership_stop(struct membership *member);
 
 void membership_status(const struct membership *member, struct membership_status *status);

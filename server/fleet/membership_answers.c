@@ -41,7 +41,8 @@
 #define OUTAGE_NS(lease_ns) ((lease_ns) / 2)
 
 struct membership *membership_create(const struct membership_options *options,
-				     struct registry_result *first)
+				     struct registry_result *first, struct membership_past *past,
+				     uint64_t now_ns)
 {
 	struct membership *m = heap_calloc(1, sizeof(*m));
 
@@ -58,6 +59,8 @@ struct membership *membership_create(const struct membership_options *options,
 	first->map = NULL;
 	m->number = number_in(m, m->map);
 	m->view_is_old = true;
+	if (past)
+		past_take(m, past, now_ns);
 	return m;
 }
 
@@ -188,8 +191,7 @@ static uint32_t given_count(const struct membership *m, const struct shard_set *
 }
 
 /* MEMBERSHIP-1 */
-static void map_install(struct membership *m, struct fleet_map *map, int64_t revision,
-			uint64_t now_ns)
+void map_install(struct membership *m, struct fleet_map *map, int64_t revision, uint64_t now_ns)
 {
 	bool comparable = map->head->generation == m->map->head->generation;
 	bool proves = m->session && session_in(m, map) == m->session;
@@ -596,7 +598,7 @@ static enum call choose_free(struct membership *m, uint64_t now_ns)
 static enum call choose(struct membership *m, uint64_t now_ns, uint64_t *until_ns)
 {
 	if (m->stops)
-		return m->lease ? CALL_REVOKE : CALL_NONE;
+		return m->lease && !m->options.keeps ? CALL_REVOKE : CALL_NONE;
 	if (m->own)
 		return choose_registered(m, now_ns, until_ns);
 	*until_ns = m->key_free ? m->retry_ns : m->next_ns;
@@ -721,8 +723,9 @@ void membership_stop(struct membership *m)
 	m->word_is_new = true;
 	if (m->shards.served_count)
 		log_notice("fleet: %.*s leaves: its %" PRIu32
-			   " shards go to other members, without their items",
-			   NAME(m->options.id), m->shards.served_count);
+			   " shards go to other members, without their items%s",
+			   NAME(m->options.id), m->shards.served_count,
+			   m->options.keeps ? ", unless it returns before its lease ends" : "");
 }
 
 void membership_status(const struct membership *m, struct membership_status *status)

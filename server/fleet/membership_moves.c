@@ -233,7 +233,10 @@ static void given(struct membership *m, uint32_t count)
 {
 	struct move *move = &m->move;
 
-	log_notice("fleet: %" PRIu32 " shards were given to %.*s", count, NAME(move->target));
+	/* By a move of the process before: it has no name. */
+	if (*move->target)
+		log_notice("fleet: %" PRIu32 " shards were given to %.*s", count,
+			   NAME(move->target));
 	move->moved += count;
 	move->backoff_ns = 0;
 	move->why[0] = 0;

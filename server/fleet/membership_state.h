@@ -2,7 +2,8 @@
 /*
  * The state of a membership (membership.h), for the files that it is made of: membership_answers.c
  * has the registration, the word and what follows from answers; membership_calls.c what is asked of
- * etcd; membership_moves.c the move of shards to another member.
+ * etcd; membership_moves.c the move of shards to another member; membership_past.c what goes over to
+ * the next process.
  */
 #ifndef KVD_SERVER_FLEET_MEMBERSHIP_STATE_H
 #define KVD_SERVER_FLEET_MEMBERSHIP_STATE_H
@@ -141,6 +142,12 @@ static inline uint32_t session_in(const struct membership *m, const struct fleet
 
 	return number == FLEET_NO_OWNER ? 0 : map->members[number]->session;
 }
+
+/* Follows a newer map, which becomes the membership's. */
+void map_install(struct membership *m, struct fleet_map *map, int64_t revision, uint64_t now_ns);
+
+/* MEMBERSHIP-10. Goes on from what was kept; its map becomes the membership's, or is freed. */
+void past_take(struct membership *m, struct membership_past *past, uint64_t now_ns);
 
 /*
  * Whether the map need not change for the member to register: this process was the last one that

@@ -14,15 +14,19 @@
 #include "common/util/log.h"
 #include "common/util/splitmix.h"
 #include "server/fleet/fleet_thread.h"
+#include "server/fleet/kept_membership.h"
 
 #define NS_PER_MS 1000000ull
 #define NS_PER_S 1000000000ull
 /* A call may take this part of a lease; one endpoint of several, that one. */
 #define CALL_SHARE 2
 #define TRY_SHARE 8
-/* How often the thread looks whether the workers had a turn, in a lease; and what is dropped. */
+/*
+ * How often the thread looks whether the workers had a turn, in a lease; and before its first word,
+ * and while something is dropped.
+ */
 #define LOOKS 20
-#define DROP_LOOK_NS (20 * NS_PER_MS)
+#define LOOK_NS (20 * NS_PER_MS)
 /* Before memory for a view is asked for again. */
 #define MEMORY_WAIT_US 10000
 
@@ -222,6 +226,21 @@ static void word_publish(struct membership_thread *thread, const struct fleet_wo
 		atomic_store_explicit(&thread->fleet->end_ns, 0, memory_order_relaxed);
 	fleet_stores_word(thread->stores, word);
 	atomic_store_explicit(&thread->fleet->end_ns, word->end_ns, memory_order_relaxed);
+	thread->has_served |= word->end_ns != 0;
+}
+
+/* MEMBERSHIP-10 */
+static void thread_keep(struct membership_thread *thread)
+{
+	const struct fleet_map *map;
+	struct membership_kept kept;
+
+	if (!thread->file)
+		return;
+	map = membership_keep(thread->member, &kept);
+	if (memcmp(&kept, &thread->kept, sizeof(kept)) != 0 &&
+	    !kept_membership_write(thread->file, thread->keep, &kept, map))
+		thread->kept = kept;
 }
 
 static void thread_apply(struct membership_thread *thread)
@@ -230,6 +249,7 @@ static void thread_apply(struct membership_thread *thread)
 	struct membership_move move;
 
 	membership_changes(thread->member, &changes);
+	thread_keep(thread);
 	if (changes.map)
 		view_publish(thread, &changes);
 	if (changes.drop) {
@@ -325,8 +345,8 @@ static bool thread_sleep(struct membership_thread *thread, uint64_t until_ns, bo
 	struct timespec at;
 	bool stops;
 
-	if (thread->drops && most_ns > DROP_LOOK_NS)
-		most_ns = DROP_LOOK_NS;
+	if ((thread->drops || !thread->has_served) && most_ns > LOOK_NS)
+		most_ns = LOOK_NS;
 	at_ns = clock_ns() + (sleep_ns < most_ns ? sleep_ns : most_ns);
 	at = (struct timespec){ .tv_sec = (time_t)(at_ns / NS_PER_S),
 				.tv_nsec = (long)(at_ns % NS_PER_S) };
@@ -395,10 +415,17 @@ static int threads_start(struct membership_thread *thread)
 
 int membership_thread_start(struct membership_thread *thread)
 {
+	struct membership_past past = { 0 };
+	struct membership_kept kept;
 	int err;
 
-	thread->member = membership_create(&thread->options, &thread->first);
+	thread->options.keeps = thread->file;
+	if (thread->file)
+		kept_membership_read(thread->file, thread->keep, &kept, &past);
+	thread->member = membership_create(&thread->options, &thread->first,
+					   thread->file ? &past : NULL, thread_now_ns(thread));
 	if (!thread->member) {
+		fleet_map_free(past.map);
 		log_error("fleet: no memory for the membership");
 		return -ENOMEM;
 	}

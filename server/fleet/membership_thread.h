@@ -26,15 +26,20 @@ struct membership_thread {
 	struct mover mover;	  /* mover.credentials are the caller's */
 	struct fleet_stores *stores;
 	const struct table *clock; /* the server's: table_clock_ns() */
+	/* The stores outlive the process: memory.file, and the region of `default`. NULL: not. */
+	const char *file;
+	const struct keep *keep;
 	/* Whether all workers had a turn since it was true last; wakes them. */
 	bool (*turned)(void *workers);
 	void *workers;
 
 	/* The thread's. */
 	struct membership *member;
-	bool drops;	    /* something is being dropped */
-	uint64_t turned_ns; /* when all workers had had a turn last */
-	bool hangs;	    /* the log says that they have not */
+	struct membership_kept kept; /* what was written last; all zero: nothing */
+	bool drops;		     /* something is being dropped */
+	bool has_served;	     /* it had a word */
+	uint64_t turned_ns;	     /* when all workers had had a turn last */
+	bool hangs;		     /* the log says that they have not */
 
 	pthread_t thread;
 	bool started;
@@ -53,11 +58,11 @@ int membership_thread_open(struct membership_thread *thread, const struct etcd_o
 			   const char *name, const struct membership_options *options,
 			   struct fleet *fleet);
 /*
- * Starts the thread, once the server listens; the caller has filled in stores, clock, turned
- * and workers. 0, or a negative errno after logging.
+ * Starts the thread, once the server listens; the caller has filled in stores, clock, file, keep,
+ * turned and workers. 0, or a negative errno after logging.
  */
 int membership_thread_start(struct membership_thread *thread);
-/* Ends the word, then the lease, which takes half a lease at most, and the thread. */
+/* Ends the word, and the thread; the lease, which takes half of one at most, if no file is kept. */
 void membership_thread_stop(struct membership_thread *thread);
 /* Of one that is all zero, too. */
 void membership_thread_close(struct membership_thread *thread);

@@ -112,6 +112,25 @@ void shards_follow(struct shards *shards, const struct fleet_map *old, const str
 	shards->opening = shards->closing = (struct shard_set){ 0 };
 }
 
+void shards_return(struct shards *shards, const struct fleet_map *map, uint32_t member,
+		   uint64_t now_ns)
+{
+	shards->served_count = shard_set_count(&shards->served);
+	for (uint32_t i = 0; i < FLEET_SHARDS / 64; i++)
+		shards->to_drop.bits[i] = shards->used.bits[i] & ~shards->served.bits[i] &
+					  ~shards->accepted.bits[i];
+	for (uint32_t i = 0; i < FLEET_SHARDS && member != FLEET_NO_OWNER; i++)
+		if (fleet_row_owner(map->rows[i]) == member && !shard_set_has(&shards->served, i))
+			wait_begin(shards, i, map->rows[i], now_ns);
+	shards->changed = true;
+}
+
+void shards_forget(struct shards *shards)
+{
+	memset(shards->used.bits, 0xff, sizeof(shards->used.bits));
+	memset(shards->to_drop.bits, 0xff, sizeof(shards->to_drop.bits));
+}
+
 void shards_freeze(struct shards *shards, const struct shard_set *set)
 {
 	for (uint32_t i = 0; i < FLEET_SHARDS / 64; i++)

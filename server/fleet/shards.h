@@ -33,7 +33,7 @@ static inline void shard_set_remove(struct shard_set *set, uint32_t shard)
 bool shard_set_empty(const struct shard_set *set);
 uint32_t shard_set_count(const struct shard_set *set);
 
-/* Zeroed at first: the member has served nothing yet, so its stores are empty. */
+/* Zeroed at first: the member has served nothing yet, and its stores are empty. */
 struct shards {
 	uint64_t wait_ns; /* constant: how long the previous owner of a shard may still serve it */
 
@@ -70,6 +70,15 @@ void shards_follow(struct shards *shards, const struct fleet_map *old, const str
 void shards_serve(struct shards *shards, uint64_t now_ns);
 /* When shards_serve() may have something to do; UINT64_MAX: only after other calls. */
 uint64_t shards_next_ns(const struct shards *shards);
+
+/*
+ * After the sets and attempt_epoch were set to those that another process of the member had with
+ * @map: drops what is not served or accepted, and waits for the other shards of @member.
+ */
+void shards_return(struct shards *shards, const struct fleet_map *map, uint32_t member,
+		   uint64_t now_ns);
+/* The stores may have items of any shard, and none is served: drops all. */
+void shards_forget(struct shards *shards);
 
 /* Nobody is answered for the served shards of @set any more; and for all of them again. */
 void shards_freeze(struct shards *shards, const struct shard_set *set);

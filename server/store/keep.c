@@ -187,6 +187,11 @@ static const char *region_refuse(int fd, const struct keep_head *head,
 		return "the region has no superblock of this kvd";
 	if (options->hash_seed && g->hash_seed != options->hash_seed)
 		return "the keys' hashes are of another fleet, or of none";
+	if (!super.word.generation != !options->in_fleet)
+		return options->in_fleet ? "the last kvd was in no fleet" :
+					   "the last kvd was a member of a fleet";
+	if (options->fleet_generation && super.word.generation != options->fleet_generation)
+		return "fleet.file was another one";
 	if (g->value_max > options->value_max)
 		return "limits.max_value was higher";
 	if (g->incarnation != head->incarnation[0] && g->incarnation != head->incarnation[1])

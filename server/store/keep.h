@@ -26,7 +26,7 @@
 #include "server/store/store_options.h"
 
 /* Raised by any change of what the file of the state has. */
-#define KEEP_LAYOUT 1u
+#define KEEP_LAYOUT 2u
 
 #define KEEP_PATH_BYTES 256
 #define KEEP_THREADS_MAX 80u
@@ -70,7 +70,8 @@ struct keep_head {
 	 * since. Else both are the region's.
 	 */
 	uint64_t incarnation[2];
-	uint64_t clock_base;	   /* table.clock_base: CLOCK_MONOTONIC_RAW goes on, too */
+	uint64_t clock_base;	   /* table.clock_base: CLOCK_MONOTONIC_RAW goes on, too, */
+	uint64_t sleep_start_ns;   /* and since when sleep of the host is added to it */
 	_Atomic uint64_t version;  /* counter above which new versions have to be, too */
 	_Atomic uint64_t flushing; /* table.flushing */
 	uint64_t ticket;	   /* of the last flush */

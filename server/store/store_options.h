@@ -71,10 +71,12 @@ struct store_options {
 	uint64_t value_max;		/* bytes of the longest value */
 	uint32_t fill;			/* percent of the slots in use at which the index grows */
 	enum eviction_policy eviction;
-	bool curve;	       /* estimate a miss-ratio curve; where items are evicted */
-	uint32_t pin_share;    /* percent of the item memory that may be pinned; 0: no pins */
-	uint32_t pin_time_max; /* the longest pin, in seconds; PIN_TIME_MAX at most */
-	uint64_t hash_seed;    /* of the keys; 0: a random one */
+	bool curve;		   /* estimate a miss-ratio curve; where items are evicted */
+	uint32_t pin_share;	   /* percent of the item memory that may be pinned; 0: no pins */
+	uint32_t pin_time_max;	   /* the longest pin, in seconds; PIN_TIME_MAX at most */
+	uint64_t hash_seed;	   /* of the keys; 0: a random one */
+	bool in_fleet;		   /* of a member; what was kept has to be, too, */
+	uint64_t fleet_generation; /* and of this map. 0: the map may change */
 	/* Shared by the stores of the server. NULL: their clock leaves out sleep of the host. */
 	struct host_sleep *sleep;
 	uint32_t sweep_share; /* percent of a CPU for sweeping expired items; 1 to 100 */

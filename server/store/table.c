@@ -25,14 +25,18 @@ static void clock_init(struct table *table)
 {
 	const struct keep *keep = &table->region->keep;
 	uint64_t realtime_ns = clock_read_ns(CLOCK_REALTIME);
-	uint64_t random = table->region->geometry.incarnation;
+	uint64_t random = table->region->geometry.incarnation, clock_base;
 
 	if (keep->found == KEEP_FOUND_NONE) {
 		table_set_clock(table, realtime_ns - clock_raw_ns());
 		table->version_start = version_clock_start(realtime_ns, random);
 		return;
 	}
-	table_set_clock(table, keep->head->clock_base);
+	clock_base = keep->head->clock_base;
+	/* What the host has slept until now; table_clock_ns() adds what it sleeps from now on. */
+	if (table->sleep)
+		clock_base += table->sleep->start_ns - keep->head->sleep_start_ns;
+	table_set_clock(table, clock_base);
 	random ^= splitmix_next(&realtime_ns);
 	table->version_start = version_clock_start(table_clock_ns(table), random) +
 			       (1ull << (VERSION_RANDOM_BITS + THREAD_ID_BITS));
@@ -41,9 +45,13 @@ static void clock_init(struct table *table)
 
 void table_set_clock(struct table *table, uint64_t clock_base)
 {
+	struct keep_head *head = table->region->keep.head;
+
 	table->clock_base = clock_base;
-	if (table->region->keep.head)
-		table->region->keep.head->clock_base = clock_base;
+	if (!head)
+		return;
+	head->sleep_start_ns = table->sleep ? table->sleep->start_ns : 0;
+	head->clock_base = clock_base;
 }
 
 void table_init(struct table *table, struct region *region, struct memory *memory,

@@ -41,7 +41,7 @@ kills_and_starts() {
 		else
 			again_after_kill || return 1
 		fi
-		history_goes_on 1 || return 1
+		history_goes_on 1 || { echo "after $i" && return 1; }
 	done
 }
 
@@ -60,7 +60,7 @@ other_is_refused() {
 keep_values() {
 	head -c 100000 /dev/urandom >"$tmp/large"
 	kvctl put small value && kvctl put timed value --ttl 1000 &&
-		kvctl put large <"$tmp/large" && kvctl flush 2000s
+		kvctl put large <"$tmp/large" && kvctl flush 500000s
 }
 
 # items

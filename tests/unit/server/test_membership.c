@@ -103,7 +103,7 @@ static void host_start(struct host *host, const char *id, uint64_t incarnation)
 	};
 	strncpy(host->options.id, id, FLEET_NAME_MAX);
 	etcd_model_execute(&etcd, &read, &first);
-	host->m = membership_create(&host->options, &first);
+	host->m = membership_create(&host->options, &first, NULL, now_ns);
 	registry_result_release(&first);
 	host_apply(host);
 }

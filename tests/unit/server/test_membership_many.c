@@ -836,7 +836,7 @@ static struct process *process_start(unsigned int id)
 	etcd_model_execute(&w.etcd, &read, &first);
 	w.load.out_bytes += answer_bytes(&first);
 	w.load.map_reads++;
-	p->m = membership_create(&p->options, &first);
+	p->m = membership_create(&p->options, &first, NULL, clock_of(p));
 	registry_result_release(&first);
 	if (bug == BUG_NO_WAIT)
 		p->m->shards.wait_ns = 1;

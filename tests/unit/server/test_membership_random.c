@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Members of a fleet (server/fleet/membership.h) under random faults: calls are slow, lost,
- * executed late or with an unknown outcome; leases end, clocks drift, processes freeze, die, and
- * start twice or with an old copy of their memory; etcd is down, restored and adopted; and
+ * executed late or with an unknown outcome; leases end, clocks drift, processes freeze, die, start
+ * twice, and go on with what a dead one has kept; etcd is down, restored and adopted; and
  * members are drained, balanced, and join, while a model of the mover copies items, late, with
  * failures at any point. After each step the invariants 1, 2 and 4 of common/fleet/DESIGN.md
  * hold; an item is lost only by a failover, and one that was removed does not return. At the end,
@@ -92,6 +92,8 @@ enum bug {
 	BUG_ACCEPT_SURVIVES,   /* MEMBERSHIP-9: a registration */
 	BUG_ACCEPT_AGAIN,      /* MEMBERSHIP-9: of rows that were closed before it */
 	BUG_COPY_KEPT,	       /* MEMBERSHIP-9: of a row that was not given */
+	BUG_KEPT_LATE,	       /* MEMBERSHIP-10: what is kept is older than the view */
+	BUG_KEPT_THAWED,       /* MEMBERSHIP-10: what is frozen is not kept */
 	BUGS,
 };
 static enum bug bug;
@@ -111,7 +113,7 @@ struct memory {
 struct mover {
 	uint64_t id; /* of its move; 0: it has none */
 	struct process *target;
-	uint64_t incarnation; /* of the target */
+	uint64_t life; /* of the target */
 	bool begun[TENANTS];
 	bool marked[KEYS];
 	bool refused;
@@ -125,7 +127,7 @@ struct mover {
 /* An item, or that there is none, on its way to the member that gets it. */
 struct copy {
 	struct process *from, *to; /* to: NULL: free */
-	uint64_t from_incarnation, incarnation, move, epoch, arrive_ns;
+	uint64_t from_life, life, move, epoch, arrive_ns;
 	int key;
 	uint32_t state;
 	bool absent;
@@ -144,7 +146,10 @@ struct process {
 	struct membership *m; /* NULL: there is none */
 	struct membership_options options;
 	int id;
+	uint64_t life;	     /* another for each process */
 	double rate, offset; /* of its clock */
+	struct membership_kept kept;
+	struct fleet_map *kept_map; /* NULL: it keeps nothing */
 	struct fleet_map *map;
 	struct shard_set served, frozen, dropping;
 	struct fleet_accept accepts[FLEET_ACCEPTS_MAX];
@@ -164,10 +169,12 @@ struct process {
 	struct registry_result result;
 };
 
-/* What a clean stop leaves. */
+/* What a process that has ended leaves. */
 struct file {
-	struct membership *m;
+	struct membership_kept kept;
+	struct fleet_map *map; /* NULL: there is none, or another process goes on with it */
 	struct memory memory;
+	double rate, offset;
 };
 
 struct client {
@@ -187,7 +194,7 @@ static struct world {
 	struct pending pending[PENDING_MAX];
 	struct copy copies[COPIES_MAX]; /* in the order in which they were sent */
 	struct process processes[PROCESSES_MAX];
-	uint64_t incarnations;
+	uint64_t incarnations, lives;
 	struct client clients[CLIENTS];
 	struct file files[IDS_MAX];
 
@@ -197,7 +204,7 @@ static struct world {
 	uint32_t last[KEYS]; /* what its owner has */
 	bool last_absent[KEYS];
 	/* How often what happened. */
-	unsigned int puts, removals, gets, reads, hits, serves, restores;
+	unsigned int puts, removals, gets, reads, hits, serves, restores, returns, kept_keys;
 	unsigned int closes, give_calls, gives, gives_late, keys_given;
 	/* In some runs little fails but moves, of which there are many. */
 	bool moves;
@@ -381,11 +388,23 @@ static void word_check(struct process *p, const struct fleet_word *word)
 		      (p->memory.copy[key] && p->memory.copy_epoch[key] > p->m->registered_epoch));
 }
 
+static void keep(struct process *p)
+{
+	if (!p->options.keeps)
+		return;
+	fleet_map_free(p->kept_map);
+	p->kept_map = etcd_model_map_copy(membership_keep(p->m, &p->kept));
+	if (bug == BUG_KEPT_THAWED)
+		p->kept.frozen = (struct shard_set){ 0 };
+}
+
 static void apply(struct process *p)
 {
 	struct membership_changes changes;
 
 	membership_changes(p->m, &changes);
+	if (bug != BUG_KEPT_LATE || !p->kept_map || one_in(100))
+		keep(p);
 	if (changes.map && bug != BUG_VIEW_AFTER_WORD)
 		view_apply(p, &changes);
 	if (changes.drop) {
@@ -417,35 +436,54 @@ static void process_end(struct process *p)
 		if (w.pending[i].caller == p)
 			w.pending[i].caller = NULL;
 	registry_result_release(&p->result);
+	if (p->kept_map) {
+		fleet_map_free(w.files[p->id].map);
+		w.files[p->id] = (struct file){
+			.kept = p->kept,
+			.map = p->kept_map,
+			.memory = p->memory,
+			.rate = p->rate,
+			.offset = p->offset,
+		};
+	}
 	membership_destroy(p->m);
 	fleet_map_free(p->map);
 	*p = (struct process){ 0 };
 }
 
-static struct membership *membership_copy(const struct membership *m)
-{
-	struct membership *copy = heap_alloc(sizeof(*copy));
-
-	*copy = *m;
-	copy->map = etcd_model_map_copy(m->map);
-	copy->plan.map = NULL;
-	copy->draft = NULL;
-	return copy;
-}
-
-/* The memory of a process that has stopped is kept. */
 static void process_stop(struct process *p)
 {
-	struct file *file = &w.files[p->id];
-
 	membership_stop(p->m);
 	apply(p);
-	if (p->dropped_ns)
+	if (p->dropped_ns && one_in(2)) {
 		drop_end(p);
-	membership_destroy(file->m);
-	file->m = membership_copy(p->m);
-	file->memory = p->memory;
+		apply(p);
+	}
 	process_end(p);
+}
+
+/* Goes on with what another process has kept. */
+static void process_return(struct process *p, struct registry_result *first)
+{
+	struct file *file = &w.files[p->id];
+	struct membership_past past = { .kept = &file->kept, .map = file->map };
+
+	p->rate = file->rate;
+	p->offset = file->offset;
+	p->memory = file->memory;
+	file->map = NULL;
+	p->m = membership_create(&p->options, first, &past, clock_of(p));
+	p->options.incarnation = p->m->options.incarnation;
+	/* What it had served or accepted it has. */
+	for (uint32_t i = 0; i < FLEET_SHARDS / 64; i++)
+		p->served.bits[i] = file->kept.served.bits[i] & ~file->kept.frozen.bits[i];
+	p->frozen = file->kept.frozen;
+	p->accept_count = file->kept.accepts.count;
+	memcpy(p->accepts, file->kept.accepts.all, sizeof(p->accepts));
+	for (int key = 0; key < KEYS; key++)
+		w.kept_keys += shard_set_has(&p->m->shards.served, SHARD(key)) &&
+			       !p->memory.absent[key];
+	w.returns++;
 }
 
 static void process_start(int id, bool from_file)
@@ -465,39 +503,20 @@ static void process_start(int id, bool from_file)
 		.offset = (double)(1 + below(1000)) * 1e9,
 		.options = { .urls = "softnic:///m", .weight = 1, .lease_ns = W_NS },
 	};
+	p->options.keeps = one_in(2);
 	p->options.incarnation = ++w.incarnations;
+	p->life = ++w.lives;
 	snprintf(p->options.id, sizeof(p->options.id), "m%d", id);
 	for (int key = 0; key < KEYS; key++)
 		p->memory.absent[key] = true;
 	etcd_model_execute(&w.etcd, &read, &first);
-	p->m = membership_create(&p->options, &first);
-	registry_result_release(&first);
-	if (from_file && w.files[id].m &&
-	    w.files[id].m->map->head->generation == w.etcd.map->head->generation &&
-	    w.files[id].m->cluster_id == w.etcd.cluster_id) {
-		membership_destroy(p->m);
-		p->m = membership_copy(w.files[id].m);
-		p->m->options = p->options;
-		p->m->own = p->m->lease = p->m->controller = 0;
-		p->m->registrations = 0;
-		p->m->last_end_ns = 0;
-		p->m->move = (struct move){ 0 };
-		p->m->wants_flags = false;
-		shards_thaw(&p->m->shards);
-		accepts_end(&p->m->accepts, &p->m->shards);
-		p->m->last_ns = p->m->answered_ns = p->m->next_ns = p->m->retry_ns = 0;
-		p->m->registering = p->m->stops = p->m->key_free = false;
-		p->m->call = CALL_NONE;
-		p->m->campaigns = p->m->holds_word = p->m->poll_is_due = false;
-		p->m->held_ns = 0;
-		p->m->view_is_old = true;
-		p->memory = w.files[id].memory;
-		/* A wait begins again; what it serves it has. */
-		for (uint32_t i = 0; i < FLEET_SHARDS; i++)
-			p->m->shards.wait_until_ns[i] = 0;
-		p->m->shards.waiting = 0;
-		p->served = p->m->shards.served;
+	if (from_file && w.files[id].map) {
+		p->options.keeps = true;
+		process_return(p, &first);
+	} else {
+		p->m = membership_create(&p->options, &first, NULL, clock_of(p));
 	}
+	registry_result_release(&first);
 	if (bug == BUG_NO_WAIT)
 		p->m->shards.wait_ns = 1;
 	apply(p);
@@ -535,8 +554,7 @@ static void execute(struct pending *pending)
 
 static bool target_lives(const struct mover *mover)
 {
-	return mover->target && mover->target->m &&
-	       mover->target->options.incarnation == mover->incarnation;
+	return mover->target && mover->target->m && mover->target->life == mover->life;
 }
 
 /* Often late, and the target's lease ends before it, which changes nothing in the map. */
@@ -663,8 +681,8 @@ static void copy_send(struct process *p, const struct membership_move *move, int
 	*copy = (struct copy){
 		.from = p,
 		.to = mover->target,
-		.from_incarnation = p->options.incarnation,
-		.incarnation = mover->incarnation,
+		.from_life = p->life,
+		.life = mover->life,
 		.move = mover->id,
 		.epoch = move->epoch,
 		.arrive_ns = mover->arrive_ns,
@@ -683,11 +701,10 @@ static void copy_store(const struct copy *copy)
 {
 	struct memory *memory = &copy->to->memory;
 	struct mover *mover = &copy->from->mover;
-	bool is_there = copy->to->m && copy->to->options.incarnation == copy->incarnation;
+	bool is_there = copy->to->m && copy->to->life == copy->life;
 	bool accepted = is_there && accepted_epoch(copy->to, SHARD(copy->key)) == copy->epoch;
 
-	if (copy->from->m && copy->from->options.incarnation == copy->from_incarnation &&
-	    mover->id == copy->move) {
+	if (copy->from->m && copy->from->life == copy->from_life && mover->id == copy->move) {
 		mover->under_way--;
 		mover->refused |= !accepted;
 	}
@@ -839,7 +856,7 @@ static void mover_step(struct process *p, bool calm)
 			return;
 		mover->id = move.id;
 		mover->target = target_find(move.target);
-		mover->incarnation = mover->target ? mover->target->options.incarnation : 0;
+		mover->life = mover->target ? mover->target->life : 0;
 	}
 	if (w.now_ns < mover->step_ns)
 		return;
@@ -1222,7 +1239,7 @@ static void world_end(void)
 	for (int i = 0; i < CLIENTS; i++)
 		fleet_map_free(w.clients[i].map);
 	for (int i = 0; i < IDS_MAX; i++)
-		membership_destroy(w.files[i].m);
+		fleet_map_free(w.files[i].map);
 	for (int i = 0; i < PENDING_MAX; i++)
 		etcd_model_call_free(w.pending[i].call);
 	etcd_model_release(&w.etcd);
@@ -1247,11 +1264,11 @@ static void run(uint64_t seed)
 		world_step(false);
 	if (!bug) {
 		printf("seed %" PRIu64 ": epoch %" PRIu64 ", %u serves, %u puts, %u gets, %u "
-		       "reads, %u hits, %u restores; %u closings, %u GIVEs, %u executed, %u of "
-		       "them late, %u keys given\n",
+		       "reads, %u hits, %u restores; %u returns with %u keys; %u closings, %u "
+		       "GIVEs, %u executed, %u of them late, %u keys given\n",
 		       seed, w.etcd.map->head->epoch & 0xfffff, w.serves, w.puts, w.gets, w.reads,
-		       w.hits, w.restores, w.closes, w.give_calls, w.gives, w.gives_late,
-		       w.keys_given);
+		       w.hits, w.restores, w.returns, w.kept_keys, w.closes, w.give_calls, w.gives,
+		       w.gives_late, w.keys_given);
 		calm_down();
 	}
 	world_end();

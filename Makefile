@@ -530,6 +530,7 @@ MAN := build/man
 man: $(B)/kvd $(B)/kvctl $(B)/kvbench  ## the manual pages, to build/man (needs markdown-it-py)
 	$(Q)DOCDIR='$(DOCDIR)' conf/man/generate $(B) $(MAN)
 
+unit_paths = -e 's|@BINDIR@|$(BINDIR)|; s|@SYSCONFDIR@|$(SYSCONFDIR)|'
 install: all man  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 	$(Q)$(INSTALL) -Dm755 $(B)/kvd $(D)$(BINDIR)/kvd
 	$(Q)$(INSTALL) -Dm755 $(B)/kvctl $(D)$(BINDIR)/kvctl
@@ -550,8 +551,10 @@ install: all man  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 	$(Q)sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@VERSION@|$(VERSION)|' \
 		-e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' client/libkvd/kvd.pc.in \
 		>$(D)$(LIBDIR)/pkgconfig/kvd.pc
-	$(Q)sed -e 's|@BINDIR@|$(BINDIR)|' -e 's|@SYSCONFDIR@|$(SYSCONFDIR)|' conf/kvd.service \
+	$(Q)sed $(unit_paths) -e 's|@NAME@|kvd|; s|@RUNDIR@|kvd|' conf/kvd.service \
 		>$(D)$(UNITDIR)/kvd.service
+	$(Q)sed $(unit_paths) -e 's|@NAME@|%i|; s|@RUNDIR@|kvd-%i|' conf/kvd.service \
+		>$(D)$(UNITDIR)/kvd@.service
 	$(Q)$(INSTALL) -Dm644 conf/kvd.sysusers $(D)$(SYSUSERSDIR)/kvd.conf
 	$(Q)$(INSTALL) -Dm644 conf/kvd.tmpfiles $(D)$(TMPFILESDIR)/kvd.conf
 	$(Q)$(INSTALL) -d $(D)$(WORKLOADDIR)
@@ -584,7 +587,8 @@ uninstall:  ## removes what install installed; keeps a changed kvd.ini
 		$(D)$(MANDIR)/man3/kvd_*.3
 	$(Q)rm -f $(addprefix $(D)$(BINDIR)/,kvd kvctl kvbench) $(D)$(INCLUDEDIR)/kvd.h \
 		$(addprefix $(D)$(LIBDIR)/,libkvd.a libkvd.so libkvd.so.$(SOMAJOR) \
-		libkvd.so.$(VERSION) pkgconfig/kvd.pc) $(D)$(UNITDIR)/kvd.service \
+		libkvd.so.$(VERSION) pkgconfig/kvd.pc) \
+		$(addprefix $(D)$(UNITDIR)/,kvd.service kvd@.service) \
 		$(D)$(SYSUSERSDIR)/kvd.conf $(D)$(TMPFILESDIR)/kvd.conf \
 		$(addprefix $(D)$(WORKLOADDIR)/,$(notdir $(WORKLOADS))) \
 		$(addprefix $(D)$(MONITORINGDIR)/,$(MONITORING)) \

@@ -59,8 +59,9 @@ failed() {
 	exit 1
 }
 
+# unit
 main_pid() {
-	inside systemctl show -P MainPID kvd
+	inside systemctl show -P MainPID "$1"
 }
 
 inside env KVD_RDMA_ADDR="$KVD_RDMA_ADDR" /bin/sh -x /tests/service || failed "the test of the unit"
@@ -69,11 +70,17 @@ export DEBIAN_FRONTEND=noninteractive
 inside dpkg --force-confold,downgrade -i /debs/old.deb
 ! inside systemctl is-active --quiet kvd || failed "an installation has started it"
 inside systemctl enable --now kvd
-before=$(main_pid)
+inside sh -c "sed 's|^listen = .*|listen = softnic:///run/kvd-a/kvd.sock|' /etc/kvd/kvd.ini \
+	>/etc/kvd/a.ini"
+inside systemctl start kvd@a
+before=$(main_pid kvd)
+before_a=$(main_pid kvd@a)
 inside dpkg --force-confold -i /debs/new.deb
 inside systemctl is-active --quiet kvd || failed "it does not serve after an upgrade"
 inside systemctl is-enabled --quiet kvd || failed "an upgrade has disabled it"
-[ "$(main_pid)" != "$before" ] || failed "an upgrade has not restarted it"
+[ "$(main_pid kvd)" != "$before" ] || failed "an upgrade has not restarted it"
+inside systemctl is-active --quiet kvd@a || failed "its instance does not serve after an upgrade"
+[ "$(main_pid kvd@a)" != "$before_a" ] || failed "an upgrade has not restarted its instance"
 inside kvctl -a softnic:///run/kvd/kvd.sock ping || failed "it does not answer after an upgrade"
 inside dpkg -r kvd
 ! grep -qx kvd /proc/[0-9]*/comm 2>/dev/null || failed "it runs after its removal"

@@ -27,6 +27,8 @@ skipped=(
 	"sudo -u kvd kvd -c /etc/kvd/kvd.ini --fleet-init"
 	"needs that etcd; tests/system/fleet_etcd.sh has one"
 	"make deb" "installs packages on the host; tests/deb.sh does so in a root of its own"
+	"sudo systemctl enable --now kvd@cache"
+	"changes the services of the host; tests/system/unit.sh starts instances"
 	"sudo systemd-sysusers "
 	"changes the services of the host; tests/install.sh verifies the unit"
 	"(umask 077; echo " "needs an RDMA device; tests/system/tls.sh does the like"
@@ -239,11 +241,12 @@ check_config() {
 	fi
 }
 
-# A configuration, which names the file of a fleet in the block before it, or an etcd; such a file;
-# or a file of users, of whom some are local ones.
+# A configuration, which may name the file of a fleet in the block before it; such a file; or a file
+# of users, of whom some are local ones.
 check_ini() {
-	if grep -q '^etcd = ' "$1"; then
-		check_config "configuration" -c "$1" -o server.listen=softnic:///mnt/socket
+	if grep -q '^\[server\]' "$1"; then
+		check_config "configuration" -c "$1" -o log.file= \
+			-o server.listen=softnic:///mnt/socket
 	elif grep -q '^member = ' "$1"; then
 		sed 's,^file = .*,file = /mnt/fleet,' "$1" >/mnt/kvd.ini
 		check_config "configuration" -c /mnt/kvd.ini

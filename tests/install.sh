@@ -40,8 +40,9 @@ examples=$(for f in client/examples/*.c; do echo "share/doc/kvd/examples/${f##*/
 man=$(conf/man/generate "$build" "$tmp/man" &&
 	for page in "$tmp"/man/*; do echo "share/man/man${page##*.}/${page##*/}"; done)
 expected="bin/kvbench bin/kvctl bin/kvd etc/kvd/kvd.ini include/kvd.h lib/libkvd.a lib/libkvd.so
-lib/libkvd.so.0.4 lib/libkvd.so.$version lib/pkgconfig/kvd.pc lib/systemd/system/kvd.service
-lib/sysusers.d/kvd.conf lib/tmpfiles.d/kvd.conf share/doc/kvd/examples/Makefile
+lib/libkvd.so.0.4 lib/libkvd.so.$version lib/pkgconfig/kvd.pc
+lib/systemd/system/kvd.service lib/systemd/system/kvd@.service lib/sysusers.d/kvd.conf
+lib/tmpfiles.d/kvd.conf share/doc/kvd/examples/Makefile
 $(printf 'share/kvd/%s\n' workloads/workload{a,b,c,d,f} prometheus/kvd.rules.yml grafana/kvd.json)
 $man share/bash-completion/completions/kvctl share/zsh/site-functions/_kvctl $examples"
 
@@ -60,6 +61,8 @@ diff <(tr ' ' '\n' <<<"$expected" | LC_ALL=C sort) <(list_files "$root/opt/kvd")
 grep -qx 'prefix=/opt/kvd' "$root/opt/kvd/lib/pkgconfig/kvd.pc" || die "kvd.pc has another prefix"
 grep -q '^ExecStart=/opt/kvd/bin/kvd -c /opt/kvd/etc/kvd/kvd.ini' \
 	"$root/opt/kvd/lib/systemd/system/kvd.service" || die "kvd.service has other paths"
+grep -q '^ExecStart=/opt/kvd/bin/kvd -c /opt/kvd/etc/kvd/%i.ini' \
+	"$root/opt/kvd/lib/systemd/system/kvd@.service" || die "kvd@.service has other paths"
 
 echo "DESTDIR: a changed kvd.ini survives install and uninstall"
 echo "; changed" >>"$root/opt/kvd/etc/kvd/kvd.ini"

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# System test of conf/kvd.service: systemd takes it without a complaint, gives it a figure that is
-# not worse than EXPOSURE_MAX, and kvd does what it is for within it: over every transport, with a
-# reload, and with nothing but kvd's own files and devices. The second half needs a machine whose
-# processes can have a systemd of their own: the virtual one of tests/vm/run.
+# System test of conf/kvd.service, and of kvd@.service, which is made of it: systemd takes them
+# without a complaint, gives them a figure that is not worse than EXPOSURE_MAX, and kvd does what it
+# is for within it: over every transport, with a reload, with nothing but kvd's own files and
+# devices, and beside other instances. The second half needs a machine whose processes can have a
+# systemd of their own: the virtual one of tests/vm/run.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -18,16 +19,28 @@ fi
 home=$tmp
 [ "$device" = softnic ] || home=/run/kvd-unit
 unit=$home/units/kvd.service
+template=$home/units/kvd@.service
+# file, name of the configuration, runtime folder
+unit_write() {
+	sed "s|@BINDIR@|$home/bin|; s|@SYSCONFDIR@|$home/etc|; s|@NAME@|$2|; s|@RUNDIR@|$3|" \
+		conf/kvd.service >"$1" && ! grep '@[A-Z]*@' "$1"
+}
 install_unit() {
 	mkdir -p "$home/bin" "$home/units" "$home/etc/kvd" "$home/tls" &&
-		cp "$build/kvd" "$home/bin/kvd" &&
-		sed "s|@BINDIR@|$home/bin|; s|@SYSCONFDIR@|$home/etc|" conf/kvd.service >"$unit"
+		cp "$build/kvd" "$home/bin/kvd" && unit_write "$unit" kvd kvd &&
+		unit_write "$template" %i kvd-%i
 }
 
+# unit
 verified() {
 	local said
-	said=$(systemd-analyze verify --man=no --recursive-errors=no "$unit" 2>&1) &&
-		! grep -F kvd.service <<<"$said"
+	said=$(systemd-analyze verify --man=no --recursive-errors=no "$1" 2>&1) &&
+		! grep -F "${1##*/}" <<<"$said"
+}
+
+instance_verified() {
+	cp "$template" "$home/units/kvd@name.service" && verified "$home/units/kvd@name.service" &&
+		rm "$home/units/kvd@name.service"
 }
 
 # file: whether the figure is small enough
@@ -47,8 +60,10 @@ open_is_noticed() {
 }
 
 check "the unit is filled in" install_unit || finish
-check "systemd takes it" verified
+check "systemd takes it" verified "$unit"
+check "and an instance" instance_verified
 check "its exposure is $EXPOSURE_MAX of 100 at most" is_closed "$unit"
+check "and an instance's" is_closed "$template"
 check "a unit that lacks a line has more" open_is_noticed
 if [ "$device" = softnic ] || [ ! -e /run/kvd-vm-command ]; then
 	finish
@@ -66,13 +81,14 @@ machine_prepare() {
 		Wants=kvd.service
 	END
 	# What the rest of a system would have started.
-	mkdir -p "$unit.d" && cat >"$unit.d/alone.conf" <<-END
+	mkdir -p "$unit.d" "$template.d" && cat >"$unit.d/alone.conf" <<-END &&
 		[Unit]
 		DefaultDependencies=no
 		[Service]
 		StandardOutput=append:$home/stderr
 		StandardError=append:$home/stderr
 	END
+		cp "$unit.d/alone.conf" "$template.d/"
 }
 
 machine_config() {
@@ -254,6 +270,38 @@ probed() {
 	probe_write && ctl daemon-reload && ctl start probe.service && probe_can_not
 }
 
+# name: the configuration of an instance
+instance_write() {
+	cat >"$home/etc/kvd/$1.ini" <<-END
+		[server]
+		listen = softnic:///run/kvd-$1/kvd.sock
+		workers = 1
+		[memory]
+		size = 32m
+		file = /dev/shm/kvd-$1
+		[log]
+		file = /var/log/kvd/$1.log
+	END
+}
+
+# name, what it has stored
+instance_has() {
+	url=softnic:///run/kvd-$1/kvd.sock
+	expect 0 "^$2\$" get key
+}
+
+# Neither's end takes the socket or the memory of the other one, and each keeps its own.
+instances() {
+	local name
+	for name in a b; do
+		instance_write $name && ctl start "kvd@$name.service" &&
+			works "softnic:///run/kvd-$name/kvd.sock" &&
+			kvctl put key "of $name" || return 1
+	done
+	ctl stop kvd@a.service && instance_has b 'of b' && ctl start kvd@a.service &&
+		instance_has a 'of a' && ctl stop 'kvd@*.service' && [ ! -e /run/kvd-b ]
+}
+
 # An error in the configuration ends it, and no restart is tried.
 wrong_configuration() {
 	echo 'no option' >>"$home/etc/kvd/kvd.ini" && ! ctl start kvd.service &&
@@ -271,6 +319,7 @@ check "it works over every transport" over_all
 check "and after a reload" reloaded
 check "it was refused nothing" log_is_clean
 check "it stops" stopped
+check "two instances keep out of each other's way" instances
 check "what it never does is refused" probed
 # The probe outside takes half a minute.
 if [ "${KVD_TEST_LONG:-0}" = 1 ]; then

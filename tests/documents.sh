@@ -20,6 +20,9 @@ BLOCK_SECONDS_MAX=1200
 # Documents whose blocks are no commands; tests/unit/common/test_vectors.c has those of PROTOCOL.md.
 formats='^(common/PROTOCOL|common/rdma/softnic/PROTOCOL)\.md$'
 
+# The document whose blocks look at a server that runs, which this script starts and ends.
+attended=conf/RUNBOOK.md
+
 # The first line of a block, and why it is not run.
 skipped=(
 	"make demo " "installs packages, and runs all tests, this one too"
@@ -193,10 +196,21 @@ no_server() {
 	return 1
 }
 
+# block: prints it, with a server around it
+attend() {
+	echo 'kvd -d --pidfile ~/kvd.pid -o server.listen=softnic:// -o memory.size=64m'
+	cat "$1"
+	echo 'kill "$(cat ~/kvd.pid)"; while [ -e ~/kvd.pid ]; do sleep 0.1; done'
+}
+
 # user, block
 run_block() {
 	local start=${EPOCHREALTIME/./} name
 	name="$1: $of: $(head -n 1 "$2")"
+	if [ "$of" = $attended ]; then
+		attend "$2" >/mnt/attended
+		set -- "$1" /mnt/attended
+	fi
 	if ! run_as "$1" "$2" </dev/null >/mnt/said 2>&1; then
 		fail "$name"
 		tail -n 20 /mnt/said | sed 's/^/      | /'

@@ -124,6 +124,16 @@ each_alert_is_tested() {
 }
 check "each alert is tested" each_alert_is_tested
 
+# And the other way round. The annotation is a link to the section.
+each_alert_has_a_section() {
+	local rules=conf/prometheus/kvd.rules.yml
+	diff <(sed -n 's/.*- alert: //p' $rules | sort) \
+		<(sed -n 's/^## //p' conf/RUNBOOK.md | sort) &&
+		diff <(sed -n 's/.*- alert: \(.*\)/RUNBOOK.md#\L\1/p' $rules) \
+			<(sed -n 's/^ *runbook: "\(.*\)"/\1/p' $rules)
+}
+check "each alert has a section of the runbook" each_alert_has_a_section
+
 prometheus_start() {
 	local pid
 	free_port

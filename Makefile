@@ -519,8 +519,8 @@ cppcheck:
 D = $(DESTDIR)
 WORKLOADS := $(sort $(wildcard bench/workloads/*))
 WORKLOADDIR = $(PREFIX)/share/kvd/workloads
-MONITORING := prometheus/kvd.rules.yml grafana/kvd.json
-MONITORINGDIR = $(PREFIX)/share/kvd
+SHARED := prometheus/kvd.rules.yml grafana/kvd.json kubernetes/kvd.yaml kubernetes/prometheus.yml
+SHAREDIR = $(PREFIX)/share/kvd
 COMPLETIONS = $(addprefix $(D)$(PREFIX)/share/,bash-completion/completions/kvctl \
 	zsh/site-functions/_kvctl)
 # The linker's cache must know a new library. Not where a package is built, in DESTDIR.
@@ -559,8 +559,8 @@ install: all man  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 	$(Q)$(INSTALL) -Dm644 conf/kvd.tmpfiles $(D)$(TMPFILESDIR)/kvd.conf
 	$(Q)$(INSTALL) -d $(D)$(WORKLOADDIR)
 	$(Q)$(INSTALL) -m644 $(WORKLOADS) $(D)$(WORKLOADDIR)
-	$(Q)for f in $(MONITORING); do \
-		$(INSTALL) -Dm644 conf/$$f $(D)$(MONITORINGDIR)/$$f || exit; done
+	$(Q)for f in $(SHARED); do \
+		$(INSTALL) -Dm644 conf/$$f $(D)$(SHAREDIR)/$$f || exit; done
 	$(Q)[ -e $(D)$(SYSCONFDIR)/kvd/kvd.ini ] || \
 		$(INSTALL) -Dm644 conf/kvd.ini $(D)$(SYSCONFDIR)/kvd/kvd.ini
 	$(Q)$(ldconfig_run)
@@ -591,10 +591,10 @@ uninstall:  ## removes what install installed; keeps a changed kvd.ini
 		$(addprefix $(D)$(UNITDIR)/,kvd.service kvd@.service) \
 		$(D)$(SYSUSERSDIR)/kvd.conf $(D)$(TMPFILESDIR)/kvd.conf \
 		$(addprefix $(D)$(WORKLOADDIR)/,$(notdir $(WORKLOADS))) \
-		$(addprefix $(D)$(MONITORINGDIR)/,$(MONITORING)) \
+		$(addprefix $(D)$(SHAREDIR)/,$(SHARED)) \
 		$(addprefix $(D)$(DOCDIR)/examples/,$(notdir $(EXAMPLE_SRC)) Makefile)
 	$(Q)rmdir -p $(D)$(DOCDIR)/examples $(D)$(WORKLOADDIR) \
-		$(addprefix $(D)$(MONITORINGDIR)/,$(dir $(MONITORING))) 2>/dev/null || true
+		$(addprefix $(D)$(SHAREDIR)/,$(dir $(SHARED))) 2>/dev/null || true
 	$(Q)! cmp -s conf/kvd.ini $(D)$(SYSCONFDIR)/kvd/kvd.ini || \
 		rm -f $(D)$(SYSCONFDIR)/kvd/kvd.ini
 	$(Q)rmdir $(D)$(SYSCONFDIR)/kvd 2>/dev/null || true

@@ -60,7 +60,6 @@ elsewhere=(
 	python client/python/README.md "tests/python/test_readme.py"
 	rust client/rust/README.md "needs crates; client/rust/kvd/examples has such programs"
 	rust client/rust/kvd/README.md "rustdoc"
-	yaml conf/CONTAINERS.md "needs Kubernetes"
 )
 
 if [ "${KVD_TEST_UNSHARED:-}" != 1 ]; then

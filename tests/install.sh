@@ -43,7 +43,8 @@ expected="bin/kvbench bin/kvctl bin/kvd etc/kvd/kvd.ini include/kvd.h lib/libkvd
 lib/libkvd.so.0.4 lib/libkvd.so.$version lib/pkgconfig/kvd.pc
 lib/systemd/system/kvd.service lib/systemd/system/kvd@.service lib/sysusers.d/kvd.conf
 lib/tmpfiles.d/kvd.conf share/doc/kvd/examples/Makefile
-$(printf 'share/kvd/%s\n' workloads/workload{a,b,c,d,f} prometheus/kvd.rules.yml grafana/kvd.json)
+$(printf 'share/kvd/%s\n' workloads/workload{a,b,c,d,f} prometheus/kvd.rules.yml grafana/kvd.json \
+	kubernetes/kvd.yaml kubernetes/prometheus.yml)
 $man share/bash-completion/completions/kvctl share/zsh/site-functions/_kvctl $examples"
 
 list_files() {

@@ -174,6 +174,7 @@ static void memory_lines(struct lines *l, const struct store *store)
 	number(l, "region_bytes", store->region.bytes);
 	number(l, "region_page_bytes", store->region.page_bytes);
 	number(l, "region_large_bytes", store->region.large_bytes);
+	number(l, "region_kept", store->region.keep.head != NULL);
 	line(l, "region_numa %s", store->region.numa);
 	number(l, "memory.superblock", sizeof(struct superblock));
 #define X(name, help) number(l, "memory." #name, stats.name);

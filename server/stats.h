@@ -65,6 +65,7 @@
 	X(region_bytes, "size of the region; memory.* are its parts")                              \
 	X(region_page_bytes, "size of the region's pages")                                         \
 	X(region_large_bytes, "bytes of the region on transparent huge pages")                     \
+	X(region_kept, "1: the next kvd serves what the region has (memory.file)")                 \
 	X(region_numa, "NUMA nodes of the region")                                                 \
 	X(memory.superblock, "bytes of the superblock")                                            \
 	X(memory.pad, "unused bytes at the end of the region")                                     \

@@ -7,6 +7,7 @@
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
 #include "client/kvctl/error.h"
+#include "client/kvctl/failures.h"
 #include "client/kvctl/interrupt.h"
 #include "client/kvctl/report.h"
 #include "common/util/clock.h"
@@ -18,37 +19,41 @@
 #define NS_PER_MS 1000000u
 
 /*
- * Whether the server has ended: nobody listens there, or a supervisor has started a new server. A
- * stopping server refuses connections until it ends.
+ * Whether process @pid of the server has ended: nobody listens there, or a supervisor has started a
+ * new server. A stopping server refuses connections until it ends.
  */
-static bool has_ended(const struct arguments *arguments, uint64_t incarnation)
+static bool has_ended(const struct arguments *arguments, uint64_t pid)
 {
 	struct kvd_options options = arguments->options;
 	enum kvd_status status;
-	struct kvd_info info;
+	uint64_t now;
 	struct kvd *db;
 
 	options.timeout_ms = options.connect_timeout_ms = TRY_MS;
 	status = kvd_open(&db, arguments->server, &options);
 	if (status)
 		return status == KVD_ERR_UNREACHABLE;
-	kvd_info(db, &info);
+	now = server_stat(db, "pid");
 	kvd_close(db);
-	return info.incarnation != incarnation;
+	return now && now != pid;
 }
 
 int command_shutdown(struct kvd *db, const struct arguments *arguments)
 {
 	const uint64_t wait_ms = arguments->timeout.given ? arguments->timeout.number : WAIT_MS;
 	const uint64_t until_ns = clock_ns() + wait_ms * NS_PER_MS;
+	const uint64_t pid = server_stat(db, "pid");
 	enum kvd_status status;
-	struct kvd_info info;
 
-	kvd_info(db, &info);
+	if (arguments->keep.given && !server_stat(db, "region_kept")) {
+		report_error("a stop would lose the server's data: it has no memory.file; without "
+			     "--keep it is stopped all the same");
+		return EX_UNAVAILABLE;
+	}
 	status = kvd_shutdown(db);
 	if (status)
 		return report(db, status);
-	while (!has_ended(arguments, info.incarnation)) {
+	while (!has_ended(arguments, pid)) {
 		if (clock_ns() > until_ns || interrupted()) {
 			report_error("the server is stopping, but has not ended after %" PRIu64
 				     " ms (server.drain_timeout); -t waits longer",

@@ -125,7 +125,8 @@
 	  "it; of a fleet, at each member")                                                        \
 	X(shutdown, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_ONE,                         \
 	  "stop the server, which first executes all requests that have arrived, and wait "        \
-	  "until it has ended, for at most -t (default 60s); for administrators")                  \
+	  "until it has ended, for at most -t (default 60s); without memory.file its data is "     \
+	  "gone then; for administrators")                                                         \
 	X(ping, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_EACH,                            \
 	  "send an empty request and print how long it took; of a fleet, to each member")          \
 	X(latency, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                        \
@@ -225,6 +226,8 @@ enum option_kind {
 	  "print no newline after the value; default: one, on a terminal and in a script")         \
 	X(null, '0', "null", FLAG, 0, 0, "", "scan get",                                           \
 	  "end lines with a zero byte, not with a newline: for xargs -0")                          \
+	X(keep, 0, "keep", FLAG, 0, 0, "", "shutdown",                                             \
+	  "stop the server only if the next one serves its data: memory.file is set")              \
 	X(cancel, 0, "cancel", FLAG, 0, 0, "", "flush",                                            \
 	  "cancel all flushes that you started with a DELAY, or the one with this TICKET")         \
 	X(all, 0, "all", FLAG, 0, 0, "", "flush",                                                  \

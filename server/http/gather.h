@@ -14,7 +14,7 @@ struct tenant_sample {
 	char name[WIRE_TENANT_MAX + 1];
 	unsigned int place; /* in tenants->list */
 	uint64_t items, index_buckets, item_memory, item_memory_failures, limbo, flushes_waiting;
-	uint64_t region_bytes, region_page_bytes, region_large_bytes;
+	uint64_t region_bytes, region_page_bytes, region_large_bytes, region_kept;
 	uint32_t youngest_s; /* EVICTED_NONE: no eviction */
 	const char *eviction;
 	struct table_stats table;

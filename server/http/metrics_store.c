@@ -81,6 +81,8 @@ static void gauges_write(struct exposition *out, const struct gathered *gathered
 	FAMILY("region_page_bytes", region_page_bytes, METRIC_GAUGE, "size of the region's pages");
 	FAMILY("region_large_bytes", region_large_bytes, METRIC_GAUGE,
 	       "bytes of the region on transparent huge pages");
+	FAMILY("region_kept", region_kept, METRIC_GAUGE,
+	       "1: the next kvd serves what the region has (memory.file)");
 	FAMILY("item_memory_bytes", item_memory, METRIC_GAUGE,
 	       "bytes for items and overflow buckets now");
 	FAMILY("item_memory_failures_total", item_memory_failures, METRIC_COUNTER,

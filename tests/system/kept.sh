@@ -30,6 +30,14 @@ again_after_stop() {
 	server_stop && start
 }
 
+# kvctl sees that it has ended, though the next one, of the same incarnation, is there at once.
+shutdown_and_start() {
+	local asks
+	kvctl shutdown --keep &
+	asks=$!
+	await_end "$server_pid" && forget "$server_pid" && start && wait $asks
+}
+
 # Kills and starts it, at random instants, and now and then stops it.
 kills_and_starts() {
 	local i
@@ -139,6 +147,9 @@ check "the delayed flush is cancelled" kvctl flush --cancel
 check "a stop and a start" again_after_stop
 check "all memory is free" history_all_is_back
 
+if [ "$device" = softnic ]; then
+	check "kvctl stops it, and it is started at once" shutdown_and_start
+fi
 check "a store of another size begins empty" begins_empty 'memory.size was 64 MiB' \
 	-o memory.size=32m
 check "so does one that was killed, with memory.recover = cold" \

@@ -52,12 +52,40 @@ static const struct {
 	[WIRE_MAP] = { .name = "MAP" },
 	[WIRE_MOVE] = { .name = "MOVE", .modes = WIRE_MOVE_MAX },
 	[WIRE_FLEET] = { .name = "FLEET", .key = KEY_MAY, .modes = WIRE_FLEET_MAX },
+	[WIRE_REPORT] = { .name = "REPORT", .modes = WIRE_REPORT_MAX },
 	[WIRE_TENANT] = { .name = "TENANT", .key = KEY_MAY, .modes = WIRE_TENANT_DROP },
 };
 
 const char *wire_op_name(enum wire_op op)
 {
 	return op >= 1 && op <= WIRE_OP_MAX && ops[op].name ? ops[op].name : "unknown";
+}
+
+static const char *const status_names[] = {
+	[WIRE_OK] = "OK",
+	[WIRE_NOT_FOUND] = "NOT_FOUND",
+	[WIRE_INVALID] = "INVALID",
+	[WIRE_TOO_LARGE] = "TOO_LARGE",
+	[WIRE_NO_SPACE] = "NO_SPACE",
+	[WIRE_PROTOCOL] = "PROTOCOL",
+	[WIRE_BUSY] = "BUSY",
+	[WIRE_EXISTS] = "EXISTS",
+	[WIRE_NOT_A_NUMBER] = "NOT_A_NUMBER",
+	[WIRE_UNKNOWN] = "UNKNOWN",
+	[WIRE_NOT_ALLOWED] = "NOT_ALLOWED",
+	[WIRE_LIMIT] = "LIMIT",
+	[WIRE_MOVED] = "MOVED",
+	[WIRE_AWAY] = "AWAY",
+};
+
+static bool status_known(uint8_t status)
+{
+	return status < sizeof(status_names) / sizeof(status_names[0]) && status_names[status];
+}
+
+const char *wire_status_name(enum wire_status status)
+{
+	return status_known((uint8_t)status) ? status_names[status] : "unknown";
 }
 
 uint32_t wire_tenant_length(const char name[WIRE_TENANT_MAX])
@@ -111,6 +139,8 @@ static bool has_arg64(const struct wire_request *r)
 		return r->mode != WIRE_MOVE_ASK;
 	case WIRE_TENANT:
 		return r->mode != WIRE_TENANT_DROP;
+	case WIRE_REPORT:
+		return r->mode != WIRE_REPORT_RESET;
 	default:
 		return false;
 	}
@@ -220,8 +250,15 @@ static const char *check_priority(const struct wire_request *r)
 	return NULL;
 }
 
+static bool samples(const struct wire_request *r)
+{
+	return r->op == WIRE_REPORT && r->mode == WIRE_REPORT_SAMPLE;
+}
+
 static const char *check_fields(const struct wire_request *r)
 {
+	if (samples(r) && !r->every)
+		return "a sample of no operation";
 	if (r->arg64 && !has_arg64(r))
 		return "arg64 in an operation that does not use it";
 	if (r->pull_rkey && !(r->flags & WIRE_F_PULL))
@@ -235,7 +272,7 @@ static const char *check_fields(const struct wire_request *r)
 	if (number_of(r) && !may_be_numbered(r))
 		return "a number in an operation that changes nothing";
 	if (r->arg32 && !makes_item(r) && r->op != WIRE_STATS && r->op != WIRE_SCAN &&
-	    r->op != WIRE_BATCH)
+	    r->op != WIRE_BATCH && !samples(r))
 		return "arg32 in an operation that does not use it";
 	return NULL;
 }
@@ -466,28 +503,6 @@ const char *wire_request_parse(struct request *out, const void *msg, size_t len)
 		return "message length is not the sum of its parts";
 	request_set(out, &r, (const uint8_t *)msg + sizeof(r));
 	return r.op == WIRE_BATCH ? check_batch(out) : NULL;
-}
-
-static bool status_known(uint8_t status)
-{
-	switch (status) {
-	case WIRE_OK:
-	case WIRE_NOT_FOUND:
-	case WIRE_INVALID:
-	case WIRE_TOO_LARGE:
-	case WIRE_NO_SPACE:
-	case WIRE_PROTOCOL:
-	case WIRE_BUSY:
-	case WIRE_EXISTS:
-	case WIRE_NOT_A_NUMBER:
-	case WIRE_UNKNOWN:
-	case WIRE_NOT_ALLOWED:
-	case WIRE_LIMIT:
-	case WIRE_MOVED:
-	case WIRE_AWAY:
-		return true;
-	}
-	return false;
 }
 
 const char *wire_response_parse(struct response *out, const void *msg, size_t len)

@@ -86,7 +86,8 @@ enum wire_op {
 	WIRE_MAP = 19,	    /* a part of the fleet's map: common/fleet/map.h */
 	WIRE_MOVE = 20,	    /* between members of a fleet: a move of shards, enum wire_move */
 	WIRE_FLEET = 21,    /* a change of the fleet: enum wire_fleet */
-	WIRE_OP_MAX = WIRE_FLEET,
+	WIRE_REPORT = 22,   /* what administrators look for: enum wire_report */
+	WIRE_OP_MAX = WIRE_REPORT,
 };
 
 /*
@@ -141,6 +142,14 @@ enum wire_tenant {
 	WIRE_TENANT_DROP = 3,
 };
 
+/* What a REPORT asks for; as text, by cursor. */
+enum wire_report {
+	WIRE_REPORT_SLOW = 0,	/* the slow log, the oldest operation first */
+	WIRE_REPORT_RESET = 1,	/* nothing: empties the slow log */
+	WIRE_REPORT_SAMPLE = 2, /* operations from `cursor` on; 0: from now on */
+	WIRE_REPORT_MAX = WIRE_REPORT_SAMPLE,
+};
+
 /* What a PUT does; the numbers are those of enum kvd_put_mode. */
 enum wire_put {
 	WIRE_SET = 0,
@@ -193,7 +202,7 @@ enum wire_status {
 
 struct wire_request {
 	uint8_t op;
-	/* PUT: enum wire_put; ARITH: wire_arith; FLUSH, TENANT, MOVE, FLEET likewise; else 0 */
+	/* PUT: enum wire_put; ARITH: wire_arith; FLUSH, TENANT, MOVE, FLEET, REPORT likewise */
 	uint8_t mode;
 	/*
 	 * SCAN: of the prefix, may be 0; TENANT but list: of the name; REVOKE: of its argument;
@@ -211,6 +220,7 @@ struct wire_request {
 		uint32_t first_line; /* STATS: the first line wanted */
 		uint32_t keys_max;   /* SCAN: most keys wanted, 0: as many as fit */
 		uint32_t count;	     /* BATCH: requests in it, 1 to WIRE_BATCH_MAX */
+		uint32_t every;	     /* REPORT sample: one operation in this many, not 0 */
 		uint32_t arg32;
 	};
 	union {
@@ -218,7 +228,7 @@ struct wire_request {
 		uint64_t epoch;	  /* MOVE begin; FLEET */
 		uint64_t pin;	  /* PUT with PIN: seconds, 1 to WIRE_TTL_MAX */
 		uint64_t delta;	  /* ARITH */
-		uint64_t cursor;  /* SCAN, CLIENTS: 0 to start */
+		uint64_t cursor;  /* SCAN, CLIENTS, REPORT but reset: 0 to start */
 		uint64_t ticket;  /* FLUSH: 0 to start a flush, or to cancel all */
 		uint64_t client;  /* KILL: the id of a connection, as CLIENTS has it */
 		uint64_t offset;  /* GET alone, MAP: the first byte to return */
@@ -550,7 +560,7 @@ struct request {
 	uint8_t mode;
 	/* As in struct wire_request. */
 	union {
-		uint32_t item_flags, first_line, keys_max, count, arg32;
+		uint32_t item_flags, first_line, keys_max, count, every, arg32;
 	};
 	union {
 		uint64_t version, epoch, pin, delta, cursor, ticket, client, offset, bytes, segment,
@@ -680,6 +690,8 @@ const char *wire_entry_parse(struct scan_entry *out, const void *entries, size_t
 const char *geometry_check(const struct geometry *g);
 
 const char *wire_op_name(enum wire_op op);
+/* As common/PROTOCOL.md names them, in capitals: "NOT_FOUND"; "unknown" if there is none. */
+const char *wire_status_name(enum wire_status status);
 
 /* The message for different ABIs: says both, and which side to update. */
 void wire_abi_text(char text[WIRE_REJECT_TEXT_BYTES], uint32_t client_abi, uint32_t server_abi);

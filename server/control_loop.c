@@ -17,6 +17,7 @@
 #include "server/control/recovery.h"
 #include "server/control/session_manager.h"
 #include "server/control/tenant_manager.h"
+#include "server/control/traces.h"
 #include "server/detach.h"
 #include "server/notify.h"
 #include "server/reload.h"
@@ -194,6 +195,7 @@ static void take_signals(struct loop *loop)
 				notify_reloading();
 			reload(&server->config, server->source);
 			net_renew(&server->net);
+			traces_renew(&server->net);
 			conn_manager_renew_users(&server->net);
 			http_renew(server->http, &server->config);
 			ready_tell(server);
@@ -353,6 +355,7 @@ static int loop_run(struct loop *loop)
 			conn_manager_arm_srq_limits(&server->net);
 			tenants_tick(&server->net.tenants);
 			audit_tick(now);
+			traces_take(&server->net);
 		}
 	}
 	return err;

@@ -28,6 +28,10 @@ static bool take_over(struct reload *reload, const struct config_change *change)
 		log_set_style((enum log_style)reload->fresh->log.format);
 		return true;
 	}
+	if (!strcmp(change->section, "log") && !strcmp(change->key, "slow")) {
+		reload->config->log.slow = reload->fresh->log.slow;
+		return true;
+	}
 	if (!strcmp(change->section, "server") && !strcmp(change->key, "drain_timeout")) {
 		reload->config->server.drain_timeout = reload->fresh->server.drain_timeout;
 		return true;

@@ -23,6 +23,7 @@ static const struct {
 	{ "log_*", STATS_SERVER },
 	{ "audit_*", STATS_SERVER },
 	{ "fleet_refused", STATS_REQUESTS },
+	{ "slow_requests", STATS_REQUESTS },
 	{ "fleet_*", STATS_SERVER },
 	{ "device.*", STATS_DEVICES },
 	{ "device_failures", STATS_DEVICES },

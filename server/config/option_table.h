@@ -256,6 +256,9 @@ enum windows_mode {
 	  "least important level that is logged")                                                  \
 	X(log, format, STYLE, "text", 0, 0,                                                        \
 	  "text, or json: each line is an object with ts, level, thread and msg")                  \
+	X(log, slow, TIME, "0", 0, OPTION_S(600),                                                  \
+	  "kvd logs requests that take longer in the server, such as 10ms, and keeps the last of " \
+	  "them for kvctl slowlog; 0: none")                                                       \
 	X(log, file, FILE, "", 0, 0,                                                               \
 	  "file to log to, opened again on SIGHUP; empty: stderr")                                 \
 	X(log, audit, FILE, "", 0, 0,                                                              \

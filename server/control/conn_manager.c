@@ -15,6 +15,7 @@
 #include "server/control/client_user.h"
 #include "server/control/query_answer.h"
 #include "server/control/session_manager.h"
+#include "server/control/traces.h"
 #include "server/memcached/session.h"
 #include "server/worker/audit.h"
 #include "server/worker/conn.h"
@@ -101,6 +102,7 @@ static void conn_list_remove(struct net *net, struct conn *conn)
 	if (conn->next)
 		conn->next->prev = conn->prev;
 	audit_closed(&conn->client, conn->why);
+	traces_take(net);
 	conn_set_nobody(conn);
 	if (conn->client.account)
 		accounts_close(&net->accounts, conn->client.principal, conn->client.part->tenant,

@@ -180,6 +180,8 @@ int net_init(struct net *net, const struct worker_env *env)
 	accounts_init(&net->accounts);
 	err = net_init_registry(net);
 	if (!err)
+		err = traces_init(&net->traces);
+	if (!err)
 		err = net_init_identities(net);
 	if (!err)
 		err = net_init_users(net);
@@ -243,6 +245,7 @@ void net_release(struct net *net)
 	accounts_release(&net->accounts);
 	identities_release(&net->identities);
 	conn_registry_release(&net->registry);
+	traces_release(&net->traces);
 	if (net->env.control)
 		mailbox_release(&net->mailbox);
 	net->env.control = NULL;

@@ -16,6 +16,7 @@
 #include "server/control/revoke.h"
 #include "server/control/tenant_job.h"
 #include "server/control/tenants.h"
+#include "server/control/trace_log.h"
 #include "server/worker/worker.h"
 
 /* X(name, help): counted by the control thread. */
@@ -45,7 +46,8 @@
 	X(keepalive_probes, "probes of idle connections")                                          \
 	X(srq_limits, "times a shared receive queue had less than an eighth of its receives left") \
 	X(async_errors, "asynchronous errors reported by a device")                                \
-	X(device_failures, "devices that failed or were removed")
+	X(device_failures, "devices that failed or were removed")                                  \
+	X(slow_requests, "requests that took longer than log.slow")
 
 struct net_stats {
 #define X(name, help) uint64_t name;
@@ -109,6 +111,7 @@ struct net {
 	size_t users_sized; /* users whose memory was compared with their tenant's */
 	struct tenant_jobs jobs;
 	uint64_t stats_at_ns; /* no snapshot is made earlier */
+	struct traces traces;
 	struct conn_registry registry;
 	struct identities identities;
 	struct revoked revoked[REVOKED_MAX];

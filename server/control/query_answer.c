@@ -9,6 +9,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/stat.h"
+#include "server/control/report.h"
 #include "server/memcached/session.h"
 #include "server/worker/audit.h"
 #include "server/worker/conn.h"
@@ -179,6 +180,10 @@ struct client *query_answer(struct net *net, struct conn *conn)
 	}
 	if (query->op == WIRE_WHOAMI) {
 		answer_whoami(conn, query);
+		return NULL;
+	}
+	if (query->op == WIRE_REPORT) {
+		report_answer(net, conn, query);
 		return NULL;
 	}
 	if (query->op == WIRE_SHUTDOWN) {

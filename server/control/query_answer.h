@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The control thread's half of HELLO, CLIENTS, KILL, SHUTDOWN and WHOAMI: server/worker/query.h. */
+/* The control thread's half of HELLO, CLIENTS, KILL, SHUTDOWN, WHOAMI, REPORT: query.h. */
 #ifndef KVD_SERVER_CONTROL_QUERY_ANSWER_H
 #define KVD_SERVER_CONTROL_QUERY_ANSWER_H
 

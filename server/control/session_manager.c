@@ -15,6 +15,7 @@
 #include "server/control/admission.h"
 #include "server/control/client_user.h"
 #include "server/control/session_stats.h"
+#include "server/control/traces.h"
 #include "server/memcached/login.h"
 #include "server/memcached/serve.h"
 #include "server/worker/audit.h"
@@ -126,6 +127,7 @@ static void session_remove(struct net *net, struct session *session)
 	struct users *users = client->users;
 
 	audit_closed(client, NULL);
+	traces_take(net);
 	LIST_REMOVE(session, entry);
 	lock_forget(net, session);
 	net->sessions_count[client->worker->number]--;

@@ -207,7 +207,8 @@ enum action_next action_run(struct action *action)
 		action->head.status = WIRE_NO_SPACE;
 	}
 	work_end(session);
-	execution_count(&session->client, &action->request, action->head.status);
+	execution_count(&session->client, &action->request, &action->head,
+			session->client.active_ns);
 	return ACTION_DONE;
 }
 
@@ -328,7 +329,8 @@ enum action_next action_read(struct action *action, uint32_t gap)
 		if (next != ACTION_DONE)
 			return next;
 	}
-	execution_count(&session->client, &action->request, action->head.status);
+	execution_count(&session->client, &action->request, &action->head,
+			session->client.active_ns);
 	return ACTION_DONE;
 }
 

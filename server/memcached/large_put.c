@@ -385,7 +385,7 @@ enum action_next large_put_run(struct session *session, struct session_input *in
 	put_stop(put);
 	if (put->foreign)
 		return ACTION_DONE;
-	execution_count(client, &put->request, (enum wire_status)head->status);
+	execution_count(client, &put->request, head, client->active_ns);
 	return ACTION_DONE;
 }
 

@@ -93,6 +93,9 @@ static void session_end(struct session *session)
 	serve_release(session);
 	TAILQ_REMOVE(&sockets->sessions, session, idle_entry);
 	sockets->count--;
+	/* Before the control thread forgets the client's number. */
+	store_thread_clock(&sockets->worker->part.thread);
+	trace_turn_end(&sockets->worker->trace, sockets->worker->part.thread.now_ns);
 	session_note_send(session, sockets->worker->env->control, NOTE_SESSION_ENDED);
 }
 

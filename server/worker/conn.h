@@ -58,12 +58,13 @@ struct hello_query {
 /* A request of a connection that the control thread answers: server/worker/query.h. */
 struct query {
 	enum wire_op op;
-	uint64_t arg; /* CLIENTS: the cursor; KILL: the number of a connection */
+	uint64_t arg; /* CLIENTS, REPORT: the cursor; KILL: the number of a connection */
 	/* REVOKE: its argument, `len` bytes; else for the response. Freed with the connection. */
 	char *text;
-	uint32_t size; /* of text */
+	uint32_t size;	/* of text */
+	uint8_t mode;	/* TENANT: enum wire_tenant; REPORT: enum wire_report */
+	uint32_t every; /* REPORT sample */
 	/* TENANT: */
-	enum wire_tenant mode;
 	char tenant[WIRE_TENANT_MAX + 1];
 	/* The answer. */
 	enum wire_status status;

@@ -53,6 +53,7 @@ void deferred_start(struct conn *conn, const struct deferred_kind *kind,
 	deferred->buffer = buffer;
 	deferred->request = *request;
 	deferred->hash = hash;
+	deferred->arrived_ns = conn->poller->worker->part.thread.now_ns;
 	TAILQ_INSERT_TAIL(&conn->deferred, deferred, entry);
 	conn->deferred_count++;
 	stat_add(&conn->poller->worker->stats.deferred, 1);

@@ -100,6 +100,7 @@ struct deferred {
 	uint32_t buffer;	/* that it keeps */
 	struct request request; /* its pointers point into the buffer */
 	uint64_t hash;		/* of the key, if there is one */
+	uint64_t arrived_ns;	/* by the server's clock */
 	bool reserved;		/* there is a place for its response: response_reserve() */
 	bool pulls;		/* its value is being READ, or has been */
 	/* The state between two pieces; all zero before the first. The kind decides which. */

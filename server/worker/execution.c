@@ -26,10 +26,13 @@ static void get_count(struct client *client, const struct request *request, enum
 	stat_add(&thread->stats.get_misses, status == WIRE_NOT_FOUND);
 }
 
-void execution_count(struct client *client, const struct request *request, enum wire_status status)
+void execution_count(struct client *client, const struct request *request,
+		     const struct wire_response *head, uint64_t arrived_ns)
 {
+	const enum wire_status status = (enum wire_status)head->status;
 	struct worker_stats *stats = &client->worker->stats;
 
+	trace_note(&client->worker->trace, client, request, head, arrived_ns);
 	switch (request->op) {
 	case WIRE_GET:
 		get_count(client, request, status);

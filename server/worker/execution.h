@@ -6,7 +6,7 @@
  *	do, in one turn or in several
  *		next = execution_run(&execution, client, request, ...);
  *	while (next != PIECE_DONE);
- *	execution_count(client, request, status);
+ *	execution_count(client, request, head, arrived_ns);
  *
  * Key and value of the request stay until the end. execution_cancel() ends it early.
  */
@@ -57,7 +57,8 @@ enum piece_next execution_run(struct execution *execution, struct client *client
 /* Gives back what the operation holds: it is not executed any further. */
 void execution_cancel(struct execution *execution, struct client *client);
 
-/* Counts an operation that has ended with @status. */
-void execution_count(struct client *client, const struct request *request, enum wire_status status);
+/* Counts an operation whose message arrived at @arrived_ns, and that has ended with @head. */
+void execution_count(struct client *client, const struct request *request,
+		     const struct wire_response *head, uint64_t arrived_ns);
 
 #endif /* KVD_SERVER_WORKER_EXECUTION_H */

@@ -12,9 +12,10 @@
 /* Whether it is for administrators of a fleet alone: MOVE, FLEET, and PUT in mode COPY. */
 static inline bool request_is_move(const struct request *request)
 {
-	return request->op >= WIRE_MOVE || request->mode == WIRE_COPY;
+	return (unsigned int)request->op - WIRE_MOVE <= WIRE_FLEET - WIRE_MOVE ||
+	       request->mode == WIRE_COPY;
 }
-static_assert(WIRE_FLEET == WIRE_OP_MAX && WIRE_FLEET == WIRE_MOVE + 1, "no other operation");
+static_assert(WIRE_FLEET == WIRE_MOVE + 1, "no other operation is between them");
 
 /*
  * WIRE_OK, or the answer to such a request, which is refused then. NOT_FOUND: the server is in no

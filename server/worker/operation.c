@@ -39,6 +39,7 @@ struct message {
 	uint8_t *value; /* after the response's header; NULL: it needs none */
 	uint32_t size;	/* of value, bytes */
 	uint64_t until_ns;
+	uint64_t arrived_ns;
 };
 
 static bool is_batch(const struct request *request)
@@ -172,7 +173,7 @@ static ALWAYS_INLINE enum piece_next operation_run(struct message *message,
 		next = operation_execute(message, request, hash, head, value);
 		if (next != PIECE_DONE)
 			return next;
-		execution_count(&conn->client, request, head->status);
+		execution_count(&conn->client, request, head, message->arrived_ns);
 	}
 	conn_record(conn, request->change, head);
 	return PIECE_DONE;
@@ -422,6 +423,7 @@ bool operation_receive(struct response_list *responses, struct conn *conn,
 		.request = request,
 		.hash = hash,
 		.state = &state,
+		.arrived_ns = worker->part.thread.now_ns,
 	};
 
 	if (is_batch(request)) {
@@ -450,6 +452,7 @@ static enum piece_next operation_step(struct deferred *deferred, struct response
 		.hash = deferred->hash,
 		.state = state,
 		.until_ns = until_ns,
+		.arrived_ns = deferred->arrived_ns,
 	};
 	enum piece_next next;
 

@@ -36,6 +36,7 @@ static uint32_t rights_needed(const struct request *request)
 	case WIRE_SHUTDOWN:
 	case WIRE_MOVE:
 	case WIRE_FLEET:
+	case WIRE_REPORT:
 		return USER_ADMIN;
 	case WIRE_HELLO:
 	case WIRE_PING:

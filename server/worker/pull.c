@@ -117,7 +117,7 @@ static void pull_begin(struct deferred *deferred, struct item *item,
 static void response_set_put(struct deferred *deferred, struct response_list *responses,
 			     const struct table_change *change, enum wire_status status)
 {
-	struct worker_stats *stats = &responses->poller->worker->stats;
+	struct worker *worker = responses->poller->worker;
 	const struct request *request = &deferred->request;
 	struct response_wr *response = response_start(responses, deferred->conn, WIRE_PUT,
 						      request->id);
@@ -126,8 +126,10 @@ static void response_set_put(struct deferred *deferred, struct response_list *re
 	if (status == WIRE_MOVED || status == WIRE_AWAY)
 		member_refuse(deferred->conn, request, status, &response->head);
 	conn_record(deferred->conn, request->change, &response->head);
-	stat_add(&stats->put_no_space, status == WIRE_NO_SPACE);
-	stat_add(&stats->put_too_large, status == WIRE_TOO_LARGE);
+	trace_note(&worker->trace, &deferred->conn->client, request, &response->head,
+		   deferred->arrived_ns);
+	stat_add(&worker->stats.put_no_space, status == WIRE_NO_SPACE);
+	stat_add(&worker->stats.put_too_large, status == WIRE_TOO_LARGE);
 }
 
 /* The item is in the table, or nothing was changed. */

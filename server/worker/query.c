@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The worker's half of CLIENTS, KILL, REVOKE, TENANT, SHUTDOWN, WHOAMI and STATS. */
+/* The worker's half of CLIENTS, KILL, REVOKE, TENANT, SHUTDOWN, WHOAMI, REPORT and STATS. */
 #include "server/worker/query.h"
 
 #include <stdio.h>
@@ -37,7 +37,8 @@ static bool query_ask(struct conn *conn, const struct request *request)
 		query->len = request->key_len;
 		memcpy(query->text, request->key, query->len);
 	}
-	query->mode = (enum wire_tenant)request->mode;
+	query->mode = request->mode;
+	query->every = request->every;
 	if (request->op == WIRE_TENANT)
 		snprintf(query->tenant, sizeof(query->tenant), "%.*s", (int)request->key_len,
 			 (const char *)request->key);
@@ -61,7 +62,8 @@ static void query_respond(struct deferred *deferred, struct response_list *respo
 	if (status && deferred->request.op != WIRE_TENANT && deferred->request.op != WIRE_SHUTDOWN)
 		return;
 	/* A page may be empty without being the last one. */
-	if (deferred->request.op == WIRE_CLIENTS || deferred->request.op == WIRE_TENANT)
+	if (deferred->request.op == WIRE_CLIENTS || deferred->request.op == WIRE_TENANT ||
+	    deferred->request.op == WIRE_REPORT)
 		response->head.cursor = query->cursor;
 	if (!query->len)
 		return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Requests that the control thread answers while they are deferred, off the workers' path: CLIENTS,
- * KILL, REVOKE, TENANT and WHOAMI, since it has the connections and tenants; SHUTDOWN, which it
- * carries out; STATS, which takes longer than a worker's turn should; and HELLO
+ * KILL, REVOKE, TENANT, WHOAMI and REPORT, since it has the connections and tenants; SHUTDOWN,
+ * which it carries out; STATS, which takes longer than a worker's turn should; and HELLO
  * (server/worker/hello.h), for its system call.
  *
  *	worker	 query_send()		NOTE_QUERY
@@ -22,7 +22,8 @@
 /* Busy turns from one held_show() to the next. */
 #define HELD_TURNS 64
 
-extern const struct deferred_kind query_kind; /* CLIENTS, KILL, REVOKE, TENANT, SHUTDOWN, WHOAMI */
+/* CLIENTS, KILL, REVOKE, TENANT, SHUTDOWN, WHOAMI, REPORT */
+extern const struct deferred_kind query_kind;
 extern const struct deferred_kind stats_kind;
 
 /*

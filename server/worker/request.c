@@ -53,6 +53,8 @@ static enum piece_next scan_step(struct deferred *deferred, struct response_list
 		}
 	}
 	response->value_len = value.len;
+	trace_note(&responses->poller->worker->trace, &deferred->conn->client, request,
+		   &response->head, deferred->arrived_ns);
 	stat_add(&responses->poller->worker->stats.scans, 1);
 	return PIECE_DONE;
 }
@@ -80,6 +82,7 @@ static const struct deferred_kind *request_kind(const struct request *request)
 	case WIRE_REVOKE:
 	case WIRE_SHUTDOWN:
 	case WIRE_WHOAMI:
+	case WIRE_REPORT:
 		return &query_kind;
 	case WIRE_PUT:
 		return request->flags & WIRE_F_PULL ? &pull_kind : &operation_kind;

@@ -34,6 +34,7 @@
 #include "server/worker/mailbox.h"
 #include "server/worker/poller.h"
 #include "server/worker/tenant.h"
+#include "server/worker/trace.h"
 #include "server/worker/turn.h"
 
 /* What a worker needs of the configuration, beside its pollers. */
@@ -186,6 +187,7 @@ struct worker {
 	struct worker_stats stats;
 	struct turn turn;
 	struct turn_stats turns;
+	struct trace trace;
 	struct held_stats held;	 /* as of the last held_show() */
 	unsigned int held_turns; /* busy turns, counted for HELD_TURNS */
 	/* Connections from which a value is pulled, oldest pull first (server/worker/pull.h). */

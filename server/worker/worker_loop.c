@@ -196,6 +196,7 @@ static void worker_turn_end(struct worker *worker)
 {
 	store_thread_clock(&worker->part.thread);
 	turn_end(&worker->turn, &worker->turns, worker->part.thread.now_ns);
+	trace_turn_end(&worker->trace, worker->part.thread.now_ns);
 	if (++worker->held_turns % HELD_TURNS == 0)
 		held_show(worker);
 }
@@ -651,9 +652,15 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 		.busy = env->config->server.poll == POLL_BUSY,
 		.workers = env->workers,
 	};
+	err = trace_init(&worker->trace, env->config->log.slow);
+	if (err) {
+		log_error("worker %u: no memory for what it has executed: lower server.workers",
+			  number);
+		return err;
+	}
 	err = mailbox_init(&worker->mailbox);
 	if (err)
-		return err;
+		goto release_trace;
 	while (worker->poller_count < env->nic_count) {
 		err = worker_init_poller(worker, env, worker->poller_count);
 		if (err)
@@ -670,6 +677,8 @@ release_pollers:
 	worker->env = NULL;
 	worker_release_pollers(worker);
 	mailbox_release(&worker->mailbox);
+release_trace:
+	trace_release(&worker->trace);
 	return err;
 }
 
@@ -681,6 +690,7 @@ void worker_release(struct worker *worker)
 		worker->env->front->release(worker);
 	worker_release_pollers(worker);
 	mailbox_release(&worker->mailbox);
+	trace_release(&worker->trace);
 	worker->env = NULL;
 }
 

@@ -169,7 +169,7 @@ static void the_tables_of_requests_match_the_code(void **state)
 	FIELDS("\n## Requests\n", wire_request, F(wire_request, op, "op"),
 	       F(wire_request, mode, "mode"), F(wire_request, key_len, "key length"),
 	       F(wire_request, value_len, "value length"), F(wire_request, id, "id"),
-	       F(wire_request, arg32, "item flags / first line / keys max / count"),
+	       F(wire_request, arg32, "item flags / first line / keys max / count / every"),
 	       F(wire_request, arg64,
 		 "version / pin / delta / cursor / ticket / client / offset / bytes / epoch / "
 		 "segment / counter"),

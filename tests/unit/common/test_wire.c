@@ -162,6 +162,9 @@ static const struct {
 	{ { .op = WIRE_TENANT, .mode = WIRE_TENANT_DROP, .key_len = 24 }, 24 },
 	{ { .op = WIRE_SHUTDOWN }, 0 },
 	{ { .op = WIRE_WHOAMI }, 0 },
+	{ { .op = WIRE_REPORT, .mode = WIRE_REPORT_SLOW, .cursor = ~0ull }, 0 },
+	{ { .op = WIRE_REPORT, .mode = WIRE_REPORT_RESET }, 0 },
+	{ { .op = WIRE_REPORT, .mode = WIRE_REPORT_SAMPLE, .cursor = ~0ull, .every = ~0u }, 0 },
 	{ { .op = WIRE_MAP, .offset = UINT64_MAX }, 0 },
 	{ { .op = WIRE_MOVE, .mode = WIRE_MOVE_ASK }, 0 },
 	{ { .op = WIRE_MOVE, .mode = WIRE_MOVE_BEGIN, .epoch = ~0ull, .generation = ~0ull }, 0 },
@@ -318,6 +321,7 @@ static void modes_and_times_out_of_range(void **state)
 			    head.op == WIRE_TENANT ? WIRE_TENANT_DROP + 1 :
 			    head.op == WIRE_MOVE   ? WIRE_MOVE_END + 1 :
 			    head.op == WIRE_FLEET  ? WIRE_FLEET_REBALANCE + 1 :
+			    head.op == WIRE_REPORT ? WIRE_REPORT_MAX + 1 :
 						     1;
 		assert_bad(head, kinds[i].body, "mode out of range");
 		head.mode = 255;
@@ -330,6 +334,18 @@ static void modes_and_times_out_of_range(void **state)
 		head.ttl = ~0u;
 		assert_bad(head, kinds[i].body, "time to live out of range");
 	}
+}
+
+static void a_sample_of_none(void **state)
+{
+	(void)state;
+	assert_bad((struct wire_request){ .op = WIRE_REPORT, .mode = WIRE_REPORT_SAMPLE }, 0,
+		   "a sample of no operation");
+	assert_bad((struct wire_request){ .op = WIRE_REPORT, .every = 1 }, 0,
+		   "arg32 in an operation that does not use it");
+	assert_bad(
+		(struct wire_request){ .op = WIRE_REPORT, .mode = WIRE_REPORT_RESET, .cursor = 1 },
+		0, "arg64 in an operation that does not use it");
 }
 
 static void too_short_for_a_header(void **state)
@@ -1198,6 +1214,7 @@ int main(void)
 		cmocka_unit_test(reports_are_found),
 		cmocka_unit_test(fields_where_none_belong),
 		cmocka_unit_test(modes_and_times_out_of_range),
+		cmocka_unit_test(a_sample_of_none),
 		cmocka_unit_test(lengths_that_overflow),
 		cmocka_unit_test(hello_of_another_length),
 		cmocka_unit_test(a_batch_of_all_kinds),

@@ -83,6 +83,7 @@ static const struct {
 	{ { .op = WIRE_REVOKE }, USER_ADMIN },
 	{ { .op = WIRE_SHUTDOWN }, USER_ADMIN },
 	{ { .op = WIRE_WHOAMI }, 0 },
+	{ { .op = WIRE_REPORT }, USER_ADMIN },
 	{ { .op = WIRE_MAP }, 0 },
 	{ { .op = WIRE_TENANT }, USER_ADMIN },
 	{ { .op = WIRE_MOVE }, USER_ADMIN },

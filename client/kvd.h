@@ -551,6 +551,33 @@ enum kvd_status kvd_shutdown(struct kvd *handle);
  */
 enum kvd_status kvd_whoami(struct kvd *handle, char *text, size_t size, size_t *len);
 
+/* What kvd_server_report() writes. */
+enum kvd_report {
+	KVD_REPORT_SLOW = 0,  /* the slow log, the oldest request first */
+	KVD_REPORT_RESET = 1, /* nothing, but empties the slow log */
+};
+
+/*
+ * As kvd_server_stats(), but writes what an administrator looks for. The slow log has a line for
+ * each of the last requests that took longer than log.slow of kvd, of pairs name=value (libkvd(3),
+ * Administration); 128 KiB are always enough for it. Admin.
+ * KVD_ERR_INVALID: also if there is no such report.
+ */
+enum kvd_status kvd_server_report(struct kvd *handle, enum kvd_report report, char *text,
+				  size_t size, size_t *len);
+
+/*
+ * Writes some of the operations that the server has executed since the last call, one in @every, in
+ * lines like those of the slow log. *@cursor is 0 in the first call, which has no lines, and what
+ * the last call has set in each further one. A gap in the lines' numbers, and one between *@cursor
+ * and the next line, are operations that were lost, as the server had more than it keeps. The
+ * server samples for 5 seconds from a call on; while there are several readers, the smallest @every
+ * counts for all of them. Sends one request. Admin.
+ * KVD_ERR_BUFFER: @size is too small (64 KiB is always enough); *@cursor stays.
+ */
+enum kvd_status kvd_sample(struct kvd *handle, uint32_t every, uint64_t *cursor, char *text,
+			   size_t size, size_t *len);
+
 /*
  * As kvd_server_stats(), but writes a line for each of the server's tenants. For administrators of
  * tenants (libkvd(3), Tenants). KVD_ERR_INVALID: this client is not one.

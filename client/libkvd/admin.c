@@ -65,12 +65,14 @@ static enum kvd_status page_read(struct kvd *handle, struct rpc *rpc, bool first
 
 /*
  * Reads a text that may take several responses: each has as many lines as fit, and says where the
- * next ones begin. @op is STATS, CLIENTS or TENANT, @name what the text is called, with its verb.
+ * next ones begin. @op is STATS, CLIENTS, TENANT, WHOAMI or REPORT, with @mode; @name is what the
+ * text is called, with its verb.
  */
-static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char *name,
-				 const char *verb, char *text, size_t size, size_t *len)
+static enum kvd_status text_read_mode(struct kvd *handle, enum wire_op op, uint8_t mode,
+				      const char *name, const char *verb, char *text, size_t size,
+				      size_t *len)
 {
-	struct rpc rpc = { .on_loss = LOSS_REPEATS, .head.op = (uint8_t)op };
+	struct rpc rpc = { .on_loss = LOSS_REPEATS, .head = { .op = (uint8_t)op, .mode = mode } };
 	struct response response;
 	enum kvd_status status;
 	uint64_t at = 0, next;
@@ -107,6 +109,12 @@ static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char
 	if (len)
 		*len = used;
 	return KVD_OK;
+}
+
+static enum kvd_status text_read(struct kvd *handle, enum wire_op op, const char *name,
+				 const char *verb, char *text, size_t size, size_t *len)
+{
+	return text_read_mode(handle, op, 0, name, verb, text, size, len);
 }
 
 enum kvd_status kvd_server_stats(struct kvd *handle, char *text, size_t size, size_t *len)
@@ -159,6 +167,63 @@ enum kvd_status kvd_whoami(struct kvd *handle, char *text, size_t size, size_t *
 	return status ? status :
 			call_end(handle,
 				 text_read(handle, WIRE_WHOAMI, "text", "needs", text, size, len));
+}
+
+enum kvd_status kvd_server_report(struct kvd *handle, enum kvd_report report, char *text,
+				  size_t size, size_t *len)
+{
+	enum kvd_status status = call_begin_server(handle);
+
+	if (status)
+		return status;
+	if (report != KVD_REPORT_SLOW && report != KVD_REPORT_RESET)
+		return call_end(handle, handle_fail(handle, KVD_ERR_INVALID,
+						    "there is no such report: see kvd_report"));
+	return call_end(handle, text_read_mode(handle, WIRE_REPORT, (uint8_t)report, "report",
+					       "needs", text, size, len));
+}
+
+static enum kvd_status sample(struct kvd *handle, uint32_t every, uint64_t *cursor, char *text,
+			      size_t size, size_t *len)
+{
+	struct rpc rpc = {
+		.on_loss = LOSS_REPEATS,
+		.head = {
+			.op = WIRE_REPORT,
+			.mode = WIRE_REPORT_SAMPLE,
+			.every = every,
+			.cursor = *cursor,
+		},
+	};
+	struct response response;
+	enum kvd_status status = rpc_call(handle, &rpc, &response);
+
+	if (status)
+		return status;
+	if (response.value_len >= size)
+		return handle_fail(handle, KVD_ERR_BUFFER, "the sample needs more than %zu bytes",
+				   size);
+	memcpy(text, response.value, response.value_len);
+	text[response.value_len] = '\0';
+	*cursor = response.cursor;
+	if (len)
+		*len = response.value_len;
+	return KVD_OK;
+}
+
+enum kvd_status kvd_sample(struct kvd *handle, uint32_t every, uint64_t *cursor, char *text,
+			   size_t size, size_t *len)
+{
+	enum kvd_status status = call_begin_server(handle);
+
+	if (status)
+		return status;
+	if (!cursor || !text || !size || !every)
+		return call_end(handle,
+				handle_fail(handle, KVD_ERR_INVALID,
+					    "a sample needs a cursor, room for the text, and every "
+					    "how many operations"));
+	return call_end(handle, sample(handle, every, cursor, text, size, len));
 }
 
 enum kvd_status kvd_tenant_list(struct kvd *handle, char *text, size_t size, size_t *len)

@@ -54,7 +54,8 @@ void calls_respond(struct fake_server *server, const struct request *request,
 	else if (request->op != WIRE_SCAN && request->op != WIRE_STATS &&
 		 request->op != WIRE_CLIENTS && request->op != WIRE_KILL &&
 		 request->op != WIRE_REVOKE && request->op != WIRE_TENANT &&
-		 request->op != WIRE_SHUTDOWN && request->op != WIRE_WHOAMI)
+		 request->op != WIRE_SHUTDOWN && request->op != WIRE_WHOAMI &&
+		 request->op != WIRE_REPORT)
 		response->version = 5;
 }
 
@@ -262,6 +263,20 @@ static enum kvd_status whoami(struct kvd *kvd)
 	return kvd_whoami(kvd, text, sizeof(text), &results.length);
 }
 
+static enum kvd_status server_report(struct kvd *kvd)
+{
+	char text[100];
+
+	return kvd_server_report(kvd, KVD_REPORT_SLOW, text, sizeof(text), &results.length);
+}
+
+static enum kvd_status sample(struct kvd *kvd)
+{
+	char text[100];
+
+	return kvd_sample(kvd, 1, &results.number, text, sizeof(text), &results.length);
+}
+
 static enum kvd_status revoke(struct kvd *kvd)
 {
 	return kvd_revoke(kvd, "uid=5", NULL);
@@ -334,6 +349,8 @@ const struct call calls[] = {
 	{ "kvd_server_stats", CALL_REQUEST, server_stats },
 	{ "kvd_client_list", CALL_REQUEST, client_list },
 	{ "kvd_whoami", CALL_REQUEST, whoami },
+	{ "kvd_server_report", CALL_REQUEST, server_report },
+	{ "kvd_sample", CALL_REQUEST, sample },
 	{ "kvd_get_and_touch", CALL_CHANGE, get_and_touch },
 	{ "kvd_get_and_touch of a large value", CALL_CHANGE, get_and_touch_large },
 	{ "kvd_put", CALL_CHANGE, put },

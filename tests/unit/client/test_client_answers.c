@@ -160,6 +160,8 @@ static const struct {
 	{ "kvd_server_stats", { BUSY, LIMIT, PROTOCOL } },
 	{ "kvd_client_list", { BUSY, LIMIT, PROTOCOL } },
 	{ "kvd_whoami", { BUSY, LIMIT, PROTOCOL } },
+	{ "kvd_server_report", { BUSY, LIMIT, PROTOCOL } },
+	{ "kvd_sample", { BUSY, LIMIT, PROTOCOL } },
 	{ "kvd_client_kill", { NOT_FOUND, BUSY, LIMIT, PROTOCOL } },
 	{ "kvd_revoke", { NOT_FOUND, BUSY, LIMIT, PROTOCOL } },
 };

@@ -211,6 +211,17 @@ static void the_whole_store(void **state)
 	assert_no_handle(kvd_whoami(NULL, buffer, sizeof(buffer), &len));
 	assert_refused(kvd_whoami(kvd, NULL, sizeof(buffer), &len));
 	assert_int_equal(kvd_whoami(kvd, buffer, sizeof(buffer), NULL), KVD_OK);
+	assert_no_handle(kvd_server_report(NULL, KVD_REPORT_SLOW, buffer, sizeof(buffer), &len));
+	assert_refused(kvd_server_report(kvd, KVD_REPORT_SLOW, NULL, sizeof(buffer), &len));
+	assert_refused(kvd_server_report(kvd, (enum kvd_report)99, buffer, sizeof(buffer), &len));
+	assert_int_equal(kvd_server_report(kvd, KVD_REPORT_SLOW, buffer, sizeof(buffer), NULL),
+			 KVD_OK);
+	number = 0;
+	assert_no_handle(kvd_sample(NULL, 1, &number, buffer, sizeof(buffer), &len));
+	assert_refused(kvd_sample(kvd, 0, &number, buffer, sizeof(buffer), &len));
+	assert_refused(kvd_sample(kvd, 1, NULL, buffer, sizeof(buffer), &len));
+	assert_refused(kvd_sample(kvd, 1, &number, NULL, sizeof(buffer), &len));
+	assert_int_equal(kvd_sample(kvd, 1, &number, buffer, sizeof(buffer), NULL), KVD_OK);
 	assert_no_handle(kvd_tenant_list(NULL, buffer, sizeof(buffer), &len));
 	assert_refused(kvd_tenant_list(kvd, NULL, sizeof(buffer), &len));
 	assert_no_handle(kvd_tenant_create(NULL, "a", 1));
@@ -400,7 +411,7 @@ static const char tested[] =
 	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_getv kvd_incr kvd_info "
 	"kvd_latency_ns kvd_mem_info kvd_observe kvd_op_stats kvd_open kvd_options_init "
 	"kvd_outstanding kvd_ping kvd_poll kvd_process_stats kvd_put kvd_putv kvd_register "
-	"kvd_revoke kvd_scan kvd_scan_uses kvd_server_stats "
+	"kvd_revoke kvd_sample kvd_scan kvd_scan_uses kvd_server_report kvd_server_stats "
 	"kvd_set_allocator kvd_set_log kvd_shutdown kvd_stats kvd_stats_text "
 	"kvd_status_text kvd_submit "
 	"kvd_tenant_create kvd_tenant_drop kvd_tenant_list kvd_tenant_resize "

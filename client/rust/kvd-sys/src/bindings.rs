@@ -1426,6 +1426,28 @@ extern "C" {
         len: *mut usize,
     ) -> kvd_status;
 }
+pub const KVD_REPORT_SLOW: kvd_report = 0;
+pub const KVD_REPORT_RESET: kvd_report = 1;
+pub type kvd_report = ::std::os::raw::c_uint;
+extern "C" {
+    pub fn kvd_server_report(
+        handle: *mut kvd,
+        report: kvd_report,
+        text: *mut ::std::os::raw::c_char,
+        size: usize,
+        len: *mut usize,
+    ) -> kvd_status;
+}
+extern "C" {
+    pub fn kvd_sample(
+        handle: *mut kvd,
+        every: u32,
+        cursor: *mut u64,
+        text: *mut ::std::os::raw::c_char,
+        size: usize,
+        len: *mut usize,
+    ) -> kvd_status;
+}
 extern "C" {
     pub fn kvd_tenant_list(
         handle: *mut kvd,

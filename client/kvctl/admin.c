@@ -20,24 +20,12 @@ typedef enum kvd_status (*list_fn)(struct kvd *, char *, size_t, size_t *);
 /* An object for each line of pairs name=value. */
 static void list_json(const char *text)
 {
-	while (*text) {
-		struct json json;
+	size_t len;
 
-		json_begin(&json, stdout);
-		json_open(&json, NULL, '{');
-		while (*text && *text != '\n') {
-			const size_t len = strcspn(text, " \n"), name_len = strcspn(text, "= \n");
-			const size_t from = name_len + (text[name_len] == '=');
-			char name[64];
-
-			snprintf(name, sizeof(name), "%.*s", (int)name_len, text);
-			json_word(&json, name, text + from, len - from);
-			text += len;
-			text += strspn(text, " ");
-		}
-		text += *text == '\n';
-		json_close(&json, '}');
-		json_end(&json);
+	for (; *text; text += len) {
+		len = strcspn(text, "\n");
+		len += text[len] == '\n';
+		json_pairs(text, len);
 	}
 }
 

@@ -162,3 +162,31 @@ void json_word(struct json *json, const char *name, const char *word, size_t len
 	value_begin(json, name);
 	fwrite(word, 1, len, json->out);
 }
+
+static void word_text(struct json *json, const char *name, const char *word, size_t len)
+{
+	json_bytes(json, name, word, len);
+}
+
+void json_pairs(const char *line, size_t len)
+{
+	const char *end = line + len;
+	struct json json;
+
+	json_begin(&json, stdout);
+	json_open(&json, NULL, '{');
+	while (line < end && *line != '\n') {
+		const size_t word = strcspn(line, " \n"), name_len = strcspn(line, "= \n");
+		const size_t from = name_len + (line[name_len] == '=');
+		char name[64];
+
+		snprintf(name, sizeof(name), "%.*s", (int)name_len, line);
+		/* A key is text, even if it looks like a number. */
+		(strcmp(name, "key") ? json_word : word_text)(&json, name, line + from,
+							      word - from);
+		line += word;
+		line += strspn(line, " ");
+	}
+	json_close(&json, '}');
+	json_end(&json);
+}

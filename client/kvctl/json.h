@@ -56,4 +56,7 @@ void json_null(struct json *json, const char *name);
  */
 void json_word(struct json *json, const char *name, const char *word, size_t len);
 
+/* Prints a line of a server's text, pairs name=value and a newline, as a line with an object. */
+void json_pairs(const char *line, size_t len);
+
 #endif /* KVD_CLIENT_KVCTL_JSON_H */

@@ -417,6 +417,13 @@ enum kvd_status __wrap_kvd_whoami(struct kvd *handle, char *text, size_t size, s
 	return behaviour.call;
 }
 
+enum kvd_status __wrap_kvd_server_report(struct kvd *handle, enum kvd_report report, char *text,
+					 size_t size, size_t *len)
+{
+	(void)len;
+	return text_answer(report == KVD_REPORT_SLOW ? "slow log" : "reset", handle, text, size);
+}
+
 enum kvd_status __wrap_kvd_client_kill(struct kvd *handle, uint64_t id)
 {
 	note_call(handle, "kill", "", 0);

@@ -1344,6 +1344,29 @@ static void who_one_is(void **state)
 	assert_fails(EX_SOFTWARE, "kvctl: server busy\n", "whoami");
 }
 
+/* The newest first; as the server sends it, or as JSON, where a key is text. */
+static void a_slow_log(void **state)
+{
+	(void)state;
+	behaviour.text_count = 1;
+	behaviour.texts[0] = "number=1 op=PUT\nnumber=2 op=GET\nnumber=5 key=12\n";
+	assert_calls("slow log 131072\n", "slowlog");
+	assert_string_equal(program_result.out,
+			    "number=5 key=12\nnumber=2 op=GET\nnumber=1 op=PUT\n");
+	assert_calls("slow log 131072\n", "slowlog", "-c", "2");
+	assert_string_equal(program_result.out, "number=5 key=12\nnumber=2 op=GET\n");
+	assert_calls("slow log 131072\n", "slowlog", "-c", "1", "--json");
+	assert_string_equal(program_result.out, "{\"number\": 5, \"key\": \"12\"}\n");
+	behaviour.texts[0] = "";
+	assert_calls("slow log 131072\n", "slowlog");
+	assert_string_equal(program_result.out, "");
+	assert_calls("reset 2\n", "slowlog", "reset");
+	assert_int_equal(RUN("slowlog", "clear"), EX_USAGE);
+	behaviour.call = KVD_ERR_BUSY;
+	assert_fails(EX_SOFTWARE, "kvctl: server busy\n", "slowlog");
+	assert_fails(EX_SOFTWARE, "kvctl: server busy\n", "slowlog", "reset");
+}
+
 /* The server has ended when nobody listens any more; until then it refuses to serve. */
 static void a_server_is_stopped(void **state)
 {
@@ -1505,6 +1528,7 @@ int main(void)
 		CASE(times_have_units),
 		CASE(changes_say_ok),
 		CASE(who_one_is),
+		CASE(a_slow_log),
 		CASE(a_server_is_stopped),
 		CASE(other_names),
 		CASE(help_of_a_command),

@@ -133,6 +133,9 @@
 	  "print the last requests that took longer than log.slow of kvd, the newest first, "      \
 	  "one per line; of a fleet, of each member. GETs by READ are not among them. With "       \
 	  "reset: empty the list; for administrators")                                             \
+	X(monitor, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_ONE,                          \
+	  "print the operations that the server's workers execute, one per line, until it is "     \
+	  "interrupted; GETs by READ are not among them; for administrators")                      \
 	X(latency, "", SERVER, "", 0, 0, COMMAND_CONNECTED,                                        \
 	  "measure how long a GET takes by each path, with a temporary key, or one of each "       \
 	  "member of a fleet: for -c seconds, by default until it is interrupted, or 5 seconds "   \
@@ -176,7 +179,6 @@
 	X("save", "`dump FILE`")                                                                   \
 	X("bgsave", "`dump FILE`")                                                                 \
 	X("client", "`clients`, `kill ID`, `revoke WHO`")                                          \
-	X("monitor", "`top`")                                                                      \
 	X("select", "`kvctl --tenant NAME`")                                                       \
 	X("version", "`kvctl --version`; of the server: `stats`")
 
@@ -221,7 +223,7 @@ enum option_kind {
 	  "scan: also print values, after a tab; stats: also print statistics that are 0")         \
 	X(json, 0, "json", FLAG, 0, 0, "",                                                         \
 	  OF_KEYS " scan count dump restore bigkeys hotkeys info ping stats curve latency "        \
-		  "doctor clients revoke tenant fleet whoami slowlog",                             \
+		  "doctor clients revoke tenant fleet whoami slowlog monitor",                     \
 	  "print lines of JSON; bytes that are not UTF-8 become {\"hex\": \"00ff\"}")              \
 	X(hex_values, 0, "hex-values", FLAG, 0, 0, "", "get gat scan " WITH_VALUE,                 \
 	  "take and print values in hexadecimal")                                                  \
@@ -243,10 +245,14 @@ enum option_kind {
 	  "per second, unless --raw or --json; top: the interval (default 2)")                     \
 	X(sort, 0, "sort", TEXT, 0, 0, "COLUMN", "top",                                            \
 	  "sort connections by requests (default), received, sent, idle, age or id")               \
-	X(count, 'c', "count", NUMBER, 1, 1000000000, "N", "ping stats latency top slowlog",       \
+	X(count, 'c', "count", NUMBER, 1, 1000000000, "N",                                         \
+	  "ping stats latency top slowlog monitor",                                                \
 	  "ping, top: N times (default 1); stats --watch: N times (default: until it is "          \
-	  "interrupted); latency: for N seconds; slowlog: at most N")                              \
-	X(match, 0, "match", TEXT, 0, 0, "GLOB", "scan count dump bigkeys hotkeys",                \
+	  "interrupted); latency: for N seconds; slowlog: at most N; monitor: end after N")        \
+	X(sample, 0, "sample", TEXT, 0, 0, "N", "monitor",                                         \
+	  "one operation in N, also written 1/N (default 1); of several monitors the smallest "    \
+	  "N counts for all")                                                                      \
+	X(match, 0, "match", TEXT, 0, 0, "GLOB", "scan count dump bigkeys hotkeys monitor",        \
 	  "only keys that match GLOB: * ? [a-z] [!a-z] and \\")                                    \
 	X(resume, 0, "resume", FLAG, 0, 0, "", "dump restore",                                     \
 	  "continue where it was interrupted")                                                     \

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # System test of what a server shows of the requests that it has executed: the slow log, on which
-# SIGHUP switches the limit; who may see it, and the keys in it. A limit of 1 ns makes each request
-# slow.
+# SIGHUP switches the limit; a stream of all of them; who may see them, and the keys in them. A limit
+# of 1 ns makes each request slow.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -56,6 +56,33 @@ switches_off() {
 		kvctl slowlog reset && kvctl put unnoticed x && [ -z "$(kvctl slowlog)" ]
 }
 
+# A PUT, until the monitor has seen enough: it begins some time after it was started.
+puts_more() {
+	ended "$monitor" || { kvctl put "seen $((n += 1))" x && kvctl put other x && false; }
+}
+# argument...: what kvctl monitor says
+watches() {
+	kvctl monitor "$@" >"$tmp/monitor" &
+	monitor=$! n=0
+	pids+=("$monitor")
+	wait_until "$DEADLINE_S" puts_more && await_end "$monitor" && forget "$monitor" &&
+		[ "$status" = 0 ]
+}
+lines_are() {
+	[ "$(grep -Ec "$1" "$tmp/monitor")" = "$2" ] && return 0
+	cat "$tmp/monitor"
+	return 1
+}
+monitors() {
+	watches -c 4 &&
+		lines_are '^number=[0-9]+ time=.* op=PUT status=OK value_bytes=1 .*key=(seen|other)' 4
+}
+monitors_some() {
+	watches -c 2 --json --match 'seen [0-9]*' --sample 1/3 &&
+		lines_are '^{"number": .*"op": "PUT", .*"key": "seen%20' 2 &&
+		lines_are other 0
+}
+
 check "a server starts" server_start -o server.workers=1 || finish
 check "it executes requests" executes
 check "each is in the slow log" notes
@@ -63,6 +90,8 @@ check "the newest one first" newest_first
 check "and counted" eval '[ "$(stat_of slow_requests)" -ge 7 ]'
 check "the log has a line for some, without keys" is_logged
 check "the slow log is switched off, and emptied" switches_off
+check "a monitor shows what is executed" monitors
+check "with a pattern, and of a sample, as JSON" monitors_some
 check "it ends" server_stop
 
 # What a user may not GET it does not see here.
@@ -86,5 +115,6 @@ if [ "$device" = softnic ]; then
 	check "a user that is no administrator" as 'read stats'
 	check "sees nothing" expect 77 "has no right 'admin'" slowlog
 	check "and empties nothing" expect 77 "has no right 'admin'" slowlog reset
+	check "and watches nothing" expect 77 "has no right 'admin'" monitor
 fi
 finish

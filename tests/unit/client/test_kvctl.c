@@ -1367,6 +1367,31 @@ static void a_slow_log(void **state)
 	assert_fails(EX_SOFTWARE, "kvctl: server busy\n", "slowlog", "reset");
 }
 
+/* From the first cursor on; gaps are said; a pattern is for the key itself. */
+static void a_monitor(void **state)
+{
+	(void)state;
+	behaviour.texts[0] = "";
+	behaviour.texts[1] = "number=10 op=PUT key=a%20b\nnumber=13 op=GET key=c\nnumber=14 x=1\n";
+	behaviour.text_count = 2;
+	assert_calls("sample 1 from 0 65536\nsample 1 from 10 65536\n", "monitor", "-c", "2");
+	assert_string_equal(program_result.out,
+			    "number=10 op=PUT key=a%20b\nlost=2\nnumber=13 op=GET key=c\n");
+	behaviour.text_at = 0;
+	assert_calls("sample 100 from 0 65536\nsample 100 from 10 65536\n", "monitor", "-c", "1",
+		     "--sample", "1/100", "--match", "[b-d]", "--json");
+	assert_string_equal(program_result.out,
+			    "{\"lost\": 2}\n{\"number\": 13, \"op\": \"GET\", \"key\": \"c\"}\n");
+	behaviour.text_at = 0;
+	assert_calls("sample 7 from 0 65536\nsample 7 from 10 65536\n", "monitor", "-c", "1",
+		     "--sample", "7", "--match", "a b");
+	assert_string_equal(program_result.out, "number=10 op=PUT key=a%20b\n");
+	assert_int_equal(RUN("monitor", "--sample", "0"), EX_USAGE);
+	assert_int_equal(RUN("monitor", "--sample", "2/3"), EX_USAGE);
+	behaviour.call = KVD_ERR_NOT_ALLOWED;
+	assert_fails(EX_NOPERM, "kvctl: not allowed\n", "monitor");
+}
+
 /* The server has ended when nobody listens any more; until then it refuses to serve. */
 static void a_server_is_stopped(void **state)
 {
@@ -1529,6 +1554,7 @@ int main(void)
 		CASE(changes_say_ok),
 		CASE(who_one_is),
 		CASE(a_slow_log),
+		CASE(a_monitor),
 		CASE(a_server_is_stopped),
 		CASE(other_names),
 		CASE(help_of_a_command),

@@ -95,7 +95,8 @@ STORE_LIBS  = $(call libs,STORE_LIBS,liburcu-qsbr liburcu-cds inih jemalloc numa
 CMOCKA_LIBS = $(call libs,CMOCKA_LIBS,cmocka)
 # Of the server alone, which talks to etcd and answers HTTP.
 WEB_LIBS    = $(call libs,WEB_LIBS,libcurl jansson zlib libmicrohttpd gnutls)
-EDIT_LIBS   = $(call libs,EDIT_LIBS,libedit ncursesw)
+# Of kvctl alone: typing, and archives.
+KVCTL_LIBS  = $(call libs,KVCTL_LIBS,libedit ncursesw zlib)
 UV_LIBS     = $(call libs,UV_LIBS,libuv)
 
 ifneq ($(findstring s,$(firstword -$(MAKEFLAGS))),s)
@@ -256,7 +257,7 @@ $(B)/libkvd.so.$(SOMAJOR): $(call obj,$(CLIENT_SRC) $(COMMON_SRC)) client/libkvd
 $(B)/kvd: $(O)/server/main.o $(O)/libserver.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(WEB_LIBS) $(DEVICE_LIBS) $(LDLIBS)
 $(B)/kvctl: $(O)/client/kvctl/main.o $(O)/libkvctl.a $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(EDIT_LIBS) $(LDLIBS)
+	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(KVCTL_LIBS) $(LDLIBS)
 $(B)/kvbench: $(O)/bench/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
 # Built like a user's program: <kvd.h> and the library.
@@ -304,7 +305,7 @@ $(B)/tests/nth/%.sites: $(B)/tests/nth/% tests/nth/sites tests/nth/never
 $(B)/tests/%: $(O)/tests/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(TEST_LINK) $(LDFLAGS) -Wl,--wrap=_cmocka_run_group_tests -o $@ $^ \
-		$(STORE_LIBS) $(WEB_LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS) $(EDIT_LIBS) -lm $(LDLIBS)
+		$(STORE_LIBS) $(WEB_LIBS) $(DEVICE_LIBS) $(CMOCKA_LIBS) $(KVCTL_LIBS) -lm $(LDLIBS)
 # Libraries for LD_PRELOAD: no sanitizer's, since the program may have none.
 $(PRELOADS): $(B)/tests/%.so: tests/%.c $(wildcard tests/support/host_clocks.h)
 	@mkdir -p $(@D)
@@ -312,7 +313,7 @@ $(PRELOADS): $(B)/tests/%.so: tests/%.c $(wildcard tests/support/host_clocks.h)
 $(FUZZERS): $(B)/%: $(O)/tests/fuzz/%.o $(TEST_AR)
 	@mkdir -p $(@D)
 	$(QL)$(TEST_LINK) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(WEB_LIBS) \
-		$(DEVICE_LIBS) $(CMOCKA_LIBS) $(EDIT_LIBS) -lm $(LDLIBS)
+		$(DEVICE_LIBS) $(CMOCKA_LIBS) $(KVCTL_LIBS) -lm $(LDLIBS)
 
 # Tests and examples of the Rust crates, where the system has the compiler: a line for each program
 # with its name and path.

@@ -553,14 +553,17 @@ enum kvd_status kvd_whoami(struct kvd *handle, char *text, size_t size, size_t *
 
 /* What kvd_server_report() writes. */
 enum kvd_report {
-	KVD_REPORT_SLOW = 0,  /* the slow log, the oldest request first */
-	KVD_REPORT_RESET = 1, /* nothing, but empties the slow log */
+	KVD_REPORT_SLOW = 0,	/* the slow log, the oldest request first */
+	KVD_REPORT_RESET = 1,	/* nothing, but empties the slow log */
+	KVD_REPORT_CONFIG = 3,	/* the options, as kvd --print-config has them */
+	KVD_REPORT_LOG = 4,	/* the last 256 lines of the server's log */
+	KVD_REPORT_PROCESS = 5, /* the kernel, and the files and sizes that are mapped */
 };
 
 /*
  * As kvd_server_stats(), but writes what an administrator looks for. The slow log has a line for
  * each of the last requests that took longer than log.slow of kvd, of pairs name=value (libkvd(3),
- * Administration); 128 KiB are always enough for it. Admin.
+ * Administration). 1 MiB is enough for each report. Admin.
  * KVD_ERR_INVALID: also if there is no such report.
  */
 enum kvd_status kvd_server_report(struct kvd *handle, enum kvd_report report, char *text,

@@ -93,6 +93,47 @@ void line_writer_put(struct line_writer *writer, const char *line, size_t length
 		pthread_cond_signal(&writer->wake);
 }
 
+static char do_byte(const struct line_writer *writer, uint64_t at)
+{
+	return writer->ring[at % LINE_WRITER_BYTES];
+}
+
+/* Where the first of the last lines begins that are still in the ring. */
+static uint64_t do_first(const struct line_writer *writer)
+{
+	const uint64_t least = writer->tail > LINE_WRITER_BYTES ? writer->tail - LINE_WRITER_BYTES :
+								  0;
+	uint64_t at = writer->tail, first = writer->tail;
+
+	/* Each line ends in a newline; the oldest one may lack its begin. */
+	for (unsigned int lines = 0; at > least && lines <= LINE_WRITER_LAST; at--) {
+		if (do_byte(writer, at - 1) != '\n')
+			continue;
+		first = at;
+		lines++;
+	}
+	return at == 0 && least == 0 ? 0 : first;
+}
+
+size_t line_writer_read(struct line_writer *writer, uint64_t *at, char *text, size_t size)
+{
+	uint64_t first;
+	size_t length = 0, whole = 0;
+
+	pthread_mutex_lock(&writer->lock);
+	first = do_first(writer);
+	if (*at < first)
+		*at = first;
+	for (; length < size && *at + length < writer->tail; length++) {
+		text[length] = do_byte(writer, *at + length);
+		if (text[length] == '\n')
+			whole = length + 1;
+	}
+	pthread_mutex_unlock(&writer->lock);
+	*at += whole;
+	return whole;
+}
+
 ssize_t line_write(int fd, const char *batch, size_t length, int wait_ms)
 {
 	struct pollfd poller = { .fd = fd, .events = POLLOUT };

@@ -71,6 +71,16 @@ int line_writer_start(struct line_writer *writer, const struct line_file *file);
 /* Puts a whole line, of LINE_WRITER_LINE_MAX at most, into the ring. Any thread. */
 void line_writer_put(struct line_writer *writer, const char *line, size_t length);
 
+/* Lines that line_writer_read() finds at most. */
+#define LINE_WRITER_LAST 256u
+
+/*
+ * Copies the last lines, written or not, to @text, as many whole lines as fit into @size. *@at is 0
+ * to begin with the first of them, and becomes the place of the next line. Returns the bytes; 0:
+ * there are no more. Any thread.
+ */
+size_t line_writer_read(struct line_writer *writer, uint64_t *at, char *text, size_t size);
+
 /* Waits until all lines so far are written, for LINE_WRITER_FLUSH_MS at most. Any thread. */
 void line_writer_flush(struct line_writer *writer);
 

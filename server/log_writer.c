@@ -114,6 +114,11 @@ void log_writer_crash(void)
 	line_writer_crash(&writer);
 }
 
+size_t log_writer_read(uint64_t *at, char *text, size_t size)
+{
+	return line_writer_read(&writer, at, text, size);
+}
+
 uint64_t log_writer_lost(void)
 {
 	return line_writer_lost(&writer);

@@ -9,6 +9,7 @@
 #ifndef KVD_SERVER_LOG_WRITER_H
 #define KVD_SERVER_LOG_WRITER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -40,6 +41,9 @@ void log_writer_reopen(void);
  * signal, which ends the process: the log's thread writes nothing more.
  */
 void log_writer_crash(void);
+
+/* The last lines: line_writer_read(). Any thread. */
+size_t log_writer_read(uint64_t *at, char *text, size_t size);
 
 /* Lines lost since the process started. Any thread. */
 uint64_t log_writer_lost(void);

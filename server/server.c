@@ -199,6 +199,7 @@ int server_init(struct server *server)
 		.store_options = &server->setup.options,
 		.stats_print = stats_print,
 		.stats_source = &server->stats_source,
+		.log_read = log_writer_read,
 	};
 	int err;
 

@@ -5,6 +5,7 @@
 
 #include "client/kvctl/arguments.h"
 #include "client/kvctl/command.h"
+#include "client/kvctl/doctor.h"
 #include "client/kvctl/doctor_fleet.h"
 #include "client/kvctl/doctor_host.h"
 #include "client/kvctl/doctor_rdma.h"
@@ -26,26 +27,31 @@ static const char *server_url(const struct arguments *arguments)
 	return arguments->url.given ? arguments->url.text : NULL;
 }
 
-int command_doctor(struct kvd *db, const struct arguments *arguments)
+int doctor_look(struct findings *findings, const char *url, const struct arguments *arguments)
 {
 	static const struct doctor_roots roots = { "/sys", "/proc", "/lib/modules", "/dev" };
-	static struct findings findings;
 	static struct doctor_host host;
 	static struct doctor_server server;
-	const char *url = server_url(arguments);
-	int code = EX_OK;
+
+	*findings = (struct findings){ 0 };
+	doctor_host_read(&host, &roots);
+	doctor_check_host(findings, &host);
+	doctor_check_ports(findings, &host, &roots);
+	if (url && members_url_is(url))
+		return doctor_fleet_look(findings, url, arguments);
+	if (url) {
+		doctor_server_read(&server, url, NULL, &arguments->options);
+		doctor_check_server(findings, &server, kvd_version());
+	}
+	return EX_OK;
+}
+
+int command_doctor(struct kvd *db, const struct arguments *arguments)
+{
+	static struct findings findings;
+	int code = doctor_look(&findings, server_url(arguments), arguments);
 
 	(void)db;
-	findings = (struct findings){ 0 };
-	doctor_host_read(&host, &roots);
-	doctor_check_host(&findings, &host);
-	doctor_check_ports(&findings, &host, &roots);
-	if (url && members_url_is(url)) {
-		code = doctor_fleet_look(&findings, url, arguments);
-	} else if (url) {
-		doctor_server_read(&server, url, NULL, &arguments->options);
-		doctor_check_server(&findings, &server, kvd_version());
-	}
 	if (arguments->json.given)
 		findings_print_json(&findings, stdout);
 	else

@@ -148,6 +148,10 @@
 	  "check this host, and print what is wrong and the command that fixes it; with "          \
 	  "URL, or -a, also test each path to that server, with a temporary key; with a "          \
 	  "fleet's URL, what is wrong with it, and each member")                                   \
+	X(debug, "", HERE, "dump", 1, 1, COMMAND_CONNECTED | COMMAND_ONE,                          \
+	  "write an archive for a report of a bug, and print its name: options, process, log, "    \
+	  "statistics, connections and slow log of the server, and what doctor says; no keys, "    \
+	  "values or secrets; for administrators")                                                 \
 	X(completion, "", HERE, "bash|zsh", 1, 1, COMMAND_LOCAL,                                   \
 	  "print a script for that shell which completes commands and options")                    \
 	X(help, "", HERE, "[COMMAND]", 0, 1, COMMAND_LOCAL,                                        \
@@ -227,6 +231,9 @@ enum option_kind {
 	  "print lines of JSON; bytes that are not UTF-8 become {\"hex\": \"00ff\"}")              \
 	X(hex_values, 0, "hex-values", FLAG, 0, 0, "", "get gat scan " WITH_VALUE,                 \
 	  "take and print values in hexadecimal")                                                  \
+	X(output, 'o', "output", FILE, 0, 0, "FILE", "debug",                                      \
+	  "write to FILE, which must not exist yet, or with - to the standard output; default: "   \
+	  "kvd-debug-TIME.tar.gz")                                                                 \
 	X(file, 'F', "file", FILE, 0, 0, "FILE", WITH_VALUE, "store the content of FILE")          \
 	X(no_newline, 'n', "no-newline", FLAG, 0, 0, "", "get gat",                                \
 	  "print no newline after the value; default: one, on a terminal and in a script")         \

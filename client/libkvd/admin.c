@@ -176,7 +176,8 @@ enum kvd_status kvd_server_report(struct kvd *handle, enum kvd_report report, ch
 
 	if (status)
 		return status;
-	if (report != KVD_REPORT_SLOW && report != KVD_REPORT_RESET)
+	if (report < KVD_REPORT_SLOW || report > KVD_REPORT_PROCESS ||
+	    (int)report == WIRE_REPORT_SAMPLE)
 		return call_end(handle, handle_fail(handle, KVD_ERR_INVALID,
 						    "there is no such report: see kvd_report"));
 	return call_end(handle, text_read_mode(handle, WIRE_REPORT, (uint8_t)report, "report",

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes the slow log and the sample of operations as lines of text. */
+/* Writes what a REPORT asks for as text: of the slow log and the sample, a line each. */
 #include "server/control/report.h"
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "server/config/config.h"
 #include "server/control/traces.h"
 #include "server/users/user.h"
 #include "server/worker/audit.h"
@@ -128,6 +130,69 @@ static void answer_sample(struct net *net, const struct conn *conn, struct query
 	query->cursor = print_log(conn, query, log, query->arg);
 }
 
+/*
+ * A page of a text that @write makes anew for each: the cursor is where the page begins. BUSY: no
+ * memory.
+ */
+static void answer_text(const struct net *net, struct query *query,
+			void (*write)(const struct net *net, FILE *out))
+{
+	char *text = NULL;
+	size_t bytes = 0, rest;
+	FILE *out = open_memstream(&text, &bytes);
+
+	if (out)
+		write(net, out);
+	if (!out || fclose(out)) {
+		query->status = WIRE_BUSY;
+	} else if (query->arg < bytes) {
+		rest = bytes - query->arg;
+		query->len = rest < query->size ? (uint32_t)rest : query->size;
+		memcpy(query->text, text + query->arg, query->len);
+		query->cursor = query->len < rest ? query->arg + query->len : 0;
+	}
+	free(text);
+}
+
+static void config_write(const struct net *net, FILE *out)
+{
+	config_print(net->env.config, out);
+}
+
+/* The kernel, then each mapping's size, access and file; no addresses: they are secret. */
+static void process_write(const struct net *net, FILE *out)
+{
+	FILE *file = fopen("/proc/sys/kernel/osrelease", "re");
+	unsigned long begin, end;
+	char line[512], access[8];
+	int path;
+
+	(void)net;
+	if (file && fgets(line, sizeof(line), file))
+		fprintf(out, "kernel %s", line);
+	if (file)
+		fclose(file);
+	file = fopen("/proc/self/maps", "re");
+	while (file && fgets(line, sizeof(line), file)) {
+		path = 0;
+		if (sscanf(line, "%lx-%lx %7s %*x %*s %*u %n", &begin, &end, access, &path) == 3)
+			fprintf(out, "%lu %s %s", end - begin, access, path ? line + path : "\n");
+	}
+	if (file)
+		fclose(file);
+}
+
+static void answer_log(const struct net *net, struct query *query)
+{
+	uint64_t at = query->arg;
+
+	if (!net->env.log_read)
+		return;
+	query->len = (uint32_t)net->env.log_read(&at, query->text, query->size);
+	/* The next page may be empty. */
+	query->cursor = query->len ? at : 0;
+}
+
 void report_answer(struct net *net, struct conn *conn, struct query *query)
 {
 	traces_take(net);
@@ -141,6 +206,15 @@ void report_answer(struct net *net, struct conn *conn, struct query *query)
 		break;
 	case WIRE_REPORT_SAMPLE:
 		answer_sample(net, conn, query);
+		break;
+	case WIRE_REPORT_CONFIG:
+		answer_text(net, query, config_write);
+		break;
+	case WIRE_REPORT_LOG:
+		answer_log(net, query);
+		break;
+	case WIRE_REPORT_PROCESS:
+		answer_text(net, query, process_write);
 		break;
 	}
 }

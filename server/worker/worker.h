@@ -168,6 +168,8 @@ struct worker_env {
 	uint32_t (*stats_print)(const struct stats_source *source, const struct tenant *tenant,
 				const struct principal *viewer, char *text, uint32_t size);
 	const struct stats_source *stats_source;
+	/* The last lines of the log: server/log_writer.h. NULL: there are none. */
+	size_t (*log_read)(uint64_t *at, char *text, size_t size);
 };
 
 struct worker {

@@ -420,8 +420,16 @@ enum kvd_status __wrap_kvd_whoami(struct kvd *handle, char *text, size_t size, s
 enum kvd_status __wrap_kvd_server_report(struct kvd *handle, enum kvd_report report, char *text,
 					 size_t size, size_t *len)
 {
-	(void)len;
-	return text_answer(report == KVD_REPORT_SLOW ? "slow log" : "reset", handle, text, size);
+	static const char *const names[] = {
+		[KVD_REPORT_SLOW] = "slow log",	  [KVD_REPORT_RESET] = "reset",
+		[KVD_REPORT_CONFIG] = "config",	  [KVD_REPORT_LOG] = "log",
+		[KVD_REPORT_PROCESS] = "process",
+	};
+	const enum kvd_status status = text_answer(names[report], handle, text, size);
+
+	if (!status && len)
+		*len = strlen(text);
+	return status;
 }
 
 /* Each call takes the next text; the cursor is 10 after the first one. */

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # System test of what a server shows of the requests that it has executed: the slow log, on which
-# SIGHUP switches the limit; a stream of all of them; who may see them, and the keys in them. A limit
-# of 1 ns makes each request slow.
+# SIGHUP switches the limit; a stream of all of them; who may see them, and the keys in them; and of
+# the archive for reports of bugs, which has no keys. A limit of 1 ns makes each request slow.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 
@@ -75,7 +75,7 @@ lines_are() {
 }
 monitors() {
 	watches -c 4 &&
-		lines_are '^number=[0-9]+ time=.* op=PUT status=OK value_bytes=1 .*key=(seen|other)' 4
+		lines_are '^number=[0-9]+ time=.* op=PUT .* value_bytes=1 .*key=(seen|other)' 4
 }
 monitors_some() {
 	watches -c 2 --json --match 'seen [0-9]*' --sample 1/3 &&
@@ -103,18 +103,61 @@ as() {
 may() {
 	[[ $(kvctl whoami) == *$'\n'"rights $1"$'\n'* ]]
 }
+logs_in() {
+	local socket line
+	exec {socket}<>"/dev/tcp/127.0.0.1/$port" &&
+		printf '%s\r\n' 'set x 0 0 18' 'cache the password' 'set from_cache 0 0 5' value \
+			>&"$socket" &&
+		read -rt "$DEADLINE_S" -u "$socket" line && [[ $line == STORED* ]] &&
+		read -rt "$DEADLINE_S" -u "$socket" line && [[ $line == STORED* ]]
+	exec {socket}>&-
+}
+dumps() {
+	expect 0 "^$tmp/debug.tar.gz\$" debug dump -o "$tmp/debug.tar.gz" &&
+		[ "$(stat -c %a "$tmp/debug.tar.gz")" = 600 ] && mkdir "$tmp/debug" &&
+		tar xzf "$tmp/debug.tar.gz" -C "$tmp/debug" --strip-components 1 &&
+		kvctl debug dump -o - | tar tzf - | grep -q '^kvd-debug-[0-9]*T[0-9]*Z/slowlog$'
+}
+# file, pattern
+contains() {
+	grep -Eq "$2" "$tmp/debug/$1" && return 0
+	echo "$1 has no line like '$2'"
+	return 1
+}
+has_all() {
+	contains client '^kernel Linux ' && contains client "^server $url" &&
+		contains config '^\[log\]$' && contains config '^slow = 1ns$' &&
+		contains process "^kernel $(uname -r)" && contains process ' r-xp /.*/kvd$' &&
+		contains process ' /.*/libibverbs\.so' && contains log ' notice ready: ' &&
+		contains stats '^version ' && contains clients '^id=.* user=me ' &&
+		contains slowlog '^number=[0-9]* .* op=PUT .* key_bytes=6$' &&
+		contains doctor '^The server ' && [ ! -e "$tmp/debug/errors" ]
+}
+has_no_secret() {
+	! grep -rE 'hidden|secret value|from_cache|the password|[$]6[$]| key=' "$tmp/debug"
+}
 if [ "$device" = softnic ]; then
-	printf '%s\n' '[user me]' "uid = $(id -u)" 'rights = all' >"$tmp/users"
+	hash=$(openssl passwd -6 -stdin <<<'the password')
+	(umask 077 && printf '%s\n' '[user me]' "uid = $(id -u)" 'rights = all' '[user cache]' \
+		"password = $hash" 'rights = write' >"$tmp/users")
 	printf '[users]\nfile = %s\n' "$tmp/users" >>"$tmp/kvd.ini"
 	sed -i 's/^slow = 0/slow = 1ns/' "$tmp/kvd.ini"
 	check "a server with users starts" server_start
-	check "it executes a request" kvctl put hidden x
+	check "it executes a request" kvctl put hidden "secret value"
 	check "shows its key to one that may read" has 'user=me .*key=hidden$'
-	check "an administrator that may not read" as 'scan admin'
+	check "a client gives a password" logs_in
+	check "an archive for a report of a bug" dumps
+	check "has all that it should have" has_all
+	check "without keys, values and passwords" has_no_secret
+	check "it replaces no file" expect 74 'debug.tar.gz: can.t create it: File exists' \
+		debug dump -o "$tmp/debug.tar.gz"
+	check "an administrator that may not read" eval 'kvctl put hidden x && as "scan admin"'
 	check "sees no key" has 'op=PUT .*user=me .*key_bytes=6$'
 	check "a user that is no administrator" as 'read stats'
 	check "sees nothing" expect 77 "has no right 'admin'" slowlog
 	check "and empties nothing" expect 77 "has no right 'admin'" slowlog reset
+	check "and has no archive" expect 77 "has no right 'admin'" debug dump -o "$tmp/denied"
+	check "which is not there" [ ! -e "$tmp/denied" ]
 	check "and watches nothing" expect 77 "has no right 'admin'" monitor
 fi
 finish

@@ -1392,6 +1392,22 @@ static void a_monitor(void **state)
 	assert_fails(EX_NOPERM, "kvctl: not allowed\n", "monitor");
 }
 
+/* What it contains is in tests/system/slowlog.sh. */
+static void a_debug_dump(void **state)
+{
+	char path[] = "/tmp/kvctl-debug-XXXXXX", said[200];
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(RUN("debug", "core"), EX_USAGE);
+	assert_int_equal(RUN("debug"), EX_USAGE);
+	snprintf(said, sizeof(said), "kvctl: %s: can't create it: File exists\n", path);
+	assert_fails(EX_IOERR, said, "debug", "dump", "-o", path);
+	unlink(path);
+}
+
 /* The server has ended when nobody listens any more; until then it refuses to serve. */
 static void a_server_is_stopped(void **state)
 {
@@ -1555,6 +1571,7 @@ int main(void)
 		CASE(who_one_is),
 		CASE(a_slow_log),
 		CASE(a_monitor),
+		CASE(a_debug_dump),
 		CASE(a_server_is_stopped),
 		CASE(other_names),
 		CASE(help_of_a_command),

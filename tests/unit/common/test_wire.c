@@ -164,6 +164,7 @@ static const struct {
 	{ { .op = WIRE_WHOAMI }, 0 },
 	{ { .op = WIRE_REPORT, .mode = WIRE_REPORT_SLOW, .cursor = ~0ull }, 0 },
 	{ { .op = WIRE_REPORT, .mode = WIRE_REPORT_RESET }, 0 },
+	{ { .op = WIRE_REPORT, .mode = WIRE_REPORT_PROCESS, .cursor = ~0ull }, 0 },
 	{ { .op = WIRE_REPORT, .mode = WIRE_REPORT_SAMPLE, .cursor = ~0ull, .every = ~0u }, 0 },
 	{ { .op = WIRE_MAP, .offset = UINT64_MAX }, 0 },
 	{ { .op = WIRE_MOVE, .mode = WIRE_MOVE_ASK }, 0 },

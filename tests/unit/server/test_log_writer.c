@@ -486,9 +486,59 @@ static void refusals_are_told(void **state)
 
 #define CASE(name) cmocka_unit_test_teardown(name, teardown)
 
+/* Reads the last lines in pages of @size bytes; @first: the number of the first of them. */
+static void assert_last_lines(int first, int end, size_t size)
+{
+	char page[LOG_LINE_MAX * 4], wanted[64];
+	uint64_t at = 0;
+	size_t bytes;
+
+	do {
+		bytes = log_writer_read(&at, page, size);
+		assert_true(bytes <= size && (!bytes || page[bytes - 1] == '\n'));
+		page[bytes] = '\0';
+		for (char *line = strtok(page, "\n"); line; line = strtok(NULL, "\n"), first++) {
+			snprintf(wanted, sizeof(wanted), "notice number %d ", first);
+			assert_non_null(strstr(line, wanted));
+		}
+	} while (bytes);
+	assert_int_equal(first, end);
+}
+
+/* The last 256, whether or not they are written; fewer, if they are too long for the ring. */
+static void the_last_lines(void **state)
+{
+	static char padding[LOG_LINE_MAX];
+	int lines;
+
+	(void)state;
+	start(path);
+	for (int i = 0; i < 1000; i++)
+		log_notice("number %d of them", i);
+	assert_last_lines(1000 - (int)LINE_WRITER_LAST, 1000, LOG_LINE_MAX);
+	assert_last_lines(1000 - (int)LINE_WRITER_LAST, 1000, 100);
+	log_writer_flush();
+	assert_last_lines(1000 - (int)LINE_WRITER_LAST, 1000, 3000);
+	/* Each line takes 1,000 bytes and a number of digits that stays the same. */
+	memset(padding, 'x', 1000);
+	for (int i = 1000; i < 1500; i++) {
+		log_notice("number %d %.*s", i,
+			   (int)(1000 -
+				 strlen("2026-11-21T00:18:00.123Z notice "
+					"number 1000 ") -
+				 1),
+			   padding);
+		log_writer_flush();
+	}
+	lines = LINE_WRITER_BYTES / 1000;
+	assert_last_lines(1500 - lines, 1500, LOG_LINE_MAX);
+	stop();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		CASE(the_last_lines),
 		CASE(threads_write),
 		CASE(a_full_pipe),
 		CASE(ends_beside_a_full_pipe),

@@ -73,7 +73,7 @@ static const struct {
 	{ "touches", STATS_REQUESTS },
 	{ "scans", STATS_REQUESTS },
 	{ "deferred*", STATS_REQUESTS },
-	{ "responses*", STATS_REQUESTS },
+	{ "response*", STATS_REQUESTS },
 	{ "answers_*", STATS_REQUESTS },
 	{ "worker.*", STATS_WORKERS },
 	{ "sleeps", STATS_WORKERS },

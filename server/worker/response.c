@@ -177,6 +177,7 @@ static void response_signal(struct poller *poller, struct response_wr *response)
 
 	conn->sq_unsignaled++;
 	stat_add(&worker->stats.responses, 1);
+	stat_add(&worker->stats.response_bytes, response->sge.length);
 	stat_add(&conn->client.sent_bytes, response->sge.length);
 	/* A refused request costs nothing, or a client that retries at once would never get in. */
 	if (response->head.status != WIRE_LIMIT &&

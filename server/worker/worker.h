@@ -49,6 +49,7 @@ struct worker_limits {
 /* X(name, help); sums over all workers are in the server's statistics. */
 #define WORKER_STATS(X)                                                                            \
 	X(requests, "requests received; each in a message with several counts")                    \
+	X(request_bytes, "bytes of requests received")                                             \
 	X(batched, "requests received in messages with several")                                   \
 	X(requests_not_allowed,                                                                    \
 	  "requests refused: their user lacks the right, or a prefix of the key (users.file)")     \
@@ -78,6 +79,7 @@ struct worker_limits {
 	  "pieces of requests that took several turns, and of large values that arrive")           \
 	X(batches, "batches of completions")                                                       \
 	X(responses, "responses sent")                                                             \
+	X(response_bytes, "bytes of responses sent")                                               \
 	X(responses_signaled, "responses sent signaled")                                           \
 	X(windows_grown, "times a connection's window became larger")                              \
 	X(windows_shrunk,                                                                          \

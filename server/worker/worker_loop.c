@@ -96,6 +96,7 @@ static bool batch_add(struct batch *batch, struct poller *poller, const struct i
 	}
 	stat_add(&conn->client.requests, 1);
 	stat_add(&conn->client.received_bytes, wc->byte_len);
+	stat_add(&worker->stats.request_bytes, wc->byte_len);
 	stat_set(&conn->client.active_ns, worker->part.thread.now_ns);
 	window_request(conn);
 	entry->buffer = wr_id_buffer(wc->wr_id);

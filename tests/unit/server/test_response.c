@@ -381,6 +381,7 @@ static void counted(void **state)
 	send_one(c, WIRE_ACCESS, WIRE_OK, 0);
 	assert_int_equal(account.bytes_full, (5 * header + 5) * ACCOUNT_SECOND);
 	assert_int_equal(c->conn.client.sent_bytes, 8 * header + 10);
+	assert_int_equal(stat_read(&worker.stats.response_bytes), 8 * header + 10);
 	atomic_store(&c->conn.client.user, NULL);
 	while (complete(c))
 		;

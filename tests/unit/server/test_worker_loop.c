@@ -333,6 +333,7 @@ static void requests_are_counted(void **state)
 		assert_int_equal(a->conn.client.requests, i);
 		assert_int_equal(a->conn.client.received_bytes,
 				 i * (sizeof(struct wire_request) + 3));
+		assert_int_equal(test_worker.stats.request_bytes, a->conn.client.received_bytes);
 		assert_true(a->conn.client.active_ns >= before_ns);
 		assert_true(a->conn.client.active_ns == test_worker.part.thread.now_ns);
 		assert_int_equal(test_worker.turn.completions, i);

@@ -174,7 +174,6 @@ static int forwarder_init(struct server *server)
 
 static int server_open_http(struct server *server)
 {
-	const uint64_t up_ns = clock_ns() - server->stats_source.started_ns;
 	struct metrics_source source = {
 		.net = &server->net,
 		.fleet = &server->fleet,
@@ -183,11 +182,13 @@ static int server_open_http(struct server *server)
 		.devices_folder = NIC_DEVICES_FOLDER,
 		.log_lines_lost = log_writer_lost,
 		.audit_lines_lost = audit_file_lost,
+		.started_ns = server->stats_source.started_ns,
 	};
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	source.started_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec - up_ns;
+	source.started_unix_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec -
+				 (clock_ns() - source.started_ns);
 	return http_open(&server->http, &server->config, &source);
 }
 

@@ -29,7 +29,8 @@ struct metrics_source {
 	const char *devices_folder;	      /* of RDMA devices: /sys/class/infiniband */
 	uint64_t (*log_lines_lost)(void);
 	uint64_t (*audit_lines_lost)(void);
-	uint64_t started_unix_ns;
+	uint64_t started_ns;	  /* by clock_ns() */
+	uint64_t started_unix_ns; /* that moment, since 1970 */
 };
 
 struct metrics_names {

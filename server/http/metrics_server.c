@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/config/version.h"
 #include "server/http/metrics.h"
@@ -34,6 +35,9 @@ static void build_write(struct exposition *out, const struct metrics_source *sou
 	exposition_family(out, "kvd_start_time_seconds", METRIC_GAUGE,
 			  "start of the server, in seconds since 1970");
 	exposition_ns(out, NULL, source->started_unix_ns);
+	exposition_family(out, "kvd_uptime_seconds", METRIC_GAUGE,
+			  "time from the start of the server until these numbers were read");
+	exposition_ns(out, NULL, clock_ns() - source->started_ns);
 	exposition_one(out, "kvd_workers", METRIC_GAUGE, "worker threads",
 		       source->net->worker_count);
 	exposition_one(out, "kvd_log_lines_lost_total", METRIC_COUNTER,

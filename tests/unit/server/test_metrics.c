@@ -24,6 +24,7 @@
 #include "tests/support/store_fixture.h"
 
 #define REGION_BYTES (8u << 20)
+#define SECOND_NS 1000000000ull
 #define WORKERS 2u
 
 static struct store store;
@@ -131,8 +132,20 @@ static void assert_families(void)
 	}
 }
 
+/* In seconds. */
+static double uptime(void)
+{
+	static const char name[] = "\nkvd_uptime_seconds ";
+	const char *found = strstr(text, name);
+
+	assert_non_null(found);
+	return strtod(found + sizeof(name) - 1, NULL);
+}
+
 static void of_the_server(void **state)
 {
+	double before;
+
 	(void)state;
 	net.stats.connections = 4;
 	net.stats.connections_total = 5;
@@ -145,6 +158,10 @@ static void of_the_server(void **state)
 	assert_number("kvd_log_lines_lost_total", 7);
 	assert_number("kvd_audit_lines_lost_total", 7);
 	assert_sample("kvd_start_time_seconds", "1700000000.5");
+	before = uptime();
+	source.started_ns -= 100 * SECOND_NS;
+	write_metrics(true);
+	assert_true(uptime() >= before + 100);
 	assert_number("kvd_connections", 4);
 	assert_number("kvd_connections_total", 5);
 	assert_number("kvd_connections_over_limit_total", 6);

@@ -223,6 +223,9 @@ endif
 $(O)/tests/unit/%.o: private K_CFLAGS_LAST += -O0 -g1
 $(O)/tests/unit/%.o: private FORTIFY :=
 
+# The page of server.http is within the program.
+$(O)/server/http/files.o: $(wildcard server/http/page/*)
+
 # The variants of the sum for wider registers: common/sum_variant.c chooses one at run time.
 ifneq ($(filter x86_64%,$(machine)),)
 $(O)/common/sum_avx2.o: K_CFLAGS += -mavx2

@@ -89,8 +89,9 @@ enum windows_mode {
 	  "port: 7471, +tcp 7472, +tls 7473, memcached 11211, +tls 11212; auto: rdma:// if "       \
 	  "there is a device, else softnic://")                                                    \
 	X(server, http, HTTP, "", 0, 0,                                                            \
-	  "address and port where kvd answers HTTP: /metrics for Prometheus, /healthz, /readyz "   \
-	  "and /config; https:// before it: with the certificate of [tls]; empty: nowhere")        \
+	  "address and port where kvd answers HTTP: / for people, /metrics for Prometheus, "       \
+	  "/healthz, /readyz and /config; https:// before it: with the certificate of [tls]; "     \
+	  "empty: nowhere")                                                                        \
 	X(server, workers, UINT, "0", 0, WORKERS_MAX,                                              \
 	  "worker threads; 0: one for each CPU that the process may run on")                       \
 	X(server, pin, BOOL, "yes", 0, 0,                                                          \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers HTTP at server.http, with libmicrohttpd: /metrics for Prometheus, /healthz and /readyz
- * for supervisors, and /config.
+ * Answers HTTP at server.http, with libmicrohttpd: a page for people, /metrics for Prometheus,
+ * /healthz and /readyz for supervisors, and /config.
  *
  *   HTTP-1. One thread, libmicrohttpd's, answers all requests. It takes no time of a worker: it
  *	 reads counters as they are, and asks no other thread for anything.

@@ -6,15 +6,17 @@
 #include <string.h>
 
 #include "common/util/clock.h"
+#include "server/http/files.h"
 
 #define NS_PER_S 1000000000ull
 #define DEAD_NS (4 * HTTP_ALIVE_NS)
 
-/* A page, the right that its visitors need, 0: none, and the function that answers them. */
+/* A page, and the right that its visitors need, 0: none. It is a file, or a function answers. */
 struct page_row {
 	const char *path;
 	uint32_t right;
 	enum MHD_Result (*answer)(struct pages *pages, struct MHD_Connection *connection);
+	const struct page_file *file;
 };
 
 /* Takes @response, which may be NULL: then the connection is closed. */
@@ -145,10 +147,14 @@ static enum MHD_Result answer_config(struct pages *pages, struct MHD_Connection 
 }
 
 static const struct page_row list[] = {
-	{ "/metrics", USER_STATS, answer_metrics },
-	{ "/config", USER_ADMIN, answer_config },
-	{ "/healthz", 0, answer_health },
-	{ "/readyz", 0, answer_ready },
+	{ "/metrics", USER_STATS, answer_metrics, NULL },
+	{ "/config", USER_ADMIN, answer_config, NULL },
+	{ "/healthz", 0, answer_health, NULL },
+	{ "/readyz", 0, answer_ready, NULL },
+	{ "/", USER_STATS, NULL, &page_html },
+	{ "/page.css", USER_STATS, NULL, &page_css },
+	{ "/charts.js", USER_STATS, NULL, &charts_js },
+	{ "/page.js", USER_STATS, NULL, &page_js },
 };
 
 static const struct page_row *page_find(const char *path)
@@ -216,7 +222,9 @@ static enum MHD_Result visit(struct pages *pages, struct MHD_Connection *connect
 	case VISIT_BUSY:
 		return send_status(connection, "kvd can't check the password now\n");
 	default:
-		return page->answer(pages, connection);
+		return page->file ? send_response(connection, MHD_HTTP_OK,
+						  page_file_response(page->file)) :
+				    page->answer(pages, connection);
 	}
 }
 
@@ -250,7 +258,7 @@ enum MHD_Result pages_answer(void *context, struct MHD_Connection *connection, c
 				 "requests have no body here\n");
 	if (!page)
 		return send_text(connection, MHD_HTTP_NOT_FOUND,
-				 "there is no such page: see /metrics, /healthz, /readyz and "
+				 "there is no such page: see /, /metrics, /healthz, /readyz and "
 				 "/config\n");
 	return visit(context, connection, page, (struct http_login **)login);
 }

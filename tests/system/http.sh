@@ -55,10 +55,24 @@ check "the log says where" logged "notice http: http://$http/metrics\$"
 plain_pages() {
 	answers 200 ok healthz && answers 200 ok readyz &&
 		answers 200 'text/plain; version=0[.]0[.]4; charset=utf-8' metrics &&
-		answers 200 'http = 127' config && answers 404 'no such page' '' &&
+		answers 200 'http = 127' config && answers 404 'no such page' x &&
 		answers 404 'no such page' metrics/x && answers 200 'Content-Length' metrics --head
 }
 check "pages, and no others" plain_pages
+
+page_files() {
+	local file
+	for file in '' page.css charts.js page.js; do
+		answers 200 "Content-Security-Policy: default-src 'none'; script" "$file" --head &&
+			answers 200 'X-Content-Type-Options: nosniff' "$file" --head &&
+			answers 200 'Cache-Control: no-cache' "$file" --head &&
+			answers 200 'Referrer-Policy: no-referrer' "$file" --head || return 1
+		page "$file" | cmp - "server/http/page/${file:-index.html}" || return 1
+	done
+	answers 200 'text/html; charset=utf-8' '' && answers 200 'text/css' page.css &&
+		answers 200 'text/javascript' page.js
+}
+check "the page for people is as its files, with a policy" page_files
 
 refuses() {
 	answers 405 'Allow: GET, HEAD' metrics -X POST && answers 405 'Allow' healthz -X DELETE &&
@@ -115,9 +129,10 @@ rules() {
 	page metrics >"$tmp/scrape" && promtool check rules conf/prometheus/kvd.rules.yml &&
 		promtool test rules conf/prometheus/kvd.rules.test.yml &&
 		"${client[@]}" names "$tmp/scrape" conf/prometheus/kvd.rules.yml \
-			conf/prometheus/kvd.rules.test.yml conf/grafana/kvd.json
+			conf/prometheus/kvd.rules.test.yml conf/grafana/kvd.json \
+			server/http/page/page.js server/http/page/charts.js
 }
-check "the rules are right, and their metrics and the dashboard's exist" rules
+check "the rules are right; their metrics, the dashboard's and the page's exist" rules
 each_alert_is_tested() {
 	diff <(sed -n 's/.*- alert: //p' conf/prometheus/kvd.rules.yml | sort) \
 		<(sed -n 's/.*- alertname: //p' conf/prometheus/kvd.rules.test.yml | sort)
@@ -259,6 +274,9 @@ check "the server starts with users" server_start -o "server.http=$http" \
 	-o "users.file=$tmp/users" || finish
 user_rights() {
 	answers 401 'WWW-Authenticate: Basic realm="kvd"' metrics && answers 401 user config &&
+		answers 401 'WWW-Authenticate: Basic realm="kvd"' '' && answers 401 user page.js &&
+		answers 200 '<title>kvd' '' -u scraper:sesame &&
+		answers 403 "needs the right 'stats'" '' -u reader:other &&
 		answers 200 ok healthz && answers 200 ok readyz &&
 		answers 200 kvd_up metrics -u scraper:sesame &&
 		answers 403 "needs the right 'admin'" config -u scraper:sesame &&
@@ -344,6 +362,8 @@ check "the log names https://" logged "notice http: https://$http/metrics\$"
 with_certificate() {
 	answers_tls 200 kvd_up metrics scraper && answers_tls 200 '\[tls\]' config nobody &&
 		answers_tls 403 'show a certificate' metrics '' &&
+		answers_tls 200 '<title>kvd' '' scraper &&
+		answers_tls 403 'show a certificate' '' '' &&
 		answers_tls 403 'show a certificate' metrics stranger &&
 		answers_tls 200 ok healthz '' && answers_tls 200 ok readyz ''
 }

@@ -13,6 +13,7 @@
 }
 ITEMS=20
 RSS_KIB_MAX=8192 # for slow clients
+CONNECTIONS_MAX=64 # HTTP_CONNECTIONS_MAX
 
 port=$((20000 + $$ % 10000))
 free_port() {
@@ -225,11 +226,41 @@ check "slow clients keep nobody waiting, and take bounded memory" slow_readers
 check "kvd stops while they are there" server_stop
 slow_end
 
+sockets() {
+	local socket count=0
+	for socket in "/proc/$server_pid/fd/"*; do
+		[[ $(readlink "$socket") != socket:* ]] || count=$((count + 1))
+	done
+	echo "$count"
+}
+
 check "it starts again" server_start -o "server.http=$http" || finish
+sockets_before=$(sockets)
 flood() {
 	"${client[@]}" flood "$http" 1000 127.0.0.4 && answers 200 kvd_up metrics
 }
 check "a flood of connections does not stop it" flood
+sockets_are() {
+	[ "$(sockets)" = "$1" ]
+}
+
+# The others wait to be accepted.
+mkfifo "$tmp/crowd"
+crowd() {
+	local crowd pid result most=$((sockets_before + CONNECTIONS_MAX))
+	"${client[@]}" drip "$http" 100 '127.0.2.*' <"$tmp/crowd" >"$tmp/crowded" &
+	pid=$!
+	pids+=("$pid")
+	exec {crowd}>"$tmp/crowd"
+	wait_until "$DEADLINE_S" grep -q connected "$tmp/crowded" &&
+		wait_until "$DEADLINE_S" sockets_are "$most" && kvctl stats >/dev/null &&
+		[ "$(sockets)" -le $((most + 1)) ] # that of kvctl
+	result=$?
+	exec {crowd}>&-
+	await_end "$pid" && forget "$pid" && [ $result = 0 ] &&
+		wait_until "$DEADLINE_S" answers 200 kvd_up metrics
+}
+check "of a hundred clients, 64 have a connection" crowd
 garbage() {
 	"${client[@]}" garbage "$http" 127.0.0.5 && answers 200 kvd_up metrics &&
 		answers 200 ok readyz

@@ -5,7 +5,8 @@
                                                   address SOURCE, reads nothing, and waits for the
                                                   end of its input
     http_client.py drip HOST:PORT COUNT SOURCE    sends requests that do not end, byte by byte; goes
-                                                  on until the end of its input
+                                                  on until the end of its input; for a * in SOURCE
+                                                  each connection has a number of its own
     http_client.py flood HOST:PORT COUNT SOURCE   opens connections and closes them
     http_client.py garbage HOST:PORT SOURCE       sends what is no request
     http_client.py statistics SCRAPE < STATS      each statistic is a metric of the file SCRAPE, or
@@ -54,9 +55,11 @@ def slow(server, count, source):
 
 def drip(server, count, source):
     """The server closes what is beyond its limit, and goes on to wait for the rest."""
-    connections = [connect(server, source) for _ in range(int(count))]
+    connections = [connect(server, source.replace("*", str(number)))
+                   for number in range(1, int(count) + 1)]
     for connection in connections:
         connection.setblocking(False)
+    print("connected", flush=True)
     told = False
     while not select.select([sys.stdin], [], [], DRIP_S)[0]:
         for connection in list(connections):

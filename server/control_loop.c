@@ -193,11 +193,7 @@ static void take_signals(struct loop *loop)
 		if (info.ssi_signo == SIGHUP) {
 			if (server->ready)
 				notify_reloading();
-			reload(&server->config, server->source);
-			net_renew(&server->net);
-			traces_renew(&server->net);
-			conn_manager_renew_users(&server->net);
-			http_renew(server->http, &server->config);
+			reload(server);
 			ready_tell(server);
 			continue;
 		}

@@ -39,6 +39,9 @@ struct server {
 	uint64_t drain_until_ns;   /* 0: not stopping */
 	uint64_t respond_until_ns; /* stopping: requests are executed until then */
 	uint64_t force_until_ns;   /* 0: connections are not being closed yet */
+	/* By CONFIG set, since the file was read or written. */
+	bool options_set[OPTION_COUNT];
+	uint32_t options_version; /* counts changes of options */
 };
 
 /*

@@ -27,6 +27,7 @@
 #include "common/util/cpu.h"
 #include "common/util/log.h"
 #include "common/util/parse.h"
+#include "common/util/stat.h"
 #include "common/util/text.h"
 #include "server/config/listen_list.h"
 #include "server/config/option_kinds.h"
@@ -53,8 +54,6 @@ static const char *const section_names[] = {
 };
 /* clang-format on */
 
-#define SECTION_COUNT (sizeof(section_names) / sizeof(section_names[0]))
-
 enum section_state {
 	SECTION_NONE, /* before the first one */
 	SECTION_KNOWN,
@@ -69,26 +68,42 @@ struct config_file {
 	unsigned int errors;
 	unsigned int unread_line; /* passed to inih, handle_option() not yet called; 0: none */
 	enum section_state section;
-	bool ended;				  /* inih gets no more lines */
-	const struct config_option *option;	  /* the last one read; NULL: none */
-	char value[OPTION_TEXT_MAX];		  /* the option's, as far as it was read */
-	unsigned int value_line;		  /* the value's last line; 0: it is in error */
-	unsigned int option_line[OPTION_COUNT];	  /* where it was set; 0: not yet */
-	unsigned int section_line[SECTION_COUNT]; /* where it began; 0: not yet */
+	bool ended;			    /* inih gets no more lines */
+	const struct config_option *option; /* the last one read; NULL: none */
+	char value[OPTION_TEXT_MAX];	    /* the option's, as far as it was read */
+	unsigned int value_line;	    /* the value's last line; 0: it is in error */
+	struct config_places places;
 };
 
 static bool errors_in_log;
+static struct config_errors *errors_kept;
 
 void config_errors_to_log(void)
 {
 	errors_in_log = true;
 }
 
-/* Reports a configuration error. @line 0: the place is no line of a file. */
-static void report(const char *place, unsigned int line, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
+void config_errors_keep(struct config_errors *errors)
+{
+	errors_kept = errors;
+	if (errors)
+		*errors->text = '\0';
+}
 
-static void report(const char *place, unsigned int line, const char *format, ...)
+/* Keeps the first error, and says if there are more. */
+static void error_keep(const char *where, const char *text)
+{
+	static const char more[] = " (and there are more errors)";
+	char *kept = errors_kept->text;
+	const size_t used = strlen(kept);
+
+	if (!used)
+		snprintf(kept, sizeof(errors_kept->text) - sizeof(more), "%s: %s", where, text);
+	else if (used < sizeof(more) || strcmp(kept + used + 1 - sizeof(more), more) != 0)
+		strcat(kept, more);
+}
+
+void config_report(const char *place, unsigned int line, const char *format, ...)
 {
 	char at[16] = "", where[LOG_LINE_MAX], text[LOG_LINE_MAX];
 	va_list args;
@@ -102,7 +117,9 @@ static void report(const char *place, unsigned int line, const char *format, ...
 	/* Path and text may quote control characters, which a terminal would obey. */
 	text_mask(where, strlen(where));
 	text_mask(text, strlen(text));
-	if (errors_in_log)
+	if (errors_kept)
+		error_keep(where, text);
+	else if (errors_in_log)
 		log_error("%s: %s", where, text);
 	else
 		fprintf(stderr, "%s: %s\n", where, text);
@@ -111,7 +128,7 @@ static void report(const char *place, unsigned int line, const char *format, ...
 #define file_error(file, at_line, ...)                                                             \
 	do {                                                                                       \
 		(file)->errors++;                                                                  \
-		report((file)->path, (at_line), __VA_ARGS__);                                      \
+		config_report((file)->path, (at_line), __VA_ARGS__);                               \
 	} while (0)
 
 static const struct config_option *option_find(const char *section, const char *key)
@@ -143,7 +160,7 @@ void config_init(struct config *config)
 		const struct config_option *option = &option_table[i];
 
 		if (option_parse(option, option->text, option_field(config, option), &why)) {
-			report(option->key, 0, "bad default: %s", why.text);
+			config_report(option->key, 0, "bad default: %s", why.text);
 			abort();
 		}
 	}
@@ -166,17 +183,17 @@ static bool begin_section(struct config_file *file, const char *text)
 		file_error(file, file->line, "text after ']': put it on a line of its own");
 		return false;
 	}
-	for (size_t i = 0; i < SECTION_COUNT; i++) {
+	for (size_t i = 0; i < OPTION_SECTION_COUNT; i++) {
 		if (strlen(section_names[i]) != length ||
 		    memcmp(section_names[i], name, length) != 0)
 			continue;
-		if (file->section_line[i]) {
+		if (file->places.section[i]) {
 			file_error(file, file->line,
 				   "section [%s] is repeated: it began on line %u, merge the two",
-				   section_names[i], file->section_line[i]);
+				   section_names[i], file->places.section[i]);
 			return false;
 		}
-		file->section_line[i] = file->line;
+		file->places.section[i] = file->line;
 		file->section = SECTION_KNOWN;
 		return true;
 	}
@@ -233,7 +250,7 @@ static void value_append(struct config_file *file, const char *more)
 	}
 	if (!file->value_line)
 		return;
-	file->value_line = file->line;
+	file->value_line = file->places.last[file->option - option_table] = file->line;
 	if (length + !parted + more_length < sizeof(file->value)) {
 		snprintf(file->value + length, sizeof(file->value) - length, "%s%.*s",
 			 parted ? "" : ",", (int)more_length, more);
@@ -365,13 +382,14 @@ static int handle_option(void *user, const char *section, const char *key, const
 			   key, section);
 		return 1;
 	}
-	set_line = &file->option_line[option - option_table];
+	set_line = &file->places.first[option - option_table];
 	if (*set_line) {
 		file_error(file, file->line, "%s.%s is repeated: line %u sets it, remove one",
 			   section, key, *set_line);
 		return 1;
 	}
 	*set_line = file->value_line = file->line;
+	file->places.last[option - option_table] = file->line;
 	file->option = option;
 	snprintf(file->value, sizeof(file->value), "%s", value);
 	return 1;
@@ -386,12 +404,12 @@ static int parse_file(struct config_file *file)
 	value_finish(file);
 	if (ferror(file->in)) {
 		ret = -errno;
-		report(file->path, 0, "cannot read: %s", strerror(-ret));
+		config_report(file->path, 0, "cannot read: %s", strerror(-ret));
 		return ret;
 	}
 	/* inih gets only lines that it understands, so the file is not at fault. */
 	if (ret && !file->errors) {
-		report(file->path, 0, "cannot read: out of memory (inih: %d)", ret);
+		config_report(file->path, 0, "cannot read: out of memory (inih: %d)", ret);
 		return -ENOMEM;
 	}
 	return file->errors ? -EINVAL : 0;
@@ -414,20 +432,20 @@ static int open_file(struct config_file *file)
 
 	if (fd < 0) {
 		err = -errno;
-		report(file->path, 0, "cannot open: %s", strerror(-err));
+		config_report(file->path, 0, "cannot open: %s", strerror(-err));
 		return err;
 	}
 	if (!fstat(fd, &st) && !S_ISREG(st.st_mode) && !is_null_device(&st)) {
 		err = S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
-		report(file->path, 0, "cannot read: %s",
-		       S_ISDIR(st.st_mode) ? strerror(EISDIR) : "it is not a regular file");
+		config_report(file->path, 0, "cannot read: %s",
+			      S_ISDIR(st.st_mode) ? strerror(EISDIR) : "it is not a regular file");
 		goto close_fd;
 	}
 	file->in = fdopen(fd, "r");
 	if (file->in)
 		return 0;
 	err = -errno;
-	report(file->path, 0, "cannot read: %s", strerror(-err));
+	config_report(file->path, 0, "cannot read: %s", strerror(-err));
 close_fd:
 	close(fd);
 	return err;
@@ -435,11 +453,16 @@ close_fd:
 
 int config_load(struct config *config, const char *path)
 {
+	return config_load_places(config, path, NULL);
+}
+
+int config_load_places(struct config *config, const char *path, struct config_places *places)
+{
 	struct config_file *file = calloc(1, sizeof(*file));
 	int ret;
 
 	if (!file) {
-		report(path, 0, "cannot read: %s", strerror(ENOMEM));
+		config_report(path, 0, "cannot read: %s", strerror(ENOMEM));
 		return -ENOMEM;
 	}
 	file->config = *config;
@@ -450,38 +473,78 @@ int config_load(struct config *config, const char *path)
 	ret = parse_file(file);
 	if (!ret)
 		*config = file->config;
+	if (places)
+		*places = file->places;
 	fclose(file->in);
 free_file:
 	free(file);
 	return ret;
 }
 
-int config_set(struct config *config, const char *assignment)
+/* The option of `section.key=value`, or NULL after reporting, at @place, that it is none. */
+static const struct config_option *assigned(const char *assignment, const char *place)
 {
 	const char *dot = strchr(assignment, '.');
 	const char *equals = strchr(assignment, '=');
 	char section[CONFIG_SECTION_MAX], key[CONFIG_SECTION_MAX];
-	const struct config_option *option = NULL;
-	struct parse_why why;
+	const struct config_option *option;
 
 	if (!dot || !equals || dot > equals) {
-		report("-o", 0, "'%s' is not section.key=value: kvd --help lists all options",
-		       assignment);
-		return -EINVAL;
+		config_report(place, 0,
+			      "'%s' is not section.key=value: kvd --help lists all options",
+			      assignment);
+		return NULL;
 	}
 	snprintf(section, sizeof(section), "%.*s", (int)(dot - assignment), assignment);
 	snprintf(key, sizeof(key), "%.*s", (int)(equals - dot - 1), dot + 1);
 	option = option_find(section, key);
-	if (!option) {
-		report("-o", 0, "unknown option '%.*s': kvd --help lists them",
-		       (int)(equals - assignment), assignment);
+	if (!option)
+		config_report(place, 0, "unknown option '%.*s': kvd --help lists them",
+			      (int)(equals - assignment), assignment);
+	return option;
+}
+
+static int assign(struct config *config, const struct config_option *option, const char *assignment,
+		  const char *place)
+{
+	struct parse_why why;
+
+	if (!option_parse(option, strchr(assignment, '=') + 1, option_field(config, option), &why))
+		return 0;
+	config_report(place, 0, "%s.%s: %s", option->section, option->key, why.text);
+	return -EINVAL;
+}
+
+int config_set(struct config *config, const char *assignment)
+{
+	const struct config_option *option = assigned(assignment, "-o");
+
+	return option ? assign(config, option, assignment, "-o") : -EINVAL;
+}
+
+int config_set_live(struct config *config, const char *assignment, const char *file,
+		    bool set[OPTION_COUNT])
+{
+	const struct config_option *option = assigned(assignment, "config set");
+	bool *is_set;
+
+	if (!option)
+		return -EINVAL;
+	if (option->change == OPTION_RESTART) {
+		config_report("config set", 0,
+			      "%s.%s needs a restart: change it in %s, and restart kvd",
+			      option->section, option->key,
+			      file ? file : "its -o, as kvd was started without a file");
 		return -EINVAL;
 	}
-	if (option_parse(option, equals + 1, option_field(config, option), &why)) {
-		report("-o", 0, "%s.%s: %s", section, key, why.text);
+	is_set = &set[option - option_table];
+	if (*is_set) {
+		config_report("config set", 0, "%s.%s is given twice: give it once",
+			      option->section, option->key);
 		return -EINVAL;
 	}
-	return 0;
+	*is_set = true;
+	return assign(config, option, assignment, "config set");
 }
 
 unsigned int config_workers(const struct config *config)
@@ -581,9 +644,10 @@ static int etcd_alone_check(const struct config *config)
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
 		if (*options[i].value) {
-			report("config", 0,
-			       "fleet.%s is set without fleet.etcd: set that, too, or remove it",
-			       options[i].key);
+			config_report(
+				"config", 0,
+				"fleet.%s is set without fleet.etcd: set that, too, or remove it",
+				options[i].key);
 			ret = -EINVAL;
 		}
 	return ret;
@@ -634,22 +698,24 @@ static int fleet_check(const struct config *config)
 	int ret = etcd ? 0 : etcd_alone_check(config);
 
 	if (misfit) {
-		report("config", 0, "%s", misfit);
+		config_report("config", 0, "%s", misfit);
 		ret = -EINVAL;
 	}
 	if ((file || etcd) && config->limits.identities < config->server.max_connections) {
-		report("config", 0,
-		       "limits.identities (%u) is less than server.max_connections (%u): in a "
-		       "fleet (fleet.%s) each client needs one, to know what became of a change; "
-		       "raise the first or lower the second",
-		       config->limits.identities, config->server.max_connections,
-		       file ? "file" : "etcd");
+		config_report(
+			"config", 0,
+			"limits.identities (%u) is less than server.max_connections (%u): in a "
+			"fleet (fleet.%s) each client needs one, to know what became of a change; "
+			"raise the first or lower the second",
+			config->limits.identities, config->server.max_connections,
+			file ? "file" : "etcd");
 		ret = -EINVAL;
 	}
 	if (*config->fleet.member && !file && !etcd) {
-		report("config", 0,
-		       "fleet.member is set without fleet.file or fleet.etcd: set one of them, or "
-		       "remove it");
+		config_report(
+			"config", 0,
+			"fleet.member is set without fleet.file or fleet.etcd: set one of them, or "
+			"remove it");
 		ret = -EINVAL;
 	}
 	return ret;
@@ -667,10 +733,11 @@ static int member_of_host(char id[FLEET_NAME_MAX + 1])
 		strcpy(id, host);
 	if (wire_tenant_length(id))
 		return 0;
-	report("config", 0,
-	       "fleet.member is not set, and the host's name, '%s', can't be a member's: set "
-	       "fleet.member to 1 to %u letters, digits and -_.",
-	       host, FLEET_NAME_MAX);
+	config_report(
+		"config", 0,
+		"fleet.member is not set, and the host's name, '%s', can't be a member's: set "
+		"fleet.member to 1 to %u letters, digits and -_.",
+		host, FLEET_NAME_MAX);
 	return -EINVAL;
 }
 
@@ -687,9 +754,10 @@ int config_member(const struct config *config, struct config_member *member)
 	if (*member->urls ||
 	    !listen_list_urls(config->server.listen, member->urls, sizeof(member->urls), &why))
 		return ret;
-	report("config", 0,
-	       "%s: set fleet.url to the URLs at which clients reach this member of the fleet",
-	       why.text);
+	config_report(
+		"config", 0,
+		"%s: set fleet.url to the URLs at which clients reach this member of the fleet",
+		why.text);
 	return -EINVAL;
 }
 
@@ -708,7 +776,7 @@ static int memory_file_check(const struct config *config)
 		why = "with memory.file, memory.hugepages has to be auto or off: for pages that "
 		      "the host has put aside, use a file on hugetlbfs";
 	if (why)
-		report("config", 0, "%s", why);
+		config_report("config", 0, "%s", why);
 	return why ? -EINVAL : 0;
 }
 
@@ -720,45 +788,49 @@ int config_check(const struct config *config)
 	int ret = 0;
 
 	if (hole) {
-		report("config", 0, "users.require_identity = yes: %s", hole);
+		config_report("config", 0, "users.require_identity = yes: %s", hole);
 		ret = -EINVAL;
 	}
 	ret = fleet_check(config) ? -EINVAL : ret;
 	if (config->request.window > config->request.srq_depth) {
-		report("config", 0,
-		       "request.window (%u) is more than request.srq_depth (%u): no connection "
-		       "could be granted its window; lower the first or raise the second",
-		       config->request.window, config->request.srq_depth);
+		config_report(
+			"config", 0,
+			"request.window (%u) is more than request.srq_depth (%u): no connection "
+			"could be granted its window; lower the first or raise the second",
+			config->request.window, config->request.srq_depth);
 		ret = -EINVAL;
 	}
 	if (config->memory.curve && config->memory.eviction == EVICTION_NONE) {
-		report("config", 0,
-		       "memory.curve = yes estimates the effect of eviction, and memory.eviction = "
-		       "none evicts nothing: change one of them");
+		config_report("config", 0,
+			      "memory.curve = yes estimates the effect of eviction, and "
+			      "memory.eviction = none evicts nothing: change one of them");
 		ret = -EINVAL;
 	}
 	ret = memory_file_check(config) ? -EINVAL : ret;
 	/* While a value is replaced its old item exists too, and the index needs room. */
 	if (value_max > config->memory.size / 4) {
-		report("config", 0,
-		       "limits.max_value is more than a quarter of memory.size: memory could "
-		       "hold few such values; lower the first or raise the second");
+		config_report(
+			"config", 0,
+			"limits.max_value is more than a quarter of memory.size: memory could "
+			"hold few such values; lower the first or raise the second");
 		ret = -EINVAL;
 	} else if (fits && value_max > fits) {
 		/* If no value fits, the index leaves no memory: region_check() says so. */
-		report("config", 0,
-		       "limits.max_value (%s) does not fit memory.pull_share: %u %% of the item "
-		       "memory has room for a value of %s; raise memory.size or "
-		       "memory.pull_share, or lower limits.max_value",
-		       show_size(value_max, value_text), config->memory.pull_share,
-		       show_size(fits, fits_text));
+		config_report(
+			"config", 0,
+			"limits.max_value (%s) does not fit memory.pull_share: %u %% of the item "
+			"memory has room for a value of %s; raise memory.size or "
+			"memory.pull_share, or lower limits.max_value",
+			show_size(value_max, value_text), config->memory.pull_share,
+			show_size(fits, fits_text));
 		ret = -EINVAL;
 	}
 	/* A slot of the index takes 8 bytes, and half of the region is for items. */
 	if (config->index.keys > config->memory.size / 16) {
-		report("config", 0,
-		       "index.keys needs an index of more than half of memory.size: lower the "
-		       "first or raise the second");
+		config_report(
+			"config", 0,
+			"index.keys needs an index of more than half of memory.size: lower the "
+			"first or raise the second");
 		ret = -EINVAL;
 	}
 	return ret;
@@ -784,13 +856,40 @@ void config_compare(const struct config *old, const struct config *new,
 
 	for (size_t i = 0; i < OPTION_COUNT; i++) {
 		const struct config_option *option = &option_table[i];
-		const struct config_change change = { option->section, option->key, from, to };
+		const struct config_change change = {
+			.option = (unsigned int)i,
+			.live = option->change == OPTION_LIVE,
+			.section = option->section,
+			.key = option->key,
+			.from = from,
+			.to = to,
+		};
 
 		option_format(option, option_field_const(old, option), from);
 		option_format(option, option_field_const(new, option), to);
 		if (strcmp(from, to) != 0)
 			changed(&change, context);
 	}
+}
+
+void config_take(struct config *config, const struct config *fresh, unsigned int number)
+{
+	const struct config_option *option = &option_table[number];
+	const void *from = option_field_const(fresh, option);
+
+	if (option->size == sizeof(uint64_t))
+		stat_set(option_field(config, option), *(const uint64_t *)from);
+	else
+		memcpy(option_field(config, option), from, option->size);
+}
+
+bool config_assigns(const char *assignment, unsigned int number)
+{
+	const struct config_option *option = &option_table[number];
+	char name[2 * CONFIG_SECTION_MAX];
+
+	snprintf(name, sizeof(name), "%s.%s=", option->section, option->key);
+	return !strncmp(assignment, name, strlen(name));
 }
 
 /* A list that would be wider than PRINT_COLUMNS continues on the next line. */
@@ -808,6 +907,32 @@ static void value_print(FILE *out, const struct config_option *option, const cha
 	fputc('\n', out);
 }
 
+void config_print_option(const struct config *config, unsigned int number, FILE *out)
+{
+	const struct config_option *option = &option_table[number];
+	char text[OPTION_TEXT_MAX];
+
+	option_format(option, option_field_const(config, option), text);
+	value_print(out, option, text);
+}
+
+void config_list(const struct config *config, FILE *out)
+{
+	char text[OPTION_TEXT_MAX];
+
+	for (size_t i = 0; i < OPTION_COUNT; i++) {
+		const struct config_option *option = &option_table[i];
+
+		option_format(option, option_field_const(config, option), text);
+		fprintf(out, "%s.%s =%s%s\n", option->section, option->key, *text ? " " : "", text);
+	}
+}
+
+static const char *change_name(const struct config_option *option)
+{
+	return option->change == OPTION_LIVE ? "run time" : "restart";
+}
+
 void config_print(const struct config *config, FILE *out)
 {
 	char text[OPTION_TEXT_MAX];
@@ -822,9 +947,9 @@ void config_print(const struct config *config, FILE *out)
 		} else {
 			fputc('\n', out);
 		}
-		fprintf(out, "; %s\n; (%s)\n", option->help, option_domain(option, text));
-		option_format(option, option_field_const(config, option), text);
-		value_print(out, option, text);
+		fprintf(out, "; %s\n; (%s; %s)\n", option->help, option_domain(option, text),
+			change_name(option));
+		config_print_option(config, (unsigned int)i, out);
 	}
 	region_describe(config->memory.size, index_level(config->index.keys), text, sizeof(text));
 	fprintf(out, "\n# With these options kvd divides memory like this:\n# %s\n", text);
@@ -839,6 +964,7 @@ void config_help(FILE *out)
 		const struct config_option *option = &option_table[i];
 
 		fprintf(out, "  %s.%s=%s\n", option->section, option->key, option->text);
-		fprintf(out, "      %s (%s)\n", option->help, option_domain(option, domain));
+		fprintf(out, "      %s (%s; %s)\n", option->help, option_domain(option, domain),
+			change_name(option));
 	}
 }

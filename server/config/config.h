@@ -30,8 +30,24 @@ void config_init(struct config *config);
  */
 int config_load(struct config *config, const char *path);
 
+/* Where a file has what it sets: numbers of lines, from 1; 0: nowhere. */
+struct config_places {
+	unsigned int first[OPTION_COUNT], last[OPTION_COUNT]; /* lines of an option's value */
+	unsigned int section[OPTION_SECTION_COUNT];	      /* the lines of [section] */
+};
+
+/* As config_load(); fills in @places, unless it is NULL. */
+int config_load_places(struct config *config, const char *path, struct config_places *places);
+
 /* Sets one option, `section.key=value`. Returns 0, or -EINVAL after reporting the error. */
 int config_set(struct config *config, const char *assignment);
+
+/*
+ * As config_set(), for CONFIG set: also refuses an option that needs a restart, naming the @file to
+ * change (NULL: there is none), and one that @set marks already; then marks it.
+ */
+int config_set_live(struct config *config, const char *assignment, const char *file,
+		    bool set[OPTION_COUNT]);
 
 /* Checks that the options fit each other. Returns 0, or -EINVAL after reporting all that do not. */
 int config_check(const struct config *config);
@@ -72,8 +88,23 @@ int config_read(struct config *config, const struct config_source *source);
 /* From now on errors go to the log: a server that has started may have lost its stderr. */
 void config_errors_to_log(void);
 
+/*
+ * From now on the first error is kept in @errors, with a word if there are more, and not reported;
+ * NULL: errors are reported again.
+ */
+struct config_errors {
+	char text[512];
+};
+void config_errors_keep(struct config_errors *errors);
+
+/* Reports an error, as the functions above do. @line 0: the place is no line of a file. */
+void config_report(const char *place, unsigned int line, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
 /* An option that changed, with both values as text. */
 struct config_change {
+	unsigned int option; /* its number */
+	bool live;	     /* it can change while the server runs */
 	const char *section, *key, *from, *to;
 };
 
@@ -81,6 +112,18 @@ struct config_change {
 void config_compare(const struct config *old, const struct config *new,
 		    void (*changed)(const struct config_change *change, void *context),
 		    void *context);
+
+/* Sets the option of this number to its value in @fresh. Other threads may stat_read() it. */
+void config_take(struct config *config, const struct config *fresh, unsigned int number);
+
+/* Whether @assignment, `section.key=value`, sets the option of this number. */
+bool config_assigns(const char *assignment, unsigned int number);
+
+/* Writes `key = value`, a list on as many lines as it needs. */
+void config_print_option(const struct config *config, unsigned int number, FILE *out);
+
+/* Writes a line `section.key = value` for each option. */
+void config_list(const struct config *config, FILE *out);
 
 /*
  * Writes a file from which config_load() reads the same configuration. A comment at its end says

@@ -604,8 +604,8 @@ static const struct option_kind
 	kind_NAME = { parse_kind_name, format_kind_string, domain_kind_name, NULL };
 
 const struct config_option option_table[OPTION_COUNT] = {
-#define X(section, key, kind, text, min, max, help)                                                \
-	{ #section, #key, &kind_##kind, offsetof(struct config, section.key),                      \
+#define X(section, key, kind, change, text, min, max, help)                                        \
+	{ #section, #key, &kind_##kind, OPTION_##change, offsetof(struct config, section.key),     \
 	  sizeof(((struct config *)0)->section.key), (text), (min), (max), (help) },
 	OPTIONS(X)
 #undef X

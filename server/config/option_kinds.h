@@ -2,7 +2,7 @@
 /*
  * Option kinds: how the text of each kind of option (size, time, device, ...) is parsed, printed
  * and described; and option_table[], the options of server/config/option_table.h at run time. Only
- * server/config/config.c, which knows files and sections, uses them.
+ * server/config/config.c, which knows files and sections, and server/config/rewrite.c use them.
  */
 #ifndef KVD_SERVER_CONFIG_OPTION_KINDS_H
 #define KVD_SERVER_CONFIG_OPTION_KINDS_H
@@ -23,6 +23,7 @@ struct config_option {
 	const char *section;
 	const char *key;
 	const struct option_kind *kind;
+	enum option_change change;
 	size_t offset;	  /* of the field in struct config */
 	size_t size;	  /* of the field */
 	const char *text; /* the default, as text */
@@ -30,10 +31,6 @@ struct config_option {
 	uint64_t max;
 	const char *help;
 };
-
-#define X(section, key, kind, text, min, max, help) +1
-enum { OPTION_COUNT = 0 OPTIONS(X) };
-#undef X
 
 /* In the order of the table. */
 extern const struct config_option option_table[OPTION_COUNT];

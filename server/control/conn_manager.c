@@ -1069,6 +1069,42 @@ void conn_manager_renew_users(struct net *net)
 	audit_admin(NULL, "reload", "users", "ok");
 }
 
+/* Deadlines under way begin anew, so the list stays in their order. */
+static void keepalive_renew(struct net *net, uint64_t interval_ns)
+{
+	const uint64_t now_ns = clock_ns();
+	struct conn *conn;
+
+	if (net->timers.delays_ns[CONN_TIMER_KEEPALIVE] == interval_ns)
+		return;
+	net->timers.delays_ns[CONN_TIMER_KEEPALIVE] = interval_ns;
+	for (conn = net->conns; conn; conn = conn->next) {
+		if (conn->timer_due_ns ? conn->timer != CONN_TIMER_KEEPALIVE :
+					 conn->stage != CONN_LIVE)
+			continue;
+		conn_timer_cancel(&net->timers, conn);
+		if (interval_ns && keepalive_needed(conn))
+			conn_timer_set(&net->timers, conn, CONN_TIMER_KEEPALIVE, now_ns);
+	}
+}
+
+void conn_manager_renew_options(struct net *net)
+{
+	const struct config *config = net->env.config;
+	struct worker_limits *limits;
+
+	keepalive_renew(net, config->server.keepalive_interval);
+	net->identities.keep_ns = config->server.identity_time;
+	for (unsigned int i = 0; i < net->worker_count; i++) {
+		limits = &net->workers[i].limits;
+		stat_set(&limits->spin_ns, config->server.spin_time);
+		stat_set(&limits->pull_ns, config->server.pull_timeout);
+		stat_set(&limits->pull_stall_ns, config->server.pull_stall);
+		/* One that sleeps has not seen a new memcached.idle_timeout. */
+		mailbox_wake(&net->workers[i].mailbox);
+	}
+}
+
 bool conn_manager_pulling(const struct net *net)
 {
 	unsigned int i;

@@ -50,6 +50,12 @@ void conn_manager_close_all(struct net *net);
  * may no longer read all keys. May wait for a grace period.
  */
 void conn_manager_renew_users(struct net *net);
+
+/*
+ * Takes options of net->env.config that have changed: deadlines of connections and of identities,
+ * and what workers have of them.
+ */
+void conn_manager_renew_options(struct net *net);
 /* Whether a value is being pulled from a client. */
 bool conn_manager_pulling(const struct net *net);
 /* Whether a connection is being flushed. */

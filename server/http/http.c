@@ -169,12 +169,12 @@ static void files_renew(struct http *http, const struct config *config)
 		log_notice("server.http: the files of [tls] were read again");
 }
 
-void http_renew(struct http *http, const struct config *config)
+void http_renew(struct http *http, const struct config *config, bool tls)
 {
 	if (!http)
 		return;
 	pages_renew(&http->pages, config);
-	if (http->url.tls)
+	if (tls && http->url.tls)
 		files_renew(http, config);
 }
 

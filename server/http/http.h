@@ -44,10 +44,10 @@ int http_open(struct http **http, const struct config *config, const struct metr
 /* Starts the thread. 0 or a negative errno after logging. */
 int http_start(struct http *http);
 /*
- * Takes the configuration and the users as they are now, and the files of [tls], for https://: then
- * open connections end.
+ * Takes the configuration and the users as they are now, and with @tls the files of [tls], for
+ * https://: then open connections end.
  */
-void http_renew(struct http *http, const struct config *config);
+void http_renew(struct http *http, const struct config *config, bool tls);
 /* Once a second: the census. */
 void http_tick(struct http *http);
 /* Ends the thread, and all connections. May be called twice. */

@@ -204,7 +204,7 @@ static uint64_t ms_for(const struct session *session, uint64_t bytes)
 {
 	const struct config *config = session->client.worker->env->config;
 
-	return config->memcached.forward_timeout / NS_PER_MS + bytes / BYTES_PER_MS;
+	return stat_read(&config->memcached.forward_timeout) / NS_PER_MS + bytes / BYTES_PER_MS;
 }
 
 bool forward_ask(struct session *session, const struct forward_ask *ask)

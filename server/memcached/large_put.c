@@ -126,7 +126,7 @@ void large_put_end(struct session *session)
 	/* The client has not sent what it holds memory for: BUDGET-4. */
 	if (put->listed)
 		late_principals_add(worker->env->late_principals, session->client.principal,
-				    clock_ns() + worker->limits.pull_ns);
+				    clock_ns() + stat_read(&worker->limits.pull_ns));
 	put_stop(put);
 	session->skip = (uint64_t)put->request.value_len + 2 - put->arrived;
 	free(put);
@@ -395,8 +395,8 @@ struct session *large_puts_expired(struct sockets *sockets, uint64_t now_ns)
 	struct large_put *put;
 
 	TAILQ_FOREACH(put, &sockets->puts, entry)
-		if (now_ns >= put->since_ns + limits->pull_ns ||
-		    now_ns >= put->progress_ns + limits->pull_stall_ns)
+		if (now_ns >= put->since_ns + stat_read(&limits->pull_ns) ||
+		    now_ns >= put->progress_ns + stat_read(&limits->pull_stall_ns))
 			return put->session;
 	return NULL;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/util/clock.h"
+#include "common/util/stat.h"
 #include "server/memcached/stream.h"
 
 void output_bytes(struct sockets *sockets, const void *bytes, size_t len)
@@ -128,8 +129,8 @@ struct session *output_expired(struct sockets *sockets, uint64_t now_ns)
 	/* What waits for another thread does so for a bounded time, and not for its client. */
 	TAILQ_FOREACH(session, &sockets->outputs, output_entry)
 		if (!session_awaits(session) &&
-		    (now_ns >= session->output_since_ns + limits->pull_ns ||
-		     now_ns >= session->output_progress_ns + limits->pull_stall_ns))
+		    (now_ns >= session->output_since_ns + stat_read(&limits->pull_ns) ||
+		     now_ns >= session->output_progress_ns + stat_read(&limits->pull_stall_ns)))
 			return session;
 	return NULL;
 }

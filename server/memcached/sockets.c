@@ -177,7 +177,7 @@ static void sockets_ask(struct sockets *sockets)
 
 static uint64_t idle_timeout(const struct sockets *sockets)
 {
-	return sockets->worker->env->config->memcached.idle_timeout;
+	return stat_read(&sockets->worker->env->config->memcached.idle_timeout);
 }
 
 /* The session was active last. */
@@ -196,7 +196,7 @@ static void session_turn(struct session *session, uint64_t until_ns, unsigned in
 	session_unlist(session);
 	rcu_read_lock();
 	next = serve(session, until_ns, commands);
-	if (session->client.active_ns != active_ns && idle_timeout(sockets))
+	if (session->client.active_ns != active_ns)
 		session_used(sockets, session);
 	switch (next) {
 	case SERVE_SOCKET:

@@ -432,7 +432,7 @@ void pull_release(struct conn *conn)
 	/* Late even if room was still being made for the value. */
 	if (conn->pull_hold.bytes)
 		late_principals_add(worker->env->late_principals, conn->client.principal,
-				    clock_ns() + worker->limits.pull_ns);
+				    clock_ns() + stat_read(&worker->limits.pull_ns));
 	budget_leave(budget_of(conn), &conn->pull_hold);
 	budget_give(budget_of(conn), &conn->pull_hold, conn->pull_hold.bytes);
 }

@@ -314,7 +314,7 @@ static void expire_old(struct worker *worker, uint64_t now_ns)
 	struct conn *conn;
 
 	while ((conn = TAILQ_FIRST(&worker->pulls)) &&
-	       now_ns - conn->pull_since_ns > worker->limits.pull_ns) {
+	       now_ns - conn->pull_since_ns > stat_read(&worker->limits.pull_ns)) {
 		if (first_has_arrived(conn) && !conn->stopped)
 			clock_next(conn, now_ns);
 		else
@@ -340,7 +340,7 @@ static void expire_stalled(struct worker *worker, uint64_t now_ns)
 	struct conn *conn;
 
 	while ((conn = TAILQ_FIRST(&worker->pulls_by_progress)) &&
-	       now_ns - conn->progress_ns > worker->limits.pull_stall_ns) {
+	       now_ns - conn->progress_ns > stat_read(&worker->limits.pull_stall_ns)) {
 		/* The worker has not yet summed what has arrived. */
 		if (conn->pull_ahead > conn->reads_bytes || now_looks(conn))
 			clock_progress(conn, now_ns);

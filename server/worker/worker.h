@@ -39,6 +39,7 @@
 
 /* What a worker needs of the configuration, beside its pollers. */
 struct worker_limits {
+	/* The control thread changes them by stat_set(), so they are for stat_read(). */
 	uint64_t spin_ns;	/* how long an idle worker polls before it sleeps */
 	uint64_t pull_ns;	/* how long a large value may take */
 	uint64_t pull_stall_ns; /* how long no part of it may arrive */

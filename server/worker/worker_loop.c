@@ -526,7 +526,7 @@ static enum activity worker_idle(struct worker *worker, enum activity activity, 
 	if (pace_rests(*pace, activity))
 		return worker_rest(worker);
 	if (*pace != PACE_WAITING)
-		spin_begin(spin, worker->limits.spin_ns, now);
+		spin_begin(spin, stat_read(&worker->limits.spin_ns), now);
 	*pace = PACE_WAITING;
 	if (worker->limits.busy) {
 		store_thread_clock(&worker->part.thread);

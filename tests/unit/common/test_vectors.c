@@ -52,7 +52,7 @@ static uint64_t window_option_max, buffer_option_min, buffer_option_max;
 
 static void options_load(void)
 {
-#define X(section, key, kind, preset, min, max, help)                                              \
+#define X(section, key, kind, change, preset, min, max, help)                                      \
 	if (!strcmp(#key, "window"))                                                               \
 		window_option_max = max;                                                           \
 	if (!strcmp(#key, "buffer")) {                                                             \

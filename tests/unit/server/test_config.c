@@ -1210,6 +1210,8 @@ static void test_table(void **state)
 		assert_non_null(strstr(text, name));
 		assert_non_null(strstr(text, option->help));
 		assert_non_null(strstr(text, option_domain(option, domain)));
+		strcat(domain, option->change == OPTION_LIVE ? "; run time)\n" : "; restart)\n");
+		assert_non_null(strstr(strstr(text, name), domain));
 		assert_true(*domain && *option->help);
 	}
 }

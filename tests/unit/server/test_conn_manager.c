@@ -1589,6 +1589,62 @@ static void not_probed(void **state)
 	}
 }
 
+/* A change of the interval counts for the connections that are open. */
+static void keepalive_changes(void **state)
+{
+	struct conn *conn = open_for_keepalive(DEVICE_RDMA, 0);
+
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		/* Sooner than the deadline that it has. */
+		config.server.keepalive_interval = i ? 15 * SECOND_NS : 3600 * SECOND_NS;
+		conn_manager_renew_options(&net);
+		assert_true(conn_timer_any(&net.timers, CONN_TIMER_KEEPALIVE));
+	}
+	stat_add(&conn->client.requests, 1);
+	interval_passes();
+	assert_no_note(conn);
+	interval_passes();
+	assert_note(conn, NOTE_PROBE);
+	atomic_store(&conn->probe_noted, false);
+	config.server.keepalive_interval = 0;
+	conn_manager_renew_options(&net);
+	assert_false(conn_timer_any(&net.timers, CONN_TIMER_KEEPALIVE));
+	test_now += 7200 * SECOND_NS;
+	conn_manager_expire(&net, test_now);
+	assert_int_equal(conn->stage, CONN_LIVE);
+	close_and_finish(conn);
+}
+
+/* The deadline of a HELLO is no matter of keepalive. Workers and identities get their options. */
+static void options_are_passed_on(void **state)
+{
+	struct conn *conn;
+
+	(void)state;
+	dev.kind = DEVICE_RDMA;
+	config.server.keepalive_interval = SECOND_NS;
+	conn_manager_init(&net);
+	conn = connected();
+	config.server.keepalive_interval = 2 * SECOND_NS;
+	config.server.identity_time = 3;
+	config.server.spin_time = 4;
+	config.server.pull_timeout = 5;
+	config.server.pull_stall = 6;
+	conn_manager_renew_options(&net);
+	assert_false(conn_timer_any(&net.timers, CONN_TIMER_KEEPALIVE));
+	assert_true(conn_timer_any(&net.timers, CONN_TIMER_HELLO));
+	assert_int_equal(net.identities.keep_ns, 3);
+	for (unsigned int i = 0; i < WORKERS; i++) {
+		assert_int_equal(workers[i].limits.spin_ns, 4);
+		assert_int_equal(workers[i].limits.pull_ns, 5);
+		assert_int_equal(workers[i].limits.pull_stall_ns, 6);
+		assert_true(mailbox_pending(&workers[i].mailbox));
+		(void)mailbox_take(&workers[i].mailbox);
+	}
+	close_and_finish(conn);
+}
+
 /* A value that any worker still pulls. */
 static void pulling(void **state)
 {
@@ -1935,6 +1991,8 @@ int main(void)
 		CASE(stats_of_users),
 		CASE(probed_and_closed),
 		CASE(not_probed),
+		CASE(keepalive_changes),
+		CASE(options_are_passed_on),
 		CASE(pulling),
 		CASE(users_connect),
 		CASE(clients_of_other),

@@ -162,7 +162,7 @@ static void texts_are_kept(void **state)
 	assert_answer("/config", "200", "drain_timeout = 5s\n");
 	config.server.drain_timeout = 7 * SECOND_NS;
 	assert_answer("/config", "200", "drain_timeout = 5s\n");
-	http_renew(http, &config);
+	http_renew(http, &config, true);
 	assert_answer("/config", "200", "drain_timeout = 7s\n");
 }
 
@@ -178,7 +178,7 @@ static void nowhere(void **state)
 	assert_null(http);
 	assert_int_equal(http_start(http), 0);
 	http_tick(http);
-	http_renew(http, &config);
+	http_renew(http, &config, true);
 	http_alive(http, 1);
 	http_set_phase(http, HTTP_STOPS);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of SIGHUP (server/reload.h): what is taken over, what is refused, and what the log says of
- * both, also the next time.
+ * Tests of SIGHUP (server/reload.h) and of changes of options (server/option_change.h): what is
+ * taken over, what is refused, and what the log says of both, also the next time.
  */
 #include "server/reload.h"
 
@@ -15,9 +15,21 @@
 
 #include "common/util/log.h"
 #include "server/config/config.h"
+#include "server/control/conn_manager.h"
 #include "server/log_writer.h"
+#include "server/option_change.h"
 
 static unsigned int reopened, to_log;
+
+/* What other modules were told. */
+static unsigned int options_renewed, tls_reread, users_reread, http_renewed, http_reread;
+
+#define conn_manager_renew_options(net) ((void)(net), (void)options_renewed++)
+#define net_renew(net) ((void)(net), (void)tls_reread++)
+#define conn_manager_renew_users(net) ((void)(net), (void)users_reread++)
+#define http_renew(http, config, tls)                                                              \
+	((void)(http), (void)(config), (void)http_renewed++, (void)(http_reread += (tls)))
+#include "server/option_change.c"
 
 #define log_writer_reopen() ((void)reopened++)
 #define config_errors_to_log() ((void)to_log++, config_errors_to_log())
@@ -29,11 +41,13 @@ static unsigned int reopened, to_log;
 
 #define SECOND_NS 1000000000ull
 
-static struct config test_config;
+static struct server server;
+#define test_config server.config
 
 static int setup(void **state)
 {
 	(void)state;
+	memset(&server, 0, sizeof(server));
 	config_init(&test_config);
 	test_config.log.level = LOG_NOTICE;
 	return 0;
@@ -53,10 +67,14 @@ static void reload_with(const char *first, const char *second)
 	assert_int_equal(test_log_begin(), 0);
 	log_set_level((enum log_level)test_config.log.level);
 	reopened = to_log = 0;
-	reload(&test_config, &source);
+	tls_reread = users_reread = http_reread = 0;
+	server.source = &source;
+	reload(&server);
 	/* The log's file, which may have been moved; stderr, which may be gone. */
 	assert_int_equal(reopened, 1);
 	assert_int_equal(to_log, 1);
+	/* The files that the configuration names may have changed, even if it has errors. */
+	assert_true(tls_reread == 1 && users_reread == 1 && http_reread == 1);
 }
 
 static void assert_counts(unsigned int taken, unsigned int refused)
@@ -175,13 +193,64 @@ static void errors(void **state)
 	}
 }
 
+/* Takes one option over as CONFIG set does. */
+static void set(const char *assignment, bool marks[OPTION_COUNT])
+{
+	static struct principal principal = { .name = "uid=7" };
+	const struct client client = { .principal = &principal };
+	struct config fresh = test_config;
+
+	assert_int_equal(test_log_begin(), 0);
+	assert_int_equal(config_set_live(&fresh, assignment, NULL, marks), 0);
+	tls_reread = users_reread = http_reread = options_renewed = http_renewed = 0;
+	assert_int_equal(options_take(&server, &fresh, &client).taken, 1);
+	assert_true(options_renewed == 1 && http_renewed == 1);
+}
+
+/* A change by CONFIG set rereads the files of its own section, and no others. */
+static void files_of_its_section(void **state)
+{
+	bool marks[OPTION_COUNT] = { false };
+
+	(void)state;
+	set("server.spin_time=1ms", marks);
+	assert_logged("CONFIG set by uid=7: server.spin_time is now 1ms, it was 50us\n");
+	assert_true(!tls_reread && !users_reread && !http_reread);
+	set("tls.require_identity=no", marks);
+	assert_true(tls_reread == 1 && !users_reread && http_reread == 1);
+	set("users.require_identity=yes", marks);
+	assert_true(!tls_reread && users_reread == 1 && !http_reread);
+}
+
+/* What CONFIG set has set lasts until SIGHUP, which says so. */
+static void ends_what_was_set(void **state)
+{
+	(void)state;
+	set("server.drain_timeout=9s", server.options_set);
+	reload_with(NULL, NULL);
+	assert_counts(1, 0);
+	assert_logged(
+		"SIGHUP: server.drain_timeout is now 5s, it was 9s, set by kvctl config set\n");
+	for (unsigned int i = 0; i < OPTION_COUNT; i++)
+		assert_false(server.options_set[i]);
+	reload_with("server.drain_timeout=9s", NULL);
+	assert_logged("SIGHUP: server.drain_timeout is now 9s, it was 5s\n");
+}
+
 #define CASE(f) cmocka_unit_test_setup(f, setup)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(nothing_changed), CASE(level),	      CASE(drain_timeout), CASE(tls),
-		CASE(users),	       CASE(needs_a_restart), CASE(errors),
+		CASE(nothing_changed),
+		CASE(level),
+		CASE(drain_timeout),
+		CASE(tls),
+		CASE(users),
+		CASE(needs_a_restart),
+		CASE(errors),
+		CASE(files_of_its_section),
+		CASE(ends_what_was_set),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

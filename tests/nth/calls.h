@@ -73,6 +73,12 @@ enum nth_how {
 	X(ferror, NTH_CODE, 1, 0)					\
 	X(read, NTH_MINUS, EIO, EINTR)					\
 	X(fread, NTH_NULL, EIO, 0)					\
+	X(__fread_chk, NTH_NULL, EIO, 0)				\
+	X(__realpath_chk, NTH_NULL, EACCES, ENOENT)			\
+	X(mkostemp, NTH_MINUS, EACCES, EROFS)				\
+	X(fchown, NTH_MINUS, EPERM, 0)					\
+	X(fchmod, NTH_MINUS, EPERM, 0)					\
+	X(fsync, NTH_MINUS, EIO, ENOSPC)				\
 	X(getpwnam_r, NTH_CODE, EMFILE, EIO)				\
 	X(fgets, NTH_NULL, EIO, 0)					\
 	X(pread, NTH_MINUS, EIO, EINTR)					\

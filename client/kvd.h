@@ -582,6 +582,36 @@ enum kvd_status kvd_sample(struct kvd *handle, uint32_t every, uint64_t *cursor,
 			   size_t size, size_t *len);
 
 /*
+ * As kvd_server_stats(), but writes a line "section.key = value" for each of the server's options,
+ * as they are now. Admin; on a server without users, root and the server's own user on the Unix
+ * socket. KVD_ERR_BUSY: options are being changed; call again.
+ */
+enum kvd_status kvd_config_get(struct kvd *handle, char *text, size_t size, size_t *len);
+
+/*
+ * Changes options of the running server, all of them or none: @assignments has "section.key=value",
+ * several with '\n' between them, KVD_KEY_MAX bytes at most. Only options that kvd.ini(5) marks
+ * "run time" can change. They last until the server ends or reads its file again (SIGHUP), unless
+ * kvd_config_rewrite() writes them there. Admin, as kvd_config_get().
+ * KVD_ERR_INVALID: nothing was changed: there is no such option, it needs a restart, its value is
+ * not allowed or does not fit those of other options, or a file that it names can't be used;
+ * kvd_error() says which, why and what to do.
+ * KVD_ERR_DISCONNECTED: the connection was lost before the answer came: all may be set.
+ */
+enum kvd_status kvd_config_set(struct kvd *handle, const char *assignments);
+
+/*
+ * Writes what kvd_config_set() has changed into the server's file (kvd -c FILE), which keeps its
+ * comments, its order, and what was changed in it meanwhile. @text, of @size bytes, gets a line
+ * that says what was written, with a terminating zero, and *@len, unless @len is NULL, the length
+ * without it. Blocks for the server's disk. Admin, as kvd_config_get().
+ * KVD_ERR_INVALID: the file is as it was: there is none, it has errors, or the server can't write
+ * it; kvd_error() says why and what to do.
+ * KVD_ERR_BUFFER: the file was written, but the text does not fit (1 KiB is always enough).
+ */
+enum kvd_status kvd_config_rewrite(struct kvd *handle, char *text, size_t size, size_t *len);
+
+/*
  * As kvd_server_stats(), but writes a line for each of the server's tenants. For administrators of
  * tenants (libkvd(3), Tenants). KVD_ERR_INVALID: this client is not one.
  */

@@ -54,6 +54,7 @@ static const struct {
 	[WIRE_FLEET] = { .name = "FLEET", .key = KEY_MAY, .modes = WIRE_FLEET_MAX },
 	[WIRE_REPORT] = { .name = "REPORT", .modes = WIRE_REPORT_MAX },
 	[WIRE_TENANT] = { .name = "TENANT", .key = KEY_MAY, .modes = WIRE_TENANT_DROP },
+	[WIRE_CONFIG] = { .name = "CONFIG", .key = KEY_MAY, .modes = WIRE_CONFIG_MAX },
 };
 
 const char *wire_op_name(enum wire_op op)
@@ -141,6 +142,8 @@ static bool has_arg64(const struct wire_request *r)
 		return r->mode != WIRE_TENANT_DROP;
 	case WIRE_REPORT:
 		return r->mode != WIRE_REPORT_RESET;
+	case WIRE_CONFIG:
+		return r->mode == WIRE_CONFIG_GET;
 	default:
 		return false;
 	}
@@ -288,6 +291,8 @@ static const char *check_lengths(const struct wire_request *r)
 		return "key length out of range";
 	if (r->op == WIRE_FLEET &&
 	    (r->key_len > WIRE_TENANT_MAX || !r->key_len != (r->mode == WIRE_FLEET_REBALANCE)))
+		return "key length out of range";
+	if (r->op == WIRE_CONFIG && !r->key_len != (r->mode != WIRE_CONFIG_SET))
 		return "key length out of range";
 	if (r->value_len && !ops[r->op].value)
 		return "value in an operation that does not use it";

@@ -87,7 +87,8 @@ enum wire_op {
 	WIRE_MOVE = 20,	    /* between members of a fleet: a move of shards, enum wire_move */
 	WIRE_FLEET = 21,    /* a change of the fleet: enum wire_fleet */
 	WIRE_REPORT = 22,   /* what administrators look for: enum wire_report */
-	WIRE_OP_MAX = WIRE_REPORT,
+	WIRE_CONFIG = 23,   /* the server's options: enum wire_config */
+	WIRE_OP_MAX = WIRE_CONFIG,
 };
 
 /*
@@ -153,6 +154,23 @@ enum wire_report {
 	WIRE_REPORT_MAX = WIRE_REPORT_PROCESS,
 };
 
+/*
+ * What a CONFIG does. Every response but OK and BUSY has a text that says why. NOT_ALLOWED: the
+ * client is no administrator.
+ */
+enum wire_config {
+	/*
+	 * All options as text, lines "section.key = value", by cursor. BUSY: one was changed since
+	 * the page before.
+	 */
+	WIRE_CONFIG_GET = 0,
+	/* The key has "section.key=value", several with '\n' between them: all are set, or none. */
+	WIRE_CONFIG_SET = 1,
+	/* Writes what was set into the file of the configuration. OK has a text, too. */
+	WIRE_CONFIG_REWRITE = 2,
+	WIRE_CONFIG_MAX = WIRE_CONFIG_REWRITE,
+};
+
 /* What a PUT does; the numbers are those of enum kvd_put_mode. */
 enum wire_put {
 	WIRE_SET = 0,
@@ -205,11 +223,14 @@ enum wire_status {
 
 struct wire_request {
 	uint8_t op;
-	/* PUT: enum wire_put; ARITH: wire_arith; FLUSH, TENANT, MOVE, FLEET, REPORT likewise */
+	/*
+	 * PUT: enum wire_put; ARITH: wire_arith; FLUSH, TENANT, MOVE, FLEET, REPORT, CONFIG
+	 * likewise; else 0
+	 */
 	uint8_t mode;
 	/*
 	 * SCAN: of the prefix, may be 0; TENANT but list: of the name; REVOKE: of its argument;
-	 * FLEET but rebalance: of a member's ID
+	 * FLEET but rebalance: of a member's ID; CONFIG set: of the options
 	 */
 	uint16_t key_len;
 	uint32_t value_len; /* bytes of value; it follows the key unless WIRE_F_PULL */
@@ -231,7 +252,7 @@ struct wire_request {
 		uint64_t epoch;	  /* MOVE begin; FLEET */
 		uint64_t pin;	  /* PUT with PIN: seconds, 1 to WIRE_TTL_MAX */
 		uint64_t delta;	  /* ARITH */
-		uint64_t cursor;  /* SCAN, CLIENTS, REPORT but reset: 0 to start */
+		uint64_t cursor;  /* SCAN, CLIENTS, REPORT but reset, CONFIG get: 0 to start */
 		uint64_t ticket;  /* FLUSH: 0 to start a flush, or to cancel all */
 		uint64_t client;  /* KILL: the id of a connection, as CLIENTS has it */
 		uint64_t offset;  /* GET alone, MAP: the first byte to return */

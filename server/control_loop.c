@@ -13,6 +13,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "server/config_command.h"
 #include "server/control/conn_manager.h"
 #include "server/control/recovery.h"
 #include "server/control/session_manager.h"
@@ -330,6 +331,7 @@ static int loop_run(struct loop *loop)
 		now = clock_ns();
 		conn_manager_answer(&server->net, now);
 		stop_if_asked(server);
+		config_command_run(server);
 		tenant_manager_run(&server->net);
 		conn_manager_expire(&server->net, now);
 		if (!err && !server->ready) {

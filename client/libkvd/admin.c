@@ -65,8 +65,8 @@ static enum kvd_status page_read(struct kvd *handle, struct rpc *rpc, bool first
 
 /*
  * Reads a text that may take several responses: each has as many lines as fit, and says where the
- * next ones begin. @op is STATS, CLIENTS, TENANT, WHOAMI or REPORT, with @mode; @name is what the
- * text is called, with its verb.
+ * next ones begin. @op is STATS, CLIENTS, TENANT, WHOAMI, REPORT or CONFIG, with @mode; @name is what
+ * the text is called, with its verb.
  */
 static enum kvd_status text_read_mode(struct kvd *handle, enum wire_op op, uint8_t mode,
 				      const char *name, const char *verb, char *text, size_t size,
@@ -236,7 +236,20 @@ enum kvd_status kvd_tenant_list(struct kvd *handle, char *text, size_t size, siz
 				 text_read(handle, WIRE_TENANT, "list", "needs", text, size, len));
 }
 
-/* If the server says why it refuses, that is the error's text. */
+/* As rpc_call(). If the server says why it refuses, that is the error's text. */
+static enum kvd_status call_that_says_why(struct kvd *handle, struct rpc *rpc,
+					  struct response *response)
+{
+	enum kvd_status status;
+
+	memset(response, 0, sizeof(*response));
+	status = rpc_call(handle, rpc, response);
+	if (status && response->op == rpc->head.op && response->value_len)
+		return handle_fail(handle, status, "%.*s", (int)response->value_len,
+				   (const char *)response->value);
+	return status;
+}
+
 static enum kvd_status tenant_change(struct kvd *handle, enum wire_tenant mode, const char *name,
 				     uint64_t bytes)
 {
@@ -251,17 +264,12 @@ static enum kvd_status tenant_change(struct kvd *handle, enum wire_tenant mode, 
 		.key = name,
 		.key_len = length,
 	};
-	struct response response = { 0 };
-	enum kvd_status status;
+	struct response response;
 
 	if (!length || length > WIRE_TENANT_MAX)
 		return handle_fail(handle, KVD_ERR_INVALID,
 				   "the name of a tenant has 1 to %u bytes", WIRE_TENANT_MAX);
-	status = rpc_call(handle, &rpc, &response);
-	if (status && response.op == WIRE_TENANT && response.value_len)
-		return handle_fail(handle, status, "%.*s", (int)response.value_len,
-				   (const char *)response.value);
-	return status;
+	return call_that_says_why(handle, &rpc, &response);
 }
 
 enum kvd_status kvd_tenant_create(struct kvd *handle, const char *name, uint64_t bytes)
@@ -285,6 +293,72 @@ enum kvd_status kvd_tenant_drop(struct kvd *handle, const char *name)
 	enum kvd_status status = call_begin_server(handle);
 
 	return status ? status : call_end(handle, tenant_change(handle, WIRE_TENANT_DROP, name, 0));
+}
+
+enum kvd_status kvd_config_get(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	enum kvd_status status = call_begin_server(handle);
+
+	return status ? status :
+			call_end(handle,
+				 text_read(handle, WIRE_CONFIG, "list", "needs", text, size, len));
+}
+
+static enum kvd_status config_set(struct kvd *handle, const char *assignments)
+{
+	struct rpc rpc = {
+		.on_loss = LOSS_FAILS,
+		.head = { .op = WIRE_CONFIG, .mode = WIRE_CONFIG_SET },
+		.key = assignments,
+		.key_len = assignments ? strlen(assignments) : 0,
+	};
+	struct response response;
+
+	if (!rpc.key_len || rpc.key_len > KVD_KEY_MAX)
+		return handle_fail(handle, KVD_ERR_INVALID,
+				   "the options to set have 1 to %u bytes together: set some of "
+				   "them first, or change the server's file and send it SIGHUP",
+				   KVD_KEY_MAX);
+	return call_that_says_why(handle, &rpc, &response);
+}
+
+enum kvd_status kvd_config_set(struct kvd *handle, const char *assignments)
+{
+	enum kvd_status status = call_begin_server(handle);
+
+	return status ? status : call_end(handle, config_set(handle, assignments));
+}
+
+static enum kvd_status config_rewrite(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	struct rpc rpc = {
+		.on_loss = LOSS_FAILS,
+		.head = { .op = WIRE_CONFIG, .mode = WIRE_CONFIG_REWRITE },
+	};
+	struct response response;
+	enum kvd_status status;
+
+	if (!text || !size)
+		return handle_fail(handle, KVD_ERR_INVALID, "no room for the text");
+	status = call_that_says_why(handle, &rpc, &response);
+	if (status)
+		return status;
+	if (response.value_len >= size)
+		return handle_fail(handle, KVD_ERR_BUFFER,
+				   "the file was written; the text needs more than %zu bytes",
+				   size);
+	memcpy(text, response.value, response.value_len);
+	text[response.value_len] = '\0';
+	if (len)
+		*len = response.value_len;
+	return KVD_OK;
+}
+
+enum kvd_status kvd_config_rewrite(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	enum kvd_status status = call_begin_server(handle);
+
+	return status ? status : call_end(handle, config_rewrite(handle, text, size, len));
 }
 
 static const char revoke_whom[] =

@@ -677,6 +677,7 @@ static void query_taken(struct net *net, struct conn *conn)
 		return;
 	conn->queries = conn->query.op == WIRE_STATS  ? &net->stats_queries :
 			conn->query.op == WIRE_TENANT ? &net->tenant_queries :
+			conn->query.op == WIRE_CONFIG ? &net->config_queries :
 							&net->queries;
 	TAILQ_INSERT_TAIL(conn->queries, conn, query_entry);
 }
@@ -1132,6 +1133,7 @@ void conn_manager_init(struct net *net)
 	TAILQ_INIT(&net->queries);
 	TAILQ_INIT(&net->stats_queries);
 	TAILQ_INIT(&net->tenant_queries);
+	TAILQ_INIT(&net->config_queries);
 	LIST_INIT(&net->sessions);
 	TAILQ_INIT(&net->sessions_locked);
 }

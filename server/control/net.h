@@ -103,6 +103,7 @@ struct net {
 	struct query_list queries; /* connections whose HELLO, CLIENTS, KILL or REVOKE waits */
 	struct query_list stats_queries;  /* connections whose STATS waits */
 	struct query_list tenant_queries; /* connections whose TENANT waits */
+	struct query_list config_queries; /* connections whose CONFIG waits */
 	struct kept_tenants kept;	  /* of an earlier process, to be made while starting */
 	bool answers_loaded;		  /* kept_identities.h */
 	bool starting;			  /* the stores are being made: no client is served yet */

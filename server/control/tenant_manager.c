@@ -369,7 +369,7 @@ static bool command_begin(struct net *net)
 		return false;
 	conn_manager_forget_query(conn);
 	*command = (struct tenant_command){
-		.mode = conn->query.mode,
+		.mode = (enum wire_tenant)conn->query.mode,
 		.bytes = conn->query.arg,
 		.asker = conn->client.number,
 	};

@@ -58,11 +58,14 @@ struct hello_query {
 /* A request of a connection that the control thread answers: server/worker/query.h. */
 struct query {
 	enum wire_op op;
-	uint64_t arg; /* CLIENTS, REPORT: the cursor; KILL: the number of a connection */
-	/* REVOKE: its argument, `len` bytes; else for the response. Freed with the connection. */
+	uint64_t arg; /* CLIENTS, REPORT, CONFIG get: the cursor; KILL: a connection's number */
+	/*
+	 * REVOKE, CONFIG set: the argument, `len` bytes; else for the response. Freed with the
+	 * connection.
+	 */
 	char *text;
 	uint32_t size;	/* of text */
-	uint8_t mode;	/* TENANT: enum wire_tenant; REPORT: enum wire_report */
+	uint8_t mode;	/* of TENANT, REPORT and CONFIG: enum wire_tenant ... */
 	uint32_t every; /* REPORT sample */
 	/* TENANT: */
 	char tenant[WIRE_TENANT_MAX + 1];

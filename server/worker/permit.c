@@ -37,6 +37,7 @@ static uint32_t rights_needed(const struct request *request)
 	case WIRE_MOVE:
 	case WIRE_FLEET:
 	case WIRE_REPORT:
+	case WIRE_CONFIG:
 		return USER_ADMIN;
 	case WIRE_HELLO:
 	case WIRE_PING:

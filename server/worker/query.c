@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The worker's half of CLIENTS, KILL, REVOKE, TENANT, SHUTDOWN, WHOAMI, REPORT and STATS. */
+/* The worker's half of CLIENTS, KILL, REVOKE, TENANT, SHUTDOWN, WHOAMI, REPORT, CONFIG and STATS. */
 #include "server/worker/query.h"
 
 #include <stdio.h>
@@ -33,9 +33,10 @@ static bool query_ask(struct conn *conn, const struct request *request)
 	if (!query->text)
 		return false;
 	/* The receive may be posted again before the control thread has read it. */
-	if (request->op == WIRE_REVOKE) {
+	if (request->op == WIRE_REVOKE || request->op == WIRE_CONFIG) {
 		query->len = request->key_len;
-		memcpy(query->text, request->key, query->len);
+		if (query->len)
+			memcpy(query->text, request->key, query->len);
 	}
 	query->mode = request->mode;
 	query->every = request->every;
@@ -44,6 +45,18 @@ static bool query_ask(struct conn *conn, const struct request *request)
 			 (const char *)request->key);
 	query_send(conn, request->op, request->arg64);
 	return true;
+}
+
+/* Whether the response also says why the request failed. */
+static bool says_why(enum wire_op op)
+{
+	return op == WIRE_TENANT || op == WIRE_SHUTDOWN || op == WIRE_CONFIG;
+}
+
+/* Whether the response has a part of a list, which the cursor goes on with. */
+static bool has_pages(enum wire_op op)
+{
+	return op == WIRE_CLIENTS || op == WIRE_TENANT || op == WIRE_REPORT || op == WIRE_CONFIG;
 }
 
 static void query_respond(struct deferred *deferred, struct response_list *responses,
@@ -58,12 +71,10 @@ static void query_respond(struct deferred *deferred, struct response_list *respo
 	response->head.status = (uint8_t)status;
 	if (deferred->request.op == WIRE_REVOKE)
 		response->head.result = query->closed;
-	/* TENANT and SHUTDOWN also say why they failed. */
-	if (status && deferred->request.op != WIRE_TENANT && deferred->request.op != WIRE_SHUTDOWN)
+	if (status && !says_why(deferred->request.op))
 		return;
 	/* A page may be empty without being the last one. */
-	if (deferred->request.op == WIRE_CLIENTS || deferred->request.op == WIRE_TENANT ||
-	    deferred->request.op == WIRE_REPORT)
+	if (has_pages(deferred->request.op))
 		response->head.cursor = query->cursor;
 	if (!query->len)
 		return;

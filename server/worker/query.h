@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Requests that the control thread answers while they are deferred, off the workers' path: CLIENTS,
- * KILL, REVOKE, TENANT, WHOAMI and REPORT, since it has the connections and tenants; SHUTDOWN,
+ * KILL, REVOKE, TENANT, WHOAMI and REPORT, since it has the connections and tenants; SHUTDOWN and
+ * CONFIG,
  * which it carries out; STATS, which takes longer than a worker's turn should; and HELLO
  * (server/worker/hello.h), for its system call.
  *
@@ -22,7 +23,7 @@
 /* Busy turns from one held_show() to the next. */
 #define HELD_TURNS 64
 
-/* CLIENTS, KILL, REVOKE, TENANT, SHUTDOWN, WHOAMI, REPORT */
+/* CLIENTS, KILL, REVOKE, TENANT, SHUTDOWN, WHOAMI, REPORT, CONFIG */
 extern const struct deferred_kind query_kind;
 extern const struct deferred_kind stats_kind;
 

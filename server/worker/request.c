@@ -83,6 +83,7 @@ static const struct deferred_kind *request_kind(const struct request *request)
 	case WIRE_SHUTDOWN:
 	case WIRE_WHOAMI:
 	case WIRE_REPORT:
+	case WIRE_CONFIG:
 		return &query_kind;
 	case WIRE_PUT:
 		return request->flags & WIRE_F_PULL ? &pull_kind : &operation_kind;

@@ -257,6 +257,16 @@ static int entry(void *arg, const struct kvd_entry *found)
 	return 0;
 }
 
+/* For administrators, which no client on an RDMA device is. */
+static void use_config(struct kvd *kvd)
+{
+	if (strncmp(url, "softnic://", strlen("softnic://")) != 0)
+		return;
+	took(kvd, "kvd_config_get", kvd_config_get(kvd, text, sizeof(text), NULL));
+	took(kvd, "kvd_config_set", kvd_config_set(kvd, "server.spin_time=60us"));
+	took(kvd, "kvd_config_rewrite", kvd_config_rewrite(kvd, text, sizeof(text), NULL));
+}
+
 static void use_admin(struct kvd *kvd)
 {
 	const struct kvd_scan_args args = { .values = 1 };
@@ -268,6 +278,7 @@ static void use_admin(struct kvd *kvd)
 	} while (cursor);
 	took(kvd, "kvd_server_stats", kvd_server_stats(kvd, text, sizeof(text), NULL));
 	took(kvd, "kvd_client_list", kvd_client_list(kvd, text, sizeof(text), NULL));
+	use_config(kvd);
 	took(NULL, "kvd_stats_text",
 	     kvd_stats_text(kvd, KVD_STATS_PROMETHEUS, text, sizeof(text), NULL));
 	took(kvd, "kvd_flush_all", kvd_flush_all(kvd));

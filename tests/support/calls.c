@@ -55,7 +55,7 @@ void calls_respond(struct fake_server *server, const struct request *request,
 		 request->op != WIRE_CLIENTS && request->op != WIRE_KILL &&
 		 request->op != WIRE_REVOKE && request->op != WIRE_TENANT &&
 		 request->op != WIRE_SHUTDOWN && request->op != WIRE_WHOAMI &&
-		 request->op != WIRE_REPORT)
+		 request->op != WIRE_REPORT && request->op != WIRE_CONFIG)
 		response->version = 5;
 }
 
@@ -277,6 +277,13 @@ static enum kvd_status sample(struct kvd *kvd)
 	return kvd_sample(kvd, 1, &results.number, text, sizeof(text), &results.length);
 }
 
+static enum kvd_status config_get(struct kvd *kvd)
+{
+	char text[100];
+
+	return kvd_config_get(kvd, text, sizeof(text), &results.length);
+}
+
 static enum kvd_status revoke(struct kvd *kvd)
 {
 	return kvd_revoke(kvd, "uid=5", NULL);
@@ -351,6 +358,7 @@ const struct call calls[] = {
 	{ "kvd_whoami", CALL_REQUEST, whoami },
 	{ "kvd_server_report", CALL_REQUEST, server_report },
 	{ "kvd_sample", CALL_REQUEST, sample },
+	{ "kvd_config_get", CALL_REQUEST, config_get },
 	{ "kvd_get_and_touch", CALL_CHANGE, get_and_touch },
 	{ "kvd_get_and_touch of a large value", CALL_CHANGE, get_and_touch_large },
 	{ "kvd_put", CALL_CHANGE, put },

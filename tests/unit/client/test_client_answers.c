@@ -162,6 +162,7 @@ static const struct {
 	{ "kvd_whoami", { BUSY, LIMIT, PROTOCOL } },
 	{ "kvd_server_report", { BUSY, LIMIT, PROTOCOL } },
 	{ "kvd_sample", { BUSY, LIMIT, PROTOCOL } },
+	{ "kvd_config_get", { BUSY, LIMIT, PROTOCOL } },
 	{ "kvd_client_kill", { NOT_FOUND, BUSY, LIMIT, PROTOCOL } },
 	{ "kvd_revoke", { NOT_FOUND, BUSY, LIMIT, PROTOCOL } },
 };

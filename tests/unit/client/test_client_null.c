@@ -222,6 +222,14 @@ static void the_whole_store(void **state)
 	assert_refused(kvd_sample(kvd, 1, NULL, buffer, sizeof(buffer), &len));
 	assert_refused(kvd_sample(kvd, 1, &number, NULL, sizeof(buffer), &len));
 	assert_int_equal(kvd_sample(kvd, 1, &number, buffer, sizeof(buffer), NULL), KVD_OK);
+	assert_no_handle(kvd_config_get(NULL, buffer, sizeof(buffer), &len));
+	assert_refused(kvd_config_get(kvd, NULL, sizeof(buffer), &len));
+	assert_int_equal(kvd_config_get(kvd, buffer, sizeof(buffer), NULL), KVD_OK);
+	assert_no_handle(kvd_config_set(NULL, "a.b=1"));
+	assert_refused(kvd_config_set(kvd, NULL));
+	assert_no_handle(kvd_config_rewrite(NULL, buffer, sizeof(buffer), &len));
+	assert_refused(kvd_config_rewrite(kvd, NULL, sizeof(buffer), &len));
+	assert_int_equal(kvd_config_rewrite(kvd, buffer, sizeof(buffer), NULL), KVD_OK);
 	assert_no_handle(kvd_tenant_list(NULL, buffer, sizeof(buffer), &len));
 	assert_refused(kvd_tenant_list(kvd, NULL, sizeof(buffer), &len));
 	assert_no_handle(kvd_tenant_create(NULL, "a", 1));
@@ -402,7 +410,7 @@ static void observing(void **state)
 /* The functions that are called with NULL above: a new one of the header has to be added there. */
 static const char tested[] =
 	" kvd_alloc kvd_arm kvd_cancel kvd_client_kill kvd_client_list kvd_clock_ns "
-	"kvd_close kvd_decr "
+	"kvd_close kvd_config_get kvd_config_rewrite kvd_config_set kvd_decr "
 	"kvd_default_url kvd_delete kvd_delete_if kvd_deregister kvd_error kvd_exists_leading "
 	"kvd_exists_many kvd_fd kvd_fleet_drain kvd_fleet_info kvd_fleet_key "
 	"kvd_fleet_member kvd_fleet_rebalance kvd_fleet_shard kvd_fleet_undrain "

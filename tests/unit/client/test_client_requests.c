@@ -723,6 +723,37 @@ static void tenants(void **state)
 	assert_int_equal(kvd_ping(kvd), KVD_OK);
 }
 
+/* The list, what is set, and what the server says. */
+static void configures(void **state)
+{
+	char buffer[100], long_text[KVD_KEY_MAX + 2];
+	size_t len = 0;
+
+	(void)state;
+	assert_int_equal(kvd_config_get(kvd, buffer, sizeof(buffer), &len), KVD_OK);
+	assert_int_equal(sent.op, WIRE_CONFIG);
+	assert_int_equal(sent.mode, WIRE_CONFIG_GET);
+	assert_int_equal(kvd_config_set(kvd, "a.b=1\nc.d=2"), KVD_OK);
+	assert_int_equal(sent.mode, WIRE_CONFIG_SET);
+	assert_int_equal(sent.key_len, 11);
+	assert_memory_equal(sent.key, "a.b=1\nc.d=2", 11);
+	memset(long_text, 'x', sizeof(long_text));
+	long_text[KVD_KEY_MAX + 1] = '\0';
+	assert_int_equal(kvd_config_set(kvd, long_text), KVD_ERR_INVALID);
+	assert_non_null(strstr(kvd_error(kvd), "have 1 to 1024 bytes together"));
+	assert_int_equal(kvd_config_set(kvd, ""), KVD_ERR_INVALID);
+	long_text[KVD_KEY_MAX] = '\0';
+	assert_int_equal(kvd_config_set(kvd, long_text), KVD_OK);
+	next.status = WIRE_INVALID;
+	assert_int_equal(kvd_config_set(kvd, "a.b=1"), KVD_ERR_INVALID);
+	assert_int_equal(kvd_config_rewrite(kvd, buffer, sizeof(buffer), &len), KVD_ERR_INVALID);
+	assert_int_equal(sent.mode, WIRE_CONFIG_REWRITE);
+	next.status = WIRE_OK;
+	assert_int_equal(kvd_config_rewrite(kvd, buffer, sizeof(buffer), &len), KVD_OK);
+	assert_int_equal(len, 0);
+	assert_int_equal(kvd_config_rewrite(kvd, buffer, 0, &len), KVD_ERR_INVALID);
+}
+
 /* How many there were; asked again while the server is not certain, and then some may be gone. */
 static void revokes(void **state)
 {
@@ -1019,6 +1050,7 @@ int main(void)
 		CASE(pages_that_are_refused),
 		CASE(kills),
 		CASE(tenants),
+		CASE(configures),
 		CASE(revokes),
 		CASE(flushes),
 		CASE(two_threads_at_once),

@@ -174,6 +174,10 @@ static const struct {
 	{ { .op = WIRE_FLEET, .mode = WIRE_FLEET_DRAIN, .key_len = 1, .epoch = ~0ull }, 1 },
 	{ { .op = WIRE_FLEET, .mode = WIRE_FLEET_UNDRAIN, .key_len = 24, .epoch = 1 }, 24 },
 	{ { .op = WIRE_FLEET, .mode = WIRE_FLEET_REBALANCE, .epoch = 1 }, 0 },
+	{ { .op = WIRE_CONFIG, .mode = WIRE_CONFIG_GET, .cursor = ~0ull }, 0 },
+	{ { .op = WIRE_CONFIG, .mode = WIRE_CONFIG_SET, .key_len = 1 }, 1 },
+	{ { .op = WIRE_CONFIG, .mode = WIRE_CONFIG_SET, .key_len = KEY_MAX }, KEY_MAX },
+	{ { .op = WIRE_CONFIG, .mode = WIRE_CONFIG_REWRITE }, 0 },
 	{ { .op = WIRE_REVOKE, .key_len = 1 }, 1 },
 	{ { .op = WIRE_REVOKE, .key_len = KEY_MAX }, KEY_MAX },
 };
@@ -323,6 +327,7 @@ static void modes_and_times_out_of_range(void **state)
 			    head.op == WIRE_MOVE   ? WIRE_MOVE_END + 1 :
 			    head.op == WIRE_FLEET  ? WIRE_FLEET_REBALANCE + 1 :
 			    head.op == WIRE_REPORT ? WIRE_REPORT_MAX + 1 :
+			    head.op == WIRE_CONFIG ? WIRE_CONFIG_REWRITE + 1 :
 						     1;
 		assert_bad(head, kinds[i].body, "mode out of range");
 		head.mode = 255;

@@ -88,6 +88,8 @@ static const struct {
 	{ { .op = WIRE_TENANT }, USER_ADMIN },
 	{ { .op = WIRE_MOVE }, USER_ADMIN },
 	{ { .op = WIRE_FLEET, .mode = WIRE_FLEET_REBALANCE }, USER_ADMIN },
+	{ { .op = WIRE_CONFIG, .mode = WIRE_CONFIG_GET }, USER_ADMIN },
+	{ { .op = WIRE_CONFIG, .mode = WIRE_CONFIG_SET }, USER_ADMIN },
 };
 
 static void rights(void **state)

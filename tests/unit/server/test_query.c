@@ -258,6 +258,42 @@ static void revokes(void **state)
 	}
 }
 
+/* The options to set are copied, likewise; a refusal has its reason, and a list its cursor. */
+static void configures(void **state)
+{
+	struct wire_request request = {
+		.op = WIRE_CONFIG, .mode = WIRE_CONFIG_SET, .id = 3, .key_len = 14
+	};
+
+	(void)state;
+	memcpy(test_recv(1), &request, sizeof(request));
+	memcpy(test_recv(1) + sizeof(request), "log.level=info", 14);
+	assert_false(test_receive(c, 1, sizeof(request) + 14));
+	test_turns();
+	assert_asked(WIRE_CONFIG, 0);
+	memset(test_recv(1), 'x', sizeof(request) + 14);
+	assert_int_equal(c->conn.query.mode, WIRE_CONFIG_SET);
+	assert_int_equal(c->conn.query.len, 14);
+	assert_memory_equal(c->conn.query.text, "log.level=info", 14);
+	memcpy(c->conn.query.text, "why", 3);
+	c->conn.query.len = 3;
+	c->conn.query.cursor = 9;
+	c->conn.query.status = WIRE_INVALID;
+	answered();
+	assert_int_equal(c->response.op, WIRE_CONFIG);
+	assert_int_equal(c->response.status, WIRE_INVALID);
+	assert_int_equal(c->response.cursor, 9);
+	assert_int_equal(c->value_len, 3);
+	/* Without a key there is nothing to copy. */
+	ask(WIRE_CONFIG, 0, 77);
+	assert_asked(WIRE_CONFIG, 77);
+	assert_int_equal(c->conn.query.len, 0);
+	assert_int_equal(c->conn.query.mode, WIRE_CONFIG_GET);
+	c->conn.query.status = WIRE_OK;
+	answered();
+	assert_int_equal(c->response.status, WIRE_OK);
+}
+
 /* What is held when the statistics are asked for is in them. */
 static void shows_what_is_held(void **state)
 {
@@ -302,10 +338,9 @@ static void as_other_requests(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(stats_in_pages),	 CASE(stats_begun_anew),
-		CASE(no_stats),		 CASE(one_text),
-		CASE(revokes),		 CASE(as_other_requests),
-		CASE(one_text),		 CASE(shows_what_is_held),
+		CASE(stats_in_pages),	 CASE(stats_begun_anew), CASE(no_stats),
+		CASE(one_text),		 CASE(revokes),		 CASE(configures),
+		CASE(as_other_requests), CASE(one_text),	 CASE(shows_what_is_held),
 		CASE(as_other_requests),
 	};
 

@@ -1452,6 +1452,28 @@ extern "C" {
     ) -> kvd_status;
 }
 extern "C" {
+    pub fn kvd_config_get(
+        handle: *mut kvd,
+        text: *mut ::std::os::raw::c_char,
+        size: usize,
+        len: *mut usize,
+    ) -> kvd_status;
+}
+extern "C" {
+    pub fn kvd_config_set(
+        handle: *mut kvd,
+        assignments: *const ::std::os::raw::c_char,
+    ) -> kvd_status;
+}
+extern "C" {
+    pub fn kvd_config_rewrite(
+        handle: *mut kvd,
+        text: *mut ::std::os::raw::c_char,
+        size: usize,
+        len: *mut usize,
+    ) -> kvd_status;
+}
+extern "C" {
     pub fn kvd_tenant_list(
         handle: *mut kvd,
         text: *mut ::std::os::raw::c_char,

@@ -34,6 +34,8 @@ skipped=(
 	"changes the services of the host; tests/system/unit.sh starts instances"
 	"sudo systemd-sysusers "
 	"changes the services of the host; tests/install.sh verifies the unit"
+	"sudo mkdir -p /etc/systemd/system/kvd.service.d"
+	"changes the services of the host; tests/system/config.sh has such a folder"
 	"(umask 077; echo " "needs an RDMA device; tests/system/tls.sh does the like"
 	"openssl passwd -6 " "asks for a password; tests/system/memcached_auth.sh makes such hashes"
 	"kvd -o server.listen=softnic://,memcached+tls://"

@@ -123,6 +123,12 @@
 	X(whoami, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_EACH,                          \
 	  "print this connection's user, rights and tenant, and how the server identified "        \
 	  "it; of a fleet, at each member")                                                        \
+	X(config, "", SERVER, "get [PATTERN...] | set section.key VALUE... | rewrite", 1,          \
+	  WORDS_ANY, COMMAND_CONNECTED | COMMAND_EACH,                                             \
+	  "print the server's options as lines section.key = value, all or those that match a "    \
+	  "PATTERN (* ? [a-z]); change options, all of them or none, until the server ends or "    \
+	  "reads its file again: kvd --help marks those that can change at run time; or write "    \
+	  "what was set into the server's file. For administrators; of a fleet, at each member")   \
 	X(shutdown, "", SERVER, "", 0, 0, COMMAND_CONNECTED | COMMAND_ONE,                         \
 	  "stop the server, which first executes all requests that have arrived, and wait "        \
 	  "until it has ended, for at most -t (default 60s); without memory.file its data is "     \
@@ -227,7 +233,7 @@ enum option_kind {
 	  "scan: also print values, after a tab; stats: also print statistics that are 0")         \
 	X(json, 0, "json", FLAG, 0, 0, "",                                                         \
 	  OF_KEYS " scan count dump restore bigkeys hotkeys info ping stats curve latency "        \
-		  "doctor clients revoke tenant fleet whoami slowlog monitor",                     \
+		  "doctor clients revoke tenant fleet whoami slowlog monitor config",              \
 	  "print lines of JSON; bytes that are not UTF-8 become {\"hex\": \"00ff\"}")              \
 	X(hex_values, 0, "hex-values", FLAG, 0, 0, "", "get gat scan " WITH_VALUE,                 \
 	  "take and print values in hexadecimal")                                                  \

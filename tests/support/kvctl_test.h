@@ -444,6 +444,32 @@ enum kvd_status __wrap_kvd_sample(struct kvd *handle, uint32_t every, uint64_t *
 	return text_answer(call, handle, text, size);
 }
 
+enum kvd_status __wrap_kvd_config_get(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	(void)len;
+	note_call(handle, "config get", "", 0);
+	program_note("\n");
+	if (!behaviour.call)
+		snprintf(text, size, "%s", behaviour.texts[0]);
+	return behaviour.call;
+}
+
+enum kvd_status __wrap_kvd_config_set(struct kvd *handle, const char *assignments)
+{
+	note_call(handle, "config set", assignments, strlen(assignments));
+	program_note("\n");
+	return behaviour.call;
+}
+
+enum kvd_status __wrap_kvd_config_rewrite(struct kvd *handle, char *text, size_t size, size_t *len)
+{
+	note_call(handle, "config rewrite", "", 0);
+	program_note("\n");
+	if (!behaviour.call)
+		*len = (size_t)snprintf(text, size, "%s", behaviour.texts[0]);
+	return behaviour.call;
+}
+
 enum kvd_status __wrap_kvd_client_kill(struct kvd *handle, uint64_t id)
 {
 	note_call(handle, "kill", "", 0);

@@ -1408,6 +1408,59 @@ static void a_debug_dump(void **state)
 	unlink(path);
 }
 
+#define OPTIONS_TEXT "server.listen = auto\nserver.http =\nlog.level = notice\n"
+
+static void options_are_printed(void **state)
+{
+	(void)state;
+	behaviour.texts[0] = OPTIONS_TEXT;
+	assert_calls("config get \n", "config", "get");
+	assert_string_equal(program_result.out, OPTIONS_TEXT);
+	assert_calls("config get \n", "config", "get", "log.*");
+	assert_string_equal(program_result.out, "log.level = notice\n");
+	assert_calls("config get \n", "config", "get", "*.h*p", "log.level", "x");
+	assert_string_equal(program_result.out, "server.http =\nlog.level = notice\n");
+	assert_fails(1, "kvctl: no option matches: kvctl config get prints all\n", "config", "get",
+		     "level");
+	assert_calls("config get \n", "config", "get", "--json", "*l*");
+	assert_string_equal(program_result.out,
+			    "{\"server.listen\": \"auto\", \"log.level\": \"notice\"}\n");
+	assert_calls("config get \n", "config", "get", "--json", "server.http");
+	assert_string_equal(program_result.out, "{\"server.http\": \"\"}\n");
+}
+
+static void options_are_set(void **state)
+{
+	static char long_value[KVD_KEY_MAX + 1];
+
+	(void)state;
+	assert_calls("config set log.level=debug\n", "config", "set", "log.level", "debug");
+	assert_calls("config set rdma.networks=\\x0aa.b=c\\x20d=e\n", "config", "set",
+		     "rdma.networks", "", "a.b", "c d=e");
+	assert_int_equal(RUN("config", "set"), EX_USAGE);
+	assert_int_equal(RUN("config", "set", "log.level"), EX_USAGE);
+	assert_int_equal(RUN("config", "set", "a.b", "1", "c.d"), EX_USAGE);
+	assert_int_equal(RUN("config", "set", "a.b=1", "2"), EX_USAGE);
+	program_assert_said("kvctl: a.b=1: write config set section.key VALUE, without = and "
+			    "newlines" TRY("config"));
+	assert_int_equal(RUN("config", "set", "a.b", "1\nmemory.size=2g"), EX_USAGE);
+	memset(long_value, 'x', KVD_KEY_MAX - 4);
+	assert_int_equal(RUN("config", "set", "a.b", long_value), EX_OK);
+	long_value[KVD_KEY_MAX - 4] = 'x';
+	assert_int_equal(RUN("config", "set", "a.b", long_value), EX_USAGE);
+	assert_int_equal(RUN("config", "reset"), EX_USAGE);
+	behaviour.texts[0] = "/etc/kvd/kvd.ini: 2 options written\n";
+	assert_calls("config rewrite \n", "config", "rewrite");
+	assert_string_equal(program_result.out, "/etc/kvd/kvd.ini: 2 options written\n");
+	assert_calls("config rewrite \n", "config", "--json", "rewrite");
+	assert_string_equal(program_result.out,
+			    "{\"result\": \"/etc/kvd/kvd.ini: 2 options written\"}\n");
+	assert_int_equal(RUN("config", "rewrite", "x"), EX_USAGE);
+	behaviour.call = KVD_ERR_NOT_ALLOWED;
+	assert_fails(EX_NOPERM, "kvctl: not allowed\n", "config", "rewrite");
+	assert_fails(EX_NOPERM, "kvctl: not allowed\n", "config", "set", "a.b", "1");
+}
+
 /* The server has ended when nobody listens any more; until then it refuses to serve. */
 static void a_server_is_stopped(void **state)
 {
@@ -1572,6 +1625,8 @@ int main(void)
 		CASE(a_slow_log),
 		CASE(a_monitor),
 		CASE(a_debug_dump),
+		CASE(options_are_printed),
+		CASE(options_are_set),
 		CASE(a_server_is_stopped),
 		CASE(other_names),
 		CASE(help_of_a_command),

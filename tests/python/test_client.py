@@ -547,6 +547,12 @@ def test_tenants(tmp_path):
                 admin.tenant_create("large", 128 << 20)
             with pytest.raises(kvd.InvalidError):
                 admin.tenant_create("a b", 16 << 20)
+            admin.config_set({"log.level": "info", "server.drain_timeout": "7s"})
+            assert admin.config()["server.drain_timeout"] == "7s"
+            with pytest.raises(kvd.InvalidError, match="memory.size needs a restart"):
+                admin.config_set({"log.level": "debug", "memory.size": "1g"})
+            assert admin.config()["log.level"] == "info"
+            assert admin.config_rewrite().endswith(": 2 options written\n")
             with kvd.Client(URL_2, tenant="alpha", **PATIENT) as alpha:
                 alpha["k"], admin["k"] = "a", "d"
                 assert alpha["k"] == b"a" and admin["k"] == b"d"

@@ -27,7 +27,9 @@ import collections
 import concurrent.futures
 from ctypes import c_void_p
 from types import TracebackType
-from typing import Any, AsyncIterator, Callable, Final, Generator, Iterable, TypeVar, overload
+from typing import (
+    Any, AsyncIterator, Callable, Final, Generator, Iterable, Mapping, TypeVar, overload,
+)
 
 from ._abi import Op, Priority, PutMode
 from ._buffers import Key, Readable, Writable
@@ -700,6 +702,18 @@ class Client(Handle):
     async def revoke(self, who: str) -> int:
         """Closes all connections of a client, and returns how many there were."""
         return await self._aside(SyncClient.revoke, who)
+
+    async def config(self) -> dict[str, str]:
+        """The server's options as they are now, by section.key."""
+        return await self._aside(SyncClient.config)
+
+    async def config_set(self, options: Mapping[str, str]) -> None:
+        """Changes options of the running server, all of them or none."""
+        await self._aside(SyncClient.config_set, options)
+
+    async def config_rewrite(self) -> str:
+        """Writes what config_set() has changed into the server's file."""
+        return await self._aside(SyncClient.config_rewrite)
 
     async def tenants(self) -> list[dict[str, str]]:
         """The server's tenants."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref, c_size_t, c_uint64, string_at
 from types import TracebackType
-from typing import Any, Callable, Iterable, Iterator, NamedTuple, TypeVar, overload
+from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, TypeVar, overload
 
 from . import _fast
 from ._abi import (
@@ -20,7 +20,9 @@ from ._operations import (
     Head, Item, Number, Operation, Pairs, buffers_of, check_number, check_text, check_ttl,
     code_of_length, code_of_status, keys_of, number_of, pairs_of, pieces_of, put_name, result_value,
 )
-from .errors import BusyError, Error, ExistsError, NotFoundError, Status, error_of
+from .errors import (
+    BusyError, Error, ExistsError, InvalidError, NotFoundError, Status, error_of,
+)
 from .fleet import FleetInfo, FleetMember, FleetShard
 
 _SCRATCH = 65536  # bytes of a value that is read to memory of the client first
@@ -696,6 +698,28 @@ class Client(Handle):
     def whoami(self) -> dict[str, str]:
         """The user, rights and tenant of this client, as the server knows it: kvd_whoami()."""
         return self._records(lib.kvd_whoami)[0]
+
+    def config(self) -> dict[str, str]:
+        """The server's options as they are now, by section.key: kvd_config_get(). For
+        administrators."""
+        lines = (line.partition(" =") for line in self._text(lib.kvd_config_get).splitlines())
+        return {name: value[1:] for name, _, value in lines}
+
+    def config_set(self, options: Mapping[str, str]) -> None:
+        """Changes options of the running server, by section.key, all of them or none:
+        kvd_config_set(). For administrators. InvalidError says which is wrong, and why."""
+        for name, value in options.items():
+            if "\n" in name + value:
+                raise InvalidError(f"options has a newline: {name}")
+        data = check_text("\n".join(f"{name}={value}" for name, value in options.items()),
+                          "options")
+        with self._guard:
+            self._check(lib.kvd_config_set(self._pointer, data))
+
+    def config_rewrite(self) -> str:
+        """Writes what config_set() has changed into the server's file, and returns what was
+        written: kvd_config_rewrite(). For administrators. InvalidError: the file is as it was."""
+        return self._text(lib.kvd_config_rewrite)
 
     def tenants(self) -> list[dict[str, str]]:
         """The server's tenants: name, bytes, state, ...; for administrators."""

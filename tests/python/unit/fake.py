@@ -392,7 +392,7 @@ class Fake:
     def server_stats(self, handle, *given):
         return self._text(*given)
 
-    client_list = tenant_list = server_stats
+    client_list = tenant_list = config_get = config_rewrite = server_stats
 
     def stats_text(self, handle, format, *given):
         return self._text(*given)
@@ -404,7 +404,7 @@ class Fake:
     def _named(self, handle, name, *given):
         self.text = string_at(name)
 
-    tenant_create = tenant_resize = tenant_drop = _named
+    tenant_create = tenant_resize = tenant_drop = config_set = _named
 
     fleet_drain = fleet_undrain = _named
 

@@ -206,6 +206,22 @@ def test_names_are_not_cut(both, fake):
     assert both.revoke("user=é") == 7 and fake.text == "user=é".encode()
 
 
+def test_options_of_the_server(both, fake):
+    both.config_set({"log.level": "info", "rdma.networks": ""})
+    assert fake.text == b"log.level=info\nrdma.networks="
+    count = len(fake.calls)
+    for options in {"a.b": "1\nc.d=2"}, {"a.b\n": "1"}:
+        with pytest.raises(kvd.InvalidError, match="^options has a newline"):
+            both.config_set(options)
+    with pytest.raises(kvd.InvalidError, match="^options has a zero byte"):
+        both.config_set({"a.b": "1\0"})
+    assert len(fake.calls) == count
+    fake.text = b"server.http =\nlog.level = info\nx.y = a = b\n"
+    assert both.config() == {"server.http": "", "log.level": "info", "x.y": "a = b"}
+    fake.text = b"/f: 2 options written\n"
+    assert both.config_rewrite() == "/f: 2 options written\n"
+
+
 def test_urls_are_not_cut(fake):
     with pytest.raises(kvd.InvalidError, match="^url has a zero byte"):
         kvd.Client("softnic:///fake\0b")

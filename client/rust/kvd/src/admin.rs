@@ -152,6 +152,43 @@ impl Client {
         self.text(sys::kvd_whoami)
     }
 
+    /// The server's options as they are now: a line "section.key = value" for each. Needs the right
+    /// admin; if the server has no users, for root and the server's own user, on the Unix socket.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Busy`]: options are being changed; call again. Else as [`Client::ping`], and
+    /// [`Error::NotAllowed`].
+    pub fn config_get(&self) -> Result<String> {
+        self.text(sys::kvd_config_get)
+    }
+
+    /// Changes options of the running server, all of them or none: `assignments` has
+    /// "section.key=value", several with newlines between them. Needs the right admin, as
+    /// [`Client::config_get`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`]: nothing was changed; the text says which option is wrong, and why.
+    /// [`Error::Disconnected`]: all may be set. Else as [`Client::ping`], and
+    /// [`Error::NotAllowed`].
+    pub fn config_set(&self, assignments: &str) -> Result<()> {
+        let assignments = string(assignments)?;
+        // SAFETY: as above.
+        self.check(unsafe { sys::kvd_config_set(self.as_raw(), assignments.as_ptr()) })
+    }
+
+    /// Writes what [`Client::config_set`] has changed into the server's file, and returns what was
+    /// written. Needs the right admin, as [`Client::config_get`] does.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`]: the file is as it was; the text says why. Else as [`Client::ping`], and
+    /// [`Error::NotAllowed`].
+    pub fn config_rewrite(&self) -> Result<String> {
+        self.text(sys::kvd_config_rewrite)
+    }
+
     /// Closes all connections of a client on the server and returns how many there were. `who` is
     /// one of user=NAME, identity=NAME, uid=N, addr=ADDRESS and id=N. Needs the right admin.
     ///

@@ -57,6 +57,24 @@ fn connections(db: &kvd::Client) {
     other.ping().unwrap();
 }
 
+fn config(db: &kvd::Client) {
+    let options = db.config_get().unwrap();
+    assert!(options.starts_with("server.listen = "), "{options}");
+    db.config_set("log.level=info\nserver.drain_timeout=7s").unwrap();
+    let options = db.config_get().unwrap();
+    assert!(options.contains("\nlog.level = info\n"), "{options}");
+    assert!(options.contains("\nserver.drain_timeout = 7s\n"), "{options}");
+    assert!(matches!(db.config_set("memory.size=1g"), Err(Error::Invalid(text))
+        if text.contains("memory.size needs a restart")));
+    assert!(matches!(db.config_set("a\0b"), Err(Error::Invalid(_))));
+    db.config_set("log.level=notice\nserver.drain_timeout=5s").unwrap();
+    match db.config_rewrite() {
+        Ok(text) => assert!(text.contains(" options written"), "{text}"),
+        Err(Error::Invalid(text)) => assert!(text.contains("without a file"), "{text}"),
+        Err(error) => panic!("{error}"),
+    }
+}
+
 fn tenants(db: &kvd::Client) {
     let list = db.tenant_list().unwrap();
     assert!(list.starts_with("name=default "), "{list}");
@@ -98,7 +116,9 @@ fn administration() {
     assert!(stats.contains("\nconnections "), "{stats}");
     connections(&db);
     if db.info().device_kind == "softnic" {
-        tenants(&db); // for root on the Unix socket
+        // For root on the Unix socket.
+        config(&db);
+        tenants(&db);
     }
     flushes(&db);
 }

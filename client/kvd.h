@@ -555,9 +555,8 @@ enum kvd_status kvd_whoami(struct kvd *handle, char *text, size_t size, size_t *
 enum kvd_report {
 	KVD_REPORT_SLOW = 0,	/* the slow log, the oldest request first */
 	KVD_REPORT_RESET = 1,	/* nothing, but empties the slow log */
-	KVD_REPORT_CONFIG = 3,	/* the options, as kvd --print-config has them */
-	KVD_REPORT_LOG = 4,	/* the last 256 lines of the server's log */
-	KVD_REPORT_PROCESS = 5, /* the kernel, and the files and sizes that are mapped */
+	KVD_REPORT_LOG = 3,	/* the last 256 lines of the server's log */
+	KVD_REPORT_PROCESS = 4, /* the kernel, and the files and sizes that are mapped */
 };
 
 /*

@@ -148,9 +148,8 @@ enum wire_report {
 	WIRE_REPORT_SLOW = 0,	 /* the slow log, the oldest operation first */
 	WIRE_REPORT_RESET = 1,	 /* nothing: empties the slow log */
 	WIRE_REPORT_SAMPLE = 2,	 /* operations from `cursor` on; 0: from now on */
-	WIRE_REPORT_CONFIG = 3,	 /* the options, as kvd --print-config has them */
-	WIRE_REPORT_LOG = 4,	 /* the last lines of the server's log */
-	WIRE_REPORT_PROCESS = 5, /* the kernel, and what the process has mapped */
+	WIRE_REPORT_LOG = 3,	 /* the last lines of the server's log */
+	WIRE_REPORT_PROCESS = 4, /* the kernel, and what the process has mapped */
 	WIRE_REPORT_MAX = WIRE_REPORT_PROCESS,
 };
 

@@ -58,6 +58,14 @@ static void report_add(struct debug *debug, const char *name, enum kvd_report wh
 	answer_add(debug, name, status, len);
 }
 
+static void config_add(struct debug *debug)
+{
+	size_t len = 0;
+	enum kvd_status status = kvd_config_get(debug->db, debug->text, REPORT_BYTES, &len);
+
+	answer_add(debug, "config", status, len);
+}
+
 static void clients_add(struct debug *debug)
 {
 	size_t len = 0;
@@ -138,7 +146,7 @@ static void client_write(const struct debug *debug, FILE *out)
 static void all_add(struct debug *debug)
 {
 	print_add(debug, "client", client_write);
-	report_add(debug, "config", KVD_REPORT_CONFIG);
+	config_add(debug);
 	report_add(debug, "process", KVD_REPORT_PROCESS);
 	report_add(debug, "log", KVD_REPORT_LOG);
 	stats_add(debug);
@@ -227,7 +235,7 @@ int command_debug(struct kvd *db, const struct arguments *arguments)
 	if (!debug.text)
 		return report_memory();
 	/* Of a user without the right there would be hardly anything. */
-	status = kvd_server_report(db, KVD_REPORT_CONFIG, debug.text, REPORT_BYTES, NULL);
+	status = kvd_config_get(db, debug.text, REPORT_BYTES, NULL);
 	code = status == KVD_ERR_NOT_ALLOWED ? report(db, status) : dump(&debug);
 	free(debug.text);
 	return code;

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "server/config/config.h"
 #include "server/control/traces.h"
 #include "server/users/user.h"
 #include "server/worker/audit.h"
@@ -154,11 +153,6 @@ static void answer_text(const struct net *net, struct query *query,
 	free(text);
 }
 
-static void config_write(const struct net *net, FILE *out)
-{
-	config_print(net->env.config, out);
-}
-
 /* The kernel, then each mapping's size, access and file; no addresses: they are secret. */
 static void process_write(const struct net *net, FILE *out)
 {
@@ -206,9 +200,6 @@ void report_answer(struct net *net, struct conn *conn, struct query *query)
 		break;
 	case WIRE_REPORT_SAMPLE:
 		answer_sample(net, conn, query);
-		break;
-	case WIRE_REPORT_CONFIG:
-		answer_text(net, query, config_write);
 		break;
 	case WIRE_REPORT_LOG:
 		answer_log(net, query);

@@ -421,8 +421,9 @@ enum kvd_status __wrap_kvd_server_report(struct kvd *handle, enum kvd_report rep
 					 size_t size, size_t *len)
 {
 	static const char *const names[] = {
-		[KVD_REPORT_SLOW] = "slow log",	  [KVD_REPORT_RESET] = "reset",
-		[KVD_REPORT_CONFIG] = "config",	  [KVD_REPORT_LOG] = "log",
+		[KVD_REPORT_SLOW] = "slow log",
+		[KVD_REPORT_RESET] = "reset",
+		[KVD_REPORT_LOG] = "log",
 		[KVD_REPORT_PROCESS] = "process",
 	};
 	const enum kvd_status status = text_answer(names[report], handle, text, size);

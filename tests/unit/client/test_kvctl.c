@@ -1461,6 +1461,8 @@ static void options_are_set(void **state)
 	assert_fails(EX_NOPERM, "kvctl: not allowed\n", "config", "set", "a.b", "1");
 }
 
+#define STATS_ASKED "stats 65536\n"
+
 /* The server has ended when nobody listens any more; until then it refuses to serve. */
 static void a_server_is_stopped(void **state)
 {
@@ -1468,7 +1470,7 @@ static void a_server_is_stopped(void **state)
 	behaviour.stopped = KVD_ERR_UNREACHABLE;
 	assert_int_equal(RUN("shutdown"), EX_OK);
 	assert_string_equal(program_result.notes,
-			    OPENED "shutdown \nopen " URL " 1000 1000\n" CLOSED);
+			    OPENED STATS_ASKED "shutdown \nopen " URL " 1000 1000\n" CLOSED);
 	behaviour.stopped = KVD_ERR_REFUSED;
 	assert_fails(EX_TEMPFAIL,
 		     "kvctl: the server is stopping, but has not ended after 5 ms "
@@ -1476,7 +1478,21 @@ static void a_server_is_stopped(void **state)
 		     "shutdown", "-t5");
 	behaviour.call = KVD_ERR_NOT_ALLOWED;
 	assert_fails(EX_NOPERM, "kvctl: not allowed\n", "shutdown");
-	assert_string_equal(program_result.notes, OPENED "shutdown \n" CLOSED);
+	assert_string_equal(program_result.notes, OPENED STATS_ASKED "shutdown \n" CLOSED);
+}
+
+static void a_server_that_keeps_its_data(void **state)
+{
+	(void)state;
+	assert_fails(EX_UNAVAILABLE,
+		     "kvctl: a stop would lose the server's data: it has no memory.file; without "
+		     "--keep it is stopped all the same\n",
+		     "shutdown", "--keep");
+	assert_string_equal(program_result.notes, OPENED STATS_ASKED STATS_ASKED CLOSED);
+	behaviour.texts[0] = "pid 5\nregion_kept 1\n";
+	behaviour.text_count = 1;
+	behaviour.stopped = KVD_ERR_UNREACHABLE;
+	assert_int_equal(RUN("shutdown", "--keep"), EX_OK);
 }
 
 /* Changes say ok to a person who types them; scripts get what they got. */
@@ -1628,6 +1644,7 @@ int main(void)
 		CASE(options_are_printed),
 		CASE(options_are_set),
 		CASE(a_server_is_stopped),
+		CASE(a_server_that_keeps_its_data),
 		CASE(other_names),
 		CASE(help_of_a_command),
 	};

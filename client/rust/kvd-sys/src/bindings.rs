@@ -1428,9 +1428,8 @@ extern "C" {
 }
 pub const KVD_REPORT_SLOW: kvd_report = 0;
 pub const KVD_REPORT_RESET: kvd_report = 1;
-pub const KVD_REPORT_CONFIG: kvd_report = 3;
-pub const KVD_REPORT_LOG: kvd_report = 4;
-pub const KVD_REPORT_PROCESS: kvd_report = 5;
+pub const KVD_REPORT_LOG: kvd_report = 3;
+pub const KVD_REPORT_PROCESS: kvd_report = 4;
 pub type kvd_report = ::std::os::raw::c_uint;
 extern "C" {
     pub fn kvd_server_report(

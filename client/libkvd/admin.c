@@ -65,8 +65,8 @@ static enum kvd_status page_read(struct kvd *handle, struct rpc *rpc, bool first
 
 /*
  * Reads a text that may take several responses: each has as many lines as fit, and says where the
- * next ones begin. @op is STATS, CLIENTS, TENANT, WHOAMI, REPORT or CONFIG, with @mode; @name is what
- * the text is called, with its verb.
+ * next ones begin. @op is STATS, CLIENTS, TENANT, WHOAMI, REPORT or CONFIG, with @mode; @name is
+ * what the text is called, with its verb.
  */
 static enum kvd_status text_read_mode(struct kvd *handle, enum wire_op op, uint8_t mode,
 				      const char *name, const char *verb, char *text, size_t size,

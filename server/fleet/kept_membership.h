@@ -8,7 +8,7 @@
 #define KVD_SERVER_FLEET_KEPT_MEMBERSHIP_H
 
 #include "server/fleet/membership.h"
-#include "server/store/keep.h"
+#include "server/store/store.h"
 
 /*
  * Replaces the file. @file: memory.file; @keep: of the region of `default`. Blocks for the time

@@ -2,8 +2,8 @@
 /*
  * The state of a membership (membership.h), for the files that it is made of: membership_answers.c
  * has the registration, the word and what follows from answers; membership_calls.c what is asked of
- * etcd; membership_moves.c the move of shards to another member; membership_past.c what goes over to
- * the next process.
+ * etcd; membership_moves.c the move of shards to another member; membership_past.c what the next
+ * process gets.
  */
 #ifndef KVD_SERVER_FLEET_MEMBERSHIP_STATE_H
 #define KVD_SERVER_FLEET_MEMBERSHIP_STATE_H

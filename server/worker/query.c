@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The worker's half of CLIENTS, KILL, REVOKE, TENANT, SHUTDOWN, WHOAMI, REPORT, CONFIG and STATS. */
+/* The worker's half of CLIENTS, KILL, REVOKE, TENANT, SHUTDOWN, WHOAMI, REPORT, CONFIG, STATS. */
 #include "server/worker/query.h"
 
 #include <stdio.h>

@@ -100,7 +100,8 @@ other_values() {
 }
 
 shuts_down() {
-	expect 69 'would lose' shutdown --keep && expect 0 '^$' shutdown && [ ! -e "${url#softnic://}" ] && await_end "$server_pid" &&
+	expect 69 'would lose' shutdown --keep || return 1
+	expect 0 '^$' shutdown && [ ! -e "${url#softnic://}" ] && await_end "$server_pid" &&
 		forget "$server_pid" && [ "$status" = 0 ] &&
 		tail -n 1 "$log" | grep -q ' kvd stopped$' && expect 69 'no socket' shutdown
 }

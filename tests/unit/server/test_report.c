@@ -264,7 +264,6 @@ static void a_sample(void **state)
 	assert_int_equal(strtoull(text + 7, NULL, 10), cursor + 7);
 }
 
-
 static size_t log_read(uint64_t *at, char *to, size_t size)
 {
 	static const char lines[] = "one\ntwo\nthree\n";

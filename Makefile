@@ -136,7 +136,7 @@ ALL_SRC    := $(COMMON_SRC) $(CLIENT_SRC) $(KVCTL_SRC) $(SERVER_SRC) $(BENCH_SRC
 	$(PYTHON_HOT_SRC) $(PRELOAD_SRC)
 HDRS       := $(sort $(wildcard common/*.h common/*/*.h common/*/*/*.h client/*.h client/*/*.h \
 	server/*.h server/*/*.h bench/*.h bench/*/*.h tests/*/*.h))
-SCRIPTS    := $(wildcard conf/abi conf/deb conf/install-deps conf/debian/tests/* \
+SCRIPTS    := $(wildcard conf/abi conf/deb conf/install-deps conf/upgrade conf/debian/tests/* \
 	conf/debian/kvd.postrm conf/debian/kvd.prerm tests/run-all tests/*.sh tests/system/*.sh \
 	tests/vm/run tests/vm/suite tests/vm/selftest tests/vm/pair tests/vm/two-hosts \
 	client/rust/cargo client/rust/package client/rust/programs \
@@ -565,6 +565,7 @@ install: all man  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 	$(Q)$(INSTALL) -m644 $(WORKLOADS) $(D)$(WORKLOADDIR)
 	$(Q)for f in $(SHARED); do \
 		$(INSTALL) -Dm644 conf/$$f $(D)$(SHAREDIR)/$$f || exit; done
+	$(Q)$(INSTALL) -Dm755 conf/upgrade $(D)$(SHAREDIR)/upgrade
 	$(Q)[ -e $(D)$(SYSCONFDIR)/kvd/kvd.ini ] || \
 		$(INSTALL) -Dm644 conf/kvd.ini $(D)$(SYSCONFDIR)/kvd/kvd.ini
 	$(Q)$(ldconfig_run)
@@ -595,7 +596,7 @@ uninstall:  ## removes what install installed; keeps a changed kvd.ini
 		$(addprefix $(D)$(UNITDIR)/,kvd.service kvd@.service) \
 		$(D)$(SYSUSERSDIR)/kvd.conf $(D)$(TMPFILESDIR)/kvd.conf \
 		$(addprefix $(D)$(WORKLOADDIR)/,$(notdir $(WORKLOADS))) \
-		$(addprefix $(D)$(SHAREDIR)/,$(SHARED)) \
+		$(addprefix $(D)$(SHAREDIR)/,$(SHARED) upgrade) \
 		$(addprefix $(D)$(DOCDIR)/examples/,$(notdir $(EXAMPLE_SRC)) Makefile)
 	$(Q)rmdir -p $(D)$(DOCDIR)/examples $(D)$(WORKLOADDIR) \
 		$(addprefix $(D)$(SHAREDIR)/,$(dir $(SHARED))) 2>/dev/null || true

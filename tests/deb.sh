@@ -104,6 +104,17 @@ older_package() {
 	quiet dpkg-deb --root-owner-group -b "$old" "$root/debs/old.deb"
 }
 
+# A kvd that takes any configuration, and does not serve.
+bad_package() {
+	local bad=$tmp/bad
+	dpkg-deb -R "$debs"/kvd_*.deb "$bad"
+	sed -i 's/^Version: .*/Version: 99.0-1/' "$bad/DEBIAN/control"
+	printf '#!/bin/sh\ncase $* in *--check-config*) exit 0 ;; esac\nexit 1\n' >"$bad/usr/bin/kvd"
+	(cd "$bad" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | xargs -0 md5sum \
+		>DEBIAN/md5sums)
+	quiet dpkg-deb --root-owner-group -b "$bad" "$root/debs/bad.deb"
+}
+
 version_is() { # package, version
 	[ "$(in_root dpkg-query -W -f '${db:Status-Abbrev}${Version}' "$1")" = "ii $2" ] ||
 		die "$1 is: $(in_root dpkg-query -W "$1")"
@@ -172,6 +183,7 @@ tests=1
 [ "${KVD_TEST_LONG:-0}" = 1 ] || { step "ok" && exit 0; }
 
 step "its unit, under a systemd in the virtual machine"
+bad_package
 apt install ibverbs-providers /debs/new.deb /debs/tools.deb
 umount "$root/dev/pts" "$root/dev/shm" "$root/proc"
 quiet tests/vm/run -- tests/deb_service.sh "$root"

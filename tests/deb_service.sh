@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # A part of deb.sh, which runs it in the virtual machine of tests/vm/run: boots the systemd of a
 # root in which the packages are installed, and runs there the packages' own test of the unit. Then
-# it upgrades kvd while that serves, and removes it. ROOT/debs has the packages old.deb and new.deb.
+# it upgrades kvd while that serves, by conf/upgrade, too, and removes it. ROOT/debs has the packages
+# old.deb, new.deb, and bad.deb, whose kvd ends at once.
 #
 # Usage: tests/deb_service.sh ROOT
 set -euo pipefail
@@ -82,6 +83,26 @@ inside systemctl is-enabled --quiet kvd || failed "an upgrade has disabled it"
 inside systemctl is-active --quiet kvd@a || failed "its instance does not serve after an upgrade"
 [ "$(main_pid kvd@a)" != "$before_a" ] || failed "an upgrade has not restarted its instance"
 inside kvctl -a softnic:///run/kvd/kvd.sock ping || failed "it does not answer after an upgrade"
+# kvd's data outlives it, and the script goes back if the new kvd does not serve.
+upgrade() {
+	inside /usr/share/kvd/upgrade -a softnic:///run/kvd/kvd.sock "$@"
+}
+inside kvctl -a softnic:///run/kvd/kvd.sock put name Ada
+status=0
+upgrade /debs/new.deb /debs/old.deb || status=$?
+[ $status = 1 ] || failed "data would be lost, and upgrade ended with $status"
+inside sed -i '/^\[memory\]/,/^\[/{s|^file =.*|file = /dev/shm/kvd|; s|^size = .*|size = 64m|}' \
+	/etc/kvd/kvd.ini
+inside systemctl restart kvd
+inside kvctl -a softnic:///run/kvd/kvd.sock put name Grace
+inside dpkg --force-confold,downgrade -i /debs/old.deb
+upgrade /debs/new.deb /debs/old.deb || failed "upgrade ended with $?"
+[ "$(inside kvctl -a softnic:///run/kvd/kvd.sock get name)" = Grace ] ||
+	failed "an upgrade has lost the data"
+upgrade /debs/bad.deb /debs/new.deb || status=$?
+[ $status = 2 ] || failed "the bad kvd does not serve, and upgrade ended with $status"
+[ "$(inside kvctl -a softnic:///run/kvd/kvd.sock get name)" = Grace ] ||
+	failed "an upgrade and back has lost the data"
 inside dpkg -r kvd
 ! grep -qx kvd /proc/[0-9]*/comm 2>/dev/null || failed "it runs after its removal"
 kill -KILL "$starter"

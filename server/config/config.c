@@ -94,11 +94,12 @@ void config_errors_keep(struct config_errors *errors)
 static void error_keep(const char *where, const char *text)
 {
 	static const char more[] = " (and there are more errors)";
-	char *kept = errors_kept->text;
-	const size_t used = strlen(kept);
+	char *kept = errors_kept->text, line[2 * LOG_LINE_MAX + 2];
+	const size_t used = strlen(kept), most = sizeof(errors_kept->text) - sizeof(more);
 
+	snprintf(line, sizeof(line), "%s: %s", where, text);
 	if (!used)
-		snprintf(kept, sizeof(errors_kept->text) - sizeof(more), "%s: %s", where, text);
+		*stpncpy(kept, line, strnlen(line, most)) = '\0';
 	else if (used < sizeof(more) || strcmp(kept + used + 1 - sizeof(more), more) != 0)
 		strcat(kept, more);
 }

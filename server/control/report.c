@@ -169,8 +169,9 @@ static void process_write(const struct net *net, FILE *out)
 	file = fopen("/proc/self/maps", "re");
 	while (file && fgets(line, sizeof(line), file)) {
 		path = 0;
+		line[strcspn(line, "\n")] = '\0';
 		if (sscanf(line, "%lx-%lx %7s %*x %*s %*u %n", &begin, &end, access, &path) == 3)
-			fprintf(out, "%lu %s %s", end - begin, access, path ? line + path : "\n");
+			fprintf(out, "%lu %s %s\n", end - begin, access, path ? line + path : "");
 	}
 	if (file)
 		fclose(file);

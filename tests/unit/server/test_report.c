@@ -295,6 +295,7 @@ static unsigned int pages(enum wire_report what, uint32_t size, char *all)
 static void texts_in_pages(void **state)
 {
 	static char all[sizeof(text)];
+	char blank;
 
 	(void)state;
 	assert_int_equal(pages(WIRE_REPORT_LOG, 1000, all), 1);
@@ -311,6 +312,11 @@ static void texts_in_pages(void **state)
 	/* A cursor that is beyond the end. */
 	assert_int_equal(ask(WIRE_REPORT_PROCESS, UINT64_MAX, 1000), 0);
 	assert_string_equal(text, "");
+	/* A mapping of no file has a line of its own, too. */
+	ask(WIRE_REPORT_PROCESS, 0, sizeof(text) - 1);
+	assert_non_null(strstr(text, "p \n"));
+	for (const char *line = strchr(text, '\n') + 1; *line; line = strchr(line, '\n') + 1)
+		assert_int_equal(sscanf(line, "%*u %*4[-rwxps]%c", &blank), 1);
 }
 
 int main(void)

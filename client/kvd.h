@@ -562,7 +562,8 @@ enum kvd_report {
 /*
  * As kvd_server_stats(), but writes what an administrator looks for. The slow log has a line for
  * each of the last requests that took longer than log.slow of kvd, of pairs name=value (libkvd(3),
- * Administration). 1 MiB is enough for each report. Admin.
+ * Administration). 1 MiB is enough for each report. Admin; the log and the process, on a server
+ * without users, root and the server's own user on the Unix socket.
  * KVD_ERR_INVALID: also if there is no such report.
  */
 enum kvd_status kvd_server_report(struct kvd *handle, enum kvd_report report, char *text,

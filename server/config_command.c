@@ -85,7 +85,7 @@ static void get(const struct server *server, struct query *query)
 
 /*
  * Checks that the files of [users] can be used, as SIGHUP would. What is wrong with a file is for
- * the log alone, since it may quote the file: the client need not be allowed to read that.
+ * the log, since it may quote a part of a line.
  */
 static int users_check(const struct config *fresh, struct config_errors *errors)
 {

@@ -188,6 +188,25 @@ static void answer_log(const struct net *net, struct query *query)
 	query->cursor = query->len ? at : 0;
 }
 
+/*
+ * What the server says of itself is not for each client of a server that has no users, as CONFIG is
+ * not. False: it is refused.
+ */
+static bool shows_itself(const struct conn *conn, struct query *query)
+{
+	static const char why[] = "the server's log and its process are for administrators: root "
+				  "and the server's own user, on the Unix socket, or users of "
+				  "users.file with the right 'admin'";
+
+	if (client_is_admin(&conn->client))
+		return true;
+	audit_admin(&conn->client, "REPORT", "", "the client is no administrator");
+	query->status = WIRE_NOT_ALLOWED;
+	query->len = sizeof(why) - 1;
+	memcpy(query->text, why, query->len);
+	return false;
+}
+
 void report_answer(struct net *net, struct conn *conn, struct query *query)
 {
 	traces_take(net);
@@ -203,10 +222,12 @@ void report_answer(struct net *net, struct conn *conn, struct query *query)
 		answer_sample(net, conn, query);
 		break;
 	case WIRE_REPORT_LOG:
-		answer_log(net, query);
+		if (shows_itself(conn, query))
+			answer_log(net, query);
 		break;
 	case WIRE_REPORT_PROCESS:
-		answer_text(net, query, process_write);
+		if (shows_itself(conn, query))
+			answer_text(net, query, process_write);
 		break;
 	}
 }

@@ -50,7 +50,7 @@ static bool query_ask(struct conn *conn, const struct request *request)
 /* Whether the response also says why the request failed. */
 static bool says_why(enum wire_op op)
 {
-	return op == WIRE_TENANT || op == WIRE_SHUTDOWN || op == WIRE_CONFIG;
+	return op == WIRE_TENANT || op == WIRE_SHUTDOWN || op == WIRE_CONFIG || op == WIRE_REPORT;
 }
 
 /* Whether the response has a part of a list, which the cursor goes on with. */

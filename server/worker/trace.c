@@ -52,13 +52,25 @@ bool trace_take(struct trace *trace, struct trace_entry *entry)
 	return true;
 }
 
-/* Whether the operation is in the sample. */
-static bool is_sampled(struct trace *trace, uint64_t used)
+/* Ends the sample if no reader has asked for it of late. */
+static void sample_expire(struct trace *trace, uint64_t now_ns)
+{
+	if (now_ns >= stat_read(&trace->until_ns))
+		stat_set(&trace->every, 0);
+}
+
+/* Whether the operation, which arrived at @arrived_ns, is in the sample. */
+static bool is_sampled(struct trace *trace, uint64_t used, uint64_t arrived_ns)
 {
 	const uint64_t every = stat_read(&trace->every);
 
-	if (!every || ++trace->unsampled < every)
+	if (!every)
 		return false;
+	if (++trace->unsampled < every) {
+		/* The next one that is may be far away. */
+		sample_expire(trace, arrived_ns);
+		return false;
+	}
 	trace->unsampled = 0;
 	if (used < TRACE_SAMPLED_MAX)
 		return true;
@@ -84,7 +96,7 @@ __attribute__((noinline)) void trace_add(struct trace *trace, const struct clien
 	/* Pairs with trace_take(). */
 	const uint64_t used = trace->head - __atomic_load_n(&trace->tail, __ATOMIC_ACQUIRE) +
 			      trace->pending;
-	const bool sampled = is_sampled(trace, used);
+	const bool sampled = is_sampled(trace, used, arrived_ns);
 	struct trace_entry *entry;
 
 	if (!sampled && !stat_read(&trace->slow_ns))
@@ -136,7 +148,7 @@ void trace_keep(struct trace *trace, uint64_t now_ns)
 	__atomic_store_n(&trace->head, trace->head + kept, __ATOMIC_RELEASE);
 	if (trace_is_slow(trace, trace->oldest_ns, now_ns))
 		stat_add(&trace->slow_lost, trace->skipped);
-	if (trace->sampled && now_ns >= stat_read(&trace->until_ns))
-		stat_set(&trace->every, 0);
+	if (trace->sampled)
+		sample_expire(trace, now_ns);
 	trace->sampled = false;
 }

@@ -224,6 +224,16 @@ static void a_sample_ends_without_its_reader(void **state)
 	trace_turn_end(&trace, end_ns);
 	assert_int_equal(take(&entry), 3);
 	assert_empty();
+	/* It ends even if the next operation of the sample is one in the far future. */
+	stat_set(&trace.every, 0);
+	trace_sample(&trace, UINT32_MAX, NOW_NS);
+	put(4, end_ns - 1);
+	trace_turn_end(&trace, end_ns - 1);
+	assert_true(trace_is_on(&trace));
+	put(5, end_ns);
+	trace_turn_end(&trace, end_ns);
+	assert_false(trace_is_on(&trace));
+	assert_empty();
 }
 
 #define PUTS 200000u

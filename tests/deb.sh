@@ -109,7 +109,7 @@ bad_package() {
 	local bad=$tmp/bad
 	dpkg-deb -R "$debs"/kvd_*.deb "$bad"
 	sed -i 's/^Version: .*/Version: 99.0-1/' "$bad/DEBIAN/control"
-	printf '#!/bin/sh\ncase $* in *--check-config*) exit 0 ;; esac\nexit 1\n' >"$bad/usr/bin/kvd"
+	printf '%s\n' '#!/bin/sh' '[ "$3" = --check-config ]' >"$bad/usr/bin/kvd"
 	(cd "$bad" && find . -type f ! -path './DEBIAN/*' -printf '%P\0' | xargs -0 md5sum \
 		>DEBIAN/md5sums)
 	quiet dpkg-deb --root-owner-group -b "$bad" "$root/debs/bad.deb"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # A part of deb.sh, which runs it in the virtual machine of tests/vm/run: boots the systemd of a
 # root in which the packages are installed, and runs there the packages' own test of the unit. Then
-# it upgrades kvd while that serves, by conf/upgrade, too, and removes it. ROOT/debs has the packages
-# old.deb, new.deb, and bad.deb, whose kvd ends at once.
+# it upgrades kvd while that serves, by conf/upgrade, too, and removes it. ROOT/debs has old.deb,
+# new.deb, and bad.deb, whose kvd ends at once.
 #
 # Usage: tests/deb_service.sh ROOT
 set -euo pipefail

@@ -45,6 +45,10 @@ int command_shutdown(struct kvd *db, const struct arguments *arguments)
 	const uint64_t pid = server_stat(db, "pid");
 	enum kvd_status status;
 
+	if (arguments->keep.given && !pid) {
+		report_error("--keep needs the right 'stats': %s", kvd_error(db));
+		return EX_NOPERM;
+	}
 	if (arguments->keep.given && !server_stat(db, "region_kept")) {
 		report_error("a stop would lose the server's data: it has no memory.file; without "
 			     "--keep it is stopped all the same");

@@ -95,11 +95,14 @@ static void error_keep(const char *where, const char *text)
 {
 	static const char more[] = " (and there are more errors)";
 	char *kept = errors_kept->text, line[2 * LOG_LINE_MAX + 2];
-	const size_t used = strlen(kept), most = sizeof(errors_kept->text) - sizeof(more);
+	const size_t used = strlen(kept);
+	size_t length;
 
 	snprintf(line, sizeof(line), "%s: %s", where, text);
+	length = strnlen(line, sizeof(errors_kept->text) - sizeof(more));
+	line[length] = '\0';
 	if (!used)
-		*stpncpy(kept, line, strnlen(line, most)) = '\0';
+		memcpy(kept, line, length + 1);
 	else if (used < sizeof(more) || strcmp(kept + used + 1 - sizeof(more), more) != 0)
 		strcat(kept, more);
 }

@@ -112,10 +112,10 @@ void kept_membership_read(const char *file, const struct keep *keep, struct memb
 	*past = (struct membership_past){ .kept = kept };
 	keep_beside(file, SUFFIX, path);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0)
-		return;
-	wrong = parts_read(fd, keep, kept, past);
-	close(fd);
-	if (wrong)
-		log_warn("memory.file: %s is not used: %s", path, wrong);
+	wrong = fd < 0 ? strerror(errno) : parts_read(fd, keep, kept, past);
+	if (fd >= 0)
+		close(fd);
+	/* One that is of no store that was kept is no news. */
+	if (wrong && keep->found != KEEP_FOUND_NONE)
+		log_warn("memory.file: %s is not used: %s; all items are dropped", path, wrong);
 }

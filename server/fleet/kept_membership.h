@@ -20,7 +20,7 @@ int kept_membership_write(const char *file, const struct keep *keep,
 
 /*
  * Reads the file if it belongs to the store: *@kept and @past, whose map is the caller's; else
- * past->map is NULL. What is wrong with a file is logged.
+ * past->map is NULL. What is wrong with a file is logged, if the store was kept.
  */
 void kept_membership_read(const char *file, const struct keep *keep, struct membership_kept *kept,
 			  struct membership_past *past);

@@ -35,11 +35,8 @@ const struct fleet_map *membership_keep(const struct membership *m, struct membe
 /* Why what was kept can't be followed to the map that etcd has now; NULL: it can. */
 static const char *past_refuse(const struct membership *m, const struct membership_past *past)
 {
-	const struct fleet_head *head = m->map->head, *old;
+	const struct fleet_head *head = m->map->head, *old = past->map->head;
 
-	if (!past->map)
-		return "it is not known what the last kvd served";
-	old = past->map->head;
 	if (past->kept->cluster_id != m->cluster_id || old->generation != head->generation ||
 	    old->hash_seed != head->hash_seed || old->lease_ns != head->lease_ns ||
 	    past->kept->map_revision > m->map_revision || old->epoch > head->epoch ||
@@ -71,12 +68,13 @@ static void past_set(struct membership *m, const struct membership_kept *kept)
 
 void past_take(struct membership *m, struct membership_past *past, uint64_t now_ns)
 {
-	const char *why = past_refuse(m, past);
+	const char *why = past->map ? past_refuse(m, past) : NULL;
 	int64_t revision = m->map_revision;
 	struct fleet_map *first = m->map;
 
-	if (why) {
-		log_notice("fleet: the items that were kept are dropped: %s", why);
+	if (why)
+		log_warn("fleet: the items that were kept are dropped: %s", why);
+	if (why || !past->map) {
 		fleet_map_free(past->map);
 		past->map = NULL;
 		shards_forget(&m->shards);

@@ -23,7 +23,7 @@ static char folder[] = "/tmp/kvd-test-fleet-XXXXXX";
 static char file[64], fleet_file[80];
 static struct etcd_model etcd;
 static struct keep_head head;
-static const struct keep keep = { .head = &head };
+static struct keep keep = { .head = &head };
 static struct membership_kept kept, read_kept;
 static struct membership_past past;
 
@@ -31,6 +31,7 @@ static int setup(void **state)
 {
 	(void)state;
 	etcd_model_init(&etcd, 3);
+	keep.found = KEEP_FOUND_CLEAN;
 	memset(&head.sum_key, 5, sizeof(head.sum_key));
 	memset(&kept, 7, sizeof(kept));
 	kept.accepts.count = FLEET_ACCEPTS_MAX;
@@ -69,9 +70,12 @@ static void assert_refused(const char *why)
 static void comes_back(void **state)
 {
 	(void)state;
+	keep.found = KEEP_FOUND_NONE;
 	load();
 	assert_null(past.map);
 	assert_int_equal(test_log_lines(), 0);
+	keep.found = KEEP_FOUND_CLEAN;
+	assert_refused("No such file");
 	save();
 	kept.own = 8;
 	save();

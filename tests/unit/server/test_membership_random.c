@@ -468,6 +468,10 @@ static void process_return(struct process *p, struct registry_result *first)
 	struct file *file = &w.files[p->id];
 	struct membership_past past = { .kept = &file->kept, .map = file->map };
 
+	const uint32_t number = fleet_map_find(first->map, p->options.id);
+
+	if (bug == BUG_SESSION_IGNORED && number < first->map->head->members)
+		file->kept.session = first->map->members[number]->session;
 	p->rate = file->rate;
 	p->offset = file->offset;
 	p->memory = file->memory;

@@ -224,7 +224,7 @@ static void a_sample_ends_without_its_reader(void **state)
 	trace_turn_end(&trace, end_ns);
 	assert_int_equal(take(&entry), 3);
 	assert_empty();
-	/* It ends even if the next operation of the sample is one in the far future. */
+	/* A sample ends even if its next operation is one in the far future. */
 	stat_set(&trace.every, 0);
 	trace_sample(&trace, UINT32_MAX, NOW_NS);
 	put(4, end_ns - 1);

@@ -1163,6 +1163,92 @@ static void test_give_late(void **state)
 	assert_opened();
 }
 
+/* The process ends, and another one goes on with what it has kept. */
+static void host_return(struct host *host)
+{
+	const struct registry_call read = { .kind = REGISTRY_TXN, .reads = { 0, READ_ALL } };
+	struct membership_options options = host->options;
+	static struct membership_kept kept;
+	struct membership_past past = { .kept = &kept };
+	struct registry_result first;
+
+	past.map = etcd_model_map_copy(membership_keep(host->m, &kept));
+	host_end(host);
+	options.keeps = true;
+	options.incarnation += 100;
+	host->options = options;
+	etcd_model_execute(&etcd, &read, &first);
+	host->m = membership_create(&host->options, &first, &past, now_ns);
+	registry_result_release(&first);
+	assert_false(serves_now(host));
+	host_apply(host);
+}
+
+/* The member serves all again, without a registration. */
+static void test_return(void **state)
+{
+	(void)state;
+	host_return(&a);
+	pass(W_NS / 4);
+	assert_true(serves_now(&a));
+	assert_int_equal(count(&a.served), FLEET_SHARDS);
+	assert_int_equal(a.m->registrations, 0);
+	/* The key is gone, and nobody has its shards yet. */
+	lose_key(&a);
+	host_return(&a);
+	pass(W_NS / 4);
+	assert_true(serves_now(&a));
+	assert_int_equal(count(&a.served), FLEET_SHARDS);
+	assert_int_equal(a.m->registrations, 1);
+	assert_false(a.drops);
+}
+
+/* Others have them: it serves none, and drops what it had. */
+static void test_return_late(void **state)
+{
+	(void)state;
+	lose_key(&a);
+	for (int i = 0; i < 1000 && rows_of(&a, false); i++) {
+		host_settle(&b);
+		now_ns += 10 * MS;
+	}
+	assert_int_equal(rows_of(&a, false), 0);
+	a.keeps = true;
+	host_return(&a);
+	assert_int_equal(count(&a.served), 0);
+	assert_int_equal(count(&a.dropping), FLEET_SHARDS / 2);
+}
+
+/* A transaction that gives shards may still be executed. */
+static void test_return_frozen(void **state)
+{
+	(void)state;
+	move_copy();
+	move_confirm();
+	host_until(&a, CALL_GIVE, FATE_LATE);
+	host_return(&a);
+	host_until(&a, CALL_POLL, FATE_GOOD);
+	assert_int_equal(count(&a.frozen), MOVE_SHARDS_MAX);
+	assert_int_equal(count(&a.served), FLEET_SHARDS / 2 - MOVE_SHARDS_MAX);
+	assert_int_equal(late(), ETCD_SUCCEEDED);
+	pass(W_NS / 4);
+	assert_given();
+}
+
+/* The member that gets them returns before they are given. */
+static void test_target_returns(void **state)
+{
+	(void)state;
+	move_copy();
+	move_confirm();
+	host_return(&b);
+	assert_int_equal(b.accepts, 1);
+	assert_int_equal(host_step(&a, FATE_GOOD), CALL_GIVE);
+	pass(W_NS / 4);
+	assert_given();
+	assert_false(b.drops);
+}
+
 static void test_give_conflict(void **state)
 {
 	struct fleet_map *map;
@@ -1365,6 +1451,10 @@ int main(void)
 		TWO(test_move),
 		TWO(test_give_unknown),
 		TWO(test_give_late),
+		ONE(test_return),
+		TWO(test_return_late),
+		TWO(test_return_frozen),
+		TWO(test_target_returns),
 		TWO(test_give_conflict),
 		TWO(test_target_registers),
 		TWO(test_move_key_lost),

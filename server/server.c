@@ -63,7 +63,9 @@ static void store_setup_init(struct store_setup *setup, const struct config *con
 		.sweep_share = EXPIRY_SWEEP_SHARE,
 		.hash_seed = fleet->hash_seed,
 		.in_fleet = fleet->view,
-		.fleet_generation = *config->fleet.file ? fleet->view->map->head->generation : 0,
+		.fleet_generation = fleet->view && *config->fleet.file ?
+					    fleet->view->map->head->generation :
+					    0,
 	};
 }
 

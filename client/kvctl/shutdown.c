@@ -46,7 +46,8 @@ int command_shutdown(struct kvd *db, const struct arguments *arguments)
 	enum kvd_status status;
 
 	if (arguments->keep.given && !pid) {
-		report_error("--keep needs the right 'stats': %s", kvd_error(db));
+		report_error("--keep reads the server's statistics, and can't: it needs the right "
+			     "'stats'");
 		return EX_NOPERM;
 	}
 	if (arguments->keep.given && !server_stat(db, "region_kept")) {

@@ -126,7 +126,7 @@ contains() {
 }
 has_all() {
 	contains client '^kernel Linux ' && contains client "^server $url" &&
-		contains config '^\[log\]$' && contains config '^slow = 1ns$' &&
+		contains config '^log[.]slow = 1ns$' &&
 		contains process "^kernel $(uname -r)" && contains process ' r-xp /.*/kvd$' &&
 		contains process ' /.*/libibverbs\.so' && contains log ' notice ready: ' &&
 		contains stats '^version ' && contains clients '^id=.* user=me ' &&

@@ -1484,15 +1484,21 @@ static void a_server_is_stopped(void **state)
 static void a_server_that_keeps_its_data(void **state)
 {
 	(void)state;
+	behaviour.texts[0] = "pid 5\nregion_kept 0\n";
+	behaviour.text_count = 1;
 	assert_fails(EX_UNAVAILABLE,
 		     "kvctl: a stop would lose the server's data: it has no memory.file; without "
 		     "--keep it is stopped all the same\n",
 		     "shutdown", "--keep");
 	assert_string_equal(program_result.notes, OPENED STATS_ASKED STATS_ASKED CLOSED);
 	behaviour.texts[0] = "pid 5\nregion_kept 1\n";
-	behaviour.text_count = 1;
 	behaviour.stopped = KVD_ERR_UNREACHABLE;
 	assert_int_equal(RUN("shutdown", "--keep"), EX_OK);
+	behaviour.call = KVD_ERR_NOT_ALLOWED;
+	assert_fails(EX_NOPERM,
+		     "kvctl: --keep reads the server's statistics, and can't: it needs the right "
+		     "'stats'\n",
+		     "shutdown", "--keep");
 }
 
 /* Changes say ok to a person who types them; scripts get what they got. */

@@ -44,7 +44,7 @@ lib/libkvd.so.0.4 lib/libkvd.so.$version lib/pkgconfig/kvd.pc
 lib/systemd/system/kvd.service lib/systemd/system/kvd@.service lib/sysusers.d/kvd.conf
 lib/tmpfiles.d/kvd.conf share/doc/kvd/examples/Makefile
 $(printf 'share/kvd/%s\n' workloads/workload{a,b,c,d,f} prometheus/kvd.rules.yml grafana/kvd.json \
-	kubernetes/kvd.yaml kubernetes/prometheus.yml)
+	kubernetes/kvd.yaml kubernetes/prometheus.yml upgrade)
 $man share/bash-completion/completions/kvctl share/zsh/site-functions/_kvctl $examples"
 
 list_files() {

@@ -34,7 +34,7 @@ trap files_remove EXIT
 
 start() {
 	kvd_start softnic -o memory.file="$file" -o memory.eviction=none \
-		-o memory.size=$((keys * (bytes + 100) + (64 << 20)))
+		-o memory.size=$((keys * (bytes + 200) + (64 << 20)))
 }
 
 # text: the last number in the line of the log that has it
@@ -44,7 +44,7 @@ logged_ms() {
 
 kvd_kill() {
 	kill -KILL "$kvd_pid"
-	wait "$kvd_pid" 2>/dev/null
+	! wait "$kvd_pid" 2>/dev/null
 }
 
 # name, how it ends

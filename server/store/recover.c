@@ -301,10 +301,14 @@ static int piece_index(void *context, uint32_t thread, uint64_t at, uint64_t byt
 
 	for (page = page < memory->heap.first ? memory->heap.first : page; page < end;
 	     page += span.pages) {
-		span.pages = 1;
-		/* Slabs of buckets are made meanwhile, in pages that were free. */
-		if (!page_has_items(memory, page) || !kept_span(memory, page, &span))
+		/*
+		 * Slabs of buckets are made meanwhile, in pages that were free. The rest of a span
+		 * that begins in the piece before is that one's.
+		 */
+		if (!page_has_items(memory, page) || !kept_span(memory, page, &span)) {
+			span.pages = 1;
 			continue;
+		}
 		if (span.kind == PAGE_LARGE)
 			batch_add(r, finder, page_address(memory, page));
 		else

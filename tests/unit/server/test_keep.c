@@ -261,6 +261,30 @@ static void index_after_a_kill(void **state)
 	}
 }
 
+/* Threads take the region in pieces of 16 MiB, which end within items. */
+static void many_pieces_after_a_kill(void **state)
+{
+	char name[16];
+
+	(void)state;
+	test_store_destroy(&store);
+	remove_files(file);
+	test_store_create_with(&store, 64u << 20, LEVEL, 2, &options);
+	for (unsigned int i = 0; i < 200; i++) {
+		key_name(name, i);
+		put(name, i + 1, VALUE_BYTES);
+	}
+	store.region.keep.serves = false;
+	test_store_destroy(&store);
+	test_store_create_with(&store, 64u << 20, LEVEL, 2, &options);
+	assert_int_equal(store.region.keep.found, KEEP_FOUND_KILLED);
+	for (unsigned int i = 0; i < 200; i++) {
+		key_name(name, i);
+		assert_has(name, i + 1, VALUE_BYTES);
+	}
+	assert_store(NULL);
+}
+
 static void file_write(const char *path, const void *bytes, size_t size)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -804,6 +828,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(after_a_stop, setup, teardown),
 		cmocka_unit_test_setup_teardown(after_a_kill, setup, teardown),
 		cmocka_unit_test_setup_teardown(index_after_a_kill, setup, teardown),
+		cmocka_unit_test_setup_teardown(many_pieces_after_a_kill, setup, teardown),
 		cmocka_unit_test_setup_teardown(kills_in_puts, setup, teardown),
 		cmocka_unit_test_setup_teardown(kills_in_deletes, setup, teardown),
 		cmocka_unit_test_setup_teardown(kills_while_hidden, setup, teardown),

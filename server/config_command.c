@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +14,7 @@
 #include "server/control/admission.h"
 #include "server/control/conn_manager.h"
 #include "server/control/nic_address.h"
+#include "server/control/query_text.h"
 #include "server/option_change.h"
 #include "server/users/users.h"
 #include "server/worker/audit.h"
@@ -30,25 +30,12 @@ static_assert(sizeof(((struct config_errors *)0)->text) + sizeof(struct wire_res
 		      WIRE_RESPONSE_MIN,
 	      "a response has room for an error");
 
-static void __attribute__((format(printf, 3, 4)))
-answer(struct query *query, enum wire_status status, const char *format, ...)
-{
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(query->text, query->size, format, args);
-	va_end(args);
-	query->status = status;
-	query->len = n < (int)query->size ? (uint32_t)n : query->size - 1;
-}
-
 /* Logs a refusal, and answers it. */
 static void refuse(struct conn *conn, const char *action, const char *target, const char *why)
 {
 	log_notice("%s by %s: refused: %s", action, conn->client.principal->name, why);
 	audit_admin(&conn->client, action, target, why);
-	answer(&conn->query, WIRE_INVALID, "%s", why);
+	query_say(&conn->query, WIRE_INVALID, "%s", why);
 }
 
 /*
@@ -59,7 +46,8 @@ static void get(const struct server *server, struct query *query)
 {
 	const uint32_t version = server->options_version, at = (uint32_t)query->arg;
 	char *text = NULL;
-	size_t length = 0, left;
+	size_t length = 0;
+	uint64_t next;
 	FILE *out;
 
 	if (at && query->arg >> 32 != version) {
@@ -72,13 +60,11 @@ static void get(const struct server *server, struct query *query)
 	if (!out || fclose(out)) {
 		query->status = WIRE_BUSY;
 	} else if (at > length) {
-		answer(query, WIRE_INVALID, "the cursor is beyond the end of the options");
+		query_say(query, WIRE_INVALID, "the cursor is beyond the end of the options");
 	} else {
-		left = length - at;
-		query->len = left < query->size ? (uint32_t)left : query->size;
-		memcpy(query->text, text + at, query->len);
-		if (query->len < left)
-			query->cursor = (uint64_t)version << 32 | (at + query->len);
+		next = query_page(query, text, length, at);
+		if (next)
+			query->cursor = (uint64_t)version << 32 | next;
 	}
 	free(text);
 }
@@ -235,12 +221,13 @@ static void rewrite(struct server *server, struct conn *conn)
 	log_notice("CONFIG rewrite by %s: %s: %u options written", conn->client.principal->name,
 		   file, changed);
 	audit_admin(&conn->client, "CONFIG rewrite", file, "ok");
-	answer(query, WIRE_OK, "%s: %u options written\n", file, changed);
+	query_say(query, WIRE_OK, "%s: %u options written\n", file, changed);
 	if (kept)
-		answer(query, WIRE_OK,
-		       "%s: %u options written; kvd was started with -o for %u of those that were "
-		       "set, which overrides the file: change it, too\n",
-		       file, changed, kept);
+		query_say(
+			query, WIRE_OK,
+			"%s: %u options written; kvd was started with -o for %u of those that were "
+			"set, which overrides the file: change it, too\n",
+			file, changed, kept);
 }
 
 static void execute(struct server *server, struct conn *conn)
@@ -257,7 +244,7 @@ static void execute(struct server *server, struct conn *conn)
 	if (!client_is_admin(&conn->client)) {
 		audit_admin(&conn->client, actions[query->mode], "",
 			    "the client is no administrator");
-		answer(query, WIRE_NOT_ALLOWED, "%s", no_admin);
+		query_say(query, WIRE_NOT_ALLOWED, "%s", no_admin);
 		return;
 	}
 	switch ((enum wire_config)query->mode) {

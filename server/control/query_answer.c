@@ -9,6 +9,7 @@
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/stat.h"
+#include "server/control/query_text.h"
 #include "server/control/report.h"
 #include "server/memcached/session.h"
 #include "server/worker/audit.h"
@@ -154,9 +155,7 @@ static void answer_shutdown(struct net *net, const struct conn *conn, struct que
 	if (user)
 		(void)permit_why(user, &request, why);
 	audit_admin(&conn->client, "SHUTDOWN", "", why);
-	query->status = WIRE_NOT_ALLOWED;
-	query->len = (uint32_t)strlen(why);
-	memcpy(query->text, why, query->len);
+	query_say(query, WIRE_NOT_ALLOWED, "%s", why);
 }
 
 struct client *query_answer(struct net *net, struct conn *conn)

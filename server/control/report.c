@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "server/control/query_text.h"
 #include "server/control/traces.h"
 #include "server/users/user.h"
 #include "server/worker/audit.h"
@@ -137,19 +138,15 @@ static void answer_text(const struct net *net, struct query *query,
 			void (*write)(const struct net *net, FILE *out))
 {
 	char *text = NULL;
-	size_t bytes = 0, rest;
+	size_t bytes = 0;
 	FILE *out = open_memstream(&text, &bytes);
 
 	if (out)
 		write(net, out);
-	if (!out || fclose(out)) {
+	if (!out || fclose(out))
 		query->status = WIRE_BUSY;
-	} else if (query->arg < bytes) {
-		rest = bytes - query->arg;
-		query->len = rest < query->size ? (uint32_t)rest : query->size;
-		memcpy(query->text, text + query->arg, query->len);
-		query->cursor = query->len < rest ? query->arg + query->len : 0;
-	}
+	else
+		query->cursor = query_page(query, text, bytes, query->arg);
 	free(text);
 }
 
@@ -194,16 +191,12 @@ static void answer_log(const struct net *net, struct query *query)
  */
 static bool shows_itself(const struct conn *conn, struct query *query)
 {
-	static const char why[] = "the server's log and its process are for administrators: root "
-				  "and the server's own user, on the Unix socket, or users of "
-				  "users.file with the right 'admin'";
-
 	if (client_is_admin(&conn->client))
 		return true;
 	audit_admin(&conn->client, "REPORT", "", "the client is no administrator");
-	query->status = WIRE_NOT_ALLOWED;
-	query->len = sizeof(why) - 1;
-	memcpy(query->text, why, query->len);
+	query_say(query, WIRE_NOT_ALLOWED,
+		  "the server's log and its process are for administrators: root and the server's "
+		  "own user, on the Unix socket, or users of users.file with the right 'admin'");
 	return false;
 }
 

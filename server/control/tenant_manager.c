@@ -11,6 +11,7 @@
 #include "common/util/log.h"
 #include "common/util/parse.h"
 #include "server/control/conn_manager.h"
+#include "server/control/query_text.h"
 #include "server/control/user_tenants.h"
 #include "server/worker/audit.h"
 #include "server/worker/permit.h"
@@ -19,19 +20,10 @@
 static_assert(LINE_MAX_BYTES + sizeof(struct wire_response) <= WIRE_RESPONSE_MIN,
 	      "a response has room for a line");
 
-static void __attribute__((format(printf, 3, 4)))
-answer(struct conn *conn, enum wire_status status, const char *format, ...)
+static void answer(struct conn *conn, enum wire_status status, const char *text)
 {
-	struct query *query = &conn->query;
-	va_list args;
-	int n;
-
-	va_start(args, format);
-	n = vsnprintf(query->text, query->size, format, args);
-	va_end(args);
-	query->status = status;
-	query->cursor = 0;
-	query->len = n < (int)query->size ? (uint32_t)n : query->size - 1;
+	query_say(&conn->query, status, "%s", text);
+	conn->query.cursor = 0;
 	conn_manager_answered(conn);
 }
 
@@ -380,7 +372,7 @@ static bool command_begin(struct net *net)
 	audit_admin(&conn->client, action_name(command->mode), conn->query.tenant,
 		    begins ? "begun" : refusal.text);
 	if (!begins)
-		answer(conn, refusal.status, "%s", refusal.text);
+		answer(conn, refusal.status, refusal.text);
 	return begins;
 }
 
@@ -497,10 +489,9 @@ static void command_end(struct net *net, int err)
 			   verb(command->mode), show_size(net->tenants.used, used),
 			   show_size(net->tenants.memory, memory));
 	if (conn && err)
-		answer(conn, err == -ENOMEM || err == -ENOSPC ? WIRE_NO_SPACE : WIRE_INVALID, "%s",
-		       why);
+		answer(conn, err == -ENOMEM || err == -ENOSPC ? WIRE_NO_SPACE : WIRE_INVALID, why);
 	else if (conn)
-		answer(conn, WIRE_OK, "%s", "");
+		answer(conn, WIRE_OK, "");
 	command->step = COMMAND_NONE;
 }
 

@@ -507,15 +507,12 @@ static void noted_all_the_time(void **state)
 	assert_int_equal(missing, 0);
 }
 
-/* A kill while the store is recovered: the next recovery finds both kinds of sums. */
-static void kill_in_recovery(void **state)
+/* A recovery ends at its beginning, and so does the process; the next one finds that. */
+static void cancelled_and_again(void)
 {
 	static _Atomic bool cancel = true;
 	struct store_options all = options;
 
-	(void)state;
-	fill(KEYS);
-	store.region.keep.serves = false;
 	test_store_destroy(&store);
 	all.bytes = REGION_BYTES;
 	all.level = LEVEL;
@@ -525,6 +522,15 @@ static void kill_in_recovery(void **state)
 	assert_int_equal(store_create(&store, &all), -ECANCELED);
 	again();
 	assert_int_equal(store.region.keep.found, KEEP_FOUND_KILLED);
+}
+
+/* A kill while the store is recovered: the next recovery finds both kinds of sums. */
+static void kill_in_recovery(void **state)
+{
+	(void)state;
+	fill(KEYS);
+	store.region.keep.serves = false;
+	cancelled_and_again();
 	/* Half of the items have the sum of an incarnation that was never completed. */
 	store.region.keep.head->incarnation[1] = 77;
 	for (unsigned int i = 1; i < KEYS; i += 2) {
@@ -549,22 +555,11 @@ static void kill_in_recovery(void **state)
 /* So does one after a stop whose items get new sums, since limits.max_value is another. */
 static void kill_in_renewal(void **state)
 {
-	static _Atomic bool cancel = true;
-	struct store_options all = options;
-
 	(void)state;
 	fill(KEYS);
 	store.region.geometry.value_max = VALUE_MAX / 2;
 	region_publish_geometry(&store.region);
-	test_store_destroy(&store);
-	all.bytes = REGION_BYTES;
-	all.level = LEVEL;
-	all.value_max = VALUE_MAX;
-	all.prefault = false; /* which would be cancelled first */
-	all.cancel = &cancel;
-	assert_int_equal(store_create(&store, &all), -ECANCELED);
-	again();
-	assert_int_equal(store.region.keep.found, KEEP_FOUND_KILLED);
+	cancelled_and_again();
 	assert_filled(KEYS);
 }
 

@@ -109,6 +109,41 @@ static int bucket_put(struct resize *resize, uint64_t number)
 	return err;
 }
 
+static const struct item *item_of_version(const struct table *table, uint64_t hash,
+					  uint64_t version)
+{
+	const struct bucket *bucket, *home = index_home(table, hash);
+
+	chain_for_each(table, bucket, home)
+		for (unsigned int i = 0; i < BUCKET_SLOTS; i++)
+			if (bucket->slots[i] &&
+			    slot_item(table, bucket->slots[i])->version == version)
+				return slot_item(table, bucket->slots[i]);
+	return NULL;
+}
+
+/* What the next process must not serve, the oldest first. The keys' hashes are others here. */
+static void stale_put(const struct resize *resize)
+{
+	const struct keep *was = &resize->from->region->keep;
+	const struct keep *is = &resize->to->table->region->keep;
+	uint64_t first = was->head ? atomic_load(&was->head->stale) : 0;
+
+	for (unsigned int i = 0; was->head && i < KEEP_STALE_MAX; i++) {
+		const struct keep_stale *stale = &was->stale[(first + i) % KEEP_STALE_MAX];
+		uint64_t version = atomic_load(&stale->version);
+		const struct item *item = version ? item_of_version(resize->from, stale->hash,
+								    version) :
+						    NULL;
+
+		if (item)
+			keep_note_stale(is,
+					table_hash(resize->to->table, item_key(item),
+						   item_key_len(item)),
+					version);
+	}
+}
+
 int resize_fill(struct store_thread *const *threads, unsigned int count, const struct table *from,
 		const _Atomic bool *stop)
 {
@@ -129,6 +164,8 @@ int resize_fill(struct store_thread *const *threads, unsigned int count, const s
 									 bucket_put(&resize, i);
 	}
 	resize.to->id = resize.id;
+	if (!err)
+		stale_put(&resize);
 	/* Above all versions made, also of items that are gone: clients may still hold them. */
 	for (unsigned int i = 0; i < count; i++)
 		if (threads[i]->clock < clock)

@@ -5,9 +5,9 @@
  *
  * Keys, values, flags, versions, expiry times, access times, pins and priorities stay as they are.
  * New versions are above all that the old store has made, and waiting flushes still wait
- * (store_start()). Items that have expired, or expire within the second, are left out. With
- * eviction, a store that is too small for all items keeps those that eviction keeps; without,
- * resizing fails.
+ * (store_start()). So do notes of stale items (keep_note_stale()). Items that have expired, or
+ * expire within the second, are left out. With eviction, a store that is too small for all items
+ * keeps those that eviction keeps; without, resizing fails.
  */
 #ifndef KVD_SERVER_STORE_RESIZE_H
 #define KVD_SERVER_STORE_RESIZE_H

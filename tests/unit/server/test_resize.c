@@ -7,8 +7,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -30,9 +32,11 @@ static struct side from, to;
 static uint8_t value[MIB];
 static _Atomic bool stop;
 
-static void side_create(struct side *side, uint64_t bytes, enum eviction_policy eviction)
+static void side_create_in(struct side *side, uint64_t bytes, enum eviction_policy eviction,
+			   const char *file)
 {
 	const struct store_options options = {
+		.file = file,
 		.bytes = bytes,
 		.hugepages = HUGEPAGES_OFF,
 		.level = INDEX_LEVEL_MIN,
@@ -50,6 +54,11 @@ static void side_create(struct side *side, uint64_t bytes, enum eviction_policy 
 			store_thread_init(&side->threads[i], &side->store.table, (uint8_t)i), 0);
 		side->list[i] = &side->threads[i];
 	}
+}
+
+static void side_create(struct side *side, uint64_t bytes, enum eviction_policy eviction)
+{
+	side_create_in(side, bytes, eviction, NULL);
 }
 
 static void side_destroy(struct side *side)
@@ -343,6 +352,44 @@ static void flushes_go_on(void **state)
 	maintenance_release(new);
 }
 
+static unsigned int notes_of(const struct keep *keep, uint64_t hash, uint64_t version)
+{
+	unsigned int notes = 0;
+
+	for (unsigned int i = 0; i < KEEP_STALE_MAX; i++)
+		notes += keep->stale[i].hash == hash && keep->stale[i].version == version;
+	return notes;
+}
+
+/* What the next process must not serve is noted in the new store's file, by the hash there. */
+static void stale_notes_go_on(void **state)
+{
+	const uint32_t stale = 5, replaced = 6;
+	char folder[] = "/dev/shm/kvd-test-resize-XXXXXX", names[2][64];
+	uint64_t gone;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	for (unsigned int i = 0; i < 2; i++)
+		snprintf(names[i], sizeof(names[i]), "%s/%u", folder, i);
+	side_create_in(&from, 32 * MIB, EVICTION_OBJECT_HITS, names[0]);
+	side_create_in(&to, 64 * MIB, EVICTION_OBJECT_HITS, names[1]);
+	fill();
+	gone = find(&from, replaced)->version;
+	keep_note_stale(&from.store.region.keep, hash_of(&from, stale),
+			find(&from, stale)->version);
+	keep_note_stale(&from.store.region.keep, hash_of(&from, replaced), gone);
+	put(replaced, &(struct table_change){ 0 });
+	assert_int_equal(resize_fill(to.list, 2, &from.store.table, &stop), 0);
+	assert_true(hash_of(&from, stale) != hash_of(&to, stale));
+	assert_int_equal(
+		notes_of(&to.store.region.keep, hash_of(&to, stale), find(&to, stale)->version), 1);
+	assert_int_equal(notes_of(&to.store.region.keep, hash_of(&to, replaced), gone), 0);
+	for (unsigned int i = 0; i < 2; i++)
+		keep_remove(names[i]);
+	rmdir(folder);
+}
+
 static void is_stopped(void **state)
 {
 	(void)state;
@@ -356,8 +403,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		CASE(all_of_it),  CASE(what_expires),	CASE(too_many),	     CASE(too_long),
-		CASE(is_stopped), CASE(versions_go_on), CASE(flushes_go_on), CASE(ages_go_on),
+		CASE(all_of_it),      CASE(what_expires),      CASE(too_many),
+		CASE(too_long),	      CASE(stale_notes_go_on), CASE(is_stopped),
+		CASE(versions_go_on), CASE(flushes_go_on),     CASE(ages_go_on),
 #undef CASE
 	};
 

@@ -70,8 +70,10 @@ static void effects(struct server *server, bool tls, bool users)
 	log_set_level((enum log_level)config->log.level);
 	conn_manager_renew_options(&server->net);
 	traces_renew(&server->net);
-	if (tls)
+	if (tls) {
 		net_renew(&server->net);
+		server_renew_tls(server);
+	}
 	if (users)
 		conn_manager_renew_users(&server->net);
 	http_renew(server->http, config, tls);

@@ -150,14 +150,17 @@ static void fleet_begin(struct server *server)
 	fleet_announce(&server->fleet);
 }
 
-static struct mover_credentials credentials_of(const struct config *config)
+void server_renew_tls(struct server *server)
 {
-	return (struct mover_credentials){
-		.ca = config->tls.ca,
-		.certificate = config->tls.certificate,
-		.key = config->tls.key,
-		.psk = config->tls.psk,
-	};
+	const struct config *config = &server->config;
+	struct fleet_tls_paths paths;
+
+	static_assert(sizeof(paths.ca) == sizeof(config->tls.ca), "as long as an option");
+	strcpy(paths.ca, config->tls.ca);
+	strcpy(paths.certificate, config->tls.certificate);
+	strcpy(paths.key, config->tls.key);
+	strcpy(paths.psk, config->tls.psk);
+	fleet_tls_set(&server->fleet_tls, &paths);
 }
 
 /* Clients of memcached's protocol may ask this member for all keys of the fleet. */
@@ -165,7 +168,7 @@ static int forwarder_init(struct server *server)
 {
 	const struct fleet_identity identity = {
 		.fleet = &server->fleet,
-		.credentials = credentials_of(&server->config),
+		.tls = &server->fleet_tls,
 	};
 
 	if (!server->fleet.view || !server->net.listeners.count)
@@ -213,6 +216,8 @@ int server_init(struct server *server)
 		.fleet_name = server->config.fleet.name,
 		.started_ns = clock_ns(),
 	};
+	fleet_tls_init(&server->fleet_tls);
+	server_renew_tls(server);
 	err = net_check(&server->config, false);
 	if (!err)
 		err = http_check(&server->config, false);
@@ -264,7 +269,7 @@ int server_join(struct server *server)
 	membership->file = *config->memory.file ? config->memory.file : NULL;
 	membership->turned = net_turned;
 	membership->workers = &server->net;
-	membership->mover.credentials = credentials_of(config);
+	membership->mover.tls = &server->fleet_tls;
 	return membership_thread_start(membership);
 }
 

@@ -26,6 +26,7 @@ struct server {
 	struct host_sleep sleep; /* of the stores, with fleet.etcd */
 	struct fleet fleet;	 /* all zero: the server is in none */
 	struct fleet_stores fleet_stores;
+	struct fleet_tls fleet_tls;
 	struct config_member member;	     /* what it says of itself, with fleet.etcd */
 	struct membership_thread membership; /* with fleet.etcd */
 	struct store store;		     /* of the tenant default */
@@ -65,6 +66,8 @@ int server_init(struct server *server);
  */
 int server_join(struct server *server);
 void server_leave(struct server *server);
+/* Hands the paths of [tls] to the threads that are clients of other members. */
+void server_renew_tls(struct server *server);
 /* Releases everything in reverse order. */
 void server_release(struct server *server);
 

@@ -23,7 +23,7 @@ struct membership_thread {
 	struct registry_result first; /* of membership_thread_open() */
 	struct fleet *fleet;
 	struct fleet_inbox inbox; /* the fleet's */
-	struct mover mover;	  /* mover.credentials are the caller's */
+	struct mover mover;	  /* mover.tls is the caller's */
 	struct fleet_stores *stores;
 	const struct table *clock; /* the server's: table_clock_ns() */
 	/* The stores outlive the process: memory.file, and the region of `default`. NULL: not. */

@@ -164,10 +164,8 @@ static void job_end(struct job *job)
 	job->at = job->rounds = 0;
 }
 
-static void options_fill(const struct mover *mover, struct kvd_options *options, const char *tenant)
+static void options_fill(struct kvd_options *options, const char *tenant)
 {
-	const struct mover_credentials *with = &mover->credentials;
-
 	kvd_options_init(options);
 	options->timeout_ms = CALL_MS;
 	options->connect_timeout_ms = CONNECT_MS;
@@ -175,11 +173,6 @@ static void options_fill(const struct mover *mover, struct kvd_options *options,
 	options->spin_us = 0;
 	options->depth = DEPTH;
 	options->reconnect = 0;
-	options->tls_ca = with->ca && *with->ca ? with->ca : NULL;
-	options->tls_certificate = with->certificate && *with->certificate ? with->certificate :
-									     NULL;
-	options->tls_key = with->key && *with->key ? with->key : NULL;
-	options->tls_psk = with->psk && *with->psk ? with->psk : NULL;
 	options->tenant = tenant;
 }
 
@@ -187,9 +180,11 @@ static void options_fill(const struct mover *mover, struct kvd_options *options,
 static bool copier_connect(struct job *job, struct copier *copier)
 {
 	char urls[FLEET_URLS_MAX + 1], *rest = urls, *url;
+	struct fleet_tls_paths paths;
 	struct kvd_options options;
 
-	options_fill(job->mover, &options, copier->tenant);
+	options_fill(&options, copier->tenant);
+	fleet_tls_get(job->mover->tls, &paths, &options);
 	strcpy(urls, job->order.urls);
 	while ((url = strsep(&rest, ",")))
 		if (!kvd_open(&copier->handle, url, &options))

@@ -24,14 +24,10 @@
 #include <pthread.h>
 
 #include "server/fleet/fleet_stores.h"
+#include "server/fleet/fleet_tls.h"
 #include "server/fleet/membership.h"
 
 #define MOVER_WHY_MAX MEMBERSHIP_WAITS_MAX
-
-/* What the mover shows other members by rdma+tls://; "" or NULL: nothing. They stay. */
-struct mover_credentials {
-	const char *ca, *certificate, *key, *psk;
-};
 
 struct mover_report {
 	enum mover_news {
@@ -56,7 +52,7 @@ struct mover_order {
 };
 
 struct mover {
-	struct mover_credentials credentials;
+	struct fleet_tls *tls;
 	struct fleet_stores *stores;
 	uint64_t lease_ns;	    /* W */
 	void (*wake)(void *thread); /* the fleet's thread: there is a report */

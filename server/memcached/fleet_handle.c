@@ -75,8 +75,7 @@ static bool url_write(const struct fleet_view *view, char url[FLEET_URL_MAX])
 	return false;
 }
 
-static void options_fill(const struct mover_credentials *with, const char *tenant,
-			 uint32_t timeout_ms, struct kvd_options *options)
+static void options_fill(const char *tenant, uint32_t timeout_ms, struct kvd_options *options)
 {
 	kvd_options_init(options);
 	options->timeout_ms = timeout_ms;
@@ -84,11 +83,6 @@ static void options_fill(const struct mover_credentials *with, const char *tenan
 	options->cache_bytes = CACHE_BYTES;
 	options->spin_us = 0;
 	options->depth = DEPTH;
-	options->tls_ca = with->ca && *with->ca ? with->ca : NULL;
-	options->tls_certificate = with->certificate && *with->certificate ? with->certificate :
-									     NULL;
-	options->tls_key = with->key && *with->key ? with->key : NULL;
-	options->tls_psk = with->psk && *with->psk ? with->psk : NULL;
 	options->tenant = tenant;
 }
 
@@ -96,10 +90,12 @@ static enum kvd_status open_url(const struct fleet_identity *identity, const cha
 				const char *tenant, uint32_t timeout_ms, struct kvd **handle,
 				char why[FLEET_HANDLE_WHY_MAX])
 {
+	struct fleet_tls_paths paths;
 	struct kvd_options options;
 	enum kvd_status status;
 
-	options_fill(&identity->credentials, tenant, timeout_ms, &options);
+	options_fill(tenant, timeout_ms, &options);
+	fleet_tls_get(identity->tls, &paths, &options);
 	status = kvd_open(handle, url, &options);
 	if (status)
 		snprintf(why, FLEET_HANDLE_WHY_MAX, "%s", kvd_error(NULL));

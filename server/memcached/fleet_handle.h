@@ -5,14 +5,14 @@
 
 #include "client/kvd.h"
 #include "server/fleet/fleet.h"
-#include "server/fleet/mover.h"
+#include "server/fleet/fleet_tls.h"
 
 #define FLEET_HANDLE_WHY_MAX 256
 
 /* As whom handles are opened; constant. */
 struct fleet_identity {
 	const struct fleet *fleet;
-	struct mover_credentials credentials;
+	struct fleet_tls *tls;
 };
 
 /*

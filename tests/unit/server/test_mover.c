@@ -27,6 +27,7 @@
 
 static struct store store;
 static struct fleet_stores stores;
+static struct fleet_tls tls;
 static struct mover mover;
 static uint64_t moves; /* made so far */
 
@@ -174,9 +175,12 @@ static int setup(void **state)
 	memset(&even, 0x55, sizeof(even));
 	for (uint32_t key = 0; key < KEYS; key++)
 		put(key, "v");
-	mover = (struct mover){
-		.stores = &stores, .lease_ns = LEASE_NS, .wake = wake, .fleet_thread = &target
-	};
+	fleet_tls_init(&tls);
+	mover = (struct mover){ .tls = &tls,
+				.stores = &stores,
+				.lease_ns = LEASE_NS,
+				.wake = wake,
+				.fleet_thread = &target };
 	assert_int_equal(mover_start(&mover), 0);
 	return 0;
 }

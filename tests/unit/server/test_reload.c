@@ -22,10 +22,12 @@
 static unsigned int reopened, to_log;
 
 /* What other modules were told. */
-static unsigned int options_renewed, tls_reread, users_reread, http_renewed, http_reread;
+static unsigned int options_renewed, tls_reread, members_told, users_reread, http_renewed,
+	http_reread;
 
 #define conn_manager_renew_options(net) ((void)(net), (void)options_renewed++)
 #define net_renew(net) ((void)(net), (void)tls_reread++)
+#define server_renew_tls(server) ((void)(server), (void)members_told++)
 #define conn_manager_renew_users(net) ((void)(net), (void)users_reread++)
 #define http_renew(http, config, tls)                                                              \
 	((void)(http), (void)(config), (void)http_renewed++, (void)(http_reread += (tls)))
@@ -67,14 +69,14 @@ static void reload_with(const char *first, const char *second)
 	assert_int_equal(test_log_begin(), 0);
 	log_set_level((enum log_level)test_config.log.level);
 	reopened = to_log = 0;
-	tls_reread = users_reread = http_reread = 0;
+	tls_reread = members_told = users_reread = http_reread = 0;
 	server.source = &source;
 	reload(&server);
 	/* The log's file, which may have been moved; stderr, which may be gone. */
 	assert_int_equal(reopened, 1);
 	assert_int_equal(to_log, 1);
 	/* The files that the configuration names may have changed, even if it has errors. */
-	assert_true(tls_reread == 1 && users_reread == 1 && http_reread == 1);
+	assert_true(tls_reread == 1 && members_told == 1 && users_reread == 1 && http_reread == 1);
 }
 
 static void assert_counts(unsigned int taken, unsigned int refused)
@@ -202,7 +204,7 @@ static void set(const char *assignment, bool marks[OPTION_COUNT])
 
 	assert_int_equal(test_log_begin(), 0);
 	assert_int_equal(config_set_live(&fresh, assignment, NULL, marks), 0);
-	tls_reread = users_reread = http_reread = options_renewed = http_renewed = 0;
+	tls_reread = members_told = users_reread = http_reread = options_renewed = http_renewed = 0;
 	assert_int_equal(options_take(&server, &fresh, &client).taken, 1);
 	assert_true(options_renewed == 1 && http_renewed == 1);
 }
@@ -215,11 +217,11 @@ static void files_of_its_section(void **state)
 	(void)state;
 	set("server.spin_time=1ms", marks);
 	assert_logged("CONFIG set by uid=7: server.spin_time is now 1ms, it was 50us\n");
-	assert_true(!tls_reread && !users_reread && !http_reread);
+	assert_true(!tls_reread && !members_told && !users_reread && !http_reread);
 	set("tls.require_identity=no", marks);
-	assert_true(tls_reread == 1 && !users_reread && http_reread == 1);
+	assert_true(tls_reread == 1 && members_told == 1 && !users_reread && http_reread == 1);
 	set("users.require_identity=yes", marks);
-	assert_true(!tls_reread && users_reread == 1 && !http_reread);
+	assert_true(!tls_reread && !members_told && users_reread == 1 && !http_reread);
 }
 
 /* What CONFIG set has set lasts until SIGHUP, which says so. */

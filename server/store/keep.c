@@ -144,11 +144,10 @@ uint64_t keep_present(const struct store_options *options)
 	return (uint64_t)st.st_blocks * 512u;
 }
 
-/* Why what the head says can't be used for a region of these options; NULL: it can. */
-static const char *head_refuse(const struct keep_head *head, const struct store_options *options,
-			       char why[PARSE_WHY_MAX])
+/* Why what the head says can't be used by any store; NULL: it can. */
+static const char *head_refuse(const struct keep_head *head, char why[PARSE_WHY_MAX])
 {
-	char boot[40], size[PARSE_FORMAT_MAX];
+	char boot[40];
 
 	if (head->magic != KEEP_MAGIC)
 		return "the file of its state is not one of kvd's";
@@ -162,6 +161,15 @@ static const char *head_refuse(const struct keep_head *head, const struct store_
 		return "the host has been restarted since";
 	if (atomic_load(&head->state) == KEEP_INCOMPLETE)
 		return "the kvd that made it ended before it was complete";
+	return NULL;
+}
+
+/* Why what it says can't be used for a region of these options; NULL: it can. */
+static const char *size_refuse(const struct keep_head *head, const struct store_options *options,
+			       char why[PARSE_WHY_MAX])
+{
+	char size[PARSE_FORMAT_MAX];
+
 	if (head->region_bytes != options->bytes) {
 		snprintf(why, PARSE_WHY_MAX, "memory.size was %s",
 			 show_size(head->region_bytes, size));
@@ -213,7 +221,9 @@ static void decide(struct keep *keep, const struct store_options *options)
 	if (pread(keep->fd, &head, sizeof(head), 0) != sizeof(head))
 		why = "the file of its state is too short";
 	else
-		why = head_refuse(&head, options, text);
+		why = head_refuse(&head, text);
+	if (!why)
+		why = size_refuse(&head, options, text);
 	if (!why)
 		why = region_refuse(keep->region_fd, &head, options, &renew);
 	if (!why && file_bytes(keep->fd) != keep->bytes)
@@ -381,16 +391,14 @@ void keep_close(struct keep *keep)
 static uint64_t state_bytes(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	char why[PARSE_WHY_MAX];
 	struct keep_head head;
-	char boot[40];
 	bool fits;
 
 	if (fd < 0)
 		return 0;
 	fits = !trusted_file_check(fd, true) && pread(fd, &head, sizeof(head), 0) == sizeof(head) &&
-	       head.magic == KEEP_MAGIC && head.layout == KEEP_LAYOUT && head.abi == LAYOUT_ABI &&
-	       !boot_id(boot) && !memcmp(boot, head.boot, sizeof(boot)) &&
-	       atomic_load(&head.state) != KEEP_INCOMPLETE;
+	       !head_refuse(&head, why);
 	close(fd);
 	return fits ? head.region_bytes : 0;
 }

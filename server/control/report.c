@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <time.h>
 
 #include "server/control/query_text.h"
@@ -130,40 +131,17 @@ static void answer_sample(struct net *net, const struct conn *conn, struct query
 	query->cursor = print_log(conn, query, log, query->arg);
 }
 
-/*
- * A page of a text that @write makes anew for each: the cursor is where the page begins. BUSY: no
- * memory.
- */
-static void answer_text(const struct net *net, struct query *query,
-			void (*write)(const struct net *net, FILE *out))
-{
-	char *text = NULL;
-	size_t bytes = 0;
-	FILE *out = open_memstream(&text, &bytes);
-
-	if (out)
-		write(net, out);
-	if (!out || fclose(out))
-		query->status = WIRE_BUSY;
-	else
-		query->cursor = query_page(query, text, bytes, query->arg);
-	free(text);
-}
-
 /* The kernel, then each mapping's size, access and file; no addresses: they are secret. */
-static void process_write(const struct net *net, FILE *out)
+static void process_write(FILE *out)
 {
-	FILE *file = fopen("/proc/sys/kernel/osrelease", "re");
+	FILE *file = fopen("/proc/self/maps", "re");
 	unsigned long begin, end;
 	char line[512], access[8];
+	struct utsname system;
 	int path;
 
-	(void)net;
-	if (file && fgets(line, sizeof(line), file))
-		fprintf(out, "kernel %s", line);
-	if (file)
-		fclose(file);
-	file = fopen("/proc/self/maps", "re");
+	if (!uname(&system))
+		fprintf(out, "kernel %s\n", system.release);
 	while (file && fgets(line, sizeof(line), file)) {
 		path = 0;
 		line[strcspn(line, "\n")] = '\0';
@@ -172,6 +150,33 @@ static void process_write(const struct net *net, FILE *out)
 	}
 	if (file)
 		fclose(file);
+}
+
+/* False: no memory. */
+static bool process_take(struct query *query)
+{
+	FILE *out;
+
+	free(query->process);
+	query->process = NULL;
+	out = open_memstream(&query->process, &query->process_bytes);
+	if (out)
+		process_write(out);
+	return out && !fclose(out);
+}
+
+/* The connection keeps the text until it has the last page: all pages show the same moment. */
+static void answer_process(struct query *query)
+{
+	if ((!query->arg || !query->process) && !process_take(query)) {
+		query->status = WIRE_BUSY;
+		return;
+	}
+	query->cursor = query_page(query, query->process, query->process_bytes, query->arg);
+	if (query->cursor)
+		return;
+	free(query->process);
+	query->process = NULL;
 }
 
 static void answer_log(const struct net *net, struct query *query)
@@ -220,7 +225,7 @@ void report_answer(struct net *net, struct conn *conn, struct query *query)
 		break;
 	case WIRE_REPORT_PROCESS:
 		if (shows_itself(conn, query))
-			answer_text(net, query, process_write);
+			answer_process(query);
 		break;
 	}
 }

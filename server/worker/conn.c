@@ -161,6 +161,7 @@ void conn_destroy(struct conn *conn)
 {
 	conn->id->dev->ops->destroy_id(conn->id);
 	free(conn->query.text);
+	free(conn->query.process);
 	snapshot_drop(conn->query.stats);
 	free(conn);
 }

@@ -76,6 +76,8 @@ struct query {
 	uint64_t closed; /* REVOKE: connections */
 	bool granted;	 /* HELLO: the client has remote read, if its user may */
 	bool by_request; /* HELLO: it may not, and GETs come as requests */
+	char *process;	 /* REPORT of the process: kept until the last page. NULL: none */
+	size_t process_bytes;
 	struct hello_query hello;
 	struct snapshot *stats; /* STATS: kept until the last page. NULL: none, or no memory */
 	struct snapshot_place stats_place; /* of the page that comes next */

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -329,6 +330,31 @@ static void texts_in_pages(void **state)
 		assert_int_equal(sscanf(line, "%*u %*4[-rwxps]%c", &blank), 1);
 }
 
+/* All pages are of one moment, though the process changes meanwhile. The next reader sees that. */
+static void process_of_one_moment(void **state)
+{
+	const size_t bytes = 12345 * 4096;
+	uint64_t cursor;
+	bool seen;
+	char line[32];
+	void *p;
+
+	(void)state;
+	conn.client.by_admin = true;
+	snprintf(line, sizeof(line), "\n%zu rw-s ", bytes);
+	cursor = ask(WIRE_REPORT_PROCESS, 0, 100);
+	assert_int_equal(cursor, 100);
+	p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(p, MAP_FAILED);
+	ask(WIRE_REPORT_PROCESS, cursor, sizeof(text) - 1);
+	assert_null(strstr(text, line));
+	assert_null(conn.query.process);
+	ask(WIRE_REPORT_PROCESS, 0, sizeof(text) - 1);
+	seen = strstr(text, line);
+	munmap(p, bytes);
+	assert_true(seen);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -340,6 +366,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(emptied, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_sample, setup, teardown),
 		cmocka_unit_test_setup_teardown(texts_in_pages, setup, teardown),
+		cmocka_unit_test_setup_teardown(process_of_one_moment, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -186,5 +186,5 @@ step "its unit, under a systemd in the virtual machine"
 bad_package
 apt install ibverbs-providers /debs/new.deb /debs/tools.deb
 umount "$root/dev/pts" "$root/dev/shm" "$root/proc"
-quiet tests/vm/run -- tests/deb_service.sh "$root"
+quiet tests/vm/run -t 1800 -- tests/deb_service.sh "$root"
 step "ok"

@@ -20,6 +20,8 @@ mkdir /run/files/upper /run/files/work
 mount -t overlay -o "lowerdir=$root,upperdir=/run/files/upper,workdir=/run/files/work" root "$new"
 mkdir -p "$new/tests"
 cp "$here/conf/debian/tests/service" "$new/tests/service"
+# An index of the manual pages takes longer than all else that dpkg does.
+rm -f "$new/var/lib/man-db/auto-update"
 mount -t cgroup2 none /sys/fs/cgroup
 
 # Process 1 of its own processes. It takes some seconds until it answers, emulated.
@@ -85,7 +87,21 @@ inside systemctl is-active --quiet kvd@a || failed "its instance does not serve 
 inside kvctl -a softnic:///run/kvd/kvd.sock ping || failed "it does not answer after an upgrade"
 # kvd's data outlives it, and the script goes back if the new kvd does not serve.
 upgrade() {
-	inside /usr/share/kvd/upgrade -a softnic:///run/kvd/kvd.sock "$@"
+	inside /usr/share/kvd/upgrade -a softnic:///run/kvd/kvd.sock "$@" | tee /run/said
+}
+
+# A client that counts as long as the file is there, and in the end prints how often.
+: >"$new/tests/counts"
+count() {
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	inside sh -c 'while [ -e /tests/counts ]; do
+			echo incr counter -i 1
+			sleep 0.1
+		done | kvctl -a softnic:///run/kvd/kvd.sock -t 900s | awk "END { print NR, \$1 }"'
+}
+
+no_call_failed() {
+	grep -q ', 0 calls failed$' /run/said || failed "calls failed: $(cat /run/said)"
 }
 inside kvctl -a softnic:///run/kvd/kvd.sock put name Ada
 status=0
@@ -96,13 +112,21 @@ inside sed -i '/^\[memory\]/,/^\[/{s|^file =.*|file = /dev/shm/kvd|; s|^size = .
 inside systemctl restart kvd
 inside kvctl -a softnic:///run/kvd/kvd.sock put name Grace
 inside dpkg --force-confold,downgrade -i /debs/old.deb
+count >/run/counted &
+counts=$!
 upgrade /debs/new.deb /debs/old.deb || failed "upgrade ended with $?"
+no_call_failed
 [ "$(inside kvctl -a softnic:///run/kvd/kvd.sock get name)" = Grace ] ||
 	failed "an upgrade has lost the data"
 upgrade /debs/bad.deb /debs/new.deb || status=$?
 [ $status = 2 ] || failed "the bad kvd does not serve, and upgrade ended with $status"
 [ "$(inside kvctl -a softnic:///run/kvd/kvd.sock get name)" = Grace ] ||
 	failed "an upgrade and back has lost the data"
+no_call_failed
+rm "$new/tests/counts"
+wait $counts
+read -r counted last </run/counted
+[ "$counted" = "$last" ] || failed "of $counted numbers the last one is $last"
 inside dpkg -r kvd
 ! grep -qx kvd /proc/[0-9]*/comm 2>/dev/null || failed "it runs after its removal"
 kill -KILL "$starter"

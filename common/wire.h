@@ -206,6 +206,7 @@ enum wire_status {
 	WIRE_MOVED = 22,	/* another member of the fleet has the key; nothing was done */
 	/* The key's shard has no owner, or this member must not serve it now; nothing was done. */
 	WIRE_AWAY = 23,
+	WIRE_STATUS_MAX = WIRE_AWAY,
 };
 
 #define WIRE_F_PULL 0x01u	/* PUT: the server READs the value from pull_addr with pull_rkey */

@@ -283,6 +283,18 @@ static void budget_lines(struct lines *l, const struct tenants *tenants)
 #undef X
 }
 
+static void command_lines(struct lines *l, const struct stats_source *source)
+{
+	struct command_counts sums;
+	struct command_stats stats;
+
+	net_commands(source->net, &sums);
+	stats = command_counts_stats(&sums);
+#define X(name, help) number(l, #name, stats.name);
+	COMMAND_STATS(X)
+#undef X
+}
+
 static void traffic_lines(struct lines *l, const struct stats_source *source)
 {
 #define X(name, help) number(l, #name, stat_read(&source->net->stats.name));
@@ -291,6 +303,7 @@ static void traffic_lines(struct lines *l, const struct stats_source *source)
 #define X(name, help) number(l, #name, sum_workers(source, offsetof(struct worker, stats.name)));
 	WORKER_STATS(X)
 #undef X
+	command_lines(l, source);
 #define X(name, help)                                                                              \
 	number(l, "memcached." #name,                                                              \
 	       sum_workers(source, offsetof(struct worker, part.commands.name)));
@@ -408,6 +421,7 @@ void stats_help(FILE *out)
 	MAINTENANCE_STATS(X)
 	NET_STATS(X)
 	WORKER_STATS(X)
+	COMMAND_STATS(X)
 	TURN_STATS(X)
 #undef X
 #define X(name, ns)                                                                                \

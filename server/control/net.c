@@ -289,6 +289,13 @@ bool net_alive(struct net *net)
 	return alive;
 }
 
+void net_commands(const struct net *net, struct command_counts *sums)
+{
+	memset(sums, 0, sizeof(*sums));
+	for (unsigned int i = 0; i < net->worker_count; i++)
+		command_counts_add(&net->workers[i].commands, sums);
+}
+
 void net_turns_wait(void *net)
 {
 	const struct net *of = net;

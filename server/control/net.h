@@ -162,6 +162,8 @@ int net_start(struct net *net);
  * control thread calls it now and then.
  */
 bool net_alive(struct net *net);
+/* What all workers have counted. Any thread. */
+void net_commands(const struct net *net, struct command_counts *sums);
 /* turn_wait() for each worker of @net, a struct net. */
 void net_turns_wait(void *net);
 /*

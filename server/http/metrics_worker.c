@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Metrics of workers, and of the requests and commands that they count together. */
+#include <ctype.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -26,25 +27,23 @@ static const struct metrics_names budget_names[] = { BUDGET_STATS(X) };
 static const uint64_t turn_bounds_ns[] = { TURN_CLASSES(X) };
 #undef X
 
-/* A counter that is a sample of a family of several. */
-struct command {
-	const char *statistic, *command, *result;
+#define X(name, label) label,
+static const char *const front_names[] = { FRONTS(X) };
+#undef X
+
+/* A counter that is a sample of kvd_memcached_commands_total: its labels. */
+struct memcached_command {
+	const char *statistic, *command, *status;
 };
 
-/* Of kvd_commands_total and kvd_command_failures_total. */
-static const struct command commands[] = {
-	{ "puts", "put", NULL },
-	{ "deletes", "delete", NULL },
-	{ "touches", "touch", NULL },
-	{ "scans", "scan", NULL },
+/*
+ * Commands whose series are there from the start: those of keys. Others, and other statuses than
+ * OK, are there once they are not 0.
+ */
+static const enum wire_op commands[] = {
+	WIRE_GET, WIRE_PUT, WIRE_DELETE, WIRE_ARITH, WIRE_TOUCH, WIRE_SCAN,
 };
-static const struct command failures[] = {
-	{ "put_no_space", "put", "no_space" },
-	{ "put_too_large", "put", "too_large" },
-	{ "delete_misses", "delete", "not_found" },
-};
-/* Of kvd_memcached_commands_total. */
-static const struct command memcached_commands[] = {
+static const struct memcached_command memcached_commands[] = {
 	{ "get_hits", "get", "hit" },	     { "get_misses", "get", "miss" },
 	{ "delete_hits", "delete", "hit" },  { "delete_misses", "delete", "miss" },
 	{ "incr_hits", "incr", "hit" },	     { "incr_misses", "incr", "miss" },
@@ -54,20 +53,11 @@ static const struct command memcached_commands[] = {
 	{ "touch_misses", "touch", "miss" },
 };
 
-static bool is_command(const char *statistic, const struct command *list, size_t count)
+static const struct memcached_command *memcached_command(const char *statistic)
 {
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(list[i].statistic, statistic))
-			return true;
-	return false;
-}
-
-static const struct metrics_names *names_find(const struct metrics_names *names, size_t count,
-					      const char *name)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!strcmp(names[i].name, name))
-			return &names[i];
+	for (size_t i = 0; i < COUNT_OF(memcached_commands); i++)
+		if (!strcmp(memcached_commands[i].statistic, statistic))
+			return &memcached_commands[i];
 	return NULL;
 }
 
@@ -81,55 +71,82 @@ static uint64_t workers_sum(const struct net *net, size_t offset)
 	return sum;
 }
 
-/* The samples of @list, whose statistics are at @offset of struct worker; @result: its label. */
-static void commands_write(struct exposition *out, const struct net *net,
-			   const struct command *list, size_t count, const char *result,
-			   const struct metrics_names *names, size_t names_count, size_t offset)
+/* Whether a series that is still 0 is written: rates then see its first change. */
+static bool is_there(enum wire_op op, enum wire_status status)
 {
-	for (size_t i = 0; i < count; i++) {
-		const struct metrics_names *statistic = names_find(names, names_count,
-								   list[i].statistic);
-		struct labels labels = { 0 };
-
-		label_add(&labels, "command", list[i].command);
-		if (list[i].result)
-			label_add(&labels, result, list[i].result);
-		exposition_number(out, &labels, workers_sum(net, offset + statistic->offset));
-	}
+	/* An alert goes by the rate of PUTs without space. */
+	if (status == WIRE_NO_SPACE)
+		return op == WIRE_PUT;
+	for (size_t i = 0; i < COUNT_OF(commands); i++)
+		if (commands[i] == op)
+			return status == WIRE_OK;
+	return false;
 }
 
-static void get_sample(struct exposition *out, const struct gathered *gathered)
+static void label_add_lower(struct labels *labels, const char *name, const char *upper)
+{
+	char text[32];
+	size_t i;
+
+	for (i = 0; i < sizeof(text) - 1 && upper[i]; i++)
+		text[i] = (char)tolower((unsigned char)upper[i]);
+	text[i] = '\0';
+	label_add(labels, name, text);
+}
+
+static void command_sample(struct exposition *out, const struct command_counts *counts,
+			   enum front front, enum wire_op op, enum wire_status status)
 {
 	struct labels labels = { 0 };
-	uint64_t gets = 0;
 
-	for (unsigned int i = 0; i < gathered->count; i++)
-		gets += gathered->tenants[i].table.gets;
-	exposition_number(out, label_add(&labels, "command", "get"), gets);
+	label_add_lower(&labels, "command", wire_op_name(op));
+	label_add_lower(&labels, "status", wire_status_name(status));
+	label_add(&labels, "front", front_names[front]);
+	exposition_number(out, &labels, counts->of[front][op][status]);
 }
 
-static void requests_write(struct exposition *out, const struct net *net,
-			   const struct gathered *gathered)
+/*
+ * At most 966 series, of 23 operations, 14 statuses and 3 fronts, 80 KiB in all; some 40 are usual.
+ */
+static void commands_total_write(struct exposition *out, const struct net *net)
+{
+	struct command_counts counts;
+
+	net_commands(net, &counts);
+	exposition_family(out, "kvd_commands_total", METRIC_COUNTER,
+			  "commands by the status they were answered with and the front that they "
+			  "came by; GETs by READ as clients report them");
+	for (unsigned int front = 0; front < FRONTS_COUNT; front++)
+		for (unsigned int op = 1; op <= WIRE_OP_MAX; op++)
+			for (unsigned int status = 0; status <= WIRE_STATUS_MAX; status++)
+				if (counts.of[front][op][status] || is_there(op, status))
+					command_sample(out, &counts, front, op, status);
+}
+
+static void requests_write(struct exposition *out, const struct net *net)
 {
 	const size_t offset = offsetof(struct worker, stats);
 
-	exposition_family(out, "kvd_commands_total", METRIC_COUNTER,
-			  "commands of all clients, those of memcached's protocol included; GETs "
-			  "by READ as clients report them");
-	get_sample(out, gathered);
-	commands_write(out, net, commands, COUNT_OF(commands), NULL, worker_names,
-		       COUNT_OF(worker_names), offset);
-	exposition_family(out, "kvd_command_failures_total", METRIC_COUNTER,
-			  "commands of all clients that failed for this reason");
-	commands_write(out, net, failures, COUNT_OF(failures), "reason", worker_names,
-		       COUNT_OF(worker_names), offset);
+	commands_total_write(out, net);
 	for (size_t i = 0; i < COUNT_OF(worker_names); i++) {
-		if (is_command(worker_names[i].name, commands, COUNT_OF(commands)) ||
-		    is_command(worker_names[i].name, failures, COUNT_OF(failures)))
-			continue;
 		metrics_family(out, "", &worker_names[i], METRIC_COUNTER);
 		exposition_number(out, NULL, workers_sum(net, offset + worker_names[i].offset));
 	}
+}
+
+static void memcached_command_sample(struct exposition *out, const struct net *net,
+				     const struct metrics_names *statistic)
+{
+	const struct memcached_command *command = memcached_command(statistic->name);
+	struct labels labels = { 0 };
+
+	if (!command)
+		return;
+	label_add(&labels, "command", command->command);
+	label_add(&labels, "status", command->status);
+	exposition_number(out, &labels,
+			  workers_sum(net,
+				      offsetof(struct worker, part.commands) + statistic->offset));
 }
 
 static void memcached_write(struct exposition *out, const struct net *net)
@@ -139,11 +156,10 @@ static void memcached_write(struct exposition *out, const struct net *net)
 	exposition_family(out, "kvd_memcached_commands_total", METRIC_COUNTER,
 			  "commands of clients of memcached's protocol, of the tenant default, by "
 			  "their result");
-	commands_write(out, net, memcached_commands, COUNT_OF(memcached_commands), "status",
-		       memcached_names, COUNT_OF(memcached_names), offset);
+	for (size_t i = 0; i < COUNT_OF(memcached_names); i++)
+		memcached_command_sample(out, net, &memcached_names[i]);
 	for (size_t i = 0; i < COUNT_OF(memcached_names); i++) {
-		if (is_command(memcached_names[i].name, memcached_commands,
-			       COUNT_OF(memcached_commands)))
+		if (memcached_command(memcached_names[i].name))
 			continue;
 		metrics_family(out, "memcached_", &memcached_names[i], METRIC_COUNTER);
 		exposition_number(out, NULL, workers_sum(net, offset + memcached_names[i].offset));
@@ -241,7 +257,7 @@ static void workers_write(struct exposition *out, const struct net *net)
 void metrics_worker(struct exposition *out, const struct metrics_source *source,
 		    const struct gathered *gathered)
 {
-	requests_write(out, source->net, gathered);
+	requests_write(out, source->net);
 	memcached_write(out, source->net);
 	held_write(out, source->net, gathered);
 	workers_write(out, source->net);

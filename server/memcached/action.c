@@ -169,6 +169,31 @@ static bool work_keep(struct action *action, const struct execution *execution)
 	return true;
 }
 
+void action_count(const struct action *action)
+{
+	const struct client *client = &action->session->client;
+
+	command_count(&client->worker->commands, client->kind, action->request.op,
+		      action->head.status, 0);
+}
+
+/* action_admit() does not allow it here. */
+static enum action_next action_refused(struct action *action)
+{
+	if (is_foreign(action))
+		return foreign_ask(action);
+	action_count(action);
+	return ACTION_DONE;
+}
+
+static void action_executed(const struct action *action)
+{
+	struct client *client = &action->session->client;
+
+	action_count(action);
+	execution_count(client, &action->request, &action->head, client->active_ns);
+}
+
 static enum action_next next_of(struct session *session, enum piece_next next)
 {
 	session->waits = next == PIECE_WAIT;
@@ -190,7 +215,7 @@ enum action_next action_run(struct action *action)
 		if (session->work)
 			execution_cancel(&session->work->execution, &session->client);
 		work_end(session);
-		return is_foreign(action) ? foreign_ask(action) : ACTION_DONE;
+		return action_refused(action);
 	}
 	if (session->work) {
 		execution = &session->work->execution;
@@ -207,8 +232,7 @@ enum action_next action_run(struct action *action)
 		action->head.status = WIRE_NO_SPACE;
 	}
 	work_end(session);
-	execution_count(&session->client, &action->request, &action->head,
-			session->client.active_ns);
+	action_executed(action);
 	return ACTION_DONE;
 }
 
@@ -314,7 +338,7 @@ enum action_next action_read(struct action *action, uint32_t gap)
 	large_get_end(session);
 	action->head.status = (uint8_t)action_admit(action);
 	if (action->head.status)
-		return is_foreign(action) ? foreign_ask(action) : ACTION_DONE;
+		return action_refused(action);
 	if (!output_room(session, gap + TAIL_MAX + ROOM_MIN))
 		return ACTION_CLOGGED;
 	fits = read_here(action, &value);
@@ -329,8 +353,7 @@ enum action_next action_read(struct action *action, uint32_t gap)
 		if (next != ACTION_DONE)
 			return next;
 	}
-	execution_count(&session->client, &action->request, &action->head,
-			session->client.active_ns);
+	action_executed(action);
 	return ACTION_DONE;
 }
 

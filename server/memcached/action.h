@@ -75,6 +75,8 @@ enum action_next action_too_large(struct action *action);
 /* Removes the item of the result, if it is still that version. The result stays. */
 enum action_next action_expire(struct action *action);
 
+/* Counts the request, with the status that its command has ended with: server/worker/commands.h. */
+void action_count(const struct action *action);
 /* Counts a PUT, or an ARITH that found its item or did not, by the result. */
 void action_count_put(const struct action *action);
 void action_count_arith(const struct action *action);

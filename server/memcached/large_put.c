@@ -133,11 +133,20 @@ void large_put_end(struct session *session)
 	session->put = NULL;
 }
 
+static void put_count(const struct large_put *put, const struct wire_response *head)
+{
+	const struct client *client = &put->session->client;
+
+	command_count(&client->worker->commands, client->kind, WIRE_PUT, head->status, 0);
+}
+
 static enum action_next put_fail(struct large_put *put, enum wire_status status,
 				 struct wire_response *head)
 {
 	put_stop(put);
 	head->status = (uint8_t)status;
+	if (status)
+		put_count(put, head);
 	return ACTION_DONE;
 }
 
@@ -385,6 +394,7 @@ enum action_next large_put_run(struct session *session, struct session_input *in
 	put_stop(put);
 	if (put->foreign)
 		return ACTION_DONE;
+	put_count(put, head);
 	execution_count(client, &put->request, head, client->active_ns);
 	return ACTION_DONE;
 }

@@ -62,6 +62,7 @@ static enum action_next fleet_flush(struct session *session, struct action *acti
 			return ACTION_WAIT;
 		if (!action->head.status)
 			action->head.status = WIRE_NO_SPACE;
+		action_count(action);
 		action_refuse(action);
 		return ACTION_DONE;
 	}
@@ -133,12 +134,14 @@ static enum action_next stats(struct session *session, const struct mc_command *
 			output_line(session->sockets, "SERVER_ERROR out of memory");
 		query->text = NULL;
 		session_query_free(session);
+		action_count(&action);
 		return ACTION_DONE;
 	}
 	if (user)
 		action.head.status = (uint8_t)permit_admit(&session->client, user, &action.request,
 							   received);
 	if (action.head.status) {
+		action_count(&action);
 		action_refuse(&action);
 		return ACTION_DONE;
 	}
@@ -166,6 +169,9 @@ enum action_next perform_too_large(struct session *session, const struct mc_comm
 	next = action_too_large(&action);
 	if (next != ACTION_DONE)
 		return next;
+	/* Maybe it has become a DELETE. */
+	action.request.op = WIRE_PUT;
+	action_count(&action);
 	stat_add(&session_counters(session)->store_too_large, 1);
 	action_refuse(&action);
 	return ACTION_DONE;
@@ -206,8 +212,10 @@ enum action_next perform_large(struct session *session, const struct mc_command 
 		action.head.status = WIRE_OK;
 	if (!action.head.status && !large_put_begin(session, &action, line, foreign))
 		action.head.status = WIRE_NO_SPACE;
-	if (action.head.status)
+	if (action.head.status) {
+		action_count(&action);
 		put_done(&action);
+	}
 	return ACTION_DONE;
 }
 

@@ -29,32 +29,9 @@ static void get_count(struct client *client, const struct request *request, enum
 void execution_count(struct client *client, const struct request *request,
 		     const struct wire_response *head, uint64_t arrived_ns)
 {
-	const enum wire_status status = (enum wire_status)head->status;
-	struct worker_stats *stats = &client->worker->stats;
-
 	trace_note(&client->worker->trace, client, request, head, arrived_ns);
-	switch (request->op) {
-	case WIRE_GET:
-		get_count(client, request, status);
-		break;
-	case WIRE_PUT:
-	case WIRE_ARITH:
-		stat_add(&stats->puts, 1);
-		stat_add(&stats->put_no_space, status == WIRE_NO_SPACE);
-		stat_add(&stats->put_too_large, status == WIRE_TOO_LARGE);
-		break;
-	case WIRE_DELETE:
-		stat_add(&stats->deletes, 1);
-		stat_add(&stats->delete_misses, status == WIRE_NOT_FOUND);
-		break;
-	case WIRE_TOUCH:
-		stat_add(&stats->touches, 1);
-		if (request->flags & WIRE_F_VALUE)
-			get_count(client, request, status);
-		break;
-	default:
-		break;
-	}
+	if (request->op == WIRE_GET || (request->op == WIRE_TOUCH && request->flags & WIRE_F_VALUE))
+		get_count(client, request, (enum wire_status)head->status);
 }
 
 static_assert(sizeof(struct principal) <= FLUSH_OWNER_BYTES, "an owner is a principal");

@@ -69,6 +69,12 @@ __attribute__((noinline)) void operation_refuse(const struct conn *conn,
 		member_refuse(conn, request, status, head);
 }
 
+void operation_report(struct conn *conn, const struct request *request)
+{
+	command_count_reads(&conn->poller->worker->commands, conn->client.kind, &request->gets);
+	execute_access(conn_thread(conn), request);
+}
+
 /* The first admitted operation pays for the BATCH's own header. */
 static uint64_t batched_bytes(const struct message *message, const struct request *request)
 {
@@ -91,7 +97,7 @@ static enum wire_status batched_permit(struct message *message, const struct use
 	status = permit_admit(&conn->client, user, request, batched_bytes(message, request));
 	if (!state->paid && status != WIRE_LIMIT) {
 		state->paid = true;
-		execute_access(conn_thread(conn), message->request);
+		operation_report(conn, message->request);
 	}
 	return status;
 }
@@ -255,6 +261,8 @@ static void batch_result(struct message *message, const struct batched *next,
 		result.item_flags = head->item_flags;
 		result.value_len = value_len;
 	}
+	command_count(&message->worker->commands, message->conn->client.kind, next->request.op,
+		      head->status, head->flags);
 	memcpy(message->value + state->used, &result, sizeof(result));
 	state->used += (uint32_t)sizeof(result) + value_len;
 	if (head->status != WIRE_LIMIT && !head->flags)

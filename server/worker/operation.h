@@ -40,6 +40,9 @@ bool operation_receive(struct response_list *responses, struct conn *conn,
 void operation_refuse(const struct conn *conn, const struct request *request,
 		      enum wire_status status, struct wire_response *head);
 
+/* Records the GETs by READ that the request reports. */
+void operation_report(struct conn *conn, const struct request *request);
+
 /* For a message that is deferred when it arrives; its verdict is set. */
 extern const struct deferred_kind operation_kind;
 

@@ -97,7 +97,6 @@ static void pull_begin(struct deferred *deferred, struct item *item,
 	struct worker *worker = conn->poller->worker;
 	struct pull *pull = &deferred->pull;
 
-	stat_add(&worker->stats.puts, 1);
 	stat_add(&worker->stats.pulls, 1);
 	stat_add(&worker->stats.pull_bytes, request->value_len);
 	permit_charge(&conn->client, request->value_len, worker->part.thread.now_ns);
@@ -128,8 +127,6 @@ static void response_set_put(struct deferred *deferred, struct response_list *re
 	conn_record(deferred->conn, request->change, &response->head);
 	trace_note(&worker->trace, &deferred->conn->client, request, &response->head,
 		   deferred->arrived_ns);
-	stat_add(&worker->stats.put_no_space, status == WIRE_NO_SPACE);
-	stat_add(&worker->stats.put_too_large, status == WIRE_TOO_LARGE);
 }
 
 /* The item is in the table, or nothing was changed. */
@@ -256,7 +253,6 @@ enum pull_start { PULL_BEGUN, PULL_WAITS, PULL_ROOM, PULL_REFUSED };
 static enum pull_start pull_start(struct deferred *deferred, struct response_list *responses)
 {
 	const struct request *request = &deferred->request;
-	struct worker *worker = responses->poller->worker;
 	struct conn *conn = deferred->conn;
 	struct room *room = &deferred->pull.room;
 	enum wire_status status = WIRE_OK;
@@ -281,7 +277,6 @@ static enum pull_start pull_start(struct deferred *deferred, struct response_lis
 		pull_begin(deferred, item, &change, pull_is_now(conn, request));
 		return PULL_BEGUN;
 	}
-	stat_add(&worker->stats.puts, 1);
 	budget_give(budget_of(conn), &conn->pull_hold, conn->pull_hold.bytes);
 	response_set_put(deferred, responses, &change, status);
 	return PULL_REFUSED;

@@ -55,7 +55,6 @@ static enum piece_next scan_step(struct deferred *deferred, struct response_list
 	response->value_len = value.len;
 	trace_note(&responses->poller->worker->trace, &deferred->conn->client, request,
 		   &response->head, deferred->arrived_ns);
-	stat_add(&responses->poller->worker->stats.scans, 1);
 	return PIECE_DONE;
 }
 
@@ -150,7 +149,7 @@ static const struct deferred_kind *request_admit(struct conn *conn, const struct
 		verdict->status = (uint8_t)move_admit(conn);
 	/* In a BATCH of a user the first admitted operation records the reports. */
 	if (request_reports(request) && !verdict->status && !(batch && user))
-		execute_access(conn_thread(conn), request);
+		operation_report(conn, request);
 	if (conn->client.fleet && !verdict->repeated) {
 		member_resume(conn, request);
 		if (!verdict->status)

@@ -177,6 +177,10 @@ static void response_signal(struct poller *poller, struct response_wr *response)
 
 	conn->sq_unsignaled++;
 	stat_add(&worker->stats.responses, 1);
+	/* Of a BATCH each operation was counted: server/worker/operation.c. */
+	if (response->head.op != WIRE_BATCH)
+		command_count(&worker->commands, conn->client.kind, response->head.op,
+			      response->head.status, response->head.flags);
 	stat_add(&worker->stats.response_bytes, response->sge.length);
 	stat_add(&conn->client.sent_bytes, response->sge.length);
 	/* A refused request costs nothing, or a client that retries at once would never get in. */

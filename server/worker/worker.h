@@ -30,6 +30,7 @@
 
 #include "server/store/store.h"
 #include "server/worker/client.h"
+#include "server/worker/commands.h"
 #include "server/worker/late_principals.h"
 #include "server/worker/mailbox.h"
 #include "server/worker/poller.h"
@@ -58,13 +59,6 @@ struct worker_limits {
 	X(fleet_refused, "requests refused: another member of the fleet has the key")              \
 	X(fleet_away, "requests refused: no member of the fleet has the key, or this one must "    \
 		      "not serve it now")                                                          \
-	X(puts, "PUTs, increments and decrements")                                                 \
-	X(put_no_space, "PUTs failed because the memory, or the chain of the bucket, is full")     \
-	X(put_too_large, "PUTs failed because the value is larger than limits.max_value")          \
-	X(deletes, "DELETEs")                                                                      \
-	X(delete_misses, "DELETEs of keys that were not found")                                    \
-	X(touches, "TOUCH requests")                                                               \
-	X(scans, "parts of scans")                                                                 \
 	X(pulls, "large values READ from clients")                                                 \
 	X(pull_bytes, "bytes of large values READ from clients")                                   \
 	X(pulls_probed,                                                                            \
@@ -190,6 +184,7 @@ struct worker {
 	struct worker_limits limits;
 	struct spin spin;
 	struct worker_stats stats;
+	struct command_counts commands;
 	struct turn turn;
 	struct turn_stats turns;
 	struct trace trace;

@@ -50,6 +50,11 @@ has() {
 	page metrics | grep -qxF "$1 $2"
 }
 
+# command, status, front, number of commands
+counted() {
+	has "kvd_commands_total{command=\"$1\",status=\"$2\",front=\"$3\"}" "$4"
+}
+
 check "the server starts" server_start -o "server.http=$http" || finish
 check "the log says where" logged "notice http: http://$http/metrics\$"
 
@@ -97,7 +102,7 @@ fill() {
 check "clients store items" fill
 numbers() {
 	wait_until "$DEADLINE_S" has 'kvd_items{tenant="default"}' $ITEMS &&
-		has 'kvd_commands_total{command="put"}' $ITEMS &&
+		counted put ok softnic $ITEMS && counted put no_space rdma 0 &&
 		has 'kvd_region_bytes{tenant="default"}' $((32 << 20)) &&
 		has kvd_up 1 &&
 		has "kvd_device_up{device=\"softnic\",address=\"${url#*://}\"}" 1 &&
@@ -348,6 +353,43 @@ stops_while_guessed() {
 	[ $result = 0 ]
 }
 check "it stops while passwords wait" stops_while_guessed
+
+# Commands by status and front. A user whose keys have prefixes asks for them by requests.
+(umask 077 && cat >"$tmp/users") <<-END
+	[user few]
+	uid = $(id -u)
+	rights = read stats
+	read_prefixes = key
+	[user net]
+	networks = 127.0.0.0/8
+	rights = all
+END
+free_port
+memcached_port=$port
+config_write "$url,memcached://127.0.0.1:$memcached_port"
+check "it starts with memcached's protocol" server_start -o "server.http=$http" \
+	-o "users.file=$tmp/users" || finish
+memcached_commands() {
+	local memcached said
+	exec {memcached}<>"/dev/tcp/127.0.0.1/$memcached_port" &&
+		printf '%s\r\n' 'set key1 0 0 1' x 'get key1 key2' 'add key1 0 0 1' y quit \
+			>&"$memcached" && said=$(timeout "$DEADLINE_S" cat <&"$memcached")
+	exec {memcached}>&-
+	[ "$said" = $'STORED\r\nVALUE key1 0 1\r\nx\r\nEND\r\nNOT_STORED\r' ]
+}
+commands_by_status() {
+	memcached_commands && kvctl get key1 >/dev/null && ! kvctl get key2 2>/dev/null &&
+		! kvctl put key2 refused 2>/dev/null &&
+		counted put ok memcached 1 && counted put exists memcached 1 &&
+		counted get ok memcached 1 && counted get not_found memcached 1 &&
+		counted get ok softnic 1 && counted get not_found softnic 1 &&
+		counted put ok softnic 0 && counted put not_allowed softnic 1 &&
+		[ "$(page metrics | grep -c '^kvd_commands_total.*not_allowed')" = 1 ] &&
+		kvctl stats >"$tmp/stats" && grep -qx 'puts 2' "$tmp/stats"
+}
+check "commands are counted by status and front" commands_by_status
+check "it stops" server_stop
+config_write
 
 # TLS.
 authority() {

@@ -16,6 +16,7 @@ FOLDER becomes the browser's. Each line of the input is a command; it prints wha
     shot FILE            writes a PNG of the page
 """
 import base64
+import collections
 import json
 import os
 import pathlib
@@ -102,8 +103,11 @@ def until(condition, what):
 def metrics_of(url):
     with urllib.request.urlopen(f"{url}/metrics", timeout=DEADLINE_S) as answer:
         text = answer.read().decode()
-    return {command: int(value) for command, value in
-            re.findall(r'^kvd_commands_total\{command="(\w+)"\} (\d+)$', text, re.M)}
+    counts = collections.Counter()
+    for command, value in re.findall(r'^kvd_commands_total\{command="(\w+)",.*\} (\d+)$', text,
+                                     re.M):
+        counts[command] += int(value)
+    return counts
 
 
 class Page:
@@ -165,7 +169,8 @@ class Page:
         pairs = []
 
         def same():
-            pairs[:] = metrics_of(url), self.value(OPERATIONS)
+            counts, shown = metrics_of(url), self.value(OPERATIONS)
+            pairs[:] = {command: counts[command] for command in shown}, shown
             return pairs[0] == pairs[1] and pairs[0]["put"] and pairs[0]["get"]
         until(same, lambda: f"{pairs[0]} in /metrics, {pairs[1]} on the page")
         return []

@@ -12,8 +12,10 @@ const share = (part, whole) => whole > 0 ? part / whole : NaN;
 const DEFAULT = { tenant: "default" };
 
 const command = (name) => counter(name.toUpperCase(), "kvd_commands_total", { command: name });
+const commands = ["get", "put", "delete", "arith", "touch", "scan"].map(command);
 const operations = new Lines("Operations", "by kind, of all clients; GETs by READ as clients " +
-	"report them", ["get", "put", "delete", "touch", "scan"].map(command));
+	"report them", commands);
+const operated = (scrape) => commands.reduce((all, { total }) => all + total(scrape), 0);
 
 const hits = sum("kvd_get_hits_total"), misses = sum("kvd_get_misses_total");
 const gets = new Lines("GETs", "one-sided: by RDMA READ, which costs the server nothing", [
@@ -258,7 +260,7 @@ class Tenants extends Section {
 class Refusals extends Section {
 	constructor() {
 		const failed = (name, reason) => counter(`${name}: ${reason.replace("_", " ")}`,
-			"kvd_command_failures_total", { command: name.toLowerCase(), reason });
+			"kvd_commands_total", { command: name.toLowerCase(), status: reason });
 		super("Refusals", "and what failed");
 		this.series = [
 			counter("connections refused", "kvd_connections_rejected_total"),
@@ -314,8 +316,8 @@ function showTiles(step) {
 	const rates = (total, name) => total + step.rateOf(name);
 
 	part("tiles").replaceChildren(
-		tile("Operations", perSecond(short)(step.rateOf("kvd_commands_total")),
-			`${short(now.sum("kvd_commands_total"))} in all`),
+		tile("Operations", perSecond(short)(step.rate(operated)),
+			`${short(operated(now))} in all`),
 		tile("Hits", percent(share(hit, all)),
 			`${percent(share(hits(now), hits(now) + misses(now)))} in all`),
 		tile("Bytes", perSecond(bytes)(IN.reduce(rates, 0)),

@@ -201,7 +201,7 @@ static void all_kinds_in_order(void **state)
 	assert_no_more(conn);
 	assert_int_equal(stat_read(&test_worker.stats.requests), 11); /* and one for the message */
 	assert_int_equal(stat_read(&test_worker.stats.batched), 12);
-	assert_int_equal(stat_read(&test_worker.stats.puts), 5);
+	assert_int_equal(command_counts_stats(&test_worker.commands).puts, 5);
 	assert_int_equal(stat_read(&test_worker.part.thread.stats.gets), 3);
 	assert_int_equal(stat_read(&test_worker.part.thread.stats.get_misses), 1);
 	assert_int_equal(conn->conn.sq_used, 1);
@@ -490,7 +490,7 @@ static void no_room(void **state)
 	assert_result(conn, WIRE_PING, WIRE_OK);
 	assert_result(conn, WIRE_PUT, WIRE_NO_SPACE);
 	assert_result(conn, WIRE_DELETE, WIRE_NOT_FOUND);
-	assert_int_equal(stat_read(&test_worker.stats.put_no_space), 1);
+	assert_int_equal(command_counts_stats(&test_worker.commands).put_no_space, 1);
 	assert_int_equal(stat_read(&test_worker.stats.deferred), 1);
 	/* One that was begun twice has taken one token. */
 	assert_true(test_limit_taken(&limit.account.requests_full) <= 3);
@@ -528,7 +528,7 @@ static void limits(void **state)
 	assert_int_equal(admitted, ACCOUNT_REQUESTS_MIN);
 	assert_int_equal(refused, 40 - ACCOUNT_REQUESTS_MIN);
 	assert_int_equal(stat_read(&test_worker.stats.requests_over_limit), refused);
-	assert_int_equal(stat_read(&test_worker.stats.puts), admitted);
+	assert_int_equal(command_counts_stats(&test_worker.commands).puts, admitted);
 	full = atomic_load(&limit.account.bytes_full);
 	message_begin(2);
 	add_full();

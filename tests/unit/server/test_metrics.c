@@ -201,14 +201,17 @@ static void of_stores(void **state)
 	assert_null(strstr(text, "kvd_items{"));
 }
 
+#define COMMAND(command, status, front)                                                            \
+	"command=\"" command "\",status=\"" status "\",front=\"" front "\""
+
 static void of_workers(void **state)
 {
 	struct turn turn = { .began_ns = 1, .completions = 9, .batched = 8 };
 
 	(void)state;
-	workers[0].stats.puts = 3;
-	workers[1].stats.puts = 4;
-	workers[1].stats.delete_misses = 5;
+	workers[0].commands.of[FRONT_SOFTNIC][WIRE_PUT][WIRE_OK] = 3;
+	workers[1].commands.of[FRONT_SOFTNIC][WIRE_PUT][WIRE_OK] = 4;
+	workers[1].commands.of[FRONT_MEMCACHED][WIRE_DELETE][WIRE_NOT_FOUND] = 5;
 	workers[1].stats.requests = 6;
 	workers[0].stats.pull_bytes = 7;
 	workers[0].held.windows = 8;
@@ -220,8 +223,13 @@ static void of_workers(void **state)
 	turn_end(&turn, &workers[1].turns, 1 + 20000000);
 	write_metrics(false);
 	assert_families();
-	assert_number("kvd_commands_total{command=\"put\"}", 7);
-	assert_number("kvd_command_failures_total{command=\"delete\",reason=\"not_found\"}", 5);
+	assert_number("kvd_commands_total{" COMMAND("put", "ok", "softnic") "}", 7);
+	assert_number("kvd_commands_total{" COMMAND("put", "ok", "rdma") "}", 0);
+	assert_number("kvd_commands_total{" COMMAND("put", "no_space", "rdma") "}", 0);
+	assert_number("kvd_commands_total{" COMMAND("delete", "not_found", "memcached") "}", 5);
+	/* What is 0 has no series, but for the commands of keys that are OK. */
+	assert_null(strstr(text, COMMAND("delete", "not_found", "rdma")));
+	assert_null(strstr(text, "command=\"ping\""));
 	assert_number("kvd_requests_total", 6);
 	assert_number("kvd_worker_requests_total{worker=\"1\"}", 6);
 	assert_number("kvd_pull_bytes_total", 7);

@@ -1269,8 +1269,8 @@ static void without_space(void **state)
 	test_turns();
 	assert_responded(c, WIRE_NO_SPACE);
 	assert_false(c->conn.pull_arrived);
-	assert_int_equal(stat_read(&test_worker.stats.put_no_space), 1);
-	assert_int_equal(stat_read(&test_worker.stats.puts), 1);
+	assert_int_equal(command_counts_stats(&test_worker.commands).put_no_space, 1);
+	assert_int_equal(command_counts_stats(&test_worker.commands).puts, 1);
 	assert_int_equal(stat_read(&test_worker.stats.pulls), 0);
 }
 
@@ -1785,7 +1785,7 @@ static void refused_behind_another(void **state)
 		assert_int_equal(c->response.status, expected[i]);
 		assert_int_equal(c->response.id, 8);
 	}
-	assert_int_equal(stat_read(&test_worker.stats.put_too_large), 1);
+	assert_int_equal(command_counts_stats(&test_worker.commands).put_too_large, 1);
 }
 
 /* BUDGET-4: nor does one whose peer is late by then. */
@@ -1823,8 +1823,8 @@ static void refused_at_once(void **state)
 	assert_false(send_pull_as(c, 0, "a", plain, more, SMALL_BYTES + 1));
 	test_turns();
 	assert_responded(c, WIRE_TOO_LARGE);
-	assert_int_equal(stat_read(&test_worker.stats.put_too_large), 1);
-	assert_int_equal(stat_read(&test_worker.stats.puts), 1);
+	assert_int_equal(command_counts_stats(&test_worker.commands).put_too_large, 1);
+	assert_int_equal(command_counts_stats(&test_worker.commands).puts, 1);
 	assert_int_equal(stat_read(&test_worker.stats.pulls), 0);
 	assert_int_equal(stat_read(&test_worker.part.thread.stats.accesses), 2);
 	assert_int_equal(c->probe, 0);
@@ -1854,10 +1854,10 @@ static void longest_value(void **state)
 	pull_through(c);
 	assert_responded(c, WIRE_OK);
 	assert_value(more + 1, SMALL_BYTES);
-	assert_int_equal(stat_read(&test_worker.stats.puts), 1);
+	assert_int_equal(command_counts_stats(&test_worker.commands).puts, 1);
 	assert_int_equal(stat_read(&test_worker.stats.pulls), 1);
 	assert_int_equal(stat_read(&test_worker.stats.pull_bytes), SMALL_BYTES);
-	assert_int_equal(stat_read(&test_worker.stats.put_too_large), 0);
+	assert_int_equal(command_counts_stats(&test_worker.commands).put_too_large, 0);
 	assert_int_equal(stat_read(&test_worker.part.thread.stats.accesses), 2);
 	test_store.table.eviction = EVICTION_NONE;
 }

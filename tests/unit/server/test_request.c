@@ -268,7 +268,7 @@ static void touch_with_value(void **state)
 	assert_true(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET, .offset = PART_BYTES));
 	assert_part(PART_BYTES, PART_BYTES);
 	test_conn_complete(conn);
-	assert_int_equal(stat_read(&test_worker.stats.touches), 1);
+	assert_int_equal(command_counts_stats(&test_worker.commands).touches, 1);
 	assert_int_equal(stat_read(&test_worker.part.thread.stats.gets), 1);
 	assert_int_equal(stat_read(&test_worker.part.thread.stats.get_misses), 0);
 	test_store_delete(&test_store, "k", 1);
@@ -276,7 +276,7 @@ static void touch_with_value(void **state)
 		RECEIVE(conn, 0, "k", 0, .op = WIRE_TOUCH, .flags = WIRE_F_VALUE, .ttl = TTL_S));
 	assert_int_equal(conn->response.status, WIRE_NOT_FOUND);
 	assert_int_equal(conn->value_len, 0);
-	assert_int_equal(stat_read(&test_worker.stats.touches), 2);
+	assert_int_equal(command_counts_stats(&test_worker.commands).touches, 2);
 	assert_int_equal(stat_read(&test_worker.part.thread.stats.gets), 2);
 	assert_int_equal(stat_read(&test_worker.part.thread.stats.get_misses), 1);
 }
@@ -307,7 +307,7 @@ static void touch_with_value_is_done_once(void **state)
 		assert_int_equal(found("k").expires, expires);
 		test_conn_complete(conn);
 	}
-	assert_int_equal(stat_read(&test_worker.stats.touches), 1);
+	assert_int_equal(command_counts_stats(&test_worker.commands).touches, 1);
 	assert_int_equal(stat_read(&test_worker.part.thread.stats.gets), 1);
 }
 
@@ -425,10 +425,10 @@ static void misses_of_deletes(void **state)
 	assert_int_equal(test_store_put(&test_store, "k", 1, "v", 1, NULL), WIRE_OK);
 	RECEIVE(conn, 0, "k", 0, .op = WIRE_DELETE, .flags = WIRE_F_IF_VERSION, .version = 1);
 	assert_int_equal(conn->response.status, WIRE_EXISTS);
-	assert_int_equal(stat_read(&test_worker.stats.delete_misses), 0);
+	assert_int_equal(command_counts_stats(&test_worker.commands).delete_misses, 0);
 	RECEIVE(conn, 0, "l", 0, .op = WIRE_DELETE);
-	assert_int_equal(stat_read(&test_worker.stats.delete_misses), 1);
-	assert_int_equal(stat_read(&test_worker.stats.deletes), 2);
+	assert_int_equal(command_counts_stats(&test_worker.commands).delete_misses, 1);
+	assert_int_equal(command_counts_stats(&test_worker.commands).deletes, 2);
 }
 
 /* A change that waits for another request and finds no memory gets room made, too. */
@@ -505,7 +505,7 @@ static void large_append_is_done_once(void **state)
 		assert_responses(conn, ids, i + 1, WIRE_OK);
 		assert_int_equal(conn->response.flags, i ? WIRE_R_REPEATED : 0);
 		assert_int_equal(found("k").value_len, GROWN + 5);
-		assert_int_equal(stat_read(&test_worker.stats.puts), 1);
+		assert_int_equal(command_counts_stats(&test_worker.commands).puts, 1);
 	}
 }
 

@@ -163,10 +163,13 @@ static void operations_are_counted(void **state)
 		{ { .op = WIRE_PING }, NULL },
 	};
 	const struct worker_stats *stats = &test_worker.stats;
+	const uint64_t(*of)[WIRE_STATUS_MAX + 1] = test_worker.commands.of[FRONT_SOFTNIC];
 	unsigned int n = sizeof(asked) / sizeof(asked[0]);
+	struct command_stats commands;
 
 	(void)state;
 	test_store.region.geometry.value_max = 10;
+	test_conns[0].conn.client.kind = DEVICE_SOFTNIC;
 	for (unsigned int i = 0; i < n; i++) {
 		add_request(&test_conns[0], 0, asked[i].request, asked[i].key)->byte_len +=
 			asked[i].request.value_len;
@@ -174,15 +177,19 @@ static void operations_are_counted(void **state)
 		test_conn_complete(&test_conns[0]);
 	}
 	assert_int_equal(stats->requests, n);
-	assert_int_equal(stats->puts, 4);
-	assert_int_equal(stats->put_too_large, 1);
-	assert_int_equal(stats->put_no_space, 0);
+	commands = command_counts_stats(&test_worker.commands);
+	assert_int_equal(commands.puts, 4);
+	assert_int_equal(commands.put_too_large, 1);
+	assert_int_equal(commands.put_no_space, 0);
+	assert_int_equal(of[WIRE_PUT][WIRE_TOO_LARGE], 1);
+	assert_int_equal(of[WIRE_TOUCH][WIRE_NOT_FOUND], 2);
+	assert_int_equal(of[WIRE_PING][WIRE_OK], 1);
 	assert_int_equal(test_worker.part.thread.stats.gets, 5);
 	assert_int_equal(test_worker.part.thread.stats.get_misses, 3);
 	assert_int_equal(test_worker.part.thread.stats.get_hits, 2);
-	assert_int_equal(stats->touches, 4);
-	assert_int_equal(stats->deletes, 2);
-	assert_int_equal(stats->delete_misses, 1);
+	assert_int_equal(commands.touches, 4);
+	assert_int_equal(commands.deletes, 2);
+	assert_int_equal(commands.delete_misses, 1);
 	assert_int_equal(stats->protocol_errors, 0);
 	test_store.region.geometry.value_max = VALUE_MAX_BYTES;
 }
@@ -555,7 +562,7 @@ static void one_piece_in_a_turn(void **state)
 		assert_true(deferred_run(&test_worker));
 		assert_int_equal(test_conns[0].responses + test_conns[1].responses, i);
 		assert_int_equal(stat_read(&test_worker.stats.deferred_pieces), i);
-		assert_int_equal(stat_read(&test_worker.stats.scans), i);
+		assert_int_equal(command_counts_stats(&test_worker.commands).scans, i);
 	}
 	assert_false(deferred_run(&test_worker));
 	assert_int_equal(stat_read(&test_worker.stats.deferred), 2);

@@ -7,8 +7,9 @@
  *	 reads counters as they are, and asks no other thread for anything.
  *   HTTP-2. Bounded: HTTP_CONNECTIONS_MAX connections, HTTP_CONNECTIONS_OF_ADDRESS_MAX of one
  *	 address, each with HTTP_CONNECTION_BYTES of memory for its headers, and closed after
- *	 HTTP_TIMEOUT_S without progress. Requests have no body. Metrics are made once in
- *	 HTTP_SCRAPE_NS, however many ask, so clients that read slowly share a text.
+ *	 HTTP_TIMEOUT_S without progress, also between two requests. Requests have no body.
+ *	 Metrics are made once in HTTP_SCRAPE_NS, however many ask, so clients that read slowly
+ *	 share a text.
  *   HTTP-3. What the control thread owns it writes down, under a lock, for that thread: the census
  *	 (server/control/census.h) once a second, and the configuration when it changes.
  *

@@ -228,39 +228,57 @@ static enum MHD_Result visit(struct pages *pages, struct MHD_Connection *connect
 	}
 }
 
+/* What a request has, instead of a login, once its headers have arrived. */
+static char arrived;
+
 /* The request has ended; it has a login only if its client is gone. */
-void pages_completed(void *context, struct MHD_Connection *connection, void **login,
+void pages_completed(void *context, struct MHD_Connection *connection, void **request,
 		     enum MHD_RequestTerminationCode how)
 {
 	struct pages *pages = context;
 
 	(void)connection, (void)how;
-	if (*login)
-		(void)http_login_end(pages->visitors.logins, *login, "");
-	*login = NULL;
+	if (*request && *request != &arrived)
+		(void)http_login_end(pages->visitors.logins, *request, "");
+	*request = NULL;
+}
+
+static bool is_read(const char *method)
+{
+	return !strcmp(method, MHD_HTTP_METHOD_GET) || !strcmp(method, MHD_HTTP_METHOD_HEAD);
 }
 
 /*
- * libmicrohttpd's thread calls it when the headers of a request have arrived, and again after the
- * connection was suspended: then *@login is set.
+ * libmicrohttpd's thread calls it when the headers of a request have arrived, then when all of it
+ * has, and again after the connection was suspended: then *@request is a login. An answer to the
+ * headers alone would end the connection, so only a request with a body, which is not read, gets
+ * one.
  */
 enum MHD_Result pages_answer(void *context, struct MHD_Connection *connection, const char *path,
 			     const char *method, const char *version, const char *body,
-			     size_t *body_bytes, void **login)
+			     size_t *body_bytes, void **request)
 {
 	const struct page_row *page = page_find(path);
+	struct http_login *login = *request == &arrived ? NULL : *request;
+	enum MHD_Result result;
 
 	(void)version, (void)body, (void)body_bytes;
-	if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
+	if (!*request && !has_body(connection)) {
+		*request = &arrived;
+		return MHD_YES;
+	}
+	if (!is_read(method))
 		return refuse_method(connection);
-	if (has_body(connection))
+	if (!*request)
 		return send_text(connection, MHD_HTTP_CONTENT_TOO_LARGE,
 				 "requests have no body here\n");
 	if (!page)
 		return send_text(connection, MHD_HTTP_NOT_FOUND,
 				 "there is no such page: see /, /metrics, /healthz, /readyz and "
 				 "/config\n");
-	return visit(context, connection, page, (struct http_login **)login);
+	result = visit(context, connection, page, &login);
+	*request = login ? (void *)login : &arrived;
+	return result;
 }
 
 int pages_init(struct pages *pages, const struct metrics_source *source, bool tls)

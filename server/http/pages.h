@@ -53,8 +53,8 @@ void pages_forget(struct pages *pages);
 /* MHD_AccessHandlerCallback and MHD_RequestCompletedCallback; @context is a struct pages. */
 enum MHD_Result pages_answer(void *context, struct MHD_Connection *connection, const char *path,
 			     const char *method, const char *version, const char *body,
-			     size_t *body_bytes, void **login);
-void pages_completed(void *context, struct MHD_Connection *connection, void **login,
+			     size_t *body_bytes, void **request);
+void pages_completed(void *context, struct MHD_Connection *connection, void **request,
 		     enum MHD_RequestTerminationCode how);
 
 #endif /* KVD_SERVER_HTTP_PAGES_H */

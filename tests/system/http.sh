@@ -87,6 +87,22 @@ refuses() {
 }
 check "other methods and bodies are refused" refuses
 
+# The page asks every two seconds: a connection stays for that, and ends when nobody asks.
+keeps_alive() {
+	local said
+	exec {http_fd}<>"/dev/tcp/127.0.0.1/${http#*:}" &&
+		printf 'GET /%s HTTP/1.1\r\nHost: kvd\r\n\r\n' metrics healthz config \
+			>&"$http_fd" &&
+		said=$(timeout "$DEADLINE_S" cat <&"$http_fd")
+	local result=$?
+	exec {http_fd}>&-
+	[ $result = 0 ] && [ "$(grep -c '^HTTP/1.1 200 ' <<<"$said")" = 3 ] &&
+		! grep -qi '^Connection: close' <<<"$said" && return 0
+	echo "${said:0:400}"
+	return 1
+}
+check "a connection takes requests until it is idle" keeps_alive
+
 checked() {
 	page metrics >"$tmp/scrape" && promtool check metrics <"$tmp/scrape" &&
 		[ "$(grep -c '^# TYPE' "$tmp/scrape")" -gt 150 ]
@@ -441,6 +457,14 @@ with_certificate() {
 		answers_tls 200 ok healthz '' && answers_tls 200 ok readyz ''
 }
 check "tls.require_identity asks for certificates" with_certificate
+one_handshake() {
+	local said
+	said=$(curl -sS --max-time "$DEADLINE_S" --cacert "$tmp/ca.pem" --cert "$tmp/scraper.pem" \
+		--key "$tmp/scraper.key" -o /dev/null -o /dev/null \
+		-w '%{http_code} %{num_connects}\n' "https://$http/metrics" "https://$http/metrics")
+	[ "$said" = $'200 1\n200 0' ]
+}
+check "the second scrape needs no handshake" one_handshake
 old_tls() {
 	! openssl s_client -connect "$http" -tls1_2 </dev/null >"$tmp/out" 2>&1 &&
 		openssl s_client -connect "$http" -tls1_3 </dev/null >"$tmp/out" 2>&1

@@ -102,7 +102,7 @@ static void assert_answer(const char *path, const char *status, const char *body
 
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-	dprintf(fd, "GET %s HTTP/1.1\r\nHost: kvd\r\n\r\n", path);
+	dprintf(fd, "GET %s HTTP/1.1\r\nHost: kvd\r\nConnection: close\r\n\r\n", path);
 	while ((n = recv(fd, text + length, sizeof(text) - 1 - length, 0)) > 0)
 		length += (size_t)n;
 	close(fd);

@@ -15,9 +15,9 @@ static const char *audit_path = "";
 static int audit_fd = -1;
 static struct line_writer writer;
 
-static int descriptor(void)
+static ssize_t file_write(const char *lines, size_t length)
 {
-	return audit_fd;
+	return line_write(audit_fd, lines, length, LINE_WRITER_WAIT_MS);
 }
 
 static size_t say_lost(char line[LOG_LINE_MAX], uint64_t lost)
@@ -48,7 +48,7 @@ static void reopen(void)
 
 static const struct line_file audit_file = {
 	.thread = "audit",
-	.descriptor = descriptor,
+	.write = file_write,
 	.say_lost = say_lost,
 	.say_refused = say_refused,
 	.reopen = reopen,

@@ -22,9 +22,6 @@
 
 #define BATCH_BYTES LINE_WRITER_LINE_MAX
 
-/* How long to wait for a file that takes nothing before checking for a stop or a reopen. */
-#define WAIT_MS 100
-
 #define MS_NS 1000000ull
 
 /* One each millisecond. The crashed thread may hold the lock: then nothing is written. */
@@ -166,7 +163,7 @@ static void say_refused(struct line_writer *writer, ssize_t written)
 /* Writes one batch, or as much of it as the file takes now. False: give up. */
 static bool write_batch(struct line_writer *writer, const char *batch, size_t length)
 {
-	ssize_t written = line_write(writer->file->descriptor(), batch, length, WAIT_MS);
+	ssize_t written = writer->file->write(batch, length);
 	bool go_on;
 
 	say_refused(writer, written);
@@ -178,7 +175,7 @@ static bool write_batch(struct line_writer *writer, const char *batch, size_t le
 	pthread_mutex_unlock(&writer->lock);
 	/* The disk may get room, or the pipe a reader. */
 	if (written < 0 && written != -EINTR && go_on)
-		pause_ms(WAIT_MS);
+		pause_ms(LINE_WRITER_WAIT_MS);
 	return go_on;
 }
 
@@ -237,7 +234,7 @@ void line_writer_crash(struct line_writer *writer)
 
 	if (crash_lock(writer)) {
 		while (written >= 0 && clock_ns() < until && (length = do_peek(writer, batch))) {
-			written = line_write(writer->file->descriptor(), batch, length, WAIT_MS);
+			written = writer->file->write(batch, length);
 			writer->head += written > 0 ? (uint64_t)written : 0;
 		}
 	}

@@ -27,13 +27,21 @@
 /* A pipe takes this much in one piece whenever poll(2) reports it writable. */
 #define LINE_WRITER_LINE_MAX PIPE_BUF
 
+/* How long to wait for a file that takes nothing before checking for a stop or a reopen. */
+#define LINE_WRITER_WAIT_MS 100
+
 /* How long the end of the process waits for the file to take the last lines. */
 #define LINE_WRITER_FLUSH_MS 1000u
 
 /* The file. The thread calls all of these. */
 struct line_file {
 	const char *thread; /* its name */
-	int (*descriptor)(void);
+	/*
+	 * Writes what the file takes of the lines of @length bytes, and waits for it for
+	 * LINE_WRITER_WAIT_MS at most. Returns how many bytes; 0: none, or a negative errno.
+	 * Handlers of signals may call it.
+	 */
+	ssize_t (*write)(const char *lines, size_t length);
 	/* Makes the line that says how many were lost; the lock is held. Returns its length. */
 	size_t (*say_lost)(char line[LOG_LINE_MAX], uint64_t lost);
 	/* The file took nothing, with that errno. */

@@ -6,13 +6,26 @@
 #include <unistd.h>
 
 #include "common/util/log.h"
+#include "server/journal.h"
 #include "server/line_writer.h"
 
 static struct line_writer writer;
 
 static void writer_put(const char *line, size_t length)
 {
-	line_writer_put(&writer, line, length);
+	char entry[JOURNAL_LINE_MAX];
+
+	if (journal_is_open())
+		line_writer_put(&writer, entry, journal_line(entry, line, length));
+	else
+		line_writer_put(&writer, line, length);
+}
+
+static ssize_t file_write(const char *lines, size_t length)
+{
+	if (journal_is_open())
+		return journal_write(lines, length);
+	return line_write(log_descriptor(), lines, length, LINE_WRITER_WAIT_MS);
 }
 
 static size_t say_lost(char line[LOG_LINE_MAX], uint64_t lost)
@@ -37,7 +50,10 @@ static void say_refused(int error)
 		   0);
 }
 
-/* Writes the new file's first line; if the file takes nothing now, queues it in the ring. */
+/*
+ * Writes the new file's first line; if the file takes nothing now, queues it in the ring. The
+ * journal is not opened again.
+ */
 static void reopened(void)
 {
 	char line[LOG_LINE_MAX];
@@ -46,7 +62,7 @@ static void reopened(void)
 	if (!log_enabled(LOG_NOTICE))
 		return;
 	length = log_format(line, LOG_NOTICE, "SIGHUP: log reopened");
-	if (line_write(log_descriptor(), line, length, 0) != (ssize_t)length)
+	if (journal_is_open() || line_write(log_descriptor(), line, length, 0) != (ssize_t)length)
 		writer_put(line, length);
 }
 
@@ -73,7 +89,7 @@ static void reopen(void)
 
 static const struct line_file file = {
 	.thread = "log",
-	.descriptor = log_descriptor,
+	.write = file_write,
 	.say_lost = say_lost,
 	.say_refused = say_refused,
 	.reopen = reopen,

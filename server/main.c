@@ -26,6 +26,7 @@
 #include "server/detach.h"
 #include "server/fleet_admin.h"
 #include "server/fleet_options.h"
+#include "server/journal.h"
 #include "server/log_writer.h"
 #include "server/notify.h"
 #include "server/pidfile.h"
@@ -256,6 +257,18 @@ static void log_origin(const char *file)
 			   "of locked memory (`ulimit -l`)");
 }
 
+/* If stderr is the journal, it gets entries once the log's thread runs. */
+static void journal_begin(const struct config *config)
+{
+	bool journal = !*config->log.file && notify_is_journal(STDERR_FILENO);
+	int err = journal ? journal_open(JOURNAL_SOCKET) : 0;
+
+	log_set_journal(journal);
+	if (err)
+		log_warn("log: can't make a socket for the journal: %s; its entries have no fields",
+			 strerror(-err));
+}
+
 static int serve(const struct config *config, const struct arguments *arguments)
 {
 	static struct server server;
@@ -269,7 +282,7 @@ static int serve(const struct config *config, const struct arguments *arguments)
 		log_file_error(config, err);
 		return EXIT_FAILURE;
 	}
-	log_set_journal(!*config->log.file && notify_is_journal(STDERR_FILENO));
+	journal_begin(config);
 	log_echo_errors(true); /* until the server is ready */
 	err = arguments->daemon ? detach() : 0;
 	if (err)
@@ -294,6 +307,7 @@ static int serve(const struct config *config, const struct arguments *arguments)
 stop:
 	log_writer_stop();
 release:
+	journal_close();
 	log_release();
 	return err ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -69,6 +69,15 @@ main_pid() {
 
 inside env KVD_RDMA_ADDR="$KVD_RDMA_ADDR" /bin/sh -x /tests/service || failed "the test of the unit"
 
+# text, field, value: kvd's last entry in the journal whose message is like the text has the field
+journal_has() {
+	inside journalctl -o json -u kvd --no-pager | python3 -c '
+import json, sys
+text, field, value = sys.argv[1:]
+entries = [entry for entry in map(json.loads, sys.stdin) if text in str(entry["MESSAGE"])]
+sys.exit(not entries or entries[-1].get(field) != value)' "$@"
+}
+
 export DEBIAN_FRONTEND=noninteractive
 inside dpkg --force-confold,downgrade -i /debs/old.deb
 ! inside systemctl is-active --quiet kvd || failed "an installation has started it"
@@ -85,6 +94,13 @@ inside systemctl is-enabled --quiet kvd || failed "an upgrade has disabled it"
 inside systemctl is-active --quiet kvd@a || failed "its instance does not serve after an upgrade"
 [ "$(main_pid kvd@a)" != "$before_a" ] || failed "an upgrade has not restarted its instance"
 inside kvctl -a softnic:///run/kvd/kvd.sock ping || failed "it does not answer after an upgrade"
+for field in PRIORITY=5 SYSLOG_IDENTIFIER=kvd KVD_THREAD=kvd _TRANSPORT=journal; do
+	until journal_has 'ready: ' "${field%=*}" "${field#*=}"; do
+		[ "$SECONDS" -lt "$DEADLINE_S" ] || failed "the journal has no $field: $(
+			inside journalctl -o json -u kvd --no-pager | tail -n 3)"
+		sleep 0.5
+	done
+done
 # kvd's data outlives it, and the script goes back if the new kvd does not serve.
 upgrade() {
 	inside /usr/share/kvd/upgrade -a softnic:///run/kvd/kvd.sock "$@" | tee /run/said

@@ -5,9 +5,8 @@
  *	2026-11-21T00:18:00.123Z notice ready
  *	{"ts":"2026-11-21T00:18:00.123456Z","level":"notice","thread":"kvd","msg":"ready"}
  *
- * The journal of systemd has times of its own, and gets the level as a priority: "<5>ready".
- * It takes that from the stream that is stderr, so a full journal holds up nobody but the log's
- * thread.
+ * The journal of systemd has times of its own, and gets the level as a priority: "<5>ready". That
+ * is for the stream that is stderr; the log's thread makes an entry of it: server/journal.h.
  */
 #ifndef KVD_COMMON_UTIL_LOG_LINE_H
 #define KVD_COMMON_UTIL_LOG_LINE_H

@@ -126,6 +126,7 @@ enum nth_how {
 	X(getpeername, NTH_MINUS, ENOTCONN, 0)				\
 	X(send, NTH_MINUS, ENOBUFS, 0)					\
 	X(recv, NTH_MINUS, ECONNRESET, EINTR)				\
+	X(sendto, NTH_MINUS, ENOBUFS, EAGAIN)				\
 	X(sendmsg, NTH_MINUS, EPIPE, EAGAIN)				\
 	X(recvmsg, NTH_MINUS, ECONNRESET, EINTR)			\
 	X(recvmmsg, NTH_MINUS, ECONNRESET, EINTR)			\

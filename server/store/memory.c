@@ -252,6 +252,13 @@ int mem_cache_init(struct mem_cache *cache, struct memory *memory)
 	return 0;
 }
 
+void mem_cache_drain(struct mem_cache *cache)
+{
+	mem_lock(&cache->lock);
+	do_cache_drain(cache);
+	mem_unlock(&cache->lock);
+}
+
 void mem_cache_release(struct mem_cache *cache)
 {
 	struct memory *memory = cache->memory;
@@ -264,9 +271,7 @@ void mem_cache_release(struct mem_cache *cache)
 	for (link = &memory->caches; *link != cache; link = &(*link)->next)
 		;
 	*link = cache->next;
-	mem_lock(&cache->lock);
-	do_cache_drain(cache);
-	mem_unlock(&cache->lock);
+	mem_cache_drain(cache);
 	pthread_mutex_unlock(&memory->caches_lock);
 	cache->memory = NULL;
 }
@@ -274,11 +279,8 @@ void mem_cache_release(struct mem_cache *cache)
 void memory_gather(struct memory *memory)
 {
 	pthread_mutex_lock(&memory->caches_lock);
-	for (struct mem_cache *cache = memory->caches; cache; cache = cache->next) {
-		mem_lock(&cache->lock);
-		do_cache_drain(cache);
-		mem_unlock(&cache->lock);
-	}
+	for (struct mem_cache *cache = memory->caches; cache; cache = cache->next)
+		mem_cache_drain(cache);
 	pthread_mutex_unlock(&memory->caches_lock);
 }
 

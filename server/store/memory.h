@@ -106,7 +106,9 @@ uint32_t size_class_stats(const struct memory *memory, unsigned int class_id,
 
 /* Makes an empty cache for one thread. Returns 0. */
 int mem_cache_init(struct mem_cache *cache, struct memory *memory);
-/* Frees the blocks in its magazines into their slabs. */
+/* Frees the blocks in its magazines into their slabs. Any thread. */
+void mem_cache_drain(struct mem_cache *cache);
+/* As mem_cache_drain(); the cache is not used any more. */
 void mem_cache_release(struct mem_cache *cache);
 
 /*

@@ -98,8 +98,16 @@ int store_thread_init(struct store_thread *thread, struct table *table, uint8_t 
 	}
 	if (table->region->keep.changes)
 		thread->change = &table->region->keep.changes[table->thread_count];
-	table->threads[table->thread_count++] = thread;
-	return mem_cache_init(&thread->cache, table->memory);
+	(void)mem_cache_init(&thread->cache, table->memory);
+	table->threads[table->thread_count] = thread;
+	/* Pairs with threads_count(): others may be reading the list. */
+	__atomic_store_n(&table->thread_count, table->thread_count + 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static unsigned int threads_count(const struct table *table)
+{
+	return __atomic_load_n(&table->thread_count, __ATOMIC_ACQUIRE);
 }
 
 uint64_t table_clock_ns(const struct table *table)
@@ -121,9 +129,9 @@ void store_thread_clock(struct store_thread *thread)
 uint64_t table_clock_max(const struct table *table)
 {
 	uint64_t clock = atomic_load_explicit(&table->version_floor, memory_order_relaxed), other;
-	unsigned int i;
+	unsigned int i, count = threads_count(table);
 
-	for (i = 0; i < table->thread_count; i++) {
+	for (i = 0; i < count; i++) {
 		other = __atomic_load_n(&table->threads[i]->clock, __ATOMIC_RELAXED);
 		clock = other > clock ? other : clock;
 	}
@@ -132,14 +140,14 @@ uint64_t table_clock_max(const struct table *table)
 
 uint64_t table_sum(const struct table *table, size_t offset)
 {
+	unsigned int i, count = threads_count(table);
 	uint64_t sum = 0;
-	unsigned int i;
 
 	if (offset >= offsetof(struct store_thread, stats) &&
 	    offset < offsetof(struct store_thread, stats) + sizeof(table->stats_kept))
 		sum = *(const uint64_t *)((const char *)&table->stats_kept + offset -
 					  offsetof(struct store_thread, stats));
-	for (i = 0; i < table->thread_count; i++)
+	for (i = 0; i < count; i++)
 		sum += stat_read((const uint64_t *)((const char *)table->threads[i] + offset));
 	return sum;
 }
@@ -147,6 +155,12 @@ uint64_t table_sum(const struct table *table, size_t offset)
 void store_thread_idle(struct store_thread *thread)
 {
 	limbo_empty(&thread->limbo, &thread->cache);
+}
+
+void store_thread_rest(struct store_thread *thread)
+{
+	limbo_empty(&thread->limbo, &thread->cache);
+	mem_cache_drain(&thread->cache);
 }
 
 void store_thread_release(struct store_thread *thread)

@@ -149,7 +149,7 @@ struct table {
 	struct evicted evicted;
 	struct curve *curve; /* the store's; NULL: none */
 
-	/* All threads; filled in before they start. */
+	/* All threads, those that rest included: their counters are part of the sums. */
 	struct store_thread *threads[STORE_THREADS_MAX];
 	unsigned int thread_count;
 
@@ -212,10 +212,15 @@ uint64_t table_clock_max(const struct table *table);
 void table_raise_version_start(struct table *table, uint64_t counter);
 
 /*
- * @id: unique, less than STORE_THREADS_MAX. Before threads start. Returns 0, or -ENOMEM after
- * logging, if there are STORE_THREADS_MAX already.
+ * @id: unique, less than STORE_THREADS_MAX. Other threads may work on the store meanwhile, but one
+ * at a time is set up. Returns 0, or -ENOMEM after logging, if there are STORE_THREADS_MAX already.
  */
 int store_thread_init(struct store_thread *thread, struct table *table, uint8_t id);
+/*
+ * Frees what the thread holds, but keeps its state and its counters: it may go on later. May wait
+ * for a grace period. Called by any thread while the thread itself does not run.
+ */
+void store_thread_rest(struct store_thread *thread);
 /*
  * Frees what the thread holds; may wait for a grace period. Called by the thread while it is still
  * an RCU reader; or by another one if the thread never was a reader and no thread uses the store.

@@ -72,6 +72,22 @@ static uint32_t cqes_needed(const struct poller_limits *limits, uint32_t conns)
 }
 
 /*
+ * Connections for which there are places: the share of this worker, and more for the time when
+ * there are fewer workers, as far as the spare places stay.
+ */
+static uint32_t conns_fit_later(const struct poller *poller, uint32_t conns_fit)
+{
+	const struct poller_limits *limits = &poller->limits;
+	uint32_t receives = limits->srq_depth - limits->admins_max, most = limits->conns_all;
+	uint32_t spare = 2 * limits->srq_depth / (SENDS_BESIDE_WINDOW + MARKERS);
+
+	conns_fit = conns_fit > spare ? conns_fit - spare : 0;
+	most = most < receives ? most : receives;
+	most = most < conns_fit ? most : conns_fit;
+	return most > limits->conns_max ? most : limits->conns_max;
+}
+
+/*
  * Sizes the completion queue; lowers limits.conns_max to what fits the device. A queue pair in
  * error completes all that it holds at once, unsignaled work requests too, so each posted one has
  * its place. Entries beyond the needed places are spare: for connections whose completions come
@@ -100,11 +116,12 @@ static int poller_cq_size(struct poller *poller)
 			   limits->conns_max, cqes_max);
 		limits->conns_max = conns_fit;
 	}
+	poller->conns_fit = conns_fit_later(poller, conns_fit);
 	poller->spare_sends = 2 * limits->srq_depth;
-	if (poller->spare_sends > cqes_max - cqes_needed(limits, limits->conns_max))
-		poller->spare_sends = cqes_max - cqes_needed(limits, limits->conns_max);
+	if (poller->spare_sends > cqes_max - cqes_needed(limits, poller->conns_fit))
+		poller->spare_sends = cqes_max - cqes_needed(limits, poller->conns_fit);
 	poller->spare_sends_max = poller->spare_sends;
-	return (int)(cqes_needed(limits, limits->conns_max) + poller->spare_sends);
+	return (int)(cqes_needed(limits, poller->conns_fit) + poller->spare_sends);
 }
 
 static int poller_create_cq(struct poller *poller, int cqes)
@@ -268,6 +285,8 @@ int poller_init(struct poller *poller, struct worker *worker, unsigned int numbe
 	cqes = poller_cq_size(poller);
 	if (cqes < 0)
 		return cqes;
+	atomic_store(&poller->conns_wanted, poller->limits.conns_max);
+	atomic_store(&poller->conns_reserved, poller->limits.conns_max);
 	err = poller_init_all(poller, cqes);
 	if (err)
 		poller_release(poller);

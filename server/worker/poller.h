@@ -64,7 +64,8 @@ struct poller_limits {
 	uint32_t buffer_bytes; /* of a message buffer */
 	uint32_t signal_every; /* responses for each signaled one */
 	uint32_t window;       /* largest one of a connection, in requests */
-	uint32_t conns_max;    /* each has a receive at least */
+	uint32_t conns_max;    /* each has a receive at least; the control thread changes it */
+	uint32_t conns_all;    /* conns_max of a worker that is the only one */
 	uint32_t admins_max;   /* connections beyond conns_max, with a window of 1 each */
 	bool dump;	       /* core dumps contain the buffers */
 };
@@ -74,6 +75,7 @@ struct window_pool {
 	uint32_t lendable; /* receives for windows larger than 1 */
 	uint32_t left;	   /* receives that no window covers */
 	uint32_t left_max; /* `left` without connections */
+	uint32_t wanted;   /* poller->conns_wanted, as `lendable` is for */
 	uint32_t share;	   /* window of each active connection */
 	uint32_t active_count;
 	/* Active connections except those of administrators, by the time of the next look. */
@@ -109,8 +111,11 @@ struct poller {
 	/* Ending connections that wait for their last completion: server/worker/teardown.h. */
 	TAILQ_HEAD(draining_list, conn) marked, unmarked;
 	struct window_pool windows;
+	/* Connections for which receives should be set aside, and are: window_reserve(). */
+	_Atomic uint32_t conns_wanted, conns_reserved;
 
 	/* The control thread's. */
+	uint32_t conns_fit;   /* conns_max can't be more */
 	uint32_t conns_count; /* without those of administrators */
 	bool limit_reached;   /* the SRQ's limit event came; arm it again */
 	struct note note;     /* NOTE_DETACH, then NOTE_DETACHED, and NOTE_ATTACH */
@@ -118,7 +123,8 @@ struct poller {
 
 /*
  * Sets up the poller of worker @number on @nic. Its limits are @limits, but conns_max may be lower,
- * so that receives and the device's completion queues suffice. 0 or a negative errno after logging.
+ * so that receives and the device's completion queues suffice. If they suffice for more, up to
+ * conns_all, conns_max can be raised later. 0 or a negative errno after logging.
  */
 int poller_init(struct poller *poller, struct worker *worker, unsigned int number,
 		const struct poller_limits *limits, struct nic *nic);

@@ -32,7 +32,25 @@ void window_pool_init(struct poller *poller)
 	pool->active_count = 0;
 	pool->lendable = limits->srq_depth - limits->admins_max - limits->conns_max;
 	pool->left = pool->left_max = pool->lendable;
+	pool->wanted = limits->conns_max;
 	share_update(poller);
+}
+
+void window_reserve(struct poller *poller)
+{
+	const struct poller_limits *limits = &poller->limits;
+	uint32_t wanted = atomic_load_explicit(&poller->conns_wanted, memory_order_relaxed);
+	uint32_t has = atomic_load_explicit(&poller->conns_reserved, memory_order_relaxed), more;
+	struct window_pool *pool = &poller->windows;
+
+	pool->wanted = wanted;
+	pool->lendable = limits->srq_depth - limits->admins_max - wanted;
+	share_update(poller);
+	more = wanted > has ? min_u32(wanted - has, pool->left) : wanted - has;
+	pool->left -= more;
+	pool->left_max -= more;
+	/* The control thread makes that many connections: after they left the windows. */
+	atomic_store_explicit(&poller->conns_reserved, has + more, memory_order_release);
 }
 
 static uint32_t beyond(uint32_t used, uint32_t share)

@@ -57,6 +57,22 @@ static_assert(WINDOW_IDLE_NS > 2 * WIRE_WINDOW_LAPSE_MS * 1000000ull, "WINDOW-4"
 /* Lends nothing yet. The poller's limits are set. */
 void window_pool_init(struct poller *poller);
 
+/*
+ * Sets receives aside for as many connections as the control thread wants (conns_wanted), when
+ * workers come or go: takes them out of those that windows may have as they are given back, and
+ * says in conns_reserved for how many there are.
+ */
+void window_reserve(struct poller *poller);
+
+/* Whether window_reserve() has something to do. */
+static inline bool window_reserves(const struct poller *poller)
+{
+	const uint32_t wanted = atomic_load_explicit(&poller->conns_wanted, memory_order_relaxed);
+
+	return wanted != poller->windows.wanted ||
+	       wanted != atomic_load_explicit(&poller->conns_reserved, memory_order_relaxed);
+}
+
 /* The rare parts of window_request() and window_tell(). */
 void window_activate(struct conn *conn);
 void window_known(struct conn *conn);

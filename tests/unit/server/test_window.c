@@ -586,6 +586,63 @@ static void clients_and_messages(void **state)
 	assert_true(stat_read(&worker.stats.windows_lapsed) > 100);
 }
 
+/* Receives are set aside for more connections as they are given back, and lent again for fewer. */
+static void reserves(void **state)
+{
+	const uint32_t all = SRQ_DEPTH - ADMINS, lent = all - CONNS_MAX, more = lent / 2;
+	unsigned int i, round;
+
+	(void)state;
+	atomic_init(&poller->conns_wanted, CONNS_MAX);
+	atomic_init(&poller->conns_reserved, CONNS_MAX);
+	assert_false(window_reserves(poller));
+	for (i = 0; i < 6; i++)
+		assert_int_equal(exchange(&conns[i]), WINDOW);
+	assert_int_equal(poller->windows.left, 0);
+	atomic_store(&poller->conns_wanted, CONNS_MAX + more);
+	assert_true(window_reserves(poller));
+	window_reserve(poller);
+	assert_int_equal(poller->conns_reserved, CONNS_MAX);
+	assert_int_equal(poller->windows.lendable, lent - more);
+	for (round = 0; round < 2 * WINDOW; round++)
+		for (i = 0; i < 6; i++) {
+			exchange(&conns[i]);
+			window_reserve(poller);
+		}
+	assert_int_equal(poller->conns_reserved, CONNS_MAX + more);
+	assert_false(window_reserves(poller));
+	assert_int_equal(poller->windows.left_max, lent - more);
+	atomic_store(&poller->conns_wanted, CONNS_MAX);
+	assert_true(window_reserves(poller));
+	window_reserve(poller);
+	assert_false(window_reserves(poller));
+	assert_int_equal(poller->windows.lendable, lent);
+	assert_int_equal(poller->windows.left_max, lent);
+	assert_all_covered();
+}
+
+/* A change that is taken back before all are set aside leaves nothing lent to nobody. */
+static void reserves_for_a_while(void **state)
+{
+	const uint32_t lent = SRQ_DEPTH - ADMINS - CONNS_MAX;
+	unsigned int i;
+
+	(void)state;
+	atomic_init(&poller->conns_wanted, CONNS_MAX);
+	atomic_init(&poller->conns_reserved, CONNS_MAX);
+	for (i = 0; i < 6; i++)
+		exchange(&conns[i]);
+	atomic_store(&poller->conns_wanted, CONNS_MAX + 5);
+	window_reserve(poller);
+	assert_int_equal(poller->conns_reserved, CONNS_MAX);
+	atomic_store(&poller->conns_wanted, CONNS_MAX);
+	assert_true(window_reserves(poller));
+	window_reserve(poller);
+	assert_false(window_reserves(poller));
+	assert_int_equal(poller->windows.lendable, lent);
+	assert_all_covered();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -602,6 +659,8 @@ int main(void)
 		cmocka_unit_test_setup(no_receive_to_spare, setup),
 		cmocka_unit_test_setup(looks_are_bounded, setup),
 		cmocka_unit_test_setup(clients_and_messages, setup),
+		cmocka_unit_test_setup(reserves, setup),
+		cmocka_unit_test_setup(reserves_for_a_while, setup),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

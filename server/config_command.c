@@ -15,6 +15,7 @@
 #include "server/control/conn_manager.h"
 #include "server/control/nic_address.h"
 #include "server/control/query_text.h"
+#include "server/control/worker_manager.h"
 #include "server/option_change.h"
 #include "server/users/users.h"
 #include "server/worker/audit.h"
@@ -135,6 +136,19 @@ static int set_parse(const struct server *server, char *text, struct config *fre
 	return err;
 }
 
+/* The one option whose change can fail, so it comes first. */
+static int workers_set(struct server *server, const struct config *fresh,
+		       struct config_errors *errors)
+{
+	char why[WORKERS_WHY_MAX];
+
+	if (worker_manager_set(&server->net, fresh, why, sizeof(why)))
+		return 0;
+	snprintf(errors->text, sizeof(errors->text), "config set: server.workers = %u: %s",
+		 fresh->server.workers, why);
+	return -EINVAL;
+}
+
 /* Writes lines as a list, for the audit log; @list has twice the bytes of @text. */
 static void lines_join(char *list, const char *text)
 {
@@ -166,7 +180,8 @@ static void set(struct server *server, struct conn *conn)
 		refuse(conn, "CONFIG set", asked, "config set: a value has a zero byte: remove it");
 		return;
 	}
-	if (set_parse(server, text, &fresh, marks, &errors)) {
+	if (set_parse(server, text, &fresh, marks, &errors) ||
+	    workers_set(server, &fresh, &errors)) {
 		refuse(conn, "CONFIG set", asked, errors.text);
 		return;
 	}

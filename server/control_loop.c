@@ -19,6 +19,7 @@
 #include "server/control/session_manager.h"
 #include "server/control/tenant_manager.h"
 #include "server/control/traces.h"
+#include "server/control/worker_manager.h"
 #include "server/detach.h"
 #include "server/notify.h"
 #include "server/reload.h"
@@ -26,7 +27,7 @@
 #include "server/worker/audit.h"
 
 #define TICK_MS 1000
-#define TICK_FLUSHING_MS 10 /* while a connection waits for its last completion */
+#define TICK_FLUSHING_MS 10 /* while connections or workers end */
 #define EVENTS_MAX 16
 #define NS_PER_MS 1000000ull
 
@@ -246,7 +247,8 @@ static int loop_wait(struct loop *loop)
 	struct epoll_event events[EVENTS_MAX];
 	int i, n, timeout_ms = TICK_MS;
 
-	if (server->drain_until_ns || conn_manager_flushing(&server->net))
+	if (server->drain_until_ns || conn_manager_flushing(&server->net) ||
+	    net_workers_change(&server->net))
 		timeout_ms = TICK_FLUSHING_MS;
 	if (loop->health_ns && timeout_ms > (int)(loop->health_ns / NS_PER_MS))
 		timeout_ms = (int)(loop->health_ns / NS_PER_MS);
@@ -332,6 +334,7 @@ static int loop_run(struct loop *loop)
 		conn_manager_answer(&server->net, now);
 		stop_if_asked(server);
 		config_command_run(server);
+		worker_manager_run(&server->net, now);
 		tenant_manager_run(&server->net);
 		conn_manager_expire(&server->net, now);
 		if (!err && !server->ready) {

@@ -143,7 +143,7 @@ static void report_workers(void)
 {
 	const struct net *net = atomic_load(&workers_of);
 
-	for (unsigned int i = 0; net && i < net->worker_count; i++)
+	for (unsigned int i = 0; net && i < net->workers_made; i++)
 		report_worker(&net->workers[i]);
 }
 

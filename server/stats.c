@@ -156,7 +156,7 @@ static uint64_t sum_workers(const struct stats_source *source, size_t offset)
 	uint64_t sum = 0;
 	unsigned int i;
 
-	for (i = 0; i < source->net->worker_count; i++)
+	for (i = 0; i < source->net->workers_made; i++)
 		sum += stat_read(
 			(const uint64_t *)((const char *)&source->net->workers[i] + offset));
 	return sum;
@@ -343,7 +343,7 @@ static void turn_lines(struct lines *l, const struct stats_source *source)
 	unsigned int i;
 
 	hist_init(&hist);
-	for (i = 0; i < source->net->worker_count; i++) {
+	for (i = 0; i < source->net->workers_made; i++) {
 		turns = &source->net->workers[i].turns;
 		worker_turn_lines(l, turns, i, &hist);
 		completions_max = max_u64(completions_max, stat_read(&turns->completions_max));
@@ -379,7 +379,7 @@ static void worker_cpu_lines(struct lines *l, const struct stats_source *source)
 	uint64_t useful_us, polling_us, useful_sum_us = 0, polling_sum_us = 0;
 	unsigned int i;
 
-	for (i = 0; i < source->net->worker_count; i++) {
+	for (i = 0; i < source->net->workers_made; i++) {
 		worker_cpu(&source->net->workers[i], &useful_us, &polling_us);
 		line(l, "worker.%u.cpu_useful_us %" PRIu64, i, useful_us);
 		line(l, "worker.%u.cpu_polling_us %" PRIu64, i, polling_us);
@@ -394,7 +394,7 @@ uint32_t stats_print(const struct stats_source *source, const struct tenant *ten
 		     const struct principal *viewer, char *text, uint32_t size)
 {
 	struct lines l = { .text = text, .size = size };
-	bool is_default = !tenant->now.parts_memory;
+	bool is_default = tenant->now.store == source->net->env.store;
 
 	process_lines(&l, source);
 	line(&l, "tenant %s", tenant->name);

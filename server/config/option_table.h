@@ -101,7 +101,7 @@ enum option_change { OPTION_LIVE, OPTION_RESTART };
 	  "address and port where kvd answers HTTP: / for people, /metrics for Prometheus, "       \
 	  "/healthz, /readyz and /config; https:// before it: with the certificate of [tls]; "     \
 	  "empty: nowhere")                                                                        \
-	X(server, workers, UINT, RESTART, "0", 0, WORKERS_MAX,                                     \
+	X(server, workers, UINT, LIVE, "0", 0, WORKERS_MAX,                                        \
 	  "worker threads; 0: one for each CPU that the process may run on")                       \
 	X(server, pin, BOOL, RESTART, "yes", 0, 0,                                                 \
 	  "pin each worker thread to one CPU")                                                     \

@@ -169,7 +169,7 @@ static struct poller *poller_choose(struct net *net, const struct nic *nic)
 	struct poller *best = NULL, *poller;
 	unsigned int i, n = (unsigned int)(nic - net->nics);
 
-	for (i = 0; i < net->worker_count; i++) {
+	for (i = 0; i < net->env.workers; i++) {
 		poller = &net->workers[i].pollers[n];
 		if (poller->conns_count >= poller->limits.conns_max)
 			continue;
@@ -713,6 +713,14 @@ void conn_manager_close_tenant(struct net *net, const struct tenant *tenant)
 		if (conn->client.part->tenant == tenant)
 			conn_close(net, conn, CLIENT_TENANT);
 	session_manager_close_tenant(net, tenant);
+}
+
+void conn_manager_close_workers(struct net *net, unsigned int first)
+{
+	for (struct conn *conn = net->conns; conn; conn = conn->next)
+		if (conn_worker(conn)->number >= first)
+			conn_close(net, conn, CLIENT_WORKER);
+	session_manager_finish_workers(net, first);
 }
 
 static void identities_count(struct net *net)

@@ -42,6 +42,8 @@ void conn_manager_answered(struct conn *conn);
 void conn_manager_forget_query(struct conn *conn);
 /* Starts to close all connections of the tenant. */
 void conn_manager_close_tenant(struct net *net, const struct tenant *tenant);
+/* Starts to close all connections of worker @first and those after it. */
+void conn_manager_close_workers(struct net *net, unsigned int first);
 /* Starts to close all connections. */
 void conn_manager_close_all(struct net *net);
 /*

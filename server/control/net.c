@@ -113,12 +113,13 @@ static int net_init_workers(struct net *net)
 	unsigned int i, n = config_workers(net->env.config);
 	int err;
 
-	net->workers = calloc(n, sizeof(*net->workers));
+	/* A place that is not used takes no memory: the kernel gives it when it is written. */
+	net->workers = calloc(WORKERS_MAX, sizeof(*net->workers));
 	if (!net->workers) {
-		log_error("no memory for %u workers: lower server.workers", n);
+		log_error("no memory for workers: allow the process more");
 		return -ENOMEM;
 	}
-	net->worker_count = n;
+	net->worker_count = net->workers_made = n;
 	net->env.workers = n;
 	for (i = 0; i < n; i++) {
 		err = worker_init(&net->workers[i], &net->env, i,
@@ -224,11 +225,11 @@ void net_release(struct net *net)
 	tenants_release(&net->tenants);
 	tenant_jobs_release(&net->jobs);
 	logins_release(&net->logins);
-	for (i = 0; i < net->worker_count; i++)
+	for (i = 0; i < net->workers_made; i++)
 		worker_release(&net->workers[i]);
 	free(net->workers);
 	net->workers = NULL;
-	net->worker_count = 0;
+	net->worker_count = net->workers_made = 0;
 	for (i = 0; i < net->endpoint_count; i++)
 		endpoint_release(&net->endpoints[i]);
 	while (net->nic_count)
@@ -292,21 +293,22 @@ bool net_alive(struct net *net)
 void net_commands(const struct net *net, struct command_counts *sums)
 {
 	memset(sums, 0, sizeof(*sums));
-	for (unsigned int i = 0; i < net->worker_count; i++)
+	for (unsigned int i = 0; i < net->workers_made; i++)
 		command_counts_add(&net->workers[i].commands, sums);
 }
 
-void net_turns_wait(void *net)
-{
-	const struct net *of = net;
-
-	for (unsigned int i = 0; i < of->worker_count; i++)
-		turn_wait(&of->workers[i].turn);
-}
-
-bool net_turned(void *of)
+void net_turns_wait(void *of)
 {
 	struct net *net = of;
+
+	pthread_mutex_lock(&net->workers_lock);
+	for (unsigned int i = 0; i < net->worker_count; i++)
+		turn_wait(&net->workers[i].turn);
+	pthread_mutex_unlock(&net->workers_lock);
+}
+
+static bool do_net_turned(struct net *net)
+{
 	bool asked = true, turned = true;
 	unsigned int i;
 	uint64_t taken;
@@ -323,7 +325,29 @@ bool net_turned(void *of)
 		net->turned[i] = taken + 1;
 		mailbox_wake(&net->workers[i].mailbox);
 	}
+	/* All turns of a worker that went have ended; one that comes has to be asked. */
+	for (; i < net->workers_made; i++)
+		net->turned[i] = 0;
 	return asked;
+}
+
+bool net_turned(void *of)
+{
+	struct net *net = of;
+	bool turned;
+
+	pthread_mutex_lock(&net->workers_lock);
+	turned = do_net_turned(net);
+	pthread_mutex_unlock(&net->workers_lock);
+	return turned;
+}
+
+bool net_devices_change(const struct net *net)
+{
+	for (unsigned int i = 0; i < net->nic_count; i++)
+		if (net->nics[i].state == NIC_CLOSING || net->nics[i].state == NIC_DETACHING)
+			return true;
+	return false;
 }
 
 void net_stop(struct net *net)

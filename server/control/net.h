@@ -73,15 +73,34 @@ struct tenant_command {
 	int err;
 };
 
+/* The workers that come or go: server/control/worker_manager.h. */
+struct worker_change {
+	enum {
+		WORKERS_STAY,
+		WORKERS_ANSWERING, /* some leave: they get no new connections */
+		WORKERS_CLOSING,   /* and those that they have are closed */
+	} step;
+	bool reserves;	     /* others set aside receives for more connections */
+	uint64_t until_ns;   /* the step's end, by clock_ns() */
+	uint64_t reserve_ns; /* ANSWERING: no longer if the others have no receives */
+};
+
 struct net {
 	struct worker_env env;
 	struct endpoint endpoints[LISTEN_MAX];
 	unsigned int endpoint_count;
 	struct nic nics[NIC_MAX];
 	unsigned int nic_count;
-	struct worker *workers;
-	unsigned int worker_count;
-	struct mailbox mailbox; /* notes to the control thread */
+	struct worker *workers;	   /* WORKERS_MAX places */
+	unsigned int worker_count; /* those that run, the first ones */
+	unsigned int workers_made; /* those that run or have run, with what they have counted */
+	/*
+	 * Held by the control thread while it starts or ends a worker and changes the numbers
+	 * above, and by another thread while it uses workers by them.
+	 */
+	pthread_mutex_t workers_lock;
+	struct worker_change worker_change; /* the control thread's */
+	struct mailbox mailbox;		    /* notes to the control thread */
 	struct late_principals late_principals;
 	struct tenants tenants;
 	struct listeners listeners;
@@ -143,6 +162,20 @@ int net_init(struct net *net, const struct worker_env *env);
  * warns of addresses in use. 0 or a negative errno after logging.
  */
 int net_check(const struct config *config, bool warn);
+/* Whether a device has failed, and is not released yet. */
+bool net_devices_change(const struct net *net);
+/* Whether workers are being taken away. */
+static inline bool net_workers_leave(const struct net *net)
+{
+	return net->worker_change.step != WORKERS_STAY;
+}
+
+/* Whether worker_manager_run() has something to do soon. */
+static inline bool net_workers_change(const struct net *net)
+{
+	return net_workers_leave(net) || net->worker_change.reserves;
+}
+
 static inline bool net_has_clients(const struct net *net)
 {
 	return net->conns || !LIST_EMPTY(&net->sessions);
@@ -162,7 +195,7 @@ int net_start(struct net *net);
  * control thread calls it now and then.
  */
 bool net_alive(struct net *net);
-/* What all workers have counted. Any thread. */
+/* What all workers have counted. The control thread, or another one that holds workers_lock. */
 void net_commands(const struct net *net, struct command_counts *sums);
 /* turn_wait() for each worker of @net, a struct net. */
 void net_turns_wait(void *net);

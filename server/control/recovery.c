@@ -141,7 +141,7 @@ static bool nic_step(struct net *net, struct nic *nic, uint64_t now_ns)
 		nic_look(net, nic, now_ns);
 		break;
 	case NIC_CLOSING:
-		if (nic->conns_count)
+		if (nic->conns_count || net_workers_leave(net))
 			break;
 		nic->state = NIC_DETACHING;
 		nic->workers_left = net->worker_count;
@@ -155,7 +155,8 @@ static bool nic_step(struct net *net, struct nic *nic, uint64_t now_ns)
 		log_notice("device %s is released; kvd looks for it once a second", nic->name);
 		break;
 	case NIC_AWAY:
-		return now_ns >= nic->look_at_ns && !net->jobs.runs && nic_retry(net, nic, now_ns);
+		return now_ns >= nic->look_at_ns && !net->jobs.runs && !net_workers_leave(net) &&
+		       nic_retry(net, nic, now_ns);
 	}
 	return false;
 }

@@ -71,7 +71,7 @@ static struct worker *worker_choose(const struct net *net)
 {
 	unsigned int i, best = 0;
 
-	for (i = 1; i < net->worker_count; i++)
+	for (i = 1; i < net->env.workers; i++)
 		if (net->sessions_count[i] < net->sessions_count[best])
 			best = i;
 	return &net->workers[best];
@@ -450,6 +450,27 @@ void session_manager_close_tenant(struct net *net, const struct tenant *tenant)
 	LIST_FOREACH(session, &net->sessions, entry)
 		if (session->client.part->tenant == tenant)
 			session_manager_close(session, CLIENT_TENANT);
+}
+
+void session_manager_finish_workers(struct net *net, unsigned int first)
+{
+	struct session *session;
+
+	LIST_FOREACH(session, &net->sessions, entry)
+		if (session->client.worker->number >= first && !session->is_cut) {
+			(void)client_ends(&session->client, CLIENT_WORKER);
+			/* The worker reads what has arrived, and then finds the end. */
+			shutdown(session->fd, SHUT_RD);
+		}
+}
+
+void session_manager_close_workers(struct net *net, unsigned int first)
+{
+	struct session *session;
+
+	LIST_FOREACH(session, &net->sessions, entry)
+		if (session->client.worker->number >= first)
+			session_manager_close(session, CLIENT_WORKER);
 }
 
 unsigned int session_manager_revoke(struct net *net, const struct revoke *revoke)

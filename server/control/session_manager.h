@@ -28,6 +28,12 @@ void session_manager_close(struct session *session, enum client_end end);
 /* Starts to close all sessions, or all of the tenant. */
 void session_manager_close_all(struct net *net);
 void session_manager_close_tenant(struct net *net, const struct tenant *tenant);
+/*
+ * Makes the sessions of worker @first and those after it end once they have executed what has
+ * arrived and their clients have taken the answers; or starts to close them.
+ */
+void session_manager_finish_workers(struct net *net, unsigned int first);
+void session_manager_close_workers(struct net *net, unsigned int first);
 /* Starts to close the sessions that match; returns how many are left. */
 unsigned int session_manager_revoke(struct net *net, const struct revoke *revoke);
 /*

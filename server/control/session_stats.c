@@ -40,12 +40,11 @@ static const char *yes_no(bool yes)
 	return yes ? "yes" : "no";
 }
 
-/* The sums over all workers. */
-static void counters_read(const struct net *net, const struct tenant *tenant,
-			  struct mc_counters *sums)
+/* The sums over all workers, those that went included. */
+static void counters_read(const struct tenant *tenant, struct mc_counters *sums)
 {
 	*sums = (struct mc_counters){ 0 };
-	for (unsigned int i = 0; i < net->worker_count; i++) {
+	for (unsigned int i = 0; i < WORKERS_MAX && tenant->now.parts[i]; i++) {
 		const struct mc_counters *counters = &tenant->now.parts[i]->commands;
 
 #define X(name, help) sums->name += stat_read(&counters->name);
@@ -108,7 +107,7 @@ static void general_stats(FILE *out, const struct net *net, const struct tenant 
 
 	process_stats(out, net);
 	connection_stats(out, net);
-	counters_read(net, tenant, &sums);
+	counters_read(tenant, &sums);
 #define X(name, help) number(out, #name, since(sums.name, reset->name));
 	MC_COUNTERS(X)
 #undef X
@@ -202,7 +201,7 @@ void session_stats_answer(struct net *net, struct session *session)
 	if (!strcmp(query->name, "reset") && !client_sees_others(&session->client)) {
 		fputs("CLIENT_ERROR the user needs the right 'admin' for this\r\n", out);
 	} else if (!strcmp(query->name, "reset")) {
-		counters_read(net, tenant, &tenant->mc_reset);
+		counters_read(tenant, &tenant->mc_reset);
 		fputs("RESET\r\n", out);
 	} else {
 		fputs(print(out, net, session) ? "END\r\n" : "ERROR\r\n", out);

@@ -394,14 +394,6 @@ static bool detach(struct net *net)
 	return true;
 }
 
-static bool devices_change(const struct net *net)
-{
-	for (unsigned int i = 0; i < net->nic_count; i++)
-		if (net->nics[i].state == NIC_CLOSING || net->nics[i].state == NIC_DETACHING)
-			return true;
-	return false;
-}
-
 /* Why the change failed; @text has LINE_MAX_BYTES. */
 static const char *failure(const struct net *net, char *text)
 {
@@ -519,7 +511,7 @@ static bool job_begin(struct net *net)
 	};
 	int err;
 
-	if (command->workers_left || devices_change(net))
+	if (command->workers_left || net_devices_change(net))
 		return false;
 	tenant_set_state(&net->tenants, command->tenant, TENANT_WORKING);
 	err = tenant_jobs_begin(&net->jobs, &job);
@@ -558,6 +550,9 @@ static bool command_step(struct net *net)
 void tenant_manager_run(struct net *net)
 {
 	answer_at_once(net);
+	/* No change is under way then. */
+	if (net_workers_leave(net))
+		return;
 	/* After a refused change the next one begins. */
 	while (command_step(net) || (net->command.step == COMMAND_NONE && !net->stopping &&
 				     !TAILQ_EMPTY(&net->tenant_queries)))

@@ -16,7 +16,8 @@
  * The answer is sent at the end, if the connection that asked still exists. A change once begun is
  * finished either way. Lists are answered at once. A change for a user's memory that fails is
  * logged, and tried again when the file is read again. A tenant whose user has gone stays, with its
- * items; a tenant that has a user is not dropped.
+ * items; a tenant that has a user is not dropped. A change waits while workers are taken away,
+ * which takes a bounded time.
  */
 #ifndef KVD_SERVER_CONTROL_TENANT_MANAGER_H
 #define KVD_SERVER_CONTROL_TENANT_MANAGER_H

@@ -57,11 +57,23 @@ static bool is_default(const struct tenant_store *store, const struct worker_env
 }
 
 /* The parts' memory stays: store_destroy() reads what they counted. */
-static void parts_release(struct tenant_store *store, const struct worker_env *env)
+static void parts_release(struct tenant_store *store)
 {
-	for (unsigned int i = 0; i < env->workers; i++)
-		if (store->parts[i])
-			store_thread_release(&store->parts[i]->thread);
+	for (unsigned int i = 0; i < WORKERS_MAX && store->parts[i]; i++)
+		store_thread_release(&store->parts[i]->thread);
+}
+
+/* @own: the part of `default`, which a worker owns; NULL for other tenants. */
+static int part_create(struct tenant_store *to, struct tenant *tenant, unsigned int number,
+		       struct tenant_part *own)
+{
+	struct tenant_part *part = own ? own : calloc(1, sizeof(*part));
+
+	if (!part)
+		return -ENOMEM;
+	to->parts[number] = part;
+	part->tenant = tenant;
+	return part_init(part, to->store, number);
 }
 
 static int parts_create(struct tenant_store *to, struct tenant *tenant,
@@ -69,17 +81,8 @@ static int parts_create(struct tenant_store *to, struct tenant *tenant,
 {
 	int err = 0;
 
-	if (!is_default(to, env)) {
-		to->parts_memory = calloc(env->workers, sizeof(*to->parts_memory));
-		if (!to->parts_memory)
-			return -ENOMEM;
-		for (unsigned int i = 0; i < env->workers; i++)
-			to->parts[i] = &to->parts_memory[i];
-	}
-	for (unsigned int i = 0; !err && i < env->workers; i++) {
-		to->parts[i]->tenant = tenant;
-		err = part_init(to->parts[i], to->store, i);
-	}
+	for (unsigned int i = 0; !err && i < env->workers; i++)
+		err = part_create(to, tenant, i, is_default(to, env) ? to->parts[i] : NULL);
 	return err;
 }
 
@@ -105,7 +108,8 @@ static void store_forget(struct tenant_store *store, const struct worker_env *en
 {
 	if (is_default(store, env))
 		return;
-	free(store->parts_memory);
+	for (unsigned int i = 0; i < WORKERS_MAX; i++)
+		free(store->parts[i]);
 	free(store->store);
 	*store = (struct tenant_store){ 0 };
 }
@@ -164,7 +168,7 @@ void tenant_store_destroy(struct tenant_store *store, const struct worker_env *e
 	if (!store->store)
 		return;
 	tenant_store_stop(store, env);
-	parts_release(store, env);
+	parts_release(store);
 	for (unsigned int i = 0; i < env->nic_count; i++) {
 		if (store->mrs[i])
 			env->nics[i].dev->ops->dereg_mr(store->mrs[i]);
@@ -324,6 +328,36 @@ void tenants_tick(struct tenants *tenants)
 	for (unsigned int i = 0; i < TENANTS_MAX; i++)
 		if (tenants->list[i] && tenants->list[i]->state != TENANT_WORKING)
 			tenant_tick(tenants->list[i]);
+}
+
+int tenants_add_worker(struct tenants *tenants, struct worker *worker)
+{
+	struct tenant *tenant;
+	int err = 0;
+
+	for (unsigned int i = 0; !err && i < TENANTS_MAX; i++) {
+		tenant = tenants->list[i];
+		if (tenant && tenant->now.store && !tenant->now.parts[worker->number])
+			err = part_create(&tenant->now, tenant, worker->number,
+					  is_default(&tenant->now, tenants->env) ? &worker->part :
+										   NULL);
+	}
+	return err;
+}
+
+void tenants_rest_worker(struct tenants *tenants, const struct worker *worker)
+{
+	struct tenant_part *part;
+
+	for (unsigned int i = 0; i < TENANTS_MAX; i++) {
+		if (!tenants->list[i] || !tenants->list[i]->now.store)
+			continue;
+		part = tenants->list[i]->now.parts[worker->number];
+		if (!part)
+			continue;
+		store_thread_rest(&part->thread);
+		part->attached = false;
+	}
 }
 
 int tenants_register(struct tenants *tenants, unsigned int number)

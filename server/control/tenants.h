@@ -93,6 +93,13 @@ void tenant_store_drop(struct tenant *tenant, const struct worker_env *env);
 void tenant_store_destroy(struct tenant_store *store, const struct worker_env *env);
 
 /*
+ * Gives the worker, which does not run yet, its part of each tenant, unless it has had one before.
+ * 0 or a negative errno; the parts that were made stay. No job runs.
+ */
+int tenants_add_worker(struct tenants *tenants, struct worker *worker);
+/* Frees what the worker, which does not run any more, holds in its parts. No job runs. */
+void tenants_rest_worker(struct tenants *tenants, const struct worker *worker);
+/*
  * Registers all tenants with device @number, which is being set up again, or deregisters them
  * before it is released. No job runs. 0 or a negative errno after logging.
  */

@@ -38,8 +38,10 @@ static void build_write(struct exposition *out, const struct metrics_source *sou
 	exposition_family(out, "kvd_uptime_seconds", METRIC_GAUGE,
 			  "time from the start of the server until these numbers were read");
 	exposition_ns(out, NULL, clock_ns() - source->started_ns);
+	pthread_mutex_lock(&source->net->workers_lock);
 	exposition_one(out, "kvd_workers", METRIC_GAUGE, "worker threads",
 		       source->net->worker_count);
+	pthread_mutex_unlock(&source->net->workers_lock);
 	exposition_one(out, "kvd_log_lines_lost_total", METRIC_COUNTER,
 		       "log lines lost because the log's file or pipe was full",
 		       source->log_lines_lost());

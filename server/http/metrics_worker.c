@@ -66,7 +66,7 @@ static uint64_t workers_sum(const struct net *net, size_t offset)
 {
 	uint64_t sum = 0;
 
-	for (unsigned int i = 0; i < net->worker_count; i++)
+	for (unsigned int i = 0; i < net->workers_made; i++)
 		sum += stat_read((const uint64_t *)((const char *)&net->workers[i] + offset));
 	return sum;
 }
@@ -207,7 +207,7 @@ static void turns_write(struct exposition *out, const struct turn_stats *turns, 
 /* A sample of each worker of the number at @offset of struct worker. */
 static void of_workers(struct exposition *out, const struct net *net, size_t offset)
 {
-	for (unsigned int i = 0; i < net->worker_count; i++) {
+	for (unsigned int i = 0; i < net->workers_made; i++) {
 		const struct labels labels = worker_label(i);
 		const char *worker = (const char *)&net->workers[i];
 
@@ -221,7 +221,7 @@ static void cpu_write(struct exposition *out, const struct net *net)
 			  "CPU time of the worker; that in turns is the sum of "
 			  "kvd_worker_turn_seconds, and the rest is polling in vain, going to "
 			  "sleep and waking up");
-	for (unsigned int i = 0; i < net->worker_count; i++) {
+	for (unsigned int i = 0; i < net->workers_made; i++) {
 		const struct labels labels = worker_label(i);
 
 		exposition_ns(out, &labels, worker_cpu_ns(&net->workers[i]));
@@ -232,12 +232,12 @@ static void workers_write(struct exposition *out, const struct net *net)
 {
 	exposition_family(out, "kvd_worker_turn_seconds", METRIC_HISTOGRAM,
 			  "turns of the worker's loop that found something to do, by the clock");
-	for (unsigned int i = 0; i < net->worker_count; i++)
+	for (unsigned int i = 0; i < net->workers_made; i++)
 		turns_write(out, &net->workers[i].turns, i);
 	exposition_family(out, "kvd_worker_turn_max_seconds", METRIC_GAUGE,
 			  "the longest turn of the worker since the start; includes the time of "
 			  "other threads on its CPU");
-	for (unsigned int i = 0; i < net->worker_count; i++) {
+	for (unsigned int i = 0; i < net->workers_made; i++) {
 		const struct labels labels = worker_label(i);
 
 		exposition_ns(out, &labels, stat_read(&net->workers[i].turns.ns_max));
@@ -257,8 +257,10 @@ static void workers_write(struct exposition *out, const struct net *net)
 void metrics_worker(struct exposition *out, const struct metrics_source *source,
 		    const struct gathered *gathered)
 {
+	pthread_mutex_lock(&source->net->workers_lock);
 	requests_write(out, source->net);
 	memcached_write(out, source->net);
 	held_write(out, source->net, gathered);
 	workers_write(out, source->net);
+	pthread_mutex_unlock(&source->net->workers_lock);
 }

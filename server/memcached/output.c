@@ -68,6 +68,13 @@ static void output_add(struct session *session, size_t bytes)
 	sockets->output_bytes += bytes;
 }
 
+static uint64_t output_share(const struct sockets *sockets)
+{
+	const struct worker *worker = sockets->worker;
+
+	return worker->env->config->memcached.output / stat_read(&worker->limits.workers);
+}
+
 bool output_count(struct session *session, size_t bytes)
 {
 	struct sockets *sockets = session->sockets;
@@ -75,7 +82,7 @@ bool output_count(struct session *session, size_t bytes)
 	bool next = session->output_next || TAILQ_EMPTY(&sockets->output_waits);
 
 	if (next &&
-	    (!sockets->output_bytes || sockets->output_bytes + bytes <= sockets->output_share)) {
+	    (!sockets->output_bytes || sockets->output_bytes + bytes <= output_share(sockets))) {
 		session->output_next = false;
 		output_add(session, bytes);
 		return true;

@@ -215,7 +215,7 @@ struct sockets {
 	unsigned int count;
 	/* Sessions with kept output, of output_bytes together, and sessions that wait for it. */
 	struct session_list outputs, output_waits;
-	uint64_t output_bytes, output_share;
+	uint64_t output_bytes;
 	uint64_t outputs_at_ns; /* when to look at them again, by clock_ns() */
 	/* Large values that arrive: server/memcached/large_put.h. */
 	TAILQ_HEAD(large_puts, large_put) puts;

@@ -394,8 +394,6 @@ static int sockets_init(struct worker *worker)
 		TAILQ_INIT(&sockets->puts);
 		TAILQ_INIT(&sockets->outputs);
 		TAILQ_INIT(&sockets->output_waits);
-		sockets->output_share = worker->env->config->memcached.output /
-					worker->env->workers;
 		err = sockets_set_up(sockets);
 	}
 	if (err) {

@@ -29,6 +29,7 @@ struct worker;
 	X(USERS, "users.file changed")                                                             \
 	X(TENANT, "its tenant is resized or dropped")                                              \
 	X(DEVICE, "its device failed")                                                             \
+	X(WORKER, "its worker is taken away (server.workers)")                                     \
 	X(STOP, "the server stops")
 
 enum client_end {

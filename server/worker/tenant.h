@@ -50,9 +50,9 @@ struct budget {
 /* What resizing a tenant replaces. */
 struct tenant_store {
 	struct store *store; /* NULL: none; the server owns that of `default` */
+	/* Of the first workers, also of those that went since; workers own those of `default`. */
 	struct tenant_part *parts[WORKERS_MAX];
-	struct tenant_part *parts_memory; /* of all parts; NULL: the workers own them */
-	struct ibv_mr *mrs[NIC_MAX];	  /* NULL: not registered with that device */
+	struct ibv_mr *mrs[NIC_MAX]; /* NULL: not registered with that device */
 };
 
 struct tenant {

@@ -44,8 +44,8 @@ struct worker_limits {
 	uint64_t spin_ns;	/* how long an idle worker polls before it sleeps */
 	uint64_t pull_ns;	/* how long a large value may take */
 	uint64_t pull_stall_ns; /* how long no part of it may arrive */
+	uint64_t workers;	/* that share what all have together */
 	bool busy;		/* never sleeps */
-	uint32_t workers;
 };
 
 /* X(name, help); sums over all workers are in the server's statistics. */
@@ -145,7 +145,7 @@ struct front_ops {
 	int (*wait_ms)(const struct worker *worker);
 };
 
-/* What the workers of a server share; constant while they run. */
+/* What the workers of a server share; constant while they run, but for `workers`. */
 struct worker_env {
 	const struct config *config;
 	struct store *store; /* of the tenant default, once it is made */
@@ -154,8 +154,8 @@ struct worker_env {
 	const _Atomic bool *cancel; /* ends the making of stores early. NULL: never */
 	struct nic *nics;
 	unsigned int nic_count;
-	unsigned int workers;
-	const struct fleet *fleet;		 /* NULL: the server is in none */
+	unsigned int workers;	   /* those that get connections: server/control/worker_manager.h */
+	const struct fleet *fleet; /* NULL: the server is in none */
 	struct fleet_stores *fleet_stores;	 /* NULL: likewise */
 	struct forwarder *forwarder;		 /* server/memcached/forwarder.h; NULL: likewise */
 	struct mailbox *control;		 /* notes to the control thread */
@@ -169,6 +169,7 @@ struct worker_env {
 	size_t (*log_read)(uint64_t *at, char *text, size_t size);
 };
 
+/* A worker that was taken away keeps its place, its mailbox and what it counted. */
 struct worker {
 	const struct worker_env *env; /* NULL: the worker was not initialised */
 	struct mailbox mailbox;	      /* notes to this worker */
@@ -203,6 +204,7 @@ struct worker {
 	pthread_t thread;
 	bool started;
 	_Atomic bool stop;
+	uint64_t cpu_ended_ns; /* CPU time of its earlier threads */
 };
 
 /* Iterates over the parts of tenants that the worker serves: NULL begins, and ends. */

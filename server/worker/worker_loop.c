@@ -369,9 +369,12 @@ static void windows_expire(struct worker *worker, uint64_t now_ns)
 	struct poller *poller;
 	unsigned int i = 0;
 
-	while ((poller = next_poller(worker, &i)))
+	while ((poller = next_poller(worker, &i))) {
 		if (poller->all_taken)
 			window_expire(poller, now_ns);
+		if (window_reserves(poller))
+			window_reserve(poller);
+	}
 }
 
 /* Whether windows_expire() left something to do. */
@@ -550,6 +553,15 @@ static void worker_active(struct worker *worker, enum pace *pace)
 	*pace = PACE_ACTIVE;
 }
 
+static uint64_t cpu_ns(clockid_t clock)
+{
+	struct timespec cpu;
+
+	if (clock_gettime(clock, &cpu))
+		return 0;
+	return (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
+}
+
 /* A turn has one poll: its own, or the one just before a sleep that was called off. */
 static void *worker_run(void *arg)
 {
@@ -587,8 +599,18 @@ static void *worker_run(void *arg)
 			activity = worker_idle(worker, activity, &pace);
 		}
 	}
+	/* Of the poll before a sleep that was called off. */
+	if (worker->turn.began_ns)
+		worker_turn_end(worker);
+	held_show(worker);
 	rcu_unregister_thread();
+	stat_add(&worker->cpu_ended_ns, cpu_ns(CLOCK_THREAD_CPUTIME_ID));
 	return NULL;
+}
+
+uint32_t conns_share(const struct config *config, unsigned int workers)
+{
+	return (config->server.max_connections + workers - 1) / workers;
 }
 
 int worker_init_poller(struct worker *worker, const struct worker_env *env, unsigned int nic)
@@ -600,7 +622,8 @@ int worker_init_poller(struct worker *worker, const struct worker_env *env, unsi
 		.buffer_bytes = (uint32_t)config->request.buffer,
 		.signal_every = RESPONSE_SIGNAL_EVERY,
 		.window = config->request.window,
-		.conns_max = (config->server.max_connections + env->workers - 1) / env->workers,
+		.conns_max = conns_share(config, env->workers),
+		.conns_all = config->server.max_connections,
 		.admins_max = env->nics[nic].dev->kind == DEVICE_SOFTNIC ? ADMIN_CONNECTIONS : 0,
 		.dump = config->memory.dump,
 	};
@@ -637,13 +660,30 @@ int part_init(struct tenant_part *part, struct store *store, unsigned int number
 	return store_thread_init(&part->thread, &store->table, (uint8_t)number);
 }
 
+/* Not on a device that is away: recovery.c makes those pollers. */
+static int worker_init_pollers(struct worker *worker, const struct worker_env *env)
+{
+	unsigned int i;
+	int err = 0;
+
+	for (i = 0; i < env->nic_count && !err; i++) {
+		worker->attached[i] = env->nics[i].dev;
+		if (worker->attached[i])
+			err = worker_init_poller(worker, env, i);
+		worker->poller_count += !err;
+	}
+	return err;
+}
+
 int worker_init(struct worker *worker, const struct worker_env *env, unsigned int number, int cpu)
 {
+	const bool first = !worker->env;
 	int err;
 
 	TAILQ_INIT(&worker->pulls);
 	TAILQ_INIT(&worker->pulls_by_progress);
 	TAILQ_INIT(&worker->deferred_conns);
+	LIST_INIT(&worker->parts);
 	worker->number = number;
 	worker->cpu = cpu;
 	worker->limits = (struct worker_limits){
@@ -659,15 +699,12 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 			  number);
 		return err;
 	}
-	err = mailbox_init(&worker->mailbox);
+	err = first ? mailbox_init(&worker->mailbox) : 0;
 	if (err)
 		goto release_trace;
-	while (worker->poller_count < env->nic_count) {
-		err = worker_init_poller(worker, env, worker->poller_count);
-		if (err)
-			goto release_pollers;
-		worker->attached[worker->poller_count++] = true;
-	}
+	err = worker_init_pollers(worker, env);
+	if (err)
+		goto release_pollers;
 	worker->env = env;
 	err = env->front ? env->front->init(worker) : 0;
 	if (err)
@@ -675,23 +712,33 @@ int worker_init(struct worker *worker, const struct worker_env *env, unsigned in
 	return 0; /* from now on worker_release() has something to release */
 
 release_pollers:
-	worker->env = NULL;
 	worker_release_pollers(worker);
-	mailbox_release(&worker->mailbox);
+	if (first) {
+		worker->env = NULL;
+		mailbox_release(&worker->mailbox);
+	}
 release_trace:
 	trace_release(&worker->trace);
 	return err;
+}
+
+void worker_retire(struct worker *worker)
+{
+	if (worker->env->front)
+		worker->env->front->release(worker);
+	worker_release_pollers(worker);
+	trace_release(&worker->trace);
+	/* Wake-ups that came late, and notes of devices. */
+	(void)mailbox_take(&worker->mailbox);
+	worker->mail = NULL;
 }
 
 void worker_release(struct worker *worker)
 {
 	if (!worker->env)
 		return;
-	if (worker->env->front)
-		worker->env->front->release(worker);
-	worker_release_pollers(worker);
+	worker_retire(worker);
 	mailbox_release(&worker->mailbox);
-	trace_release(&worker->trace);
 	worker->env = NULL;
 }
 
@@ -701,6 +748,7 @@ int worker_start(struct worker *worker)
 	int err;
 
 	snprintf(name, sizeof(name), "worker-%u", worker->number);
+	atomic_store_explicit(&worker->stop, false, memory_order_relaxed);
 	err = thread_start(&worker->thread, name, worker_run, worker);
 	if (err)
 		log_error("worker %u: can't start its thread: %s: " ADVICE_THREADS " or lower "
@@ -712,13 +760,12 @@ int worker_start(struct worker *worker)
 
 uint64_t worker_cpu_ns(const struct worker *worker)
 {
-	struct timespec cpu;
+	uint64_t ended_ns = stat_read(&worker->cpu_ended_ns);
 	clockid_t clock;
 
-	if (!worker->started || pthread_getcpuclockid(worker->thread, &clock) ||
-	    clock_gettime(clock, &cpu))
-		return 0;
-	return (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
+	if (!worker->started || pthread_getcpuclockid(worker->thread, &clock))
+		return ended_ns;
+	return ended_ns + cpu_ns(clock);
 }
 
 void worker_stop(struct worker *worker)

@@ -67,12 +67,13 @@ level_is_taken_over() {
 }
 
 changes_are_named() {
-	sed -i 's/^workers = .*/workers = 7/; s/^socket_mode = .*/socket_mode = 0666/
+	sed -i 's/^max_connections = .*/max_connections = 7/
+		s/^socket_mode = .*/socket_mode = 0666/
 		s/^level = .*/level = debug/' "$tmp/kvd.ini"
-	after_hangup "warn SIGHUP: server.workers was changed from '2' to '7': restart kvd to " &&
+	after_hangup "warn SIGHUP: server.max_connections was changed from '64' to '7': restart " &&
 		logged "warn SIGHUP: softnic.socket_mode was changed from '0600' to '0666'" &&
 		logged ' 1 options taken over, 2 need a restart' &&
-		kvctl stats | grep -qx 'workers 2'
+		[ "$(kvctl config get server.max_connections)" = 'server.max_connections = 64' ]
 }
 
 errors_change_nothing() {

@@ -18,12 +18,27 @@
 #include <cmocka.h>
 
 #include "server/control/conn_manager.h"
+#include "server/control/worker_manager.h"
 
 static unsigned int answers;
 
+/* What changes of server.workers were asked for; NULL: they work. */
+static unsigned int workers_set_to;
+static const char *workers_why;
+
+static bool fake_workers_set(const struct config *fresh, char *why, size_t size)
+{
+	workers_set_to = fresh->server.workers;
+	if (workers_why)
+		snprintf(why, size, "%s", workers_why);
+	return !workers_why;
+}
+
 #define conn_manager_answered(conn) ((void)(conn), (void)answers++)
+#define worker_manager_set(net, fresh, why, size) ((void)(net), fake_workers_set(fresh, why, size))
 #include "server/config_command.c"
 #undef conn_manager_answered
+#undef worker_manager_set
 
 #include "tests/support/log_fixture.h"
 
@@ -157,6 +172,13 @@ static void all_or_none(void **state)
 	refuses("log.level=debug\nusers.file=/none/users",
 		"config set: users.file = /none/users can't be used: kvd's log says why");
 	assert_logged("users.file = /none/users: No such file or directory");
+	workers_why = "there is a reason";
+	refuses("log.level=debug\nserver.workers=3",
+		"config set: server.workers = 3: there is a reason");
+	workers_why = NULL;
+	assert_int_equal(set_to("server.workers=3"), WIRE_OK);
+	assert_int_equal(workers_set_to, 3);
+	assert_int_equal(server.config.server.workers, 3);
 	assert_int_equal(set_to("log.level=debug\nserver.drain_timeout=7s\nrdma.networks=fd00::/8"),
 			 WIRE_OK);
 	assert_int_equal(conn.query.len, 0);

@@ -291,7 +291,7 @@ static int setup(void **state)
 	net.env.config = &config;
 	net.env.stats_print = print_stats;
 	net.workers = workers;
-	net.worker_count = WORKERS;
+	net.worker_count = net.env.workers = WORKERS;
 	net.nic_count = 1;
 	default_tenant_init(&tenant, &store, workers, WORKERS);
 	tenant.now.mrs[0] = &mr;
@@ -656,7 +656,6 @@ static struct ibv_mr alpha_mr;
 
 static void alpha_start(void)
 {
-	alpha.now.parts_memory = alpha_parts;
 	alpha.now.mrs[0] = &alpha_mr;
 	for (unsigned int i = 0; i < WORKERS; i++) {
 		alpha.now.parts[i] = &alpha_parts[i];

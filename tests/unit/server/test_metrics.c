@@ -63,7 +63,7 @@ static int setup(void **state)
 	config.server.max_connections = 99;
 	net.env.config = &config;
 	net.workers = workers;
-	net.worker_count = WORKERS;
+	net.worker_count = net.workers_made = WORKERS;
 	LIST_INIT(&net.sessions);
 	default_tenant_init(&tenant, &store, workers, WORKERS);
 	tenant.conns_count = 12;

@@ -337,6 +337,49 @@ static void small_queues(void **state)
 	assert_logged("with one connection need 140: lower request.srq_depth");
 }
 
+/* Places for more connections later, as far as receives and the spare places allow. */
+static int init_for(uint32_t conns_all)
+{
+	const struct poller_limits limits = {
+		.srq_depth = SRQ_DEPTH,
+		.buffer_bytes = BUFFER_BYTES,
+		.signal_every = 4,
+		.window = WINDOW,
+		.conns_max = CONNS,
+		.conns_all = conns_all,
+		.admins_max = ADMINS,
+	};
+
+	return poller_init(&worker.pollers[0], &worker, 3, &limits, &nic);
+}
+
+static void more_later(void **state)
+{
+	struct poller *poller = &worker.pollers[0];
+
+	(void)state;
+	assert_int_equal(init_for(2 * CONNS), 0);
+	assert_int_equal(poller->conns_fit, 2 * CONNS);
+	assert_int_equal(poller->limits.conns_max, CONNS);
+	assert_int_equal(cqes, NEEDED(2 * CONNS) + SPARE);
+	assert_int_equal(poller->spare_sends, SPARE);
+	assert_int_equal(poller->conns_wanted, CONNS);
+	assert_int_equal(poller->conns_reserved, CONNS);
+	poller_release(poller);
+	assert_int_equal(init_for(SRQ_DEPTH), 0);
+	assert_int_equal(poller->conns_fit, SRQ_DEPTH - ADMINS);
+	poller_release(poller);
+	nic.attr.max_cqe = NEEDED(2 * CONNS) - 1 + SPARE;
+	assert_int_equal(init_for(2 * CONNS), 0);
+	assert_int_equal(poller->conns_fit, 2 * CONNS - 1);
+	assert_int_equal(poller->spare_sends, SPARE);
+	poller_release(poller);
+	nic.attr.max_cqe = NEEDED(CONNS) + 7;
+	assert_int_equal(init_for(2 * CONNS), 0);
+	assert_int_equal(poller->conns_fit, CONNS);
+	poller_release(poller);
+}
+
 /* Each connection has a receive, also those of administrators. */
 static void few_receives(void **state)
 {
@@ -594,6 +637,7 @@ static void worker_begin(void)
 	static struct device_ops either;
 	static struct device devs[2];
 
+	worker.env = NULL;
 	test_store_create(&store, REGION_BYTES, 4, WORKERS);
 	config_init(&config);
 	config.request.srq_depth = SRQ_DEPTH;
@@ -693,15 +737,64 @@ static void a_worker_that_fails(void **state)
 	worker_end();
 }
 
+/* One that is taken away keeps its mailbox and its counters, and comes again without a device. */
+static void a_worker_that_comes_again(void **state)
+{
+	struct device *away;
+	unsigned int files;
+
+	(void)state;
+	worker_begin();
+	away = nics[1].dev;
+	assert_int_equal(make_worker(1), 0);
+	files = open_files();
+	stat_add(&worker.stats.requests, 7);
+	mailbox_wake(&worker.mailbox);
+	worker_retire(&worker);
+	assert_int_equal(objects, 0);
+	assert_int_equal(worker.poller_count, 0);
+	assert_null(worker.trace.ring);
+	assert_false(mailbox_pending(&worker.mailbox));
+	for (fails = 1; fails <= 7; fails++) {
+		assert_int_equal(make_worker(1), -ENOMEM);
+		assert_int_equal(objects, 0);
+		assert_non_null(worker.env);
+		assert_int_equal(open_files(), files);
+	}
+	fails = 0;
+	nics[1].dev = NULL;
+	assert_int_equal(make_worker(1), 0);
+	assert_int_equal(worker.poller_count, 2);
+	assert_true(worker.attached[0] && !worker.attached[1]);
+	assert_null(worker.pollers[1].nic);
+	assert_int_equal(worker.stats.requests, 7);
+	assert_int_equal(open_files(), files);
+	worker_release(&worker);
+	assert_int_equal(objects, 0);
+	assert_int_equal(open_files(), files - 1);
+	nics[1].dev = away;
+	worker_end();
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(all_of_it),	  CASE(small_queues),	CASE(few_receives),
-		CASE(a_step_fails),	  CASE(a_connection),	CASE(no_connection),
-		CASE(little_inline_data), CASE(administrators), CASE(own_server),
-		CASE(fails_once),	  CASE(a_worker),	CASE(a_worker_that_fails),
+		CASE(all_of_it),
+		CASE(small_queues),
+		CASE(few_receives),
+		CASE(a_step_fails),
+		CASE(a_connection),
+		CASE(no_connection),
+		CASE(little_inline_data),
+		CASE(administrators),
+		CASE(own_server),
+		CASE(fails_once),
+		CASE(a_worker),
+		CASE(a_worker_that_fails),
+		CASE(a_worker_that_comes_again),
+		CASE(more_later),
 	};
 
 	return cmocka_run_group_tests(tests, test_log_group_setup, test_log_group_teardown);

@@ -16,6 +16,7 @@
 #include "common/util/log.h"
 #include "server/config/config.h"
 #include "server/control/conn_manager.h"
+#include "server/control/worker_manager.h"
 #include "server/log_writer.h"
 #include "server/option_change.h"
 
@@ -33,9 +34,21 @@ static unsigned int options_renewed, tls_reread, members_told, users_reread, htt
 	((void)(http), (void)(config), (void)http_renewed++, (void)(http_reread += (tls)))
 #include "server/option_change.c"
 
+/* Why server.workers can't change; NULL: it can. */
+static const char *workers_why;
+
+static bool fake_workers_set(char *why, size_t size)
+{
+	if (workers_why)
+		snprintf(why, size, "%s", workers_why);
+	return !workers_why;
+}
+
+#define worker_manager_set(net, fresh, why, size) ((void)(net), fake_workers_set(why, size))
 #define log_writer_reopen() ((void)reopened++)
 #define config_errors_to_log() ((void)to_log++, config_errors_to_log())
 #include "server/reload.c"
+#undef worker_manager_set
 #undef log_writer_reopen
 #undef config_errors_to_log
 
@@ -96,6 +109,25 @@ static void nothing_changed(void **state)
 	assert_counts(0, 0);
 	assert_int_equal(test_log_lines(), 1);
 	assert_memory_equal(&test_config, &before, sizeof(test_config));
+}
+
+/* If the number of workers can't change, the next SIGHUP tries again; all else is taken over. */
+static void workers(void **state)
+{
+	(void)state;
+	for (unsigned int i = 0; i < 2; i++) {
+		workers_why = "a reason";
+		reload_with("server.workers=5", "server.drain_timeout=9s");
+		assert_int_equal(test_config.server.workers, 0);
+		assert_int_equal(test_config.server.drain_timeout, 9 * SECOND_NS);
+		assert_logged("SIGHUP: server.workers stays 0, and does not become 5: a reason; "
+			      "the next SIGHUP tries again\n");
+	}
+	workers_why = NULL;
+	reload_with("server.workers=5", "server.drain_timeout=9s");
+	assert_counts(1, 0);
+	assert_logged("SIGHUP: server.workers is now 5, it was 0\n");
+	assert_int_equal(test_config.server.workers, 5);
 }
 
 /* log.level changes and is changed back, each time from the one in force. */
@@ -244,14 +276,9 @@ static void ends_what_was_set(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(nothing_changed),
-		CASE(level),
-		CASE(drain_timeout),
-		CASE(tls),
-		CASE(users),
-		CASE(needs_a_restart),
-		CASE(errors),
-		CASE(files_of_its_section),
+		CASE(nothing_changed),	 CASE(workers), CASE(level),
+		CASE(drain_timeout),	 CASE(tls),	CASE(users),
+		CASE(needs_a_restart),	 CASE(errors),	CASE(files_of_its_section),
 		CASE(ends_what_was_set),
 	};
 

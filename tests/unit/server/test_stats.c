@@ -73,7 +73,8 @@ static int setup(void **state)
 	memset(workers, 0, sizeof(workers));
 	memset(cpu_ns, 0, sizeof(cpu_ns));
 	net.workers = workers;
-	net.worker_count = WORKERS;
+	net.worker_count = net.workers_made = WORKERS;
+	net.env.store = &store;
 	default_tenant_init(&tenant, &store, workers, WORKERS);
 	net.tenants.list[0] = &tenant;
 	net.nic_count = 2;

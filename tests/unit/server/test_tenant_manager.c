@@ -186,7 +186,6 @@ static struct tenant *made(const char *name, uint64_t bytes)
 	ask(0, WIRE_TENANT_CREATE, name, bytes);
 	tenant = tenant_of(name);
 	tenant->now.store = &test_store;
-	tenant->now.parts_memory = parts;
 	for (unsigned int i = 0; i < WORKERS; i++) {
 		tenant->now.parts[i] = &parts[i];
 		parts[i].tenant = tenant;

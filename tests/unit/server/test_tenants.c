@@ -461,8 +461,8 @@ static void a_step_fails(void **state)
 	steps = 0;
 	assert_int_equal(make_store(&tenant), 0);
 	all = steps;
-	/* store, region, parts and each of them, each registration, maintenance */
-	assert_int_equal(all, 3 + WORKERS + NICS + 1);
+	/* store, region, each part's memory and thread, each registration, maintenance */
+	assert_int_equal(all, 2 + 2 * WORKERS + NICS + 1);
 	tenant_store_destroy(&tenant.now, &env);
 	tenant_store_destroy(&tenant.now, &env);
 	assert_int_equal(objects, 1);

@@ -29,6 +29,13 @@
 #define VALUE_MAX (1u << 30) /* the most that limits.max_value can be */
 
 #define REGION_BYTES_MAX (512ull << 30) /* what a 32-bit overflow reference can reach */
+/*
+ * Extents of a region that grows and shrinks while it is served: equal parts of its address space,
+ * of which the first ones exist. Neither an item nor an overflow bucket crosses from one to the
+ * next, nor does an item's length rounded up to SLOT_UNIT.
+ */
+#define EXTENTS_MAX 16u
+
 #define REGION_PAD                                                                                 \
 	4096u /* readable tail, so that a READ rounded up to a slot's unit stays inside */
 

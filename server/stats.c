@@ -171,9 +171,9 @@ static void memory_lines(struct lines *l, const struct store *store)
 	struct memory_stats stats;
 
 	memory_stats(store->memory, &stats);
-	number(l, "region_bytes", store->region.bytes);
+	number(l, "region_bytes", stat_read(&store->region.bytes));
 	number(l, "region_page_bytes", store->region.page_bytes);
-	number(l, "region_large_bytes", store->region.large_bytes);
+	number(l, "region_large_bytes", stat_read(&store->region.large_bytes));
 	number(l, "region_kept", store->region.keep.head != NULL);
 	line(l, "region_numa %s", store->region.numa);
 	number(l, "memory.superblock", sizeof(struct superblock));

@@ -89,7 +89,7 @@ static void connection_stats(FILE *out, const struct net *net)
 
 static void store_stats(FILE *out, const struct store *store)
 {
-	number(out, "limit_maxbytes", store->region.bytes);
+	number(out, "limit_maxbytes", stat_read(&store->region.bytes));
 	number(out, "bytes", THREADS_SUM(store, stats.live_bytes));
 	number(out, "curr_items", store_items(store));
 	number(out, "total_items",
@@ -119,7 +119,7 @@ static void settings_stats(FILE *out, const struct net *net, const struct sessio
 	const struct config *config = net->env.config;
 	const struct store *store = session->client.part->store;
 
-	number(out, "maxbytes", store->region.bytes);
+	number(out, "maxbytes", stat_read(&store->region.bytes));
 	number(out, "maxconns", config->server.max_connections);
 	text(out, "domain_socket", session->client.peer.uid_known ? "yes" : "NULL");
 	text(out, "evictions", store->table.eviction == EVICTION_NONE ? "off" : "on");
@@ -134,7 +134,7 @@ static void settings_stats(FILE *out, const struct net *net, const struct sessio
 	text(out, "shutdown_command", "no");
 	number(out, "idle_timeout", config->memcached.idle_timeout / 1000000000u);
 	text(out, "evictions_by", eviction_policy_name(store->table.eviction));
-	text(out, "hugepages", yes_no(store->region.large_bytes));
+	text(out, "hugepages", yes_no(stat_read(&store->region.large_bytes)));
 }
 
 /* No statistics of slab classes: kvd's sizes are in `kvctl stats`. */

@@ -13,9 +13,9 @@
 static void gather_memory(struct tenant_sample *sample, const struct store *store)
 {
 	memory_stats(store->memory, &sample->memory);
-	sample->region_bytes = store->region.bytes;
+	sample->region_bytes = stat_read(&store->region.bytes);
 	sample->region_page_bytes = store->region.page_bytes;
-	sample->region_large_bytes = store->region.large_bytes;
+	sample->region_large_bytes = stat_read(&store->region.large_bytes);
 	sample->region_kept = store->region.keep.head != NULL;
 	sample->item_memory = memory_bytes(store->memory);
 	sample->item_memory_failures = THREADS_SUM(cache.failures);

@@ -37,7 +37,7 @@ bool kept_span(const struct memory *memory, uint32_t page, struct span *span)
 		.slab = head->slab,
 	};
 	if (word >> PAGE_SPAN_SHIFT != page || !span->pages ||
-	    span->pages > memory->heap.end - page)
+	    span->pages > extent_end(&memory->heap, page) - page)
 		return false;
 	switch (span->kind) {
 	case PAGE_LARGE:

@@ -353,17 +353,26 @@ static uint64_t do_place_cost(struct mem_place *place, const struct memory *memo
 	return cost;
 }
 
-/* Chooses a place that begins with the span or run at a random page. */
-static void do_place_draw(struct mem_place *place, const struct page_heap *heap, uint64_t *random)
+/*
+ * Chooses a place that begins with the span or run at a random page. False: the rest of the index's
+ * extent, or of the last one, is too short.
+ */
+static bool do_place_draw(struct mem_place *place, const struct page_heap *heap, uint64_t *random)
 {
 	uint32_t at = heap->first + random_below(random, heap->end - heap->first);
 	struct span span = do_span_at(heap, at, heap->end);
+	uint32_t first = at - at % heap->extent_pages, end = extent_end(heap, at);
 
+	if (first < heap->first)
+		first = heap->first;
+	if (place->pages > end - first)
+		return false;
 	place->page = span.kind == PAGE_FREE ? do_run_first(heap, at) : span.page;
-	if (place->page > heap->end - place->pages)
-		place->page = heap->end - place->pages;
+	if (place->page > end - place->pages)
+		place->page = end - place->pages;
 	place->at = place->page;
 	place->cost = 0;
+	return true;
 }
 
 /* Looks at more of one place. True: all of it was seen, or it can't be used. */
@@ -394,16 +403,13 @@ void mem_place_begin(struct mem_place *place, size_t bytes, unsigned int tries, 
 bool mem_place_step(struct mem_place *place, struct memory *memory, uint64_t *random)
 {
 	struct page_heap *heap = &memory->heap;
-	bool seen;
+	bool seen = true;
 
 	mem_lock(&heap->lock);
-	if (place->pages > heap->end - heap->first) {
-		mem_unlock(&heap->lock);
-		return false;
-	}
-	if (!place->at)
-		do_place_draw(place, heap, random);
-	seen = do_place_look(place, memory, random);
+	if (place->at || do_place_draw(place, heap, random))
+		seen = do_place_look(place, memory, random);
+	else
+		place->cost = UINT64_MAX;
 	mem_unlock(&heap->lock);
 	if (!seen)
 		return true;
@@ -450,7 +456,7 @@ bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory
 	enum mem_close close;
 	struct mem_place place;
 
-	if (bytes > memory_bytes(memory))
+	if (bytes > memory_block_max(memory))
 		return false;
 	mem_place_begin(&place, bytes, tries, NULL, NULL);
 	while (mem_place_step(&place, memory, random))

@@ -50,15 +50,32 @@ static uint64_t round_up(uint64_t n, uint64_t unit)
 	return (n + unit - 1) / unit * unit;
 }
 
-static int populate(struct mapping *mapping, bool large, const struct store_options *options,
+static uint64_t mapped_bytes(const struct mapping *mapping)
+{
+	return mapping->count * mapping->extent_bytes;
+}
+
+static bool is_huge(const struct mapping *mapping)
+{
+	return mapping->page_bytes != (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static uint8_t *extent_base(const struct mapping *mapping, unsigned int k)
+{
+	return mapping->base + k * mapping->extent_bytes;
+}
+
+static int populate(struct mapping *mapping, unsigned int k, const struct store_options *options,
 		    const struct numa_policy *policy)
 {
+	struct extent *extent = &mapping->extents[k];
 	struct prefault prefault = {
-		.base = mapping->base,
-		.bytes = mapping->bytes,
+		.base = extent_base(mapping, k),
+		.offset = extent->offset,
+		.bytes = mapping->extent_bytes,
 		.page_bytes = mapping->page_bytes,
-		.fd = mapping->fd,
-		.large = large,
+		.fd = extent->fd,
+		.large = !is_huge(mapping) && options->hugepages != HUGEPAGES_OFF,
 		.nodes = policy->interleaved,
 		.cancel = options->cancel,
 		.pauses = options->pauses,
@@ -66,87 +83,187 @@ static int populate(struct mapping *mapping, bool large, const struct store_opti
 	uint64_t start = clock_ns();
 	int err = prefault_run(&prefault);
 
-	mapping->large_bytes = prefault.large_to;
+	extent->large_bytes = prefault.large_to;
+	mapping->large_bytes += prefault.large_to;
 	mapping->large_err = prefault.large_err;
-	mapping->prefault_ms = (uint32_t)((clock_ns() - start) / 1000000u);
+	mapping->prefault_ms += (uint32_t)((clock_ns() - start) / 1000000u);
 	return err;
 }
 
 /* The descriptor for clients: none can write to the region by it (guarantee D). */
-static int seal(struct mapping *mapping, const struct keep *keep)
+static int seal(struct extent *extent, const struct keep *keep)
 {
 	if (!keep->head)
-		return fcntl(mapping->fd, F_ADD_SEALS,
+		return fcntl(extent->fd, F_ADD_SEALS,
 			     F_SEAL_FUTURE_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) ?
 			       -errno :
 			       0;
-	close(mapping->fd);
-	mapping->fd = fcntl(keep->region_read_fd, F_DUPFD_CLOEXEC, 0);
-	return mapping->fd < 0 ? -errno : 0;
+	close(extent->fd);
+	extent->fd = fcntl(keep->region_read_fd, F_DUPFD_CLOEXEC, 0);
+	return extent->fd < 0 ? -errno : 0;
 }
 
-static int map_file(struct mapping *mapping, bool huge, const struct store_options *options,
-		    const struct numa_policy *policy, const struct keep *keep)
+/* The file of an extent, for writing. Returns a descriptor or a negative errno. */
+static int extent_open(const struct mapping *mapping, const struct keep *keep)
+{
+	unsigned int flags = 0;
+	int fd, err;
+
+	if (keep->head) {
+		fd = fcntl(keep->region_fd, F_DUPFD_CLOEXEC, 0);
+		return fd < 0 ? -errno : fd;
+	}
+	for (int kind = 0; kind < PAGES_NORMAL; kind++)
+		if (mapping->page_bytes == hugepages[kind].bytes)
+			flags = hugepages[kind].memfd_flags;
+	fd = memfd_create("kvd-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)mapping->extent_bytes)) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+/* Makes the addresses of an extent reserved ones, and closes its file. */
+static void extent_unmap(struct mapping *mapping, unsigned int k)
+{
+	struct extent *extent = &mapping->extents[k];
+
+	/* In one call: no other mapping gets these addresses. */
+	mmap(extent_base(mapping, k), mapping->extent_bytes, PROT_NONE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	if (extent->fd >= 0)
+		close(extent->fd);
+	mapping->large_bytes -= extent->large_bytes;
+	*extent = (struct extent){ .fd = -1 };
+}
+
+/*
+ * Huge pages are reserved now, or allocated if bound to nodes; normal pages are allocated at the
+ * first access. With options->prefault all pages are allocated now.
+ */
+static int extent_fill(struct mapping *mapping, unsigned int k, const struct store_options *options,
+		       const struct numa_policy *policy, const struct keep *keep)
 {
 	/*
 	 * mmap() reserves huge pages of the host, not of its nodes: if the nodes that the mapping
 	 * is bound to had too few, the first access to a missing page would be a SIGBUS.
 	 */
-	bool now = options->prefault || (huge && policy->bound);
+	bool now = options->prefault || (is_huge(mapping) && policy->bound);
+	struct extent *extent = &mapping->extents[k];
+	uint8_t *base = extent_base(mapping, k);
 	int err;
 
-	if (ftruncate(mapping->fd, (off_t)mapping->bytes))
+	if (mmap(base, mapping->extent_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+		 extent->fd, (off_t)extent->offset) == MAP_FAILED)
 		return -errno;
-	if (huge)
-		mapping->base = mmap(NULL, mapping->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-				     mapping->fd, 0);
-	else
-		mapping->base = large_page_map(mapping->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-					       mapping->fd, 0);
-	if (mapping->base == MAP_FAILED) {
-		mapping->base = NULL;
+	if (!options->dump && madvise(base, mapping->extent_bytes, MADV_DONTDUMP))
 		return -errno;
-	}
-	if (!options->dump && madvise(mapping->base, mapping->bytes, MADV_DONTDUMP))
-		return -errno;
-	err = numa_policy_apply(policy, mapping->base, mapping->bytes);
+	err = numa_policy_apply(policy, base, mapping->extent_bytes);
 	if (!err && now)
-		err = populate(mapping, !huge && options->hugepages != HUGEPAGES_OFF, options,
-			       policy);
-	return err ? err : seal(mapping, keep);
+		err = populate(mapping, k, options, policy);
+	return err ? err : seal(extent, keep);
 }
 
-/*
- * Creates a memfd and maps it. Huge pages are reserved now, or allocated if bound to nodes; normal
- * pages are allocated at the first access. With options->prefault all pages are allocated now.
- */
-static int map(struct mapping *mapping, uint64_t page_bytes, unsigned int memfd_flags,
-	       const struct store_options *options, const struct numa_policy *policy)
+/* Maps extents until there are @count. On an error some of them may have been. */
+static int extents_map(struct mapping *mapping, unsigned int count,
+		       const struct store_options *options, const struct numa_policy *policy,
+		       const struct keep *keep)
 {
-	const struct keep none = { .head = NULL };
+	int err = 0;
+
+	while (!err && mapping->count < count) {
+		unsigned int k = mapping->count++;
+		struct extent *extent = &mapping->extents[k];
+
+		*extent = (struct extent){ .fd = extent_open(mapping, keep) };
+		if (extent->fd < 0)
+			return extent->fd;
+		if (keep->head)
+			extent->offset = k * mapping->extent_bytes;
+		err = extent_fill(mapping, k, options, policy, keep);
+	}
+	return err;
+}
+
+/* Reserves the addresses of all extents, aligned so that each can have large pages. */
+static int reserve(struct mapping *mapping)
+{
+	size_t align = mapping->page_bytes > LARGE_PAGE_BYTES ? mapping->page_bytes :
+								LARGE_PAGE_BYTES;
+	size_t before;
+	uint8_t *room = mmap(NULL, mapping->bytes_max + align, PROT_NONE,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (room == MAP_FAILED)
+		return -errno;
+	before = -(uintptr_t)room & (align - 1);
+	if (before)
+		munmap(room, before);
+	munmap(room + before + mapping->bytes_max, align - before);
+	mapping->base = room + before;
+	return 0;
+}
+
+/* Sets up the mapping and maps @count extents with pages of @page_bytes. */
+static int map(struct mapping *mapping, uint64_t page_bytes, unsigned int count,
+	       const struct store_options *options, const struct numa_policy *policy,
+	       const struct keep *keep)
+{
 	int err;
 
 	*mapping = (struct mapping){
-		.bytes = round_up(options->bytes, page_bytes),
+		.bytes_max = round_up(store_bytes_max(options), page_bytes),
+		.extent_bytes = round_up(store_extent_bytes(options), page_bytes),
 		.page_bytes = page_bytes,
 	};
-	mapping->fd = memfd_create("kvd-region", MFD_CLOEXEC | MFD_ALLOW_SEALING | memfd_flags);
-	if (mapping->fd < 0)
-		return -errno;
-	err = map_file(mapping, memfd_flags != 0, options, policy, &none);
+	err = reserve(mapping);
+	if (!err)
+		err = extents_map(mapping, count, options, policy, keep);
 	if (err)
 		hugepages_unmap(mapping);
 	return err;
 }
 
+static unsigned int extents_at_start(const struct store_options *options)
+{
+	return (unsigned int)(options->bytes / store_extent_bytes(options));
+}
+
 void hugepages_unmap(struct mapping *mapping)
 {
+	while (mapping->count)
+		extent_unmap(mapping, --mapping->count);
 	if (mapping->base)
-		munmap(mapping->base, mapping->bytes);
-	if (mapping->fd >= 0)
-		close(mapping->fd);
+		munmap(mapping->base, mapping->bytes_max);
 	mapping->base = NULL;
-	mapping->fd = -1;
+}
+
+/* Frees the pages of a file that is kept, from @offset on. */
+static int punch(const struct mapping *mapping, const struct keep *keep, uint64_t offset)
+{
+	if (offset == mapping->bytes_max)
+		return 0;
+	return fallocate(keep->region_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+			 (off_t)(mapping->bytes_max - offset)) ?
+		       -errno :
+		       0;
+}
+
+void hugepages_cut(struct mapping *mapping, const struct keep *keep, unsigned int count)
+{
+	int err;
+
+	while (mapping->count > count)
+		extent_unmap(mapping, --mapping->count);
+	err = keep->head ? punch(mapping, keep, mapped_bytes(mapping)) : 0;
+	if (err)
+		log_error("memory.file: can't give back memory of the file: %s; a restart of kvd "
+			  "tries it again",
+			  strerror(-err));
 }
 
 uint64_t hugepages_to_configure(uint64_t total, uint64_t available, uint64_t needed)
@@ -272,12 +389,14 @@ static int check_normal(const struct store_options *options)
 static int map_normal(struct mapping *mapping, const struct store_options *options,
 		      const struct numa_policy *policy)
 {
+	const struct keep none = { .head = NULL };
 	int err = check_normal(options);
 	char size[PARSE_FORMAT_MAX];
 
 	if (err)
 		return err;
-	err = map(mapping, (uint64_t)sysconf(_SC_PAGESIZE), 0, options, policy);
+	err = map(mapping, (uint64_t)sysconf(_SC_PAGESIZE), extents_at_start(options), options,
+		  policy, &none);
 	if (err && err != -ECANCELED)
 		log_error("region: can't get %s of memory%s%s: %s; lower memory.size",
 			  show_size(options->bytes, size), policy->bound ? " on NUMA " : "",
@@ -289,7 +408,7 @@ static int map_normal(struct mapping *mapping, const struct store_options *optio
 static bool describe_normal(const struct mapping *mapping, const struct store_options *options,
 			    char *text, size_t size)
 {
-	uint64_t possible = mapping->bytes / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
+	uint64_t possible = mapped_bytes(mapping) / LARGE_PAGE_BYTES * LARGE_PAGE_BYTES;
 	long kib = sysconf(_SC_PAGESIZE) / 1024;
 	char large[PARSE_FORMAT_MAX];
 	size_t at;
@@ -311,14 +430,15 @@ static bool describe_normal(const struct mapping *mapping, const struct store_op
 }
 
 /*
- * The size to try first; *@wanted is the largest size whose shortage is logged. A region that is
- * not a multiple of 1 GiB gets smaller pages: rounded up, a tenant of 16 MiB would take 1 GiB.
+ * The size to try first; *@wanted is the largest size whose shortage is logged. Extents that are
+ * not a multiple of 1 GiB get smaller pages: rounded up, a tenant of 16 MiB would take 1 GiB.
  */
-static int first_kind(enum hugepages_mode mode, uint64_t bytes, int *wanted)
+static int first_kind(const struct store_options *options, int *wanted)
 {
+	uint64_t bytes = store_extent_bytes(options);
 	int largest = bytes && bytes % GIB == 0 ? PAGES_1G : PAGES_2M;
 
-	switch (mode) {
+	switch (options->hugepages) {
 	case HUGEPAGES_AUTO:
 	case HUGEPAGES_REQUIRE:
 		*wanted = PAGES_2M;
@@ -341,13 +461,14 @@ static int map_huge(struct mapping *mapping, const struct store_options *options
 		    const struct numa_policy *policy, const struct hugepage **missing,
 		    int *missing_err)
 {
+	const struct keep none = { .head = NULL };
 	int wanted, err = -ENOMEM;
-	int kind = first_kind(options->hugepages, options->bytes, &wanted);
+	int kind = first_kind(options, &wanted);
 
 	*missing = NULL;
 	for (; err && err != -ECANCELED && kind < PAGES_NORMAL; kind++) {
-		err = map(mapping, hugepages[kind].bytes, hugepages[kind].memfd_flags, options,
-			  policy);
+		err = map(mapping, hugepages[kind].bytes, extents_at_start(options), options,
+			  policy, &none);
 		if (err && kind == wanted) {
 			*missing = &hugepages[kind];
 			*missing_err = err;
@@ -361,24 +482,34 @@ static int map_kept(struct mapping *mapping, const struct store_options *options
 		    const struct numa_policy *policy, const struct keep *keep)
 {
 	uint64_t page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
+	unsigned int count = atomic_load(&keep->head->extents);
+	char size[PARSE_FORMAT_MAX];
 	struct statfs fs;
-	bool huge;
 	int err;
 
-	*mapping = (struct mapping){ .fd = fcntl(keep->region_fd, F_DUPFD_CLOEXEC, 0) };
-	if (mapping->fd < 0 || fstatfs(mapping->fd, &fs)) {
-		err = -errno;
-		goto fail;
+	*mapping = (struct mapping){ .base = NULL };
+	err = fstatfs(keep->region_fd, &fs) ? -errno : 0;
+	if (!err && fs.f_type == HUGETLBFS_MAGIC)
+		page_bytes = (uint64_t)fs.f_bsize;
+	else if (!err)
+		err = check_normal(options);
+	if (!err && options->bytes_max && store_extent_bytes(options) % page_bytes) {
+		log_error("memory.file: %s has pages of %s: memory.max must be a multiple of %u of "
+			  "them",
+			  options->file, show_size(page_bytes, size), EXTENTS_MAX);
+		return -EINVAL;
 	}
-	huge = fs.f_type == HUGETLBFS_MAGIC;
-	mapping->page_bytes = huge ? (uint64_t)fs.f_bsize : page_bytes;
-	mapping->bytes = round_up(options->bytes, mapping->page_bytes);
-	err = huge ? 0 : check_normal(options);
+	/* The file has the length of all extents: clients that map one see zeros at worst. */
+	if (!err &&
+	    ftruncate(keep->region_fd, (off_t)round_up(store_bytes_max(options), page_bytes)))
+		err = -errno;
 	if (!err)
-		err = map_file(mapping, huge, options, policy, keep);
+		err = map(mapping, page_bytes, count, options, policy, keep);
+	/* What a kill has left of extents that did not exist yet, or any more: EXTENT-5. */
+	if (!err)
+		err = punch(mapping, keep, mapped_bytes(mapping));
 	if (!err)
 		return 0;
-fail:
 	hugepages_unmap(mapping);
 	if (err != -ECANCELED)
 		log_error("memory.file: can't map %s: %s; is there room for memory.size in its "
@@ -417,7 +548,7 @@ int hugepages_map(struct mapping *mapping, const struct store_options *options,
 
 int hugepages_check(const struct store_options *options, const struct numa_policy *policy)
 {
-	int wanted, kind = first_kind(options->hugepages, options->bytes, &wanted);
+	int wanted, kind = first_kind(options, &wanted);
 
 	if (options->file)
 		return keep_is_hugetlb(options->file) ? 0 : check_normal(options);
@@ -430,4 +561,51 @@ int hugepages_check(const struct store_options *options, const struct numa_polic
 		return check_normal(options);
 	log_shortage(options, &hugepages[wanted], -ENOMEM, policy, "they are required");
 	return -ENOMEM;
+}
+
+/* Whether the host has the memory for @bytes more, as it was checked at the start. */
+static int check_added(const struct mapping *mapping, const struct store_options *options,
+		       const struct numa_policy *policy, uint64_t bytes)
+{
+	char free_text[REMEDY_MAX], command[REMEDY_MAX], size[PARSE_FORMAT_MAX];
+	uint64_t needed = bytes / mapping->page_bytes;
+	struct host_memory memory;
+
+	for (int kind = 0; kind < PAGES_NORMAL; kind++) {
+		if (mapping->page_bytes != hugepages[kind].bytes)
+			continue;
+		if (options->file || pool_has(&hugepages[kind], policy->node, needed))
+			return 0;
+		describe_pool(&hugepages[kind], policy->node, needed, free_text, command);
+		log_error("region: can't add %s: too few huge pages: %" PRIu64
+			  " x %s needed (%s); to get them: %s",
+			  show_size(bytes, size), needed, hugepages[kind].name, free_text, command);
+		return -ENOMEM;
+	}
+	host_memory_read(&memory, "");
+	return host_memory_check(&memory, bytes, bytes / STORE_BESIDE, options->prefault);
+}
+
+int hugepages_extend(struct mapping *mapping, const struct store_options *options,
+		     const struct numa_policy *policy, const struct keep *keep, unsigned int count)
+{
+	uint64_t bytes = (count - mapping->count) * mapping->extent_bytes;
+	const uint32_t prefault_ms = mapping->prefault_ms;
+	const unsigned int before = mapping->count;
+	char size[PARSE_FORMAT_MAX];
+	int err;
+
+	err = check_added(mapping, options, policy, bytes);
+	if (err)
+		return err;
+	err = extents_map(mapping, count, options, policy, keep);
+	if (!err)
+		return 0;
+	hugepages_cut(mapping, keep, before);
+	mapping->prefault_ms = prefault_ms;
+	if (err != -ECANCELED)
+		log_error("region: can't add %s%s%s: %s; the region keeps its size",
+			  show_size(bytes, size), policy->bound ? " on NUMA " : "",
+			  policy->bound ? policy->text : "", strerror(-err));
+	return err;
 }

@@ -71,7 +71,7 @@ bool keep_is_hugetlb(const char *path)
 static uint64_t state_bytes_for(const struct store_options *options)
 {
 	struct statfs fs;
-	uint64_t bytes = options->bytes;
+	uint64_t bytes = store_bytes_max(options);
 
 	if (!file_system(options->file, &fs) && fs.f_type == HUGETLBFS_MAGIC)
 		bytes = round_up(bytes, (uint64_t)fs.f_bsize);
@@ -169,12 +169,18 @@ static const char *size_refuse(const struct keep_head *head, const struct store_
 			       char why[PARSE_WHY_MAX])
 {
 	char size[PARSE_FORMAT_MAX];
+	uint32_t extents;
 
-	if (head->region_bytes != options->bytes) {
-		snprintf(why, PARSE_WHY_MAX, "memory.size was %s",
+	if (head->region_bytes != store_bytes_max(options) ||
+	    head->extent_bytes != store_extent_bytes(options)) {
+		snprintf(why, PARSE_WHY_MAX, "%s was %s",
+			 head->extent_bytes == head->region_bytes ? "memory.size" : "memory.max",
 			 show_size(head->region_bytes, size));
 		return why;
 	}
+	extents = atomic_load(&head->extents);
+	if (!extents || extents > head->region_bytes / head->extent_bytes)
+		return "the file of its state is damaged";
 	if (atomic_load(&head->state) == KEEP_SERVES && options->recover == RECOVER_COLD)
 		return "the last kvd was killed, and memory.recover is cold";
 	return NULL;
@@ -189,8 +195,9 @@ static const char *region_refuse(int fd, const struct keep_head *head,
 
 	if (fd < 0)
 		return "there is no region, only its state";
-	if (file_bytes(fd) < options->bytes || pread(fd, &super, sizeof(super), 0) != sizeof(super))
-		return "the region is shorter than memory.size";
+	if (file_bytes(fd) < store_bytes_max(options) ||
+	    pread(fd, &super, sizeof(super), 0) != sizeof(super))
+		return "the region is shorter than its state says";
 	if (super.magic != LAYOUT_MAGIC || super.abi != LAYOUT_ABI)
 		return "the region has no superblock of this kvd";
 	if (options->hash_seed && g->hash_seed != options->hash_seed)
@@ -299,7 +306,10 @@ static int state_map(struct keep *keep, const struct store_options *options)
 	keep->head->magic = KEEP_MAGIC;
 	keep->head->layout = KEEP_LAYOUT;
 	keep->head->abi = LAYOUT_ABI;
-	keep->head->region_bytes = options->bytes;
+	keep->head->region_bytes = store_bytes_max(options);
+	keep->head->extent_bytes = store_extent_bytes(options);
+	atomic_store(&keep->head->extents,
+		     (uint32_t)(options->bytes / store_extent_bytes(options)));
 	return err;
 }
 
@@ -400,7 +410,7 @@ static uint64_t state_bytes(const char *path)
 	fits = !trusted_file_check(fd, true) && pread(fd, &head, sizeof(head), 0) == sizeof(head) &&
 	       !head_refuse(&head, why);
 	close(fd);
-	return fits ? head.region_bytes : 0;
+	return fits ? atomic_load(&head.extents) * head.extent_bytes : 0;
 }
 
 /* The part of a file's name that follows @base and precedes the suffix. False: it has none. */

@@ -26,7 +26,7 @@
 #include "server/store/store_options.h"
 
 /* Raised by any change of what the file of the state has. */
-#define KEEP_LAYOUT 2u
+#define KEEP_LAYOUT 3u
 
 #define KEEP_PATH_BYTES 256
 #define KEEP_THREADS_MAX 80u
@@ -63,7 +63,9 @@ struct keep_head {
 	uint32_t layout, abi;
 	_Atomic uint32_t state; /* enum keep_state */
 	char boot[40];		/* names the time since the host started */
-	uint64_t region_bytes;
+	uint64_t region_bytes;	/* of its address space */
+	uint64_t extent_bytes;
+	_Atomic uint32_t extents; /* that exist: EXTENT-5 */
 	struct sum_key sum_key;
 	/*
 	 * While items are recovered: the incarnations that their sums were made with before, and

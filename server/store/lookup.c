@@ -41,7 +41,8 @@ static bool item_snapshot_take(const struct table *table, const struct item *ite
 	/* The copy may be garbage: its lengths are checked before they are used. */
 	racy_copy(&snapshot->front, item, sizeof(snapshot->front));
 	if (item_key_len(front) < 1 || item_key_len(front) > KEY_MAX ||
-	    region_offset(table->region, item) + item_bytes(front) > table->region->bytes)
+	    region_offset(table->region, item) + item_bytes(front) >
+		    stat_read(&table->region->bytes))
 		return false;
 	racy_copy(snapshot->key, (const uint8_t *)item + item_front_bytes(front),
 		  item_key_len(front));

@@ -160,7 +160,7 @@ static void *large_alloc(struct memory *memory, size_t bytes)
 {
 	uint32_t page = PAGE_NONE;
 
-	if (bytes <= memory_bytes(memory))
+	if (bytes <= memory_block_max(memory))
 		page = page_heap_alloc(&memory->heap, pages_of(bytes), PAGE_LARGE, 0);
 	if (page == PAGE_NONE)
 		return NULL;
@@ -361,7 +361,7 @@ uint64_t magazines_count(struct memory *memory, unsigned int class_id)
 static bool in_pages(const struct memory *memory, uint64_t offset, uint64_t bytes)
 {
 	return offset >= (uint64_t)hint_load(&memory->heap.first) * PAGE_BYTES &&
-	       offset + bytes <= (uint64_t)memory->heap.end * PAGE_BYTES;
+	       offset + bytes <= (uint64_t)hint_load(&memory->heap.end) * PAGE_BYTES;
 }
 
 /*
@@ -397,9 +397,9 @@ void *slab_sample(const struct memory *memory, uint32_t number, uint64_t *random
 static void *sample_page(const struct memory *memory, bool slabs, uint64_t *random)
 {
 	uint32_t first = hint_load(&memory->heap.first), word, slab, head;
-	const struct page *page;
+	uint32_t pages = hint_load(&memory->heap.end) - first;
+	const struct page *page = &memory->heap.map[first + random_below(random, pages)];
 
-	page = &memory->heap.map[first + random_below(random, memory->heap.end - first)];
 	word = hint_load(&page->word);
 	if ((word & PAGE_KIND) == PAGE_LARGE) {
 		head = word >> PAGE_SPAN_SHIFT;
@@ -460,7 +460,46 @@ unsigned int mem_sample_any(struct memory *memory, uint64_t *random, void **bloc
 
 uint64_t memory_bytes(const struct memory *memory)
 {
-	return (uint64_t)(memory->heap.end - hint_load(&memory->heap.first)) * PAGE_BYTES;
+	return (uint64_t)(hint_load(&memory->heap.end) - hint_load(&memory->heap.first)) *
+	       PAGE_BYTES;
+}
+
+uint64_t memory_block_max(const struct memory *memory)
+{
+	uint64_t bytes = memory_bytes(memory), extent = memory->region->extent_bytes;
+
+	return bytes < extent ? bytes : extent;
+}
+
+uint32_t memory_end_page(uint64_t bytes)
+{
+	return (uint32_t)((bytes - REGION_PAD) / PAGE_BYTES);
+}
+
+/* region->bytes follows, so that the parts of the region add up. */
+static void do_region_bytes(struct memory *memory)
+{
+	stat_set(&memory->region->bytes, (uint64_t)memory->heap.end * PAGE_BYTES + REGION_PAD);
+}
+
+void memory_grow(struct memory *memory, uint64_t bytes)
+{
+	bool done;
+
+	do {
+		mem_lock(&memory->heap.lock);
+		done = do_page_heap_grow(&memory->heap, memory_end_page(bytes));
+		do_region_bytes(memory);
+		mem_unlock(&memory->heap.lock);
+	} while (!done);
+}
+
+void memory_cut(struct memory *memory, uint64_t bytes)
+{
+	mem_lock(&memory->heap.lock);
+	do_page_heap_shrink(&memory->heap, memory_end_page(bytes));
+	do_region_bytes(memory);
+	mem_unlock(&memory->heap.lock);
 }
 
 /*
@@ -574,7 +613,7 @@ static void unmap_array(void *p, size_t count, size_t size)
 
 static size_t homes_count(const struct memory *memory)
 {
-	return memory->region->bytes / BUCKET_BYTES;
+	return memory->region->bytes_max / BUCKET_BYTES;
 }
 
 static int arrays_create(struct memory *memory)
@@ -605,27 +644,23 @@ static uint64_t first_page(uint64_t index_bytes)
 	return (sizeof(struct superblock) + index_bytes + PAGE_BYTES - 1) / PAGE_BYTES;
 }
 
-static uint64_t end_page(uint64_t region_bytes)
-{
-	return (region_bytes - REGION_PAD) / PAGE_BYTES;
-}
-
 uint64_t memory_bytes_first(uint64_t region_bytes, uint64_t index_bytes)
 {
-	uint64_t first = first_page(index_bytes), end = end_page(region_bytes);
+	uint64_t first = first_page(index_bytes), end = memory_end_page(region_bytes);
 
 	return first < end ? (end - first) * PAGE_BYTES : 0;
 }
 
 int memory_create(struct memory **out, struct region *region, uint64_t index_bytes)
 {
-	uint64_t first = first_page(index_bytes), end = end_page(region->bytes);
+	uint64_t first = first_page(index_bytes), end = memory_end_page(region->bytes);
 	char index[PARSE_FORMAT_MAX], size[PARSE_FORMAT_MAX];
 	struct memory *memory;
+	uint32_t max;
 	int err;
 
 	*out = NULL;
-	if (region->bytes > REGION_BYTES_MAX || first >= end) {
+	if (region->bytes_max > REGION_BYTES_MAX || first >= end) {
 		log_error("memory: an index of %s leaves nothing for items in a region of %s; "
 			  "raise memory.size or lower index.keys",
 			  show_size(index_bytes, index), show_size(region->bytes, size));
@@ -638,8 +673,10 @@ int memory_create(struct memory **out, struct region *region, uint64_t index_byt
 		return -ENOMEM;
 	}
 	/* The worst case: all slabs have minimum length, and one more is being created. */
-	memory->slabs_max = (end - first) / SLAB_PAGES_MIN + 1;
-	err = page_heap_init(&memory->heap, &region->keep, (uint32_t)first, (uint32_t)end);
+	max = memory_end_page(region->bytes_max);
+	memory->slabs_max = (uint32_t)(max - first) / SLAB_PAGES_MIN + 1;
+	err = page_heap_init(&memory->heap, &region->keep, (uint32_t)first, (uint32_t)end, max,
+			     (uint32_t)(region->extent_bytes / PAGE_BYTES));
 	if (!err)
 		err = arrays_create(memory);
 	if (err) {

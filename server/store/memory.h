@@ -90,6 +90,16 @@ void memory_destroy(struct memory *memory);
 uint64_t memory_bytes(const struct memory *memory);
 /* The initial memory_bytes() of a region of @region_bytes, with an index of @index_bytes. */
 uint64_t memory_bytes_first(uint64_t region_bytes, uint64_t index_bytes);
+/* The longest block that can ever be: it has to fit an extent. */
+uint64_t memory_block_max(const struct memory *memory);
+/*
+ * Adds the pages of a region that has @bytes from now on, and raises region->bytes as it goes. One
+ * thread at a time. memory_cut() removes those beyond @bytes, which an evacuation has emptied.
+ */
+void memory_grow(struct memory *memory, uint64_t bytes);
+void memory_cut(struct memory *memory, uint64_t bytes);
+/* The first page that a region of @bytes does not have: its pad. */
+uint32_t memory_end_page(uint64_t bytes);
 /*
  * Bytes of free pages and free blocks, magazines included. Takes every lock in turn, so it is slow,
  * as memory_stats() is.

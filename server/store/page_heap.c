@@ -8,6 +8,9 @@
 #include <assert.h>
 #include <errno.h>
 
+/* Pages that are added with the lock held. */
+#define GROW_PAGES 512u
+
 static struct page *page_at(const struct page_heap *heap, uint32_t page)
 {
 	return &heap->map[page];
@@ -78,7 +81,15 @@ static uint32_t do_unlink(struct page_heap *heap, uint32_t page)
 	return head->pages;
 }
 
-/* Makes pages free: they become one run with the free pages before and after them. */
+/* Whether @page is the first of an extent: no run goes on from the page before it. */
+static bool begins_extent(const struct page_heap *heap, uint32_t page)
+{
+	return page % heap->extent_pages == 0;
+}
+
+/*
+ * Makes pages of an extent free: they become one run with the free pages before and after them.
+ */
 static void do_free(struct page_heap *heap, uint32_t page, uint32_t pages)
 {
 	uint32_t before;
@@ -86,9 +97,10 @@ static void do_free(struct page_heap *heap, uint32_t page, uint32_t pages)
 	/* All pages' kinds: a caller may ask for a page in the middle of the run. */
 	for (uint32_t i = 0; i < pages; i++)
 		set_word(heap, page + i, PAGE_FREE, page);
-	if (page + pages < heap->end && kind_of(heap, page + pages) == PAGE_FREE)
+	if (page + pages < extent_end(heap, page) && kind_of(heap, page + pages) == PAGE_FREE)
 		pages += do_unlink(heap, page + pages);
-	if (page > heap->first && kind_of(heap, page - 1) == PAGE_FREE) {
+	if (page > heap->first && !begins_extent(heap, page) &&
+	    kind_of(heap, page - 1) == PAGE_FREE) {
 		before = span_of(heap, page - 1);
 		pages += do_unlink(heap, before);
 		page = before;
@@ -96,28 +108,39 @@ static void do_free(struct page_heap *heap, uint32_t page, uint32_t pages)
 	do_link(heap, page, pages);
 }
 
-int page_heap_init(struct page_heap *heap, struct keep *keep, uint32_t first, uint32_t end)
+/* Lists free pages, which may be in several extents, as runs. */
+static void do_link_all(struct page_heap *heap, uint32_t page, uint32_t end)
 {
-	*heap = (struct page_heap){ .first = first, .end = end };
-	heap->map = keep_map(keep, end * sizeof(struct page));
+	for (; page < end; page = extent_end(heap, page))
+		do_link(heap, page,
+			(extent_end(heap, page) < end ? extent_end(heap, page) : end) - page);
+}
+
+int page_heap_init(struct page_heap *heap, struct keep *keep, uint32_t first, uint32_t end,
+		   uint32_t max, uint32_t extent_pages)
+{
+	*heap = (struct page_heap){
+		.first = first, .end = end, .max = max, .extent_pages = extent_pages
+	};
+	heap->map = keep_map(keep, heap->max * sizeof(struct page));
 	if (!heap->map)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < RUN_BINS; i++)
 		heap->bins[i] = PAGE_NONE;
 	if (keep->found == KEEP_FOUND_NONE)
-		do_link(heap, first, end - first);
+		do_link_all(heap, first, end);
 	return 0;
 }
 
 void page_heap_release(struct page_heap *heap, const struct keep *keep)
 {
-	keep_unmap(keep, heap->map, heap->end * sizeof(struct page));
+	keep_unmap(keep, heap->map, heap->max * sizeof(struct page));
 	heap->map = NULL;
 }
 
 bool page_heap_may_have(const struct page_heap *heap, uint32_t pages)
 {
-	return pages <= heap->end && hint_load(&heap->bins_used) >> bin_of(pages);
+	return pages <= heap->extent_pages && hint_load(&heap->bins_used) >> bin_of(pages);
 }
 
 /* Of the first RUN_TRIES_MAX runs of a bin, the long enough one at the highest address. */
@@ -195,7 +218,7 @@ void page_heap_adopt(struct page_heap *heap, const struct span *span)
 	}
 	for (uint32_t i = 0; i < span->pages; i++)
 		set_word(heap, span->page + i, PAGE_FREE, span->page);
-	do_link(heap, span->page, span->pages);
+	do_link_all(heap, span->page, span->page + span->pages);
 }
 
 /* Makes pages that are in no run reserved. */
@@ -228,7 +251,13 @@ void page_heap_free(struct page_heap *heap, uint32_t page)
  */
 uint32_t do_run_first(const struct page_heap *heap, uint32_t page)
 {
-	while (page > heap->first && kind_of(heap, page - 1) == PAGE_FREE)
+	uint32_t first = page - page % heap->extent_pages;
+
+	/* The last page of a run leads to the first. */
+	if (page + 1 == extent_end(heap, page) || kind_of(heap, page + 1) != PAGE_FREE)
+		return span_of(heap, page);
+	first = first < heap->first ? heap->first : first;
+	while (page > first && kind_of(heap, page - 1) == PAGE_FREE)
 		page--;
 	return page;
 }
@@ -311,6 +340,7 @@ uint32_t page_heap_open(struct page_heap *heap, uint32_t page, uint32_t end)
 	struct span span;
 
 	mem_lock(&heap->lock);
+	end = end < extent_end(heap, page) ? end : extent_end(heap, page);
 	while (page + pages < end && kind_of(heap, page + pages) == PAGE_RESERVED)
 		pages++;
 	if (pages) {
@@ -326,6 +356,26 @@ uint32_t page_heap_open(struct page_heap *heap, uint32_t page, uint32_t end)
 	heap->evacuating -= pages;
 	mem_unlock(&heap->lock);
 	return pages;
+}
+
+bool do_page_heap_grow(struct page_heap *heap, uint32_t end)
+{
+	uint32_t page = heap->end, until = page - page % heap->extent_pages + heap->extent_pages;
+
+	until = until < end ? until : end;
+	until = until < page + GROW_PAGES ? until : page + GROW_PAGES;
+	hint_store(&heap->end, until);
+	do_free(heap, page, until - page);
+	return until == end;
+}
+
+void do_page_heap_shrink(struct page_heap *heap, uint32_t end)
+{
+	uint32_t pages = heap->end - end;
+
+	heap->reserved -= pages;
+	heap->evacuating -= pages;
+	hint_store(&heap->end, end);
 }
 
 static bool do_all_reserved(const struct page_heap *heap, uint32_t page, uint32_t pages)

@@ -4,10 +4,11 @@
  * index.
  *
  * Words: a span is a number of pages allocated together, a run a number of free pages side by side.
- * Page numbers count from the region's first byte.
+ * Page numbers count from the region's first byte. Neither a span nor a run crosses from an extent
+ * to the next (EXTENT-1).
  *
  * Every page has a descriptor of 16 bytes in the page map, outside the region. The map is mapped
- * for the whole region at the start (untouched pages of it cost nothing, or it is in the file of
+ * for the largest region at the start (untouched pages of it cost nothing, or it is in the file of
  * the state: keep.h), so nothing here allocates memory later. What it says of a span that holds an
  * item is stored before that item becomes valid: KEEP-3.
  *
@@ -99,6 +100,8 @@ static_assert(REGION_BYTES_MAX / PAGE_BYTES <= 1u << (32 - PAGE_SPAN_SHIFT), "pa
 struct page_heap {
 	alignas(64) uint32_t lock; /* guards all of it and the page map */
 	uint32_t first, end;	   /* the pages [first, end); those before are the index's */
+	uint32_t max;		   /* pages of the map: @end at most */
+	uint32_t extent_pages;
 	struct page *map;
 	uint64_t bins_used;	 /* one bit for each bin that has a run */
 	uint32_t bins[RUN_BINS]; /* the first page of each bin's first run */
@@ -115,10 +118,11 @@ struct span {
 };
 
 /*
- * The pages from @first up to @end are free; if the map was kept none is, until it is adopted.
- * Returns 0 or a negative errno, not logged.
+ * The pages from @first up to @end, which may become @max, are free; if the map was kept none is,
+ * until it is adopted. Returns 0 or a negative errno, not logged.
  */
-int page_heap_init(struct page_heap *heap, struct keep *keep, uint32_t first, uint32_t end);
+int page_heap_init(struct page_heap *heap, struct keep *keep, uint32_t first, uint32_t end,
+		   uint32_t max, uint32_t extent_pages);
 void page_heap_release(struct page_heap *heap, const struct keep *keep);
 
 /* Of a map that was kept, before threads start: the span, or run of free pages, at @page. */
@@ -150,6 +154,19 @@ uint32_t do_run_first(const struct page_heap *heap, uint32_t page);
 /* As do_span_at(), for one page. */
 struct span span_at(struct page_heap *heap, uint32_t page);
 
+/* The end of the pages that are in one extent with @page. */
+static inline uint32_t extent_end(const struct page_heap *heap, uint32_t page)
+{
+	uint32_t end = page - page % heap->extent_pages + heap->extent_pages;
+
+	return end < heap->end ? end : heap->end;
+}
+
+/* Adds some of the pages up to @end. True: all of them are there. */
+bool do_page_heap_grow(struct page_heap *heap, uint32_t end);
+/* Removes the pages from @end on, which are all reserved by one evacuation. */
+void do_page_heap_shrink(struct page_heap *heap, uint32_t end);
+
 /*
  * Begins to evacuate the spans that cover [@page, @page + @pages): marks them, and reserves the
  * free pages among them. *@first and *@count say which pages that are. Returns false and changes
@@ -158,8 +175,8 @@ struct span span_at(struct page_heap *heap, uint32_t page);
 bool do_page_heap_close(struct page_heap *heap, uint32_t page, uint32_t pages, uint32_t *first,
 			uint32_t *count);
 /*
- * Ends the evacuation of the span at @page, or of all reserved pages from there to @end, which
- * become free. Returns the number of pages.
+ * Ends the evacuation of the span at @page, or of the reserved pages from there to @end or to the
+ * end of their extent, which become free. Returns the number of pages.
  */
 uint32_t page_heap_open(struct page_heap *heap, uint32_t page, uint32_t end);
 /*

@@ -64,7 +64,8 @@ static int populate(const struct prefault *p, uint64_t at, uint64_t bytes)
 		err = madvise(p->base + at, bytes, MADV_POPULATE_WRITE) ? errno : 0;
 	if (err == EINVAL)
 		do {
-			err = fallocate(p->fd, 0, (off_t)at, (off_t)bytes) ? errno : 0;
+			err = fallocate(p->fd, 0, (off_t)(p->offset + at), (off_t)bytes) ? errno :
+											   0;
 		} while (err == EINTR);
 	return err == EFAULT || err == ENOSPC ? -ENOMEM : -err;
 }
@@ -105,7 +106,8 @@ static int collapse(const struct prefault *p, uint64_t at, uint64_t bytes, int *
 	int err = 0;
 
 	for (large = at; large < end && !err; large += LARGE_PAGE_BYTES) {
-		uint32_t first = prefault_first_page(large / LARGE_PAGE_BYTES, p->nodes);
+		uint32_t first = prefault_first_page((p->offset + large) / LARGE_PAGE_BYTES,
+						     p->nodes);
 
 		err = populate(p, large + first * page_bytes, page_bytes);
 	}

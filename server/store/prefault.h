@@ -22,7 +22,8 @@
 #include <stdint.h>
 
 struct prefault {
-	uint8_t *base; /* a shared mapping from the start of the file */
+	uint8_t *base; /* a shared mapping of the file, from @offset on */
+	uint64_t offset;
 	uint64_t bytes;
 	uint64_t page_bytes;
 	int fd;

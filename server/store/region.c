@@ -72,7 +72,7 @@ static int region_format(struct region *region, const struct store_options *opti
 		err = random_fill(&region->sum_key, sizeof(region->sum_key));
 	if (log_random(err))
 		return err;
-	g->region_bytes = region->bytes;
+	g->region_bytes = region->bytes_max;
 	g->value_max = options->value_max;
 	g->level_base = options->level;
 	g->level = options->level;
@@ -144,10 +144,57 @@ static int index_check(const struct store_options *options)
 	return -EINVAL;
 }
 
+/* Logs that @option, of @bytes, has to be a multiple of @unit, which @what names. */
+static int log_multiple(const char *option, uint64_t bytes, uint64_t unit, const char *what)
+{
+	char size[PARSE_FORMAT_MAX], of[PARSE_FORMAT_MAX], low[PARSE_FORMAT_MAX];
+	char high[PARSE_FORMAT_MAX];
+	uint64_t below = bytes / unit * unit;
+
+	log_error("region: %s (%s) must be a multiple of %s (%s): choose %s or %s", option,
+		  show_size(bytes, size), what, show_size(unit, of),
+		  show_size(below ? below : unit, low),
+		  show_size(below ? below + unit : 2 * unit, high));
+	return -EINVAL;
+}
+
+static int extents_check(const struct store_options *options)
+{
+	char size[PARSE_FORMAT_MAX], max[PARSE_FORMAT_MAX];
+
+	if (!options->bytes_max)
+		return 0;
+	if (options->bytes_max > REGION_BYTES_MAX) {
+		log_error("region: memory.max (%s) is above %s, the most that a region can have",
+			  show_size(options->bytes_max, size), show_size(REGION_BYTES_MAX, max));
+		return -EINVAL;
+	}
+	if (options->bytes_max % (EXTENTS_MAX * EXTENT_UNIT))
+		return log_multiple("memory.max", options->bytes_max, EXTENTS_MAX * EXTENT_UNIT,
+				    "16 large pages");
+	if (options->bytes > options->bytes_max) {
+		log_error("region: memory.size (%s) is above memory.max (%s): lower memory.size or "
+			  "raise memory.max",
+			  show_size(options->bytes, size), show_size(options->bytes_max, max));
+		return -EINVAL;
+	}
+	if (!options->bytes || options->bytes % store_extent_bytes(options))
+		return log_multiple("memory.size", options->bytes, store_extent_bytes(options),
+				    "memory.max / 16");
+	return 0;
+}
+
+static int options_check(const struct store_options *options)
+{
+	int err = extents_check(options);
+
+	return err ? err : index_check(options);
+}
+
 int region_check(const struct store_options *options)
 {
 	struct numa_policy policy;
-	int err = index_check(options);
+	int err = options_check(options);
 
 	if (!err)
 		err = keep_check(options);
@@ -160,14 +207,63 @@ int region_check(const struct store_options *options)
 	return err;
 }
 
+static struct mapping region_mapping(const struct region *region)
+{
+	struct mapping mapping = {
+		.base = region->base,
+		.bytes_max = region->bytes_max,
+		.extent_bytes = region->extent_bytes,
+		.count = region->extent_count,
+		.page_bytes = region->page_bytes,
+		.large_bytes = region->large_bytes,
+		.prefault_ms = region->prefault_ms,
+	};
+
+	memcpy(mapping.extents, region->extents, sizeof(mapping.extents));
+	return mapping;
+}
+
+/* Notes the extents that are mapped. Other threads read the statistics meanwhile. */
+static void region_note_extents(struct region *region, const struct mapping *mapping)
+{
+	memcpy(region->extents, mapping->extents, sizeof(region->extents));
+	region->extent_count = mapping->count;
+	stat_set(&region->large_bytes, mapping->large_bytes);
+	__atomic_store_n(&region->prefault_ms, mapping->prefault_ms, __ATOMIC_RELAXED);
+}
+
+int region_extend(struct region *region, const struct store_options *options, unsigned int count)
+{
+	struct mapping mapping = region_mapping(region);
+	struct numa_policy policy;
+	int err;
+
+	err = numa_policy_init(&policy, options->numa, options->local);
+	if (err)
+		return err;
+	err = hugepages_extend(&mapping, options, &policy, &region->keep, count);
+	numa_policy_release(&policy);
+	if (!err)
+		region_note_extents(region, &mapping);
+	return err;
+}
+
+void region_cut(struct region *region)
+{
+	struct mapping mapping = region_mapping(region);
+
+	hugepages_cut(&mapping, &region->keep, region_extents(region));
+	region_note_extents(region, &mapping);
+}
+
 int region_create(struct region *region, const struct store_options *options)
 {
 	struct numa_policy policy;
 	struct mapping mapping;
 	int err;
 
-	*region = (struct region){ .fd = -1 };
-	err = index_check(options);
+	*region = (struct region){ .base = NULL };
+	err = options_check(options);
 	if (!err)
 		err = keep_open(&region->keep, options);
 	if (err)
@@ -184,11 +280,11 @@ int region_create(struct region *region, const struct store_options *options)
 		return err;
 	}
 	region->base = mapping.base;
-	region->bytes = mapping.bytes;
+	region->bytes = mapping.count * mapping.extent_bytes;
+	region->bytes_max = mapping.bytes_max;
+	region->extent_bytes = mapping.extent_bytes;
 	region->page_bytes = mapping.page_bytes;
-	region->large_bytes = mapping.large_bytes;
-	region->prefault_ms = mapping.prefault_ms;
-	region->fd = mapping.fd;
+	region_note_extents(region, &mapping);
 	if (region->keep.found != KEEP_FOUND_NONE) {
 		err = region_adopt(region, options);
 	} else {
@@ -203,7 +299,7 @@ int region_create(struct region *region, const struct store_options *options)
 
 void region_destroy(struct region *region)
 {
-	struct mapping mapping = { .base = region->base, .bytes = region->bytes, .fd = region->fd };
+	struct mapping mapping = region_mapping(region);
 
 	if (!region->base)
 		return;
@@ -211,7 +307,7 @@ void region_destroy(struct region *region)
 	keep_close(&region->keep);
 	explicit_bzero(&region->sum_key, sizeof(region->sum_key));
 	region->base = NULL;
-	region->fd = -1;
+	region->extent_count = 0;
 }
 
 /* Word by word, the sum last: clients may read at any time. */

@@ -75,7 +75,7 @@ static bool is_large(const struct room *room)
 
 static bool is_too_large(const struct room *room)
 {
-	return room->bytes != ROOM_BUCKET && room->bytes > memory_bytes(memory_of(room));
+	return room->bytes != ROOM_BUCKET && room->bytes > memory_block_max(memory_of(room));
 }
 
 static void *block_alloc(const struct room *room)

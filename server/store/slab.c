@@ -122,6 +122,20 @@ static void do_slab_format(struct memory *memory, struct slab *slab, uint32_t bl
 	__atomic_store_n(&slab->blocks, (uint16_t)blocks, __ATOMIC_RELEASE);
 }
 
+/*
+ * Blocks of a slab. The last one, with its length rounded up to SLOT_UNIT, must not reach into the
+ * next extent: EXTENT-1.
+ */
+static uint32_t do_slab_blocks(const struct memory *memory, const struct size_class *size_class,
+			       const struct slab *slab)
+{
+	uint32_t bytes = slab->pages * PAGE_BYTES;
+
+	if ((slab->page + slab->pages) % memory->heap.extent_pages == 0)
+		bytes -= -size_class->bytes % SLOT_UNIT;
+	return bytes / size_class->bytes;
+}
+
 static uint32_t slab_end(const struct size_class *size_class, const struct slab *slab)
 {
 	return slab->pages * PAGE_BYTES - slab->blocks * size_class->bytes;
@@ -148,7 +162,7 @@ static struct slab *do_slab_create(struct memory *memory, unsigned int class_id)
 		return NULL;
 	}
 	hint_store(&slab->page, page);
-	do_slab_format(memory, slab, slab->pages * PAGE_BYTES / size_class->bytes);
+	do_slab_format(memory, slab, do_slab_blocks(memory, size_class, slab));
 	slab->index = size_class->slabs;
 	hint_store(&size_class->slab_ids[slab->index], (uint32_t)(slab - memory->slabs));
 	hint_store(&size_class->slabs, size_class->slabs + 1);

@@ -34,11 +34,13 @@ static void describe_pages(const struct region *region, bool prefault, char *tex
 
 static void store_log(const struct store *store, const struct store_options *options)
 {
-	char text[256], pages[128];
+	char text[256], pages[128], max[PARSE_FORMAT_MAX];
 
 	region_describe(store->region.bytes, options->level, text, sizeof(text));
 	describe_pages(&store->region, options->prefault, pages, sizeof(pages));
-	log_notice("store: %s; %s, NUMA %s", text, pages, store->region.numa);
+	log_notice("store: %s%s%s; %s, NUMA %s", text, options->bytes_max ? " of at most " : "",
+		   options->bytes_max ? show_size(options->bytes_max, max) : "", pages,
+		   store->region.numa);
 }
 
 int store_check(const struct store_options *options)
@@ -176,6 +178,16 @@ void store_stop(struct store *store)
 {
 	maintenance_stop(&store->maintenance);
 	maintenance_release(&store->maintenance);
+}
+
+void store_open_extents(struct store *store, unsigned int count)
+{
+	struct region *region = &store->region;
+
+	/* Before an item is there: EXTENT-5. */
+	if (region->keep.head)
+		atomic_store(&region->keep.head->extents, count);
+	memory_grow(store->memory, count * region->extent_bytes);
 }
 
 uint64_t store_items(const struct store *store)

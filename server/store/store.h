@@ -31,6 +31,7 @@
  *	host_sleep_init			host_sleep.h: for stores whose clock counts it
  *	room_begin, room_step					room.h: memory for any, in steps
  *	resize_fill						resize.h: a store of another size
+ *	region_extend, store_open_extents			a larger region
  */
 #ifndef KVD_SERVER_STORE_STORE_H
 #define KVD_SERVER_STORE_STORE_H
@@ -90,6 +91,13 @@ void store_destroy(struct store *store);
 int store_start(struct store *store, const struct store *from);
 /* Stops the maintenance thread, if started, after all other threads have ended their work. */
 void store_stop(struct store *store);
+
+/*
+ * Gives the pages of extents that region_extend() has mapped to the heap, up to @count: from now on
+ * items are stored there, and region.bytes grows. One thread at a time; none of the threads that
+ * use the store waits for it.
+ */
+void store_open_extents(struct store *store, unsigned int count);
 
 /* Items in the store. Any thread. */
 uint64_t store_items(const struct store *store);

@@ -7,6 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/layout.h"
+
+/* The least that an extent may have: a multiple of it can be of large pages. */
+#define EXTENT_UNIT ((uint64_t)2 << 20)
+
 /*
  * Pages of 2 MiB or 1 GiB are those that the host has put aside (hugetlb). If there are too few, a
  * region gets normal pages of 4 KiB; if the region is prefaulted, the kernel makes transparent huge
@@ -57,7 +62,12 @@ struct numa_local;
 struct store_options {
 	const char *file; /* of the region, which outlives the process (keep.h); NULL: none */
 	enum recover_mode recover;
-	uint64_t bytes; /* of the region; rounded up to whole pages */
+	uint64_t bytes; /* of the region at the start; rounded up to whole pages */
+	/*
+	 * Of the region at most: a multiple of EXTENTS_MAX * EXTENT_UNIT, and @bytes one of an
+	 * EXTENTS_MAX-th of it. 0: the region keeps its size, which is one extent.
+	 */
+	uint64_t bytes_max;
 	enum hugepages_mode hugepages;
 	bool prefault; /* allocate all pages at once; else at the first access */
 	/* Set by any thread: store_create() returns -ECANCELED soon. NULL: never. */
@@ -81,5 +91,16 @@ struct store_options {
 	struct host_sleep *sleep;
 	uint32_t sweep_share; /* percent of a CPU for sweeping expired items; 1 to 100 */
 };
+
+/* The region's address space. */
+static inline uint64_t store_bytes_max(const struct store_options *options)
+{
+	return options->bytes_max ? options->bytes_max : options->bytes;
+}
+
+static inline uint64_t store_extent_bytes(const struct store_options *options)
+{
+	return options->bytes_max ? options->bytes_max / EXTENTS_MAX : options->bytes;
+}
 
 #endif /* KVD_SERVER_STORE_STORE_OPTIONS_H */

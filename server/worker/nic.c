@@ -143,7 +143,7 @@ int nic_open(struct nic *nic, struct device *dev, const struct config *config, c
 int nic_register(struct nic *nic, const struct region *region, struct ibv_mr **mr)
 {
 	const struct device_ops *ops = nic->dev->ops;
-	const struct device_mem mem = { region->base, region->bytes, region->fd, 0 };
+	const struct device_mem mem = { region->base, region->bytes, region->extents[0].fd, 0 };
 	int access = nic->windows ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_READ;
 	uint64_t start = clock_ns();
 	char size[PARSE_FORMAT_MAX];

@@ -257,7 +257,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1)
 		operations = (unsigned int)strtoul(argv[1], NULL, 10);
-	region.bytes = BYTES;
+	region.bytes = region.bytes_max = region.extent_bytes = BYTES;
 	region.base = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	check(region.base != MAP_FAILED);
 	check(!memory_create(&memory, &region, PAGE_BYTES));

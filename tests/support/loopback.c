@@ -247,7 +247,7 @@ static void must(bool ok, const char *what)
 static void loopback_init_device(struct loopback *loopback)
 {
 	const struct region *region = &loopback->store->region;
-	void *p = mmap(NULL, region->bytes, PROT_READ, MAP_SHARED, region->fd, 0);
+	void *p = mmap(NULL, region->bytes, PROT_READ, MAP_SHARED, region->extents[0].fd, 0);
 
 	must(p != MAP_FAILED, "mmap");
 	loopback->region = p;

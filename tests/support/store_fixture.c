@@ -130,6 +130,11 @@ static bool in_heap(const struct store *store, uint64_t offset, uint64_t bytes)
 	       offset <= r->bytes - REGION_PAD - bytes;
 }
 
+static uint64_t extent_of(const struct store *store, uint64_t offset)
+{
+	return offset / store->region.extent_bytes;
+}
+
 static const char *check_item(struct walk *walk, uint64_t slot, uint64_t home)
 {
 	const struct geometry *g = &walk->store->region.geometry;
@@ -154,6 +159,10 @@ static const char *check_item(struct walk *walk, uint64_t slot, uint64_t home)
 		return "a slot has another tag or length than its item";
 	if (offset + slot_bytes(slot) > walk->store->region.bytes)
 		return "a READ of a slot's item would end outside the region";
+	if (extent_of(walk->store, offset) !=
+		    extent_of(walk->store, offset + slot_bytes(slot) - 1) ||
+	    extent_of(walk->store, offset) != extent_of(walk->store, offset + bytes - 1))
+		return "an item, or a READ of it, crosses from an extent to the next";
 	walk_note(walk, offset, bytes, item->version);
 	walk_digest(walk, item, bytes, offset);
 	walk_pin(walk, item);

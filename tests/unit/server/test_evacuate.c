@@ -38,7 +38,7 @@ static int setup(void **state)
 	seed = 7;
 	live_count = 0;
 	memset(live, 0, sizeof(live));
-	region.bytes = BYTES;
+	region.bytes = region.bytes_max = region.extent_bytes = BYTES;
 	region.base = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	return memory_create(&memory, &region, INDEX_BYTES) || mem_cache_init(&a, memory) ||
 	       mem_cache_init(&b, memory);

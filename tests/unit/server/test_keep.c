@@ -761,7 +761,7 @@ static void begins_empty(void **state)
 		bool cold;
 		uint64_t hash_seed, value_max;
 	} cases[] = {
-		{ .change = head_set_layout, .why = "layout 6.3" },
+		{ .change = head_set_layout, .why = "layout 6.4" },
 		{ .change = head_set_boot, .why = "restarted" },
 		{ .change = head_set_state, .why = "before it was complete" },
 		{ .change = head_set_magic, .why = "not one of kvd's" },

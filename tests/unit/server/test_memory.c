@@ -32,7 +32,7 @@ static int setup(void **state)
 {
 	(void)state;
 	seed = 42;
-	region.bytes = BYTES;
+	region.bytes = region.bytes_max = region.extent_bytes = BYTES;
 	region.base = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memset(region.base, 0xee, BYTES);
 	return memory_create(&memory, &region, INDEX_BYTES) || mem_cache_init(&a, memory) ||
@@ -608,7 +608,7 @@ static void refused(void **state)
 static void one_page_is_enough(void **state)
 {
 	uint64_t none_left = BYTES / PAGE_BYTES * PAGE_BYTES - sizeof(struct superblock);
-	struct region longest = { .bytes = REGION_BYTES_MAX + PAGE_BYTES };
+	struct region longest = { .bytes_max = REGION_BYTES_MAX + PAGE_BYTES };
 	struct memory *other;
 
 	(void)state;

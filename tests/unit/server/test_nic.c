@@ -216,7 +216,7 @@ static int reg_mr(struct ibv_pd *of, const struct device_mem *mem, int access, s
 	assert_ptr_equal(of, &pd);
 	assert_ptr_equal(mem->addr, registered->base);
 	assert_int_equal(mem->length, registered->bytes);
-	assert_int_equal(mem->fd, registered->fd);
+	assert_int_equal(mem->fd, registered->extents[0].fd);
 	assert_int_equal(mem->fd_offset, 0);
 	assert_int_equal(access, wanted_access);
 	*out = &mr;
@@ -260,7 +260,7 @@ static void a_device(void **state)
 	wanted_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
 	registered = &store.region;
 	store.region.bytes = MIB;
-	store.region.fd = 77;
+	store.region.extents[0].fd = 77;
 	store.region.base = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 				 0);
 	assert_true(store.region.base != MAP_FAILED);

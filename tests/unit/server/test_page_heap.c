@@ -13,6 +13,8 @@
 #define FIRST 7u
 #define END 3000u
 #define LIVE_MAX 400u
+/* Of the cases with several extents, of which the last has a pad. */
+#define EXTENT 1000u
 
 static struct page_heap heap;
 static struct keep not_kept;
@@ -23,14 +25,31 @@ static unsigned int live_count;
 static uint8_t used[END];
 static uint64_t seed;
 
-static int setup(void **state)
+static int setup_extents(uint32_t end, uint32_t extent_pages)
 {
-	(void)state;
 	seed = 1;
 	live_count = 0;
 	for (uint32_t i = 0; i < END; i++)
 		used[i] = 0;
-	return page_heap_init(&heap, &not_kept, FIRST, END);
+	return page_heap_init(&heap, &not_kept, FIRST, end, END, extent_pages);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	return setup_extents(END, END + 1);
+}
+
+static int setup_three(void **state)
+{
+	(void)state;
+	return setup_extents(END, EXTENT);
+}
+
+static int setup_one_of_three(void **state)
+{
+	(void)state;
+	return setup_extents(EXTENT - 1, EXTENT);
 }
 
 static int teardown(void **state)
@@ -46,7 +65,8 @@ static void span_alloc(uint32_t pages)
 
 	if (page == PAGE_NONE)
 		return;
-	assert_true(page >= FIRST && page + pages <= END);
+	assert_true(page >= FIRST && page + pages <= heap.end);
+	assert_int_equal(page / heap.extent_pages, (page + pages - 1) / heap.extent_pages);
 	for (uint32_t i = 0; i < pages; i++) {
 		assert_int_equal(used[page + i], 0);
 		used[page + i] = 1;
@@ -67,12 +87,15 @@ static uint32_t model_free(void)
 {
 	uint32_t n = 0;
 
-	for (uint32_t i = FIRST; i < END; i++)
+	for (uint32_t i = FIRST; i < heap.end; i++)
 		n += !used[i];
 	return n;
 }
 
-/* Every free page is in a run that is as long as possible, and in the bin for its length. */
+/*
+ * Every free page is in a run that is as long as possible in its extent, and in the bin for its
+ * length.
+ */
 static void check_runs(void)
 {
 	uint32_t listed = 0;
@@ -82,14 +105,14 @@ static void check_runs(void)
 		for (uint32_t run = heap.bins[bin]; run != PAGE_NONE; run = heap.map[run].next) {
 			uint32_t end = run + heap.map[run].pages;
 
-			assert_true(end <= END);
+			assert_true(end <= heap.end);
 			for (uint32_t i = run; i < end; i++) {
 				assert_int_equal(used[i], 0);
 				/* Pages in the middle are looked at, too. */
 				assert_int_equal(heap.map[i].word & PAGE_KIND, PAGE_FREE);
 			}
-			assert_true(run == FIRST || used[run - 1]);
-			assert_true(end == END || used[end]);
+			assert_true(run == FIRST || run % heap.extent_pages == 0 || used[run - 1]);
+			assert_true(end == heap.end || end % heap.extent_pages == 0 || used[end]);
 			listed += end - run;
 		}
 	}
@@ -97,9 +120,8 @@ static void check_runs(void)
 	assert_int_equal(heap.free, listed);
 }
 
-static void random_walk(void **state)
+static void walk(void)
 {
-	(void)state;
 	for (unsigned int step = 0; step < 20000; step++) {
 		if (live_count < LIVE_MAX && random_below(&seed, 100) < 55)
 			span_alloc(1 + random_below(&seed, random_below(&seed, 10) ? 20 : 300));
@@ -111,8 +133,73 @@ static void random_walk(void **state)
 	while (live_count)
 		span_free(live_count - 1);
 	check_runs();
+}
+
+static void random_walk(void **state)
+{
+	(void)state;
+	walk();
 	assert_int_equal(heap.bins[62 - __builtin_clzll(heap.bins_used) + 1], FIRST);
 	assert_int_equal(heap.map[FIRST].pages, END - FIRST);
+}
+
+/* Spans and runs stay in one extent. */
+static void extents(void **state)
+{
+	(void)state;
+	walk();
+	assert_int_equal(heap.map[FIRST].pages, EXTENT - FIRST);
+	assert_int_equal(heap.map[EXTENT].pages, EXTENT);
+	assert_int_equal(heap.map[2 * EXTENT].pages, END - 2 * EXTENT);
+	assert_int_equal(page_heap_alloc(&heap, EXTENT + 1, PAGE_LARGE, 0), PAGE_NONE);
+}
+
+/*
+ * Pages are added while the others are in use, some at a time. The pad of the extent that was the
+ * last joins the free pages before it.
+ */
+static void grown(void **state)
+{
+	unsigned int steps = 1;
+
+	(void)state;
+	walk();
+	for (unsigned int i = 0; i < 100; i++)
+		span_alloc(3);
+	while (!do_page_heap_grow(&heap, 2 * EXTENT - 1)) {
+		check_runs();
+		steps++;
+	}
+	assert_int_equal(steps, 3);
+	check_runs();
+	assert_int_equal(heap.end, 2 * EXTENT - 1);
+	while (!do_page_heap_grow(&heap, END))
+		;
+	walk();
+	assert_int_equal(heap.map[FIRST].pages, EXTENT - FIRST);
+	assert_int_equal(heap.map[EXTENT].pages, EXTENT);
+	assert_int_equal(heap.map[2 * EXTENT].pages, END - 2 * EXTENT);
+}
+
+/* Pages are reserved and opened across extents; the last are removed, and come back. */
+static void shrunk(void **state)
+{
+	uint32_t first, count;
+
+	(void)state;
+	assert_true(do_page_heap_close(&heap, EXTENT - 10, END - EXTENT + 10, &first, &count));
+	assert_int_equal(count, END - EXTENT + 10);
+	assert_int_equal(heap.free, EXTENT - 10 - FIRST);
+	do_page_heap_shrink(&heap, 2 * EXTENT);
+	assert_int_equal(heap.reserved, EXTENT + 10);
+	assert_int_equal(heap.evacuating, EXTENT + 10);
+	assert_int_equal(page_heap_open(&heap, EXTENT - 10, 2 * EXTENT), 10);
+	assert_int_equal(page_heap_open(&heap, EXTENT, 2 * EXTENT), EXTENT);
+	check_runs();
+	while (!do_page_heap_grow(&heap, END))
+		;
+	check_runs();
+	assert_int_equal(heap.free, END - FIRST);
 }
 
 /* Pages are allocated from the end, and later from the gap at the highest address that fits. */
@@ -232,8 +319,15 @@ int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(random_walk),	     TEST(from_the_end),	  TEST(the_highest_gap),
-		TEST(no_more_than_there_is), TEST(neighbours_are_joined), TEST(reserved),
+		TEST(random_walk),
+		TEST(from_the_end),
+		TEST(the_highest_gap),
+		TEST(no_more_than_there_is),
+		TEST(neighbours_are_joined),
+		TEST(reserved),
+		cmocka_unit_test_setup_teardown(extents, setup_three, teardown),
+		cmocka_unit_test_setup_teardown(grown, setup_one_of_three, teardown),
+		cmocka_unit_test_setup_teardown(shrunk, setup_three, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -195,7 +195,7 @@ static void a_seed_that_is_given(void **state)
 /* Guarantee D on softnic: a process that has the file can only read it. */
 static void sealed(void **state)
 {
-	uint8_t *map = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, region.fd, 0);
+	uint8_t *map = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, region.extents[0].fd, 0);
 	char path[64];
 	int fd;
 
@@ -206,18 +206,19 @@ static void sealed(void **state)
 	assert_int_equal(mprotect(map, BYTES, PROT_READ | PROT_WRITE), -1);
 	assert_int_equal(errno, EACCES);
 	munmap(map, BYTES);
-	assert_true(mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, region.fd, 0) ==
-		    MAP_FAILED);
+	assert_true(mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, region.extents[0].fd,
+			 0) == MAP_FAILED);
 	assert_int_equal(errno, EPERM);
-	assert_int_equal(pwrite(region.fd, "x", 1, 0), -1);
+	assert_int_equal(pwrite(region.extents[0].fd, "x", 1, 0), -1);
 	assert_int_equal(errno, EPERM);
-	assert_int_equal(ftruncate(region.fd, 4096), -1);
+	assert_int_equal(ftruncate(region.extents[0].fd, 4096), -1);
 	assert_int_equal(errno, EPERM);
-	assert_int_equal(ftruncate(region.fd, 2 * BYTES), -1);
-	assert_int_equal(fallocate(region.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096),
+	assert_int_equal(ftruncate(region.extents[0].fd, 2 * BYTES), -1);
+	assert_int_equal(fallocate(region.extents[0].fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+				   0, 4096),
 			 -1);
 	/* Opened again through /proc, the file has the same seals. */
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", region.fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", region.extents[0].fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd >= 0) {
 		assert_true(mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) ==
@@ -228,7 +229,7 @@ static void sealed(void **state)
 	/* The server's own mapping is still writable. */
 	region.base[4096] ^= 1;
 	region.base[4096] ^= 1;
-	assert_true(fcntl(region.fd, F_GETFD) & FD_CLOEXEC);
+	assert_true(fcntl(region.extents[0].fd, F_GETFD) & FD_CLOEXEC);
 }
 
 /* The smallest index that holds the keys at a fill of 67 %. */
@@ -270,7 +271,7 @@ static void an_index_too_large(void **state)
 	/* The index may begin with half of the region. */
 	assert_int_equal(create(&other, 1 << 20, 13, 0), -EINVAL);
 	assert_null(other.base);
-	assert_int_equal(other.fd, -1);
+	assert_int_equal(other.extent_count, 0);
 	region_destroy(&other);
 	assert_int_equal(create(&other, 1 << 20, 12, 0), 0);
 	region_destroy(&other);
@@ -469,7 +470,7 @@ static struct prefault prefault_of(const struct region *r, uint64_t bytes, uint3
 		.base = r->base,
 		.bytes = bytes,
 		.page_bytes = r->page_bytes,
-		.fd = r->fd,
+		.fd = r->extents[0].fd,
 		.nodes = 1,
 		.threads = threads,
 	};
@@ -491,7 +492,7 @@ static void prefault_ways(void **state)
 		prefault.no_populate = way >= 2;
 		assert_int_equal(prefault_run(&prefault), 0);
 		/* Not mincore(2), for which pages are not there until they are used. */
-		assert_int_equal(fstat(other.fd, &file), 0);
+		assert_int_equal(fstat(other.extents[0].fd, &file), 0);
 		assert_true((uint64_t)file.st_blocks * 512 >= prefault.bytes);
 		region_destroy(&other);
 	}
@@ -585,7 +586,7 @@ static void prefault_with_fewer_threads(void **state)
 		assert_int_equal(prefault_run(&prefault), 0);
 		assert_int_equal(threads_left, 0);
 		threads_left = -1;
-		assert_int_equal(fstat(other.fd, &file), 0);
+		assert_int_equal(fstat(other.extents[0].fd, &file), 0);
 		assert_true((uint64_t)file.st_blocks * 512 >= bytes);
 		region_destroy(&other);
 	}
@@ -641,7 +642,7 @@ static void prefault_fails(void **state)
 		struct prefault prefault = {
 			.base = other.base,
 			.bytes = 2 * BYTES,
-			.fd = other.fd,
+			.fd = other.extents[0].fd,
 			.nodes = 1,
 			.no_populate = way,
 		};
@@ -714,7 +715,7 @@ static void more_than_any_host_has(void **state)
 	(void)state;
 	assert_int_equal(create_pages(&other, 64ull << 40, HUGEPAGES_REQUIRE, NULL), -ENOMEM);
 	assert_null(other.base);
-	assert_int_equal(other.fd, -1);
+	assert_int_equal(other.extent_count, 0);
 	assert_int_equal(free_fd(), fd);
 	assert_int_equal(test_log_lines(), 1);
 	assert_logged(" error region: memory.hugepages = require: too few huge pages: "
@@ -755,13 +756,13 @@ static void assert_of_2m(struct region *other, uint64_t pages)
 	assert_int_equal(
 		pool_read(POOL_2M, "free_hugepages") + pool_read(POOL_2M, "surplus_hugepages"), 7);
 	other->base[other->bytes - 1] = 77;
-	map = mmap(NULL, other->bytes, PROT_READ, MAP_SHARED, other->fd, 0);
+	map = mmap(NULL, other->bytes, PROT_READ, MAP_SHARED, other->extents[0].fd, 0);
 	assert_true(map != MAP_FAILED);
 	assert_int_equal(map[other->bytes - 1], 77);
 	munmap(map, other->bytes);
-	assert_true(mmap(NULL, other->bytes, PROT_READ | PROT_WRITE, MAP_SHARED, other->fd, 0) ==
-		    MAP_FAILED);
-	assert_int_equal(ftruncate(other->fd, 2 << 20), -1);
+	assert_true(mmap(NULL, other->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+			 other->extents[0].fd, 0) == MAP_FAILED);
+	assert_int_equal(ftruncate(other->extents[0].fd, 2 << 20), -1);
 	region_destroy(other);
 	assert_int_equal(test_log_lines(), 0);
 }

@@ -114,7 +114,7 @@ static void any_time_of_day(void **state)
 static void threads_differ(void **state)
 {
 	struct memory *memory = NULL;
-	struct region region = { .fd = -1 };
+	struct region region = { .base = NULL };
 	const struct store_options options = { .fill = 65 };
 	bool seen[1 << THREAD_ID_BITS];
 	struct table table;

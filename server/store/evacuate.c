@@ -103,9 +103,11 @@ static void evacuation_add(struct mem_evacuation *evacuation)
 	struct memory *memory = evacuation->memory;
 
 	mem_lock(&memory->heap.lock);
-	evacuation->number = memory->evacuations_begun + 1;
-	hint_store(&memory->evacuations_begun, evacuation->number);
-	TAILQ_INSERT_TAIL(&memory->evacuations_open, evacuation, entry);
+	if (!evacuation->lasts) {
+		evacuation->number = memory->evacuations_begun + 1;
+		hint_store(&memory->evacuations_begun, evacuation->number);
+		TAILQ_INSERT_TAIL(&memory->evacuations_open, evacuation, entry);
+	}
 	do_evacuations_count(memory, 1);
 	mem_unlock(&memory->heap.lock);
 }
@@ -115,7 +117,8 @@ static void evacuation_remove(struct mem_evacuation *evacuation)
 	struct memory *memory = evacuation->memory;
 
 	mem_lock(&memory->heap.lock);
-	TAILQ_REMOVE(&memory->evacuations_open, evacuation, entry);
+	if (!evacuation->lasts)
+		TAILQ_REMOVE(&memory->evacuations_open, evacuation, entry);
 	do_evacuations_count(memory, -1u);
 	mem_unlock(&memory->heap.lock);
 }
@@ -448,6 +451,52 @@ enum mem_close mem_evacuation_close(struct mem_evacuation *evacuation)
 	if (!do_evacuation_close(evacuation, pages))
 		return MEM_CLOSE_FAILED;
 	return pages_to_close(evacuation, &page) ? MEM_CLOSE_AGAIN : MEM_CLOSED;
+}
+
+void mem_evacuation_begin_from(struct mem_evacuation *evacuation, struct memory *memory,
+			       uint32_t page)
+{
+	*evacuation = (struct mem_evacuation){ .memory = memory,
+					       .target = page,
+					       .target_pages = memory->heap.end - page,
+					       .lasts = true };
+	evacuation_add(evacuation);
+}
+
+enum mem_close mem_evacuation_close_span(struct mem_evacuation *evacuation)
+{
+	struct memory *memory = evacuation->memory;
+	uint32_t page, pages = pages_to_close(evacuation, &page);
+	struct span span;
+
+	if (pages > CLOSE_PAGES)
+		pages = CLOSE_PAGES;
+	mem_lock(&memory->heap.lock);
+	span = do_span_at(&memory->heap, page, page + pages);
+	if (!do_evacuation_close(evacuation, span.kind == PAGE_FREE ? span.pages : 1))
+		return MEM_CLOSE_FAILED;
+	return pages_to_close(evacuation, &page) ? MEM_CLOSE_AGAIN : MEM_CLOSED;
+}
+
+void mem_evacuation_look(struct mem_evacuation *evacuation, uint32_t page, uint32_t pages)
+{
+	evacuation->page = evacuation->next_page = evacuation->target = page;
+	evacuation->pages = evacuation->target_pages = pages;
+	evacuation->next_block = evacuation->opened = 0;
+}
+
+uint32_t mem_evacuation_look_some(struct mem_evacuation *evacuation, uint32_t page, uint32_t end)
+{
+	struct page_heap *heap = &evacuation->memory->heap;
+	uint32_t until = end - page > LOOK_PAGES ? page + LOOK_PAGES : end, at = page;
+	struct span span;
+
+	mem_lock(&heap->lock);
+	for (; at < until; at = span.page + span.pages)
+		span = do_span_at(heap, at, end);
+	mem_unlock(&heap->lock);
+	mem_evacuation_look(evacuation, page, at - page);
+	return at;
 }
 
 bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory *memory,

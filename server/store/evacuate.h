@@ -30,6 +30,7 @@ struct mem_evacuation {
 	uint32_t next_block;
 	uint32_t opened;		   /* pages of @pages that are open again */
 	bool taken;			   /* the target is allocated */
+	bool lasts;			   /* no room waits for it (ROOM-3) */
 	uint64_t number;		   /* in the order of begin */
 	TAILQ_ENTRY(mem_evacuation) entry; /* in memory->evacuations_open */
 };
@@ -67,6 +68,20 @@ bool mem_evacuation_begin_large(struct mem_evacuation *evacuation, struct memory
  */
 bool mem_evacuation_begin_index(struct mem_evacuation *evacuation, struct memory *memory,
 				uint64_t bytes);
+
+/*
+ * An evacuation of all pages from @page to the end of the heap, which may be many: it ends with
+ * mem_evacuation_open(). mem_evacuation_close_span() closes the next span or free pages;
+ * MEM_CLOSE_FAILED: another evacuation has them, so try again later.
+ */
+void mem_evacuation_begin_from(struct mem_evacuation *evacuation, struct memory *memory,
+			       uint32_t page);
+/*
+ * From now on the functions below are about these closed pages, whole spans; or about those from
+ * @page on that a step looks at, up to @end: returns the page after them.
+ */
+void mem_evacuation_look(struct mem_evacuation *evacuation, uint32_t page, uint32_t pages);
+uint32_t mem_evacuation_look_some(struct mem_evacuation *evacuation, uint32_t page, uint32_t end);
 
 /* How many evacuations are under way. A hint. */
 uint32_t mem_evacuations(const struct memory *memory);
@@ -144,6 +159,7 @@ enum mem_close {
 };
 
 enum mem_close mem_evacuation_close(struct mem_evacuation *evacuation);
+enum mem_close mem_evacuation_close_span(struct mem_evacuation *evacuation);
 /* Allocates the pages for a large item, as mem_evacuation_end_large(). */
 void *mem_evacuation_take(struct mem_evacuation *evacuation, struct mem_cache *cache, size_t bytes);
 /* Whether all pages that the evacuation was begun for are empty. */

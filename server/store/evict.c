@@ -137,6 +137,11 @@ static void item_move_staying(struct store_thread *thread, struct emptying *empt
 
 	for (tries = 0; !item_move(thread, emptying, hash, block); tries++) {
 		if (tries == STAY_MOVE_TRIES) {
+			/* Its class may have nothing that can be evicted. */
+			if (emptying->make_room && emptying->make_room(thread, block->bytes) &&
+			    item_move(thread, emptying, hash, block))
+				return;
+			emptying->left++;
 			emptying->stays = emptying->spares;
 			return;
 		}
@@ -150,7 +155,8 @@ static void item_move_staying(struct store_thread *thread, struct emptying *empt
 }
 
 /* Replaces the overflow bucket at @block in its chain by another one. */
-static void bucket_replace(struct store_thread *thread, const struct mem_block *block)
+static void bucket_replace(struct store_thread *thread, struct emptying *emptying,
+			   const struct mem_block *block)
 {
 	struct bucket *spare = mem_alloc_bucket(&thread->cache, block->home);
 	struct table *table = thread->table;
@@ -158,8 +164,12 @@ static void bucket_replace(struct store_thread *thread, const struct mem_block *
 	struct bucket *home, *bucket;
 	bool done = false;
 
-	if (!spare)
+	if (!spare && emptying->make_room && emptying->make_room(thread, 0))
+		spare = mem_alloc_bucket(&thread->cache, block->home);
+	if (!spare) {
+		emptying->left++;
 		return;
+	}
 	/* block->home may be outdated: the chain says whether the bucket is still in it. */
 	home = index_lock_number(table, block->home);
 	chain_for_each(table, bucket, home)
@@ -177,7 +187,19 @@ void emptying_begin(struct store_thread *thread, struct emptying *emptying, bool
 {
 	emptying->evict = evict;
 	emptying->moving = emptying->stays = false;
+	emptying->left = 0;
 	stat_add(&thread->stats.evacuations, 1);
+}
+
+/* With eviction off. */
+static void item_move_or_stay(struct store_thread *thread, struct emptying *emptying,
+			      const struct mem_block *block, uint64_t hash)
+{
+	if (item_move(thread, emptying, hash, block))
+		return;
+	if (!emptying->make_room || !emptying->make_room(thread, block->bytes) ||
+	    !item_move(thread, emptying, hash, block))
+		emptying->left++;
 }
 
 static void block_empty(struct store_thread *thread, struct emptying *emptying,
@@ -186,14 +208,14 @@ static void block_empty(struct store_thread *thread, struct emptying *emptying,
 	uint64_t hash, cold;
 
 	if (block->kind == MEM_BUCKET) {
-		bucket_replace(thread, block);
+		bucket_replace(thread, emptying, block);
 		return;
 	}
 	if (!block_hash(thread->table, block->p, &hash))
 		return;
 	cold = access_time_coldness(thread, block->p);
 	if (!emptying->evict)
-		item_move(thread, emptying, hash, block);
+		item_move_or_stay(thread, emptying, block, hash);
 	else if (!cold || (emptying->spares && coldness_kind(cold) == COLDNESS_IS_YOUNG))
 		item_move_staying(thread, emptying, block, hash);
 	else if (cold >= emptying->warm)

@@ -64,13 +64,16 @@ struct emptying {
 	uint64_t warm; /* set by the caller before emptying_begin(), as @spares */
 	bool spares;
 	/*
-	 * Set by the caller: evicts something older than a young item of @bytes that finds no room.
-	 * If it is NULL or returns false, the young item is evicted.
+	 * Set by the caller: makes room for a block of @bytes that finds none; 0: for an overflow
+	 * bucket. With @evict it is called for items that must stay, for young ones, in whose place
+	 * something older is evicted, and for buckets. If it is NULL or returns false, the young
+	 * item is evicted.
 	 */
 	bool (*make_room)(struct store_thread *thread, size_t bytes);
 	bool evict;
-	bool moving; /* @move, of a large item, is under way */
-	bool stays;  /* an item that must stay found no room: the span does not get empty */
+	uint64_t left; /* items that must not be evicted, and buckets, that found no room */
+	bool moving;   /* @move, of a large item, is under way */
+	bool stays;    /* an item that must stay found no room: the span does not get empty */
 	struct table_move move;
 };
 

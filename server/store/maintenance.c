@@ -147,16 +147,6 @@ static uint64_t sweep(struct maintenance *maintenance)
 	return maintenance->sweep_next_ns;
 }
 
-/* EVICT-1: evicts something older. */
-static bool young_make_room(struct store_thread *thread, size_t bytes)
-{
-	void *block = room_make(thread, bytes);
-
-	if (block)
-		mem_free(&thread->cache, block, bytes);
-	return block;
-}
-
 /* Gives the index a step of memory: items in it are moved or, with eviction, evicted. */
 static bool index_give_step(struct maintenance *maintenance)
 {
@@ -168,7 +158,7 @@ static bool index_give_step(struct maintenance *maintenance)
 	if (!mem_evacuation_begin_index(&emptying.evacuation, table->memory,
 					INDEX_STEP * BUCKET_BYTES))
 		return false;
-	emptying.make_room = young_make_room;
+	emptying.make_room = table->eviction == EVICTION_NONE ? NULL : room_ready; /* EVICT-1 */
 	evict_evacuate(&maintenance->store_thread, &emptying, table->eviction != EVICTION_NONE);
 	if (!mem_evacuation_end_index(&emptying.evacuation))
 		return false;
@@ -615,6 +605,7 @@ static uint64_t maintenance_turn(struct maintenance *maintenance)
 	wake_by(&when, flush_due(maintenance));
 	wake_by(&when, drop(maintenance));
 	wake_by(&when, sweep(maintenance));
+	wake_by(&when, extents_run(&maintenance->extents, &maintenance->store_thread));
 	if (compact(maintenance))
 		when = 1; /* at once */
 	store_thread_idle(&maintenance->store_thread);
@@ -732,6 +723,7 @@ void maintenance_release(struct maintenance *maintenance)
 	if (!maintenance->table)
 		return;
 	maintenance->table->wake_fd = -1;
+	extents_release(&maintenance->extents);
 	store_thread_release(&maintenance->store_thread);
 	close(maintenance->event_fd);
 	pthread_mutex_destroy(&maintenance->lock);

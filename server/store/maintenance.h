@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The maintenance thread: removes expired items, makes room for the index to grow, compacts sparse
- * slabs, and flushes, so that no worker has to.
+ * slabs, empties extents, and flushes, so that no worker has to.
  *
  *   MAINTENANCE-1. Sweeping expired items takes at most sweep_share percent of one CPU, by the
  *	 thread's own CPU clock, and nothing while no item has an expiry time, except a pass an
@@ -23,6 +23,7 @@
 #include <pthread.h>
 
 #include "common/wire.h"
+#include "server/store/extents.h"
 #include "server/store/table.h"
 
 /* Flushes with a delay, one without that is under way, and one that waits for the thread. */
@@ -69,6 +70,8 @@ struct maintenance {
 	bool drop_wanted, drop_runs;
 	uint64_t drop_parts[KEY_PARTS_WORDS]; /* wanted */
 	uint64_t drop_now[KEY_PARTS_WORDS];   /* of the drop that runs; constant while it does */
+
+	struct extents extents; /* has its own rules of who writes */
 
 	/* The thread's own. */
 	uint64_t drop_next;	    /* number of the next bucket to drop from */

@@ -579,3 +579,17 @@ void *room_make(struct store_thread *thread, size_t bytes)
 	room_run(&room);
 	return room_take(&room);
 }
+
+bool room_ready(struct store_thread *thread, size_t bytes)
+{
+	struct room room;
+	bool ready;
+
+	room_init(&room);
+	room_begin(&room, thread, bytes ? bytes : ROOM_BUCKET);
+	room.waited = true;
+	room_run(&room);
+	ready = room.block;
+	room_cancel(&room);
+	return ready;
+}

@@ -120,4 +120,10 @@ static inline bool room_pending(const struct room *room)
  */
 void *room_make(struct store_thread *thread, size_t bytes);
 
+/*
+ * Makes room for a block of @bytes, 0: for an overflow bucket, and leaves it free. False: there is
+ * none.
+ */
+bool room_ready(struct store_thread *thread, size_t bytes);
+
 #endif /* KVD_SERVER_STORE_ROOM_H */

@@ -190,6 +190,31 @@ void store_open_extents(struct store *store, unsigned int count)
 	memory_grow(store->memory, count * region->extent_bytes);
 }
 
+int store_close_extents(struct store *store, unsigned int count)
+{
+	int err = extents_close(&store->maintenance.extents, &store->table, count);
+
+	if (!err)
+		table_wake_maintenance(&store->table);
+	return err;
+}
+
+void store_close_cancel(struct store *store)
+{
+	atomic_store(&store->maintenance.extents.cancel, true);
+	table_wake_maintenance(&store->table);
+}
+
+enum extents_state store_extents_state(const struct store *store, char *why, size_t size)
+{
+	const struct extents *extents = &store->maintenance.extents;
+	enum extents_state state = (enum extents_state)atomic_load(&extents->state);
+
+	if (state == EXTENTS_FAILED)
+		snprintf(why, size, "%s", extents->why);
+	return state;
+}
+
 uint64_t store_items(const struct store *store)
 {
 	/* Removes are read first, so that no key is subtracted before it was added. */

@@ -32,6 +32,7 @@
  *	room_begin, room_step					room.h: memory for any, in steps
  *	resize_fill						resize.h: a store of another size
  *	region_extend, store_open_extents			a larger region
+ *	store_close_extents, store_extents_state, region_cut	a smaller one
  */
 #ifndef KVD_SERVER_STORE_STORE_H
 #define KVD_SERVER_STORE_STORE_H
@@ -98,6 +99,18 @@ void store_stop(struct store *store);
  * use the store waits for it.
  */
 void store_open_extents(struct store *store, unsigned int count);
+/*
+ * Asks the maintenance thread, which must run, to empty all extents from @count on, at least 1 and
+ * fewer than there are (EXTENT-2). Returns 0; -EBUSY if that is under way already; -ENOSPC if the
+ * index, or with eviction off what is stored, can't fit the rest. The functions for extents are
+ * called by one thread at a time, store_open_extents() not while extents are being closed; none
+ * waits.
+ */
+int store_close_extents(struct store *store, unsigned int count);
+/* Opens the extents again, unless they are closed by then: EXTENTS_IDLE. */
+void store_close_cancel(struct store *store);
+/* How far that is. Of EXTENTS_FAILED, writes the reason to @why. Any thread. */
+enum extents_state store_extents_state(const struct store *store, char *why, size_t size);
 
 /* Items in the store. Any thread. */
 uint64_t store_items(const struct store *store);

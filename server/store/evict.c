@@ -137,7 +137,7 @@ static void item_move_staying(struct store_thread *thread, struct emptying *empt
 
 	for (tries = 0; !item_move(thread, emptying, hash, block); tries++) {
 		if (tries == STAY_MOVE_TRIES) {
-			/* Its class may have nothing that can be evicted. */
+			/* The class may have nothing that can be evicted. */
 			if (emptying->make_room && emptying->make_room(thread, block->bytes) &&
 			    item_move(thread, emptying, hash, block))
 				return;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Huge pages: maps the region's memory, extents that are sealed memfds of 1 GiB, 2 MiB or normal
- * pages, places it on NUMA nodes and prefaults it. Prefaulting makes normal pages transparent huge pages, if
- * the kernel can do that. Where the host has fewer huge pages than the options of [memory] ask for,
- * one line in the log says how many are needed, how many are free, and the command that provides
- * them.
+ * pages, places it on NUMA nodes and prefaults it. Prefaulting makes normal pages transparent huge
+ * pages, if the kernel can do that. Where the host has fewer huge pages than the options of
+ * [memory] ask for, one line in the log says how many are needed, how many are free, and the
+ * command that provides them.
  */
 #ifndef KVD_SERVER_STORE_HUGEPAGES_H
 #define KVD_SERVER_STORE_HUGEPAGES_H

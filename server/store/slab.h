@@ -4,9 +4,9 @@
  * slab.c and evacuate.c share.
  *
  * Every slab has a descriptor of 256 bytes in an array outside the region. The array is mapped for
- * the worst case of the largest region at the start, in the file of the state if the store is kept (keep.h); else
- * untouched pages of it cost nothing. With the page map this comes to
- * 0.8 % of the memory, and to 4 bytes for each block of a bucket slab.
+ * the worst case of the largest region at the start, in the file of the state if the store is kept
+ * (keep.h); else untouched pages of it cost nothing. With the page map this comes to 0.8 % of the
+ * memory, and to 4 bytes for each block of a bucket slab.
  */
 #ifndef KVD_SERVER_STORE_SLAB_H
 #define KVD_SERVER_STORE_SLAB_H

@@ -212,7 +212,7 @@ static void shrinks(void **state)
 		check_values(false);
 		assert_store(NULL);
 	}
-	/* It grows again, and the memory that was given back is usable. */
+	/* The region grows again, and memory that was given back is usable. */
 	grow(5);
 	fill(n, 3000);
 	check_values(false);
@@ -313,7 +313,7 @@ static void pinned(void **state)
 				 WIRE_OK);
 	}
 	assert_store(NULL);
-	/* They do not fit one extent. */
+	/* One extent is too small for them. */
 	assert_int_equal(store_close_extents(&store, 1), 0);
 	assert_int_equal(closing_end(), EXTENTS_FAILED);
 	assert_string_equal(why, "pinned items find no room in the new size");

@@ -11,9 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <urcu-qsbr.h>
+
 #include "common/util/log.h"
 #include "server/store/adopt.h"
 #include "server/store/evacuate.h"
+#include "server/store/store.h"
 #include "tests/support/log_fixture.h"
 #include "tests/support/store_test.h"
 
@@ -37,6 +40,7 @@ static struct {
 	uint64_t before, after; /* of value_make(); 0: the key is missing */
 	unsigned int kills;
 } watched;
+static unsigned int copy_extents; /* that the region had after the last one */
 
 static void path_in(char path[PATH_BYTES], const char *name)
 {
@@ -302,6 +306,8 @@ static void copy_files(void)
 	snprintf(state, sizeof(state), "%s.state", copy_file);
 	file_write(copy_file, store.region.base, store.region.bytes);
 	file_write(state, store.region.keep.head, store.region.keep.bytes);
+	/* The rest is a hole. */
+	assert_int_equal(truncate(copy_file, (off_t)store.region.bytes_max), 0);
 }
 
 static void assert_recovers(const char *after)
@@ -318,6 +324,7 @@ static void assert_recovers(const char *after)
 	copy_options.value_max = VALUE_MAX;
 	assert_int_equal(store_create(&copy, &copy_options), 0);
 	assert_int_equal(copy.region.keep.found, KEEP_FOUND_KILLED);
+	copy_extents = copy.region.extent_count;
 	assert_int_equal(store_thread_init(&thread, &copy.table, 0), 0);
 	before = has(&thread, watched.key, watched.before, watched.before_len);
 	then = has(&thread, watched.key, watched.after, watched.after_len);
@@ -360,6 +367,130 @@ static void watch_end(unsigned int kills)
 	watched.key = NULL;
 	assert_true(watched.kills >= kills);
 	assert_store(NULL);
+}
+
+#define EXTENT ((uint64_t)2 << 20)
+
+static int setup_extents(void **state)
+{
+	(void)state;
+	setup(state);
+	test_store_destroy(&store);
+	remove_files(file);
+	options.bytes_max = EXTENTS_MAX * EXTENT;
+	options.sweep_share = 5;
+	again();
+	return 0;
+}
+
+static void assert_extents(unsigned int extents)
+{
+	struct stat st;
+
+	assert_int_equal(store.region.extent_count, extents);
+	assert_int_equal(region_extents(&store.region), extents);
+	assert_int_equal(stat(file, &st), 0);
+	assert_true((uint64_t)st.st_size == EXTENTS_MAX * EXTENT);
+	assert_true((uint64_t)st.st_blocks * 512 == extents * EXTENT);
+}
+
+/* The extents that exist are kept, whatever memory.size is; memory.max has to stay. */
+static void extents_after_a_stop(void **state)
+{
+	const unsigned int at_start = REGION_BYTES / EXTENT;
+
+	(void)state;
+	assert_extents(at_start);
+	assert_int_equal(region_extend(&store.region, &options, 7), 0);
+	store_open_extents(&store, 7);
+	fill(KEYS);
+	assert_extents(7);
+	restart();
+	assert_int_equal(store.region.keep.found, KEEP_FOUND_CLEAN);
+	assert_extents(7);
+	assert_filled(KEYS);
+	options.bytes_max *= 2;
+	restart();
+	assert_logged("memory.max was 32 MiB");
+	assert_int_equal(store.region.extent_count, at_start / 2);
+	options.bytes_max = 0;
+	restart();
+	assert_logged("memory.max was 64 MiB");
+}
+
+/* Stores the key, and returns where its item is. */
+static uint64_t place_of(const char *key)
+{
+	uint32_t key_len = (uint32_t)strlen(key);
+	struct item_ref ref;
+
+	put(key, 1, VALUE_BYTES);
+	assert_int_equal(lookup_get(&test_threads[0], hash_of(key, key_len), key, key_len, got,
+				    sizeof(got), &ref),
+			 WIRE_OK);
+	return region_offset(&store.region, ref.item);
+}
+
+/* Killed before and after the new extents may have items. */
+static void killed_in_growth(void **state)
+{
+	const unsigned int at_start = REGION_BYTES / EXTENT;
+	unsigned int more = 0;
+	char name[16];
+
+	(void)state;
+	fill(KEYS);
+	assert_int_equal(region_extend(&store.region, &options, 7), 0);
+	kill_and_restart();
+	assert_extents(at_start);
+	assert_filled(KEYS);
+	assert_int_equal(region_extend(&store.region, &options, 7), 0);
+	store_open_extents(&store, 7);
+	do
+		snprintf(name, sizeof(name), "more%u", more++);
+	while (place_of(name) < REGION_BYTES);
+	kill_and_restart();
+	assert_extents(7);
+	while (more--) {
+		snprintf(name, sizeof(name), "more%u", more);
+		assert_has(name, 1, VALUE_BYTES);
+		assert_int_equal(test_store_delete(&store, name, (uint32_t)strlen(name)), WIRE_OK);
+	}
+	assert_filled(KEYS);
+}
+
+/* Kills while extents are emptied, after that, and after their memory was given back. */
+static void killed_in_shrinking(void **state)
+{
+	static struct extents extents;
+	uint64_t next;
+
+	(void)state;
+	assert_int_equal(region_extend(&store.region, &options, 7), 0);
+	store_open_extents(&store, 7);
+	put("other", 9, 100);
+	put("watched", 3, VALUE_BYTES);
+	for (unsigned int i = 0; i < 4; i++)
+		put(i % 2 ? "a" : "b", i + 1, lengths[i + 8]);
+	rcu_register_thread();
+	assert_int_equal(extents_close(&extents, &store.table, 2), 0);
+	watch(3, VALUE_BYTES, 3, VALUE_BYTES);
+	do {
+		next = extents_run(&extents, &test_threads[0]);
+		/* A slow run may not have got to the first copy. */
+		assert_true(!copy_extents || copy_extents == 7);
+	} while (next);
+	assert_int_equal(atomic_load(&extents.state), EXTENTS_CLOSED);
+	store_hook("the extents were closed");
+	assert_int_equal(copy_extents, 2);
+	watch_end(15);
+	rcu_unregister_thread();
+	region_cut(&store.region);
+	assert_extents(2);
+	kill_and_restart();
+	assert_extents(2);
+	assert_has("watched", 3, VALUE_BYTES);
+	assert_has("other", 9, 100);
 }
 
 /* Kills between the steps of a PUT that adds, replaces in place, or elsewhere. */
@@ -824,6 +955,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(after_a_kill, setup, teardown),
 		cmocka_unit_test_setup_teardown(index_after_a_kill, setup, teardown),
 		cmocka_unit_test_setup_teardown(many_pieces_after_a_kill, setup, teardown),
+		cmocka_unit_test_setup_teardown(extents_after_a_stop, setup_extents, teardown),
+		cmocka_unit_test_setup_teardown(killed_in_growth, setup_extents, teardown),
+		cmocka_unit_test_setup_teardown(killed_in_shrinking, setup_extents, teardown),
 		cmocka_unit_test_setup_teardown(kills_in_puts, setup, teardown),
 		cmocka_unit_test_setup_teardown(kills_in_deletes, setup, teardown),
 		cmocka_unit_test_setup_teardown(kills_while_hidden, setup, teardown),

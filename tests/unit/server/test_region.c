@@ -127,6 +127,119 @@ static void segments(void **state)
 		assert_int_equal(region.base[at], 0);
 }
 
+#define EXTENT ((uint64_t)2 << 20)
+
+static const struct store_options extents_options = {
+	.bytes = 2 * EXTENT,
+	.bytes_max = EXTENTS_MAX * EXTENT,
+	.level = 5,
+	.value_max = 1000,
+	.hugepages = HUGEPAGES_OFF,
+	.prefault = true,
+};
+
+/* Whether the byte at this address can be read. */
+static bool can_read(const void *p)
+{
+	int fds[2];
+	bool mapped;
+
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	mapped = write(fds[1], p, 1) == 1;
+	close(fds[0]);
+	close(fds[1]);
+	return mapped;
+}
+
+/* Only the first extents are mapped and in use; each has a sealed file of its own. */
+static void assert_extents(const struct region *r, unsigned int mapped, unsigned int used)
+{
+	struct stat st, first;
+
+	assert_int_equal(r->extent_count, mapped);
+	assert_int_equal(region_extents(r), used);
+	assert_int_equal(fstat(r->extents[0].fd, &first), 0);
+	for (unsigned int k = 0; k < EXTENTS_MAX; k++) {
+		const struct extent *extent = &r->extents[k];
+
+		assert_int_equal(can_read(r->base + k * EXTENT), k < mapped);
+		assert_int_equal(can_read(r->base + (k + 1) * EXTENT - 1), k < mapped);
+		if (k >= mapped)
+			continue;
+		assert_true(extent->offset == 0);
+		assert_int_equal(fstat(extent->fd, &st), 0);
+		assert_true(st.st_size == (off_t)EXTENT && st.st_blocks * 512 == (off_t)EXTENT);
+		assert_true(!k || st.st_ino != first.st_ino);
+		assert_int_equal(pwrite(extent->fd, "x", 1, 0), -1);
+		assert_int_equal(errno, EPERM);
+	}
+}
+
+static void extents(void **state)
+{
+	struct store_options more = extents_options;
+	_Atomic bool cancel = true;
+	struct region other;
+	int fd;
+
+	(void)state;
+	assert_int_equal(region_create(&other, &extents_options), 0);
+	assert_true(other.geometry.region_bytes == EXTENTS_MAX * EXTENT);
+	assert_null(geometry_check(&other.geometry));
+	assert_extents(&other, 2, 2);
+	assert_int_equal(region_extend(&other, &extents_options, 5), 0);
+	assert_extents(&other, 5, 2);
+	/* What fails changes nothing. */
+	more.cancel = &cancel;
+	assert_int_equal(region_extend(&other, &more, 9), -ECANCELED);
+	assert_extents(&other, 5, 2);
+	other.bytes = 4 * EXTENT;
+	fd = other.extents[4].fd;
+	region_cut(&other);
+	assert_extents(&other, 4, 4);
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
+	assert_int_equal(region_extend(&other, &extents_options, EXTENTS_MAX), 0);
+	assert_extents(&other, EXTENTS_MAX, 4);
+	region_destroy(&other);
+}
+
+static void sizes_of_extents(void **state)
+{
+	static const struct {
+		uint64_t bytes, bytes_max;
+		const char *says;
+	} cases[] = {
+		{ 2 << 20, 40 << 20,
+		  "memory.max (40 MiB) must be a multiple of 16 large pages (32 MiB): "
+		  "choose 32 MiB or 64 MiB" },
+		{ 2 << 20, 1 << 20, "choose 32 MiB or 64 MiB" },
+		{ 5 << 20, 32 << 20,
+		  "memory.size (5 MiB) must be a multiple of memory.max / 16 (2 MiB): "
+		  "choose 4 MiB or 6 MiB" },
+		{ 1 << 20, 32 << 20, "choose 2 MiB or 4 MiB" },
+		{ 64 << 20, 32 << 20,
+		  "memory.size (64 MiB) is above memory.max (32 MiB): lower memory.size or raise "
+		  "memory.max" },
+		{ 32ull << 30, 1ull << 40,
+		  "memory.max (1 TiB) is above 512 GiB, the most that a region can have" },
+	};
+
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct store_options options = extents_options;
+		struct region other;
+
+		options.bytes = cases[i].bytes;
+		options.bytes_max = cases[i].bytes_max;
+		log_release();
+		assert_int_equal(test_log_begin(), 0);
+		assert_int_equal(region_check(&options), -EINVAL);
+		assert_logged(cases[i].says);
+		assert_int_equal(region_create(&other, &options), -EINVAL);
+	}
+	assert_int_equal(region_check(&extents_options), 0);
+}
+
 static void geometry_is_published(void **state)
 {
 	const struct superblock *super = region_superblock(&region);
@@ -961,6 +1074,8 @@ int main(void)
 		CASE(segments),
 		CASE(geometry_is_published),
 		cmocka_unit_test(described),
+		cmocka_unit_test(extents),
+		LOG_CASE(sizes_of_extents),
 		CASE(two_regions_differ),
 		CASE(a_seed_that_is_given),
 		CASE(sealed),

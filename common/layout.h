@@ -50,12 +50,19 @@ struct sum_key {
 };
 static_assert(sizeof(struct sum_key) == SUM_KEY_BYTES, "ABI");
 
+/*
+ * Extents: the parts of the region that are registered each on its own, and so have keys of their
+ * own. All have the same size, but for a region of one. No bucket or item crosses from one into the
+ * next. The region's first extents exist, and their number changes as the server's memory does.
+ */
+#define EXTENTS_MAX 16u
+
 /* The geometry of the index: where its buckets are. */
 #define SEGMENTS_MAX 32u
 
 struct geometry {
 	uint64_t incarnation;  /* random; another one unless all of the region is kept */
-	uint64_t region_bytes; /* superblock to pad */
+	uint64_t region_bytes; /* superblock to pad, with all extents that it may get */
 	uint64_t hash_seed;
 	uint64_t value_max;
 	uint32_t level_base; /* segment 0 holds 2^level_base buckets */

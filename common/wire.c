@@ -55,6 +55,7 @@ static const struct {
 	[WIRE_REPORT] = { .name = "REPORT", .modes = WIRE_REPORT_MAX },
 	[WIRE_TENANT] = { .name = "TENANT", .key = KEY_MAY, .modes = WIRE_TENANT_DROP },
 	[WIRE_CONFIG] = { .name = "CONFIG", .key = KEY_MAY, .modes = WIRE_CONFIG_MAX },
+	[WIRE_EXTENTS] = { .name = "EXTENTS" },
 };
 
 const char *wire_op_name(enum wire_op op)

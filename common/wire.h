@@ -17,7 +17,7 @@
 
 #include "common/layout.h"
 
-#define WIRE_ABI 11
+#define WIRE_ABI 12
 #define WIRE_MAGIC 0x31306b7376646b00ull
 
 #define WIRE_TENANT_MAX 24u
@@ -88,7 +88,8 @@ enum wire_op {
 	WIRE_FLEET = 21,    /* a change of the fleet: enum wire_fleet */
 	WIRE_REPORT = 22,   /* what administrators look for: enum wire_report */
 	WIRE_CONFIG = 23,   /* the server's options: enum wire_config */
-	WIRE_OP_MAX = WIRE_CONFIG,
+	WIRE_EXTENTS = 24,  /* the extents that the client may READ now: struct wire_extents */
+	WIRE_OP_MAX = WIRE_EXTENTS,
 };
 
 /*
@@ -533,9 +534,12 @@ struct wire_welcome {
 	uint32_t abi;
 	uint32_t window;	/* requests that the client may have outstanding at first */
 	uint32_t request_bytes; /* longest message the server takes */
-	uint32_t rkey;
+	uint32_t extents;	/* that the client may READ: the first ones */
 	uint64_t region_addr;
-	/* 1: the client may not READ: rkey, region_addr, sum_key are 0, and GETs are requests. */
+	/*
+	 * 1: the client may not READ: extents, region_addr, sum_key, extent_bytes and rkeys are 0,
+	 * and GETs are requests.
+	 */
 	uint32_t by_request;
 	uint32_t reserved;
 	uint32_t access_rate;	  /* report one hit of this many at most; 0: none (no eviction) */
@@ -551,14 +555,23 @@ struct wire_welcome {
 	char fleet_member[WIRE_TENANT_MAX];
 	struct geometry geometry;
 	struct sum_key sum_key; /* secret: for clients that may READ the region */
+	uint64_t extent_bytes;	/* of each extent */
+	uint32_t rkeys[EXTENTS_MAX];
 };
-static_assert(sizeof(struct wire_welcome) == 616, "ABI");
+static_assert(sizeof(struct wire_welcome) == 688, "ABI");
 static_assert(offsetof(struct wire_welcome, region_addr) == 24, "ABI");
 static_assert(offsetof(struct wire_welcome, access_rate) == 40, "ABI");
 static_assert(offsetof(struct wire_welcome, change_last) == 48, "ABI");
 static_assert(offsetof(struct wire_welcome, fleet_generation) == 64, "ABI");
 static_assert(offsetof(struct wire_welcome, geometry) == 112, "ABI");
 static_assert(offsetof(struct wire_welcome, sum_key) == 424, "ABI");
+static_assert(offsetof(struct wire_welcome, extent_bytes) == 616, "ABI");
+
+/* The value of a response to EXTENTS, whose `result` is the number of keys. */
+struct wire_extents {
+	uint32_t rkeys[EXTENTS_MAX];
+};
+static_assert(sizeof(struct wire_extents) == 64, "ABI");
 
 /* Room for HELLO's response, and for one entry of a scan with the longest key. */
 #define WIRE_RESPONSE_MIN (sizeof(struct wire_response) + sizeof(struct wire_entry) + KEY_MAX)

@@ -45,6 +45,7 @@ static void store_setup_init(struct store_setup *setup, const struct config *con
 		.file = *config->memory.file ? config->memory.file : NULL,
 		.recover = (enum recover_mode)config->memory.recover,
 		.bytes = config->memory.size,
+		.bytes_max = config->memory.max,
 		.hugepages = (enum hugepages_mode)config->memory.hugepages,
 		/* A verbs device pins all pages anyway, one after another. */
 		.prefault = config->memory.prefault || serves_verbs(config),

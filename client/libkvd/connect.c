@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 
 #include "client/libkvd/changes.h"
+#include "client/libkvd/extents.h"
 #include "client/libkvd/message.h"
 #include "client/libkvd/read.h"
 #include "client/libkvd/rpc.h"
@@ -429,6 +430,8 @@ enum kvd_status connect_start(struct kvd *handle)
 /* NULL, or what is wrong. All later code relies on these bounds. */
 static const char *welcome_check(const struct kvd *handle, const struct wire_welcome *welcome)
 {
+	const char *error;
+
 	if (welcome->identity_known > 1 || welcome->change_last >= handle->sent.next)
 		return "a change that was never sent";
 	if (welcome->by_request > 1 || welcome->reserved)
@@ -439,7 +442,8 @@ static const char *welcome_check(const struct kvd *handle, const struct wire_wel
 		return "request size out of range";
 	if (welcome->access_rate > WIRE_ACCESS_RATE_MAX)
 		return "access rate out of range";
-	return geometry_check(&welcome->geometry);
+	error = geometry_check(&welcome->geometry);
+	return error || welcome->by_request ? error : extents_check(welcome);
 }
 
 /* Takes what this handle shares with others of the process: client/libkvd/shared.h. */
@@ -499,7 +503,8 @@ enum kvd_status open_welcome(struct kvd *handle, const struct wire_welcome *welc
 				   handle->dev->address);
 	}
 	handle->conn.region_addr = welcome->region_addr;
-	handle->conn.rkey = welcome->rkey;
+	handle->conn.extent_bytes = welcome->extent_bytes;
+	extents_take(handle, welcome->rkeys, welcome->by_request ? 0 : welcome->extents);
 	handle->conn.window = welcome->window;
 	/* MEMBER-2 */
 	handle->conn.by_request = welcome->by_request ||

@@ -87,8 +87,13 @@ struct connection {
 
 	/* From the server's welcome. */
 	uint64_t region_addr;
-	const uint8_t *region_source; /* device_ops.read_source(); NULL: not known, or none */
-	uint32_t rkey;
+	uint64_t extent_bytes;
+	uint64_t readable; /* bytes, from the region's first on: of the extents with a key */
+	uint32_t extents;  /* that have a key */
+	uint32_t sources_known;
+	uint32_t rkeys[EXTENTS_MAX];
+	/* device_ops.read_source() of the first sources_known extents */
+	const uint8_t *sources[EXTENTS_MAX];
 	bool by_request; /* the client may not READ: GETs are requests */
 	uint32_t request_bytes;
 	uint32_t window;    /* requests that may be outstanding: client/libkvd/rpc.h */
@@ -120,6 +125,12 @@ struct connection {
 };
 static_assert(MESSAGES_MAX <= 256 && !(READS_IN_FLIGHT_MAX & (READS_IN_FLIGHT_MAX - 1)),
 	      "an index and a mask");
+
+/* The extent that @offset, in the region, lies in. */
+static inline unsigned int connection_extent(const struct connection *conn, uint64_t offset)
+{
+	return offset < conn->extent_bytes ? 0 : (unsigned int)(offset / conn->extent_bytes);
+}
 
 /* How many work requests can be posted. */
 static inline uint32_t connection_room(const struct connection *conn)

@@ -40,7 +40,7 @@ bool bucket_offset(const struct kvd *handle, uint64_t number, uint64_t *offset)
 	    g->segments[segment] % BUCKET_BYTES)
 		return false;
 	*offset = geometry_bucket_offset(g, number);
-	return region_holds(handle, *offset, BUCKET_BYTES);
+	return *offset <= g->region_bytes - BUCKET_BYTES;
 }
 
 /* Whether @fresh is of the same region, with an index at least as large. */

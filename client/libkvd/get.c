@@ -13,6 +13,7 @@
 #include "client/libkvd/get.h"
 
 #include "client/libkvd/engine.h"
+#include "client/libkvd/extents.h"
 #include "client/libkvd/fleet_links.h"
 #include "client/libkvd/flight.h"
 #include "client/libkvd/geometry.h"
@@ -144,7 +145,7 @@ static inline bool bucket_read(struct kvd *handle, struct flight *f)
 {
 	struct lookup *l = &f->lookup;
 
-	if (!region_holds(handle, l->bucket_offset, BUCKET_BYTES)) {
+	if (region_lacks(handle, l->bucket_offset) || !region_left(handle, l->bucket_offset)) {
 		l->step = STEP_RPC;
 		return false;
 	}
@@ -167,13 +168,22 @@ static ALWAYS_INLINE bool item_read(struct kvd *handle, struct flight *f)
 	struct lookup *l = &f->lookup;
 	uint64_t slot = l->slots[l->slot];
 	uint32_t bytes = lookup_item_bytes(l, slot_bytes(slot));
+	uint64_t left = region_left(handle, slot_offset(slot));
 
+	if (region_lacks(handle, slot_offset(slot))) {
+		/* A cached slot may be of an extent that is gone. */
+		if (l->cached)
+			lookup_stale(handle, l);
+		else
+			l->step = STEP_RPC;
+		return false;
+	}
 	if (slot_is_long(slot) && !l->exists) {
 		item_transfer(handle, f, slot_offset(slot), 0);
 		return true;
 	}
 	/* No server stores such a slot, and its READ would break the connection. */
-	if (!bytes || !region_holds(handle, slot_offset(slot), bytes)) {
+	if (!bytes || bytes > left) {
 		lookup_stale(handle, l);
 		return false;
 	}
@@ -235,12 +245,11 @@ static inline enum kvd_status get_check(struct kvd *handle, const struct kvd_get
 /* Looks up where the region is mapped here, until that is known. */
 static inline void source_find(struct kvd *handle)
 {
-	struct connection *conn = &handle->conn;
+	const struct connection *conn = &handle->conn;
 
 	/* A lost connection may have no queue pair any more. */
-	if (!conn->region_source && !conn->broken && !conn->by_request)
-		conn->region_source = handle->dev->ops->read_source(
-			conn->qp, conn->rkey, conn->region_addr, handle->geometry.region_bytes);
+	if (conn->sources_known < conn->extents && !conn->broken)
+		extents_find(handle);
 }
 
 void lookup_begin(struct kvd *handle, struct flight *f)

@@ -118,7 +118,7 @@ static void transfer_start(struct kvd *handle, struct flight *f)
 
 void item_transfer(struct kvd *handle, struct flight *f, uint64_t offset, uint64_t bytes)
 {
-	if (!region_holds(handle, offset, sizeof(union item_front) + KEY_MAX)) {
+	if (region_left(handle, offset) < sizeof(union item_front) + KEY_MAX) {
 		lookup_stale(handle, &f->lookup);
 		lookup_step(handle, f);
 		return;

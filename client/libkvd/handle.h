@@ -277,6 +277,7 @@ struct kvd {
 	struct sum_key sum_key;	  /* of the connection's store: secret */
 	uint64_t geometry_ns;	  /* local time of that READ; 0: it is the welcome's */
 	unsigned int geometry_tries;
+	uint64_t extents_ns;	      /* local time of the last EXTENTS; 0: none */
 	struct shared_server *server; /* NULL before the welcome */
 	struct bcache cache;	      /* a view of the server's */
 	struct server_clock clock;
@@ -288,7 +289,7 @@ struct kvd {
 	struct list ready, requests, paused, blocked, clock_waiters, geometry_waiters;
 	struct list word_waiters, large_waiters;
 	struct flight clock_flight; /* until the welcome it is HELLO's */
-	struct flight geometry_flight;
+	struct flight geometry_flight, extents_flight;
 	struct flight word_flight; /* client/libkvd/word.h */
 	struct list transfers;	   /* that are free: client/libkvd/transfer.h */
 	struct transfer *transfer_memory[TRANSFERS_MAX];

@@ -27,12 +27,14 @@ static inline uint64_t wr_id_make(enum wr_kind kind, uint32_t index)
  */
 static inline void read_prefetch(const struct kvd *handle, uint64_t offset, uint32_t bytes)
 {
-	const uint8_t *from;
+	const struct connection *conn = &handle->conn;
+	unsigned int extent = connection_extent(conn, offset);
+	const uint8_t *from = conn->sources[extent];
 	uint32_t at;
 
-	if (!handle->conn.region_source)
+	if (!from)
 		return;
-	from = handle->conn.region_source + offset;
+	from += offset - extent * conn->extent_bytes;
 	if (bytes > PREFETCH_BYTES_MAX)
 		bytes = PREFETCH_BYTES_MAX;
 	for (at = 0; at < bytes; at += PREFETCH_LINE)
@@ -83,7 +85,7 @@ static inline void chain_add(struct kvd *handle, struct flight *flight, uint64_t
 	sge->lkey = buf->mr->lkey;
 	wr->num_sge = 1;
 	wr->wr.rdma.remote_addr = conn->region_addr + offset;
-	wr->wr.rdma.rkey = conn->rkey;
+	wr->wr.rdma.rkey = conn->rkeys[connection_extent(conn, offset)];
 	read->flight = flight;
 	flight->reads++;
 	read->end = conn->ring_head;
@@ -142,11 +144,15 @@ void reads_forget(struct connection *conn, const struct flight *flight);
 /* Makes the ring longer, while nothing is READ to it; without memory it stays as it is. */
 void ring_resize(struct kvd *handle, size_t bytes);
 
-/* Whether @bytes at @offset lie inside the region. */
-static inline bool region_holds(const struct kvd *handle, uint64_t offset, uint64_t bytes)
+/* How many bytes from @offset on one READ may fetch: to the end of the extent. 0: none. */
+static inline uint64_t region_left(const struct kvd *handle, uint64_t offset)
 {
-	return offset < handle->geometry.region_bytes &&
-	       bytes <= handle->geometry.region_bytes - offset;
+	const struct connection *conn = &handle->conn;
+
+	if (offset >= conn->readable)
+		return 0;
+	return offset < conn->extent_bytes ? conn->extent_bytes - offset :
+					     conn->extent_bytes - offset % conn->extent_bytes;
 }
 
 #endif /* KVD_CLIENT_LIBKVD_READ_H */

@@ -66,6 +66,7 @@ static void reconnect_close(struct kvd *handle)
 	connection_let_go(handle);
 	flight_detach(handle, &handle->clock_flight);
 	flight_detach(handle, &handle->geometry_flight);
+	flight_detach(handle, &handle->extents_flight);
 	flight_detach(handle, &handle->word_flight);
 	if (handle->member.home)
 		handle->member.home->fleet_ops->lost(handle);
@@ -316,6 +317,7 @@ void reconnect_lost(struct kvd *handle)
 	connection_let_go(handle);
 	flight_detach(handle, &handle->clock_flight);
 	flight_detach(handle, &handle->geometry_flight);
+	flight_detach(handle, &handle->extents_flight);
 	flight_detach(handle, &handle->word_flight);
 	if (handle->member.home)
 		handle->member.home->fleet_ops->lost(handle);

@@ -104,8 +104,8 @@ static int64_t read_now(struct kvd *handle, uint64_t offset, void *to, uint32_t 
 {
 	const struct connection *conn = &handle->conn;
 
-	return handle->dev->ops->read_now(conn->qp, conn->rkey, conn->region_addr + offset, to,
-					  bytes, sum);
+	return handle->dev->ops->read_now(conn->qp, conn->rkeys[connection_extent(conn, offset)],
+					  conn->region_addr + offset, to, bytes, sum);
 }
 
 static bool now_possible(struct kvd *handle)
@@ -118,7 +118,7 @@ static void transfer_init(struct kvd *handle, struct flight *f)
 {
 	const struct kvd_get_request *request = f->lookup.request;
 	struct transfer *t = f->transfer;
-	uint64_t rest = handle->geometry.region_bytes - f->large_offset;
+	uint64_t rest = region_left(handle, f->large_offset);
 
 	t->offset = f->large_offset;
 	t->value = request->value;
@@ -258,7 +258,7 @@ static enum transfer_outcome head_check(const struct kvd *handle, const struct f
 	if (!item_is_for(item, f->lookup.request))
 		return TRANSFER_OTHER;
 	all = item_bytes(item);
-	if (!region_holds(handle, t->offset, all) || (f->large_bytes && all > f->large_bytes))
+	if (all > region_left(handle, t->offset) || (f->large_bytes && all > f->large_bytes))
 		return TRANSFER_STALE;
 	return item_value_len(item) > t->size ? TRANSFER_FOUND : TRANSFER_GOING;
 }

@@ -508,6 +508,13 @@ static const struct config_option *assigned(const char *assignment, const char *
 	return option;
 }
 
+/* Whether the option can change while kvd runs. */
+static bool is_live(const struct config *config, const struct config_option *option)
+{
+	return option->change == OPTION_LIVE &&
+	       (config->memory.max || option->offset != offsetof(struct config, memory.size));
+}
+
 static int assign(struct config *config, const struct config_option *option, const char *assignment,
 		  const char *place)
 {
@@ -534,7 +541,7 @@ int config_set_live(struct config *config, const char *assignment, const char *f
 
 	if (!option)
 		return -EINVAL;
-	if (option->change == OPTION_RESTART) {
+	if (!is_live(config, option)) {
 		config_report("config set", 0,
 			      "%s.%s needs a restart: change it in %s, and restart kvd",
 			      option->section, option->key,
@@ -558,6 +565,16 @@ unsigned int config_workers(const struct config *config)
 	return n < WORKERS_MAX ? n : WORKERS_MAX;
 }
 
+uint64_t config_memory_max(const struct config *config)
+{
+	return config->memory.max ? config->memory.max : config->memory.size;
+}
+
+uint64_t config_extent_bytes(const struct config *config)
+{
+	return config->memory.max ? config->memory.max / EXTENTS_MAX : config->memory.size;
+}
+
 uint64_t config_pull_bytes(const struct config *config, uint64_t bytes, uint32_t level)
 {
 	return memory_bytes_first(bytes, index_bytes(level)) / 100 * config->memory.pull_share;
@@ -575,12 +592,16 @@ uint64_t config_value_fits(const struct config *config, uint64_t bytes, uint32_t
 /* The largest value that fits the tenant default. */
 static uint64_t value_fits(const struct config *config)
 {
-	return config_value_fits(config, config->memory.size, index_level(config->index.keys));
+	uint64_t fits = config_value_fits(config, config->memory.size,
+					  index_level(config->index.keys));
+	uint64_t in_extent = config_extent_bytes(config) - (ITEM_BYTES_MAX - VALUE_MAX);
+
+	return fits < in_extent ? fits : in_extent;
 }
 
 uint64_t config_value_max(const struct config *config)
 {
-	uint64_t share = config->memory.size / AUTO_VALUE_SHARE, fits = value_fits(config);
+	uint64_t share = config_memory_max(config) / AUTO_VALUE_SHARE, fits = value_fits(config);
 
 	if (config->limits.max_value != OPTION_SIZE_AUTO)
 		return config->limits.max_value;
@@ -784,6 +805,38 @@ static int memory_file_check(const struct config *config)
 	return why ? -EINVAL : 0;
 }
 
+/* A sixteenth is an extent (common/layout.h), which has whole pages of 2 MiB. */
+static int memory_max_check(const struct config *config)
+{
+	uint64_t max = config->memory.max, size = config->memory.size, extent = max / EXTENTS_MAX;
+	char texts[2][PARSE_FORMAT_MAX];
+
+	if (!max)
+		return 0;
+	if (max % (EXTENTS_MAX * OPTION_MIB(2))) {
+		config_report("config", 0, "memory.max (%s) is no multiple of 32m",
+			      show_size(max, texts[0]));
+		return -EINVAL;
+	}
+	if (size > max) {
+		config_report("config", 0,
+			      "memory.size (%s) is more than memory.max (%s): lower the first or "
+			      "raise the second",
+			      show_size(size, texts[0]), show_size(max, texts[1]));
+		return -EINVAL;
+	}
+	if (size % extent) {
+		config_report("config", 0,
+			      "memory.size (%" PRIu64
+			      ") is no multiple of %s, a sixteenth of memory.max: the nearest are "
+			      "%" PRIu64 " and %" PRIu64,
+			      size, show_size(extent, texts[0]), size / extent * extent,
+			      (size / extent + 1) * extent);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 int config_check(const struct config *config)
 {
 	const char *hole = config->users.require_identity ? identity_hole(config) : NULL;
@@ -811,6 +864,7 @@ int config_check(const struct config *config)
 		ret = -EINVAL;
 	}
 	ret = memory_file_check(config) ? -EINVAL : ret;
+	ret = memory_max_check(config) ? -EINVAL : ret;
 	/* While a value is replaced its old item exists too, and the index needs room. */
 	if (value_max > config->memory.size / 4) {
 		config_report(
@@ -862,7 +916,7 @@ void config_compare(const struct config *old, const struct config *new,
 		const struct config_option *option = &option_table[i];
 		const struct config_change change = {
 			.option = (unsigned int)i,
-			.live = option->change == OPTION_LIVE,
+			.live = is_live(old, option),
 			.section = option->section,
 			.key = option->key,
 			.from = from,

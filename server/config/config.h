@@ -66,6 +66,10 @@ int config_member(const struct config *config, struct config_member *member);
 
 /* Bytes of the largest value: limits.max_value, with auto resolved. */
 uint64_t config_value_max(const struct config *config);
+/* The most that memory.size can be: memory.max, or memory.size if that can't change. */
+uint64_t config_memory_max(const struct config *config);
+/* Bytes of an extent of the region. */
+uint64_t config_extent_bytes(const struct config *config);
 /* The number of worker threads: server.workers, or one for each CPU, at most WORKERS_MAX. */
 unsigned int config_workers(const struct config *config);
 /*

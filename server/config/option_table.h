@@ -188,8 +188,12 @@ enum option_change { OPTION_LIVE, OPTION_RESTART };
 	  "permission to connect")
 
 #define OPTIONS_memory(X)                                                                          \
-	X(memory, size, SIZE, RESTART, "1g", OPTION_MIB(16), OPTION_GIB(512),                      \
-	  "size of the region, which holds the index and all items; it never grows")               \
+	X(memory, size, SIZE, LIVE, "1g", OPTION_MIB(16), OPTION_GIB(512),                         \
+	  "size of the region, which holds the index and all items; it changes at run time only "  \
+	  "if memory.max is set")                                                                  \
+	X(memory, max, SIZE, RESTART, "0", 0, OPTION_GIB(512),                                     \
+	  "the most that memory.size can be made at run time; memory.size is then a multiple of "  \
+	  "a sixteenth of it, and this one of 32m; 0: memory.size can't change")                   \
 	X(memory, file, FILE, RESTART, "", 0, 0,                                                   \
 	  "file of the region, as /dev/shm/kvd, with which the next kvd serves what this one "     \
 	  "has stored; a second one, FILE.state, is beside it; empty: kvd starts empty")           \
@@ -233,7 +237,7 @@ enum option_change { OPTION_LIVE, OPTION_RESTART };
 #define OPTIONS_limits(X)                                                                          \
 	X(limits, max_value, AUTOSIZE, RESTART, "auto", 0, OPTION_GIB(1),                          \
 	  "size of the largest value that clients may store; auto: the least of 64m, a "           \
-	  "sixteenth of memory.size, and what fits memory.pull_share")                             \
+	  "sixteenth of memory.max or else of memory.size, and what fits memory.pull_share")                             \
 	X(limits, identities, UINT, RESTART, "2048", 0, 131072,                                    \
 	  "clients, connected or away for up to server.identity_time, whose changes are "          \
 	  "executed once even if they are sent again")

@@ -242,7 +242,7 @@ static struct tenant *connect_tenant(const struct net *net, const struct nic *ni
 	else if (tenant->state != TENANT_SERVES)
 		snprintf(text, WIRE_REJECT_TEXT_BYTES,
 			 "the tenant %s is being created, resized or dropped", name);
-	else if (!tenant->now.mrs[nic - net->nics])
+	else if (!tenant->now.mrs[nic - net->nics][0])
 		snprintf(text, WIRE_REJECT_TEXT_BYTES, "the tenant %s is not served on this device",
 			 name);
 	else
@@ -301,7 +301,8 @@ static int connect_accept(struct net *net, struct poller *poller, struct tenant 
 			   store_clock_ns(conn->client.part->store)))
 		return -ENOMEM;
 	conn->pull_hold.own = &conn->client.gates->pulls;
-	err = grant_open(conn);
+	conn->extents_max = atomic_load(&tenant->now.extents);
+	err = grant_open(conn, conn->extents_max);
 	if (!err)
 		err = id->dev->ops->accept(id, &param);
 	if (err)
@@ -721,6 +722,31 @@ void conn_manager_close_workers(struct net *net, unsigned int first)
 		if (conn_worker(conn)->number >= first)
 			conn_close(net, conn, CLIENT_WORKER);
 	session_manager_finish_workers(net, first);
+}
+
+void conn_manager_grant(struct net *net, const struct tenant *tenant, uint32_t extents)
+{
+	for (struct conn *conn = net->conns; conn; conn = conn->next) {
+		if (conn->client.part->tenant != tenant || conn->stage != CONN_LIVE)
+			continue;
+		conn->extents_max = extents;
+		/* Without windows its client goes on with what it has. */
+		(void)grant_open(conn, extents);
+	}
+}
+
+unsigned int conn_manager_close_extents(struct net *net, const struct tenant *tenant,
+					uint32_t extents)
+{
+	unsigned int count = 0;
+
+	for (struct conn *conn = net->conns; conn; conn = conn->next) {
+		if (conn->client.part->tenant != tenant || conn->extents_max <= extents)
+			continue;
+		conn_close(net, conn, CLIENT_MEMORY);
+		count++;
+	}
+	return count;
 }
 
 static void identities_count(struct net *net)

@@ -44,6 +44,14 @@ void conn_manager_forget_query(struct conn *conn);
 void conn_manager_close_tenant(struct net *net, const struct tenant *tenant);
 /* Starts to close all connections of worker @first and those after it. */
 void conn_manager_close_workers(struct net *net, unsigned int first);
+/* Allocates the windows of the tenant's connections for the first @extents extents. */
+void conn_manager_grant(struct net *net, const struct tenant *tenant, uint32_t extents);
+/*
+ * Starts to close the connections of the tenant that may have keys of more than the first @extents
+ * extents. Returns how many there are still.
+ */
+unsigned int conn_manager_close_extents(struct net *net, const struct tenant *tenant,
+					uint32_t extents);
 /* Starts to close all connections. */
 void conn_manager_close_all(struct net *net);
 /*

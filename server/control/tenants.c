@@ -21,7 +21,7 @@
 static uint32_t level_for(const struct worker_env *env, uint64_t bytes)
 {
 	const struct config *config = env->config;
-	double share = (double)bytes / (double)config->memory.size;
+	double share = (double)bytes / (double)config_memory_max(config);
 
 	return index_level((uint64_t)((double)config->index.keys * share));
 }
@@ -45,6 +45,7 @@ static struct store_options options_for(const struct worker_env *env, bool is_de
 	options.file = file;
 	options.pauses = true;
 	options.bytes = bytes;
+	options.bytes_max = 0;
 	options.bytes_beside = env->workers * sizeof(struct tenant_part);
 	options.level = level_for(env, bytes);
 	options.value_max = tenant_value_max(env, bytes);
@@ -93,13 +94,41 @@ static bool is_served(const struct tenant_store *store, const struct nic *nic,
 	return nic->pd && (nic->windows || is_default(store, env));
 }
 
-static int store_register(struct tenant_store *to, const struct worker_env *env)
+static int extents_register(struct tenant_store *to, const struct worker_env *env, uint32_t extents)
 {
 	int err = 0;
 
 	for (unsigned int i = 0; !err && i < env->nic_count; i++)
 		if (is_served(to, &env->nics[i], env))
-			err = nic_register(&env->nics[i], &to->store->region, &to->mrs[i]);
+			err = nic_register(&env->nics[i], &to->store->region, extents, to->mrs[i]);
+	return err;
+}
+
+static int store_register(struct tenant_store *to, const struct worker_env *env)
+{
+	uint32_t extents = to->store->region.extent_count;
+
+	atomic_store_explicit(&to->extents, extents, memory_order_relaxed);
+	return extents_register(to, env, extents);
+}
+
+void tenant_store_cut(struct tenant_store *store, const struct worker_env *env, uint32_t extents)
+{
+	for (unsigned int i = 0; i < env->nic_count; i++)
+		nic_deregister(&env->nics[i], extents, store->mrs[i]);
+	region_cut(&store->store->region);
+}
+
+int tenant_store_extend(struct tenant_store *store, const struct worker_env *env, uint32_t extents)
+{
+	struct store_options options = options_for(env, true, NULL, 0);
+	int err = region_extend(&store->store->region, &options, extents);
+
+	if (err)
+		return err;
+	err = extents_register(store, env, extents);
+	if (err)
+		tenant_store_cut(store, env, store->extents);
 	return err;
 }
 
@@ -156,6 +185,19 @@ void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env)
 	budget_init(&tenant->build_budget, share);
 }
 
+void tenant_budgets_renew(struct tenant *tenant, const struct worker_env *env)
+{
+	const struct region *region = &tenant->now.store->region;
+	uint64_t value = region->geometry.value_max + ITEM_BYTES_MAX - VALUE_MAX;
+	uint64_t share = config_pull_bytes(env->config, stat_read(&region->bytes),
+					   region->geometry.level_base);
+
+	if (share < value)
+		share = value;
+	budget_set_share(&tenant->pull_budget, share);
+	budget_set_share(&tenant->build_budget, share);
+}
+
 static void tenant_store_stop(struct tenant_store *store, const struct worker_env *env)
 {
 	if (env->fleet_stores)
@@ -169,11 +211,8 @@ void tenant_store_destroy(struct tenant_store *store, const struct worker_env *e
 		return;
 	tenant_store_stop(store, env);
 	parts_release(store);
-	for (unsigned int i = 0; i < env->nic_count; i++) {
-		if (store->mrs[i])
-			env->nics[i].dev->ops->dereg_mr(store->mrs[i]);
-		store->mrs[i] = NULL;
-	}
+	for (unsigned int i = 0; i < env->nic_count; i++)
+		nic_deregister(&env->nics[i], 0, store->mrs[i]);
 	store_destroy(store->store);
 	store_forget(store, env);
 }
@@ -371,21 +410,16 @@ int tenants_register(struct tenants *tenants, unsigned int number)
 			continue;
 		store = &tenants->list[i]->now;
 		if (is_served(store, nic, tenants->env))
-			err = nic_register(nic, &store->store->region, &store->mrs[number]);
+			err = nic_register(nic, &store->store->region, store->extents,
+					   store->mrs[number]);
 	}
 	return err;
 }
 
 void tenants_deregister(struct tenants *tenants, unsigned int number)
 {
-	struct tenant_store *store;
-
-	for (unsigned int i = 0; i < TENANTS_MAX; i++) {
-		if (!tenants->list[i])
-			continue;
-		store = &tenants->list[i]->now;
-		if (store->mrs[number])
-			tenants->env->nics[number].dev->ops->dereg_mr(store->mrs[number]);
-		store->mrs[number] = NULL;
-	}
+	for (unsigned int i = 0; i < TENANTS_MAX; i++)
+		if (tenants->list[i])
+			nic_deregister(&tenants->env->nics[number], 0,
+				       tenants->list[i]->now.mrs[number]);
 }

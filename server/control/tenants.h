@@ -76,6 +76,8 @@ void tenants_remove(struct tenants *tenants, struct tenant *tenant);
 uint64_t tenant_value_max(const struct worker_env *env, uint64_t bytes);
 /* Sets the tenant's budgets for the store that it has now; nothing is held of them. */
 void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env);
+/* Sets the budgets' shares for the size that the store has now. Any value still fits. */
+void tenant_budgets_renew(struct tenant *tenant, const struct worker_env *env);
 /*
  * Makes a store of @bytes, with its memory allocated, and registers it with the devices that serve;
  * if @start, starts its maintenance thread and adds it to the fleet's stores. @to: all zero, or for
@@ -84,6 +86,14 @@ void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env);
  */
 int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 			const struct worker_env *env, uint64_t bytes, bool start);
+/*
+ * Maps the first @extents extents of the store's region, and registers them with the devices that
+ * serve; and the reverse for those after them, which no thread and no connection uses. Any one
+ * thread that is not an RCU reader. 0, -ECANCELED or, after logging, another negative errno, with
+ * nothing changed.
+ */
+int tenant_store_extend(struct tenant_store *store, const struct worker_env *env, uint32_t extents);
+void tenant_store_cut(struct tenant_store *store, const struct worker_env *env, uint32_t extents);
 /* As tenant_store_destroy(), of a tenant that is dropped: nothing of it is kept. */
 void tenant_store_drop(struct tenant *tenant, const struct worker_env *env);
 /*

@@ -226,12 +226,19 @@ void budget_leave(struct budget *budget, struct budget_hold *hold)
 	leave(budget, worker_of(hold));
 }
 
+void budget_set_share(struct budget *budget, uint64_t share)
+{
+	mem_lock(&budget->lock);
+	budget->share = share;
+	mem_unlock(&budget->lock);
+}
+
 bool budget_take(struct budget *budget, struct budget_hold *hold, uint64_t bytes)
 {
 	bool taken;
 
-	assert(bytes <= budget->share);
 	mem_lock(&budget->lock);
+	assert(bytes <= budget->share);
 	taken = do_take(budget, hold, bytes);
 	leave(budget, worker_of(hold));
 	return taken;

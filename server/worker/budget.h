@@ -9,8 +9,8 @@
  * A connection that wants memory passes gates in the order of arrival, each as soon as the bytes
  * that have passed it leave room: the gate of late principals if its principal
  * (server/worker/principal.h) is late, its principal's gate, then the gate of all. A share is
- * memory.pull_share percent of the item memory that the tenant's store starts with. No value of the
- * tenant is larger (config_value_fits()).
+ * memory.pull_share percent of the item memory that the tenant's store has while its index is as at
+ * the start. No value of the tenant is larger (config_value_fits()).
  *
  *   BUDGET-1. The connections of a principal together hold, or wait for at the last gate, one share
  *	 at most; all together hold BUDGET_SHARES shares, two. So whatever one principal does, with
@@ -57,6 +57,9 @@
 
 /* @share is in bytes. No other thread uses the budget yet. */
 void budget_init(struct budget *budget, uint64_t share);
+
+/* Sets the share, of which no value of the tenant is larger. Any thread. */
+void budget_set_share(struct budget *budget, uint64_t share);
 
 /*
  * Asks for @bytes, a share at most; call it again after a wait. The hold gives back what it had of

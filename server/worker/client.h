@@ -28,6 +28,7 @@ struct worker;
 	X(REVOKED, "revoked")                                                                      \
 	X(USERS, "users.file changed")                                                             \
 	X(TENANT, "its tenant is resized or dropped")                                              \
+	X(MEMORY, "memory.size was lowered")                                                       \
 	X(DEVICE, "its device failed")                                                             \
 	X(WORKER, "its worker is taken away (server.workers)")                                     \
 	X(STOP, "the server stops")

@@ -128,7 +128,7 @@ int conn_create(struct conn **out, struct poller *poller, struct tenant *tenant,
 	conn->id = id;
 	conn->poller = poller;
 	conn->client.part = tenant->now.parts[poller->worker_number];
-	conn->mr = tenant->now.mrs[poller - poller->worker->pollers];
+	conn->mrs = tenant->now.mrs[poller - poller->worker->pollers];
 	conn->client.worker = poller->worker;
 	conn->client.fleet = poller->worker->env->fleet;
 	conn->client.kind = id->dev->kind;

@@ -101,12 +101,17 @@ struct conn {
 	uint32_t qp_num;
 	uint32_t serial;   /* tells its completions from those of an older connection */
 	uint32_t sq_depth; /* work requests that the send queue holds, beside the marker */
-	struct ibv_mw *mw; /* server/worker/grant.h; NULL: its device has none */
 	struct cm_id *id;
 	struct ibv_qp *qp;
 	struct poller *poller;
 	struct client client;
-	struct ibv_mr *mr;	/* the tenant's region on the poller's device */
+	/* The tenant's on the poller's device: of each extent of its region. */
+	struct ibv_mr *const *mrs;
+	/*
+	 * Of each extent: server/worker/grant.h. NULL: the device has none, or none is left. Set by
+	 * the control thread before it publishes the extent.
+	 */
+	struct ibv_mw *mws[EXTENTS_MAX];
 	bool admin;		/* its slot and receive are those of administrators */
 	_Atomic bool published; /* set last: a thread that finds it set sees all of the above */
 
@@ -123,6 +128,7 @@ struct conn {
 	const char *why;	 /* it failed: conn_ends(); or NULL */
 	bool qp_destroyed;	 /* nothing moves data any more */
 	uint32_t response_bytes; /* longest message that the client accepts */
+	uint32_t extents;	 /* of which the client has keys: the first ones */
 	uint32_t sq_used;	 /* work requests posted or about to be, not known to be done */
 	uint32_t sq_unsignaled;	 /* work requests posted since the last signaled one */
 	uint32_t batch_requests; /* in the current batch */
@@ -176,6 +182,7 @@ struct conn {
 	/* The control thread's. */
 	struct conn *prev, *next;
 	enum conn_stage stage;
+	uint32_t extents_max;	       /* of which its client may have keys */
 	bool access_refused;	       /* to its client, of which the device has told us */
 	TAILQ_ENTRY(conn) timer_entry; /* in the list of its kind, if timer_due_ns is not 0 */
 	enum conn_timer timer;

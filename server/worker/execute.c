@@ -248,6 +248,7 @@ bool execute(struct store_thread *thread, const struct request *request, uint64_
 	case WIRE_FLEET:
 	case WIRE_REPORT:
 	case WIRE_CONFIG:
+	case WIRE_EXTENTS:
 	case WIRE_BATCH:
 		head->status = WIRE_PROTOCOL;
 		break;

@@ -27,7 +27,6 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn,
 {
 	const struct poller *poller = conn->poller;
 	const struct table *table = conn->client.part->thread.table;
-	const struct conn_region region = conn_region(conn);
 	const struct config *config = poller->worker->env->config;
 	bool evicts = config->memory.eviction != EVICTION_NONE;
 
@@ -56,9 +55,11 @@ static void welcome_fill(struct wire_welcome *welcome, struct conn *conn,
 		welcome->geometry.sum = geometry_sum(&welcome->geometry);
 		return;
 	}
-	welcome->rkey = grant_rkey(conn);
-	welcome->region_addr = (uintptr_t)region.addr;
+	welcome->extents = conn->extents;
+	welcome->region_addr = (uintptr_t)table->region->base;
 	welcome->sum_key = table->region->sum_key;
+	welcome->extent_bytes = table->region->extent_bytes;
+	grant_keys(conn, welcome->rkeys);
 }
 
 /* A HELLO has a number if, and only if, it has an identity. */

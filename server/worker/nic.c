@@ -137,33 +137,58 @@ int nic_open(struct nic *nic, struct device *dev, const struct config *config, c
 	err = windows_choose(nic, config->rdma.windows);
 	if (!err && device_kind_is_rdma(dev->kind))
 		err = nic_check_memlock(config, config->memory.size + config->tenants.memory);
-	return err ? err : nic_check_size(&nic->attr, dev->name, config->memory.size);
+	return err ? err : nic_check_size(&nic->attr, dev->name, config_extent_bytes(config));
 }
 
-int nic_register(struct nic *nic, const struct region *region, struct ibv_mr **mr)
+static int extent_register(struct nic *nic, const struct region *region, uint32_t number,
+			   struct ibv_mr **mr)
 {
-	const struct device_ops *ops = nic->dev->ops;
-	const struct device_mem mem = { region->base, region->bytes, region->extents[0].fd, 0 };
+	const struct extent *extent = &region->extents[number];
+	const struct device_mem mem = {
+		.addr = region->base + number * region->extent_bytes,
+		.length = region->extent_bytes,
+		.fd = extent->fd,
+		.fd_offset = extent->offset,
+	};
 	int access = nic->windows ? IBV_ACCESS_MW_BIND : IBV_ACCESS_REMOTE_READ;
-	uint64_t start = clock_ns();
+
+	/* Shared memory, so a fork copies no page of it; but a child has no use for it. */
+	if (madvise(mem.addr, mem.length, MADV_DONTFORK))
+		return -errno;
+	return nic->dev->ops->reg_mr(nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE | access, mr);
+}
+
+int nic_register(struct nic *nic, const struct region *region, uint32_t count, struct ibv_mr **mrs)
+{
+	uint64_t start = clock_ns(), bytes = 0;
 	char size[PARSE_FORMAT_MAX];
-	/* The region is whole pages, so it may be a little longer than configured. */
-	int err = nic_check_size(&nic->attr, nic->dev->name, region->bytes);
+	/* An extent is whole pages, so one may be a little longer than configured. */
+	int err = nic_check_size(&nic->attr, nic->dev->name, region->extent_bytes);
 
 	if (err)
 		return err;
-	/* Shared memory, so a fork copies no page of it; but a child has no use for it. */
-	if (madvise(region->base, region->bytes, MADV_DONTFORK))
-		err = -errno;
-	if (!err)
-		err = ops->reg_mr(nic->pd, &mem, IBV_ACCESS_LOCAL_WRITE | access, mr);
+	for (uint32_t i = 0; !err && i < count; i++) {
+		if (mrs[i])
+			continue;
+		err = extent_register(nic, region, i, &mrs[i]);
+		bytes += region->extent_bytes;
+	}
 	if (err)
-		log_error("device %s: can't register a region of %s: %s; lower memory.size",
-			  nic->dev->name, show_size(region->bytes, size), strerror(-err));
+		log_error("device %s: can't register %s of the region: %s; lower memory.size",
+			  nic->dev->name, show_size(bytes, size), strerror(-err));
 	else
-		log_notice("device %s: a region of %s registered in %" PRIu64 " ms", nic->dev->name,
-			   show_size(region->bytes, size), (clock_ns() - start) / 1000000u);
+		log_notice("device %s: %s of the region registered in %" PRIu64 " ms",
+			   nic->dev->name, show_size(bytes, size), (clock_ns() - start) / 1000000u);
 	return err;
+}
+
+void nic_deregister(struct nic *nic, uint32_t first, struct ibv_mr **mrs)
+{
+	for (uint32_t i = first; i < EXTENTS_MAX; i++) {
+		if (mrs[i])
+			nic->dev->ops->dereg_mr(mrs[i]);
+		mrs[i] = NULL;
+	}
 }
 
 int nic_numa_node(const char *devices, const char *name)
@@ -185,12 +210,16 @@ int nic_numa_node(const char *devices, const char *name)
 static void windows_log(const struct nic *nic, const struct config *config)
 {
 	uint32_t conns = config->server.max_connections + ADMIN_CONNECTIONS;
+	uint32_t windows = conns * (config->memory.max ? EXTENTS_MAX : 1);
 
-	if (nic->windows && (uint32_t)nic->attr.max_mw < conns)
+	if (nic->windows && (uint32_t)nic->attr.max_mw < windows)
 		log_warn("device %s: it has %d memory windows, fewer than the %" PRIu32
-			 " connections of server.max_connections and of administrators: further "
-			 "ones are refused; lower server.max_connections, or set rdma.windows = no",
-			 nic->name, nic->attr.max_mw, conns);
+			 " that the %" PRIu32
+			 " connections of server.max_connections and of administrators may want"
+			 "%s: further ones are refused; lower server.max_connections, or set "
+			 "rdma.windows = no",
+			 nic->name, nic->attr.max_mw, windows, conns,
+			 config->memory.max ? ", 16 each (memory.max)" : "");
 	if (!nic->windows && config->rdma.windows == WINDOWS_AUTO)
 		log_notice("device %s: it has no memory windows of type 2B, so all clients READ by "
 			   "one key, which is good until the server ends",

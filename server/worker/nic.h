@@ -77,11 +77,14 @@ int nic_check_size(const struct ibv_device_attr *attr, const char *name, uint64_
  */
 int nic_open(struct nic *nic, struct device *dev, const struct config *config, const char *why);
 /*
- * Registers a region with the device, LOCAL_WRITE | REMOTE_READ, never more (guarantee D); with
- * windows without REMOTE_READ. A child of fork(2) does not map it. Any thread, while no thread
- * releases the nic. 0 or a negative errno after logging.
+ * Registers those extents of a region, of the first @count, that are not registered with the device
+ * (NULL in @mrs): LOCAL_WRITE | REMOTE_READ, never more (guarantee D); with windows without
+ * REMOTE_READ. A child of fork(2) does not map them. Any thread, while no thread releases the nic.
+ * 0, or a negative errno after logging; the caller deregisters what is registered then.
  */
-int nic_register(struct nic *nic, const struct region *region, struct ibv_mr **mr);
+int nic_register(struct nic *nic, const struct region *region, uint32_t count, struct ibv_mr **mrs);
+/* Deregisters the extents from @first on. */
+void nic_deregister(struct nic *nic, uint32_t first, struct ibv_mr **mrs);
 /* Allocates the protection domain. 0 or a negative errno after logging. */
 int nic_init(struct nic *nic, const struct config *config);
 /* Releases what was set up, but the device; sets dev to NULL. No region may be registered still. */

@@ -43,6 +43,7 @@ static uint32_t rights_needed(const struct request *request)
 	case WIRE_PING:
 	case WIRE_WHOAMI:
 	case WIRE_MAP:
+	case WIRE_EXTENTS:
 	case WIRE_ACCESS: /* permit_access() */
 	case WIRE_BATCH:
 		break;

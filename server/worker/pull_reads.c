@@ -7,6 +7,7 @@
 #include "common/util/clock.h"
 #include "common/util/stat.h"
 #include "server/worker/budget.h"
+#include "server/worker/grant.h"
 #include "server/worker/keepalive.h"
 #include "server/worker/response.h"
 
@@ -105,7 +106,7 @@ static bool read_post(struct conn *conn)
 	struct ibv_sge sge = {
 		.addr = (uintptr_t)pull->to,
 		.length = bytes,
-		.lkey = conn->mr->lkey,
+		.lkey = grant_mr(conn, pull->to)->lkey,
 	};
 	struct ibv_send_wr *bad, wr = {
 		.wr_id = wr_id_make(WR_PULL, conn->sq_unsignaled + 1, conn->serial,

@@ -8,6 +8,7 @@
 #include "server/worker/conn.h"
 #include "server/worker/deferred.h"
 #include "server/worker/execute.h"
+#include "server/worker/extents.h"
 #include "server/worker/hello.h"
 #include "server/worker/map.h"
 #include "server/worker/member.h"
@@ -84,6 +85,8 @@ static const struct deferred_kind *request_kind(const struct request *request)
 	case WIRE_REPORT:
 	case WIRE_CONFIG:
 		return &query_kind;
+	case WIRE_EXTENTS:
+		return &extents_kind;
 	case WIRE_PUT:
 		return request->flags & WIRE_F_PULL ? &pull_kind : &operation_kind;
 	default:

@@ -52,7 +52,10 @@ struct tenant_store {
 	struct store *store; /* NULL: none; the server owns that of `default` */
 	/* Of the first workers, also of those that went since; workers own those of `default`. */
 	struct tenant_part *parts[WORKERS_MAX];
-	struct ibv_mr *mrs[NIC_MAX]; /* NULL: not registered with that device */
+	/* Of each extent of the region. NULL: not registered with that device. */
+	struct ibv_mr *mrs[NIC_MAX][EXTENTS_MAX];
+	/* The first extents, which clients may READ. The control thread sets it. */
+	_Atomic uint32_t extents;
 };
 
 struct tenant {

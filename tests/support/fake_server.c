@@ -231,6 +231,7 @@ static void respond_hello(struct fake_server *server, struct wire_response *resp
 	server->hellos++;
 	server->welcome.geometry = server->geometry;
 	server->welcome.sum_key = server->sum_key;
+	server->welcome.extent_bytes = server->geometry.region_bytes;
 	if (server->greet)
 		server->greet(server, &server->welcome);
 	memcpy(value, &server->welcome, sizeof(server->welcome));
@@ -449,6 +450,8 @@ struct fake_server *fake_server_open(uint32_t level, uint32_t window, uint32_t a
 	welcome.region_addr = (uintptr_t)server->region;
 	welcome.geometry = server->geometry;
 	welcome.sum_key = server->sum_key;
+	welcome.extents = 1;
+	welcome.extent_bytes = server->geometry.region_bytes;
 	server->welcome = welcome;
 	handle_init(&server->kvd, options);
 	server->kvd.options.reconnect = 0;

@@ -272,6 +272,8 @@ static void loopback_init_handle(struct loopback *loopback, const struct kvd_opt
 
 	index_geometry(&loopback->store->table, &welcome.geometry);
 	welcome.sum_key = loopback->store->region.sum_key;
+	welcome.extents = loopback->store->region.extent_count;
+	welcome.extent_bytes = loopback->store->region.extent_bytes;
 	handle_init(kvd, options);
 	kvd->options.reconnect = 0;
 	kvd->options.timeout_ms = kvd->options.connect_timeout_ms = FAKE_TIMEOUT_MS;

@@ -29,7 +29,7 @@ bool raw_got_nothing(const struct raw_peer *p)
 
 bool raw_reads_own(struct raw_peer *p)
 {
-	return raw_read_by(p, p->welcome.rkey, p->welcome.region_addr) == IBV_WC_SUCCESS &&
+	return raw_read_by(p, p->welcome.rkeys[0], p->welcome.region_addr) == IBV_WC_SUCCESS &&
 	       !raw_got_nothing(p);
 }
 
@@ -40,11 +40,11 @@ void raw_attack(const char *what, const uint32_t *rkey, const uint64_t *addr)
 
 	raw_greet(&p);
 	check(raw_reads_own(&p), "%s: its own READ works before", what);
-	status = raw_read_by(&p, rkey ? *rkey : p.welcome.rkey,
+	status = raw_read_by(&p, rkey ? *rkey : p.welcome.rkeys[0],
 			     addr ? *addr : p.welcome.region_addr);
 	check(status == IBV_WC_REM_ACCESS_ERR, "%s: %s", what, ibv_wc_status_str(status));
 	check(raw_got_nothing(&p), "%s: it has not got a byte", what);
-	status = raw_read_by(&p, p.welcome.rkey, p.welcome.region_addr);
+	status = raw_read_by(&p, p.welcome.rkeys[0], p.welcome.region_addr);
 	check(status != IBV_WC_SUCCESS, "%s: its connection has ended: %s", what,
 	      ibv_wc_status_str(status));
 	raw_close(&p);

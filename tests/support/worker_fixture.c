@@ -33,6 +33,7 @@ struct late_principals test_late_principals;
 /* Gates of the principal of all connections, and of others. */
 static struct budget_gates test_gates[1 + TEST_CONNS];
 struct ibv_mr test_tenant_mr;
+struct ibv_mr *test_tenant_mrs[EXTENTS_MAX] = { &test_tenant_mr };
 struct poller *const test_poller = &test_worker.pollers[0];
 struct test_conn test_conns[TEST_CONNS];
 unsigned int test_recvs[TEST_RECVS], test_recvs_left;
@@ -139,7 +140,7 @@ void test_conn_setup(struct test_conn *c)
 			.client.part = &test_worker.part,
 			.client.principal = &c->principal,
 			.client.wake = deferred_wake_client,
-			.mr = &test_tenant_mr,
+			.mrs = test_tenant_mrs,
 			.qp = &c->qp,
 			.window = TEST_WINDOW,
 			.response_bytes = TEST_BUFFER_BYTES,
@@ -235,7 +236,7 @@ int test_worker_create(uint64_t region_bytes, uint64_t value_max)
 	TAILQ_INIT(&test_worker.pulls);
 	TAILQ_INIT(&test_worker.pulls_by_progress);
 	test_worker.part.tenant = &test_tenant;
-	test_tenant = (struct tenant){ .state = TENANT_SERVES };
+	test_tenant = (struct tenant){ .state = TENANT_SERVES, .now.extents = 1 };
 	for (unsigned int i = 0; i <= TEST_CONNS; i++)
 		budget_gates_init(&test_gates[i]);
 	budget_init(&test_tenant.pull_budget, region_bytes);

@@ -39,7 +39,8 @@ extern struct worker test_worker;
 extern struct tenant test_tenant;
 extern struct late_principals test_late_principals;
 /* The region of the tenant that all connections are in. */
-extern struct ibv_mr test_tenant_mr;
+extern struct ibv_mr test_tenant_mr; /* of the first extent */
+extern struct ibv_mr *test_tenant_mrs[EXTENTS_MAX];
 extern struct poller *const test_poller;
 extern struct test_conn test_conns[TEST_CONNS];
 extern uint64_t test_now_bytes;	       /* that the device can still READ without the client */

@@ -39,9 +39,9 @@ static void attacks(void)
 
 	raw_greet(&victim);
 	raw_greet(&other);
-	rkey = victim.welcome.rkey;
+	rkey = victim.welcome.rkeys[0];
 	addr = victim.welcome.region_addr;
-	check(rkey != other.welcome.rkey, "each connection has a key of its own");
+	check(rkey != other.welcome.rkeys[0], "each connection has a key of its own");
 	check(raw_reads_own(&victim) && raw_reads_own(&other), "and READs by it");
 	attack_by("the key of another connection", rkey, addr);
 	for (uint32_t i = 1; i <= NEAR_KEYS; i++)
@@ -75,7 +75,7 @@ static void *reader_run(void *arg)
 		bool success = false;
 
 		p->status = IBV_WC_GENERAL_ERR;
-		if (!raw_rdma(p, IBV_WR_RDMA_READ, p->welcome.region_addr, p->welcome.rkey,
+		if (!raw_rdma(p, IBV_WR_RDMA_READ, p->welcome.region_addr, p->welcome.rkeys[0],
 			      RAW_READ_BYTES)) {
 			while (!p->rdma_done && clock_ns() < end)
 				raw_poll(p);

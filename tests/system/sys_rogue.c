@@ -133,12 +133,12 @@ static const char *connect_abi(uint32_t abi, const char *text)
 
 static const char *case_connect_abi(void)
 {
-	static_assert(WIRE_ABI == 11, "the texts below");
-	const char *error = connect_abi(10, "the client has protocol version 10 and the server 11: "
+	static_assert(WIRE_ABI == 12, "the texts below");
+	const char *error = connect_abi(11, "the client has protocol version 11 and the server 12: "
 					    "update the client");
 
 	return error ? error :
-		       connect_abi(12, "the client has protocol version 12 and the server 11: "
+		       connect_abi(13, "the client has protocol version 13 and the server 12: "
 				       "update the server");
 }
 
@@ -1499,7 +1499,7 @@ static void region_read(uint8_t *bytes, size_t count)
 	struct raw_peer p;
 
 	raw_greet(&p);
-	if (raw_rdma(&p, IBV_WR_RDMA_READ, p.welcome.region_addr, p.welcome.rkey,
+	if (raw_rdma(&p, IBV_WR_RDMA_READ, p.welcome.region_addr, p.welcome.rkeys[0],
 		     (uint32_t)count) ||
 	    !raw_wait(&p, raw_is_rdma_done) || p.closed || p.status)
 		raw_die("a good READ", EIO);
@@ -1538,7 +1538,8 @@ static const char *case_read_early(void)
 	/* The address and key that this connection does not have come from another one. */
 	raw_greet(&good);
 	raw_start(&p, false);
-	error = rdma_fails(&p, IBV_WR_RDMA_READ, good.welcome.region_addr, good.welcome.rkey, 64);
+	error = rdma_fails(&p, IBV_WR_RDMA_READ, good.welcome.region_addr, good.welcome.rkeys[0],
+			   64);
 	raw_close(&good);
 	return error;
 }
@@ -1554,12 +1555,12 @@ static const char *case_read_early(void)
 		return rdma_fails(&p, IBV_WR_RDMA_READ, addr, rkey, bytes);                        \
 	}
 
-READ_FAILS(read_before, w->region_addr - 64, w->rkey, 64)
-READ_FAILS(read_across_start, w->region_addr - 1, w->rkey, 64)
-READ_FAILS(read_across_end, w->region_addr + w->geometry.region_bytes - 63, w->rkey, 64)
-READ_FAILS(read_beyond, w->region_addr + w->geometry.region_bytes, w->rkey, 64)
-READ_FAILS(read_wrap, w->region_addr + UINT64_MAX - 64, w->rkey, 128)
-READ_FAILS(read_wrong_rkey, w->region_addr, w->rkey ^ 0x5500, 64)
+READ_FAILS(read_before, w->region_addr - 64, w->rkeys[0], 64)
+READ_FAILS(read_across_start, w->region_addr - 1, w->rkeys[0], 64)
+READ_FAILS(read_across_end, w->region_addr + w->geometry.region_bytes - 63, w->rkeys[0], 64)
+READ_FAILS(read_beyond, w->region_addr + w->geometry.region_bytes, w->rkeys[0], 64)
+READ_FAILS(read_wrap, w->region_addr + UINT64_MAX - 64, w->rkeys[0], 128)
+READ_FAILS(read_wrong_rkey, w->region_addr, w->rkeys[0] ^ 0x5500, 64)
 READ_FAILS(read_zero_rkey, w->region_addr, 0, 64)
 
 static const char *write_fails(enum ibv_wr_opcode opcode, uint32_t bytes)
@@ -1570,7 +1571,7 @@ static const char *write_fails(enum ibv_wr_opcode opcode, uint32_t bytes)
 
 	region_read(before, sizeof(before));
 	raw_greet(&p);
-	error = rdma_fails(&p, opcode, p.welcome.region_addr, p.welcome.rkey, bytes);
+	error = rdma_fails(&p, opcode, p.welcome.region_addr, p.welcome.rkeys[0], bytes);
 	region_read(after, sizeof(after));
 	/* The clock and the number of items may change meanwhile. */
 	if (!error && (memcmp(before, after, offsetof(struct superblock, clock_s)) ||
@@ -1609,7 +1610,7 @@ static const char *case_sum_key(void)
 		bytes = p.welcome.geometry.region_bytes - at;
 		if (bytes > RAW_DATA_BYTES)
 			bytes = RAW_DATA_BYTES;
-		if (raw_rdma(&p, IBV_WR_RDMA_READ, p.welcome.region_addr + at, p.welcome.rkey,
+		if (raw_rdma(&p, IBV_WR_RDMA_READ, p.welcome.region_addr + at, p.welcome.rkeys[0],
 			     (uint32_t)bytes) ||
 		    !raw_wait(&p, raw_is_rdma_done) || p.closed || p.status)
 			raw_die("a READ of the region", EIO);
@@ -1705,7 +1706,7 @@ static const char *case_socket_garbage_held(void)
  */
 
 #define REFUSED "connection refused: the client does not speak kvd's protocol"
-#define REFUSED_ABI "connection refused: the client has protocol version 12 and the server 11"
+#define REFUSED_ABI "connection refused: the client has protocol version 13 and the server 12"
 #define EARLY "closed: a request before HELLO"
 #define CHANGE "closed: a number of a change that is not the next one"
 #define HELLO "closed: HELLO with values that the protocol does not allow"

@@ -32,10 +32,10 @@ int main(int argc, char **argv)
 	      "each tenant has a region of its own");
 	check(raw_reads_own(&victim) && raw_reads_own(&other), "and its clients READ that");
 	/* raw_tenant is the attacker's. */
-	raw_attack("another tenant's key and address", &victim.welcome.rkey,
+	raw_attack("another tenant's key and address", &victim.welcome.rkeys[0],
 		   &victim.welcome.region_addr);
 	raw_attack("another tenant's address", NULL, &victim.welcome.region_addr);
-	raw_attack("another tenant's key", &victim.welcome.rkey, NULL);
+	raw_attack("another tenant's key", &victim.welcome.rkeys[0], NULL);
 	check(raw_reads_own(&victim) && raw_reads_own(&other), "all others go on");
 	raw_close(&other);
 	raw_close(&victim);

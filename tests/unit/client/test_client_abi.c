@@ -21,9 +21,9 @@
 #define OLDER (WIRE_ABI - 1)
 #define NEWER (WIRE_ABI + 1)
 
-static_assert(WIRE_ABI == 11, "the texts below");
-#define UPDATE_SERVER "the client has protocol version 11 and the server 10: update the server"
-#define UPDATE_CLIENT "the client has protocol version 11 and the server 12: update the client"
+static_assert(WIRE_ABI == 12, "the texts below");
+#define UPDATE_SERVER "the client has protocol version 12 and the server 11: update the server"
+#define UPDATE_CLIENT "the client has protocol version 12 and the server 13: update the client"
 
 /* What the server does with a connect request: rejects it, or accepts it and answers HELLO. */
 static struct {
@@ -163,7 +163,7 @@ static void a_welcome_of_another_length(void **state)
 	plan_welcome(NEWER, sizeof(struct wire_welcome) + 64);
 	assert_refused(UPDATE_CLIENT);
 	plan_welcome(WIRE_ABI, sizeof(struct wire_welcome) + 64);
-	assert_refused("welcome of 680 bytes");
+	assert_refused("welcome of 752 bytes");
 	plan_welcome(WIRE_ABI, 0);
 	assert_refused("does not speak kvd's protocol");
 }

@@ -61,7 +61,8 @@ static void take_reads_away(void)
 	welcome.geometry.hash_seed = 0;
 	welcome.geometry.sum = geometry_sum(&welcome.geometry);
 	welcome.by_request = 1;
-	welcome.rkey = 0;
+	welcome.extents = 0;
+	welcome.extent_bytes = 0;
 	welcome.region_addr = 0;
 	assert_int_equal(open_welcome(kvd, &welcome), KVD_OK);
 	server->before_read = no_reads;

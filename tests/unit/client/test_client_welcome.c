@@ -78,6 +78,17 @@ static const struct change changes[] = {
 	{ FIELD(request_bytes), WIRE_REQUEST_MIN, NULL },
 	{ FIELD(request_bytes), WIRE_RESPONSE_MAX, NULL },
 	{ FIELD(request_bytes), WIRE_RESPONSE_MAX + 1, "request size out of range" },
+	{ FIELD(extents), 0, "number of extents out of range" },
+	{ FIELD(extents), 2, "size of extents out of range" },
+	{ FIELD(extents), EXTENTS_MAX + 1, "number of extents out of range" },
+	{ FIELD(extent_bytes), 0, "size of extents out of range" },
+	{ FIELD(extent_bytes), FAKE_SERVER_REGION_BYTES / EXTENTS_MAX, NULL },
+	{ FIELD(extent_bytes), FAKE_SERVER_REGION_BYTES / EXTENTS_MAX - 1,
+	  "size of extents out of range" },
+	{ FIELD(extent_bytes), FAKE_SERVER_REGION_BYTES / EXTENTS_MAX - BUCKET_BYTES,
+	  "size of extents out of range" },
+	{ FIELD(extent_bytes), FAKE_SERVER_REGION_BYTES + BUCKET_BYTES,
+	  "size of extents out of range" },
 	{ FIELD(access_rate), WIRE_ACCESS_RATE_MAX, NULL },
 	{ FIELD(access_rate), WIRE_ACCESS_RATE_MAX + 1, "access rate out of range" },
 	{ FIELD(by_request), 1, NULL },
@@ -122,7 +133,7 @@ static void assert_refused(const struct change *change, const struct wire_welcom
 	assert_int_equal(kvd->conn.window, before.window);
 	assert_int_equal(kvd->conn.request_bytes, before.request_bytes);
 	assert_true(kvd->conn.region_addr == before.region_addr);
-	assert_int_equal(kvd->conn.rkey, before.rkey);
+	assert_int_equal(kvd->conn.rkeys[0], before.rkeys[0]);
 	assert_memory_equal(&kvd->geometry, &geometry, sizeof(geometry));
 }
 
@@ -144,7 +155,7 @@ static void assert_taken(const struct change *change, const struct wire_welcome 
 	assert_true(info.incarnation == welcome->geometry.incarnation);
 	assert_true(info.buckets == geometry_buckets(&welcome->geometry));
 	assert_true(kvd->conn.region_addr == welcome->region_addr);
-	assert_int_equal(kvd->conn.rkey, welcome->rkey);
+	assert_int_equal(kvd->conn.rkeys[0], welcome->by_request ? 0 : welcome->rkeys[0]);
 }
 
 static void each_field(void **state)
@@ -161,10 +172,14 @@ static void each_field(void **state)
 		welcome.window = 3;
 		welcome.request_bytes = WIRE_REQUEST_MIN;
 		welcome.region_addr = (uintptr_t)server->region + 64;
-		welcome.rkey = 99;
+		welcome.extents = 1;
+		welcome.rkeys[0] = 99;
 		welcome.geometry = server->geometry;
 		welcome.geometry.incarnation++;
+		welcome.extent_bytes = server->geometry.region_bytes;
 		change_apply(change, &welcome);
+		if (change->offset == offsetof(struct wire_welcome, geometry.region_bytes))
+			welcome.extent_bytes = change->value;
 		if (change->text)
 			assert_refused(change, &welcome);
 		else

@@ -77,6 +77,7 @@ static void the_numbers_match_the_code(void **state)
 		{ "value_max", VALUE_MAX },
 		{ "item_short_max", ITEM_SHORT_MAX },
 		{ "region_max", REGION_BYTES_MAX },
+		{ "extents_max", EXTENTS_MAX },
 		{ "region_pad", REGION_PAD },
 		{ "response_min", WIRE_RESPONSE_MIN },
 		{ "response_max", WIRE_RESPONSE_MAX },
@@ -148,7 +149,7 @@ static void the_tables_of_the_handshake_match_the_code(void **state)
 	       F(wire_hello, identity, "identity"), F(wire_hello, change_next, "next change"));
 	FIELDS("has the *welcome* as its value", wire_welcome, F(wire_welcome, magic, "magic"),
 	       F(wire_welcome, abi, "ABI"), F(wire_welcome, window, "window"),
-	       F(wire_welcome, request_bytes, "request_bytes"), F(wire_welcome, rkey, "rkey"),
+	       F(wire_welcome, request_bytes, "request_bytes"), F(wire_welcome, extents, "extents"),
 	       F(wire_welcome, region_addr, "address"), F(wire_welcome, by_request, "by request"),
 	       F(wire_welcome, reserved, "reserved"), F(wire_welcome, access_rate, "access rate"),
 	       F(wire_welcome, access_delay_ms, "access delay"),
@@ -157,7 +158,8 @@ static void the_tables_of_the_handshake_match_the_code(void **state)
 	       F(wire_welcome, fleet_generation, "generation"),
 	       F(wire_welcome, fleet_epoch, "epoch"), F(wire_welcome, fleet_end_ns, "end"),
 	       F(wire_welcome, fleet_member, "member"), F(wire_welcome, geometry, "geometry"),
-	       F(wire_welcome, sum_key, "sum key"));
+	       F(wire_welcome, sum_key, "sum key"), F(wire_welcome, extent_bytes, "extent size"),
+	       F(wire_welcome, rkeys, "rkeys"));
 }
 
 static void the_tables_of_requests_match_the_code(void **state)
@@ -630,7 +632,7 @@ static void hello_matches_the_code(void **state)
 		.abi = WIRE_ABI,
 		.window = 8,
 		.request_bytes = 2048,
-		.rkey = RKEY,
+		.extents = 2,
 		.region_addr = REGION_ADDR,
 		.access_rate = 4,
 		.access_delay_ms = 100,
@@ -643,6 +645,8 @@ static void hello_matches_the_code(void **state)
 		.fleet_member = "a",
 		.geometry = geometry_make(),
 		.sum_key = sum_key,
+		.extent_bytes = REGION_BYTES / 2,
+		.rkeys = { RKEY, RKEY + 1 },
 	};
 
 	(void)state;

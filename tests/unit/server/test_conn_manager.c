@@ -141,7 +141,7 @@ static void destroy_qp(struct cm_id *id)
 
 	assert_non_null(id->qp);
 	/* A queue pair must have no windows left. */
-	assert_null(conn->mw);
+	assert_null(conn->mws[0]);
 	/* The worker releases what the device may use until then. */
 	for (; note; note = note->next)
 		assert_true(note != &conn->notes[NOTE_RELEASE]);
@@ -294,7 +294,8 @@ static int setup(void **state)
 	net.worker_count = net.env.workers = WORKERS;
 	net.nic_count = 1;
 	default_tenant_init(&tenant, &store, workers, WORKERS);
-	tenant.now.mrs[0] = &mr;
+	tenant.now.mrs[0][0] = &mr;
+	atomic_store(&tenant.now.extents, 1);
 	net.tenants.list[0] = &tenant;
 	net.nics[0].dev = &dev;
 	memcpy(net.nics[0].name, dev.name, sizeof(dev.name));
@@ -656,7 +657,7 @@ static struct ibv_mr alpha_mr;
 
 static void alpha_start(void)
 {
-	alpha.now.mrs[0] = &alpha_mr;
+	alpha.now.mrs[0][0] = &alpha_mr;
 	for (unsigned int i = 0; i < WORKERS; i++) {
 		alpha.now.parts[i] = &alpha_parts[i];
 		alpha_parts[i].tenant = &alpha;
@@ -680,10 +681,10 @@ static void tenants(void **state)
 	add_connect_of(connect);
 	assert_refused(WIRE_REJECT_TENANT, "by an invalid name");
 	strcpy(connect.tenant, "alpha");
-	alpha.now.mrs[0] = NULL;
+	alpha.now.mrs[0][0] = NULL;
 	add_connect_of(connect);
 	assert_refused(WIRE_REJECT_TENANT, "alpha is not served on this device");
-	alpha.now.mrs[0] = &alpha_mr;
+	alpha.now.mrs[0][0] = &alpha_mr;
 	alpha.state = TENANT_CLOSING;
 	add_connect_of(connect);
 	assert_refused(WIRE_REJECT_TENANT, "alpha is being created, resized or dropped");
@@ -693,14 +694,14 @@ static void tenants(void **state)
 	take_events();
 	conn = net.conns;
 	assert_ptr_equal(conn->client.part, &alpha_parts[conn->poller->worker->number]);
-	assert_ptr_equal(conn->mr, &alpha_mr);
+	assert_ptr_equal(conn->mrs[0], &alpha_mr);
 	assert_int_equal(alpha.conns_count, 1);
 	assert_int_equal(tenant.conns_count, 0);
 	/* One that names none. */
 	add_connect();
 	take_events();
 	assert_ptr_equal(net.conns->client.part->tenant, &tenant);
-	assert_ptr_equal(net.conns->mr, &mr);
+	assert_ptr_equal(net.conns->mrs[0], &mr);
 	workers_stopped = true;
 	conn_manager_free_all(&net);
 	assert_int_equal(alpha.conns_count, 0);
@@ -774,7 +775,7 @@ static void second_device(void **state)
 	(void)state;
 	net.nic_count = net.endpoint_count = 2;
 	*nic = (struct nic){ .dev = &dev };
-	tenant.now.mrs[1] = &mr;
+	tenant.now.mrs[1][0] = &mr;
 	net.endpoints[1] = (struct endpoint){ .dev = &dev, .nic = nic, .channel = &channel };
 	net.endpoints[0].channel = &other;
 	for (unsigned int i = 0; i < WORKERS; i++) {
@@ -874,7 +875,7 @@ static void memory_windows(void **state)
 	(void)state;
 	net.nics[0].windows = true;
 	conn = connected();
-	assert_ptr_equal(conn->mw, &mws[0]);
+	assert_ptr_equal(conn->mws[0], &mws[0]);
 	conn->query.op = WIRE_HELLO;
 	worker_says(conn, NOTE_QUERY);
 	conn_manager_answer(&net, test_now);
@@ -896,7 +897,7 @@ static void no_memory_window(void **state)
 	net.nics[0].windows = true;
 	alloc_error = -ENOMEM;
 	conn = connected();
-	assert_null(conn->mw);
+	assert_null(conn->mws[0]);
 	assert_int_equal(accepts, 0);
 	assert_int_equal(rejects, 1);
 	assert_int_equal(rejected.reason, WIRE_REJECT_FULL);

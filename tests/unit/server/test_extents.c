@@ -386,6 +386,32 @@ static void stopped(void **state)
 	shrink(1);
 }
 
+/* A READ of a block whose length is rounded up as in a slot ends in the block's extent. */
+static void ends_of_extents(void **state)
+{
+	const struct memory *memory = store.memory;
+	unsigned int at_ends = 0;
+
+	(void)state;
+	grow(4);
+	/* Blocks of which slabs of 64 KiB have no rest that is long enough. */
+	for (uint64_t key = 0; !test_store_put(&store, &key, sizeof(key), value, 40, NULL);)
+		key++;
+	for (uint32_t i = 0; i < memory->slabs_used; i++) {
+		const struct slab *slab = &memory->slabs[i];
+		uint32_t bytes = memory->classes[slab->class_id].bytes;
+		uint64_t last, pages = slab->page + slab->pages;
+
+		if (!slab->blocks || pages % (EXTENT / PAGE_BYTES))
+			continue;
+		last = region_offset(&store.region, slab_block(memory, slab, slab->blocks - 1u));
+		at_ends++;
+		assert_true(last + (bytes + SLOT_UNIT - 1) / SLOT_UNIT * SLOT_UNIT <=
+			    pages * PAGE_BYTES);
+	}
+	assert_true(at_ends >= 2);
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -399,6 +425,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(pinned, setup_evicts, teardown),
 		TEST(written),
 		TEST(stopped),
+		cmocka_unit_test_setup_teardown(ends_of_extents, setup_wide, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

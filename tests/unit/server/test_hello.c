@@ -52,6 +52,8 @@ static int setup(void **state)
 	test_worker.env = &env;
 	test_poller->limits.window = WINDOW_MAX;
 	test_tenant_mr.rkey = RKEY;
+	test_tenant_mr.addr = test_store.region.base;
+	test_tenant_mr.length = test_store.region.bytes;
 	atomic_store(&c->conn.hello_done, false);
 	return 0;
 }
@@ -128,7 +130,7 @@ static void welcome_without_the_region(void **state)
 		w = welcome();
 		assert_int_equal(w.by_request, by_request);
 		assert_int_equal(!w.region_addr, by_request);
-		assert_true(by_request ? !w.rkey : w.rkey == grant_rkey(&c->conn));
+		assert_true(by_request ? !w.rkeys[0] : w.rkeys[0] == RKEY);
 		assert_null(geometry_check(&w.geometry));
 		assert_int_equal(w.geometry.hash_seed,
 				 by_request ? 0 : test_store.region.geometry.hash_seed);
@@ -241,7 +243,7 @@ static void window_of_the_welcome(void **state)
 		assert_int_equal(w.window, window);
 		assert_int_equal(c->conn.window_told, window);
 		assert_int_equal(w.request_bytes, TEST_BUFFER_BYTES);
-		assert_int_equal(w.rkey, RKEY);
+		assert_int_equal(w.rkeys[0], RKEY);
 		assert_int_equal(w.region_addr, (uintptr_t)test_store.region.base);
 		assert_int_equal(w.change_last, 0);
 		assert_int_equal(w.answers, 0);
@@ -419,7 +421,8 @@ static void memory_window(void **state)
 	const struct ibv_mw_bind_info *info = &c->bind.bind_mw.bind_info;
 
 	(void)state;
-	c->conn.mw = &mw;
+	c->conn.mws[0] = &mw;
+	test_poller->nic->windows = true;
 	receive(0, &hello);
 	assert_true(c->bind.wr_id == 0);
 	answer(true, NULL, false);
@@ -431,12 +434,116 @@ static void memory_window(void **state)
 	assert_true(info->addr == (uintptr_t)test_store.region.base);
 	assert_true(info->length == test_store.region.bytes);
 	assert_int_equal(info->mw_access_flags, IBV_ACCESS_REMOTE_READ);
-	assert_int_equal(welcome().rkey, 0x1200);
+	assert_int_equal(welcome().rkeys[0], 0x1200);
 	/* The bind and the response have their places, and give them back. */
 	assert_int_equal(c->conn.sq_used, 2);
 	response_done(test_poller, &c->conn, c->bind.wr_id);
 	assert_int_equal(c->conn.sq_used, 1);
-	c->conn.mw = NULL;
+	c->conn.mws[0] = NULL;
+	test_poller->nic->windows = false;
+}
+
+/* EXTENTS: asks for the keys, and returns them; how many must be @count. */
+static struct wire_extents extents_asked(uint32_t recv, uint32_t count)
+{
+	const struct wire_request request = { .op = WIRE_EXTENTS, .id = 50 + recv };
+	struct wire_extents extents;
+
+	c->responses = 0;
+	memset(&c->bind, 0, sizeof(c->bind));
+	memcpy(test_recv(recv), &request, sizeof(request));
+	if (!test_receive(c, recv, sizeof(request)))
+		test_turns();
+	assert_int_equal(c->response.status, WIRE_OK);
+	assert_int_equal(c->response.result, count);
+	assert_int_equal(c->value_len, sizeof(extents));
+	memcpy(&extents, c->value, sizeof(extents));
+	return extents;
+}
+
+/* The region has got an extent since HELLO: its window is bound when the client asks. */
+static void a_later_extent(void **state)
+{
+	const struct wire_hello hello = hello_make();
+	struct ibv_mr second = { .addr = test_store.region.base + 4096, .length = 8192 };
+	struct ibv_mw mws[] = { { .rkey = 0x1200 }, { .rkey = 0x3400 } };
+	const struct ibv_mw_bind_info *info = &c->bind.bind_mw.bind_info;
+	struct wire_extents extents;
+
+	(void)state;
+	c->conn.mws[0] = &mws[0];
+	test_poller->nic->windows = true;
+	receive(0, &hello);
+	answer(true, NULL, false);
+	assert_int_equal(welcome().extents, 1);
+	test_conn_complete(c);
+	assert_int_equal(extents_asked(1, 1).rkeys[0], 0x1201);
+	assert_true(c->bind.wr_id == 0);
+	test_conn_complete(c);
+	/* The control thread, which found no window for a third one. */
+	test_tenant_mrs[1] = &second;
+	c->conn.mws[1] = &mws[1];
+	atomic_store(&test_tenant.now.extents, 3);
+	extents = extents_asked(2, 2);
+	assert_int_equal(extents.rkeys[0], 0x1201);
+	assert_int_equal(extents.rkeys[1], 0x3401);
+	assert_int_equal(extents.rkeys[2], 0);
+	assert_ptr_equal(c->bind.bind_mw.mw, &mws[1]);
+	assert_ptr_equal(info->mr, &second);
+	assert_true(info->addr == (uintptr_t)second.addr);
+	assert_true(info->length == second.length);
+	test_conn_complete(c);
+	memset(c->conn.mws, 0, sizeof(c->conn.mws));
+	test_tenant_mrs[1] = NULL;
+	test_poller->nic->windows = false;
+}
+
+/* Without room in the send queue, the client gets the key when it asks again. */
+static void no_place_for_a_later_bind(void **state)
+{
+	const struct wire_hello hello = hello_make();
+	struct ibv_mr second = { .addr = test_store.region.base + 4096, .length = 8192 };
+	struct ibv_mw mws[] = { { .rkey = 0x1200 }, { .rkey = 0x3400 } };
+
+	(void)state;
+	c->conn.mws[0] = &mws[0];
+	c->conn.mws[1] = &mws[1];
+	test_poller->nic->windows = true;
+	receive(0, &hello);
+	answer(true, NULL, false);
+	test_conn_complete(c);
+	test_tenant_mrs[1] = &second;
+	atomic_store(&test_tenant.now.extents, 2);
+	test_poller->spare_sends = 0;
+	c->conn.sq_used = sq_share(&c->conn) - 1;
+	extents_asked(1, 1);
+	assert_true(c->bind.wr_id == 0);
+	assert_false(c->conn.stopped);
+	c->conn.sq_used = 1;
+	test_conn_complete(c);
+	extents_asked(2, 2);
+	test_conn_complete(c);
+	memset(c->conn.mws, 0, sizeof(c->conn.mws));
+	test_tenant_mrs[1] = NULL;
+	test_poller->nic->windows = false;
+}
+
+/* A client that may not READ gets no key. */
+static void no_keys_by_request(void **state)
+{
+	const struct wire_request request = { .op = WIRE_EXTENTS, .id = 50 };
+	const struct wire_hello hello = hello_make();
+
+	(void)state;
+	receive(0, &hello);
+	c->conn.query.by_request = true;
+	answer(true, NULL, false);
+	assert_int_equal(welcome().extents, 0);
+	memcpy(test_recv(1), &request, sizeof(request));
+	if (!test_receive(c, 1, sizeof(request)))
+		test_turns();
+	assert_int_equal(c->response.status, WIRE_NOT_ALLOWED);
+	assert_int_equal(c->value_len, 0);
 }
 
 /* HELLOs of a wrong version have taken the places, the spare ones included. */
@@ -447,7 +554,8 @@ static void no_place_for_the_bind(void **state)
 	struct ibv_mw mw = { .rkey = 0x12ff };
 
 	(void)state;
-	c->conn.mw = &mw;
+	c->conn.mws[0] = &mw;
+	test_poller->nic->windows = true;
 	receive(0, &hello);
 	test_poller->spare_sends = 0;
 	c->conn.sq_used = sq_share(&c->conn) - 1;
@@ -460,7 +568,7 @@ static void no_place_for_the_bind(void **state)
 	/* With one spare place there is room for both. */
 	test_conn_setup(c);
 	atomic_store(&c->conn.hello_done, false);
-	c->conn.mw = &mw;
+	c->conn.mws[0] = &mw;
 	receive(1, &hello);
 	test_poller->spare_sends = 1;
 	c->conn.sq_used = sq_share(&c->conn) - 1;
@@ -473,7 +581,8 @@ static void no_place_for_the_bind(void **state)
 	assert_int_equal(test_poller->spare_sends, 1);
 	test_poller->spare_sends = spare;
 	c->conn.sq_used = 1;
-	c->conn.mw = NULL;
+	c->conn.mws[0] = NULL;
+	test_poller->nic->windows = false;
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -494,6 +603,9 @@ int main(void)
 		CASE(once_and_first),
 		CASE(memory_window),
 		CASE(no_place_for_the_bind),
+		CASE(a_later_extent),
+		CASE(no_place_for_a_later_bind),
+		CASE(no_keys_by_request),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

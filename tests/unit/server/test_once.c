@@ -65,6 +65,7 @@ static struct nic nic = { .dev = &dev };
 static struct ibv_context verbs;
 static struct ibv_srq srq;
 static struct ibv_mr mr;
+static struct ibv_mr *mrs[EXTENTS_MAX] = { &mr };
 static struct answers answers;
 static struct budget_gates gates;
 static bool device_refuses;
@@ -108,7 +109,7 @@ static void conn_setup(struct side *side)
 		.client.part = &side->worker.part,
 		.client.principal = &principal,
 		.client.wake = deferred_wake_client,
-		.mr = &mr,
+		.mrs = mrs,
 		.qp = &side->qp,
 		.window = RECVS,
 		.response_bytes = BUFFER_BYTES,

@@ -85,6 +85,7 @@ static const struct {
 	{ { .op = WIRE_WHOAMI }, 0 },
 	{ { .op = WIRE_REPORT }, USER_ADMIN },
 	{ { .op = WIRE_MAP }, 0 },
+	{ { .op = WIRE_EXTENTS }, 0 },
 	{ { .op = WIRE_TENANT }, USER_ADMIN },
 	{ { .op = WIRE_MOVE }, USER_ADMIN },
 	{ { .op = WIRE_FLEET, .mode = WIRE_FLEET_REBALANCE }, USER_ADMIN },

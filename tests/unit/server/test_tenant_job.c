@@ -56,7 +56,10 @@ static int fake_create(struct tenant_store *to, struct tenant *of, const struct 
 	assert_int_equal(bytes, BYTES);
 	*to = (struct tenant_store){ 0 };
 	if (!err)
-		*to = (struct tenant_store){ &new_store, { &parts[0], &parts[1] }, { 0 } };
+		*to = (struct tenant_store){
+			.store = &new_store,
+			.parts = { &parts[0], &parts[1] },
+		};
 	return err;
 }
 

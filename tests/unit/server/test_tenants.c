@@ -91,13 +91,15 @@ static void test_store_stop(struct store *store)
 static struct ibv_mr mrs[32];
 static unsigned int mr_count;
 
-static int test_nic_register(struct nic *nic, const struct region *region, struct ibv_mr **mr)
+static int test_nic_register(struct nic *nic, const struct region *region, uint32_t count,
+			     struct ibv_mr **to)
 {
 	if (step_fails())
 		return -ENOMEM;
 	assert_non_null(nic->pd);
+	assert_int_equal(count, 1);
 	mrs[mr_count] = (struct ibv_mr){ .addr = region->base, .pd = nic->pd };
-	*mr = &mrs[mr_count++];
+	to[0] = &mrs[mr_count++];
 	objects++;
 	return 0;
 }
@@ -196,7 +198,7 @@ static void assert_complete(const struct tenant *tenant, uint64_t bytes, uint64_
 	assert_true(mem_class_bytes(item_bytes_for(KEY_MAX, value_max, 0)) <=
 		    tenant->pull_budget.share);
 	for (unsigned int i = 0; i < NICS; i++)
-		assert_ptr_equal(now->mrs[i]->addr, now->store->region.base);
+		assert_ptr_equal(now->mrs[i][0]->addr, now->store->region.base);
 }
 
 /* Makes its store, as a job does. */
@@ -257,7 +259,7 @@ static void the_default_one(void **state)
 		fails = n;
 		assert_true(make_store(tenant) < 0);
 		assert_int_equal(objects, 1);
-		assert_null(tenant->now.mrs[0]);
+		assert_null(tenant->now.mrs[0][0]);
 	}
 	fails = 0;
 	mr_count = 0;
@@ -359,8 +361,8 @@ static void several(void **state)
 	assert_true(region_superblock(&beta->now.store->region)->clock_s > 0);
 	/* A device that has failed, and comes back. */
 	tenants_deregister(&tenants, 1);
-	assert_null(alpha->now.mrs[1]);
-	assert_non_null(alpha->now.mrs[0]);
+	assert_null(alpha->now.mrs[1][0]);
+	assert_non_null(alpha->now.mrs[0][0]);
 	tenants_deregister(&tenants, 1);
 	assert_int_equal(tenants_register(&tenants, 1), 0);
 	assert_complete(alpha, 16 * MIB, FITS_16);
@@ -422,8 +424,8 @@ static void a_device_is_away(void **state)
 	nics[0].pd = NULL;
 	assert_int_equal(make_store(tenants.list[0]), 0);
 	tenant = made("alpha", 16 * MIB);
-	assert_null(tenant->now.mrs[0]);
-	assert_null(tenants.list[0]->now.mrs[0]);
+	assert_null(tenant->now.mrs[0][0]);
+	assert_null(tenants.list[0]->now.mrs[0][0]);
 	nics[0].pd = &pd;
 	assert_int_equal(tenants_register(&tenants, 0), 0);
 	assert_complete(tenant, 16 * MIB, FITS_16);
@@ -441,11 +443,11 @@ static void a_device_without_windows(void **state)
 	assert_int_equal(make_store(tenants.list[0]), 0);
 	tenant = made("alpha", 16 * MIB);
 	for (unsigned int i = 0; i < 2; i++) {
-		assert_null(tenant->now.mrs[1]);
-		assert_non_null(tenant->now.mrs[0]);
+		assert_null(tenant->now.mrs[1][0]);
+		assert_non_null(tenant->now.mrs[0][0]);
 		assert_complete(tenants.list[0], 64 * MIB, 3 * MIB);
 		tenants_deregister(&tenants, 1);
-		assert_null(tenants.list[0]->now.mrs[1]);
+		assert_null(tenants.list[0]->now.mrs[1][0]);
 		assert_int_equal(tenants_register(&tenants, 1), 0);
 	}
 }

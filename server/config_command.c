@@ -13,6 +13,7 @@
 #include "server/config/rewrite.h"
 #include "server/control/admission.h"
 #include "server/control/conn_manager.h"
+#include "server/control/memory_size.h"
 #include "server/control/nic_address.h"
 #include "server/control/query_text.h"
 #include "server/control/worker_manager.h"
@@ -115,6 +116,17 @@ static int tls_check(const struct config *fresh, struct config_errors *errors)
 	return -EINVAL;
 }
 
+static int memory_check(const struct server *server, const struct config *fresh,
+			struct config_errors *errors)
+{
+	char why[256];
+
+	if (memory_size_check(&server->net, fresh->memory.size, why, sizeof(why)))
+		return 0;
+	snprintf(errors->text, sizeof(errors->text), "config set: %s", why);
+	return -EINVAL;
+}
+
 /* Parses the lines of @text into @fresh, marks them, and checks the result. 0, or -EINVAL. */
 static int set_parse(const struct server *server, char *text, struct config *fresh,
 		     bool set[OPTION_COUNT], struct config_errors *errors)
@@ -133,6 +145,8 @@ static int set_parse(const struct server *server, char *text, struct config *fre
 		err = users_check(fresh, errors);
 	if (!err && memcmp(&fresh->tls, &now->tls, sizeof(now->tls)) != 0)
 		err = tls_check(fresh, errors);
+	if (!err && fresh->memory.size != now->memory.size)
+		err = memory_check(server, fresh, errors);
 	return err;
 }
 

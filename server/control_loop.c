@@ -13,8 +13,10 @@
 
 #include "common/util/clock.h"
 #include "common/util/log.h"
+#include "common/util/stat.h"
 #include "server/config_command.h"
 #include "server/control/conn_manager.h"
+#include "server/control/memory_size.h"
 #include "server/control/recovery.h"
 #include "server/control/session_manager.h"
 #include "server/control/tenant_manager.h"
@@ -298,6 +300,17 @@ static void health_check(struct loop *loop, uint64_t now)
 	http_alive(loop->server->http, now);
 }
 
+/* After a change of memory.size that failed, the option says what the region has. */
+static void memory_size_follow(struct server *server)
+{
+	uint64_t bytes = server->ready ? memory_size_run(&server->net) : 0;
+
+	if (!bytes)
+		return;
+	stat_set(&server->config.memory.size, bytes);
+	server->options_version++;
+}
+
 /* Begins to serve once all stores exist. */
 static int start(struct server *server)
 {
@@ -336,6 +349,7 @@ static int loop_run(struct loop *loop)
 		config_command_run(server);
 		worker_manager_run(&server->net, now);
 		tenant_manager_run(&server->net);
+		memory_size_follow(server);
 		conn_manager_expire(&server->net, now);
 		if (!err && !server->ready) {
 			err = start(server);

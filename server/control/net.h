@@ -85,6 +85,18 @@ struct worker_change {
 	uint64_t reserve_ns; /* ANSWERING: no longer if the others have no receives */
 };
 
+/* The change of memory.size that is under way: server/control/memory_size.h. */
+struct memory_change {
+	enum {
+		MEMORY_STAYS,
+		MEMORY_EXTENDING, /* the job runs */
+		MEMORY_CLOSING,	  /* the maintenance thread empties extents */
+		MEMORY_LEAVING,	  /* connections that may have keys of them end */
+		MEMORY_CUTTING,	  /* the job runs */
+	} step;
+	uint32_t target; /* extents */
+};
+
 struct net {
 	struct worker_env env;
 	struct endpoint endpoints[LISTEN_MAX];
@@ -128,6 +140,7 @@ struct net {
 	bool starting;			  /* the stores are being made: no client is served yet */
 	int start_err;			  /* why `starting` failed; 0 */
 	struct tenant_command command;
+	struct memory_change memory;
 	size_t users_sized; /* users whose memory was compared with their tenant's */
 	struct tenant_jobs jobs;
 	uint64_t stats_at_ns; /* no snapshot is made earlier */

@@ -65,6 +65,11 @@ static int job_do(struct tenant_jobs *jobs, const struct tenant_job *job)
 	case TENANT_JOB_DESTROY:
 		tenant_store_drop(job->tenant, jobs->env);
 		break;
+	case TENANT_JOB_EXTEND:
+		return tenant_store_extend(&job->tenant->now, jobs->env, job->extents);
+	case TENANT_JOB_CUT:
+		tenant_store_cut(&job->tenant->now, jobs->env, job->extents);
+		break;
 	}
 	return 0;
 }

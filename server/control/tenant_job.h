@@ -2,7 +2,8 @@
 /*
  * Jobs: the slow work on tenants, done by a thread of its own, one after another (TENANT-3): memory
  * is allocated and filled, registered with the devices, and released. While a job runs, that thread
- * owns the tenant, and no device is set up or put away (server/control/recovery.c).
+ * owns the tenant, or the extents that it adds or takes away, and no device is set up or put away
+ * (server/control/recovery.c).
  */
 #ifndef KVD_SERVER_CONTROL_TENANT_JOB_H
 #define KVD_SERVER_CONTROL_TENANT_JOB_H
@@ -11,13 +12,21 @@
 
 #include "server/control/tenants.h"
 
-enum tenant_job_kind { TENANT_JOB_CREATE, TENANT_JOB_RESIZE, TENANT_JOB_DESTROY };
+enum tenant_job_kind {
+	TENANT_JOB_CREATE,
+	TENANT_JOB_RESIZE,
+	TENANT_JOB_DESTROY,
+	/* Of a tenant that serves: server/control/memory_size.h. */
+	TENANT_JOB_EXTEND, /* its region gets extents, which nobody uses yet */
+	TENANT_JOB_CUT,	   /* extents that nobody uses any more are given back */
+};
 
 struct tenant_job {
 	enum tenant_job_kind kind;
 	struct tenant *tenant;
-	uint64_t bytes; /* CREATE, RESIZE */
-	int err;	/* its result */
+	uint64_t bytes;	  /* CREATE, RESIZE */
+	uint32_t extents; /* EXTEND, CUT: how many there are then */
+	int err;	  /* its result */
 };
 
 struct tenant_jobs {

@@ -58,6 +58,8 @@ every_class() {
 	local name class value
 	while read -r name class; do
 		value=$(kvctl config get "$name") && value=${value#* =} && value=${value# }
+		# Without memory.max it needs one, too.
+		[ "$name" != memory.size ] || class=restart
 		case $class in
 		'run time') expect 0 '^$' config set "$name" "$value" || return 1 ;;
 		restart)

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* Changes the number of extents of the region, step by step. */
+#include "server/control/memory_size.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util/log.h"
+#include "common/util/parse.h"
+#include "server/config/config.h"
+#include "server/control/conn_manager.h"
+#include "server/worker/audit.h"
+#include "server/worker/grant.h"
+
+#define WHY_MAX 256
+
+static struct tenant *default_tenant(const struct net *net)
+{
+	return net->tenants.list[0];
+}
+
+static struct region *region_of(const struct net *net)
+{
+	return &net->env.store->region;
+}
+
+static bool serves_rdma(const struct net *net)
+{
+	for (unsigned int i = 0; i < net->nic_count; i++)
+		if (device_kind_is_rdma(net->nics[i].kind))
+			return true;
+	return false;
+}
+
+bool memory_size_check(const struct net *net, uint64_t bytes, char *why, size_t size)
+{
+	const struct config *config = net->env.config;
+	uint64_t value_max = region_of(net)->geometry.value_max;
+	char text[PARSE_FORMAT_MAX];
+
+	/* limits.max_value = auto was resolved at the start. */
+	if (value_max > bytes / 4) {
+		snprintf(why, size,
+			 "memory.size has to be four times the largest value, %s: lower "
+			 "limits.max_value and restart kvd",
+			 show_size(value_max, text));
+		return false;
+	}
+	if (bytes > region_of(net)->bytes && serves_rdma(net) &&
+	    nic_check_memlock(config, bytes + config->tenants.memory)) {
+		snprintf(why, size,
+			 "kvd may not lock that much memory: its log says what to change");
+		return false;
+	}
+	return true;
+}
+
+/* Tells how the change ended. */
+static void change_end(struct net *net, const char *why)
+{
+	struct tenant *tenant = default_tenant(net);
+	char size[PARSE_FORMAT_MAX], wanted[PARSE_FORMAT_MAX];
+
+	net->memory.step = MEMORY_STAYS;
+	tenant->bytes = stat_read(&region_of(net)->bytes);
+	show_size(tenant->bytes, size);
+	if (why) {
+		log_error("memory.size stays %s, and does not become %s: %s", size,
+			  show_size(net->memory.target * region_of(net)->extent_bytes, wanted),
+			  why);
+		audit_admin(NULL, "resize memory", size, why);
+		return;
+	}
+	log_notice("memory.size is %s now", size);
+	audit_admin(NULL, "resize memory", size, "ok");
+}
+
+static uint64_t change_failed(struct net *net, const char *why)
+{
+	change_end(net, why);
+	return default_tenant(net)->bytes;
+}
+
+static const char *failure(int err)
+{
+	return err == -ENOSPC ? "not all items fit, and nothing may be evicted "
+				"(memory.eviction = none), or the index needs the memory" :
+	       err == -ENOMEM ? "there is not enough memory: the lines before say what is missing" :
+				strerror(-err);
+}
+
+static bool job_begin(struct net *net, enum tenant_job_kind kind, int *err)
+{
+	const struct tenant_job job = {
+		.kind = kind,
+		.tenant = default_tenant(net),
+		.extents = net->memory.target,
+	};
+
+	*err = tenant_jobs_begin(&net->jobs, &job);
+	return !*err;
+}
+
+static uint64_t grow_begin(struct net *net)
+{
+	int err;
+
+	if (!job_begin(net, TENANT_JOB_EXTEND, &err))
+		return change_failed(net, failure(err));
+	net->memory.step = MEMORY_EXTENDING;
+	return 0;
+}
+
+static uint64_t shrink_begin(struct net *net)
+{
+	int err = store_close_extents(net->env.store, net->memory.target);
+
+	if (err == -EBUSY)
+		return 0;
+	if (err)
+		return change_failed(net, failure(err));
+	net->memory.step = MEMORY_CLOSING;
+	return 0;
+}
+
+/* The new extents exist. The windows are first: workers bind what they see of @extents. */
+static void grow_end(struct net *net)
+{
+	struct tenant *tenant = default_tenant(net);
+
+	conn_manager_grant(net, tenant, net->memory.target);
+	atomic_store_explicit(&tenant->now.extents, net->memory.target, memory_order_release);
+	store_open_extents(net->env.store, net->memory.target);
+	tenant_budgets_renew(tenant, &net->env);
+	change_end(net, NULL);
+}
+
+static uint64_t extending(struct net *net)
+{
+	if (net->jobs.runs)
+		return 0;
+	if (net->jobs.job.err)
+		return change_failed(net, failure(net->jobs.job.err));
+	grow_end(net);
+	return 0;
+}
+
+static uint64_t closing(struct net *net, uint32_t wanted)
+{
+	struct tenant *tenant = default_tenant(net);
+	char why[WHY_MAX];
+
+	switch (store_extents_state(net->env.store, why, sizeof(why))) {
+	case EXTENTS_CLOSING:
+		if (wanted != net->memory.target)
+			store_close_cancel(net->env.store);
+		return 0;
+	case EXTENTS_IDLE:
+		change_end(net, "it was changed again");
+		return 0;
+	case EXTENTS_FAILED:
+		store_close_cancel(net->env.store);
+		return change_failed(net, why);
+	case EXTENTS_CLOSED:
+		break;
+	}
+	atomic_store_explicit(&tenant->now.extents, net->memory.target, memory_order_release);
+	net->memory.step = MEMORY_LEAVING;
+	return 0;
+}
+
+static uint64_t leaving(struct net *net)
+{
+	int err;
+
+	if (conn_manager_close_extents(net, default_tenant(net), net->memory.target) ||
+	    net->jobs.runs)
+		return 0;
+	/* Without a thread for the job now, it is tried again. */
+	if (job_begin(net, TENANT_JOB_CUT, &err))
+		net->memory.step = MEMORY_CUTTING;
+	return 0;
+}
+
+static uint64_t cutting(struct net *net)
+{
+	if (net->jobs.runs)
+		return 0;
+	tenant_budgets_renew(default_tenant(net), &net->env);
+	change_end(net, NULL);
+	return 0;
+}
+
+/* Whether no tenant's job runs or begins now, and no device comes or goes. */
+static bool may_begin(const struct net *net)
+{
+	return !net->stopping && !net->starting && !net->start_err && !net->jobs.runs &&
+	       !net_devices_change(net);
+}
+
+uint64_t memory_size_run(struct net *net)
+{
+	const struct region *region = region_of(net);
+	char why[WHY_MAX];
+	uint32_t wanted, now;
+
+	if (!net->env.config->memory.max || net->starting)
+		return 0;
+	wanted = (uint32_t)(net->env.config->memory.size / region->extent_bytes);
+	now = (uint32_t)(stat_read(&region->bytes) / region->extent_bytes);
+	switch (net->memory.step) {
+	case MEMORY_STAYS:
+		if (wanted == now || !may_begin(net))
+			return 0;
+		net->memory.target = wanted;
+		if (!memory_size_check(net, net->env.config->memory.size, why, sizeof(why)))
+			return change_failed(net, why);
+		return wanted > now ? grow_begin(net) : shrink_begin(net);
+	case MEMORY_EXTENDING:
+		return extending(net);
+	case MEMORY_CLOSING:
+		return closing(net, wanted);
+	case MEMORY_LEAVING:
+		return leaving(net);
+	case MEMORY_CUTTING:
+		return cutting(net);
+	}
+	return 0;
+}

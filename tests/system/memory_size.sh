@@ -3,6 +3,7 @@
 # System test of memory.size changed while clients work, whose histories must be linearizable
 # without any loss (tests/system/sys_history.c): the region gets extents, and gives them back.
 # KVD_TEST_CHANGES is how often.
+export TMPDIR=/dev/shm # softnic passes files of tmpfs
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=tests/system/history_lib.sh
@@ -113,6 +114,22 @@ check "the region shrinks" becomes 16
 check "some keys are left" eval '[ "$(stat_of items)" -gt 50 ]'
 check "SIGHUP takes it back" reloaded "memory.size is now 64m"
 check "and the region grows" wait_until "$DEADLINE_S" region_has 64
+check "the server stops" server_stop
+
+keeps=(-o memory.file="$tmp/region")
+check "a server starts that keeps its region" start "${keeps[@]}"
+check "it grows" becomes 64
+check "the client stores values" values_say stored put 0 $VALUES
+check "it is killed" server_kill
+check "another one starts, of another size" start "${keeps[@]}" -o memory.size=32m
+check "the region is as it was" logged 'memory.size stays 64 MiB.*not all items fit'
+check "the client READs its values" values_say read read $VALUES
+check "keys are deleted" kvctl flush
+check "now it shrinks" becomes 16
+check "the client stores some" values_say stored put 0 $((VALUES / 2))
+check "the server is killed" server_kill
+check "another one starts" start "${keeps[@]}"
+check "the client READs them" values_say read read $((VALUES / 2))
 check "the server stops" server_stop
 
 check "a server starts without memory.max" server_start

@@ -117,6 +117,17 @@ static int grant_check(const struct link_message *message, int sock, int fd, str
 	return 0;
 }
 
+/*
+ * Whether the memory of a GRANT is allocated: a READ of a hole would allocate it for this process,
+ * or end it. Of a file that may still change, memory.file's, the first part is.
+ */
+static bool grant_is_full(const struct link_message *message, int fd, const struct stat *st)
+{
+	return link_file_safe(fcntl(fd, F_GET_SEALS)) ?
+		       link_file_full(st) :
+		       link_file_bytes(st) >= message->grant_offset + message->grant_length;
+}
+
 /* Maps all memory of a GRANT. */
 static int do_grant_map(struct sn_qp *qp, const struct link_message *message, int fd,
 			const struct stat *st, struct sn_grant *grant)
@@ -128,7 +139,7 @@ static int do_grant_map(struct sn_qp *qp, const struct link_message *message, in
 	char size[PARSE_FORMAT_MAX];
 	int ret;
 
-	if (!link_file_full(st))
+	if (!grant_is_full(message, fd, st))
 		return -ENXIO;
 	ret = sn_map_get(qp->ctx, fd, st, start, length, &grant->map);
 	if (ret) {

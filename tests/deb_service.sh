@@ -130,7 +130,9 @@ inside kvctl -a softnic:///run/kvd/kvd.sock put name Grace
 inside dpkg --force-confold,downgrade -i /debs/old.deb
 count >/run/counted &
 counts=$!
-upgrade /debs/new.deb /debs/old.deb || failed "upgrade ended with $?"
+inside sh -c 'mkdir /var/tmp/new /var/tmp/old && cp /debs/new.deb /var/tmp/new &&
+	cp /debs/old.deb /var/tmp/old'
+upgrade /var/tmp/new /var/tmp/old || failed "upgrade ended with $?"
 no_call_failed
 [ "$(inside kvctl -a softnic:///run/kvd/kvd.sock get name)" = Grace ] ||
 	failed "an upgrade has lost the data"

@@ -40,7 +40,8 @@ int extents_close(struct extents *extents, const struct table *table, unsigned i
 		return -EBUSY;
 	extents->from = memory_end_page(count * table->region->extent_bytes);
 	first = (stat_read(&table->region->bytes) - REGION_PAD - bytes) / PAGE_BYTES;
-	if (first >= extents->from)
+	/* As at the start, half of the region is for items. */
+	if (first > extents->from / 2)
 		return -ENOSPC;
 	if (table->eviction == EVICTION_NONE) {
 		used = bytes - memory_free_bytes(memory);
@@ -165,6 +166,8 @@ static void empty_step(struct extents *extents, struct store_thread *thread)
 
 	if (!extents->empties) {
 		if (extents->next >= extents->closed || extents->emptying.left >= NO_ROOM_ITEMS) {
+			/* There are pages that were not looked at. */
+			extents->busy |= extents->next < extents->closed;
 			pass_end(extents, thread);
 			return;
 		}

@@ -102,9 +102,9 @@ void store_open_extents(struct store *store, unsigned int count);
 /*
  * Asks the maintenance thread, which must run, to empty all extents from @count on, at least 1 and
  * fewer than there are (EXTENT-2). Returns 0; -EBUSY if that is under way already; -ENOSPC if the
- * index, or with eviction off what is stored, can't fit the rest. The functions for extents are
- * called by one thread at a time, store_open_extents() not while extents are being closed; none
- * waits.
+ * index would take more than half of the rest, or with eviction off what is stored can't fit it.
+ * The functions for extents are called by one thread at a time, store_open_extents() not while
+ * extents are being closed; none waits.
  */
 int store_close_extents(struct store *store, unsigned int count);
 /* Opens the extents again, unless they are closed by then: EXTENTS_IDLE. */

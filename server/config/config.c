@@ -589,11 +589,10 @@ uint64_t config_value_fits(const struct config *config, uint64_t bytes, uint32_t
 	return item_max > beside ? item_max - beside : 0;
 }
 
-/* The largest value that fits the tenant default. */
-static uint64_t value_fits(const struct config *config)
+/* The largest value that fits a tenant default of @bytes. */
+static uint64_t value_fits(const struct config *config, uint64_t bytes)
 {
-	uint64_t fits = config_value_fits(config, config->memory.size,
-					  index_level(config->index.keys));
+	uint64_t fits = config_value_fits(config, bytes, index_level(config->index.keys));
 	uint64_t in_extent = config_extent_bytes(config) - (ITEM_BYTES_MAX - VALUE_MAX);
 
 	return fits < in_extent ? fits : in_extent;
@@ -601,10 +600,15 @@ static uint64_t value_fits(const struct config *config)
 
 uint64_t config_value_max(const struct config *config)
 {
-	uint64_t share = config_memory_max(config) / AUTO_VALUE_SHARE, fits = value_fits(config);
+	/* Each memory.size has the same one: with a lower one memory.file would not be used. */
+	uint64_t bytes = config->memory.max ? config->memory.max / 4 : config->memory.size;
+	uint64_t share = bytes / AUTO_VALUE_SHARE, fits = value_fits(config, bytes);
 
 	if (config->limits.max_value != OPTION_SIZE_AUTO)
 		return config->limits.max_value;
+	/* The index takes that much. */
+	if (!fits)
+		fits = value_fits(config, config->memory.size);
 	share = share < AUTO_VALUE_MAX ? share : AUTO_VALUE_MAX;
 	return share < fits ? share : fits;
 }
@@ -828,10 +832,9 @@ static int memory_max_check(const struct config *config)
 	if (size % extent) {
 		config_report("config", 0,
 			      "memory.size (%" PRIu64
-			      ") is no multiple of %s, a sixteenth of memory.max: the nearest are "
-			      "%" PRIu64 " and %" PRIu64,
-			      size, show_size(extent, texts[0]), size / extent * extent,
-			      (size / extent + 1) * extent);
+			      ") is no multiple of %s, a sixteenth of memory.max: the next one is "
+			      "%" PRIu64,
+			      size, show_size(extent, texts[0]), (size / extent + 1) * extent);
 		return -EINVAL;
 	}
 	return 0;
@@ -840,7 +843,8 @@ static int memory_max_check(const struct config *config)
 int config_check(const struct config *config)
 {
 	const char *hole = config->users.require_identity ? identity_hole(config) : NULL;
-	uint64_t value_max = config_value_max(config), fits = value_fits(config);
+	uint64_t value_max = config_value_max(config);
+	uint64_t fits = value_fits(config, config->memory.size);
 	char value_text[PARSE_FORMAT_MAX], fits_text[PARSE_FORMAT_MAX];
 	int ret = 0;
 

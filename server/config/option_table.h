@@ -237,7 +237,8 @@ enum option_change { OPTION_LIVE, OPTION_RESTART };
 #define OPTIONS_limits(X)                                                                          \
 	X(limits, max_value, AUTOSIZE, RESTART, "auto", 0, OPTION_GIB(1),                          \
 	  "size of the largest value that clients may store; auto: the least of 64m, a "           \
-	  "sixteenth of memory.max or else of memory.size, and what fits memory.pull_share")                             \
+	  "sixteenth of memory.size, and what fits memory.pull_share; with memory.max as if "      \
+	  "memory.size were a quarter of that")                                                    \
 	X(limits, identities, UINT, RESTART, "2048", 0, 131072,                                    \
 	  "clients, connected or away for up to server.identity_time, whose changes are "          \
 	  "executed once even if they are sent again")

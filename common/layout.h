@@ -30,9 +30,10 @@
 
 #define REGION_BYTES_MAX (512ull << 30) /* what a 32-bit overflow reference can reach */
 /*
- * Extents of a region that grows and shrinks while it is served: equal parts of its address space,
- * of which the first ones exist. Neither an item nor an overflow bucket crosses from one to the
- * next, nor does an item's length rounded up to SLOT_UNIT.
+ * Extents: equal parts of the region that are registered each on its own, and so have keys of their
+ * own. The first ones exist, and their number changes as the server's memory does. Neither an item
+ * nor an overflow bucket crosses from one to the next, nor does an item's length rounded up to
+ * SLOT_UNIT.
  */
 #define EXTENTS_MAX 16u
 
@@ -49,13 +50,6 @@ struct sum_key {
 	uint8_t secret[SUM_KEY_BYTES];
 };
 static_assert(sizeof(struct sum_key) == SUM_KEY_BYTES, "ABI");
-
-/*
- * Extents: the parts of the region that are registered each on its own, and so have keys of their
- * own. All have the same size, but for a region of one. No bucket or item crosses from one into the
- * next. The region's first extents exist, and their number changes as the server's memory does.
- */
-#define EXTENTS_MAX 16u
 
 /* The geometry of the index: where its buckets are. */
 #define SEGMENTS_MAX 32u

@@ -36,8 +36,17 @@ static bool serves_rdma(const struct net *net)
 bool memory_size_check(const struct net *net, uint64_t bytes, char *why, size_t size)
 {
 	const struct config *config = net->env.config;
-	uint64_t value_max = region_of(net)->geometry.value_max;
-	char text[PARSE_FORMAT_MAX];
+	const struct region *region = region_of(net);
+	uint64_t value_max = region->geometry.value_max;
+	char text[PARSE_FORMAT_MAX], most[PARSE_FORMAT_MAX];
+
+	/* SIGHUP takes memory.size over, but not the memory.max of the same file. */
+	if (!bytes || bytes % region->extent_bytes || bytes > region->bytes_max) {
+		snprintf(why, size,
+			 "it has to be a multiple of %s, and %s at most, until kvd is restarted",
+			 show_size(region->extent_bytes, text), show_size(region->bytes_max, most));
+		return false;
+	}
 
 	/* limits.max_value = auto was resolved at the start. */
 	if (value_max > bytes / 4) {
@@ -47,7 +56,7 @@ bool memory_size_check(const struct net *net, uint64_t bytes, char *why, size_t 
 			 show_size(value_max, text));
 		return false;
 	}
-	if (bytes > region_of(net)->bytes && serves_rdma(net) &&
+	if (bytes > stat_read(&region->bytes) && serves_rdma(net) &&
 	    nic_check_memlock(config, bytes + config->tenants.memory)) {
 		snprintf(why, size,
 			 "kvd may not lock that much memory: its log says what to change");
@@ -76,16 +85,22 @@ static void change_end(struct net *net, const char *why)
 	audit_admin(NULL, "resize memory", size, "ok");
 }
 
+static uint32_t wanted_extents(const struct net *net)
+{
+	return (uint32_t)(net->env.config->memory.size / region_of(net)->extent_bytes);
+}
+
+/* A size that was set meanwhile stays, and is tried next. */
 static uint64_t change_failed(struct net *net, const char *why)
 {
 	change_end(net, why);
-	return default_tenant(net)->bytes;
+	return wanted_extents(net) == net->memory.target ? default_tenant(net)->bytes : 0;
 }
 
 static const char *failure(int err)
 {
 	return err == -ENOSPC ? "not all items fit, and nothing may be evicted "
-				"(memory.eviction = none), or the index needs the memory" :
+				"(memory.eviction = none), or the index needs more than half" :
 	       err == -ENOMEM ? "there is not enough memory: the lines before say what is missing" :
 				strerror(-err);
 }
@@ -138,22 +153,29 @@ static void grow_end(struct net *net)
 
 static uint64_t extending(struct net *net)
 {
-	if (net->jobs.runs)
+	if (net->jobs.runs) {
+		if (wanted_extents(net) != net->memory.target)
+			tenant_job_cancel(&net->jobs);
 		return 0;
+	}
+	if (net->jobs.job.err == -ECANCELED) {
+		change_end(net, "it was changed again");
+		return 0;
+	}
 	if (net->jobs.job.err)
 		return change_failed(net, failure(net->jobs.job.err));
 	grow_end(net);
 	return 0;
 }
 
-static uint64_t closing(struct net *net, uint32_t wanted)
+static uint64_t closing(struct net *net)
 {
 	struct tenant *tenant = default_tenant(net);
 	char why[WHY_MAX];
 
 	switch (store_extents_state(net->env.store, why, sizeof(why))) {
 	case EXTENTS_CLOSING:
-		if (wanted != net->memory.target)
+		if (wanted_extents(net) != net->memory.target)
 			store_close_cancel(net->env.store);
 		return 0;
 	case EXTENTS_IDLE:
@@ -175,7 +197,7 @@ static uint64_t leaving(struct net *net)
 	int err;
 
 	if (conn_manager_close_extents(net, default_tenant(net), net->memory.target) ||
-	    net->jobs.runs)
+	    net_job_runs(net))
 		return 0;
 	/* Without a thread for the job now, it is tried again. */
 	if (job_begin(net, TENANT_JOB_CUT, &err))
@@ -195,7 +217,7 @@ static uint64_t cutting(struct net *net)
 /* Whether no tenant's job runs or begins now, and no device comes or goes. */
 static bool may_begin(const struct net *net)
 {
-	return !net->stopping && !net->starting && !net->start_err && !net->jobs.runs &&
+	return !net->stopping && !net->starting && !net->start_err && !net_job_runs(net) &&
 	       !net_devices_change(net);
 }
 
@@ -207,7 +229,7 @@ uint64_t memory_size_run(struct net *net)
 
 	if (!net->env.config->memory.max || net->starting)
 		return 0;
-	wanted = (uint32_t)(net->env.config->memory.size / region->extent_bytes);
+	wanted = wanted_extents(net);
 	now = (uint32_t)(stat_read(&region->bytes) / region->extent_bytes);
 	switch (net->memory.step) {
 	case MEMORY_STAYS:
@@ -220,7 +242,7 @@ uint64_t memory_size_run(struct net *net)
 	case MEMORY_EXTENDING:
 		return extending(net);
 	case MEMORY_CLOSING:
-		return closing(net, wanted);
+		return closing(net);
 	case MEMORY_LEAVING:
 		return leaving(net);
 	case MEMORY_CUTTING:

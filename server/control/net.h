@@ -177,6 +177,13 @@ int net_init(struct net *net, const struct worker_env *env);
 int net_check(const struct config *config, bool warn);
 /* Whether a device has failed, and is not released yet. */
 bool net_devices_change(const struct net *net);
+/* Whether a job runs for a tenant or for memory.size, or its result has not been taken. */
+static inline bool net_job_runs(const struct net *net)
+{
+	return net->jobs.runs || net->command.step == COMMAND_WORKING ||
+	       net->memory.step == MEMORY_EXTENDING || net->memory.step == MEMORY_CUTTING;
+}
+
 /* Whether workers are being taken away. */
 static inline bool net_workers_leave(const struct net *net)
 {

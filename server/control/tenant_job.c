@@ -66,7 +66,8 @@ static int job_do(struct tenant_jobs *jobs, const struct tenant_job *job)
 		tenant_store_drop(job->tenant, jobs->env);
 		break;
 	case TENANT_JOB_EXTEND:
-		return tenant_store_extend(&job->tenant->now, jobs->env, job->extents);
+		return tenant_store_extend(&job->tenant->now, jobs->env, job->extents,
+					   &jobs->job_cancels);
 	case TENANT_JOB_CUT:
 		tenant_store_cut(&job->tenant->now, jobs->env, job->extents);
 		break;
@@ -133,6 +134,7 @@ int tenant_jobs_begin(struct tenant_jobs *jobs, const struct tenant_job *job)
 	if (err)
 		return err;
 	jobs->runs = true;
+	atomic_store_explicit(&jobs->job_cancels, jobs->cancels, memory_order_relaxed);
 	pthread_mutex_lock(&jobs->lock);
 	jobs->job = *job;
 	jobs->has_job = true;
@@ -144,6 +146,12 @@ int tenant_jobs_begin(struct tenant_jobs *jobs, const struct tenant_job *job)
 void tenant_jobs_cancel(struct tenant_jobs *jobs)
 {
 	atomic_store_explicit(&jobs->cancels, true, memory_order_relaxed);
+	tenant_job_cancel(jobs);
+}
+
+void tenant_job_cancel(struct tenant_jobs *jobs)
+{
+	atomic_store_explicit(&jobs->job_cancels, true, memory_order_relaxed);
 }
 
 void tenant_jobs_stop(struct tenant_jobs *jobs)

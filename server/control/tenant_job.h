@@ -32,8 +32,9 @@ struct tenant_job {
 struct tenant_jobs {
 	const struct worker_env *env;
 	struct tenant_job job;
-	struct note note;     /* NOTE_TENANT_DONE: the job has ended */
-	_Atomic bool cancels; /* the job must end early: -ECANCELED */
+	struct note note;	  /* NOTE_TENANT_DONE: the job has ended */
+	_Atomic bool cancels;	  /* all jobs must end early: -ECANCELED */
+	_Atomic bool job_cancels; /* the one that runs, if it is EXTEND */
 
 	/* The control thread's. */
 	bool runs; /* a job was begun, and its note not yet taken */
@@ -54,6 +55,8 @@ int tenant_jobs_init(struct tenant_jobs *jobs, const struct worker_env *env);
  * 0, or a negative errno after logging if the job does not run.
  */
 int tenant_jobs_begin(struct tenant_jobs *jobs, const struct tenant_job *job);
+/* Makes the running job end early, if it is EXTEND. */
+void tenant_job_cancel(struct tenant_jobs *jobs);
 /* Makes the running job, and all later ones, end early. */
 void tenant_jobs_cancel(struct tenant_jobs *jobs);
 /* Cancels the running job, and ends the thread after it. */

@@ -511,7 +511,7 @@ static bool job_begin(struct net *net)
 	};
 	int err;
 
-	if (command->workers_left || net->jobs.runs || net_devices_change(net))
+	if (command->workers_left || net_job_runs(net) || net_devices_change(net))
 		return false;
 	tenant_set_state(&net->tenants, command->tenant, TENANT_WORKING);
 	err = tenant_jobs_begin(&net->jobs, &job);

@@ -119,10 +119,16 @@ void tenant_store_cut(struct tenant_store *store, const struct worker_env *env, 
 	region_cut(&store->store->region);
 }
 
-int tenant_store_extend(struct tenant_store *store, const struct worker_env *env, uint32_t extents)
+int tenant_store_extend(struct tenant_store *store, const struct worker_env *env, uint32_t extents,
+			const _Atomic bool *cancel)
 {
 	struct store_options options = options_for(env, true, NULL, 0);
-	int err = region_extend(&store->store->region, &options, extents);
+	int err;
+
+	/* Clients are served meanwhile. */
+	options.pauses = true;
+	options.cancel = cancel;
+	err = region_extend(&store->store->region, &options, extents);
 
 	if (err)
 		return err;

@@ -89,10 +89,11 @@ int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 /*
  * Maps the first @extents extents of the store's region, and registers them with the devices that
  * serve; and the reverse for those after them, which no thread and no connection uses. Any one
- * thread that is not an RCU reader. 0, -ECANCELED or, after logging, another negative errno, with
- * nothing changed.
+ * thread that is not an RCU reader. @cancel: ends it early. 0, -ECANCELED or, after logging,
+ * another negative errno, with nothing changed.
  */
-int tenant_store_extend(struct tenant_store *store, const struct worker_env *env, uint32_t extents);
+int tenant_store_extend(struct tenant_store *store, const struct worker_env *env, uint32_t extents,
+			const _Atomic bool *cancel);
 void tenant_store_cut(struct tenant_store *store, const struct worker_env *env, uint32_t extents);
 /* As tenant_store_destroy(), of a tenant that is dropped: nothing of it is kept. */
 void tenant_store_drop(struct tenant *tenant, const struct worker_env *env);

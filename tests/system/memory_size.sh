@@ -10,6 +10,7 @@ export TMPDIR=/dev/shm # softnic passes files of tmpfs
 . "$(dirname "$0")/history_lib.sh"
 
 changes=${KVD_TEST_CHANGES:-10}
+! brief || changes=3
 [ "${KVD_TEST_LONG:-0}" != 1 ] || changes=${KVD_TEST_CHANGES:-200}
 EXTENT_MIB=4 # a sixteenth of memory.max
 VALUE_BYTES=100000

@@ -129,7 +129,6 @@ int tenant_store_extend(struct tenant_store *store, const struct worker_env *env
 	options.pauses = true;
 	options.cancel = cancel;
 	err = region_extend(&store->store->region, &options, extents);
-
 	if (err)
 		return err;
 	err = extents_register(store, env, extents);
@@ -182,10 +181,20 @@ int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 	return err;
 }
 
-void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env)
+/* The largest value fits, also in a region that was larger at the start. */
+static uint64_t budget_share(const struct tenant *tenant, const struct worker_env *env)
 {
 	const struct region *region = &tenant->now.store->region;
-	uint64_t share = config_pull_bytes(env->config, region->bytes, region->geometry.level_base);
+	uint64_t value = region->geometry.value_max + ITEM_BYTES_MAX - VALUE_MAX;
+	uint64_t share = config_pull_bytes(env->config, stat_read(&region->bytes),
+					   region->geometry.level_base);
+
+	return share > value ? share : value;
+}
+
+void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env)
+{
+	const uint64_t share = budget_share(tenant, env);
 
 	budget_init(&tenant->pull_budget, share);
 	budget_init(&tenant->build_budget, share);
@@ -193,13 +202,8 @@ void tenant_budgets_init(struct tenant *tenant, const struct worker_env *env)
 
 void tenant_budgets_renew(struct tenant *tenant, const struct worker_env *env)
 {
-	const struct region *region = &tenant->now.store->region;
-	uint64_t value = region->geometry.value_max + ITEM_BYTES_MAX - VALUE_MAX;
-	uint64_t share = config_pull_bytes(env->config, stat_read(&region->bytes),
-					   region->geometry.level_base);
+	const uint64_t share = budget_share(tenant, env);
 
-	if (share < value)
-		share = value;
 	budget_set_share(&tenant->pull_budget, share);
 	budget_set_share(&tenant->build_budget, share);
 }

@@ -39,12 +39,6 @@
  */
 #define HEALTH_PER_WATCHDOG 4
 
-/*
- * How long a stopping server still executes requests, so that those that have arrived get a
- * response.
- */
-#define RESPOND_NS 100000000ull
-
 /* How long closing all connections may take at the end. */
 #define FORCE_NS 5000000000ull
 #define FORCE_S (FORCE_NS / 1000000000ull)

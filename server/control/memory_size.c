@@ -11,7 +11,6 @@
 #include "server/config/config.h"
 #include "server/control/conn_manager.h"
 #include "server/worker/audit.h"
-#include "server/worker/grant.h"
 
 #define WHY_MAX 256
 
@@ -23,14 +22,6 @@ static struct tenant *default_tenant(const struct net *net)
 static struct region *region_of(const struct net *net)
 {
 	return &net->env.store->region;
-}
-
-static bool serves_rdma(const struct net *net)
-{
-	for (unsigned int i = 0; i < net->nic_count; i++)
-		if (device_kind_is_rdma(net->nics[i].kind))
-			return true;
-	return false;
 }
 
 bool memory_size_check(const struct net *net, uint64_t bytes, char *why, size_t size)
@@ -56,7 +47,7 @@ bool memory_size_check(const struct net *net, uint64_t bytes, char *why, size_t 
 			 show_size(value_max, text));
 		return false;
 	}
-	if (bytes > stat_read(&region->bytes) && serves_rdma(net) &&
+	if (bytes > stat_read(&region->bytes) && net_has_rdma(net) &&
 	    nic_check_memlock(config, bytes + config->tenants.memory)) {
 		snprintf(why, size,
 			 "kvd may not lock that much memory: its log says what to change");
@@ -230,7 +221,7 @@ uint64_t memory_size_run(struct net *net)
 	if (!net->env.config->memory.max || net->starting)
 		return 0;
 	wanted = wanted_extents(net);
-	now = (uint32_t)(stat_read(&region->bytes) / region->extent_bytes);
+	now = region_extents(region);
 	switch (net->memory.step) {
 	case MEMORY_STAYS:
 		if (wanted == now || !may_begin(net))

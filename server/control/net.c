@@ -342,6 +342,14 @@ bool net_turned(void *of)
 	return turned;
 }
 
+bool net_has_rdma(const struct net *net)
+{
+	for (unsigned int i = 0; i < net->nic_count; i++)
+		if (device_kind_is_rdma(net->nics[i].kind))
+			return true;
+	return false;
+}
+
 bool net_devices_change(const struct net *net)
 {
 	for (unsigned int i = 0; i < net->nic_count; i++)

@@ -19,6 +19,12 @@
 #include "server/control/trace_log.h"
 #include "server/worker/worker.h"
 
+/*
+ * How long requests are still executed before connections are closed because the server stops, or
+ * their worker goes, so that those that have arrived get a response.
+ */
+#define RESPOND_NS 100000000ull
+
 /* X(name, help): counted by the control thread. */
 #define NET_STATS(X)                                                                               \
 	X(connections, "connections open")                                                         \
@@ -175,6 +181,8 @@ int net_init(struct net *net, const struct worker_env *env);
  * warns of addresses in use. 0 or a negative errno after logging.
  */
 int net_check(const struct config *config, bool warn);
+/* Whether a device is one of RDMA. */
+bool net_has_rdma(const struct net *net);
 /* Whether a device has failed, and is not released yet. */
 bool net_devices_change(const struct net *net);
 /* Whether a job runs for a tenant or for memory.size, or its result has not been taken. */

@@ -16,8 +16,6 @@
 #include "server/control/traces.h"
 #include "server/worker/worker_loop.h"
 
-/* As RESPOND_NS of server/control_loop.c. */
-#define ANSWER_NS 100000000ull
 /* Idle connections give their receives back within WINDOW_IDLE_NS. */
 #define RESERVE_NS 6000000000ull
 #define FINISH_NS 1000000000ull
@@ -40,14 +38,6 @@ static const char *obstacle(const struct net *net)
 	return NULL;
 }
 
-static bool has_rdma(const struct net *net)
-{
-	for (unsigned int i = 0; i < net->nic_count; i++)
-		if (device_kind_is_rdma(net->nics[i].kind))
-			return true;
-	return false;
-}
-
 static const char *advice(const struct net *net, int err)
 {
 	switch (err) {
@@ -57,8 +47,8 @@ static const char *advice(const struct net *net, int err)
 	case -EAGAIN:
 		return ADVICE_THREADS ", or set fewer";
 	case -ENOMEM:
-		return has_rdma(net) ? ADVICE_LOCKED_MEMORY ", or set fewer" :
-				       "allow the process more memory, or set fewer";
+		return net_has_rdma(net) ? ADVICE_LOCKED_MEMORY ", or set fewer" :
+					   "allow the process more memory, or set fewer";
 	default:
 		return "set fewer";
 	}
@@ -175,7 +165,7 @@ static bool workers_add(struct net *net, const struct config *config, unsigned i
 	const unsigned int before = net->env.workers;
 	int err = 0;
 
-	if (has_rdma(net) &&
+	if (net_has_rdma(net) &&
 	    nic_check_memlock(config, config->memory.size + config->tenants.memory)) {
 		snprintf(why, size,
 			 "the process may not lock the memory of %u workers for an RDMA device: "
@@ -206,7 +196,7 @@ static void workers_leave(struct net *net, unsigned int count)
 	net->env.workers = count;
 	connections_share(net);
 	net->worker_change.step = WORKERS_ANSWERING;
-	net->worker_change.until_ns = now_ns + ANSWER_NS;
+	net->worker_change.until_ns = now_ns + RESPOND_NS;
 	net->worker_change.reserve_ns = now_ns + RESERVE_NS;
 }
 

@@ -230,7 +230,7 @@ static void go(void **state)
 	assert_true(set_to(1));
 	assert_int_equal(test_net.env.workers, 1);
 	assert_int_equal(test_net.worker_count, 3);
-	time_ns += ANSWER_NS;
+	time_ns += RESPOND_NS;
 	worker_manager_run(&test_net, time_ns);
 	assert_steps("");
 	assert_int_equal(test_workers[0].pollers[0].limits.conns_max, CONNS / 3);

@@ -304,11 +304,11 @@ void http_logins_stop(struct http_logins *logins)
 	pthread_mutex_lock(&logins->lock);
 	logins->stops = true;
 	started = logins->started;
+	logins->started = false;
 	pthread_cond_signal(&logins->changed);
 	pthread_mutex_unlock(&logins->lock);
 	if (started)
 		pthread_join(logins->thread, NULL);
-	logins->started = false;
 }
 
 void http_logins_start(struct http_logins *logins)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/util/parse.h"
 #include "server/config/config.h"
@@ -13,6 +14,8 @@
 #include "server/worker/audit.h"
 
 #define WHY_MAX 256
+/* Emptying extents takes seconds; what takes longer waits for somebody. */
+#define CLOSING_WARN_NS 60000000000u
 
 static struct tenant *default_tenant(const struct net *net)
 {
@@ -127,6 +130,7 @@ static uint64_t shrink_begin(struct net *net)
 	if (err)
 		return change_failed(net, failure(err));
 	net->memory.step = MEMORY_CLOSING;
+	net->memory.warn_ns = clock_ns() + CLOSING_WARN_NS;
 	return 0;
 }
 
@@ -159,6 +163,21 @@ static uint64_t extending(struct net *net)
 	return 0;
 }
 
+/* Every minute. */
+static void closing_warn(struct net *net)
+{
+	char size[PARSE_FORMAT_MAX], wanted[PARSE_FORMAT_MAX];
+	uint64_t now_ns = clock_ns();
+
+	if (now_ns < net->memory.warn_ns)
+		return;
+	net->memory.warn_ns = now_ns + CLOSING_WARN_NS;
+	log_warn("memory.size is still %s, and not %s: in the memory to be given back values are "
+		 "being written or sent; setting memory.size to %s ends the change",
+		 show_size(stat_read(&region_of(net)->bytes), size),
+		 show_size(net->memory.target * region_of(net)->extent_bytes, wanted), size);
+}
+
 static uint64_t closing(struct net *net)
 {
 	struct tenant *tenant = default_tenant(net);
@@ -168,6 +187,7 @@ static uint64_t closing(struct net *net)
 	case EXTENTS_CLOSING:
 		if (wanted_extents(net) != net->memory.target)
 			store_close_cancel(net->env.store);
+		closing_warn(net);
 		return 0;
 	case EXTENTS_IDLE:
 		change_end(net, "it was changed again");

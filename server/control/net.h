@@ -100,7 +100,8 @@ struct memory_change {
 		MEMORY_LEAVING,	  /* connections that may have keys of them end */
 		MEMORY_CUTTING,	  /* the job runs */
 	} step;
-	uint32_t target; /* extents */
+	uint32_t target;  /* extents */
+	uint64_t warn_ns; /* of MEMORY_CLOSING: when the log says that it goes on */
 };
 
 struct net {

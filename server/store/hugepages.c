@@ -60,6 +60,12 @@ static bool is_huge(const struct mapping *mapping)
 	return mapping->page_bytes != (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Whether prefaulting makes large pages of normal ones. */
+static bool makes_large(const struct mapping *mapping, const struct store_options *options)
+{
+	return !is_huge(mapping) && options->hugepages != HUGEPAGES_OFF;
+}
+
 static uint8_t *extent_base(const struct mapping *mapping, unsigned int k)
 {
 	return mapping->base + k * mapping->extent_bytes;
@@ -75,7 +81,7 @@ static int populate(struct mapping *mapping, unsigned int k, const struct store_
 		.bytes = mapping->extent_bytes,
 		.page_bytes = mapping->page_bytes,
 		.fd = extent->fd,
-		.large = !is_huge(mapping) && options->hugepages != HUGEPAGES_OFF,
+		.large = makes_large(mapping, options),
 		.nodes = policy->interleaved,
 		.cancel = options->cancel,
 		.pauses = options->pauses,
@@ -83,8 +89,6 @@ static int populate(struct mapping *mapping, unsigned int k, const struct store_
 	uint64_t start = clock_ns();
 	int err = prefault_run(&prefault);
 
-	extent->large_bytes = prefault.large_to;
-	mapping->large_bytes += prefault.large_to;
 	mapping->large_err = prefault.large_err;
 	mapping->prefault_ms += (uint32_t)((clock_ns() - start) / 1000000u);
 	return err;
@@ -137,7 +141,6 @@ static void extent_unmap(struct mapping *mapping, unsigned int k)
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	if (extent->fd >= 0)
 		close(extent->fd);
-	mapping->large_bytes -= extent->large_bytes;
 	*extent = (struct extent){ .fd = -1 };
 }
 
@@ -168,6 +171,11 @@ static int extent_fill(struct mapping *mapping, unsigned int k, const struct sto
 	return err ? err : seal(extent, keep);
 }
 
+static void count_large(struct mapping *mapping)
+{
+	mapping->large_bytes = prefault_large_bytes(mapping->base, mapped_bytes(mapping));
+}
+
 /* Maps extents until there are @count. On an error some of them may have been. */
 static int extents_map(struct mapping *mapping, unsigned int count,
 		       const struct store_options *options, const struct numa_policy *policy,
@@ -186,6 +194,8 @@ static int extents_map(struct mapping *mapping, unsigned int count,
 			extent->offset = k * mapping->extent_bytes;
 		err = extent_fill(mapping, k, options, policy, keep);
 	}
+	if (!err && options->prefault && makes_large(mapping, options))
+		count_large(mapping);
 	return err;
 }
 
@@ -242,28 +252,29 @@ void hugepages_unmap(struct mapping *mapping)
 	mapping->base = NULL;
 }
 
-/* Frees the pages of a file that is kept, from @offset on. */
-static int punch(const struct mapping *mapping, const struct keep *keep, uint64_t offset)
+/*
+ * Frees what the file of a store that is kept has after the extents. It matters for the memory
+ * alone: no item there verifies (EXTENT-4).
+ */
+static void give_back(const struct mapping *mapping, const struct keep *keep)
 {
-	if (offset == mapping->bytes_max)
-		return 0;
-	return fallocate(keep->region_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-			 (off_t)(mapping->bytes_max - offset)) ?
-		       -errno :
-		       0;
+	uint64_t from = mapped_bytes(mapping);
+
+	if (from < mapping->bytes_max &&
+	    fallocate(keep->region_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)from,
+		      (off_t)(mapping->bytes_max - from)))
+		log_warn("memory.file: can't give back memory of the file: %m; a restart of kvd "
+			 "tries it again");
 }
 
 void hugepages_cut(struct mapping *mapping, const struct keep *keep, unsigned int count)
 {
-	int err;
-
 	while (mapping->count > count)
 		extent_unmap(mapping, --mapping->count);
-	err = keep->head ? punch(mapping, keep, mapped_bytes(mapping)) : 0;
-	if (err)
-		log_error("memory.file: can't give back memory of the file: %s; a restart of kvd "
-			  "tries it again",
-			  strerror(-err));
+	if (mapping->large_bytes)
+		count_large(mapping);
+	if (keep->head)
+		give_back(mapping, keep);
 }
 
 uint64_t hugepages_to_configure(uint64_t total, uint64_t available, uint64_t needed)
@@ -505,11 +516,11 @@ static int map_kept(struct mapping *mapping, const struct store_options *options
 		err = -errno;
 	if (!err)
 		err = map(mapping, page_bytes, count, options, policy, keep);
-	/* What a kill has left of extents that did not exist yet, or any more: EXTENT-5. */
-	if (!err)
-		err = punch(mapping, keep, mapped_bytes(mapping));
-	if (!err)
+	if (!err) {
+		/* What a kill has left of extents that did not exist yet, or any more: EXTENT-5. */
+		give_back(mapping, keep);
 		return 0;
+	}
 	hugepages_unmap(mapping);
 	if (err != -ECANCELED)
 		log_error("memory.file: can't map %s: %s; is there room for memory.size in its "

@@ -17,7 +17,6 @@
 struct extent {
 	int fd;		 /* what softnic passes to clients: nobody can write by it (guarantee D) */
 	uint64_t offset; /* of its first byte in that file */
-	uint64_t large_bytes; /* on transparent huge pages, if the pages are normal ones */
 };
 
 /* Addresses of @bytes_max, of which the first @count extents are mapped, the others reserved. */
@@ -28,7 +27,7 @@ struct mapping {
 	unsigned int count;
 	struct extent extents[EXTENTS_MAX];
 	uint64_t page_bytes;
-	uint64_t large_bytes; /* of all extents */
+	uint64_t large_bytes; /* on transparent huge pages, if prefaulting makes some */
 	int large_err; /* why the kernel made fewer large pages than it could; 0: not known */
 	uint32_t prefault_ms; /* how long prefaulting took */
 };

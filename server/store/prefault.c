@@ -132,10 +132,9 @@ static int prefault_piece(void *context, uint32_t thread, uint64_t at, uint64_t 
 	return err;
 }
 
-/* The bytes of the mapping on large pages, by /proc/self/smaps. */
-static uint64_t large_bytes(const struct prefault *p)
+uint64_t prefault_large_bytes(const uint8_t *base, uint64_t bytes)
 {
-	const uint64_t base = (uintptr_t)p->base;
+	const uint64_t first = (uintptr_t)base;
 	uint64_t begin, end, kib, sum = 0;
 	FILE *in = fopen("/proc/self/smaps", "re");
 	bool inside = false;
@@ -143,7 +142,7 @@ static uint64_t large_bytes(const struct prefault *p)
 
 	while (in && fgets(line, sizeof(line), in)) {
 		if (sscanf(line, "%" SCNx64 "-%" SCNx64 " ", &begin, &end) == 2)
-			inside = begin >= base && begin < base + p->bytes;
+			inside = begin >= first && begin < first + bytes;
 		else if (inside && sscanf(line, "ShmemPmdMapped: %" SCNu64, &kib) == 1)
 			sum += kib << 10;
 	}
@@ -163,13 +162,10 @@ int prefault_run(struct prefault *p)
 		.run = prefault_piece,
 		.context = p,
 	};
-	int err;
 
 	/* For kernels without MADV_COLLAPSE: with shmem_enabled = advise, first accesses do it. */
 	if (p->large)
 		madvise(p->base, p->bytes, MADV_HUGEPAGE);
 	p->large_err = 0;
-	err = pieces_run(&pieces);
-	p->large_to = p->large && !err ? large_bytes(p) : 0;
-	return err;
+	return pieces_run(&pieces);
 }

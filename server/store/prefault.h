@@ -36,10 +36,9 @@ struct prefault {
 	uint32_t threads; /* 0: one for each CPU, PIECES_THREADS_MAX at most */
 	/* Set by any thread: the work ends after the pieces in progress. NULL: never */
 	const _Atomic bool *cancel;
-	bool pauses;	   /* clients are served meanwhile, whose connections map memory */
-	bool no_populate;  /* for tests: as if the kernel had no MADV_POPULATE_WRITE */
-	uint64_t large_to; /* result: bytes on large pages, if @large */
-	int large_err;	   /* result: the error of the first range that is not; or 0 */
+	bool pauses;	  /* clients are served meanwhile, whose connections map memory */
+	bool no_populate; /* for tests: as if the kernel had no MADV_POPULATE_WRITE */
+	int large_err;	  /* result: the error of the first range that is not; or 0 */
 };
 
 /*
@@ -47,6 +46,12 @@ struct prefault {
  * It is no error if pages are not large. Logs its progress every few seconds. Any thread.
  */
 int prefault_run(struct prefault *prefault);
+
+/*
+ * The bytes on large pages from @base on, by /proc/self/smaps: of all mappings that begin in there.
+ * The kernel makes one of neighbours with the same file.
+ */
+uint64_t prefault_large_bytes(const uint8_t *base, uint64_t bytes);
 
 /*
  * The number of the normal page, in large page @large, whose NUMA node is the one that the large

@@ -187,4 +187,5 @@ bad_package
 apt install ibverbs-providers /debs/new.deb /debs/tools.deb
 umount "$root/dev/pts" "$root/dev/shm" "$root/proc"
 quiet tests/vm/run -t 1800 -- tests/deb_service.sh "$root"
+grep "ms at most" "$tmp/said" || die "no upgrade was measured"
 step "ok"

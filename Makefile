@@ -98,6 +98,7 @@ WEB_LIBS    = $(call libs,WEB_LIBS,libcurl jansson zlib libmicrohttpd gnutls)
 # Of kvctl alone: typing, and archives.
 KVCTL_LIBS  = $(call libs,KVCTL_LIBS,libedit ncursesw zlib)
 UV_LIBS     = $(call libs,UV_LIBS,libuv)
+REDIS_LIBS  = $(call libs,REDIS_LIBS,hiredis)
 
 ifneq ($(findstring s,$(firstword -$(MAKEFLAGS))),s)
 ifndef V
@@ -622,7 +623,7 @@ benchmarks: all $(addprefix $(B)/,kvtrace micro table-bench)  ## the other progr
 $(B)/kvtrace: $(O)/bench/kvtrace/main.o $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
 $(B)/micro: $(call obj,$(MICRO_SRC)) $(O)/libbench.a $(O)/libclient.a $(O)/libcommon.a
-	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) -lm $(LDLIBS)
+	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(DEVICE_LIBS) $(REDIS_LIBS) -lm $(LDLIBS)
 $(B)/table-bench: $(O)/bench/engine/table-bench.o $(O)/libbench.a $(O)/libserver.a $(O)/libcommon.a
 	$(QL)$(LINK) $(LDFLAGS) -o $@ $^ $(STORE_LIBS) $(DEVICE_LIBS) -lm $(LDLIBS)
 

@@ -29,9 +29,8 @@ def test_dict(store):
         store["a"]
     with pytest.raises(kvd.NotFoundError):
         del store["a"]
-    with pytest.raises(TypeError):
-        iter(store)
     assert store.get("a") is None and store.get("a", 7) == 7
+    assert len(store) == 1 and list(store) == [b"b"] and dict(store.items()) == {b"b": b"2"}
 
 
 @pytest.mark.extension
@@ -509,6 +508,8 @@ def test_fleet(tmp_path):
         with kvd.Client(f"fleet+{URL_2}/demo", **PATIENT) as store:
             store["k"] = "v"
             assert store["k"] == b"v"
+            assert list(store) == [b"k"] and len(store) == 1 and store.ttl("k") == 0
+            assert store.expire("k", 100000) and store.ttl("k") >= 100000 - 3 * DEADLINE_S
             info = store.fleet_info()
             assert info == ("demo", 7, info.generation, 16384, 0, 1) and info.generation
             assert store.fleet_member(0) == \

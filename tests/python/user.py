@@ -21,7 +21,17 @@ def synchronous() -> None:
         assert_type(store.gat("k", 60), bytes | None)
         assert_type(store.get_many(["k", b"k"]), list[bytes | None])
         assert_type(store.put("k", [b"a", bytearray(2)], ttl_s=60), int)
+        assert_type(store.get_many(["k", "l"], as_dict=True), dict[str, bytes])
         assert_type(store.put_many({"k": "v"}), list[int])
+        assert_type(store.set("k", "v", ttl_s=60) + store.expire("k", 0), int)
+        assert_type(store.ttl("k"), int | None)
+        value, version = store.gets("k")
+        if value is not None and version is not None:
+            store.cas("k", value, version)
+        assert_type([key for key in store], list[bytes])
+        assert_type(dict(store.items("k")), dict[bytes, bytes])
+        with kvd.ClientPool(size=4) as pool, pool.client() as lent:
+            assert_type(lent, kvd.Client)
         assert_type(store.incr("k").version, int)
         assert_type([entry.head for entry in store.scan("k")], list[kvd.Head])
         with store.register(bytearray(4096)) as memory:
@@ -34,8 +44,7 @@ def synchronous() -> None:
         store.put(5, "v")  # type: ignore[arg-type]
         store.put("k", "v", ttl=60)  # type: ignore[call-arg]
         kvd.Client(timeout=500)  # type: ignore[call-arg]
-        for _ in store:  # type: ignore[misc]
-            pass
+        kvd.ClientPool(size="8")  # type: ignore[arg-type]
 
 
 async def asynchronous() -> None:
@@ -45,6 +54,8 @@ async def asynchronous() -> None:
         assert_type(await store.get("k", 7, timeout_ms=10), bytes | int)
         assert_type(await store.put("k", "v"), int)
         assert_type([entry async for entry in store.scan()], list[kvd.Entry])
+        assert_type([key async for key in store], list[bytes])
+        assert_type(await store.get_many([b"k"], as_dict=True), dict[bytes, bytes])
     assert_type(await kvd.aio.Client(), kvd.aio.Client)
 
 

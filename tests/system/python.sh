@@ -17,6 +17,6 @@ check "tests/python" tests_pass tests/python/test_*.py
 if [ -e "$build/python/_hot.abi3.so" ]; then
 	export KVD_PYTHON_HOT=$build/python/_hot.abi3.so
 	check "the synchronous client by the extension" tests_pass -m extension \
-		tests/python/test_client.py
+		tests/python/test_client.py tests/python/test_habits.py
 fi
 finish

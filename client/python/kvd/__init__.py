@@ -23,12 +23,13 @@ from .errors import (
 from .fleet import FleetInfo, FleetMember, FleetShard
 from .memory import Memory, MemoryInfo
 from .observe import process_stats, stats_text
+from .pool import ClientPool
 
 __version__ = "0.4.0"
 
 __all__ = [
     "AuthError", "AwayError", "BufferTooSmallError", "BusyError", "CanceledError", "Client",
-    "DeviceError", "DisconnectedError", "Entry", "Error", "ExistsError", "FleetInfo",
+    "ClientPool", "DeviceError", "DisconnectedError", "Entry", "Error", "ExistsError", "FleetInfo",
     "FleetMember", "FleetShard", "Head", "InvalidError", "Item",
     "KEY_MAX", "LimitError", "Memory", "MemoryInfo", "MovedError", "NoMemoryError", "NoSpaceError",
     "NotAllowedError", "NotANumberError", "NotFoundError", "Number", "Op", "OtherStatusError",

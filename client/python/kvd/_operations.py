@@ -18,7 +18,9 @@ from typing import Any, Callable, Final, Iterable, Iterator, NamedTuple, TypeVar
 from ._abi import COp, IOV_MAX, Iovec, Op, PutMode, TTL_MAX
 from ._buffers import Key, Readable, Writable, key_bytes, new_bytes, readable, writable
 from ._lib import status_text
-from .errors import BufferTooSmallError, Error, InvalidError, NotFoundError, Status, error_of
+from .errors import (
+    BufferTooSmallError, BusyError, Error, InvalidError, NotFoundError, Status, error_of,
+)
 
 SCRATCH: Final = 1024  # bytes of value that an operation has a place for by itself
 _OK: Final = 0
@@ -46,6 +48,16 @@ class Head(NamedTuple):
     expires_s: int
 
 
+def seconds_left(head: Head, now_ns: int | None) -> int:
+    """The time to live that a key with an expiry time has left, by the server's clock: at least 1,
+    as the key was there. The server has rounded the expiry time up, so this is rounded down.
+
+    BusyError: the clock is not known."""
+    if now_ns is None:
+        raise BusyError("the client does not know the server's clock: try again")
+    return max(1, (head.expires_s * 1000000000 - now_ns) // 1000000000)
+
+
 class Number(int):
     """The new number of incr() and decr(), with its version."""
 
@@ -60,6 +72,7 @@ def number_of(value: int, version: int) -> Number:
 
 Pairs = Union[Mapping[Any, Readable], Iterable[tuple[Key, Readable]]]
 T = TypeVar("T")
+K = TypeVar("K")
 shown: Final = reprlib.repr  # of what was given, in an error: cut where it is long
 
 
@@ -107,6 +120,11 @@ def keys_of(keys: Iterable[T]) -> Iterable[T]:
     if isinstance(keys, (str, bytes, bytearray, memoryview)):
         raise TypeError(f"give a list of keys, not one key: {shown(keys)}")
     return keys
+
+
+def found_of(keys: list[K], values: list[bytes | None]) -> dict[K, bytes]:
+    """The keys that have a value, with it."""
+    return {key: value for key, value in zip(keys, values) if value is not None}
 
 
 def buffers_of(keys: Iterable[Key], buffers: Iterable[T]) -> Iterator[tuple[Key, T]]:

@@ -28,7 +28,7 @@ import concurrent.futures
 from ctypes import c_void_p
 from types import TracebackType
 from typing import (
-    Any, AsyncIterator, Callable, Final, Generator, Iterable, Mapping, TypeVar, overload,
+    Any, AsyncIterator, Callable, Final, Generator, Iterable, Literal, Mapping, TypeVar, overload,
 )
 
 from ._abi import Op, Priority, PutMode
@@ -37,7 +37,8 @@ from ._handle import CHUNK, Handle, PathName
 from ._lib import error_text, lib
 from ._operations import (
     SCRATCH, Head, Item, Number, Operation, Pairs, buffers_of, check_number, code_of_length,
-    code_of_status, keys_of, pairs_of, result_head, result_item, result_length, result_value,
+    code_of_status, found_of, keys_of, pairs_of, result_head, result_item, result_length,
+    result_value, seconds_left,
 )
 from .client import Client as SyncClient
 from .client import Entry, Used
@@ -59,6 +60,7 @@ _COPIED_MAX = 4096  # bytes of a buffer that is copied when its PUT begins
 
 T = TypeVar("T")
 D = TypeVar("D")
+K = TypeVar("K", bound=Key)
 
 
 def _copied(value: Any) -> Any:
@@ -68,6 +70,15 @@ def _copied(value: Any) -> Any:
     if isinstance(value, memoryview) and value.nbytes <= _COPIED_MAX and value.c_contiguous:
         return value.tobytes() if "O" not in value.format else value
     return value
+
+
+async def _once(entries: AsyncIterator[Entry]) -> AsyncIterator[Entry]:
+    """The entries of a scan without those whose key was delivered before."""
+    delivered: set[bytes] = set()
+    async for entry in entries:
+        if entry.key not in delivered:
+            delivered.add(entry.key)
+            yield entry
 
 
 class _Group:
@@ -414,6 +425,12 @@ class Client(Handle):
         item: Item | None = await self._one(operation, timeout_ms)
         return item
 
+    async def gets(self, key: Key, *,
+                   timeout_ms: int = 0) -> tuple[bytes, int] | tuple[None, None]:
+        """Returns the value and its version, for cas(); (None, None): there is no such key."""
+        item = await self.get_item(key, timeout_ms=timeout_ms)
+        return (None, None) if item is None else (item.value, item.version)
+
     @overload
     async def get_and_touch(self, key: Key, ttl_s: int, *, timeout_ms: int = 0) -> bytes | None: ...
 
@@ -449,6 +466,8 @@ class Client(Handle):
         operation.prepare_put(key, _copied(value), mode, flags, ttl_s, if_version, pin_s, priority)
         version: int = await self._one(operation, timeout_ms)
         return version
+
+    set = put
 
     async def put_from(self, key: Key, buffer: Readable | list[Readable],
                        **arguments: Any) -> int:
@@ -514,6 +533,19 @@ class Client(Handle):
         version: int = await self._one(operation, timeout_ms)
         return version
 
+    expire = touch
+
+    async def ttl(self, key: Key, *, timeout_ms: int = 0) -> int | None:
+        """As kvd.Client.ttl(): seconds; 0: it never expires; None: there is no such key."""
+        head = await self.head(key, timeout_ms=timeout_ms)
+        if head is None or not head.expires_s:
+            return None if head is None else 0
+        now_ns = self.clock_ns()
+        if now_ns is None:
+            await self.ping(timeout_ms=timeout_ms)
+            now_ns = self.clock_ns()
+        return seconds_left(head, now_ns)
+
     async def head(self, key: Key, *, timeout_ms: int = 0) -> Head | None:
         """Length, version, flags and expiry time; None: there is no such key."""
         operation = Operation()
@@ -547,15 +579,26 @@ class Client(Handle):
 
     # Many at once.
 
-    async def get_many(self, keys: Iterable[Key], *, timeout_ms: int = 0) -> list[bytes | None]:
+    @overload
+    async def get_many(self, keys: Iterable[Key], *, as_dict: Literal[False] = False,
+                       timeout_ms: int = 0) -> list[bytes | None]: ...
+
+    @overload
+    async def get_many(self, keys: Iterable[K], *, as_dict: Literal[True],
+                       timeout_ms: int = 0) -> dict[K, bytes]: ...
+
+    async def get_many(self, keys: Iterable[Any], *, as_dict: bool = False,
+                       timeout_ms: int = 0) -> Any:
         """As kvd.Client.get_many()."""
+        wanted = list(keys_of(keys))
         operations = []
-        for key in keys_of(keys):
+        for key in wanted:
             operation = Operation()
             operation.prepare_get(key, self._expect, result_value)
             operations.append(operation)
         await self._run(operations, timeout_ms)
-        return SyncClient._results(operations)
+        values = SyncClient._results(operations)
+        return found_of(wanted, values) if as_dict else values
 
     async def put_many(self, items: Pairs, *, mode: int = PutMode.SET, flags: int = 0,
                        ttl_s: int = 0, pin_s: int = 0, priority: int = Priority.NORMAL,
@@ -568,6 +611,8 @@ class Client(Handle):
             operations.append(operation)
         await self._run(operations, timeout_ms)
         return SyncClient._results(operations)
+
+    set_many = put_many
 
     async def delete_many(self, keys: Iterable[Key], *, timeout_ms: int = 0) -> list[bool]:
         """As kvd.Client.delete_many()."""
@@ -654,6 +699,22 @@ class Client(Handle):
                 yield entry
             if not cursor:
                 return
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self.keys()
+
+    async def keys(self, prefix: bytes | str = b"") -> AsyncIterator[bytes]:
+        """As kvd.Client.keys(): `async for key in store.keys("user"):`."""
+        async for entry in _once(self.scan(prefix)):
+            yield entry.key
+
+    async def items(self, prefix: bytes | str = b"") -> AsyncIterator[tuple[bytes, bytes]]:
+        """As kvd.Client.items()."""
+        async for key, value, _ in _once(self.scan(prefix, values=True)):
+            if value is None:  # too long for a scan
+                value = await self.get(key)
+            if value is not None:
+                yield key, value
 
     async def scan_uses(self, prefix: bytes | str = b"", *,
                         count: int = 0) -> AsyncIterator[Used]:

@@ -6,7 +6,9 @@ from __future__ import annotations
 import ctypes
 from ctypes import byref, c_size_t, c_uint64, string_at
 from types import TracebackType
-from typing import Any, Callable, Iterable, Iterator, Mapping, NamedTuple, TypeVar, overload
+from typing import (
+    Any, Callable, Iterable, Iterator, Literal, Mapping, NamedTuple, TypeVar, overload,
+)
 
 from . import _fast
 from ._abi import (
@@ -18,7 +20,8 @@ from ._handle import CHUNK, POINTERS, Handle, PathName
 from ._lib import lib, quick, status_text
 from ._operations import (
     Head, Item, Number, Operation, Pairs, buffers_of, check_number, check_text, check_ttl,
-    code_of_length, code_of_status, keys_of, number_of, pairs_of, pieces_of, put_name, result_value,
+    code_of_length, code_of_status, found_of, keys_of, number_of, pairs_of, pieces_of, put_name,
+    result_value, seconds_left,
 )
 from .errors import (
     BusyError, Error, ExistsError, InvalidError, NotFoundError, Status, error_of,
@@ -34,6 +37,7 @@ _WAIT_MS = 100  # so soon a batch notices a signal
 
 T = TypeVar("T")
 D = TypeVar("D")
+K = TypeVar("K", bound=Key)
 
 fast_get = _fast.get
 fast_put = _fast.put
@@ -178,6 +182,11 @@ class Client(Handle):
             item = self._item
             return Item(value, item.version, item.flags, item.expires_s)
 
+    def gets(self, key: Key) -> tuple[bytes, int] | tuple[None, None]:
+        """Returns the value and its version, for cas(); (None, None): there is no such key."""
+        item = self.get_item(key)
+        return (None, None) if item is None else (item.value, item.version)
+
     @overload
     def get_and_touch(self, key: Key, ttl_s: int) -> bytes | None: ...
 
@@ -271,6 +280,8 @@ class Client(Handle):
             guard.release()
             del holder
 
+    set = put  # as dict-like stores call it; it returns the version, which is never 0
+
     def put_from(self, key: Key, buffer: Readable | list[Readable], **arguments: Any) -> int:
         """As put(): registered memory is READ by the server from where it is."""
         return self.put(key, buffer, **arguments)
@@ -346,6 +357,21 @@ class Client(Handle):
                         "touch", data)
             return self._version.value
 
+    expire = touch  # a time to live of 0 is for ever, and does not remove the key
+
+    def ttl(self, key: Key) -> int | None:
+        """Returns the whole seconds that the key has left to live, at least 1; 0: it never expires,
+        as ttl_s=0 stores it; None: there is no such key. BusyError: the client does not know the
+        server's clock, since its host was suspended, and a ping() did not tell it."""
+        head = self.head(key)
+        if head is None or not head.expires_s:
+            return None if head is None else 0
+        now_ns = self.clock_ns()
+        if now_ns is None:
+            self.ping()
+            now_ns = self.clock_ns()
+        return seconds_left(head, now_ns)
+
     # As a dict.
 
     def __getitem__(self, key: Key) -> bytes:
@@ -364,8 +390,32 @@ class Client(Handle):
     def __contains__(self, key: Key) -> bool:
         return self.exists(key)
 
-    # A scan may deliver a key twice, and takes as long as the store is large: see scan().
-    __iter__ = None
+    def __iter__(self) -> Iterator[bytes]:
+        return self.keys()
+
+    def keys(self, prefix: bytes | str = b"") -> Iterator[bytes]:
+        """The keys that begin with @prefix, by scan(), but each only once: the iterator remembers
+        those that it has delivered, and so needs memory for all of them."""
+        return (entry.key for entry in _once(self.scan(prefix)))
+
+    def items(self, prefix: bytes | str = b"") -> Iterator[tuple[bytes, bytes]]:
+        """The keys that begin with @prefix, each once as keys() delivers them, with their values:
+        each pair is of one moment, but all together are no snapshot."""
+        for key, value, _ in _once(self.scan(prefix, values=True)):
+            if value is None:  # too long for a scan
+                value = self._get(lib.kvd_get, key)
+            if value is not None:
+                yield key, value
+
+    def __len__(self) -> int:
+        """The number of keys, by a scan of them all, which takes as long as the store is large.
+        list(store) calls this first; list(store.keys()) does not. stats()["items"] is what one
+        server counts: at once, but with keys that have just expired."""
+        return sum(1 for _ in self)
+
+    def __bool__(self) -> bool:
+        """True: `if store:` asks whether there is a client, and no server for its keys."""
+        return True
 
     def setdefault(self, key: Key, value: Readable, **arguments: Any) -> bytes:
         """Returns the key's value, or stores @value and returns it. If several clients do this at
@@ -482,11 +532,21 @@ class Client(Handle):
                 results.append(error)
         return _raised(results)
 
-    def get_many(self, keys: Iterable[Key]) -> list[bytes | None]:
+    @overload
+    def get_many(self, keys: Iterable[Key], *,
+                 as_dict: Literal[False] = False) -> list[bytes | None]: ...
+
+    @overload
+    def get_many(self, keys: Iterable[K], *, as_dict: Literal[True]) -> dict[K, bytes]: ...
+
+    def get_many(self, keys: Iterable[Any], *, as_dict: bool = False) -> Any:
         """Returns the value of each key, None where there is none; GETs share round trips, and
-        together they are no snapshot. If one fails its error is raised, with `results` of all."""
+        together they are no snapshot. If one fails its error is raised, with `results` of all.
+        @as_dict: returns a dict, by the keys as they were given, without those that are not in the
+        store."""
+        wanted = list(keys_of(keys))
         operations = []
-        for key in keys_of(keys):
+        for key in wanted:
             operation = Operation()
             operation.prepare_get(key, 0, result_value)
             operations.append(operation)
@@ -496,7 +556,8 @@ class Client(Handle):
             again = [o for o in again if o.op.status == _BUFFER]
             for operation in again:
                 operation.room(operation.op.item.value_len)
-        return self._results(operations)
+        values = self._results(operations)
+        return found_of(wanted, values) if as_dict else values
 
     def put_many(self, items: Pairs, *, mode: int = PutMode.SET, flags: int = 0, ttl_s: int = 0,
                  pin_s: int = 0, priority: int = Priority.NORMAL) -> list[int]:
@@ -510,6 +571,8 @@ class Client(Handle):
             operations.append(operation)
         self._run(operations)
         return self._results(operations)
+
+    set_many = put_many
 
     def delete_many(self, keys: Iterable[Key]) -> list[bool]:
         """Removes the keys. Returns for each whether it existed."""
@@ -783,6 +846,15 @@ class Client(Handle):
         weights. Else as fleet_drain()."""
         with self._guard:
             self._check(lib.kvd_fleet_rebalance(self._pointer))
+
+
+def _once(entries: Iterator[Entry]) -> Iterator[Entry]:
+    """The entries of a scan without those whose key was delivered before."""
+    delivered: set[bytes] = set()
+    for entry in entries:
+        if entry.key not in delivered:
+            delivered.add(entry.key)
+            yield entry
 
 
 def _raised(results: list[Any]) -> list[Any]:

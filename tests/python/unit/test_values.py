@@ -305,8 +305,6 @@ def test_dict(store, fake):
     for call in (lambda: store["k"], lambda: store.__delitem__("k")):
         with pytest.raises(KeyError, match="no key 'k'"):
             call()
-    with pytest.raises(TypeError):
-        iter(store)
 
 
 def test_setdefault_and_pop(both, fake):

@@ -500,7 +500,8 @@ scripts:
 
 # Programs are checked against the package's type hints.
 PYTHON_FILES = $(wildcard client/python/kvd/*.py tests/*/*.py tests/python/*/*.py \
-	bench/python/*.py conf/man/*.py) conf/man/generate tests/mutants/schemata
+	bench/python/*.py conf/man/*.py) conf/man/generate client/python/wheel \
+	tests/mutants/schemata
 python:
 	@/usr/bin/python3 -m pyflakes $(PYTHON_FILES)
 	@MYPYPATH=client/python /usr/bin/python3 -m mypy --strict --no-error-summary \
@@ -583,6 +584,12 @@ PYTHON_SRC := $(sort $(wildcard client/python/kvd/*.py)) client/python/kvd/py.ty
 install-python: $(HOT)  ## the Python package, to PYTHONDIR
 	$(Q)$(INSTALL) -d $(D)$(PYTHONDIR)/kvd
 	$(Q)$(INSTALL) -m644 $(PYTHON_SRC) $(HOT) $(D)$(PYTHONDIR)/kvd
+
+.PHONY: wheel
+WHEELDIR ?= $(B)/wheel
+wheel: $(B)/libkvd.so.$(SOMAJOR) $(HOT)  ## the Python package with libkvd inside, in build/wheel/
+	$(Q)rm -f $(WHEELDIR)/kvd-*.whl
+	$(Q)client/python/wheel $(WHEELDIR) $^
 
 uninstall-python:  ## removes what install-python installed
 	$(Q)rm -rf $(D)$(PYTHONDIR)/kvd

@@ -2,8 +2,9 @@
 """Finds and loads libkvd, checks its version, and declares its functions.
 
 The environment variable KVD_LIBRARY names the file, for development; else it is libkvd.so.0.4 in
-the lib/ of this lib/python3.11/site-packages/kvd/ (they are in a virtual environment, or in
-/usr/local), or where the dynamic linker finds it. Every call releases the GIL, except those of
+this package's folder (as a wheel of `make wheel` has it), in the lib/ of this
+lib/python3.11/site-packages/kvd/ (they are in a virtual environment, or in /usr/local), or where
+the dynamic linker finds it. Every call releases the GIL, except those of
 `quick`, which do not block and take no locks of the library.
 """
 
@@ -18,7 +19,8 @@ from typing import Any, Final
 
 from . import _abi
 
-_LIB: Final = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+_PACKAGE: Final = os.path.dirname(os.path.abspath(__file__))
+_FOLDERS: Final = (_PACKAGE, os.path.abspath(os.path.join(_PACKAGE, "..", "..", "..")))
 _GET: Final = f"Debian: the package {_abi.PACKAGE}; from source: `make install`"
 _STATUS = c_int
 _KEY = (c_char_p, c_size_t)
@@ -124,10 +126,9 @@ def _load() -> tuple[ctypes.CDLL, ctypes.PyDLL, str]:
     """Returns the library twice, without and with the GIL, and its file's name.
 
     ImportError: it can't be found, or has another version."""
-    path = os.environ.get("KVD_LIBRARY") or _abi.SONAME
-    beside = os.path.join(_LIB, _abi.SONAME)
-    if path == _abi.SONAME and os.path.exists(beside):
-        path = beside
+    files = (os.path.join(folder, _abi.SONAME) for folder in _FOLDERS)
+    path = os.environ.get("KVD_LIBRARY", "") or next(
+        (file for file in files if os.path.exists(file)), _abi.SONAME)
     try:
         library = ctypes.CDLL(path)
     except OSError as error:

@@ -19,8 +19,6 @@ error, so it also goes to the log `kvd.lmcache`.
 from __future__ import annotations
 
 import collections
-import ctypes
-import hashlib
 import itertools
 import logging
 import os
@@ -29,26 +27,17 @@ import threading
 import weakref
 from typing import Any, Callable, Final, NamedTuple, Optional, Sequence
 
-from ._abi import KEY_MAX
-from ._lib import default_url, status_text
+from ._engine import ABSENT, MISSES, Arena, Health, bounded_key, first_error
 from ._operations import check_ttl, keys_of
 from ._owner import Owner
 from .client import Client
 from .errors import Error, InvalidError, Status
-from .memory import Memory, MemoryInfo
+from .memory import MemoryInfo
 
 # What LMCache gets for each batch: its number, whether it succeeded, the error, and the result of
 # each key (for a store: None).
 Completion = tuple[int, bool, str, Optional[list[bool]]]
 
-# Statuses that do not point to the configuration: the chunk is just not there now.
-_MISSES: Final = frozenset((
-    Status.NOT_FOUND, Status.ERR_BUFFER, Status.ERR_TIMEOUT, Status.ERR_DISCONNECTED,
-    Status.ERR_UNREACHABLE, Status.ERR_REFUSED, Status.ERR_BUSY, Status.ERR_CANCELED,
-    Status.ERR_UNKNOWN, Status.ERR_LIMIT, Status.ERR_AWAY, Status.ERR_MOVED,
-))
-_ABSENT: Final = frozenset((Status.NOT_FOUND, Status.ERR_BUFFER))
-_DIGEST: Final = 64  # characters of SHA-256
 _log = logging.getLogger("kvd.lmcache")
 _os: Any = os  # older type checkers do not know eventfd
 
@@ -67,31 +56,20 @@ class _Batch(NamedTuple):
     views: list[memoryview]
 
 
-class _Shared:
+class _Shared(Health):
     """The state that worker threads share. They hold no reference to the connector itself."""
 
     def __init__(self, ttl_s: int) -> None:
+        super().__init__(_log)
         self.ttl_s = ttl_s
         self.event_fd: int = _os.eventfd(0, _os.EFD_NONBLOCK | _os.EFD_CLOEXEC)
         self.done: collections.deque[Completion] = collections.deque()
         self.closing = False
-        self.statuses: dict[str, int] = {}  # of the last batch of each kind, as note() has them
 
     def finish(self, number: int, kind: str, result: _Result) -> None:
-        self.note(kind, result)
+        self.note(kind, result.status, result.error)
         self.done.append((number, result.ok, result.error, result.found))
         _os.eventfd_write(self.event_fd, 1)
-
-    def note(self, kind: str, result: _Result) -> None:
-        """Logs when batches of this kind begin to fail, fail for another reason, or work again.
-        All signs of a server that is gone (timeouts, losses, refusals) are one reason."""
-        status = Status.ERR_DISCONNECTED if result.status in _MISSES else result.status
-        before = self.statuses.get(kind, 0)
-        self.statuses[kind] = status
-        if status not in (0, before):
-            _log.warning("%s fails: %s", kind, result.error)
-        elif before and not status:
-            _log.warning("%s works again", kind)
 
 
 def _work(shared: _Shared, client: Client, batches: queue.SimpleQueue[_Batch | None]) -> None:
@@ -107,35 +85,24 @@ def _work(shared: _Shared, client: Client, batches: queue.SimpleQueue[_Batch | N
             if kind == "store":
                 result = _Result(False, None, status, str(error) or repr(error))
             else:
-                result = _Result(status in _MISSES, [False] * len(batch.keys), status,
+                result = _Result(status in MISSES, [False] * len(batch.keys), status,
                                  str(error) or repr(error))
         batch = None  # the buffers are the caller's again
         shared.finish(number, kind, result)
 
 
-def _first_error(keys: list[bytes], codes: list[int], but: frozenset[Status]) -> tuple[int, str]:
-    """The first status (here: minus the status) that is not in @but, and its text."""
-    for key, code in zip(keys, codes):
-        if code < 0 and -code not in but:
-            text = status_text(-code)
-            if -code == Status.ERR_TOO_LARGE:
-                text += ": raise limits.max_value of the server"
-            return -code, f"{text} (key {key.decode(errors='replace')})"
-    return 0, ""
-
-
 def _load(client: Client, batch: _Batch, ttl_s: int) -> _Result:
     codes = client.batch_get_into(batch.keys, batch.views)
     found = [code == view.nbytes for code, view in zip(codes, batch.views)]
-    status, error = _first_error(batch.keys, codes, _MISSES)
+    status, error = first_error(batch.keys, codes, MISSES)
     if status:
         return _Result(False, found, status, error)
-    return _Result(True, found, *_first_error(batch.keys, codes, _ABSENT))
+    return _Result(True, found, *first_error(batch.keys, codes, ABSENT))
 
 
 def _store(client: Client, batch: _Batch, ttl_s: int) -> _Result:
     codes = client.batch_put_from(batch.keys, batch.views, ttl_s=ttl_s)
-    status, error = _first_error(batch.keys, codes, frozenset())
+    status, error = first_error(batch.keys, codes, frozenset())
     return _Result(not status, None, status, error)
 
 
@@ -152,7 +119,7 @@ def _delete(client: Client, batch: _Batch, ttl_s: int) -> _Result:
         if error.results is None:
             raise
         gone = [not isinstance(result, Error) for result in error.results]
-        return _Result(error.status in _MISSES, gone, error.status, str(error))
+        return _Result(error.status in MISSES, gone, error.status, str(error))
     return _Result(True, [True] * len(batch.keys))
 
 
@@ -173,37 +140,6 @@ def _stop(shared: _Shared, queues: list[queue.SimpleQueue[_Batch | None]],
     for client in clients:
         client.close()
     os.close(shared.event_fd)
-
-
-class _Arena:
-    """A registered arena, shared by all connectors of the process that named it."""
-
-    _all: dict[tuple[str, int, int], _Arena] = {}
-    _lock = threading.Lock()
-
-    def __init__(self, key: tuple[str, int, int], memory: Memory) -> None:
-        self.key = key
-        self.memory = memory
-        self.users = 0
-
-    @classmethod
-    def of(cls, url: str | None, options: dict[str, Any], address: int, size: int) -> _Arena:
-        key = (url or default_url(), address, size)
-        with cls._lock:
-            arena = cls._all.get(key)
-            if arena is None:
-                with Client(url, **options) as client:  # not a worker's, which may be in use
-                    block = (ctypes.c_ubyte * size).from_address(address)
-                    arena = cls._all[key] = cls(key, client.register(block))
-            arena.users += 1
-            return arena
-
-    def leave(self) -> None:
-        with self._lock:
-            self.users -= 1
-            if not self.users:
-                del self._all[self.key]
-                self.memory.release()
 
 
 class Connector(Owner):
@@ -230,7 +166,7 @@ class Connector(Owner):
         check_ttl(ttl_s)
         self._prefix: Final = prefix
         self._numbers = itertools.count(1)
-        self._arena: _Arena | None = None
+        self._arena: Arena | None = None
         self._pid: Final = os.getpid()
         clients: list[Client] = []
         try:
@@ -270,7 +206,7 @@ class Connector(Owner):
             raise InvalidError("an arena is registered already")
         if size <= 0:
             raise InvalidError(f"an arena has a positive number of bytes, not {size}")
-        self._arena = _Arena.of(self._url, self._options, address, size)
+        self._arena = Arena.of(self._url, self._options, address, size)
         return self._arena.memory.info()
 
     def event_fd(self) -> int:
@@ -345,7 +281,4 @@ class Connector(Owner):
 
     def _key(self, key: str) -> bytes:
         """kvd's key of a chunk; one that is too long ends with the SHA-256 of all of it."""
-        data = (self._prefix + key).encode()
-        if len(data) <= KEY_MAX:
-            return data
-        return data[:KEY_MAX - _DIGEST] + hashlib.sha256(data).hexdigest().encode()
+        return bounded_key((self._prefix + key).encode())

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Drives a connector as LMCache's multi-process server does: tasks are submitted by its controller
 threads under one lock, and a thread of the driver waits on the connector's descriptor, takes what
-has ended without that lock, and deals it out by number. And chunks whose bytes can be judged."""
+has ended without that lock, and deals it out by number."""
 
 import select
 import threading
-import zlib
 
-import numpy
+from chunks import generation_of
 
 DEADLINE_S = 120
 POLL_MS = 50  # LMCache: 500, which only a stop waits for
@@ -78,29 +77,6 @@ class Driver:
         self.connector.close()
         assert self.failure is None, self.failure
         assert not self._pending, f"{len(self._pending)} batches have no completion"
-
-
-# A chunk's words count up from a number that only this key and generation have.
-
-def _first_word(key, generation):
-    return zlib.crc32(key.encode()) << 32 | generation << 24
-
-
-def fill(view, key, generation=0):
-    """Makes the chunk that is stored under @key."""
-    words = numpy.frombuffer(view, numpy.uint64)
-    words[:] = numpy.arange(len(words), dtype=numpy.uint64)
-    words += numpy.uint64(_first_word(key, generation))
-
-
-def generation_of(view, key):
-    """Which chunk of @key these bytes are, all of them. Fails if they are none."""
-    words = numpy.frombuffer(view, numpy.uint64)
-    generation = (int(words[0]) - _first_word(key, 0)) >> 24
-    assert 0 <= generation < 256, f"{key}: the bytes of another key"
-    counted = words - numpy.arange(len(words), dtype=numpy.uint64)
-    assert (counted == numpy.uint64(_first_word(key, generation))).all(), f"{key}: torn bytes"
-    return generation
 
 
 def check_loaded(task):

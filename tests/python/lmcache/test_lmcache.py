@@ -18,8 +18,9 @@ import types
 import kvd
 import kvd.lmcache
 import pytest
+from chunks import fill, generation_of
 from conftest import URL, Server
-from driver import DEADLINE_S, Driver, check_loaded, fill, generation_of
+from driver import DEADLINE_S, Driver, check_loaded
 
 CHUNK = int(os.environ["KVD_LMCACHE_CHUNK"])
 BATCH = 32

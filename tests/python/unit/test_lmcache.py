@@ -278,4 +278,4 @@ def test_arena(fake):
     connectors[0].close()
     assert len(fake.memory) == 1 and len(fake.handles) == handles - 4
     connectors[1].close()
-    assert not fake.memory and not kvd.lmcache._Arena._all
+    assert not fake.memory and not kvd._engine.Arena._all

@@ -48,6 +48,8 @@ skipped=(
 	"lmcache server " "needs LMCache; tests/system/lmcache.sh has a driver in its place"
 	"lmcache bench " "needs LMCache"
 	"vllm serve " "needs vLLM"
+	"python3 -m sglang.launch_server "
+	"needs SGLang; tests/system/sglang.sh has a driver in its place"
 	"make                                    # build/libkvd.so"
 	"needs Rust; tests/system/rust.sh does that"
 	"make DEBUG=1" "builds other flavours; make check does that"

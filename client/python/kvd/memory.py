@@ -180,6 +180,16 @@ def holder_of(address: int, size: int) -> Memory:
                        f"or an address in memory of register() or alloc()")
 
 
+def anywhere(address: int, size: int) -> Any:
+    """These bytes as a buffer of an operation, whether they are in registered memory or not. The
+    caller keeps them mapped meanwhile."""
+    try:
+        holder_of(address, size)
+    except InvalidError:
+        return _array_type(size).from_address(address)
+    return address, size
+
+
 def register(client: int, buffer: Any, address: int, size: int, holder: Any) -> Memory:
     """Registers @size bytes at @address, exported by @holder, with the handle @client."""
     pointer = c_void_p()

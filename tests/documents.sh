@@ -48,6 +48,7 @@ skipped=(
 	"lmcache server " "needs LMCache; tests/system/lmcache.sh has a driver in its place"
 	"lmcache bench " "needs LMCache"
 	"vllm serve " "needs vLLM"
+	"export PYTHONHASHSEED=0" "needs vLLM; tests/system/vllm_tier.sh has a driver in its place"
 	"python3 -m sglang.launch_server "
 	"needs SGLang; tests/system/sglang.sh has a driver in its place"
 	"make                                    # build/libkvd.so"

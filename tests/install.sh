@@ -159,7 +159,7 @@ fi
 diff <(LC_ALL=C sort <<<"$files") <(list_files "$packages") || die "not the files of the package"
 said=$(KVD_LIBRARY=$(realpath "$build")/libkvd.so.0.4 PYTHONDONTWRITEBYTECODE=1 \
 	PYTHONPATH=$packages /usr/bin/python3 -c '
-import kvd, kvd.aio, kvd.lmcache
+import kvd, kvd.aio, kvd.lmcache, kvd.sglang, kvd.vllm
 print(kvd.__file__, kvd.library_version(), kvd._fast.extension)')
 [ "$said" = "$packages/kvd/__init__.py $version $extension" ] || die "the package said: $said"
 # The library is beside the package, where the dynamic linker does not look.

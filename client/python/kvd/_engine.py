@@ -24,6 +24,11 @@ MISSES: Final = frozenset((
 ))
 # The server has answered: there is no such chunk, or it has another length.
 ABSENT: Final = frozenset((Status.NOT_FOUND, Status.ERR_BUFFER))
+# Statuses of a server that is gone, or lets this client in no more.
+LOSSES: Final = frozenset((
+    Status.ERR_DISCONNECTED, Status.ERR_UNREACHABLE, Status.ERR_REFUSED, Status.ERR_AWAY,
+    Status.ERR_AUTH,
+))
 _DIGEST: Final = 64  # characters of SHA-256
 
 
@@ -41,6 +46,8 @@ def first_error(keys: Sequence[bytes], codes: Sequence[int], but: frozenset[Stat
     for key, code in zip(keys, codes):
         if code < 0 and -code not in but:
             text = status_text(-code)
+            if -code in LOSSES:
+                return -code, text  # whatever the key
             if -code == Status.ERR_TOO_LARGE:
                 text += ": raise limits.max_value of the server"
             return -code, f"{text} (key {key.decode(errors='replace')})"

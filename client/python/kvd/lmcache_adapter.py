@@ -11,32 +11,39 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter import (  # type: ignore
-    NativeConnectorL2Adapter,
-)
+from lmcache.v1.distributed.l2_adapters import native_connector_l2_adapter as native  # type: ignore
 
 from .lmcache import Connector
 
 _log = logging.getLogger("kvd.lmcache")
 
 
-class Adapter(NativeConnectorL2Adapter):  # type: ignore[misc]
+class Adapter(native.NativeConnectorL2Adapter):  # type: ignore[misc]
     """@params: arguments of kvd.lmcache.Connector, and `max_capacity_gb`, LMCache's own limit for
     what it stores in kvd (0: kvd evicts). @l1_memory_desc: where LMCache's arena is."""
 
     def __init__(self, params: dict[str, Any], l1_memory_desc: Any = None) -> None:
         params = dict(params)
         capacity = params.pop("max_capacity_gb", 0)
-        connector = Connector(**params)
+        connector = self._connector = Connector(**params)
         try:
             if l1_memory_desc is not None:
                 # An arena that grows has a part that stays.
                 size = getattr(l1_memory_desc, "stable_registration_size", None) or \
                     l1_memory_desc.size
                 info = connector.register(l1_memory_desc.ptr, size)
-                _log.info("registered %d bytes in %.1f s, registrations: %d", info.bytes,
-                          info.register_ns / 1e9, info.registrations)
+                if info is not None:
+                    _log.info("registered %d bytes in %.1f s, registrations: %d", info.bytes,
+                              info.register_ns / 1e9, info.registrations)
             super().__init__(connector, max_capacity_gb=capacity, type_name="kvd")
         except BaseException:
             connector.close()
             raise
+
+    def report_status(self) -> dict[str, Any]:
+        """As Connector.report_status(), with what LMCache's class has. It is healthy if both are:
+        not while kvd is away."""
+        status: dict[str, Any] = super().report_status()
+        known = self._connector.report_status()
+        known["is_healthy"] &= status.get("is_healthy", True)
+        return {**status, **known}

@@ -6,9 +6,11 @@ has ended without that lock, and deals it out by number."""
 import select
 import threading
 
+import numpy
 from chunks import generation_of
 
 DEADLINE_S = 120
+PATTERN = numpy.uint64(0x5a5aa5a55a5aa5a5)  # of buffers that are used again
 POLL_MS = 50  # LMCache: 500, which only a stop waits for
 
 
@@ -24,9 +26,20 @@ class Task:
         assert self.ended.wait(DEADLINE_S), f"no completion of a {self.kind}"
         return self
 
+    def use_again(self):
+        """Has LMCache use the buffers for other chunks, which nothing must change."""
+        for view in self.done().views:
+            numpy.frombuffer(view, numpy.uint64)[:] = PATTERN
+
+    def check_untouched(self):
+        for view in self.views:
+            words = numpy.frombuffer(view, numpy.uint64)
+            assert (words == PATTERN).all(), "written after the completion"
+
 
 class Driver:
-    """Has the arguments of LMCache's class for native connectors, whose place it takes."""
+    """Has the arguments and methods of LMCache's class for native connectors, whose place it
+    takes, as far as kvd's adapter uses them."""
 
     def __init__(self, connector, max_capacity_gb=0, type_name=""):
         self.connector, self.type_name = connector, type_name
@@ -70,6 +83,9 @@ class Driver:
 
     def delete(self, keys):
         return self._submit(Task("delete", keys, None), self.connector.submit_batch_delete)
+
+    def report_status(self):
+        return {"is_healthy": self._thread.is_alive(), "type": self.type_name}
 
     def close(self):
         self._stop.set()

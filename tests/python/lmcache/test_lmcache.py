@@ -13,13 +13,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import types
 
 import kvd
 import kvd.lmcache
 import pytest
 from chunks import fill, generation_of
-from conftest import URL, Server
+from conftest import URL, Server, Stopped
 from driver import DEADLINE_S, Driver, check_loaded
 
 CHUNK = int(os.environ["KVD_LMCACHE_CHUNK"])
@@ -60,7 +61,7 @@ def test_batches(driver):
     for key, view in zip(keys, views):
         fill(view, key)
     stored = driver.store(keys, views[:BATCH]).done()
-    assert (stored.ok, stored.error, stored.found) == (True, "", None)
+    assert (stored.ok, stored.error, stored.found) == (True, "", [True] * BATCH)
 
     lookup = driver.lookup(keys_of("a", LOOKUP)).done()
     assert lookup.ok and lookup.found == [i < BATCH for i in range(LOOKUP)]
@@ -117,12 +118,17 @@ def test_eviction_under_the_readers_hands(driver, store):
 
     writer = threading.Thread(target=write)
     writer.start()
-    views, hits, misses, last = arena_of(BATCH), 0, 0, False
+    arena, hits, misses, last, earlier = arena_of(2 * BATCH), 0, 0, False, None
     while not last:
         last = over.is_set()
-        for keys in (*written[-1:], *written[:1]):
-            loaded = check_loaded(driver.load(keys, views))
+        for keys, views in zip((*written[-1:], *written[:1]), (arena[:BATCH], arena[BATCH:])):
+            task = driver.load(keys, views)
+            loaded = check_loaded(task)
             hits, misses = hits + loaded, misses + BATCH - loaded
+            if earlier is not None:
+                earlier.check_untouched()
+            task.use_again()
+            earlier = task
     writer.join()
     assert not failures, failures
     assert hits and misses and store.stats()["evictions"] > 0
@@ -143,56 +149,179 @@ def test_a_chunk_that_is_stored_again_is_one_of_the_two(driver):
     assert seen <= {0, 1} and seen
 
 
-def test_server_is_killed_in_mid_batch(shared_server, caplog):
-    """Every batch ends; what is said to be loaded is right; afterwards all goes on by itself."""
-    shared_server.end()
-    server = Server()
-    caplog.set_level(logging.WARNING, "kvd.lmcache")
-    driver = Driver(make(timeout_ms=TIMEOUT_MS, lookup_timeout_ms=300))
-    try:
-        keys, views = keys_of("k"), arena_of(3 * BATCH)
-        for key, view in zip(keys, views):
+class Outage:
+    """A kvd of a test's own, and a connector whose driver meets its end in the middle of batches:
+    each ends; what is said to be loaded is right; what is said to be stored is stored in each key;
+    buffers that are used again are never written."""
+
+    def __init__(self, **options):
+        self.server = Server()
+        options.setdefault("timeout_ms", TIMEOUT_MS)
+        self.driver = Driver(make(lookup_timeout_ms=300, **options))
+        self.views = arena_of(3 * BATCH)
+        self.keys = keys_of("k")
+        for key, view in zip(self.keys, self.views):
             fill(view, key)
-        while not driver.store(keys, views[:BATCH]).done().ok:
+        while not self.store().ok:
             pass  # a slow machine
-        caplog.clear()
-        driver.connector._shared.statuses.clear()
-        tasks = [driver.load(keys, views[BATCH:2 * BATCH]),
-                 driver.store(keys_of("n"), views[:BATCH]),
-                 driver.load(keys, views[2 * BATCH:])]
-        server.end(signal.SIGKILL)
-        check_loaded(tasks[0])
-        tasks[1].done()
-        check_loaded(tasks[2])
-        assert tasks[0].ok and tasks[2].ok
 
-        # While it is gone.
-        gone = driver.lookup(keys).done()
-        assert gone.ok and gone.error and gone.found == [False] * BATCH
-        lost = driver.load(keys[:2], views[:2]).done()
-        assert lost.ok and lost.error and lost.found == [False, False]
-        failed = driver.store(keys[:2], views[:2]).done()
-        assert not failed.ok and failed.error
-        deleted = driver.delete(keys[:2]).done()
+    def store(self):
+        return self.driver.store(self.keys, self.views[:BATCH]).done()
+
+    def status(self):
+        return self.driver.connector.report_status()
+
+    def batches(self):
+        """Loads and stores that are executed and that wait: two of each."""
+        views = self.views[BATCH:]
+        half = BATCH // 2
+        loads = [self.driver.load(self.keys[:half], views[half * i:half * (i + 1)])
+                 for i in range(2)]
+        stores = [self.driver.store(keys_of(f"n{i}", half), self.views[:half]) for i in range(2)]
+        return loads, stores
+
+    def check(self, loads, stores):
+        """Of batches that an end of the server has met."""
+        for task in loads:
+            check_loaded(task)
+            assert task.ok
+            task.use_again()
+        for task in stores:
+            task.done()
+            assert len(task.found) == len(task.keys) and task.ok == all(task.found)
+
+    def check_away(self):
+        """Nothing is asked while it is away, and everything ends."""
+        await_status(self.driver, "away")
+        half = BATCH // 2
+        before = self.status()
+        for _ in range(20):
+            gone = self.driver.lookup(keys_of("k", LOOKUP)).done()
+            assert gone.ok and gone.error and gone.found == [False] * LOOKUP
+        view = self.views[-half:]
+        lost = self.driver.load(self.keys[:half], view).done()
+        assert lost.ok and lost.error and lost.found == [False] * half
+        failed = self.driver.store(self.keys[:half], view).done()
+        assert not failed.ok and failed.error and failed.found == [False] * half
+        deleted = self.driver.delete(self.keys[:2]).done()
         assert deleted.ok and deleted.error and deleted.found == [False, False]
-        for _ in range(2):
-            assert driver.lookup(keys).done().found == [False] * BATCH
-        # Not a line for each, though timeouts and losses take turns.
-        for kind in ("lookup", "load", "store", "delete"):
-            assert caplog.text.count(f"{kind} fails: ") == 1
+        after = self.status()
+        assert after["away"] - before["away"] == 23 and after["losses"] == before["losses"]
+        assert not after["is_healthy"] and after["why"]
 
-        server = Server()  # which has nothing
-        for key, view in zip(keys, views):
-            fill(view, key)
-        while not driver.store(keys, views[:BATCH]).done().ok:
-            pass  # the clients connect again
-        assert caplog.text.count("store works again") == 1
-        while check_loaded(driver.load(keys, views[BATCH:2 * BATCH])) < BATCH:
+    def works(self):
+        """All goes on by itself."""
+        await_status(self.driver, "up")
+        while not self.store().ok:
             pass
+        views = self.views[-BATCH:]
+        while check_loaded(self.driver.load(self.keys, views)) < BATCH:
+            pass
+
+    def end(self):
+        self.driver.close()
+        self.server.end(signal.SIGKILL)
+
+
+@pytest.fixture
+def outage(shared_server):
+    shared_server.end()
+    outage = Outage()
+    yield outage
+    outage.end()
+    shared_server.__init__()
+
+
+def await_status(driver, connection):
+    end = time.monotonic() + DEADLINE_S
+    while driver.connector.report_status()["connection"] != connection:
+        assert time.monotonic() < end, driver.connector.report_status()
+        driver.lookup(["x"]).done()
+
+
+def test_server_is_killed_in_mid_batch(outage, caplog):
+    caplog.set_level(logging.WARNING, "kvd.lmcache")
+    for _ in range(ROUNDS):
+        caplog.clear()
+        losses = outage.status()["losses"]
+        loads, stores = outage.batches()
+        outage.server.end(signal.SIGKILL)
+        outage.driver.lookup(outage.keys).done()  # whose deadline ends the others'
+        outage.check(loads, stores)
+        outage.check_away()
+        # Two lines, and not one for each batch.
+        assert outage.status()["losses"] == losses + 1
+        assert caplog.text.count(" is away: ") == 1
+        outage.server = Server()  # which has nothing
+        outage.works()
+        while " is back after " not in caplog.text:
+            pass
+        for task in loads:
+            task.check_untouched()
+
+
+def test_server_restarts_in_mid_batch(outage):
+    """So soon that nobody may notice."""
+    for _ in range(2 * ROUNDS):
+        loads, stores = outage.batches()
+        outage.server.end()
+        outage.server = Server()
+        outage.check(loads, stores)
+        outage.works()
+        for task in loads:
+            task.check_untouched()
+
+
+def test_server_is_stopped_in_mid_batch(outage):
+    """Nothing is answered, connections stay, and kvd may later go on with what it has begun."""
+    for _ in range(ROUNDS):
+        loads, stores = outage.batches()
+        with Stopped(outage.server):
+            outage.check(loads, stores)
+            # What needs no thread of the server's may still work: a store always needs one.
+            while outage.status()["connection"] == "up":
+                assert not outage.store().ok
+            outage.check_away()
+        outage.works()
+        for task in loads:
+            task.check_untouched()
+
+
+def test_starts_without_the_server(shared_server):
+    shared_server.end()
+    driver = Driver(make())
+    try:
+        assert driver.connector.report_status()["connection"] == "away"
+        assert driver.lookup(["a"]).done().found == [False]
+        shared_server.__init__()
+        await_status(driver, "up")
+        view = memoryview(bytearray(4096))
+        fill(view, "a")
+        assert driver.store(["a"], [view]).done().ok
+        assert check_loaded(driver.load(["a"], [view])) == 1
     finally:
         driver.close()
-        server.end()
-        shared_server.__init__()
+        if shared_server.process.poll() is not None:
+            shared_server.__init__()
+
+
+def test_closed_while_away(outage):
+    outage.server.end(signal.SIGKILL)
+    await_status(outage.driver, "away")
+
+
+def test_large_batches(driver):
+    """Of up to 128 chunks, whose buffers are used again at once."""
+    count, size = 4 * BATCH, max(CHUNK // 8, 1 << 17)
+    views, keys = arena_of(count, size), keys_of("l", count)
+    for _ in range(ROUNDS):
+        for key, view in zip(keys, views):
+            fill(view, key)
+        task = driver.store(keys, views).done()
+        assert task.ok and task.found == [True] * count
+        task.use_again()
+        assert check_loaded(driver.load(keys, views)) == count
+        assert driver.delete(keys).done().ok
 
 
 def test_what_somebody_has_to_mend(driver, store, caplog):
@@ -201,7 +330,7 @@ def test_what_somebody_has_to_mend(driver, store, caplog):
     keys, view = keys_of("big", 2), memoryview(bytearray(size))
     for _ in range(2):
         task = driver.store(keys, [view, memoryview(b"small")]).done()
-        assert not task.ok and task.found is None
+        assert not task.ok and task.found == [False, True]
         assert "limits.max_value" in task.error
         assert driver.lookup(keys).done().ok
     assert caplog.text.count("limits.max_value") == 1
@@ -228,15 +357,34 @@ def test_keys(store):
         other.close()
 
 
-def test_adapter_registers_the_arena(store, monkeypatch):
-    """LMCache's class is the driver here; chunks are moved without copies by the library."""
+@pytest.fixture
+def module(monkeypatch):
+    """kvd.lmcache_adapter, with stand-ins for what it needs of LMCache."""
     path = "lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter"
-    for i in range(path.count(".") + 1):
-        name = path.rsplit(".", i)[0]
+    for name in (path.rsplit(".", i)[0] for i in range(path.count(".") + 1)):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    sys.modules[path].NativeConnectorL2Adapter = Driver
+    parent = sys.modules[path.rsplit(".", 1)[0]]
+    native = parent.native_connector_l2_adapter = sys.modules[path]
+    native.NativeConnectorL2Adapter = Driver
     monkeypatch.delitem(sys.modules, "kvd.lmcache_adapter", raising=False)
-    module = importlib.import_module("kvd.lmcache_adapter")
+    return importlib.import_module("kvd.lmcache_adapter")
+
+
+def test_adapter(store, module):
+    """What LMCache asks kvd's adapter itself."""
+    adapter = module.Adapter({"url": URL, "prefix": "p:"})
+    try:
+        assert adapter.store(keys_of("s", 2), [memoryview(b"x")] * 2).done().ok
+        status = adapter.report_status()
+        assert status["is_healthy"] and (status["type"], status["stored"]) == ("kvd", 2)
+        adapter.connector._shared.lose(0, kvd.Status.ERR_AWAY, "gone")
+        assert not adapter.report_status()["is_healthy"]
+    finally:
+        adapter.close()
+
+
+def test_adapter_registers_the_arena(store, module):
+    """LMCache's class is the driver here; chunks are moved without copies by the library."""
     chunk = 1 << 20
     arena = mmap.mmap(-1, 8 * chunk)
     whole = memoryview(arena)

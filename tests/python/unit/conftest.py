@@ -39,8 +39,8 @@ def fake(frozen, monkeypatch):
     """The library of all modules. What was opened or registered with it is given back at the end,
     and no call of it failed."""
     library = Fake()
-    for module in (kvd._handle, kvd._jobs, kvd.client, kvd.aio, kvd.fleet, kvd.memory,
-                   kvd.observe):
+    for module in (kvd._handle, kvd._jobs, kvd._batches, kvd.client, kvd.aio, kvd.fleet,
+                   kvd.memory, kvd.observe):
         monkeypatch.setattr(module, "lib", library)
     for module in (kvd._lib, kvd.client):
         monkeypatch.setattr(module, "quick", library.quick)

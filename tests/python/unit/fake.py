@@ -29,7 +29,10 @@ class Fake:
         self.items, self.version = {}, 0
         self.hold = self.sent = False
         self.flying, self.ended = [], []
+        self.submitter = None  # the handle whose they are
         self.handles, self.memory, self.failures = [], {}, []
+        self.opened = 0
+        self.connection = b"up"
         self.fds = {}
         self.text = b""
         self.kvd_default_url = _lib.lib.kvd_default_url
@@ -70,7 +73,8 @@ class Fake:
     # Handles.
 
     def open(self, handle, url, options):
-        number = 0x1000 + len(self.handles)
+        self.opened += 1
+        number = 0x1000 + self.opened
         self.handles.append(number)
         copy = _abi.COptions.from_buffer_copy(string_at(options, ctypes.sizeof(_abi.COptions)))
         self.url, self.options = string_at(url), copy
@@ -83,7 +87,8 @@ class Fake:
         self.handles.remove(handle)
         if handle in self.fds:
             os.close(self.fds.pop(handle))
-        self.flying, self.ended = [], []
+        if handle == self.submitter:
+            self.flying, self.ended = [], []
 
     # Operations.
 
@@ -267,6 +272,7 @@ class Fake:
         if any(len(self._read(self._pieces(_at(_abi.COp, at)))) > 1 << 20 for at in addresses
                if _at(_abi.COp, at).op == Op.PUT):
             return Status.ERR_TOO_LARGE
+        self.submitter = handle
         self.flying += addresses
         if not self.hold:
             self.end()
@@ -464,3 +470,4 @@ class Fake:
     def info(self, handle, info):
         at = _at(_abi.CInfo, info)
         at.device_kind, at.value_max, at.reconnects = b"soft\xff", 1 << 40, 3
+        at.connection = self.connection

@@ -8,6 +8,7 @@ import logging
 import os
 import select
 import threading
+import time
 import weakref
 
 import kvd
@@ -19,6 +20,7 @@ URL = "softnic:///fake"
 MISSES = {"NOT_FOUND", "ERR_BUFFER", "ERR_TIMEOUT", "ERR_DISCONNECTED", "ERR_UNREACHABLE",
           "ERR_REFUSED", "ERR_BUSY", "ERR_CANCELED", "ERR_UNKNOWN", "ERR_LIMIT",
           "ERR_AWAY", "ERR_MOVED"}
+LOSSES = {"ERR_DISCONNECTED", "ERR_UNREACHABLE", "ERR_REFUSED", "ERR_AWAY", "ERR_AUTH"}
 
 
 @pytest.fixture
@@ -38,10 +40,23 @@ def result(connector, number):
     return tuple(rest)
 
 
+def until(condition):
+    """Waits for what other threads are about to do."""
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def until_up(connector):
+    until(lambda: connector.report_status()["connection"] == "up")
+
+
 def test_batches(connector, fake):
     keys, size = ["a", "b", "c"], 16
     views = [memoryview(bytes([i]) * size) for i in range(3)]
-    assert result(connector, connector.submit_batch_set(keys, views)) == (True, "", None)
+    number = connector.submit_batch_set(keys, views)
+    assert result(connector, number) == (True, "", [True] * 3)
     assert [op.ttl_s for op in fake.ops] == [7] * 3
     into = [memoryview(bytearray(size)) for _ in range(3)]
     number = connector.submit_batch_get(["c", "x", "a"], into)
@@ -59,7 +74,8 @@ def test_batches(connector, fake):
 
 @pytest.mark.parametrize("status", [status for status in Status if status])
 def test_each_status(connector, fake, status, caplog):
-    """A miss, unless somebody has to mend something; a store has no misses."""
+    """A miss, unless somebody has to mend something; a store has no misses. After a loss a probe
+    finds that the server is there."""
     execute = fake._execute
 
     def fails(op):
@@ -68,25 +84,51 @@ def test_each_status(connector, fake, status, caplog):
             return None
         return execute(op)
 
-    view = memoryview(bytearray(16))
+    def ended(number):
+        found = result(connector, number)
+        assert connector.report_status()["losses"] == losses + loss
+        until_up(connector)
+        return found
+
+    view, losses = memoryview(bytearray(16)), 0
     assert result(connector, connector.submit_batch_set(["b"], [view]))[0]
     fake._execute = fails
     miss, absent = status.name in MISSES, status.name in ("NOT_FOUND", "ERR_BUFFER")
-    ok, text, found = result(connector, connector.submit_batch_get(["b", "a"], [view] * 2))
+    loss = status.name in LOSSES
+    ok, text, found = ended(connector.submit_batch_get(["b", "a"], [view] * 2))
     assert (ok, bool(text), found) == (miss, not absent, [True, False])
-    assert absent or "(key a)" in text and kvd._lib.status_text(status) in text
-    ok, text, found = result(connector, connector.submit_batch_set(["b", "a"], [view] * 2))
-    assert (ok, found) == (False, None) and "(key a)" in text
-    ok, text, found = result(connector, connector.submit_batch_delete(["b", "a"]))
+    assert absent or kvd._lib.status_text(status) in text and (loss or "(key a)" in text)
+    losses += loss
+    ok, text, found = ended(connector.submit_batch_set(["b", "a"], [view] * 2))
+    assert (ok, found) == (False, [True, False]) and (loss or "(key a)" in text)
+    losses += loss
+    ok, text, found = ended(connector.submit_batch_delete(["b", "a"]))
+    losses += loss
     if status == Status.NOT_FOUND:
         assert (ok, text, found) == (True, "", [True, True])
     else:
         assert (ok, bool(text), found) == (miss, True, [True, False])
+    result(connector, connector.submit_batch_set(["b"], [view]))
     if status != Status.NOT_FOUND:
-        ok, text, found = result(connector, connector.submit_batch_exists(["b", "a"]))
-        assert (ok, bool(text), found) == (miss, True, [False, False])
+        ok, text, found = ended(connector.submit_batch_exists(["b", "a"]))
+        assert (ok, bool(text), found) == (miss, True, [True, False])
+        losses += loss
+    until(lambda: caplog.text.count("is back after ") == losses)
     logged = caplog.text
-    assert ("load fails: " in logged) == (not absent) and "store fails: " in logged
+    assert ("load fails: " in logged) == (not absent and not loss)
+    assert ("store fails: " in logged) == (not loss)
+    assert logged.count("is away: ") == losses
+
+
+@pytest.mark.parametrize("status", [Status.ERR_TIMEOUT, Status.ERR_UNKNOWN])
+def test_doubts(connector, fake, status):
+    """A deadline that passes is a loss if the connection is gone."""
+    fake._execute = lambda op: setattr(op, "status", status)
+    for connection, losses in ((b"up", 0), (b"connecting", 1)):
+        fake.connection = connection
+        ok, _, found = result(connector, connector.submit_batch_get(["a"], [bytearray(1)]))
+        assert (ok, found) == (True, [False])
+        assert connector.report_status()["losses"] == losses
 
 
 def test_log(connector, fake, caplog):
@@ -104,7 +146,7 @@ def test_log(connector, fake, caplog):
 
     caplog.set_level(logging.WARNING, "kvd.lmcache")
     fails, works = [("kvd.lmcache", "store fails")], [("kvd.lmcache", "store works again")]
-    assert [store(status) for status in (0, 7, 8, 9, 10, 19, 19, 3, 0, 0, 7)] == \
+    assert [store(status) for status in (0, 7, 13, 16, 20, 19, 19, 3, 0, 0, 7)] == \
         [[], fails, [], [], [], fails, [], fails, works, [], fails]
 
 
@@ -114,14 +156,12 @@ def test_unexpected_errors_end_the_batch(connector, fake, monkeypatch):
         raise ZeroDivisionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(kvd.Client, "batch_get_into", fails)
-        patch.setattr(kvd.Client, "batch_put_from", fails)
-        patch.setattr(kvd.Client, "delete_many", fails)
+        patch.setattr(kvd._batches.Link, "run", fails)
         view = memoryview(bytearray(16))
         number = connector.submit_batch_get(["a", "b"], [view] * 2)
         assert result(connector, number) == (False, "ZeroDivisionError()", [False, False])
         number = connector.submit_batch_set(["a"], [view])
-        assert result(connector, number) == (False, "ZeroDivisionError()", None)
+        assert result(connector, number) == (False, "ZeroDivisionError()", [False])
         number = connector.submit_batch_delete(["a"])
         assert result(connector, number) == (False, "ZeroDivisionError()", [False])
     assert result(connector, connector.submit_batch_delete(["a"])) == (True, "", [True])
@@ -162,6 +202,8 @@ def test_misuse(connector, fake):
             call()
     with pytest.raises(kvd.InvalidError, match="num_workers is at least 1, not 0"):
         kvd.lmcache.Connector(URL, num_workers=0)
+    with pytest.raises(kvd.InvalidError, match="240000 at most together, not 240001: LMCache"):
+        kvd.lmcache.Connector(URL, queue_timeout_ms=200000, timeout_ms=40001)
 
 
 def test_options(fake):
@@ -171,13 +213,13 @@ def test_options(fake):
         fake_open(*given)
         seen.append(fake.options.timeout_ms)
         if len(seen) == 6:
-            return Status.ERR_REFUSED
+            return Status.ERR_DEVICE
 
     fake.open = opened
     kvd.lmcache.Connector(URL, num_workers=3, timeout_ms=5, lookup_timeout_ms=6, depth=9).close()
     assert seen == [6, 5, 5, 5] and fake.options.depth == 9
     fake.handles.clear()
-    with pytest.raises(kvd.RefusedError):  # the second of three: the first is closed
+    with pytest.raises(kvd.DeviceError):  # the second of three: the first is closed
         kvd.lmcache.Connector(URL, num_workers=2)
     assert seen == [6, 5, 5, 5, 500, 5000] and len(fake.handles) == 1
     fake.handles.clear()
@@ -200,11 +242,12 @@ def test_close(fake):
     assert entered.wait(60)
     closing = threading.Thread(target=connector.close)
     closing.start()
-    while not connector._shared.closing:
+    while not connector._shared.breaker.closing:
         pass
     go.set()
     closing.join()
-    assert connector.drain_completions() == [(first, True, "", None)] and list(fake.items) == [b"a"]
+    assert connector.drain_completions() == [(first, True, "", [True])]
+    assert list(fake.items) == [b"a"]
     connector.close()
     assert not fake.handles and connector.drain_completions() == []
     with pytest.raises(OSError):
@@ -254,8 +297,8 @@ def test_in_a_child(connector, fake, monkeypatch):
         for call in (lambda: connector.submit_batch_exists(["a"]), connector.event_fd):
             with pytest.raises(kvd.InvalidError, match="parent"):
                 call()
-        kvd.lmcache._stop(connector._shared, [], [], [], pid)  # does nothing
-    assert not connector._shared.closing
+        kvd._workers.stop(connector._shared, [], pid)  # does nothing
+    assert not connector._shared.breaker.closing
     assert result(connector, connector.submit_batch_exists(["a"])) == (True, "", [False])
 
 

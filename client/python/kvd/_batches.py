@@ -10,8 +10,9 @@ _breaker.py.
 
 from __future__ import annotations
 
+import queue
 import time
-from typing import Callable, Final, NamedTuple
+from typing import Any, Callable, Final, NamedTuple, Optional
 
 from ._breaker import Breaker
 from ._engine import ABSENT, LOSSES, MISSES, first_error
@@ -27,8 +28,8 @@ WAITED: Final = "it has waited for queue_timeout_ms"
 _LOOKUP: Final = 32  # keys of a round trip
 _WAIT_MS: Final = 100  # so soon a batch notices that another one has found the server away
 
-# Of each key: whether it was found, loaded, stored or deleted.
-Results = list[bool]
+# Of each key: whether it was found, stored or deleted; or the length of what was loaded.
+Results = list[int]
 
 
 class Result(NamedTuple):
@@ -37,6 +38,7 @@ class Result(NamedTuple):
     status: int = 0  # of the error
     error: str = ""
     bytes: int = 0  # that were loaded or stored
+    value: Any = None  # of what is not a batch of LMCache's
 
 
 class Ticket(NamedTuple):
@@ -45,6 +47,7 @@ class Ticket(NamedTuple):
     number: int
     kind: str
     keys: int
+    reply: Optional[queue.SimpleQueue[Result]]  # of what a thread waits for
 
 
 class Batch(NamedTuple):
@@ -53,6 +56,7 @@ class Batch(NamedTuple):
     keys: list[bytes]
     views: list[memoryview]
     begin_by: float  # time.monotonic() until which it may be begun
+    args: tuple[Any, ...] = ()
 
 
 def failed(ticket: Ticket, status: int, error: str) -> Result:
@@ -65,10 +69,11 @@ class Link:
     """A thread's client. It is opened for the first batch after each time that kvd was away."""
 
     def __init__(self, breaker: Breaker, connect: Callable[[], Client], timeout_ms: int,
-                 ttl_s: int) -> None:
+                 ttl_s: int, variable_length: bool) -> None:
         self.breaker: Final = breaker
         self.timeout_ms: Final = timeout_ms
         self.ttl_s: Final = ttl_s
+        self.variable_length: Final = variable_length
         self._connect: Final = connect
         self._client: Client | None = None
         self._losses = 0  # that there were when it was opened
@@ -150,7 +155,10 @@ def load(link: Link, batch: Batch) -> Result:
     link.run(operations)
     codes = [code_of_length(operation) for operation in operations]
     sizes = [view.nbytes for view in batch.views]
-    results: Results = [code == size for code, size in zip(codes, sizes)]
+    if link.variable_length:
+        results = [max(code, 0) for code in codes]
+    else:
+        results = [code == size for code, size in zip(codes, sizes)]
     count = sum(code for code, result in zip(codes, results) if result)
     status, error = first_error(batch.keys, codes, MISSES)
     if status:
@@ -213,6 +221,22 @@ def lookup(link: Link, batch: Batch) -> Result:
     if error is None:
         return Result(True, found)
     return Result(error.status in MISSES, found, error.status, str(error))
+
+
+def sizes(link: Link, batch: Batch) -> Result:
+    heads, error = _heads(link, batch.keys)
+    found = [head.value_len if head is not None else None for head in heads]
+    found += [None] * (len(batch.keys) - len(found))
+    if error is None:
+        return Result(True, [], value=found)
+    return Result(error.status in MISSES, [], error.status, str(error), value=found)
+
+
+def page(link: Link, batch: Batch) -> Result:
+    prefix, size, cursor = batch.args
+    entries, after = link.client.scan_part(cursor, prefix, count=size)
+    return Result(True, [], value=([(entry.key, entry.head.value_len) for entry in entries],
+                                   after))
 
 
 def execute(link: Link, batch: Batch) -> tuple[Result, bool]:

@@ -21,7 +21,8 @@ from .client import Client
 from .errors import Status
 
 # What LMCache gets for each batch: its number, whether it succeeded, the error, and the result of
-# each key: whether it was found, loaded, stored, or is gone.
+# each key: whether it was found, loaded, stored, or is gone; with variable_length, the length of
+# what was loaded, 0 if nothing was.
 Completion = tuple[int, bool, str, Results]
 
 _PROBE_END_S: Final = 0.05  # for which close() waits for a probe
@@ -81,14 +82,18 @@ class Shared:
             self.finish(ticket, failed(ticket, status, error), away=True)
 
     def finish(self, ticket: Ticket, result: Result, away: bool = False) -> None:
-        with self._lock:
-            self._count(ticket, result, away)
-            before = self.statuses.get(ticket.kind, 0)
-            status = Status.ERR_TIMEOUT if result.status in MISSES else result.status
-            if not away:
-                self.statuses[ticket.kind] = status
-        if not away and status != before:
-            self._note(ticket.kind, result)
+        if ticket.kind in _NAMES:
+            with self._lock:
+                self._count(ticket, result, away)
+                before = self.statuses.get(ticket.kind, 0)
+                status = Status.ERR_TIMEOUT if result.status in MISSES else result.status
+                if not away:
+                    self.statuses[ticket.kind] = status
+            if not away and status != before:
+                self._note(ticket.kind, result)
+        if ticket.reply is not None:
+            ticket.reply.put(result)
+            return
         self.done.append((ticket.number, result.ok, result.error, result.results))
         _os.eventfd_write(self.event_fd, 1)
 
@@ -145,6 +150,9 @@ def work(shared: Shared, link: Link, batches: queue.SimpleQueue[Batch | None]) -
     while (batch := batches.get()) is not None:
         ticket, loss = batch.ticket, False
         if breaker.closing:
+            result = failed(ticket, Status.ERR_INVALID, "the connector is closed")
+            if ticket.reply is not None:
+                ticket.reply.put(result)
             continue
         away = breaker.status
         if away:

@@ -9,7 +9,7 @@ Batches are queued, and executed by worker threads with a client each; lookups h
 client of their own, so that they do not wait for large values. Each batch ends once, in any order.
 
 Guarantees. A chunk that is reported as loaded has the bytes that one PUT stored under its key, and
-the length of its buffer. Everything
+the length of its buffer (with variable_length: at most that length, which is reported). Everything
 else is a miss, and leaves the buffer's content undefined: the chunk is missing, was evicted
 meanwhile, or has another length; or the server is busy, restarts, or is gone. `ok` is False if
 somebody must fix something (rights, a device, a value that is longer than the server allows), and
@@ -28,13 +28,14 @@ import time
 import weakref
 from typing import Any, Callable, Final, Sequence
 
-from ._batches import Batch, Link, Result, Ticket, delete, load, lookup, store
+from ._abi import KEY_MAX
+from ._batches import Batch, Link, Result, Ticket, delete, load, lookup, page, sizes, store
 from ._engine import Arena, bounded_key
 from ._operations import check_number, check_ttl, keys_of
 from ._owner import Owner
 from ._workers import Completion, Shared, stop, work
 from .client import Client
-from .errors import Error, InvalidError, Status
+from .errors import Error, InvalidError, Status, error_of
 from .memory import MemoryInfo
 
 # Statuses of a server that may be there later: a connector starts without it.
@@ -44,6 +45,7 @@ _LATER: Final = frozenset((
 ))
 # LMCache gives buffers away 300 s after it has locked them, whether the batch has ended or not.
 _TIMES_MS_MAX: Final = 240000
+_PAGE_MAX: Final = 5000  # keys
 _os: Any = os  # older type checkers do not know eventfd
 
 
@@ -56,7 +58,9 @@ class Connector(Owner):
     `queue_timeout_ms` after its submission ends as a miss; together with the longer of the other
     two at most 240 s, for LMCache uses buffers again after 300 s. `ttl_s`: the seconds after which
     chunks expire; 0: they stay until they are evicted. `prefix` is put before each key, for caches
-    that must not see each other. Other options are those of kvd.Client.
+    that must not see each other. `variable_length`: a chunk may be shorter than the buffer that it
+    is loaded to, whose rest is undefined then; the completion has its length. Other options are
+    those of kvd.Client.
 
     A server that is gone costs the batches that are executed at most one of these times. From then
     on all batches end at once, as misses, until a probe has succeeded; probes are made after random
@@ -71,7 +75,7 @@ class Connector(Owner):
 
     def __init__(self, url: str | None = None, *, num_workers: int = 2, timeout_ms: int = 5000,
                  lookup_timeout_ms: int = 500, queue_timeout_ms: int = 30000, ttl_s: int = 0,
-                 prefix: str = "", **options: Any) -> None:
+                 prefix: str = "", variable_length: bool = False, **options: Any) -> None:
         if num_workers < 1:
             raise InvalidError(f"num_workers is at least 1, not {num_workers}")
         check_ttl(ttl_s)
@@ -92,7 +96,7 @@ class Connector(Owner):
         for i in range(num_workers + 1):
             link_ms = timeout_ms if i else lookup_timeout_ms
             links.append(Link(self._shared.breaker, _connector(url, link_ms, options), link_ms,
-                              ttl_s))
+                              ttl_s, variable_length))
         try:
             self._connect(links)
         except BaseException:
@@ -209,6 +213,35 @@ class Connector(Owner):
             }
         return {**status, **shared.counted()}
 
+    def get_object_sizes(self, keys: Sequence[str]) -> list[int | None]:
+        """The length of each chunk; None: it is not there, or kvd does not answer. Blocks, for as
+        long as a lookup may take, unless kvd is away."""
+        keys_of(keys)
+        sizes_of: list[int | None] | None = self._ask(sizes, keys).value
+        return [None] * len(keys) if sizes_of is None else sizes_of
+
+    def list_l2_keys(self, model_name: str | None = None, page_size: int = 500,
+                     cursor: str | None = None) -> tuple[list[tuple[str, int]], str | None]:
+        """A page of the chunks, of one model or all: their keys and lengths, at most @page_size
+        and perhaps none, and the cursor of the next page; None: that was all. Chunks that are there
+        from the first page to the last are listed, perhaps twice. Keys that are too long for kvd
+        are left out. Blocks, for as long as a lookup may take.
+
+        InvalidError: page_size is not positive, or the cursor is none. AwayError, and other errors
+        of kvd.Client."""
+        if page_size <= 0:
+            raise InvalidError(f"page_size is at least 1, not {page_size}")
+        if cursor is not None and not (cursor.isascii() and cursor.isdigit()):
+            raise InvalidError(f"{cursor!r} is no cursor of list_l2_keys()")
+        prefix = (self._prefix + (f"{model_name}@" if model_name is not None else "")).encode()
+        result = self._ask(page, [], prefix, min(page_size, _PAGE_MAX), int(cursor or 0))
+        if result.value is None:
+            raise error_of(result.status, result.error)
+        found, after = result.value
+        skip = len(self._prefix.encode())
+        return [(key[skip:].decode(errors="replace"), size) for key, size in found
+                if len(key) < KEY_MAX], str(after) if after else None
+
     def close(self) -> None:
         """Waits for batches that are being executed, drops queued ones, and disconnects. No other
         thread may be in a call. A second call does nothing. While kvd is away it takes some
@@ -233,14 +266,23 @@ class Connector(Owner):
             if not all(view.c_contiguous for view in views):
                 raise TypeError("the buffer of a chunk is contiguous")
         keys_of(keys)
-        ticket = Ticket(next(self._numbers), run.__name__, len(keys))
+        ticket = Ticket(next(self._numbers), run.__name__, len(keys), None)
         self._shared.submit(batches, ticket, lambda: self._batch(ticket, run, keys, views or []))
         return ticket.number
 
     def _batch(self, ticket: Ticket, run: Callable[[Link, Batch], Result], keys: Sequence[str],
-               views: list[memoryview]) -> Batch:
+               views: list[memoryview], *args: Any) -> Batch:
         return Batch(ticket, run, [self._key(key) for key in keys], views,
-                     time.monotonic() + self._queue_s)
+                     time.monotonic() + self._queue_s, args)
+
+    def _ask(self, run: Callable[[Link, Batch], Result], keys: Sequence[str], *args: Any) -> Result:
+        """Has the thread of lookups do something, and waits for it."""
+        self._check()
+        reply: queue.SimpleQueue[Result] = queue.SimpleQueue()
+        ticket = Ticket(0, run.__name__, len(keys), reply)
+        self._shared.submit(self._lookups, ticket,
+                            lambda: self._batch(ticket, run, keys, [], *args))
+        return reply.get()
 
     def _key(self, key: str) -> bytes:
         """kvd's key of a chunk; one that is too long ends with the SHA-256 of all of it."""

@@ -16,6 +16,7 @@ from lmcache.v1.distributed.l2_adapters import native_connector_l2_adapter as na
 from .lmcache import Connector
 
 _log = logging.getLogger("kvd.lmcache")
+_PARTS = 4  # of a key: model, rank, group, hash; and perhaps a salt
 
 
 class Adapter(native.NativeConnectorL2Adapter):  # type: ignore[misc]
@@ -47,3 +48,35 @@ class Adapter(native.NativeConnectorL2Adapter):  # type: ignore[misc]
         known = self._connector.report_status()
         known["is_healthy"] &= status.get("is_healthy", True)
         return {**status, **known}
+
+    def list_l2_keys(self, model_name: str | None = None, page_size: int = 500,
+                     cursor: str | None = None) -> Any:
+        """As Connector.list_l2_keys(), with LMCache's types. Other keys of the store are left
+        out."""
+        from lmcache.v1.distributed.api import KeyEntry, KeyListPage  # type: ignore
+
+        found, after = self._connector.list_l2_keys(model_name, page_size, cursor)
+        entries = ((_encoded_key(key), size) for key, size in found)
+        return KeyListPage(tuple(KeyEntry(key, size) for key, size in entries if key is not None),
+                           after)
+
+    def get_object_sizes(self, keys: list[Any]) -> list[int | None]:
+        """As Connector.get_object_sizes()."""
+        return self._connector.get_object_sizes([native._object_key_to_string(key)
+                                                 for key in keys])
+
+
+def _encoded_key(text: str) -> Any:
+    """LMCache's EncodedObjectKey of a key in kvd. None: the key is none of LMCache's."""
+    from lmcache.v1.distributed.api import ObjectKey
+
+    parts = text.split("@")
+    if len(parts) not in (_PARTS, _PARTS + 1):
+        return None
+    try:
+        key = ObjectKey(model_name=parts[0], kv_rank=int(parts[1], 16),
+                        object_group_id=int(parts[2], 16), chunk_hash=bytes.fromhex(parts[3]),
+                        cache_salt="".join(parts[_PARTS:]))
+        return key.to_encoded_object_key()
+    except ValueError:
+        return None

@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 import types
+from typing import NamedTuple
 
 import kvd
 import kvd.lmcache
@@ -324,6 +325,49 @@ def test_large_batches(driver):
         assert driver.delete(keys).done().ok
 
 
+def test_chunks_of_variable_length(store):
+    driver, strict = Driver(make(variable_length=True)), Driver(make())
+    try:
+        lengths = [4096, 8, 131072, 1 << 20]
+        keys = keys_of("v", len(lengths))
+        chunks = [view[:length] for view, length in
+                  zip(arena_of(len(lengths), 1 << 20), lengths)]
+        for key, chunk in zip(keys, chunks):
+            fill(chunk, key)
+        assert driver.store(keys, chunks).done().ok
+        assert driver.connector.get_object_sizes([*keys, "x"]) == [*lengths, None]
+        views = arena_of(len(lengths), 1 << 20)
+        loaded = driver.load(keys, views).done()
+        assert loaded.ok and loaded.found == lengths
+        for key, view, length in zip(keys, views, loaded.found):
+            generation_of(view[:length], key)
+        assert strict.load(keys, views).done().found == [False, False, False, True]
+        # Never a part of a chunk.
+        assert driver.load(keys[:1], [views[0][:4095]]).done().found == [0]
+    finally:
+        driver.close()
+        strict.close()
+
+
+def test_list_l2_keys(driver):
+    keys = [f"m{i % 2}@00000001@0@{i:064x}" for i in range(3000)]
+    view = memoryview(b"x" * 64)
+    assert driver.store(keys, [view] * len(keys)).done().ok
+
+    def listed(**options):
+        found, cursor = {}, None
+        while True:
+            page, cursor = driver.connector.list_l2_keys(page_size=100, cursor=cursor, **options)
+            assert len(page) <= 100
+            found.update(page)
+            if cursor is None:
+                return found
+
+    assert listed() == dict.fromkeys(keys, 64)
+    assert listed(model_name="m1") == dict.fromkeys(keys[1::2], 64)
+    assert listed(model_name="m") == {}
+
+
 def test_what_somebody_has_to_mend(driver, store, caplog):
     """A chunk that the server does not take is an error of the batch, in the log once."""
     size = store.info()["value_max"] + 8
@@ -357,15 +401,55 @@ def test_keys(store):
         other.close()
 
 
+class EncodedObjectKey(NamedTuple):
+    """As LMCache's, and below ObjectKey, KeyEntry and KeyListPage of lmcache.v1.distributed.api."""
+
+    chunk_hash_hex: str
+    model_name: str
+    kv_rank: int
+    object_group_id: int
+    cache_salt: str
+
+
+class ObjectKey(NamedTuple):
+    chunk_hash: bytes
+    model_name: str
+    kv_rank: int
+    object_group_id: int = 0
+    cache_salt: str = ""
+
+    def to_encoded_object_key(self):
+        return EncodedObjectKey(self.chunk_hash.hex(), *self[1:])
+
+
+class KeyEntry(NamedTuple):
+    key: EncodedObjectKey
+    size_bytes: int
+
+
+class KeyListPage(NamedTuple):
+    entries: tuple
+    next_page_token: str
+
+
+def object_key_text(key):
+    text = f"{key.model_name}@{key.kv_rank:08x}@{key.object_group_id:x}@{key.chunk_hash.hex()}"
+    return f"{text}@{key.cache_salt}" if key.cache_salt else text
+
+
 @pytest.fixture
 def module(monkeypatch):
     """kvd.lmcache_adapter, with stand-ins for what it needs of LMCache."""
+    api = "lmcache.v1.distributed.api"
     path = "lmcache.v1.distributed.l2_adapters.native_connector_l2_adapter"
-    for name in (path.rsplit(".", i)[0] for i in range(path.count(".") + 1)):
+    for name in (*(path.rsplit(".", i)[0] for i in range(path.count(".") + 1)), api):
         monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
     parent = sys.modules[path.rsplit(".", 1)[0]]
     native = parent.native_connector_l2_adapter = sys.modules[path]
     native.NativeConnectorL2Adapter = Driver
+    native._object_key_to_string = object_key_text
+    for kind in (ObjectKey, KeyEntry, KeyListPage):
+        setattr(sys.modules[api], kind.__name__, kind)
     monkeypatch.delitem(sys.modules, "kvd.lmcache_adapter", raising=False)
     return importlib.import_module("kvd.lmcache_adapter")
 
@@ -374,9 +458,28 @@ def test_adapter(store, module):
     """What LMCache asks kvd's adapter itself."""
     adapter = module.Adapter({"url": URL, "prefix": "p:"})
     try:
-        assert adapter.store(keys_of("s", 2), [memoryview(b"x")] * 2).done().ok
+        keys = [ObjectKey(bytes([i]), "org/m" if i % 2 else "org/n", 0x01000100, i, "s" * (i % 3))
+                for i in range(9)]
+        views = [memoryview(b"x" * (i + 1)) for i in range(len(keys))]
+        assert adapter.store([object_key_text(key) for key in keys], views).done().ok
+        store["p:no key of LMCache's"] = store["p:m@x@0@00"] = b"x"
+        store["m@1@0@00"] = b"of another prefix"
+        assert adapter.get_object_sizes([keys[3], keys[0]._replace(kv_rank=2)]) == [4, None]
+        for model in ("org/m", None):
+            found, cursor = {}, None
+            while True:
+                page = adapter.list_l2_keys(model_name=model, page_size=3, cursor=cursor)
+                assert len(page.entries) <= 3
+                found.update(page.entries)
+                cursor = page.next_page_token
+                if cursor is None:
+                    break
+            assert found == {key.to_encoded_object_key(): i + 1 for i, key in enumerate(keys)
+                             if model in (None, key.model_name)}
+        with pytest.raises(ValueError, match="no cursor"):
+            adapter.list_l2_keys(cursor="of another adapter")
         status = adapter.report_status()
-        assert status["is_healthy"] and (status["type"], status["stored"]) == ("kvd", 2)
+        assert status["is_healthy"] and (status["type"], status["stored"]) == ("kvd", len(keys))
         adapter.connector._shared.lose(0, kvd.Status.ERR_AWAY, "gone")
         assert not adapter.report_status()["is_healthy"]
     finally:

@@ -67,7 +67,7 @@ def test_each_call_ends_at_once(connector, gate, fake):
     ok, text, found = lose(connector, gate, fake)
     assert (ok, found) == (True, [False] * 100) and "connection lost" in text
     assert sum(name == "kvd_exists_many" for name, _ in fake.calls) == 1  # not for each 32 keys
-    asked = ("kvd_submit", "kvd_exists_many")
+    asked = ("kvd_submit", "kvd_exists_many", "kvd_scan")
     calls = [name for name, _ in fake.calls if name in asked]
     view = memoryview(bytearray(b"x" * 16))
     for submit, ok in ((lambda: connector.submit_batch_exists(["a", "b"]), True),
@@ -77,6 +77,9 @@ def test_each_call_ends_at_once(connector, gate, fake):
         number = submit()
         done, text, found = ended(connector, number)
         assert (done, found) == (ok, [False, False]) and "is away: " in text
+    assert connector.get_object_sizes(["a", "b"]) == [None, None]
+    with pytest.raises(ConnectionError, match="is away"):
+        connector.list_l2_keys()
     assert [name for name, _ in fake.calls if name in asked] == calls
     assert view == b"x" * 16
     with pytest.raises(kvd.InvalidError, match="1 buffers"):
@@ -331,3 +334,47 @@ def test_report_status(fake):
     }
     connector.close()
     assert not connector.report_status()["is_healthy"]
+
+
+def test_variable_length(fake):
+    """A chunk may be shorter than its buffer, if that is wanted; never longer."""
+    connector = kvd.lmcache.Connector(URL, variable_length=True)
+    result(connector, connector.submit_batch_set(["a", "b"], [b"12345", b"123456789"]))
+    buffers = [bytearray(8), bytearray(8), bytearray(8)]
+    number = connector.submit_batch_get(["a", "b", "c"], buffers)
+    assert result(connector, number) == (True, "", [5, 0, 0])
+    assert buffers[0][:5] == b"12345"
+    assert connector.report_status()["bytes_loaded"] == 5
+    connector.close()
+
+
+def test_sizes_and_keys(fake):
+    connector = kvd.lmcache.Connector(URL, prefix="p:")
+    keys = [f"m@1@0@{i:02x}" for i in range(5)] + ["n@1@0@00", "m@1@0@" + "f" * 2000]
+    result(connector, connector.submit_batch_set(keys, [b"x" * i for i in range(1, 8)]))
+    result(connector, connector.submit_batch_exists(["x"]))
+    fake.items[b"other"] = fake.items[b"p:n@1@0@00"]
+    assert connector.get_object_sizes([keys[1], "x", keys[5]]) == [2, None, 6]
+
+    def listed(**options):
+        found, cursor = [], None
+        while True:
+            page, cursor = connector.list_l2_keys(cursor=cursor, **options)
+            found += page
+            if cursor is None:
+                return found
+
+    assert listed() == [*zip(keys[:5], range(1, 6)), (keys[5], 6)]
+    assert listed(model_name="n") == [(keys[5], 6)] and listed(model_name="o") == []
+    for options, text in (({"page_size": 0}, "at least 1"), ({"cursor": "x"}, "'x' is no cursor"),
+                          ({"cursor": "²"}, "is no cursor"), ({"cursor": ""}, "is no cursor")):
+        with pytest.raises(kvd.InvalidError, match=text):
+            connector.list_l2_keys(**options)
+    with pytest.raises(TypeError, match="list of keys"):
+        connector.get_object_sizes("ab")
+    fake.status["kvd_scan"] = Status.ERR_NOT_ALLOWED
+    with pytest.raises(kvd.NotAllowedError):
+        connector.list_l2_keys()
+    connector.close()
+    with pytest.raises(kvd.InvalidError, match="closed"):
+        connector.list_l2_keys()

@@ -499,8 +499,8 @@ scripts:
 	@echo '  scripts ok'
 
 # Programs are checked against the package's type hints.
-PYTHON_FILES = $(wildcard client/python/kvd/*.py tests/*/*.py tests/python/*/*.py \
-	bench/python/*.py conf/man/*.py) conf/man/generate client/python/wheel \
+PYTHON_FILES = $(wildcard client/python/kvd/*.py client/python/kvd/names/*/*.py tests/*/*.py \
+	tests/python/*/*.py bench/python/*.py conf/man/*.py) conf/man/generate client/python/wheel \
 	tests/mutants/schemata
 python:
 	@/usr/bin/python3 -m pyflakes $(PYTHON_FILES)
@@ -581,8 +581,11 @@ install: all man  ## uses DESTDIR and PREFIX; keeps an existing kvd.ini
 PYTHONDIR ?= $(if $(filter /usr,$(PREFIX:/=)),/usr/lib/python3/dist-packages,$(PREFIX)/lib/$(shell \
 	python3 -c 'import sys; print("python%d.%d" % sys.version_info[:2])')/dist-packages)
 PYTHON_SRC := $(sort $(wildcard client/python/kvd/*.py)) client/python/kvd/py.typed
+PYTHON_NAMES := names/mooncake
 install-python: $(HOT)  ## the Python package, to PYTHONDIR
-	$(Q)$(INSTALL) -d $(D)$(PYTHONDIR)/kvd
+	$(Q)$(INSTALL) -d $(D)$(PYTHONDIR)/kvd/$(PYTHON_NAMES)
+	$(Q)$(INSTALL) -m644 $(wildcard client/python/kvd/$(PYTHON_NAMES)/*.py) \
+		$(D)$(PYTHONDIR)/kvd/$(PYTHON_NAMES)
 	$(Q)$(INSTALL) -m644 $(PYTHON_SRC) $(HOT) $(D)$(PYTHONDIR)/kvd
 
 .PHONY: wheel

@@ -151,7 +151,7 @@ make_python() {
 }
 make_python install-python
 packages=$root/usr/lib/python3/dist-packages
-files=$(cd client/python && printf '%s\n' kvd/*.py kvd/py.typed)
+files=$(cd client/python && printf '%s\n' kvd/*.py kvd/names/*/*.py kvd/py.typed)
 extension=False
 if compgen -G '/usr/include/python3.*/Python.h' >/dev/null; then
 	extension=True files+=$'\nkvd/_hot.abi3.so'
@@ -159,7 +159,7 @@ fi
 diff <(LC_ALL=C sort <<<"$files") <(list_files "$packages") || die "not the files of the package"
 said=$(KVD_LIBRARY=$(realpath "$build")/libkvd.so.0.4 PYTHONDONTWRITEBYTECODE=1 \
 	PYTHONPATH=$packages /usr/bin/python3 -c '
-import kvd, kvd.aio, kvd.lmcache, kvd.sglang, kvd.vllm
+import kvd, kvd.aio, kvd.lmcache, kvd.mooncake, kvd.sglang, kvd.vllm
 print(kvd.__file__, kvd.library_version(), kvd._fast.extension)')
 [ "$said" = "$packages/kvd/__init__.py $version $extension" ] || die "the package said: $said"
 # The library is beside the package, where the dynamic linker does not look.

@@ -9,6 +9,7 @@ from typing import assert_type
 import kvd
 import kvd.aio
 import kvd.lmcache
+import kvd.mooncake
 
 
 def synchronous() -> None:
@@ -61,3 +62,14 @@ async def asynchronous() -> None:
 
 def connector() -> None:
     assert_type(kvd.lmcache.Connector(num_workers=4).submit_batch_exists(["k"]), int)
+
+
+def mooncake() -> None:
+    store = kvd.mooncake.MooncakeDistributedStore()
+    assert_type(store.setup("localhost", "P2PHANDSHAKE", 0, 0, "rdma", "", "rdma://HOST:7471"), int)
+    assert_type(store.setup({"master_server_addr": "rdma://HOST:7471"}), int)
+    config = kvd.mooncake.ReplicateConfig()
+    config.soft_pin_ttl_ms = 1000
+    assert_type(store.batch_put_from(["k"], [4096], [10], config), list[int])
+    assert_type(store.get_buffer("k"), kvd.mooncake.BufferHandle | None)
+    config.with_hard_pin = True  # type: ignore[attr-defined]

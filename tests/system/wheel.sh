@@ -46,7 +46,7 @@ makes_it() {
 has_what_it_should() {
 	local info=kvd-$version.dist-info
 	{
-		(cd client/python && printf '%s\n' kvd/*.py kvd/py.typed)
+		(cd client/python && printf '%s\n' kvd/*.py kvd/names/*/*.py kvd/py.typed)
 		printf '%s\n' "$info"/{LICENSE,METADATA,RECORD,WHEEL,top_level.txt}
 		echo kvd/libkvd.so.0.4
 		[ ${#extension[@]} = 0 ] || echo kvd/_hot.abi3.so

@@ -114,9 +114,10 @@ class Arena:
         return begin <= address and address + size <= begin + self.memory.nbytes
 
     def leave(self) -> None:
-        """Ends one of() call; the last one ends the registration."""
+        """Ends one of() call; the last one ends the registration. BusyError: it was the last one,
+        and operations use the memory: it stays registered, and this use does not end."""
         with self._lock:
-            self.users -= 1
-            if not self.users:
-                del self._all[self.key]
+            if self.users == 1:
                 self.memory.release()
+                del self._all[self.key]
+            self.users -= 1

@@ -51,6 +51,8 @@ skipped=(
 	"export PYTHONHASHSEED=0" "needs vLLM; tests/system/vllm_tier.sh has a driver in its place"
 	"python3 -m sglang.launch_server "
 	"needs SGLang; tests/system/sglang.sh has a driver in its place"
+	"export PYTHONPATH=\$(python3 -m kvd.mooncake)"
+	"needs SGLang; tests/system/mooncake.sh has a driver in its place"
 	"make                                    # build/libkvd.so"
 	"needs Rust; tests/system/rust.sh does that"
 	"make DEBUG=1" "builds other flavours; make check does that"

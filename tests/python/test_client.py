@@ -68,6 +68,16 @@ def test_simple_calls(store):
         store[key] = value
         assert store.get(key) == (value.encode() if isinstance(value, str) else value)
         assert type(store.get(key)) is bytes
+    sizes = {"k": 1, "é": 2, "k" * 1024: 0, b"\0": 20000, "absent": -kvd.Status.NOT_FOUND}
+    for count in (0, 1, 255, 256, 257, 600):
+        keys = (list(sizes) * 200)[:count]
+        assert store.batch_sizes(keys) == [sizes[key] for key in keys]
+        assert store.batch_sizes(iter(keys)) == [sizes[key] for key in keys]
+    assert store.batch_sizes([*names, "absent"]) == [1] * len(names) + [-kvd.Status.NOT_FOUND]
+    assert store.batch_exists(["k", "absent"]) == [True, False]
+    for keys in ([""], ["k", "k" * 1025], [7], ["\ud800"]):
+        with pytest.raises((ValueError, TypeError)):
+            store.batch_sizes(keys)
     assert store.get("absent", 5) == 5 and store.get("absent", default=None) is None
     for key in ("", "k" * 1025, b"k" * 1025, "é" * 513):
         with pytest.raises(kvd.InvalidError):

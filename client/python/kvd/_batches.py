@@ -18,13 +18,14 @@ from ._breaker import Breaker
 from ._engine import ABSENT, LOSSES, MISSES, first_error
 from ._handle import CHUNK, POINTERS
 from ._lib import lib
-from ._operations import Head, Operation, code_of_length, code_of_status
+from ._operations import Operation, code_of_length, code_of_status
 from .client import Client
-from .errors import AwayError, Error, Status, TimedOutError
+from .errors import Error, Status
 
 # Statuses of a server that is gone or slow: the connection's state tells which.
 _DOUBTS: Final = frozenset((Status.ERR_TIMEOUT, Status.ERR_UNKNOWN))
 WAITED: Final = "it has waited for queue_timeout_ms"
+_MISSING: Final = frozenset((Status.NOT_FOUND,))
 _LOOKUP: Final = 32  # keys of a round trip
 _WAIT_MS: Final = 100  # so soon a batch notices that another one has found the server away
 
@@ -190,46 +191,44 @@ def delete(link: Link, batch: Batch) -> Result:
         operations.append(operation)
     link.run(operations)
     codes = [code_of_status(operation) for operation in operations]
-    status, error = first_error(batch.keys, codes, frozenset((Status.NOT_FOUND,)))
+    status, error = first_error(batch.keys, codes, _MISSING)
     gone: Results = [not code or code == -Status.NOT_FOUND for code in codes]
     return Result(status in MISSES or not status, gone, status, error)
 
 
-def _heads(link: Link, keys: list[bytes]) -> tuple[list[Head | None], Error | None]:
-    """The heads of @keys, and the first error. The rest of the keys is not asked for after one, nor
-    after timeout_ms: a server that goes away costs a lookup one deadline, however long it is."""
-    found: list[Head | None] = []
+def _sizes(link: Link, keys: list[bytes]) -> tuple[list[int], int, str]:
+    """The length of each key's value, or minus the status; the first error, and its text. The rest
+    of the keys is not asked for after one, nor after timeout_ms: a server that goes away costs a
+    lookup one deadline, however long it is."""
+    codes: list[int] = []
+    status, error = 0, ""
     end = time.monotonic() + link.timeout_ms / 1000
     for begin in range(0, len(keys), _LOOKUP):
         if begin and link.lost():
-            return found, AwayError(link.breaker.error())
-        if begin and time.monotonic() > end:
-            return found, TimedOutError("the lookup took longer than lookup_timeout_ms")
-        try:
-            found += link.client.heads(keys[begin:begin + _LOOKUP])
-        except Error as error:
-            for result in error.results or ():
-                found.append(result if isinstance(result, Head) else None)
-            return found, error
-    return found, None
+            status, error = Status.ERR_AWAY, link.breaker.error()
+        elif begin and time.monotonic() > end:
+            status, error = Status.ERR_TIMEOUT, "the lookup took longer than lookup_timeout_ms"
+        else:
+            part = keys[begin:begin + _LOOKUP]
+            sizes = link.client.batch_sizes(part)
+            codes += sizes
+            status, error = first_error(part, sizes, _MISSING)
+        if status:
+            codes += [-status] * (len(keys) - len(codes))
+            break
+    return codes, status, error
 
 
 def lookup(link: Link, batch: Batch) -> Result:
-    heads, error = _heads(link, batch.keys)
-    found: Results = [head is not None for head in heads]
-    found += [False] * (len(batch.keys) - len(found))
-    if error is None:
-        return Result(True, found)
-    return Result(error.status in MISSES, found, error.status, str(error))
+    codes, status, error = _sizes(link, batch.keys)
+    found: Results = [code >= 0 for code in codes]
+    return Result(not status or status in MISSES, found, status, error)
 
 
 def sizes(link: Link, batch: Batch) -> Result:
-    heads, error = _heads(link, batch.keys)
-    found = [head.value_len if head is not None else None for head in heads]
-    found += [None] * (len(batch.keys) - len(found))
-    if error is None:
-        return Result(True, [], value=found)
-    return Result(error.status in MISSES, [], error.status, str(error), value=found)
+    codes, status, error = _sizes(link, batch.keys)
+    found = [code if code >= 0 else None for code in codes]
+    return Result(not status or status in MISSES, [], status, error, value=found)
 
 
 def page(link: Link, batch: Batch) -> Result:

@@ -657,6 +657,16 @@ class Client(Handle):
         await self._run(operations, timeout_ms)
         return SyncClient._results(operations)
 
+    async def batch_sizes(self, keys: Iterable[Key], *, timeout_ms: int = 0) -> list[int]:
+        """As kvd.Client.batch_sizes(): the length of each value, or minus the status."""
+        operations = []
+        for key in keys_of(keys):
+            operation = Operation()
+            operation.prepare_exists(key, code_of_length)
+            operations.append(operation)
+        await self._run(operations, timeout_ms)
+        return [code_of_length(operation) for operation in operations]
+
     async def batch_exists(self, keys: Iterable[Key], *, timeout_ms: int = 0) -> list[bool]:
         """Whether each of the keys exists."""
         return [head is not None for head in await self.heads(keys, timeout_ms=timeout_ms)]

@@ -41,6 +41,7 @@ K = TypeVar("K", bound=Key)
 
 fast_get = _fast.get
 fast_put = _fast.put
+fast_lengths = _fast.lengths
 _KEYS = CKey * CHUNK
 _USES: dict[int, int] = {use: use for use in Use}
 _EXISTS = CExists * CHUNK
@@ -476,9 +477,31 @@ class Client(Handle):
                              None if status else _head(item))
         return _raised(found)
 
+    def batch_sizes(self, keys: Iterable[Key]) -> list[int]:
+        """The length of the value of each key, or minus the status: -Status.NOT_FOUND, ... As
+        heads(), but only errors in the arguments are raised, not those of single keys."""
+        wanted = list(keys_of(keys))
+        sizes: list[int] = []
+        for begin in range(0, len(wanted), _fast.LENGTHS_MAX):
+            part = wanted[begin:begin + _fast.LENGTHS_MAX]
+            with self._guard:
+                found = fast_lengths(self._pointer, part)
+            sizes += found if found else self._sizes(part)
+        return sizes
+
+    def _sizes(self, keys: list[Key]) -> list[int]:
+        ((count, array),) = _chunks_of(keys)
+        results = _EXISTS()
+        with self._guard:
+            lib.kvd_exists_many(self._open_pointer(), array, count, results, None)
+        return [-results[i].status if results[i].status else results[i].item.value_len
+                for i in range(count)]
+
     def batch_exists(self, keys: Iterable[Key]) -> list[bool]:
-        """Whether each of the keys exists."""
-        return [head is not None for head in self.heads(keys)]
+        """Whether each of the keys exists. If one fails its error is raised, with the `results` of
+        all."""
+        return _raised([error_of(-size, status_text(-size)) if size < -_NOT_FOUND else size >= 0
+                        for size in self.batch_sizes(keys)])
 
     def exists_prefix(self, keys: Iterable[Key]) -> int:
         """How many keys exist before the first that does not."""

@@ -55,6 +55,8 @@ class Fake:
             self.calls.append((name, given))
             try:
                 if name in self.status:
+                    if name == "kvd_exists_many":
+                        self._refuse_keys(self.status[name], *given)
                     return self.status[name]
                 method = getattr(self, name[4:], None)  # a test may have its own
                 return method(*given) or 0 if method is not None else 0
@@ -248,6 +250,12 @@ class Fake:
 
     def decr(self, handle, *given):
         return self._arith_call(Op.DECR, *given)
+
+    @staticmethod
+    def _refuse_keys(status, handle, keys, count, results, found):
+        """Keys that were not looked up have the status of the call, too."""
+        for result in (_abi.CExists * count).from_address(results):
+            result.status = status
 
     def exists_many(self, handle, keys, count, results, found):
         for key, result in zip((_abi.CKey * count).from_address(keys),

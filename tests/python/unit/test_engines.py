@@ -175,7 +175,9 @@ def test_statuses_of_sglang(fake, monkeypatch, caplog, status):
     assert ("load fails" in caplog.text) == (status not in kvd._engine.ABSENT)
     fake.wait, fake.hold = wait, False
     assert storage.batch_get_v1(["a", "b"], [2, 3]) == [True, True]
-    fake.status["kvd_exists_leading"] = fake.status["kvd_exists_many"] = status
+    # No call ends with NOT_FOUND.
+    call = max(status, Status.ERR_INVALID)
+    fake.status["kvd_exists_leading"] = fake.status["kvd_exists_many"] = call
     caplog.clear()
     assert storage.batch_exists(["a"]) == 0 and storage.batch_set_v1(["c"], [0]) == [False]
     assert "lookup fails" in caplog.text and "store fails" in caplog.text

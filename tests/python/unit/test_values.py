@@ -83,6 +83,7 @@ def test_defaults_and_existence(both, fake):
     assert both.exists("k") is True and both.head("k") == (1, version, 9, 1005)
     assert both.heads(["a", "k"]) == [None, (1, version, 9, 1005)]
     assert both.batch_exists(["k", "a"]) == [True, False]
+    assert both.batch_sizes(["k", "a"]) == [1, -Status.NOT_FOUND]
     assert both.exists_prefix(["a", "k"]) == 0
     assert both.exists_prefix(["k", "k", "a", "k"]) == 2 and both.exists_prefix([]) == 0
     assert both.exists_prefix(["k"] * 63 + ["a"]) == 63 and both.exists_prefix(["k"] * 64) == 64
@@ -96,6 +97,7 @@ def test_many(both, fake, count):
     assert both.put_many(zip(keys, keys)) == list(range(1, count + 1))
     assert both.get_many(keys) == [key.encode() for key in keys]
     assert both.batch_exists([*keys, "a"]) == [True] * count + [False]
+    assert len(both.batch_sizes([*keys, "a"])) == count + 1
     assert both.exists_prefix([*keys, "a", "k0"]) == count
     assert [head.version for head in both.heads(keys)] == list(range(1, count + 1))
     assert both.delete_many(keys) == [True] * count and not fake.items

@@ -22,7 +22,7 @@
 #error "kvd's region and messages are little-endian; a big-endian port has to swap them"
 #endif
 
-#define LAYOUT_ABI 6
+#define LAYOUT_ABI 7
 #define LAYOUT_MAGIC 0x316e6f6967657276ull /* "vregion1" */
 
 #define KEY_MAX 1024u
@@ -200,12 +200,18 @@ static inline bool slot_is_long(uint64_t slot)
  * An item, aligned to ITEM_ALIGN:
  *
  *	short	header | flags, unless they are 0 | key | value		the sum covers all of it
- *	long	header | struct item_long | key | value			all but the value
+ *	long	header | struct item_long | key | value | piece sums	all up to the value
  *
  * So in a long item the bytes up to the key prove that the key exists, and how long the value is;
  * and the value is hashed alone, while it arrives, once for as long as it is stored. A short item,
  * of two cache lines at most, costs no more to read than header and key, and has no room to spare:
  * the 16 bytes are at most 16 % of a long one.
+ *
+ * A value longer than PIECE_BYTES is hashed in pieces of that length, of which the last may be
+ * shorter. The hashes, the piece sums, follow it, 8 bytes each, in order and without padding. Its
+ * value sum is their hash. So a range of the value is verified by its own pieces. A reader of the
+ * whole value makes the same sums from what arrives, and needs no others. They follow the value, so
+ * that where the value begins depends on the key alone.
  */
 #define ITEM_SUM_INVALID 0ull
 #define ITEM_SHORT_MAX 100u /* bytes of key and value */
@@ -230,7 +236,7 @@ static_assert(offsetof(struct item, tail) == 24, "ABI");
 struct item_long {
 	uint32_t value_len;
 	uint32_t flags;	    /* the client's */
-	uint64_t value_sum; /* the hash of the value */
+	uint64_t value_sum; /* the hash of the value; of its piece sums, if it has them */
 };
 static_assert(sizeof(struct item_long) == 16, "ABI");
 static_assert(offsetof(struct item_long, flags) == 4, "ABI");
@@ -285,7 +291,25 @@ static inline bool access_is_known(uint16_t access, uint16_t tick)
 	       ((tick - access + ACCESS_TICKS) & ACCESS_TIME) <= ACCESS_TICKS + ACCESS_YOUNG_MAX;
 }
 
-#define ITEM_BYTES_MAX (sizeof(union item_front) + KEY_MAX + VALUE_MAX)
+#define PIECE_BYTES (64u << 10)
+#define PIECE_SUM_BYTES 8u
+
+/* Most values have none. */
+static inline bool has_piece_sums(uint64_t value_len)
+{
+	return __builtin_expect(value_len > PIECE_BYTES, 0);
+}
+
+/* Bytes of the piece sums of a value: 0 if it has none. */
+static inline uint64_t piece_sums_bytes(uint64_t value_len)
+{
+	return has_piece_sums(value_len) ?
+		       (value_len + PIECE_BYTES - 1) / PIECE_BYTES * PIECE_SUM_BYTES :
+		       0;
+}
+
+#define ITEM_BYTES_MAX                                                                             \
+	(sizeof(union item_front) + KEY_MAX + VALUE_MAX + VALUE_MAX / PIECE_BYTES * PIECE_SUM_BYTES)
 
 /* Whether an item with such lengths is long. */
 static inline bool item_has_value_sum(size_t key_len, size_t value_len)
@@ -304,7 +328,26 @@ static inline size_t item_key_at(size_t key_len, size_t value_len, uint32_t flag
 
 static inline uint64_t item_bytes_for(size_t key_len, size_t value_len, uint32_t flags)
 {
-	return item_key_at(key_len, value_len, flags) + key_len + value_len;
+	return item_key_at(key_len, value_len, flags) + key_len + value_len +
+	       piece_sums_bytes(value_len);
+}
+
+/* The longest value whose item has at most @bytes, whatever its key. */
+static inline uint64_t value_len_max(uint64_t bytes)
+{
+	const uint64_t whole = PIECE_BYTES + PIECE_SUM_BYTES;
+	uint64_t left = sizeof(union item_front) + KEY_MAX, pieces;
+
+	if (bytes <= left)
+		return 0;
+	left = bytes - left;
+	/* One piece has no sum; of two and more the last may have no room beside its sum. */
+	if (left <= PIECE_BYTES + 2 * PIECE_SUM_BYTES)
+		return left < PIECE_BYTES ? left : PIECE_BYTES;
+	pieces = (left + whole - 1) / whole;
+	return left - pieces * PIECE_SUM_BYTES > (pieces - 1) * PIECE_BYTES ?
+		       left - pieces * PIECE_SUM_BYTES :
+		       (pieces - 1) * PIECE_BYTES;
 }
 
 /*
@@ -355,7 +398,8 @@ static inline size_t item_front_bytes(const struct item *item)
 
 static inline uint64_t item_bytes(const struct item *item)
 {
-	return item_front_bytes(item) + item_key_len(item) + item_value_len(item);
+	return item_front_bytes(item) + item_key_len(item) + item_value_len(item) +
+	       piece_sums_bytes(item_value_len(item));
 }
 
 static inline uint8_t *item_key(const struct item *item)
@@ -366,6 +410,14 @@ static inline uint8_t *item_key(const struct item *item)
 static inline uint8_t *item_value(const struct item *item)
 {
 	return item_key(item) + item_key_len(item);
+}
+
+/* NULL: it has none. They are not aligned. */
+static inline uint8_t *item_piece_sums(const struct item *item)
+{
+	uint32_t value_len = item_value_len(item);
+
+	return has_piece_sums(value_len) ? item_value(item) + value_len : NULL;
 }
 
 /* Writes lengths and flags; key and value can be written after that. */

@@ -50,21 +50,37 @@ static inline void item_value_sum_store(struct item *item, uint64_t sum)
 		item_long(item)->value_sum = sum;
 }
 
-/* Stores the value sum of the value in the item. */
+/* For an item with piece sums: makes them, and returns the value sum; whether both are right. */
+uint64_t piece_sums_make(struct item *item, const struct sum_key *key);
+bool piece_sums_verify(const struct item *item, const struct sum_key *key);
+
+/* Stores the value sum, and the piece sums, of the value in the item. */
 static inline void item_value_sum_make(struct item *item, const struct sum_key *key)
 {
+	uint32_t value_len = item_value_len(item);
+
 	if (item_is_long(item))
-		item_value_sum_store(item, sum_bytes(key, item_value(item), item_value_len(item)));
+		item_value_sum_store(item, has_piece_sums(value_len) ?
+						   piece_sums_make(item, key) :
+						   sum_bytes(key, item_value(item), value_len));
 }
 
-/* Whether the value matches the value sum. A short item has none: its sum covers the value. */
+/*
+ * Whether the value matches the value sum, and the piece sums, if it has them. A short item has
+ * none: its sum covers the value.
+ */
 static inline bool item_value_verifies(const struct item *item, const struct sum_key *key)
 {
-	return !item_is_long(item) ||
-	       sum_bytes(key, item_value(item), item_value_len(item)) == item_long(item)->value_sum;
+	uint32_t value_len = item_value_len(item);
+
+	if (!item_is_long(item))
+		return true;
+	if (has_piece_sums(value_len))
+		return piece_sums_verify(item, key);
+	return sum_bytes(key, item_value(item), value_len) == item_long(item)->value_sum;
 }
 
-/* The bytes of an item that its sum covers: in a long item all but the value. */
+/* The bytes of an item that its sum covers: in a long item all up to the value. */
 static inline uint64_t item_covered_bytes(const struct item *item)
 {
 	return item_front_bytes(item) + item_key_len(item) +
@@ -78,37 +94,26 @@ static inline uint64_t item_body_sum(const struct item *item, const struct sum_k
 }
 
 /*
- * A value sum in pieces: begin, add the value from the first byte to the last, end. The struct must
- * not move in between, since the state in it is aligned; the key must stay, too.
+ * A value sum as the value comes: begin, add the value from the first byte to the last, end. The
+ * struct must not move in between, since the states in it are aligned; the key must stay, too.
+ *
+ * How long the value is need not be known. A first piece that stays the only one is the value, and
+ * its hash the value sum; else each piece's hash is added to that of all.
  */
 #define VALUE_SUM_ALIGN 64u
 
 struct value_sum {
-	uint8_t state[sizeof(XXH3_state_t) + VALUE_SUM_ALIGN - 1];
+	uint8_t states[2 * sizeof(XXH3_state_t) + VALUE_SUM_ALIGN - 1];
+	const struct sum_key *key;
+	/* Where the piece sums are written, one after another; NULL: nowhere. Set after begin. */
+	uint8_t *piece_sums;
+	uint32_t bytes; /* of the piece that is being hashed */
+	bool pieces;	/* there was one before */
 };
 
-static inline XXH3_state_t *value_sum_state(struct value_sum *sum)
-{
-	uintptr_t at = (uintptr_t)sum->state;
-
-	return (XXH3_state_t *)(sum->state +
-				(VALUE_SUM_ALIGN - at % VALUE_SUM_ALIGN) % VALUE_SUM_ALIGN);
-}
-
-static inline void value_sum_begin(struct value_sum *sum, const struct sum_key *key)
-{
-	XXH3_64bits_reset_withSecret(value_sum_state(sum), key->secret, sizeof(key->secret));
-}
-
-static inline void value_sum_add(struct value_sum *sum, const void *bytes, size_t count)
-{
-	sum_long_add(value_sum_state(sum), bytes, count);
-}
-
-static inline uint64_t value_sum_end(struct value_sum *sum)
-{
-	return XXH3_64bits_digest(value_sum_state(sum));
-}
+void value_sum_begin(struct value_sum *sum, const struct sum_key *key);
+void value_sum_add(struct value_sum *sum, const void *bytes, size_t count);
+uint64_t value_sum_end(struct value_sum *sum);
 
 /*
  * Copies bytes and adds the copy to the sum, in one pass: the bytes at @from may change meanwhile,

@@ -276,7 +276,7 @@ static void head_take(const struct kvd *handle, struct flight *f, const uint8_t 
 	t->outcome = head_check(handle, f, item, t->direct ? t->head_bytes : bytes);
 	memcpy(&t->front, item, sizeof(t->front));
 	t->head_known = true;
-	t->limit = item_bytes(item);
+	t->limit = t->head_bytes + (uint64_t)item_value_len(item);
 	value_sum_begin(&t->sum, &handle->sum_key);
 }
 

@@ -583,17 +583,14 @@ uint64_t config_pull_bytes(const struct config *config, uint64_t bytes, uint32_t
 uint64_t config_value_fits(const struct config *config, uint64_t bytes, uint32_t level)
 {
 	/* A large item takes whole pages. */
-	uint64_t item_max = config_pull_bytes(config, bytes, level) / PAGE_BYTES * PAGE_BYTES;
-	uint64_t beside = ITEM_BYTES_MAX - VALUE_MAX;
-
-	return item_max > beside ? item_max - beside : 0;
+	return value_len_max(config_pull_bytes(config, bytes, level) / PAGE_BYTES * PAGE_BYTES);
 }
 
 /* The largest value that fits a tenant default of @bytes. */
 static uint64_t value_fits(const struct config *config, uint64_t bytes)
 {
 	uint64_t fits = config_value_fits(config, bytes, index_level(config->index.keys));
-	uint64_t in_extent = config_extent_bytes(config) - (ITEM_BYTES_MAX - VALUE_MAX);
+	uint64_t in_extent = value_len_max(config_extent_bytes(config));
 
 	return fits < in_extent ? fits : in_extent;
 }

@@ -185,7 +185,7 @@ int tenant_store_create(struct tenant_store *to, struct tenant *tenant,
 static uint64_t budget_share(const struct tenant *tenant, const struct worker_env *env)
 {
 	const struct region *region = &tenant->now.store->region;
-	uint64_t value = region->geometry.value_max + ITEM_BYTES_MAX - VALUE_MAX;
+	uint64_t value = item_bytes_for(KEY_MAX, region->geometry.value_max, 0);
 	uint64_t share = config_pull_bytes(env->config, stat_read(&region->bytes),
 					   region->geometry.level_base);
 

@@ -40,6 +40,7 @@ static void value_begin(struct large *large, struct item *item)
 		 !large->restarts && large->item_bytes >= LARGE_BYTES);
 	large->value_done = 0;
 	value_sum_begin(&large->sum, &large->thread->table->region->sum_key);
+	large->sum.piece_sums = item_piece_sums(item);
 	large->state = LARGE_VALUE;
 }
 

@@ -66,6 +66,7 @@ static void fields_do_not_touch(void **state)
 struct lengths {
 	uint32_t key_len, value_len, flags;
 	size_t front;
+	uint32_t pieces; /* that have sums */
 };
 
 /* What is planned is what the item says, whatever was there before. */
@@ -74,6 +75,8 @@ static void assert_item(const struct lengths *lengths)
 	union item_front front;
 	const struct item *item = &front.item;
 	uint32_t key_len = lengths->key_len, value_len = lengths->value_len;
+	uint64_t value_end = lengths->front + key_len + value_len;
+	uint64_t bytes = value_end + 8ull * lengths->pieces;
 
 	for (unsigned int fill = 0; fill < 256; fill += 255) {
 		memset(&front, (int)fill, sizeof(front));
@@ -83,30 +86,36 @@ static void assert_item(const struct lengths *lengths)
 		assert_int_equal(item_flags(item), lengths->flags);
 		assert_int_equal(item_front_bytes(item), lengths->front);
 		assert_true(item_is_long(item) == item_has_value_sum(key_len, value_len));
-		assert_int_equal(item_bytes(item), lengths->front + key_len + value_len);
+		assert_int_equal(item_bytes(item), bytes);
 		assert_ptr_equal(item_key(item), front.bytes + lengths->front);
 		assert_ptr_equal(item_value(item), front.bytes + lengths->front + key_len);
+		assert_ptr_equal(item_piece_sums(item),
+				 lengths->pieces ? front.bytes + value_end : NULL);
 	}
 	assert_int_equal(item_key_at(key_len, value_len, lengths->flags), lengths->front);
-	assert_int_equal(item_bytes_for(key_len, value_len, lengths->flags),
-			 lengths->front + key_len + value_len);
+	assert_int_equal(item_bytes_for(key_len, value_len, lengths->flags), bytes);
 }
 
 static void lengths(void **state)
 {
 	static const struct lengths items[] = {
-		{ 1, 0, 0, 24 },
-		{ 1, 0, 1, 28 },
-		{ 100, 0, 0, 24 },
-		{ 100, 0, ~0u, 28 },
-		{ 1, 99, 1u << 31, 28 },
-		{ 16, 84, 0, 24 },
-		{ 16, 85, 0, 40 },
-		{ 16, 85, ~0u, 40 },
-		{ 101, 0, 0, 40 },
-		{ KEY_MAX, 0, 0, 40 },
-		{ KEY_MAX, VALUE_MAX, ~0u, 40 },
-		{ 1, VALUE_MAX, 0, 40 },
+		{ 1, 0, 0, 24, 0 },
+		{ 1, 0, 1, 28, 0 },
+		{ 100, 0, 0, 24, 0 },
+		{ 100, 0, ~0u, 28, 0 },
+		{ 1, 99, 1u << 31, 28, 0 },
+		{ 16, 84, 0, 24, 0 },
+		{ 16, 85, 0, 40, 0 },
+		{ 16, 85, ~0u, 40, 0 },
+		{ 101, 0, 0, 40, 0 },
+		{ KEY_MAX, 0, 0, 40, 0 },
+		{ 1, PIECE_BYTES - 1, 0, 40, 0 },
+		{ KEY_MAX, PIECE_BYTES, 0, 40, 0 },
+		{ 1, PIECE_BYTES + 1, 0, 40, 2 },
+		{ 8, 2 * PIECE_BYTES, ~0u, 40, 2 },
+		{ 8, 2 * PIECE_BYTES + 1, 0, 40, 3 },
+		{ KEY_MAX, VALUE_MAX, ~0u, 40, VALUE_MAX / PIECE_BYTES },
+		{ 1, VALUE_MAX, 0, 40, VALUE_MAX / PIECE_BYTES },
 	};
 
 	(void)state;
@@ -114,6 +123,26 @@ static void lengths(void **state)
 		assert_item(&items[i]);
 	assert_true(item_bytes_for(KEY_MAX, VALUE_MAX, 0) == ITEM_BYTES_MAX);
 	assert_int_equal(hash_tag(0x1234ffffffffffff), 0x1234);
+}
+
+/* The longest value that fits: its item does, with any key, and that of a longer one does not. */
+static void longest_value(void **state)
+{
+	const uint64_t beside = sizeof(union item_front) + KEY_MAX, piece = PIECE_BYTES;
+	uint64_t bytes, fits;
+
+	(void)state;
+	for (bytes = 0; bytes <= beside; bytes++)
+		assert_int_equal(value_len_max(bytes), 0);
+	for (bytes = beside + 1; bytes<beside + 5 * piece; bytes += bytes % piece> 2000 &&
+						 bytes % piece < piece - 2000 ?
+					 1009 :
+					 1) {
+		fits = value_len_max(bytes);
+		assert_true(item_bytes_for(KEY_MAX, fits, 0) <= bytes);
+		assert_true(item_bytes_for(KEY_MAX, fits + 1, 0) > bytes);
+	}
+	assert_true(value_len_max(ITEM_BYTES_MAX) == VALUE_MAX);
 }
 
 /* Segment k > 0 holds as many buckets as all before it. Segments are apart, in descending order. */
@@ -247,6 +276,7 @@ int main(void)
 		cmocka_unit_test(slots_keep_what_they_are_given),
 		cmocka_unit_test(fields_do_not_touch),
 		cmocka_unit_test(lengths),
+		cmocka_unit_test(longest_value),
 		cmocka_unit_test(buckets_have_places_of_their_own),
 		cmocka_unit_test(a_split_moves_one_buckets_keys),
 		cmocka_unit_test(a_key_is_followed_from_any_older_index),

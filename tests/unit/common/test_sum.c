@@ -43,12 +43,28 @@ static bool in_bounds(void)
 	return item_bytes(&u.item) <= sizeof(u);
 }
 
-/* In pieces of any lengths the value's sum is the same. */
+/* The value sum by its definition in common/layout.h. */
+static uint64_t value_sum_of(const uint8_t *value, uint32_t length)
+{
+	uint64_t sums[4];
+	uint32_t at, n = 0;
+
+	if (length <= PIECE_BYTES)
+		return sum_bytes(&sum_key, value, length);
+	for (at = 0; at < length; at += PIECE_BYTES)
+		sums[n++] = sum_bytes(&sum_key, value + at,
+				      length - at < PIECE_BYTES ? length - at : PIECE_BYTES);
+	return sum_bytes(&sum_key, sums, n * sizeof(*sums));
+}
+
+/* In parts of any lengths the value's sum is the same. */
 static void value_in_pieces(void **state)
 {
-	static uint8_t bytes[70000];
-	static const uint32_t lengths[] = { 0, 1, 200, 240, 241, 255, 256, 257, 4096, 69000 };
-	static const uint32_t pieces[] = { 1, 63, 64, 256, 1000, 65536 };
+	static uint8_t bytes[200000];
+	static const uint32_t lengths[] = { 0,	   1,	   200,	   240,	   241,	  255,
+					    256,   257,	   4096,   65535,  65536, 65537,
+					    69000, 131071, 131072, 131073, 200000 };
+	static const uint32_t pieces[] = { 1, 63, 64, 256, 1000, 65536, 65537, 200000 };
 	static struct value_sum sum;
 
 	(void)state;
@@ -63,9 +79,81 @@ static void value_in_pieces(void **state)
 				n = lengths[i] - done < pieces[j] ? lengths[i] - done : pieces[j];
 				value_sum_add(&sum, bytes + done, n);
 			}
-			assert_int_equal(value_sum_end(&sum),
-					 sum_bytes(&sum_key, bytes, lengths[i]));
+			assert_int_equal(value_sum_end(&sum), value_sum_of(bytes, lengths[i]));
 		}
+}
+
+/* An item of this value, with all its sums: made at once, or as the value comes. */
+static struct item *large_make(uint32_t value_len, uint32_t part)
+{
+	static uint64_t item_words[(40 + 8 + 200000 + 40) / 8];
+	struct item *item = (struct item *)(void *)item_words;
+	struct value_sum sum;
+	uint32_t at, n;
+
+	memset(item_words, 0xee, sizeof(item_words));
+	item_set_lengths(item, 8, value_len, 0);
+	for (at = 0; at < value_len; at++)
+		item_value(item)[at] = (uint8_t)(at * 53 + at / 300);
+	if (!part) {
+		item_value_sum_make(item, &sum_key);
+		return item;
+	}
+	value_sum_begin(&sum, &sum_key);
+	sum.piece_sums = item_piece_sums(item);
+	for (at = 0; at < value_len; at += n) {
+		n = value_len - at < part ? value_len - at : part;
+		value_sum_add(&sum, item_value(item) + at, n);
+	}
+	item_value_sum_store(item, value_sum_end(&sum));
+	return item;
+}
+
+/* Both ways write the same sums, and not a byte after them; each byte of value and sums counts. */
+static void piece_sums(void **state)
+{
+	static const uint32_t lengths[] = { 65535, 65536, 65537, 131072, 131073, 200000 };
+	static const uint32_t parts[] = { 0, 1000, 65536, 200000 };
+	uint64_t value_sum = 0;
+	struct item *item;
+	uint32_t at;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+		for (size_t j = 0; j < sizeof(parts) / sizeof(parts[0]); j++) {
+			const uint32_t sums = (uint32_t)piece_sums_bytes(lengths[i]);
+
+			item = large_make(lengths[i], parts[j]);
+			assert_true(item_value_verifies(item, &sum_key));
+			if (j)
+				assert_true(item_long(item)->value_sum == value_sum);
+			value_sum = item_long(item)->value_sum;
+			assert_true(value_sum == value_sum_of(item_value(item), lengths[i]));
+			assert_int_equal(((uint8_t *)item)[item_bytes(item)], 0xee);
+			for (at = j ? lengths[i] : 0; at < lengths[i] + sums;
+			     at += at < lengths[i] ? 4999 : 1) {
+				item_value(item)[at] ^= 1;
+				assert_false(item_value_verifies(item, &sum_key));
+				item_value(item)[at] ^= 1;
+			}
+		}
+}
+
+/* Two pieces that changed places, with their sums, are another value. */
+static void pieces_have_places(void **state)
+{
+	static uint8_t piece[PIECE_BYTES];
+	struct item *item = large_make(2 * PIECE_BYTES, 0);
+	uint8_t *value = item_value(item), *sums = item_piece_sums(item), first[8];
+
+	(void)state;
+	memcpy(piece, value, PIECE_BYTES);
+	memcpy(value, value + PIECE_BYTES, PIECE_BYTES);
+	memcpy(value + PIECE_BYTES, piece, PIECE_BYTES);
+	memcpy(first, sums, 8);
+	memmove(sums, sums + 8, 8);
+	memcpy(sums + 8, first, 8);
+	assert_false(item_value_verifies(item, &sum_key));
 }
 
 typedef void copy_function(struct value_sum *sum, void *to, const void *from, size_t count);
@@ -92,7 +180,7 @@ static void copies(copy_function *copy)
 				n = length - done < piece ? length - done : piece;
 				copy(&sum, to + at + done, from + done, n);
 			}
-			assert_int_equal(value_sum_end(&sum), sum_bytes(&sum_key, from, length));
+			assert_int_equal(value_sum_end(&sum), value_sum_of(from, length));
 			assert_memory_equal(to + at, from, length);
 			assert_int_equal(to[at - 1], 0xee);
 			assert_int_equal(to[at + length], 0xee);
@@ -447,6 +535,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(value_in_pieces),
+		cmocka_unit_test(piece_sums),
+		cmocka_unit_test(pieces_have_places),
 		cmocka_unit_test(a_value_is_copied_and_summed),
 		cmocka_unit_test(a_value_is_moved_past_the_cache),
 		cmocka_unit_test(the_sum_is_of_the_copy),

@@ -76,6 +76,7 @@ static void the_numbers_match_the_code(void **state)
 		{ "key_max", KEY_MAX },
 		{ "value_max", VALUE_MAX },
 		{ "item_short_max", ITEM_SHORT_MAX },
+		{ "piece_bytes", PIECE_BYTES },
 		{ "region_max", REGION_BYTES_MAX },
 		{ "extents_max", EXTENTS_MAX },
 		{ "region_pad", REGION_PAD },

@@ -705,9 +705,12 @@ static void damaged(void **state)
 	put("large", 3, 100000);
 	put("header", 4, 60);
 	put("whole", 5, 3000);
+	put("sums", 6, 200000);
+	put("larger", 7, 200000);
 	item_value(item_of("short"))[7] ^= 1;
 	item_value(item_of("long"))[1234] ^= 1;
 	item_value(item_of("large"))[77777] ^= 1;
+	item_piece_sums(item_of("sums"))[8] ^= 1;
 	item = item_of("header");
 	item->version ^= 1u << 20;
 	store.region.keep.serves = false;
@@ -719,8 +722,10 @@ static void damaged(void **state)
 	assert_has("long", 0, 0);
 	assert_has("large", 0, 0);
 	assert_has("header", 0, 0);
+	assert_has("sums", 0, 0);
 	assert_has("whole", 5, 3000);
-	assert_true(store_items(&store) == 1);
+	assert_has("larger", 7, 200000);
+	assert_true(store_items(&store) == 2);
 	assert_store(NULL);
 }
 
@@ -892,7 +897,7 @@ static void begins_empty(void **state)
 		bool cold;
 		uint64_t hash_seed, value_max;
 	} cases[] = {
-		{ .change = head_set_layout, .why = "layout 6.4" },
+		{ .change = head_set_layout, .why = "layout 7.4" },
 		{ .change = head_set_boot, .why = "restarted" },
 		{ .change = head_set_state, .why = "before it was complete" },
 		{ .change = head_set_magic, .why = "not one of kvd's" },

@@ -257,6 +257,39 @@ struct kvd_get_request {
  */
 enum kvd_status kvd_get_many(struct kvd *handle, struct kvd_get_request *requests, size_t count);
 
+/*
+ * As kvd_get(), but reads a range of the value: @value gets its bytes from @offset on, @value_size
+ * at most. Only the pieces of 64 KiB that the range touches are read and verified, so a range of a
+ * long value costs about its own bytes. Without KVD_OK the content of the buffer is undefined.
+ * KVD_OK: item->value_len is the length of the whole value. The range has @value_size bytes, or
+ * fewer if the value ends before; none if it ends at @offset or before. The rest is unchanged.
+ * KVD_ERR_BUSY: as kvd_get() has it. If the memory of one piece is damaged, ranges of others can
+ * still be read.
+ */
+enum kvd_status kvd_get_range(struct kvd *handle, const void *key, size_t key_len, size_t offset,
+			      void *value, size_t value_size, struct kvd_item *item);
+
+/* One range of many. The caller fills the first part; kvd_get_ranges() fills the second. */
+struct kvd_range {
+	const void *key;
+	size_t key_len;
+	size_t offset;
+	void *value;
+	size_t value_size;
+
+	enum kvd_status status; /* as kvd_get_range() would have returned it */
+	struct kvd_item item;
+};
+
+/*
+ * Reads @count ranges, any number, of any keys, as kvd_get_range() would, in any order, 32 at a
+ * time; timeout_ms applies to each 32. Each range is of one version of its value; ranges of one key
+ * may be of different ones, which item.version shows. @ranges may be NULL if @count is 0.
+ * KVD_OK: every range was read; look at the status of each. Another status: the ranges that were
+ * not read have it too.
+ */
+enum kvd_status kvd_get_ranges(struct kvd *handle, struct kvd_range *ranges, size_t count);
+
 /* A key, as an argument. */
 struct kvd_key {
 	const void *key;
@@ -652,6 +685,7 @@ enum kvd_opcode {
 	KVD_OP_GET_AND_TOUCH = 8,
 	KVD_OP_PING = 9,
 	KVD_OP_EXISTS = 10,
+	KVD_OP_GET_RANGE = 11,
 };
 
 /*
@@ -697,7 +731,8 @@ struct kvd_op {
 	uint32_t iov_count;
 	uint32_t reserved_u32;
 
-	uint64_t reserved[12]; /* the library's; zero before the first kvd_submit() */
+	size_t offset;	       /* GET_RANGE: the first byte that is wanted */
+	uint64_t reserved[11]; /* the library's; zero before the first kvd_submit() */
 };
 
 /* Prepare an operation. All of its fields are set; change others, as timeout_ms, afterwards. */
@@ -724,6 +759,15 @@ static inline void kvd_prep_getv(struct kvd_op *op, const void *key, size_t key_
 	kvd_prep(op, KVD_OP_GET, key, key_len);
 	op->iov = iov;
 	op->iov_count = iov_count;
+}
+
+static inline void kvd_prep_get_range(struct kvd_op *op, const void *key, size_t key_len,
+				      size_t offset, void *value, size_t value_size)
+{
+	kvd_prep(op, KVD_OP_GET_RANGE, key, key_len);
+	op->offset = offset;
+	op->value = value;
+	op->value_len = value_size;
 }
 
 /* As kvd_exists_many(), of one key. KVD_OK: it exists; `item` says more. */

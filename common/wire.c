@@ -259,6 +259,11 @@ static bool samples(const struct wire_request *r)
 	return r->op == WIRE_REPORT && r->mode == WIRE_REPORT_SAMPLE;
 }
 
+static bool has_length(const struct wire_request *r)
+{
+	return r->op == WIRE_GET && !(r->flags & WIRE_F_NO_VALUE);
+}
+
 static const char *check_fields(const struct wire_request *r)
 {
 	if (samples(r) && !r->every)
@@ -276,7 +281,7 @@ static const char *check_fields(const struct wire_request *r)
 	if (number_of(r) && !may_be_numbered(r))
 		return "a number in an operation that changes nothing";
 	if (r->arg32 && !makes_item(r) && r->op != WIRE_STATS && r->op != WIRE_SCAN &&
-	    r->op != WIRE_BATCH && !samples(r))
+	    r->op != WIRE_BATCH && !samples(r) && !has_length(r))
 		return "arg32 in an operation that does not use it";
 	return NULL;
 }
@@ -399,6 +404,7 @@ static const char *batched_read(struct wire_request *r, const uint8_t *bytes, si
 	};
 	if (b.op > WIRE_OP_MAX || !ops[b.op].batched || b.flags & WIRE_F_GETS ||
 	    ((b.op == WIRE_GET || b.op == WIRE_TOUCH) && b.flags) ||
+	    (b.op == WIRE_GET && b.arg32) ||
 	    (b.op == WIRE_PUT && (b.flags & WIRE_F_PULL || b.mode == WIRE_COPY)))
 		return "operation that may not be in a batch";
 	if ((batched_has_arg64(r) && !word_read(&r->arg64, bytes, len, at)) ||

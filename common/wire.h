@@ -17,7 +17,7 @@
 
 #include "common/layout.h"
 
-#define WIRE_ABI 12
+#define WIRE_ABI 13
 #define WIRE_MAGIC 0x31306b7376646b00ull
 
 #define WIRE_TENANT_MAX 24u
@@ -243,6 +243,7 @@ struct wire_request {
 	union {
 		uint32_t item_flags; /* PUT, ARITH with CREATE: stored with the value */
 		uint32_t first_line; /* STATS: the first line wanted */
+		uint32_t length;     /* GET alone: most bytes to return, 0: as many as fit */
 		uint32_t keys_max;   /* SCAN: most keys wanted, 0: as many as fit */
 		uint32_t count;	     /* BATCH: requests in it, 1 to WIRE_BATCH_MAX */
 		uint32_t every;	     /* REPORT sample: one operation in this many, not 0 */
@@ -597,7 +598,7 @@ struct request {
 	uint8_t mode;
 	/* As in struct wire_request. */
 	union {
-		uint32_t item_flags, first_line, keys_max, count, every, arg32;
+		uint32_t item_flags, first_line, length, keys_max, count, every, arg32;
 	};
 	union {
 		uint64_t version, epoch, pin, delta, cursor, ticket, client, offset, bytes, segment,

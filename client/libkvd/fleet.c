@@ -164,7 +164,7 @@ static bool fleet_ended(struct kvd *member, struct flight *f)
 /* Makes the flight, which was refused, as it was before it began. */
 static void flight_again(struct kvd *home, struct flight *f, unsigned int *left)
 {
-	bool exists = f->lookup.exists;
+	uint8_t part = f->lookup.part;
 
 	if (f->op) {
 		op_flight(f, f->op, left, f->start_ns);
@@ -172,7 +172,7 @@ static void flight_again(struct kvd *home, struct flight *f, unsigned int *left)
 	} else {
 		flight_init_lookup(f, left, f->lookup.request);
 		f->ops = &get_ops;
-		f->lookup.exists = exists;
+		f->lookup.part = part;
 		lookup_prepare(home, &f->lookup);
 	}
 	f->at = NULL;

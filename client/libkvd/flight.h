@@ -26,7 +26,7 @@ static inline void flight_init_lookup(struct flight *f, unsigned int *left,
 	f->at = NULL;
 	f->reads = 0;
 	f->lookup.request = request;
-	f->lookup.exists = false;
+	f->lookup.part = PART_WHOLE;
 	f->lookup.pieces = false;
 }
 

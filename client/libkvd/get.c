@@ -178,7 +178,7 @@ static ALWAYS_INLINE bool item_read(struct kvd *handle, struct flight *f)
 			l->step = STEP_RPC;
 		return false;
 	}
-	if (slot_is_long(slot) && !l->exists) {
+	if (slot_is_long(slot) && l->part != PART_NONE) {
 		item_transfer(handle, f, slot_offset(slot), 0);
 		return true;
 	}
@@ -187,8 +187,8 @@ static ALWAYS_INLINE bool item_read(struct kvd *handle, struct flight *f)
 		lookup_stale(handle, l);
 		return false;
 	}
-	if (bytes >= TRANSFER_DIRECT_MIN &&
-	    (ring_is_short(&handle->conn, bytes) || value_is_direct(handle, f)))
+	if (bytes >= TRANSFER_DIRECT_MIN && (ring_is_short(&handle->conn, bytes) ||
+					     (l->part != PART_RANGE && value_is_direct(handle, f))))
 		item_transfer(handle, f, slot_offset(slot), bytes);
 	else if (!read_add(handle, f, slot_offset(slot), bytes))
 		read_wait(handle, f, bytes);
@@ -341,7 +341,13 @@ static ALWAYS_INLINE void lookups_start(struct kvd *handle, struct flight *fligh
 
 static enum kvd_opcode lookup_op(const struct flight *f)
 {
-	return f->lookup.exists ? KVD_OP_EXISTS : KVD_OP_GET;
+	static const uint8_t ops[] = {
+		[PART_WHOLE] = KVD_OP_GET,
+		[PART_NONE] = KVD_OP_EXISTS,
+		[PART_RANGE] = KVD_OP_GET_RANGE,
+	};
+
+	return (enum kvd_opcode)ops[f->lookup.part];
 }
 
 /* batch_start() and batch_end() are not inlined: that would cost GETs that are not observed. */
@@ -399,7 +405,8 @@ static ALWAYS_INLINE void fleet_lookups(struct kvd *handle, struct flight *fligh
 /* Inlined: one lookup needs no loops, and its flight is near the warm top of the stack. */
 static ALWAYS_INLINE enum kvd_status do_lookups(struct kvd *handle, struct flight *flights,
 						struct kvd_get_request *requests,
-						unsigned int count, bool exists)
+						unsigned int count, enum lookup_part part,
+						const size_t *offsets)
 {
 	unsigned int i, left = count;
 	enum kvd_status status;
@@ -411,7 +418,9 @@ static ALWAYS_INLINE enum kvd_status do_lookups(struct kvd *handle, struct fligh
 		f = &flights[i];
 		flight_init_lookup(f, &left, &requests[i]);
 		f->ops = &get_ops;
-		f->lookup.exists = exists;
+		f->lookup.part = (uint8_t)part;
+		if (part == PART_RANGE)
+			f->lookup.range_at = offsets[i];
 		if (status || get_check(handle, &requests[i])) {
 			requests[i].status = status ? status : KVD_ERR_INVALID;
 			f->place = PLACE_ENDED;
@@ -433,16 +442,12 @@ static ALWAYS_INLINE enum kvd_status do_lookups(struct kvd *handle, struct fligh
 	return status;
 }
 
-/*
- * Does the lookups of up to GETS_MAX requests, as part of a call; @exists: only whether the keys
- * exist. Each request gets its status. Returns KVD_OK, or why some were not done.
- */
-static enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
-				    unsigned int count, bool exists)
+enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
+			     unsigned int count, enum lookup_part part, const size_t *offsets)
 {
 	struct flight flights[GETS_MAX];
 
-	return do_lookups(handle, flights, requests, count, exists);
+	return do_lookups(handle, flights, requests, count, part, offsets);
 }
 
 /* @count: at most GETS_MAX. */
@@ -451,7 +456,7 @@ static ALWAYS_INLINE enum kvd_status do_gets(struct kvd *handle, struct flight *
 {
 	bool timed = handle->timed_gets++ % TIMED_EVERY == 0;
 	uint64_t start = timed ? clock_ns() : 0;
-	enum kvd_status status = do_lookups(handle, flights, requests, count, false);
+	enum kvd_status status = do_lookups(handle, flights, requests, count, PART_WHOLE, NULL);
 	unsigned int i;
 
 	for (i = 0; i < count; i++)
@@ -551,7 +556,7 @@ static enum kvd_status exists_batch(struct kvd *handle, const struct kvd_key *ke
 			.key = keys[i].key,
 			.key_len = keys[i].key_len,
 		};
-	status = lookups_call(handle, requests, count, true);
+	status = lookups_call(handle, requests, count, PART_NONE, NULL);
 	for (i = 0; i < count; i++) {
 		/* On a silent connection some may be known, and others not. */
 		if (!status && requests[i].status == KVD_ERR_AWAY && !handle->fleet)

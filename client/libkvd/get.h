@@ -36,6 +36,13 @@ void clock_ask(struct kvd *handle);
 /* Does the next steps of the lookup that are possible now; ends it if it is done. */
 void lookup_step(struct kvd *handle, struct flight *f);
 
+/*
+ * Does the lookups of up to GETS_MAX requests, as part of a call. Each request gets its status.
+ * @offsets: PART_RANGE: where their ranges begin. Returns KVD_OK, or why some were not done.
+ */
+enum kvd_status lookups_call(struct kvd *handle, struct kvd_get_request *requests,
+			     unsigned int count, enum lookup_part part, const size_t *offsets);
+
 /* What FLIGHT_LOOKUP and FLIGHT_GET of a synchronous call do. */
 extern const struct flight_ops get_ops;
 

@@ -40,6 +40,21 @@ static void request_set(struct flight *f, enum loss on_loss, const struct wire_r
 	};
 }
 
+/* Asks for what is wanted from @offset on, and no more. */
+static void range_request(struct flight *f, uint64_t offset)
+{
+	const struct kvd_get_request *request = f->lookup.request;
+	uint64_t done = offset - f->lookup.range_at, left = request->value_size - done;
+
+	f->rpc.alone = true;
+	if (!left) {
+		f->rpc.head.flags = WIRE_F_NO_VALUE;
+		return;
+	}
+	f->rpc.head.offset = offset;
+	f->rpc.head.length = (uint32_t)(left < VALUE_MAX ? left : VALUE_MAX);
+}
+
 static void touch_set(struct flight *f)
 {
 	request_set(f, LOSS_UNKNOWN,
@@ -51,7 +66,10 @@ void get_request(struct kvd *handle, struct flight *f)
 {
 	request_set(f, LOSS_REPEATS,
 		    &(struct wire_request){ .op = WIRE_GET,
-					    .flags = f->lookup.exists ? WIRE_F_NO_VALUE : 0 });
+					    .flags = f->lookup.part == PART_NONE ? WIRE_F_NO_VALUE :
+										   0 });
+	if (f->lookup.part == PART_RANGE)
+		range_request(f, f->lookup.range_at);
 	f->lookup.tries = 0;
 	/* A member that has refused a change of the key executes the GET after it. */
 	if (f->kind == FLIGHT_GET && handle->member.home && change_blocks(handle, f->lookup.hash)) {
@@ -103,6 +121,8 @@ bool value_is_direct(struct kvd *handle, struct flight *f)
 		return false;
 	if (f->lookup.pieces)
 		return pieces_are_direct(handle, f);
+	if (f->lookup.part == PART_RANGE && request->value_size < TRANSFER_DIRECT_MIN)
+		return false;
 	return flight_get_memory(handle, f, request->value, request->value_size);
 }
 
@@ -141,18 +161,33 @@ static bool status_fits(const struct flight *f, enum wire_status status)
 	       (status == WIRE_TOO_LARGE && request_may_share(f));
 }
 
+/* Where what the flight wants of a value of @value_len bytes ends. */
+static uint64_t wanted_end(const struct flight *f, uint64_t value_len)
+{
+	switch ((enum lookup_part)f->lookup.part) {
+	case PART_WHOLE:
+		return value_len;
+	case PART_NONE:
+		return 0;
+	case PART_RANGE:
+		break;
+	}
+	/* Of an empty range nothing is asked for, from wherever it is. */
+	return f->lookup.request->value_size ? range_of(&f->lookup, value_len).end : 0;
+}
+
 /* NULL, or what is wrong with the value, or a part of one. */
 static const char *part_check(const struct flight *f, const struct response *response)
 {
-	uint64_t offset = f->rpc.head.offset;
+	uint64_t offset = f->rpc.head.offset, end = wanted_end(f, response->result);
+	uint64_t left = offset < end ? end - offset : 0;
 
-	if (response->result > VALUE_MAX || offset > response->result ||
-	    response->value_len > response->result - offset)
-		return "more than the value";
-	if (f->lookup.exists ? response->value_len :
-			       !response->value_len && offset < response->result)
-		return f->lookup.exists ? "a value that was not asked for" : "no part of the value";
-	return NULL;
+	if (f->lookup.part == PART_NONE && response->value_len)
+		return "a value that was not asked for";
+	if (response->result > VALUE_MAX || response->value_len > left ||
+	    (f->lookup.part != PART_RANGE && offset > response->result))
+		return "more than the value, or its range";
+	return left && !response->value_len ? "no part of the value" : NULL;
 }
 
 /* Whether the item that was touched, or of which a part has come, was replaced. */
@@ -191,6 +226,8 @@ static void request_next(struct kvd *handle, struct flight *f)
 static void part_request(struct kvd *handle, struct flight *f, uint64_t version, uint64_t offset)
 {
 	request_set(f, LOSS_REPEATS, &(struct wire_request){ .op = WIRE_GET, .offset = offset });
+	if (f->lookup.part == PART_RANGE)
+		range_request(f, offset);
 	f->rpc.alone = true;
 	f->rpc.version = version;
 	request_next(handle, f);
@@ -208,7 +245,7 @@ static void value_begin_again(struct kvd *handle, struct flight *f)
 		touch_set(f);
 		request_next(handle, f);
 	} else {
-		part_request(handle, f, 0, 0);
+		part_request(handle, f, 0, f->lookup.part == PART_RANGE ? f->lookup.range_at : 0);
 	}
 }
 
@@ -218,6 +255,8 @@ static uint8_t *value_at(const struct flight *f, uint64_t at, uint64_t bytes, si
 	uint8_t *to;
 
 	*count = bytes;
+	if (f->lookup.part == PART_RANGE)
+		at -= f->lookup.range_at;
 	if (!f->lookup.pieces)
 		return (uint8_t *)f->lookup.request->value + at;
 	to = pieces_at(f->op, at, count);
@@ -237,7 +276,10 @@ static void part_deliver(const struct flight *f, const uint8_t *from, uint64_t a
 	}
 }
 
-/* Whether the parts, of which @response has the last, are the value that was stored. */
+/*
+ * Whether the parts, of which @response has the last, are the value that was stored. The server has
+ * verified those of a range.
+ */
 static bool value_verifies(const struct kvd *handle, const struct flight *f,
 			   const struct response *response)
 {
@@ -246,7 +288,7 @@ static bool value_verifies(const struct kvd *handle, const struct flight *f,
 	const uint8_t *from;
 	size_t count;
 
-	if (handle->conn.by_request ||
+	if (handle->conn.by_request || f->lookup.part != PART_WHOLE ||
 	    !item_has_value_sum(f->lookup.request->key_len, response->result))
 		return true;
 	value_sum_begin(&sum, &handle->sum_key);
@@ -260,7 +302,7 @@ static bool value_verifies(const struct kvd *handle, const struct flight *f,
 static enum kvd_status value_end(struct kvd *handle, const struct flight *f,
 				 const struct response *response)
 {
-	if (f->lookup.exists || value_verifies(handle, f, response))
+	if (value_verifies(handle, f, response))
 		return KVD_OK;
 	return handle_fail(handle, KVD_ERR_BUSY,
 			   "the value does not verify: the server's memory, or this process's, is "
@@ -279,7 +321,7 @@ static enum kvd_status part_take(struct kvd *handle, struct flight *f,
 		.flags = response->item_flags,
 		.expires_s = response->expires,
 	};
-	status = f->lookup.exists ? KVD_OK : value_deliver(handle, &f->lookup, NULL);
+	status = f->lookup.part == PART_WHOLE ? value_deliver(handle, &f->lookup, NULL) : KVD_OK;
 	if (!status && response->value_len)
 		part_deliver(f, response->value, f->rpc.head.offset, response->value_len);
 	return status;
@@ -307,6 +349,10 @@ void get_response(struct kvd *handle, struct flight *f, const struct response *r
 		return;
 	}
 	status = response_status(handle, response);
+	if (status == KVD_ERR_BUSY && f->lookup.part == PART_RANGE)
+		handle_fail(handle, status,
+			    "the server can't read the value now, or it does not verify, since its "
+			    "memory is damaged; try again later");
 	if (!status && response->flags & WIRE_R_REPEATED) {
 		part_request(handle, f, response->version, 0);
 		return;
@@ -314,7 +360,7 @@ void get_response(struct kvd *handle, struct flight *f, const struct response *r
 	if (!status)
 		status = part_take(handle, f, response);
 	end = f->rpc.head.offset + response->value_len;
-	if (!status && !f->lookup.exists && end < response->result) {
+	if (!status && end < wanted_end(f, response->result)) {
 		part_request(handle, f, response->version, end);
 		return;
 	}

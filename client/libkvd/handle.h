@@ -57,6 +57,13 @@ enum step {
 	STEP_DONE,
 };
 
+/* What a lookup wants of the value. */
+enum lookup_part {
+	PART_WHOLE,
+	PART_NONE,  /* only whether the key exists */
+	PART_RANGE, /* from range_at on, as far as the buffer reaches: client/libkvd/range.c */
+};
+
 /* What every GET uses comes first, and next to it what lookup_start() zeroes. */
 struct lookup {
 	struct kvd_get_request *request;
@@ -75,7 +82,7 @@ struct lookup {
 	uint8_t others;	   /* items that had the key's tag, but another key */
 	bool backoff;	   /* to retry: pause first */
 	bool clock_refreshed;
-	bool exists;	/* no value is wanted */
+	uint8_t part;	/* enum lookup_part */
 	bool pieces;	/* the value goes to the operation's pieces (client/libkvd/pieces.h) */
 	bool whole_key; /* no value is wanted, the item's key is longer: READ all of it */
 	uint8_t level;	/* of the home bucket; STEP_MOVED: the least level of the key's new one */
@@ -84,6 +91,7 @@ struct lookup {
 	uint64_t bucket_offset;
 	uint64_t chain_ns; /* clock_raw_ns(); the home bucket's READ was posted then or later */
 	uint32_t overflow; /* of the bucket that was READ last */
+	uint64_t range_at; /* PART_RANGE: the first byte of the value that is wanted */
 };
 
 /* What becomes of a request that was sent and not answered when the connection is lost. */

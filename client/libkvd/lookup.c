@@ -143,7 +143,7 @@ static void absent(struct kvd *handle, struct lookup *l)
 {
 	if (!judge(handle, l))
 		return;
-	if (!l->exists && access_miss(&handle->access, l->hash))
+	if (l->part != PART_NONE && access_miss(&handle->access, l->hash))
 		access_add(&handle->access, l->hash, 0, clock_ns());
 	lookup_finish(l, KVD_NOT_FOUND);
 }
@@ -280,6 +280,28 @@ static void hit_report(struct kvd *handle, uint64_t hash)
 		access_add(&handle->access, hash, hits, clock_ns());
 }
 
+/* Copies the range of @value; NULL: it is in its place. */
+static void range_copy(const struct lookup *l, const void *value)
+{
+	const struct kvd_get_request *request = l->request;
+	const struct value_range range = range_of(l, request->item.value_len);
+
+	if (value && range.end > range.at)
+		memcpy(request->value, (const uint8_t *)value + range.at, range.end - range.at);
+}
+
+/* Not inlined: that would cost GETs of whole values. */
+static __attribute__((noinline)) void deliver_part(struct kvd *handle, struct lookup *l,
+						   const struct item *item, const void *value)
+{
+	l->request->item = item_info(item);
+	if (l->part == PART_RANGE)
+		range_copy(l, value);
+	lookup_finish(l, KVD_OK);
+	if (l->part == PART_RANGE && access_hit(&handle->access, item->access, l->hash))
+		hit_report(handle, l->hash);
+}
+
 /* Inlined for items without an expiry time: most. */
 static ALWAYS_INLINE void do_deliver(struct kvd *handle, struct lookup *l, const struct item *item,
 				     const void *value)
@@ -293,9 +315,8 @@ static ALWAYS_INLINE void do_deliver(struct kvd *handle, struct lookup *l, const
 	else if (l->slot_count > 1)
 		/* The cache keeps one of a bucket's slots with a tag: now this one. */
 		bcache_learn(&handle->cache, l->hash, l->slots[l->slot]);
-	if (l->exists) {
-		l->request->item = about;
-		lookup_finish(l, KVD_OK);
+	if (l->part != PART_WHOLE) {
+		deliver_part(handle, l, item, value);
 		return;
 	}
 	lookup_finish(l, lookup_deliver(handle, l, value, &about));
@@ -361,7 +382,7 @@ void lookup_stale(struct kvd *handle, struct lookup *l)
  */
 static bool key_is_longer(const struct lookup *l, const struct item *item)
 {
-	return l->exists && !l->cached && !l->whole_key && item_is_plausible(item) &&
+	return l->part == PART_NONE && !l->cached && !l->whole_key && item_is_plausible(item) &&
 	       item_is_long(item) && item_key_len(item) > l->request->key_len;
 }
 
@@ -379,8 +400,8 @@ void lookup_item(struct kvd *handle, struct lookup *l, const struct item *item, 
 	uint64_t incarnation = handle->geometry.incarnation;
 	const struct sum_key *key = &handle->sum_key;
 
-	if (l->exists ? !item_head_verifies(item, bytes, key, incarnation, offset) :
-			!item_verifies(item, bytes, key, incarnation, offset)) {
+	if (l->part == PART_NONE ? !item_head_verifies(item, bytes, key, incarnation, offset) :
+				   !item_verifies(item, bytes, key, incarnation, offset)) {
 		if (key_is_longer(l, item))
 			l->whole_key = true;
 		else

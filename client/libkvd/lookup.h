@@ -14,6 +14,20 @@
 /* Longer keys are compared by memcmp(). */
 #define KEY_INLINE_MAX 32u
 
+/* The bytes of a value from @at to @end: @end is not less. */
+struct value_range {
+	uint64_t at, end;
+};
+
+/* What a lookup of a range wants of a value of @value_len bytes. */
+static inline struct value_range range_of(const struct lookup *l, uint64_t value_len)
+{
+	uint64_t at = l->range_at < value_len ? l->range_at : value_len;
+	uint64_t left = value_len - at, size = l->request->value_size;
+
+	return (struct value_range){ at, at + (size < left ? size : left) };
+}
+
 /* Starts, or starts again, at the home bucket. */
 void lookup_restart(const struct kvd *handle, struct lookup *l);
 
@@ -77,7 +91,7 @@ static inline uint32_t lookup_item_bytes(const struct lookup *l, uint32_t bytes)
 	uint32_t head = (uint32_t)sizeof(union item_front) +
 			(l->whole_key ? KEY_MAX : (uint32_t)l->request->key_len);
 
-	return l->exists && bytes > ITEM_SHORT_BYTES_MAX && bytes > head ? head : bytes;
+	return l->part == PART_NONE && bytes > ITEM_SHORT_BYTES_MAX && bytes > head ? head : bytes;
 }
 
 /* Copies a value to the caller's pieces, or says that the buffer is too small; KVD_ERR_BUFFER. */

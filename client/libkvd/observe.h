@@ -17,7 +17,7 @@
 #include "client/libkvd/handle.h"
 #include "common/util/hist.h"
 
-#define OBSERVE_OPS (KVD_OP_EXISTS + 1)
+#define OBSERVE_OPS (KVD_OP_GET_RANGE + 1)
 #define OBSERVE_PATHS (KVD_PATH_DIRECT + 1)
 /* More than there are; a status beyond it is not counted. */
 #define OBSERVE_STATUSES 32

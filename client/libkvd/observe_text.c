@@ -48,6 +48,7 @@ static const char *const op_names[OBSERVE_OPS] = {
 	[KVD_OP_GET_AND_TOUCH] = "get_and_touch",
 	[KVD_OP_PING] = "ping",
 	[KVD_OP_EXISTS] = "exists",
+	[KVD_OP_GET_RANGE] = "get_range",
 };
 
 static const char *const path_names[OBSERVE_PATHS] = {

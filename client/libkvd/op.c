@@ -29,7 +29,8 @@ static_assert(
 		 offsetof(struct kvd_op, if_version) == 104 &&
 		 offsetof(struct kvd_op, initial) == 120 && offsetof(struct kvd_op, done) == 128 &&
 		 offsetof(struct kvd_op, user) == 136 && offsetof(struct kvd_op, iov) == 144 &&
-		 offsetof(struct kvd_op, iov_count) == 152),
+		 offsetof(struct kvd_op, iov_count) == 152 &&
+		 offsetof(struct kvd_op, offset) == 160),
 	"ABI");
 
 /* So a lookup works on an operation as on a request of kvd_get_many(). */
@@ -139,6 +140,7 @@ static ALWAYS_INLINE enum kvd_status do_op_check(struct kvd *handle, const struc
 	switch (code) {
 	case KVD_OP_GET:
 	case KVD_OP_GET_BY_REQUEST:
+	case KVD_OP_GET_RANGE:
 		return buffer_check(handle, op->value, op->value_len);
 	case KVD_OP_GET_AND_TOUCH:
 		status = buffer_check(handle, op->value, op->value_len);
@@ -282,7 +284,11 @@ static ALWAYS_INLINE void do_op_flight(struct flight *f, struct kvd_op *op, enum
 	case KVD_OP_GET:
 		break;
 	case KVD_OP_EXISTS:
-		f->lookup.exists = true;
+		f->lookup.part = PART_NONE;
+		break;
+	case KVD_OP_GET_RANGE:
+		f->lookup.part = PART_RANGE;
+		f->lookup.range_at = op->offset;
 		break;
 	case KVD_OP_GET_BY_REQUEST:
 	case KVD_OP_GET_AND_TOUCH:
@@ -393,6 +399,7 @@ static ALWAYS_INLINE void do_op_count(struct kvd *handle, const struct flight *f
 	case KVD_OP_GET:
 	case KVD_OP_GET_BY_REQUEST:
 	case KVD_OP_GET_AND_TOUCH:
+	case KVD_OP_GET_RANGE:
 		get_count(handle, f->op->status);
 		counted = KVD_OP_GET;
 		break;
@@ -416,7 +423,8 @@ static ALWAYS_INLINE bool do_op_is_timed(struct kvd *handle, enum kvd_opcode cod
 {
 	if (handle->observing)
 		return true;
-	if (code == KVD_OP_GET || code == KVD_OP_GET_BY_REQUEST || code == KVD_OP_GET_AND_TOUCH)
+	if (code == KVD_OP_GET || code == KVD_OP_GET_BY_REQUEST || code == KVD_OP_GET_AND_TOUCH ||
+	    code == KVD_OP_GET_RANGE)
 		return handle->timed_gets++ % TIMED_EVERY == 0;
 	return code != KVD_OP_PING && code != KVD_OP_EXISTS;
 }

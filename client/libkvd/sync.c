@@ -119,6 +119,15 @@ enum kvd_status kvd_getv(struct kvd *handle, const void *key, size_t key_len,
 	return get_call(handle, &op, item);
 }
 
+enum kvd_status kvd_get_range(struct kvd *handle, const void *key, size_t key_len, size_t offset,
+			      void *value, size_t value_size, struct kvd_item *item)
+{
+	struct kvd_op op;
+
+	kvd_prep_get_range(&op, key, key_len, offset, value, value_size);
+	return get_call(handle, &op, item);
+}
+
 enum kvd_status kvd_get_by_request(struct kvd *handle, const void *key, size_t key_len, void *value,
 				   size_t value_size, struct kvd_item *item)
 {

@@ -48,24 +48,34 @@ void transfers_release(struct kvd *handle)
 		heap_free(handle->transfer_memory[--handle->transfer_count]);
 }
 
+/* Whether something but the header is READ to the ring. */
+static bool uses_ring(const struct flight *f)
+{
+	return !f->transfer->direct || f->lookup.part == PART_RANGE;
+}
+
 /*
- * The bytes of one READ. Makes the ring longer if nothing is READ to it; if that fails it stays as
- * it is.
+ * Sets the bytes of one READ. Makes the ring longer if nothing is READ to it; if that fails it
+ * stays as it is.
  */
-static uint32_t piece_choose(struct kvd *handle, const struct transfer *t)
+static void piece_choose(struct kvd *handle, const struct flight *f)
 {
 	const struct connection *conn = &handle->conn;
-	uint32_t piece;
+	const uint32_t most = handle->message_max / 2;
+	struct transfer *t = f->transfer;
 
-	if (t->now)
-		return PIECE_NOW;
-	if (!t->direct && conn->ring.bytes < RING_BYTES_LARGE && conn->read_tail == conn->read_head)
+	if (!t->now && uses_ring(f) && conn->ring.bytes < RING_BYTES_LARGE &&
+	    conn->read_tail == conn->read_head)
 		ring_resize(handle, RING_BYTES_LARGE);
-	if (!t->direct)
-		piece = (uint32_t)(conn->ring.bytes / RING_SHARE);
+	t->ring_piece = (uint32_t)(conn->ring.bytes / RING_SHARE);
+	if (t->now)
+		t->piece = PIECE_NOW;
+	else if (!t->direct)
+		t->piece = t->ring_piece;
 	else
-		piece = handle->dev->kind == DEVICE_SOFTNIC ? PIECE_SOFTNIC : PIECE_VERBS;
-	return piece < handle->message_max / 2 ? piece : handle->message_max / 2;
+		t->piece = handle->dev->kind == DEVICE_SOFTNIC ? PIECE_SOFTNIC : PIECE_VERBS;
+	t->piece = t->piece < most ? t->piece : most;
+	t->ring_piece = t->ring_piece < most ? t->ring_piece : most;
 }
 
 /* Where byte @at of the value goes; lowers *@bytes to what is contiguous there. */
@@ -82,21 +92,81 @@ static uint8_t *value_at(const struct transfer *t, uint64_t at, uint64_t *bytes)
 	return to;
 }
 
-/* How many bytes one READ from the item's byte @at on has. */
+/* What comes before the value. */
+static uint64_t value_begin(const struct transfer *t)
+{
+	return t->head_bytes + (uint64_t)t->sums_bytes;
+}
+
+/* The item's byte that is READ as the one @at. */
+static uint64_t item_at(const struct transfer *t, uint64_t at)
+{
+	if (at < t->head_bytes)
+		return at;
+	if (at < value_begin(t))
+		return at + item_value_len(&t->front.item);
+	return t->head_bytes + t->from + (at - value_begin(t));
+}
+
+/*
+ * Where what is READ as the byte @at, of the value, goes; NULL: it is not wanted. Lowers *@bytes to
+ * what goes there, or is not wanted either.
+ */
+static uint8_t *wanted_at(const struct transfer *t, uint64_t at, uint64_t *bytes)
+{
+	uint64_t in_value = t->from + (at - value_begin(t)), end = UINT64_MAX;
+	bool is_wanted = in_value >= t->wanted.at && in_value < t->wanted.end;
+
+	if (in_value < t->wanted.at)
+		end = t->wanted.at;
+	else if (is_wanted)
+		end = t->wanted.end;
+	if (*bytes > end - in_value)
+		*bytes = end - in_value;
+	return is_wanted ? value_at(t, in_value - t->wanted.at, bytes) : NULL;
+}
+
+/* Bytes of one READ from the byte @at on, of which the first are before those that go @to. */
+static uint64_t direct_piece(const struct flight *f, uint64_t at)
+{
+	const struct transfer *t = f->transfer;
+	uint64_t begin = value_begin(t), head = at < begin ? begin - at : 0;
+	uint64_t bytes = t->piece - (at + head - begin) % t->piece;
+	uint8_t *to = wanted_at(t, at + head, &bytes);
+	size_t left = 0;
+
+	if (to)
+		memory_at(f->mem, to, &left);
+	else
+		left = t->ring_piece;
+	return head + (bytes < left ? bytes : left);
+}
+
+/* How many bytes one READ from the byte @at on has. */
 static uint64_t piece_at(const struct flight *f, uint64_t at)
 {
 	const struct transfer *t = f->transfer;
-	uint64_t head = 0, in_value, bytes;
-	size_t left;
+	uint64_t bytes = t->piece - at % t->piece;
+
+	/* The header of a range, and its piece sums, are READ on their own. */
+	if (f->lookup.part == PART_RANGE && at < value_begin(t)) {
+		uint64_t left = (at < t->head_bytes ? t->head_bytes : value_begin(t)) - at;
+
+		return left < t->ring_piece ? left : t->ring_piece;
+	}
+	return t->direct ? direct_piece(f, at) : bytes;
+}
+
+/* How many of @bytes from the byte @at on are READ to the ring. */
+static uint32_t ring_part(const struct transfer *t, uint64_t at, uint64_t bytes)
+{
+	uint64_t one = 1;
 
 	if (!t->direct)
-		return t->piece - at % t->piece;
-	if (at < t->head_bytes)
-		head = t->head_bytes - at;
-	in_value = at + head - t->head_bytes;
-	bytes = t->piece - in_value % t->piece;
-	memory_at(f->mem, value_at(t, in_value, &bytes), &left);
-	return head + (bytes < left ? bytes : left);
+		return (uint32_t)bytes;
+	if (at < value_begin(t))
+		return (uint32_t)(bytes < value_begin(t) - at ? bytes : value_begin(t) - at);
+	return wanted_at(t, at, &one) ? 0 : (uint32_t)bytes;
 }
 
 static int64_t read_now(struct kvd *handle, uint64_t offset, void *to, uint32_t bytes,
@@ -128,7 +198,10 @@ static void transfer_init(struct kvd *handle, struct flight *f)
 	if (t->size > VALUE_MAX)
 		t->size = VALUE_MAX;
 	t->head_bytes = (uint32_t)(sizeof(union item_front) + request->key_len);
-	t->limit = t->head_bytes + t->size;
+	t->from = t->sums_bytes = 0;
+	t->sums = NULL;
+	t->wanted = (struct value_range){ .at = 0, .end = t->size };
+	t->limit = t->head_bytes + (f->lookup.part == PART_RANGE ? 0 : t->size);
 	if (t->limit > rest)
 		t->limit = rest;
 	if (f->large_bytes && t->limit > f->large_bytes)
@@ -149,7 +222,7 @@ static void first_post(struct kvd *handle, struct flight *f)
 {
 	const struct transfer *t = f->transfer;
 
-	if (!t->direct && !t->now && handle->conn.ring.bytes < RING_BYTES_LARGE)
+	if (uses_ring(f) && !t->now && handle->conn.ring.bytes < RING_BYTES_LARGE)
 		read_wait(handle, f, 0);
 	else
 		transfer_post(handle, f);
@@ -171,19 +244,19 @@ enum kvd_status transfer_begin(struct kvd *handle, struct flight *f)
 	return KVD_OK;
 }
 
-/* Adds a READ: header and key go to the ring at @ring_at, the rest to the caller's memory. */
-static void direct_add(struct kvd *handle, struct flight *f, uint32_t ring_at, uint32_t bytes)
+/* Adds a READ: its first @head bytes go to the ring at @ring_at, others to the caller's memory. */
+static void direct_add(struct kvd *handle, struct flight *f, uint32_t ring_at, uint32_t head,
+		       uint32_t bytes)
 {
 	struct connection *conn = &handle->conn;
 	struct ibv_send_wr *wr = &conn->read_wrs[conn->chain_count];
 	struct ibv_sge *sge = conn->read_sges[conn->chain_count];
 	struct transfer *t = f->transfer;
-	uint32_t head = t->posted ? 0 : t->head_bytes;
 	uint64_t in_value = bytes - head;
 	uint8_t *to;
 	size_t left;
 
-	chain_add(handle, f, t->offset + t->posted, &conn->ring, ring_at, bytes);
+	chain_add(handle, f, t->offset + item_at(t, t->posted), &conn->ring, ring_at, bytes);
 	if (bytes == head)
 		return;
 	if (head) {
@@ -191,7 +264,7 @@ static void direct_add(struct kvd *handle, struct flight *f, uint32_t ring_at, u
 		wr->num_sge = 2;
 		sge++;
 	}
-	to = value_at(t, t->posted + head - t->head_bytes, &in_value);
+	to = wanted_at(t, t->posted + head, &in_value);
 	sge->addr = (uintptr_t)to;
 	sge->length = bytes - head;
 	sge->lkey = memory_at(f->mem, to, &left)->lkey;
@@ -203,7 +276,7 @@ static bool piece_post(struct kvd *handle, struct flight *f, uint32_t bytes)
 {
 	struct connection *conn = &handle->conn;
 	struct transfer *t = f->transfer;
-	uint32_t in_ring = t->direct && t->posted ? 0 : t->direct ? t->head_bytes : bytes;
+	uint32_t in_ring = ring_part(t, t->posted, bytes);
 	uint32_t *at = &t->ring_at[(t->first + t->reads) % TRANSFER_READS_MAX];
 
 	*at = 0;
@@ -213,9 +286,9 @@ static bool piece_post(struct kvd *handle, struct flight *f, uint32_t bytes)
 		return false;
 	}
 	if (t->direct)
-		direct_add(handle, f, *at, bytes);
+		direct_add(handle, f, *at, in_ring, bytes);
 	else
-		chain_add(handle, f, t->offset + t->posted, &conn->ring, *at, bytes);
+		chain_add(handle, f, t->offset + item_at(t, t->posted), &conn->ring, *at, bytes);
 	f->place = PLACE_READING;
 	t->reads++;
 	t->posted += bytes;
@@ -231,7 +304,7 @@ void transfer_post(struct kvd *handle, struct flight *f)
 	uint64_t bytes;
 
 	if (!t->piece)
-		t->piece = piece_choose(handle, t);
+		piece_choose(handle, f);
 	while (t->reads < t->reads_max && t->posted < t->limit && !handle->conn.broken) {
 		bytes = piece_at(f, t->posted);
 		if (bytes > t->limit - t->posted)
@@ -260,11 +333,57 @@ static enum transfer_outcome head_check(const struct kvd *handle, const struct f
 	all = item_bytes(item);
 	if (all > region_left(handle, t->offset) || (f->large_bytes && all > f->large_bytes))
 		return TRANSFER_STALE;
-	return item_value_len(item) > t->size ? TRANSFER_FOUND : TRANSFER_GOING;
+	if (f->lookup.part != PART_RANGE && item_value_len(item) > t->size)
+		return TRANSFER_FOUND;
+	return TRANSFER_GOING;
 }
 
-static void head_take(const struct kvd *handle, struct flight *f, const uint8_t *head,
-		      uint64_t bytes)
+/* Whether the piece sums, which have arrived, are the item's; then the value follows. */
+static enum transfer_outcome sums_take(const struct kvd *handle, struct transfer *t)
+{
+	const struct item *item = &t->front.item;
+	uint64_t first = t->from / PIECE_BYTES;
+	uint64_t pieces = (t->limit - value_begin(t) + PIECE_BYTES - 1) / PIECE_BYTES;
+	const uint8_t *from = t->sums + first * PIECE_SUM_BYTES;
+
+	if (sum_bytes(&handle->sum_key, t->sums, t->sums_bytes) != item_long(item)->value_sum)
+		return TRANSFER_STALE;
+	/* As value_sum_end() makes it: that of one piece is its own. */
+	if (pieces == 1)
+		memcpy(&t->value_sum, from, sizeof(t->value_sum));
+	else
+		t->value_sum = sum_bytes(&handle->sum_key, from, pieces * PIECE_SUM_BYTES);
+	return TRANSFER_GOING;
+}
+
+/* Decides, with the header known, which pieces are READ for the range. */
+static enum transfer_outcome range_plan(struct kvd *handle, struct flight *f)
+{
+	struct transfer *t = f->transfer;
+	uint64_t value_len = item_value_len(&t->front.item), end = value_len;
+
+	t->wanted = range_of(&f->lookup, value_len);
+	if (t->wanted.at == t->wanted.end)
+		return TRANSFER_FOUND;
+	t->from = t->wanted.at / PIECE_BYTES * PIECE_BYTES;
+	end = (t->wanted.end + PIECE_BYTES - 1) / PIECE_BYTES * PIECE_BYTES;
+	if (end > value_len)
+		end = value_len;
+	/* Of all pieces the sum is known. */
+	if (end - t->from < value_len) {
+		t->sums_bytes = (uint32_t)piece_sums_bytes(value_len);
+		t->sums = heap_alloc(t->sums_bytes);
+		if (!t->sums) {
+			t->stopped = handle_fail(handle, KVD_ERR_NO_MEMORY,
+						 "no memory for the sums of a large value");
+			return TRANSFER_ENDED;
+		}
+	}
+	t->limit = value_begin(t) + (end - t->from);
+	return TRANSFER_GOING;
+}
+
+static void head_take(struct kvd *handle, struct flight *f, const uint8_t *head, uint64_t bytes)
 {
 	const struct item *item = (const struct item *)(const void *)head;
 	struct transfer *t = f->transfer;
@@ -277,38 +396,73 @@ static void head_take(const struct kvd *handle, struct flight *f, const uint8_t 
 	memcpy(&t->front, item, sizeof(t->front));
 	t->head_known = true;
 	t->limit = t->head_bytes + (uint64_t)item_value_len(item);
+	t->value_sum = item_long(item)->value_sum;
 	value_sum_begin(&t->sum, &handle->sum_key);
+	if (t->outcome == TRANSFER_GOING && f->lookup.part == PART_RANGE)
+		t->outcome = range_plan(handle, f);
 }
 
-/* Copies a part of the value from the ring at @from to the caller, and hashes it. */
-static void copy_and_sum(struct transfer *t, uint64_t at, const uint8_t *from, uint64_t bytes)
+/* Takes the piece sums from the byte @at to @end, which are in the ring. */
+static void sums_arrive(const struct kvd *handle, struct transfer *t, uint64_t at, uint64_t end,
+			const uint8_t *ring)
 {
-	uint64_t done, part;
-	uint8_t *to;
-
-	for (done = 0; done < bytes; done += part) {
-		part = bytes - done < COPY_BYTES ? bytes - done : COPY_BYTES;
-		to = value_at(t, at + done, &part);
-		memcpy(to, from + done, part);
-		value_sum_add(&t->sum, to, part);
-	}
+	memcpy(t->sums + (at - t->head_bytes), ring, end - at);
+	if (end == value_begin(t))
+		t->outcome = sums_take(handle, t);
 }
 
-/* Takes the item's bytes from @at to @end, which have arrived; those in the ring are at @ring. */
+/*
+ * Takes the bytes from @at to @end, which have arrived, and hashes those of the value; @ring: where
+ * the first of those in the ring is. What is copied is hashed where it went to.
+ */
 static void value_take(struct transfer *t, uint64_t at, uint64_t end, const uint8_t *ring)
 {
-	uint64_t from = at < t->head_bytes ? t->head_bytes : at;
-	uint64_t in_value = from - t->head_bytes, bytes;
+	uint64_t from = at < value_begin(t) ? value_begin(t) : at, bytes;
+	uint8_t *to;
 
 	if (end > t->limit)
 		end = t->limit;
-	if (end <= from)
-		return;
-	bytes = end - from;
-	if (t->direct)
-		value_sum_add(&t->sum, value_at(t, in_value, &bytes), end - from);
-	else
-		copy_and_sum(t, in_value, ring + (from - at), end - from);
+	for (; from < end; from += bytes) {
+		bytes = end - from;
+		to = wanted_at(t, from, &bytes);
+		if (to && !t->direct) {
+			bytes = bytes < COPY_BYTES ? bytes : COPY_BYTES;
+			memcpy(to, ring + (from - at), bytes);
+		}
+		value_sum_add(&t->sum, to ? to : ring + (from - at), bytes);
+	}
+}
+
+/*
+ * Copies what is READ as the bytes from @at on, @bytes at most, and hashes them: to the caller's
+ * memory, or, if they are not wanted, to nowhere. Returns their number, or what read_now() does.
+ */
+static int64_t now_copy(struct kvd *handle, struct transfer *t, uint64_t at, uint64_t bytes)
+{
+	uint64_t begin = value_begin(t);
+	uint8_t unwanted[COPY_BYTES], *to;
+	int64_t got;
+
+	if (at < begin) {
+		to = t->sums + (at - t->head_bytes);
+		bytes = bytes < begin - at ? bytes : begin - at;
+	} else {
+		to = wanted_at(t, at, &bytes);
+	}
+	if (!to) {
+		to = unwanted;
+		bytes = bytes < sizeof(unwanted) ? bytes : sizeof(unwanted);
+	}
+	got = read_now(handle, t->offset + item_at(t, at), to, (uint32_t)bytes, &t->sum);
+	if (got > 0 && t->direct && at >= begin && to != unwanted)
+		handle->stats.direct_bytes += (uint64_t)got;
+	if (got <= 0 || at >= begin)
+		return got;
+	/* The hash of the sums is made when all are there. */
+	value_sum_begin(&t->sum, &handle->sum_key);
+	if (at + (uint64_t)got == begin)
+		t->outcome = sums_take(handle, t);
+	return got;
 }
 
 /*
@@ -318,16 +472,13 @@ static void value_take(struct transfer *t, uint64_t at, uint64_t end, const uint
 static void value_copy(struct kvd *handle, struct flight *f)
 {
 	struct transfer *t = f->transfer;
-	uint64_t at, bytes, end = t->arrived + TRANSFER_NOW_BYTES;
-	uint8_t *to;
+	uint64_t at, end = t->arrived + TRANSFER_NOW_BYTES;
 	int64_t got;
 
 	if (end > t->limit)
 		end = t->limit;
-	for (at = t->arrived; at < end; at += (uint64_t)got) {
-		bytes = end - at;
-		to = value_at(t, at - t->head_bytes, &bytes);
-		got = read_now(handle, t->offset + at, to, (uint32_t)bytes, &t->sum);
+	for (at = t->arrived; at < end && t->outcome == TRANSFER_GOING; at += (uint64_t)got) {
+		got = now_copy(handle, t, at, end - at);
 		if (got <= 0) {
 			t->now = false;
 			t->piece = 0;
@@ -336,8 +487,6 @@ static void value_copy(struct kvd *handle, struct flight *f)
 		f->reads++;
 		handle->stats.reads++;
 		handle->stats.read_bytes += (uint64_t)got;
-		if (t->direct)
-			handle->stats.direct_bytes += (uint64_t)got;
 		t->arrived = t->posted = at + (uint64_t)got;
 	}
 }
@@ -356,16 +505,15 @@ bool transfer_piece(struct kvd *handle, struct flight *f)
 	t->arrived = at + bytes;
 	if (t->outcome == TRANSFER_GOING && !t->head_known)
 		head_take(handle, f, ring, bytes);
-	if (t->outcome == TRANSFER_GOING) {
+	else if (t->outcome == TRANSFER_GOING && at < value_begin(t))
+		sums_arrive(handle, t, at, at + bytes, ring);
+	if (t->outcome == TRANSFER_GOING)
 		value_take(t, at, at + bytes, ring);
-		if (t->now && t->arrived < t->limit)
-			value_copy(handle, f);
-		if (t->arrived >= t->limit)
-			t->outcome = value_sum_end(&t->sum) ==
-						     item_long(&t->front.item)->value_sum ?
-					     TRANSFER_FOUND :
-					     TRANSFER_STALE;
-	}
+	if (t->outcome == TRANSFER_GOING && t->now && t->arrived < t->limit)
+		value_copy(handle, f);
+	if (t->outcome == TRANSFER_GOING && t->arrived >= t->limit)
+		t->outcome = value_sum_end(&t->sum) == t->value_sum ? TRANSFER_FOUND :
+								      TRANSFER_STALE;
 	f->place = t->reads ? PLACE_READING : PLACE_NONE;
 	if (t->outcome != TRANSFER_GOING)
 		return !t->reads;
@@ -378,6 +526,8 @@ bool transfer_piece(struct kvd *handle, struct flight *f)
 
 void transfer_release(struct kvd *handle, struct flight *f)
 {
+	heap_free(f->transfer->sums);
+	f->transfer->sums = NULL;
 	list_add_first(&handle->transfers, &f->transfer->link);
 	f->has_transfer = false;
 	while (!list_empty(&handle->large_waiters) && !list_empty(&handle->transfers) &&

@@ -12,11 +12,15 @@
  * read_now() of the device, to any memory of the caller, and hashes in the same pass. A short READ
  * comes before each TRANSFER_NOW_BYTES of that, so that other operations have their turn and
  * deadlines are noticed.
+ *
+ * Of a range only whole pieces are READ, since they have sums. What they have beside the range goes
+ * to the ring, or is copied and forgotten. The piece sums are verified before the value is used.
  */
 #ifndef KVD_CLIENT_LIBKVD_TRANSFER_H
 #define KVD_CLIENT_LIBKVD_TRANSFER_H
 
 #include "client/libkvd/handle.h"
+#include "client/libkvd/lookup.h"
 #include "common/sum.h"
 
 /* READs of one transfer in flight. */
@@ -40,10 +44,21 @@ struct transfer {
 	uint8_t *value;		     /* the caller's buffer, unless it has pieces */
 	const struct kvd_op *pieces; /* not NULL: it has the caller's pieces */
 	uint64_t size;		     /* bytes of the buffer, or of all pieces */
-	uint64_t limit; /* bytes of the item to READ; until the header is known, a guess */
+	/*
+	 * What is READ, one after another: header and key; of a range that does not need all of the
+	 * value, the piece sums; the value from `from` on. `limit`, `posted` and `arrived` count
+	 * its bytes. Of a whole value they are the item's.
+	 */
+	uint64_t limit; /* until the header is known, a guess; of a range, the header and key */
 	uint64_t posted, arrived;
-	uint32_t head_bytes; /* what is in front of the value */
-	uint32_t piece;
+	uint64_t from;		   /* byte of the value: the first of a piece */
+	uint32_t head_bytes;	   /* what is in front of the value */
+	uint32_t sums_bytes;	   /* of the piece sums, if they are needed */
+	uint8_t *sums;		   /* NULL: they are not */
+	struct value_range wanted; /* what goes to the caller */
+	uint64_t value_sum;	   /* of what is READ of the value */
+	uint32_t piece;		   /* bytes of one READ; 0: not chosen yet */
+	uint32_t ring_piece;	   /* of one to the ring */
 	uint32_t reads_max;
 	uint32_t reads; /* in flight */
 	uint32_t first; /* the oldest of these in ring_at */

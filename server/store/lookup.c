@@ -10,6 +10,7 @@
 #include "common/util/clock.h"
 #include "common/util/spin.h"
 #include "common/util/stat.h"
+#include "common/sum.h"
 #include "server/store/chain.h"
 
 bool backoff_wait(struct store_thread *thread, struct backoff *backoff)
@@ -177,6 +178,7 @@ struct part_buffer {
 	size_t size;
 	uint64_t offset;
 	uint32_t len; /* out */
+	bool damaged; /* out: use_verified() */
 };
 
 static enum lookup_result use_part(struct store_thread *thread, struct item_ref *ref, void *arg)
@@ -203,6 +205,63 @@ enum wire_status lookup_get_part(struct store_thread *thread, uint64_t hash, con
 
 	*len = to.len;
 	return status;
+}
+
+/* The sum of a piece, in a copy: the item may change, or be freed, meanwhile. */
+static enum lookup_result piece_sum(const struct sum_key *key, const struct item_ref *ref,
+				    uint64_t at, uint64_t bytes, uint64_t *sum)
+{
+	uint8_t copy[PIECE_BYTES];
+
+	if (!lookup_ref_copy(ref, copy, lookup_ref_value(ref) + at, bytes))
+		return LOOKUP_RETRY;
+	*sum = sum_bytes(key, copy, bytes);
+	return LOOKUP_FOUND;
+}
+
+/* Whether the pieces with the bytes from @at to @end are as stored. */
+static enum lookup_result pieces_verify(const struct sum_key *key, const struct item_ref *ref,
+					uint64_t at, uint64_t end, bool *damaged)
+{
+	uint64_t value_len = item_value_len(&ref->front.item), bytes, sum, stored;
+	enum lookup_result result = LOOKUP_FOUND;
+	const uint8_t *from;
+
+	for (at -= at % PIECE_BYTES; at < end && !*damaged; at += PIECE_BYTES) {
+		bytes = value_len - at < PIECE_BYTES ? value_len - at : PIECE_BYTES;
+		result = piece_sum(key, ref, at, bytes, &sum);
+		stored = lookup_ref_value_sum(ref);
+		from = lookup_ref_value(ref) + value_len + at / PIECE_BYTES * sizeof(stored);
+		if (result == LOOKUP_FOUND && has_piece_sums(value_len) &&
+		    !lookup_ref_copy(ref, &stored, from, sizeof(stored)))
+			result = LOOKUP_RETRY;
+		if (result != LOOKUP_FOUND)
+			break;
+		*damaged = sum != stored;
+	}
+	return result;
+}
+
+static enum lookup_result use_verified(struct store_thread *thread, struct item_ref *ref, void *arg)
+{
+	const struct sum_key *key = &thread->table->region->sum_key;
+	struct part_buffer *to = arg;
+	enum lookup_result result = use_part(thread, ref, to);
+
+	if (result != LOOKUP_FOUND || !to->len || !item_is_long(&ref->front.item))
+		return result;
+	return pieces_verify(key, ref, to->offset, to->offset + to->len, &to->damaged);
+}
+
+enum wire_status lookup_get_verified(struct store_thread *thread, uint64_t hash, const void *key,
+				     uint32_t key_len, uint64_t offset, void *buffer, size_t size,
+				     struct item_ref *ref, uint32_t *len)
+{
+	struct part_buffer to = { .buffer = buffer, .size = size, .offset = offset };
+	enum wire_status status = lookup_until(thread, hash, key, key_len, ref, use_verified, &to);
+
+	*len = to.len;
+	return status == WIRE_OK && to.damaged ? WIRE_BUSY : status;
 }
 
 bool lookup_block_hash(const struct table *table, const void *block, uint64_t *hash)

@@ -76,6 +76,14 @@ enum wire_status lookup_get_part(struct store_thread *thread, uint64_t hash, con
 				 struct item_ref *ref, uint32_t *len);
 
 /*
+ * As lookup_get_part(), and verifies the pieces that have the part; of a value without piece sums
+ * all of it. WIRE_BUSY: also if they do not verify: memory is damaged.
+ */
+enum wire_status lookup_get_verified(struct store_thread *thread, uint64_t hash, const void *key,
+				     uint32_t key_len, uint64_t offset, void *buffer, size_t size,
+				     struct item_ref *ref, uint32_t *len);
+
+/*
  * Hashes the key of the item at @block, which may hold anything. False: there is no valid item.
  */
 bool lookup_block_hash(const struct table *table, const void *block, uint64_t *hash);

@@ -53,6 +53,21 @@ static enum wire_status touch(struct store_thread *thread, const struct request 
 	return table_touch(thread, hash, change);
 }
 
+/*
+ * A range that the client wants, or what fits of it. A client that may READ has tried that, in
+ * vain: what it gets is verified here, since a part does not show whether it is damaged.
+ */
+static enum wire_status range_get(struct store_thread *thread, const struct request *request,
+				  uint64_t hash, struct response_value *value, struct item_ref *ref)
+{
+	uint32_t size = request->length < value->size ? request->length : value->size;
+
+	return (value->sum ? lookup_get_verified : lookup_get_part)(thread, hash, request->key,
+								    request->key_len,
+								    request->offset, value->value,
+								    size, ref, &value->len);
+}
+
 /* Reads what fits of the value from the request's offset; in a batch the whole value or nothing. */
 static enum wire_status value_get(struct store_thread *thread, const struct request *request,
 				  uint64_t hash, struct response_value *value, struct item_ref *ref)
@@ -61,6 +76,8 @@ static enum wire_status value_get(struct store_thread *thread, const struct requ
 	enum wire_status status;
 
 	value->len = 0;
+	if (request->op == WIRE_GET && request->length)
+		return range_get(thread, request, hash, value, ref);
 	if (!value->whole)
 		return lookup_get_part(thread, hash, request->key, request->key_len,
 				       request->offset, value->value, size, ref, &value->len);
@@ -86,9 +103,13 @@ static void execute_get(struct store_thread *thread, const struct request *reque
 {
 	struct item_ref ref;
 
-	/* Asking whether a key exists is not a use of its value, and all its parts are one use. */
+	/*
+	 * Asking whether a key exists is not a use of its value, and all its parts are one use. A
+	 * range that does not fit a response is more than one.
+	 */
 	const bool use = !request->no_use && !(request->flags & WIRE_F_NO_VALUE) &&
-			 !request->offset && thread->table->eviction != EVICTION_NONE;
+			 (!request->offset || request->length) &&
+			 thread->table->eviction != EVICTION_NONE;
 
 	head->status = (uint8_t)value_get(thread, request, hash, value, &ref);
 	if (head->status) {

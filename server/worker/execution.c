@@ -11,14 +11,14 @@
 #include "server/worker/worker.h"
 
 /*
- * Of a value read in parts the first part counts. A GET that failed for lack of room is asked for
- * again, and a check whether a key exists is not a GET.
+ * Of a value read in parts the first part counts, of a range each. A GET that failed for lack of
+ * room is asked for again, and a check whether a key exists is not a GET.
  */
 static void get_count(struct client *client, const struct request *request, enum wire_status status)
 {
 	struct store_thread *thread = client_thread(client);
 
-	if (request->offset || request->flags & WIRE_F_NO_VALUE ||
+	if ((request->offset && !request->length) || request->flags & WIRE_F_NO_VALUE ||
 	    (status != WIRE_OK && status != WIRE_NOT_FOUND))
 		return;
 	stat_add(&thread->stats.gets, 1);

@@ -126,6 +126,8 @@ static void use_small(struct kvd *kvd)
 		value_is("kvd_get_by_request", "Ada", 3);
 	if (took(kvd, "kvd_getv", kvd_getv(kvd, "s", 1, pieces, 2, &item)) && stored)
 		value_is("kvd_getv", "Ada", 3);
+	if (took(kvd, "kvd_get_range", kvd_get_range(kvd, "s", 1, 1, value, 100, &item)) && stored)
+		value_is("kvd_get_range", "da", 2);
 	args.if_version = item.version ? item.version : 1;
 	memset(&item, 0, sizeof(item));
 	took(kvd, "kvd_put of a version", kvd_put(kvd, "s", 1, "Bob", 3, &args, &version));

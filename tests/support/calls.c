@@ -83,6 +83,37 @@ static enum kvd_status getv_large(struct kvd *kvd)
 	return kvd_getv(kvd, &keys[1], 8, iov, 2, &results.item);
 }
 
+static enum kvd_status get_range(struct kvd *kvd)
+{
+	return kvd_get_range(kvd, &keys[2], 8, 3, found, 100, &results.item);
+}
+
+static enum kvd_status get_range_large(struct kvd *kvd)
+{
+	return kvd_get_range(kvd, &keys[1], 8, 70000, found, 3000, &results.item);
+}
+
+static enum kvd_status get_ranges(struct kvd *kvd)
+{
+	struct kvd_range ranges[MANY];
+	enum kvd_status status;
+	unsigned int i;
+
+	for (i = 0; i < MANY; i++)
+		ranges[i] = (struct kvd_range){
+			.key = &keys[2 + i % 2],
+			.key_len = 8,
+			.offset = i % 3,
+			.value = found,
+			.value_size = 100,
+		};
+	status = kvd_get_ranges(kvd, ranges, MANY);
+	for (i = 0; i < MANY; i++)
+		statuses[i] = ranges[i].status;
+	status_count = MANY;
+	return status;
+}
+
 static enum kvd_status get_by_request(struct kvd *kvd)
 {
 	return kvd_get_by_request(kvd, &keys[2], 8, found, 100, &results.item);
@@ -344,6 +375,9 @@ const struct call calls[] = {
 	{ "kvd_getv", CALL_LOOKUP, getv },
 	{ "kvd_getv of a large value", CALL_LOOKUP, getv_large },
 	{ "kvd_get_many", CALL_LOOKUP, get_many },
+	{ "kvd_get_range", CALL_LOOKUP, get_range },
+	{ "kvd_get_range of a large value", CALL_LOOKUP, get_range_large },
+	{ "kvd_get_ranges of many", CALL_LOOKUP, get_ranges },
 	{ "kvd_exists_many", CALL_LOOKUP, exists_many },
 	{ "kvd_exists_leading", CALL_LOOKUP, exists_leading },
 	{ "kvd_get_by_request", CALL_REQUEST, get_by_request },

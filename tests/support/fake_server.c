@@ -220,6 +220,8 @@ static void respond_get(struct fake_server *server, const struct request *reques
 		return;
 	must(request->offset <= item_value_len(item), "part");
 	response->value_len = item_value_len(item) - (uint32_t)request->offset;
+	if (request->length && response->value_len > request->length)
+		response->value_len = request->length;
 	if (response->value_len > FAKE_SERVER_BUFFER_BYTES - sizeof(*response))
 		response->value_len = FAKE_SERVER_BUFFER_BYTES - sizeof(*response);
 	memcpy(value, item_value(item) + request->offset, response->value_len);

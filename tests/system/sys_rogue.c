@@ -133,12 +133,12 @@ static const char *connect_abi(uint32_t abi, const char *text)
 
 static const char *case_connect_abi(void)
 {
-	static_assert(WIRE_ABI == 12, "the texts below");
-	const char *error = connect_abi(11, "the client has protocol version 11 and the server 12: "
+	static_assert(WIRE_ABI == 13, "the texts below");
+	const char *error = connect_abi(12, "the client has protocol version 12 and the server 13: "
 					    "update the client");
 
 	return error ? error :
-		       connect_abi(13, "the client has protocol version 13 and the server 12: "
+		       connect_abi(14, "the client has protocol version 14 and the server 13: "
 				       "update the server");
 }
 
@@ -1706,7 +1706,7 @@ static const char *case_socket_garbage_held(void)
  */
 
 #define REFUSED "connection refused: the client does not speak kvd's protocol"
-#define REFUSED_ABI "connection refused: the client has protocol version 13 and the server 12"
+#define REFUSED_ABI "connection refused: the client has protocol version 14 and the server 13"
 #define EARLY "closed: a request before HELLO"
 #define CHANGE "closed: a number of a change that is not the next one"
 #define HELLO "closed: HELLO with values that the protocol does not allow"

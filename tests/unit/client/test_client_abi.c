@@ -21,9 +21,9 @@
 #define OLDER (WIRE_ABI - 1)
 #define NEWER (WIRE_ABI + 1)
 
-static_assert(WIRE_ABI == 12, "the texts below");
-#define UPDATE_SERVER "the client has protocol version 12 and the server 11: update the server"
-#define UPDATE_CLIENT "the client has protocol version 12 and the server 13: update the client"
+static_assert(WIRE_ABI == 13, "the texts below");
+#define UPDATE_SERVER "the client has protocol version 13 and the server 12: update the server"
+#define UPDATE_CLIENT "the client has protocol version 13 and the server 14: update the client"
 
 /* What the server does with a connect request: rejects it, or accepts it and answers HELLO. */
 static struct {

@@ -194,16 +194,16 @@ static void cancel_of_each_operation(void **state)
 	unsigned int code;
 	bool changes;
 
-	for (code = KVD_OP_GET; code <= KVD_OP_EXISTS; code++) {
+	for (code = KVD_OP_GET; code <= KVD_OP_GET_RANGE; code++) {
 		if (code == KVD_OP_SCAN)
 			continue;
 		calls_anew(state, setup);
 		changes = code != KVD_OP_GET && code != KVD_OP_GET_BY_REQUEST &&
-			  code != KVD_OP_PING && code != KVD_OP_EXISTS;
+			  code != KVD_OP_PING && code != KVD_OP_EXISTS && code != KVD_OP_GET_RANGE;
 		server->hold_all = server->fake.hold_reads = true;
 		kvd_prep(&op, (enum kvd_opcode)code, &key, 8);
 		if (code == KVD_OP_GET || code == KVD_OP_PUT || code == KVD_OP_GET_BY_REQUEST ||
-		    code == KVD_OP_GET_AND_TOUCH) {
+		    code == KVD_OP_GET_AND_TOUCH || code == KVD_OP_GET_RANGE) {
 			op.value = value;
 			op.value_len = sizeof(value);
 		}

@@ -109,6 +109,7 @@ static void reading(void **state)
 	struct kvd_get_request request = { .key = "k", .key_len = 1 };
 	const struct iovec piece = { buffer, 10 }, nowhere = { NULL, 10 };
 	struct kvd_key key = { "k", 1 };
+	struct kvd_range range = { .key = "k", .key_len = 1 };
 	struct kvd_exists exists;
 	struct kvd_item item;
 	size_t present;
@@ -127,6 +128,15 @@ static void reading(void **state)
 	assert_refused(kvd_get_by_request(kvd, NULL, 1, buffer, 10, &item));
 	assert_refused(kvd_get_by_request(kvd, "k", 1, NULL, 10, &item));
 	assert_int_equal(kvd_get_by_request(kvd, "k", 1, NULL, 0, NULL), KVD_NOT_FOUND);
+	assert_no_handle(kvd_get_range(NULL, "k", 1, 1, buffer, 10, &item));
+	assert_refused(kvd_get_range(kvd, NULL, 1, 1, buffer, 10, &item));
+	assert_refused(kvd_get_range(kvd, "k", 1, 1, NULL, 10, &item));
+	assert_int_equal(kvd_get_range(kvd, "k", 1, 1, NULL, 0, NULL), KVD_NOT_FOUND);
+	assert_no_handle(kvd_get_ranges(NULL, &range, 1));
+	assert_int_equal(range.status, KVD_ERR_INVALID);
+	assert_no_handle(kvd_get_ranges(NULL, NULL, 1));
+	assert_refused(kvd_get_ranges(kvd, NULL, 1));
+	assert_int_equal(kvd_get_ranges(kvd, NULL, 0), KVD_OK);
 	assert_no_handle(kvd_get_and_touch(NULL, "k", 1, 5, buffer, 10, &item));
 	assert_refused(kvd_get_and_touch(kvd, NULL, 1, 5, buffer, 10, &item));
 	assert_refused(kvd_get_and_touch(kvd, "k", 1, 5, NULL, 10, &item));
@@ -416,7 +426,8 @@ static const char tested[] =
 	"kvd_fleet_member kvd_fleet_rebalance kvd_fleet_shard kvd_fleet_undrain "
 	"kvd_flush_all kvd_flush_cancel kvd_flush_done kvd_flush_start "
 	"kvd_free kvd_get "
-	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_getv kvd_incr kvd_info "
+	"kvd_get_and_touch kvd_get_by_request kvd_get_many kvd_get_range kvd_get_ranges kvd_getv "
+	"kvd_incr kvd_info "
 	"kvd_latency_ns kvd_mem_info kvd_observe kvd_op_stats kvd_open kvd_options_init "
 	"kvd_outstanding kvd_ping kvd_poll kvd_process_stats kvd_put kvd_putv kvd_register "
 	"kvd_revoke kvd_sample kvd_scan kvd_scan_uses kvd_server_report kvd_server_stats "

@@ -216,7 +216,7 @@ static enum kvd_status submit_unknown(void)
 {
 	struct kvd_op op;
 
-	kvd_prep(&op, (enum kvd_opcode)11, &key, 8);
+	kvd_prep(&op, (enum kvd_opcode)12, &key, 8);
 	return submit(&op);
 }
 
@@ -337,7 +337,7 @@ static const struct {
 	{ "a piece too long", "piece 1 of iov", piece_long },
 	{ "a piece that is NULL", "piece 1 of iov", piece_null },
 	{ "kvd_submit of a SCAN", "3 is not an operation", submit_scan },
-	{ "kvd_submit: op", "11 is not an operation", submit_unknown },
+	{ "kvd_submit: op", "12 is not an operation", submit_unknown },
 	{ "kvd_submit of a DELETE: mode", "mode of a DELETE", submit_delete_mode },
 	{ "kvd_submit of a DELETE: if_version", "KVD_PUT_IF_VERSION only", submit_delete_version },
 	{ "kvd_submit of a DELETE: iov", "iov is for GETs and PUTs", submit_delete_pieces },
@@ -391,6 +391,8 @@ static enum kvd_status with_key(enum kvd_opcode op, const void *k, size_t len)
 		return kvd_get_and_touch(kvd, k, len, 1, buffer, sizeof(buffer), NULL);
 	case KVD_OP_EXISTS:
 		return kvd_exists_leading(kvd, &(struct kvd_key){ k, len }, 1, NULL);
+	case KVD_OP_GET_RANGE:
+		return kvd_get_range(kvd, k, len, 1, buffer, sizeof(buffer), NULL);
 	case KVD_OP_SCAN:
 	case KVD_OP_PING:
 		break;
@@ -406,7 +408,7 @@ static void keys(void **state)
 	char text[40];
 
 	(void)state;
-	for (code = KVD_OP_GET; code <= KVD_OP_EXISTS; code++)
+	for (code = KVD_OP_GET; code <= KVD_OP_GET_RANGE; code++)
 		for (i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
 			if (code == KVD_OP_SCAN || code == KVD_OP_PING)
 				continue;
@@ -475,7 +477,7 @@ static void of_the_process(void **state)
 	void *addr;
 
 	(void)state;
-	assert_int_equal(kvd_op_stats(kvd, (enum kvd_opcode)11, KVD_PATH_WARM, &stats, 1),
+	assert_int_equal(kvd_op_stats(kvd, (enum kvd_opcode)12, KVD_PATH_WARM, &stats, 1),
 			 KVD_ERR_INVALID);
 	assert_non_null(strstr(kvd_error(NULL), "no such operation or path"));
 	assert_int_equal(kvd_op_stats(kvd, KVD_OP_GET, (enum kvd_path)6, &stats, 1),

@@ -172,7 +172,8 @@ static void the_tables_of_requests_match_the_code(void **state)
 	FIELDS("\n## Requests\n", wire_request, F(wire_request, op, "op"),
 	       F(wire_request, mode, "mode"), F(wire_request, key_len, "key length"),
 	       F(wire_request, value_len, "value length"), F(wire_request, id, "id"),
-	       F(wire_request, arg32, "item flags / first line / keys max / count / every"),
+	       F(wire_request, arg32,
+		 "item flags / first line / length / keys max / count / every"),
 	       F(wire_request, arg64,
 		 "version / pin / delta / cursor / ticket / client / offset / bytes / epoch / "
 		 "segment / counter"),
@@ -720,6 +721,9 @@ static void gets_match_the_code(void **state)
 	const struct wire_request get_part = {
 		.op = WIRE_GET, .id = 5, .key_len = PHOTO_LEN, .offset = PART_OFFSET
 	};
+	const struct wire_request get_range = {
+		.op = WIRE_GET, .id = 5, .key_len = PHOTO_LEN, .offset = PART_OFFSET, .length = 16
+	};
 	struct wire_response part = {
 		.op = WIRE_GET,
 		.id = 5,
@@ -741,6 +745,7 @@ static void gets_match_the_code(void **state)
 	part.value_sum = value_sum_end(&sum);
 	assert_request("get", &get, NAME, NAME_LEN);
 	assert_response("get response", &found, VALUE, VALUE_LEN);
+	assert_request("get of a range", &get_range, PHOTO, PHOTO_LEN);
 	assert_request("get of a part", &get_part, PHOTO, PHOTO_LEN);
 	assert_response("get response with a part", &part, photo + PART_OFFSET, part.value_len);
 }

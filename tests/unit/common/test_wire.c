@@ -89,6 +89,7 @@ static const struct {
 	{ { .op = WIRE_GET, .key_len = KEY_MAX }, KEY_MAX },
 	{ { .op = WIRE_GET, .key_len = 1, .flags = WIRE_F_NO_VALUE }, 1 },
 	{ { .op = WIRE_GET, .key_len = 1, .offset = UINT64_MAX }, 1 },
+	{ { .op = WIRE_GET, .key_len = 1, .length = UINT32_MAX }, 1 },
 	{ { .op = WIRE_PUT, .key_len = 3, .value_len = 9, .item_flags = ~0u, .ttl = WIRE_TTL_MAX },
 	  12 },
 	{ { .op = WIRE_PUT, .mode = WIRE_ADD, .key_len = 3, .item_flags = 1, .ttl = 1 }, 3 },
@@ -298,10 +299,10 @@ static void fields_where_none_belong(void **state)
 		for (size_t f = 0; f < 6; f++) {
 			head = kinds[i].head;
 			/* A PUT may have an empty value, a scan a cursor and a count, a flush a
-			 * ticket, a GET of a value an offset. */
+			 * ticket, a GET of a value an offset and a length. */
 			if (has_field(&head, fields[f].offset) || (f == 5 && head.op == WIRE_PUT) ||
 			    (f < 2 && head.op == WIRE_SCAN) || (f == 1 && head.op == WIRE_FLUSH) ||
-			    (f == 1 && head.op == WIRE_GET && !head.flags))
+			    (f < 2 && head.op == WIRE_GET && !head.flags))
 				continue;
 			memset((uint8_t *)&head + fields[f].offset, 1, 1);
 			assert_bad(head, kinds[i].body + (f == 5), fields[f].why);
@@ -726,6 +727,8 @@ static void batches_that_are_refused(void **state)
 	*first = (struct wire_batched){ .op = WIRE_TOUCH, .flags = WIRE_F_VALUE, .key_len = 1 };
 	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);
 	*first = (struct wire_batched){ .op = WIRE_GET, .flags = WIRE_F_NO_VALUE, .key_len = 1 };
+	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);
+	*first = (struct wire_batched){ .op = WIRE_GET, .arg32 = 1, .key_len = 1 };
 	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);
 	*first = (struct wire_batched){ .op = WIRE_PUT, .flags = WIRE_F_PULL, .key_len = 1 };
 	assert_string_equal(parse_batch(1, requests, sizeof(*first) + 1), why);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* kvctl get and gat: values of keys. Several keys are read one after another. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
@@ -21,6 +22,7 @@ struct get {
 	struct key key;
 	bool touch;
 	uint32_t ttl_s;
+	uint64_t offset, length; /* with --range */
 };
 
 static enum kvd_status get_once(struct kvd *db, const struct get *get, uint8_t *value, size_t size,
@@ -30,6 +32,8 @@ static enum kvd_status get_once(struct kvd *db, const struct get *get, uint8_t *
 
 	if (get->touch)
 		return kvd_get_and_touch(db, key->bytes, key->len, get->ttl_s, value, size, item);
+	if (get->arguments->range.given)
+		return kvd_get_range(db, key->bytes, key->len, get->offset, value, size, item);
 	if (get->arguments->request.given)
 		return kvd_get_by_request(db, key->bytes, key->len, value, size, item);
 	return kvd_get(db, key->bytes, key->len, value, size, item);
@@ -42,6 +46,14 @@ static void print_item(const struct get *get, const struct kvd_item *item)
 		     item->flags, item->expires_s);
 }
 
+/* The bytes of the value that were read. */
+static size_t bytes_read(const struct get *get, const struct kvd_item *item)
+{
+	size_t left = get->offset < item->value_len ? item->value_len - get->offset : 0;
+
+	return get->arguments->range.given && get->length < left ? get->length : left;
+}
+
 /* @value: NULL if there is none. */
 static void print_json(const struct get *get, const uint8_t *value, const struct kvd_item *item)
 {
@@ -51,7 +63,7 @@ static void print_json(const struct get *get, const uint8_t *value, const struct
 	json_open(&json, NULL, '{');
 	key_json(&json, get->arguments, get->key.bytes, get->key.len);
 	if (value) {
-		value_json(&json, get->arguments, value, item->value_len);
+		value_json(&json, get->arguments, value, bytes_read(get, item));
 		json_number(&json, "version", item->version);
 		json_number(&json, "flags", item->flags);
 		json_number(&json, "expires", item->expires_s);
@@ -76,7 +88,7 @@ static void print_value(const struct get *get, const uint8_t *value, const struc
 		(show ? key_show : key_print)(stdout, arguments, get->key.bytes, get->key.len);
 		putchar('\t');
 	}
-	(show ? value_show : value_print)(stdout, arguments, value, item->value_len);
+	(show ? value_show : value_print)(stdout, arguments, value, bytes_read(get, item));
 	if (arguments->null.given)
 		putchar('\0');
 	else if (*get->word || (ends_line && !arguments->no_newline.given))
@@ -86,14 +98,14 @@ static void print_value(const struct get *get, const uint8_t *value, const struc
 /* If the buffer is too small for the value, the call returns its length. */
 static int get_run(struct kvd *db, const struct get *get)
 {
-	size_t size = READ_BYTES_FIRST;
+	size_t size = get->arguments->range.given ? get->length : READ_BYTES_FIRST;
 	enum kvd_status status;
 	struct kvd_item item;
 	uint8_t *value = NULL, *grown;
 	int code;
 
 	for (;;) {
-		grown = realloc(value, size);
+		grown = realloc(value, size ? size : 1);
 		if (!grown) {
 			free(value);
 			report_error("no memory for a value of %zu bytes", size);
@@ -118,11 +130,35 @@ static int get_run(struct kvd *db, const struct get *get)
 	return code;
 }
 
+/* OFFSET:LENGTH. */
+static int range_parse(struct get *get)
+{
+	const struct arguments *arguments = get->arguments;
+	const char *text = arguments->range.text;
+	char *end;
+
+	if (!arguments->range.given)
+		return EX_OK;
+	if (arguments->request.given)
+		return usage_error("--request", "not with --range");
+	errno = 0;
+	get->offset = strtoull(text, &end, 10);
+	if (*text >= '0' && *text <= '9' && *end == ':' && end[1] >= '0' && end[1] <= '9') {
+		get->length = strtoull(end + 1, &end, 10);
+		if (!*end && !errno && get->length <= KVD_VALUE_MAX)
+			return EX_OK;
+	}
+	return usage_error(text, "not OFFSET:LENGTH: two numbers of bytes such as 1000000:4096, "
+				 "LENGTH at most 1 GiB");
+}
+
 int command_get(struct kvd *db, const struct arguments *arguments)
 {
 	struct get get = { .arguments = arguments, .word = "" };
-	int code = EX_OK, one;
+	int code = range_parse(&get), one;
 
+	if (code)
+		return code;
 	/* If one of the words is no key, nothing is printed. */
 	for (int i = 0; i < arguments->word_count; i++)
 		if (key_parse(&get.key, arguments, arguments->words[i]))

@@ -228,6 +228,8 @@ enum option_kind {
 	  "store N if KEY does not exist; repeated, incr -i 1 gives 1, 2, 3")                      \
 	X(request, 'r', "request", FLAG, 0, 0, "", "get",                                          \
 	  "send a request instead of reading the server's memory")                                 \
+	X(range, 0, "range", TEXT, 0, 0, "OFFSET:LENGTH", "get",                                   \
+	  "only LENGTH bytes of the value from byte OFFSET on, or what it has there")              \
 	X(verbose, 'v', "verbose", FLAG, 0, 0, "", "get gat scan stats",                           \
 	  "get, gat: print length, version, flags and expiry time to the standard error; "         \
 	  "scan: also print values, after a tab; stats: also print statistics that are 0")         \

@@ -150,6 +150,17 @@ enum kvd_status __wrap_kvd_get_by_request(struct kvd *handle, const void *key, s
 	return get_answer(value, size, item);
 }
 
+enum kvd_status __wrap_kvd_get_range(struct kvd *handle, const void *key, size_t key_len,
+				     size_t offset, void *value, size_t size, struct kvd_item *item)
+{
+	enum kvd_status status;
+
+	note_call(handle, "range", key, key_len);
+	program_note(" %zu %zu\n", offset, size);
+	status = get_answer(value, size, item);
+	return status == KVD_ERR_BUFFER ? KVD_OK : status;
+}
+
 enum kvd_status __wrap_kvd_get_and_touch(struct kvd *handle, const void *key, size_t key_len,
 					 uint32_t ttl_s, void *value, size_t size,
 					 struct kvd_item *item)

@@ -1206,6 +1206,34 @@ static void options_stand_anywhere(void **state)
 	assert_calls("set k -- flags 0 ttl 0 pin 0 low 0 if 0\n", "put", "--", "k", "--");
 }
 
+/* What is printed is the range, and what is said of it the whole value's. */
+static void ranges(void **state)
+{
+	static const char *const bad[] = {
+		"",	":",	"1",	"1:",	 ":1",		 "-1:1",
+		"1:-1", " 1:1", "1:1x", "1:1:1", "1:1073741825", "18446744073709551616:1"
+	};
+
+	(void)state;
+	assert_calls("range key 70 30\n", "get", "--range=70:30", "key");
+	behaviour.item.value_len = 5;
+	assert_calls("range key 3 10\n", "get", "--range", "3:10", "key");
+	assert_string_equal(program_result.out, "ab");
+	assert_int_equal(RUN("get", "-v", "--range", "3:10", "key"), EX_OK);
+	program_assert_said("length 5 ");
+	assert_calls("range key 5 1\n", "get", "--range", "5:1", "key");
+	assert_string_equal(program_result.out, "");
+	assert_calls("range key 18446744073709551615 0\n", "get", "--range",
+		     "18446744073709551615:0", "key");
+	assert_calls("range key 0 1073741824\n", "get", "--range", "0:1073741824", "key");
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(RUN("get", "--range", bad[i], "key"), EX_USAGE);
+		program_assert_said("not OFFSET:LENGTH");
+	}
+	assert_int_equal(RUN("get", "-r", "--range", "1:1", "key"), EX_USAGE);
+	program_assert_said("--request: not with --range");
+}
+
 /* Runs a script of this one line. */
 static void assert_line(const char *line, const char *calls, int status)
 {
@@ -1637,6 +1665,7 @@ int main(void)
 		CASE(words_of_commands),
 		CASE(usage_of_kvctl),
 		CASE(options_stand_anywhere),
+		CASE(ranges),
 		CASE(quoted_words_are_words),
 		CASE(a_line_without_end),
 		CASE(byte_order_marks_are_skipped),

@@ -365,6 +365,25 @@ def test_register(store, kind):
 
 
 @pytest.mark.device
+def test_ranges(store):
+    value = bytes(numpy.arange(1 << 18, dtype=numpy.uint32).tobytes())
+    store["k"] = value
+    for offset, size in ((0, 10), (65535, 2), (100000, 300000), (len(value) - 5, 10), (1 << 30, 1)):
+        want = value[offset:offset + size]
+        assert store.get_range("k", offset, size) == want
+        into = bytearray(size)
+        assert store.get_range_into("k", offset, into) == len(want)
+        assert into[:len(want)] == want
+    assert store.get_range("absent", 0, 10) is None
+    with store.alloc(1 << 20) as memory:
+        assert store.batch_get_ranges_into(["k", "k", "absent"], [70000, 5, 0], [
+            memory[:200000], memory[200000:200010], memory[300000:300001],
+        ]) == [200000, 10, -kvd.Status.NOT_FOUND]
+        assert bytes(memory.view[:200000]) == value[70000:270000]
+        assert bytes(memory.view[200000:200010]) == value[5:15]
+
+
+@pytest.mark.device
 def test_alloc(store):
     memory = store.alloc(1 << 20)
     view = numpy.frombuffer(memory.view, dtype=numpy.uint8)

@@ -60,6 +60,7 @@ class Op(enum.IntEnum):
     GET_AND_TOUCH = 8
     PING = 9
     EXISTS = 10
+    GET_RANGE = 11
 
 
 class Path(enum.IntEnum):
@@ -113,6 +114,15 @@ class CGetRequest(Structure):
     _fields_ = [
         ("key", c_char_p), ("key_len", c_size_t), ("value", c_void_p), ("value_size", c_size_t),
         ("status", c_int), ("item", CItem),
+    ]
+
+
+class CRange(Structure):
+    """struct kvd_range"""
+
+    _fields_ = [
+        ("key", c_char_p), ("key_len", c_size_t), ("offset", c_size_t), ("value", c_void_p),
+        ("value_size", c_size_t), ("status", c_int), ("item", CItem),
     ]
 
 
@@ -191,7 +201,7 @@ class COp(Structure):
         ("mode", c_uint32), ("create", c_uint32), ("pin_s", c_uint32), ("priority", c_uint32),
         ("if_version", c_uint64), ("delta", c_uint64), ("initial", c_uint64),
         ("done", c_void_p), ("user", c_void_p), ("iov", c_void_p), ("iov_count", c_uint32),
-        ("reserved_u32", c_uint32), ("reserved", c_uint64 * 12),
+        ("reserved_u32", c_uint32), ("offset", c_size_t), ("reserved", c_uint64 * 11),
     ]
 
 

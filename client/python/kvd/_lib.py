@@ -39,6 +39,8 @@ _FUNCTIONS: Final[dict[str, tuple[Any, tuple[Any, ...]]]] = {
     "kvd_get_by_request": (_STATUS, (c_void_p, *_KEY, c_void_p, c_size_t, _ITEM)),
     "kvd_get_and_touch": (_STATUS, (c_void_p, *_KEY, c_uint32, c_void_p, c_size_t, _ITEM)),
     "kvd_get_many": (_STATUS, (c_void_p, c_void_p, c_size_t)),
+    "kvd_get_range": (_STATUS, (c_void_p, *_KEY, c_size_t, c_void_p, c_size_t, _ITEM)),
+    "kvd_get_ranges": (_STATUS, (c_void_p, c_void_p, c_size_t)),
     "kvd_exists_many": (_STATUS, (c_void_p, c_void_p, c_size_t, c_void_p, POINTER(c_size_t))),
     "kvd_exists_leading": (_STATUS, (c_void_p, c_void_p, c_size_t, POINTER(c_size_t))),
     "kvd_put": (_STATUS, (c_void_p, *_KEY, c_void_p, c_size_t, c_void_p, c_void_p)),

@@ -15,7 +15,7 @@ from ctypes import addressof, cast, c_char_p, c_void_p, string_at
 from operator import index
 from typing import Any, Callable, Final, Iterable, Iterator, NamedTuple, TypeVar, Union
 
-from ._abi import COp, IOV_MAX, Iovec, Op, PutMode, TTL_MAX
+from ._abi import COp, IOV_MAX, Iovec, Op, PutMode, TTL_MAX, VALUE_MAX
 from ._buffers import Key, Readable, Writable, key_bytes, new_bytes, readable, writable
 from ._lib import status_text
 from .errors import (
@@ -134,6 +134,18 @@ def buffers_of(keys: Iterable[Key], buffers: Iterable[T]) -> Iterator[tuple[Key,
     return zip(keys_of(keys), buffers, strict=True)
 
 
+def ranges_of(keys: Iterable[Key], offsets: Iterable[int], buffers: Iterable[T]) \
+        -> Iterator[tuple[Key, int, T]]:
+    """Each key with its offset and its buffer. TypeError as buffers_of()."""
+    for (key, buffer), offset in zip(buffers_of(keys, buffers), offsets, strict=True):
+        yield key, offset, buffer
+
+
+def range_bytes(value_len: int, offset: int, size: int) -> int:
+    """How many bytes a value of @value_len has from @offset on, at most @size."""
+    return max(0, min(size, value_len - offset))
+
+
 def pairs_of(items: Pairs) -> Iterator[tuple[Key, Readable]]:
     """The (key, value) pairs of a mapping, or of an iterable of pairs. TypeError: one is not a pair
     ("ab" would be taken for key a with value b)."""
@@ -229,6 +241,25 @@ class Operation:
             op.iov = addressof(iov)
         else:
             op.value, op.value_len, self.holder = writable(buffer)
+
+    def prepare_range(self, key: Key, offset: int, length: int) -> None:
+        """A range to memory of the operation."""
+        op = self._begin(Op.GET_RANGE, key, result_range)
+        op.offset = check_number(offset, "offset")
+        into = new_bytes(None, min(check_number(length, "length"), VALUE_MAX))
+        self.into = op.value_bytes = into
+        op.value_len = len(into)
+
+    def prepare_range_into(self, key: Key, offset: int, buffer: Writable,
+                           result: Callable[[Operation], Any]) -> None:
+        op = self._begin(Op.GET_RANGE, key, result)
+        op.offset = check_number(offset, "offset")
+        op.value, op.value_len, self.holder = writable(buffer)
+
+    def range_length(self) -> int:
+        """The bytes of the range that was read."""
+        op = self.op
+        return range_bytes(op.item.value_len, op.offset, op.value_len)
 
     def prepare_put(self, key: Key, value: Readable, mode: int, flags: int, ttl_s: int,
                     if_version: int, pin_s: int, priority: int) -> None:
@@ -331,6 +362,22 @@ def result_length(operation: Operation) -> int:
     return length
 
 
+def result_range(operation: Operation) -> bytes | None:
+    status = operation.op.status
+    if status == _OK:
+        length, into = operation.range_length(), operation.into or b""
+        return into if length == len(into) else into[:length]
+    if status == _NOT_FOUND:
+        return None
+    raise operation.error()
+
+
+def result_range_length(operation: Operation) -> int:
+    if operation.op.status:
+        raise operation.error()
+    return operation.range_length()
+
+
 def result_version(operation: Operation) -> int:
     if operation.op.status:
         raise operation.error()
@@ -367,6 +414,12 @@ def code_of_length(operation: Operation) -> int:
     op = operation.op
     code: int = -op.status if op.status else op.item.value_len
     return code
+
+
+def code_of_range(operation: Operation) -> int:
+    """The bytes that were read, or minus the status: for batch_get_ranges_into()."""
+    status = operation.op.status
+    return -int(status) if status else operation.range_length()
 
 
 def code_of_status(operation: Operation) -> int:

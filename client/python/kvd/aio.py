@@ -37,8 +37,8 @@ from ._handle import CHUNK, Handle, PathName
 from ._lib import error_text, lib
 from ._operations import (
     SCRATCH, Head, Item, Number, Operation, Pairs, buffers_of, check_number, code_of_length,
-    code_of_status, found_of, keys_of, pairs_of, result_head, result_item, result_length,
-    result_value, seconds_left,
+    code_of_range, code_of_status, found_of, keys_of, pairs_of, ranges_of, result_head,
+    result_item, result_length, result_range_length, result_value, seconds_left,
 )
 from .client import Client as SyncClient
 from .client import Entry, Used
@@ -457,6 +457,22 @@ class Client(Handle):
         length: int = await self._one(operation, timeout_ms)
         return length
 
+    async def get_range(self, key: Key, offset: int, length: int, *,
+                        timeout_ms: int = 0) -> bytes | None:
+        """As kvd.Client.get_range()."""
+        operation = Operation()
+        operation.prepare_range(key, offset, length)
+        value: bytes | None = await self._one(operation, timeout_ms)
+        return value
+
+    async def get_range_into(self, key: Key, offset: int, buffer: Writable, *,
+                             timeout_ms: int = 0) -> int:
+        """As kvd.Client.get_range_into(). NotFoundError."""
+        operation = Operation()
+        operation.prepare_range_into(key, offset, buffer, result_range_length)
+        length: int = await self._one(operation, timeout_ms)
+        return length
+
     async def put(self, key: Key, value: Readable | list[Readable], *, mode: int = PutMode.SET,
                   flags: int = 0, ttl_s: int = 0, if_version: int = 0, pin_s: int = 0,
                   priority: int = Priority.NORMAL, timeout_ms: int = 0) -> int:
@@ -634,6 +650,18 @@ class Client(Handle):
             operations.append(operation)
         await self._run(operations, timeout_ms)
         return [code_of_length(operation) for operation in operations]
+
+    async def batch_get_ranges_into(self, keys: Iterable[Key], offsets: Iterable[int],
+                                    buffers: Iterable[Writable], *,
+                                    timeout_ms: int = 0) -> list[int]:
+        """As kvd.Client.batch_get_ranges_into(): bytes, or minus the status of each."""
+        operations = []
+        for key, offset, buffer in ranges_of(keys, offsets, buffers):
+            operation = Operation()
+            operation.prepare_range_into(key, offset, buffer, code_of_range)
+            operations.append(operation)
+        await self._run(operations, timeout_ms)
+        return [code_of_range(operation) for operation in operations]
 
     async def batch_put_from(self, keys: Iterable[Key], buffers: Iterable[Readable], *,
                              flags: int = 0, ttl_s: int = 0, pin_s: int = 0,

@@ -13,15 +13,15 @@ from typing import (
 from . import _fast
 from ._abi import (
     CArithArgs, CEntry, CExists, CItem, CKey, CPutArgs, CScanArgs, CUsed, ENTRY_FN, Priority,
-    PutMode, USED_FN, Use,
+    PutMode, USED_FN, Use, VALUE_MAX,
 )
 from ._buffers import Key, Readable, Writable, key_bytes, new_bytes, readable, writable
 from ._handle import CHUNK, POINTERS, Handle, PathName
 from ._lib import lib, quick, status_text
 from ._operations import (
     Head, Item, Number, Operation, Pairs, buffers_of, check_number, check_text, check_ttl,
-    code_of_length, code_of_status, found_of, keys_of, number_of, pairs_of, pieces_of, put_name,
-    result_value, seconds_left,
+    code_of_length, code_of_range, code_of_status, found_of, keys_of, number_of, pairs_of,
+    pieces_of, put_name, range_bytes, ranges_of, result_value, seconds_left,
 )
 from .errors import (
     BusyError, Error, ExistsError, InvalidError, NotFoundError, Status, error_of,
@@ -222,6 +222,33 @@ class Client(Handle):
                                               self._item_ref), data, size)
         del holder
         return length
+
+    def get_range(self, key: Key, offset: int, length: int) -> bytes | None:
+        """Returns @length bytes of the value from byte @offset on, fewer where the value ends
+        before, or None if there is no value. Of a long value only the pieces of 64 KiB that the
+        range touches are read."""
+        data, offset = key_bytes(key), check_number(offset, "offset")
+        value: bytes = new_bytes(None, min(check_number(length, "length"), VALUE_MAX))
+        with self._guard:
+            status = lib.kvd_get_range(self._pointer, data, len(data), offset, value, len(value),
+                                       self._item_ref)
+            if status == _NOT_FOUND:
+                return None
+            self._check(status, "get_range", data)
+            count = range_bytes(self._item.value_len, offset, len(value))
+        return value if count == len(value) else value[:count]
+
+    def get_range_into(self, key: Key, offset: int, buffer: Writable) -> int:
+        """As get_range(), but reads the range to @buffer, whose length is its own, and returns
+        the bytes read. Without a copy if the buffer is in registered memory. NotFoundError."""
+        data, offset = key_bytes(key), check_number(offset, "offset")
+        address, size, holder = writable(buffer)
+        with self._guard:
+            self._check(lib.kvd_get_range(self._pointer, data, len(data), offset, address, size,
+                                          self._item_ref), "get_range", data)
+            count = range_bytes(self._item.value_len, offset, size)
+        del holder
+        return count
 
     def _length(self, status: int, key: bytes, size: int) -> int:
         length: int = self._item.value_len
@@ -618,6 +645,19 @@ class Client(Handle):
             operations.append(operation)
         self._run(operations)
         return [code_of_length(operation) for operation in operations]
+
+    def batch_get_ranges_into(self, keys: Iterable[Key], offsets: Iterable[int],
+                              buffers: Iterable[Writable]) -> list[int]:
+        """Reads a range of the value of each key, from its offset on, into its buffer; a key may
+        be there several times. Returns the bytes read of each, or minus its status, as
+        batch_get_into()."""
+        operations = []
+        for key, offset, buffer in ranges_of(keys, offsets, buffers):
+            operation = Operation()
+            operation.prepare_range_into(key, offset, buffer, code_of_range)
+            operations.append(operation)
+        self._run(operations)
+        return [code_of_range(operation) for operation in operations]
 
     def batch_put_from(self, keys: Iterable[Key], buffers: Iterable[Readable], *,
                        flags: int = 0, ttl_s: int = 0, pin_s: int = 0,

@@ -116,6 +116,8 @@ class Fake:
         if op.op in (Op.TOUCH, Op.GET_AND_TOUCH):
             found.expires_s = op.ttl_s and TIME_S + op.ttl_s
         op.item = found
+        if op.op == Op.GET_RANGE:
+            return found.value[op.offset:op.offset + op.size]
         return found.value if op.op in (Op.GET, Op.GET_BY_REQUEST, Op.GET_AND_TOUCH) else None
 
     def _store(self, op, value):
@@ -203,6 +205,10 @@ class Fake:
 
     def get_by_request(self, handle, key, key_len, value, size, item):
         return self._get(self._op(Op.GET_BY_REQUEST, key, key_len), [(value, size)], item)
+
+    def get_range(self, handle, key, key_len, offset, value, size, item):
+        return self._get(self._op(Op.GET_RANGE, key, key_len, offset=offset, size=size),
+                         [(value, size)], item)
 
     def get_and_touch(self, handle, key, key_len, ttl_s, value, size, item):
         return self._get(self._op(Op.GET_AND_TOUCH, key, key_len, ttl_s=ttl_s), [(value, size)],
@@ -293,7 +299,8 @@ class Fake:
         at = _at(_abi.COp, address)
         fields = {name: getattr(at, name) for name in (
             "flags", "ttl_s", "mode", "if_version", "pin_s", "priority", "create", "initial",
-            "delta", "timeout_ms")}
+            "delta", "timeout_ms", "offset")}
+        fields["size"] = at.value_len
         key = _at(c_void_p, address).value  # of a c_char_p ctypes gives what is before a zero
         op = self._op(at.op, key, at.key_len, **fields)
         pieces = self._pieces(at)

@@ -14,7 +14,8 @@ HEADER = TREE / "client" / "kvd.h"
 
 STRUCTS = {
     "kvd_options": _abi.COptions, "kvd_item": _abi.CItem, "iovec": _abi.Iovec,
-    "kvd_get_request": _abi.CGetRequest, "kvd_key": _abi.CKey, "kvd_exists": _abi.CExists,
+    "kvd_get_request": _abi.CGetRequest, "kvd_range": _abi.CRange,
+    "kvd_key": _abi.CKey, "kvd_exists": _abi.CExists,
     "kvd_put_args": _abi.CPutArgs, "kvd_arith_args": _abi.CArithArgs,
     "kvd_scan_args": _abi.CScanArgs, "kvd_entry": _abi.CEntry,
     "kvd_used": _abi.CUsed, "kvd_op": _abi.COp,

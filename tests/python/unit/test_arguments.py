@@ -244,7 +244,7 @@ TIMED = {name: [*inspect.signature(method).parameters]
          if inspect.iscoroutinefunction(method) and not name.startswith("_")
          and "timeout_ms" in inspect.signature(method).parameters}
 GIVEN = {"key": "k", "keys": ["k"], "value": "v", "ttl_s": 1, "version": 1, "buffer": bytearray(9),
-         "buffers": [bytearray(9)], "items": [("k", "v")]}
+         "buffers": [bytearray(9)], "offset": 1, "offsets": [1], "length": 1, "items": [("k", "v")]}
 BY_PUT = {"add", "replace", "cas", "put_from"}  # hand it on
 
 

@@ -45,6 +45,33 @@ def test_lengths(both, fake, length):
                 assert into[:length] == value and b"".join(pair)[:length] in (value, bytes(length))
 
 
+@pytest.mark.parametrize("length", LENGTHS)
+def test_ranges(both, fake, length):
+    value = bytes(range(256)) * (length // 256 + 1)
+    value = value[:length]
+    both.put("k", value)
+    for offset in (0, 1, length // 2, length, length + 1, 1 << 40):
+        for size in (0, 1, 100, length, 1 << 20):
+            want = value[offset:offset + size]
+            into = bytearray(b"\xee" * size)
+            assert both.get_range("k", offset, size) == want
+            assert both.get_range_into("k", offset, into) == len(want)
+            assert into == want + b"\xee" * (size - len(want))
+            assert both.batch_get_ranges_into(["k", "absent", "k"], [offset, 0, 0], [
+                into, bytearray(1), bytearray(size)]) == [len(want), -Status.NOT_FOUND,
+                                                          min(size, length)]
+    assert both.get_range("absent", 0, 1) is None
+    with pytest.raises(kvd.NotFoundError):
+        both.get_range_into("absent", 0, bytearray(1))
+    for offset, size in ((-1, 1), (0, -1), (1 << 64, 1)):
+        with pytest.raises(kvd.InvalidError):
+            both.get_range("k", offset, size)
+    with pytest.raises(TypeError):
+        both.get_range("k", "0", 1)
+    with pytest.raises(ValueError):
+        both.batch_get_ranges_into(["k"], [0, 1], [into])
+
+
 @pytest.mark.parametrize("lengths", [(70000, 90000, 80000), (70000, 69999, 69999),
                                      (70000, 5, 5), (70000, 150000, 150000)])
 def test_a_value_that_changes_while_it_is_read(both, fake, lengths):

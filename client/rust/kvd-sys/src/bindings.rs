@@ -617,6 +617,163 @@ extern "C" {
         count: usize,
     ) -> kvd_status;
 }
+extern "C" {
+    pub fn kvd_get_range(
+        handle: *mut kvd,
+        key: *const ::std::os::raw::c_void,
+        key_len: usize,
+        offset: usize,
+        value: *mut ::std::os::raw::c_void,
+        value_size: usize,
+        item: *mut kvd_item,
+    ) -> kvd_status;
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct kvd_range {
+    pub key: *const ::std::os::raw::c_void,
+    pub key_len: usize,
+    pub offset: usize,
+    pub value: *mut ::std::os::raw::c_void,
+    pub value_size: usize,
+    pub status: kvd_status,
+    pub item: kvd_item,
+}
+#[test]
+fn bindgen_test_layout_kvd_range() {
+    assert_eq!(
+        ::std::mem::size_of::<kvd_range>(),
+        72usize,
+        concat!("Size of: ", stringify!(kvd_range))
+    );
+    assert_eq!(
+        ::std::mem::align_of::<kvd_range>(),
+        8usize,
+        concat!("Alignment of ", stringify!(kvd_range))
+    );
+    fn test_field_key() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_range>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).key) as usize - ptr as usize
+            },
+            0usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_range),
+                "::",
+                stringify!(key)
+            )
+        );
+    }
+    test_field_key();
+    fn test_field_key_len() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_range>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).key_len) as usize - ptr as usize
+            },
+            8usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_range),
+                "::",
+                stringify!(key_len)
+            )
+        );
+    }
+    test_field_key_len();
+    fn test_field_offset() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_range>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).offset) as usize - ptr as usize
+            },
+            16usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_range),
+                "::",
+                stringify!(offset)
+            )
+        );
+    }
+    test_field_offset();
+    fn test_field_value() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_range>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).value) as usize - ptr as usize
+            },
+            24usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_range),
+                "::",
+                stringify!(value)
+            )
+        );
+    }
+    test_field_value();
+    fn test_field_value_size() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_range>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).value_size) as usize - ptr as usize
+            },
+            32usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_range),
+                "::",
+                stringify!(value_size)
+            )
+        );
+    }
+    test_field_value_size();
+    fn test_field_status() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_range>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).status) as usize - ptr as usize
+            },
+            40usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_range),
+                "::",
+                stringify!(status)
+            )
+        );
+    }
+    test_field_status();
+    fn test_field_item() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_range>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).item) as usize - ptr as usize
+            },
+            48usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_range),
+                "::",
+                stringify!(item)
+            )
+        );
+    }
+    test_field_item();
+}
+extern "C" {
+    pub fn kvd_get_ranges(handle: *mut kvd, ranges: *mut kvd_range, count: usize) -> kvd_status;
+}
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct kvd_key {
@@ -1508,6 +1665,7 @@ pub const KVD_OP_GET_BY_REQUEST: kvd_opcode = 7;
 pub const KVD_OP_GET_AND_TOUCH: kvd_opcode = 8;
 pub const KVD_OP_PING: kvd_opcode = 9;
 pub const KVD_OP_EXISTS: kvd_opcode = 10;
+pub const KVD_OP_GET_RANGE: kvd_opcode = 11;
 pub type kvd_opcode = ::std::os::raw::c_uint;
 #[repr(C)]
 #[derive(Debug)]
@@ -1537,7 +1695,8 @@ pub struct kvd_op {
     pub iov: *const iovec,
     pub iov_count: u32,
     pub reserved_u32: u32,
-    pub reserved: [u64; 12usize],
+    pub offset: usize,
+    pub reserved: [u64; 11usize],
 }
 #[test]
 fn bindgen_test_layout_kvd_op() {
@@ -1942,6 +2101,23 @@ fn bindgen_test_layout_kvd_op() {
         );
     }
     test_field_reserved_u32();
+    fn test_field_offset() {
+        assert_eq!(
+            unsafe {
+                let uninit = ::std::mem::MaybeUninit::<kvd_op>::uninit();
+                let ptr = uninit.as_ptr();
+                ::std::ptr::addr_of!((*ptr).offset) as usize - ptr as usize
+            },
+            160usize,
+            concat!(
+                "Offset of field: ",
+                stringify!(kvd_op),
+                "::",
+                stringify!(offset)
+            )
+        );
+    }
+    test_field_offset();
     fn test_field_reserved() {
         assert_eq!(
             unsafe {
@@ -1949,7 +2125,7 @@ fn bindgen_test_layout_kvd_op() {
                 let ptr = uninit.as_ptr();
                 ::std::ptr::addr_of!((*ptr).reserved) as usize - ptr as usize
             },
-            160usize,
+            168usize,
             concat!(
                 "Offset of field: ",
                 stringify!(kvd_op),

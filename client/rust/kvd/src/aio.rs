@@ -462,6 +462,17 @@ impl AsyncClient {
         self.submit(Owned::reads(Request::get(), key.as_ref(), buffer, decode::item))
     }
 
+    /// As [`Client::get_range_into`], to a buffer that is given back: it has
+    /// [`Item::range_len`] bytes. The result is as of [`AsyncClient::get_into`].
+    pub fn get_range_into<B: BufferMut + Send + 'static>(
+        &self,
+        key: impl AsRef<[u8]>,
+        offset: usize,
+        buffer: B,
+    ) -> Submitted<'_, Item, B> {
+        self.submit(Owned::reads(Request::get_range(offset), key.as_ref(), buffer, decode::item))
+    }
+
     /// GET to several buffers, one after another, as [`Client::get_into_vectored`].
     pub fn get_into_vectored<B: BufferMut + Send + 'static>(
         &self,

@@ -21,6 +21,13 @@ pub struct Item {
 }
 
 impl Item {
+    /// How many bytes a range of `size` bytes from `offset` on has of the value: fewer where the
+    /// value ends before, and none if it ends at `offset` or before.
+    #[must_use]
+    pub fn range_len(&self, offset: usize, size: usize) -> usize {
+        size.min(self.value_len.saturating_sub(offset))
+    }
+
     pub(crate) fn new(raw: &sys::kvd_item) -> Item {
         Item {
             value_len: raw.value_len,

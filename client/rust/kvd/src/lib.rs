@@ -66,7 +66,7 @@ pub use error::{Error, Result};
 pub use fleet::{FleetInfo, FleetMember, FleetShard};
 pub use hooks::{set_log, unset_log, LogLevel, TraceEnd, TraceEvent};
 pub use item::{Initial, Item, Priority, PutArgs, PutMode, Value};
-pub use many::GetRequest;
+pub use many::{GetRequest, RangeRequest};
 pub use memory::{Allocated, Memory, MemoryInfo, Piece};
 pub use observe::{
     process_op_stats, process_stats, process_stats_forget, process_stats_text, OpCode, OpStats,

@@ -70,6 +70,72 @@ impl fmt::Debug for GetRequest<'_> {
     }
 }
 
+/// One range of [`Client::get_ranges`]: a key, an offset, a buffer and, afterwards, the result.
+#[repr(transparent)]
+pub struct RangeRequest<'a> {
+    raw: sys::kvd_range,
+    borrowed: PhantomData<(&'a [u8], &'a mut [u8])>,
+}
+
+// SAFETY: as of a GetRequest.
+unsafe impl Send for RangeRequest<'_> {}
+// SAFETY: as of a GetRequest.
+unsafe impl Sync for RangeRequest<'_> {}
+
+impl<'a> RangeRequest<'a> {
+    /// The range of the value of `key` from the byte `offset` on, as long as `value`.
+    pub fn new<K: AsRef<[u8]> + ?Sized>(key: &'a K, offset: usize, value: &'a mut [u8]) -> Self {
+        let key = key.as_ref();
+        RangeRequest {
+            raw: sys::kvd_range {
+                key: key.as_ptr().cast(),
+                key_len: key.len(),
+                offset,
+                value: value.as_mut_ptr().cast(),
+                value_size: value.len(),
+                status: sys::KVD_NOT_FOUND,
+                item: item_zeroed(),
+            },
+            borrowed: PhantomData,
+        }
+    }
+
+    /// What [`Client::get_range_into`] would have returned; `None` before the call.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::get_range_into`].
+    pub fn item(&self) -> Result<Option<Item>> {
+        match self.raw.status {
+            sys::KVD_OK => Ok(Some(Item::new(&self.raw.item))),
+            sys::KVD_NOT_FOUND => Ok(None),
+            status => Err(Error::of_status(status, self.raw.item.value_len)),
+        }
+    }
+
+    /// The bytes that were read; `None`: the key does not exist.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::get_range_into`].
+    pub fn value(&self) -> Result<Option<&[u8]>> {
+        Ok(self.item()?.map(|item| {
+            let len = item.range_len(self.raw.offset, self.raw.value_size);
+            if len == 0 {
+                return &[][..];
+            }
+            // SAFETY: the buffer is borrowed as long as self, and has that many bytes.
+            unsafe { std::slice::from_raw_parts(self.raw.value.cast(), len) }
+        }))
+    }
+}
+
+impl fmt::Debug for RangeRequest<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("RangeRequest").field(&self.item()).finish()
+    }
+}
+
 fn keys_raw<K: AsRef<[u8]>>(keys: &[K]) -> Vec<sys::kvd_key> {
     keys.iter()
         .map(|key| {
@@ -108,6 +174,19 @@ impl Client {
         // SAFETY: the requests are transparent, and what they point to is borrowed.
         self.check(unsafe {
             sys::kvd_get_many(self.as_raw(), requests.as_mut_ptr().cast(), requests.len())
+        })
+    }
+
+    /// Reads all these ranges as [`Client::get_many`] does GETs: of any keys, 32 at a time. Each has
+    /// its own result, of one version of its value: [`RangeRequest::value`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::get_many`].
+    pub fn get_ranges(&self, requests: &mut [RangeRequest<'_>]) -> Result<()> {
+        // SAFETY: the requests are transparent, and what they point to is borrowed.
+        self.check(unsafe {
+            sys::kvd_get_ranges(self.as_raw(), requests.as_mut_ptr().cast(), requests.len())
         })
     }
 

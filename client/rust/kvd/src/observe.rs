@@ -154,6 +154,8 @@ numbers! {
         Ping = KVD_OP_PING,
         /// A key of [`Client::exists_many`] and the like.
         Exists = KVD_OP_EXISTS,
+        /// [`Client::get_range`] and the like.
+        GetRange = KVD_OP_GET_RANGE,
     }
 }
 

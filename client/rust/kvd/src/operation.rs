@@ -107,6 +107,7 @@ pub(crate) struct Request {
     if_version: u64,
     delta: u64,
     initial: u64,
+    offset: usize,
 }
 
 impl Request {
@@ -116,6 +117,10 @@ impl Request {
 
     pub(crate) fn get() -> Request {
         Request::new(sys::KVD_OP_GET)
+    }
+
+    pub(crate) fn get_range(offset: usize) -> Request {
+        Request { offset, ..Request::new(sys::KVD_OP_GET_RANGE) }
     }
 
     pub(crate) fn get_by_request() -> Request {
@@ -186,6 +191,7 @@ impl Request {
         (*raw).if_version = self.if_version;
         (*raw).delta = self.delta;
         (*raw).initial = self.initial;
+        (*raw).offset = self.offset;
     }
 }
 
@@ -741,6 +747,9 @@ mod tests {
         assert_eq!((put.pin_s, put.priority), (4, sys::KVD_PRIORITY_LOW));
         assert_eq!((put.create, put.delta, put.initial, put.timeout_ms), (0, 0, 0, 0));
         assert!(put.done.is_none() && put.iov.is_null() && put.value.is_null());
+
+        let range = raw_of(Request::get_range(9));
+        assert_eq!((range.op, range.offset, put.offset), (sys::KVD_OP_GET_RANGE, 9, 0));
 
         let initial = Initial { number: 5, flags: 6, ttl: Some(Duration::from_secs(7)) };
         let incr = raw_of(Request::arith(true, 8, Some(&initial)).unwrap());

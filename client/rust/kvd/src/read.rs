@@ -91,6 +91,59 @@ impl Client {
         self.looked_up(status, &item)
     }
 
+    /// Reads `length` bytes of the value from the byte `offset` on, as far as the value has them;
+    /// [`Value::item`] is about the whole value. Of a long value only the pieces of 64 KiB that the
+    /// range touches are read.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::get`].
+    pub fn get_range(
+        &self,
+        key: impl AsRef<[u8]>,
+        offset: usize,
+        length: usize,
+    ) -> Result<Option<Value>> {
+        let mut data: Vec<u8> = Vec::new();
+        let length = length.min(sys::KVD_VALUE_MAX as usize);
+        data.try_reserve_exact(length)
+            .map_err(|_| Error::NoMemory(format!("no memory for a range of {length} bytes")))?;
+        data.resize(length, 0);
+        Ok(self.get_range_into(key, offset, &mut data)?.map(|item| {
+            data.truncate(item.range_len(offset, length));
+            Value { data, item }
+        }))
+    }
+
+    /// As [`Client::get_range`], but to the start of `value`, whose length is the range's:
+    /// [`Item::range_len`] bytes. In memory of [`Client::alloc`] or [`Client::register`] nothing
+    /// is copied. The content of `value` is undefined after an error.
+    ///
+    /// # Errors
+    ///
+    /// As [`Client::get`].
+    pub fn get_range_into(
+        &self,
+        key: impl AsRef<[u8]>,
+        offset: usize,
+        value: &mut [u8],
+    ) -> Result<Option<Item>> {
+        let (key, mut item) = (key.as_ref(), item_zeroed());
+        // SAFETY: as above. Nothing writes to `value` after the call.
+        let status = unsafe {
+            sys::kvd_get_range(
+                self.as_raw(),
+                key.as_ptr().cast(),
+                key.len(),
+                offset,
+                value.as_mut_ptr().cast(),
+                value.len(),
+                &mut item,
+            )
+        };
+        self.looked_up(status, &item)
+    }
+
     /// As [`Client::get`], but asks the server instead of reading its memory.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //! Many keys in one call, and scans.
 
 use crate::common::{open, pattern};
-use kvd::{Cursor, Error, GetRequest, ScanArgs};
+use kvd::{Cursor, Error, GetRequest, RangeRequest, ScanArgs};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -48,6 +48,31 @@ fn a_buffer_of_many_may_be_too_small() {
     db.get_many(&mut requests).unwrap();
     assert!(matches!(requests[0].value(), Err(Error::Buffer { needed: 10, .. })));
     assert_eq!(requests[1].value().unwrap(), Some(&b"0123456789"[..]));
+}
+
+#[test]
+fn ranges() {
+    let db = open();
+    let value = pattern(7, 300_000);
+    db.put("many/range", &value).unwrap();
+    for (offset, length) in [(0, 10), (65_530, 20), (100, 299_900), (299_990, 20), (300_000, 5)] {
+        let want = &value[offset.min(value.len())..(offset + length).min(value.len())];
+        let found = db.get_range("many/range", offset, length).unwrap().unwrap();
+        assert_eq!((&found.data[..], found.item.value_len), (want, 300_000));
+    }
+    assert_eq!(db.get_range("many/no range", 0, 10).unwrap(), None);
+    let mut values = [[0; 100]; 3];
+    let [a, b, c] = &mut values;
+    let mut requests = [
+        RangeRequest::new("many/range", 131_000, a),
+        RangeRequest::new("many/range", 299_950, b),
+        RangeRequest::new("many/no range", 0, c),
+    ];
+    assert_eq!(requests[0].value().unwrap(), None);
+    db.get_ranges(&mut requests).unwrap();
+    assert_eq!(requests[0].value().unwrap(), Some(&value[131_000..131_100]));
+    assert_eq!(requests[1].value().unwrap(), Some(&value[299_950..]));
+    assert_eq!(requests[2].value().unwrap(), None);
 }
 
 #[test]

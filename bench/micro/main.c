@@ -12,10 +12,11 @@ static const struct {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } commands[] = {
-	{ "async", async_main }, { "away", away_main },
-	{ "calls", calls_main }, { "connections", connections_main },
-	{ "crowd", crowd_main }, { "get-floor", get_floor_main },
-	{ "resp", resp_main },	 { "sockets", sockets_main },
+	{ "async", async_main },     { "away", away_main },
+	{ "calls", calls_main },     { "connections", connections_main },
+	{ "crowd", crowd_main },     { "get-floor", get_floor_main },
+	{ "ranges", ranges_main },   { "resp", resp_main },
+	{ "sockets", sockets_main },
 };
 
 unsigned int number(const char *text, unsigned int min, unsigned int max)
@@ -64,5 +65,5 @@ int main(int argc, char **argv)
 	for (i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (!strcmp(argv[1], commands[i].name))
 			return commands[i].main(argc - 1, argv + 1);
-	errx(2, "usage: micro async|away|calls|connections|crowd|get-floor|resp|sockets ...");
+	errx(2, "usage: micro async|away|calls|connections|crowd|get-floor|ranges|resp|sockets ...");
 }

@@ -26,6 +26,7 @@ int calls_main(int argc, char **argv);
 int connections_main(int argc, char **argv);
 int crowd_main(int argc, char **argv);
 int get_floor_main(int argc, char **argv);
+int ranges_main(int argc, char **argv);
 int resp_main(int argc, char **argv);
 int sockets_main(int argc, char **argv);
 

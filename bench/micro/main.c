@@ -65,5 +65,6 @@ int main(int argc, char **argv)
 	for (i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (!strcmp(argv[1], commands[i].name))
 			return commands[i].main(argc - 1, argv + 1);
-	errx(2, "usage: micro async|away|calls|connections|crowd|get-floor|ranges|resp|sockets ...");
+	errx(2,
+	     "usage: micro async|away|calls|connections|crowd|get-floor|ranges|resp|sockets ...");
 }

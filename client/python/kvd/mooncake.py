@@ -295,10 +295,7 @@ class MooncakeDistributedStore(Owner):
                         places.append((results[i][j], k))
 
         def load(client: Client) -> list[int]:
-            # The only place that reads ranges.
-            read: Any = client
-            lengths: list[int] = read.batch_get_ranges_into(list(map(key_of, keys)), sources,
-                                                            buffers)
+            lengths = client.batch_get_ranges_into(map(key_of, keys), sources, buffers)
             return [-Status.ERR_INVALID if 0 <= length < size else length
                     for length, (_, size) in zip(lengths, buffers)]
 

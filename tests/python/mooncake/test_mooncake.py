@@ -315,10 +315,8 @@ def test_stores_that_share_a_buffer(store, block):
         each.close()
 
 
-def test_ranges(mooncake, block, monkeypatch):
+def test_ranges(mooncake, block):
     """Parts of values to parts of buffers, and what is not within them."""
-    if not hasattr(kvd.Client, "batch_get_ranges_into"):
-        monkeypatch.setattr(kvd.Client, "batch_get_ranges_into", read_ranges, raising=False)
     memory, address = block
     values = {"one": bytes(range(100)), "two": bytes(range(100, 200))}
     assert mooncake.put_batch(list(values), list(values.values())) == 0
@@ -338,18 +336,6 @@ def test_ranges(mooncake, block, monkeypatch):
     assert mooncake.get_into_ranges([address], [["one"]], [[[4095]]], [[[0]]], [[[4]]]) == \
         [[[INVALID]]]
     assert mooncake.get_into_ranges([address], [], [[[0]]], [[[0]]], [[[4]]]) == [[[INVALID]]]
-
-
-def read_ranges(client, keys, offsets, buffers):
-    """What kvd.Client.batch_get_ranges_into() does, for a tree without it."""
-    lengths = []
-    for key, offset, (address, size) in zip(keys, offsets, buffers, strict=True):
-        value = client.get(key)
-        part = None if value is None else value[offset:offset + size]
-        if part is not None:
-            ctypes.memmove(address, part, len(part))
-        lengths.append(-kvd.Status.NOT_FOUND if part is None else len(part))
-    return lengths
 
 
 def test_setup(url, caplog, monkeypatch):

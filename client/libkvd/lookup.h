@@ -98,19 +98,19 @@ static inline uint32_t lookup_item_bytes(const struct lookup *l, uint32_t bytes)
 enum kvd_status value_deliver(struct kvd *handle, const struct lookup *l, const void *value);
 
 /*
- * Copies a value to the caller's buffer; NULL: it is there already. KVD_ERR_BUFFER: that is too
- * small.
+ * Copies the value at @from to the caller's buffer; NULL: it is there already. KVD_ERR_BUFFER: that
+ * is too small.
  */
-static inline enum kvd_status lookup_deliver(struct kvd *handle, struct lookup *l,
-					     const void *value, const struct kvd_item *item)
+static inline enum kvd_status lookup_deliver(struct kvd *handle, struct lookup *l, const void *from,
+					     const struct kvd_item *item)
 {
 	struct kvd_get_request *request = l->request;
 
 	request->item = *item;
 	if (item->value_len > request->value_size)
-		return value_deliver(handle, l, value);
-	if (value && item->value_len)
-		memcpy(request->value, value, item->value_len);
+		return value_deliver(handle, l, from);
+	if (from && item->value_len)
+		memcpy(request->value, from, item->value_len);
 	return KVD_OK;
 }
 

@@ -10,6 +10,7 @@ import hashlib
 import logging
 import os
 import threading
+from contextlib import AbstractContextManager, ExitStack
 from ctypes import c_size_t, c_void_p
 from typing import Any, Callable, Final, TypeVar, Union
 
@@ -17,9 +18,10 @@ from ._abi import KEY_MAX
 from ._engine import Arena
 from ._lib import default_url, status_text
 from ._mooncake_types import CODES, Code
-from ._pool import Pool
+from ._operations import check_number
 from .client import Client
 from .errors import Error, InvalidError, Status
+from .pool import ClientPool
 
 T = TypeVar("T")
 # Of each key: what was asked for, or minus a status.
@@ -30,7 +32,7 @@ _SCHEMES: Final = frozenset((
 ))
 _SETUP: Final = ("local_hostname", "metadata_server", "master_server_addr",
                  "master_server_address", "tenant_id")
-_OPTIONS: Final = frozenset(Client.__init__.__kwdefaults__ or ())
+_OPTIONS: Final = frozenset(Client.__init__.__kwdefaults__ or ()) - {"timeout_ms"}
 _MISSES: Final = frozenset((
     Status.ERR_TIMEOUT, Status.ERR_DISCONNECTED, Status.ERR_UNREACHABLE, Status.ERR_REFUSED,
     Status.ERR_BUSY, Status.ERR_CANCELED, Status.ERR_UNKNOWN, Status.ERR_LIMIT, Status.ERR_AWAY,
@@ -41,6 +43,7 @@ _HINTS: Final[dict[int, str]] = {
     Status.ERR_INVALID: ": the soft pin is longer than memory.pin_time_max of the server",
     Status.ERR_BUSY: ": with a soft pin, memory.pin_share of the server may be used up",
 }
+_TIME_MAX_MS: Final = 3600000
 _DIGEST: Final = 64  # characters of SHA-256
 _libc: Final = ctypes.CDLL(None)
 log = logging.getLogger("kvd.mooncake")
@@ -114,18 +117,32 @@ class Notes:
             log.warning("%s works again", kind)
 
 
+def _pool_of(url: str, size: int, timeout_ms: int, options: dict[str, Any]) -> ClientPool:
+    """A pool with all of its clients open, so that no call waits until one has connected. A call on
+    a value lasts for at most @timeout_ms, and so does waiting for calls of other threads."""
+    pool = ClientPool(url, size=size, wait_ms=timeout_ms, timeout_ms=timeout_ms, **options)
+    try:
+        with ExitStack() as lent:
+            for _ in range(size):
+                lent.enter_context(pool.client())
+    except BaseException:
+        pool.close()
+        raise
+    return pool
+
+
 class Session:
     """What setup() has made and close() ends."""
 
-    def __init__(self, url: str, hostname: str, count: int, lookup_timeout_ms: int,
-                 options: dict[str, Any]) -> None:
+    def __init__(self, url: str, hostname: str, count: int, timeout_ms: int,
+                 lookup_timeout_ms: int, options: dict[str, Any]) -> None:
         self.url = url
         self.hostname = hostname
         self.options = options
         # Lookups do not wait for large values.
-        self.lookups = Pool(url, 1, {**options, "timeout_ms": lookup_timeout_ms})
+        self.lookups = _pool_of(url, 1, lookup_timeout_ms, options)
         try:
-            self.transfers = Pool(url, count, options)
+            self.transfers = _pool_of(url, count, timeout_ms, options)
         except BaseException:
             self.lookups.close()
             raise
@@ -134,6 +151,13 @@ class Session:
         self.notes = Notes()
         self.pid = os.getpid()
         self.closing = False
+
+    def client(self, lookup: bool) -> AbstractContextManager[Client]:
+        """Lends a client for a lookup or a transfer, as kvd.ClientPool does. InvalidError: the
+        session is closed, or the parent process's."""
+        if os.getpid() != self.pid:
+            raise InvalidError("the clients are the parent process's: set up again after fork()")
+        return (self.lookups if lookup else self.transfers).client()
 
     def register(self, address: int, size: int) -> None:
         """InvalidError: it can't be registered. Other errors as of kvd.Client's register()."""
@@ -156,31 +180,36 @@ class Session:
             del self.arenas[address]
 
     def close(self) -> None:
+        """Waits for the calls that are under way: they use the buffers."""
         if os.getpid() != self.pid:
             return  # all of it is the parent's
         self.closing = True
-        self.lookups.close()
-        self.transfers.close()
+        self.lookups.close(wait=True)
+        self.transfers.close(wait=True)
         with self.lock:
             while self.arenas:
                 self.arenas.popitem()[1].leave()
+
+
+def _time_of(given: dict[str, Any], name: str, default_ms: int) -> int:
+    value = given.pop(name, None)
+    return check_number(default_ms if value is None else value, name, _TIME_MAX_MS + 1)
 
 
 def session_of(given: dict[str, Any]) -> Session:
     """Connects. @given: the arguments of setup(), by name."""
     hostname, metadata, master, other, tenant = (given.pop(name, None) for name in _SETUP)
     options = {name: given.pop(name) for name in _OPTIONS & given.keys()}
-    options.setdefault("timeout_ms", 5000)
     if tenant not in (None, "", "default"):
         options["tenant"] = tenant
-    lookup_timeout_ms = given.pop("lookup_timeout_ms", 500)
-    count = given.pop("num_clients", 4)
+    times = (_time_of(given, "timeout_ms", 5000), _time_of(given, "lookup_timeout_ms", 500))
+    count = check_number(given.pop("num_clients", 4), "num_clients")
     if count < 1:
         raise InvalidError(f"num_clients is at least 1, not {count}")
     if unused := sorted(name for name, value in given.items() if value):
         log_unused("setup(): " + ", ".join(unused))
     url = url_of(master or other or "", metadata or "")
-    return Session(url, hostname or "", count, lookup_timeout_ms, options)
+    return Session(url, hostname or "", count, *times, options)
 
 
 @functools.lru_cache(maxsize=64)

@@ -42,7 +42,8 @@ _default = ReplicateConfig()
 
 class MooncakeDistributedStore(Owner):
     """A store of Mooncake's kind in kvd. Any thread may call any method but setup() and close(); at
-    most four transfers and one lookup run at the same time, and others wait for them.
+    most four transfers and one lookup run at the same time. Others wait for them: for at most their
+    timeout, after which they end with RPC_TIMEOUT (-901).
 
     Keys are str. Addresses are those of host memory in which a buffer was registered. Methods
     return 0, a length or a count, or an error code, which is negative: INVALID_PARAMS (-600) before
@@ -67,9 +68,9 @@ class MooncakeDistributedStore(Owner):
         argument or as @config. @master_server_addr or @metadata_server is kvd's URL; else it is
         $KVD_URL. @tenant_id is a tenant of kvd's. The others have no meaning here.
 
-        A mapping may also have the options of kvd.Client; `timeout_ms` (5000) of each value of a
-        transfer, from its start; `lookup_timeout_ms` (500) of 32 keys of a lookup; and
-        `num_clients` (4), the transfers at the same time.
+        A mapping may also have the options of kvd.Client, but not a `reconnect` of 0; `timeout_ms`
+        (5000) of each value of a transfer, from its start; `lookup_timeout_ms` (500) of 32 keys of
+        a lookup; and `num_clients` (4), the transfers at the same time.
 
         Returns 0, or an error code, whose cause goes to the log. INVALID_PARAMS (-600): no URL, or
         a wrong option. RPC_FAIL (-900): no server there. ILLEGAL_CLIENT (-601): it refuses this
@@ -105,7 +106,8 @@ class MooncakeDistributedStore(Owner):
         return self._session.hostname if self._session else ""
 
     def health_check(self) -> int:
-        """0: kvd answers; 1: not set up; 2: it does not answer within lookup_timeout_ms."""
+        """0: kvd answers; 1: not set up; 2: it does not answer within lookup_timeout_ms, or
+        other lookups last longer."""
         if self._session is None:
             return 1
 
@@ -379,7 +381,7 @@ class MooncakeDistributedStore(Owner):
         text = ""
         results: Results[T]
         try:
-            with (session.lookups if lookup else session.transfers).use() as client:
+            with session.client(lookup) as client:
                 results = work(client)
         except (Error, ValueError) as error:  # ValueError: lists of different lengths
             text = str(error)

@@ -92,7 +92,10 @@ class ClientPool(Owner):
     def _place_free(self) -> None:
         with self._changed:
             self._lent -= 1
-            self._changed.notify()
+            if self._closed:
+                self._changed.notify_all()  # several threads may wait in close()
+            else:
+                self._changed.notify()
 
     def _give_back(self, client: Client) -> None:
         if client._guard.forked:  # lent by the parent, before fork(2)
@@ -106,15 +109,21 @@ class ClientPool(Owner):
             client.close()
         self._place_free()
 
-    def close(self) -> None:
+    def close(self, *, wait: bool = False) -> None:
         """Closes the clients: those in use when they are given back. Calls that wait for a client
-        raise InvalidError. A second call does nothing."""
+        raise InvalidError. A second call closes nothing.
+
+        With @wait, returns when the last one is closed, so that memory that their calls use may be
+        freed. A thread that has a client lent would wait for itself."""
         with self._changed:
             self._closed = True
             idle, self._idle = self._idle, []
             self._changed.notify_all()
         for client in idle:
             client.close()
+        if wait:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._lent)
 
     def __enter__(self) -> ClientPool:
         return self

@@ -8,16 +8,17 @@ import logging
 import os
 import pathlib
 import threading
+import time
 
 import kvd
 import kvd._mooncake_session
-import kvd._pool
 import kvd.mooncake
 import pytest
 from kvd import Op, PutMode, Status
 from kvd.mooncake import BufferHandle, MooncakeDistributedStore, ReplicateConfig, SoftPinAction
 
 URL = "softnic:///fake"
+DEADLINE_S = 300
 HERE = pathlib.Path(__file__).parent
 DOCUMENT = HERE.parents[2] / "client" / "python" / "MOONCAKE.md"
 CODES = {
@@ -182,7 +183,7 @@ def test_url(monkeypatch, master, metadata, environment, url):
             kvd._mooncake_session.url_of(master, metadata)
 
 
-def test_options(fake):
+def test_options(fake, caplog):
     mooncake = MooncakeDistributedStore()
     assert mooncake.setup({"master_server_addr": URL, "tenant_id": "t", "depth": 7,
                            "timeout_ms": 8, "lookup_timeout_ms": 9, "num_clients": 2}) == 0
@@ -191,6 +192,10 @@ def test_options(fake):
     fake.status["kvd_open"] = Status.ERR_AUTH
     assert mooncake.setup("host", "", 0, 0, "", "", URL) == -601 and not fake.handles
     assert mooncake.put("k", b"v") == -600
+    for wrong in {"timeout_ms": 3600001}, {"lookup_timeout_ms": -1}, {"num_clients": 0}, \
+            {"reconnect": 0}:
+        assert mooncake.setup({"master_server_addr": URL, **wrong}) == -600
+        assert next(iter(wrong)) in caplog.messages[-1]
 
 
 def test_half_of_the_clients_connect(fake):
@@ -207,34 +212,60 @@ def test_half_of_the_clients_connect(fake):
     assert not fake.handles
 
 
-def test_pool(fake):
-    """Threads wait for a client, and are told when the pool is closed."""
-    pool = kvd._pool.Pool(URL, 1, {})
-    results, waiting = [], threading.Event()
+def closes(mooncake, pool):
+    """A thread that closes the store, and waits for the client that @pool has lent."""
+    thread = threading.Thread(target=mooncake.close)
+    thread.start()
+    end = time.monotonic() + DEADLINE_S
+    while not (pool._closed and pool._changed._waiters):
+        assert time.monotonic() < end
+        os.sched_yield()
+    return thread
 
-    def wait():
-        waiting.set()
-        try:
-            with pool.use():
-                results.append("used")
-        except kvd.InvalidError:
-            results.append("closed")
 
-    with pool.use():
-        threads = [threading.Thread(target=wait) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        closer = threading.Thread(target=pool.close)
-        closer.start()
-        for thread in threads:
-            thread.join(60)
-        assert results == ["closed"] * 2 and fake.handles  # it is still used
-    closer.join(60)
+@pytest.mark.parametrize("lookup", [True, False])
+def test_close_waits_for_calls(mooncake, fake, lookup):
+    """Buffers stay registered until the last call has ended."""
+    session = mooncake._session
+    memory = ctypes.create_string_buffer(100)
+    assert mooncake.register_buffer(ctypes.addressof(memory), 100) == 0
+    with session.client(lookup) as client:
+        thread = closes(mooncake, session.lookups if lookup else session.transfers)
+        assert mooncake.put("k", b"v") == mooncake.is_exist("k") == -600
+        assert not client.closed and fake.memory
+    thread.join(DEADLINE_S)
+    assert not thread.is_alive() and client.closed and not fake.memory
     assert not fake.handles
-    pool.close()
-    with pytest.raises(kvd.InvalidError, match="closed"):
-        with pool.use():
-            pass
+
+
+def test_all_clients_in_use(fake, caplog):
+    """A call that gets no client within the timeout of the others' calls is a miss."""
+    mooncake = MooncakeDistributedStore()
+    assert mooncake.setup({"master_server_addr": URL, "timeout_ms": 8, "lookup_timeout_ms": 9,
+                           "num_clients": 1}) == 0
+    session = mooncake._session
+    assert (session.transfers.wait_ms, session.lookups.wait_ms) == (8, 9)
+    with session.client(lookup=False):
+        assert mooncake.put_batch(["a", "b"], [b"v"] * 2) == -901
+        assert mooncake.get("a") == b"" and mooncake.batch_remove(["a", "b"]) == [-901] * 2
+        assert mooncake.is_exist("a") == 0
+    with session.client(lookup=True):
+        assert mooncake.batch_is_exist(["a", "b"]) == [-901] * 2
+        assert mooncake.health_check() == 2 and mooncake.put("a", b"v") == 0
+    assert mooncake.is_exist("a") == 1
+    assert caplog.text.count("all 1 clients of the pool were in use for 8 ms") == 3
+    mooncake.close()
+
+
+def test_one_client_learns_that_the_server_is_away(mooncake):
+    """The client that was used last is used next, also of those that setup() has opened."""
+    session = mooncake._session
+    with session.client(lookup=False) as first:
+        pass
+    for _ in range(3):
+        with session.client(lookup=False) as again:
+            assert again is first
+    assert len(session.transfers._idle) == 4
 
 
 def test_child(mooncake, fake, monkeypatch):

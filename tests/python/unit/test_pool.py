@@ -70,13 +70,13 @@ def test_threads_wait(fake):
 
 
 @contextlib.contextmanager
-def waiting(pool, work):
-    """Another thread does @work, and waits for a client: for longer than the deadline of this, so
-    it ends in time only if it is woken."""
+def waiting(pool, work, count=1):
+    """Another thread does @work, and is the last of @count that wait for a client: for longer than
+    the deadline of this, so it ends in time only if it is woken."""
     thread = threading.Thread(target=work)
     thread.start()
     end = time.monotonic() + DEADLINE_S
-    while not pool._changed._waiters:
+    while len(pool._changed._waiters) < count:
         assert time.monotonic() < end
         os.sched_yield()
     yield
@@ -118,6 +118,25 @@ def test_close_while_waiting(fake):
             pool.close()
         assert ended == ["the pool is closed"] and not store.closed
     assert store.closed and "closed" in repr(pool)
+
+
+def test_close_waits(fake):
+    """close(wait=True) returns in all threads when the last client is given back and closed."""
+    pool = kvd.ClientPool(URL, size=2, wait_ms=2 * DEADLINE_S * 1000)
+    closed = []
+
+    def work():
+        pool.close(wait=True)
+        closed.append(one.closed and other.closed)
+
+    lent = contextlib.ExitStack()
+    one, other = (lent.enter_context(pool.client()) for _ in range(2))
+    # More threads than clients that are given back.
+    with waiting(pool, work), waiting(pool, work, 2), waiting(pool, work, 3):
+        assert not closed and not one.closed
+        lent.close()
+    pool.close(wait=True)
+    assert closed == [True] * 3
 
 
 def test_what_is_kept(fake):

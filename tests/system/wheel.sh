@@ -47,7 +47,7 @@ has_what_it_should() {
 	local info=kvd-$version.dist-info
 	{
 		(cd client/python && printf '%s\n' kvd/*.py kvd/names/*/*.py kvd/py.typed)
-		printf '%s\n' "$info"/{LICENSE,METADATA,RECORD,WHEEL,top_level.txt}
+		printf '%s\n' "$info"/{LICENSE,LICENSE.xxHash,METADATA,RECORD,WHEEL,top_level.txt}
 		echo kvd/libkvd.so.0.4
 		[ ${#extension[@]} = 0 ] || echo kvd/_hot.abi3.so
 	} | LC_ALL=C sort >"$tmp/wanted"
@@ -57,13 +57,21 @@ has_what_it_should() {
 	for file in client/python/kvd/*.py; do
 		cmp "$file" "$tmp/unpacked/kvd/${file##*/}" || return 1
 	done
-	cmp LICENSE "$tmp/unpacked/$info/LICENSE" || return 1
+	for file in LICENSE LICENSE.xxHash; do
+		cmp "$file" "$tmp/unpacked/$info/$file" || return 1
+	done
 	grep -x "Tag: py3-none-linux_$(uname -m)" "$tmp/unpacked/$info/WHEEL" &&
 		grep -x 'Root-Is-Purelib: false' "$tmp/unpacked/$info/WHEEL" &&
 		grep -x 'Requires-Python: >=3.11' "$tmp/unpacked/$info/METADATA" || return 1
 	# What the library needs stays the system's.
 	diff <(readelf -d "$library" | grep NEEDED) \
 		<(readelf -d "$tmp/unpacked/kvd/libkvd.so.0.4" | grep NEEDED)
+}
+
+# The library has code of xxhash.h, whose license asks for this. Versions differ in the years.
+has_the_notice_of_xxhash() {
+	sed -n '/^ \* xxHash - /,/SUCH DAMAGE/s/^ \* \{0,1\}//p' /usr/include/xxhash.h |
+		diff -I '^Copyright (C) [-0-9]* Yann Collet$' LICENSE.xxHash -
 }
 
 # Elsewhere, by another user's umask, later.
@@ -123,6 +131,7 @@ sources_work() {
 
 check "make wheel, which leaves nothing in the sources" makes_it
 check "the files, the tag, and what the library needs" has_what_it_should
+check "LICENSE.xxHash is the notice of xxhash.h" has_the_notice_of_xxhash
 check "the same wheel once more" is_the_same_again
 check "the server starts" server_start
 check "pip installs the wheel" installs_it

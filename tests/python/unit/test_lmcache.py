@@ -4,6 +4,7 @@ each batch ends once; and that nothing of a connector stays."""
 
 import ctypes
 import gc
+import inspect
 import logging
 import os
 import select
@@ -21,6 +22,17 @@ MISSES = {"NOT_FOUND", "ERR_BUFFER", "ERR_TIMEOUT", "ERR_DISCONNECTED", "ERR_UNR
           "ERR_REFUSED", "ERR_BUSY", "ERR_CANCELED", "ERR_UNKNOWN", "ERR_LIMIT",
           "ERR_AWAY", "ERR_MOVED"}
 LOSSES = {"ERR_DISCONNECTED", "ERR_UNREACHABLE", "ERR_REFUSED", "ERR_AWAY", "ERR_AUTH"}
+# What LMCache calls, with its arguments by position: LMCache/LMCache at 0b43a45563fe, read on
+# 2026-12-01 (lmcache/v1/distributed/l2_adapters/native_connector_l2_adapter.py).
+CALLS = {
+    "event_fd": [],
+    "submit_batch_get": ["keys", "memoryviews"],
+    "submit_batch_set": ["keys", "memoryviews"],
+    "submit_batch_exists": ["keys"],
+    "submit_batch_delete": ["keys"],
+    "drain_completions": [],
+    "close": [],
+}
 
 
 @pytest.fixture
@@ -322,3 +334,12 @@ def test_arena(fake):
     assert len(fake.memory) == 1 and len(fake.handles) == handles - 4
     connectors[1].close()
     assert not fake.memory and not kvd._engine.Arena._all
+
+
+def test_what_lmcache_calls(connector):
+    for name, arguments in CALLS.items():
+        parameters = inspect.signature(getattr(connector, name)).parameters
+        assert list(parameters) == arguments, name
+    number = connector.submit_batch_set(["a", "b"], [bytearray(3), bytearray(3)])
+    assert isinstance(number, int) and isinstance(connector.event_fd(), int)
+    assert result(connector, number) == (True, "", [True, True])

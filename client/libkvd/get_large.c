@@ -44,7 +44,8 @@ static void request_set(struct flight *f, enum loss on_loss, const struct wire_r
 static void range_request(struct flight *f, uint64_t offset)
 {
 	const struct kvd_get_request *request = f->lookup.request;
-	uint64_t done = offset - f->lookup.range_at, left = request->value_size - done;
+	uint64_t size = request->value_size < VALUE_MAX ? request->value_size : VALUE_MAX;
+	uint64_t left = size - (offset - f->lookup.range_at);
 
 	f->rpc.alone = true;
 	if (!left) {
@@ -52,7 +53,7 @@ static void range_request(struct flight *f, uint64_t offset)
 		return;
 	}
 	f->rpc.head.offset = offset;
-	f->rpc.head.length = (uint32_t)(left < VALUE_MAX ? left : VALUE_MAX);
+	f->rpc.head.length = (uint32_t)left;
 }
 
 static void touch_set(struct flight *f)

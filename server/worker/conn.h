@@ -162,10 +162,11 @@ struct conn {
 	uint64_t move_flushes;	  /* of its store at that BEGIN: table_no_flush() */
 
 	/*
-	 * The next part of a value that the client reads in parts; 0: none. Already paid for
-	 * (RATE-2).
+	 * The next part of a value, or of a range, that the client reads in parts; 0: none. Already
+	 * paid for (RATE-2).
 	 */
 	uint64_t part_offset, part_hash;
+	uint32_t part_length; /* what is left of the range; 0: it reads the value */
 
 	bool marked;		       /* its marker is posted; else drained_at counts */
 	uint64_t drained_at;	       /* of poller->taken */

@@ -107,16 +107,18 @@ enum wire_status permit_admit(struct client *client, const struct user *user,
 bool permit_is_paid(const struct conn *conn, const struct request *request, uint64_t hash)
 {
 	return request->op == WIRE_GET && request->offset && request->offset == conn->part_offset &&
-	       hash == conn->part_hash;
+	       request->length == conn->part_length && hash == conn->part_hash;
 }
 
 void permit_note_part(struct conn *conn, const struct request *request, uint64_t hash, uint32_t len,
 		      uint64_t value_len)
 {
 	uint64_t end = request->offset + len;
+	bool ends = end >= value_len || (request->length && len == request->length);
 
 	conn->part_hash = hash;
-	conn->part_offset = len && end < value_len ? end : 0;
+	conn->part_offset = len && !ends ? end : 0;
+	conn->part_length = request->length ? request->length - len : 0;
 }
 
 /* Removes the first right from @rights and returns its name, such as "read" or "scan". */

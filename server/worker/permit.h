@@ -43,7 +43,7 @@ enum wire_status permit_admit(struct client *client, const struct user *user,
  * Whether @request asks for the part after the one that @conn got last: already paid for (RATE-2).
  */
 bool permit_is_paid(const struct conn *conn, const struct request *request, uint64_t hash);
-/* @conn got @len bytes of a value of @value_len, starting at the request's offset. */
+/* @conn got @len bytes of a value of @value_len, or of its range, from the request's offset on. */
 void permit_note_part(struct conn *conn, const struct request *request, uint64_t hash, uint32_t len,
 		      uint64_t value_len);
 

@@ -516,6 +516,39 @@ static void parts(void **state)
 	assert_int_equal(conn->response.status, WIRE_NOT_ALLOWED);
 }
 
+/* Nor do the parts of a range; but one range after another is not one in parts. */
+static void parts_of_a_range(void **state)
+{
+	static const uint8_t value[9000];
+	uint32_t part;
+
+	(void)state;
+	assert_int_equal(test_store_put(&test_store, "k", 1, value, sizeof(value), NULL), WIRE_OK);
+	atomic_store(&conn->conn.client.user, &user);
+	user.bytes = 1u << 30;
+	account.base_ns = test_worker.part.thread.now_ns + LONG_NS;
+	assert_true(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET, .length = 1));
+	assert_int_equal(conn->response.status, WIRE_OK);
+	account.bytes_full = UINT64_MAX / 2;
+	assert_true(RECEIVE(conn, 1, "k", 0, .op = WIRE_GET, .offset = 1, .length = 1));
+	assert_int_equal(conn->response.status, WIRE_LIMIT);
+	test_conn_complete(conn);
+	account.bytes_full = 0;
+	assert_true(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET, .length = 8999));
+	part = conn->value_len;
+	assert_in_range(part, 1, 8998);
+	test_conn_complete(conn);
+	account.bytes_full = UINT64_MAX / 2;
+	assert_true(RECEIVE(conn, 1, "k", 0, .op = WIRE_GET, .offset = part));
+	assert_int_equal(conn->response.status, WIRE_LIMIT);
+	assert_true(RECEIVE(conn, 2, "k", 0, .op = WIRE_GET, .offset = part, .length = 1));
+	assert_int_equal(conn->response.status, WIRE_LIMIT);
+	assert_true(RECEIVE(conn, 3, "k", 0, .op = WIRE_GET, .offset = part,
+			    .length = 8999 - part));
+	assert_int_equal(conn->response.status, WIRE_OK);
+	assert_int_equal(conn->value_len, part);
+}
+
 /* PERMIT-4: a client that may not READ gets values as others do, in parts, but not their sums. */
 static void values_by_request(void **state)
 {
@@ -562,6 +595,7 @@ int main(void)
 		CASE(access_records), CASE(requests), CASE(pull),     CASE(in_order),
 		CASE(repeated),	      CASE(batches),  CASE(bytes),    CASE(values_by_request),
 		CASE(parts),
+		CASE(parts_of_a_range),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -497,7 +497,8 @@ MALFORMED(key_of_ping, 5, 0, .op = WIRE_PING, .key_len = 5)
 MALFORMED(value_cut, 5, 9, .op = WIRE_PUT, .key_len = 5, .value_len = 10)
 MALFORMED(value_huge, 5, 9, .op = WIRE_PUT, .key_len = 5, .value_len = UINT32_MAX)
 MALFORMED(value_of_get, 5, 5, .op = WIRE_GET, .key_len = 5, .value_len = 5)
-MALFORMED(flags_of_get, 5, 0, .op = WIRE_GET, .key_len = 5, .item_flags = 1)
+MALFORMED(length_of_nothing, 5, 0, .op = WIRE_GET, .flags = WIRE_F_NO_VALUE, .key_len = 5,
+	  .length = 1)
 MALFORMED(oversized, 5, 60000, .op = WIRE_PUT, .key_len = 5, .value_len = 60000)
 
 static const char *truncated(size_t bytes)
@@ -1778,7 +1779,7 @@ static const struct {
 	{ "value_cut", "any", "closed: message length is not the sum", case_value_cut },
 	{ "value_huge", "any", "closed: message length is not the sum", case_value_huge },
 	{ "value_of_get", "any", "closed: value in an operation", case_value_of_get },
-	{ "flags_of_get", "any", "closed: arg32 in an operation", case_flags_of_get },
+	{ "length_of_nothing", "any", "closed: arg32 in an operation", case_length_of_nothing },
 	{ "oversized", "any", "closed: ", case_oversized },
 	{ "bytes_0", "any", "closed: message shorter", case_bytes_0 },
 	{ "bytes_1", "any", "closed: message shorter", case_bytes_1 },

@@ -408,10 +408,13 @@ message_defer(const struct message *message, struct response_list *responses, ui
 }
 
 /* OPERATION-3 */
-static bool turn_takes(struct worker *worker, const struct request *request)
+static bool turn_takes(struct worker *worker, const struct conn *conn,
+		       const struct request *request)
 {
 	uint64_t batched = worker->turn.batched + request->count;
 
+	if (request->op == WIRE_GET && request->length)
+		return conn->query.by_request;
 	if (!is_batch(request))
 		return true;
 	if (batched > BATCHED_TURN_MAX)
@@ -438,7 +441,7 @@ bool operation_receive(struct response_list *responses, struct conn *conn,
 		stat_add(&worker->stats.requests, request->count - 1);
 		stat_add(&worker->stats.batched, request->count);
 	}
-	if (deferred_pending(conn) || !response_room(conn) || !turn_takes(worker, request)) {
+	if (deferred_pending(conn) || !response_room(conn) || !turn_takes(worker, conn, request)) {
 		deferred_start(conn, &operation_kind, request, hash, buffer);
 		conn->poller->deferred[buffer].operations.verdict = verdict;
 		return false;

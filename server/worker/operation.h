@@ -10,6 +10,7 @@
  *   OPERATION-3. A turn executes at most BATCHED_TURN_MAX operations of BATCHes, of all connections
  *	 together. Further BATCHes are deferred and then take turns (DEFERRED-1, DEFERRED-2 in
  *	 server/worker/deferred.h). So BATCHes make a turn longer by that many operations at most.
+ *	 A GET of a range that is verified is deferred, too: it hashes pieces of 64 KiB.
  *   OPERATION-4. An operation that does not fit a turn (it needs room, or its item is large) is
  *	 executed in pieces, and later ones of its BATCH wait, to stay in order (DEFERRED-3).
  *	 Meanwhile the message keeps a place in the send queue, and the buffer with the results so

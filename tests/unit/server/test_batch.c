@@ -270,6 +270,28 @@ static void sums_of_values(void **state)
 	}
 }
 
+/* OPERATION-3: a range that is verified comes in a piece, others at once. */
+static void a_range_is_a_piece(void **state)
+{
+	const struct wire_request head = { .op = WIRE_GET, .key_len = 1, .length = 5 };
+
+	(void)state;
+	assert_int_equal(test_store_put(&test_store, "k", 1, large, 70000, NULL), WIRE_OK);
+	for (uint32_t by_request = 0; by_request < 2; by_request++) {
+		conn->conn.query.by_request = by_request;
+		memcpy(test_recv(0), &head, sizeof(head));
+		*(test_recv(0) + sizeof(head)) = 'k';
+		assert_int_equal(test_receive(conn, 0, sizeof(head) + 1), by_request);
+		assert_int_equal(stat_read(&test_worker.stats.deferred), 1);
+		test_turns();
+		assert_int_equal(conn->responses, by_request + 1);
+		assert_int_equal(conn->response.status, WIRE_OK);
+		assert_int_equal(conn->value_len, 5);
+		assert_memory_equal(conn->value, large, 5);
+		test_conn_complete(conn);
+	}
+}
+
 static void add_full(void)
 {
 	for (unsigned int i = 0; i < WIRE_BATCH_MAX; i++)
@@ -782,6 +804,7 @@ int main(void)
 		CASE(values_that_do_not_fit),
 		CASE(sums_of_values),
 		CASE(as_many_as_there_may_be),
+		CASE(a_range_is_a_piece),
 		CASE(a_turn_is_bounded),
 		CASE(large_items_in_between),
 		CASE(connection_ends),

@@ -525,6 +525,7 @@ static void parts_of_a_range(void **state)
 	(void)state;
 	assert_int_equal(test_store_put(&test_store, "k", 1, value, sizeof(value), NULL), WIRE_OK);
 	atomic_store(&conn->conn.client.user, &user);
+	conn->conn.query.by_request = true;
 	user.bytes = 1u << 30;
 	account.base_ns = test_worker.part.thread.now_ns + LONG_NS;
 	assert_true(RECEIVE(conn, 0, "k", 0, .op = WIRE_GET, .length = 1));

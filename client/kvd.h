@@ -259,10 +259,11 @@ enum kvd_status kvd_get_many(struct kvd *handle, struct kvd_get_request *request
 
 /*
  * As kvd_get(), but reads a range of the value: @value gets its bytes from @offset on, @value_size
- * at most. Only the pieces of 64 KiB that the range touches are read and verified, so a range of a
- * long value costs about its own bytes. Without KVD_OK the content of the buffer is undefined.
+ * at most. Only the pieces of 64 KiB that the range touches are read and verified, and 8 bytes for
+ * each piece of the value. Without KVD_OK the content of the buffer is undefined.
  * KVD_OK: item->value_len is the length of the whole value. The range has @value_size bytes, or
- * fewer if the value ends before; none if it ends at @offset or before. The rest is unchanged.
+ * fewer if the value ends before; none if it ends at @offset or before. The rest of the buffer may
+ * be overwritten, by what a longer value had there; bytes beside the buffer are not.
  * KVD_ERR_BUSY: as kvd_get() has it. If the memory of one piece is damaged, ranges of others can
  * still be read.
  */

@@ -240,7 +240,8 @@ class Client(Handle):
 
     def get_range_into(self, key: Key, offset: int, buffer: Writable) -> int:
         """As get_range(), but reads the range to @buffer, whose length is its own, and returns
-        the bytes read. Without a copy if the buffer is in registered memory. NotFoundError."""
+        the bytes read. Without a copy if the buffer is in registered memory. The buffer's content
+        past the range is undefined, and after an error all of it. NotFoundError."""
         data, offset = key_bytes(key), check_number(offset, "offset")
         address, size, holder = writable(buffer)
         with self._guard:

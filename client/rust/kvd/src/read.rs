@@ -117,7 +117,8 @@ impl Client {
 
     /// As [`Client::get_range`], but to the start of `value`, whose length is the range's:
     /// [`Item::range_len`] bytes. In memory of [`Client::alloc`] or [`Client::register`] nothing
-    /// is copied. The content of `value` is undefined after an error.
+    /// is copied. The content of `value` is undefined after an error, and bytes after the range may
+    /// be overwritten.
     ///
     /// # Errors
     ///

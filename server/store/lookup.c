@@ -181,14 +181,20 @@ struct part_buffer {
 	bool damaged; /* out: use_verified() */
 };
 
+static uint32_t part_len(const struct item_ref *ref, const struct part_buffer *to)
+{
+	uint64_t left = item_value_len(&ref->front.item);
+
+	left = to->offset < left ? left - to->offset : 0;
+	return (uint32_t)(left < to->size ? left : to->size);
+}
+
 static enum lookup_result use_part(struct store_thread *thread, struct item_ref *ref, void *arg)
 {
 	struct part_buffer *to = arg;
-	uint64_t left = item_value_len(&ref->front.item);
 
 	(void)thread;
-	left = to->offset < left ? left - to->offset : 0;
-	to->len = (uint32_t)(left < to->size ? left : to->size);
+	to->len = part_len(ref, to);
 	if (!to->len)
 		return LOOKUP_FOUND;
 	return lookup_ref_copy(ref, to->buffer, lookup_ref_value(ref) + to->offset, to->len) ?
@@ -207,50 +213,45 @@ enum wire_status lookup_get_part(struct store_thread *thread, uint64_t hash, con
 	return status;
 }
 
-/* The sum of a piece, in a copy: the item may change, or be freed, meanwhile. */
-static enum lookup_result piece_sum(const struct sum_key *key, const struct item_ref *ref,
-				    uint64_t at, uint64_t bytes, uint64_t *sum)
+/*
+ * Copies what the part has of the piece at @at from a copy of the piece, of which it makes the sum:
+ * the item may change, or be freed, meanwhile.
+ */
+static enum lookup_result piece_take(const struct sum_key *key, const struct item_ref *ref,
+				     uint64_t at, struct part_buffer *to)
 {
+	uint64_t value_len = item_value_len(&ref->front.item), stored = lookup_ref_value_sum(ref);
+	uint64_t bytes = value_len - at < PIECE_BYTES ? value_len - at : PIECE_BYTES;
+	uint64_t first = to->offset > at ? to->offset : at, end = to->offset + to->len;
+	const uint8_t *value = lookup_ref_value(ref);
+	const uint8_t *sum = value + value_len + at / PIECE_BYTES * PIECE_SUM_BYTES;
 	uint8_t copy[PIECE_BYTES];
 
-	if (!lookup_ref_copy(ref, copy, lookup_ref_value(ref) + at, bytes))
+	if (!lookup_ref_copy(ref, copy, value + at, bytes) ||
+	    (has_piece_sums(value_len) && !lookup_ref_copy(ref, &stored, sum, sizeof(stored))))
 		return LOOKUP_RETRY;
-	*sum = sum_bytes(key, copy, bytes);
+	to->damaged = sum_bytes(key, copy, bytes) != stored;
+	end = end < at + bytes ? end : at + bytes;
+	memcpy((uint8_t *)to->buffer + (first - to->offset), copy + (first - at), end - first);
 	return LOOKUP_FOUND;
-}
-
-/* Whether the pieces with the bytes from @at to @end are as stored. */
-static enum lookup_result pieces_verify(const struct sum_key *key, const struct item_ref *ref,
-					uint64_t at, uint64_t end, bool *damaged)
-{
-	uint64_t value_len = item_value_len(&ref->front.item), bytes, sum, stored;
-	enum lookup_result result = LOOKUP_FOUND;
-	const uint8_t *from;
-
-	for (at -= at % PIECE_BYTES; at < end && !*damaged; at += PIECE_BYTES) {
-		bytes = value_len - at < PIECE_BYTES ? value_len - at : PIECE_BYTES;
-		result = piece_sum(key, ref, at, bytes, &sum);
-		stored = lookup_ref_value_sum(ref);
-		from = lookup_ref_value(ref) + value_len + at / PIECE_BYTES * sizeof(stored);
-		if (result == LOOKUP_FOUND && has_piece_sums(value_len) &&
-		    !lookup_ref_copy(ref, &stored, from, sizeof(stored)))
-			result = LOOKUP_RETRY;
-		if (result != LOOKUP_FOUND)
-			break;
-		*damaged = sum != stored;
-	}
-	return result;
 }
 
 static enum lookup_result use_verified(struct store_thread *thread, struct item_ref *ref, void *arg)
 {
 	const struct sum_key *key = &thread->table->region->sum_key;
+	enum lookup_result result = LOOKUP_FOUND;
 	struct part_buffer *to = arg;
-	enum lookup_result result = use_part(thread, ref, to);
+	uint64_t at = to->offset - to->offset % PIECE_BYTES;
 
-	if (result != LOOKUP_FOUND || !to->len || !item_is_long(&ref->front.item))
-		return result;
-	return pieces_verify(key, ref, to->offset, to->offset + to->len, &to->damaged);
+	if (!item_is_long(&ref->front.item))
+		return use_part(thread, ref, to);
+	to->len = part_len(ref, to);
+	if (!to->len)
+		return LOOKUP_FOUND;
+	for (; result == LOOKUP_FOUND && at < to->offset + to->len && !to->damaged;
+	     at += PIECE_BYTES)
+		result = piece_take(key, ref, at, to);
+	return result;
 }
 
 enum wire_status lookup_get_verified(struct store_thread *thread, uint64_t hash, const void *key,

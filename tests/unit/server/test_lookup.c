@@ -23,11 +23,20 @@ static uint64_t fast_clock_ns(void)
 
 static void reader_step(void);
 
+static uint8_t *wrong; /* not NULL: a byte that is wrong during copy `wrong_at` */
+static unsigned int wrong_at, copies;
+
 static void hooked_racy_copy(void *to, const void *from, size_t bytes)
 {
+	bool is_wrong = wrong && ++copies == wrong_at;
+
+	if (is_wrong)
+		*wrong ^= 1;
 	racy_copy(to, from, bytes / 2);
 	reader_step();
 	racy_copy((uint8_t *)to + bytes / 2, (const uint8_t *)from + bytes / 2, bytes - bytes / 2);
+	if (is_wrong)
+		*wrong ^= 1;
 }
 
 #define STEPPED(call) (reader_step(), call)
@@ -77,6 +86,7 @@ static struct store_thread *changer, *reader;
 static uint8_t value[LEN_MAX], buffer[LEN_MAX], expected[LEN_MAX], batch[LEN_MAX];
 
 static unsigned int last_seen, busy, found_times;
+static bool verified; /* parts are got by lookup_get_verified() */
 
 struct scenario {
 	const char *name;
@@ -171,8 +181,10 @@ static enum wire_status get_part(uint64_t offset, size_t size, uint64_t *version
 	const uint64_t key = WATCHED;
 	struct item_ref ref;
 	uint32_t len, left;
-	enum wire_status status = lookup_get_part(reader, hash_of(&key, 8), &key, 8, offset,
-						  buffer + offset, size, &ref, &len);
+	enum wire_status status =
+		(verified ? lookup_get_verified : lookup_get_part)(reader, hash_of(&key, 8), &key,
+								   8, offset, buffer + offset,
+								   size, &ref, &len);
 
 	busy += status == WIRE_BUSY;
 	if (status == WIRE_NOT_FOUND && !may_miss)
@@ -776,6 +788,36 @@ static void parts_met_by_changes(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < SCENARIOS; i++)
 		assert_true(interrupted(&scenarios[i], get_watched_in_parts) > 5);
+	verified = true;
+	for (unsigned int i = 0; i < SCENARIOS; i++)
+		assert_true(interrupted(&scenarios[i], get_watched_in_parts) > 5);
+	verified = false;
+}
+
+/* What is sent was verified itself: also where memory is wrong for an instant. */
+static void wrong_for_an_instant(void **state)
+{
+	const uint64_t key = WATCHED;
+	enum wire_status status;
+	struct item_ref ref;
+	uint32_t len;
+
+	(void)state;
+	begin(&scenarios[2]);
+	put_key(WATCHED, LEN_MAX, 9);
+	assert_int_equal(lookup_find(changer, hash_of(&key, 8), &key, 8, &ref), LOOKUP_FOUND);
+	wrong = item_value(ref.item) + 20;
+	for (wrong_at = 1; wrong_at < 10; wrong_at++) {
+		copies = 0;
+		status = lookup_get_verified(reader, hash_of(&key, 8), &key, 8, 10, buffer, 100,
+					     &ref, &len);
+		if (status == WIRE_OK)
+			assert_memory_equal(buffer, value + 10, 100);
+		else
+			assert_int_equal(status, WIRE_BUSY);
+	}
+	wrong = NULL;
+	test_store_destroy(&store);
 }
 
 static void gets_of_others_met_by_changes(void **state)
@@ -890,6 +932,7 @@ int main(void)
 		cmocka_unit_test(lookups_between_stores),
 		cmocka_unit_test(gets_met_by_changes),
 		cmocka_unit_test(parts_met_by_changes),
+		cmocka_unit_test(wrong_for_an_instant),
 		cmocka_unit_test(gets_of_others_met_by_changes),
 		cmocka_unit_test(scans_met_by_changes),
 		cmocka_unit_test(scans_met_by_a_reuse),

@@ -5,7 +5,7 @@
  *
  *   RATE-1. A request is executed if there is a token for it and at least one for bytes.
  *   RATE-2. A request takes its message's bytes at once, and other bytes when their number is
- *	 known: the response, a value that is READ from the client. Later parts of a value, or of one
+ *	 known: the response, a value that is READ from the client. Later parts of a value, or of a
  *	 range of it, that the client asks for in a row need no token, and take the bytes of their
  *	 responses. So a value larger than the bucket passes alone, and its debt is paid before the
  *	 next request; at most a window of requests, those under way when the debt is made, still

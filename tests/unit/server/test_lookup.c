@@ -181,10 +181,8 @@ static enum wire_status get_part(uint64_t offset, size_t size, uint64_t *version
 	const uint64_t key = WATCHED;
 	struct item_ref ref;
 	uint32_t len, left;
-	enum wire_status status =
-		(verified ? lookup_get_verified : lookup_get_part)(reader, hash_of(&key, 8), &key,
-								   8, offset, buffer + offset,
-								   size, &ref, &len);
+	enum wire_status status = (verified ? lookup_get_verified : lookup_get_part)(
+		reader, hash_of(&key, 8), &key, 8, offset, buffer + offset, size, &ref, &len);
 
 	busy += status == WIRE_BUSY;
 	if (status == WIRE_NOT_FOUND && !may_miss)

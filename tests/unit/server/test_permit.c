@@ -544,8 +544,8 @@ static void parts_of_a_range(void **state)
 	assert_int_equal(conn->response.status, WIRE_LIMIT);
 	assert_true(RECEIVE(conn, 2, "k", 0, .op = WIRE_GET, .offset = part, .length = 1));
 	assert_int_equal(conn->response.status, WIRE_LIMIT);
-	assert_true(RECEIVE(conn, 3, "k", 0, .op = WIRE_GET, .offset = part,
-			    .length = 8999 - part));
+	assert_true(
+		RECEIVE(conn, 3, "k", 0, .op = WIRE_GET, .offset = part, .length = 8999 - part));
 	assert_int_equal(conn->response.status, WIRE_OK);
 	assert_int_equal(conn->value_len, part);
 }
@@ -592,11 +592,13 @@ static void values_by_request(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(reasons),	      CASE(rights),   CASE(prefixes), CASE(limits),
-		CASE(access_records), CASE(requests), CASE(pull),     CASE(in_order),
-		CASE(repeated),	      CASE(batches),  CASE(bytes),    CASE(values_by_request),
-		CASE(parts),
-		CASE(parts_of_a_range),
+		CASE(reasons),	      CASE(rights),
+		CASE(prefixes),	      CASE(limits),
+		CASE(access_records), CASE(requests),
+		CASE(pull),	      CASE(in_order),
+		CASE(repeated),	      CASE(batches),
+		CASE(bytes),	      CASE(values_by_request),
+		CASE(parts),	      CASE(parts_of_a_range),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

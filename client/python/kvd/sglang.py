@@ -340,7 +340,8 @@ class Storage:
             codes = client.batch_get_into(keys, [part.page for part in parts])
         found = [code == part.size for code, part in zip(codes, parts)]
         size = sum(part.size for part, ok in zip(parts, found) if ok)
-        self._loaded.add(sum(found), size, time.monotonic() - begin)
+        if self._metrics is not None:
+            self._loaded.add(sum(found), size, time.monotonic() - begin)
         status, error = first_error(keys, codes, MISSES)
         if not status:
             status, error = first_error(keys, codes, ABSENT)
@@ -357,7 +358,8 @@ class Storage:
         stored = iter(codes)
         results = [there or next(stored) == 0 for there in exist]
         size = sum(part.size for part, code in zip(new, codes) if not code)
-        self._stored.add(len(new), size, time.monotonic() - begin)
+        if self._metrics is not None:
+            self._stored.add(len(new), size, time.monotonic() - begin)
         self._health.note("store", *first_error(keys, codes, frozenset()))
         return results
 

@@ -184,6 +184,25 @@ def test_statuses_of_sglang(fake, monkeypatch, caplog, status):
     storage.close()
 
 
+@pytest.mark.parametrize("metrics", [False, True])
+def test_rates(fake, monkeypatch, metrics):
+    """Rates are kept for SGLang's metrics alone, which take them."""
+    def made():
+        return types.SimpleNamespace(prefetch_pgs=[], backup_pgs=[], prefetch_bandwidth=[],
+                                     backup_bandwidth=[])
+
+    storage, pool = sglang_storage(monkeypatch), Pool()
+    storage._metrics = made if metrics else None
+    storage.register_mem_pool_host(pool)
+    for _ in range(2):
+        assert storage.batch_set_v1(["a"], [0]) == storage.batch_get_v1(["a"], [1]) == [True]
+    stats = storage.get_stats()
+    assert (stats and (stats.prefetch_pgs, stats.backup_pgs)) == (
+        ([1, 1], [1, 0]) if metrics else None)
+    assert storage._loaded.pages == storage._stored.pages == []
+    storage.close()
+
+
 def test_page_of_another_length(fake, monkeypatch):
     """A page of which the server has more or less than fits is a miss."""
     storage, pool = sglang_storage(monkeypatch), Pool()

@@ -190,8 +190,8 @@ class Runner:
             status = lib.kvd_arm(self._link._pointer)
         if status == _BUSY:
             return
-        if status:  # it does not connect again: what is submitted ends at once
-            self._poller.unregister(self._fd)
+        # Without KVD_OK it does not connect again, and what is submitted ends at once.
+        self._poller.modify(self._fd, 0 if status else select.POLLIN)
         self._poller.poll()
         try:
             _os.eventfd_read(self._wake)

@@ -73,6 +73,11 @@ class Answers:
         if len(self._known) > self._most:
             del self._known[next(iter(self._known))]
 
+    def note(self, key: bytes, found: bool) -> None:
+        """As set(), of what was not asked: nobody may use it before kvd has evicted the block."""
+        self.set(key, found)
+        self._known[key] = found, time.monotonic() + self._keep_s
+
     def forget(self, key: bytes) -> None:
         self._known.pop(key, None)
 
@@ -306,7 +311,7 @@ class Tier:
         good = [block for block, code in zip(job.blocks, codes) if code == 0]
         for block, code in zip(job.blocks, codes):
             if code == 0:
-                self._answers.set(block, True)
+                self._answers.note(block, True)
             elif job.kind == "load":  # else it would be looked up, found and loaded again and again
                 self._answers.set(block, False)
         status, error = first_error(job.keys, codes, MISSES)
@@ -326,6 +331,7 @@ class Tier:
 
     def has_pending_work(self) -> bool:
         """Whether the engine has to go on calling, with no request to schedule."""
+        self._take_replies()  # also those for requests that were aborted
         return bool(self._jobs or self._asked)
 
     def on_new_request(self, req_context: Any) -> Any:

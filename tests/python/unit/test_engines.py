@@ -321,6 +321,33 @@ def test_answers(monkeypatch):
     assert answers.get(b"a") is None
 
 
+def test_answers_nobody_waits_for(tier, fake, monkeypatch):
+    """Answers for a request that was aborted do not keep the engine busy. That a block was stored is
+    no news for ever: kvd may have evicted it before it is looked up."""
+    tier.lookup(b"a", None)
+    tier.on_schedule_end(None)
+    wait_for(lambda: not tier.has_pending_work())
+    tier.submit_store(job(tier, 1, [b"b"], [0]))
+    assert finished(tier).success
+    assert tier.lookup(b"b", None).name == "HIT"
+    fake.items.clear()
+    now = time.monotonic
+    monkeypatch.setattr(kvd.vllm.time, "monotonic", lambda: now() + 3)
+    assert [tier.lookup(key, None).name for key in (b"a", b"b")] == ["MISS", "RETRY"]
+
+
+def test_a_handle_that_does_not_connect_again(tier, fake, caplog):
+    """With reconnect=0. What is submitted ends at once, each time."""
+    arms = []
+    fake.arm = lambda handle: arms.append(1) or Status.ERR_DISCONNECTED
+    fake._execute = lambda op: setattr(op, "status", Status.ERR_DISCONNECTED)
+    for number in range(3):
+        tier.submit_load(job(tier, number, [b"a"], [0]))
+        assert not finished(tier).success
+        wait_for(lambda: len(arms) > number)
+    assert "ends" not in caplog.text and tier._runner._thread.is_alive()
+
+
 def test_what_is_stored_meanwhile(tier, fake):
     """A lookup that was on its way when its block was stored says nothing about it."""
     fake.hold = True

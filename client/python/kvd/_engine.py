@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import logging
+import os
 import threading
 from typing import Any, Final, Sequence
 
@@ -77,12 +78,14 @@ class Arena:
     """Registered memory of an engine, shared by all adapters of the process that named it."""
 
     _all: dict[tuple[str, int, int], Arena] = {}
-    _lock = threading.Lock()
+    # Held while one is registered. The collector may end an adapter, and so call leave(), in any
+    # thread at any time, also in the one that holds it.
+    _lock = threading.RLock()
 
     def __init__(self, key: tuple[str, int, int], memory: Memory) -> None:
         self.key = key
         self.memory = memory
-        self.users = 0
+        self.users = 1
 
     @classmethod
     def of(cls, url: str | None, options: dict[str, Any], address: int, size: int) -> Arena:
@@ -93,19 +96,21 @@ class Arena:
         key = (url or default_url(), address, size)
         with cls._lock:
             arena = cls._all.get(key)
-            if arena is None:
-                with Client(url, **options) as client:  # not a worker's, which may be in use
-                    block = (ctypes.c_ubyte * size).from_address(address)
-                    try:
-                        memory = client.register(block)
-                    except NoMemoryError as error:
-                        raise NoMemoryError(
-                            f"{size} bytes of the engine's memory can't be registered with the "
-                            f"device: {error}. Raise RLIMIT_MEMLOCK: `ulimit -l unlimited`, "
-                            "systemd: LimitMEMLOCK=infinity, docker: --ulimit memlock=-1"
-                        ) from error
-                    arena = cls._all[key] = cls(key, memory)
-            arena.users += 1
+            if arena is not None:
+                arena.users += 1
+                if cls._all.get(key) is arena:  # else the collector has just ended it
+                    return arena
+            with Client(url, **options) as client:  # not a worker's, which may be in use
+                block = (ctypes.c_ubyte * size).from_address(address)
+                try:
+                    memory = client.register(block)
+                except NoMemoryError as error:
+                    raise NoMemoryError(
+                        f"{size} bytes of the engine's memory can't be registered with the "
+                        f"device: {error}. Raise RLIMIT_MEMLOCK: `ulimit -l unlimited`, "
+                        "systemd: LimitMEMLOCK=infinity, docker: --ulimit memlock=-1"
+                    ) from error
+            arena = cls._all[key] = cls(key, memory)
             return arena
 
     def has(self, address: int, size: int) -> bool:
@@ -117,7 +122,21 @@ class Arena:
         """Ends one of() call; the last one ends the registration. BusyError: it was the last one,
         and operations use the memory: it stays registered, and this use does not end."""
         with self._lock:
-            if self.users == 1:
-                self.memory.release()
-                del self._all[self.key]
             self.users -= 1
+            if self.users:
+                return
+            try:
+                self.memory.release()
+            except BaseException:
+                self.users += 1
+                raise
+            del self._all[self.key]
+
+
+def _after_fork() -> None:
+    """The parent's registrations are not the child's, and a thread may have had the lock."""
+    Arena._all = {}
+    Arena._lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)

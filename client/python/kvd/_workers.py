@@ -174,10 +174,6 @@ def stop(shared: Shared, threads: list[threading.Thread], pid: int) -> None:
     the network is left to itself: it uses nothing of the caller's."""
     if os.getpid() != pid:
         return  # the threads are the parent's
-    everyone = [*threads, shared.breaker.thread]
-    if threading.current_thread() in everyone:  # where garbage was collected: it can't join itself
-        threading.Thread(target=stop, args=(shared, threads, pid)).start()
-        return
     shared.breaker.close()
     for batches in shared.queues:
         for _ in threads:

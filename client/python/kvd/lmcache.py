@@ -25,14 +25,13 @@ import os
 import queue
 import threading
 import time
-import weakref
 from typing import Any, Callable, Final, Sequence
 
 from ._abi import KEY_MAX
 from ._batches import Batch, Link, Result, Ticket, delete, load, lookup, page, sizes, store
 from ._engine import Arena, bounded_key
 from ._operations import check_number, check_ttl, keys_of
-from ._owner import Owner
+from ._owner import Ending, Owner
 from ._workers import Completion, Shared, stop, work
 from .client import Client
 from .errors import Error, InvalidError, Status, error_of
@@ -111,8 +110,7 @@ class Connector(Owner):
                                             name=f"kvd-lmcache-{i}", daemon=True))
         for thread in threads:
             thread.start()
-        # Also at the end of the process, before threads are stopped in the middle of a call.
-        self._stop: Final = weakref.finalize(self, stop, self._shared, threads[1:], self._pid)
+        self._stop: Final = Ending(self, stop, self._shared, threads[1:], self._pid)
 
     def _connect(self, links: list[Link]) -> None:
         for link in links:

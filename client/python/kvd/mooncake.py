@@ -19,7 +19,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import weakref
 from typing import Any, Callable, Final, Iterable, Mapping, Sequence
 
 from ._abi import PutMode
@@ -29,7 +28,7 @@ from ._mooncake_session import (
 )
 from ._mooncake_types import BufferHandle, Code, ReplicateConfig, SoftPinAction
 from ._operations import Head, keys_of
-from ._owner import Owner
+from ._owner import Ending, Owner
 from .client import Client
 from .errors import Error, InvalidError, Status
 from .memory import holder_of
@@ -91,7 +90,7 @@ class MooncakeDistributedStore(Owner):
             log.error("setup fails: %s", error)
             return code(-error.status)
         self._session = session
-        self._end = weakref.finalize(self, session.close)
+        self._end = Ending(self, session.close)
         return 0
 
     def close(self) -> int:

@@ -25,7 +25,6 @@ import collections
 import functools
 import logging
 import time
-import weakref
 from typing import Any, Final, Iterable, NamedTuple
 
 from . import _vllm_interface
@@ -34,6 +33,7 @@ from ._buffers import writable
 from ._engine import ABSENT, MISSES, Arena, Health, bounded_key, first_error
 from ._jobs import LOAD, LOOKUP, STORE, Batch, Runner
 from ._operations import Operation, check_number, check_ttl, result_found, result_length
+from ._owner import Ending
 from ._vllm_interface import Interface
 from .errors import InvalidError, Status
 
@@ -44,7 +44,7 @@ _log = logging.getLogger("kvd.vllm")
 class Answers:
     """Answers to lookups: at most @most, the oldest go first. An answer is good until it was used,
     and for @keep_s after its first use: a scheduler that is slow sees each answer once, so that it
-    never asks for ever."""
+    never asks for ever. What is known without a question is good for @keep_s."""
 
     def __init__(self, most: int, keep_s: float) -> None:
         self._most, self._keep_s = most, keep_s
@@ -128,6 +128,14 @@ def _exists(keys: list[bytes], timeout_ms: int = 0) -> list[Operation]:
     return operations
 
 
+def _end(runner: Runner, arena: Arena, view: Any = None) -> None:
+    """Ends all jobs, and then the registration of the primary tier."""
+    if runner.stop():
+        arena.leave()
+    else:
+        _log.error("kvd's thread does not end: the primary tier stays registered")
+
+
 class Tier:
     """KvdTierManager without vLLM's base class.
 
@@ -188,8 +196,8 @@ class Tier:
         except BaseException:
             self._runner.stop()
             raise
-        # Also at the end of the process, before threads are stopped in the middle of a call.
-        self._finalizer = weakref.finalize(self, Runner.stop, self._runner)
+        # With the memory, which stays until no operation uses it.
+        self._ending: Final = Ending(self, _end, self._runner, self._arena, primary_kv_view)
 
     # Lookups.
 
@@ -345,13 +353,9 @@ class Tier:
     def shutdown(self) -> None:
         """Cancels jobs, and disconnects, within 10 s. Jobs under way end; get_finished_jobs() has
         them. A second call does nothing."""
-        if not self._runner.stop():
-            _log.error("kvd's thread does not end: the primary tier stays registered")
-            return
-        self._finalizer.detach()
-        if self._arena is not None:
-            self._arena.leave()
-            self._arena = None
+        arena, self._arena = self._arena, None
+        if arena is not None and self._ending.cancel():
+            _end(self._runner, arena)
 
     def _key(self, block: bytes) -> bytes:
         return bounded_key(self._head + block.hex().encode())

@@ -3,6 +3,7 @@
 missing or have another interface, what of a job is a miss, and that the scheduler's thread makes no
 call of the library."""
 
+import gc
 import inspect
 import logging
 import pathlib
@@ -10,6 +11,7 @@ import sys
 import threading
 import time
 import types
+import weakref
 
 import kvd
 import kvd._engine
@@ -430,6 +432,26 @@ def test_shutdown_with_jobs_under_way(tier, fake, sent):
     assert looked_up(tier, [b"d"]) == ["MISS"]
     tier.drain_jobs()
     tier.shutdown()
+
+
+def test_dropped(fake, monkeypatch):
+    """The registration ends with the tier, and the memory stays until then."""
+    standins.vllm(monkeypatch, "blocks")
+    array = numpy.zeros((8, ROW), numpy.int8)
+    gone = weakref.ref(array)
+    tier = kvd.vllm.KvdTierManager(MODEL, memoryview(array), "KvdTierManager", url=URL)
+    fake.hold = True
+    tier.submit_load(job(tier, 1, [b"a"], [0]))
+    wait_for(lambda: fake.flying)
+    closed, entered, go = fake.close, threading.Event(), threading.Event()
+    fake.close = lambda *given: entered.set() or go.wait(DEADLINE_S) and closed(*given)
+    del array, tier
+    gc.collect()
+    assert entered.wait(DEADLINE_S)
+    assert fake.memory and gone() is not None
+    go.set()
+    wait_for(lambda: not kvd._engine.Arena._all and gone() is None)
+    assert not fake.memory
 
 
 def test_thread_that_dies(tier, fake, caplog):

@@ -277,9 +277,80 @@ def test_dropped(fake):
     fd = connector.event_fd()
     del connector
     gc.collect()
-    assert gone() is None and threading.active_count() == threads and not fake.handles
+    assert gone() is None
+    until(lambda: threading.active_count() == threads and not fake.handles)
     with pytest.raises(OSError):
         os.fstat(fd)
+
+
+def test_dropped_where_it_logs(fake):
+    """The collector may run in a thread that has the lock of a log's handler, for which a worker
+    waits: it does not wait for the worker."""
+    handler, logs = logging.Handler(), threading.Event()
+    handler.emit = lambda record: None
+    handler.filter = lambda record: logs.set() or True  # before it takes the lock
+    connectors = [kvd.lmcache.Connector(URL, num_workers=1)]
+    fake._execute = lambda op: setattr(op, "status", Status.ERR_NO_SPACE)
+
+    def collect():
+        with handler.lock:
+            connectors[0].submit_batch_set(["a"], [b"v"])
+            logs.wait(60)
+            connectors.clear()
+
+    logging.getLogger("kvd.lmcache").addHandler(handler)
+    thread = threading.Thread(target=collect, daemon=True)
+    thread.start()
+    thread.join(60)
+    logging.getLogger("kvd.lmcache").removeHandler(handler)
+    assert not thread.is_alive()
+    until(lambda: not fake.handles)
+
+
+def test_dropped_while_memory_is_registered(fake):
+    """The collector may run in the middle of register() of another connector."""
+    block = ctypes.create_string_buffer(200)
+    address = ctypes.addressof(block)
+    connectors = [kvd.lmcache.Connector(URL, num_workers=1)]
+    other = kvd.lmcache.Connector(URL, num_workers=1)
+    connectors[0].register(address, 100)
+    opened = fake.open
+
+    def drop(*given):
+        connectors.clear()
+        return opened(*given)
+
+    fake.open = drop
+    thread = threading.Thread(target=other.register, args=(address + 100, 100), daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+    until(lambda: list(fake.memory.values()) == [(address + 100, 100)])
+    other.close()
+
+
+def test_arena_of_the_parent(fake):
+    """A child has none, whatever a thread of the parent did at fork(2)."""
+    block = ctypes.create_string_buffer(100)
+    arena = kvd._engine.Arena.of(URL, {}, ctypes.addressof(block), 100)
+    held, go = threading.Event(), threading.Event()
+
+    def hold():
+        with kvd._engine.Arena._lock:
+            held.set()
+            go.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(60)
+    child = os.fork()
+    if not child:
+        free = kvd._engine.Arena._lock.acquire(False)
+        os._exit(0 if free and not kvd._engine.Arena._all else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    go.set()
+    thread.join()
+    arena.leave()
 
 
 def test_dropped_in_a_worker(fake):

@@ -141,7 +141,6 @@ class Connector(Owner):
             if shared.breaker.status:
                 shared.wanted = (address, size)
                 return None
-            losses = shared.breaker.losses
         try:
             arena = Arena.of(shared.url, self._options, address, size)
         except Error as error:
@@ -149,6 +148,7 @@ class Connector(Owner):
                 raise
             with shared.breaker.changed:
                 shared.wanted = (address, size)
+                losses = shared.breaker.losses  # kvd may have been away and back meanwhile
             shared.lose(losses, error.status, str(error))
             return None
         shared.arena = arena

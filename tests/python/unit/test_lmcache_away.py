@@ -260,6 +260,26 @@ def test_arena_of_a_server_that_is_away(fake, gate):
     connector.close()
 
 
+def test_arena_of_a_server_that_is_back(fake, gate, monkeypatch):
+    """The server goes away and comes back while register() tries: the arena is registered all the same."""
+    block = ctypes.create_string_buffer(100)
+    connector = kvd.lmcache.Connector(URL)
+    shared = connector._shared
+
+    def late(*given):
+        shared.lose(shared.breaker.losses, Status.ERR_DISCONNECTED, "")
+        until_up(connector)
+        raise kvd.TimedOutError("late")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kvd.lmcache.Arena, "of", late)
+        assert connector.register(ctypes.addressof(block), 100) is None
+        patch.undo()
+        until(lambda: fake.memory)
+    until_up(connector)
+    connector.close()
+
+
 def test_close_does_not_wait_for_a_probe(fake, gate):
     connector = kvd.lmcache.Connector(URL)
     entered, go = threading.Event(), threading.Event()

@@ -16,11 +16,12 @@ at once, and a server that fails again and again is not asked more often.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import threading
 import time
-from typing import Callable, Final
+from typing import Any, Callable, Final
 
 from ._lib import status_text
 from .errors import Error, Status
@@ -29,6 +30,12 @@ PAUSE_S_MIN: Final = 0.01  # the longest first pause
 PAUSE_S_MAX: Final = 1.0
 _DOUBLINGS: Final = 7  # from the one to the other
 _log = logging.getLogger("kvd.lmcache")
+
+
+def warn(text: str, *args: Any) -> None:
+    """Writes to the log. What the program has put there, may raise: the threads must live."""
+    with contextlib.suppress(Exception):
+        _log.warning(text, *args)
 
 
 class Breaker:
@@ -109,7 +116,7 @@ class Breaker:
             self.status = error.status if isinstance(error, Error) else Status.ERR_INVALID
             self.why = str(error) or repr(error)
         if not self._tries & (self._tries - 1) and not self.closing:
-            _log.warning("probe %d of %s failed: %s", self._tries, self.url, self.why)
+            warn("probe %d of %s failed: %s", self._tries, self.url, self.why)
 
     def _succeeded(self) -> None:
         with self.changed:
@@ -119,4 +126,4 @@ class Breaker:
             away_s = now - self.since
             self._failures += 1  # unless a batch succeeds
             self.status, self.why, self.since = 0, "", now
-        _log.warning("%s is back after %.3f s", self.url, away_s)
+        warn("%s is back after %.3f s", self.url, away_s)

@@ -7,14 +7,13 @@ Locks, in this order: arena_lock, breaker.changed, _lock. None is held while a b
 from __future__ import annotations
 
 import collections
-import logging
 import os
 import queue
 import threading
 from typing import Any, Callable, Final
 
 from ._batches import WAITED, Batch, Link, Result, Results, Ticket, execute, failed
-from ._breaker import Breaker
+from ._breaker import Breaker, warn
 from ._engine import MISSES, Arena
 from ._lib import default_url
 from .client import Client
@@ -30,7 +29,6 @@ _NAMES: Final = {"lookup": ("lookups", "lookup_hits"), "load": ("loads", "load_h
                  "store": ("stores", "stored"), "delete": ("deletes", "deleted")}
 _COUNTS: Final = (*(name for names in _NAMES.values() for name in names),
                   "bytes_loaded", "bytes_stored", "failed", "away", "expired")
-_log = logging.getLogger("kvd.lmcache")
 _os: Any = os  # older type checkers do not know eventfd
 
 
@@ -76,26 +74,28 @@ class Shared:
             error = self.breaker.error()
             for batches in self.queues:
                 waiting += _drain(batches)
-        _log.warning("%s", error)
         while waiting:
             ticket = waiting.pop(0).ticket
             self.finish(ticket, failed(ticket, status, error), away=True)
+        warn("%s", error)
 
     def finish(self, ticket: Ticket, result: Result, away: bool = False) -> None:
+        """Ends a batch; the log, which may block, comes last."""
+        changed = False
         if ticket.kind in _NAMES:
             with self._lock:
                 self._count(ticket, result, away)
-                before = self.statuses.get(ticket.kind, 0)
                 status = Status.ERR_TIMEOUT if result.status in MISSES else result.status
                 if not away:
+                    changed = status != self.statuses.get(ticket.kind, 0)
                     self.statuses[ticket.kind] = status
-            if not away and status != before:
-                self._note(ticket.kind, result)
         if ticket.reply is not None:
             ticket.reply.put(result)
-            return
-        self.done.append((ticket.number, result.ok, result.error, result.results))
-        _os.eventfd_write(self.event_fd, 1)
+        else:
+            self.done.append((ticket.number, result.ok, result.error, result.results))
+            _os.eventfd_write(self.event_fd, 1)
+        if changed:
+            self._note(ticket.kind, result)
 
     def _count(self, ticket: Ticket, result: Result, away: bool) -> None:
         counts = self.counts
@@ -116,9 +116,9 @@ class Shared:
         """Batches of this kind begin to fail, fail for another reason, or work again. Timeouts and
         the like are one reason, and have no line if the server is away: that has."""
         if result.status:
-            _log.warning("%s fails: %s", kind, result.error)
+            warn("%s fails: %s", kind, result.error)
         else:
-            _log.warning("%s works again", kind)
+            warn("%s works again", kind)
 
     def probe(self) -> None:
         """Asks the server, and registers the arena if that was not possible before."""

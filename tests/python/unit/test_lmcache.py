@@ -147,19 +147,44 @@ def test_log(connector, fake, caplog):
     """When batches of a kind begin to fail, or for another reason, and when they work again."""
     view = memoryview(bytearray(16))
 
-    def store(status):
-        caplog.clear()
+    caplog.set_level(logging.WARNING, "kvd.lmcache")
+    for status in (0, 7, 13, 16, 20, 19, 19, 3, 0, 0, 7):
         if status:
-            fake._execute = lambda op: setattr(op, "status", status)
+            fake._execute = lambda op, status=status: setattr(op, "status", status)
         else:
             fake.__dict__.pop("_execute", None)
         result(connector, connector.submit_batch_set(["a"], [view]))
-        return [(record.name, record.getMessage().split(":")[0]) for record in caplog.records]
+    timeout = "store fails: timed out (key a)"
+    until(lambda: len(caplog.messages) > 1 and caplog.messages[-1] == timeout)
+    assert [record.name for record in caplog.records] == ["kvd.lmcache"] * 5
+    assert caplog.messages == [
+        timeout, "store fails: not allowed (key a)", "store fails: value too large: raise "
+        "limits.max_value of the server (key a)", "store works again", timeout]
 
-    caplog.set_level(logging.WARNING, "kvd.lmcache")
-    fails, works = [("kvd.lmcache", "store fails")], [("kvd.lmcache", "store works again")]
-    assert [store(status) for status in (0, 7, 13, 16, 20, 19, 19, 3, 0, 0, 7)] == \
-        [[], fails, [], [], [], fails, [], fails, works, [], fails]
+
+def test_a_log_that_fails(connector, fake, monkeypatch):
+    """A line comes after the end of the batch, and ends no thread: that of probes neither."""
+    ended, lines = [], []
+
+    def broken(record):
+        ended.extend(connector.drain_completions())
+        lines.append(record.getMessage())
+        return 1 // 0
+
+    monkeypatch.setattr(logging.getLogger("kvd.lmcache"), "filters", [broken])
+    for status, line in ((Status.ERR_NO_SPACE, "delete fails: "), (0, "delete works again")):
+        fake._execute = lambda op, status=status: setattr(op, "status", status)
+        number = connector.submit_batch_delete(["a"])
+        until(lambda line=line: lines)
+        assert lines.pop().startswith(line) and ended.pop()[0] == number
+    fake._execute = lambda op: setattr(op, "status", Status.ERR_DISCONNECTED)
+    connector.submit_batch_delete(["a"])
+    until(lambda: len(lines) == 2)
+    until_up(connector)
+    assert "is away" in lines[0] and "is back" in lines[1]
+    del fake._execute
+    until(lambda: ended or ended.extend(connector.drain_completions()))
+    assert result(connector, connector.submit_batch_exists(["a"]))[0]
 
 
 def test_unexpected_errors_end_the_batch(connector, fake, monkeypatch):

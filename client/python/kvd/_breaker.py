@@ -60,8 +60,8 @@ class Breaker:
                                               daemon=True)
 
     def trip(self, losses: int, status: int, why: str) -> bool:
-        """The server is away, because of @status, as one found who saw it up after @losses losses.
-        False: that is known. The caller holds `changed`."""
+        """A thread that saw the server up after @losses losses has found it away, because of
+        @status. False: that is known. The caller holds `changed`."""
         if self.status or losses != self.losses:
             return False
         self.status, self.why, self.since = status, why, time.time()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Mooncake's Python store over kvd: what speaks `mooncake.store` keeps its values in kvd.
+"""Mooncake's Python store over kvd: programs that use `mooncake.store` keep their values in kvd.
 
     export PYTHONPATH=$(python3 -m kvd.mooncake)    # `mooncake.store` is this module
     export MOONCAKE_MASTER=rdma://HOST:7471         # SGLang: --hicache-storage-backend mooncake

@@ -188,7 +188,11 @@ class Session:
         self.transfers.close(wait=True)
         with self.lock:
             while self.arenas:
-                self.arenas.popitem()[1].leave()
+                address, arena = self.arenas.popitem()
+                try:
+                    arena.leave()
+                except Error as error:  # another client of the process uses it
+                    log.error("the buffer at %#x stays registered: %s", address, error)
 
 
 def _time_of(given: dict[str, Any], name: str, default_ms: int) -> int:

@@ -315,3 +315,19 @@ def test_operations_of_the_fake(mooncake, fake):
     assert mooncake.put_batch([f"k{i}" for i in range(64)], [b"v"] * 64) == 0
     assert [op.op for op in fake.ops] == [Op.PUT] * 64
     assert len(fake.named("kvd_submit")) == 1
+
+
+def test_close_with_memory_in_use(fake, caplog):
+    """Another client of the process uses the buffers: the log says so, and nothing is raised."""
+    block = ctypes.create_string_buffer(200)
+    address = ctypes.addressof(block)
+    store = kvd.mooncake.MooncakeDistributedStore()
+    assert store.setup({"master_server_addr": "softnic:///fake"}) == 0
+    for at in (address, address + 100):
+        assert store.register_buffer(at, 100) == 0
+    fake.status["kvd_deregister"] = Status.ERR_BUSY
+    assert store.close() == 0
+    assert caplog.text.count("stays registered") == 2
+    del fake.status["kvd_deregister"]
+    for arena in list(kvd._engine.Arena._all.values()):
+        arena.leave()

@@ -324,8 +324,8 @@ def test_answers(monkeypatch):
 
 
 def test_answers_nobody_waits_for(tier, fake, monkeypatch):
-    """Answers for a request that was aborted do not keep the engine busy. That a block was stored is
-    no news for ever: kvd may have evicted it before it is looked up."""
+    """Answers for a request that was aborted do not keep the engine busy. That a block was stored
+    is not known for ever: kvd may have evicted it before it is looked up."""
     tier.lookup(b"a", None)
     tier.on_schedule_end(None)
     wait_for(lambda: not tier.has_pending_work())

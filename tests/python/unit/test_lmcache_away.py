@@ -261,7 +261,7 @@ def test_arena_of_a_server_that_is_away(fake, gate):
 
 
 def test_arena_of_a_server_that_is_back(fake, gate, monkeypatch):
-    """The server goes away and comes back while register() tries: the arena is registered all the same."""
+    """The server goes away and comes back during register(): the arena is registered later."""
     block = ctypes.create_string_buffer(100)
     connector = kvd.lmcache.Connector(URL)
     shared = connector._shared

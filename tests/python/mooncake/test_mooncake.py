@@ -42,6 +42,7 @@ def names_of(name, count=BATCH):
 
 @pytest.fixture(params=[2, 1], ids=["keys_and_values", "pieces"])
 def engine(store, request):
+    store.flush()
     engine = Engine(URL, CHUNK, 3 * BATCH, request.param, **PATIENT)
     yield engine
     engine.close()
@@ -75,13 +76,14 @@ def test_batches(engine):
 
 
 def test_threads(engine):
-    """Batches that are stored, loaded and looked up at the same time, through one store."""
+    """Batches that are stored, loaded and looked up at the same time, through one store. All of
+    them take less than half of the server's memory, so that nothing is evicted."""
     failures = []
 
     def drive(number):
         try:
             for i in range(2 * ROUNDS):
-                names = names_of(f"t{number}-{i}-", BATCH // 8)
+                names = names_of(f"t{number}-{i % 2}-", BATCH // 32)
                 assert all(engine.store_batch(names))
                 assert engine.lookup(names) == len(names)
                 assert all(engine.load_batch(names))

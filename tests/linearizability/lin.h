@@ -24,7 +24,11 @@
  *	INCR		result, delta		modulo 2^64; value, version	see below
  *	DECR		result, delta		0 at least; value, version	see below
  *	TOUCH					version, which stays		NOT_FOUND
+ *	RANGE					version and length		NOT_FOUND
  *	FLUSH					absent from now on		-
+ *
+ * RANGE reads a part of the value. The checker has no bytes of values, so it judges what a RANGE
+ * says of the whole one: its version and value.len.
  *
  * INCR and DECR return NOT_FOUND if the item is absent, NOT_NUMBER if its value is no number.
  *
@@ -57,7 +61,7 @@
 /* clang-format off */
 #define LIN_KIND_MAP(X) \
 	X(GET) X(PUT) X(ADD) X(REPLACE) X(CAS) X(DELETE) X(APPEND) X(PREPEND) X(INCR) X(DECR) \
-	X(TOUCH) X(FLUSH)
+	X(TOUCH) X(RANGE) X(FLUSH)
 /* clang-format on */
 
 #define LIN_STATUS_MAP(X) X(UNKNOWN) X(OK) X(NOT_FOUND) X(EXISTS) X(NOT_NUMBER) X(NO_EFFECT)
@@ -93,9 +97,10 @@ bool lin_same(const struct lin_value *a, const struct lin_value *b);
 
 struct lin_op {
 	uint64_t call_ns, return_ns;
-	uint64_t version;	/* in the response; 0: it had none */
-	uint64_t arg;		/* CAS: expected version; INCR, DECR: delta */
-	struct lin_value value; /* GET, INCR, DECR: the result; others: the argument */
+	uint64_t version; /* in the response; 0: it had none */
+	uint64_t arg;	  /* CAS: expected version; INCR, DECR: delta */
+	/* GET, INCR, DECR: the result; RANGE: the length alone; others: the argument. */
+	struct lin_value value;
 	uint32_t key;
 	uint16_t client;
 	uint8_t kind, status;
@@ -122,8 +127,8 @@ void lin_log_release(struct lin_log *log);
 int64_t lin_call(struct lin_log *log, const struct lin_op *op);
 
 /*
- * Records a return. Call it after the operation ended. @value: the result of GET, INCR or DECR,
- * else NULL. With LIN_UNKNOWN the operation stays pending and @now_ns is ignored. A negative
+ * Records a return. Call it after the operation ended. @value: the result of GET, INCR, DECR or
+ * RANGE, else NULL. With LIN_UNKNOWN the operation stays pending and @now_ns is ignored. A negative
  * @index does nothing.
  */
 void lin_return(struct lin_log *log, int64_t index, uint64_t now_ns, enum lin_status status,

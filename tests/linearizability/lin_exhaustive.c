@@ -24,7 +24,8 @@ static bool orders(const struct exhaustive *t, unsigned int used, struct model_i
 
 bool model_changes(unsigned int kind)
 {
-	return kind != LIN_GET && kind != LIN_DELETE && kind != LIN_TOUCH && kind != LIN_FLUSH;
+	return kind != LIN_GET && kind != LIN_DELETE && kind != LIN_TOUCH && kind != LIN_RANGE &&
+	       kind != LIN_FLUSH;
 }
 
 bool model_apply(struct model_item *item, const struct lin_op *op)
@@ -82,6 +83,8 @@ static bool orders_from(const struct exhaustive *t, unsigned int used, struct mo
 	if (op->status == LIN_OK &&
 	    (op->kind == LIN_GET || op->kind == LIN_INCR || op->kind == LIN_DECR) &&
 	    !lin_same(&item.value, &op->value))
+		return false;
+	if (op->status == LIN_OK && op->kind == LIN_RANGE && item.value.len != op->value.len)
 		return false;
 	if (!model_changes(op->kind))
 		return (!op->version || op->kind == LIN_DELETE || op->kind == LIN_FLUSH ||

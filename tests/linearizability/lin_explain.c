@@ -45,6 +45,8 @@ static void print_op(FILE *out, const struct lin_op *op, uint64_t zero_ns, char 
 	if (op->status == LIN_OK &&
 	    (op->kind == LIN_GET || op->kind == LIN_INCR || op->kind == LIN_DECR))
 		print_value(out, &op->value);
+	if (op->status == LIN_OK && op->kind == LIN_RANGE)
+		fprintf(out, " of %" PRIu32 " bytes", op->value.len);
 	if (lin_op_has_version(op))
 		fprintf(out, " version %" PRIu64, op->version);
 	fputc('\n', out);

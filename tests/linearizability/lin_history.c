@@ -92,7 +92,8 @@ void lin_result_set(struct lin_result *result, enum lin_verdict verdict, const c
 /* Whether op->value is the whole value that the item had with op->version. */
 static bool op_has_value(const struct lin_op *op)
 {
-	return op->kind != LIN_APPEND && op->kind != LIN_PREPEND && op->kind != LIN_TOUCH;
+	return op->kind != LIN_APPEND && op->kind != LIN_PREPEND && op->kind != LIN_TOUCH &&
+	       op->kind != LIN_RANGE;
 }
 
 /*

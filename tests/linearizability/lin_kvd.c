@@ -6,7 +6,8 @@
 
 bool lin_kvd_is_get(const struct kvd_op *op)
 {
-	return op->op == KVD_OP_GET || op->op == KVD_OP_GET_BY_REQUEST;
+	return op->op == KVD_OP_GET || op->op == KVD_OP_GET_BY_REQUEST ||
+	       op->op == KVD_OP_GET_RANGE;
 }
 
 static bool is_arithmetic(const struct kvd_op *op)
@@ -30,6 +31,8 @@ static enum lin_kind kind_of(const struct kvd_op *op)
 		return LIN_DECR;
 	case KVD_OP_TOUCH:
 		return LIN_TOUCH;
+	case KVD_OP_GET_RANGE:
+		return LIN_RANGE;
 	default:
 		return LIN_GET;
 	}
@@ -52,7 +55,9 @@ const struct lin_value *lin_kvd_value(const struct kvd_op *op, struct lin_value 
 {
 	if (op->status)
 		return NULL;
-	if (lin_kvd_is_get(op))
+	if (op->op == KVD_OP_GET_RANGE)
+		*value = (struct lin_value){ .len = (uint32_t)op->item.value_len };
+	else if (lin_kvd_is_get(op))
 		*value = lin_value(op->iov_count ? op->iov[0].iov_base : op->value,
 				   op->item.value_len);
 	else if (is_arithmetic(op))

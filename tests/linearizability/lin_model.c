@@ -38,18 +38,20 @@ bool lin_op_is_valid(const struct lin_op *op)
 
 bool lin_op_is_irrelevant(const struct lin_op *op)
 {
-	return op->status == LIN_NO_EFFECT || (op->status == LIN_UNKNOWN && op->kind == LIN_GET);
+	return op->status == LIN_NO_EFFECT ||
+	       (op->status == LIN_UNKNOWN && (op->kind == LIN_GET || op->kind == LIN_RANGE));
 }
 
 bool lin_op_only_reads(const struct lin_op *op)
 {
-	return op->status != LIN_UNKNOWN && (op->status != LIN_OK || op->kind == LIN_GET);
+	return op->status != LIN_UNKNOWN &&
+	       (op->status != LIN_OK || op->kind == LIN_GET || op->kind == LIN_RANGE);
 }
 
 bool lin_op_writes(const struct lin_op *op)
 {
 	return op->kind != LIN_GET && op->kind != LIN_DELETE && op->kind != LIN_TOUCH &&
-	       op->kind != LIN_FLUSH;
+	       op->kind != LIN_RANGE && op->kind != LIN_FLUSH;
 }
 
 bool lin_op_may_end_life(const struct lin_op *op)
@@ -144,6 +146,9 @@ static bool state_change(struct lin_state *state, const struct lin_op *op)
 	switch (op->kind) {
 	case LIN_GET:
 		return lin_same(&state->value, &op->value) &&
+		       (!op->version || version_is(state, op->version));
+	case LIN_RANGE:
+		return state->value.len == op->value.len &&
 		       (!op->version || version_is(state, op->version));
 	case LIN_TOUCH:
 		state->mortal = op->mortal;

@@ -26,6 +26,8 @@
 	}
 #define GET(call, ret, text, ver) OP(call, ret, GET, OK, .value = V(text), .version = (ver))
 #define MISS(call, ret) OP(call, ret, GET, NOT_FOUND)
+#define RANGE(call, ret, bytes, ver)                                                               \
+	OP(call, ret, RANGE, OK, .value = { .len = (bytes) }, .version = (ver))
 #define PUT(call, ret, text, ver) OP(call, ret, PUT, OK, .value = V(text), .version = (ver))
 #define DEL(call, ret) OP(call, ret, DELETE, OK)
 #define LOST(call, what, ...) OP(call, LIN_NEVER, what, UNKNOWN, __VA_ARGS__)
@@ -195,6 +197,21 @@ static void conditions(void **state)
 	RIGHT(PUT(0, 10, "a", 1), OP(20, 30, TOUCH, OK, .version = 1), GET(40, 50, "a", 1));
 	WRONG(1, PUT(0, 10, "a", 1), OP(20, 30, TOUCH, OK, .version = 2), GET(40, 50, "a", 2));
 	WRONG(1, PUT(0, 10, "a", 1), OP(20, 30, TOUCH, NOT_FOUND));
+}
+
+/* A part of a value tells the whole one's length and version. */
+static void ranges_are_of_values(void **state)
+{
+	(void)state;
+	RIGHT(PUT(0, 10, "abc", 1), RANGE(20, 30, 3, 1));
+	WRONG(1, PUT(0, 10, "abc", 1), RANGE(20, 30, 2, 1));
+	WRONG(1, PUT(0, 10, "abc", 1), RANGE(20, 30, 3, 2));
+	WRONG(2, PUT(0, 10, "abc", 1), PUT(20, 30, "abc", 2), RANGE(40, 50, 3, 1));
+	WRONG(1, PUT(0, 10, "abc", 1), OP(20, 30, RANGE, NOT_FOUND));
+	/* It shows a change whose end is unknown. */
+	WRONG(3, PUT(0, 10, "abc", 1), LOST(20, PUT, .value = V("abcd")), RANGE(30, 40, 4, 2),
+	      GET(50, 60, "abc", 1));
+	RIGHT(PUT(0, 10, "abc", 1), LOST(20, RANGE), GET(30, 40, "abc", 1));
 }
 
 static void versions_grow(void **state)
@@ -479,13 +496,21 @@ static void recorder_and_explanation(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(values_combine),      cmocka_unit_test(values_know_numbers),
-		cmocka_unit_test(reads_and_puts),      cmocka_unit_test(deletes),
-		cmocka_unit_test(conditions),	       cmocka_unit_test(versions_grow),
-		cmocka_unit_test(pieces_and_numbers),  cmocka_unit_test(unknown_results),
-		cmocka_unit_test(vanishing),	       cmocka_unit_test(undecided_is_no_pass),
-		cmocka_unit_test(doubt_is_no_pass),    cmocka_unit_test(versions_are_unique),
-		cmocka_unit_test(nonsense_is_refused), cmocka_unit_test(recorder_and_explanation),
+		cmocka_unit_test(values_combine),
+		cmocka_unit_test(values_know_numbers),
+		cmocka_unit_test(reads_and_puts),
+		cmocka_unit_test(deletes),
+		cmocka_unit_test(conditions),
+		cmocka_unit_test(versions_grow),
+		cmocka_unit_test(pieces_and_numbers),
+		cmocka_unit_test(unknown_results),
+		cmocka_unit_test(vanishing),
+		cmocka_unit_test(undecided_is_no_pass),
+		cmocka_unit_test(doubt_is_no_pass),
+		cmocka_unit_test(versions_are_unique),
+		cmocka_unit_test(nonsense_is_refused),
+		cmocka_unit_test(recorder_and_explanation),
+		cmocka_unit_test(ranges_are_of_values),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

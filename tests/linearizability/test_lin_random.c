@@ -52,7 +52,8 @@ static struct lin_op random_call(enum mix mix)
 		op.kind = LIN_GET;
 	if (op.kind == LIN_INCR || op.kind == LIN_DECR)
 		op.arg = below(10);
-	if (op.kind == LIN_INCR || op.kind == LIN_DECR || op.kind == LIN_GET)
+	if (op.kind == LIN_INCR || op.kind == LIN_DECR || op.kind == LIN_GET ||
+	    op.kind == LIN_RANGE)
 		op.value = V("");
 	op.mortal = mix == MORTAL && one_in(2) &&
 		    ((op.kind >= LIN_PUT && op.kind <= LIN_CAS) || op.kind == LIN_TOUCH);
@@ -78,6 +79,8 @@ static void execute(struct model_item *item, struct lin_op *op, uint64_t version
 		item->version = version;
 	if (op->kind == LIN_GET || op->kind == LIN_INCR || op->kind == LIN_DECR)
 		op->value = item->value;
+	if (op->kind == LIN_RANGE)
+		op->value.len = item->value.len;
 	op->version = item->version;
 }
 

@@ -66,10 +66,7 @@ static uint32_t value_make(struct client *c, uint32_t key, uint8_t *to, bool pie
 		return (uint32_t)snprintf((char *)to, CANARY_BYTES, "%u", (unsigned int)(r % 1000));
 	if (!piece && (r >> 32) % LARGE_ONE_IN == 0)
 		len = LARGE_BYTES + (uint32_t)(r >> 40) % LARGE_BYTES;
-	memset(to, (int)r, len);
-	c->serial++;
-	memcpy(to, &c->serial, 8);
-	memcpy(to + 8, &c->number, 4);
+	unique_fill(to, len, ++c->serial, c->number);
 	return len;
 }
 
@@ -86,7 +83,7 @@ static void prep_put(struct client *c, struct kvd_op *op, uint32_t number, uint8
 	kvd_prep_put(op, op->key, KEY_BYTES, value, value_make(c, number, value, piece), &args);
 }
 
-/* A GET to one buffer, or to adjacent pieces of it: long ones, to which values are READ, or not. */
+/* A GET of a part, or to one buffer, or to adjacent pieces of it: long ones, to which values are READ, or not. */
 static void prep_get(struct client *c, struct kvd_op *op, const uint8_t *key, uint8_t *value,
 		     struct iovec *pieces)
 {
@@ -94,6 +91,10 @@ static void prep_get(struct client *c, struct kvd_op *op, const uint8_t *key, ui
 	size_t at = 0, len;
 	unsigned int i;
 
+	if (r >> 8 & 1) {
+		range_prep(c, op, key, value);
+		return;
+	}
 	if (r % 2) {
 		kvd_prep_get(op, key, KEY_BYTES, value, VALUE_BYTES_MAX);
 		return;
@@ -189,8 +190,10 @@ static enum lin_status result_of(struct client *c, const struct kvd_op *op)
 static int64_t record_call(struct client *c, const struct kvd_op *op, uint32_t number)
 {
 	const struct lin_op lin = lin_kvd_call(op, number);
+	int64_t index = lin_call(&c->log, &lin);
 
-	return lin_call(&c->log, &lin);
+	range_note_call(c, op, index);
+	return index;
 }
 
 static void record_return(struct client *c, int64_t index, const struct kvd_op *op, uint64_t now_ns)
@@ -208,6 +211,7 @@ static void record_return(struct client *c, int64_t index, const struct kvd_op *
 	}
 	lin_return(&c->log, index, now_ns, status, op->status ? 0 : op->item.version,
 		   lin_kvd_value(op, &value));
+	range_note_return(c, op, index);
 	if (!op->status && op->item.version)
 		c->versions[c->log.ops[index].key] = op->item.version;
 }
@@ -389,6 +393,8 @@ static void call(struct client *c)
 	index = record_call(c, &op, number);
 	if (op.iov_count) {
 		op.status = kvd_getv(c->kvd, key, KEY_BYTES, op.iov, op.iov_count, &op.item);
+	} else if (op.op == KVD_OP_GET_RANGE) {
+		op.status = range_call(c, &op);
 	} else if (op.op == KVD_OP_GET) {
 		op.status = kvd_get(c->kvd, key, KEY_BYTES, c->value, VALUE_BYTES_MAX, &op.item);
 	} else if (op.op == KVD_OP_GET_BY_REQUEST) {
@@ -475,6 +481,7 @@ void client_begin(struct client *c)
 	c->generation = 0;
 	c->short_times = 0;
 	c->unknown_count = 0;
+	c->made_count = c->ranged_count = 0;
 }
 
 static bool key_delete(struct client *c, char kind, uint32_t owner, uint32_t number)
@@ -532,7 +539,7 @@ void client_judge_order(const struct client *c)
 
 	for (size_t i = 0; i < c->log.count; i++) {
 		const struct lin_op *op = &c->log.ops[i];
-		bool change = op->kind != LIN_GET && op->kind != LIN_TOUCH;
+		bool change = op->kind != LIN_GET && op->kind != LIN_RANGE && op->kind != LIN_TOUCH;
 
 		if (op->status != LIN_OK || op->key < SHARED_KEYS ||
 		    (op->key - SHARED_KEYS) % CLIENTS != c->number)

@@ -5,6 +5,7 @@
  * synchronous calls; it cancels some, and gives some too short a time. Of what they did
  *
  *	- all on keys that threads share must be linearizable (tests/linearizability/lin.h);
+ *	- a range is of the value that was stored with its version;
  *	- what a handle did must be seen in its order: its changes of a key have growing versions,
  *	  and a GET sees what its handle submitted before;
  *	- a client that sees the second of two changes that a handle submitted in a row, of two
@@ -273,6 +274,8 @@ static void judge_all(const struct lin_log *server)
 	for (unsigned int i = 0; i < CLIENTS; i++) {
 		logs[i] = run.clients[i].log;
 		client_judge_order(&run.clients[i]);
+		for (unsigned int j = 0; j < CLIENTS; j++)
+			ranges_judge(&run.clients[i], &run.clients[j]);
 		for (unsigned int j = 0; j < CLIENTS && run.restarts; j++)
 			client_judge_unknown(&run.clients[i], &run.clients[j],
 					     server->ops[0].return_ns);
@@ -363,6 +366,7 @@ static bool plan_is_done(void)
 static bool is_tested(const struct totals *all, unsigned int rounds, bool kills)
 {
 	return all->counts.canceled && all->counts.batches && all->counts.in_pieces &&
+	       all->counts.ranges_long &&
 	       (run.restarts ? all->counts.unknown > 0 : !run.pairs || all->counts.pairs) &&
 	       (!kills || run.kills) && (!breaks() || all->reconnects || all->losses) &&
 	       plan_is_done() && run.undecided < rounds;

@@ -25,11 +25,14 @@
 #define PIECES 3
 /* Changes of a client in a round of which the library said that it is unknown what they did. */
 #define UNKNOWN_MAX 64
+/* Of a client in a round; more are not judged by their bytes. */
+#define MADE_MAX 2048
+#define RANGED_MAX 1024
 
 /* clang-format off */
 #define COUNTS_MAP(X) \
 	X(batches) X(called) X(canceled) X(timeouts) X(unknown) X(slept) X(pairs) X(pairs_seen) \
-	X(in_pieces) X(ok) X(not_found) X(away) X(moved)
+	X(in_pieces) X(ranges) X(ranges_judged) X(ranges_long) X(ok) X(not_found) X(away) X(moved)
 /* clang-format on */
 
 struct counts {
@@ -39,6 +42,17 @@ struct counts {
 };
 
 struct client;
+
+/* A change that stored a value of unique_fill(), and a range that was read, in this round. */
+struct made {
+	int64_t index; /* in the log */
+	uint64_t serial;
+};
+struct ranged {
+	int64_t index;
+	size_t offset;
+	struct lin_value bytes;
+};
 
 /* An operation that is submitted, or free to be. */
 struct place {
@@ -69,6 +83,9 @@ struct client {
 	bool lost;
 	int64_t unknown[UNKNOWN_MAX]; /* in the log, in this round */
 	unsigned int unknown_count;
+	struct made made[MADE_MAX];
+	struct ranged ranged[RANGED_MAX];
+	unsigned int made_count, ranged_count;
 	unsigned int short_times; /* changes that got too short a time, in this round */
 
 	/* Of the handle: each has a key of its own, and a pair of keys. */
@@ -101,6 +118,20 @@ struct run {
 void die(const char *what, const char *why);
 void wrong(const char *what, uint32_t key, uint64_t a, uint64_t b);
 uint64_t client_random(struct client *c);
+
+/* history_range.c: the bytes of ranges, which the checker of histories does not judge. */
+
+/* Makes a value that no other change has and of which no two parts are alike. */
+void unique_fill(uint8_t *to, size_t len, uint64_t serial, unsigned int number);
+/* Prepares to read a part of a value whose length is not known. */
+void range_prep(struct client *c, struct kvd_op *op, const uint8_t *key, uint8_t *value);
+/* The synchronous call, of one or of many. */
+enum kvd_status range_call(struct client *c, struct kvd_op *op);
+/* Keeps what was called as operation @index of the log, or what it has read. */
+void range_note_call(struct client *c, const struct kvd_op *op, int64_t index);
+void range_note_return(struct client *c, const struct kvd_op *op, int64_t index);
+/* Whether each range that @reader read is of the value that @c stored with its version. */
+void ranges_judge(struct client *reader, const struct client *c);
 
 void client_init(struct client *c, struct run *run, unsigned int number, uint64_t seed);
 /* Gets memory for the places' values, by its handle: that of every other client is registered. */

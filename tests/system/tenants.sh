@@ -119,6 +119,19 @@ large_values() {
 		! kvctl get large
 }
 
+# A range of it is READ there, too.
+ranges() {
+	local range
+	for range in 65530:10 123456:300000 999990:100; do
+		in_tenant beta get --range $range large >"$tmp/got" &&
+			tail -c +$((${range%:*} + 1)) "$tmp/large" | head -c "${range#*:}" |
+			cmp - "$tmp/got" || return 1
+	done
+	expect 1 'not found' --tenant alpha get --range 0:1 large &&
+		expect 1 'not found' get --range 0:1 large &&
+		expect 69 'there is no tenant gamma' --tenant gamma get --range 0:1 large
+}
+
 by_environment() {
 	local got
 	got=$(KVD_TENANT=beta kvctl get key) && [ "$got" = B ] &&
@@ -278,6 +291,7 @@ check_once "a flush of one leaves the others" one_is_flushed
 check_once "a scan is of one" scans
 check_once "one evicts, and the others do not" alpha_is_filled
 check "a large value is in one" large_values
+check_once "ranges of it are, too" ranges
 check_once "statistics are of one" own_statistics
 check_once "the environment names one" by_environment
 check_once "what is not allowed is refused" wrong_commands

@@ -162,7 +162,7 @@ what_loader_may() {
 what_loader_may_not() {
 	local words
 	for words in 'put pub:x 5' 'del pub:x' 'incr pub:x' 'touch pub:x 1' 'get app:x' \
-		'-r get app:x' 'gat app:x 1' scan flush stats clients 'kill 1' 'revoke user=ops' \
+		'-r get app:x' 'get --range 0:1 app:x' 'gat app:x 1' scan flush stats clients 'kill 1' 'revoke user=ops' \
 		'tenant list' 'tenant create mine 16m' 'tenant drop loader'; do
 		# shellcheck disable=SC2086 # words
 		gets loader 77 "$not_allowed" $words || return 1
@@ -187,6 +187,33 @@ picker_picks() {
 		gets picker 0 '^9$' get 'p q' && gets picker 77 "$not_allowed" get app:x &&
 		gets picker 0 '^pub:x' scan pub: && gets picker 77 "$not_allowed" scan &&
 		gets picker 77 "$not_allowed" scan pu && gets picker 77 "$not_allowed" -v scan app:
+}
+
+# file: the ranges, of one piece of the value, two and none, as reader READs and picker gets them
+ranges_are_of() {
+	local name range
+	for name in reader picker; do
+		for range in 0:1 65535:2 70000:100000 99999:1 100000:1; do
+			as "$name" "${by[@]}" -a "$url" -t "$CALL_TIMEOUT_MS" \
+				get --range "$range" pub:large >"$tmp/got" &&
+				tail -c +$((${range%:*} + 1)) "$1" | head -c "${range#*:}" |
+				cmp - "$tmp/got" || return 1
+		done
+	done
+}
+
+# One is of READs and the other of requests; what may not be read may not be in part.
+ranges_of_users() {
+	local before reported by=("$build/kvctl")
+	[ "$device" != softnic ] || by=("$tmp/kvctl")
+	reported=$(stat_of gets_reported) && ranges_are_of "$tmp/large" &&
+		wait_until "$DEADLINE_S" stat_is gets_reported $((reported + 5)) &&
+		before=$(stat_of gets) && gets picker 0 '^3$' get --range 0:9 pub:x &&
+		stat_is gets $((before + 1)) &&
+		gets picker 1 '' get --range 0:1 pub:none &&
+		gets picker 77 "$not_allowed" get --range 0:1 app:x &&
+		gets picker 77 "$not_allowed" get --range 0:0 app:x &&
+		gets loader 77 "$not_allowed" get --range 0:1 pub:large
 }
 
 # A value that does not fit a message comes in parts.
@@ -396,6 +423,7 @@ check "and nothing else" what_loader_may_not
 check "a user who reads" reader_reads
 check "a user who reads some keys" picker_picks
 check "a value that does not fit a message" picker_gets_parts
+check "ranges of values" ranges_of_users
 check "a client that is no user" stranger_is_refused
 check "more connections than a user may have" too_many_connections
 check "more requests than a user may send" noisy_pings

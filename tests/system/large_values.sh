@@ -29,6 +29,18 @@ holds_file() {
 	kvctl -t "$CALL_MS" "${@:2}" get large | cmp - "$1"
 }
 
+# file: its first and last bytes, and those around the end of a piece in its middle
+holds_ranges() {
+	local bytes range
+	bytes=$(stat -c %s "$1")
+	for range in 0:1 0:65536 $((bytes / 2 / 65536 * 65536 - 1)):2 $((bytes - 1)):2 \
+		$((bytes - 65537)):65537; do
+		kvctl -t "$CALL_MS" get --range "$range" large >"$tmp/got" &&
+			tail -c +$((${range%:*} + 1)) "$1" | head -c "${range#*:}" |
+			cmp - "$tmp/got" || return 1
+	done
+}
+
 put_file() {
 	kvctl -t "$CALL_MS" put large - <"$1" && holds_file "$1"
 }
@@ -65,6 +77,7 @@ await_line "$tmp/other" '^looping' "$other" || finish
 head -c $(((mib << 20) - 4)) /dev/urandom >"$tmp/a"
 check "a value of $mib MiB" put_file "$tmp/a"
 check "4 bytes are appended" append_to_it
+check "ranges of the longest value" holds_ranges "$tmp/a"
 check_once "one byte more than max_value" one_byte_more
 check "the old value stays, by request" holds_file "$tmp/a" -r
 check_once "it is replaced" put_file "$tmp/a"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A client for the system tests of the ways of values: registered memory, pieces, bounce memory,
- * changes and touches that are sent again. It compares each value with what was stored, and what
+ * A client for the system tests of the ways of values: registered memory, pieces, ranges, bounce
+ * memory, changes and touches that are sent again. It compares each value with what was stored, and what
  * the library counted with the way that it should have taken. Prints `ok` and `FAIL` lines as
  * tests/system/lib.sh does.
  *
@@ -18,6 +18,7 @@
 #include <time.h>
 
 #include "client/kvd.h"
+#include "common/layout.h"
 #include "common/util/clock.h"
 #include "tests/support/checks.h"
 
@@ -372,6 +373,57 @@ static void dies(void)
 	must(kvd_free(mem), NULL, "free");
 }
 
+/* Of a value of @len bytes: each of these ends, where pieces or the value begin or end. */
+static bool ranges_are(const uint8_t *want, size_t len, uint8_t *memory)
+{
+	const size_t last = len ? (len - 1) / PIECE_BYTES * PIECE_BYTES : 0;
+	const size_t ends[] = { 0, 1, PIECE_BYTES - 1, PIECE_BYTES, last, last + 1, len - 1, len };
+	const size_t count = sizeof(ends) / sizeof(ends[0]);
+	struct kvd_range range = { .key = "range", .key_len = 5, .value = memory + 1 };
+	bool right = true;
+
+	for (size_t i = 0; i < count * count; i++) {
+		const size_t at = ends[i / count], end = ends[i % count];
+
+		if (at > end || end > len)
+			continue;
+		range.offset = at;
+		/* A byte more than the value has, where it ends. */
+		range.value_size = end - at + (end == len);
+		memset(memory, GUARD, end - at + 3);
+		right &= !kvd_get_ranges(db, &range, 1) && !range.status &&
+			 range.item.value_len == len && memory[0] == GUARD &&
+			 !memcmp(memory + 1, want + at, end - at) &&
+			 all_are(memory + 1 + end - at, 2, GUARD);
+	}
+	return right;
+}
+
+/* A value that is READ whole; others whose last piece is short, full or of one byte; the longest. */
+static void ranges(void)
+{
+	size_t lens[] = { 60000, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 2 * PIECE_BYTES, 0 };
+	const size_t count = sizeof(lens) / sizeof(lens[0]);
+	uint8_t *want, *memory;
+	struct kvd_info info;
+
+	kvd_info(db, &info);
+	lens[count - 1] = info.value_max;
+	want = malloc(info.value_max);
+	memory = malloc(info.value_max + 3);
+	if (!want || !memory)
+		die("malloc", "no memory");
+	for (size_t i = 0; i < info.value_max; i++)
+		want[i] = (uint8_t)(i * 31 + i / 251);
+	for (size_t i = 0; i < count; i++) {
+		must(kvd_put(other, "range", 5, want, lens[i], NULL, NULL), other, "PUT");
+		check(ranges_are(want, lens[i], memory), "ranges of a value of %zu bytes", lens[i]);
+	}
+	must(kvd_delete(other, "range", 5), other, "DELETE");
+	free(want);
+	free(memory);
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[2] : "all";
@@ -392,6 +444,7 @@ int main(int argc, char **argv)
 	} else {
 		registered();
 		all_pieces();
+		ranges();
 		bounced();
 		losses();
 	}

@@ -118,8 +118,8 @@ static void get_each_range(const uint8_t *want, size_t len)
 
 static void get_all(enum way way)
 {
-	static const uint32_t lens[] = { 0,	1,	100,	5000,	60000,	65491,	65536,
-					 65537, 131072, 131073, 200000, 300001, 3000000 };
+	static const uint32_t lens[] = { 0,	1,     100,    5000,   60000,  65491,  65535,
+					 65536, 65537, 131072, 131073, 200000, 300001, 3000000 };
 
 	way_set(way);
 	for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {

@@ -208,7 +208,7 @@ static void ranges_are_of_values(void **state)
 	WRONG(1, PUT(0, 10, "abc", 1), RANGE(20, 30, 3, 2));
 	WRONG(2, PUT(0, 10, "abc", 1), PUT(20, 30, "abc", 2), RANGE(40, 50, 3, 1));
 	WRONG(1, PUT(0, 10, "abc", 1), OP(20, 30, RANGE, NOT_FOUND));
-	/* It shows a change whose end is unknown. */
+	/* A range shows a change whose end is unknown. */
 	WRONG(3, PUT(0, 10, "abc", 1), LOST(20, PUT, .value = V("abcd")), RANGE(30, 40, 4, 2),
 	      GET(50, 60, "abc", 1));
 	RIGHT(PUT(0, 10, "abc", 1), LOST(20, RANGE), GET(30, 40, "abc", 1));

@@ -83,7 +83,10 @@ static void prep_put(struct client *c, struct kvd_op *op, uint32_t number, uint8
 	kvd_prep_put(op, op->key, KEY_BYTES, value, value_make(c, number, value, piece), &args);
 }
 
-/* A GET of a part, or to one buffer, or to adjacent pieces of it: long ones, to which values are READ, or not. */
+/*
+ * A GET of a part, or to one buffer, or to adjacent pieces of it: long ones, to which values are
+ * READ, or not.
+ */
 static void prep_get(struct client *c, struct kvd_op *op, const uint8_t *key, uint8_t *value,
 		     struct iovec *pieces)
 {

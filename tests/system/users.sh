@@ -162,7 +162,7 @@ what_loader_may() {
 what_loader_may_not() {
 	local words
 	for words in 'put pub:x 5' 'del pub:x' 'incr pub:x' 'touch pub:x 1' 'get app:x' \
-		'-r get app:x' 'get --range 0:1 app:x' 'gat app:x 1' scan flush stats clients 'kill 1' 'revoke user=ops' \
+		'-r get app:x' 'gat app:x 1' scan flush stats clients 'kill 1' 'revoke user=ops' \
 		'tenant list' 'tenant create mine 16m' 'tenant drop loader'; do
 		# shellcheck disable=SC2086 # words
 		gets loader 77 "$not_allowed" $words || return 1

@@ -172,7 +172,7 @@ SUBJOBS = $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
 .PHONY: all tests examples nth kvtrace rust fuzzers fuzz test check check-long record coverage \
 	mutants demo demo-rdma demo-fleet deps deps-test deps-fleet deps-coverage lint headers \
 	layers format fmt \
-	columns links rules words errors cppcheck cost scripts python man install \
+	columns links rules words errors cppcheck cost scripts python patches man install \
 	install-python uninstall uninstall-python clean help FORCE
 
 PRODUCTS := $(B)/kvd $(B)/kvctl $(B)/kvbench $(B)/libkvd.so.$(SOMAJOR) $(B)/libkvd.a
@@ -437,7 +437,7 @@ abi: $(B)/libkvd.so.$(SOMAJOR)  ## records the ABI of libkvd after an announced 
 .PHONY: abi
 
 lint: headers layers format columns links rules words errors  ## all static checks
-lint: scripts python cppcheck cost
+lint: scripts python cppcheck cost patches
 
 # Every header compiles on its own; kvd.h does so in C++ too.
 headers:
@@ -480,6 +480,15 @@ rules:
 words:
 	@tests/lint/words
 	@echo '  words ok'
+
+# Each mutant applies, so that a change of the code that it breaks updates it, too.
+patches:
+	@f=; for p in tests/mutants/patches/*.patch; do \
+		patch -p1 --dry-run -s -f <$$p >/dev/null || \
+			{ echo "$$p: it does not apply: make the same mistake in today's code, or" \
+			"delete it if that is impossible now (tests/mutants/README.md)"; f=1; }; \
+		done; [ -z "$$f" ]
+	@echo '  patches ok'
 
 # kvctl prints errors through client/kvctl/error.h, which masks what a terminal would obey.
 errors:

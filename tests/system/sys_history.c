@@ -366,7 +366,7 @@ static bool plan_is_done(void)
 static bool is_tested(const struct totals *all, unsigned int rounds, bool kills)
 {
 	return all->counts.canceled && all->counts.batches && all->counts.in_pieces &&
-	       all->counts.ranges_long &&
+	       all->counts.ranges &&
 	       (run.restarts ? all->counts.unknown > 0 : !run.pairs || all->counts.pairs) &&
 	       (!kills || run.kills) && (!breaks() || all->reconnects || all->losses) &&
 	       plan_is_done() && run.undecided < rounds;

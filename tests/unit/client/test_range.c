@@ -64,7 +64,7 @@ static void assert_range(const uint8_t *want, size_t len, size_t offset, size_t 
 {
 	size_t has = offset < len ? smaller(size, len - offset) : 0, i;
 
-	assert_memory_equal(arena + MARGIN, want + offset, has);
+	assert_memory_equal(arena + MARGIN, want + (has ? offset : 0), has);
 	for (i = 0; i < MARGIN; i++)
 		if (arena[i] != 0xee || arena[MARGIN + size + i] != 0xee)
 			fail_msg("a byte beside the buffer was overwritten");

@@ -74,6 +74,7 @@ static void assert_item(const struct lengths *lengths)
 {
 	union item_front front;
 	const struct item *item = &front.item;
+	const uint8_t *first = (const uint8_t *)item; /* of an item that is longer than the front */
 	uint32_t key_len = lengths->key_len, value_len = lengths->value_len;
 	uint64_t value_end = lengths->front + key_len + value_len;
 	uint64_t bytes = value_end + 8ull * lengths->pieces;
@@ -87,10 +88,9 @@ static void assert_item(const struct lengths *lengths)
 		assert_int_equal(item_front_bytes(item), lengths->front);
 		assert_true(item_is_long(item) == item_has_value_sum(key_len, value_len));
 		assert_int_equal(item_bytes(item), bytes);
-		assert_ptr_equal(item_key(item), front.bytes + lengths->front);
-		assert_ptr_equal(item_value(item), front.bytes + lengths->front + key_len);
-		assert_ptr_equal(item_piece_sums(item),
-				 lengths->pieces ? front.bytes + value_end : NULL);
+		assert_ptr_equal(item_key(item), first + lengths->front);
+		assert_ptr_equal(item_value(item), first + lengths->front + key_len);
+		assert_ptr_equal(item_piece_sums(item), lengths->pieces ? first + value_end : NULL);
 	}
 	assert_int_equal(item_key_at(key_len, value_len, lengths->flags), lengths->front);
 	assert_int_equal(item_bytes_for(key_len, value_len, lengths->flags), bytes);

@@ -25,6 +25,8 @@ from .errors import Error, Status
 # Statuses of a server that is gone or slow: the connection's state tells which.
 _DOUBTS: Final = frozenset((Status.ERR_TIMEOUT, Status.ERR_UNKNOWN))
 WAITED: Final = "it has waited for queue_timeout_ms"
+# Of opening a connection, if the server has no room for one more: others may work.
+_FULL: Final = frozenset((Status.ERR_REFUSED, Status.ERR_LIMIT))
 _MISSING: Final = frozenset((Status.NOT_FOUND,))
 _LOOKUP: Final = 32  # keys of a round trip
 _WAIT_MS: Final = 100  # so soon a batch notices that another one has found the server away
@@ -244,7 +246,7 @@ def execute(link: Link, batch: Batch) -> tuple[Result, bool]:
     try:
         link.open()
     except Error as error:
-        return failed(batch.ticket, error.status, str(error)), True
+        return failed(batch.ticket, error.status, str(error)), error.status not in _FULL
     if time.monotonic() > batch.begin_by:
         return failed(batch.ticket, Status.ERR_TIMEOUT, WAITED), False
     try:

@@ -36,7 +36,7 @@ from ._engine import ABSENT, MISSES, Arena, Health, first_error
 from ._operations import check_ttl
 from ._sglang_pool import KV, Part, Pool, ranges_of
 from .client import Client
-from .errors import Error, InvalidError, Status
+from .errors import Error, InvalidError, Status, error_of
 
 _ENGINE: Final = "sglang.srt.mem_cache.hicache_storage"
 _METRICS: Final = ("sglang.srt.observability.metrics_collector", "sglang.srt.metrics.collector")
@@ -106,8 +106,7 @@ class Storage:
         timeout_ms = options.pop("timeout_ms", 5000)
         lookup_timeout_ms = options.pop("lookup_timeout_ms", 500)
         self._ttl_s: Final = check_ttl(options.pop("ttl_s", 0))
-        model = (storage_config.model_name or "").replace("/", "-")
-        self._head: Final = f"{options.pop('prefix', '')}{model}/"
+        self._head: Final = f"{options.pop('prefix', '')}{storage_config.model_name or ''}/"
         self._options: Final = options
         self._config: Final = storage_config
         self._health: Final = Health(_log)
@@ -126,11 +125,13 @@ class Storage:
         self._lookups, self._loads, self._stores = connections
 
     def close(self) -> None:
-        """Disconnects, and ends the registration of memory. No thread may be in a call."""
+        """Disconnects, and ends the registration of memory. No thread may be in a call. BusyError:
+        operations of others use some of it, which stays registered."""
         for connection in (self._lookups, self._loads, self._stores):
             connection.close()
-        while self._arenas:
-            self._arenas.pop().leave()
+        with contextlib.ExitStack() as left:  # all of them, whatever one raises
+            while self._arenas:
+                left.callback(self._arenas.pop().leave)
 
     # Memory.
 
@@ -351,7 +352,13 @@ class Storage:
     def _store(self, parts: list[Part]) -> list[bool]:
         begin = time.monotonic()
         with self._stores.use() as client:
-            exist = client.batch_exists([part.key for part in parts])
+            keys = [part.key for part in parts]
+            sizes = client.batch_sizes(keys)
+            status, error = first_error(keys, sizes, frozenset((Status.NOT_FOUND,)))
+            if status:
+                raise error_of(status, error)
+            # A page of another length is none.
+            exist = [size == part.size for size, part in zip(sizes, parts)]
             new = [part for part, there in zip(parts, exist) if not there]
             keys = [part.key for part in new]
             codes = client.batch_put_from(keys, [part.page for part in new], ttl_s=self._ttl_s)

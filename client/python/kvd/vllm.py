@@ -245,7 +245,7 @@ class Tier:
     # Jobs.
 
     def submit_store(self, job_metadata: Any) -> None:
-        """Starts to store blocks that kvd does not have."""
+        """Starts to store blocks that kvd does not have, or has with another length."""
         job = self._begin(job_metadata, "store")
         for block in job.blocks:  # whatever is being asked was true before
             self._asked.pop(block, None)
@@ -254,7 +254,9 @@ class Tier:
 
         def put(exists: Batch) -> Batch | None:
             codes = [-operation.op.status for operation in exists.operations]
-            which = [i for i, code in enumerate(codes) if code == -Status.NOT_FOUND]
+            lengths = [operation.op.item.value_len for operation in exists.operations]
+            which = [i for i, code in enumerate(codes) if code == -Status.NOT_FOUND or
+                     not code and lengths[i] != job.places[i][1]]
             operations = []
             for i in which:
                 operation = Operation()

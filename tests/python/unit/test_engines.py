@@ -206,13 +206,15 @@ def test_rates(fake, monkeypatch, metrics):
 
 
 def test_page_of_another_length(fake, monkeypatch):
-    """A page of which the server has more or less than fits is a miss."""
+    """A page of which the server has more or less than fits is a miss, and is stored again."""
     storage, pool = sglang_storage(monkeypatch), Pool()
     storage.register_mem_pool_host(pool)
     assert storage.batch_set_v1(["a", "b"], [0, 1]) == [True, True]
     for item, length in zip(fake.items.values(), (ROW - 1, ROW + 1)):
         item.value, item.value_len = bytes(length), length
     assert storage.batch_get_v1(["a", "b"], [2, 3]) == [False, False]
+    assert storage.batch_set_v1(["a", "b"], [0, 1]) == [True, True]
+    assert storage.batch_get_v1(["a", "b"], [2, 3]) == [True, True]
     storage.close()
 
 

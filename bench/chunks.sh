@@ -27,6 +27,8 @@ while getopts r:b: option; do
 done
 need_hint="run conf/install-deps test" need redis-server /usr/bin/python3
 need_hint="run make benchmarks" need "$build/micro"
+export KVD_PYTHON_HOT=$build/python/_hot.abi3.so
+[ -e "$KVD_PYTHON_HOT" ] || unset KVD_PYTHON_HOT
 THREADS=2
 MIB=$((1 << 20))
 

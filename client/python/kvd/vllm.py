@@ -228,7 +228,6 @@ class Tier:
         def ended(batch: Batch) -> None:
             replies.append((turn, wanted, keys, [-o.op.status for o in batch.operations]))
 
-        keys = [self._key(block) for block in wanted]
         self._runner.add(Batch(LOOKUP, _exists(keys, self._lookup_timeout_ms), ended))
 
     def _take_replies(self) -> None:

@@ -9,6 +9,15 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
+/// The result of one of many lookups.
+fn item_of(status: sys::kvd_status, item: &sys::kvd_item) -> Result<Option<Item>> {
+    match status {
+        sys::KVD_OK => Ok(Some(Item::new(item))),
+        sys::KVD_NOT_FOUND => Ok(None),
+        _ => Err(Error::of_status(status, item.value_len)),
+    }
+}
+
 /// One GET of [`Client::get_many`]: a key, a buffer and, afterwards, the result.
 #[repr(transparent)]
 pub struct GetRequest<'a> {
@@ -44,11 +53,7 @@ impl<'a> GetRequest<'a> {
     ///
     /// As [`Client::get_into`].
     pub fn item(&self) -> Result<Option<Item>> {
-        match self.raw.status {
-            sys::KVD_OK => Ok(Some(Item::new(&self.raw.item))),
-            sys::KVD_NOT_FOUND => Ok(None),
-            status => Err(Error::of_status(status, self.raw.item.value_len)),
-        }
+        item_of(self.raw.status, &self.raw.item)
     }
 
     /// The bytes that were read; `None`: the key does not exist.
@@ -106,11 +111,7 @@ impl<'a> RangeRequest<'a> {
     ///
     /// As [`Client::get_range_into`].
     pub fn item(&self) -> Result<Option<Item>> {
-        match self.raw.status {
-            sys::KVD_OK => Ok(Some(Item::new(&self.raw.item))),
-            sys::KVD_NOT_FOUND => Ok(None),
-            status => Err(Error::of_status(status, self.raw.item.value_len)),
-        }
+        item_of(self.raw.status, &self.raw.item)
     }
 
     /// The bytes that were read; `None`: the key does not exist.

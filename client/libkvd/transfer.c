@@ -360,7 +360,7 @@ static enum transfer_outcome sums_take(const struct kvd *handle, struct transfer
 static enum transfer_outcome range_plan(struct kvd *handle, struct flight *f)
 {
 	struct transfer *t = f->transfer;
-	uint64_t value_len = item_value_len(&t->front.item), end = value_len;
+	uint64_t value_len = item_value_len(&t->front.item), end;
 
 	t->wanted = range_of(&f->lookup, value_len);
 	if (t->wanted.at == t->wanted.end)

@@ -15,7 +15,7 @@ import time
 from typing import Any, Callable, Final, NamedTuple, Optional
 
 from ._breaker import Breaker
-from ._engine import ABSENT, LOSSES, MISSES, first_error
+from ._engine import ABSENT, LOSSES, MISSES, MISSING, first_error
 from ._handle import CHUNK, POINTERS
 from ._lib import lib
 from ._operations import Operation, code_of_length, code_of_status
@@ -27,7 +27,6 @@ _DOUBTS: Final = frozenset((Status.ERR_TIMEOUT, Status.ERR_UNKNOWN))
 WAITED: Final = "it has waited for queue_timeout_ms"
 # Of opening a connection, if the server has no room for one more: others may work.
 _FULL: Final = frozenset((Status.ERR_REFUSED, Status.ERR_LIMIT))
-_MISSING: Final = frozenset((Status.NOT_FOUND,))
 _LOOKUP: Final = 32  # keys of a round trip
 _WAIT_MS: Final = 100  # so soon a batch notices that another one has found the server away
 
@@ -193,7 +192,7 @@ def delete(link: Link, batch: Batch) -> Result:
         operations.append(operation)
     link.run(operations)
     codes = [code_of_status(operation) for operation in operations]
-    status, error = first_error(batch.keys, codes, _MISSING)
+    status, error = first_error(batch.keys, codes, MISSING)
     gone: Results = [not code or code == -Status.NOT_FOUND for code in codes]
     return Result(status in MISSES or not status, gone, status, error)
 
@@ -214,7 +213,7 @@ def _sizes(link: Link, keys: list[bytes]) -> tuple[list[int], int, str]:
             part = keys[begin:begin + _LOOKUP]
             sizes = link.client.batch_sizes(part)
             codes += sizes
-            status, error = first_error(part, sizes, _MISSING)
+            status, error = first_error(part, sizes, MISSING)
         if status:
             codes += [-status] * (len(keys) - len(codes))
             break

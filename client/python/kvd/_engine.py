@@ -23,6 +23,7 @@ MISSES: Final = frozenset((
     Status.ERR_UNREACHABLE, Status.ERR_REFUSED, Status.ERR_BUSY, Status.ERR_CANCELED,
     Status.ERR_UNKNOWN, Status.ERR_LIMIT, Status.ERR_AWAY, Status.ERR_MOVED,
 ))
+MISSING: Final = frozenset((Status.NOT_FOUND,))
 # The server has answered: there is no such chunk, or it has another length.
 ABSENT: Final = frozenset((Status.NOT_FOUND, Status.ERR_BUFFER))
 # Statuses of a server that is gone, or lets this client in no more.

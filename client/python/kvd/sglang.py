@@ -32,7 +32,7 @@ import time
 from typing import Any, Final, Iterator
 
 from . import memory
-from ._engine import ABSENT, MISSES, Arena, Health, first_error
+from ._engine import ABSENT, MISSES, MISSING, Arena, Health, first_error
 from ._operations import check_ttl
 from ._sglang_pool import KV, Part, Pool, ranges_of
 from .client import Client
@@ -354,7 +354,7 @@ class Storage:
         with self._stores.use() as client:
             keys = [part.key for part in parts]
             sizes = client.batch_sizes(keys)
-            status, error = first_error(keys, sizes, frozenset((Status.NOT_FOUND,)))
+            status, error = first_error(keys, sizes, MISSING)
             if status:
                 raise error_of(status, error)
             # A page of another length is none.

@@ -6,6 +6,8 @@
 # the others are served meanwhile. Then it goes on, and what clients saw is linearizable.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/system/puller_lib.sh
+. tests/system/puller_lib.sh
 # shellcheck source=tests/system/history_lib.sh
 . tests/system/history_lib.sh
 
@@ -144,21 +146,9 @@ for name in put0 get0 put1 get1; do
 done
 
 # A client whose value the server reads. A verbs device serves that READ though it is stopped.
-puller=
-is_stopped() {
-	local stat
-	read -r stat <"/proc/$1/stat" && [[ ${stat##*) } == T* ]]
-}
-stopped_or_ended() {
-	is_stopped "$1" || ended "$1"
-}
 stop_in_pull() {
-	: >"$tmp/puller"
-	"$build/tests/system/sys_rogue" "$url" "$log" stop_in_pull >>"$tmp/puller" 2>&1 &
-	puller=$!
-	pids+=("$puller")
-	wait_until "$DEADLINE_S" stopped_or_ended "$puller" && is_stopped "$puller" &&
-		{ [ "$device" = verbs ] || expect 1 'not found' get kkkkk; } &&
+	puller_stops || return 1
+	{ [ "$device" = verbs ] || expect 1 'not found' get kkkkk; } &&
 		expect 0 '^$' put other value && expect 0 '^value$' get other && return 0
 	cat "$tmp/puller"
 	return 1

@@ -7,6 +7,8 @@
 # up; what can't be made, or not now, is refused, and changes nothing.
 # shellcheck source=tests/system/lib.sh
 . "$(dirname "$0")/lib.sh"
+# shellcheck source=tests/system/puller_lib.sh
+. tests/system/puller_lib.sh
 # shellcheck source=tests/system/history_lib.sh
 . tests/system/history_lib.sh
 
@@ -197,23 +199,6 @@ all_connect() {
 	holders_start "$1"
 }
 
-puller=
-is_stopped() {
-	local stat
-	read -r stat <"/proc/$1/stat" && [[ ${stat##*) } == T* ]]
-}
-stopped_or_ended() {
-	is_stopped "$1" || ended "$1"
-}
-stop_in_pull() {
-	: >"$tmp/puller"
-	"$build/tests/system/sys_rogue" "$url" "$log" stop_in_pull >>"$tmp/puller" 2>&1 &
-	puller=$!
-	pids+=("$puller")
-	wait_until "$DEADLINE_S" stopped_or_ended "$puller" && is_stopped "$puller" && return 0
-	cat "$tmp/puller"
-	return 1
-}
 # On verbs the server may have the value by then.
 not_stored() {
 	kill -KILL "$puller" && await_end "$puller" && forget "$puller" || return 1
@@ -279,7 +264,7 @@ check "4 are gone" wait_until "$DEADLINE_S" are 1
 check "clients of the first worker" holders_start
 check "2 workers" changes 2
 check "a value that must stay" kvctl put precious intact
-check "a client of the second worker is stopped while the server reads its value" stop_in_pull
+check "a client of the second worker is stopped while the server reads its value" puller_stops
 check "that worker goes all the same" changes 1
 check "nothing of the value is stored" not_stored
 check "the clients of the first worker saw no error" holders_end_well
